@@ -1,0 +1,38 @@
+"""falcon: dense matrix multiplication with fewer multiplications than the classical algorithm.
+
+>>> import falcon, numpy as np
+>>> a, b = np.random.rand(300, 200), np.random.rand(200, 100)
+>>> c = falcon.gemm(a, b, scheme="strassen")
+>>> bool(falcon.verify(a, b, c))
+True
+
+Importing falcon is silent and starts nothing: no threads, no measurements, no GPU.
+"""
+
+from . import schemes
+from ._api import gemm, matmul, plan
+from ._config import config
+from ._info import show_config
+from ._plan import Plan
+from ._verify import Verification, VerificationError, verify
+from ._version import __version__
+from .decision import MachineProfile, machine
+from .schemes import Scheme, SchemeError
+
+__all__ = [
+    "MachineProfile",
+    "Plan",
+    "Scheme",
+    "SchemeError",
+    "Verification",
+    "VerificationError",
+    "__version__",
+    "config",
+    "gemm",
+    "machine",
+    "matmul",
+    "plan",
+    "schemes",
+    "show_config",
+    "verify",
+]

@@ -1,0 +1,198 @@
+"""Settings: one context-local value; the FALCON_* environment variables are read here only.
+
+To add a setting: a field of `Settings`, a line in `_VARIABLES`, a keyword of `config`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+# RMS growth of the error that "auto" may spend: three bits.
+DEFAULT_MAX_GROWTH = 8.0
+
+CHECKS = ("none", "finite", "verify")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Defaults for the keyword arguments of `falcon.gemm`; see `falcon.config`."""
+
+    backend: str = "auto"
+    scheme: str = "auto"
+    max_growth: float = DEFAULT_MAX_GROWTH
+    threads: int | None = None
+    workspace_limit: int | None = None
+    check: str = "finite"
+    verbose: bool = False
+
+
+def parse_bytes(text: str) -> int:
+    """Parse a size such as ``268435456``, ``256MiB`` or ``1.5G`` (powers of 1024)."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", text, re.IGNORECASE)
+    if not match:
+        raise ValueError("expected a number of bytes such as 268435456 or 256MiB")
+    return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+
+
+def _parse_bool(text: str) -> bool:
+    if text.lower() in ("1", "true", "yes", "on"):
+        return True
+    if text.lower() in ("", "0", "false", "no", "off"):
+        return False
+    raise ValueError("expected 0 or 1")
+
+
+_VARIABLES: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "backend": ("FALCON_BACKEND", str),
+    "scheme": ("FALCON_SCHEME", str),
+    "max_growth": ("FALCON_MAX_GROWTH", float),
+    "threads": ("FALCON_NUM_THREADS", int),
+    "workspace_limit": ("FALCON_WORKSPACE_LIMIT", parse_bytes),
+    "check": ("FALCON_CHECK", str),
+    "verbose": ("FALCON_VERBOSE", _parse_bool),
+}
+
+_active: ContextVar[Settings | None] = ContextVar("falcon_settings", default=None)
+_base: Settings | None = None
+
+
+def settings() -> Settings:
+    """Return the settings in force here; the environment is read once, at first need."""
+    active = _active.get()
+    if active is not None:
+        return active
+    global _base
+    if _base is None:
+        _base = _from_environment()
+    return _base
+
+
+def _from_environment() -> Settings:
+    values = {}
+    for name, (variable, parse) in _VARIABLES.items():
+        text = os.environ.get(variable)
+        if text is None:
+            continue
+        try:
+            values[name] = parse(text)
+            validate(**{name: values[name]})
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"environment variable {variable}={text!r}: {error}") from None
+    return Settings(**values)
+
+
+@contextmanager
+def config(**changes: Any) -> Iterator[Settings]:
+    """Change falcon's defaults inside a ``with`` block, for this thread or task only.
+
+    Parameters
+    ----------
+    backend : str
+        "auto" or the name of a backend.
+    scheme : str
+        "auto", "classical" or the name of a scheme.
+    max_growth : float
+        Largest RMS error growth, relative to classical multiplication, that "auto" may spend.
+        1.0 forbids every LCMA; the default 8.0 is three bits.
+    threads : int or None
+        None: FALCON_NUM_THREADS, then OMP_NUM_THREADS, then the CPUs this process may use.
+    workspace_limit : int or None
+        Bytes that one call may allocate beyond its result; None is no limit.
+    check : {"finite", "verify", "none"}
+        See `falcon.gemm`.
+    verbose : bool
+        Log every fresh plan to the logger "falcon".
+
+    Yields
+    ------
+    Settings
+        The settings in force inside the block.
+
+    Raises
+    ------
+    TypeError
+        There is no such setting.
+    ValueError
+        A value is out of range.
+
+    Examples
+    --------
+    >>> import falcon, numpy as np
+    >>> a = np.ones((64, 64))
+    >>> with falcon.config(scheme="strassen", workspace_limit=2**20):
+    ...     c = falcon.gemm(a, a)
+    """
+    known = {field.name for field in fields(Settings)}
+    for name in changes:
+        if name not in known:
+            raise TypeError(f"config() has no setting {name!r}; known: {', '.join(sorted(known))}")
+    validate(**changes)
+    token = _active.set(replace(settings(), **changes))
+    try:
+        yield settings()
+    finally:
+        _active.reset(token)
+
+
+def validate(
+    *,
+    backend: Any = "auto",
+    scheme: Any = "auto",
+    max_growth: Any = DEFAULT_MAX_GROWTH,
+    threads: Any = None,
+    workspace_limit: Any = None,
+    check: Any = "finite",
+    verbose: Any = False,
+) -> None:
+    """Raise ValueError or TypeError for a setting that is out of range."""
+    if not isinstance(backend, str):
+        raise TypeError(f"backend is {backend!r}; expected a str")
+    if isinstance(max_growth, bool) or not isinstance(max_growth, int | float):
+        raise TypeError(f"max_growth is {max_growth!r}; expected a number")
+    if not max_growth >= 1.0:
+        raise ValueError(f"max_growth is {max_growth!r}; expected a number >= 1.0")
+    _validate_count("threads", threads, 1)
+    _validate_count("workspace_limit", workspace_limit, 0)
+    if check not in CHECKS:
+        raise ValueError(f"check is {check!r}; expected one of {', '.join(map(repr, CHECKS))}")
+
+
+def _validate_count(name: str, value: Any, least: int) -> None:
+    if value is None:
+        return
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        count = value.__index__()
+    except (AttributeError, TypeError):
+        raise TypeError(f"{name} is {value!r}; expected an integer or None") from None
+    if count < least:
+        raise ValueError(f"{name} is {value!r}; expected an integer >= {least}")
+
+
+def thread_count(requested: int | None = None) -> int:
+    """Threads that a call may use: argument, settings, OMP_NUM_THREADS, then the CPUs at hand."""
+    for value in (requested, settings().threads):
+        if value is not None:
+            return int(value)
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if first.isdigit() and int(first) > 0:
+        return int(first)
+    return _usable_cpus()
+
+
+def _usable_cpus() -> int:
+    """CPUs in the affinity mask, cut down to the cgroup's quota where there is one."""
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    try:
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+            quota, period = file.read().split()
+        return max(1, min(cpus or 1, -(-int(quota) // int(period))))
+    except (OSError, ValueError):  # no cgroup v2, or "max": no quota
+        return max(1, cpus or 1)

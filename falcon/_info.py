@@ -1,0 +1,127 @@
+"""`show_config`: what this installation has, what is missing, and why."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import sys
+from typing import Any
+
+import numpy as np
+
+from ._backends import BACKENDS, PLANNED
+from ._config import settings, thread_count
+from ._version import __version__
+
+
+def show_config(mode: str = "print") -> dict[str, Any] | None:
+    """Tell what falcon found on this machine: backends, libraries, settings, what is missing.
+
+    Parameters
+    ----------
+    mode : {"print", "dict"}
+        Print a table, or return a dictionary that JSON can hold.
+
+    Returns
+    -------
+    dict or None
+
+    Raises
+    ------
+    ValueError
+        `mode` is neither.
+
+    Examples
+    --------
+    >>> import falcon
+    >>> falcon.show_config("dict")["backends"]["numpy"]
+    'available'
+    """
+    if mode not in ("print", "dict"):
+        raise ValueError(f"mode is {mode!r}; expected 'print' or 'dict'")
+    information = _gather()
+    if mode == "dict":
+        return information
+    for title, content in information.items():
+        print(f"{title}:" if isinstance(content, dict) else f"{title}: {content}")
+        if isinstance(content, dict):
+            for key, value in content.items():
+                print(f"    {key:<16}{value}")
+    return None
+
+
+def _gather() -> dict[str, Any]:
+    chosen = settings()
+    return {
+        "falcon": __version__,
+        "Python": f"{sys.version.split()[0]} ({platform.system()} {platform.machine()})",
+        "CPU": cpu_model(),
+        "CPUs usable": thread_count(),
+        "compiled parts": compiled_parts(),
+        "backends": backends(),
+        "libraries": libraries(),
+        "settings": {name: getattr(chosen, name) for name in chosen.__slots__},
+        "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("FALCON_")},
+    }
+
+
+def backends() -> dict[str, str]:
+    """Per backend "available", or the reason why not."""
+    states = {name: backend.why_unavailable() or "available" for name, backend in BACKENDS.items()}
+    for name, reason in PLANNED.items():
+        states.setdefault(name, f"missing: {reason}")
+    return states
+
+
+def compiled_parts() -> str:
+    """Whether the compiled extension was built, and if not, why."""
+    if importlib.util.find_spec("falcon._cpu._core") is not None:
+        return "built"
+    try:
+        from ._cpu._build import reason  # type: ignore[import-not-found]  # written by setup.py
+    except ImportError:
+        reason = "falcon runs from a source tree where setup.py has not built them"
+    return f"missing: {reason}"
+
+
+def libraries() -> dict[str, str]:
+    """Versions of what falcon uses or compares itself with, and NumPy's BLAS kernels."""
+    versions = {}
+    for name in ("numpy", "scipy", "threadpoolctl", "tqdm", "cupy", "torch"):
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = "not installed"
+    versions["numpy BLAS"] = numpy_blas()
+    return versions
+
+
+def numpy_blas() -> str:
+    """Name, version, kernel architecture and threads of the BLAS that NumPy runs."""
+    build: Any = np.show_config(mode="dicts")
+    name = build.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown")
+    try:
+        from threadpoolctl import threadpool_info
+    except ImportError:
+        return f"{name} (install threadpoolctl to see more)"
+    for pool in threadpool_info():
+        if pool["user_api"] == "blas" and "numpy" in pool["filepath"].lower():
+            return (
+                f"{pool['internal_api']} {pool['version']}, {pool.get('architecture', '?')} "
+                f"kernels, {pool['num_threads']} threads"
+            )
+    return str(name)
+
+
+def cpu_model() -> str:
+    """Marketing name of the CPU, as far as the system tells."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith(("model name", "Model")):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

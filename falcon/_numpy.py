@@ -1,0 +1,335 @@
+"""Backend "numpy": any scheme, any level, on top of NumPy's own BLAS; always available.
+
+::
+
+    A --Combine A--> At (R blocks) --\\
+                                      np.matmul --> H (R blocks) --Combine H--> C
+    B --Combine B--> Bt (R blocks) --/
+
+Each combine reads every input element once (strip by strip, see `codegen.numpy_exec`). A problem
+whose workspace would pass the limit is cut into chunks of M, N and K that are multiplied in turn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ._plan import Option, Plan, Rates
+from ._problem import Problem
+from .codegen import combine_a, combine_b, combine_c
+from .codegen.numpy_exec import run, scratch_slots, strip_rows
+from .schemes import Scheme, get
+
+# Chunks are not cut below blocks of this size: the limit is then refused.
+_SMALLEST_BLOCK = 2
+_STRIP_ELEMENTS = 32768  # of beta * c, formed strip by strip
+
+
+class NumpyBackend:
+    """See the module's docstring; `falcon._plan.Backend` states the contract."""
+
+    name = "numpy"
+
+    def why_unavailable(self) -> str | None:
+        """NumPy is a dependency: always available."""
+        return None
+
+    def supports(self, problem: Problem) -> str | None:
+        """LCMAs run on all integer, float and complex dtypes but float16."""
+        if problem.dtype.kind not in "iufc":
+            return f"dtype {problem.dtype} is multiplied by NumPy alone"
+        if problem.dtype == np.float16:
+            return "float16 sums would be rounded to 11 bits before they are multiplied"
+        return None
+
+    def candidates(
+        self, problem: Problem, schemes: Iterable[Scheme], limit: int | None
+    ) -> list[Option]:
+        """Return the classical option, then one per scheme that can keep the limit."""
+        whole = (problem.M, problem.N, problem.K)
+        options = [Option(self.name, None, whole, _classical_workspace(problem, limit))]
+        for scheme in schemes:
+            chunks = _chunks_within(problem, scheme, limit)
+            if chunks is not None:
+                stages = _Stages.of(problem, scheme, chunks)
+                workspace = stages.workspace + _finish_bytes(problem)
+                options.append(Option(self.name, scheme, chunks, workspace))
+        return options
+
+    def execute(
+        self,
+        plan: Plan,
+        a: np.ndarray,
+        b: np.ndarray,
+        c: np.ndarray | None,
+        out: np.ndarray,
+        *,
+        alpha: Any = 1,
+        beta: Any = 0,
+        check: str = "finite",
+    ) -> None:
+        """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
+        problem = plan.problem
+        shape = (problem.M, problem.N)
+        product = np.empty(shape, problem.dtype) if problem.buffered else out
+        with np.errstate(all="ignore"):  # as BLAS: overflow and invalid are in the result
+            if plan.scheme is None or not _multiply(plan, a, b, product, alpha, check):
+                fits = _finish_bytes(problem) + _copied_bytes(problem) <= plan.workspace
+                _classical(problem, a, b, product, copy=fits)
+                if alpha != 1:
+                    np.multiply(product, alpha, out=product)
+            if problem.buffered:
+                _finish(product, c, beta, out)
+
+    def measure(self, dtype: np.dtype) -> Rates:
+        """Time np.matmul, additions in cache, and a combine into fresh memory (about 0.5 s).
+
+        The bandwidth is that of the real combine of Strassen's A, because what it costs on most
+        machines is less the reading and adding than the first touch of new memory.
+        """
+        blas = dtype.char in "fdFD"
+        size = 1024 if blas else 192
+        random = np.random.default_rng(0).integers(-4, 5, (2, size, size)).astype(dtype)
+        product = np.empty_like(random[0])
+        multiply = 2 * size**3 / _fastest(lambda: np.matmul(random[0], random[1], out=product))
+        strip = np.ones((3, 8192), dtype)
+        add = strip.shape[1] / _fastest(lambda: np.add(strip[0], strip[1], out=strip[2]))
+        strassen, size = get("strassen"), 2048 if blas else 512
+        large = np.ones((size, size), dtype)
+        blocks = _blocks(large, 2, 2, size // 2, size // 2)
+        program = combine_a(strassen)
+        rows = strip_rows(4, size // 2, size // 2, dtype.itemsize)
+        scratch = np.empty((program.n_temporaries, rows, size // 2), dtype)
+
+        def combine() -> None:
+            run(program, blocks, list(np.empty((7, size // 2, size // 2), dtype)), scratch)
+
+        elements = size * size * (1 + 7 / 4)
+        return Rates(multiply, add, elements / _typical(combine))
+
+
+def _typical(call: Callable[[], Any], repeats: int = 5) -> float:
+    """Median seconds of some calls."""
+    return sorted(_seconds(call) for _ in range(repeats))[repeats // 2]
+
+
+def _fastest(call: Callable[[], Any], least: int = 3, budget: float = 0.1) -> float:
+    """Seconds of the fastest of some calls, after one to warm up."""
+    call()
+    times = [_seconds(call) for _ in range(least)]
+    while sum(times) < budget:
+        times.append(_seconds(call))
+    return min(times)
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+# --- classical -----------------------------------------------------------------------------
+
+
+def _copied_bytes(problem: Problem) -> int:
+    """Operands that BLAS cannot read as they stand are copied first."""
+    a = 0 if problem.a_direct else problem.M * problem.K
+    b = 0 if problem.b_direct else problem.K * problem.N
+    return (a + b) * problem.dtype.itemsize
+
+
+def _finish_bytes(problem: Problem) -> int:
+    """Product buffer plus the strip of ``beta * c``."""
+    if not problem.buffered:
+        return 0
+    strip = max(problem.N, min(_STRIP_ELEMENTS, problem.M * problem.N))
+    return problem.buffer_bytes + strip * problem.dtype.itemsize
+
+
+def _classical_workspace(problem: Problem, limit: int | None) -> int:
+    copied = _finish_bytes(problem) + _copied_bytes(problem)
+    # Without the copies np.matmul still works, without BLAS: slow, but inside the limit.
+    return copied if limit is None or copied <= limit else _finish_bytes(problem)
+
+
+def _classical(
+    problem: Problem, a: np.ndarray, b: np.ndarray, product: np.ndarray, *, copy: bool
+) -> None:
+    if copy and not problem.a_direct:
+        a = np.array(a, problem.dtype, order="C")
+    if copy and not problem.b_direct:
+        b = np.array(b, problem.dtype, order="C")
+    np.matmul(a, b, out=product)
+
+
+def _finish(product: np.ndarray, c: np.ndarray | None, beta: Any, out: np.ndarray) -> None:
+    """Write ``product + beta * c`` to `out`, a strip of rows at a time."""
+    if beta == 0 or c is None:
+        np.copyto(out, product, casting="same_kind")
+        return
+    step = max(1, _STRIP_ELEMENTS // max(product.shape[1], 1))
+    scratch = np.empty((min(step, product.shape[0]), product.shape[1]), product.dtype)
+    for start in range(0, product.shape[0], step):
+        strip = product[start : start + step]
+        scaled = scratch[: strip.shape[0]]
+        np.multiply(c[start : start + step], beta, out=scaled, casting="same_kind")
+        np.add(strip, scaled, out=strip)
+    # Only now: c may be out itself, or overlap it in any way.
+    np.copyto(out, product, casting="same_kind")
+
+
+# --- LCMA ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """Block sizes and buffers for chunks of a given size."""
+
+    scheme: Scheme
+    rows: int  # of a block of A and C
+    columns: int  # of a block of B and C
+    inner: int  # columns of a block of A, rows of a block of B
+    scratch: tuple[tuple[int, int, int], ...]  # strips of Combine A, B, H
+    itemsize: int
+
+    @classmethod
+    def of(cls, problem: Problem, scheme: Scheme, chunks: tuple[int, int, int]) -> _Stages:
+        M, N, K = chunks
+        m, k, n = scheme.format
+        rows, columns, inner = -(-M // m), -(-N // n), -(-K // k)
+        itemsize = problem.dtype.itemsize
+        accumulate = K < problem.K
+        # The last chunk of a dimension may be smaller, so any block may turn out ragged.
+        shapes = (
+            (combine_a(scheme), m * k, rows, inner, False),
+            (combine_b(scheme), k * n, inner, columns, False),
+            (combine_c(scheme), m * n, rows, columns, accumulate),
+        )
+        even = M % m == N % n == K % k == 0 and all(
+            size % chunk == 0
+            for size, chunk in zip((problem.M, problem.N, problem.K), chunks, strict=True)
+        )
+        scratch = tuple(
+            (
+                scratch_slots(program, 0 if even else blocks, accumulate=acc),
+                strip_rows(program.n_inputs, height, width, itemsize),
+                width,
+            )
+            for program, blocks, height, width, acc in shapes
+        )
+        return cls(scheme, rows, columns, inner, scratch, itemsize)
+
+    @property
+    def buffers(self) -> tuple[tuple[int, int, int], ...]:
+        """Shapes of At, Bt and H."""
+        r = self.scheme.rank
+        return (
+            (r, self.rows, self.inner),
+            (r, self.inner, self.columns),
+            (r, self.rows, self.columns),
+        )
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of At, Bt, H and the largest scratch."""
+        elements = sum(prod(shape) for shape in self.buffers) + max(prod(x) for x in self.scratch)
+        return elements * self.itemsize
+
+    def carve(self, dtype: np.dtype) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Allocate once; return views (At, Bt, H) and the scratch of each combine."""
+        memory = np.empty(self.workspace // self.itemsize, dtype)
+        views, offset = [], 0
+        for shape in self.buffers:
+            views.append(memory[offset : offset + prod(shape)].reshape(shape))
+            offset += prod(shape)
+        rest = memory[offset:]
+        return views, [rest[: prod(shape)].reshape(shape) for shape in self.scratch]
+
+
+def _chunks_within(
+    problem: Problem, scheme: Scheme, limit: int | None
+) -> tuple[int, int, int] | None:
+    """Halve the largest dimension until the workspace fits; None if it never does."""
+    chunks = [problem.M, problem.N, problem.K]
+    if limit is None:
+        return problem.M, problem.N, problem.K
+    dims = (scheme.m, scheme.n, scheme.k)
+    room = limit - _finish_bytes(problem)
+    while _Stages.of(problem, scheme, tuple(chunks)).workspace > room:  # type: ignore[arg-type]
+        sizes = [chunk / d for chunk, d in zip(chunks, dims, strict=True)]
+        largest = max(range(3), key=lambda axis: sizes[axis])
+        if sizes[largest] < 2 * _SMALLEST_BLOCK:
+            return None
+        half = -(-chunks[largest] // 2)
+        chunks[largest] = -(-half // dims[largest]) * dims[largest]
+    return tuple(chunks)  # type: ignore[return-value]
+
+
+def _multiply(
+    plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, alpha: Any, check: str
+) -> bool:
+    """Run the four stages over all chunks; False if a non-finite value came up on the way."""
+    problem, scheme = plan.problem, plan.scheme
+    assert scheme is not None  # guarded by the caller; for type checkers
+    rows, columns, inner = plan.option.chunks
+    stages = _Stages.of(problem, scheme, plan.option.chunks)
+    (at, bt, h), (scratch_a, scratch_b, scratch_c) = stages.carve(problem.dtype)
+    programs = combine_a(scheme), combine_b(scheme), combine_c(scheme)
+    m, k, n = scheme.format
+    finish = _finisher(problem, alpha, check)
+    for i in range(0, problem.M, rows):
+        for l in range(0, problem.K, inner):
+            a_blocks = _blocks(a[i : i + rows, l : l + inner], m, k, stages.rows, stages.inner)
+            run(programs[0], a_blocks, list(at), scratch_a)
+            for j in range(0, problem.N, columns):
+                b_chunk = b[l : l + inner, j : j + columns]
+                b_blocks = _blocks(b_chunk, k, n, stages.inner, stages.columns)
+                run(programs[1], b_blocks, list(bt), scratch_b)
+                np.matmul(at, bt, out=h)
+                c_chunk = out[i : i + rows, j : j + columns]
+                c_blocks = _blocks(c_chunk, m, n, stages.rows, stages.columns)
+                last = l + inner >= problem.K
+                if not run(
+                    programs[2],
+                    list(h),
+                    c_blocks,
+                    scratch_c,
+                    accumulate=l > 0,
+                    finish=finish if last else None,
+                ):
+                    return False
+    return True
+
+
+def _blocks(x: np.ndarray, p: int, q: int, height: int, width: int) -> list[np.ndarray]:
+    """Cut x into p x q block views of nominal size; those at the edge may be smaller or empty."""
+    return [
+        x[i * height : (i + 1) * height, j * width : (j + 1) * width]
+        for i in range(p)
+        for j in range(q)
+    ]
+
+
+def _finisher(problem: Problem, alpha: Any, check: str) -> Callable[[np.ndarray], bool] | None:
+    """Return what is done to each finished strip of C: scale by alpha, look for NaN and Inf."""
+    scale = alpha != 1
+    test = check != "none" and not problem.is_exact
+    if not scale and not test:
+        return None
+
+    def finish(strip: np.ndarray) -> bool:
+        # A non-finite input or an overflowed sum always leaves a trace here, because NaN and Inf
+        # never cancel to a finite number; the whole product is then redone classically.
+        if test and not np.isfinite(strip).all():
+            return False
+        if scale:
+            np.multiply(strip, alpha, out=strip)
+        return True
+
+    return finish

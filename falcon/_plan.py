@@ -1,0 +1,249 @@
+"""`Plan`: how one problem will be multiplied, and why; and the contract that backends fulfil."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ._problem import Problem
+from .schemes import Scheme
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Speed of a backend for one dtype on this machine, measured.
+
+    Attributes
+    ----------
+    multiply : float
+        Classical GEMM, flop/s (FLOPSx).
+    add : float
+        Block additions inside the cache, flop/s (FLOPS+).
+    bandwidth : float
+        Streaming to and from memory, elements/s (beta).
+    """
+
+    multiply: float
+    add: float
+    bandwidth: float
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way in which a backend could multiply a problem; `scheme` None is the classical one.
+
+    Attributes
+    ----------
+    chunks : (int, int, int)
+        Rows of A, columns of B and inner length that are multiplied at a time.
+    workspace : int
+        Bytes allocated during the call, beyond the result.
+    fused_output : bool
+        Combine H happens on chip: the products are not written to memory.
+    """
+
+    backend: str
+    scheme: Scheme | None
+    chunks: tuple[int, int, int]
+    workspace: int
+    fused_output: bool = False
+
+    @property
+    def label(self) -> str:
+        """Name of the scheme, or "classical"."""
+        return self.scheme.name if self.scheme is not None else "classical"
+
+    @property
+    def growth(self) -> float:
+        """Predicted RMS error relative to the classical algorithm."""
+        return self.scheme.rms_growth if self.scheme is not None else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An option with its predicted seconds per stage, and why it was not taken."""
+
+    option: Option
+    seconds: tuple[tuple[str, float], ...]
+    refused: str = ""
+
+    @property
+    def total(self) -> float:
+        """Predicted seconds in all."""
+        return sum(time for _, time in self.seconds)
+
+
+class Backend(Protocol):
+    """What falcon asks of a backend; the table of them is `falcon._backends`."""
+
+    name: str
+
+    def why_unavailable(self) -> str | None:
+        """Return None if the backend runs here, else the reason in a short sentence."""
+
+    def supports(self, problem: Problem) -> str | None:
+        """Return None if an LCMA may run on the problem, else the reason why only classical."""
+
+    def candidates(
+        self, problem: Problem, schemes: Iterable[Scheme], limit: int | None
+    ) -> list[Option]:
+        """Return the classical option first, then an option per scheme that fits `limit`."""
+
+    def execute(
+        self,
+        plan: Plan,
+        a: np.ndarray,
+        b: np.ndarray,
+        c: np.ndarray | None,
+        out: np.ndarray,
+        *,
+        alpha: Any = 1,
+        beta: Any = 0,
+        check: str = "finite",
+    ) -> None:
+        """Write ``alpha a b + beta c`` to `out` as planned."""
+
+    def measure(self, dtype: np.dtype) -> Rates:
+        """Measure the backend's speed on this machine (a fraction of a second)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A decision: printable, reusable, callable.
+
+    Attributes
+    ----------
+    problem : Problem
+    backend : Backend
+        Runs the plan.
+    option : Option
+        What will run: scheme, chunks, workspace in bytes.
+    threads : int
+        Threads that falcon's own code may use. NumPy's BLAS keeps its own setting.
+    why : str
+        The reason for the choice.
+    seconds : tuple of (str, float)
+        Predicted time per stage; empty where no prediction was needed.
+    candidates : tuple of Candidate
+        Everything that was considered, best first, each with the reason why it lost.
+    """
+
+    problem: Problem
+    backend: Backend
+    option: Option
+    threads: int
+    why: str
+    seconds: tuple[tuple[str, float], ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def scheme(self) -> Scheme | None:
+        """The scheme that will run; None for the classical algorithm."""
+        return self.option.scheme
+
+    @property
+    def workspace(self) -> int:
+        """Bytes that the call allocates beyond its result."""
+        return self.option.workspace
+
+    @property
+    def growth(self) -> float:
+        """Predicted RMS error relative to the classical algorithm (1.0 for exact dtypes)."""
+        return 1.0 if self.problem.is_exact else self.option.growth
+
+    def error_bound(self) -> float:
+        """Factor f of the first-order bound ``max|error| <= f max|A| max|B|``; 0 if exact."""
+        if self.problem.is_exact:
+            return 0.0
+        unit = float(np.finfo(self.problem.dtype).eps) / 2
+        inner = max(self.problem.K, 1)
+        chunks = -(-inner // max(self.option.chunks[2], 1))
+        if self.scheme is None:
+            return inner * inner * unit
+        chunk = min(inner, self.option.chunks[2])
+        # Each chunk of K has its own bound; adding them up costs one more rounding per chunk.
+        return chunks * (self.scheme.error_bound(chunk, unit) + chunks * chunk * unit)
+
+    def __call__(self, a: Any, b: Any, out: np.ndarray | None = None) -> np.ndarray:
+        """Multiply two matrices of the planned shapes and dtype.
+
+        Raises
+        ------
+        ValueError
+            An operand has another shape or dtype than planned, or `out` overlaps an operand.
+        """
+        p = self.problem
+        a, b = np.asarray(a), np.asarray(b)
+        for name, x, shape in (
+            ("a", a, (p.M, p.K)),
+            ("b", b, (p.K, p.N)),
+            ("out", out, (p.M, p.N)),
+        ):
+            if x is None:
+                continue
+            if x.shape != shape or x.dtype != p.dtype:
+                raise ValueError(
+                    f"{name} is {x.shape} {x.dtype}; this plan is for {shape} {p.dtype}"
+                )
+        if out is None:
+            out = np.empty((p.M, p.N), p.dtype)
+        elif np.may_share_memory(out, a) or np.may_share_memory(out, b):
+            raise ValueError("out overlaps an operand; falcon.gemm handles that, a plan does not")
+        self.backend.execute(self, a, b, None, out)
+        return out
+
+    def __str__(self) -> str:
+        p = self.problem
+        lines = [
+            f"{p}: {self.option.label} on backend {self.backend.name}",
+            f"  why        {self.why}",
+        ]
+        if self.scheme is not None:
+            s = self.scheme
+            lines.append(
+                f"  scheme     <{s.m},{s.k},{s.n};{s.rank}>, speed-up bound {s.speedup_bound:.3f}"
+            )
+            lines.append(f"  chunks     M, N, K = {', '.join(map(str, self.option.chunks))}")
+        exact = "exact" if p.is_exact else f"{self.growth:.2f} x classical RMS error"
+        lines.append(f"  growth     {exact}")
+        lines.append(f"  workspace  {self.workspace / 2**20:.1f} MiB")
+        if self.seconds:
+            total = sum(time for _, time in self.seconds)
+            parts = ", ".join(f"{name} {time * 1e3:.2f}" for name, time in self.seconds)
+            lines.append(f"  predicted  {total * 1e3:.2f} ms ({parts})")
+        return "\n".join(lines)
+
+    def explain(self, most: int = 12) -> str:
+        """Return the plan and the table of candidates, with the reason why each lost."""
+        rows = [("candidate", "backend", "ms", "growth", "MiB", "")]
+        for x in self.candidates[:most]:
+            rows.append(
+                (
+                    x.option.label,
+                    x.option.backend,
+                    f"{x.total * 1e3:.2f}",
+                    f"{x.option.growth:.2f}",
+                    f"{x.option.workspace / 2**20:.1f}",
+                    x.refused or "chosen",
+                )
+            )
+        left = len(self.candidates) - most
+        table = format_table(rows, left=2) if len(rows) > 1 else "no candidates were compared"
+        return f"{self}\n\n{table}" + (f"\n... and {left} more" if left > 0 else "")
+
+
+def format_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Align rows of text: the first `left` columns and the last one left, the others right."""
+    last = len(rows[0]) - 1
+    widths = [max(len(row[i]) for row in rows) for i in range(last + 1)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if i < left or i == last else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)

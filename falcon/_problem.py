@@ -1,0 +1,54 @@
+"""`Problem`: what the decision needs to know of a multiplication, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# Unit round-off is what error predictions are stated in; integers are exact.
+_INEXACT = "fc"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One 2-D multiplication ``C = alpha A B + beta C`` in core form.
+
+    Attributes
+    ----------
+    M, N, K : int
+        A is M x K, B is K x N, C is M x N.
+    dtype : numpy.dtype
+        Of the arithmetic and of the result, in native byte order.
+    buffered : bool
+        The product needs a buffer of its own before it reaches C: beta is not zero, C overlaps an
+        operand, or C has another dtype than the arithmetic.
+    a_direct, b_direct : bool
+        The operand is readable by a BLAS as it stands: dtype as the arithmetic's, one unit stride.
+    """
+
+    M: int
+    N: int
+    K: int
+    dtype: np.dtype
+    buffered: bool = False
+    a_direct: bool = True
+    b_direct: bool = True
+
+    @property
+    def flops(self) -> int:
+        """Classical operation count ``2 M N K``."""
+        return 2 * self.M * self.N * self.K
+
+    @property
+    def is_exact(self) -> bool:
+        """Integer arithmetic: wraps, never rounds."""
+        return self.dtype.kind not in _INEXACT
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Size of the product buffer."""
+        return self.M * self.N * self.dtype.itemsize if self.buffered else 0
+
+    def __str__(self) -> str:
+        return f"{self.M} x {self.K} @ {self.K} x {self.N} {self.dtype}"

@@ -1,0 +1,198 @@
+"""Combination programs: the sums of a scheme as straight-line code over blocks.
+
+One intermediate form for every executor and emitter. Operands are numbered slots::
+
+    0 .. n_inputs-1                          input blocks (read only)
+    n_inputs .. n_inputs+n_temporaries-1     temporaries, reused after their last use
+    the following n_outputs                  output blocks; may be read once written
+
+Three instructions suffice: ``dst = x + y``, ``dst = x - y``, ``dst = coefficient * x``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+
+from falcon.schemes import Scheme
+from falcon.schemes.additions import Coefficient, SharedSums
+
+
+class Op(IntEnum):
+    """What an instruction does; the numbers are those of the C interpreter."""
+
+    ADD = 0
+    SUB = 1
+    SCALE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One step: ``dst = x + y``, ``dst = x - y`` or ``dst = coefficient * x`` (y unused)."""
+
+    op: Op
+    dst: int
+    x: int
+    y: int = -1
+    coefficient: Coefficient = 1
+
+
+@dataclass(frozen=True)
+class Program:
+    """Straight-line code that forms linear combinations of blocks.
+
+    Attributes
+    ----------
+    n_inputs, n_temporaries, n_outputs : int
+        Sizes of the three slot ranges, in this order.
+    instructions : tuple of Instruction
+        Every output is written, fully, before it is read; inputs are never written.
+    """
+
+    n_inputs: int
+    n_temporaries: int
+    n_outputs: int
+    instructions: tuple[Instruction, ...]
+
+    @property
+    def first_output(self) -> int:
+        """Slot of output 0."""
+        return self.n_inputs + self.n_temporaries
+
+    @property
+    def additions(self) -> int:
+        """Additions and subtractions per element."""
+        return sum(1 for x in self.instructions if x.op is not Op.SCALE)
+
+    def __str__(self) -> str:
+        lines = []
+        for x in self.instructions:
+            left, right = self._slot(x.x), self._slot(x.y)
+            if x.op is Op.SCALE:
+                text = f"{x.coefficient} * {left}"
+            else:
+                text = f"{left} {'+' if x.op is Op.ADD else '-'} {right}"
+            lines.append(f"{self._slot(x.dst)} = {text}")
+        return "\n".join(lines)
+
+    def _slot(self, slot: int) -> str:
+        if slot < self.n_inputs:
+            return f"in{slot}"
+        if slot < self.first_output:
+            return f"t{slot - self.n_inputs}"
+        return f"out{slot - self.first_output}"
+
+
+@lru_cache(maxsize=256)
+def combine_a(scheme: Scheme) -> Program:
+    """Group Combine A: the m*k blocks of A to the R left operands."""
+    return build(scheme.shared_sums[0])
+
+
+@lru_cache(maxsize=256)
+def combine_b(scheme: Scheme) -> Program:
+    """Group Combine B: the k*n blocks of B to the R right operands."""
+    return build(scheme.shared_sums[1])
+
+
+@lru_cache(maxsize=256)
+def combine_c(scheme: Scheme) -> Program:
+    """Combine H: the R products to the m*n blocks of C."""
+    return build(scheme.shared_sums[2])
+
+
+def build(sums: SharedSums) -> Program:
+    """Schedule shared sums: temporaries at first need, slots reused after the last use."""
+    return _Builder(sums).program()
+
+
+class _Builder:
+    """Depth-first scheduling of `SharedSums` with slot reuse.
+
+    A temporary that is an output as it stands is formed in the output's slot and stays readable
+    there. Slots are symbolic while building: ("in", i), ("tmp", slot), ("out", i).
+    """
+
+    def __init__(self, sums: SharedSums) -> None:
+        self._sums = sums
+        self._place: dict[int, tuple[str, int]] = {x: ("in", x) for x in range(sums.n_inputs)}
+        self._uses = Counter(x for row in sums.rows for x, _ in row)
+        self._uses.update(x for t in sums.temporaries for x in t[:2])
+        self._home = {
+            row[0][0]: index
+            for index, row in reversed(list(enumerate(sums.rows)))
+            if len(row) == 1 and row[0][1] == 1 and row[0][0] >= sums.n_inputs
+        }
+        self._free: list[int] = []
+        self._slots = 0
+        self._code: list[
+            tuple[Op, tuple[str, int], tuple[str, int], tuple[str, int] | None, Coefficient]
+        ] = []
+
+    def program(self) -> Program:
+        for index, row in enumerate(self._sums.rows):
+            if len(row) == 1 and self._home.get(row[0][0]) == index:
+                self._need(row[0][0])
+                self._release(row[0][0])
+            else:
+                self._linear(list(row), ("out", index))
+        n_in, n_out = self._sums.n_inputs, len(self._sums.rows)
+        base = {"in": 0, "tmp": n_in, "out": n_in + self._slots}
+        code = tuple(
+            Instruction(op, base[d[0]] + d[1], base[x[0]] + x[1], base[y[0]] + y[1] if y else -1, c)
+            for op, d, x, y, c in self._code
+        )
+        return Program(n_in, self._slots, n_out, code)
+
+    def _need(self, variable: int) -> tuple[str, int]:
+        """Return the place of a variable, computing it first if need be."""
+        if variable not in self._place:
+            x, y, ratio = self._sums.temporaries[variable - self._sums.n_inputs]
+            self._need(x), self._need(y)
+            home = self._home.get(variable)
+            place = ("out", home) if home is not None else ("tmp", self._take())
+            self._linear([(x, 1), (y, ratio)], place)
+            self._place[variable] = place
+        return self._place[variable]
+
+    def _linear(self, terms: list[tuple[int, Coefficient]], dst: tuple[str, int]) -> None:
+        """Emit ``dst = sum of coefficient * variable``; a positive unit term goes first."""
+        terms.sort(key=lambda term: (term[1] != 1, abs(term[1]) != 1))
+        for variable, _ in terms:
+            self._need(variable)
+        if not terms:  # an output that nothing contributes to cannot come from a scheme
+            raise ValueError("a linear combination without terms")
+        (first, c), rest = terms[0], terms[1:]
+        head = self._place[first]
+        if c != 1 or not rest:
+            self._code.append((Op.SCALE, dst, head, None, c))
+            self._release(first)
+            head = dst
+        for position, (variable, c) in enumerate(rest):
+            place = self._place[variable]
+            scratch = None
+            if abs(c) != 1:
+                scratch = self._take()
+                self._code.append((Op.SCALE, ("tmp", scratch), place, None, abs(c)))
+                place = ("tmp", scratch)
+            self._code.append((Op.ADD if c > 0 else Op.SUB, dst, head, place, 1))
+            if position == 0 and head != dst:
+                self._release(first)
+            head = dst
+            if scratch is not None:
+                self._free.append(scratch)
+            self._release(variable)
+
+    def _take(self) -> int:
+        if self._free:
+            return self._free.pop()
+        self._slots += 1
+        return self._slots - 1
+
+    def _release(self, variable: int) -> None:
+        self._uses[variable] -= 1
+        kind, slot = self._place[variable]
+        if self._uses[variable] == 0 and kind == "tmp":
+            self._free.append(slot)

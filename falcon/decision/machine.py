@@ -1,0 +1,63 @@
+"""The machine profile: measured speeds per backend and dtype, made at first need, never at import.
+
+The profile does not import kernels: a backend's own ``measure`` is handed in.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from falcon._plan import Rates
+
+
+@dataclass(frozen=True)
+class MachineProfile:
+    """Measured rates of this machine.
+
+    Attributes
+    ----------
+    rates : dict of (backend, dtype name) to Rates
+    """
+
+    rates: dict[tuple[str, str], Rates] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if not self.rates:
+            return "nothing measured yet: falcon measures at the first decision that needs it"
+        lines = []
+        for (backend, dtype), x in sorted(self.rates.items()):
+            lines.append(
+                f"{backend} {dtype}: multiply {x.multiply / 1e9:.1f} GFLOP/s, add "
+                f"{x.add / 1e9:.1f} GFLOP/s, memory {x.bandwidth / 1e9:.2f} G elements/s"
+            )
+        return "\n".join(lines)
+
+
+_lock = threading.Lock()
+_profile = MachineProfile()
+
+
+def machine() -> MachineProfile:
+    """Return what has been measured of this machine so far in this process.
+
+    Returns
+    -------
+    MachineProfile
+        Immutable; a later decision that needs another backend or dtype makes a new one.
+    """
+    return _profile
+
+
+def rates(backend: str, dtype: np.dtype, measure: Callable[[np.dtype], Rates]) -> Rates:
+    """Return the rates of a backend for a dtype, measuring them once per process."""
+    global _profile
+    key = (backend, dtype.name)
+    if key not in _profile.rates:
+        with _lock:
+            if key not in _profile.rates:
+                _profile = MachineProfile({**_profile.rates, key: measure(dtype)})
+    return _profile.rates[key]

@@ -1,0 +1,34 @@
+"""Schemes <m,k,n;R> as proved data: catalogue, algebra, metrics, loaders.
+
+::
+
+    _scheme.py      Scheme: U, V, W, verified on construction
+    brent.py        the exact proof            metrics.py    nnz, growth, e_max
+    additions.py    common subexpressions      formulas.py   the pretty printer
+    algebra.py      permute, compose, add      best.py       the best scheme of a format
+    catalogue.py    named schemes (data/)      loaders.py    files of other researchers
+"""
+
+from ._scheme import Scheme, SchemeError
+from .algebra import classical, compose, cyclic, direct_sum, permuted, symmetries, transposed
+from .catalogue import best, get, names, register
+from .loaders import dump, load, load_all
+
+__all__ = [
+    "Scheme",
+    "SchemeError",
+    "best",
+    "classical",
+    "compose",
+    "cyclic",
+    "direct_sum",
+    "dump",
+    "get",
+    "load",
+    "load_all",
+    "names",
+    "permuted",
+    "register",
+    "symmetries",
+    "transposed",
+]

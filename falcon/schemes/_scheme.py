@@ -1,0 +1,228 @@
+"""The `Scheme` value: U, V, W as proved data, with everything that can be derived from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from . import brent, metrics
+from ._coefficients import exact_array
+from .additions import Additions, SharedSums, naive_additions, share
+from .formulas import formulas
+
+
+class SchemeError(ValueError):
+    """U, V, W do not form a scheme; the message names the first thing that is wrong."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scheme:
+    """A bilinear algorithm <m, k, n; R> that multiplies m x k by k x n matrices in R products.
+
+    ``h_r = (sum U[r,i,l] a[i,l]) (sum V[r,l,j] b[l,j])`` and ``c[i,j] = sum_r W[r,i,j] h_r``.
+    Construction verifies the Brent equations exactly: an object of this class is a proof.
+
+    Parameters
+    ----------
+    U : array_like, shape (R, m, k)
+    V : array_like, shape (R, k, n)
+    W : array_like, shape (R, m, n)
+        Integers or fractions; W belongs to C itself, not to its transpose.
+    name : str
+        What `falcon.gemm(..., scheme=name)` and printed plans call it.
+    source : str
+        Where the scheme was published or how it was found.
+
+    Raises
+    ------
+    SchemeError
+        Shapes do not fit together, or a Brent equation fails (the message names the first).
+    TypeError
+        A coefficient is not a number.
+
+    Examples
+    --------
+    >>> import falcon
+    >>> falcon.schemes.get("strassen")
+    <Scheme strassen <2,2,2;7>>
+    """
+
+    U: np.ndarray
+    V: np.ndarray
+    W: np.ndarray
+    name: str = "unnamed"
+    source: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        for factor in "UVW":
+            object.__setattr__(self, factor, exact_array(getattr(self, factor), factor))
+        _check_shapes(self.U, self.V, self.W)
+        violation = brent.first_violation(self.U, self.V, self.W)
+        if violation is not None:
+            raise SchemeError(
+                f"{self.name!r} as <{self.m},{self.k},{self.n};{self.rank}> is not a matrix "
+                f"multiplication algorithm: {violation}"
+            )
+
+    @property
+    def m(self) -> int:
+        """Rows of A and C, in blocks."""
+        return self.U.shape[1]
+
+    @property
+    def k(self) -> int:
+        """Columns of A and rows of B, in blocks."""
+        return self.U.shape[2]
+
+    @property
+    def n(self) -> int:
+        """Columns of B and C, in blocks."""
+        return self.V.shape[2]
+
+    @property
+    def rank(self) -> int:
+        """Number of block products R."""
+        return self.U.shape[0]
+
+    @property
+    def format(self) -> tuple[int, int, int]:
+        """The format (m, k, n)."""
+        return self.m, self.k, self.n
+
+    @property
+    def speedup_bound(self) -> float:
+        """Classical products over this scheme's products: ``m k n / R``."""
+        return self.m * self.k * self.n / self.rank
+
+    @cached_property
+    def nnz(self) -> tuple[int, int, int]:
+        """Non-zero coefficients of U, V and W."""
+        return metrics.nnz(self.U, self.V, self.W)
+
+    @cached_property
+    def phi(self) -> Fraction:
+        """Second moment of the coefficients; see `falcon.schemes.metrics.phi`."""
+        return metrics.phi(self.U, self.V, self.W)
+
+    @cached_property
+    def rms_growth(self) -> float:
+        """RMS error on random data over that of the classical algorithm (Strassen: 2.0)."""
+        return metrics.rms_growth(self.U, self.V, self.W)
+
+    @cached_property
+    def growth_factor(self) -> float:
+        """Sum of products of 2-norms (Strassen: 14.83)."""
+        return metrics.growth_factor(self.U, self.V, self.W)
+
+    @cached_property
+    def e_max(self) -> Fraction:
+        """Factor of the norm-wise error bound (Strassen: 12)."""
+        return metrics.e_max(self.U, self.V, self.W)
+
+    @cached_property
+    def shared_sums(self) -> tuple[SharedSums, SharedSums, SharedSums]:
+        """Combine A, Combine B and Combine H after common-subexpression elimination.
+
+        Rows are outputs: the R sums of A, the R sums of B, and the m*n blocks of C.
+        """
+        u, v, w = (x.reshape(self.rank, -1) for x in (self.U, self.V, self.W))
+        return share(u), share(v), share(w.T)
+
+    @cached_property
+    def additions(self) -> Additions:
+        """Block additions, written out naively and after common-subexpression elimination."""
+        u, v, w = (x.reshape(self.rank, -1) for x in (self.U, self.V, self.W))
+        naive = naive_additions(u) + naive_additions(v) + naive_additions(w.T)
+        return Additions(naive, sum(sums.additions for sums in self.shared_sums))
+
+    @cached_property
+    def is_integral(self) -> bool:
+        """Whether every coefficient is an integer (needed for integer dtypes)."""
+        return all(x.dtype != object for x in (self.U, self.V, self.W))
+
+    @property
+    def is_classical(self) -> bool:
+        """Whether nothing is saved: R >= m k n."""
+        return self.rank >= self.m * self.k * self.n
+
+    def error_bound(self, inner: int, unit_roundoff: float) -> float:
+        """Factor f of the norm-wise bound ``max|C^ - C| <= f max|A| max|B|``, first order.
+
+        Parameters
+        ----------
+        inner : int
+            Length K of the whole inner dimension.
+        unit_roundoff : float
+            Unit round-off of the dtype (``np.finfo(dtype).eps / 2``).
+
+        Notes
+        -----
+        Block products of inner length ``K/k`` contribute ``(K/k)`` roundings each, the sums one
+        per level of nesting, bounded by the longest sums of the three factors. All of it is
+        multiplied by ``e_max`` (Higham, section 23.2.2; Ballard et al., theorem III.1).
+        """
+        block = -(-inner // self.k)
+        rank = self.rank
+        longest = sum(
+            int(np.count_nonzero(x, axis=1).max())
+            for x in (self.U.reshape(rank, -1), self.V.reshape(rank, -1))
+        ) + int(np.count_nonzero(self.W.reshape(rank, -1), axis=0).max())
+        return float(self.e_max) * block * (block + longest) * unit_roundoff
+
+    def __matmul__(self, other: Scheme) -> Scheme:
+        """Two levels as one flat scheme: this one outside, `other` inside."""
+        if not isinstance(other, Scheme):
+            return NotImplemented
+        from .algebra import compose  # algebra builds Schemes: import at call time
+
+        return compose(self, other)
+
+    def __eq__(self, other: Any) -> bool:
+        """Equal coefficients; names and sources may differ."""
+        if not isinstance(other, Scheme):
+            return NotImplemented
+        return self.format == other.format and all(
+            np.array_equal(getattr(self, x), getattr(other, x)) for x in "UVW"
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        rows = (tuple(getattr(self, factor).ravel().tolist()) for factor in "UVW")
+        return hash((self.format, *rows))
+
+    def __repr__(self) -> str:
+        return f"<Scheme {self.name} <{self.m},{self.k},{self.n};{self.rank}>>"
+
+    def __str__(self) -> str:
+        growth = f"{self.rms_growth:.2f}"
+        naive, reduced = self.additions
+        head = (
+            f"{self.name} <{self.m},{self.k},{self.n};{self.rank}>: speed-up bound "
+            f"{self.speedup_bound:.3f}, non-zeros {'+'.join(map(str, self.nnz))}, additions "
+            f"{naive} (shared: {reduced}), RMS growth {growth}, e_max {self.e_max}"
+        )
+        source = f"\nsource: {self.source}" if self.source else ""
+        return f"{head}{source}\n\n{formulas(self)}"
+
+
+def _check_shapes(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> None:
+    for name, x, axes in (("U", U, "R, m, k"), ("V", V, "R, k, n"), ("W", W, "R, m, n")):
+        if x.ndim != 3:
+            raise SchemeError(f"{name} has shape {x.shape}; expected three axes ({axes})")
+    rank, m, k = U.shape
+    n = V.shape[2]
+    if 0 in (rank, m, k, n):
+        raise SchemeError(f"U has shape {U.shape} and V {V.shape}; no dimension may be zero")
+    if V.shape != (rank, k, n):
+        raise SchemeError(f"V has shape {V.shape}; expected {(rank, k, n)} to fit U {U.shape}")
+    if W.shape != (rank, m, n):
+        raise SchemeError(
+            f"W has shape {W.shape}; expected {(rank, m, n)} to fit U {U.shape} and V {V.shape}"
+        )

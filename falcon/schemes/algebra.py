@@ -1,0 +1,127 @@
+"""New schemes from old ones: symmetries, composition, direct sums, the classical algorithm."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+
+from ._scheme import Scheme
+
+
+def classical(m: int, k: int, n: int) -> Scheme:
+    """Return the classical algorithm as a scheme of rank m*k*n."""
+    rank = m * k * n
+    i, l, j = (x.ravel() for x in np.indices((m, k, n)))
+    r = np.arange(rank)
+    U = np.zeros((rank, m, k), np.int64)
+    V = np.zeros((rank, k, n), np.int64)
+    W = np.zeros((rank, m, n), np.int64)
+    U[r, i, l] = V[r, l, j] = W[r, i, j] = 1
+    return Scheme(U, V, W, f"{m}x{k}x{n}:{rank}", source="definition of the matrix product")
+
+
+def cyclic(scheme: Scheme) -> Scheme:
+    """Turn <m,k,n> into <k,n,m>: the trace of ABC does not change when the factors rotate."""
+    U, V, W = scheme.U, scheme.V, scheme.W
+    return _moved(scheme, V, _flip(W), _flip(U))
+
+
+def transposed(scheme: Scheme) -> Scheme:
+    """Turn <m,k,n> into <n,k,m>, because the transpose of AB is B'A'."""
+    return _moved(scheme, _flip(scheme.V), _flip(scheme.U), _flip(scheme.W))
+
+
+def symmetries(scheme: Scheme) -> list[Scheme]:
+    """All six images of a scheme under rotation and transposition, the scheme itself first."""
+    rotated = [scheme, cyclic(scheme), cyclic(cyclic(scheme))]
+    return rotated + [transposed(x) for x in rotated]
+
+
+def permuted(scheme: Scheme, m: int, k: int, n: int) -> Scheme:
+    """Return the image of `scheme` that has the format (m, k, n).
+
+    Raises
+    ------
+    ValueError
+        (m, k, n) is not a permutation of the scheme's format.
+    """
+    if sorted((m, k, n)) != sorted(scheme.format):
+        raise ValueError(f"{scheme!r} has no permutation of the format {(m, k, n)}")
+    for image in symmetries(scheme):
+        if image.format == (m, k, n):
+            break
+    return image
+
+
+def compose(outer: Scheme, inner: Scheme) -> Scheme:
+    """Two levels as one flat scheme: the Kronecker product of the factors."""
+    factors = [
+        _kronecker(x, y) for x, y in ((outer.U, inner.U), (outer.V, inner.V), (outer.W, inner.W))
+    ]
+    source = f"composition of {outer.name} (outer) and {inner.name} (inner)"
+    return Scheme(*factors, f"{outer.name}@{inner.name}", source=source)
+
+
+def direct_sum(first: Scheme, second: Scheme, axis: str) -> Scheme:
+    """Cut one dimension in two parts and use a scheme for each.
+
+    Parameters
+    ----------
+    first, second : Scheme
+        Equal in the two dimensions other than `axis`.
+    axis : {"m", "k", "n"}
+        The dimension that is cut: <m1,k,n> + <m2,k,n> gives <m1+m2,k,n>.
+    """
+    if axis not in ("m", "k", "n"):
+        raise ValueError(f"axis is {axis!r}; expected 'm', 'k' or 'n'")
+    for name in {"m", "k", "n"} - {axis}:
+        if getattr(first, name) != getattr(second, name):
+            raise ValueError(f"{first!r} and {second!r} differ in {name}; cut along it instead")
+    factors = []
+    for factor, axes in (("U", "mk"), ("V", "kn"), ("W", "mn")):
+        x, y = getattr(first, factor), getattr(second, factor)
+        offset = [x.shape[1 + axes.index(axis)], 0] if axis in axes else [0, 0]
+        if axis in axes and axes.index(axis) == 1:
+            offset.reverse()
+        whole = np.zeros(
+            (x.shape[0] + y.shape[0], y.shape[1] + offset[0], y.shape[2] + offset[1]),
+            object if object in (x.dtype, y.dtype) else np.int64,
+        )
+        whole[: x.shape[0], : x.shape[1], : x.shape[2]] = x
+        whole[x.shape[0] :, offset[0] :, offset[1] :] = y
+        factors.append(whole)
+    source = f"direct sum of {first.name} and {second.name} along {axis}"
+    return Scheme(*factors, f"({first.name}+{axis}+{second.name})", source=source)
+
+
+def _flip(x: np.ndarray) -> np.ndarray:
+    return x.transpose(0, 2, 1)
+
+
+def _moved(scheme: Scheme, U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Scheme:
+    new = (U.shape[1], U.shape[2], V.shape[2])
+    return Scheme(U, V, W, _renamed(scheme, new), source=scheme.source)
+
+
+def _renamed(scheme: Scheme, new: tuple[int, int, int]) -> str:
+    """Keep a catalogue-style name true to its format; mark the format on any other name."""
+    old = "x".join(map(str, scheme.format))
+    head = "x".join(map(str, new))
+    if scheme.name.startswith(f"{old}:"):
+        return head + scheme.name[len(old) :]
+    base = scheme.name.removesuffix(f"[{old}]")
+    return base if new == scheme.format else f"{base}[{head}]"
+
+
+def formats(m: int, k: int, n: int) -> list[tuple[int, int, int]]:
+    """The distinct permutations of a format, in ascending order."""
+    return sorted(set(permutations((m, k, n))))
+
+
+def _kronecker(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Kronecker product of every block of x with every block of y."""
+    product = x[:, None, :, None, :, None] * y[None, :, None, :, None, :]
+    return product.reshape(
+        x.shape[0] * y.shape[0], x.shape[1] * y.shape[1], x.shape[2] * y.shape[2]
+    )

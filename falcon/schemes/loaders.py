@@ -1,0 +1,203 @@
+"""Read and write schemes: falcon's JSON and the two formats that researchers publish.
+
+=====================  ===========================================================  ============
+format                 layout                                                       W belongs to
+=====================  ===========================================================  ============
+falcon JSON            m, k, n, U, V, W: R rows of mk, kn, mn coefficients          C
+flip-graph JSON        n = [m, k, n], m = R, u, v, w: R rows                        C transposed
+AlphaTensor .npz       key "m,k,n": three arrays of shape (mk|kn|mn, R)             C transposed
+=====================  ===========================================================  ============
+
+Orientation is not taken on trust: a loader tries W for C and for C transposed and keeps the one
+that satisfies the Brent equations.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import brent
+from ._coefficients import exact_array
+from ._scheme import Scheme, SchemeError
+
+
+def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) -> Scheme:
+    """Load the one scheme that a file holds, whichever of the known formats it is in.
+
+    Parameters
+    ----------
+    path : path
+        A ``.json`` or ``.npz`` file.
+    format : (m, k, n), optional
+        The format that is expected; needed where an .npz file holds several schemes.
+
+    Returns
+    -------
+    Scheme
+        Verified, W oriented for C.
+
+    Raises
+    ------
+    SchemeError
+        The file is no scheme file, is damaged, has other dimensions, or violates a Brent equation
+        (the first one is named).
+    OSError
+        The file cannot be read.
+
+    Examples
+    --------
+    >>> scheme = falcon.schemes.load("my_scheme.json")  # doctest: +SKIP
+    """
+    schemes = load_all(path)
+    if format is not None:
+        fitting = [x for x in schemes if x.format == tuple(format)]
+        if not fitting:
+            held = ", ".join(str(x.format) for x in schemes)
+            raise SchemeError(f"{path}: no scheme of format {tuple(format)}; it holds {held}")
+        return fitting[0]
+    if len(schemes) > 1:
+        held = ", ".join(str(x.format) for x in schemes)
+        raise SchemeError(f"{path}: {len(schemes)} schemes ({held}); say which by format=(m, k, n)")
+    return schemes[0]
+
+
+def load_all(path: str | PathLike[str]) -> list[Scheme]:
+    """Load every scheme that a file holds; raises as `load` does."""
+    path = Path(path)
+    data = path.read_bytes()
+    if data[:2] == b"PK":
+        return _from_npz(path)
+    try:
+        record = json.loads(data)
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise SchemeError(f"{path}: neither JSON nor an .npz archive ({error})") from None
+    return [from_record(record, str(path), default_name=path.stem)]
+
+
+def from_record(record: Any, where: str = "record", default_name: str = "unnamed") -> Scheme:
+    """Build a scheme from parsed JSON in falcon's own or the flip-graph layout."""
+    if not isinstance(record, dict):
+        raise SchemeError(f"{where}: expected a JSON object, got {type(record).__name__}")
+    if {"U", "V", "W"} <= record.keys():
+        dims = [record.get(axis) for axis in "mkn"]
+        rows = [record[factor] for factor in "UVW"]
+        rank = record.get("rank")
+    elif {"u", "v", "w", "n"} <= record.keys():
+        dims = record["n"] if isinstance(record["n"], list) else [record["n"]] * 3
+        rows = [record[factor] for factor in "uvw"]
+        rank = record.get("m")
+    else:
+        raise SchemeError(f"{where}: expected the fields m, k, n, U, V, W or n, m, u, v, w")
+    name = record.get("name", default_name)
+    source = record.get("source", "")
+    if not isinstance(name, str) or not isinstance(source, str):
+        raise SchemeError(f"{where}: name and source must be strings")
+    return _assemble(dims, rank, rows, where, name, source)
+
+
+def dump(scheme: Scheme, path: str | PathLike[str]) -> None:
+    """Write a scheme as falcon JSON; fractions become strings such as ``"1/2"``."""
+    Path(path).write_text(to_json(scheme), encoding="utf-8")
+
+
+def to_json(scheme: Scheme) -> str:
+    """Return falcon's JSON text of a scheme, a row of coefficients per line."""
+    head = {
+        "name": scheme.name,
+        "source": scheme.source,
+        "m": scheme.m,
+        "k": scheme.k,
+        "n": scheme.n,
+        "rank": scheme.rank,
+    }
+    fields = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    for factor in "UVW":
+        rows = getattr(scheme, factor).reshape(scheme.rank, -1).tolist()
+        lines = [
+            "    "
+            + json.dumps([x if isinstance(x, int) else str(x) for x in row], separators=(",", ":"))
+            for row in rows
+        ]
+        fields.append(f'  "{factor}": [\n' + ",\n".join(lines) + "\n  ]")
+    return "{\n" + ",\n".join(fields) + "\n}\n"
+
+
+def _from_npz(path: Path) -> list[Scheme]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            entries = {key: archive[key] for key in archive.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        if "allow_pickle" not in str(error):
+            raise SchemeError(f"{path}: a damaged .npz archive ({error})") from None
+        entries = _unpickled(path)
+    if not entries:
+        raise SchemeError(f"{path}: the archive is empty")
+    schemes = []
+    for key, factors in entries.items():
+        where = f"{path}[{key!r}]"
+        parts = key.split(",")
+        if len(parts) != 3 or not all(part.strip().isdigit() for part in parts):
+            raise SchemeError(f'{where}: expected a key such as "4,4,5"')
+        if len(factors) != 3 or any(np.ndim(x) != 2 for x in factors):
+            raise SchemeError(f"{where}: expected three arrays of shape (entries, R)")
+        dims = [int(part) for part in parts]
+        rows = [np.asarray(x).T for x in factors]
+        name = "x".join(map(str, dims)) + f":{rows[0].shape[0]}-{path.stem}"
+        schemes.append(_assemble(dims, None, rows, where, name, f"file {path.name}"))
+    return schemes
+
+
+def _unpickled(path: Path) -> dict[str, Any]:
+    """Read an archive of object arrays without trusting it: only NumPy arrays are unpickled."""
+    from ._unpickle import load_object_arrays
+
+    try:
+        return load_object_arrays(path)
+    except Exception as error:  # whatever a damaged pickle may raise
+        raise SchemeError(f"{path}: a damaged or foreign .npz archive ({error})") from None
+
+
+def _assemble(dims: Any, rank: Any, rows: list[Any], where: str, name: str, source: str) -> Scheme:
+    """Check the sizes, find W's orientation, construct."""
+    if (
+        not isinstance(dims, list)
+        or len(dims) != 3
+        or not all(type(x) is int and 0 < x < 1000 for x in dims)
+    ):
+        raise SchemeError(f"{where}: the dimensions are {dims!r}; expected three positive integers")
+    m, k, n = dims
+    factors = []
+    for factor, values, entries in zip("UVW", rows, (m * k, k * n, m * n), strict=True):
+        try:
+            array = exact_array(values, factor)
+        except (TypeError, ValueError) as error:
+            raise SchemeError(f"{where}: {error}") from None
+        found = len(factors[0]) if factors else rank if rank is not None else len(array)
+        if array.shape != (found, entries):
+            raise SchemeError(
+                f"{where}: {factor} has shape {array.shape}; expected {(found, entries)} "
+                f"for the format {(m, k, n)}"
+            )
+        factors.append(array)
+    U, V, W = factors
+    r = U.shape[0]
+    if r == 0:
+        raise SchemeError(f"{where}: the scheme has no products")
+    U, V = U.reshape(r, m, k), V.reshape(r, k, n)
+    for_c = W.reshape(r, m, n)
+    for_c_transposed = W.reshape(r, n, m).transpose(0, 2, 1)
+    violation = brent.first_violation(U, V, for_c)
+    if violation is None:
+        return Scheme(U, V, for_c, name, source=source)
+    if brent.first_violation(U, V, for_c_transposed) is None:
+        return Scheme(U, V, for_c_transposed, name, source=source)
+    raise SchemeError(
+        f"{where}: <{m},{k},{n};{r}> is not a matrix multiplication algorithm, neither with W for "
+        f"C nor for its transpose. {violation}"
+    )
