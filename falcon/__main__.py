@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
+import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -18,19 +21,25 @@ from falcon._plan import format_table
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (2 for a wrong argument)."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
-    if options.verbose:
-        logging.getLogger("falcon").setLevel(logging.INFO)
     try:
-        return options.run(options)
+        with falcon.config(**({"verbose": True} if options.verbose else {})):
+            if options.verbose:
+                logging.getLogger("falcon").setLevel(logging.INFO)
+            status = options.run(options)
+        sys.stdout.flush()
+        return status
     except BrokenPipeError:  # the reader (head, less) has enough
-        sys.stderr.close()
+        # Python flushes once more on its way out, and must find something open.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ValueError, TypeError, OSError) as error:
         print(f"falcon {options.command}: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130  # what shells report for a process that Ctrl-C has ended
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -142,10 +151,10 @@ def _schemes(options: argparse.Namespace) -> int:
 
 
 def _format(text: str) -> tuple[int, int, int]:
-    parts = text.lower().replace(",", "x").split("x")
-    if len(parts) != 3 or not all(part.isdigit() for part in parts):
+    match = re.fullmatch(r"(\d{1,4})[x,](\d{1,4})[x,](\d{1,4})", text.lower(), re.ASCII)
+    if not match:
         raise ValueError(f'format {text!r}: expected three sizes such as "3x4x4"')
-    return int(parts[0]), int(parts[1]), int(parts[2])
+    return int(match[1]), int(match[2]), int(match[3])
 
 
 def _plan(options: argparse.Namespace) -> int:

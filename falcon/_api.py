@@ -1,32 +1,41 @@
-"""The public entry points: the only place that validates and normalises arguments.
+"""The public entry points: the only place that normalises arguments (`_validate` checks them).
 
 ::
 
-    gemm / matmul -> core form (2-D operands, one out) -> plan (cached) -> backend.execute
+    gemm / matmul --_validate--> core form (2-D operands, one out) --_dispatch--> plan, execute
 """
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from . import schemes as _schemes
-from ._backends import available_backends, get_backend
-from ._config import Settings, settings, thread_count, validate
-from ._plan import Backend, Plan, Rates
+from ._backends import get_backend
+from ._config import Settings, thread_count
+from ._dispatch import multiply, overlap, plan_for, without
+from ._plan import Plan
 from ._problem import Problem
-from ._verify import Freivalds, VerificationError
-from .decision import Request, select
-from .decision.machine import rates
+from ._validate import (
+    arguments,
+    check_cast,
+    check_numeric,
+    check_out,
+    describe,
+    is_direct,
+    matmul_shape,
+    matrix,
+    number,
+    plain,
+    scalar,
+    shape_and_dtype,
+)
 
-_log = logging.getLogger("falcon")
-
-# Plans are small; a program that uses more shapes than this re-plans the oldest.
-_CACHED_PLANS = 1024
-_plans: dict[tuple, Plan] = {}
+# A call per matrix of a batch costs about 20 microseconds, in which NumPy's loops without BLAS
+# multiply matrices of this size (in flop).
+_SMALL_FLOPS = 2 * 16**3
 
 
 def gemm(
@@ -106,7 +115,7 @@ def gemm(
     >>> bool((falcon.gemm(a, b, scheme="strassen") == b).all())
     True
     """
-    a, b = _matrix("a", a), _matrix("b", b)
+    a, b = matrix("a", a), matrix("b", b)
     if a.shape[1] != b.shape[0]:
         raise ValueError(
             f"a has shape {a.shape} and b {b.shape}: a's columns ({a.shape[1]}) must equal b's "
@@ -114,29 +123,30 @@ def gemm(
         )
     shape = (a.shape[0], b.shape[1])
     dtype = np.result_type(a.dtype, b.dtype).newbyteorder("=")
-    c_array = None if c is None else _matrix("c", c)
+    c_array = None if c is None else matrix("c", c)
     if c_array is not None and c_array.shape != shape:
         raise ValueError(f"c has shape {c_array.shape}; expected {shape}")
-    if _is_nonzero(beta):
+    number("beta", beta)
+    if beta != 0:
         if c_array is None:
             raise ValueError(f"beta is {beta!r} but c is missing")
         dtype = np.result_type(dtype, c_array.dtype).newbyteorder("=")
-    else:
+    alpha, beta = scalar("alpha", alpha, dtype), scalar("beta", beta, dtype)
+    if beta == 0:
         c_array = None
-    alpha, beta = _scalar("alpha", alpha, dtype), _scalar("beta", beta, dtype)
     if out is not None:
-        _check_out(out, shape, dtype)
-    requested = _arguments(backend, scheme, max_growth, threads, workspace_limit, check)
+        check_out(out, shape, dtype)
+    requested = _requested(backend, scheme, max_growth, threads, workspace_limit, check)
     result = np.empty(shape, dtype) if out is None else out
-    _core(a, b, c_array, alpha, beta, result, dtype, requested, fresh=out is None)
+    multiply(a, b, c_array, alpha, beta, result, dtype, requested, fresh=out is None)
     return result
 
 
 def matmul(
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
+    a: Any,
+    b: Any,
     /,
-    out: np.ndarray | tuple[np.ndarray] | None = None,
+    out: Any = None,
     *,
     backend: str = "auto",
     scheme: str | _schemes.Scheme = "auto",
@@ -170,7 +180,8 @@ def matmul(
     Notes
     -----
     Operands that no scheme can multiply (booleans, objects, array subclasses and other array types)
-    are left to `numpy.matmul` unless a scheme is asked for by name.
+    are left to `numpy.matmul` unless a scheme or another backend is asked for by name. For numeric
+    operands, overflow and invalid values are in the result, as with BLAS, and never warned about.
 
     Examples
     --------
@@ -178,9 +189,10 @@ def matmul(
     >>> falcon.matmul(np.ones((5, 2, 3)), np.ones(3)).shape
     (5, 2)
     """
-    requested = _arguments(backend, scheme, max_growth, threads, workspace_limit, check)
-    asked = requested.scheme not in ("auto", "classical")
-    a, b = _plain(a), _plain(b)
+    requested = _requested(backend, scheme, max_growth, threads, workspace_limit, check)
+    by_name = requested.backend not in ("auto", "numpy")
+    asked = by_name or requested.scheme not in ("auto", "classical")
+    a, b = plain(a), plain(b)
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
     special = not (
@@ -190,42 +202,39 @@ def matmul(
         special = min(a.ndim, b.ndim) == 0 or not all(x.dtype.kind in "iufc" for x in (a, b))
     if special:
         if asked:
+            what = f"backend {requested.backend!r}" if by_name else f"{requested.scheme!r}"
             raise TypeError(
-                f"scheme {requested.scheme!r} needs plain numeric arrays of at least one axis; "
-                f"got a {_describe(a)} and b {_describe(b)}"
+                f"{what} needs plain numeric arrays of at least one axis; got a {describe(a)}, "
+                f"b {describe(b)}" + ("" if out is None else f" and out {describe(out)}")
             )
         return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
     left = a[np.newaxis, :] if a.ndim == 1 else a
     right = b[:, np.newaxis] if b.ndim == 1 else b
-    if left.shape[-1] != right.shape[-2]:
-        raise ValueError(
-            f"matmul: a has shape {a.shape} and b {b.shape}: the inner dimensions "
-            f"{left.shape[-1]} and {right.shape[-2]} differ"
-        )
-    try:
-        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    except ValueError:
-        raise ValueError(
-            f"matmul: the batch axes of a {a.shape} and b {b.shape} cannot be broadcast together"
-        ) from None
     dtype = np.result_type(a.dtype, b.dtype).newbyteorder("=")
-    full = (*batch, left.shape[-2], right.shape[-1])
-    dropped = tuple(axis for axis, x in ((len(full) - 2, a), (len(full) - 1, b)) if x.ndim == 1)
-    shape = tuple(size for axis, size in enumerate(full) if axis not in dropped)
     if out is not None:
-        _check_out(out, shape, dtype)
-    if requested.scheme == "classical" or (not asked and min(full[-2:]) == 1):
-        # Vectors are bound by memory: nothing to decide.
-        if requested.backend in ("auto", "numpy"):
-            return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
-    result = np.empty(shape, dtype) if out is None else out
-    target = np.expand_dims(result, dropped)
-    if out is not None and batch and (_overlap(out, a) or _overlap(out, b)):
-        target = np.empty(full, dtype)  # a later product may read what an earlier one wrote
+        check_cast(out, dtype)  # before shapes, as NumPy
+    batch, kept = matmul_shape(a.shape, b.shape, None if out is None else out.shape)
+    view = out
+    if out is not None:
+        if min(len(kept), 1) <= out.ndim < len(batch) + len(kept):
+            # NumPy lets out lack leading axes of size 1.
+            view = out[(np.newaxis,) * (len(batch) + len(kept) - out.ndim)]
+        check_out(view, (*batch, *kept), dtype)
+    full = (*batch, left.shape[-2], right.shape[-1])
+    dropped = tuple(axis for axis, x in ((-2, a), (-1, b)) if x.ndim == 1)
     left = np.broadcast_to(left, (*batch, *left.shape[-2:]))
     right = np.broadcast_to(right, (*batch, *right.shape[-2:]))
+    if not asked and _numpy_suffices(left, right, dtype, requested):
+        with np.errstate(all="ignore"):
+            return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
+    result = np.empty((*batch, *kept), dtype) if out is None else view
+    target = np.expand_dims(result, dropped)
+    separate = out is not None and batch != () and (overlap(out, a) or overlap(out, b))
+    if separate:  # a later product may read what an earlier one wrote
+        requested = without(requested, full, dtype)
+        target = np.empty(full, dtype)
     for index in np.ndindex(*batch):
-        _core(
+        multiply(
             left[index],
             right[index],
             None,
@@ -236,9 +245,12 @@ def matmul(
             requested,
             fresh=out is None,
         )
-    if target.size and not np.shares_memory(target, result):
-        np.copyto(result, target.reshape(shape), casting="same_kind")
-    return result if result.ndim or out is not None else result[()]
+    if separate:
+        with np.errstate(all="ignore"):
+            np.copyto(result, np.squeeze(target, dropped), casting="same_kind")
+    if out is not None:
+        return out
+    return result if result.ndim else result[()]
 
 
 def plan(
@@ -280,242 +292,62 @@ def plan(
     >>> p.growth
     2.0
     """
-    a_shape, a_dtype, a_direct = _shape_and_dtype("a", a)
-    b_shape, b_dtype, b_direct = _shape_and_dtype("b", b)
+    a_shape, a_dtype, a_direct = shape_and_dtype("a", a)
+    b_shape, b_dtype, b_direct = shape_and_dtype("b", b)
     if a_shape[1] != b_shape[0]:
         raise ValueError(f"a has shape {a_shape} and b {b_shape}: a's columns must equal b's rows")
     if dtype is None:
         kinds = [x for x in (a_dtype, b_dtype) if x is not None]
         dtype = np.result_type(*kinds) if kinds else np.float64
     native = np.dtype(dtype).newbyteorder("=")
-    _check_numeric("dtype", native)
-    requested = _arguments(backend, scheme, max_growth, threads, workspace_limit, None)
+    check_numeric("dtype", native)
+    requested = _requested(backend, scheme, max_growth, threads, workspace_limit, None)
+    # Not "in (None, native)": NumPy takes None for float64.
+    a_direct = a_direct and (a_dtype is None or a_dtype == native)
+    b_direct = b_direct and (b_dtype is None or b_dtype == native)
     problem = Problem(
         a_shape[0],
         b_shape[1],
         a_shape[1],
         native,
-        False,
-        a_direct and a_dtype in (None, native),
-        b_direct and b_dtype in (None, native),
+        a_direct=a_direct,
+        b_direct=b_direct,
+        threads=thread_count(requested.threads),
     )
-    return _plan_for(problem, requested)
+    return plan_for(problem, requested)
 
 
-def _core(
-    a: np.ndarray,
-    b: np.ndarray,
-    c: np.ndarray | None,
-    alpha: Any,
-    beta: Any,
-    out: np.ndarray,
-    dtype: np.dtype,
-    requested: Settings,
-    *,
-    fresh: bool,
-) -> None:
-    """Multiply in core form: 2-D operands of fitting shapes, `out` writable and given."""
-    M, K = a.shape
-    N = b.shape[1]
-    if M == 0 or N == 0:
-        return
-    if K == 0 or alpha == 0:
-        if c is None:
-            out[...] = 0
-        else:
-            with np.errstate(all="ignore"):
-                np.multiply(c, beta, out=out, casting="same_kind")
-        return
-    buffered = c is not None or (
-        not fresh
-        and (
-            out.dtype != dtype or not _is_direct(out, dtype) or _overlap(out, a) or _overlap(out, b)
-        )
-    )
-    problem = Problem(M, N, K, dtype, buffered, _is_direct(a, dtype), _is_direct(b, dtype))
-    chosen = _plan_for(problem, requested)
-    test = Freivalds(a, b, c, alpha, beta) if requested.check == "verify" else None
-    chosen.backend.execute(chosen, a, b, c, out, alpha=alpha, beta=beta, check=requested.check)
-    if test is None:
-        return
-    outcome = test.check(out, chosen.growth)
-    if not outcome:
-        raise VerificationError(
-            f"the product of {chosen.problem} by {chosen.option.label} failed Freivalds' check: "
-            f"residual {outcome.residual:.3g} > tolerance {outcome.tolerance:.3g}"
-        )
-
-
-def _plan_for(problem: Problem, requested: Settings) -> Plan:
-    """Return the cached plan of a problem, or make one."""
-    threads = thread_count(requested.threads)
-    key = (
-        problem,
-        requested.backend,
-        requested.scheme,
-        requested.max_growth,
-        threads,
-        requested.workspace_limit,
-    )
-    found = _plans.get(key)
-    if found is not None:
-        return found
-    scheme = requested.scheme
-    if isinstance(scheme, str) and scheme not in ("auto", "classical"):
-        scheme = _schemes.get(scheme)
-    request = Request(scheme, requested.max_growth, requested.workspace_limit, threads)
-    name = requested.backend
-    backends = available_backends() if name == "auto" else [get_backend(name)]
-    made = select(problem, request, backends, _rates)
-    while len(_plans) >= _CACHED_PLANS:
-        _plans.pop(next(iter(_plans)), None)
-    _plans[key] = made
-    if requested.verbose:
-        _log.info("%s", made.explain())
-    return made
-
-
-def _rates(backend: Backend, dtype: np.dtype) -> Rates:
-    return rates(backend.name, dtype, backend.measure)
-
-
-# --- validation ----------------------------------------------------------------------------
-
-
-def _arguments(
-    backend: str,
-    scheme: str | _schemes.Scheme,
-    max_growth: float | None,
-    threads: int | None,
-    workspace_limit: int | None,
-    check: str | None,
-) -> Settings:
-    """Merge explicit arguments with the settings in force; "auto" defers to these."""
-    base = settings()
-    given = {
-        name: value
-        for name, value in (
-            ("backend", backend),
-            ("scheme", scheme),
-            ("max_growth", max_growth),
-            ("threads", threads),
-            ("workspace_limit", workspace_limit),
-            ("check", check),
-        )
-        if value is not None and not (type(value) is str and value == "auto")
-    }
-    if not given:
-        return base
-    validate(**given)
-    if not isinstance(given.get("scheme", ""), str | _schemes.Scheme):
-        raise TypeError(f"scheme is a {type(scheme).__name__}; expected a name or a Scheme")
-    return Settings(
-        given.get("backend", base.backend),
-        given.get("scheme", base.scheme),
-        given.get("max_growth", base.max_growth),
-        given.get("threads", base.threads),
-        given.get("workspace_limit", base.workspace_limit),
-        given.get("check", base.check),
-        base.verbose,
-    )
-
-
-def _matrix(name: str, value: Any) -> np.ndarray:
-    array = value if type(value) is np.ndarray else _converted(name, value)
-    if array.ndim != 2:
-        raise ValueError(
-            f"{name} has shape {array.shape}; expected a matrix (use falcon.matmul for vectors "
-            "and batches)"
-        )
-    _check_numeric(name, array.dtype)
-    return array
-
-
-def _converted(name: str, value: Any) -> np.ndarray:
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array, whose mask would be lost; fill it first")
-    if not isinstance(value, np.ndarray) and hasattr(type(value), "__cuda_array_interface__"):
-        raise TypeError(
-            f"{name} is a {type(value).__name__} in GPU memory; backend 'gpu' is needed"
-        )
-    try:
-        return np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} cannot be converted to an array: {error}") from None
-
-
-def _check_numeric(name: str, dtype: np.dtype) -> None:
-    if dtype.kind not in "iufc":
-        raise TypeError(f"{name} has dtype {dtype}; expected integers, floats or complex numbers")
-
-
-def _plain(value: Any) -> Any:
-    """Turn lists and scalars into arrays; leave arrays, subclasses and foreign arrays alone."""
-    if isinstance(value, np.ndarray) or hasattr(type(value), "__array_ufunc__"):
-        return value
-    return np.asarray(value)
-
-
-def _describe(value: Any) -> str:
-    return f"{type(value).__name__} {getattr(value, 'shape', '')} {getattr(value, 'dtype', '')}"
-
-
-def _shape_and_dtype(name: str, value: Any) -> tuple[tuple[int, int], np.dtype | None, bool]:
-    if isinstance(value, tuple) and all(isinstance(x, int | np.integer) for x in value):
-        if len(value) != 2 or min(value) < 0:
-            raise ValueError(f"{name} is the shape {value}; expected two sizes >= 0")
-        return (int(value[0]), int(value[1])), None, True
-    array = _matrix(name, value)
-    return array.shape, array.dtype, _is_direct(array, array.dtype)  # type: ignore[return-value]
-
-
-def _is_nonzero(beta: Any) -> bool:
-    try:
-        return bool(beta != 0)
-    except (TypeError, ValueError):
-        raise TypeError(f"beta is {beta!r}; expected a number") from None
-
-
-def _scalar(name: str, value: Any, dtype: np.dtype) -> Any:
-    """Return alpha or beta in the arithmetic's dtype, refusing what it cannot represent."""
-    if not isinstance(value, int | float | complex | np.number):
-        raise TypeError(f"{name} is {value!r}; expected a number")
-    if dtype.kind in "iu" and not (
-        (isinstance(value, int | float)
-        and float(value).is_integer())
-        or isinstance(value, np.integer)
-    ):
-        raise TypeError(f"{name} is {value!r}; integer matrices ({dtype}) need an integer")
-    if dtype.kind != "c" and isinstance(value, complex | np.complexfloating):
-        raise TypeError(f"{name} is {value!r}, but the matrices are real ({dtype})")
-    if dtype.kind in "iu":  # wraps, as the products do
-        return np.array(int(value) % 2 ** (8 * dtype.itemsize), np.uint64).astype(dtype)[()]
-    return dtype.type(value)
-
-
-def _check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"out is a {type(out).__name__}; expected a NumPy array")
-    if out.shape != shape:
-        raise ValueError(f"out has shape {out.shape}; expected {shape}")
-    if not np.can_cast(dtype, out.dtype, "same_kind"):
-        raise TypeError(
-            f"out has dtype {out.dtype}, to which the result's {dtype} does not cast (same_kind)"
-        )
-    if not out.flags.writeable:
-        raise ValueError("out is read-only")
-
-
-def _is_direct(x: np.ndarray, dtype: np.dtype) -> bool:
-    """Whether BLAS can use the array as it stands: dtype, alignment, one unit stride."""
-    if x.dtype != dtype or not x.dtype.isnative or not x.flags.aligned:
+def _numpy_suffices(
+    left: np.ndarray, right: np.ndarray, dtype: np.dtype, requested: Settings
+) -> bool:
+    """Whether one call of np.matmul for the whole batch does what falcon would do."""
+    if requested.check == "verify" or requested.workspace_limit is not None:
+        return False  # NumPy keeps no limit: it copies operands of another dtype, or under out
+    (M, K), N = left.shape[-2:], right.shape[-1]
+    if requested.scheme == "classical" or min(M, N) <= 1:
+        return True  # vectors are bound by memory: nothing to decide
+    if K == 0 or left.ndim == 2 or left.size == 0:
         return False
-    rows, columns = x.strides
-    size = x.itemsize
-    by_rows = columns == size and rows >= x.shape[1] * size and rows % size == 0
-    by_columns = rows == size and columns >= x.shape[0] * size and columns % size == 0
-    return by_rows or by_columns or x.flags.forc
+    first = (0,) * (left.ndim - 2)
+    direct = is_direct(left[first], dtype), is_direct(right[first], dtype)
+    problem = Problem(
+        M,
+        N,
+        K,
+        dtype,
+        a_direct=direct[0],
+        b_direct=direct[1],
+        threads=thread_count(requested.threads),
+    )
+    if not all(direct) and problem.flops > _SMALL_FLOPS:
+        return False  # falcon copies such operands for BLAS
+    chosen = plan_for(problem, requested)
+    return chosen.scheme is None and chosen.backend.name == "numpy"
 
 
-def _overlap(x: np.ndarray, y: np.ndarray) -> bool:
-    return bool(np.may_share_memory(x, y))  # bounds only: a false alarm costs a buffer
+def _requested(*given: Any) -> Settings:
+    """Merge the arguments with the settings; a backend asked for by name must be there."""
+    requested = arguments(*given)
+    if requested.backend != "auto":
+        get_backend(requested.backend)
+    return requested

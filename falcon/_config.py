@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 # RMS growth of the error that "auto" may spend: three bits.
@@ -95,8 +97,8 @@ def config(**changes: Any) -> Iterator[Settings]:
     ----------
     backend : str
         "auto" or the name of a backend.
-    scheme : str
-        "auto", "classical" or the name of a scheme.
+    scheme : str or Scheme
+        "auto", "classical", the name of a scheme, or a `falcon.schemes.Scheme`.
     max_growth : float
         Largest RMS error growth, relative to classical multiplication, that "auto" may spend.
         1.0 forbids every LCMA; the default 8.0 is three bits.
@@ -153,6 +155,9 @@ def validate(
     """Raise ValueError or TypeError for a setting that is out of range."""
     if not isinstance(backend, str):
         raise TypeError(f"backend is {backend!r}; expected a str")
+    # A Scheme is known by its U: schemes are on this file's own floor.
+    if not isinstance(scheme, str) and not hasattr(scheme, "U"):
+        raise TypeError(f"scheme is a {type(scheme).__name__}; expected a name or a Scheme")
     if isinstance(max_growth, bool) or not isinstance(max_growth, int | float):
         raise TypeError(f"max_growth is {max_growth!r}; expected a number")
     if not max_growth >= 1.0:
@@ -187,12 +192,38 @@ def thread_count(requested: int | None = None) -> int:
     return _usable_cpus()
 
 
+def forced_isa() -> str | None:
+    """Return the instruction set that FALCON_ISA forces on falcon's own kernels, if any."""
+    return os.environ.get("FALCON_ISA") or None
+
+
+def cache_folder() -> Path | None:
+    """Folder for compiled programs and profiles: FALCON_CACHE_DIR, else the user's cache folder.
+
+    Returns None where there is no home; the folder need not exist yet, nor be writable.
+    """
+    asked = os.environ.get("FALCON_CACHE_DIR") or None
+    if asked is not None:
+        return Path(asked)
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "falcon-gemm"
+    except RuntimeError:  # no home
+        return None
+
+
 def _usable_cpus() -> int:
     """CPUs in the affinity mask, cut down to the cgroup's quota where there is one."""
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(cpus or 1, _cpu_quota() or cpus or 1))
+
+
+@cache
+def _cpu_quota() -> int | None:
+    """CPUs by the cgroup's quota, rounded up; read once, because every call asks."""
     try:
         with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
             quota, period = file.read().split()
-        return max(1, min(cpus or 1, -(-int(quota) // int(period))))
+        return -(-int(quota) // int(period))
     except (OSError, ValueError):  # no cgroup v2, or "max": no quota
-        return max(1, cpus or 1)
+        return None

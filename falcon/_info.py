@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -80,7 +79,7 @@ def compiled_parts() -> str:
     if importlib.util.find_spec("falcon._cpu._core") is not None:
         return "built"
     try:
-        from ._cpu._build import reason  # type: ignore[import-not-found]  # written by setup.py
+        from ._cpu._build import reason  # written by setup.py
     except ImportError:
         reason = "falcon runs from a source tree where setup.py has not built them"
     return f"missing: {reason}"
@@ -88,11 +87,13 @@ def compiled_parts() -> str:
 
 def libraries() -> dict[str, str]:
     """Versions of what falcon uses or compares itself with, and NumPy's BLAS kernels."""
+    from importlib.metadata import PackageNotFoundError, version  # a quarter of falcon's import
+
     versions = {}
     for name in ("numpy", "scipy", "threadpoolctl", "tqdm", "cupy", "torch"):
         try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
+            versions[name] = version(name)
+        except PackageNotFoundError:
             versions[name] = "not installed"
     versions["numpy BLAS"] = numpy_blas()
     return versions

@@ -1,8 +1,8 @@
-"""Backend "numpy": any scheme, any level, on top of NumPy's own BLAS; always available.
+r"""Backend "numpy": any scheme, any level, on top of NumPy's own BLAS; always available.
 
 ::
 
-    A --Combine A--> At (R blocks) --\\
+    A --Combine A--> At (R blocks) --\
                                       np.matmul --> H (R blocks) --Combine H--> C
     B --Combine B--> Bt (R blocks) --/
 
@@ -29,6 +29,8 @@ from .schemes import Scheme, get
 # Chunks are not cut below blocks of this size: the limit is then refused.
 _SMALLEST_BLOCK = 2
 _STRIP_ELEMENTS = 32768  # of beta * c, formed strip by strip
+# As much as a ufunc's own buffers for converting operands; not counted as workspace either.
+_CONVERTED_BLOCK = 96
 
 
 class NumpyBackend:
@@ -38,6 +40,10 @@ class NumpyBackend:
 
     def why_unavailable(self) -> str | None:
         """NumPy is a dependency: always available."""
+        return None
+
+    def why_not(self, problem: Problem) -> str | None:
+        """NumPy multiplies everything."""
         return None
 
     def supports(self, problem: Problem) -> str | None:
@@ -79,7 +85,8 @@ class NumpyBackend:
         shape = (problem.M, problem.N)
         product = np.empty(shape, problem.dtype) if problem.buffered else out
         with np.errstate(all="ignore"):  # as BLAS: overflow and invalid are in the result
-            if plan.scheme is None or not _multiply(plan, a, b, product, alpha, check):
+            empty = 0 in (*shape, problem.K)
+            if plan.scheme is None or empty or not _multiply(plan, a, b, product, alpha, check):
                 fits = _finish_bytes(problem) + _copied_bytes(problem) <= plan.workspace
                 _classical(problem, a, b, product, copy=fits)
                 if alpha != 1:
@@ -87,7 +94,7 @@ class NumpyBackend:
             if problem.buffered:
                 _finish(product, c, beta, out)
 
-    def measure(self, dtype: np.dtype) -> Rates:
+    def measure(self, dtype: np.dtype, threads: int) -> Rates:
         """Time np.matmul, additions in cache, and a combine into fresh memory (about 0.5 s).
 
         The bandwidth is that of the real combine of Strassen's A, because what it costs on most
@@ -154,18 +161,32 @@ def _finish_bytes(problem: Problem) -> int:
 
 def _classical_workspace(problem: Problem, limit: int | None) -> int:
     copied = _finish_bytes(problem) + _copied_bytes(problem)
-    # Without the copies np.matmul still works, without BLAS: slow, but inside the limit.
+    # Without the copies, blocks are converted on the way: slow, but inside the limit.
     return copied if limit is None or copied <= limit else _finish_bytes(problem)
 
 
 def _classical(
     problem: Problem, a: np.ndarray, b: np.ndarray, product: np.ndarray, *, copy: bool
 ) -> None:
-    if copy and not problem.a_direct:
+    if not copy:
+        _in_blocks(a, b, product)
+        return
+    if not problem.a_direct:
         a = np.array(a, problem.dtype, order="C")
-    if copy and not problem.b_direct:
+    if not problem.b_direct:
         b = np.array(b, problem.dtype, order="C")
     np.matmul(a, b, out=product)
+
+
+def _in_blocks(a: np.ndarray, b: np.ndarray, product: np.ndarray) -> None:
+    """Convert a block at a time: np.matmul itself would convert whole operands."""
+    step, dtype = _CONVERTED_BLOCK, product.dtype
+    product[...] = 0
+    for i, j, l in np.ndindex(*(-(-size // step) for size in (*product.shape, a.shape[1]))):
+        rows, columns, inner = (slice(x * step, (x + 1) * step) for x in (i, j, l))
+        c = product[rows, columns]
+        part = a[rows, inner].astype(dtype) @ b[inner, columns].astype(dtype)
+        np.add(c, part, out=c)
 
 
 def _finish(product: np.ndarray, c: np.ndarray | None, beta: Any, out: np.ndarray) -> None:
@@ -178,7 +199,7 @@ def _finish(product: np.ndarray, c: np.ndarray | None, beta: Any, out: np.ndarra
     for start in range(0, product.shape[0], step):
         strip = product[start : start + step]
         scaled = scratch[: strip.shape[0]]
-        np.multiply(c[start : start + step], beta, out=scaled, casting="same_kind")
+        np.multiply(c[start : start + step], beta, out=scaled, dtype=scaled.dtype)
         np.add(strip, scaled, out=strip)
     # Only now: c may be out itself, or overlap it in any way.
     np.copyto(out, product, casting="same_kind")
@@ -212,7 +233,7 @@ class _Stages:
             (combine_c(scheme), m * n, rows, columns, accumulate),
         )
         even = M % m == N % n == K % k == 0 and all(
-            size % chunk == 0
+            chunk and size % chunk == 0
             for size, chunk in zip((problem.M, problem.N, problem.K), chunks, strict=True)
         )
         scratch = tuple(

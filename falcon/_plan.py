@@ -43,6 +43,8 @@ class Option:
         Bytes allocated during the call, beyond the result.
     fused_output : bool
         Combine H happens on chip: the products are not written to memory.
+    tiling : tuple of int
+        What else the backend needs to know to run it; its own business.
     """
 
     backend: str
@@ -50,6 +52,7 @@ class Option:
     chunks: tuple[int, int, int]
     workspace: int
     fused_output: bool = False
+    tiling: tuple[int, ...] = ()
 
     @property
     def label(self) -> str:
@@ -84,6 +87,9 @@ class Backend(Protocol):
     def why_unavailable(self) -> str | None:
         """Return None if the backend runs here, else the reason in a short sentence."""
 
+    def why_not(self, problem: Problem) -> str | None:
+        """Return None if the backend can multiply the problem at all, else the reason."""
+
     def supports(self, problem: Problem) -> str | None:
         """Return None if an LCMA may run on the problem, else the reason why only classical."""
 
@@ -106,7 +112,7 @@ class Backend(Protocol):
     ) -> None:
         """Write ``alpha a b + beta c`` to `out` as planned."""
 
-    def measure(self, dtype: np.dtype) -> Rates:
+    def measure(self, dtype: np.dtype, threads: int) -> Rates:
         """Measure the backend's speed on this machine (a fraction of a second)."""
 
 
@@ -121,8 +127,6 @@ class Plan:
         Runs the plan.
     option : Option
         What will run: scheme, chunks, workspace in bytes.
-    threads : int
-        Threads that falcon's own code may use. NumPy's BLAS keeps its own setting.
     why : str
         The reason for the choice.
     seconds : tuple of (str, float)
@@ -134,7 +138,6 @@ class Plan:
     problem: Problem
     backend: Backend
     option: Option
-    threads: int
     why: str
     seconds: tuple[tuple[str, float], ...] = ()
     candidates: tuple[Candidate, ...] = ()
@@ -143,6 +146,11 @@ class Plan:
     def scheme(self) -> Scheme | None:
         """The scheme that will run; None for the classical algorithm."""
         return self.option.scheme
+
+    @property
+    def threads(self) -> int:
+        """Threads that falcon's own code may use. NumPy's BLAS keeps its own setting."""
+        return self.problem.threads
 
     @property
     def workspace(self) -> int:

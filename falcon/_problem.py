@@ -25,6 +25,12 @@ class Problem:
         operand, or C has another dtype than the arithmetic.
     a_direct, b_direct : bool
         The operand is readable by a BLAS as it stands: dtype as the arithmetic's, one unit stride.
+    out_direct : bool
+        C has the arithmetic's dtype and overlaps no operand (but maybe c).
+    in_place : bool
+        The c that is added overlaps C.
+    threads : int
+        How many falcon's own code may use.
     """
 
     M: int
@@ -34,6 +40,9 @@ class Problem:
     buffered: bool = False
     a_direct: bool = True
     b_direct: bool = True
+    out_direct: bool = True
+    in_place: bool = False
+    threads: int = 1
 
     @property
     def flops(self) -> int:

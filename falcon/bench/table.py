@@ -16,7 +16,7 @@ from falcon._info import cpu_model, numpy_blas
 from falcon._plan import format_table
 
 from .measure import interleave, sampled_error
-from .workloads import Shape
+from .workloads import Shape, operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,7 @@ def run_shape(
     tick : callable, optional
         Called after every timing.
     """
-    random = np.random.default_rng(shape.M + shape.N + shape.K)
-    a = _operand(random, (shape.M, shape.K), dtype)
-    b = _operand(random, (shape.K, shape.N), dtype)
+    a, b = operands(shape, dtype, seed=shape.M + shape.N + shape.K)
     outs = [np.empty((shape.M, shape.N), dtype) for _ in range(3)]
     plan = falcon.plan(a, b, **options)
     classical = {**options, "scheme": "classical"}
@@ -84,20 +82,27 @@ def run_shape(
     flops = 2.0 * shape.M * shape.N * shape.K
     gflops = [flops / x / 1e9 for x in seconds]
     return Record(
-        shape.label, shape.M, shape.N, shape.K, dtype.name,
-        plan.backend.name, plan.option.label, plan.workspace, plan.growth,
-        *seconds, *gflops, pairs.ratio(0, 2), pairs.ratio(0, 1),
-        sampled_error(a, b, outs[0]), sampled_error(a, b, outs[2]), rounds,
-    )  # fmt: skip
-
-
-def _operand(random: np.random.Generator, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
-    if dtype.kind in "iu":
-        return random.integers(-8 if dtype.kind == "i" else 0, 9, shape).astype(dtype)
-    if dtype.kind == "c":
-        parts = random.standard_normal((2, *shape))
-        return (parts[0] + 1j * parts[1]).astype(dtype)
-    return random.standard_normal(shape).astype(dtype)
+        label=shape.label,
+        M=shape.M,
+        N=shape.N,
+        K=shape.K,
+        dtype=dtype.name,
+        backend=plan.backend.name,
+        scheme=plan.option.label,
+        workspace=plan.workspace,
+        predicted_growth=plan.growth,
+        falcon_seconds=seconds[0],
+        classical_seconds=seconds[1],
+        numpy_seconds=seconds[2],
+        falcon_gflops=gflops[0],
+        classical_gflops=gflops[1],
+        numpy_gflops=gflops[2],
+        ratio=pairs.ratio(0, 2),
+        ratio_to_classical=pairs.ratio(0, 1),
+        falcon_error=sampled_error(a, b, outs[0]),
+        numpy_error=sampled_error(a, b, outs[2]),
+        rounds=rounds,
+    )
 
 
 def format_records(records: Iterable[Record]) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
+
+import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,26 @@ def parse_shape(text: str) -> Shape:
     ValueError
         The text is not three positive integers.
     """
-    parts = text.lower().replace("x", ",").split(",")
-    if len(parts) != 3 or not all(part.strip().isdigit() and int(part) > 0 for part in parts):
+    parts = [part.strip() for part in text.lower().replace("x", ",").split(",")]
+    # At most nine digits: no machine holds a matrix with a longer side.
+    if len(parts) != 3 or not all(re.fullmatch("0*[1-9][0-9]{0,8}", part) for part in parts):
         raise ValueError(f"shape {text!r}: expected three positive integers M,N,K")
-    return Shape(*(int(part) for part in parts))
+    M, N, K = map(int, parts)
+    return Shape(M, N, K)
+
+
+def operands(shape: Shape, dtype: np.dtype, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Make random A and B: normal for floats and complex, small whole numbers for integers."""
+    random = np.random.default_rng(seed)
+    return _random(random, (shape.M, shape.K), dtype), _random(random, (shape.K, shape.N), dtype)
+
+
+def _random(random: np.random.Generator, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+    if dtype.kind in "iu":
+        return random.integers(-8 if dtype.kind == "i" else 0, 9, shape).astype(dtype)
+    if dtype.kind == "c":
+        parts = random.standard_normal((2, *shape))
+        return (parts[0] + 1j * parts[1]).astype(dtype)
+    if dtype in (np.float32, np.float64):
+        return random.standard_normal(shape, dtype)
+    return random.standard_normal(shape).astype(dtype)

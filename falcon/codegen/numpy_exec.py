@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from falcon.schemes.additions import Coefficient
+
 from .program import Instruction, Op, Program
 
 # All input strips together; half of a typical L2, the other half is for outputs and temporaries.
@@ -27,7 +29,10 @@ def strip_rows(n_inputs: int, rows: int, columns: int, itemsize: int) -> int:
 
 
 def scratch_slots(program: Program, ragged: int, *, accumulate: bool = False) -> int:
-    """Strips of scratch memory that `run` needs with that many ragged blocks."""
+    """Strips of scratch memory that `run` needs with that many ragged blocks.
+
+    With `accumulate` every output takes one, so only inputs must not be ragged.
+    """
     return program.n_temporaries + (program.n_outputs if accumulate else ragged)
 
 
@@ -121,8 +126,11 @@ def _step(instruction: Instruction, values: list[np.ndarray]) -> None:
         )
 
 
-def _scalar(coefficient, dtype: np.dtype) -> np.generic:
+def _scalar(coefficient: Coefficient, dtype: np.dtype) -> np.generic:
     """Return the coefficient in the array's dtype; integers wrap as array arithmetic does."""
     if dtype.kind in "iu":
+        if coefficient.denominator != 1:
+            raise TypeError(f"the program has the coefficient {coefficient}; {dtype} is exact")
         return np.int64(coefficient).astype(dtype)
-    return dtype.type(float(coefficient))
+    # Divided in the dtype itself: long double has more digits than a float of Python.
+    return dtype.type(coefficient.numerator) / dtype.type(coefficient.denominator)

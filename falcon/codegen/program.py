@@ -175,7 +175,7 @@ class _Builder:
             scratch = None
             if abs(c) != 1:
                 scratch = self._take()
-                self._code.append((Op.SCALE, ("tmp", scratch), place, None, abs(c)))
+                self._code.append((Op.SCALE, ("tmp", scratch), place, None, c if c > 0 else -c))
                 place = ("tmp", scratch)
             self._code.append((Op.ADD if c > 0 else Op.SUB, dst, head, place, 1))
             if position == 0 and head != dst:

@@ -20,19 +20,19 @@ class MachineProfile:
 
     Attributes
     ----------
-    rates : dict of (backend, dtype name) to Rates
+    rates : dict of (backend, dtype name, threads) to Rates
     """
 
-    rates: dict[tuple[str, str], Rates] = field(default_factory=dict)
+    rates: dict[tuple[str, str, int], Rates] = field(default_factory=dict)
 
     def __str__(self) -> str:
         if not self.rates:
             return "nothing measured yet: falcon measures at the first decision that needs it"
         lines = []
-        for (backend, dtype), x in sorted(self.rates.items()):
+        for (backend, dtype, threads), x in sorted(self.rates.items()):
             lines.append(
-                f"{backend} {dtype}: multiply {x.multiply / 1e9:.1f} GFLOP/s, add "
-                f"{x.add / 1e9:.1f} GFLOP/s, memory {x.bandwidth / 1e9:.2f} G elements/s"
+                f"{backend} {dtype} {threads} threads: multiply {x.multiply / 1e9:.1f} GFLOP/s, "
+                f"add {x.add / 1e9:.1f} GFLOP/s, memory {x.bandwidth / 1e9:.2f} G elements/s"
             )
         return "\n".join(lines)
 
@@ -52,12 +52,14 @@ def machine() -> MachineProfile:
     return _profile
 
 
-def rates(backend: str, dtype: np.dtype, measure: Callable[[np.dtype], Rates]) -> Rates:
+def rates(
+    backend: str, dtype: np.dtype, threads: int, measure: Callable[[np.dtype, int], Rates]
+) -> Rates:
     """Return the rates of a backend for a dtype, measuring them once per process."""
     global _profile
-    key = (backend, dtype.name)
+    key = (backend, dtype.name, threads)
     if key not in _profile.rates:
         with _lock:
             if key not in _profile.rates:
-                _profile = MachineProfile({**_profile.rates, key: measure(dtype)})
+                _profile = MachineProfile({**_profile.rates, key: measure(dtype, threads)})
     return _profile.rates[key]

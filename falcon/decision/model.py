@@ -12,50 +12,100 @@ multiply    2R MNK/(mkn)                       R (MK/(mk) + KN/(kn) + MN/(mn))
 combine H   additions(W) (M/m)(N/n)            MN (1 + R/(mn)); nothing when fused
 ==========  =================================  ==================================================
 
+A backend that multiplies in chunks repeats Combine B for every chunk of M and Combine H for every
+chunk of K.
+
 Source: FalconGEMM (arXiv:2605.06057), section on the decision module. Additions are counted after
 common-subexpression elimination, because that is what runs.
 """
 
 from __future__ import annotations
 
-from math import ceil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
 
 from falcon._plan import Option, Rates
 from falcon._problem import Problem
+from falcon.schemes import Scheme
 
 Seconds = tuple[tuple[str, float], ...]
+
+STAGES = ("combine A", "combine B", "multiply", "combine H")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the model knows of a scheme, or of many: each a float or an array of floats.
+
+    Attributes
+    ----------
+    m, k, n, rank : float or ndarray
+    sums_a, sums_b, sums_c : float or ndarray
+        Additions of the three combines after common-subexpression elimination.
+    """
+
+    m: Any
+    k: Any
+    n: Any
+    rank: Any
+    sums_a: Any
+    sums_b: Any
+    sums_c: Any
+
+    @classmethod
+    def of(cls, schemes: Sequence[Scheme]) -> Facts:
+        """Gather the facts of many schemes as arrays."""
+        rows = [(*x.format, x.rank, *(sums.additions for sums in x.shared_sums)) for x in schemes]
+        return cls(*np.array(rows, float).reshape(-1, 7).T)
+
+
+@lru_cache(maxsize=512)
+def _facts(scheme: Scheme) -> Facts:
+    arrays = Facts.of([scheme])
+    return Facts(*(getattr(arrays, name)[0] for name in Facts.__slots__))
 
 
 def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
     """Predict the seconds of each stage of `option`."""
-    M, N, K = problem.M, problem.N, problem.K
     if option.scheme is None:
-        elements = M * K + K * N + M * N
+        elements = problem.M * problem.K + problem.K * problem.N + problem.M * problem.N
         return (("multiply", max(problem.flops / rates.multiply, elements / rates.bandwidth)),)
-    s = option.scheme
-    m, k, n = s.format
-    sums_a, sums_b, sums_c = (x.additions for x in s.shared_sums)
+    times = stage_seconds(
+        problem, _facts(option.scheme), rates, option.chunks, fused=option.fused_output
+    )
+    return tuple(zip(STAGES, map(float, times), strict=True))
+
+
+def stage_seconds(
+    problem: Problem,
+    facts: Facts,
+    rates: Rates,
+    chunks: tuple[int, int, int],
+    *,
+    fused: bool = False,
+) -> tuple[Any, Any, Any, Any]:
+    """Predict the seconds of the four `STAGES`; arrays in `facts` give arrays."""
+    # Floats: the products of three large sizes leave int64.
+    M, N, K = float(problem.M), float(problem.N), float(problem.K)
+    m, k, n, rank = facts.m, facts.k, facts.n, facts.rank
     # Padding to whole blocks is work too.
-    rows, columns, inner = ceil(M / m), ceil(N / n), ceil(K / k)
-    again = ceil(M / max(option.chunks[0], 1))  # Combine B is repeated for every chunk of rows
-
-    def cost(operations: float, rate: float, elements: float) -> float:
-        return max(operations / rate, elements / rates.bandwidth)
-
-    combine_a = cost(sums_a * rows * inner, rates.add, M * K + s.rank * rows * inner)
-    combine_b = cost(sums_b * inner * columns, rates.add, K * N + s.rank * inner * columns)
-    multiply = cost(
-        2.0 * s.rank * rows * inner * columns,
-        rates.multiply,
-        s.rank * (rows * inner + inner * columns + rows * columns),
+    rows, columns, inner = np.ceil(M / m), np.ceil(N / n), np.ceil(K / k)
+    again_b, again_h = (
+        -(-size // max(chunk, 1))
+        for size, chunk in ((problem.M, chunks[0]), (problem.K, chunks[2]))
     )
-    fused = option.fused_output
-    combine_c = cost(
-        sums_c * rows * columns, rates.add, M * N + (0 if fused else s.rank * rows * columns)
-    )
+
+    def cost(operations: Any, rate: float, elements: Any) -> Any:
+        return np.maximum(operations / rate, elements / rates.bandwidth)
+
+    a, b, c = rows * inner, inner * columns, rows * columns  # elements of a block
     return (
-        ("combine A", combine_a),
-        ("combine B", again * combine_b),
-        ("multiply", multiply),
-        ("combine H", combine_c),
+        cost(facts.sums_a * a, rates.add, M * K + rank * a),
+        again_b * cost(facts.sums_b * b, rates.add, K * N + rank * b),
+        cost(2.0 * rank * rows * b, rates.multiply, rank * (a + b + c)),
+        again_h * cost(facts.sums_c * c, rates.add, M * N + (0 if fused else rank * c)),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from math import lcm
 from typing import Any
@@ -11,6 +12,10 @@ import numpy as np
 # Products of three coefficients must stay inside int64 even after summation over the rank;
 # no published scheme comes near this.
 LARGEST_COEFFICIENT = 2**20
+
+# What a coefficient may look like as text. Exponents are left out on purpose: Python would try to
+# write out "1e999999999".
+_TEXT = re.compile(r"\s*[+-]?\d{1,20}(/\d{1,20}|\.\d{0,20})?\s*", re.ASCII)
 
 
 def exact_array(values: Any, name: str) -> np.ndarray:
@@ -31,23 +36,21 @@ def exact_array(values: Any, name: str) -> np.ndarray:
     ValueError
         The nesting is ragged, or a value is not finite or too large.
     """
-    try:
-        raw = np.array(values, dtype=None if isinstance(values, np.ndarray) else object)
-    except ValueError as error:
-        raise ValueError(f"{name} is not a rectangular array of coefficients: {error}") from None
-    if raw.dtype.kind in "iu":
+    raw = _array(values, name)
+    if raw.dtype.kind == "i":
         exact = raw.astype(np.int64)
     else:
         fractions = [_fraction(value, name) for value in raw.ravel().tolist()]
+        if any(abs(value) > LARGEST_COEFFICIENT for value in fractions):
+            raise ValueError(f"{name} has a coefficient beyond {LARGEST_COEFFICIENT}")
         if all(value.denominator == 1 for value in fractions):
-            if any(abs(value) > LARGEST_COEFFICIENT for value in fractions):
-                raise ValueError(f"{name} has a coefficient beyond {LARGEST_COEFFICIENT}")
             exact = np.array([int(value) for value in fractions], dtype=np.int64)
         else:
             exact = np.empty(len(fractions), dtype=object)
             exact[:] = fractions
         exact = exact.reshape(raw.shape)
-    if exact.size and max(abs(exact.min()), abs(exact.max())) > LARGEST_COEFFICIENT:
+    # As Python's integers, because abs() of the least int64 is negative.
+    if exact.size and max(-int(exact.min()), int(exact.max())) > LARGEST_COEFFICIENT:
         raise ValueError(f"{name} has a coefficient beyond {LARGEST_COEFFICIENT}")
     exact.flags.writeable = False
     return exact
@@ -62,9 +65,23 @@ def integer_form(exact: np.ndarray) -> tuple[np.ndarray, int]:
     return scaled.reshape(exact.shape), common
 
 
+def _array(values: Any, name: str) -> np.ndarray:
+    """Return `values` as an array, of objects unless all are integers."""
+    if isinstance(values, np.ndarray):
+        return values
+    try:
+        array = np.array(values)
+        # NumPy would round integers beside floats, and turn all into text beside one string.
+        return array if array.dtype.kind == "i" else np.array(values, dtype=object)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{name} is not a rectangular array of coefficients: {error}") from None
+
+
 def _fraction(value: Any, name: str) -> Fraction:
     if isinstance(value, list):
         raise ValueError(f"{name} is not a rectangular array of coefficients")
+    if isinstance(value, str) and not _TEXT.fullmatch(value):
+        raise ValueError(f'{name} has the coefficient {value[:40]!r}; expected text such as "-1/2"')
     try:
         return Fraction(value)
     except (OverflowError, ValueError, ZeroDivisionError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -40,7 +41,8 @@ class Scheme:
     Raises
     ------
     SchemeError
-        Shapes do not fit together, or a Brent equation fails (the message names the first).
+        Shapes do not fit together, a coefficient is not finite or too large, or a Brent equation
+        fails (the message names the first).
     TypeError
         A coefficient is not a number.
 
@@ -58,10 +60,15 @@ class Scheme:
     source: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
-        for factor in "UVW":
-            object.__setattr__(self, factor, exact_array(getattr(self, factor), factor))
-        _check_shapes(self.U, self.V, self.W)
-        violation = brent.first_violation(self.U, self.V, self.W)
+        try:
+            for factor in "UVW":
+                object.__setattr__(self, factor, exact_array(getattr(self, factor), factor))
+            _check_shapes(self.U, self.V, self.W)
+            violation = brent.first_violation(self.U, self.V, self.W)
+        except SchemeError:
+            raise
+        except ValueError as error:
+            raise SchemeError(f"{self.name!r}: {error}") from None
         if violation is not None:
             raise SchemeError(
                 f"{self.name!r} as <{self.m},{self.k},{self.n};{self.rank}> is not a matrix "
@@ -172,6 +179,13 @@ class Scheme:
             for x in (self.U.reshape(rank, -1), self.V.reshape(rank, -1))
         ) + int(np.count_nonzero(self.W.reshape(rank, -1), axis=0).max())
         return float(self.e_max) * block * (block + longest) * unit_roundoff
+
+    def renamed(self, name: str, source: str) -> Scheme:
+        """Return the same proved coefficients under another name."""
+        other = copy(self)
+        object.__setattr__(other, "name", name)
+        object.__setattr__(other, "source", source)
+        return other
 
     def __matmul__(self, other: Scheme) -> Scheme:
         """Two levels as one flat scheme: this one outside, `other` inside."""

@@ -4,6 +4,11 @@ The greedy method: the pair of terms that occurs in most rows (up to a common sc
 variable, until no pair occurs twice. It never costs more than the naive count and, unlike exact
 minimisation, takes milliseconds. Source: C. H. Paar, "Optimized arithmetic for Reed-Solomon
 encoders", ISIT 1997, extended from XOR to signed and scaled terms.
+
+The three sums of a scheme and those of its six symmetric images are the same three matrices, up to
+the order of their entries and to transposition. So the search is run on one representative of each
+and carried over: reversing every arrow of a program for a matrix gives one for its transpose
+(Tellegen's principle), which costs rows minus columns less.
 """
 
 from __future__ import annotations
@@ -13,13 +18,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 Coefficient = int | Fraction
 Row = dict[int, Coefficient]
-Pair = tuple[int, int, Coefficient]
+Pair = tuple[int, int, int]
 
 
 class Additions(NamedTuple):
@@ -38,7 +44,7 @@ class SharedSums:
     Attributes
     ----------
     n_inputs : int
-    temporaries : tuple of (int, int, coefficient)
+    temporaries : tuple of (int, int, int)
         Temporary t is ``x + ratio * y`` for ``(x, y, ratio)``; x, y are earlier variables.
     rows : tuple of tuple of (int, coefficient)
         Output i is the sum of ``coefficient * variable``, variables ascending.
@@ -48,10 +54,43 @@ class SharedSums:
     temporaries: tuple[Pair, ...]
     rows: tuple[tuple[tuple[int, Coefficient], ...], ...]
 
-    @property
+    @cached_property
     def additions(self) -> int:
         """Additions and subtractions in total (scalings are not counted)."""
         return len(self.temporaries) + sum(max(len(row) - 1, 0) for row in self.rows)
+
+    def with_inputs(self, order: Sequence[int]) -> SharedSums:
+        """The same sums where input x has become input ``order[x]``."""
+        place = [*order, *range(self.n_inputs, self.n_inputs + len(self.temporaries))]
+        return SharedSums(
+            self.n_inputs,
+            tuple((place[x], place[y], ratio) for x, y, ratio in self.temporaries),
+            tuple(tuple(sorted((place[x], c) for x, c in row)) for row in self.rows),
+        )
+
+    def transposed(self) -> SharedSums:
+        """Sums for the transposed matrix: what read a variable now adds to it, in reverse."""
+        users: dict[int, list[tuple[int, Coefficient]]] = defaultdict(list)
+        for index, row in enumerate(self.rows):
+            for x, c in row:
+                users[x].append((index, c))
+        new: list[Pair] = []
+        for t in reversed(range(len(self.temporaries))):
+            terms = users.pop(self.n_inputs + t)
+            unit = next((s for s in terms if all(_multiple(c, s[1]) for _, c in terms)), None)
+            if unit is not None:
+                # The sum of what used temporary t, as one variable times a scale.
+                total, scale = unit
+                for z, c in terms:
+                    if z != unit[0]:
+                        new.append((total, z, _multiple(c, scale) or 0))
+                        total = len(self.rows) + len(new) - 1
+                terms = [(total, scale)]
+            x, y, ratio = self.temporaries[t]
+            users[x].extend(terms)
+            users[y].extend((z, c * ratio) for z, c in terms)
+        rows = tuple(tuple(sorted(users[x])) for x in range(self.n_inputs))
+        return SharedSums(len(self.rows), tuple(new), rows)
 
 
 def naive_additions(matrix: np.ndarray) -> int:
@@ -70,14 +109,27 @@ def share(matrix: np.ndarray) -> SharedSums:
     Returns
     -------
     SharedSums
-        Deterministic: ties go to the smallest pair of variables.
+        Deterministic, and the same up to order for every order of the inputs.
     """
-    rows: list[Row] = [{x: row[x] for x in range(len(row)) if row[x]} for row in matrix.tolist()]
+    if matrix.shape[0] < matrix.shape[1]:
+        return share(matrix.T).transposed()
+    columns = list(zip(*matrix.tolist(), strict=True))
+    order = sorted(range(len(columns)), key=columns.__getitem__)
+    return _share(tuple(columns[x] for x in order)).with_inputs(order)
+
+
+# Three for each scheme of the catalogue, and room for those of a user.
+@lru_cache(maxsize=512)
+def _share(columns: tuple[tuple[Coefficient, ...], ...]) -> SharedSums:
+    """Run the search on one representative of the matrices that differ in their inputs' order."""
+    rows: list[Row] = [
+        {x: value for x, value in enumerate(row) if value} for row in zip(*columns, strict=True)
+    ]
     temporaries: list[Pair] = []
     for some in _slices(rows):
-        _share_greedily(some, matrix.shape[1], temporaries)
+        _share_greedily(some, len(columns), temporaries)
     return SharedSums(
-        matrix.shape[1], tuple(temporaries), tuple(tuple(sorted(row.items())) for row in rows)
+        len(columns), tuple(temporaries), tuple(tuple(sorted(row.items())) for row in rows)
     )
 
 
@@ -121,14 +173,27 @@ def _share_greedily(rows: list[Row], n_inputs: int, temporaries: list[Pair]) -> 
                 heapq.heappush(heap, (-len(users[other]), other))
 
 
-def _pair(x: int, cx: Coefficient, y: int, cy: Coefficient) -> Pair:
-    """Normal form of the term pair ``cx*x + cy*y``: first variable scaled to one."""
+def _pair(x: int, cx: Coefficient, y: int, cy: Coefficient) -> Pair | None:
+    """Normal form of the term pair ``cx*x + cy*y``: one variable scaled to one.
+
+    None where neither coefficient is a multiple of the other: nothing is ever divided, so that
+    integer matrices give integer programs.
+    """
     if x > y:
         x, cx, y, cy = y, cy, x, cx
-    if cx in (1, -1):
-        return x, y, cy * cx
-    ratio = Fraction(cy) / Fraction(cx)
-    return x, y, ratio if ratio.denominator > 1 else int(ratio)
+    ratio = _multiple(cy, cx)
+    if ratio is not None:
+        return x, y, ratio
+    ratio = _multiple(cx, cy)
+    return None if ratio is None else (y, x, ratio)
+
+
+def _multiple(c: Coefficient, of: Coefficient) -> int | None:
+    """Return ``c / of`` where that is a whole number."""
+    if type(c) is int and type(of) is int:
+        return None if c % of else c // of
+    ratio = Fraction(c) / Fraction(of)
+    return int(ratio) if ratio.denominator == 1 else None
 
 
 def _pair_users(rows: Sequence[Row]) -> dict[Pair, set[int]]:
@@ -137,7 +202,9 @@ def _pair_users(rows: Sequence[Row]) -> dict[Pair, set[int]]:
         terms = sorted(row.items())
         for position, (x, cx) in enumerate(terms):
             for y, cy in terms[position + 1 :]:
-                users[_pair(x, cx, y, cy)].add(index)
+                pair = _pair(x, cx, y, cy)
+                if pair is not None:
+                    users[pair].add(index)
     return users
 
 
@@ -150,10 +217,12 @@ def _substitute(
     users[pair].discard(index)
     gained = []
     for z, cz in row.items():
-        users[_pair(x, cx, z, cz)].discard(index)
-        users[_pair(y, cy, z, cz)].discard(index)
+        for lost in (_pair(x, cx, z, cz), _pair(y, cy, z, cz)):
+            if lost is not None:
+                users[lost].discard(index)
         fresh = _pair(z, cz, new, cx)
-        users[fresh].add(index)
-        gained.append(fresh)
+        if fresh is not None:
+            users[fresh].add(index)
+            gained.append(fresh)
     row[new] = cx
     return gained

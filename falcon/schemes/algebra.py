@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import permutations
 
 import numpy as np
 
+from . import brent
 from ._scheme import Scheme
 
 
@@ -34,8 +36,17 @@ def transposed(scheme: Scheme) -> Scheme:
 
 def symmetries(scheme: Scheme) -> list[Scheme]:
     """All six images of a scheme under rotation and transposition, the scheme itself first."""
-    rotated = [scheme, cyclic(scheme), cyclic(cyclic(scheme))]
-    return rotated + [transposed(x) for x in rotated]
+    return list(_images(scheme))
+
+
+def _images(scheme: Scheme) -> Iterator[Scheme]:
+    rotated = [scheme]
+    yield scheme
+    for _ in range(2):
+        rotated.append(cyclic(rotated[-1]))
+        yield rotated[-1]
+    for x in rotated:
+        yield transposed(x)
 
 
 def permuted(scheme: Scheme, m: int, k: int, n: int) -> Scheme:
@@ -48,19 +59,30 @@ def permuted(scheme: Scheme, m: int, k: int, n: int) -> Scheme:
     """
     if sorted((m, k, n)) != sorted(scheme.format):
         raise ValueError(f"{scheme!r} has no permutation of the format {(m, k, n)}")
-    for image in symmetries(scheme):
-        if image.format == (m, k, n):
-            break
-    return image
+    return next(image for image in _images(scheme) if image.format == (m, k, n))
 
 
 def compose(outer: Scheme, inner: Scheme) -> Scheme:
-    """Two levels as one flat scheme: the Kronecker product of the factors."""
-    factors = [
-        _kronecker(x, y) for x, y in ((outer.U, inner.U), (outer.V, inner.V), (outer.W, inner.W))
-    ]
-    source = f"composition of {outer.name} (outer) and {inner.name} (inner)"
-    return Scheme(*factors, f"{outer.name}@{inner.name}", source=source)
+    """Two levels as one flat scheme: the Kronecker product of the factors.
+
+    Raises
+    ------
+    ValueError
+        The composition would be too large to be verified.
+    """
+    products = brent.work(outer.U, outer.V, outer.W) * brent.work(inner.U, inner.V, inner.W)
+    if products > brent.LARGEST_WORK:
+        raise ValueError(
+            f"{outer.name}@{inner.name} is too large to be verified: {products} products of "
+            f"coefficients, at most {brent.LARGEST_WORK} are supported"
+        )
+    return Scheme(
+        _kronecker(outer.U, inner.U),
+        _kronecker(outer.V, inner.V),
+        _kronecker(outer.W, inner.W),
+        f"{outer.name}@{inner.name}",
+        source=f"composition of {outer.name} (outer) and {inner.name} (inner)",
+    )
 
 
 def direct_sum(first: Scheme, second: Scheme, axis: str) -> Scheme:
@@ -91,8 +113,9 @@ def direct_sum(first: Scheme, second: Scheme, axis: str) -> Scheme:
         whole[: x.shape[0], : x.shape[1], : x.shape[2]] = x
         whole[x.shape[0] :, offset[0] :, offset[1] :] = y
         factors.append(whole)
+    U, V, W = factors
     source = f"direct sum of {first.name} and {second.name} along {axis}"
-    return Scheme(*factors, f"({first.name}+{axis}+{second.name})", source=source)
+    return Scheme(U, V, W, f"({first.name}+{axis}+{second.name})", source=source)
 
 
 def _flip(x: np.ndarray) -> np.ndarray:
@@ -106,15 +129,19 @@ def _moved(scheme: Scheme, U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Schem
 
 def _renamed(scheme: Scheme, new: tuple[int, int, int]) -> str:
     """Keep a catalogue-style name true to its format; mark the format on any other name."""
+    if new == scheme.format:
+        return scheme.name
     old = "x".join(map(str, scheme.format))
     head = "x".join(map(str, new))
     if scheme.name.startswith(f"{old}:"):
         return head + scheme.name[len(old) :]
     base = scheme.name.removesuffix(f"[{old}]")
-    return base if new == scheme.format else f"{base}[{head}]"
+    if "@" in base and not base.startswith("("):
+        base = f"({base})"  # the format is that of the whole
+    return f"{base}[{head}]"
 
 
-def formats(m: int, k: int, n: int) -> list[tuple[int, int, int]]:
+def formats(m: int, k: int, n: int) -> list[tuple[int, ...]]:
     """The distinct permutations of a format, in ascending order."""
     return sorted(set(permutations((m, k, n))))
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
+from itertools import product
+from math import prod
 
 from . import algebra
 from ._scheme import Scheme
 
-Format = tuple[int, int, int]
+Format = tuple[int, ...]  # always three sizes
 
 # 16 x 16 x 16 already composes to ranks of several thousand; beyond that a flat scheme has no use.
 LARGEST_VOLUME = 4096
@@ -29,9 +31,9 @@ class Recipe:
 
     build: Callable[[], Scheme]
     rank: int
-    nnz: tuple[int, int, int]
+    nnz: tuple[int, ...]
     phi: Fraction
-    adds: Callable[[], tuple[int, int, int]]
+    adds: Callable[[], tuple[int, ...]]
 
 
 def _rank_key(recipe: Recipe) -> tuple:
@@ -64,38 +66,44 @@ class BestTable:
 
     def best(self, m: int, k: int, n: int, by: str) -> Scheme:
         """Build the best scheme of the format; see `falcon.schemes.best`."""
+        # Smaller formats first, so that no recipe waits for a long chain of others.
+        for form in product(*(range(1, size + 1) for size in (m, k, n))):
+            self._recipe(form, by)
         scheme = self._recipe((m, k, n), by).build()
         if scheme.name.startswith("(") or "@" in scheme.name:
-            name = f"{m}x{k}x{n}:{scheme.rank}"
-            return Scheme(scheme.U, scheme.V, scheme.W, name, source=f"built as {scheme.name}")
+            return scheme.renamed(f"{m}x{k}x{n}:{scheme.rank}", f"built as {scheme.name}")
         return scheme
 
     def _recipe(self, form: Format, by: str) -> Recipe:
         if (form, by) not in self._memo:
             candidates = list(self._candidates(form, by))
-            lowest = min(x.rank for x in candidates)
-            self._memo[form, by] = min((x for x in candidates if x.rank == lowest), key=KEYS[by])
+            lowest = min(rank for rank, _ in candidates)
+            recipes = (make() for rank, make in candidates if rank == lowest)
+            self._memo[form, by] = min(recipes, key=KEYS[by])
         return self._memo[form, by]
 
-    def _candidates(self, form: Format, by: str) -> Iterator[Recipe]:
-        yield _classical(form)
+    def _candidates(self, form: Format, by: str) -> Iterator[tuple[int, Callable[[], Recipe]]]:
+        """Every way to build the format: its rank, and a function that makes the recipe."""
+        yield prod(form), partial(_classical, form)
         for scheme in self._stored.get(_sorted(form), []):
-            yield _leaf(scheme, form)
+            yield scheme.rank, partial(_leaf, scheme, form)
+        if 1 in form:  # the product of a matrix by a vector cannot be done with less
+            return
         for axis in range(3):
             for part in range(1, form[axis] // 2 + 1):
-                first, second = list(form), list(form)
-                first[axis], second[axis] = form[axis] - part, part
-                yield _sum(
-                    self._recipe(tuple(first), by), self._recipe(tuple(second), by), form, axis
-                )
+                sizes = list(form), list(form)
+                sizes[0][axis], sizes[1][axis] = form[axis] - part, part
+                first, second = (self._recipe(tuple(x), by) for x in sizes)
+                yield first.rank + second.rank, partial(_sum, first, second, form, axis)
         for outer in _divisors(form):
             inner = tuple(x // y for x, y in zip(form, outer, strict=True))
             if outer != (1, 1, 1) and inner != (1, 1, 1):
-                yield _product(self._recipe(outer, by), self._recipe(inner, by), inner)
+                first, second = self._recipe(outer, by), self._recipe(inner, by)
+                yield first.rank * second.rank, partial(_product, first, second, inner)
 
 
 def _sorted(form: Format) -> Format:
-    return tuple(sorted(form))  # type: ignore[return-value]
+    return tuple(sorted(form))
 
 
 def _divisors(form: Format) -> Iterator[Format]:

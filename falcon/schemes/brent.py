@@ -18,6 +18,9 @@ import numpy as np
 
 from ._coefficients import integer_form
 
+# About 1.5 GB of scratch memory; Strassen five levels deep is exactly this large.
+LARGEST_WORK = 2**25
+
 
 @dataclass(frozen=True)
 class Violation:
@@ -45,24 +48,34 @@ def first_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violation | 
     U, V, W : ndarray of int64 or of Fraction, shapes (R, m, k), (R, k, n), (R, m, n)
         As made by `Scheme`; shapes are taken as consistent.
 
+    Raises
+    ------
+    ValueError
+        The scheme is too large to be verified.
+
     Notes
     -----
-    Only products of non-zero coefficients are visited, so the cost is
-    ``sum_r nnz(U_r) nnz(V_r) nnz(W_r)`` and a composed scheme of rank 2401 takes well under a
-    second.
+    Only products of non-zero coefficients are visited (see `work`); a composed scheme of rank 2401
+    takes well under a second.
     """
     m, k = U.shape[1:]
     n = V.shape[2]
+    products = max(work(U, V, W), m * k * n)
+    if products > LARGEST_WORK:
+        raise ValueError(
+            f"<{m},{k},{n};{U.shape[0]}> is too large to be verified: {products} products of "
+            f"coefficients, at most {LARGEST_WORK} are supported"
+        )
     (u, du), (v, dv), (w, dw) = integer_form(U), integer_form(V), integer_form(W)
     one = du * dv * dw
     keys, sums = _sparse_sums(u, v, w, keep_int64=one == 1)
     wanted = _wanted_keys(m, k, n)
     nonzero = sums != 0
     keys, sums = keys[nonzero], sums[nonzero]
+    if np.array_equal(keys, wanted) and (sums == one).all():
+        return None
     bad = keys[(sums != one) | ~np.isin(keys, wanted)]
     bad = np.concatenate([bad, np.setdiff1d(wanted, keys, assume_unique=True)])
-    if bad.size == 0:
-        return None
     key = int(bad.min())
     found = np.flatnonzero(keys == key)
     got = Fraction(int(sums[found[0]]), one) if found.size else Fraction(0)
@@ -73,28 +86,36 @@ def first_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violation | 
     return Violation((i + 1, l + 1), (p + 1, j + 1), (x + 1, y + 1), got, expected)
 
 
+def work(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> int:
+    """Products that a verification visits: ``sum_r nnz(U_r) nnz(V_r) nnz(W_r)``."""
+    counts = (np.count_nonzero(x.reshape(len(x), -1), axis=1).tolist() for x in (U, V, W))
+    return sum(a * b * c for a, b, c in zip(*counts, strict=True))
+
+
 def _sparse_sums(
     u: np.ndarray, v: np.ndarray, w: np.ndarray, *, keep_int64: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sum the products of non-zero coefficients per (a, b, c) position; keys ascend."""
     rank = u.shape[0]
     u, v, w = (x.reshape(rank, -1) for x in (u, v, w))
-    kn, mn = v.shape[1], w.shape[1]
-    all_keys, all_values = [], []
-    for r in range(rank):
-        a, b, c = np.flatnonzero(u[r]), np.flatnonzero(v[r]), np.flatnonzero(w[r])
-        keys = (a[:, None, None] * kn + b[:, None]) * mn + c
-        values = u[r, a][:, None, None] * v[r, b][:, None] * w[r, c]
-        all_keys.append(keys.ravel())
-        all_values.append(values.ravel())
-    keys = np.concatenate(all_keys) if all_keys else np.empty(0, np.int64)
-    values = np.concatenate(all_values) if all_values else np.empty(0, np.int64)
+    r, keys = np.nonzero(u)
+    values = u[r, keys]
+    for x in (v, w):
+        # Every term so far meets every non-zero of the same r; these lie next to one another.
+        owner, column = np.nonzero(x)
+        count = np.bincount(owner, minlength=rank)
+        repeats = count[r]
+        within = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+        r = np.repeat(r, repeats)
+        partner = (np.cumsum(count) - count)[r] + within
+        keys = np.repeat(keys, repeats) * x.shape[1] + column[partner]
+        values = np.repeat(values, repeats) * x[r, column[partner]]
     if keys.size == 0:
         return keys, values
     # int64 is exact while rank * LARGEST_COEFFICIENT**3 could not overflow it.
     if not keep_int64 or int(abs(values).max()) * rank > 2**62:
         values = values.astype(object)
-    order = np.argsort(keys, kind="stable")
+    order = np.argsort(keys)
     keys, values = keys[order], values[order]
     starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
     return keys[starts], np.add.reduceat(values, starts)

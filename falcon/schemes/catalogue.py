@@ -9,13 +9,18 @@ import json
 import re
 from functools import cache
 from importlib import resources
+from math import prod
+
+import numpy as np
 
 from . import algebra
 from ._scheme import Scheme
 from .best import KEYS, LARGEST_VOLUME, BestTable
 from .loaders import from_record
 
-_FORMAT = re.compile(r"(\d+)x(\d+)x(\d+)(?::(\d+))?(.*)")
+_FORMAT = re.compile(r"(\d{1,4})x(\d{1,4})x(\d{1,4})(?::(\d{1,9}))?(.*)", re.ASCII)
+# How printed plans call the image of a scheme whose name does not say its format.
+_IMAGE = re.compile(r"(.+)\[(\d{1,4})x(\d{1,4})x(\d{1,4})\]", re.ASCII)
 _registered: dict[str, Scheme] = {}
 
 
@@ -49,7 +54,6 @@ def names() -> list[str]:
     return sorted(_files().keys() | _registered.keys())
 
 
-@cache
 def get(name: str) -> Scheme:
     """Return a scheme by name.
 
@@ -57,11 +61,13 @@ def get(name: str) -> Scheme:
     ----------
     name : str
         One of `names`; a permutation of a stored format (``"4x3x4:38"``, with the stored
-        ``"3x4x4:38"``); a bare format (``"3x3x6"``, the best by rank); or a composition of these,
-        outermost first (``"strassen@3x3x3:23"``).
+        ``"3x4x4:38"``; ``"hopcroft-kerr[2x3x3]"``); a bare format (``"3x3x6"``, the best by
+        rank); or a composition of these, outermost first (``"strassen@3x3x3:23"``).
 
     Raises
     ------
+    TypeError
+        The name is not a string.
     ValueError
         There is no such scheme; the message lists what there is.
 
@@ -72,33 +78,52 @@ def get(name: str) -> Scheme:
     """
     if not isinstance(name, str):
         raise TypeError(f"scheme name is a {type(name).__name__}; expected a str")
+    return _get(name)
+
+
+@cache
+def _get(name: str) -> Scheme:
     if name in _registered:
         return _registered[name]
     if name in _files():
         return _stored(name)
-    if "@" in name:
-        outer, inner = name.split("@", 1)
+    outer, inner = _levels(name)
+    if inner is not None:
         return get(outer.strip()) @ get(inner.strip())
+    if name.startswith("(") and name.endswith(")"):
+        return get(name[1:-1])
+    image = _IMAGE.fullmatch(name)
+    if image:
+        return algebra.permuted(get(image[1]), *map(int, image.group(2, 3, 4)))
     match = _FORMAT.fullmatch(name)
     if match:
-        wanted = tuple(int(x) for x in match.group(1, 2, 3))
+        m, k, n = wanted = int(match[1]), int(match[2]), int(match[3])
         if match[4] is None and not match[5]:
-            return best(*wanted)
+            return best(m, k, n)
         suffix = f":{match[4]}{match[5]}" if match[4] else match[5]
         for form in algebra.formats(*wanted):
             base = "x".join(map(str, form)) + suffix
             if base in _registered or base in _files():
                 return algebra.permuted(get(base), *wanted)
-        if match[4] and not match[5]:
-            rank = int(match[4])
-            if rank == wanted[0] * wanted[1] * wanted[2]:
+        if match[4] and not match[5] and 0 < prod(wanted) <= LARGEST_VOLUME:
+            if int(match[4]) == prod(wanted):
                 return algebra.classical(*wanted)
-            if best(*wanted).rank == rank:
-                return best(*wanted)
+            if int(match[4]) == best(m, k, n).rank:
+                return best(m, k, n)
     raise ValueError(
         f"there is no scheme {name!r}; known: {', '.join(names())}, every permutation of these "
         'formats, bare formats such as "3x3x6", and compositions such as "strassen@winograd"'
     )
+
+
+def _levels(name: str) -> tuple[str, str | None]:
+    """Cut a composition at its first ``@`` outside parentheses; None where there is none."""
+    depth = 0
+    for position, character in enumerate(name):
+        depth += (character == "(") - (character == ")")
+        if character == "@" and depth == 0:
+            return name[:position], name[position + 1 :]
+    return name, None
 
 
 def register(scheme: Scheme, *, overwrite: bool = False) -> Scheme:
@@ -107,7 +132,7 @@ def register(scheme: Scheme, *, overwrite: bool = False) -> Scheme:
     Parameters
     ----------
     scheme : Scheme
-        Its name must not contain ``@`` and must not be "auto" or "classical".
+        Its name must not contain ``@ ( ) [ ]`` and must not be "auto", "classical" or "unnamed".
     overwrite : bool
         Replace a scheme that was registered under the same name.
 
@@ -119,12 +144,14 @@ def register(scheme: Scheme, *, overwrite: bool = False) -> Scheme:
     if not isinstance(scheme, Scheme):
         raise TypeError(f"scheme is a {type(scheme).__name__}; expected a falcon Scheme")
     name = scheme.name
-    if not name or "@" in name or name in ("auto", "classical", "unnamed"):
-        raise ValueError(f"scheme name {name!r} is reserved; give the scheme another one")
+    if not name or set(name) & set("@()[]") or name in ("auto", "classical", "unnamed"):
+        raise ValueError(
+            f"scheme name {name!r} is reserved; give the scheme another one, without @ ( ) [ ]"
+        )
     if name in _files() or (name in _registered and not overwrite):
         raise ValueError(f"there is a scheme named {name!r} already")
     _registered[name] = scheme
-    get.cache_clear()
+    _get.cache_clear()
     _table.cache_clear()
     return scheme
 
@@ -151,16 +178,16 @@ def best(m: int, k: int, n: int, by: str = "rank") -> Scheme:
     Examples
     --------
     >>> best(2, 2, 2).rank, best(6, 3, 3).rank
-    (7, 40)
+    (7, 44)
     """
     if by not in KEYS:
         raise ValueError(f"by is {by!r}; expected one of {', '.join(map(repr, KEYS))}")
     for axis, size in zip("mkn", (m, k, n), strict=True):
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise ValueError(f"{axis} is {size!r}; expected a positive integer")
-    if m * k * n > LARGEST_VOLUME:
+    if int(m) * int(k) * int(n) > LARGEST_VOLUME:
         raise ValueError(
             f"the format {(m, k, n)} has the volume {m * k * n}; at most {LARGEST_VOLUME} is "
             "supported: compose two schemes with @ instead"
         )
-    return _table().best(m, k, n, by)
+    return _table().best(int(m), int(k), int(n), by)

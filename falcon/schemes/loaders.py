@@ -15,7 +15,8 @@ that satisfies the Brent equations.
 from __future__ import annotations
 
 import json
-import zipfile
+import re
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ import numpy as np
 from . import brent
 from ._coefficients import exact_array
 from ._scheme import Scheme, SchemeError
+
+_KEY = re.compile(r"\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*", re.ASCII)
 
 
 def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) -> Scheme:
@@ -52,7 +55,13 @@ def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) 
 
     Examples
     --------
-    >>> scheme = falcon.schemes.load("my_scheme.json")  # doctest: +SKIP
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from falcon.schemes import dump, get, load
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     dump(get("strassen"), Path(folder, "mine.json"))
+    ...     load(Path(folder, "mine.json"))
+    <Scheme strassen <2,2,2;7>>
     """
     schemes = load_all(path)
     if format is not None:
@@ -72,10 +81,10 @@ def load_all(path: str | PathLike[str]) -> list[Scheme]:
     path = Path(path)
     data = path.read_bytes()
     if data[:2] == b"PK":
-        return _from_npz(path)
+        return _from_npz(data, path)
     try:
         record = json.loads(data)
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise SchemeError(f"{path}: neither JSON nor an .npz archive ({error})") from None
     return [from_record(record, str(path), default_name=path.stem)]
 
@@ -87,18 +96,18 @@ def from_record(record: Any, where: str = "record", default_name: str = "unnamed
     if {"U", "V", "W"} <= record.keys():
         dims = [record.get(axis) for axis in "mkn"]
         rows = [record[factor] for factor in "UVW"]
-        rank = record.get("rank")
+        rank, w_transposed = record.get("rank"), False
     elif {"u", "v", "w", "n"} <= record.keys():
         dims = record["n"] if isinstance(record["n"], list) else [record["n"]] * 3
         rows = [record[factor] for factor in "uvw"]
-        rank = record.get("m")
+        rank, w_transposed = record.get("m"), True
     else:
         raise SchemeError(f"{where}: expected the fields m, k, n, U, V, W or n, m, u, v, w")
     name = record.get("name", default_name)
     source = record.get("source", "")
     if not isinstance(name, str) or not isinstance(source, str):
         raise SchemeError(f"{where}: name and source must be strings")
-    return _assemble(dims, rank, rows, where, name, source)
+    return _assemble(dims, rank, rows, where, name, source, w_transposed=w_transposed)
 
 
 def dump(scheme: Scheme, path: str | PathLike[str]) -> None:
@@ -128,43 +137,43 @@ def to_json(scheme: Scheme) -> str:
     return "{\n" + ",\n".join(fields) + "\n}\n"
 
 
-def _from_npz(path: Path) -> list[Scheme]:
+def _from_npz(data: bytes, path: Path) -> list[Scheme]:
+    # Object arrays are pickles: only NumPy arrays are unpickled, nothing in the file is trusted.
+    from ._unpickle import load_object_arrays
+
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            entries = {key: archive[key] for key in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        if "allow_pickle" not in str(error):
-            raise SchemeError(f"{path}: a damaged .npz archive ({error})") from None
-        entries = _unpickled(path)
+        entries = load_object_arrays(BytesIO(data))
+    except Exception as error:  # whatever a damaged archive or pickle may raise
+        raise SchemeError(f"{path}: a damaged or foreign .npz archive ({error})") from None
     if not entries:
         raise SchemeError(f"{path}: the archive is empty")
     schemes = []
     for key, factors in entries.items():
         where = f"{path}[{key!r}]"
-        parts = key.split(",")
-        if len(parts) != 3 or not all(part.strip().isdigit() for part in parts):
+        match = _KEY.fullmatch(key)
+        if not match:
             raise SchemeError(f'{where}: expected a key such as "4,4,5"')
         if len(factors) != 3 or any(np.ndim(x) != 2 for x in factors):
             raise SchemeError(f"{where}: expected three arrays of shape (entries, R)")
-        dims = [int(part) for part in parts]
+        dims = [int(size) for size in match.groups()]
         rows = [np.asarray(x).T for x in factors]
         name = "x".join(map(str, dims)) + f":{rows[0].shape[0]}-{path.stem}"
-        schemes.append(_assemble(dims, None, rows, where, name, f"file {path.name}"))
+        source = f"file {path.name}"
+        schemes.append(_assemble(dims, None, rows, where, name, source, w_transposed=True))
     return schemes
 
 
-def _unpickled(path: Path) -> dict[str, Any]:
-    """Read an archive of object arrays without trusting it: only NumPy arrays are unpickled."""
-    from ._unpickle import load_object_arrays
-
-    try:
-        return load_object_arrays(path)
-    except Exception as error:  # whatever a damaged pickle may raise
-        raise SchemeError(f"{path}: a damaged or foreign .npz archive ({error})") from None
-
-
-def _assemble(dims: Any, rank: Any, rows: list[Any], where: str, name: str, source: str) -> Scheme:
-    """Check the sizes, find W's orientation, construct."""
+def _assemble(
+    dims: Any,
+    rank: Any,
+    rows: list[Any],
+    where: str,
+    name: str,
+    source: str,
+    *,
+    w_transposed: bool,
+) -> Scheme:
+    """Check the sizes, find W's orientation, construct; violations are told for the usual one."""
     if (
         not isinstance(dims, list)
         or len(dims) != 3
@@ -172,12 +181,16 @@ def _assemble(dims: Any, rank: Any, rows: list[Any], where: str, name: str, sour
     ):
         raise SchemeError(f"{where}: the dimensions are {dims!r}; expected three positive integers")
     m, k, n = dims
-    factors = []
+    factors: list[np.ndarray] = []
     for factor, values, entries in zip("UVW", rows, (m * k, k * n, m * n), strict=True):
         try:
             array = exact_array(values, factor)
         except (TypeError, ValueError) as error:
             raise SchemeError(f"{where}: {error}") from None
+        if array.ndim != 2:
+            raise SchemeError(
+                f"{where}: {factor} has {array.ndim} axes; expected R rows of {entries} numbers"
+            )
         found = len(factors[0]) if factors else rank if rank is not None else len(array)
         if array.shape != (found, entries):
             raise SchemeError(
@@ -190,13 +203,17 @@ def _assemble(dims: Any, rank: Any, rows: list[Any], where: str, name: str, sour
     if r == 0:
         raise SchemeError(f"{where}: the scheme has no products")
     U, V = U.reshape(r, m, k), V.reshape(r, k, n)
-    for_c = W.reshape(r, m, n)
-    for_c_transposed = W.reshape(r, n, m).transpose(0, 2, 1)
-    violation = brent.first_violation(U, V, for_c)
+    readings = [W.reshape(r, m, n), W.reshape(r, n, m).transpose(0, 2, 1)]
+    if w_transposed:
+        readings.reverse()
+    try:
+        for_c, violation = readings[0], brent.first_violation(U, V, readings[0])
+        if violation is not None and brent.first_violation(U, V, readings[1]) is None:
+            for_c, violation = readings[1], None
+    except ValueError as error:
+        raise SchemeError(f"{where}: {error}") from None
     if violation is None:
         return Scheme(U, V, for_c, name, source=source)
-    if brent.first_violation(U, V, for_c_transposed) is None:
-        return Scheme(U, V, for_c_transposed, name, source=source)
     raise SchemeError(
         f"{where}: <{m},{k},{n};{r}> is not a matrix multiplication algorithm, neither with W for "
         f"C nor for its transpose. {violation}"

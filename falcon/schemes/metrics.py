@@ -36,7 +36,7 @@ def growth_factor(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> float:
 
 
 def e_max(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Fraction:
-    """Largest ``sum_r |W[r,c]| |U_r|_1 |V_r|_1`` over the outputs c: the norm-wise bound's factor."""
+    """Largest ``sum_r |W[r,c]| |U_r|_1 |V_r|_1`` over the outputs c: factor of the error bound."""
     u, v = (_row_sums(x, square=False) for x in (U, V))
     rank = U.shape[0]
     outputs = abs(W).reshape(rank, -1).T.tolist()

@@ -1,0 +1,142 @@
+"""From a multiplication in core form to a plan (cached) and its execution by the plan's backend."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ._backends import available_backends, get_backend
+from ._config import Settings, thread_count
+from ._plan import Backend, Plan, Rates
+from ._problem import Problem
+from ._validate import is_direct
+from ._verify import Freivalds, VerificationError
+from .decision import Request, select
+from .decision.machine import rates
+
+_log = logging.getLogger("falcon")
+
+# Plans are small; a program that uses more shapes than this re-plans the oldest.
+_CACHED_PLANS = 1024
+_plans: dict[tuple, Plan] = {}
+_plans_lock = threading.Lock()
+
+
+def multiply(
+    a: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray | None,
+    alpha: Any,
+    beta: Any,
+    out: np.ndarray,
+    dtype: np.dtype,
+    requested: Settings,
+    *,
+    fresh: bool,
+) -> None:
+    """Multiply in core form: 2-D operands of fitting shapes, `out` writable and given."""
+    M, K = a.shape
+    N = b.shape[1]
+    if M == 0 or N == 0:
+        return
+    if K == 0 or alpha == 0:
+        if c is None:
+            out[...] = 0
+        else:
+            with np.errstate(all="ignore"):
+                np.multiply(c, beta, out=out, dtype=dtype, casting="same_kind")
+        return
+    verified = requested.check == "verify"
+    if verified and dtype.kind in "iu" and out.dtype.kind not in "iu":
+        # Wrapped integers can only be compared as integers.
+        product = np.empty(out.shape, dtype)
+        requested = without(requested, out.shape, dtype)
+        multiply(a, b, c, alpha, beta, product, dtype, requested, fresh=True)
+        np.copyto(out, product, casting="same_kind")
+        return
+    out_direct = fresh or not (out.dtype != dtype or overlap(out, a) or overlap(out, b))
+    problem = Problem(
+        M,
+        N,
+        K,
+        dtype,
+        buffered=c is not None or not out_direct or not (fresh or is_direct(out, dtype)),
+        a_direct=is_direct(a, dtype),
+        b_direct=is_direct(b, dtype),
+        out_direct=out_direct,
+        in_place=c is not None and overlap(out, c),
+        threads=thread_count(requested.threads),
+    )
+    chosen = plan_for(problem, requested)
+    test = Freivalds(a, b, c, alpha, beta, dtype=dtype) if verified else None
+    chosen.backend.execute(chosen, a, b, c, out, alpha=alpha, beta=beta, check=requested.check)
+    if test is None:
+        return
+    outcome = test.check(out, chosen.growth)
+    if not outcome:
+        raise VerificationError(
+            f"the product of {chosen.problem} by {chosen.option.label} failed Freivalds' check: "
+            f"residual {outcome.residual:.3g} > tolerance {outcome.tolerance:.3g}"
+        )
+
+
+def plan_for(problem: Problem, requested: Settings) -> Plan:
+    """Return the cached plan of a problem, or make one."""
+    key = (
+        problem,
+        requested.backend,
+        requested.scheme,
+        requested.max_growth,
+        requested.workspace_limit,
+    )
+    found = _plans.get(key)
+    if found is not None:
+        return found
+    request = Request(requested.scheme, requested.max_growth, requested.workspace_limit)
+    made = select(problem, request, _backends_for(problem, requested.backend), _rates)
+    with _plans_lock:
+        while len(_plans) >= _CACHED_PLANS:
+            del _plans[next(iter(_plans))]
+        _plans[key] = made
+    if requested.verbose:
+        _log.info("%s", made.explain())
+    return made
+
+
+def _backends_for(problem: Problem, name: str) -> list[Backend]:
+    """Return the backends that may multiply the problem; several only for "auto"."""
+    if name == "auto":
+        return [x for x in available_backends() if x.why_not(problem) is None]
+    backend = get_backend(name)
+    reason = backend.why_not(problem)
+    if reason is not None:
+        raise TypeError(f"backend {name!r} cannot multiply {problem}: {reason}")
+    return [backend]
+
+
+def _rates(backend: Backend, problem: Problem) -> Rates:
+    return rates(backend.name, problem.dtype, problem.threads, backend.measure)
+
+
+def without(requested: Settings, shape: tuple[int, ...], dtype: np.dtype) -> Settings:
+    """Take a buffer of that shape off the workspace limit."""
+    limit = requested.workspace_limit
+    if limit is None:
+        return requested
+    needed = prod(shape) * dtype.itemsize
+    if needed > limit:
+        raise ValueError(
+            f"workspace_limit is {limit} bytes; out needs a buffer of {needed} (it overlaps an "
+            "operand of a batch, or has another kind of dtype and is to be verified)"
+        )
+    return replace(requested, workspace_limit=limit - needed)
+
+
+def overlap(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether the arrays may share memory."""
+    return bool(np.may_share_memory(x, y))  # bounds only: a false alarm costs a buffer

@@ -1,0 +1,104 @@
+"""Build falcon: pure Python plus one optional compiled extension, `falcon._cpu._core`.
+
+What is compiled, with which flags, for which machines, stands in `falcon/_cpu/sources.py`.
+A failure to compile does not fail the installation: the reason is recorded for
+`falcon.show_config()`, and falcon runs on NumPy's BLAS. Environment variables:
+
+    FALCON_BUILD=require   fail where the extension cannot be built
+    FALCON_BUILD=skip      do not try
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+CPU = Path("falcon") / "_cpu"
+MODE = os.environ.get("FALCON_BUILD", "optional")
+
+
+def load_table() -> ModuleType:
+    """Import sources.py by path: falcon itself must not be imported while it is built."""
+    spec = importlib.util.spec_from_file_location("sources", ROOT / CPU / "sources.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sources"] = module  # NamedTuple looks its module up
+    spec.loader.exec_module(module)
+    return module
+
+
+TABLE = load_table()
+
+
+class BuildOptional(build_ext):
+    """Compile the kernels once per instruction set; record why where that fails."""
+
+    def run(self) -> None:
+        if MODE == "skip":
+            self._record("the build was told to skip it (FALCON_BUILD=skip)")
+            return
+        try:
+            super().run()
+        except (Exception, SystemExit) as error:
+            if MODE == "require":
+                raise
+            reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            self._record(f"compiling it failed ({reason})")
+            print(f"falcon: continuing without the compiled extension. {reason}", file=sys.stderr)
+            return
+        self._record("")
+
+    def build_extension(self, extension: Extension) -> None:
+        flags = [*TABLE.COMMON_FLAGS]
+        include = [str(CPU / TABLE.INCLUDE_DIR)]
+        headers = [str(CPU / name) for name in TABLE.HEADERS]
+        objects = []
+        for isa in TABLE.isas_for():
+            objects += self.compiler.compile(
+                [str(CPU / name) for name in isa.sources],
+                output_dir=str(Path(self.build_temp) / isa.name),
+                include_dirs=include,
+                extra_postargs=[*flags, *isa.flags],
+                depends=headers,
+            )
+        extension.extra_objects = objects
+        super().build_extension(extension)
+
+    def get_outputs(self) -> list[str]:
+        """Name only what was built: a missing extension is no packaging error."""
+        return [path for path in super().get_outputs() if Path(path).exists()]
+
+    def get_output_mapping(self) -> dict[str, str]:
+        mapping = super().get_output_mapping()
+        return {built: source for built, source in mapping.items() if Path(built).exists()}
+
+    def _record(self, reason: str) -> None:
+        """Write falcon/_cpu/_build.py, which show_config() reads."""
+        title = '"""Written by setup.py: why the compiled extension is missing."""'
+        text = f"{title}\n\nreason = {reason!r}\n"
+        base = ROOT if self.inplace or self.editable_mode else Path(self.build_lib)
+        (base / CPU).mkdir(parents=True, exist_ok=True)
+        (base / CPU / "_build.py").write_text(text, encoding="utf-8")
+
+
+def extension() -> Extension:
+    """Describe the extension; its per-instruction-set objects are added while building."""
+    return Extension(
+        "falcon._cpu._core",
+        [str(CPU / TABLE.CYTHON), *(str(CPU / name) for name in TABLE.BASELINE)],
+        include_dirs=[str(CPU / TABLE.INCLUDE_DIR)],
+        define_macros=[(macro, "1") for macro in TABLE.macros_for()],
+        extra_compile_args=[*TABLE.COMMON_FLAGS, *TABLE.OPENMP_FLAGS],
+        extra_link_args=[*TABLE.OPENMP_FLAGS],
+        depends=[str(CPU / name) for name in TABLE.HEADERS],
+    )
+
+
+setup(ext_modules=[extension()], cmdclass={"build_ext": BuildOptional})

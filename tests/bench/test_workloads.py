@@ -1,0 +1,80 @@
+"""Shapes to measure: the data file is sound, models and shapes are read, operands are usable."""
+
+import numpy as np
+import pytest
+
+from falcon.bench.workloads import (
+    Shape,
+    model_shapes,
+    models,
+    operands,
+    parse_shape,
+    quick_shapes,
+)
+
+
+def test_models():
+    found = models()
+    assert {"Qwen2.5-7B", "DeepSeek-R1", "Llama-3.1-70B"} <= set(found)
+    for name in found:
+        shapes = model_shapes(name, 512)
+        assert shapes
+        labels = [x.label for x in shapes]
+        assert all(labels)
+        assert len(set(labels)) == len(labels)
+        for shape in shapes:
+            assert shape.M == 512
+            assert shape.N >= 64
+            assert shape.K >= 64
+
+
+def test_a_model_layer_by_layer():
+    shapes = {x.label: (x.M, x.N, x.K) for x in model_shapes("qwen2.5-7b", 2048)}
+    assert shapes["qkv"] == (2048, 4608, 3584)
+    assert shapes["o"] == (2048, 3584, 3584)
+
+
+def test_unknown_model():
+    with pytest.raises(ValueError, match=r"there is no model 'GPT-0'; known: .*Qwen2\.5-7B"):
+        model_shapes("GPT-0", 1)
+
+
+def test_quick_shapes():
+    shapes = quick_shapes()
+    assert len(shapes) == 8
+    assert Shape(4096, 4096, 4096) in shapes
+    for x in shapes:
+        assert x.label == ""
+        assert 2.0 * x.M * x.N * x.K < 1e12  # seconds, not minutes
+
+
+@pytest.mark.parametrize(
+    "text", ["3,40,500", "3x40x500", "3X40X500", " 3 , 40 , 500 ", "03,40,500"]
+)
+def test_parse_shape(text):
+    assert parse_shape(text) == Shape(3, 40, 500)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "3", "3,4", "3,4,5,6", "3,4,", "a,b,c", "3,4,0", "3,4,-5", "3,4,5.0", "3,4,²",
+             "3,4,1e3", "3,4,9999999999"]
+)  # fmt: skip
+def test_parse_shape_refuses(text):
+    with pytest.raises(ValueError, match="expected three positive integers M,N,K"):
+        parse_shape(text)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint16", "int64", "float16", "float32", ">f4", "longdouble", "complex64"]
+)
+def test_operands(dtype):
+    dtype = np.dtype(dtype)
+    a, b = operands(Shape(5, 6, 7), dtype, seed=3)
+    assert (a.shape, b.shape) == ((5, 7), (7, 6))
+    assert a.dtype == b.dtype == dtype
+    assert len(np.unique(a)) > 3
+    if dtype.kind == "c":
+        assert np.iscomplex(a).all()
+    again = operands(Shape(5, 6, 7), dtype, seed=3)
+    np.testing.assert_array_equal(a, again[0])
+    assert not np.array_equal(a, operands(Shape(5, 6, 7), dtype, seed=4)[0])

@@ -1,0 +1,152 @@
+"""Combination programs: they form the sums of the matrix, in as few slots and steps as claimed."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon.codegen import combine_a, combine_b, combine_c
+from falcon.codegen.program import Instruction, Op, Program, build
+from falcon.schemes.additions import SharedSums, naive_additions, share
+
+
+def interpret(program):
+    """Run on symbols: return the matrix that the program multiplies its inputs by.
+
+    Checks on the way that nothing is read before it is written, inputs are never written, and
+    every output is written.
+    """
+    zero = [Fraction(0)] * program.n_inputs
+    values = [None] * (program.first_output + program.n_outputs)
+    for i in range(program.n_inputs):
+        values[i] = [Fraction(int(i == j)) for j in range(program.n_inputs)]
+    written = set()
+    for step in program.instructions:
+        assert program.n_inputs <= step.dst < len(values)
+        x = values[step.x]
+        assert x is not None, "read before written"
+        if step.op is Op.SCALE:
+            assert step.y == -1
+            result = [step.coefficient * p for p in x]
+        else:
+            y = values[step.y]
+            assert y is not None, "read before written"
+            sign = 1 if step.op is Op.ADD else -1
+            result = [p + sign * q for p, q in zip(x, y, strict=True)]
+        values[step.dst] = result
+        written.add(step.dst)
+    outputs = values[program.first_output :]
+    assert written >= set(range(program.first_output, len(values)))
+    assert written >= set(range(program.n_inputs, program.first_output)), "a slot nobody uses"
+    return np.array([row if row is not None else zero for row in outputs], dtype=object)
+
+
+def random_matrix(rng, rows, columns, values):
+    """A sparse matrix without empty rows."""
+    x = rng.choice(values, (rows, columns))
+    x[rng.random((rows, columns)) < 0.5] = 0
+    for row in x:
+        if not row.any():
+            row[rng.integers(columns)] = 1
+    return x
+
+
+@pytest.mark.parametrize("values", [[1], [-1], [-1, 1], [-2, -1, 1, 2], [3, -5]], ids=str)
+@pytest.mark.parametrize("seed", range(12))
+def test_programs_equal_the_matrix(values, seed):
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.integers(1, 12, 2)
+    matrix = random_matrix(rng, rows, columns, values)
+    program = build(share(matrix))
+    np.testing.assert_array_equal(interpret(program), matrix)
+    assert (program.n_inputs, program.n_outputs) == (columns, rows)
+    assert program.additions <= naive_additions(matrix)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_fractions(seed):
+    rng = np.random.default_rng(seed)
+    matrix = random_matrix(rng, 6, 5, [1, 2, 3, -4]).astype(object)
+    matrix = np.vectorize(lambda x: Fraction(x, 1 + abs(x)), otypes=[object])(matrix)
+    np.testing.assert_array_equal(interpret(build(share(matrix))), matrix)
+
+
+def test_integer_matrices_give_integer_programs():
+    """Over the integers there is no half: integer dtypes depend on it."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        matrix = random_matrix(rng, 10, 6, [-3, -2, -1, 1, 2, 4])
+        for x in (matrix, matrix.T):
+            program = build(share(x))
+            np.testing.assert_array_equal(interpret(program), x)
+            assert all(step.coefficient.denominator == 1 for step in program.instructions)
+
+
+@pytest.mark.parametrize("name", [*falcon.schemes.names(), "strassen@strassen", "6x3x3", "2x1x3"])
+def test_catalogue(name):
+    """Every stored scheme in every permutation, and some compositions."""
+    for s in falcon.schemes.symmetries(falcon.schemes.get(name)):
+        programs = combine_a(s), combine_b(s), combine_c(s)
+        u, v, w = (x.reshape(s.rank, -1) for x in (s.U, s.V, s.W))
+        for program, matrix in zip(programs, (u, v, w.T), strict=True):
+            np.testing.assert_array_equal(interpret(program), matrix)
+        assert sum(x.additions for x in programs) == s.additions.reduced
+
+
+def test_winograd_needs_fifteen_additions_and_few_temporaries():
+    s = falcon.schemes.get("winograd")
+    programs = combine_a(s), combine_b(s), combine_c(s)
+    assert sum(x.additions for x in programs) == 15
+    # Shared sums that are outputs live in the output's slot.
+    assert max(x.n_temporaries for x in programs) <= 2
+
+
+def test_slots_are_reused_after_the_last_use():
+    """A chain of t sums, each used by the next and by one output of its own and no more."""
+    temporaries = ((0, 1, 1), (3, 2, 1), (4, 0, -1), (5, 1, 1))
+    rows = tuple(((t, 1), (2, 1)) for t in (3, 4, 5, 6))
+    sums = SharedSums(3, temporaries, rows)
+    program = build(sums)
+    assert program.n_temporaries <= 2
+    expected = np.zeros((4, 3), int)
+    known = [np.eye(3, dtype=int)[i] for i in range(3)]
+    for x, y, ratio in temporaries:
+        known.append(known[x] + ratio * known[y])
+    for i, row in enumerate(rows):
+        expected[i] = sum(c * known[x] for x, c in row)
+    np.testing.assert_array_equal(interpret(program), expected)
+
+
+def test_one_temporary_as_several_outputs():
+    """It is formed in the first and copied, negated or scaled into the others."""
+    sums = SharedSums(2, ((0, 1, -1),), (((2, -1),), ((2, 1),), ((2, 1),), ((2, 3),), ((0, 1),)))
+    program = build(sums)
+    assert program.n_temporaries == 0
+    assert program.additions == 1
+    expected = [[-1, 1], [1, -1], [1, -1], [3, -3], [1, 0]]
+    np.testing.assert_array_equal(interpret(program), expected)
+
+
+def test_duplicate_and_opposite_rows():
+    matrix = np.array([[1, 1, 0], [1, 1, 0], [-1, -1, 0], [2, 2, 0], [0, 0, 1], [0, 0, -1]])
+    program = build(share(matrix))
+    np.testing.assert_array_equal(interpret(program), matrix)
+    assert program.additions == 1
+
+
+def test_an_empty_row_is_refused():
+    with pytest.raises(ValueError, match="without terms"):
+        build(share(np.array([[1, 0], [0, 0]])))
+
+
+def test_printing():
+    steps = (Instruction(Op.ADD, 2, 0, 1), Instruction(Op.SUB, 3, 2, 1),
+             Instruction(Op.SCALE, 4, 3, coefficient=Fraction(1, 2)))  # fmt: skip
+    text = "t0 = in0 + in1\nout0 = t0 - in1\nout1 = 1/2 * out0"
+    assert str(Program(2, 1, 2, steps)) == text
+
+
+def test_programs_are_cached():
+    s = falcon.schemes.get("laderman")
+    assert combine_a(s) is combine_a(s)

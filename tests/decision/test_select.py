@@ -1,0 +1,392 @@
+"""The choice, on made-up machines: the fastest within the limits, with reasons, the same every
+time.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon import Scheme, schemes
+from falcon._numpy import NumpyBackend
+from falcon._plan import Option, Rates
+from falcon._problem import Problem
+from falcon.decision import Request, select
+from falcon.decision import select as select_function
+from falcon.decision.model import seconds
+
+FLOAT, INT = np.dtype("float32"), np.dtype("int32")
+# Multiplying is dear, the rest is cheap: LCMAs win early.
+DEAR_PRODUCTS = Rates(multiply=1e9, add=1e12, bandwidth=1e12)
+CHEAP_PRODUCTS = Rates(multiply=1e14, add=1e9, bandwidth=1e9)
+BIG = Problem(2048, 2048, 2048, FLOAT)
+
+
+class Made:
+    """A backend that plans everything and runs nothing."""
+
+    def __init__(self, name="made up", *, fused=False, refuses=None, keeps=lambda scheme: True):
+        self.name, self.fused, self.refuses, self.keeps = name, fused, refuses, keeps
+        self.asked = []
+        self.workspace = 1000
+
+    def why_unavailable(self):
+        return None
+
+    def supports(self, problem):
+        return self.refuses
+
+    def candidates(self, problem, found, limit, *_):
+        whole = (problem.M, problem.N, problem.K)
+        options = [Option(self.name, None, whole, problem.buffer_bytes, self.fused)]
+        for scheme in found:
+            self.asked.append(scheme.name)
+            if self.keeps(scheme) and (limit is None or self.workspace <= limit):
+                options.append(Option(self.name, scheme, whole, self.workspace, self.fused))
+        return options
+
+
+class Machine:
+    """Rates per backend, and a count of the measurements."""
+
+    def __init__(self, rates=DEAR_PRODUCTS, **of_backend):
+        self.rates, self.of_backend, self.measured = rates, of_backend, []
+
+    def __call__(self, backend, dtype, *_):
+        self.measured.append((backend.name, dtype))
+        return self.of_backend.get(backend.name, self.rates)
+
+
+def request(scheme="auto", max_growth=8.0, limit=None, threads=1):
+    return Request(scheme, max_growth, limit)
+
+
+def choose(problem=BIG, asked=None, backends=None, machine=None):
+    return select(problem, asked or request(), backends or [Made()], machine or Machine())
+
+
+# --- the fastest ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize(
+    "rates",
+    [
+        DEAR_PRODUCTS,
+        CHEAP_PRODUCTS,
+        Rates(7e10, 5e9, 1.3e9),
+        Rates(2e11, 5e9, 1.3e9),
+        Rates(1e12, 2e10, 1e10),
+    ],
+)
+@pytest.mark.parametrize("shape", [(2048, 2048, 2048), (4096, 1024, 700), (520, 9000, 3000)])
+def test_nothing_considered_is_faster(rates, shape, fused):
+    problem, backend = Problem(*shape, FLOAT), Made(fused=fused)
+    plan = choose(problem, backends=[backend], machine=Machine(rates))
+    best = sum(x for _, x in plan.seconds)
+    assert plan.candidates[0].option is plan.option
+    assert plan.seconds == seconds(problem, plan.option, rates)
+    for scheme in map(schemes.get, schemes.names()):
+        for image in schemes.symmetries(scheme):
+            parts = (image.m, image.n, image.k)
+            blocks = [size // part for size, part in zip(shape, parts, strict=True)]
+            if min(blocks) < 128 or image.rms_growth > 8:
+                continue
+            option = Option(backend.name, image, shape, 0, fused)
+            assert sum(x for _, x in seconds(problem, option, rates)) >= best * (1 - 1e-3)
+
+
+def test_extremes():
+    plan = choose(machine=Machine(DEAR_PRODUCTS))
+    assert plan.scheme.speedup_bound > 1.3
+    assert plan.why.startswith("predicted 1.3")
+    assert plan.why.endswith("x as fast as classical")
+    plan = choose(machine=Machine(CHEAP_PRODUCTS))
+    assert plan.scheme is None
+    assert plan.why == "no scheme is predicted to be faster"
+    assert all(x.refused.startswith("combines ") for x in plan.candidates[1:])
+
+
+def test_ties_go_to_less_growth():
+    """With memory free and additions free, schemes of a format and rank take the same time."""
+    plan = choose(machine=Machine(Rates(1e9, 1e30, 1e30)))
+    assert plan.scheme.format == (5, 5, 5)
+    assert plan.scheme.rms_growth == schemes.best(5, 5, 5, by="growth").rms_growth
+    runner_up = plan.candidates[1]
+    assert runner_up.option.scheme.rank == 93
+    assert runner_up.refused == "as fast, but errors grow no less"
+    plan = choose(asked=request(max_growth=2.7), machine=Machine(Rates(1e9, 1e30, 1e30)))
+    growths = [x.option.growth for x in plan.candidates if x.total == plan.candidates[0].total]
+    assert plan.growth == min(growths)
+
+
+def test_every_candidate_but_the_chosen_has_a_reason():
+    plan = choose(asked=request(max_growth=3.0))
+    assert plan.candidates[0].refused == ""
+    assert all(x.refused for x in plan.candidates[1:])
+    labels = [x.option.label for x in plan.candidates]
+    assert len(labels) == len(set(labels))
+    assert "classical" in labels
+    assert "strassen@strassen" in labels
+    table = plan.explain()
+    assert "chosen" in table
+    assert "more" in table
+
+
+def test_candidates_are_in_order():
+    plan = choose(asked=request(max_growth=4.2))
+    kept = [x for x in plan.candidates if not x.refused.startswith("growth")]
+    totals = [x.total for x in kept]
+    assert totals == sorted(totals)
+
+
+def test_few_schemes_are_worked_out():
+    """Only those that may win: working out a scheme means compiling its sums."""
+    backend = Made()
+    choose(backends=[backend])
+    assert 0 < len(backend.asked) <= 24
+    backend = Made()
+    choose(backends=[backend], machine=Machine(CHEAP_PRODUCTS))
+    assert backend.asked == []
+
+
+def test_backends_that_cannot_keep_a_scheme():
+    """The best that the backend can do is found, however far down the list."""
+    backend = Made(keeps=lambda scheme: scheme.name == "strassen")
+    plan = choose(asked=request(limit=5000), backends=[backend])
+    assert plan.scheme.name == "strassen"
+    reasons = {
+        x.refused for x in plan.candidates if x.option.label not in ("strassen", "classical")
+    }
+    assert reasons == {"cannot keep workspace_limit 5000"}
+
+
+def test_chunks_that_make_a_scheme_slow_or_small():
+    class Chunked(Made):
+        def candidates(self, problem, found, limit):
+            whole, *rest = super().candidates(problem, found, limit)
+            chunks = {"5x5x5:93": (300, 300, 300), "5x5x5:93-rms": (700, 2048, 2048)}
+            return [
+                whole,
+                *(dataclasses.replace(x, chunks=chunks.get(x.label, x.chunks)) for x in rest),
+            ]
+
+    plan = choose(backends=[Chunked()], machine=Machine(Rates(1e10, 1e12, 1e9)))
+    assert plan.scheme.rank < 93
+    reasons = {x.option.label: x.refused for x in plan.candidates}
+    assert reasons["5x5x5:93"] == "blocks would be smaller than 128"
+    assert reasons["5x5x5:93-rms"].endswith("ms slower")
+
+
+def test_the_faster_backend_wins():
+    slow, fast = Made("slow"), Made("fast")
+    machine = Machine(slow=Rates(1e9, 1e9, 1e9), fast=Rates(3e9, 3e9, 3e9))
+    for backends in ([slow, fast], [fast, slow]):
+        plan = choose(backends=backends, machine=machine)
+        assert plan.backend is fast
+        assert {x.option.backend for x in plan.candidates} == {"slow", "fast"}
+
+
+def test_a_backend_without_lcma_competes_with_its_classical():
+    plain, able = Made("plain", refuses="made so"), Made("able")
+    machine = Machine(plain=Rates(1e12, 1e9, 1e12), able=Rates(1e9, 1e9, 1e9))
+    plan = choose(backends=[plain, able], machine=machine)
+    assert plan.backend is plain
+    assert plan.scheme is None
+    assert plain.asked == []
+
+
+# --- limits ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_growth", [1.0, 1.8, 2.0, 2.6, 3.0, 4.0, 8.0])
+def test_max_growth(max_growth):
+    plan = choose(asked=request(max_growth=max_growth))
+    assert plan.growth <= max_growth
+    for x in plan.candidates:
+        assert (x.option.growth > max_growth) == x.refused.startswith("growth ")
+        if x.option.growth > max_growth:
+            assert x.refused == f"growth {x.option.growth:.2f} > max_growth {max_growth:.2f}"
+
+
+def test_growth_matters_not_for_integers():
+    plan = choose(Problem(2048, 2048, 2048, INT), request(max_growth=1.0))
+    assert plan.scheme is not None
+    assert plan.growth == 1.0
+    assert plan.error_bound() == 0.0
+
+
+def test_nothing_is_measured_where_growth_forbids_everything():
+    machine = Machine()
+    plan = choose(asked=request(max_growth=1.0), machine=machine)
+    assert plan.scheme is None
+    assert plan.why == "no scheme keeps max_growth 1.00"
+    assert machine.measured == []
+
+
+@pytest.mark.parametrize("limit", [0, 2**20, 2**24, 2**26, 2**28, 2**40])
+def test_workspace_limit(limit):
+    """With the real backend, which cuts problems into chunks."""
+    plan = choose(asked=request(limit=limit), backends=[NumpyBackend()])
+    assert plan.workspace <= limit
+    for x in plan.candidates:
+        assert x.refused or x.option.workspace <= limit
+        if limit == 0 and x.option.scheme is not None:
+            assert x.refused == "cannot keep workspace_limit 0"
+
+
+def test_a_limit_below_what_even_classical_needs():
+    problem = dataclasses.replace(BIG, buffered=True)
+    for asked in (request(limit=5), request("classical", limit=5)):
+        with pytest.raises(
+            ValueError, match="workspace_limit is 5 bytes; classical multiplication"
+        ):
+            choose(problem, asked)
+    # A backend that needs less takes over.
+    plan = choose(
+        problem,
+        request("classical", limit=5),
+        [Made("greedy"), Modest()],
+    )
+    assert plan.backend.name == "modest"
+
+
+class Modest(Made):
+    def __init__(self):
+        super().__init__("modest")
+
+    def candidates(self, problem, found, limit):
+        return [
+            dataclasses.replace(x, workspace=1) for x in super().candidates(problem, found, limit)
+        ]
+
+
+# --- nothing to decide ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("problem", "why"),
+    [
+        (Problem(511, 4096, 4096, FLOAT), "a dimension is below 512: too small for any LCMA"),
+        (Problem(4096, 4096, 1, FLOAT), "a dimension is below 512: too small for any LCMA"),
+        (Problem(95, 4096, 4096, INT), "a dimension is below 96: too small for any LCMA"),
+        (Problem(0, 0, 0, INT), "a dimension is below 96: too small for any LCMA"),
+    ],
+)
+def test_small_problems_are_not_measured(problem, why):
+    machine = Machine()
+    plan = choose(problem, machine=machine)
+    assert (plan.scheme, plan.why) == (None, why)
+    assert plan.candidates == ()
+    assert machine.measured == []
+
+
+def test_unsupported_dtypes_are_not_measured():
+    machine, backend = Machine(), Made(refuses="it is made so")
+    plan = choose(backends=[backend], machine=machine)
+    assert (plan.scheme, plan.why) == (None, "it is made so")
+    assert machine.measured == []
+    half = Problem(2048, 2048, 2048, np.dtype("float16"))
+    plan = choose(half, backends=[NumpyBackend()], machine=machine)
+    assert "float16" in plan.why
+    assert machine.measured == []
+
+
+def test_classical_is_what_was_asked_for():
+    machine = Machine()
+    plan = choose(asked=request("classical"), machine=machine)
+    assert (plan.scheme, plan.why) == (None, "asked for")
+    assert machine.measured == []
+
+
+# --- explicit schemes -----------------------------------------------------------------------
+
+
+def test_a_requested_scheme_is_taken_as_asked():
+    machine, scheme = Machine(CHEAP_PRODUCTS), schemes.get("winograd")
+    for problem in (BIG, Problem(3, 3, 3, FLOAT), Problem(3, 3, 3, INT)):
+        plan = choose(problem, request(scheme, max_growth=1.0), machine=machine)
+        assert plan.scheme is scheme
+        assert plan.why == "asked for"
+    assert machine.measured == []
+
+
+def halves():
+    s = schemes.get("strassen")
+    return Scheme(s.U * 0.5, s.V * 2, s.W, "halves")
+
+
+def test_a_requested_scheme_that_does_not_suit():
+    with pytest.raises(
+        TypeError, match=r"scheme 'halves' cannot multiply .*fractional coefficients"
+    ):
+        choose(Problem(9, 9, 9, INT), request(halves()))
+    assert choose(Problem(9, 9, 9, FLOAT), request(halves())).scheme.name == "halves"
+    with pytest.raises(TypeError, match=r"cannot multiply .* float32: made so"):
+        choose(asked=request(halves()), backends=[Made(refuses="made so")])
+    with pytest.raises(ValueError, match="workspace_limit is 7 bytes; scheme 'halves' cannot"):
+        choose(asked=request(halves(), limit=7))
+
+
+def test_a_requested_scheme_goes_to_the_backend_that_can():
+    backends = [Made("no", refuses="made so"), Made("full", keeps=lambda x: False), Made("yes")]
+    assert choose(asked=request(schemes.get("strassen")), backends=backends).backend.name == "yes"
+
+
+def test_fractional_schemes_do_not_compete_for_integers():
+    from falcon.schemes import catalogue
+
+    s = schemes.get("5x5x5:93")
+    fractional = Scheme(s.U * 0.5, s.V, s.W * 2, "fractional")
+    schemes.register(fractional)
+    try:
+        machine = Machine(Rates(1e9, 1e30, 1e30))
+        assert choose(machine=machine).candidates[1].option.scheme.rank == 93
+        labels = [x.option.label for x in choose(machine=machine).candidates]
+        assert "fractional" in labels
+        assert "5x5x5:93" in labels
+        plan = choose(Problem(2048, 2048, 2048, INT), machine=machine)
+        assert "fractional" not in [x.option.label for x in plan.candidates]
+        # Registered anew under the same name, it is the new one that competes.
+        schemes.register(schemes.get("strassen").renamed("fractional", ""), overwrite=True)
+        found = [x.option.scheme for x in choose(machine=machine).candidates]
+        assert all(x is not fractional for x in found)
+    finally:
+        catalogue._registered.clear()
+        catalogue._get.cache_clear()
+        catalogue._table.cache_clear()
+
+
+# --- purity ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [None, 2**27])
+def test_the_same_input_gives_the_same_plan(limit):
+    backend, machine = NumpyBackend(), Machine(Rates(7e10, 5e9, 1.3e9))
+    plans = [choose(BIG, request(limit=limit), [backend], machine) for _ in range(3)]
+    for plan in plans[1:]:
+        assert plan.option == plans[0].option
+        assert plan.candidates == plans[0].candidates
+        assert str(plan) == str(plans[0])
+        assert plan.explain(999) == plans[0].explain(999)
+
+
+def test_it_is_what_falcon_plans(monkeypatch):
+    made = falcon.plan((40, 50), (50, 60), "float32", scheme="strassen", backend="numpy")
+    chosen = choose(Problem(40, 60, 50, FLOAT), request(schemes.get("strassen")), [NumpyBackend()])
+    assert made.option == chosen.option
+    assert select_function is select
+
+
+def test_later_decisions_are_fast():
+    import time
+
+    machine, backend = Machine(Rates(7e10, 5e9, 1.3e9)), NumpyBackend()
+    choose(machine=machine, backends=[backend])
+    times = []
+    for extra in range(20):
+        start = time.perf_counter()
+        choose(Problem(2048 + extra, 2048, 2048, FLOAT), machine=machine, backends=[backend])
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.01  # ten times what it takes, for the sake of slow machines

@@ -1,0 +1,162 @@
+"""Common-subexpression elimination: shared sums are the matrix again, and never cost more."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from falcon import schemes
+from falcon.schemes import additions
+from falcon.schemes.additions import naive_additions, share
+
+
+def matrix_of(sums):
+    """Multiply the program out: the matrix whose rows it computes."""
+    values = [[int(i == j) for j in range(sums.n_inputs)] for i in range(sums.n_inputs)]
+    for x, y, ratio in sums.temporaries:
+        assert x < len(values)
+        assert y < len(values)
+        values.append([p + ratio * q for p, q in zip(values[x], values[y], strict=True)])
+    rows = []
+    for row in sums.rows:
+        assert [x for x, _ in row] == sorted({x for x, _ in row})
+        total = [0] * sums.n_inputs
+        for x, c in row:
+            assert c != 0
+            total = [p + c * q for p, q in zip(total, values[x], strict=True)]
+        rows.append(total)
+    return np.array(rows, dtype=object).reshape(len(sums.rows), sums.n_inputs)
+
+
+def check(matrix):
+    sums = share(matrix)
+    assert (matrix_of(sums) == matrix).all()
+    assert sums.additions <= naive_additions(matrix)
+    again = len(sums.temporaries) + sum(max(len(row) - 1, 0) for row in sums.rows)
+    assert sums.additions == again
+    assert share(matrix) == sums
+    return sums
+
+
+@pytest.mark.parametrize("name", schemes.names())
+def test_every_scheme_in_all_permutations(name):
+    scheme = schemes.get(name)
+    totals = set()
+    for image in schemes.symmetries(scheme):
+        rank = image.rank
+        matrices = image.U.reshape(rank, -1), image.V.reshape(rank, -1), image.W.reshape(rank, -1).T
+        for matrix, sums in zip(matrices, image.shared_sums, strict=True):
+            assert (matrix_of(sums) == matrix).all()
+            assert sums.additions <= naive_additions(matrix)
+        naive = sum(map(naive_additions, matrices))
+        assert image.additions == (naive, sum(x.additions for x in image.shared_sums))
+        # Tellegen: what the combines cost in all depends on the size of C only.
+        total = image.additions.reduced + image.m * image.n
+        totals.add(total)
+    assert len(totals) == 1
+
+
+def test_winograd_needs_fifteen():
+    """Fifteen additions are the least for seven products in the usual basis."""
+    assert schemes.get("winograd").additions == (24, 15)
+    assert schemes.get("strassen").additions == (18, 18)
+
+
+# Name: the additions that remained in 2026, so that a change of the search is noticed.
+REACHED = {
+    "laderman": 70,
+    "3x3x3:23": 66,
+    "3x4x4:38": 138,
+    "4x4x4:49": 207,
+    "5x5x5:93": 380,
+}
+
+
+@pytest.mark.parametrize("name", REACHED)
+def test_no_worse_than_before(name):
+    assert schemes.get(name).additions.reduced <= REACHED[name]
+
+
+def test_naive_counts():
+    assert naive_additions(np.array([[1, 1, -1], [0, 0, 0], [0, 2, 0]])) == 2
+
+
+def test_scaled_and_negated_sums_are_shared():
+    sums = check(np.array([[1, 2, 0], [-1, -2, 1], [3, 6, 5], [1, 1, 1]]))
+    assert sums.additions == 5
+    assert sums.temporaries[0] == (0, 1, 2)
+
+
+def test_fractions():
+    half, third = Fraction(1, 2), Fraction(1, 3)
+    matrix = np.array([[half, 1, 0], [3, 6, 1], [-half, -1, third]], dtype=object)
+    sums = check(matrix)
+    assert sums.temporaries == ((0, 1, 2),)
+    assert sums.additions == 3
+    check(matrix.T)
+
+
+def test_nothing_is_divided():
+    """Over the integers there is no half."""
+    random = np.random.default_rng(4)
+    for _ in range(50):
+        matrix = random.choice([0, 0, 1, -1, 2, 3, -4, 6], (8, 6))
+        for x in (matrix, matrix.T, np.array([[2, 3, 1], [2, 3, 0], [-4, -6, 5]])):
+            sums = check(x)
+            found = [c for row in sums.rows for _, c in row] + [t[2] for t in sums.temporaries]
+            assert all(type(c) is int for c in found)
+
+
+@given(
+    st.integers(1, 6).flatmap(
+        lambda columns: st.lists(
+            st.lists(
+                st.sampled_from([0, 0, 0, 1, -1, 1, -1, 2, 3, Fraction(-1, 2), Fraction(2, 3)]),
+                min_size=columns,
+                max_size=columns,
+            ),
+            min_size=1,
+            max_size=8,
+        )
+    )
+)
+@settings(max_examples=200, deadline=None)
+def test_any_matrix(rows):
+    matrix = np.array(rows, dtype=object)
+    sums = check(matrix)
+    transposed = sums.transposed() if matrix.any(0).all() and matrix.any(1).all() else None
+    if transposed is not None:
+        assert (matrix_of(transposed) == matrix.T).all()
+        assert transposed.additions <= naive_additions(matrix.T)
+        if set(matrix.ravel()) <= {0, 1, -1}:
+            assert transposed.additions - sums.additions == matrix.shape[0] - matrix.shape[1]
+
+
+@given(st.permutations(range(4)))
+@settings(max_examples=20, deadline=None)
+def test_order_of_the_inputs(inputs):
+    matrix = schemes.get("winograd").U.reshape(7, 4)
+    sums = share(matrix)
+    moved = matrix_of(sums.with_inputs(inputs))
+    assert (moved[:, inputs] == matrix).all()
+    # Whatever the order of the inputs, the search is the same.
+    assert share(np.ascontiguousarray(matrix[:, inputs])).additions == sums.additions
+
+
+def test_large_matrices_share_in_slices(monkeypatch):
+    twice = schemes.get("winograd") @ schemes.get("winograd")
+    matrix = twice.U.reshape(49, 16)
+    whole = share(matrix).additions
+    additions._share.cache_clear()
+    monkeypatch.setattr(additions, "_PAIRS_AT_ONCE", 100)
+    try:
+        sliced = check(matrix)
+        assert whole < sliced.additions < naive_additions(matrix)
+        # Not even one row fits a slice.
+        additions._share.cache_clear()
+        monkeypatch.setattr(additions, "_PAIRS_AT_ONCE", 0)
+        assert check(matrix).additions == naive_additions(matrix)
+    finally:
+        additions._share.cache_clear()

@@ -1,0 +1,120 @@
+"""The best scheme of a format: known ranks, how ties are broken, what is built where nothing is
+stored.
+"""
+
+from itertools import combinations_with_replacement, permutations
+
+import numpy as np
+import pytest
+
+from falcon import schemes
+from falcon.schemes import best
+from falcon.schemes.best import LARGEST_VOLUME, BestTable
+
+# Ranks of the schemes that falcon holds or can build, by format.
+RANKS = {
+    (1, 1, 1): 1,
+    (1, 2, 3): 6,
+    (1, 5, 5): 25,
+    (2, 2, 2): 7,
+    (2, 2, 3): 11,
+    (2, 2, 4): 14,
+    (2, 2, 5): 18,
+    (2, 3, 3): 15,
+    (2, 3, 4): 20,
+    (2, 3, 5): 25,
+    (2, 4, 4): 26,
+    (2, 4, 5): 33,
+    (2, 5, 5): 40,
+    (3, 3, 3): 23,
+    (3, 3, 4): 29,
+    (3, 3, 5): 36,
+    (3, 4, 4): 38,
+    (3, 4, 5): 48,
+    (3, 5, 5): 59,
+    (4, 4, 4): 49,
+    (4, 4, 5): 62,
+    (4, 5, 5): 76,
+    (5, 5, 5): 93,
+    # Built: compositions and direct sums.
+    (2, 2, 6): 21,
+    (2, 2, 8): 28,
+    (3, 3, 6): 44,
+    (4, 4, 8): 98,
+    (6, 6, 6): 161,
+    (8, 8, 8): 343,
+}
+
+
+@pytest.mark.parametrize("form", RANKS)
+def test_known_ranks(form):
+    for order in set(permutations(form)):
+        scheme = best(*order)
+        assert scheme.format == order
+        assert scheme.rank <= RANKS[form]
+
+
+@pytest.mark.parametrize("form", list(combinations_with_replacement(range(1, 6), 3)))
+def test_by(form):
+    by_rank, by_nnz, by_growth = (best(*form, by=x) for x in ("rank", "nnz", "growth"))
+    assert by_rank.rank == by_nnz.rank == by_growth.rank
+    stored = [schemes.get(x) for x in schemes.names()]
+    rivals = [x for x in stored if sorted(x.format) == sorted(form) and x.rank == by_rank.rank]
+    for x in rivals:
+        image = schemes.permuted(x, *form)
+        assert by_rank.additions.reduced <= image.additions.reduced
+        assert sum(by_nnz.nnz) <= sum(image.nnz)
+        assert by_growth.phi <= image.phi
+
+
+def test_by_decides():
+    assert best(2, 2, 2).additions.reduced == 15
+    assert sum(best(2, 2, 2, by="nnz").nnz) == 36
+    assert best(2, 2, 2, by="growth").rms_growth == 2.0
+    assert best(5, 5, 5, by="growth").rms_growth < best(5, 5, 5, by="nnz").rms_growth
+
+
+def test_predictions_are_what_comes_out():
+    """The table predicts from the parts; what is built must measure the same."""
+    table = BestTable([schemes.get(x) for x in ("strassen", "winograd", "hopcroft-kerr")])
+    for form in ((2, 2, 3), (4, 4, 4), (3, 4, 5), (6, 2, 3)):
+        for by in ("rank", "nnz", "growth"):
+            recipe, built = table._recipe(form, by), table.best(*form, by)
+            assert (built.rank, built.nnz, built.phi) == (recipe.rank, recipe.nnz, recipe.phi)
+            # Sharing on the whole may find more than sharing on the parts.
+            assert built.additions.reduced <= built.additions.naive
+
+
+def test_names_of_what_is_built():
+    scheme = best(3, 3, 6)
+    assert scheme.name == "3x3x6:44"
+    assert scheme.source.startswith("built as (")
+    assert schemes.get("3x3x6:44") == scheme
+    assert best(4, 3, 3).name == "4x3x3:29"
+
+
+def test_numpy_integers():
+    assert best(np.int64(2), np.int32(2), 2) == best(2, 2, 2)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2.0, True, "2", None])
+@pytest.mark.parametrize("axis", range(3))
+def test_bad_sizes(bad, axis):
+    sizes = [2, 2, 2]
+    sizes[axis] = bad
+    with pytest.raises(ValueError, match=f"{'mkn'[axis]} is .*expected a positive integer"):
+        best(*sizes)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="by is 'speed'; expected one of 'rank', 'nnz', 'growth'"):
+        best(2, 2, 2, by="speed")
+    with pytest.raises(ValueError, match=f"at most {LARGEST_VOLUME}"):
+        best(17, 16, 16)
+
+
+@pytest.mark.parametrize("form", [(1, 1, 1500), (512, 2, 2), (13, 11, 17)])
+def test_large_formats(form):
+    scheme = best(*form)
+    assert scheme.format == form
+    assert scheme.rank <= form[0] * form[1] * form[2]

@@ -1,0 +1,124 @@
+"""The Brent equations: falcon and the reference prove every scheme and find every lie."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from falcon import schemes
+from falcon.schemes import Scheme, SchemeError, brent
+from reference.brent import brent_residual
+
+
+def slow_first_violation(U, V, W):
+    """The equations one by one, in falcon's order, in Python's own numbers."""
+    rank, m, k = U.shape
+    n = V.shape[2]
+    U, V, W = (x.tolist() for x in (U, V, W))
+    for i, l, p, j, x, y in np.ndindex(m, k, k, n, m, n):
+        got = sum(U[r][i][l] * V[r][p][j] * W[r][x][y] for r in range(rank))
+        expected = int(l == p and x == i and y == j)
+        if got != expected:
+            return (i + 1, l + 1), (p + 1, j + 1), (x + 1, y + 1), got, expected
+    return None
+
+
+def found(U, V, W):
+    violation = brent.first_violation(U, V, W)
+    if violation is None:
+        return None
+    return violation.a, violation.b, violation.c, violation.got, violation.expected
+
+
+@pytest.mark.parametrize("name", schemes.names())
+def test_every_scheme_in_all_permutations(name):
+    scheme = schemes.get(name)
+    images = schemes.symmetries(scheme)
+    assert len(images) == 6
+    assert {x.format for x in images} == set(schemes.algebra.formats(*scheme.format))
+    for image in images:
+        assert brent.first_violation(image.U, image.V, image.W) is None
+    # The reference visits all products, so it is shown one image, and all where that is quick.
+    volume = scheme.m * scheme.k * scheme.n
+    for image in images if volume <= 27 else images[:1]:
+        if volume <= 48:
+            assert brent_residual(image.U, image.V, image.W) == 0
+
+
+@pytest.mark.parametrize("name", [x for x in schemes.names() if "4x4" in x or "5" in x])
+def test_large_schemes_by_random_integers(name):
+    """The reference takes too long for these; a random product modulo 2**64 proves them wrong."""
+    random = np.random.default_rng(0)
+    for s in schemes.symmetries(schemes.get(name)):
+        a = random.integers(-(2**62), 2**62, (s.m, s.k))
+        b = random.integers(-(2**62), 2**62, (s.k, s.n))
+        u, v, w = (x.reshape(s.rank, -1) for x in (s.U, s.V, s.W))
+        h = (u @ a.ravel()) * (v @ b.ravel())
+        np.testing.assert_array_equal((w.T @ h).reshape(s.m, s.n), a @ b)
+
+
+def test_first_violation_is_the_first():
+    s = schemes.get("strassen")
+    for factor in range(3):
+        for index in np.ndindex(7, 2, 2):
+            wrong = [np.array(x) for x in (s.U, s.V, s.W)]
+            wrong[factor][index] += 1
+            assert found(*wrong) == slow_first_violation(*wrong) is not None
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_random_triples_agree_with_the_slow_check(data):
+    rank, m, k, n = (data.draw(st.integers(1, 3)) for _ in range(4))
+    coefficients = st.integers(-2, 2)
+    factors = []
+    for shape in ((rank, m, k), (rank, k, n), (rank, m, n)):
+        size = int(np.prod(shape))
+        values = data.draw(st.lists(coefficients, min_size=size, max_size=size))
+        factors.append(np.array(values, np.int64).reshape(shape))
+    assert found(*factors) == slow_first_violation(*factors)
+    assert (found(*factors) is None) == (brent_residual(*factors) == 0)
+
+
+def test_fractions_are_exact():
+    s = schemes.get("strassen")
+    tiny = Fraction(1, 10**30)
+    scheme = Scheme(s.U * Fraction(1, 3), s.V * Fraction(3, 7), s.W * 7)
+    assert brent_residual(scheme.U, scheme.V, scheme.W) == 0
+    U = np.array(scheme.U)
+    U[0, 0, 0] += tiny
+    assert found(U, scheme.V, scheme.W) == slow_first_violation(U, scheme.V, scheme.W) is not None
+
+
+def test_nothing_wraps():
+    """Coefficients whose products leave int64 when summed must not cancel modulo 2**64."""
+    c = 2**20
+    U, V, W = (np.full((32, 1, 1), c) for _ in range(3))
+    violation = brent.first_violation(U, V, W)
+    assert violation.got == 2**65
+    U[:16] = -c
+    assert brent.first_violation(U, V, W).got == 0
+
+
+def test_the_message_names_the_equation():
+    s = schemes.get("3x3x3:23")
+    W = np.array(s.W)
+    index = tuple(np.argwhere(W)[0])
+    W[index] *= -1
+    with pytest.raises(SchemeError) as error:
+        Scheme(s.U, s.V, W, "flipped")
+    a, b, c, got, expected = slow_first_violation(s.U, s.V, W)
+    assert str(error.value) == (
+        "'flipped' as <3,3,3;23> is not a matrix multiplication algorithm: Brent equation "
+        f"a[{a[0]},{a[1]}] * b[{b[0]},{b[1]}] in c[{c[0]},{c[1]}]: the sum over r is {got}, "
+        f"expected {expected}"
+    )
+
+
+def test_work_counts_products():
+    s = schemes.get("strassen")
+    assert brent.work(s.U, s.V, s.W) == 32
+    twice = s @ s
+    assert brent.work(twice.U, twice.V, twice.W) == 32**2

@@ -1,0 +1,452 @@
+"""Scheme files: what other programs write is read, whatever its orientation, and every kind of
+damage ends in an error that says what is wrong.
+"""
+
+import io
+import json
+import pickle
+import random
+import zipfile
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from falcon import schemes
+from falcon.schemes import Scheme, SchemeError, dump, load, load_all
+
+FRACTIONAL = Scheme(
+    schemes.get("hopcroft-kerr").U * Fraction(1, 2),
+    schemes.get("hopcroft-kerr").V * Fraction(-2, 3),
+    schemes.get("hopcroft-kerr").W * -3,
+    "fractional",
+    source="a test",
+)
+NAMES = ["strassen", "hopcroft-kerr", "2x3x4:20", "3x4x5:48"]
+
+
+def flat(scheme, factor):
+    return np.array(getattr(scheme, factor)).reshape(scheme.rank, -1)
+
+
+def w_transposed(scheme):
+    return scheme.W.transpose(0, 2, 1).reshape(scheme.rank, -1)
+
+
+def flip_graph_record(scheme):
+    """The JSON of flip-graph searches: n for the format, m for the rank, W for C transposed."""
+    return {
+        "n": list(scheme.format),
+        "m": scheme.rank,
+        "z2": False,
+        "u": flat(scheme, "U").tolist(),
+        "v": flat(scheme, "V").tolist(),
+        "w": w_transposed(scheme).tolist(),
+    }
+
+
+def falcon_record(scheme):
+    return json.loads(schemes.loaders.to_json(scheme))
+
+
+def alphatensor(path, found, *, plain=False, w_for_c=False, dtype=np.int32):
+    """Write AlphaTensor's layout: key "m,k,n", three arrays of shape (entries, R)."""
+    entries = {}
+    for scheme in found:
+        w = flat(scheme, "W") if w_for_c else w_transposed(scheme)
+        factors = [x.T.astype(dtype) for x in (flat(scheme, "U"), flat(scheme, "V"), w)]
+        if plain:
+            held = np.array(factors)
+        else:
+            held = np.empty(3, dtype=object)
+            held[:] = factors
+        entries[",".join(map(str, scheme.format))] = held
+    np.savez_compressed(path, **entries)
+    return path
+
+
+def write(path, record):
+    path.write_text(json.dumps(record), encoding="utf-8")
+    return path
+
+
+# --- what is read ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", [*map(schemes.get, NAMES), FRACTIONAL], ids=lambda x: x.name)
+def test_falcon_json_round_trip(scheme, tmp_path):
+    path = tmp_path / "scheme.json"
+    dump(scheme, path)
+    read = load(path)
+    assert read == scheme
+    assert (read.name, read.source) == (scheme.name, scheme.source)
+    assert load(str(path)) == scheme
+    dump(read, tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_flip_graph_json(name, tmp_path):
+    scheme = schemes.get(name)
+    read = load(write(tmp_path / "found.json", flip_graph_record(scheme)))
+    assert read == scheme
+    assert read.name == "found"
+    swapped = {**flip_graph_record(scheme), "w": flat(scheme, "W").tolist()}
+    assert load(write(tmp_path / "swapped.json", swapped)) == scheme
+
+
+def test_flip_graph_json_of_a_cube(tmp_path):
+    record = {**flip_graph_record(schemes.get("laderman")), "n": 3}
+    assert load(write(tmp_path / "cube.json", record)) == schemes.get("laderman")
+
+
+def test_falcon_json_with_w_transposed(tmp_path):
+    scheme = schemes.get("2x3x4:20")
+    record = {**falcon_record(scheme), "W": w_transposed(scheme).tolist()}
+    assert load(write(tmp_path / "x.json", record)) == scheme
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.float64])
+@pytest.mark.parametrize("w_for_c", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_alphatensor_objects(name, w_for_c, dtype, tmp_path):
+    scheme = schemes.get(name)
+    path = alphatensor(tmp_path / "factorizations_r.npz", [scheme], w_for_c=w_for_c, dtype=dtype)
+    read = load(path)
+    assert read == scheme
+    assert read.name == f"{'x'.join(map(str, scheme.format))}:{scheme.rank}-factorizations_r"
+
+
+@pytest.mark.parametrize("name", ["strassen", "3x3x3:23", "4x4x4:49"])
+def test_alphatensor_plain(name, tmp_path):
+    path = alphatensor(tmp_path / "plain.npz", [schemes.get(name)], plain=True)
+    assert load(path) == schemes.get(name)
+
+
+def test_alphatensor_objects_of_integers(tmp_path):
+    scheme = schemes.get("strassen")
+    path = alphatensor(tmp_path / "o.npz", [scheme], plain=True, dtype=object)
+    assert load(path) == scheme
+
+
+def test_uncompressed_fortran_order_and_protocol_5(tmp_path):
+    scheme = schemes.get("hopcroft-kerr")
+    held = np.empty(3, dtype=object)
+    held[:] = [
+        np.asfortranarray(x.T) for x in (flat(scheme, "U"), flat(scheme, "V"), w_transposed(scheme))
+    ]
+    for protocol in range(2, 6):
+        path = tmp_path / f"p{protocol}.npz"
+        with zipfile.ZipFile(path, "w") as archive, archive.open("3,2,3.npy", "w") as stream:
+            header = {"descr": "|O", "fortran_order": False, "shape": (3,)}
+            np.lib.format.write_array_header_1_0(stream, header)
+            pickle.dump(held, stream, protocol)
+        assert load(path) == scheme
+
+
+def test_several_schemes(tmp_path):
+    found = [schemes.get(x) for x in NAMES]
+    path = alphatensor(tmp_path / "many.npz", found)
+    assert load_all(path) == found
+    assert load(path, format=(2, 3, 4)) == schemes.get("2x3x4:20")
+    with pytest.raises(SchemeError, match=r"many.npz: 4 schemes .*say which by format"):
+        load(path)
+    with pytest.raises(SchemeError, match=r"no scheme of format \(9, 9, 9\); it holds"):
+        load(path, format=(9, 9, 9))
+
+
+def test_loaded_schemes_can_be_registered_and_used(tmp_path):
+    import falcon
+
+    path = write(tmp_path / "own.json", flip_graph_record(schemes.get("2x3x4:20")))
+    a, b = np.arange(35).reshape(5, 7), np.arange(42).reshape(7, 6)
+    np.testing.assert_array_equal(falcon.gemm(a, b, scheme=load(path)), a @ b)
+
+
+# --- what is refused ------------------------------------------------------------------------
+
+
+def coefficient(value):
+    def change(record):
+        record["V"][3][2] = value
+
+    return change
+
+
+DAMAGE = {
+    "a field is missing": (lambda r: r.pop("W"), "expected the fields m, k, n, U, V, W or n, m"),
+    "a size is missing": (lambda r: r.pop("k"), "the dimensions are"),
+    "a size is zero": (lambda r: r.update(m=0), "expected three positive integers"),
+    "a size is negative": (lambda r: r.update(m=-3), "expected three positive integers"),
+    "a size is a float": (lambda r: r.update(m=3.0), "expected three positive integers"),
+    "a size is true": (lambda r: r.update(m=True), "expected three positive integers"),
+    "a size is huge": (lambda r: r.update(m=10**9), "expected three positive integers"),
+    "a size is a list": (lambda r: r.update(m=[3]), "expected three positive integers"),
+    "other sizes": (lambda r: r.update(m=2, k=3), r"V has shape \(15, 6\); expected \(15, 9\)"),
+    "wrong rank": (lambda r: r.update(rank=14), r"U has shape \(15, 6\); expected \(14, 6\)"),
+    "rank is text": (lambda r: r.update(rank="x"), "U has shape"),
+    "a row is missing": (lambda r: r["V"].pop(), r"V has shape \(14, 6\); expected \(15, 6\)"),
+    "a row is short": (lambda r: r["V"][3].pop(), "V is not a rectangular array"),
+    "a row is a number": (lambda r: r["V"].__setitem__(3, 1), "V is not a rectangular array"),
+    "a factor is a number": (lambda r: r.update(U=5), "U has 0 axes; expected R rows of 6"),
+    "a factor is null": (lambda r: r.update(U=None), "U has the coefficient None"),
+    "a factor is text": (lambda r: r.update(U="abc"), "U has the coefficient 'abc'"),
+    "a factor is an object": (lambda r: r.update(U={"a": 1}), "U has the coefficient"),
+    "a factor is empty": (lambda r: r.update(U=[]), "U has 1 axes"),
+    "all are empty": (lambda r: r.update(U=[[]], V=[[]], W=[[]], rank=1), "U has shape"),
+    "nested too deeply": (lambda r: r.update(U=[[[x] for x in y] for y in r["U"]]), "U has 3 axes"),
+    "NaN": (coefficient(float("nan")), "V has the coefficient nan, which is not finite"),
+    "infinity": (coefficient(float("-inf")), "V has the coefficient -inf, which is not finite"),
+    "text": (coefficient("one"), "V has the coefficient 'one'; expected text such as \"-1/2\""),
+    "division by zero": (coefficient("1/0"), "V has the coefficient '1/0'"),
+    "an exponent": (coefficient("1e999999999"), "V has the coefficient '1e999999999'"),
+    "null": (coefficient(None), "V has the coefficient None of type NoneType"),
+    "a list": (coefficient([1]), "V is not a rectangular array"),
+    "an object": (coefficient({}), "V has the coefficient {} of type dict"),
+    "huge": (coefficient(10**30), "V has a coefficient beyond 1048576"),
+    "beyond int64": (coefficient(2**63), "V has a coefficient beyond 1048576"),
+    "hugely negative": (coefficient(-(2**63)), "V has a coefficient beyond 1048576"),
+    "a huge float": (coefficient(1e308), "V has a coefficient beyond 1048576"),
+    "name is a number": (lambda r: r.update(name=7), "name and source must be strings"),
+    "source is a list": (lambda r: r.update(source=[]), "name and source must be strings"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_json(damage, tmp_path):
+    change, message = DAMAGE[damage]
+    record = falcon_record(schemes.get("hopcroft-kerr"))
+    change(record)
+    path = write(tmp_path / "damaged.json", record)
+    with pytest.raises(SchemeError, match=message) as error:
+        load(path)
+    assert str(error.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"3",
+        b'"U"',
+        b"[]",
+        b"{}",
+        b"\xff\xfe\x00",
+        b"\x80abc",
+        b"[" * 100_000,
+        b'{"n": [2,2,2], "m": ' + b"9" * 5000 + b"}",
+        b"PK",
+        b"PK\x03\x04" + bytes(100),
+        b"PK\x05\x06" + bytes(18),
+    ],
+    ids=lambda x: repr(x[:12]),
+)
+def test_files_that_are_no_schemes(text, tmp_path):
+    path = tmp_path / "x.json"
+    path.write_bytes(text)
+    with pytest.raises(SchemeError, match=r"x\.json"):
+        load(path)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "absent.json")
+    with pytest.raises(OSError, match=r"directory|denied"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("layout", ["falcon", "flip graph", "AlphaTensor"])
+def test_one_coefficient_flipped_names_the_first_equation(layout, tmp_path):
+    """In the orientation of the layout, whichever coefficient it is."""
+    scheme = schemes.get("2x2x3:11")
+    for factor in "UVW":
+        arrays = {x: np.array(getattr(scheme, x)) for x in "UVW"}
+        index = tuple(np.argwhere(arrays[factor])[-1])
+        arrays[factor][index] *= -1
+        wrong = schemes.brent.first_violation(*arrays.values())
+        # Not a Scheme, but all that the writers below ask for.
+        bad = scheme.renamed("bad", "a test")
+        object.__setattr__(bad, factor, arrays[factor])
+        path = tmp_path / f"{factor}.file"
+        if layout == "falcon":
+            write(path, falcon_record(bad))
+        elif layout == "flip graph":
+            write(path, flip_graph_record(bad))
+        else:
+            alphatensor(path.with_suffix(".npz"), [bad])
+            path = path.with_suffix(".npz")
+        with pytest.raises(SchemeError) as error:
+            load(path)
+        assert str(wrong) in str(error.value)
+        assert "<2,2,3;11> is not a matrix multiplication algorithm" in str(error.value)
+
+
+def test_too_large_to_verify(tmp_path):
+    record = {"m": 300, "k": 300, "n": 300, "U": [[1] * 90000]}
+    record.update(V=record["U"], W=record["U"])
+    with pytest.raises(SchemeError, match="too large to be verified"):
+        load(write(tmp_path / "large.json", record))
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_truncated_archives(plain, tmp_path):
+    data = alphatensor(tmp_path / "x.npz", [schemes.get("strassen")], plain=plain).read_bytes()
+    path = tmp_path / "short.npz"
+    for length in range(2, len(data), 7):
+        path.write_bytes(data[:length])
+        with pytest.raises(SchemeError, match=r"short\.npz"):
+            load(path)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_archives_with_random_bytes(plain, tmp_path):
+    """Any byte may change: the file is refused, or it still holds the very scheme."""
+    scheme = schemes.get("strassen")
+    data = alphatensor(tmp_path / "x.npz", [scheme], plain=plain).read_bytes()
+    path, generator = tmp_path / "noise.npz", random.Random(3)
+    refused = 0
+    for position in range(len(data)):
+        noisy = bytearray(data)
+        noisy[position] ^= generator.randrange(1, 256)
+        path.write_bytes(noisy)
+        try:
+            assert all(x.U.shape[0] for x in load_all(path))
+        except SchemeError:
+            refused += 1
+        except OSError:
+            pytest.fail("an OSError says that the file cannot be read, but it can")
+    assert refused > len(data) // 2
+
+
+def npz(path, **entries):
+    np.savez(path, **entries)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("2,2", np.zeros((3, 4, 7), int), "expected a key such as"),
+        ("a,b,c", np.zeros((3, 4, 7), int), "expected a key such as"),
+        ("²,2,2", np.zeros((3, 4, 7), int), "expected a key such as"),
+        ("2,2,-2", np.zeros((3, 4, 7), int), "expected a key such as"),
+        ("9999,2,2", np.zeros((3, 4, 7), int), "expected a key such as"),
+        ("0,2,2", np.zeros((3, 4, 7), int), "the dimensions are"),
+        ("2,2,2", np.zeros((2, 4, 7), int), "expected three arrays of shape"),
+        ("2,2,2", np.zeros((3, 28), int), "expected three arrays of shape"),
+        ("2,2,2", np.array(5), r"archive"),
+        ("2,2,2", np.zeros((3, 4, 0), int), "the scheme has no products"),
+        ("2,2,2", np.zeros((3, 5, 7), int), "U has shape"),
+        ("2,2,3", np.zeros((3, 4, 7), int), "V has shape"),
+        ("2,2,2", np.zeros((3, 4, 7), int), r"Brent equation a\[1,1\] \* b\[1,1\] in c\[1,1\]"),
+        ("2,2,2", np.full((3, 4, 7), np.nan), "U has the coefficient nan"),
+        ("2,2,2", np.full((3, 4, 7), 1j), "U has the coefficient 1j"),
+        ("2,2,2", np.full((3, 4, 7), "x"), "U has the coefficient 'x'"),
+        ("2,2,2", np.full((3, 4, 7), 2**64 - 1, np.uint64), "U has a coefficient beyond"),
+        ("2,2,2", np.zeros((3, 4, 7), "M8[s]"), "U has the coefficient|archive"),
+        ("2,2,2", np.zeros((3, 4, 7), "i4,i4"), "archive|U has the coefficient"),
+    ],
+)
+def test_archives_of_other_things(key, value, message, tmp_path):
+    with pytest.raises(SchemeError, match=message):
+        load(npz(tmp_path / "x.npz", **{key: value}))
+
+
+def test_archives_without_arrays(tmp_path):
+    path = tmp_path / "empty.npz"
+    with zipfile.ZipFile(path, "w"):
+        pass
+    with pytest.raises(SchemeError, match="the archive is empty"):
+        load(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("2,2,2.npy", "hello")
+    with pytest.raises(SchemeError, match=r"damaged or foreign \.npz archive"):
+        load(path)
+
+
+def test_archives_that_promise_too_much(tmp_path):
+    """A header of a few bytes must not make us allocate terabytes."""
+    path = tmp_path / "bomb.npz"
+    with zipfile.ZipFile(path, "w") as archive, archive.open("2,2,2.npy", "w") as stream:
+        header = {"descr": "<i8", "fortran_order": False, "shape": (3, 10**6, 10**6)}
+        np.lib.format.write_array_header_1_0(stream, header)
+        stream.write(bytes(64))
+    with pytest.raises(SchemeError, match="archive"):
+        load(path)
+
+
+def test_archives_that_unpack_to_too_much(tmp_path, monkeypatch):
+    monkeypatch.setattr(schemes._unpickle, "_LARGEST_MEMBER", 1000)
+    path = alphatensor(tmp_path / "x.npz", [schemes.get("5x5x5:93")])
+    with pytest.raises(SchemeError, match=r"5,5,5.npy would unpack to \d+ bytes"):
+        load(path)
+
+
+# --- anything at all ------------------------------------------------------------------------
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+EDITS = st.lists(
+    st.tuples(
+        st.sampled_from(["U", "V", "W", "m", "k", "n", "rank", "u", "v", "w", "name"]), JSON_VALUES
+    ),
+    max_size=4,
+)
+FUZZ = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def attempt(path):
+    """Load, and let nothing but the documented errors through."""
+    try:
+        for scheme in load_all(path):
+            assert schemes.brent.first_violation(scheme.U, scheme.V, scheme.W) is None
+    except (SchemeError, OSError):
+        pass
+
+
+@FUZZ
+@given(st.binary(max_size=200))
+def test_fuzz_bytes(tmp_path, data):
+    path = tmp_path / "fuzz"
+    for start in (b"", b"PK\x03\x04", b"{"):
+        path.write_bytes(start + data)
+        attempt(path)
+
+
+@FUZZ
+@given(JSON_VALUES)
+def test_fuzz_json(tmp_path, value):
+    attempt(write(tmp_path / "fuzz.json", value))
+
+
+@FUZZ
+@given(st.booleans(), EDITS, st.integers(0, 14), st.integers(0, 5), JSON_VALUES)
+def test_fuzz_records(tmp_path, falcons, edits, row, column, value):
+    scheme = schemes.get("hopcroft-kerr")
+    record = falcon_record(scheme) if falcons else flip_graph_record(scheme)
+    record["U" if falcons else "u"][row][column] = value
+    record.update(edits)
+    attempt(write(tmp_path / "fuzz.json", record))
+
+
+@FUZZ
+@given(st.binary(max_size=40), st.integers(0, 2000), st.integers(0, 20))
+def test_fuzz_archives(tmp_path, noise, position, removed):
+    memory = io.BytesIO()
+    np.savez(memory, **{"1,1,1": np.ones((3, 1, 1), np.int8)})
+    data = memory.getvalue()
+    position %= len(data)
+    path = tmp_path / "fuzz.npz"
+    path.write_bytes(b"PK" + data[2:position] + noise + data[position + removed :])
+    attempt(path)

@@ -1,0 +1,186 @@
+"""`Scheme` as a value: what it accepts, refuses and derives, and that it cannot be changed."""
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from falcon import schemes
+from falcon.schemes import Scheme, SchemeError
+
+STRASSEN = schemes.get("strassen")
+
+
+def parts(scheme):
+    """U, V, W as nested lists, to be damaged."""
+    return [getattr(scheme, x).tolist() for x in "UVW"]
+
+
+def halved(scheme):
+    """The same algorithm with fractional coefficients."""
+    third = Fraction(1, 3)
+    return Scheme(scheme.U * Fraction(1, 2), scheme.V * third, scheme.W * 6, "halved")
+
+
+def test_facts_of_strassen():
+    assert (STRASSEN.m, STRASSEN.k, STRASSEN.n, STRASSEN.rank) == (2, 2, 2, 7)
+    assert STRASSEN.format == (2, 2, 2)
+    assert STRASSEN.speedup_bound == pytest.approx(8 / 7)
+    assert STRASSEN.is_integral
+    assert not STRASSEN.is_classical
+    assert "1969" in STRASSEN.source
+
+
+def test_facts_of_a_rectangle():
+    scheme = schemes.classical(2, 3, 5)
+    assert scheme.format == (2, 3, 5)
+    assert (scheme.U.shape, scheme.V.shape, scheme.W.shape) == ((30, 2, 3), (30, 3, 5), (30, 2, 5))
+    assert scheme.is_classical
+    assert scheme.speedup_bound == 1.0
+
+
+def test_lists_arrays_and_texts_are_the_same():
+    lists = parts(STRASSEN)
+    texts = [[[[str(x) for x in row] for row in block] for block in factor] for factor in lists]
+    floats = [np.array(x, float) for x in lists]
+    small = [np.array(x, np.int8) for x in lists]
+    for given in (lists, texts, floats, small):
+        made = Scheme(*given)
+        assert made == STRASSEN
+        assert all(getattr(made, x).dtype == np.int64 for x in "UVW")
+
+
+def test_fractions_stay_exact():
+    scheme = halved(STRASSEN)
+    assert not scheme.is_integral
+    assert scheme.U.dtype == object
+    assert all(isinstance(x, Fraction) for x in scheme.U.ravel())
+    assert scheme.W.dtype == np.int64
+    assert Scheme(scheme.U.tolist(), scheme.V.tolist(), scheme.W) == scheme
+    assert scheme != STRASSEN
+    # A half is a binary fraction, a third is not.
+    assert Scheme(STRASSEN.U * 0.5, STRASSEN.V * 2, STRASSEN.W).U[0, 0, 0] == Fraction(1, 2)
+    with pytest.raises(SchemeError, match="Brent equation"):
+        Scheme(STRASSEN.U * (1 / 3), STRASSEN.V * 3, STRASSEN.W)
+
+
+def test_frozen():
+    with pytest.raises(FrozenInstanceError):
+        STRASSEN.name = "other"
+    for factor in "UVW":
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(STRASSEN, factor)[0, 0, 0] = 5
+
+
+def test_the_arrays_are_its_own():
+    U, V, W = (np.array(getattr(STRASSEN, x)) for x in "UVW")
+    scheme = Scheme(U, V, W)
+    U[...] = 9
+    assert scheme == STRASSEN
+
+
+def test_equality_and_hash():
+    other = Scheme(STRASSEN.U, STRASSEN.V, STRASSEN.W, "other")
+    assert other == STRASSEN
+    assert hash(other) == hash(STRASSEN)
+    assert schemes.get("winograd") != STRASSEN
+    assert STRASSEN != "strassen"
+    assert len({STRASSEN, other, schemes.get("winograd")}) == 2
+
+
+def test_copies_are_equal():
+    for made in (
+        copy.copy(STRASSEN),
+        copy.deepcopy(STRASSEN),
+        pickle.loads(pickle.dumps(STRASSEN)),
+    ):
+        assert made == STRASSEN
+        assert made.name == "strassen"
+
+
+def test_renamed_keeps_the_proof():
+    other = STRASSEN.renamed("other", "a test")
+    assert (other.name, other.source) == ("other", "a test")
+    assert other == STRASSEN
+    assert STRASSEN.name == "strassen"
+
+
+def test_repr_and_str():
+    assert repr(STRASSEN) == "<Scheme strassen <2,2,2;7>>"
+    text = str(STRASSEN)
+    assert text.startswith("strassen <2,2,2;7>: speed-up bound 1.143, non-zeros 12+12+12")
+    assert "additions 18 (shared: 18), RMS growth 2.00, e_max 12" in text
+    assert "h1 = (a11 + a22)(b11 + b22)" in text
+    assert "c11 = h1 + h4 - h5 + h7" in text
+
+
+def test_matmul_composes():
+    both = STRASSEN @ schemes.get("hopcroft-kerr")
+    assert both.format == (6, 4, 6)
+    assert both.rank == 105
+    assert both.name == "strassen@hopcroft-kerr"
+    with pytest.raises(TypeError):
+        STRASSEN @ 3
+
+
+def test_error_bound():
+    u = 2.0**-24
+    assert STRASSEN.error_bound(1000, u) == 12 * 500 * (500 + 2 + 2 + 4) * u
+    assert schemes.get("winograd").error_bound(1000, u) > STRASSEN.error_bound(1000, u)
+    assert STRASSEN.error_bound(1001, u) == STRASSEN.error_bound(1002, u)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: p[0][0].pop(), "U is not a rectangular array"),
+        (lambda p: p[0].pop(), r"V has shape \(7, 2, 2\); expected \(6, 2, 2\)"),
+        (lambda p: p[2].pop(), r"W has shape \(6, 2, 2\); expected \(7, 2, 2\)"),
+        (lambda p: p.__setitem__(0, p[0][0]), "U has shape .*expected three axes"),
+        (lambda p: p.__setitem__(1, 5), "V has shape .*expected three axes"),
+        (lambda p: p.__setitem__(0, []), "expected three axes"),
+        (lambda p: p.__setitem__(0, np.zeros((0, 2, 2))), "no dimension may be zero"),
+        (lambda p: p[1][3].__setitem__(0, [float("nan"), 0]), "V has the coefficient nan"),
+        (lambda p: p[1][3].__setitem__(0, [float("inf"), 0]), "V has the coefficient inf"),
+        (lambda p: p[2][3].__setitem__(0, ["x", 0]), "W has the coefficient 'x'"),
+        (lambda p: p[2][3].__setitem__(0, ["1/0", 0]), "W has the coefficient '1/0'"),
+        (lambda p: p[2][3].__setitem__(0, ["1e999999999", 0]), "W has the coefficient '1e9"),
+        (lambda p: p[2][3].__setitem__(0, [2**20 + 1, 0]), "W has a coefficient beyond 1048576"),
+        (lambda p: p[2][3].__setitem__(0, [-(2**63), 0]), "W has a coefficient beyond"),
+        (lambda p: p[2][3].__setitem__(0, [2**64 - 1, 0]), "W has a coefficient beyond"),
+        (lambda p: p[2][3].__setitem__(0, [10**400, 0]), "W has a coefficient beyond"),
+        (lambda p: p[2][3].__setitem__(0, [1e300, 0]), "W has a coefficient beyond"),
+        (
+            lambda p: p[0][0].__setitem__(0, [0, 0]),
+            r"Brent equation a\[1,1\] \* b\[1,1\] in c\[1,1\]",
+        ),
+    ],
+)
+def test_refusals(change, message):
+    given = parts(STRASSEN)
+    change(given)
+    with pytest.raises(SchemeError, match=message):
+        Scheme(*given, "damaged")
+
+
+def test_unsigned_integers_do_not_wrap():
+    # 2**64 - 1 as int64 is -1, which would be right here.
+    W = np.array(schemes.classical(1, 1, 1).W)
+    wrapped = np.full(W.shape, 2**64 - 1, np.uint64)
+    with pytest.raises(SchemeError, match="beyond"):
+        Scheme([[[1]]], [[[-1]]], wrapped)
+
+
+@pytest.mark.parametrize("value", [None, 1j, b"1", object(), {}, (1, "a", 2)])
+def test_values_that_are_no_numbers(value):
+    with pytest.raises((TypeError, SchemeError), match="U "):
+        Scheme([[[value]]], [[[1]]], [[[1]]])
+
+
+def test_too_large_to_verify():
+    big = np.ones((1, 400, 400), np.int64)
+    with pytest.raises(SchemeError, match="too large to be verified"):
+        Scheme(big, big, big)

@@ -1,0 +1,198 @@
+"""Bad arguments of `gemm`, `matmul` and `plan`: each message names the operand and the value."""
+
+import numpy as np
+import pytest
+
+import falcon
+
+A, B, C = np.ones((3, 4)), np.ones((4, 5)), np.ones((3, 5))
+I, J = np.ones((3, 4), int), np.ones((4, 5), int)
+
+
+class OnGpu:
+    """Looks like an array of another library in GPU memory."""
+
+    __cuda_array_interface__ = {"shape": (4, 5)}  # noqa: RUF012
+
+
+class OnCpu:
+    """Like a torch.Tensor: the class has the attribute, an object on the CPU raises."""
+
+    @property
+    def __cuda_array_interface__(self):
+        raise AttributeError("not on a GPU")
+
+    def __array__(self, dtype=None, copy=None):
+        return B
+
+
+read_only = C.copy()
+read_only.flags.writeable = False
+
+GEMM = [  # positional, keywords, error, pattern
+    (
+        (A, A),
+        {},
+        ValueError,
+        r"a has shape \(3, 4\) and b \(3, 4\): a's columns \(4\) .* rows \(3\)",
+    ),
+    ((A[0], B), {}, ValueError, r"a has shape \(4,\); expected a matrix \(use falcon.matmul"),
+    ((A, B[None]), {}, ValueError, r"b has shape \(1, 4, 5\); expected a matrix"),
+    ((A, B, C[0]), {}, ValueError, r"c has shape \(5,\); expected a matrix"),
+    ((A, B, A), {}, ValueError, r"c has shape \(3, 4\); expected \(3, 5\)"),
+    ((A, B), {"beta": 2}, ValueError, "beta is 2 but c is missing"),
+    ((A, B), {"beta": np.nan}, ValueError, "beta is nan but c is missing"),
+    ((A > 0, B), {}, TypeError, "a has dtype bool; expected integers, floats or complex"),
+    ((A, B.astype(object)), {}, TypeError, "b has dtype object"),
+    ((A, B, C.astype("U1")), {}, TypeError, "c has dtype <U1"),
+    (([[1, 2], [3]], B), {}, ValueError, "a cannot be converted to an array"),
+    ((A, np.ma.array(B)), {}, TypeError, "b is a masked array, whose mask would be lost"),
+    ((A, OnGpu()), {}, TypeError, "b is a OnGpu in GPU memory"),
+    ((A, B), {"alpha": "2"}, TypeError, "alpha is '2'; expected a number"),
+    ((A, B), {"alpha": None}, TypeError, "alpha is None; expected a number"),
+    ((A, B), {"alpha": A}, TypeError, "(?s)alpha is array.*; expected a number"),
+    ((A, B), {"beta": "x"}, TypeError, "beta is 'x'; expected a number"),
+    ((A, B, C), {"beta": C}, TypeError, "(?s)beta is array.*; expected a number"),
+    ((A, B), {"beta": None}, TypeError, "beta is None; expected a number"),
+    ((A, B), {"alpha": 1j}, TypeError, r"alpha is 1j, but the matrices are real \(float64\)"),
+    ((A, B, C), {"beta": np.complex64(1)}, TypeError, r"beta is .*1\+0j.*matrices are real"),
+    (
+        (I, J),
+        {"alpha": 0.5},
+        TypeError,
+        r"alpha is 0.5; integer matrices \(int64\) need an integer",
+    ),
+    ((I, J), {"alpha": np.inf}, TypeError, "alpha is inf; integer matrices"),
+    ((I, J), {"alpha": np.float32(1.5)}, TypeError, r"alpha is .*1.5.*; integer matrices"),
+    ((A, B), {"alpha": 10**400}, ValueError, "alpha is too large for float64"),
+    ((A, B), {"out": [[0]]}, TypeError, "out is a list; expected a NumPy array"),
+    ((A, B), {"out": np.ma.array(C)}, TypeError, "out is a MaskedArray; expected a NumPy array"),
+    ((A, B), {"out": A.copy()}, ValueError, r"out has shape \(3, 4\); expected \(3, 5\)"),
+    (
+        (A, B),
+        {"out": C.astype(int)},
+        TypeError,
+        "out has dtype int64, to which .* float64 does not",
+    ),
+    (
+        (A + 0j, B),
+        {"out": C.copy()},
+        TypeError,
+        "out has dtype float64, .* complex128 does not cast",
+    ),
+    ((I, J), {"out": C.astype("u8")}, TypeError, "out has dtype uint64"),
+    ((A, B), {"out": read_only}, ValueError, "out is read-only"),
+]
+OPTIONS = [
+    ({"backend": "blas"}, ValueError, "backend is 'blas'; expected one of auto, .*numpy"),
+    ({"backend": "gpu"}, ValueError, "backend 'gpu' is not available: "),
+    ({"backend": 3}, TypeError, "backend is 3; expected a str"),
+    ({"scheme": "strasen"}, ValueError, "there is no scheme 'strasen'; known: .*strassen"),
+    ({"scheme": 7}, TypeError, "scheme is a int; expected a name or a Scheme"),
+    ({"max_growth": 0.5}, ValueError, "max_growth is 0.5; expected a number >= 1.0"),
+    ({"max_growth": np.nan}, ValueError, "max_growth is nan"),
+    ({"max_growth": "8"}, TypeError, "max_growth is '8'; expected a number"),
+    ({"threads": 0}, ValueError, "threads is 0; expected an integer >= 1"),
+    ({"threads": 1.5}, TypeError, "threads is 1.5; expected an integer or None"),
+    ({"threads": True}, TypeError, "threads is True; expected an integer or None"),
+    ({"workspace_limit": -1}, ValueError, "workspace_limit is -1; expected an integer >= 0"),
+    ({"workspace_limit": "1MiB"}, TypeError, "workspace_limit is '1MiB'; expected an integer"),
+]
+
+
+@pytest.mark.parametrize("given, options, error, pattern", GEMM, ids=range(len(GEMM)))
+def test_gemm(given, options, error, pattern):
+    with pytest.raises(error, match=pattern):
+        falcon.gemm(*given, **options)
+
+
+@pytest.mark.parametrize("options, error, pattern", OPTIONS, ids=range(len(OPTIONS)))
+def test_options(options, error, pattern):
+    """Refused by all functions alike, and for empty operands too."""
+    empty = np.ones((0, 4))
+    calls = (falcon.gemm, falcon.matmul, falcon.plan)
+    for call in calls:
+        for a in (A, empty):
+            with pytest.raises(error, match=pattern):
+                call(a, B, **options)
+
+
+def test_check_is_refused_by_name():
+    for call in (falcon.gemm, falcon.matmul):
+        with pytest.raises(ValueError, match="check is 'maybe'; expected one of 'none', 'finite'"):
+            call(A, B, check="maybe")
+
+
+def test_out_is_left_alone_when_a_call_is_refused():
+    out = C.copy()
+    with pytest.raises(TypeError):
+        falcon.gemm(A, B, out=out, scheme=7)
+    with pytest.raises(ValueError, match="workspace_limit"):
+        falcon.gemm(A, B, C, beta=1, out=out, workspace_limit=3)
+    np.testing.assert_array_equal(out, C)
+
+
+def test_foreign_arrays_on_the_cpu_are_converted():
+    np.testing.assert_array_equal(falcon.gemm(A, OnCpu()), A @ B)
+
+
+def test_numbers_that_fit_are_taken():
+    np.testing.assert_array_equal(falcon.gemm(I, J, alpha=2.0), 2 * (I @ J))
+    np.testing.assert_array_equal(falcon.gemm(I, J, alpha=np.float32(2)), 2 * (I @ J))
+    np.testing.assert_array_equal(falcon.gemm(I, J, alpha=2**64 + 3), 3 * (I @ J))
+    np.testing.assert_array_equal(falcon.gemm(I, J, alpha=10**400), 0 * (I @ J))
+    np.testing.assert_array_equal(falcon.gemm(A, B, alpha=np.longdouble(0.5)), A @ B / 2)
+    np.testing.assert_array_equal(falcon.gemm(A, B, alpha=True), A @ B)
+    np.testing.assert_array_equal(falcon.gemm(A.tolist(), B.tolist()), A @ B)
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_a_matrix_object_gives_a_plain_array():
+    found = falcon.gemm(np.matrix(A), B)
+    assert type(found) is np.ndarray
+    np.testing.assert_array_equal(found, A @ B)
+
+
+PLAN = [
+    (((3, 4), (3, 4)), {}, ValueError, r"a has shape \(3, 4\) and b \(3, 4\): a's columns must"),
+    (((3, 4, 5), (4, 5)), {}, ValueError, r"a is the shape \(3, 4, 5\); expected two sizes >= 0"),
+    (((3, -4), (-4, 5)), {}, ValueError, r"a is the shape \(3, -4\)"),
+    (((3, 4), A[0]), {}, ValueError, r"b has shape \(4,\); expected a matrix"),
+    (((3, 4), (4, 5), bool), {}, TypeError, "dtype has dtype bool; expected integers, floats"),
+    (((3, 4), (4, 5), "e"), {"scheme": "strassen"}, TypeError, r"'strassen' cannot .*float16"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given, options, error, pattern", PLAN, ids=range(len(PLAN)))
+def test_plan(given, options, error, pattern):
+    with pytest.raises(error, match=pattern):
+        falcon.plan(*given, **options)
+
+
+MATMUL = [
+    ((A, A), {}, ValueError, r"a has shape \(3, 4\) and b \(3, 4\): the inner dimensions 4 and 3"),
+    ((A[0], A[0][:2]), {}, ValueError, r"a has shape \(4,\) and b \(2,\): the inner dimensions 4"),
+    (
+        (np.ones((2, 3, 4)), np.ones((3, 4, 5))),
+        {},
+        ValueError,
+        r"batch axes of a \(2, 3, 4\) and b",
+    ),
+    ((A, B), {"out": A.copy()}, ValueError, r"out has shape \(3, 4\); expected \(3, 5\)"),
+    ((A, B), {"out": C.astype(int)}, TypeError, "out has dtype int64"),
+    ((A, B), {"out": read_only}, ValueError, "out is read-only"),
+    ((A > 0, B > 0), {"scheme": "strassen"}, TypeError, "strassen.* needs plain numeric .* bool"),
+    (
+        (A, np.float64(2)),
+        {"scheme": "strassen"},
+        TypeError,
+        "needs plain numeric arrays of at least",
+    ),
+    ((A, B), {"scheme": "strassen", "out": (C, C)}, TypeError, "got a ndarray .* and out tuple"),
+]
+
+
+@pytest.mark.parametrize("given, options, error, pattern", MATMUL, ids=range(len(MATMUL)))
+def test_matmul(given, options, error, pattern):
+    with pytest.raises(error, match=pattern):
+        falcon.matmul(*given, **options)

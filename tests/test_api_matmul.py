@@ -1,0 +1,334 @@
+"""`falcon.matmul` does what `numpy.matmul` does: shapes, dtypes, values, errors, out, batches.
+
+Operands come from hypothesis: any strides (zero and negative too), byte orders, batches, sizes from
+zero. Values are small whole numbers, so every dtype but float16's large sums is exact.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import falcon
+
+NUMERIC = "bBhHiIlLqQefdgFDG"
+SCHEMES = ["auto", "classical", "strassen", "3x3x3:23", "2x3x4:20"]
+
+many = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck),
+                derandomize=True)  # fmt: skip
+
+
+@st.composite
+def operand(draw, shape, dtypes=NUMERIC):
+    """An array of that shape with drawn dtype, byte order and strides."""
+    dtype = np.dtype(draw(st.sampled_from(dtypes)))
+    if draw(st.booleans()):
+        dtype = dtype.newbyteorder()
+    x = np.asarray(np.random.default_rng(draw(st.integers(0, 99))).integers(0, 6, shape))
+    if dtype.kind != "u":
+        x -= 2
+    x = (x + 1j * (x % 5)).astype(dtype) if dtype.kind == "c" else x.astype(dtype)
+    axes = draw(st.permutations(range(len(shape))))
+    x = x.transpose(axes).copy().transpose(np.argsort(axes))
+    for axis in range(len(shape)):
+        way = draw(st.sampled_from(["as is", "as is", "reversed", "sliced", "broadcast"]))
+        index = [slice(None)] * len(shape)
+        if way == "reversed":
+            index[axis] = slice(None, None, -1)
+            x = x[tuple(index)]
+        elif way == "sliced":
+            index[axis] = slice(None, None, 2)
+            x = np.repeat(x, 2, axis)[tuple(index)]
+        elif way == "broadcast" and shape[axis]:
+            index[axis] = slice(0, 1)
+            x = np.broadcast_to(x[tuple(index)], shape)
+    return x
+
+
+size = st.integers(0, 7)
+
+
+@st.composite
+def shapes(draw):
+    """Shapes that fit, mostly: 1-D operands, broadcast batches, zeros; now and then a misfit."""
+    m, k, n = draw(size), draw(size), draw(size)
+    batch = draw(st.lists(st.integers(0, 3), max_size=2))
+    found = []
+    for core in ((m, k), (k, n)):
+        own = [1 if draw(st.integers(0, 3)) == 0 else x for x in batch]
+        own = own[draw(st.integers(0, len(own))) :]
+        found.append((*own, *core))
+    a, b = found
+    if draw(st.integers(0, 4)) == 0:
+        a = (k,)
+    if draw(st.integers(0, 4)) == 0:
+        b = (k,)
+    if draw(st.integers(0, 9)) == 0:
+        b = tuple(x + 1 for x in b)
+    if draw(st.integers(0, 30)) == 0:
+        a = ()
+    return a, b
+
+
+@st.composite
+def operands(draw):
+    a, b = draw(shapes())
+    return draw(operand(a)), draw(operand(b))
+
+
+def outcome(function, *arguments, **options):
+    """The result or the type of the error."""
+    try:
+        with np.errstate(all="ignore"):
+            return function(*arguments, **options)
+    except (ValueError, TypeError) as error:
+        return ValueError if isinstance(error, ValueError) else TypeError
+
+
+def assert_same(found, expected):
+    if isinstance(expected, type) or isinstance(found, type):
+        assert found is expected
+        return
+    assert type(found) is type(expected)
+    assert found.shape == expected.shape
+    assert found.dtype == expected.dtype
+    assert found.dtype.isnative
+    np.testing.assert_array_equal(found, expected)
+
+
+@many
+@given(operands(), st.sampled_from(SCHEMES), st.sampled_from([None, "verify", "none"]))
+def test_agrees_with_numpy(pair, scheme, check):
+    a, b = pair
+    before = a.copy(), b.copy()
+    if scheme not in ("auto", "classical"):
+        if np.float16 == np.result_type(a, b):
+            scheme = "auto"
+        if 0 in (a.ndim, b.ndim):  # a scheme needs arrays: TypeError rather than ValueError
+            return
+    found = outcome(falcon.matmul, a, b, scheme=scheme, check=check)
+    assert_same(found, outcome(np.matmul, a, b))
+    np.testing.assert_array_equal(a, before[0])
+    np.testing.assert_array_equal(b, before[1])
+
+
+@st.composite
+def with_out(draw):
+    a, b = draw(operands())
+    fits = outcome(np.matmul, a, b)
+    shape = (2, 2) if isinstance(fits, type) else fits.shape
+    change = draw(st.integers(0, 5))
+    if change == 0:
+        shape = (draw(st.integers(0, 3)), *shape)
+    elif change == 1 and shape:
+        axis = draw(st.integers(0, len(shape) - 1))
+        shape = (*shape[:axis], shape[axis] + 1, *shape[axis + 1 :])
+    elif change == 2:
+        shape = shape[1:]
+    dtype = np.dtype(draw(st.sampled_from([*NUMERIC, "?", np.result_type(a, b).char])))
+    if draw(st.integers(0, 3)) == 0:
+        dtype = dtype.newbyteorder()
+    spread = tuple(2 * x for x in shape)
+    step = draw(st.sampled_from([2, -2]))
+    index = tuple(slice(None, None, step) for _ in shape)
+    if draw(st.booleans()):
+        return a, b, lambda: np.zeros(spread, dtype)[index]
+    return a, b, lambda: np.zeros(shape, dtype, "F")
+
+
+@many
+@given(with_out(), st.sampled_from(SCHEMES), st.booleans())
+def test_out_agrees_with_numpy(drawn, scheme, as_tuple):
+    a, b, make = drawn
+    if scheme not in ("auto", "classical") and (
+        np.float16 == np.result_type(a, b) or 0 in (a.ndim, b.ndim)
+    ):
+        scheme = "auto"
+    mine, numpys = make(), make()
+    found = outcome(falcon.matmul, a, b, out=(mine,) if as_tuple else mine, scheme=scheme)
+    expected = outcome(np.matmul, a, b, out=numpys)
+    if isinstance(expected, type):
+        assert found is expected
+    else:
+        assert found is mine
+        assert expected is numpys
+        np.testing.assert_array_equal(mine, numpys)
+
+
+@many
+@given(st.data(), st.sampled_from(SCHEMES))
+def test_out_may_overlap_the_operands(data, scheme):
+    """All three cut from one buffer, batches included."""
+    batch = tuple(data.draw(st.lists(st.integers(1, 3), max_size=2)))
+    n = data.draw(st.integers(1, 5))
+    size = int(np.prod((*batch, n, n)))
+    memory = np.random.default_rng(1).integers(-9, 10, 3 * size).astype("f8")
+
+    def cut(memory, start, transposed):
+        x = memory[start : start + size].reshape(*batch, n, n)
+        return x.swapaxes(-1, -2) if transposed else x
+
+    places = [(data.draw(st.integers(0, 2 * size)), data.draw(st.booleans())) for _ in range(3)]
+    copy = memory.copy()
+    expected = np.matmul(cut(copy, *places[0]), cut(copy, *places[1]))
+    a, b, out = (cut(memory, *place) for place in places)
+    limit = data.draw(st.sampled_from([None, 10**6]))
+    assert falcon.matmul(a, b, out, scheme=scheme, workspace_limit=limit) is out
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("dtype", [*NUMERIC, "?"])
+@pytest.mark.parametrize("scheme", ["auto", "classical", "strassen"])
+def test_scalars_and_arrays_come_back_as_from_numpy(dtype, scheme):
+    if scheme == "strassen" and dtype in "e?":
+        with pytest.raises(TypeError, match="strassen"):
+            falcon.matmul(np.ones((2, 2), dtype), np.ones((2, 2), dtype), scheme=scheme)
+        return
+    v, m = np.ones(3, dtype), np.ones((3, 3), dtype)
+    for a, b in ((v, v), (v, m), (m, v), (m, m), (v, m[None]), (m[None], v), (m[None, None], m)):
+        assert_same(falcon.matmul(a, b, scheme=scheme), np.matmul(a, b))
+    out = np.zeros((), dtype)
+    assert falcon.matmul(v, v, out=out, scheme=scheme) is out
+    assert out == np.matmul(v, v)
+    with pytest.raises(ValueError):
+        falcon.matmul(v[0], m)
+
+
+def test_out_broadcasts_the_operands():
+    a, b = np.arange(4.0).reshape(2, 2), np.arange(2.0)
+    for scheme in SCHEMES:
+        out = np.empty((3, 2, 2))
+        falcon.matmul(a, a, out=out, scheme=scheme)
+        np.testing.assert_array_equal(out, [a @ a] * 3)
+        out = np.empty((3, 2))
+        falcon.matmul(a, b, out=out, scheme=scheme)
+        np.testing.assert_array_equal(out, [a @ b] * 3)
+        for short in (np.empty(2), np.empty((1, 2))):  # or lacks leading axes of size 1
+            assert falcon.matmul(a[None, :1], a, out=short, scheme=scheme) is short
+            np.testing.assert_array_equal(short.ravel(), a[0] @ a)
+        with pytest.raises(ValueError, match="out has shape"):
+            falcon.matmul(b, a[:, :1], out=np.empty(()), scheme=scheme)
+        out = np.empty((0, 2, 2))
+        assert falcon.matmul(a, a, out=out, scheme=scheme) is out
+        with pytest.raises(ValueError, match="out has shape"):
+            falcon.matmul(np.ones((0, 1, 1)), np.ones((0, 1, 1)), np.ones((1, 1, 1)), scheme=scheme)
+
+
+@pytest.mark.parametrize("size", [1, 7, 130])
+def test_a_batch_is_as_its_matrices(size):
+    """Large enough to leave NumPy, for one: integers leave it early."""
+    rng = np.random.default_rng(2)
+    a, b = rng.integers(-99, 99, (2, 3, size, size))
+    c = falcon.matmul(a, b)
+    for x, y, z in zip(a, b, c, strict=True):
+        np.testing.assert_array_equal(z, falcon.gemm(x, y))
+    np.testing.assert_array_equal(c, a @ b)
+
+
+def test_non_finite_values_and_silence():
+    a = np.ones((2, 5, 5))
+    a[0, 1, 2], a[1, 3, 3] = np.nan, np.inf
+    with np.errstate(all="ignore"):
+        expected = a @ a
+    with np.errstate(all="raise"):
+        for scheme in SCHEMES:
+            found = falcon.matmul(a, a, scheme=scheme)
+            np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+            np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
+        falcon.matmul(np.full(4, 1e200), np.full(4, 1e200))
+
+
+class Own:
+    """An array of another library that takes over NumPy's functions."""
+
+    def __array_ufunc__(self, *arguments, **options):
+        return "own"
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_what_no_scheme_can_multiply_is_left_to_numpy():
+    x = np.arange(4).reshape(2, 2)
+    masked = np.ma.array(x, mask=[[0, 1], [0, 0]])
+    cases = [
+        (x > 1, x > 1),
+        (x > 1, x),
+        (x.astype(object), x),
+        (np.matrix(x), x),
+        (masked, x),
+        (x, masked),
+    ]
+    for a, b in cases:
+        for scheme in ("auto", "classical"):
+            found, expected = falcon.matmul(a, b, scheme=scheme), np.matmul(a, b)
+            assert type(found) is type(expected)
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+        with pytest.raises(TypeError, match="needs plain numeric arrays"):
+            falcon.matmul(a, b, scheme="strassen")
+    assert falcon.matmul(Own(), x) == "own"
+    assert falcon.matmul(x, Own()) == "own"
+    out = np.empty((2, 2), object)
+    assert falcon.matmul(x, x, out=out) is out
+    for bad in (x.astype("M8[s]"), x.astype("U1")):
+        assert outcome(falcon.matmul, bad, x) is outcome(np.matmul, bad, x) is TypeError
+    assert outcome(falcon.matmul, x, x, out=(x, x)) is ValueError
+    assert outcome(falcon.matmul, x, x, out=[x]) is TypeError
+    assert falcon.matmul(x, x, out=(None,)).tolist() == (x @ x).tolist()
+
+
+def test_lists_are_converted():
+    assert falcon.matmul([[1, 2]], [[3], [4]]).tolist() == [[11]]
+    assert falcon.matmul([1, 2], [3, 4]) == 11
+    assert outcome(falcon.matmul, 2, [3, 4]) is ValueError
+
+
+def test_the_limit_covers_the_buffer_of_a_batch():
+    a = np.ones((5, 20, 20))
+    with pytest.raises(ValueError, match=r"workspace_limit is 15999 bytes; out needs .* 16000"):
+        falcon.matmul(a, a, out=a, workspace_limit=15_999)
+    falcon.matmul(a, a, out=a, workspace_limit=16_000)
+    assert (a == 20).all()
+
+
+# --- NumPy's own tests ----------------------------------------------------------------------
+
+try:
+    from numpy._core.tests.test_multiarray import TestMatmul as _Numpys
+except ImportError:
+    try:
+        from numpy.core.tests.test_multiarray import TestMatmul as _Numpys
+    except ImportError:
+        _Numpys = None
+
+if _Numpys is not None:
+
+    class TestNumpysOwn(_Numpys):
+        """NumPy's own class with falcon's function in the place of NumPy's."""
+
+        matmul = staticmethod(falcon.matmul)
+
+        def test_out_arg(self):
+            """As NumPy's, but for the text of the error."""
+            a, b = np.ones((5, 2)), np.array([[1.0, 3.0], [5.0, 7.0]])
+            for out in (np.zeros((5, 2)), np.zeros((5, 2), complex)):
+                assert self.matmul(a, b, out) is out
+                assert self.matmul(a, b, out=out) is out
+                np.testing.assert_array_equal(out, a @ b)
+            with pytest.raises(TypeError):
+                self.matmul(a, b, out=np.zeros((5, 2), np.int32))
+
+        def test_empty_out(self):
+            """As NumPy's, but for the text of the error."""
+            empty = np.ones((0, 1, 1))
+            assert self.matmul(empty, empty).shape == (0, 1, 1)
+            with pytest.raises(ValueError):
+                self.matmul(empty, empty, out=np.ones((1, 1, 1)))
+
+    class TestNumpysOwnByStrassen(TestNumpysOwn):
+        """The same through a scheme, where one can run."""
+
+        @staticmethod
+        def matmul(a, b, out=None):
+            plain = all(type(x) is np.ndarray and x.dtype.kind in "iufc" for x in (a, b))
+            runs = plain and min(a.ndim, b.ndim) > 0 and np.result_type(a, b) != np.float16
+            return falcon.matmul(a, b, out, scheme="strassen" if runs else "auto")

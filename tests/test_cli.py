@@ -1,0 +1,400 @@
+"""The command line: what it prints, what it returns, and how it says that an argument is wrong."""
+
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon import schemes
+from falcon.__main__ import main
+from falcon.bench import workloads
+
+ROOT = Path(falcon.__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    """Undo what the command line does to logging."""
+    root, own = logging.getLogger(), logging.getLogger("falcon")
+    handlers, level = list(root.handlers), own.level
+    yield
+    root.handlers[:] = handlers
+    own.setLevel(level)
+
+
+def run(capsys, *arguments):
+    """Return (status, stdout, stderr); a status that argparse exits with counts too."""
+    try:
+        status = main([str(x) for x in arguments])
+    except SystemExit as end:
+        status = end.code
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+# --- info -----------------------------------------------------------------------------------
+
+
+def test_info(capsys):
+    status, out, err = run(capsys, "info")
+    assert (status, err) == (0, "")
+    for word in ("falcon", "Python", "CPU", "backends", "numpy BLAS", "gpu", "missing"):
+        assert word in out
+
+
+def test_info_json(capsys):
+    status, out, _ = run(capsys, "info", "--json")
+    assert status == 0
+    found = json.loads(out)
+    assert found["falcon"] == falcon.__version__
+    assert found["backends"]["numpy"] == "available"
+
+
+# --- schemes --------------------------------------------------------------------------------
+
+
+def rows(table):
+    return [line.split() for line in table.splitlines()]
+
+
+def test_schemes(capsys):
+    status, out, err = run(capsys, "schemes")
+    assert (status, err) == (0, "")
+    head, *lines = rows(out)
+    assert head[:4] == ["name", "format", "rank", "bound"]
+    assert sorted(line[0] for line in lines) == schemes.names()
+    strassen = next(line for line in lines if line[0] == "strassen")
+    assert strassen[:9] == (
+        ["strassen", "<2,2,2>", "7", "1.143", "12+12+12", "18", "18", "2.00", "12"]
+    )
+
+
+@pytest.mark.parametrize("form", ["4x3x4", "4X3X4", "4,3,4"])
+def test_schemes_of_a_format(capsys, form):
+    status, out, _ = run(capsys, "schemes", form)
+    assert status == 0
+    lines = rows(out)[1:]
+    assert [line[0] for line in lines] == ["4x3x4:38"]
+    assert lines[0][1] == "<4,3,4>"
+
+
+def test_schemes_of_a_format_that_is_built(capsys):
+    status, out, _ = run(capsys, "schemes", "3x3x6")
+    assert status == 0
+    assert rows(out)[1][:3] == ["3x3x6:44", "<3,3,6>", "44"]
+
+
+def test_show(capsys):
+    status, out, _ = run(capsys, "schemes", "--show", "strassen")
+    assert status == 0
+    assert "h1 = (a11 + a22)(b11 + b22)" in out
+    assert run(capsys, "schemes", "--show", "strassen@winograd")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["2x2"], "format '2x2': expected three sizes"),
+        (["axbxc"], "expected three sizes"),
+        (["²x2x2"], "expected three sizes"),
+        (["0x2x2"], "m is 0; expected a positive integer"),
+        (["99x99x99"], "at most 4096"),
+        (["--show", "strasen"], "there is no scheme 'strasen'; known:"),
+        (["--verify", "no/such/file.json"], "No such file"),
+    ],
+)
+def test_schemes_refuses(capsys, arguments, message):
+    status, out, err = run(capsys, "schemes", *arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("falcon schemes: ")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_verify(capsys, tmp_path):
+    path = tmp_path / "own.json"
+    schemes.dump(schemes.get("2x3x4:20"), path)
+    status, out, _ = run(capsys, "schemes", "--verify", path)
+    assert status == 0
+    assert "<Scheme 2x3x4:20 <2,3,4;20>>: all Brent equations hold" in out
+    record = json.loads(path.read_text(encoding="utf-8"))
+    record["W"][0][0] += 1
+    path.write_text(json.dumps(record), encoding="utf-8")
+    status, out, err = run(capsys, "schemes", "--verify", path)
+    assert (status, out) == (2, "")
+    assert "Brent equation a[" in err
+    path.write_bytes(b"\x00\x01")
+    assert "neither JSON nor an .npz archive" in run(capsys, "schemes", "--verify", path)[2]
+
+
+def test_verify_an_archive_of_several(capsys, tmp_path):
+    path = tmp_path / "many.npz"
+    entries = {}
+    for name in ("strassen", "2x2x3:11"):
+        s = schemes.get(name)
+        held = np.empty(3, dtype=object)
+        held[:] = [
+            x.reshape(s.rank, -1).T.astype(np.int32) for x in (s.U, s.V, s.W.transpose(0, 2, 1))
+        ]
+        entries[",".join(map(str, s.format))] = held
+    np.savez(path, **entries)
+    status, out, _ = run(capsys, "schemes", "--verify", path)
+    assert status == 0
+    assert out.count("all Brent equations hold") == 2
+
+
+# --- plan -----------------------------------------------------------------------------------
+
+
+def test_plan(capsys):
+    status, out, _ = run(capsys, "plan", 100, 200, 300)
+    assert status == 0
+    assert "100 x 300 @ 300 x 200 float32: classical" in out
+    assert "too small for any LCMA" in out
+
+
+def test_plan_options(capsys):
+    options = ["--dtype", "float64", "--scheme", "winograd", "--backend", "numpy", "--threads", 1]
+    status, out, _ = run(capsys, "plan", 100, 200, 300, *options, "--workspace-limit", "1MiB")
+    assert status == 0
+    assert "float64: winograd on backend numpy" in out
+    assert "2.65 x classical RMS error" in out
+
+
+def test_plan_of_an_empty_product(capsys):
+    assert run(capsys, "plan", 0, 0, 0)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-1", "2", "3"], "expected two sizes >= 0"),
+        (["1", "2", "3", "--dtype", "float99"], "--dtype 'float99' is not a NumPy dtype"),
+        (["1", "2", "3", "--dtype", "object"], "expected integers, floats or complex"),
+        (["1", "2", "3", "--dtype", "bool"], "expected integers, floats or complex"),
+        (["1", "2", "3", "--scheme", "nonsense"], "there is no scheme 'nonsense'"),
+        (["1", "2", "3", "--backend", "gpu"], "backend 'gpu' is not available"),
+        (["1", "2", "3", "--backend", "abacus"], "backend is 'abacus'; expected one of"),
+        (["1", "2", "3", "--max-growth", "nan"], "max_growth is nan"),
+        (["1", "2", "3", "--max-growth", "0.5"], "max_growth is 0.5"),
+        (["1", "2", "3", "--threads", "0"], "threads is 0"),
+        (["64", "64", "64", "--scheme", "strassen", "--workspace-limit", "9"], "workspace_limit"),
+    ],
+)
+def test_plan_refuses(capsys, arguments, message):
+    status, out, err = run(capsys, "plan", *arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("falcon plan: ")
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["plan"],
+        ["plan", "1", "2"],
+        ["plan", "1", "2", "x"],
+        ["plan", "1", "2", "3", "4"],
+        ["plan", "1", "2", "3", "--workspace-limit", "much"],
+        ["bench", "--rounds", "x"],
+        ["info", "--nonsense"],
+    ],
+)
+def test_usage_errors(capsys, arguments):
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert "usage: python -m falcon" in err
+
+
+def test_version_and_help(capsys):
+    assert run(capsys, "--version")[:2] == (0, f"falcon {falcon.__version__}\n")
+    status, out, _ = run(capsys, "--help")
+    assert status == 0
+    for command in ("info", "schemes", "plan", "bench"):
+        assert command in out
+        assert run(capsys, command, "--help")[0] == 0
+
+
+def test_verbose_logs_every_plan(capsys, caplog):
+    assert run(capsys, "plan", 101, 203, 307)[0] == 0
+    assert not caplog.records
+    assert run(capsys, "-v", "plan", 101, 203, 308)[0] == 0
+    assert "101 x 308 @ 308 x 203 float32: classical" in caplog.text
+
+
+# --- bench ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_rest(monkeypatch):
+    """Do without the pauses between timings."""
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+
+
+TINY = ("--shape", "40,30,20", "--shape", "17x5x9", "--rounds", 1)
+
+
+@pytest.mark.usefixtures("no_rest")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "complex64"])
+@pytest.mark.parametrize("scheme", ["auto", "strassen"])
+def test_bench(capsys, dtype, scheme):
+    status, out, err = run(capsys, "bench", *TINY, "--dtype", dtype, "--scheme", scheme, "--json")
+    assert (status, err) == (0, "")
+    found = json.loads(out)
+    assert found["numpy"] == np.__version__
+    assert [(x["M"], x["N"], x["K"]) for x in found["records"]] == [(40, 30, 20), (17, 5, 9)]
+    for record in found["records"]:
+        assert record["dtype"] == dtype
+        assert record["scheme"] == ("classical" if scheme == "auto" else "strassen")
+        assert record["ratio"] > 0
+        limit = {"float32": 1e-5, "complex64": 1e-5, "float64": 1e-14}
+        assert 0 <= record["falcon_error"] <= limit.get(dtype, 0)
+        assert 0 <= record["numpy_error"] <= limit.get(dtype, 0)
+
+
+@pytest.mark.usefixtures("no_rest")
+def test_bench_float16(capsys):
+    status, out, _ = run(capsys, "bench", *TINY, "--dtype", "float16", "--json")
+    assert status == 0
+    assert all(0 < x["falcon_error"] < 1e-2 for x in json.loads(out)["records"])
+    status, out, err = run(capsys, "bench", *TINY, "--dtype", "float16", "--scheme", "strassen")
+    assert (status, out) == (2, "")
+    assert "scheme 'strassen' cannot multiply" in err
+
+
+@pytest.mark.usefixtures("no_rest")
+def test_bench_table(capsys):
+    status, out, err = run(capsys, "bench", *TINY)
+    assert (status, err) == (0, "")
+    assert "40 x 30 x 20" in out
+    assert "17 x 5 x 9" in out
+    assert "geometric mean of the ratios of times:" in out
+    assert "float32, median of 1 interleaved rounds" in out
+
+
+@pytest.mark.usefixtures("no_rest")
+def test_bench_models(capsys, monkeypatch):
+    monkeypatch.setattr(
+        workloads, "model_shapes", lambda name, tokens: [workloads.Shape(tokens, 8, 8, name)]
+    )
+    options = ("--model", "one", "--model", "two", "--tokens", 12, "--rounds", 1)
+    status, out, _ = run(capsys, "bench", *options)
+    assert status == 0
+    assert "one  " in out
+    assert "12 x 8 x 8" in out
+
+
+@pytest.mark.usefixtures("no_rest")
+def test_bench_skips_what_is_too_large(capsys):
+    options = ("--max-gib", "0.001", "--rounds", 1, "--json")
+    status, out, err = run(
+        capsys, "bench", "--shape", "9,9,9", "--shape", "100000,100000,9", *options
+    )
+    assert status == 0
+    assert "skipped shape 100000 x 100000 x 9: about" in err
+    assert len(json.loads(out)["records"]) == 1
+    status, out, err = run(capsys, "bench", "--shape", "100000,100000,9", *options)
+    assert (status, out) == (2, "")
+    assert "no shape is left to measure" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--shape", "1,2"], "shape '1,2': expected three positive integers"),
+        (["--shape", "1,2,0"], "expected three positive integers"),
+        (["--shape", "1,2,²"], "expected three positive integers"),
+        (["--shape", "1,2,-3"], "expected three positive integers"),
+        (["--model", "GPT-0"], "there is no model 'GPT-0'; known: "),
+        (["--tokens", "0"], "--tokens and --rounds must be at least 1"),
+        (["--rounds", "0"], "--tokens and --rounds must be at least 1"),
+        (["--shape", "8,8,8", "--dtype", "bool"], "dtype bool"),
+        (["--shape", "8,8,8", "--dtype", "f4,f4"], "dtype"),
+        (["--shape", "8,8,8", "--scheme", "x"], "there is no scheme 'x'"),
+    ],
+)
+def test_bench_refuses(capsys, arguments, message):
+    status, out, err = run(capsys, "bench", *arguments)
+    assert (status, out) == (2, "")
+    assert "falcon bench: " in err
+    assert message in err
+
+
+# --- pipes and processes --------------------------------------------------------------------
+
+
+class Closed(io.StringIO):
+    """A pipe whose reader has gone."""
+
+    def write(self, text):
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+def test_broken_pipe(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", Closed())
+    assert main(["schemes", "--show", "strassen"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_interrupt(monkeypatch):
+    def interrupted(mode):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(falcon, "show_config", interrupted)
+    assert main(["info", "--json"]) == 130
+
+
+def environment(**more):
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **more}
+
+
+def test_as_a_process(tmp_path):
+    command = [sys.executable, "-m", "falcon"]
+    arguments = {"cwd": tmp_path, "env": environment(), "capture_output": True, "text": True}
+    done = subprocess.run([*command, "schemes", "2x2x2"], **arguments, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "winograd" in done.stdout
+    done = subprocess.run([*command, "schemes", "--show", "nothing"], **arguments, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("falcon schemes: there is no scheme 'nothing'")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes differ on Windows")
+def test_reader_that_leaves_early(tmp_path):
+    """As in ``python -m falcon schemes | head -0``: no traceback, neither now nor at exit."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "falcon", "schemes", "--show", "5x5x5:93"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(), errors) == (0, "")
+
+
+def test_wrong_environment(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "falcon", "plan", "8", "8", "8"],
+        cwd=tmp_path,
+        env=environment(FALCON_MAX_GROWTH="lots"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "environment variable FALCON_MAX_GROWTH='lots'" in done.stderr
+    assert "Traceback" not in done.stderr

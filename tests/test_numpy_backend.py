@@ -1,0 +1,174 @@
+"""Backend "numpy": block sizes, chunks within a limit, ragged edges, what happens to each strip."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon import _numpy
+from falcon._numpy import NumpyBackend, _chunks_within, _Stages
+from falcon._plan import Plan
+from falcon._problem import Problem
+
+BACKEND = NumpyBackend()
+F8 = np.dtype("f8")
+
+
+def whole(rng, shape, dtype="f8"):
+    return rng.integers(-9, 10, shape).astype(dtype)
+
+
+def plan_for(problem, scheme, limit=None):
+    options = BACKEND.candidates(problem, (scheme,), limit)
+    return Plan(problem, BACKEND, options[1], 1, "test")
+
+
+def test_contract():
+    assert BACKEND.name == "numpy"
+    assert BACKEND.why_unavailable() is None
+    for dtype in "bBhHiIlLfdgFDG":
+        assert BACKEND.supports(Problem(1, 1, 1, np.dtype(dtype))) is None
+    assert "float16" in BACKEND.supports(Problem(1, 1, 1, np.dtype("e")))
+    assert "bool" in BACKEND.supports(Problem(1, 1, 1, np.dtype("?")))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i4", "g"])
+def test_measure(dtype):
+    rates = BACKEND.measure(np.dtype(dtype), 1)
+    assert rates.multiply > 0
+    assert rates.add > 0
+    assert rates.bandwidth > 0
+
+
+def test_candidates_begin_with_the_classical_one():
+    problem = Problem(100, 90, 80, F8, True, False, True)
+    s = falcon.schemes.get("strassen")
+    options = BACKEND.candidates(problem, [s, falcon.schemes.get("laderman")], None)
+    assert [x.label for x in options] == ["classical", "strassen", "laderman"]
+    assert options[0].workspace >= 8 * (100 * 90 + 100 * 80)
+    assert options[1].chunks == (100, 90, 80)
+    # Too little for a scheme; the classical product does without copies.
+    (only,) = BACKEND.candidates(problem, [s], 8 * 100 * 90 + 8 * 9000)
+    assert only.workspace == 8 * 2 * 100 * 90
+
+
+def test_stages_are_as_small_as_they_can_be():
+    """An even problem needs no scratch but the temporaries; a ragged one, strips for padding."""
+    s = falcon.schemes.get("strassen")
+    even = _Stages.of(Problem(64, 64, 64, F8), s, (64, 64, 64))
+    assert even.buffers == ((7, 32, 32),) * 3
+    assert even.workspace == 8 * (3 * 7 * 32 * 32 + max(np.prod(x) for x in even.scratch))
+    odd = _Stages.of(Problem(63, 63, 63, F8), s, (63, 63, 63))
+    assert odd.buffers == even.buffers
+    assert odd.workspace >= even.workspace
+
+
+@pytest.mark.parametrize("scheme", ["strassen", "3x4x4:38", "strassen@2x3x2"])
+def test_chunks(scheme):
+    s = falcon.schemes.get(scheme)
+    problem = Problem(500, 700, 300, F8)
+    everything = _Stages.of(problem, s, (500, 700, 300)).workspace
+    assert _chunks_within(problem, s, None) == (500, 700, 300)
+    assert _chunks_within(problem, s, everything) == (500, 700, 300)
+    assert _chunks_within(problem, s, 10) is None
+    for parts in (2, 5, 20, 100):
+        limit = everything // parts
+        chunks = _chunks_within(problem, s, limit)
+        assert chunks is not None
+        assert _Stages.of(problem, s, chunks).workspace <= limit
+        for chunk, size, d in zip(chunks, (500, 700, 300), (s.m, s.n, s.k), strict=True):
+            assert chunk == size or chunk % d == 0
+
+
+@pytest.mark.parametrize("scheme", ["strassen", "2x3x4:20", "5x5x5"])
+def test_every_raggedness(scheme):
+    """Sizes around the format, each with chunks that divide them and chunks that don't."""
+    s = falcon.schemes.get(scheme)
+    rng = np.random.default_rng(1)
+    m, k, n = s.format
+    sizes = [sorted({1, d - 1, d, d + 1, 2 * d, 2 * d + 1} - {0}) for d in (m, k, n)]
+    for M, K, N in product(*sizes):
+        a, b = whole(rng, (M, K), "i8"), whole(rng, (K, N), "i8")
+        problem = Problem(M, N, K, np.dtype("i8"))
+        whole_plan = plan_for(problem, s)
+        option = whole_plan.option
+        for chunks in ((M, N, K), (m, n, k), (2 * m, n, K)):
+            workspace = _Stages.of(problem, s, chunks).workspace
+            cut = type(option)("numpy", s, chunks, workspace)
+            out = np.full((M, N), 77)
+            BACKEND.execute(Plan(problem, BACKEND, cut, 1, ""), a, b, None, out)
+            np.testing.assert_array_equal(out, a @ b, err_msg=f"{M, K, N, chunks}")
+
+
+@pytest.mark.parametrize("limit", [None, 30_000])
+def test_workspace_is_filled_before_it_is_read(limit, monkeypatch):
+    """Fresh memory may hold anything: poison it with NaN."""
+    empty = np.empty
+
+    def poisoned(*arguments, **options):
+        x = empty(*arguments, **options)
+        if x.dtype.kind == "f":
+            x.fill(np.nan)
+        return x
+
+    rng = np.random.default_rng(2)
+    a, b, c = whole(rng, (37, 41)), whole(rng, (41, 29)), whole(rng, (37, 29))
+    monkeypatch.setattr(_numpy.np, "empty", poisoned)
+    for name in ("strassen", "3x3x3:23", "4x2x3:20"):
+        options = {"scheme": name, "workspace_limit": limit, "check": "none", "backend": "numpy"}
+        found = falcon.gemm(a, b, c, alpha=2, beta=3, **options)
+        np.testing.assert_array_equal(found, 2 * (a @ b) + 3 * c)
+        np.testing.assert_array_equal(falcon.gemm(a, b, **options), a @ b)
+
+
+def test_each_strip_is_finished_once():
+    """Alpha is applied after the last part of K only, to every entry."""
+    rng = np.random.default_rng(3)
+    a, b = whole(rng, (50, 400)), whole(rng, (400, 50))
+    plan = falcon.plan(a, b, scheme="strassen", workspace_limit=60_000, backend="numpy")
+    assert plan.option.chunks[2] < 400
+    found = falcon.gemm(a, b, alpha=3, scheme="strassen", workspace_limit=60_000, backend="numpy")
+    np.testing.assert_array_equal(found, 3 * (a @ b))
+
+
+@pytest.mark.parametrize("where", ["a", "b"])
+@pytest.mark.parametrize("limit", [None, 60_000])
+def test_a_non_finite_value_anywhere_is_noticed(where, limit):
+    """Wherever it is, the classical product is run instead; check="none" lets it spread."""
+    for name in ("strassen", "3x4x4:38"):
+        spread = []
+        for i, j in [(0, 0), (24, 24), (12, 13), (24, 0), (0, 24), (7, 18)]:
+            x, y = np.ones((25, 25)), np.ones((25, 25))
+            (x if where == "a" else y)[i, j] = np.inf
+            options = {"scheme": name, "workspace_limit": limit, "backend": "numpy"}
+            np.testing.assert_array_equal(falcon.gemm(x, y, **options), x @ y)
+            spread.append(np.isfinite(falcon.gemm(x, y, check="none", **options)).sum())
+        assert max(spread) <= 24 * 25
+        assert min(spread) < 24 * 25
+
+
+def test_strips_of_beta_c(monkeypatch):
+    monkeypatch.setattr(_numpy, "_STRIP_ELEMENTS", 10)
+    rng = np.random.default_rng(4)
+    for m, n in ((7, 3), (3, 30), (1, 1), (25, 10)):
+        a, b, c = whole(rng, (m, 4)), whole(rng, (4, n)), whole(rng, (m, n))
+        expected = a @ b - 2 * c
+        np.testing.assert_array_equal(falcon.gemm(a, b, c, beta=-2, backend="numpy"), expected)
+        np.testing.assert_array_equal(falcon.gemm(a, b, c, beta=-2, out=c), expected)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8", "c8", "g"])
+def test_conversion_in_blocks(dtype, monkeypatch):
+    """Operands that BLAS cannot read, under a limit that forbids copies."""
+    monkeypatch.setattr(_numpy, "_CONVERTED_BLOCK", 5)
+    rng = np.random.default_rng(5)
+    a, b = whole(rng, (13, 21), dtype), whole(rng, (21, 11), dtype)
+    options = {"backend": "numpy", "scheme": "classical", "workspace_limit": 0}
+    for x, y in (
+        (a.astype(a.dtype.newbyteorder()), b),
+        (a.real.astype("i1"), b),
+        (a[::-1, ::-1], b),
+        (a[:, :11], b[::2]),
+    ):
+        np.testing.assert_array_equal(falcon.gemm(x, y, alpha=2, **options), 2 * (x @ y))
