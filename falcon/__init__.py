@@ -13,6 +13,8 @@ from . import schemes
 from ._api import gemm, matmul, plan
 from ._config import config
 from ._info import show_config
+from ._pack import pack
+from ._packed import PackedOperand
 from ._plan import Plan
 from ._verify import Verification, VerificationError, verify
 from ._version import __version__
@@ -21,6 +23,7 @@ from .schemes import Scheme, SchemeError
 
 __all__ = [
     "MachineProfile",
+    "PackedOperand",
     "Plan",
     "Scheme",
     "SchemeError",
@@ -31,6 +34,7 @@ __all__ = [
     "gemm",
     "machine",
     "matmul",
+    "pack",
     "plan",
     "schemes",
     "show_config",

@@ -13,18 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from . import schemes as _schemes
-from ._backends import get_backend
-from ._config import Settings, thread_count
-from ._dispatch import multiply, overlap, plan_for, without
+from ._config import thread_count
+from ._dispatch import multiply, overlap, plan_for, requested_settings, without
+from ._pack import check_packed
+from ._packed import PackedOperand
 from ._plan import Plan
 from ._problem import Problem
+from ._shortcuts import is_small, numpy_suffices
 from ._validate import (
-    arguments,
     check_cast,
     check_numeric,
     check_out,
     describe,
-    is_direct,
     matmul_shape,
     matrix,
     number,
@@ -33,14 +33,14 @@ from ._validate import (
     shape_and_dtype,
 )
 
-# A call per matrix of a batch costs about 20 microseconds, in which NumPy's loops without BLAS
-# multiply matrices of this size (in flop).
-_SMALL_FLOPS = 2 * 16**3
+# Of a call without options: alpha, beta, backend, scheme, max_growth, threads, workspace_limit,
+# check.
+_DEFAULTS = (1.0, 0.0, "auto", "auto", None, None, None, None)
 
 
 def gemm(
     a: npt.ArrayLike,
-    b: npt.ArrayLike,
+    b: npt.ArrayLike | PackedOperand,
     c: npt.ArrayLike | None = None,
     *,
     alpha: complex = 1.0,
@@ -58,8 +58,9 @@ def gemm(
     Parameters
     ----------
     a : array_like, shape (M, K)
-    b : array_like, shape (K, N)
-        Integer, float or complex, any strides and byte order.
+    b : array_like or PackedOperand, shape (K, N)
+        Integer, float or complex, any strides and byte order. A packed operand (see `pack`) brings
+        its scheme and backend with it.
     c : array_like, shape (M, N), optional
         Read only where `beta` is not zero; never written, unless it is `out` too.
     alpha, beta : scalar
@@ -115,7 +116,19 @@ def gemm(
     >>> bool((falcon.gemm(a, b, scheme="strassen") == b).all())
     True
     """
-    a, b = matrix("a", a), matrix("b", b)
+    if (
+        type(a) is np.ndarray
+        and type(b) is np.ndarray
+        and c is None
+        and out is None
+        and type(alpha) is type(beta) is float
+        and (alpha, beta, backend, scheme, max_growth, threads, workspace_limit, check) == _DEFAULTS
+        and is_small(a, b)
+    ):
+        with np.errstate(all="ignore"):
+            return np.matmul(a, b)
+    packed = b if isinstance(b, PackedOperand) else None
+    a, b = matrix("a", a), matrix("b", b if packed is None else packed.source)
     if a.shape[1] != b.shape[0]:
         raise ValueError(
             f"a has shape {a.shape} and b {b.shape}: a's columns ({a.shape[1]}) must equal b's "
@@ -136,9 +149,11 @@ def gemm(
         c_array = None
     if out is not None:
         check_out(out, shape, dtype)
-    requested = _requested(backend, scheme, max_growth, threads, workspace_limit, check)
+    requested = requested_settings(backend, scheme, max_growth, threads, workspace_limit, check)
+    if packed is not None:
+        check_packed(packed, dtype, backend, scheme)
     result = np.empty(shape, dtype) if out is None else out
-    multiply(a, b, c_array, alpha, beta, result, dtype, requested, fresh=out is None)
+    multiply(a, b, c_array, alpha, beta, result, dtype, requested, fresh=out is None, packed=packed)
     return result
 
 
@@ -159,7 +174,7 @@ def matmul(
 
     Parameters
     ----------
-    a, b : array_like
+    a, b : array_like (`b` may also be a `PackedOperand`)
         At least 1-D. The last two axes are matrices, the others are broadcast; a 1-D operand is a
         row (`a`) or column (`b`) vector whose axis is dropped from the result.
     out : ndarray or 1-tuple of ndarray, optional
@@ -189,7 +204,11 @@ def matmul(
     >>> falcon.matmul(np.ones((5, 2, 3)), np.ones(3)).shape
     (5, 2)
     """
-    requested = _requested(backend, scheme, max_growth, threads, workspace_limit, check)
+    if isinstance(b, PackedOperand):
+        return _matmul_packed(
+            a, b, out, backend, scheme, max_growth, threads, workspace_limit, check
+        )
+    requested = requested_settings(backend, scheme, max_growth, threads, workspace_limit, check)
     by_name = requested.backend not in ("auto", "numpy")
     asked = by_name or requested.scheme not in ("auto", "classical")
     a, b = plain(a), plain(b)
@@ -224,7 +243,7 @@ def matmul(
     dropped = tuple(axis for axis, x in ((-2, a), (-1, b)) if x.ndim == 1)
     left = np.broadcast_to(left, (*batch, *left.shape[-2:]))
     right = np.broadcast_to(right, (*batch, *right.shape[-2:]))
-    if not asked and _numpy_suffices(left, right, dtype, requested):
+    if not asked and numpy_suffices(left, right, dtype, requested):
         with np.errstate(all="ignore"):
             return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
     result = np.empty((*batch, *kept), dtype) if out is None else view
@@ -251,6 +270,46 @@ def matmul(
     if out is not None:
         return out
     return result if result.ndim else result[()]
+
+
+def _matmul_packed(
+    a: Any,
+    b: PackedOperand,
+    out: Any,
+    backend: str,
+    scheme: str | _schemes.Scheme,
+    max_growth: float | None,
+    threads: int | None,
+    workspace_limit: int | None,
+    check: str | None,
+) -> np.ndarray:
+    """Multiply a vector, a matrix or a batch by a packed operand: all rows in one product."""
+    array = np.asarray(a)
+    if array.ndim == 0:
+        raise ValueError("matmul: a is a scalar; expected at least one axis")
+    if array.shape[-1] != b.shape[0]:
+        raise ValueError(
+            f"matmul: a has shape {array.shape} and b {b.shape}: the inner dimensions differ"
+        )
+    shape = (*array.shape[:-1], b.shape[1])
+    if isinstance(out, tuple) and len(out) == 1:
+        out = out[0]
+    rows = int(np.prod(array.shape[:-1]))
+    product = gemm(
+        array.reshape(rows, b.shape[0]),
+        b,
+        backend=backend,
+        scheme=scheme,
+        max_growth=max_growth,
+        threads=threads,
+        workspace_limit=workspace_limit,
+        check=check,
+    ).reshape(shape)
+    if out is None:
+        return product
+    check_out(out, shape, product.dtype)
+    np.copyto(out, product, casting="same_kind")
+    return out
 
 
 def plan(
@@ -301,7 +360,7 @@ def plan(
         dtype = np.result_type(*kinds) if kinds else np.float64
     native = np.dtype(dtype).newbyteorder("=")
     check_numeric("dtype", native)
-    requested = _requested(backend, scheme, max_growth, threads, workspace_limit, None)
+    requested = requested_settings(backend, scheme, max_growth, threads, workspace_limit, None)
     # Not "in (None, native)": NumPy takes None for float64.
     a_direct = a_direct and (a_dtype is None or a_dtype == native)
     b_direct = b_direct and (b_dtype is None or b_dtype == native)
@@ -315,39 +374,3 @@ def plan(
         threads=thread_count(requested.threads),
     )
     return plan_for(problem, requested)
-
-
-def _numpy_suffices(
-    left: np.ndarray, right: np.ndarray, dtype: np.dtype, requested: Settings
-) -> bool:
-    """Whether one call of np.matmul for the whole batch does what falcon would do."""
-    if requested.check == "verify" or requested.workspace_limit is not None:
-        return False  # NumPy keeps no limit: it copies operands of another dtype, or under out
-    (M, K), N = left.shape[-2:], right.shape[-1]
-    if requested.scheme == "classical" or min(M, N) <= 1:
-        return True  # vectors are bound by memory: nothing to decide
-    if K == 0 or left.ndim == 2 or left.size == 0:
-        return False
-    first = (0,) * (left.ndim - 2)
-    direct = is_direct(left[first], dtype), is_direct(right[first], dtype)
-    problem = Problem(
-        M,
-        N,
-        K,
-        dtype,
-        a_direct=direct[0],
-        b_direct=direct[1],
-        threads=thread_count(requested.threads),
-    )
-    if not all(direct) and problem.flops > _SMALL_FLOPS:
-        return False  # falcon copies such operands for BLAS
-    chosen = plan_for(problem, requested)
-    return chosen.scheme is None and chosen.backend.name == "numpy"
-
-
-def _requested(*given: Any) -> Settings:
-    """Merge the arguments with the settings; a backend asked for by name must be there."""
-    requested = arguments(*given)
-    if requested.backend != "auto":
-        get_backend(requested.backend)
-    return requested

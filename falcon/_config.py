@@ -60,6 +60,7 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "verbose": ("FALCON_VERBOSE", _parse_bool),
 }
 
+_DEFAULTS = Settings()
 _active: ContextVar[Settings | None] = ContextVar("falcon_settings", default=None)
 _base: Settings | None = None
 
@@ -73,6 +74,11 @@ def settings() -> Settings:
     if _base is None:
         _base = _from_environment()
     return _base
+
+
+def are_default() -> bool:
+    """Whether nothing was set, neither by `config` nor in the environment (a fast test)."""
+    return _active.get() is None and settings() == _DEFAULTS
 
 
 def _from_environment() -> Settings:

@@ -12,9 +12,10 @@ import numpy as np
 
 from ._backends import available_backends, get_backend
 from ._config import Settings, thread_count
+from ._packed import PackedOperand
 from ._plan import Backend, Plan, Rates
 from ._problem import Problem
-from ._validate import is_direct
+from ._validate import arguments, is_direct, is_strided
 from ._verify import Freivalds, VerificationError
 from .decision import Request, select
 from .decision.machine import rates
@@ -25,6 +26,14 @@ _log = logging.getLogger("falcon")
 _CACHED_PLANS = 1024
 _plans: dict[tuple, Plan] = {}
 _plans_lock = threading.Lock()
+
+
+def requested_settings(*given: Any) -> Settings:
+    """Merge the arguments with the settings; a backend asked for by name must be there."""
+    requested = arguments(*given)
+    if requested.backend != "auto":
+        get_backend(requested.backend)
+    return requested
 
 
 def multiply(
@@ -38,8 +47,12 @@ def multiply(
     requested: Settings,
     *,
     fresh: bool,
+    packed: PackedOperand | None = None,
 ) -> None:
-    """Multiply in core form: 2-D operands of fitting shapes, `out` writable and given."""
+    """Multiply in core form: 2-D operands of fitting shapes, `out` writable and given.
+
+    Where B comes packed, `b` is its source.
+    """
     M, K = a.shape
     N = b.shape[1]
     if M == 0 or N == 0:
@@ -67,14 +80,21 @@ def multiply(
         dtype,
         buffered=c is not None or not out_direct or not (fresh or is_direct(out, dtype)),
         a_direct=is_direct(a, dtype),
-        b_direct=is_direct(b, dtype),
+        b_direct=packed is not None or is_direct(b, dtype),
+        a_strided=is_strided(a, dtype),
+        b_strided=is_strided(b, dtype),
         out_direct=out_direct,
         in_place=c is not None and overlap(out, c),
+        packed=packed is not None,
         threads=thread_count(requested.threads),
     )
-    chosen = plan_for(problem, requested)
+    if packed is None:
+        chosen = plan_for(problem, requested)
+    else:
+        chosen = plan_packed(problem, packed, requested)
     test = Freivalds(a, b, c, alpha, beta, dtype=dtype) if verified else None
-    chosen.backend.execute(chosen, a, b, c, out, alpha=alpha, beta=beta, check=requested.check)
+    right = b if packed is None else packed
+    chosen.backend.execute(chosen, a, right, c, out, alpha=alpha, beta=beta, check=requested.check)
     if test is None:
         return
     outcome = test.check(out, chosen.growth)
@@ -106,6 +126,19 @@ def plan_for(problem: Problem, requested: Settings) -> Plan:
     if requested.verbose:
         _log.info("%s", made.explain())
     return made
+
+
+def plan_packed(problem: Problem, packed: PackedOperand, requested: Settings) -> Plan:
+    """Plan for the scheme and the backend that B was packed for."""
+    backend = get_backend(packed.backend)
+    option = backend.packed_option(problem, packed, requested.workspace_limit)
+    limit = requested.workspace_limit
+    if limit is not None and option.workspace > limit:
+        raise ValueError(
+            f"workspace_limit is {limit} bytes; {option.label} multiplication of {problem} with "
+            f"the packed operand needs at least {option.workspace}"
+        )
+    return Plan(problem, backend, option, "as b was packed")
 
 
 def _backends_for(problem: Problem, name: str) -> list[Backend]:

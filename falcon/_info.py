@@ -12,6 +12,7 @@ import numpy as np
 
 from ._backends import BACKENDS, PLANNED
 from ._config import settings, thread_count
+from ._cpu.backend import describe
 from ._version import __version__
 
 
@@ -60,6 +61,7 @@ def _gather() -> dict[str, Any]:
         "CPUs usable": thread_count(),
         "compiled parts": compiled_parts(),
         "backends": backends(),
+        "cpu kernels": describe(),
         "libraries": libraries(),
         "settings": {name: getattr(chosen, name) for name in chosen.__slots__},
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("FALCON_")},

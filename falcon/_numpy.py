@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ._packed import PackedOperand
 from ._plan import Option, Plan, Rates
 from ._problem import Problem
 from .codegen import combine_a, combine_b, combine_c
@@ -72,7 +73,7 @@ class NumpyBackend:
         self,
         plan: Plan,
         a: np.ndarray,
-        b: np.ndarray,
+        b: np.ndarray | PackedOperand,
         c: np.ndarray | None,
         out: np.ndarray,
         *,
@@ -82,17 +83,32 @@ class NumpyBackend:
     ) -> None:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem = plan.problem
+        right = b.payload if isinstance(b, PackedOperand) else b
         shape = (problem.M, problem.N)
         product = np.empty(shape, problem.dtype) if problem.buffered else out
         with np.errstate(all="ignore"):  # as BLAS: overflow and invalid are in the result
             empty = 0 in (*shape, problem.K)
-            if plan.scheme is None or empty or not _multiply(plan, a, b, product, alpha, check):
+            if plan.scheme is None or empty or not _multiply(plan, a, right, product, alpha, check):
                 fits = _finish_bytes(problem) + _copied_bytes(problem) <= plan.workspace
-                _classical(problem, a, b, product, copy=fits)
+                _classical(problem, a, right, product, copy=fits)
                 if alpha != 1:
                     np.multiply(product, alpha, out=product)
             if problem.buffered:
                 _finish(product, c, beta, out)
+
+    def pack(self, b: np.ndarray, plan: Plan) -> np.ndarray:
+        """Copy `b` as BLAS likes it; its sums are formed anew in every product."""
+        return np.array(b, plan.problem.dtype, order="C")
+
+    def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
+        """Return the option of the packed scheme."""
+        schemes = () if packed.scheme is None else (packed.scheme,)
+        options = self.candidates(problem, schemes, limit)
+        return (
+            options[-1]
+            if len(options) > len(schemes)
+            else self.candidates(problem, schemes, None)[-1]
+        )
 
     def measure(self, dtype: np.dtype, threads: int) -> Rates:
         """Time np.matmul, additions in cache, and a combine into fresh memory (about 0.5 s).

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ._packed import PackedOperand
 from ._problem import Problem
 from .schemes import Scheme
 
@@ -102,7 +103,7 @@ class Backend(Protocol):
         self,
         plan: Plan,
         a: np.ndarray,
-        b: np.ndarray,
+        b: np.ndarray | PackedOperand,
         c: np.ndarray | None,
         out: np.ndarray,
         *,
@@ -111,6 +112,12 @@ class Backend(Protocol):
         check: str = "finite",
     ) -> None:
         """Write ``alpha a b + beta c`` to `out` as planned."""
+
+    def pack(self, b: np.ndarray, plan: Plan) -> Any:
+        """Combine and lay out `b` for the scheme of `plan`: a `PackedOperand`'s payload."""
+
+    def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
+        """Return how to multiply by a packed operand; the workspace may exceed `limit`."""
 
     def measure(self, dtype: np.dtype, threads: int) -> Rates:
         """Measure the backend's speed on this machine (a fraction of a second)."""

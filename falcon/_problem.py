@@ -25,10 +25,14 @@ class Problem:
         operand, or C has another dtype than the arithmetic.
     a_direct, b_direct : bool
         The operand is readable by a BLAS as it stands: dtype as the arithmetic's, one unit stride.
+    a_strided, b_strided : bool
+        Not direct, but of the arithmetic's dtype, aligned, with strides of whole elements.
     out_direct : bool
         C has the arithmetic's dtype and overlaps no operand (but maybe c).
     in_place : bool
         The c that is added overlaps C.
+    packed : bool
+        B comes packed: its sums need not be formed.
     threads : int
         How many falcon's own code may use.
     """
@@ -40,8 +44,11 @@ class Problem:
     buffered: bool = False
     a_direct: bool = True
     b_direct: bool = True
+    a_strided: bool = False
+    b_strided: bool = False
     out_direct: bool = True
     in_place: bool = False
+    packed: bool = False
     threads: int = 1
 
     @property

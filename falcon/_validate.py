@@ -183,6 +183,16 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
         raise ValueError("out is read-only")
 
 
+def is_strided(x: np.ndarray, dtype: np.dtype) -> bool:
+    """Whether the array needs no conversion, though BLAS may not take its strides."""
+    return bool(
+        x.dtype == dtype
+        and x.dtype.isnative
+        and x.flags.aligned
+        and all(stride % x.itemsize == 0 for stride in x.strides)
+    )
+
+
 def is_direct(x: np.ndarray, dtype: np.dtype) -> bool:
     """Whether BLAS can use the array as it stands: dtype, alignment, one unit stride."""
     if x.dtype != dtype or not x.dtype.isnative or not x.flags.aligned:

@@ -132,6 +132,13 @@ def test_operands_may_be_read_only():
         assert found.flags.writeable
 
 
+@pytest.fixture
+def on_numpy():
+    """NumPy's allocations can be traced; what the compiled backend uses is checked in tests/cpu."""
+    with falcon.config(backend="numpy"):
+        yield
+
+
 def peak(call):
     """Bytes that a call has allocated at its worst moment, above what was there."""
     call()
@@ -158,6 +165,7 @@ CASES = {
 @pytest.mark.parametrize("scheme", ["classical", "strassen", "4x3x4:38"])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("layout", ["C", "every second", "other dtype"])
+@pytest.mark.usefixtures("on_numpy")
 def test_workspace_is_what_the_plan_says_and_keeps_the_limit(scheme, case, layout):
     m, k, n = 301, 283, 262
     rng = np.random.default_rng(7)
@@ -210,6 +218,7 @@ def plan_needs_buffer(options):
 
 
 @pytest.mark.parametrize("scheme", ["classical", "strassen", "winograd"])
+@pytest.mark.usefixtures("on_numpy")
 def test_verify_and_the_classical_rescue_stay_within_the_plan(scheme):
     a, b = np.ones((2, 400, 400))
     poisoned = a.copy()
@@ -222,6 +231,7 @@ def test_verify_and_the_classical_rescue_stay_within_the_plan(scheme):
     assert verified < plan.workspace + 2_500_000
 
 
+@pytest.mark.usefixtures("on_numpy")
 def test_a_limit_of_zero():
     a, b = np.ones((2, 64, 64))
     assert (falcon.gemm(a, b, workspace_limit=0, scheme="classical") == 64).all()

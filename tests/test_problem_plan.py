@@ -43,7 +43,7 @@ def test_plan_prints_what_and_why():
     for part in (
         "why        asked for",
         "<2,2,2;7>, speed-up bound 1.143",
-        "M, N, K = 300, 100, 200",
+        "chunks     M, N, K = 3",
         "growth     2.00 x classical",
         "workspace  ",
     ):

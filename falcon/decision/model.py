@@ -9,8 +9,12 @@ stage       operations                         elements
 combine A   additions(U) (M/m)(K/k)            MK (1 + R/(mk))
 combine B   additions(V) (K/k)(N/n)            NK (1 + R/(kn))
 multiply    2R MNK/(mkn)                       R (MK/(mk) + KN/(kn) + MN/(mn))
-combine H   additions(W) (M/m)(N/n)            MN (1 + R/(mn)); nothing when fused
+combine H   additions(W) (M/m)(N/n)            MN (1 + R/(mn)); MN when fused
 ==========  =================================  ==================================================
+
+A backend that fuses Combine H adds every product to each block of C that it belongs to: there the
+additions of W are ``nnz(W) - mn``, nothing is shared. Its classical algorithm packs A and B first,
+at the price of reading and writing them.
 
 A backend that multiplies in chunks repeats Combine B for every chunk of M and Combine H for every
 chunk of K.
@@ -46,6 +50,8 @@ class Facts:
     m, k, n, rank : float or ndarray
     sums_a, sums_b, sums_c : float or ndarray
         Additions of the three combines after common-subexpression elimination.
+    terms_c : float or ndarray
+        Additions of Combine H without it.
     """
 
     m: Any
@@ -55,12 +61,21 @@ class Facts:
     sums_a: Any
     sums_b: Any
     sums_c: Any
+    terms_c: Any
 
     @classmethod
     def of(cls, schemes: Sequence[Scheme]) -> Facts:
         """Gather the facts of many schemes as arrays."""
-        rows = [(*x.format, x.rank, *(sums.additions for sums in x.shared_sums)) for x in schemes]
-        return cls(*np.array(rows, float).reshape(-1, 7).T)
+        rows = [
+            (
+                *x.format,
+                x.rank,
+                *(sums.additions for sums in x.shared_sums),
+                x.nnz[2] - x.m * x.n,
+            )
+            for x in schemes
+        ]
+        return cls(*np.array(rows, float).reshape(-1, 8).T)
 
 
 @lru_cache(maxsize=512)
@@ -72,7 +87,14 @@ def _facts(scheme: Scheme) -> Facts:
 def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
     """Predict the seconds of each stage of `option`."""
     if option.scheme is None:
-        elements = problem.M * problem.K + problem.K * problem.N + problem.M * problem.N
+        operands = problem.M * problem.K + problem.K * problem.N
+        elements = operands + problem.M * problem.N
+        if option.fused_output:
+            packed = problem.M * problem.K if problem.packed else operands
+            return (
+                ("pack", 2 * packed / rates.bandwidth),
+                ("multiply", problem.flops / rates.multiply),
+            )
         return (("multiply", max(problem.flops / rates.multiply, elements / rates.bandwidth)),)
     times = stage_seconds(
         problem, _facts(option.scheme), rates, option.chunks, fused=option.fused_output
@@ -105,7 +127,12 @@ def stage_seconds(
     a, b, c = rows * inner, inner * columns, rows * columns  # elements of a block
     return (
         cost(facts.sums_a * a, rates.add, M * K + rank * a),
-        again_b * cost(facts.sums_b * b, rates.add, K * N + rank * b),
+        (0 if problem.packed else again_b) * cost(facts.sums_b * b, rates.add, K * N + rank * b),
         cost(2.0 * rank * rows * b, rates.multiply, rank * (a + b + c)),
-        again_h * cost(facts.sums_c * c, rates.add, M * N + (0 if fused else rank * c)),
+        again_h
+        * (
+            cost(facts.terms_c * c, rates.add, M * N)
+            if fused
+            else cost(facts.sums_c * c, rates.add, M * N + rank * c)
+        ),
     )

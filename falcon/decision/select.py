@@ -16,7 +16,7 @@ from .model import STAGES, Facts, seconds, stage_seconds
 
 # Below these sizes no LCMA has ever paid and measuring the machine would cost more than it saves.
 # NumPy's integer products run without BLAS, a hundred times slower: there LCMAs pay early.
-_SMALLEST_BLAS = 512
+SMALLEST_BLAS = 512
 _SMALLEST_OTHER = 96
 # Blocks below these sizes leave the products too small for BLAS to reach the speed that was
 # measured at 1024 (at 128 OpenBLAS is down to about 0.8 of it).
@@ -76,7 +76,7 @@ def select(
 
 
 def _too_small(problem: Problem) -> str | None:
-    least = _SMALLEST_BLAS if _has_blas(problem) else _SMALLEST_OTHER
+    least = SMALLEST_BLAS if _has_blas(problem) else _SMALLEST_OTHER
     if min(problem.M, problem.N, problem.K) < least:
         return f"a dimension is below {least}: too small for any LCMA"
     return None

@@ -211,6 +211,10 @@ class Scheme:
         rows = (tuple(getattr(self, factor).ravel().tolist()) for factor in "UVW")
         return hash((self.format, *rows))
 
+    def __reduce__(self) -> tuple:
+        """Pickle as coefficients: loading verifies them again."""
+        return _unpickled, (self.U, self.V, self.W, self.name, self.source)
+
     def __repr__(self) -> str:
         return f"<Scheme {self.name} <{self.m},{self.k},{self.n};{self.rank}>>"
 
@@ -240,3 +244,7 @@ def _check_shapes(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> None:
         raise SchemeError(
             f"W has shape {W.shape}; expected {(rank, m, n)} to fit U {U.shape} and V {V.shape}"
         )
+
+
+def _unpickled(U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str, source: str) -> Scheme:
+    return Scheme(U, V, W, name, source=source)

@@ -1,0 +1,11 @@
+"""Backend "cpu": falcon's own kernels, Group-Parallel execution on chip.
+
+::
+
+    backend.py    the contract of falcon._plan.Backend: plan, execute, measure
+    programs.py   Scheme -> the engine's operations and scatter lists
+    pool.py       workspaces that outlive a call
+    _core.pyx     thin binding: check, take pointers, release the GIL, one C call
+    src/          the engine: drivers, one template of kernels per instruction set
+    sources.py    what is compiled, with which flags, for which machines
+"""

@@ -1,0 +1,50 @@
+"""Types of the compiled extension; see `_core.pyx`."""
+
+from typing import Any
+
+ISA_NAMES: tuple[str, ...]
+DTYPES: tuple[str, ...]
+
+class Workspace:
+    nbytes: int
+    def __init__(self, nbytes: int) -> None: ...
+    def __buffer__(self, flags: int) -> memoryview: ...
+
+class Scheme:
+    format: tuple[int, int, int, int]
+    key: Any
+    def __init__(
+        self, m: int, k: int, n: int, R: int, u: Any, v: Any, w: Any, key: Any = None
+    ) -> None: ...
+
+class PackedB:
+    K: int
+    N: int
+    kb: int
+    nb: int
+    kc: int
+    dtype: str
+    isa: str
+    scheme: Scheme | None
+    memory: Workspace
+    nbytes: int
+    def __init__(
+        self,
+        K: int,
+        N: int,
+        dtype: str,
+        isa: str,
+        scheme: Scheme | None,
+        kb: int,
+        nb: int,
+        kc: int,
+        data: bytes | None = None,
+    ) -> None: ...
+
+def supported_isas() -> tuple[str, ...]: ...
+def cache_sizes() -> dict[str, int]: ...
+def in_forked_child() -> bool: ...
+def kernel_info(dtype: str, isa: str | None = None) -> dict[str, Any]: ...
+def plan(M: int, N: int, K: int, dtype: str, **options: Any) -> tuple[tuple[int, ...], int]: ...
+def pack_b(b: Any, **options: Any) -> PackedB: ...
+def gemm(a: Any, b: Any, c: Any, *arguments: Any, **options: Any) -> Any: ...

@@ -1,0 +1,276 @@
+"""`CpuBackend`: falcon's own kernels behind the contract of `falcon._plan.Backend`.
+
+The C engine does everything in one call: sums of A and B straight into packed panels, products and
+C updates on chip, alpha and beta. What is decided here: the instruction set, the workspace and
+where it comes from, and the fallback to the classical algorithm where a non-finite value came up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from falcon._config import forced_isa
+from falcon._packed import PackedOperand
+from falcon._plan import Option, Plan, Rates
+from falcon._problem import Problem
+from falcon.schemes import Scheme, get
+
+try:
+    from . import _core
+    from .packed import Payload
+    from .pool import Pool, kept_bytes
+    from .programs import engine_scheme
+except ImportError as error:
+    _core = None  # type: ignore[assignment]
+    _import_error = str(error)
+
+# The engine's name of each dtype that there are kernels for.
+DTYPES = {"f": "f32", "d": "f64"}
+
+# Rates are measured on a square of this size: large enough to leave the caches.
+_MEASURED_SIZE = 1536
+
+
+class CpuBackend:
+    """See the module's docstring."""
+
+    name = "cpu"
+
+    def why_unavailable(self) -> str | None:
+        """Return None where the extension was built and the instruction set asked for runs."""
+        if _core is None:
+            return f"the compiled extension is missing ({_import_error})"
+        asked = forced_isa()
+        if asked is not None and asked not in _core.supported_isas():
+            runs = ", ".join(_core.supported_isas())
+            return f"FALCON_ISA is {asked!r}; this machine and build run {runs}"
+        return None
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Return None for float32 and float64, else why the problem cannot run here."""
+        if problem.dtype.char not in DTYPES:
+            return f"its kernels multiply float32 and float64, not {problem.dtype}"
+        return None
+
+    def supports(self, problem: Problem) -> str | None:
+        """Every scheme runs on every dtype that there is a kernel for."""
+        return self.why_not(problem)
+
+    def candidates(
+        self, problem: Problem, schemes: Iterable[Scheme], limit: int | None
+    ) -> list[Option]:
+        """Return the classical option, then one per scheme that keeps the limit."""
+        return [
+            option
+            for scheme in (None, *schemes)
+            if (option := _option(problem, scheme, limit)) is not None
+        ]
+
+    def execute(
+        self,
+        plan: Plan,
+        a: np.ndarray,
+        b: np.ndarray | PackedOperand,
+        c: np.ndarray | None,
+        out: np.ndarray,
+        *,
+        alpha: Any = 1,
+        beta: Any = 0,
+        check: str = "finite",
+    ) -> None:
+        """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
+        problem, scheme = plan.problem, plan.scheme
+        packed = b.payload if isinstance(b, PackedOperand) else None
+        source = b.source if isinstance(b, PackedOperand) else b
+        a = _readable(a, problem.dtype)
+        if packed is None:
+            source = _readable(source, problem.dtype)
+        buffered = _needs_buffer(problem, scheme) or not _is_aligned(out)
+        target = np.empty((problem.M, problem.N), problem.dtype) if buffered else out
+        scalars = (target, float(alpha), 0.0 if c is None else float(beta))
+        engine = engine_scheme(scheme)
+        tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
+        workspace = _pool().take(nbytes)
+        try:
+            _load(c, target)
+            finite = _core.gemm(
+                a,
+                None if packed is not None else source,
+                *scalars,
+                packed=None if packed is None else packed.engine,
+                threads=plan.threads,
+                isa=isa() if packed is None else packed.isa,
+                scheme=engine,
+                blocking=tiling,
+                workspace=workspace,
+                report=engine is not None and check != "none",
+            )
+            if finite is False:
+                # NaN or Inf in the input, or a sum that overflowed: as the classical algorithm
+                # would have it.
+                _load(c, target)
+                source = _readable(source, problem.dtype)
+                limit = max(nbytes, 1)
+                _core.gemm(a, source, *scalars, threads=plan.threads, isa=isa(), limit=limit)
+        finally:
+            _pool().give(workspace)
+        if buffered:
+            with np.errstate(all="ignore"):
+                np.copyto(out, target, casting="same_kind")
+
+    def pack(self, b: np.ndarray, plan: Plan) -> Payload:
+        """Combine B, or lay it out for the classical kernel."""
+        return Payload.of(_readable(b, plan.problem.dtype), plan.scheme, plan.threads, isa())
+
+    def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
+        """Return how to multiply by a packed operand, whose passes over K and N are given."""
+        extra = _extra_bytes(problem, packed.scheme)
+        tiling, nbytes = _core.plan(
+            problem.M,
+            problem.N,
+            problem.K,
+            DTYPES[problem.dtype.char],
+            isa=packed.payload.isa,
+            scheme=engine_scheme(packed.scheme),
+            threads=problem.threads,
+            limit=_room(limit, extra),
+            packed=packed.payload.engine,
+        )
+        chunks = (tiling[0], tiling[1], tiling[2])
+        return Option(self.name, packed.scheme, chunks, nbytes + extra, True, (*tiling, nbytes))
+
+    def measure(self, dtype: np.dtype, threads: int) -> Rates:
+        """Profile Strassen on a square (about 0.3 s)."""
+        size, strassen = _MEASURED_SIZE, get("strassen")
+        random = np.random.default_rng(0)
+        a, b = (random.standard_normal((size, size)).astype(dtype) for _ in range(2))
+        out = np.empty_like(a)
+        engine = engine_scheme(strassen)
+        call = {"threads": threads, "isa": isa(), "limit": _pool().limit}
+        tiling, nbytes = _core.plan(size, size, size, DTYPES[dtype.char], scheme=engine, **call)
+        workspace = _core.Workspace(nbytes)
+        runs = []
+        for _ in range(4):  # the first one touches the memory
+            run = _core.gemm(
+                a,
+                b,
+                out,
+                threads=threads,
+                isa=isa(),
+                scheme=engine,
+                blocking=tiling,
+                workspace=workspace,
+                profile=True,
+            )
+            runs.append(run)
+        best = min(runs[1:], key=lambda run: run["total"])
+        team = best["threads"]
+        block = (size // 2) ** 2
+        sums = sum(x.additions for x in strassen.shared_sums[2:])
+        combined = 2 * (size * size + strassen.rank * block)
+        return Rates(
+            multiply=2.0 * strassen.rank * block * (size // 2) * team / best["gemm"],
+            add=sums * block * team / max(best["update"], 1e-9),
+            bandwidth=combined * team / max(best["combine_a"] + best["combine_b"], 1e-9),
+        )
+
+
+def isa() -> str:
+    """Return the instruction set in use: FALCON_ISA, else the best that runs here."""
+    return forced_isa() or _core.supported_isas()[0]
+
+
+def describe() -> dict[str, str]:
+    """Return what `falcon.show_config` tells of the kernels."""
+    if _core is None:
+        return {}
+    caches = _core.cache_sizes()
+    sizes = ", ".join(f"{name} {caches[name] // 1024} KiB" for name in ("l1d", "l2", "l3"))
+    found = {
+        "instruction sets": ", ".join(_core.supported_isas()),
+        "in use": isa() if CpuBackend().why_unavailable() is None else "none",
+        "caches": sizes,
+        "kept workspace": f"{_pool().nbytes // 2**20} of at most {_pool().limit // 2**20} MiB",
+    }
+    if found["in use"] != "none":
+        for name in DTYPES.values():
+            found[f"{name} kernel"] = _core.kernel_info(name, isa())["name"]
+    return found
+
+
+def release_workspace() -> None:
+    """Free the workspace that is kept between calls."""
+    if _core is not None:
+        _pool().clear()
+
+
+@cache
+def _pool() -> Pool:
+    return Pool(kept_bytes())
+
+
+def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
+    """Cut the problem for a scheme; None where a scheme cannot keep the limit."""
+    extra = _extra_bytes(problem, scheme)
+    tiling, nbytes = _core.plan(
+        problem.M,
+        problem.N,
+        problem.K,
+        DTYPES[problem.dtype.char],
+        isa=isa(),
+        scheme=engine_scheme(scheme),
+        threads=problem.threads,
+        limit=_room(limit, extra),
+    )
+    workspace = nbytes + extra
+    if scheme is not None and limit is not None and workspace > limit:
+        return None
+    chunks = (tiling[0], tiling[1], tiling[2])
+    return Option("cpu", scheme, chunks, workspace, True, (*tiling, nbytes))
+
+
+def _needs_buffer(problem: Problem, scheme: Scheme | None) -> bool:
+    """Whether C cannot be written to directly.
+
+    A scheme that adds to c in place could not fall back to the classical algorithm, because c
+    would be gone.
+    """
+    return not problem.out_direct or (problem.in_place and scheme is not None)
+
+
+def _extra_bytes(problem: Problem, scheme: Scheme | None) -> int:
+    """Bytes beyond the engine's workspace: converted operands, a buffer for the product."""
+    buffer = problem.M * problem.N if _needs_buffer(problem, scheme) else 0
+    return _copied_bytes(problem) + buffer * problem.dtype.itemsize
+
+
+def _room(limit: int | None, extra: int) -> int:
+    """Bytes that the engine may use: what the pool keeps, or less."""
+    return _pool().limit if limit is None else min(max(limit - extra, 1), _pool().limit)
+
+
+def _copied_bytes(problem: Problem) -> int:
+    """Operands of another dtype or alignment are converted first; strides do not matter."""
+    a = 0 if problem.a_direct or problem.a_strided else problem.M * problem.K
+    b = 0 if problem.b_direct or problem.b_strided or problem.packed else problem.K * problem.N
+    return (a + b) * problem.dtype.itemsize
+
+
+def _readable(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    return x if x.dtype == dtype and _is_aligned(x) else np.array(x, dtype, order="C")
+
+
+def _is_aligned(x: np.ndarray) -> bool:
+    """Whether the engine can address the array: aligned, strides of whole elements."""
+    return x.flags.aligned and all(stride % x.itemsize == 0 for stride in x.strides)
+
+
+def _load(c: np.ndarray | None, target: np.ndarray) -> None:
+    """Put c where the engine adds to it."""
+    if c is not None and c is not target:
+        with np.errstate(all="ignore"):
+            np.copyto(target, c, casting="same_kind")

@@ -1,0 +1,81 @@
+"""The table that setup.py builds the CPU backend from.
+
+setuptools knows no per-file flags, so every entry of `ISAS` becomes one static
+library (compiled with its own flags from its own file); `BASELINE` and the
+Cython extension `_core.pyx` are compiled with baseline flags and the macros of
+the instruction sets that were built in.  Standard library only: setup.py
+imports this file by path.
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import NamedTuple
+
+X86 = ("x86_64", "amd64")
+ARM64 = ("aarch64", "arm64")
+
+#: -O3 unrolls the loops whose trip counts the template makes constant;
+#: -ffp-contract=fast lets a*b + c become one instruction where there is one.
+COMMON_FLAGS = ("-O3", "-std=gnu11", "-fvisibility=hidden", "-ffp-contract=fast", "-fno-math-errno")
+OPENMP_FLAGS = ("-fopenmp",)
+INCLUDE_DIR = "src"
+
+
+class Isa(NamedTuple):
+    """One instruction set: its file, flags, macro and the machines it is for (empty: all)."""
+
+    name: str
+    sources: tuple[str, ...]
+    flags: tuple[str, ...]
+    macro: str | None
+    machines: tuple[str, ...]
+
+
+ISAS = (
+    Isa("generic", ("src/kernels_generic.c",), (), None, ()),
+    Isa("neon", ("src/kernels_neon.c",), (), "FALCON_HAVE_NEON", ARM64),
+    Isa("avx2", ("src/kernels_avx2.c",), ("-mavx2", "-mfma"), "FALCON_HAVE_AVX2", X86),
+    Isa(
+        "avx512",
+        ("src/kernels_avx512.c",),
+        ("-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma"),
+        "FALCON_HAVE_AVX512",
+        X86,
+    ),
+)
+
+#: Drivers, dispatch and the registration table; need OPENMP_FLAGS.
+BASELINE = (
+    "src/registry.c",
+    "src/cpuid.c",
+    "src/blocking.c",
+    "src/lcma.c",
+    "src/lcma_combine.c",
+    "src/lcma_tiles.c",
+    "src/classical.c",
+)
+
+#: Changing any of these must rebuild everything.
+HEADERS = (
+    "src/falcon_cpu.h",
+    "src/engine.h",
+    "src/vec_x86.h",
+    "src/vec_gcc.h",
+    "src/kernel_impl.h",
+    "src/pack_impl.h",
+    "src/combine_impl.h",
+)
+
+CYTHON = "_core.pyx"
+
+
+def isas_for(machine: str | None = None) -> tuple[Isa, ...]:
+    """The instruction sets to build on `machine` (default: this one)."""
+    machine = (machine or platform.machine()).lower()
+    return tuple(i for i in ISAS if not i.machines or machine in i.machines)
+
+
+def macros_for(machine: str | None = None) -> tuple[str, ...]:
+    """Macros that `BASELINE` and the extension are compiled with."""
+    return tuple(i.macro for i in isas_for(machine) if i.macro)

@@ -1,0 +1,57 @@
+"""Translate a combination program into the operations of the CPU engine.
+
+The engine (`falcon/_cpu/src/falcon_cpu.h`) has an accumulator that never leaves the registers and
+outputs that are written once and never read. So the chain of additions that forms an output runs
+through the accumulator and ends in a store; an output that later sums read again is kept in a
+temporary as well.
+"""
+
+from __future__ import annotations
+
+from .program import Op, Program
+
+# The engine's operation codes and its accumulator's register number.
+ADD, SUB, SCALE, AXPY, STORE = range(5)
+ACCUMULATOR = -1
+
+EngineOp = tuple[int, int, int, int, float]
+
+
+def engine_ops(program: Program) -> tuple[list[EngineOp], int]:
+    """Return the engine's operations for a program and how many temporaries they need.
+
+    Returns
+    -------
+    operations : list of (code, dst, a, b, coefficient)
+        Registers are the inputs, then the temporaries. Coefficients are rounded to float64.
+    n_temporaries : int
+    """
+    first_output = program.first_output
+    last_write: dict[int, int] = {}
+    read_later: set[int] = set()
+    for at, x in enumerate(program.instructions):
+        read_later.update(y for y in (x.x, x.y) if y >= first_output and y != x.dst)
+        if x.dst >= first_output:
+            last_write[x.dst] = at
+    register = {slot: slot for slot in range(first_output)}
+    n_temporaries = program.n_temporaries
+    for slot in sorted(read_later):
+        register[slot] = program.n_inputs + n_temporaries
+        n_temporaries += 1
+    ops: list[EngineOp] = []
+    for at, x in enumerate(program.instructions):
+        complete = last_write.get(x.dst) == at
+        output = x.dst - first_output
+        dst = register.get(x.dst, ACCUMULATOR)
+        a = register.get(x.x, ACCUMULATOR)
+        if x.op is Op.SCALE and complete and dst == ACCUMULATOR:
+            ops.append((STORE, output, a, 0, float(x.coefficient)))
+            continue
+        if x.op is Op.SCALE:
+            ops.append((SCALE, dst, a, 0, float(x.coefficient)))
+        else:
+            b = register.get(x.y, ACCUMULATOR)
+            ops.append((ADD if x.op is Op.ADD else SUB, dst, a, b, 1.0))
+        if complete:
+            ops.append((STORE, output, dst, 0, 1.0))
+    return ops, n_temporaries
