@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import logging
 import os
@@ -76,6 +77,9 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--max-gib", type=float, default=4.0,
                        help="skip shapes whose matrices need more memory (default 4)")  # fmt: skip
     bench.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
+    bench.add_argument("--targets", action="store_true", help="falcon against other libraries")
+    bench.add_argument("--baking", action="store_true", help="generated C against interpreter")
+    bench.add_argument("--large", action="store_true", help="with --targets: 8192 too")
     bench.add_argument("--json", action="store_true", help="print JSON instead of a table")
     _common(bench)
     bench.set_defaults(run=_bench)
@@ -164,7 +168,42 @@ def _plan(options: argparse.Namespace) -> int:
     return 0
 
 
+def _targets(options: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from falcon._config import thread_count
+    from falcon.bench import targets
+
+    cases = targets.cases(None, large=options.large)
+    total = options.rounds * sum(len(case.shapes) for case in cases)
+    found = []
+    with tqdm(total=total, unit="round", leave=False, disable=not sys.stderr.isatty()) as bar:
+        threads = thread_count(options.threads)
+        for outcome in targets.run(
+            threads, options.rounds, large=options.large, tick=lambda: bar.update()
+        ):
+            found.append(outcome)
+            bar.write(f"{outcome.title}: {outcome.ratio:.3f}", file=sys.stderr)
+    if options.json:
+        print(json.dumps([dataclasses.asdict(x) for x in found], indent=2))
+    else:
+        print(targets.format_outcomes(found))
+    return 0
+
+
+def _baking(options: argparse.Namespace) -> int:
+    from falcon.bench import baking, workloads
+
+    shape = workloads.parse_shape((options.shape or ["2048,2048,2048"])[0])
+    print(baking.format_gains(baking.measure(shape, options.rounds, lambda: None)))
+    return 0
+
+
 def _bench(options: argparse.Namespace) -> int:
+    if options.targets:
+        return _targets(options)
+    if options.baking:
+        return _baking(options)
     from tqdm import tqdm
 
     from falcon.bench import table, workloads

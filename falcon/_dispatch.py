@@ -19,6 +19,7 @@ from ._validate import arguments, is_direct, is_strided
 from ._verify import Freivalds, VerificationError
 from .decision import Request, select
 from .decision.machine import rates
+from .schemes.catalogue import generation
 
 _log = logging.getLogger("falcon")
 
@@ -113,6 +114,7 @@ def plan_for(problem: Problem, requested: Settings) -> Plan:
         requested.scheme,
         requested.max_growth,
         requested.workspace_limit,
+        generation(),
     )
     found = _plans.get(key)
     if found is not None:

@@ -16,6 +16,7 @@ class Scheme:
     def __init__(
         self, m: int, k: int, n: int, R: int, u: Any, v: Any, w: Any, key: Any = None
     ) -> None: ...
+    def set_generated(self, dtype: str, isa: str, u: int, v: int) -> None: ...
 
 class PackedB:
     K: int

@@ -43,6 +43,7 @@ class Peer:
     environment: dict[str, str] = field(default_factory=dict)
 
 
+FALCON = Peer("falcon", "falcon", "fd", "")
 TABLE = (
     Peer("numpy", "numpy", "fdFD", "pip install numpy"),
     Peer("numpy (best kernels)", "numpy", "fdFD", "pip install numpy", {"OPENBLAS_CORETYPE": "?"}),

@@ -26,6 +26,8 @@ from typing import Any
 
 import numpy as np
 
+import falcon
+
 from .measure import sampled_error
 from .workloads import Shape, operands
 
@@ -68,12 +70,25 @@ def onednn_peer(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Callable[[], A
     target = torch.from_numpy(out)
 
     def run() -> None:
-        target.copy_(torch._C._nn.mkldnn_linear(x, weight).to_dense())
+        target.copy_(torch._C._nn.mkldnn_linear(x, weight, None).to_dense())
 
     return run
 
 
+def falcon_peer(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Callable[[], Any]:
+    """Run falcon as the FALCON_* variables say."""
+    return lambda: falcon.gemm(a, b, out=out)
+
+
+def falcon_packed_peer(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Callable[[], Any]:
+    """Run falcon with B packed beforehand, which is not timed."""
+    packed = falcon.pack(b, rows=a.shape[0])
+    return lambda: falcon.gemm(a, packed, out=out)
+
+
 PEERS: dict[str, Multiply] = {
+    "falcon": falcon_peer,
+    "falcon packed": falcon_packed_peer,
     "numpy": numpy_peer,
     "mkl": mkl_peer,
     "torch": torch_peer,
@@ -98,6 +113,8 @@ def describe(name: str) -> dict[str, Any]:
         for pool in threadpool_info()
     ]
     found: dict[str, Any] = {"peer": name, "numpy": np.__version__, "pools": pools}
+    if name.startswith("falcon"):
+        found["falcon"] = falcon.show_config("dict")
     if name in ("torch", "onednn"):
         import torch
 

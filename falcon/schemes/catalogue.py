@@ -22,6 +22,12 @@ _FORMAT = re.compile(r"(\d{1,4})x(\d{1,4})x(\d{1,4})(?::(\d{1,9}))?(.*)", re.ASC
 # How printed plans call the image of a scheme whose name does not say its format.
 _IMAGE = re.compile(r"(.+)\[(\d{1,4})x(\d{1,4})x(\d{1,4})\]", re.ASCII)
 _registered: dict[str, Scheme] = {}
+_generation = 0
+
+
+def generation() -> int:
+    """Return a number that grows with every `register`: plans made before may be outdated."""
+    return _generation
 
 
 @cache
@@ -151,6 +157,8 @@ def register(scheme: Scheme, *, overwrite: bool = False) -> Scheme:
     if name in _files() or (name in _registered and not overwrite):
         raise ValueError(f"there is a scheme named {name!r} already")
     _registered[name] = scheme
+    global _generation
+    _generation += 1
     _get.cache_clear()
     _table.cache_clear()
     return scheme

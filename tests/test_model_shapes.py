@@ -1,0 +1,34 @@
+"""Real sizes: layers of a language model through LCMAs, error within the bound, as planned."""
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon.bench.measure import sampled_error
+from falcon.bench.workloads import Shape, operands
+
+SHAPES = [(2048, 4608, 3584), (2048, 3584, 3584), (4096, 4096, 4096)]
+SCHEMES = ["strassen", "winograd", "strassen@strassen", "3x3x3:23", "4x3x4:38"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("M, N, K", SHAPES)
+def test_error_and_workspace(M, N, K, dtype):
+    a, b = operands(Shape(M, N, K), np.dtype(dtype), seed=M + N + K)
+    largest = float(abs(a).max()) * float(abs(b).max())
+    rows = np.arange(0, M, M // (24 if dtype == "float32" else 6))
+    wide = np.float64 if dtype == "float32" else np.longdouble
+    columns = slice(None) if dtype == "float32" else slice(0, 64)  # long double has no BLAS
+    exact = a[rows].astype(wide) @ b[:, columns].astype(wide)
+    out = np.empty((M, N), dtype)
+    classical = sampled_error(a, b, np.matmul(a, b, out=out))
+    for name in SCHEMES:
+        plan = falcon.plan(a, b, scheme=name, workspace_limit=256 * 2**20)
+        assert plan.workspace <= 256 * 2**20
+        falcon.gemm(a, b, out=out, scheme=name, workspace_limit=256 * 2**20)
+        error = abs(out[rows, columns] - exact).max()
+        assert error <= plan.error_bound() * largest, name
+        growth = sampled_error(a, b, out) / classical
+        # Chunks of K are summed classically, so an LCMA may be better than its growth says.
+        assert growth <= 2 * plan.growth, name

@@ -1,0 +1,21 @@
+"""The README's examples run, and .ci/run uses the command that the README gives."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_python_examples_run(capsys):
+    examples = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    assert len(examples) >= 2
+    for example in examples:
+        exec(example.replace("4096", "520"), {})
+    assert "h1 = (a11 + a22)(b11 + b22)" in capsys.readouterr().out
+
+
+def test_the_commands_are_the_ones_that_ci_runs():
+    command = re.search(r'^TEST="(.*)"$', (ROOT / ".ci/run").read_text(encoding="utf-8"), re.M)
+    assert command is not None
+    assert command[1] in README
