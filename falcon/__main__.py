@@ -192,10 +192,16 @@ def _targets(options: argparse.Namespace) -> int:
 
 
 def _baking(options: argparse.Namespace) -> int:
-    from falcon.bench import baking, workloads
+    from tqdm import tqdm
+
+    from falcon._cpu import baking
+    from falcon.bench import workloads
 
     shape = workloads.parse_shape((options.shape or ["2048,2048,2048"])[0])
-    print(baking.format_gains(baking.measure(shape, options.rounds, lambda: None)))
+    bar = tqdm(total=len(baking.SCHEMES), leave=False, disable=not sys.stderr.isatty())
+    with bar:
+        gains = baking.measure(shape.M, shape.N, shape.K, options.rounds, bar.update)
+    print(baking.format_gains(gains))
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from dataclasses import replace
 from math import prod
@@ -27,6 +28,16 @@ _log = logging.getLogger("falcon")
 _CACHED_PLANS = 1024
 _plans: dict[tuple, Plan] = {}
 _plans_lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """Forget a lock that a thread held which does not exist in this (forked) process."""
+    global _plans_lock
+    _plans_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def requested_settings(*given: Any) -> Settings:
@@ -73,7 +84,9 @@ def multiply(
         multiply(a, b, c, alpha, beta, product, dtype, requested, fresh=True)
         np.copyto(out, product, casting="same_kind")
         return
-    out_direct = fresh or not (out.dtype != dtype or overlap(out, a) or overlap(out, b))
+    a_strided, b_strided = is_strided(a, dtype), is_strided(b, dtype)
+    out_direct = fresh or (is_strided(out, dtype) and not (overlap(out, a) or overlap(out, b)))
+    size = dtype.itemsize
     problem = Problem(
         M,
         N,
@@ -82,8 +95,13 @@ def multiply(
         buffered=c is not None or not out_direct or not (fresh or is_direct(out, dtype)),
         a_direct=is_direct(a, dtype),
         b_direct=packed is not None or is_direct(b, dtype),
-        a_strided=is_strided(a, dtype),
-        b_strided=is_strided(b, dtype),
+        a_strided=a_strided,
+        b_strided=b_strided,
+        layout=(  # copies are by rows; a single column has a unit stride both ways
+            a.strides[0] == size if a_strided else K == 1,
+            packed is not None or not b_strided or b.strides[1] == size,
+            out_direct and out.strides[0] == size != out.strides[1],
+        ),
         out_direct=out_direct,
         in_place=c is not None and overlap(out, c),
         packed=packed is not None,

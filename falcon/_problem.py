@@ -27,8 +27,11 @@ class Problem:
         The operand is readable by a BLAS as it stands: dtype as the arithmetic's, one unit stride.
     a_strided, b_strided : bool
         Not direct, but of the arithmetic's dtype, aligned, with strides of whole elements.
+    layout : (bool, bool, bool)
+        Where the unit strides are: A is by columns, B by rows, C by columns.
     out_direct : bool
-        C has the arithmetic's dtype and overlaps no operand (but maybe c).
+        C has the arithmetic's dtype, is aligned, with strides of whole elements, and overlaps no
+        operand (but maybe c).
     in_place : bool
         The c that is added overlaps C.
     packed : bool
@@ -46,6 +49,7 @@ class Problem:
     b_direct: bool = True
     a_strided: bool = False
     b_strided: bool = False
+    layout: tuple[bool, bool, bool] = (False, True, False)
     out_direct: bool = True
     in_place: bool = False
     packed: bool = False

@@ -114,8 +114,7 @@ class CpuBackend:
                 # would have it.
                 _load(c, target)
                 source = _readable(source, problem.dtype)
-                limit = max(nbytes, 1)
-                _core.gemm(a, source, *scalars, threads=plan.threads, isa=isa(), limit=limit)
+                _classical_within(workspace, nbytes, a, source, scalars, plan.threads)
         finally:
             _pool().give(workspace)
         if buffered:
@@ -139,6 +138,7 @@ class CpuBackend:
             threads=problem.threads,
             limit=_room(limit, extra),
             packed=packed.payload.engine,
+            **_layout(problem, packed.scheme),
         )
         chunks = (tiling[0], tiling[1], tiling[2])
         return Option(self.name, packed.scheme, chunks, nbytes + extra, True, (*tiling, nbytes))
@@ -225,12 +225,45 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         scheme=engine_scheme(scheme),
         threads=problem.threads,
         limit=_room(limit, extra),
+        **_layout(problem, scheme),
     )
     workspace = nbytes + extra
     if scheme is not None and limit is not None and workspace > limit:
         return None
     chunks = (tiling[0], tiling[1], tiling[2])
     return Option("cpu", scheme, chunks, workspace, True, (*tiling, nbytes))
+
+
+def _layout(problem: Problem, scheme: Scheme | None) -> dict[str, bool]:
+    """Return the flags of `_core.plan`; a buffer for the product is by rows."""
+    a_by_columns, b_by_rows, c_by_columns = problem.layout
+    return {
+        "a_by_columns": a_by_columns,
+        "b_by_rows": b_by_rows,
+        "c_by_columns": c_by_columns and not _needs_buffer(problem, scheme),
+    }
+
+
+def _classical_within(
+    workspace: Any, nbytes: int, a: np.ndarray, b: np.ndarray, scalars: tuple, threads: int
+) -> None:
+    """Multiply classically in the workspace that a scheme of `nbytes` was given.
+
+    `nbytes`, not the size of what the pool had, so that the result does not depend on the past.
+    """
+    target, K = scalars[0], a.shape[1]
+    tiling, needed = _core.plan(
+        target.shape[0],
+        target.shape[1],
+        K,
+        DTYPES[a.dtype.char],
+        isa=isa(),
+        threads=threads,
+        limit=max(nbytes, 1),
+        **_core.layout(a, b, target),
+    )
+    room = workspace if needed <= workspace.nbytes else None
+    _core.gemm(a, b, *scalars, threads=threads, isa=isa(), blocking=tiling, workspace=room)
 
 
 def _needs_buffer(problem: Problem, scheme: Scheme | None) -> bool:

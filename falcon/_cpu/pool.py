@@ -34,8 +34,14 @@ class Pool:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._lock = threading.Lock()
         self._kept: Any = None
+        self._renew_lock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        """Forget a lock that a thread held which does not exist in this (forked) process."""
+        self._lock = threading.Lock()
 
     def take(self, nbytes: int) -> Any:
         """Return a workspace of at least that many bytes, for the caller alone."""

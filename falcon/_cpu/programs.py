@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
 from falcon.codegen import combine_a, combine_b
 from falcon.codegen.c_program import engine_ops
@@ -11,7 +13,23 @@ from falcon.schemes import Scheme
 from . import _core
 
 
-@cache  # packed operands hold on to the object, so it must not be made anew
+def _interned(make: Callable[[Any], Any]) -> Any:
+    """Return one object per scheme, also where several threads ask for a new one at once.
+
+    functools.cache would give each of these threads its own, and packed operands, which know their
+    scheme by the object, would then be refused.
+    """
+    known: dict[Scheme | None, Any] = {}
+
+    @wraps(make)
+    def found(scheme: Scheme | None) -> Any:
+        kept = known.get(scheme)
+        return kept if kept is not None else known.setdefault(scheme, make(scheme))
+
+    return found
+
+
+@_interned
 def engine_scheme(scheme: Scheme | None) -> _core.Scheme | None:
     """Return the engine's form of `scheme`: always the same object for the same scheme.
 

@@ -4,6 +4,7 @@
 
     program.py     Program: add, subtract, scale over blocks, temporaries reused
     c_program.py   the same as operations of the CPU engine's interpreter
+    c_emit.py      the same as C, coefficients baked in
     numpy_exec.py  runs a Program on NumPy blocks, strip by strip
 """
 

@@ -9,7 +9,7 @@ Zero terms are gone, shared sums are formed once. A program whose live values wo
 vector registers is split into several loops over the strip, which is small enough to stay in the
 first-level cache between them.
 
-The CPU backend interprets its programs, because that measured as fast (`falcon.bench.baking`
+The CPU backend interprets its programs, because that measured as fast (`falcon._cpu.baking`
 compares the two); this emitter is what that comparison compiles.
 """
 

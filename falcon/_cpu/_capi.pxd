@@ -1,0 +1,110 @@
+# _capi.pxd - src/falcon_cpu.h for Cython, and what the binding needs around it: an allocator
+# and the checks of buffers.
+from libc.stdint cimport uintptr_t
+
+cdef extern from "falcon_cpu.h" nogil:
+    enum: FALCON_N_ISA
+    enum: FALCON_N_DTYPE
+    enum: FALCON_DEFAULT_LIMIT
+    ctypedef struct falcon_op:
+        int op, dst, a, b
+        double coef
+    ctypedef void (*falcon_combine_fn)()
+    ctypedef struct falcon_program:
+        int n_in, n_out, n_temp, n_ops
+        const falcon_op *ops
+        falcon_combine_fn generated
+    ctypedef struct falcon_scheme:
+        int m, k, n, R
+        falcon_program u, v
+        const int *w_start
+        const int *w_index
+        const double *w_coef
+    ctypedef struct falcon_kernel:
+        const char *name
+        int isa, dtype, elem, mr, nr, vlen, kc
+    ctypedef struct falcon_caches:
+        ptrdiff_t l1d, l2, l3
+        int l3_sharers
+    ctypedef struct falcon_blocking:
+        ptrdiff_t mb, nb, kb, kc, mt, nt
+        int stream_pack, stream_c
+    ctypedef struct falcon_problem:
+        ptrdiff_t M, N, K
+        const void *a
+        const void *b
+        void *c
+        ptrdiff_t a_rs, a_cs, b_rs, b_cs, c_rs, c_cs
+        double alpha, beta
+        const void *packed_b
+    ctypedef struct falcon_profile:
+        double combine_a, combine_b, gemm, update, wait, total
+        int threads, passes, tiles, transposed
+    const falcon_kernel *falcon_kernel_get(int isa, int dtype)
+    const char *falcon_isa_name(int isa)
+    int falcon_isa_supported(int isa)
+    int falcon_isa_best()
+    void falcon_cache_sizes(falcon_caches *out)
+    void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme,
+                              const falcon_problem *prob, int threads, size_t limit,
+                              falcon_blocking *blk)
+    size_t falcon_workspace(const falcon_kernel *kern, const falcon_scheme *scheme,
+                            const falcon_problem *prob, int threads, const falcon_blocking *blk)
+    int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme,
+                    const falcon_problem *prob, int threads, const falcon_blocking *blk,
+                    void *workspace, size_t workspace_bytes, falcon_profile *profile,
+                    int *nonfinite)
+    int falcon_is_small(const falcon_kernel *kern, const falcon_problem *prob)
+    void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, int *nonfinite)
+    size_t falcon_packed_b_size(const falcon_kernel *kern, const falcon_scheme *scheme,
+                                ptrdiff_t K, ptrdiff_t N, const falcon_blocking *blk)
+    size_t falcon_pack_b_workspace(const falcon_kernel *kern, const falcon_scheme *scheme,
+                                   int threads)
+    int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K,
+                      ptrdiff_t N, const void *b, ptrdiff_t b_rs, ptrdiff_t b_cs, int threads,
+                      const falcon_blocking *blk, void *packed, void *workspace,
+                      size_t workspace_bytes)
+    const char *falcon_scheme_check(const falcon_scheme *scheme)
+    int falcon_in_forked_child()
+
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    #include <sys/mman.h>
+    /* 2 MiB alignment and huge pages for anything that spans some: packed panels
+       are walked panel by panel, each on other 4 KiB pages. */
+    static void *fl_alloc(size_t bytes)
+    {
+        void *p = NULL;
+        const size_t huge = (size_t)2 << 20;
+        if (posix_memalign(&p, bytes >= 2 * huge ? huge : 64, bytes ? bytes : 64))
+            return NULL;
+    #ifdef MADV_HUGEPAGE
+        if (bytes >= 2 * huge)
+            madvise(p, bytes / huge * huge, MADV_HUGEPAGE);
+    #endif
+        return p;
+    }
+    """
+    void *fl_alloc(size_t bytes) nogil
+
+
+cdef inline int dtype_of(const Py_buffer *v) except -1:
+    cdef const char *f = v.format
+    if f != NULL and v.ndim == 2:
+        if f[0] == b"@" or f[0] == b"=":
+            f += 1
+        if f[0] == b"f" and f[1] == 0 and v.itemsize == 4:
+            return 0
+        if f[0] == b"d" and f[1] == 0 and v.itemsize == 8:
+            return 1
+    raise ValueError("operands must be two-dimensional, of native float32 or float64")
+
+
+cdef inline int strides_of(const Py_buffer *v, ptrdiff_t *rs, ptrdiff_t *cs) except -1:
+    if (v.strides[0] % v.itemsize or v.strides[1] % v.itemsize
+            or <uintptr_t>v.buf % <size_t>v.itemsize):
+        raise ValueError("operands must be aligned, their strides multiples of the item size")
+    rs[0] = v.strides[0] // v.itemsize
+    cs[0] = v.strides[1] // v.itemsize
+    return 0

@@ -1,0 +1,393 @@
+# cython: language_level=3, freethreading_compatible=True, boundscheck=True, wraparound=False
+"""_core - thin Cython binding of the C library in src/.
+
+Takes buffers, checks what memory safety needs, releases the GIL and calls one C
+function.  Friendly messages about operands belong to the Python layer above;
+everything here raises ValueError all the same.  No NumPy is needed: operands
+are anything with the buffer protocol, format 'f' or 'd', two dimensions.
+"""
+from cpython.buffer cimport (PyBUF_FORMAT, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE,
+                             PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer)
+from libc.stdint cimport uintptr_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+from falcon._cpu._capi cimport *
+
+DTYPES = ("f32", "f64")
+DEFAULT_LIMIT = FALCON_DEFAULT_LIMIT
+ISA_NAMES = tuple([falcon_isa_name(i).decode() for i in range(FALCON_N_ISA)])
+cdef int BEST = falcon_isa_best()
+
+
+def supported_isas():
+    """Names of the instruction sets that are built in and run here, best first."""
+    return tuple([ISA_NAMES[i] for i in range(FALCON_N_ISA - 1, -1, -1) if falcon_isa_supported(i)])
+
+
+def cache_sizes():
+    """Bytes of L1d, L2 (per core), L3 (as shared) and the number of CPUs sharing it."""
+    cdef falcon_caches c
+    falcon_cache_sizes(&c)
+    return {"l1d": c.l1d, "l2": c.l2, "l3": c.l3, "l3_sharers": c.l3_sharers}
+
+
+def in_forked_child():
+    """True after a fork: calls then run on one thread."""
+    return bool(falcon_in_forked_child())
+
+
+cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
+    cdef int i = BEST if isa is None else ISA_NAMES.index(isa) if isa in ISA_NAMES else -1
+    cdef const falcon_kernel *k = falcon_kernel_get(i, dtype)
+    if k == NULL:
+        raise ValueError(f"instruction set {isa!r} is not among those here: {supported_isas()}")
+    return k
+
+
+def kernel_info(dtype, isa=None):
+    """Name, tile and slice of the micro-kernel for dtype "f32" or "f64"."""
+    cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
+    return {"name": k.name.decode(), "isa": ISA_NAMES[k.isa], "mr": k.mr, "nr": k.nr,
+            "vlen": k.vlen, "kc": k.kc}
+
+
+cdef class Workspace:
+    """Aligned memory, huge pages where large; reusable by one call at a time."""
+    cdef void *ptr
+    cdef readonly size_t nbytes
+
+    def __cinit__(self, size_t nbytes):
+        self.ptr = fl_alloc(nbytes)
+        self.nbytes = nbytes
+        if self.ptr == NULL:
+            raise MemoryError(f"a workspace of {nbytes} bytes")
+
+    def __dealloc__(self):
+        free(self.ptr)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.ptr, <Py_ssize_t>self.nbytes, 0, flags)
+
+    def __reduce__(self):
+        raise TypeError("a Workspace holds no data worth pickling")
+
+
+cdef class Scheme:
+    """A scheme <m,k,n;R> as the C engine reads it.
+
+    Scheme(m, k, n, R, u, v, w): u and v are programs (ops, n_temp) where ops is
+    a sequence of (op, dst, a, b, coef); w a sequence over r of sequences of
+    (index, coef).  Op codes: OPS; register ACC is the accumulator.
+    """
+    cdef falcon_scheme s
+    cdef void *memory[5]
+    cdef uintptr_t generated[16][2]
+    cdef readonly object key
+
+    def __cinit__(self, int m, int k, int n, int R, u, v, w, key=None):
+        cdef Py_ssize_t r, e = 0, total
+        memset(&self.s, 0, sizeof(falcon_scheme))
+        memset(self.memory, 0, sizeof(self.memory))
+        memset(self.generated, 0, sizeof(self.generated))
+        if not (0 < m < 1000 and 0 < k < 1000 and 0 < n < 1000 and 0 < R < 1000000) or len(w) != R:
+            raise ValueError(f"scheme <{m},{k},{n};{R}> with {len(w)} lists of C blocks")
+        self.s.m, self.s.k, self.s.n, self.s.R = m, k, n, R
+        self.key = key
+        self.fill(&self.s.u, 0, u, m * k, R)
+        self.fill(&self.s.v, 1, v, k * n, R)
+        total = sum([len(t) for t in w])
+        cdef int *start = <int *>self.grab(2, (R + 1) * sizeof(int))
+        cdef int *index = <int *>self.grab(3, total * sizeof(int))
+        cdef double *coef = <double *>self.grab(4, total * sizeof(double))
+        start[0] = 0
+        for r in range(R):
+            for i, x in w[r]:
+                index[e] = i
+                coef[e] = x
+                e += 1
+            start[r + 1] = <int>e
+        self.s.w_start, self.s.w_index, self.s.w_coef = start, index, coef
+        cdef const char *why = falcon_scheme_check(&self.s)
+        if why != NULL:
+            raise ValueError(f"scheme <{m},{k},{n};{R}>: {why.decode()}")
+
+    cdef void *grab(self, int slot, size_t nbytes) except NULL:
+        self.memory[slot] = malloc(nbytes if nbytes else 8)
+        if self.memory[slot] == NULL:
+            raise MemoryError("a scheme")
+        return self.memory[slot]
+
+    cdef int fill(self, falcon_program *p, int slot, program, int n_in, int n_out) except -1:
+        cdef Py_ssize_t i
+        ops, n_temp = program
+        cdef falcon_op *o = <falcon_op *>self.grab(slot, len(ops) * sizeof(falcon_op))
+        p.n_in, p.n_out, p.n_temp, p.n_ops, p.ops = n_in, n_out, n_temp, len(ops), o
+        for i in range(len(ops)):
+            o[i].op, o[i].dst, o[i].a, o[i].b, o[i].coef = ops[i]
+        return 0
+
+    def set_generated(self, dtype, isa, uintptr_t u, uintptr_t v):
+        """Use the compiled functions at these addresses (0: interpret) for dtype and isa.
+
+        The caller keeps their library loaded for as long as this object lives."""
+        cdef int at = ISA_NAMES.index(isa) * FALCON_N_DTYPE + DTYPES.index(dtype)
+        self.generated[at][0], self.generated[at][1] = u, v
+
+    cdef falcon_scheme bound(self, const falcon_kernel *k):
+        cdef falcon_scheme s = self.s
+        cdef int at = k.isa * FALCON_N_DTYPE + k.dtype
+        s.u.generated = <falcon_combine_fn>self.generated[at][0]
+        s.v.generated = <falcon_combine_fn>self.generated[at][1]
+        return s
+
+    def __dealloc__(self):
+        for i in range(5):
+            free(self.memory[i])
+
+    @property
+    def format(self):
+        return (self.s.m, self.s.k, self.s.n, self.s.R)
+
+
+ACC = -1
+OPS = {"add": 0, "sub": 1, "scale": 2, "axpy": 3, "store": 4}
+
+
+cdef int blocking_from(blocking, falcon_blocking *b) except -1:
+    memset(b, 0, sizeof(falcon_blocking))
+    if blocking is not None:
+        b.mb, b.nb, b.kb, b.kc, b.mt, b.nt, b.stream_pack, b.stream_c = blocking
+        if min(blocking) < 0 or b.kc % 16:
+            raise ValueError(f"blocking {blocking}: no negative numbers, kc a multiple of 16")
+    return 0
+
+
+cdef const falcon_scheme *bind(Scheme scheme, const falcon_kernel *k, falcon_scheme *s):
+    """The C scheme in *s, or NULL: classical."""
+    if scheme is None:
+        return NULL
+    s[0] = scheme.bound(k)
+    return s
+
+
+cdef tuple blocking_tuple(const falcon_blocking *b):
+    return (b.mb, b.nb, b.kb, b.kc, b.mt, b.nt, b.stream_pack, b.stream_c)
+
+
+def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme scheme=None,
+         int threads=1, size_t limit=0, blocking=None, bint b_by_rows=True,
+         bint c_by_columns=False, bint a_by_columns=False, PackedB packed=None):
+    """(blocking, workspace bytes) of gemm() on operands of this shape and layout.
+
+    blocking = (mb, nb, kb, kc, mt, nt, stream_pack, stream_c), see falcon_blocking; numbers given
+    in `blocking` are kept, zeros chosen.  limit: bytes, 0 means DEFAULT_LIMIT; exceeded if nothing
+    fits.  The flags are what layout() says of the arrays (wrong ones cost a wrong number of bytes,
+    nothing else): with them, gemm() with this blocking needs exactly these bytes.
+    """
+    cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
+    cdef falcon_problem p
+    cdef falcon_blocking b
+    cdef falcon_scheme s
+    cdef const falcon_scheme *sp = bind(scheme, k, &s)
+    memset(&p, 0, sizeof(p))
+    p.M, p.N, p.K, p.alpha = M, N, K, 1.0
+    # any other stride than 1 will do for "not contiguous"
+    p.a_rs, p.a_cs = (1, 2) if a_by_columns else (2, 1)
+    p.b_rs, p.b_cs = (2, 1) if b_by_rows else (1, 2)
+    p.c_rs, p.c_cs = (1, 2) if c_by_columns else (2, 1)
+    blocking_from(blocking, &b)
+    if packed is not None:
+        packed.prepare(k, &p, scheme, &b)
+    falcon_blocking_fill(k, sp, &p, threads, limit, &b)
+    if scheme is None and falcon_is_small(k, &p):
+        return blocking_tuple(&b), 0
+    return blocking_tuple(&b), falcon_workspace(k, sp, &p, threads, &b)
+
+
+def layout(a, b, c):
+    """The flags of plan() for these operands (b None: packed), as a dict."""
+    cdef Py_buffer v
+    flags = {}
+    for name, x, axis in (("a_by_columns", a, 0), ("b_by_rows", b, 1), ("c_by_columns", c, 0)):
+        if x is None:
+            continue
+        PyObject_GetBuffer(x, &v, PyBUF_STRIDES | PyBUF_FORMAT)
+        try:
+            dtype_of(&v)
+            flags[name] = v.strides[axis] == v.itemsize
+            if name == "c_by_columns":
+                flags[name] &= v.strides[1] != v.itemsize
+        finally:
+            PyBuffer_Release(&v)
+    return flags
+
+
+def is_small(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype="f32"):
+    """True if gemm(...) without scheme takes the path that needs no workspace."""
+    cdef falcon_problem p
+    memset(&p, 0, sizeof(p))
+    p.M, p.N, p.K = M, N, K
+    return bool(falcon_is_small(kernel(None, DTYPES.index(dtype)), &p))
+
+
+cdef class PackedB:
+    """B combined and laid out for a scheme (None: classical).
+
+    Depends on K, N, dtype, isa, scheme and its blocking (kb, nb, kc) only.  pack_b() makes one;
+    `data` (bytes-like) restores one.
+    """
+    cdef readonly ptrdiff_t K, N, kb, nb, kc
+    cdef readonly str dtype, isa
+    cdef readonly Scheme scheme
+    cdef readonly Workspace memory
+    cdef readonly size_t nbytes
+
+    def __cinit__(self, ptrdiff_t K, ptrdiff_t N, dtype, isa, Scheme scheme, ptrdiff_t kb,
+                  ptrdiff_t nb, ptrdiff_t kc, data=None):
+        cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
+        cdef falcon_blocking b
+        cdef falcon_scheme s
+        cdef const falcon_scheme *sp
+        if K < 0 or N < 0 or kb <= 0 or nb <= 0 or kc <= 0 or kc % 16:
+            raise ValueError(f"packed B: bad size among {(K, N, kb, nb, kc)}")
+        sp = bind(scheme, k, &s)
+        memset(&b, 0, sizeof(b))
+        b.mb, b.nb, b.kb, b.kc, b.mt, b.nt = 1, nb, kb, kc, 1, 1
+        self.K, self.N, self.kb, self.nb, self.kc = K, N, kb, nb, kc
+        self.dtype, self.isa, self.scheme = dtype, ISA_NAMES[k.isa], scheme
+        self.nbytes = falcon_packed_b_size(k, sp, K, N, &b) if K and N else 0
+        self.memory = Workspace(self.nbytes)
+        if data is not None:
+            raw = memoryview(data).cast("B")
+            if raw.nbytes != self.nbytes:
+                raise ValueError(f"packed B of {raw.nbytes} bytes, expected {self.nbytes}")
+            memoryview(self.memory)[:] = raw
+
+    cdef int prepare(self, const falcon_kernel *k, falcon_problem *p, Scheme scheme,
+                     falcon_blocking *b) except -1:
+        """Enter into a problem and its blocking, if made for them."""
+        if (self.K != p.K or self.N != p.N or self.scheme is not scheme
+                or ISA_NAMES[k.isa] != self.isa or DTYPES[k.dtype] != self.dtype):
+            raise ValueError("packed B is for another shape, dtype, instruction set or scheme")
+        p.packed_b = self.memory.ptr
+        b.nb, b.kb, b.kc = self.nb, self.kb, self.kc
+        return 0
+
+
+def pack_b(b, *, isa=None, Scheme scheme=None, int threads=1, size_t limit=0, blocking=None):
+    """Pack B (K x N) for later gemm(a, None, c, packed=...).
+
+    limit: what a later call may need of workspace if A has as many rows as B has columns (the
+    packed operand itself is not counted); fewer or more rows keep it too, cut along M.
+    """
+    cdef Py_buffer vb
+    cdef ptrdiff_t rs, cs, K, N
+    cdef const falcon_kernel *k
+    cdef falcon_problem p
+    cdef falcon_blocking blk
+    cdef falcon_scheme s
+    cdef const falcon_scheme *sp
+    cdef PackedB out
+    cdef Workspace ws
+    cdef int status = 0
+    PyObject_GetBuffer(b, &vb, PyBUF_STRIDES | PyBUF_FORMAT)
+    try:
+        k = kernel(isa, dtype_of(&vb))
+        strides_of(&vb, &rs, &cs)
+        K, N = vb.shape[0], vb.shape[1]
+        sp = bind(scheme, k, &s)
+        blocking_from(blocking, &blk)
+        memset(&p, 0, sizeof(p))
+        p.M, p.N, p.K, p.alpha, p.c_rs, p.c_cs = N, N, K, 1.0, N, 1
+        p.packed_b = <const void *>&p  # not NULL; not read
+        falcon_blocking_fill(k, sp, &p, 1, limit, &blk)
+        out = PackedB(K, N, DTYPES[k.dtype], ISA_NAMES[k.isa], scheme, blk.kb, blk.nb, blk.kc)
+        if K and N:
+            ws = Workspace(falcon_pack_b_workspace(k, sp, threads))
+            with nogil:
+                status = falcon_pack_b(k, sp, K, N, vb.buf, rs, cs, threads, &blk, out.memory.ptr,
+                                       ws.ptr, ws.nbytes)
+        if status:
+            raise ValueError(f"falcon_pack_b: status {status}")
+        return out
+    finally:
+        PyBuffer_Release(&vb)
+
+
+def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Scheme scheme=None,
+         blocking=None, size_t limit=0, workspace=None, PackedB packed=None, bint profile=False,
+         bint report=False):
+    """C = alpha A B + beta C in place; `c` may be strided but must not overlap a or b.
+
+    blocking: from plan(), or None to choose within `limit`.  workspace: writable buffer or
+    Workspace, 64-byte aligned, at least as large as plan() says; None allocates one for this call.
+    packed: B from pack_b (b is then None).  Returns None; if report, whether all values of
+    alpha A B (before beta C is added) were finite; if profile, a dict of seconds (summed over
+    threads) and more.
+    """
+    cdef Py_buffer v[4]  # a, b, c, workspace; releasing one that was not got does nothing
+    cdef falcon_problem p
+    cdef falcon_blocking blk
+    cdef falcon_scheme s
+    cdef const falcon_scheme *sp
+    cdef const falcon_kernel *k
+    cdef falcon_profile prof
+    cdef int i, dtype, status = 0, nonfinite = 0
+    cdef bint small
+    cdef size_t need, room
+    cdef void *w
+    cdef Workspace own
+    memset(&p, 0, sizeof(p))
+    memset(&v, 0, sizeof(v))
+    try:
+        PyObject_GetBuffer(a, &v[0], PyBUF_STRIDES | PyBUF_FORMAT)
+        PyObject_GetBuffer(c, &v[2], PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE)
+        dtype = dtype_of(&v[0])
+        k = kernel(isa, dtype)
+        if dtype_of(&v[2]) != dtype or v[2].shape[0] != v[0].shape[0]:
+            raise ValueError("c does not fit a and b in shape or dtype")
+        p.M, p.K, p.N = v[0].shape[0], v[0].shape[1], v[2].shape[1]
+        blocking_from(blocking, &blk)
+        if packed is None:
+            PyObject_GetBuffer(b, &v[1], PyBUF_STRIDES | PyBUF_FORMAT)
+            if dtype_of(&v[1]) != dtype or v[1].shape[0] != p.K or v[1].shape[1] != p.N:
+                raise ValueError("b does not fit a and c in shape or dtype")
+            strides_of(&v[1], &p.b_rs, &p.b_cs)
+            p.b = v[1].buf
+        else:
+            packed.prepare(k, &p, scheme, &blk)
+        strides_of(&v[0], &p.a_rs, &p.a_cs)
+        strides_of(&v[2], &p.c_rs, &p.c_cs)
+        p.a, p.c, p.alpha, p.beta = v[0].buf, v[2].buf, alpha, beta
+        small = scheme is None and falcon_is_small(k, &p)
+        if small and not profile:
+            with nogil:
+                falcon_gemm_small(k, &p, &nonfinite)
+            return not nonfinite if report else None
+        sp = bind(scheme, k, &s)
+        falcon_blocking_fill(k, sp, &p, threads, limit, &blk)
+        need = falcon_workspace(k, sp, &p, threads, &blk)
+        # plan() did not count on a profile of a small call, nor on a fork since then
+        if workspace is None or small or falcon_in_forked_child():
+            own = Workspace(need)
+            w, room = own.ptr, own.nbytes
+        else:
+            PyObject_GetBuffer(workspace, &v[3], PyBUF_SIMPLE | PyBUF_WRITABLE)
+            w, room = v[3].buf, <size_t>v[3].len
+            if room < need or <uintptr_t>w % 64:
+                raise ValueError(f"the workspace must hold {need} bytes, aligned to 64; got {room}")
+        with nogil:
+            status = falcon_gemm(k, sp, &p, threads, &blk, w, room, &prof if profile else NULL,
+                                 &nonfinite)
+        if status:
+            raise ValueError(f"falcon_gemm: status {status}")
+        if profile:
+            return {"combine_a": prof.combine_a, "combine_b": prof.combine_b, "gemm": prof.gemm,
+                    "update": prof.update, "wait": prof.wait, "total": prof.total,
+                    "threads": prof.threads, "passes": prof.passes, "tiles": prof.tiles,
+                    "transposed": bool(prof.transposed), "blocking": blocking_tuple(&blk),
+                    "workspace": need, "finite": not nonfinite}
+        return not nonfinite if report else None
+    finally:
+        for i in range(4):
+            PyBuffer_Release(&v[i])

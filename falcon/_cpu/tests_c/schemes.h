@@ -1,0 +1,139 @@
+/* schemes.h - schemes for the C test driver, built from dense U, V, W.
+ *
+ * Strassen; Strassen with some factors scaled by powers of two (rational, yet
+ * exact on small integers); and products with classical formats, so that m, k,
+ * n differ.  The programs use temporaries, the accumulator and scaled stores.
+ */
+#ifndef FALCON_TEST_SCHEMES_H
+#define FALCON_TEST_SCHEMES_H
+#include "../src/falcon_cpu.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    int m, k, n, R;
+    double *U, *V, *W;
+} dense_scheme;
+
+static dense_scheme dense_new(int m, int k, int n, int R) {
+    return (dense_scheme){
+        m, k, n, R, calloc((size_t)(R * m * k), 8), calloc((size_t)(R * k * n), 8), calloc((size_t)(R * m * n), 8)};
+}
+
+static void dense_free(dense_scheme d) {
+    free(d.U);
+    free(d.V);
+    free(d.W);
+}
+
+static dense_scheme dense_strassen(int scaled) {
+    static const double U[7][4] = {{1, 0, 0, 1}, {0, 0, 1, 1},  {1, 0, 0, 0}, {0, 0, 0, 1},
+                                   {1, 1, 0, 0}, {-1, 0, 1, 0}, {0, 1, 0, -1}};
+    static const double V[7][4] = {{1, 0, 0, 1}, {1, 0, 0, 0}, {0, 1, 0, -1}, {-1, 0, 1, 0},
+                                   {0, 0, 0, 1}, {1, 1, 0, 0}, {0, 0, 1, 1}};
+    static const double W[7][4] = {{1, 0, 0, 1},  {0, 0, 1, -1}, {0, 1, 0, 1}, {1, 0, 1, 0},
+                                   {-1, 1, 0, 0}, {0, 0, 0, 1},  {1, 0, 0, 0}};
+    dense_scheme d = dense_new(2, 2, 2, 7);
+    for (int r = 0; r < 7; r++)
+        for (int q = 0; q < 4; q++) {
+            const double f = scaled ? (r % 3 == 0 ? 0.5 : r % 3 == 1 ? 2 : -4) : 1;
+            const double g = scaled ? (r % 2 ? 0.25 : -1) : 1;
+            d.U[r * 4 + q] = U[r][q] * f;
+            d.V[r * 4 + q] = V[r][q] * g;
+            d.W[r * 4 + q] = W[r][q] / (f * g);
+        }
+    return d;
+}
+
+static dense_scheme dense_classical(int m, int k, int n) {
+    dense_scheme d = dense_new(m, k, n, m * k * n);
+    int r = 0;
+    for (int i = 0; i < m; i++)
+        for (int l = 0; l < k; l++)
+            for (int j = 0; j < n; j++, r++) {
+                d.U[r * m * k + i * k + l] = 1;
+                d.V[r * k * n + l * n + j] = 1;
+                d.W[r * m * n + i * n + j] = 1;
+            }
+    return d;
+}
+
+static void kron(const double *x, int xr, int xc, const double *y, int yr, int yc, double *out) {
+    for (int i = 0; i < xr; i++)
+        for (int j = 0; j < xc; j++)
+            for (int p = 0; p < yr; p++)
+                for (int q = 0; q < yc; q++)
+                    out[(i * yr + p) * xc * yc + j * yc + q] = x[i * xc + j] * y[p * yc + q];
+}
+
+static dense_scheme dense_compose(dense_scheme a, dense_scheme b) {
+    dense_scheme d = dense_new(a.m * b.m, a.k * b.k, a.n * b.n, a.R * b.R);
+    for (int r = 0; r < a.R; r++)
+        for (int s = 0; s < b.R; s++) {
+            const int t = r * b.R + s;
+            kron(a.U + r * a.m * a.k, a.m, a.k, b.U + s * b.m * b.k, b.m, b.k, d.U + t * d.m * d.k);
+            kron(a.V + r * a.k * a.n, a.k, a.n, b.V + s * b.k * b.n, b.k, b.n, d.V + t * d.k * d.n);
+            kron(a.W + r * a.m * a.n, a.m, a.n, b.W + s * b.m * b.n, b.m, b.n, d.W + t * d.m * d.n);
+        }
+    return d;
+}
+
+/* One chain per output; every other chain goes through temporary 0. */
+static falcon_program program_of(const double *F, int R, int n_in) {
+    const int none = -2; /* neither a register nor FALCON_ACC */
+    falcon_op *ops = calloc((size_t)(R * (n_in + 2)), sizeof *ops);
+    int n = 0;
+    for (int r = 0; r < R; r++) {
+        int terms = 0, first = none;
+        for (int q = 0; q < n_in; q++)
+            terms += F[r * n_in + q] != 0;
+        const int sum = r % 2 ? n_in : FALCON_ACC;
+        for (int q = 0; q < n_in; q++) {
+            const double w = F[r * n_in + q];
+            if (w == 0)
+                continue;
+            if (terms == 1)
+                ops[n++] = (falcon_op){FALCON_OP_STORE, r, q, 0, w};
+            else if (first == none && w == 1)
+                first = q;
+            else if (first == none)
+                ops[n++] = (falcon_op){FALCON_OP_SCALE, sum, q, 0, w}, first = sum;
+            else {
+                const int op = w == 1 ? FALCON_OP_ADD : w == -1 ? FALCON_OP_SUB : FALCON_OP_AXPY;
+                ops[n++] = (falcon_op){op, sum, first, q, w}, first = sum;
+            }
+        }
+        if (terms > 1)
+            ops[n++] = (falcon_op){FALCON_OP_STORE, r, sum, 0, 1};
+    }
+    return (falcon_program){.n_in = n_in, .n_out = R, .n_temp = 1, .n_ops = n, .ops = ops};
+}
+
+static falcon_scheme scheme_of(dense_scheme d) {
+    falcon_scheme s = {.m = d.m, .k = d.k, .n = d.n, .R = d.R};
+    s.u = program_of(d.U, d.R, d.m * d.k);
+    s.v = program_of(d.V, d.R, d.k * d.n);
+    const int c = d.m * d.n;
+    int32_t *start = calloc((size_t)d.R + 1, sizeof *start), *index = calloc((size_t)(d.R * c), sizeof *index);
+    double *coef = calloc((size_t)(d.R * c), sizeof *coef);
+    int n = 0;
+    for (int r = 0; r < d.R; r++) {
+        for (int q = 0; q < c; q++)
+            if (d.W[r * c + q] != 0)
+                index[n] = q, coef[n++] = d.W[r * c + q];
+        start[r + 1] = n;
+    }
+    s.w_start = start, s.w_index = index, s.w_coef = coef;
+    dense_free(d);
+    return s;
+}
+
+static void scheme_free(falcon_scheme s) {
+    free((void *)s.u.ops);
+    free((void *)s.v.ops);
+    free((void *)s.w_start);
+    free((void *)s.w_index);
+    free((void *)s.w_coef);
+}
+
+#endif

@@ -1,0 +1,363 @@
+/* test_cpu.c - standalone test driver of the C library.  Build and run, x86-64
+ * (kernels need their own flags, so they are objects of their own):
+ *
+ *   cd falcon/_cpu/src && W="-O2 -g -std=gnu11 -fopenmp -fsanitize=address,undefined"
+ *   gcc $W -c kernels_generic.c && gcc $W -mavx2 -mfma -c kernels_avx2.c &&
+ *   gcc $W -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -c kernels_avx512.c &&
+ *   gcc $W -DFALCON_HAVE_AVX2 -DFALCON_HAVE_AVX512 ../tests_c/test_cpu.c registry.c cpuid.c blocking.c \
+ *       lcma.c lcma_combine.c lcma_tiles.c classical.c kernels_*.o -o test_cpu && ./test_cpu [rounds] [isa]
+ *
+ * aarch64: as above with kernels_neon.c and -DFALCON_HAVE_NEON only.
+ *
+ * Every case draws shape, strides, alpha, beta, blocking and scheme at random
+ * (fixed seed, printed on failure) on every instruction set that runs here.
+ * Values are small integers, so every result is exact and compared bit for bit;
+ * a second run on real numbers compares thread counts bit for bit.  Operands
+ * end at an unreadable page, C's gaps hold canaries, workspaces hold NaN.
+ */
+#include "../src/engine.h"
+#include "schemes.h"
+#include <math.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static uint64_t seed = 88172645463325252ull;
+static int rnd(int n) {
+    seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+    return (int)((seed >> 11) % (uint64_t)n);
+}
+
+/* Memory whose end (or start) touches an unreadable page. */
+typedef struct {
+    char *map, *at;
+    size_t map_bytes, bytes;
+} guarded;
+
+static guarded guarded_new(size_t bytes, int at_end) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), inside = (bytes + page - 1) / page * page;
+    guarded g = {.map_bytes = inside + 2 * page, .bytes = bytes};
+    g.map = mmap(NULL, g.map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(g.map + page, inside, PROT_READ | PROT_WRITE);
+    g.at = g.map + page + (at_end ? inside - bytes : 0);
+    memset(g.map + page, 0xff, inside); /* NaN in both dtypes */
+    return g;
+}
+
+static void guarded_free(guarded g) {
+    munmap(g.map, g.map_bytes);
+}
+
+/* A matrix with some kind of strides inside guarded memory. */
+typedef struct {
+    guarded mem;
+    char *p;
+    ptrdiff_t rows, cols, rs, cs;
+    int dtype;
+} matrix;
+
+static matrix matrix_new(int dtype, ptrdiff_t rows, ptrdiff_t cols, int kind) {
+    matrix x = {.rows = rows, .cols = cols, .dtype = dtype};
+    const ptrdiff_t e = dtype == FALCON_F32 ? 4 : 8;
+    const ptrdiff_t pad = 1 + rnd(40);
+    switch (kind) {
+    case 0:
+        x.rs = cols, x.cs = 1;
+        break;
+    case 1:
+        x.rs = 1, x.cs = rows;
+        break;
+    case 2:
+        x.rs = cols + pad, x.cs = 1;
+        break;
+    case 3:
+        x.rs = 2 * cols + pad, x.cs = 2;
+        break;
+    case 4:
+        x.rs = -cols, x.cs = -1;
+        break;
+    case 5:
+        x.rs = 1, x.cs = -(rows + pad);
+        break;
+    case 6:
+        x.rs = (cols + 63) / 16 * 16, x.cs = 1;
+        break; /* rows on whole lines: streaming stores */
+    default:
+        x.rs = 0, x.cs = 1;
+        break; /* broadcast */
+    }
+    const ptrdiff_t lo = (x.rs < 0 ? x.rs * (rows - 1) : 0) + (x.cs < 0 ? x.cs * (cols - 1) : 0);
+    const ptrdiff_t hi = (x.rs > 0 ? x.rs * (rows - 1) : 0) + (x.cs > 0 ? x.cs * (cols - 1) : 0);
+    x.mem = guarded_new((size_t)((hi - lo + 1) * e), kind == 6 ? 0 : rnd(2));
+    x.p = x.mem.at - lo * e;
+    return x;
+}
+
+static double get(const matrix *x, ptrdiff_t i, ptrdiff_t j) {
+    const ptrdiff_t o = i * x->rs + j * x->cs;
+    return x->dtype == FALCON_F32 ? ((float *)x->p)[o] : ((double *)x->p)[o];
+}
+
+static void put(const matrix *x, ptrdiff_t i, ptrdiff_t j, double v) {
+    const ptrdiff_t o = i * x->rs + j * x->cs;
+    if (x->dtype == FALCON_F32)
+        ((float *)x->p)[o] = (float)v;
+    else
+        ((double *)x->p)[o] = v;
+}
+
+static void fill(const matrix *x, int real) {
+    for (ptrdiff_t i = 0; i < x->rows; i++)
+        for (ptrdiff_t j = 0; j < x->cols; j++)
+            put(x, i, j, real ? rnd(20001) / 9973.0 - 1 : rnd(7) - 3);
+}
+
+/* Bytes of x's memory that no element owns must still be 0xff. */
+static int gaps_intact(const matrix *x) {
+    const ptrdiff_t e = x->dtype == FALCON_F32 ? 4 : 8;
+    char *own = calloc(1, x->mem.bytes);
+    for (ptrdiff_t i = 0; i < x->rows; i++)
+        for (ptrdiff_t j = 0; j < x->cols; j++)
+            memset(own + (x->p + (i * x->rs + j * x->cs) * e - x->mem.at), 1, (size_t)e);
+    int ok = 1;
+    for (size_t i = 0; i < x->mem.bytes; i++)
+        ok &= own[i] || x->mem.at[i] == (char)0xff;
+    free(own);
+    return ok;
+}
+
+typedef struct {
+    const falcon_kernel *kern;
+    const falcon_scheme *scheme;
+    falcon_problem prob;
+    falcon_blocking blk;
+    int threads, packed, nonfinite; /* nonfinite: set by run() */
+} test_call;
+
+/* Runs the call with guarded, poisoned, exactly sized workspaces. */
+static int run(test_call *call) {
+    test_call t = *call;
+    falcon_problem p = t.prob;
+    guarded packed = {0}, ws2 = {0};
+    if (t.packed) {
+        const size_t bytes = falcon_packed_b_size(t.kern, t.scheme, p.K, p.N, &t.blk);
+        const size_t work = falcon_pack_b_workspace(t.kern, t.scheme, t.threads);
+        packed = guarded_new(bytes, 1), ws2 = guarded_new(work, 1);
+        const int status =
+            falcon_pack_b(t.kern, t.scheme, p.K, p.N, p.b, p.b_rs, p.b_cs, t.threads, &t.blk, packed.at, ws2.at, work);
+        if (status)
+            return status;
+        p.b = NULL, p.packed_b = packed.at;
+    }
+    const size_t bytes = falcon_workspace(t.kern, t.scheme, &p, t.threads, &t.blk);
+    guarded ws = guarded_new(bytes, 1);
+    falcon_profile prof;
+    const int status =
+        falcon_gemm(t.kern, t.scheme, &p, t.threads, &t.blk, ws.at, bytes, rnd(2) ? &prof : NULL, &call->nonfinite);
+    guarded_free(ws);
+    if (t.packed)
+        guarded_free(packed), guarded_free(ws2);
+    return status;
+}
+
+static const int sizes[] = {1,  2,  3,  5,  7,  8,  9,  12,  13,  15,  16,  17, 24,
+                            31, 32, 33, 47, 64, 65, 97, 101, 128, 131, 197, 257};
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
+/* Something that makes at least one element of AB not finite. */
+static void poison(const matrix *a, const matrix *b) {
+    const ptrdiff_t i = rnd((int)a->rows), l = rnd((int)a->cols), j = rnd((int)b->cols);
+    const double huge = a->dtype == FALCON_F32 ? 3e38 : 1e308;
+    switch (rnd(4)) {
+    case 0:
+        put(a, i, l, NAN);
+        break;
+    case 1:
+        put(b, l, j, -INFINITY);
+        break;
+    case 2:
+        put(a, i, l, INFINITY);
+        break;
+    default: /* finite operands, an infinite product */
+        put(a, i, l, huge), put(b, l, j, huge);
+    }
+}
+
+/* What one_case does in turn: integers against the plain loop; reals on 1, 2 and 3 threads; then two
+ * runs that only look at the report: C holds an infinity (not reported), A or B does (reported). */
+enum { INTEGERS, REALS_1, REALS_2, REALS_3, INF_IN_C, INF_IN_AB, N_PASSES };
+
+static int one_case(int isa, int dtype, const falcon_scheme *scheme, const char *scheme_name) {
+    const uint64_t seed0 = seed;
+    ptrdiff_t M = sizes[rnd(N_SIZES)], N = sizes[rnd(N_SIZES)], K = sizes[rnd(N_SIZES)];
+    if (!scheme && rnd(5) == 0) { /* matrix times vector, large enough for threads and several blocks */
+        const int row = rnd(2);
+        M = row ? 1 : 1 + rnd(rnd(2) ? 4500 : 300), N = row ? 1 + rnd(rnd(2) ? 4500 : 300) : 1;
+        K = 1 + rnd(M + N > 1500 ? 400 : 4500);
+    }
+    const int ka = rnd(8), kb = rnd(8), kc = rnd(7), small = !scheme && rnd(4) == 0;
+    const double alphas[] = {1, 2, -1, 0}, betas[] = {0, 0, 1, -2};
+    const double alpha = alphas[rnd(100) < 95 ? rnd(3) : 3], beta = betas[rnd(4)];
+    matrix a = matrix_new(dtype, M, K, ka), b = matrix_new(dtype, K, N, kb), c = matrix_new(dtype, M, N, kc);
+    double *want = calloc((size_t)(M * N), 8), *first = calloc((size_t)(M * N), 8);
+    test_call t = {.kern = falcon_kernel_get(isa, dtype), .scheme = scheme, .packed = !small && rnd(3) == 0};
+    t.prob = (falcon_problem){.M = M,
+                              .N = N,
+                              .K = K,
+                              .a = a.p,
+                              .b = b.p,
+                              .c = c.p,
+                              .a_rs = a.rs,
+                              .a_cs = a.cs,
+                              .b_rs = b.rs,
+                              .b_cs = b.cs,
+                              .c_rs = c.rs,
+                              .c_cs = c.cs,
+                              .alpha = alpha,
+                              .beta = beta};
+    if (rnd(2))
+        t.blk.kc = 16 * (1 + rnd(4));
+    if (rnd(3) == 0)
+        t.blk.mt = 1 + rnd(3), t.blk.nt = 1 + rnd(3);
+    if (rnd(3) == 0)
+        t.blk.kb = 1 + rnd((int)K);
+    if (rnd(4) == 0)
+        t.blk.mb = 1 + rnd((int)M), t.blk.nb = 1 + rnd((int)N);
+    t.blk.stream_pack = rnd(3), t.blk.stream_c = rnd(3);
+    falcon_blocking_fill(t.kern, scheme, &t.prob, 3, rnd(3) ? 0 : 1 << 18, &t.blk);
+    const char *why = NULL;
+    for (int pass = 0; pass < N_PASSES && !why; pass++) {
+        if (pass == 0 || pass == 1)
+            fill(&a, pass), fill(&b, pass);
+        const uint64_t before = seed;
+        seed = seed0 + 1;
+        for (ptrdiff_t i = 0; i < M; i++)
+            for (ptrdiff_t j = 0; j < N; j++)
+                put(&c, i, j, beta == 0 ? NAN : rnd(7) - 3);
+        if (pass == 0)
+            for (ptrdiff_t i = 0; i < M; i++)
+                for (ptrdiff_t j = 0; j < N; j++) {
+                    double s = 0;
+                    for (ptrdiff_t l = 0; l < K; l++)
+                        s += get(&a, i, l) * get(&b, l, j);
+                    want[i * N + j] = alpha * s + (beta == 0 ? 0 : beta * get(&c, i, j));
+                }
+        seed = before;
+        t.threads = pass < 2 ? 1 : pass < INF_IN_C ? pass : 1 + rnd(3);
+        int status = 0;
+        if (pass == INF_IN_C && beta != 0)
+            put(&c, rnd((int)M), rnd((int)N), INFINITY);
+        if (pass == INF_IN_AB)
+            poison(&a, &b);
+        if (small)
+            falcon_gemm_small(t.kern, &t.prob, &t.nonfinite);
+        else
+            status = run(&t);
+        if (status)
+            why = "status is not 0";
+        for (ptrdiff_t i = 0; i < M && !why; i++)
+            for (ptrdiff_t j = 0; j < N && !why; j++) {
+                const double got = get(&c, i, j);
+                if (pass == 1)
+                    first[i * N + j] = got;
+                if (pass == 0 && got != want[i * N + j])
+                    why = "wrong value";
+                if (pass >= 2 && pass < INF_IN_C && memcmp(&got, first + i * N + j, 8))
+                    why = "result depends on the number of threads";
+            }
+        if (!why && t.nonfinite != (pass == INF_IN_AB && alpha != 0))
+            why = "wrong report of values that are not finite";
+        if (!why && !gaps_intact(&c))
+            why = "memory between C's elements was written";
+    }
+    if (why)
+        printf("FAIL %s: %s %s M=%td N=%td K=%td kinds %d%d%d alpha=%g beta=%g packed=%d small=%d blocking "
+               "%td,%td,%td,%td,%td,%td threads=%d seed=%llu\n",
+               why, t.kern->name, scheme_name, M, N, K, ka, kb, kc, alpha, beta, t.packed, small, t.blk.mb, t.blk.nb,
+               t.blk.kb, t.blk.kc, t.blk.mt, t.blk.nt, t.threads, (unsigned long long)seed0);
+    guarded_free(a.mem), guarded_free(b.mem), guarded_free(c.mem);
+    free(want), free(first);
+    return why != NULL;
+}
+
+/* Blockings of large problems, not run: kb and kc must not depend on the number of threads, the limit must
+ * be kept where it is not tiny, and choosing must be quick. */
+static int blocking_case(int isa, int dtype, const falcon_scheme *scheme, const char *scheme_name, double *slowest) {
+    const uint64_t seed0 = seed;
+    const falcon_kernel *kern = falcon_kernel_get(isa, dtype);
+    const ptrdiff_t M = 1 + rnd(1 << rnd(15)), N = 1 + rnd(1 << rnd(15)), K = 1 + rnd(1 << rnd(15));
+    const size_t limit = rnd(4) ? (size_t)1 << (20 + rnd(12)) : 0;
+    falcon_problem p = {
+        .M = M, .N = N, .K = K, .alpha = 1, .a_rs = K, .a_cs = 1, .b_rs = N, .b_cs = 1, .c_rs = N, .c_cs = 1};
+    if (rnd(3) == 0)
+        p.c_rs = 1, p.c_cs = M + 1;
+    if (rnd(3) == 0)
+        p.b_rs = 1, p.b_cs = K;
+    const char *why = NULL;
+    falcon_blocking first = {0};
+    static const int teams[] = {1, 2, 3, 8, 64};
+    for (int i = 0; i < 5 && !why; i++) {
+        falcon_blocking b = {0};
+        double took = 1;
+        for (int again = 0; again < 3; again++) { /* the least of three: the machine may be busy */
+            memset(&b, 0, sizeof b);
+            const double t0 = fl_now();
+            falcon_blocking_fill(kern, scheme, &p, teams[i], limit, &b);
+            const double t = fl_now() - t0;
+            took = t < took ? t : took;
+        }
+        *slowest = took > *slowest ? took : *slowest;
+        if (i == 0)
+            first = b;
+        if (b.kb != first.kb || b.kc != first.kc)
+            why = "kb or kc depends on the number of threads";
+        const size_t need = falcon_workspace(kern, scheme, &p, teams[i], &b);
+        if (need > (limit ? limit : FALCON_DEFAULT_LIMIT) && (limit == 0 || limit >= (size_t)teams[i] << 23))
+            why = "the workspace exceeds the limit";
+        if (why)
+            printf("FAIL %s: %s %s M=%td N=%td K=%td limit=%zu need=%zu threads=%d blocking %td,%td,%td,%td,%td,%td "
+                   "seed=%llu\n",
+                   why, kern->name, scheme_name, M, N, K, limit, need, teams[i], b.mb, b.nb, b.kb, b.kc, b.mt, b.nt,
+                   (unsigned long long)seed0);
+    }
+    return why != NULL;
+}
+
+int main(int argc, char **argv) {
+    const int rounds = argc > 1 ? atoi(argv[1]) : 60;
+    dense_scheme st = dense_strassen(0), sc = dense_strassen(1), c1 = dense_classical(1, 3, 2),
+                 c2 = dense_classical(3, 1, 1);
+    struct {
+        const char *name;
+        falcon_scheme s;
+    } schemes[] = {{"classical", {0}},
+                   {"strassen", scheme_of(dense_strassen(0))},
+                   {"scaled strassen", scheme_of(sc)},
+                   {"strassen twice", scheme_of(dense_compose(st, st))},
+                   {"strassen x <1,3,2>", scheme_of(dense_compose(st, c1))},
+                   {"<3,1,1> x strassen", scheme_of(dense_compose(c2, st))}};
+    dense_free(st), dense_free(c1), dense_free(c2);
+    int failures = 0, cases = 0;
+    for (size_t i = 1; i < sizeof schemes / sizeof *schemes; i++)
+        if (falcon_scheme_check(&schemes[i].s))
+            printf("FAIL %s: %s\n", schemes[i].name, falcon_scheme_check(&schemes[i].s)), failures++;
+    for (int isa = 0; isa < FALCON_N_ISA; isa++) {
+        if (!falcon_isa_supported(isa) || (argc > 2 && strcmp(argv[2], falcon_isa_name(isa))))
+            continue;
+        for (int dtype = 0; dtype < FALCON_N_DTYPE; dtype++)
+            for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+                for (int n = 0; n < rounds && failures < 10; n++, cases++)
+                    failures += one_case(isa, dtype, i ? &schemes[i].s : NULL, schemes[i].name);
+        double slowest = 0;
+        for (int dtype = 0; dtype < FALCON_N_DTYPE; dtype++)
+            for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+                for (int n = 0; n < 10 * rounds && failures < 10; n++)
+                    failures += blocking_case(isa, dtype, i ? &schemes[i].s : NULL, schemes[i].name, &slowest);
+        printf("slowest choice of a blocking: %.0f microseconds\n", slowest * 1e6);
+        printf("%s: %d cases so far, %d failures\n", falcon_isa_name(isa), cases, failures);
+    }
+    for (size_t i = 1; i < sizeof schemes / sizeof *schemes; i++)
+        scheme_free(schemes[i].s);
+    printf("%s\n", failures ? "FAILED" : "all passed");
+    return failures != 0;
+}

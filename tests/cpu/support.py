@@ -1,0 +1,136 @@
+"""What the tests of the CPU backend share: guarded memory, kinds of strides, fresh processes."""
+
+import ctypes
+import mmap
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from falcon._cpu.backend import CpuBackend
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "falcon" / "_cpu"
+DTYPES = {"f32": np.float32, "f64": np.float64}
+
+# Kinds of strides in elements for a matrix of r rows and c columns.
+KINDS = {
+    "C": lambda r, c: (c, 1),
+    "Fortran": lambda r, c: (1, r),
+    "padded rows": lambda r, c: (c + 7, 1),
+    "whole lines": lambda r, c: (-(-c // 16) * 16, 1),
+    "padded columns": lambda r, c: (1, r + 5),
+    "every second": lambda r, c: (4 * c, 2),
+    "reversed": lambda r, c: (-c, -1),
+    "reversed rows": lambda r, c: (-c - 3, 1),
+    "reversed Fortran": lambda r, c: (1, -r - 1),
+    "same row": lambda r, c: (0, 1),
+    "same column": lambda r, c: (1, 0),
+    "same number": lambda r, c: (0, 0),
+}
+WRITABLE = [kind for kind in KINDS if not kind.startswith("same")]
+
+
+def require_cpu():
+    """Skip the calling module where the backend does not run, with the backend's own reason."""
+    reason = CpuBackend().why_unavailable()
+    if reason is not None:
+        pytest.skip(f"backend cpu: {reason}", allow_module_level=True)
+
+
+def run_script(text, *, timeout=60, **environment):
+    """Run Python source in a fresh process and return what it prints; it must end well."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", text],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout.strip()
+
+
+class Guarded:
+    """Bytes that end (or begin) exactly at an unreadable page; every bit set: NaN as a float."""
+
+    _libc = ctypes.CDLL(None, use_errno=True)
+
+    def __init__(self, nbytes, at_end=True):
+        page = mmap.PAGESIZE
+        inside = max(-(-nbytes // page), 1) * page
+        self._map = mmap.mmap(-1, inside + 2 * page, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        whole = np.frombuffer(self._map, np.uint8)
+        self._address, self._inside = whole.ctypes.data + page, inside
+        self._protect(self._address - page, page, 0)
+        self._protect(self._address + inside, page, 0)
+        start = page + (inside - nbytes if at_end else 0)
+        self.bytes = whole[start : start + nbytes]
+        self.bytes[:] = 0xFF
+
+    def _protect(self, address, nbytes, mode):
+        status = self._libc.mprotect(
+            ctypes.c_void_p(address), ctypes.c_size_t(nbytes), ctypes.c_int(mode)
+        )
+        assert status == 0, os.strerror(ctypes.get_errno())
+
+    def forbid(self):
+        """Make every access a crash."""
+        self._protect(self._address, self._inside, 0)
+
+    def allow(self):
+        """Undo `forbid`."""
+        self._protect(self._address, self._inside, 3)
+
+
+class Operand:
+    """A matrix of some kind of strides in guarded memory; `array` is the view."""
+
+    def __init__(self, rows, columns, dtype, kind="C", at_end=True):
+        size = np.dtype(dtype).itemsize
+        self.strides = KINDS[kind](rows, columns)
+        reach = [
+            stride * (extent - 1)
+            for stride, extent in zip(self.strides, (rows, columns), strict=True)
+        ]
+        lowest, highest = sum(min(x, 0) for x in reach), sum(max(x, 0) for x in reach)
+        count = highest - lowest + 1 if rows and columns else 0
+        self.memory = Guarded(count * size, at_end)
+        flat = self.memory.bytes.view(dtype)
+        self.array = np.lib.stride_tricks.as_strided(
+            flat[-lowest:] if count else flat,
+            (rows, columns),
+            tuple(stride * size for stride in self.strides),
+        )
+
+    def fill(self, values):
+        """Assign, and return what is really there (broadcast kinds keep the last values)."""
+        self.array[...] = values
+        return self.array
+
+    def gaps_untouched(self):
+        """Whether every byte that belongs to no element still has its bits set."""
+        owned = np.zeros(self.memory.bytes.shape, np.uint8)
+        view = np.lib.stride_tricks.as_strided(
+            owned[self.array.ctypes.data - self.memory.bytes.ctypes.data :]
+            if self.array.size
+            else owned,
+            (*self.array.shape, self.array.itemsize),
+            (*self.array.strides, 1),
+        )
+        view[...] = 1
+        return bool((self.memory.bytes[owned == 0] == 0xFF).all())
+
+
+def whole(rng, shape, largest=4):
+    """Small whole numbers: every sum and product of them is exact."""
+    return rng.integers(-largest, largest + 1, shape)
+
+
+def same_bits(x, y):
+    """Equality of every bit, NaN included."""
+    return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()

@@ -1,0 +1,105 @@
+"""The C library's own randomised driver, compiled here: plain, and under the sanitizers.
+
+It calls the engine without Python, so that AddressSanitizer and UndefinedBehaviorSanitizer see
+nothing but our code.
+"""
+
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from .support import SOURCES
+
+DRIVER = SOURCES / "tests_c" / "test_cpu.c"
+COMPILER = shutil.which(os.environ.get("CC", "gcc"))
+
+
+def table():
+    """The build's own table of sources and flags."""
+    spec = importlib.util.spec_from_file_location("falcon_sources", SOURCES / "sources.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # NamedTuple looks its module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def build(folder, compiler, flags, machine, linking=()):
+    """Compile the driver as its first lines say; return the program and the compiler's words."""
+    t = table()
+    objects, commands = [], []
+    include = ["-I", str(SOURCES / t.INCLUDE_DIR)]
+    basic = [compiler, *flags, "-g", "-std=gnu11", "-Wall", "-Wextra", "-Werror", *t.OPENMP_FLAGS]
+    macros = [f"-D{x}" for x in t.macros_for(machine)]
+    for isa in t.isas_for(machine):
+        for source in isa.sources:
+            objects.append(str(folder / f"{isa.name}.o"))
+            commands.append([*basic, *isa.flags, "-c", str(SOURCES / source), "-o", objects[-1]])
+    sources = [str(SOURCES / x) for x in t.BASELINE]
+    program = folder / "test_cpu"
+    rest = [*basic, *macros, *include, str(DRIVER), *sources]
+    running = [
+        subprocess.Popen(x, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for x in commands
+    ]
+    for process in running:
+        words, _ = process.communicate(timeout=300)
+        assert process.returncode == 0, words
+    done = subprocess.run(
+        [*rest, *objects, "-lm", *linking, "-o", str(program)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return program
+
+
+def run(command, **environment):
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-6000:]
+    assert done.stdout.rstrip().endswith("all passed")
+    assert "runtime error" not in done.stderr
+    return done.stdout
+
+
+def require_compiler():
+    if not DRIVER.exists():
+        pytest.skip("the C sources are not part of this installation")
+    if COMPILER is None:
+        pytest.skip("no C compiler (gcc, or what CC names)")
+
+
+def test_plain(tmp_path):
+    require_compiler()
+    program = build(tmp_path, COMPILER, ["-O2"], platform.machine())
+    assert "generic:" in run([program, "12"])
+
+
+def test_address_and_undefined_behaviour_sanitizers(tmp_path):
+    require_compiler()
+    flags = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    probe = tmp_path / "probe.c"
+    probe.write_text("int main(void) { return 0; }\n", encoding="ascii")
+    found = subprocess.run(
+        [COMPILER, *flags, str(probe), "-o", str(tmp_path / "probe")], capture_output=True
+    )
+    if found.returncode or subprocess.run([tmp_path / "probe"], capture_output=True).returncode:
+        pytest.skip("the compiler has no sanitizers that run here")
+    program = build(tmp_path, COMPILER, flags, platform.machine())
+    run([program, "8"], ASAN_OPTIONS="detect_leaks=0", UBSAN_OPTIONS="print_stacktrace=1")
+
+
+def test_first_lines_name_every_source():
+    """Whoever follows them compiles the same files as the build does."""
+    require_compiler()
+    head = DRIVER.read_text(encoding="utf-8").split("*/")[0]
+    t = table()
+    for source in (*t.BASELINE, *(x for isa in t.ISAS for x in isa.sources)):
+        assert source.removeprefix("src/") in head, source

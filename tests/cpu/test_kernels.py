@@ -1,0 +1,307 @@
+"""The classical driver on every instruction set that runs here, through the binding itself.
+
+Shapes, strides, alpha and beta bit for bit on whole numbers; Netlib's gate on random ones; every
+operand ends at an unreadable page, C's gaps hold canaries, the workspace holds NaN.
+"""
+
+import json
+import mmap
+
+import numpy as np
+import pytest
+
+import falcon
+
+from .support import (
+    DTYPES,
+    KINDS,
+    WRITABLE,
+    Guarded,
+    Operand,
+    require_cpu,
+    run_script,
+    same_bits,
+    whole,
+)
+
+require_cpu()
+from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
+
+ISAS = _core.supported_isas()
+everywhere = pytest.mark.parametrize("isa", ISAS)
+both = pytest.mark.parametrize("name", DTYPES)
+SCALARS = [(1, 0), (1, 1), (-1, 0), (2, -3), (1, 0), (0, 2), (0, 0), (3, 1)]
+
+
+def sizes(isa, name):
+    """What the reliability checklist names, with this kernel's own tile."""
+    kernel = _core.kernel_info(name, isa)
+    found = {*range(10), 15, 16, 17, 31, 32, 33, 37, 61, 101}
+    for tile in (kernel["mr"], kernel["nr"], kernel["vlen"]):
+        found.update(factor * tile + step for factor in (1, 2) for step in (-1, 0, 1))
+    return sorted(found)
+
+
+def check_case(isa, name, shape, rng, *, engine):
+    """Multiply whole numbers in guarded memory; everything else is drawn at random."""
+    M, N, K = shape
+    dtype = DTYPES[name]
+    kinds = [str(rng.choice(list(x))) for x in (KINDS, KINDS, WRITABLE)]
+    ends = rng.integers(0, 2, 3).astype(bool)
+    alpha, beta = SCALARS[rng.integers(len(SCALARS))]
+    a, b, c = (
+        Operand(*extents, dtype, kind, bool(end))
+        for extents, kind, end in zip(((M, K), (K, N), (M, N)), kinds, ends, strict=True)
+    )
+    x, y = a.fill(whole(rng, (M, K))), b.fill(whole(rng, (K, N)))
+    expected = alpha * (x.astype(np.int64) @ y.astype(np.int64)) if K else 0
+    if beta:  # else C keeps its NaN
+        expected = expected + beta * c.fill(whole(rng, (M, N))).astype(np.int64)
+    before = x.copy(), y.copy()
+    options = {"threads": int(rng.integers(1, 4)), "isa": isa}
+    if engine:
+        old = c.array.copy()
+        profile = _core.gemm(x, y, c.array, alpha, beta, profile=True, **options)
+        c.array[...] = old
+        need = profile["workspace"]
+        if need:
+            options |= {"workspace": Guarded(need).bytes, "profile": True}
+    _core.gemm(x, y, c.array, alpha, beta, **options)
+    case = f"{isa} {name} M, N, K = {shape}, {kinds}, alpha {alpha}, beta {beta}, {options.keys()}"
+    np.testing.assert_array_equal(c.array, np.broadcast_to(expected, (M, N)), err_msg=case)
+    assert c.gaps_untouched(), case
+    assert same_bits(x, before[0]) and same_bits(y, before[1]), case
+
+
+@everywhere
+@both
+@pytest.mark.parametrize("engine", [False, True], ids=["as called", "blocked"])
+def test_tiny_shapes_bit_for_bit(isa, name, engine):
+    rng = np.random.default_rng(1)
+    for shape in np.ndindex(10, 10, 10):
+        if rng.integers(3) == 0 or min(shape) < 2:
+            check_case(isa, name, shape, rng, engine=engine)
+
+
+@everywhere
+@both
+@pytest.mark.parametrize("engine", [False, True], ids=["as called", "blocked"])
+def test_shapes_around_tiles_bit_for_bit(isa, name, engine):
+    rng = np.random.default_rng(2)
+    choice = sizes(isa, name)
+    for _ in range(250):
+        check_case(isa, name, tuple(rng.choice(choice, 3).tolist()), rng, engine=engine)
+
+
+LONG = [(1, 300, 700), (300, 1, 700), (700, 300, 1), (1, 1, 3001), (257, 131, 397), (2003, 3, 41),
+        (3, 2003, 41), (41, 43, 3001), (13, 600, 600), (25, 33, 1031), (1200, 17, 90)]  # fmt: skip
+
+
+@everywhere
+@both
+@pytest.mark.parametrize("shape", LONG, ids=str)
+def test_tall_flat_and_long_shapes_bit_for_bit(isa, name, shape):
+    rng = np.random.default_rng(3)
+    for _ in range(4):
+        check_case(isa, name, shape, rng, engine=bool(rng.integers(2)))
+
+
+@everywhere
+@both
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_strides(isa, name, kind):
+    rng = np.random.default_rng(4)
+    for M, N, K in ((29, 67, 41), (131, 149, 113)):
+        for other in ("C", "Fortran", "every second"):
+            for left, right in ((kind, other), (other, kind)):
+                a = Operand(M, K, DTYPES[name], left).fill(whole(rng, (M, K)))
+                b = Operand(K, N, DTYPES[name], right).fill(whole(rng, (K, N)))
+                c = Operand(M, N, DTYPES[name], kind if kind in WRITABLE else other)
+                _core.gemm(a, b, c.array, isa=isa, threads=2)
+                expected = a.astype(np.int64) @ b.astype(np.int64)
+                np.testing.assert_array_equal(c.array, expected, err_msg=f"{left}, {right}")
+                assert c.gaps_untouched()
+
+
+@everywhere
+@both
+@pytest.mark.parametrize("shape", [(7, 5, 3), (150, 160, 170)], ids=str)
+def test_alpha_zero_never_reads_a_or_b(isa, name, shape):
+    M, N, K = shape
+    a, b, c = (Operand(*x, DTYPES[name]) for x in ((M, K), (K, N), (M, N)))
+    for beta in (0, 1, -2):
+        c.array[...] = 3 if beta else np.nan
+        a.memory.forbid()
+        b.memory.forbid()
+        _core.gemm(a.array, b.array, c.array, 0.0, beta, isa=isa)
+        a.memory.allow()
+        b.memory.allow()
+        np.testing.assert_array_equal(c.array, np.full((M, N), 3.0 * beta))
+
+
+def ratio(isa, a, b, c, alpha, beta, threads):
+    """Netlib's: the largest error over what a classical sum of that entry may lose."""
+    dtype = a.dtype
+    wide = np.float64 if dtype == np.float32 else np.longdouble
+    x, y, z = (v.astype(wide) for v in (a, b, c))
+    exact = wide(dtype.type(alpha)) * (x @ y) + wide(dtype.type(beta)) * z
+    scale = abs(alpha) * (abs(x) @ abs(y)) + abs(beta * z)
+    got = c.copy()
+    _core.gemm(a, b, got, alpha, beta, isa=isa, threads=threads)
+    lost, allowed = abs(got - exact), scale * (np.finfo(dtype).eps / 2)
+    assert (lost[allowed == 0] == 0).all()
+    return float((lost[allowed > 0] / allowed[allowed > 0]).max(initial=0))
+
+
+@everywhere
+@both
+def test_netlib_gate(isa, name):
+    rng = np.random.default_rng(5)
+    dtype = DTYPES[name]
+    for M, N, K in ((17, 19, 23), (67, 71, 301), (130, 90, 150), (5, 7, 1501), (1, 64, 500)):
+        for alpha, beta in ((1, 0), (-0.7, 1.3), (1e-3, 0.1)):
+            a, b, c = (rng.standard_normal(x) for x in ((M, K), (K, N), (M, N)))
+            badly = a * 10.0 ** rng.integers(-6, 7, (M, 1)), b * 10.0 ** rng.integers(-6, 7, (1, N))
+            cancelling = np.hstack([a, -a]), np.vstack([b, b * (1 + 1e-4)])
+            positive = (abs(a), abs(b)) if K < 200 else (a, b)  # errors add up with sqrt(K)
+            for x, y in ((a, b), badly, positive, cancelling):
+                found = ratio(
+                    isa, x.astype(dtype), y.astype(dtype), c.astype(dtype), alpha, beta, 2
+                )
+                assert found < 16, (found, M, N, K, alpha, beta)
+
+
+@everywhere
+@both
+def test_subnormals_infinities_and_signed_zeros(isa, name):
+    dtype = DTYPES[name]
+    tiny = np.finfo(dtype).smallest_subnormal
+    for shape in ((3, 4, 5), (110, 110, 110)):
+        M, N, K = shape
+        a, b, c = np.zeros((M, K), dtype), np.ones((K, N), dtype), np.empty((M, N), dtype)
+        a[:, 0] = tiny
+        _core.gemm(a, b, c, isa=isa)
+        assert (c == tiny).all()  # not flushed to zero
+        a[0, 0] = np.inf
+        a[1, 1] = np.nan
+        _core.gemm(a, b, c, isa=isa)
+        assert (c[0] == np.inf).all() and np.isnan(c[1]).all() and (c[2:] == tiny).all()
+
+
+@everywhere
+@both
+def test_bits_do_not_depend_on_threads_or_run(isa, name):
+    rng = np.random.default_rng(6)
+    for M, N, K in ((301, 257, 411), (9, 900, 500), (900, 9, 500)):
+        a = rng.standard_normal((M, K)).astype(DTYPES[name])
+        b = rng.standard_normal((K, N)).astype(DTYPES[name])
+        runs = []
+        for threads in (1, 2, 3, 4, 7, 2, 1):
+            c = np.empty((M, N), a.dtype)
+            _core.gemm(a, b, c, threads=threads, isa=isa)
+            runs.append(c)
+        assert all(same_bits(runs[0], c) for c in runs[1:])
+
+
+@everywhere
+@both
+def test_a_workspace_that_is_too_small_is_refused(isa, name):
+    a, b, c = (np.ones((200, 200), DTYPES[name]) for _ in range(3))
+    need = _core.gemm(a, b, c, isa=isa, profile=True)["workspace"]
+    assert need > 0
+    for bad in (Guarded(need - 64).bytes, Guarded(need + 64).bytes[8:-56]):  # small, misaligned
+        with pytest.raises(ValueError, match=f"must hold {need} bytes"):
+            _core.gemm(a, b, c, isa=isa, workspace=bad, profile=True)
+
+
+def test_what_does_not_fit_is_refused():
+    a = np.ones((3, 4))
+    good, c = np.ones((4, 5)), np.ones((3, 5))
+    frozen = c.copy()
+    frozen.flags.writeable = False
+    for bad in (
+        (a, good.astype("f4"), c),
+        (a, good[:3], c),
+        (a, good, c[:2]),
+        (a, good, c[:, :4]),
+        (a, good.astype(int), c),
+        (a, good[0], c),
+        (a, good, c[0]),
+        (a, good, frozen),
+    ):
+        with pytest.raises((ValueError, TypeError, BufferError)):
+            _core.gemm(*bad)
+    np.testing.assert_array_equal(c, 1)
+
+
+def huge_strides(rows, columns, stride, dtype):
+    """Rows that lie 8 GiB apart, of which only the pages in use exist."""
+    nbytes = ((rows - 1) * stride + columns) * np.dtype(dtype).itemsize
+    no_reserve = getattr(mmap, "MAP_NORESERVE", 0x4000)  # Linux's; in the module from 3.13
+    try:
+        memory = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve)
+    except (OSError, ValueError, MemoryError) as error:
+        pytest.skip(f"no {nbytes / 2**30:.0f} GiB of address space: {error}")
+    size = np.dtype(dtype).itemsize
+    flat = np.frombuffer(memory, dtype)
+    return np.lib.stride_tricks.as_strided(flat, (rows, columns), (stride * size, size))
+
+
+@everywhere
+@pytest.mark.parametrize("which", range(3), ids=["a", "b", "c"])
+def test_offsets_beyond_31_bits(isa, which):
+    rng = np.random.default_rng(7)
+    shapes = ((3, 4), (4, 5), (3, 5))
+    operands = [np.empty(x, np.float32) for x in shapes]
+    operands[which] = huge_strides(*shapes[which], 2**31 + 40, np.float32)
+    a, b, c = operands
+    a[...], b[...] = whole(rng, a.shape), whole(rng, b.shape)
+    for x, y, z in ((a, b, c), (b.T, a.T, c.T)):
+        z[...] = 0
+        for profile in (False, True):
+            _core.gemm(x, y, z, isa=isa, profile=profile)
+            np.testing.assert_array_equal(z, x.astype(int) @ y.astype(int))
+
+
+FORCED = """
+import json, numpy as np, falcon
+found = falcon.show_config("dict")
+a = np.arange(35.0 * 45).reshape(35, 45) % 7
+try:
+    c = falcon.gemm(a, a.T, backend="cpu", scheme="strassen")
+    right = bool((c == a @ a.T).all())
+except ValueError as error:
+    right = str(error)
+auto = bool((falcon.gemm(a, a.T, scheme="strassen") == a @ a.T).all())
+print(json.dumps([found["backends"]["cpu"], found["cpu kernels"], right, auto]))
+"""
+
+
+@everywhere
+def test_falcon_isa_forces_an_instruction_set(isa):
+    state, kernels, right, auto = json.loads(run_script(FORCED, FALCON_ISA=isa))
+    assert state == "available"
+    assert kernels["in use"] == isa
+    assert kernels["f32 kernel"].startswith(f"{isa}_f32_ukr_")
+    assert kernels["f64 kernel"].startswith(f"{isa}_f64_ukr_")
+    assert right is True and auto is True
+
+
+@pytest.mark.parametrize("isa", [*(x for x in _core.ISA_NAMES if x not in ISAS), "mmx"])
+def test_an_unsupported_instruction_set_is_a_reason(isa):
+    state, kernels, refusal, auto = json.loads(run_script(FORCED, FALCON_ISA=isa))
+    assert f"FALCON_ISA is {isa!r}" in state and ISAS[0] in state
+    assert kernels["in use"] == "none"
+    assert "backend 'cpu' is not available" in refusal and isa in refusal
+    assert auto is True  # by NumPy
+    with pytest.raises(ValueError, match=f"instruction set '{isa}' is not"):
+        _core.kernel_info("f32", isa)
+    one = np.ones((2, 2))
+    with pytest.raises(ValueError, match=r"instruction set .* is not"):
+        _core.gemm(one, one, one.copy(), isa=isa)
+
+
+def test_show_config_names_the_kernels():
+    found = falcon.show_config("dict")["cpu kernels"]
+    assert found["instruction sets"].split(", ")[-1] == "generic"
+    assert found["in use"] in ISAS

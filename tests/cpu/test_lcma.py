@@ -1,0 +1,424 @@
+"""The LCMA driver: every scheme on every instruction set, against whole numbers and the reference.
+
+Also what a call promises around the product: alpha, beta and c, overlaps, accuracy, workspace,
+the same bits for any number of threads, and values that are not finite.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon import Scheme, schemes
+from reference.lcma import lcma
+
+from .support import DTYPES, KINDS, WRITABLE, Guarded, Operand, require_cpu, same_bits, whole
+
+require_cpu()
+from falcon._cpu import _core, pool  # noqa: E402  (absent where the extension is)
+from falcon._cpu.backend import release_workspace  # noqa: E402
+from falcon._cpu.programs import engine_scheme  # noqa: E402
+
+ISAS = _core.supported_isas()
+everywhere = pytest.mark.parametrize("isa", ISAS)
+both = pytest.mark.parametrize("name", DTYPES)
+NAMES = [name for name in schemes.names() if name != "1x1x1:1"]  # that one: test_kernels.py
+THREE_LEVELS = "strassen@strassen@strassen"
+COMPOSED = ["strassen@3x2x3:15", "winograd@2x2x3:11", "3x3x3:23@strassen", "strassen@2x1x1"]
+
+
+def changed_basis(step):
+    """Strassen's algorithm for A -> PA, B -> BS, C -> PCS: rational if `step` is."""
+    s = schemes.get("strassen")
+    one, zero = Fraction(1), Fraction(0)
+    P, S = np.array([[one, step], [zero, one]]), np.array([[one, zero], [step, one]])
+    P_inv, S_inv = np.array([[one, -step], [zero, one]]), np.array([[one, zero], [-step, one]])
+    U = [P.T @ u for u in s.U.astype(object)]
+    V = [v @ S.T for v in s.V.astype(object)]
+    W = [P_inv @ w @ S_inv for w in s.W.astype(object)]
+    return Scheme(np.array(U), np.array(V), np.array(W), f"strassen, basis {step}")
+
+
+DYADIC, THIRDS = changed_basis(Fraction(1, 2)), changed_basis(Fraction(1, 3))
+
+
+def named(scheme):
+    return schemes.get(scheme) if isinstance(scheme, str) else scheme
+
+
+def check_exact(
+    scheme, isa, name, shape, rng, *, kinds=("C", "C", "C"), alpha=1, beta=0, threads=2
+):
+    """One product of whole numbers through the binding, everything guarded, workspace of NaN."""
+    M, N, K = shape
+    a, b, c = (
+        Operand(*extents, DTYPES[name], kind, bool(rng.integers(2)))
+        for extents, kind in zip(((M, K), (K, N), (M, N)), kinds, strict=True)
+    )
+    x, y = a.fill(whole(rng, (M, K), 3)), b.fill(whole(rng, (K, N), 3))
+    expected = alpha * (x.astype(np.int64) @ y.astype(np.int64))
+    old = c.fill(whole(rng, (M, N))).astype(np.int64) if beta else None
+    if beta:
+        expected += beta * old
+    call = {"scheme": engine_scheme(scheme), "isa": isa, "threads": threads}
+    need = _core.gemm(x, y, np.empty((M, N), x.dtype) if c.array.flags.c_contiguous else c.array,
+                      alpha, 0, profile=True, **call)["workspace"]  # fmt: skip
+    c.array[...] = old if beta else np.nan
+    finite = _core.gemm(
+        x, y, c.array, alpha, beta, workspace=Guarded(need).bytes, report=True, **call
+    )
+    case = f"{scheme.name} {isa} {name} M, N, K = {shape} {kinds} alpha {alpha} beta {beta}"
+    assert finite is True, case
+    np.testing.assert_array_equal(c.array, expected, err_msg=case)
+    assert c.gaps_untouched(), case
+
+
+@everywhere
+@both
+@pytest.mark.parametrize("scheme", [*NAMES, *COMPOSED, THREE_LEVELS, DYADIC], ids=str)
+def test_every_scheme_bit_for_bit(scheme, isa, name):
+    scheme = named(scheme)
+    rng = np.random.default_rng(scheme.rank)
+    m, k, n = scheme.format
+    large = (m * 12 + 1, n * 13 - 1, k * 11 - 1)
+    assert float(scheme.e_max) * 9 * large[2] < 2**24  # nothing is rounded
+    shapes = [large, (1, 1, 1), (m, n, k), (m + 1, n - 1 or 1, k + 1), (67, 71, 73)]
+    for shape in shapes:
+        kinds = [str(rng.choice(x)) for x in (list(KINDS), list(KINDS), WRITABLE)]
+        check_exact(scheme, isa, name, shape, rng, kinds=kinds)
+
+
+@everywhere
+@both
+@pytest.mark.parametrize("of", ["2x2x3:11", "2x3x4:20", "3x4x5:48", "3x3x3:23-rms"])
+def test_permutations_bit_for_bit(of, isa, name):
+    rng = np.random.default_rng(2)
+    for scheme in schemes.symmetries(schemes.get(of)):
+        check_exact(scheme, isa, name, (59, 61, 47), rng, threads=int(rng.integers(1, 4)))
+
+
+@everywhere
+@both
+@pytest.mark.parametrize("scheme", ["strassen", "winograd", "2x3x4:20", DYADIC], ids=str)
+def test_random_shapes_strides_and_scalars(scheme, isa, name):
+    rng = np.random.default_rng(3)
+    for _ in range(25):
+        shape = tuple(rng.choice([1, 2, 3, 5, 16, 17, 33, 64, 97, 131, 197, 401], 3).tolist())
+        kinds = [str(rng.choice(x)) for x in (list(KINDS), list(KINDS), WRITABLE)]
+        alpha, beta = ((1, 0), (2, 0), (1, 1), (-1, 3), (2, -1))[rng.integers(5)]
+        check_exact(
+            named(scheme), isa, name, shape, rng, kinds=kinds, alpha=alpha, beta=beta,
+            threads=int(rng.integers(1, 5)),
+        )  # fmt: skip
+
+
+@both
+@pytest.mark.parametrize("scheme", ["strassen", "3x3x3:23", "strassen@3x2x3:15", DYADIC], ids=str)
+def test_agrees_with_the_reference(scheme, name):
+    rng = np.random.default_rng(4)
+    s = named(scheme)
+    a, b = whole(rng, (37, 41)), whole(rng, (41, 43))
+    exact = [x.astype(object) if not s.is_integral else x for x in (a, b)]
+    expected = lcma(*exact, s.U, s.V, s.W).astype(float)
+    got = falcon.gemm(a.astype(DTYPES[name]), b.astype(DTYPES[name]), scheme=s, backend="cpu")
+    np.testing.assert_array_equal(got, expected)
+
+
+@both
+@pytest.mark.parametrize("scheme", ["strassen", "3x4x4:38", THREE_LEVELS])
+def test_alpha_beta_c_and_any_out(scheme, name):
+    rng = np.random.default_rng(5)
+    M, N, K = 101, 89, 97
+    a, b, c = (whole(rng, x).astype(DTYPES[name]) for x in ((M, K), (K, N), (M, N)))
+    product = (a.astype(int) @ b.astype(int)).astype(a.dtype)
+    for alpha, beta in ((1.0, 0.0), (2.0, 1.0), (-1.0, -3.0), (0.0, 2.0)):
+        for kind in WRITABLE:
+            out = Operand(M, N, a.dtype, kind)
+            result = falcon.gemm(
+                a, b, c, alpha=alpha, beta=beta, out=out.array, scheme=scheme, backend="cpu"
+            )
+            assert result is out.array and out.gaps_untouched()
+            np.testing.assert_array_equal(result, alpha * product + beta * c, err_msg=kind)
+            inside = Operand(M, N, a.dtype, kind)
+            inside.array[...] = c
+            falcon.gemm(a, b, inside.array, alpha=alpha, beta=beta, out=inside.array,
+                        scheme=scheme, backend="cpu")  # fmt: skip
+            np.testing.assert_array_equal(inside.array, alpha * product + beta * c, err_msg=kind)
+
+
+OVERLAPS = {
+    "a": lambda a, b, m: a,
+    "b": lambda a, b, m: b,
+    "a transposed": lambda a, b, m: a.T,
+    "b reversed": lambda a, b, m: b[::-1],
+    "shifted by a row": lambda a, b, m: m[1 : len(a) + 1],
+    "shifted by an element": lambda a, b, m: m.ravel()[1 : a.size + 1].reshape(a.shape),
+    "between both": lambda a, b, m: m[len(a) // 2 : len(a) // 2 + len(a)],
+}
+
+
+@both
+@pytest.mark.parametrize("scheme", ["classical", "strassen", "3x3x3:23"])
+@pytest.mark.parametrize("way", OVERLAPS)
+def test_out_may_overlap_the_operands(way, scheme, name):
+    rng = np.random.default_rng(6)
+    n = 131
+    for beta in (0, 2):
+        memory = whole(rng, (2 * n + 1, n)).astype(DTYPES[name])
+        a, b = memory[:n], memory[n : 2 * n]
+        out = OVERLAPS[way](a, b, memory)
+        expected = a.astype(int) @ b.astype(int) + beta * out.astype(int)
+        falcon.gemm(a, b, out if beta else None, beta=float(beta), out=out,
+                    scheme=scheme, backend="cpu", threads=2)  # fmt: skip
+        np.testing.assert_array_equal(out, expected)
+
+
+def test_other_dtypes_alignments_and_byte_orders_are_converted():
+    rng = np.random.default_rng(7)
+    a, b = whole(rng, (61, 67)), whole(rng, (67, 71))
+    expected = a @ b
+    shifted = np.zeros(a.size * 8 + 1, np.uint8)[1:].view("f8").reshape(a.shape)
+    shifted[...] = a
+    field = np.zeros(b.shape, [("pad", "u1"), ("x", "f8")])
+    field["x"] = b
+    target = np.zeros(expected.size * 8 + 1, np.uint8)[1:].view("f8").reshape(expected.shape)
+    for x, y in (
+        (a.astype(">f8"), b.astype("f4")),
+        (shifted, field["x"]),
+        (a.astype("i4"), 1.0 * b),
+    ):
+        for out in (None, target, np.empty(expected.shape, ">f8"), np.empty(expected.shape, "f4")):
+            for scheme in ("classical", "strassen"):
+                got = falcon.gemm(x, y, out=out, scheme=scheme, backend="cpu")
+                np.testing.assert_array_equal(got, expected)
+
+
+@both
+@pytest.mark.parametrize(
+    "scheme", ["strassen", "winograd", "3x3x3:23", "3x4x4:38", "strassen@strassen", "2x3x3:15",
+               "5x5x5:93", THREE_LEVELS, THIRDS], ids=str
+)  # fmt: skip
+def test_error_bound_and_growth(scheme, name):
+    rng = np.random.default_rng(8)
+    dtype = DTYPES[name]
+    shape = (240, 240)
+    plan = falcon.plan(shape, shape, dtype, scheme=scheme, backend="cpu")
+    wide = np.float64 if name == "f32" else np.longdouble
+    ratios = []
+    for _ in range(2):
+        a, b = rng.standard_normal((2, *shape)).astype(dtype)
+        exact = a.astype(wide) @ b.astype(wide)
+        # One sum from left to right: what growth is relative to.
+        plain = np.zeros(shape, dtype)
+        for l in range(shape[1]):
+            plain += a[:, l, None] * b[l]
+        error = plan(a, b) - exact
+        assert 0 < abs(error).max() <= plan.error_bound() * abs(a).max() * abs(b).max()
+        ratios.append(float(np.linalg.norm(error) / np.linalg.norm(plain - exact)))
+    measured = float(np.median(ratios))
+    assert measured <= 2 * plan.growth, (measured, plan.growth)
+    if scheme == THREE_LEVELS:
+        return  # 3.2 at this size: with blocks of 30, most of the error is not the scheme's
+    # The kernels sum in slices, which is more accurate than the definition.
+    own = falcon.gemm(a, b, scheme="classical", backend="cpu") - exact
+    against_own = float(np.linalg.norm(error) / np.linalg.norm(own))
+    assert plan.growth / 2 <= max(measured, against_own), (measured, against_own, plan.growth)
+
+
+@both
+@pytest.mark.parametrize("scheme", ["classical", "strassen", "3x4x5:48", THREE_LEVELS])
+@pytest.mark.parametrize("limit", [None, 300_000, 600_000])
+def test_bits_do_not_depend_on_threads_or_run(limit, scheme, name):
+    rng = np.random.default_rng(9)
+    a, b = (rng.standard_normal(x).astype(DTYPES[name]) for x in ((397, 401), (401, 389)))
+    runs = {}
+    for threads in (1, 2, 3, 4, 2):
+        try:
+            c = falcon.gemm(
+                a, b, scheme=scheme, backend="cpu", threads=threads, workspace_limit=limit
+            )
+        except ValueError as error:  # more threads need more buffers
+            assert "workspace_limit" in str(error)
+            continue
+        runs.setdefault(threads, []).append(c)
+    first = next(iter(runs.values()))[0] if runs else None
+    assert runs or limit is not None
+    for threads, results in runs.items():
+        for c in results:
+            assert same_bits(c, first), threads
+
+
+class Ledger:
+    """Stands in for `_core` in pool.py and remembers what is allocated."""
+
+    def __init__(self):
+        self.sizes = []
+
+    def Workspace(self, nbytes):
+        self.sizes.append(nbytes)
+        return _core.Workspace(nbytes)
+
+
+@both
+@pytest.mark.parametrize("scheme", ["classical", "strassen", "2x3x4:20", "strassen@3x2x3:15"])
+@pytest.mark.parametrize("limit", [None, 4 << 20, 1 << 20, 400_000])
+@pytest.mark.parametrize("beta", [0, 1])
+def test_workspace_limit_is_kept(limit, scheme, name, beta, monkeypatch):
+    rng = np.random.default_rng(10)
+    a, b = (whole(rng, x).astype(DTYPES[name]) for x in ((263, 521), (521, 257)))
+    expected = a.astype(int) @ b.astype(int) + beta
+    ledger = Ledger()
+    monkeypatch.setattr(pool, "_core", ledger)
+    for threads in (1, 2):
+        options = {"backend": "cpu", "scheme": scheme, "threads": threads, "workspace_limit": limit}
+        try:
+            plan = falcon.plan(a, b, **options)
+        except ValueError as error:
+            assert "workspace_limit" in str(error) and limit < 1 << 20
+            continue
+        assert limit is None or plan.workspace <= limit
+        for order in "CF":
+            release_workspace()
+            ledger.sizes.clear()
+            out = np.ones(expected.shape, a.dtype, order)
+            c = np.ones(expected.shape, a.dtype) if beta else None
+            falcon.gemm(a, b, c, beta=float(beta), out=out, **options)
+            np.testing.assert_array_equal(out, expected)
+            assert len(ledger.sizes) == 1
+            assert limit is None or ledger.sizes[0] <= limit
+            if order == "C" and not beta:
+                assert ledger.sizes[0] == plan.workspace
+    release_workspace()
+
+
+def test_a_limit_counts_every_buffer_or_is_refused(monkeypatch):
+    """Operands and results that the engine cannot address are copied: inside the limit."""
+    a = np.ones((300, 300))
+    room = 8 * 300 * 300
+    raw = np.zeros(a.nbytes + 1, np.uint8)[1:].view("f8").reshape(a.shape)
+    ledger = Ledger()
+    monkeypatch.setattr(pool, "_core", ledger)
+    for x, out, copies in ((a, raw, 1), (raw, None, 1), (a, np.empty((300, 300), ">f8"), 1)):
+        release_workspace()
+        ledger.sizes.clear()
+        limit = 1 << 20
+        falcon.gemm(x, a, out=out, scheme="strassen", backend="cpu", workspace_limit=limit)
+        assert ledger.sizes[0] + copies * room <= limit
+        with pytest.raises(ValueError, match="workspace_limit"):
+            falcon.gemm(x, a, out=out, scheme="strassen", backend="cpu", workspace_limit=room)
+    release_workspace()
+
+
+def test_a_redone_product_keeps_the_limit_too(monkeypatch):
+    """The classical second try uses the workspace that is there."""
+    a, b = np.ones((300, 310)), np.ones((310, 290))
+    a[3, 5] = np.nan
+    packed = falcon.pack(b, scheme="strassen", backend="cpu")
+    calls = []
+
+    def recorded(*operands, **options):
+        calls.append(options)
+        return engine(*operands, **options)
+
+    engine = _core.gemm
+    monkeypatch.setattr(_core, "gemm", recorded)
+    for right, scheme in ((b, "strassen"), (packed, "auto")):
+        for limit in (None, 2 << 20, 1 << 20):
+            release_workspace()
+            calls.clear()
+            c = falcon.gemm(
+                a, right, backend="cpu", scheme=scheme, workspace_limit=limit, threads=2
+            )
+            assert np.isnan(c[3]).all() and (np.delete(c, 3, 0) == 310).all()
+            assert len(calls) == 2
+            first, second = (memoryview(x["workspace"]).nbytes for x in calls)
+            assert calls[0]["workspace"] is calls[1]["workspace"] or limit is None
+            assert limit is None or max(first, second) <= limit
+    release_workspace()
+
+
+def poisons(dtype):
+    """Changes to (a, b) after which the product is not finite, or a sum on the way is not."""
+    huge = np.finfo(dtype).max
+    return {
+        "NaN in a": lambda a, b: a.__setitem__((31, 7), np.nan),
+        "NaN in b": lambda a, b: b.__setitem__((0, 88), np.nan),
+        "Inf in a": lambda a, b: a.__setitem__((96, 100), np.inf),
+        "-Inf in b": lambda a, b: b.__setitem__((100, 0), -np.inf),
+        "both": lambda a, b: (a.__setitem__((5, 5), np.inf), b.__setitem__((5, 9), np.nan)),
+        "last of both": lambda a, b: (a.__setitem__((-1, -1), np.nan), b.__setitem__((-1, -1), 0)),
+        # Finite operands with a finite product whose sums overflow.
+        "overflow of a's sums": lambda a, b: (a.__imul__(0), a.__setitem__(np.s_[:], huge * 0.7),
+                                              b.__setitem__(np.s_[:], 1 / 256)),
+        "overflow of the product": lambda a, b: (a.__setitem__((2, 3), huge),
+                                                 b.__setitem__((3, 4), 8)),
+    }  # fmt: skip
+
+
+@everywhere
+@both
+@pytest.mark.parametrize("scheme", ["strassen", "3x3x3:23", "2x3x4:20"])
+def test_non_finite_values_spread_as_classically(scheme, isa, name, monkeypatch):
+    """Bit for bit what the classical algorithm gives, with and without c, in place too."""
+    monkeypatch.setattr(falcon._cpu.backend, "isa", lambda: isa)
+    monkeypatch.setattr(falcon._dispatch, "_plans", {})  # they are of another instruction set
+    rng = np.random.default_rng(11)
+    M, N, K = 97, 89, 101
+    dtype = DTYPES[name]
+    for what, poison in poisons(dtype).items():
+        a, b, c = (whole(rng, x).astype(dtype) for x in ((M, K), (K, N), (M, N)))
+        poison(a, b)
+        for alpha, beta in ((1.0, 0.0), (2.0, -1.0)):
+            call = {"alpha": alpha, "beta": beta, "backend": "cpu"}
+            with np.errstate(all="raise"):
+                expected = falcon.gemm(a, b, c, scheme="classical", **call)
+                got = falcon.gemm(a, b, c, scheme=scheme, **call)
+                inside = c.copy()
+                falcon.gemm(a, b, inside, out=inside, scheme=scheme, **call)
+            np.testing.assert_array_equal(got, expected, err_msg=what)
+            np.testing.assert_array_equal(inside, expected, err_msg=what)
+
+
+@both
+def test_check_none_does_not_redo(name):
+    rng = np.random.default_rng(12)
+    a, b = (whole(rng, (101, 101)).astype(DTYPES[name]) for _ in range(2))
+    a[0, 0], b[0, 0] = np.nan, np.inf  # in the block that most sums name
+    checked = falcon.gemm(a, b, scheme="strassen", backend="cpu")
+    unchecked = falcon.gemm(a, b, scheme="strassen", backend="cpu", check="none")
+    bad, more = ~np.isfinite(checked), ~np.isfinite(unchecked)
+    assert (more | ~bad).all() and more.sum() > bad.sum() == 201
+
+
+@both
+def test_non_finite_c_stays_where_it_is(name):
+    """It says nothing about the product, which is not redone."""
+    rng = np.random.default_rng(13)
+    a, b, c = rng.standard_normal((3, 131, 131)).astype(DTYPES[name])
+    clean = falcon.gemm(a, b, c, beta=1.0, scheme="strassen", backend="cpu")
+    c[3, 4], c[100, 130], c[9, 9] = np.nan, np.inf, -np.inf
+    got = falcon.gemm(a, b, c, beta=1.0, scheme="strassen", backend="cpu")
+    clean[3, 4], clean[100, 130], clean[9, 9] = np.nan, np.inf, -np.inf
+    np.testing.assert_array_equal(got, clean)
+
+
+def test_a_scheme_that_is_unsound_is_refused_by_the_engine():
+    """The engine checks every register and block index before it trusts a program."""
+    store = 4
+    good = ([(store, 0, 0, 0, 1.0)], 0)
+    _core.Scheme(1, 1, 1, 1, good, good, [[(0, 1.0)]])
+    for u, w in (
+        (([(store, 0, 1, 0, 1.0)], 0), [[(0, 1.0)]]),
+        (([(store, 1, 0, 0, 1.0)], 0), [[(0, 1.0)]]),
+        (([(store, 0, -2, 0, 1.0)], 0), [[(0, 1.0)]]),
+        (([(9, 0, 0, 0, 1.0)], 0), [[(0, 1.0)]]),
+        (([(0, 0, 0, 0, 1.0)], 0), [[(0, 1.0)]]),
+        (([], 0), [[(0, 1.0)]]),
+        (good, [[(1, 1.0)]]),
+        (good, [[(-1, 1.0)]]),
+        (good, [[]]),
+        (good, []),
+    ):
+        with pytest.raises(ValueError, match="scheme <1,1,1;1>"):
+            _core.Scheme(1, 1, 1, 1, u, good, w)

@@ -1,0 +1,53 @@
+"""The NEON kernels: cross-compiled for aarch64 and executed by user-mode emulation.
+
+The C library's driver is the same as in test_c_driver.py; few cases, because every instruction is
+emulated.
+"""
+
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .support import SOURCES
+from .test_c_driver import build, run
+
+COMPILER = shutil.which("aarch64-linux-gnu-gcc")
+EMULATOR = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+LIBRARIES = Path("/usr/aarch64-linux-gnu")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    if platform.machine() in ("aarch64", "arm64"):
+        pytest.skip("this machine has NEON itself: test_kernels.py runs it")
+    if not (SOURCES / "tests_c").exists():
+        pytest.skip("the C sources are not part of this installation")
+    if COMPILER is None or EMULATOR is None:
+        missing = "aarch64-linux-gnu-gcc" if COMPILER is None else "qemu-aarch64"
+        pytest.skip(f"{missing} is not installed (Debian: gcc-aarch64-linux-gnu, qemu-user)")
+    folder = tmp_path_factory.mktemp("neon")
+    return build(folder, COMPILER, ["-O2", "-ffp-contract=fast"], "aarch64")
+
+
+@pytest.mark.parametrize("isa", ["neon", "generic"])
+def test_kernels_under_emulation(program, isa):
+    words = run([EMULATOR, "-L", str(LIBRARIES), str(program), "8", isa])
+    assert f"{isa}: " in words
+
+
+def test_the_neon_kernels_use_fused_multiply_add(program):
+    """What the kernels' speed rests on: a * b + c contracts to fmla by element or vector."""
+    tool = shutil.which("aarch64-linux-gnu-objdump")
+    if tool is None:
+        pytest.skip("aarch64-linux-gnu-objdump is not installed")
+    done = subprocess.run(
+        [tool, "-d", "--no-show-raw-insn", str(program.parent / "neon.o")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.count("fmla\tv") > 100

@@ -1,0 +1,292 @@
+"""`falcon.pack`: one right operand, prepared once and used by many products and threads."""
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from threading import Barrier
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon import schemes
+
+from .support import KINDS, Operand, require_cpu, run_script, same_bits, whole
+
+require_cpu()
+from falcon._cpu import _core, programs  # noqa: E402  (absent where the extension is)
+
+SCHEMES = ["classical", "strassen", "winograd", "2x3x4:20", "3x3x3:23", "strassen@3x2x3:15"]
+CASES = [("cpu", "f4"), ("cpu", "f8"), ("numpy", "f4"), ("numpy", "f8"), ("numpy", "i4"),
+         ("numpy", "c16"), ("numpy", "u1")]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend, dtype", CASES)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_products_of_any_number_of_rows(scheme, backend, dtype):
+    rng = np.random.default_rng(1)
+    K, N = 131, 113
+    b = abs(whole(rng, (K, N))).astype(dtype)
+    packed = falcon.pack(b, scheme=scheme, backend=backend)
+    assert packed.shape == (K, N) and packed.dtype == dtype and packed.backend == backend
+    assert packed.scheme == (None if scheme == "classical" else schemes.get(scheme))
+    for M in (0, 1, 2, 7, 64, 150, 331):
+        a = abs(whole(rng, (M, K))).astype(dtype)
+        c = abs(whole(rng, (M, N))).astype(dtype)
+        np.testing.assert_array_equal(falcon.gemm(a, packed), a @ b)
+        for out in (None, np.array(c, order="F"), c.copy()):
+            got = falcon.gemm(a, packed, c, alpha=2, beta=3, out=out)
+            np.testing.assert_array_equal(got, 2 * (a @ b) + 3 * c)
+            assert got.dtype == dtype
+        if M == K:
+            falcon.gemm(a, packed, out=a)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_strides_of_b(kind, dtype):
+    rng = np.random.default_rng(2)
+    b = Operand(67, 71, dtype, kind).fill(whole(rng, (67, 71)))
+    a = whole(rng, (50, 67)).astype(dtype)
+    for scheme in ("classical", "strassen"):
+        packed = falcon.pack(b, scheme=scheme, backend="cpu")
+        np.testing.assert_array_equal(falcon.gemm(a, packed), a.astype(int) @ b.astype(int))
+
+
+def test_empty_operands():
+    for K, N in ((0, 5), (5, 0), (0, 0)):
+        for scheme in ("classical", "strassen"):
+            packed = falcon.pack(np.ones((K, N)), scheme=scheme, backend="cpu")
+            assert packed.nbytes == 0
+            got = falcon.gemm(np.ones((3, K)), packed)
+            np.testing.assert_array_equal(got, np.zeros((3, N)))
+            again = pickle.loads(pickle.dumps(packed))
+            np.testing.assert_array_equal(falcon.gemm(np.ones((3, K)), again), got)
+
+
+@pytest.mark.parametrize("scheme", ["strassen", "3x4x4:38"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_bits_are_those_of_the_unpacked_product(scheme, dtype):
+    """As long as one pass over K does, which it does here."""
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(x).astype(dtype) for x in ((301, 257), (257, 311)))
+    packed = falcon.pack(b, scheme=scheme, backend="cpu")
+    expected = falcon.gemm(a, b, scheme=scheme, backend="cpu")
+    for threads in (1, 2, 3):
+        assert same_bits(falcon.gemm(a, packed, threads=threads), expected)
+    assert same_bits(
+        falcon.gemm(a, falcon.pack(b, scheme=scheme, backend="cpu", threads=3)), expected
+    )
+
+
+@pytest.mark.parametrize("backend, dtype", CASES)
+def test_pickling(backend, dtype):
+    rng = np.random.default_rng(4)
+    a, b = (abs(whole(rng, x)).astype(dtype) for x in ((50, 61), (61, 59)))
+    for scheme in ("classical", "strassen", "strassen@3x2x3:15"):
+        packed = falcon.pack(b, scheme=scheme, backend=backend)
+        again = pickle.loads(pickle.dumps(packed))
+        assert (again.shape, again.dtype, again.scheme, again.backend, again.nbytes) == (
+            packed.shape, packed.dtype, packed.scheme, packed.backend, packed.nbytes
+        )  # fmt: skip
+        assert repr(again) == repr(packed)
+        np.testing.assert_array_equal(falcon.gemm(a, again), a @ b)
+
+
+def test_pickles_open_in_another_process(tmp_path):
+    rng = np.random.default_rng(5)
+    b = whole(rng, (90, 77)).astype("f4")
+    (tmp_path / "packed").write_bytes(
+        pickle.dumps(falcon.pack(b, scheme="strassen", backend="cpu"))
+    )
+    script = f"""
+import pickle, numpy as np, falcon
+packed = pickle.loads(open({str(tmp_path / "packed")!r}, "rb").read())
+a = np.arange(33.0 * 90, dtype="f4").reshape(33, 90) % 5
+print((falcon.gemm(a, packed) == a.astype(int) @ packed.source.astype(int)).all())
+"""
+    assert run_script(script) == "True"
+
+
+def test_a_damaged_pickle_is_refused():
+    packed = falcon.pack(np.ones((40, 40)), scheme="strassen", backend="cpu")
+    restore, (sizes, scheme, data) = packed.payload.__reduce__()
+    with pytest.raises(ValueError, match="packed B of"):
+        restore(sizes, scheme, data[:-64])
+    with pytest.raises(ValueError, match="instruction set 'vax' is not"):
+        restore((*sizes[:3], "vax", *sizes[4:]), scheme, data)
+    with pytest.raises(ValueError, match="bad size"):
+        restore((*sizes[:4], 0, *sizes[5:]), scheme, data)
+
+
+def test_one_packed_operand_from_many_threads():
+    rng = np.random.default_rng(6)
+    b = rng.standard_normal((300, 200))
+    packed = falcon.pack(b, scheme="strassen", backend="cpu")
+    lefts = [rng.standard_normal((M, 300)) for M in (1, 50, 170, 300, 433)] * 4
+    expected = [falcon.gemm(a, packed, threads=1) for a in lefts]
+    with ThreadPoolExecutor(8) as workers:
+        for _ in range(3):
+            got = list(workers.map(lambda a: falcon.gemm(a, packed, threads=2), lefts))
+            assert all(same_bits(x, y) for x, y in zip(got, expected, strict=True))
+
+
+def test_packing_a_new_scheme_from_many_threads_at_once():
+    """All threads get the same engine scheme, or the packed operands would not be recognised."""
+    for attempt in range(10):
+        s = schemes.get("3x3x3:23@2x2x3:11" if attempt % 2 else "3x4x5:48")
+        sign = -1 - attempt  # another scheme every time: W makes up for U
+        fresh = falcon.Scheme(s.U * sign, s.V * -1, s.W * Fraction(-1, sign), f"attempt {attempt}")
+        start = Barrier(6)
+
+        def packed_at_once(_, scheme=fresh, start=start):
+            start.wait()
+            return falcon.pack(np.ones((60, 60)), scheme=scheme, backend="cpu")
+
+        with ThreadPoolExecutor(6) as workers:
+            for packed in workers.map(packed_at_once, range(6)):
+                got = falcon.gemm(np.ones((61, 60)), packed)
+                np.testing.assert_allclose(got, 60)
+
+
+def test_vectors_and_batches():
+    rng = np.random.default_rng(7)
+    b = whole(rng, (60, 50)).astype("f8")
+    for scheme in ("classical", "strassen"):
+        packed = falcon.pack(b, scheme=scheme, backend="cpu")
+        for shape in ((60,), (1, 60), (7, 60), (3, 5, 60), (2, 1, 3, 60), (0, 60), (4, 0, 60)):
+            a = whole(rng, shape).astype("f8")
+            expected = np.matmul(a, b)
+            got = falcon.matmul(a, packed)
+            assert got.shape == expected.shape
+            np.testing.assert_array_equal(got, expected)
+            out = np.empty_like(expected)
+            assert falcon.matmul(a, packed, out=out) is out
+            np.testing.assert_array_equal(out, expected)
+        strided = whole(rng, (5, 60, 4)).astype("f8").transpose(2, 0, 1)
+        np.testing.assert_array_equal(falcon.matmul(strided, packed), strided @ b)
+
+
+def test_errors_name_what_does_not_fit():
+    packed = falcon.pack(np.ones((6, 5)), scheme="strassen", backend="cpu")
+    a = np.ones((4, 6))
+    with pytest.raises(TypeError, match="packed for float64"):
+        falcon.gemm(a.astype("f4"), falcon.pack(np.ones((6, 5), "f4"), dtype="f8", backend="cpu"))
+    with pytest.raises(TypeError, match="would be complex128, but b was packed for float64"):
+        falcon.gemm(a.astype(complex), packed)
+    with pytest.raises(TypeError, match="would be complex128"):
+        falcon.gemm(a, packed, np.ones((4, 5), complex), beta=1.0)
+    with pytest.raises(ValueError, match="backend is 'numpy', but b was packed for 'cpu'"):
+        falcon.gemm(a, packed, backend="numpy")
+    for scheme in ("classical", "winograd", schemes.get("3x3x3:23")):
+        with pytest.raises(ValueError, match="for strassen on backend cpu"):
+            falcon.gemm(a, packed, scheme=scheme)
+    with pytest.raises(ValueError, match="nonsense"):
+        falcon.gemm(a, packed, scheme="nonsense")
+    with pytest.raises(ValueError, match=r"\(4, 7\)"):
+        falcon.gemm(np.ones((4, 7)), packed)
+    with pytest.raises(ValueError, match="inner dimensions differ"):
+        falcon.matmul(np.ones((2, 4, 7)), packed)
+    with pytest.raises(ValueError, match="scalar"):
+        falcon.matmul(np.float64(3), packed)
+    with pytest.raises(ValueError, match="out has shape"):
+        falcon.matmul(a, packed, out=np.empty((5, 4)))
+    with pytest.raises(ValueError, match="workspace_limit is 10 bytes"):
+        falcon.gemm(np.ones((400, 6)), packed, workspace_limit=10)
+    for rows in (0, -1, True, 2.5):
+        with pytest.raises(ValueError, match="rows is"):
+            falcon.pack(np.ones((6, 5)), rows=rows)
+    with pytest.raises(ValueError, match="b has shape"):
+        falcon.pack(np.ones(5))
+    with pytest.raises(TypeError, match="b has dtype bool"):
+        falcon.pack(np.ones((5, 5), bool))
+    with pytest.raises(TypeError, match="cannot multiply"):
+        falcon.pack(np.ones((5, 5), int), backend="cpu")
+    with pytest.raises(ValueError, match="expected one of auto"):
+        falcon.pack(np.ones((5, 5)), backend="tpu")
+    # What agrees with the packing may be said again.
+    np.testing.assert_array_equal(falcon.gemm(a, packed, scheme="strassen", backend="cpu"), 6)
+    np.testing.assert_array_equal(falcon.gemm(a, packed, scheme=packed.scheme), 6)
+
+
+@pytest.mark.parametrize("backend, scheme", [("cpu", "strassen"), ("cpu", "classical"),
+                                             ("numpy", "strassen")])  # fmt: skip
+def test_non_finite_values_spread_as_classically(backend, scheme):
+    rng = np.random.default_rng(8)
+    a, b, c = (whole(rng, x).astype("f8") for x in ((97, 101), (101, 89), (97, 89)))
+    packed = falcon.pack(b, scheme=scheme, backend=backend)
+    for value in (np.nan, np.inf):
+        bad = a.copy()
+        bad[5, 6] = value
+        expected = falcon.gemm(bad, b, c, alpha=2, beta=1, scheme="classical", backend=backend)
+        np.testing.assert_array_equal(falcon.gemm(bad, packed, c, alpha=2, beta=1), expected)
+        inside = c.copy()
+        falcon.gemm(bad, packed, inside, alpha=2, beta=1, out=inside)
+        np.testing.assert_array_equal(inside, expected)
+    worse = b.copy()
+    worse[3, 4] = np.nan
+    got = falcon.gemm(a, falcon.pack(worse, scheme=scheme, backend=backend))
+    expected = a @ b
+    expected[:, 4] = np.nan
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_the_second_try_converts_a_source_of_another_dtype():
+    b = np.arange(40 * 30).reshape(40, 30) % 7
+    a = np.ones((20, 40))
+    a[1, 1] = np.nan
+    packed = falcon.pack(b, dtype="f8", scheme="strassen", backend="cpu")
+    got = falcon.gemm(a, packed)
+    assert np.isnan(got[1]).all()
+    np.testing.assert_array_equal(np.delete(got, 1, 0), np.ones((19, 40)) @ b)
+
+
+def test_size_and_printing():
+    b = np.ones((1024, 512), "f4")
+    packed = falcon.pack(b, scheme="strassen", backend="cpu")
+    assert 7 / 4 * b.nbytes <= packed.nbytes <= 2 * b.nbytes
+    assert packed.nbytes == packed.payload.engine.nbytes
+    size = f"{packed.nbytes / 2**20:.1f} MiB"
+    text = f"<PackedOperand 1024 x 512 float32 for strassen on backend cpu, {size}>"
+    assert repr(packed) == str(packed) == text
+    classical = falcon.pack(b, scheme="classical", backend="cpu")
+    assert b.nbytes <= classical.nbytes <= 1.1 * b.nbytes
+    assert "for classical on" in repr(classical)
+
+
+def test_rows_decide_the_scheme_and_nothing_else():
+    b = np.ones((256, 256), "f4")
+    few, many = falcon.pack(b, rows=1, backend="cpu"), falcon.pack(b, rows=100_000, backend="cpu")
+    assert few.scheme is None
+    for packed in (few, many):
+        for M in (1, 300):
+            np.testing.assert_array_equal(falcon.gemm(np.ones((M, 256), "f4"), packed), 256)
+    assert falcon.pack(b, rows=5, scheme="strassen").scheme == schemes.get("strassen")
+
+
+def test_verify_and_limits_work_on_packed_operands():
+    rng = np.random.default_rng(9)
+    a, b = rng.standard_normal((2, 200, 200))
+    packed = falcon.pack(b, scheme="strassen", backend="cpu")
+    expected = falcon.gemm(a, packed)
+    assert same_bits(falcon.gemm(a, packed, check="verify"), expected)
+    # A limit cuts M, and with it the blocks of the scheme: not the same bits.
+    within = falcon.gemm(a, packed, workspace_limit=1 << 20)
+    np.testing.assert_allclose(within, expected, rtol=0, atol=1e-11)
+
+
+def test_the_engine_refuses_a_packed_b_of_another_kind():
+    b = np.ones((64, 48))
+    one = programs.engine_scheme(schemes.get("strassen"))
+    packed = _core.pack_b(b, scheme=one)
+    c = np.empty((10, 48))
+    for a, options in (
+        (np.ones((10, 64)), {}),  # no scheme
+        (np.ones((10, 63)), {"scheme": one}),
+        (np.ones((10, 64), "f4"), {"scheme": one}),
+        (np.ones((10, 64)), {"scheme": one, "isa": _core.supported_isas()[-1]}),
+    ):
+        if options.get("isa") == packed.isa:
+            continue
+        with pytest.raises(ValueError, match=r"packed B (was made|is) for another|does not fit"):
+            _core.gemm(a, None, c.astype(a.dtype), packed=packed, **options)

@@ -1,0 +1,321 @@
+"""Threads and processes: calls from many at once, after fork and spawn, beside other libraries."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+import falcon
+
+from .support import ROOT, require_cpu, run_script, same_bits
+
+require_cpu()
+from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
+from falcon._cpu.backend import release_workspace  # noqa: E402
+from falcon._cpu.pool import Pool, kept_bytes  # noqa: E402
+
+
+def product(seed, shape=(211, 223, 227), dtype="f8", scheme="strassen", threads=2):
+    M, N, K = shape
+    rng = np.random.default_rng(seed)
+    a, b = rng.standard_normal((M, K)).astype(dtype), rng.standard_normal((K, N)).astype(dtype)
+    return falcon.gemm(a, b, scheme=scheme, backend="cpu", threads=threads)
+
+
+def test_many_threads_with_one_shape():
+    expected = [product(seed, threads=1) for seed in range(8)]
+    with ThreadPoolExecutor(16) as workers:
+        got = list(workers.map(product, list(range(8)) * 8))
+    assert all(same_bits(c, expected[i % 8]) for i, c in enumerate(got))
+
+
+def test_many_threads_with_different_shapes_schemes_and_dtypes():
+    cases = [
+        (seed, shape, dtype, scheme)
+        for seed, shape in enumerate([(7, 300, 200), (200, 9, 100), (150, 160, 170), (33, 31, 900)])
+        for dtype in ("f4", "f8")
+        for scheme in ("classical", "strassen", "3x3x3:23", "2x3x4:20")
+    ]
+    expected = [product(*case, threads=1) for case in cases]
+    with ThreadPoolExecutor(12) as workers:
+        for threads in (1, 2, 5):
+            got = list(workers.map(lambda case, n=threads: product(*case, threads=n), cases))
+            assert all(same_bits(x, y) for x, y in zip(got, expected, strict=True))
+
+
+@pytest.mark.parametrize("scheme", ["classical", "strassen"])
+def test_more_threads_than_cores_do_not_deadlock(scheme):
+    expected = product(1, (401, 403, 409), scheme=scheme, threads=1)
+    for threads in (3, 8, 33, 64):
+        for _ in range(3):
+            assert same_bits(product(1, (401, 403, 409), scheme=scheme, threads=threads), expected)
+    with ThreadPoolExecutor(6) as workers:
+        runs = [
+            workers.submit(product, 1, (401, 403, 409), "f8", scheme, threads)
+            for threads in (2, 8, 16) * 4
+        ]
+        assert all(same_bits(run.result(timeout=60), expected) for run in runs)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_gil_is_released(packed):
+    """Another thread counts on while one long call runs, which the interpreter can't interrupt."""
+    a = np.ones((1100, 1100))
+    w = falcon.pack(a, scheme="strassen", backend="cpu") if packed else a
+    falcon.gemm(a, w, scheme="strassen", backend="cpu", threads=1)
+    running, stamps = threading.Event(), []
+    stop = threading.Event()
+
+    def tick():
+        running.set()
+        while not stop.is_set():
+            stamps.append(time.perf_counter())
+            time.sleep(0.001)
+
+    other = threading.Thread(target=tick)
+    other.start()
+    running.wait()
+    start = time.perf_counter()
+    falcon.gemm(a, w, scheme="strassen", backend="cpu", threads=1)
+    end = time.perf_counter()
+    stop.set()
+    other.join()
+    inside = [x for x in stamps if start < x < end]
+    # Were the GIL held, no stamp could fall between the first and the last tenth of the call.
+    middle = [x for x in inside if start + 0.1 * (end - start) < x < end - 0.1 * (end - start)]
+    assert middle, (end - start, len(inside))
+
+
+FORK = """
+import os, sys, threading, warnings
+import numpy as np
+import falcon
+warnings.simplefilter("ignore")  # Python 3.12 warns of fork() beside threads: the point here
+rng = np.random.default_rng(1)
+a, b = rng.standard_normal((2, 300, 300))
+def calls():
+    w = falcon.pack(b, scheme="strassen", backend="cpu", threads=2)
+    return [
+        falcon.gemm(a, b, scheme=scheme, backend="cpu", threads=2).tobytes()
+        for scheme in ("classical", "strassen", "3x3x3:23")
+    ] + [falcon.gemm(a, w, threads=2).tobytes()]
+expected = calls() if {used} else None
+def child(depth):
+    pid = os.fork()
+    if pid:
+        _, status = os.waitpid(pid, 0)
+        return os.waitstatus_to_exitcode(status)
+    try:
+        from falcon._cpu import _core
+        assert _core.in_forked_child()
+        got = calls()
+        assert expected is None or got == expected
+        if depth:
+            assert child(depth - 1) == 0
+        got = calls()
+        assert expected is None or got == expected
+    except BaseException as error:
+        print(type(error).__name__, error, file=sys.stderr, flush=True)
+        os._exit(1)
+    os._exit(0)
+assert child(2) == 0  # and its child, and that one's
+assert child(0) == 0
+again = calls()
+assert expected is None or again == expected
+print("right")
+"""
+
+
+@pytest.mark.parametrize("used", [True, False], ids=["after use", "before use"])
+def test_fork_and_nested_fork(used):
+    assert run_script(FORK.format(used=used), timeout=60) == "right"
+
+
+def test_fork_while_other_threads_multiply():
+    script = """
+import os, threading, warnings
+import numpy as np, falcon
+warnings.simplefilter("ignore")
+a = np.ones((200, 200))
+falcon.gemm(a, a, scheme="strassen", backend="cpu")  # imports: their locks are CPython's affair
+stop = threading.Event()
+def work():
+    while not stop.is_set():
+        assert falcon.gemm(a, a, scheme="strassen", backend="cpu", threads=2)[0, 0] == 200
+threads = [threading.Thread(target=work) for _ in range(3)]
+for t in threads: t.start()
+for _ in range(100):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if falcon.gemm(a, a, scheme="strassen", backend="cpu")[9, 9] == 200 else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+stop.set()
+for t in threads: t.join()
+print("right")
+"""
+    assert run_script(script, timeout=60) == "right"
+
+
+PROCESSES = """
+import multiprocessing, warnings
+from concurrent.futures import ProcessPoolExecutor
+import numpy as np, falcon
+
+def work(seed):
+    rng = np.random.default_rng(seed)
+    a, b = rng.standard_normal((2, 200, 200))
+    return falcon.gemm(a, b, scheme="strassen", backend="cpu", threads=2).tobytes()
+
+def packed(w):
+    return falcon.gemm(np.ones((50, 200)), w).tobytes()
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    expected = [work(seed) for seed in range(4)]
+    w = falcon.pack(np.ones((200, 200)), scheme="strassen", backend="cpu")
+    context = multiprocessing.get_context({method!r})
+    with context.Pool(2) as pool:
+        assert pool.map_async(work, range(4)).get(60) == expected
+        assert pool.apply_async(packed, (w,)).get(60) == packed(w)
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        assert list(pool.map(work, range(4), timeout=60)) == expected
+    print("right")
+"""
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+def test_pools_of_processes(method, tmp_path):
+    path = tmp_path / "pools.py"
+    path.write_text(PROCESSES.format(method=method), encoding="utf-8")
+    # Not by run_script: spawned processes import the main module by its path.
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
+
+
+@pytest.mark.parametrize("first", ["torch", "falcon"])
+def test_beside_torch(first):
+    if find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    script = f"""
+import {first}
+import falcon, numpy as np, torch
+x = torch.ones((300, 300), dtype=torch.float64)
+for _ in range(3):
+    y = x @ x
+    c = falcon.gemm(x.numpy(), y.numpy(), scheme="strassen", backend="cpu", threads=2)
+    assert (c == 300.0 * 300).all() and (torch.from_numpy(c) @ x == 300.0**3).all()
+print("right")
+"""
+    assert run_script(script, timeout=120) == "right"
+
+
+def test_other_blas_and_its_threads_are_left_alone():
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    a = np.ones((300, 300))
+    blas = [x["num_threads"] for x in threadpool_info() if x["user_api"] == "blas"]
+    expected = falcon.gemm(a, a, scheme="strassen", backend="cpu", threads=2)
+    assert [x["num_threads"] for x in threadpool_info() if x["user_api"] == "blas"] == blas
+    with threadpool_limits(1):
+        assert same_bits(falcon.gemm(a, a, scheme="strassen", backend="cpu", threads=2), expected)
+    script = (
+        "import falcon, numpy as np; a = np.ones((300, 300)); print(falcon.plan(a, a).threads, "
+        "(falcon.gemm(a, a, scheme='strassen', backend='cpu') == 300).all())"
+    )
+    assert run_script(script, OMP_NUM_THREADS="1") == "1 True"
+    assert run_script(script, OMP_NUM_THREADS="3", OMP_THREAD_LIMIT="1") == "3 True"
+
+
+def test_two_workspaces_are_never_one():
+    pool = Pool(1 << 20)
+    taken, lock = set(), threading.Lock()
+    failures = []
+
+    def work(seed):
+        rng = np.random.default_rng(seed)
+        for _ in range(300):
+            workspace = pool.take(int(rng.integers(1, 1 << 21)))
+            with lock:
+                if id(workspace) in taken:
+                    failures.append(id(workspace))
+                taken.add(id(workspace))
+            memory = np.frombuffer(workspace, np.uint8)
+            memory[:16] = seed
+            if (memory[:16] != seed).any():
+                failures.append(seed)
+            del memory
+            with lock:
+                taken.discard(id(workspace))
+            pool.give(workspace)
+            assert pool.nbytes <= 1 << 20
+
+    with ThreadPoolExecutor(8) as workers:
+        list(workers.map(work, range(8)))
+    assert not failures
+
+
+def test_the_pool_keeps_the_largest_within_its_limit():
+    pool = Pool(1000)
+    assert pool.nbytes == 0
+    small, large, beyond = pool.take(100), pool.take(1000), pool.take(1001)
+    assert small.nbytes >= 100 and large.nbytes >= 1000 and beyond.nbytes >= 1001
+    pool.give(small)
+    assert pool.nbytes == small.nbytes
+    pool.give(beyond)
+    assert pool.nbytes == small.nbytes
+    pool.give(large)
+    assert pool.nbytes == large.nbytes
+    pool.give(small)
+    assert pool.nbytes == large.nbytes
+    assert pool.take(500) is large and pool.nbytes == 0
+    pool.give(large)
+    assert pool.take(1001) is not large and pool.nbytes == 0
+    pool.give(large)
+    pool.clear()
+    assert pool.nbytes == 0
+    assert 0 < kept_bytes() <= 256 << 20
+
+
+def test_what_is_kept_can_be_released_and_is_told():
+    release_workspace()
+    assert falcon.show_config("dict")["cpu kernels"]["kept workspace"].startswith("0 of at most")
+    product(1, (900, 900, 900))
+    kept = falcon.show_config("dict")["cpu kernels"]["kept workspace"]
+    assert not kept.startswith("0 of")
+    release_workspace()
+    assert falcon.show_config("dict")["cpu kernels"]["kept workspace"].startswith("0 of at most")
+
+
+def test_a_failed_allocation_is_a_memory_error_and_harms_nothing():
+    with pytest.raises(MemoryError, match="bytes"):
+        _core.Workspace(1 << 60)
+    expected = product(3, threads=1)
+    assert same_bits(product(3), expected)
+
+
+def test_a_call_that_fails_gives_its_workspace_back(monkeypatch):
+    """And leaves no lock held."""
+    release_workspace()
+    a = np.ones((300, 300))
+
+    def fail(*_, **__):
+        raise RuntimeError("on purpose")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_core, "gemm", fail)
+        with pytest.raises(RuntimeError, match="on purpose"):
+            falcon.gemm(a, a, scheme="strassen", backend="cpu")
+    assert (falcon.gemm(a, a, scheme="strassen", backend="cpu") == 300).all()
