@@ -12,6 +12,7 @@ Importing falcon is silent and starts nothing: no threads, no measurements, no G
 from . import schemes
 from ._api import gemm, matmul, plan
 from ._config import config
+from ._cpu.backend import release_workspace
 from ._info import show_config
 from ._pack import pack
 from ._packed import PackedOperand
@@ -36,6 +37,7 @@ __all__ = [
     "matmul",
     "pack",
     "plan",
+    "release_workspace",
     "schemes",
     "show_config",
     "verify",

@@ -31,6 +31,7 @@ from ._validate import (
     plain,
     scalar,
     shape_and_dtype,
+    to_array,
 )
 
 # Of a call without options: alpha, beta, backend, scheme, max_growth, threads, workspace_limit,
@@ -284,7 +285,7 @@ def _matmul_packed(
     check: str | None,
 ) -> np.ndarray:
     """Multiply a vector, a matrix or a batch by a packed operand: all rows in one product."""
-    array = np.asarray(a)
+    array = to_array("a", a)
     if array.ndim == 0:
         raise ValueError("matmul: a is a scalar; expected at least one axis")
     if array.shape[-1] != b.shape[0]:
@@ -294,6 +295,8 @@ def _matmul_packed(
     shape = (*array.shape[:-1], b.shape[1])
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
+    if out is not None:
+        check_out(out, shape, np.result_type(array.dtype, b.dtype))
     rows = int(np.prod(array.shape[:-1]))
     product = gemm(
         array.reshape(rows, b.shape[0]),
@@ -307,7 +310,6 @@ def _matmul_packed(
     ).reshape(shape)
     if out is None:
         return product
-    check_out(out, shape, product.dtype)
     np.copyto(out, product, casting="same_kind")
     return out
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ._backends import available_backends, get_backend
-from ._config import Settings, thread_count
+from ._config import Settings, forced_isa, thread_count
 from ._packed import PackedOperand
 from ._plan import Backend, Plan, Rates
 from ._problem import Problem
@@ -133,6 +133,7 @@ def plan_for(problem: Problem, requested: Settings) -> Plan:
         requested.max_growth,
         requested.workspace_limit,
         generation(),
+        forced_isa(),
     )
     found = _plans.get(key)
     if found is not None:

@@ -61,7 +61,7 @@ def arguments(
 
 def matrix(name: str, value: Any) -> np.ndarray:
     """Return a numeric operand as a plain 2-D array, without a copy where it is one."""
-    array = value if type(value) is np.ndarray else _converted(name, value)
+    array = value if type(value) is np.ndarray else to_array(name, value)
     if array.ndim != 2:
         raise ValueError(
             f"{name} has shape {array.shape}; expected a matrix (use falcon.matmul for vectors "
@@ -71,7 +71,8 @@ def matrix(name: str, value: Any) -> np.ndarray:
     return array
 
 
-def _converted(name: str, value: Any) -> np.ndarray:
+def to_array(name: str, value: Any) -> np.ndarray:
+    """Convert to an array, refusing what would lose something on the way."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array, whose mask would be lost; fill it first")
     # Asked of the object, not of its class: a torch.Tensor has it only where it is on a GPU.

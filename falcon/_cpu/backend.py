@@ -94,6 +94,8 @@ class CpuBackend:
         scalars = (target, float(alpha), 0.0 if c is None else float(beta))
         engine = engine_scheme(scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
+        if packed is None:
+            nbytes = max(nbytes, _needed(plan, a, source, target))
         workspace = _pool().take(nbytes)
         try:
             _load(c, target)
@@ -203,7 +205,19 @@ def describe() -> dict[str, str]:
 
 
 def release_workspace() -> None:
-    """Free the workspace that is kept between calls."""
+    """Free the workspace that is kept between calls.
+
+    Notes
+    -----
+    falcon keeps one workspace of at most 256 MiB (1/32 of the memory where that is less), because
+    memory fresh from the operating system is slow at its first use. `falcon.show_config` tells how
+    much is kept.
+
+    Examples
+    --------
+    >>> import falcon
+    >>> falcon.release_workspace()
+    """
     if _core is not None:
         _pool().clear()
 
@@ -232,6 +246,28 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         return None
     chunks = (tiling[0], tiling[1], tiling[2])
     return Option("cpu", scheme, chunks, workspace, True, (*tiling, nbytes))
+
+
+def _needed(plan: Plan, a: np.ndarray, b: np.ndarray, target: np.ndarray) -> int:
+    """Return the engine's workspace where the arrays lie otherwise than planned; else 0.
+
+    Only a plan that is called with arrays of its own comes to that.
+    """
+    problem, scheme = plan.problem, plan.scheme
+    found = _core.layout(a, b, target)
+    if found == _layout(problem, scheme):
+        return 0
+    return _core.plan(
+        problem.M,
+        problem.N,
+        problem.K,
+        DTYPES[problem.dtype.char],
+        isa=isa(),
+        scheme=engine_scheme(scheme),
+        threads=plan.threads,
+        blocking=plan.option.tiling[:-1],
+        **found,
+    )[1]
 
 
 def _layout(problem: Problem, scheme: Scheme | None) -> dict[str, bool]:

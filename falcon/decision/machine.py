@@ -5,6 +5,7 @@ The profile does not import kernels: a backend's own ``measure`` is handed in.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -39,6 +40,16 @@ class MachineProfile:
 
 _lock = threading.Lock()
 _profile = MachineProfile()
+
+
+def _renew_lock() -> None:
+    """Forget a lock that another thread held when the process forked."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def machine() -> MachineProfile:
