@@ -62,7 +62,7 @@ class RatioToNumPy:
 
         a, b, out = operands(shape, dtype)
         sides = [lambda: falcon.gemm(a, b, out=out), lambda: np.matmul(a, b, out=out)]
-        return interleave(sides, rounds=5, rest=0.05).ratio(0, 1)
+        return interleave(sides, rounds=5).ratio(0, 1)
 
     track_ratio.unit = "x"
 

@@ -17,6 +17,9 @@ from .model import STAGES, Facts, seconds, stage_seconds
 # Below these sizes no LCMA has ever paid and measuring the machine would cost more than it saves.
 # NumPy's integer products run without BLAS, a hundred times slower: there LCMAs pay early.
 SMALLEST_BLAS = 512
+# Nor below this much work: at 600 and at 777 x 555 x 999 Strassen on falcon's own kernels ran at
+# 0.93 of NumPy, at 1024 at 1.04.
+_SMALLEST_BLAS_FLOPS = 1.9e9
 _SMALLEST_OTHER = 96
 # Blocks below these sizes leave the products too small for BLAS to reach the speed that was
 # measured at 1024 (at 128 OpenBLAS is down to about 0.8 of it).
@@ -79,6 +82,8 @@ def _too_small(problem: Problem) -> str | None:
     least = SMALLEST_BLAS if _has_blas(problem) else _SMALLEST_OTHER
     if min(problem.M, problem.N, problem.K) < least:
         return f"a dimension is below {least}: too small for any LCMA"
+    if _has_blas(problem) and problem.flops < _SMALLEST_BLAS_FLOPS:
+        return f"2MNK is below {_SMALLEST_BLAS_FLOPS:.1e}: too small for any LCMA"
     return None
 
 
