@@ -1,7 +1,10 @@
-"""The README's examples run, and .ci/run uses the command that the README gives."""
+"""The README's examples and those in examples/ run, and .ci/run uses the command that the README gives."""
 
 import re
+import runpy
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -19,3 +22,9 @@ def test_the_commands_are_the_ones_that_ci_runs():
     command = re.search(r'^TEST="(.*)"$', (ROOT / ".ci/run").read_text(encoding="utf-8"), re.M)
     assert command is not None
     assert command[1] in README
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.py")), ids=lambda x: x.name)
+def test_example_files_run(file, capsys):
+    runpy.run_path(str(file), run_name="__main__")
+    assert capsys.readouterr().out

@@ -1,0 +1,1 @@
+"""Backend "gpu" (CuPy RawKernel): not part of this version; `falcon.show_config` says so."""

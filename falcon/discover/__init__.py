@@ -1,0 +1,1 @@
+"""Scheme discovery: not part of this version. Nothing else may import it."""
