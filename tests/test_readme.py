@@ -1,4 +1,4 @@
-"""The README's examples and those in examples/ run, and .ci/run uses the command that the README gives."""
+"""The examples of the README and of examples/ run; CI runs the command that the README gives."""
 
 import re
 import runpy
