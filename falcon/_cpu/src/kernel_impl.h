@@ -209,14 +209,15 @@ INLINE void NAME(dot_lines)(const int lines, ptrdiff_t len, const T *mat, ptrdif
             s[i][1] = V_FMA(V_LOAD(mat + i * is + k + VLEN), x1, s[i][1]);
         }
     }
+#pragma GCC unroll 4
     for (int i = 0; i < lines; i++) {
         VEC v = s[i][0] + s[i][1];
 #pragma GCC unroll 4
-        for (int half = VLEN / 2; half; half /= 2) { /* scalar additions would outweigh a short line */
+        for (int step = 1; step < VLEN; step *= 2) { /* scalar additions would outweigh a short line */
             IVEC other;
 #pragma GCC unroll 16
             for (int l = 0; l < VLEN; l++)
-                other[l] = l ^ half;
+                other[l] = l ^ step;
             v += __builtin_shuffle(v, other);
         }
         T sum = v[0];
