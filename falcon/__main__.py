@@ -79,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
     bench.add_argument("--targets", action="store_true", help="falcon against other libraries")
     bench.add_argument("--baking", action="store_true", help="generated C against interpreter")
+    bench.add_argument("--peak", action="store_true", help="the multiply-add peak, measured")
     bench.add_argument("--large", action="store_true", help="with --targets: 8192 too")
     bench.add_argument("--json", action="store_true", help="print JSON instead of a table")
     _common(bench)
@@ -205,7 +206,21 @@ def _baking(options: argparse.Namespace) -> int:
     return 0
 
 
+def _peak(options: argparse.Namespace) -> int:
+    from falcon._config import thread_count
+    from falcon._cpu import peak
+
+    found = peak.measure(thread_count(options.threads))
+    if options.json:
+        print(json.dumps([dataclasses.asdict(x) for x in found], indent=2))
+    else:
+        print(peak.format_peaks(found))
+    return 0
+
+
 def _bench(options: argparse.Namespace) -> int:
+    if options.peak:
+        return _peak(options)
     if options.targets:
         return _targets(options)
     if options.baking:

@@ -51,6 +51,19 @@ def kernel_info(dtype, isa=None):
             "vlen": k.vlen, "kc": k.kc}
 
 
+def peak(dtype, int threads=1, isa=None, double seconds=0.2):
+    """flop/s of multiply-adds on registers alone for dtype "f32" or "f64": the best burst.
+
+    What classical multiplication cannot exceed with that instruction set on so many cores."""
+    cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
+    cdef double found
+    if threads < 1 or not 0 <= seconds <= 60:
+        raise ValueError(f"peak of {threads} threads for {seconds} seconds")
+    with nogil:
+        found = falcon_peak(k.isa, k.dtype, threads, seconds)
+    return found
+
+
 cdef class Workspace:
     """Aligned memory, huge pages where large; reusable by one call at a time."""
     cdef void *ptr

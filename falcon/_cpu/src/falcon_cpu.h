@@ -123,6 +123,10 @@ typedef struct {
 } falcon_caches;
 void falcon_cache_sizes(falcon_caches *out);
 
+/* Multiply-adds on registers alone, flop/s: the best burst within about that
+ * many seconds, all threads together; 0 if the instruction set does not run. */
+double falcon_peak(int isa, int dtype, int threads, double seconds);
+
 /* ---- Calls --------------------------------------------------------------- */
 
 enum { FALCON_PACKED, FALCON_LOCAL, FALCON_DIRECT }; /* where the engine takes an operand's panels from */

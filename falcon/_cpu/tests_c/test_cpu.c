@@ -5,7 +5,7 @@
  *   gcc $W -c kernels_generic.c && gcc $W -mavx2 -mfma -c kernels_avx2.c &&
  *   gcc $W -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -c kernels_avx512.c &&
  *   gcc $W -DFALCON_HAVE_AVX2 -DFALCON_HAVE_AVX512 ../tests_c/test_cpu.c registry.c cpuid.c blocking.c \
- *       lcma.c lcma_combine.c lcma_tiles.c classical.c kernels_*.o -o test_cpu && ./test_cpu [rounds] [isa]
+ *       lcma.c lcma_combine.c lcma_tiles.c classical.c peak.c kernels_*.o -o test_cpu && ./test_cpu [rounds] [isa]
  *
  * aarch64: as above with kernels_neon.c and -DFALCON_HAVE_NEON only.
  *
