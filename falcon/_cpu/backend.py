@@ -209,7 +209,7 @@ def release_workspace() -> None:
 
     Notes
     -----
-    falcon keeps one workspace of at most 256 MiB (1/32 of the memory where that is less), because
+    falcon keeps one workspace of at most 512 MiB (1/32 of the memory where that is less), because
     memory fresh from the operating system is slow at its first use. `falcon.show_config` tells how
     much is kept.
 

@@ -16,16 +16,16 @@ from typing import Any
 from . import _core
 
 # The default workspace limit of a call is the same, so the usual call is served from the pool.
-_LARGEST_KEPT = 256 * 2**20
+_LARGEST_KEPT = 512 * 2**20
 _MEMORY_SHARE = 32
 
 
 def kept_bytes() -> int:
-    """Bytes that are kept between calls: 1/32 of the memory, at most 256 MiB."""
+    """Bytes that are kept between calls: 1/32 of the memory, at most 512 MiB."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        return _LARGEST_KEPT // 4
+        return _LARGEST_KEPT // 8
     return min(_LARGEST_KEPT, memory // _MEMORY_SHARE)
 
 

@@ -161,7 +161,7 @@ typedef struct {
  * scheme NULL means classical.  limit: bytes of workspace not to exceed, 0 for
  * FALCON_DEFAULT_LIMIT; the smallest possible blocking is returned where it
  * can't be kept.  kb and kc depend on the limit but not on `threads`. */
-enum { FALCON_DEFAULT_LIMIT = 256 << 20 };
+enum { FALCON_DEFAULT_LIMIT = 512 << 20 };
 void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob,
                           int threads, size_t limit, falcon_blocking *blk);
 /* Exactly the bytes that falcon_gemm uses with this (filled) blocking.  Of
