@@ -1,6 +1,7 @@
-"""Build falcon: pure Python plus one optional compiled extension, `falcon._cpu._core`.
+"""Build falcon: pure Python plus two optional compiled extensions.
 
-What is compiled, with which flags, for which machines, stands in `falcon/_cpu/sources.py`.
+`falcon._cpu._core` holds the CPU kernels: what is compiled, with which flags, for which machines,
+stands in `falcon/_cpu/sources.py`. `falcon.discover._core` is the core of the scheme search.
 A failure to compile does not fail the installation: the reason is recorded for
 `falcon.show_config()`, and falcon runs on NumPy's BLAS. Environment variables:
 
@@ -21,6 +22,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 CPU = Path("falcon") / "_cpu"
+DISCOVER = Path("falcon") / "discover"
 MODE = os.environ.get("FALCON_BUILD", "optional")
 
 
@@ -56,6 +58,9 @@ class BuildOptional(build_ext):
         self._record("")
 
     def build_extension(self, extension: Extension) -> None:
+        if extension.name != "falcon._cpu._core":
+            super().build_extension(extension)
+            return
         flags = [*TABLE.COMMON_FLAGS]
         include = [str(CPU / TABLE.INCLUDE_DIR)]
         headers = [str(CPU / name) for name in TABLE.HEADERS]
@@ -88,8 +93,20 @@ class BuildOptional(build_ext):
         (base / CPU / "_build.py").write_text(text, encoding="utf-8")
 
 
-def extension() -> Extension:
-    """Describe the extension; its per-instruction-set objects are added while building."""
+def discover_extension() -> Extension:
+    """Describe the search core: plain C, the same for every machine."""
+    src = DISCOVER / "src"
+    return Extension(
+        "falcon.discover._core",
+        [str(DISCOVER / "_core.pyx"), *map(str, sorted(src.glob("*.c")))],
+        include_dirs=[str(src)],
+        extra_compile_args=["-O3", "-std=gnu11", "-fvisibility=hidden"],
+        depends=[*map(str, sorted(src.glob("*.h")))],
+    )
+
+
+def cpu_extension() -> Extension:
+    """Describe the CPU kernels; its per-instruction-set objects are added while building."""
     return Extension(
         "falcon._cpu._core",
         [str(CPU / TABLE.CYTHON), *(str(CPU / name) for name in TABLE.BASELINE)],
@@ -101,4 +118,4 @@ def extension() -> Extension:
     )
 
 
-setup(ext_modules=[extension()], cmdclass={"build_ext": BuildOptional})
+setup(ext_modules=[cpu_extension(), discover_extension()], cmdclass={"build_ext": BuildOptional})

@@ -1,4 +1,4 @@
-"""The command line: ``python -m falcon info | schemes | plan | bench``."""
+"""The command line: ``python -m falcon info | schemes | plan | bench | discover``."""
 
 from __future__ import annotations
 
@@ -84,7 +84,32 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--json", action="store_true", help="print JSON instead of a table")
     _common(bench)
     bench.set_defaults(run=_bench)
+
+    _add_discover(commands)
     return parser
+
+
+def _add_discover(commands: Any) -> None:
+    discover = commands.add_parser(
+        "discover", help="search for schemes",
+        description="Search for schemes of a format <m,k,n>, or improve known ones.",
+    )  # fmt: skip
+    for size in "mkn":
+        discover.add_argument(size, type=int, metavar=size.upper())
+    discover.add_argument("--rank", type=int, help="stop at a scheme of this rank")
+    discover.add_argument("--minutes", type=float, default=10.0,
+                          help="CPU time per worker (default 10)")  # fmt: skip
+    discover.add_argument("--flips", type=int, help="flips per worker instead: repeatable runs")
+    discover.add_argument("--seed", type=int, default=0)
+    discover.add_argument("--objective", choices=("nnz", "growth", "additions"),
+                          help="improve schemes of the rank instead of lowering it")  # fmt: skip
+    discover.add_argument("--ring", choices=("both", "ternary", "mod2"), default="both")
+    discover.add_argument("--scratch", action="store_true",
+                          help="begin at the classical algorithm alone")  # fmt: skip
+    discover.add_argument("--threads", type=int, help="workers (default: all cores)")
+    discover.add_argument("--out", default="discovered", metavar="FOLDER",
+                          help="where finds and checkpoints go (default ./discovered)")  # fmt: skip
+    discover.set_defaults(run=_discover)
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
@@ -263,6 +288,14 @@ def _bench(options: argparse.Namespace) -> int:
         print(f"{found['cpu']}; numpy {found['numpy']} with {found['numpy_blas']}\n")
         print(table.format_records(records))
     return 0
+
+
+def _discover(options: argparse.Namespace) -> int:
+    try:
+        from falcon.discover import cli
+    except ImportError as error:
+        raise OSError(f"the search core is not compiled ({error}); see docs/schemes.md") from None
+    return cli.main(options)
 
 
 if __name__ == "__main__":

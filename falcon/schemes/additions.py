@@ -9,6 +9,9 @@ The three sums of a scheme and those of its six symmetric images are the same th
 the order of their entries and to transposition. So the search is run on one representative of each
 and carried over: reversing every arrow of a program for a matrix gives one for its transpose
 (Tellegen's principle), which costs rows minus columns less.
+
+A program that a longer search has found (`falcon.discover`) stands in the scheme's file as the list
+of its temporaries; `remember` replays it, and `share` prefers it from then on.
 """
 
 from __future__ import annotations
@@ -113,15 +116,78 @@ def share(matrix: np.ndarray) -> SharedSums:
     """
     if matrix.shape[0] < matrix.shape[1]:
         return share(matrix.T).transposed()
+    key, order = _key(matrix)
+    return (_remembered.get(key) or _share(key)).with_inputs(order)
+
+
+Columns = tuple[tuple[Coefficient, ...], ...]
+# The best program that `remember` was told for a matrix: loading a scheme's file costs no search.
+_remembered: dict[Columns, SharedSums] = {}
+
+
+def _key(matrix: np.ndarray) -> tuple[Columns, list[int]]:
+    """One representative of the matrices that differ in their inputs' order, and that order."""
     columns = list(zip(*matrix.tolist(), strict=True))
     order = sorted(range(len(columns)), key=columns.__getitem__)
-    return _share(tuple(columns[x] for x in order)).with_inputs(order)
+    return tuple(columns[x] for x in order), order
+
+
+def replay(matrix: np.ndarray, pairs: Iterable[Sequence[int]]) -> SharedSums:
+    """Eliminate the given pairs, in this order, from every row of `matrix` that holds them.
+
+    Parameters
+    ----------
+    matrix : ndarray of int64, shape (outputs, inputs)
+        Not less outputs than inputs, the orientation in which searches are run.
+    pairs : iterable of (x, y, ratio)
+        Temporary t is ``x + ratio * y`` with ratio 1 or -1; x and y are inputs or earlier
+        temporaries. The sums are those of the matrix, whatever the pairs.
+
+    Raises
+    ------
+    ValueError
+        A pair is not of this form, or no row holds it.
+    """
+    n_inputs = matrix.shape[1]
+    rows: list[Row] = [{x: c for x, c in enumerate(row) if c} for row in matrix.tolist()]
+    temporaries: list[Pair] = []
+    for pair in pairs:
+        new = n_inputs + len(temporaries)
+        if len(pair) != 3 or not all(type(value) is int for value in pair):
+            raise ValueError(f"temporary {len(temporaries)} is {pair!r}; expected three integers")
+        x, y, ratio = pair
+        if not (0 <= x < new and 0 <= y < new and x != y and ratio in (1, -1)):
+            raise ValueError(
+                f"temporary {len(temporaries)} is {list(pair)}; expected two earlier variables "
+                "and 1 or -1"
+            )
+        temporaries.append((x, y, ratio))
+        users = [row for row in rows if x in row and y in row and row[y] == ratio * row[x]]
+        if not users:
+            raise ValueError(f"temporary {len(temporaries) - 1} is {list(pair)}: in no row")
+        for row in users:
+            row[new] = row.pop(x)
+            del row[y]
+    return SharedSums(
+        n_inputs, tuple(temporaries), tuple(tuple(sorted(row.items())) for row in rows)
+    )
+
+
+def remember(matrix: np.ndarray, pairs: Iterable[Sequence[int]]) -> SharedSums:
+    """Make `share` return this program for `matrix`, if it needs the fewest additions so far."""
+    sums = replay(matrix, pairs)
+    key, order = _key(matrix)
+    known = _remembered.get(key)
+    if known is None or sums.additions < known.additions:
+        place = sorted(range(len(order)), key=order.__getitem__)  # the inverse permutation
+        _remembered[key] = sums.with_inputs(place)
+    return sums
 
 
 # Three for each scheme of the catalogue, and room for those of a user.
 @lru_cache(maxsize=512)
-def _share(columns: tuple[tuple[Coefficient, ...], ...]) -> SharedSums:
-    """Run the search on one representative of the matrices that differ in their inputs' order."""
+def _share(columns: Columns) -> SharedSums:
+    """Run the greedy search on a representative matrix."""
     rows: list[Row] = [
         {x: value for x, value in enumerate(row) if value} for row in zip(*columns, strict=True)
     ]

@@ -160,3 +160,45 @@ def test_large_matrices_share_in_slices(monkeypatch):
         assert check(matrix).additions == naive_additions(matrix)
     finally:
         additions._share.cache_clear()
+
+
+# --- programs from a longer search ----------------------------------------------------------
+
+
+@pytest.fixture
+def forgetful(monkeypatch):
+    """Remember nothing beyond a test."""
+    monkeypatch.setattr(additions, "_remembered", {})
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_replay_and_remember():
+    matrix = np.array([[1, 1, 0, 1], [1, 1, 1, 0], [-1, -1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]])
+    pairs = [(0, 1, 1), (2, 3, 1)]
+    sums = additions.replay(matrix, pairs)
+    assert (matrix_of(sums) == matrix).all()
+    assert sums.temporaries == ((0, 1, 1), (2, 3, 1))
+    assert sums.additions == 5
+    worse = additions.remember(matrix, [(0, 1, 1)])
+    assert share(matrix).additions == worse.additions == 6
+    additions.remember(matrix, pairs)
+    for order in ([0, 1, 2, 3], [2, 0, 3, 1]):
+        moved = np.ascontiguousarray(matrix[:, order])
+        for one in (moved, moved.T):
+            assert (matrix_of(share(one)) == one).all()
+        assert share(moved).additions == 5
+    additions.remember(matrix, [(0, 1, 1)])  # a worse program is not adopted
+    assert share(matrix).additions == 5
+
+
+@pytest.mark.parametrize(
+    "pair", [(0, 0, 1), (0, 9, 1), (-1, 1, 1), (0, 1, 2), (0, 1), (0, 1, True), (0, 1.0, 1)]
+)
+def test_replay_refuses(pair):
+    with pytest.raises(ValueError, match="temporary 0 is"):
+        additions.replay(np.ones((5, 3), int), [pair])
+
+
+def test_replay_refuses_what_no_row_holds():
+    with pytest.raises(ValueError, match="in no row"):
+        additions.replay(np.eye(3, dtype=int), [(0, 1, 1)])

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from falcon import schemes
-from falcon.schemes import Scheme, SchemeError, dump, load, load_all
+from falcon.schemes import Scheme, SchemeError, dump, load, load_all, loaders
 
 FRACTIONAL = Scheme(
     schemes.get("hopcroft-kerr").U * Fraction(1, 2),
@@ -450,3 +450,18 @@ def test_fuzz_archives(tmp_path, noise, position, removed):
     path = tmp_path / "fuzz.npz"
     path.write_bytes(b"PK" + data[2:position] + noise + data[position + removed :])
     attempt(path)
+
+
+def test_sums_in_a_file(tmp_path):
+    """A file may hold programs for the sums; they are replayed, and judged by their form."""
+    scheme = schemes.get("winograd")
+    sums = {"U": [[2, 3, 1]], "V": [], "W": []}
+    text = loaders.to_json(scheme, sums)
+    assert json.loads(text)["sums"] == sums
+    path = tmp_path / "with_sums.json"
+    path.write_text(text)
+    assert load(path) == scheme
+    for wrong in ([1], {"X": []}, {"U": 3}, {"U": [3]}, {"U": [[0, 0, 1]]}, {"U": [[0, 1, "1"]]}):
+        path.write_text(json.dumps({**json.loads(text), "sums": wrong}))
+        with pytest.raises(SchemeError, match="sums"):
+            load(path)

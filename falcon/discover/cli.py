@@ -1,0 +1,91 @@
+"""What ``python -m falcon discover`` does."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from falcon._config import thread_count
+
+from .search import Job, Run, progress_line
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run the search that the command line asks for; return the exit status."""
+    dims = (options.m, options.k, options.n)
+    _check(options, dims)
+    job = Job(
+        dims=dims,
+        rank=options.rank,
+        minutes=options.minutes,
+        flips=options.flips,
+        seed=options.seed,
+        workers=thread_count(options.threads),
+        rings=options.ring,
+        scratch=options.scratch,
+        objective=options.objective,
+        folder=Path(options.out),
+        command=_command(options),
+    )
+    return _search(job)
+
+
+def _search(job: Job) -> int:
+    from tqdm import tqdm
+
+    run = Run(job)
+    total = 60 * job.minutes if job.flips is None else job.flips
+    with tqdm(
+        total=total,
+        disable=not sys.stderr.isatty(),
+        bar_format="{l_bar}{bar}| {n:.3g}/{total:.3g} {postfix}",
+    ) as bar:
+
+        def tick(run: Run) -> None:
+            bar.n = min(total, run.seconds if job.flips is None else run.flips / job.workers)
+            bar.set_postfix_str(progress_line(run))
+
+        try:
+            finds = run.search(tick)
+        except KeyboardInterrupt:
+            _report(run, run.finds)
+            raise
+    _report(run, finds)
+    return 0 if job.rank is None or run.reached else 1
+
+
+def _report(run: Run, finds: list[Path]) -> None:
+    print(f"{run.job.label}: {progress_line(run)}, {run.seconds:.0f} s of CPU time per worker")
+    for path in finds:
+        print(path)
+
+
+def _check(options: argparse.Namespace, dims: tuple[int, int, int]) -> None:
+    for axis, size in zip("MKN", dims, strict=True):
+        if size < 1:
+            raise ValueError(f"{axis} is {size}; expected at least 1")
+    m, k, n = dims
+    if max(m * k, k * n, m * n) > 64:
+        raise ValueError(f"format {m}x{k}x{n}: a factor has more than 64 entries")
+    if options.minutes <= 0:
+        raise ValueError(f"--minutes is {options.minutes:g}; expected more than 0")
+    if options.flips is not None and options.flips < 1:
+        raise ValueError(f"--flips is {options.flips}; expected at least 1")
+    if options.rank is not None and not 1 <= options.rank <= m * k * n:
+        raise ValueError(f"--rank is {options.rank}; expected 1 to {m * k * n}")
+
+
+def _command(options: argparse.Namespace) -> str:
+    parts = [f"python -m falcon discover {options.m} {options.k} {options.n}"]
+    for name in ("rank", "objective", "flips"):
+        if getattr(options, name) is not None:
+            parts.append(f"--{name} {getattr(options, name)}")
+    if options.flips is None:
+        parts.append(f"--minutes {options.minutes:g}")
+    parts.append(f"--seed {options.seed}")
+    if options.ring != "both":
+        parts.append(f"--ring {options.ring}")
+    if options.scratch:
+        parts.append("--scratch")
+    return " ".join(parts)

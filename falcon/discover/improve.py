@@ -1,0 +1,252 @@
+"""Walks at fixed rank towards fewer non-zeros, less error growth or fewer additions.
+
+One worker holds a population of schemes of one rank. A step takes one of them, maybe walks away
+from it at random, anneals it (flips and changes of basis, accepted by Metropolis' rule on non-zeros
+or on Phi) and keeps the result if it is among the best. All results enter an archive: the Pareto
+front over non-zeros, additions and Phi.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import masks, sums
+from ._core import Walker, violations
+from .masks import Format
+from .worker import Find, Worker
+
+OBJECTIVES = ("nnz", "growth", "additions")
+POPULATION = 24
+MOVES = (200_000, 1_000_000, 4_000_000)
+# Temperatures (hot, cold) per objective, each scaled at random by up to a factor of two: measured
+# to reach the same floor within a family of schemes from most seeds.
+TEMPERATURES = {"nnz": (1.6, 0.25), "growth": (10.0, 1.2), "additions": (1.6, 0.25)}
+QUICK_ROUNDS, ROUNDS = 40, 1500
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A scheme and what it costs."""
+
+    terms: np.ndarray
+    nnz: int
+    additions: int
+    phi: int
+    programs: sums.Programs
+
+    @property
+    def costs(self) -> tuple[int, int, int]:
+        """What the Pareto front is over."""
+        return self.nnz, self.additions, self.phi
+
+    def key(self, objective: str) -> tuple[int, int, int]:
+        """Order by one objective, ties by the others."""
+        nnz, additions, phi = self.costs
+        return {
+            "nnz": (nnz, additions, phi),
+            "growth": (phi, additions, nnz),
+            "additions": (additions, nnz, phi),
+        }[objective]
+
+
+class Improver:
+    """One worker's improvement of schemes of one format and rank.
+
+    Parameters
+    ----------
+    dims : (m, k, n)
+    schemes : sequence of ndarray of uint64, shape (R, 3, 2)
+        Where to begin; all of one rank.
+    search : Worker
+        Finds further schemes of this rank along the way: annealing reaches the same floor from
+        all schemes that flips connect, so that variety of starts is worth more than patience.
+    objective : {"nnz", "growth", "additions"}
+    seed, number : int
+        The run's seed and this worker's number.
+    """
+
+    def __init__(
+        self,
+        dims: Format,
+        schemes: list[np.ndarray],
+        search: Worker,
+        objective: str,
+        seed: int,
+        number: int,
+    ) -> None:
+        if objective not in OBJECTIVES:
+            raise ValueError(f"objective {objective!r}; expected one of {', '.join(OBJECTIVES)}")
+        self.dims = dims
+        self.objective = objective
+        self.rng = random.Random(f"{objective}/{seed}/{number}")
+        self.rank = len(schemes[0])
+        self.moves = 0
+        self.front: list[Entry] = []
+        self.saved: dict[str, Any] | None = None
+        self._lower: list[np.ndarray] = []  # schemes of lower rank, met by chance
+        self._starts = list(schemes)
+        self._search = search
+        self._population: list[tuple[int, np.ndarray]] = []
+        for terms in schemes:
+            self._judge(terms)
+
+    @property
+    def best(self) -> Entry:
+        """The best scheme by this worker's objective."""
+        return min(self.front, key=lambda entry: entry.key(self.objective))
+
+    @property
+    def flips(self) -> int:
+        """Moves so far, those of the search for further starts included."""
+        return self.moves + self._search.flips
+
+    @property
+    def standing(self) -> tuple[int, ...]:
+        """What orders workers, best first."""
+        return self.best.key(self.objective)
+
+    def describe(self) -> str:
+        """What has been reached, for a progress bar."""
+        nnz, additions, phi = self.best.costs
+        return f"rank {self.rank}, nnz {nnz}, additions {additions}, phi {phi}"
+
+    def step(self) -> list[Find]:
+        """Walk and anneal once (about a second); return what is new at the front."""
+        before = {name: self._first(name).costs for name in OBJECTIVES}
+        draw = self.rng.random()
+        if draw < 0.2:
+            self._search.step()
+            self._lower += [x for r in range(1, self.rank) for x in self._search.found(r)[:1]]
+        elif self.objective == "additions" and draw < 0.8:
+            self._nudge()
+        else:
+            self._anneal()
+        finds = [Find(terms) for terms in self._lower]
+        self._lower = []
+        for name in OBJECTIVES:
+            entry = self._first(name)
+            if entry.costs != before[name]:
+                finds.append(Find(entry.terms, name, entry.programs))
+        self.saved = self.state()
+        return finds
+
+    def _first(self, objective: str) -> Entry:
+        return min(self.front, key=lambda entry: entry.key(objective))
+
+    def _anneal(self) -> None:
+        rng = self.rng
+        terms = self._draw()
+        if rng.random() < 0.4:
+            terms = self._wander(Walker(self.dims, terms, rng.getrandbits(64)))
+        scale = 2 ** rng.uniform(-1, 1)
+        hot, cold = TEMPERATURES[self.objective]
+        phi = self.objective == "growth"
+        moves = rng.choice(MOVES)
+        walker = Walker(self.dims, terms, rng.getrandbits(64))
+        cost, terms = walker.anneal(moves, phi=phi, hot=hot * scale, cold=cold * min(scale, 1))
+        self.moves += moves
+        if cost < 0:
+            self._lower.append(walker.terms)
+        else:
+            self._judge(terms)
+
+    def _draw(self) -> np.ndarray:
+        draw = self.rng.random()
+        fresh = self._search.found(self.rank)
+        if fresh and draw < 0.3:
+            return self.rng.choice(fresh)
+        if draw < 0.4 or not self._population:
+            return self.rng.choice(self._starts)
+        return self.rng.choice(self._population)[1]
+
+    def _wander(self, walker: Walker) -> np.ndarray:
+        """Leave the family of a scheme: plus-transitions and back to the rank."""
+        terms = walker.terms
+        for _ in range(10):
+            walker.walk(500_000, plus_after=20_000, margin=2)
+            if walker.rank < self.rank:
+                self._lower.append(walker.terms)
+                return terms
+            if walker.rank == self.rank:
+                return walker.terms
+        # Above the rank: fall back, or give up.
+        for _ in range(20):
+            walker.walk(500_000, plus_after=10**12, margin=0)
+            if walker.rank < self.rank:
+                self._lower.append(walker.terms)
+                return terms
+            if walker.rank == self.rank:
+                return walker.terms
+        return terms
+
+    def _nudge(self) -> None:
+        """A few flips from the scheme with the fewest additions, judged by additions."""
+        rng = self.rng
+        base = self.best if rng.random() < 0.5 else rng.choice(self.front)
+        for _ in range(20):
+            walker = Walker(self.dims, base.terms, rng.getrandbits(64))
+            temperature = rng.uniform(0.3, 1.2)
+            walker.anneal(rng.choice((20, 70, 200, 1000)), hot=temperature, cold=temperature)
+            if walker.rank != self.rank:
+                self._lower.append(walker.terms)
+                return
+            self._judge(walker.terms)
+
+    def _judge(self, terms: np.ndarray) -> None:
+        """Put a scheme into the population and, where nothing beats it, into the archive."""
+        nnz, phi = masks.nnz(terms), masks.phi(terms)
+        rounds = QUICK_ROUNDS if self.front else ROUNDS
+        additions, programs = sums.reduce(terms, self.dims, rounds, self.rng)
+        if self.front and additions <= self.best.additions * 1.03:
+            additions, programs = sums.reduce(terms, self.dims, ROUNDS, self.rng, programs)
+        entry = Entry(terms, nnz, additions, phi, programs)
+        cost = entry.key(self.objective)[0]
+        held = self._population
+        if len(held) < POPULATION:
+            held.append((cost, terms))
+        else:
+            worst = max(range(len(held)), key=lambda x: held[x][0])
+            if cost <= held[worst][0]:
+                held[worst] = (cost, terms)
+        if not any(all(x <= y for x, y in zip(e.costs, entry.costs, strict=True))
+                   for e in self.front):  # fmt: skip
+            self.front = [
+                e for e in self.front
+                if not all(x <= y for x, y in zip(entry.costs, e.costs, strict=True))
+            ]  # fmt: skip
+            self.front.append(entry)
+
+    # --- checkpoints ------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs; arrays stand for lists of numbers in JSON."""
+        return {
+            "moves": self.moves,
+            "random": self.rng.getstate(),
+            "front": [(entry.terms, entry.programs) for entry in self.front],
+            "population": [terms for _, terms in self._population],
+            "search": self._search.state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a checkpoint.
+
+        Raises
+        ------
+        ValueError
+            A stored scheme violates a Brent equation.
+        """
+        self._search.restore(state["search"])
+        self.front, self._population = [], []
+        for stored in [x for x, _ in state["front"]] + state["population"]:
+            terms = np.array(stored, np.uint64)
+            if len(terms) != self.rank or violations(self.dims, terms):
+                raise ValueError(f"the checkpoint holds what is no scheme of rank {self.rank}")
+            self._judge(terms)
+        version, internal, gauss = state["random"]
+        self.rng.setstate((version, tuple(internal), gauss))
+        self.moves = state["moves"]

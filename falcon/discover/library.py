@@ -1,0 +1,146 @@
+"""Known schemes as starts of a search: the catalogue, and the finds in a folder.
+
+A search of <m,k,n> may begin at the classical algorithm, at the direct sum of two known schemes
+whose formats add up to it along one dimension, at the projection of a larger one, or at a known
+scheme of the format itself.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from falcon import schemes
+
+from . import masks, moves
+from .masks import Format
+from .moves import Factors
+
+# Ranks above the lowest at which a known scheme still is a start.
+SLACK = 1
+
+
+class Library:
+    """Ternary schemes by sorted format; rank-1 products of vectors are known by themselves.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Finds of earlier searches (``*.json``), beside the catalogue.
+    catalogue : bool
+        Whether falcon's own catalogue takes part; without it a search starts from nothing.
+    """
+
+    def __init__(self, folder: Path | None = None, *, catalogue: bool = True) -> None:
+        self._held: dict[Format, list[Factors]] = {}
+        if catalogue:
+            for name in schemes.names():
+                self.add(schemes.get(name))
+        for path in sorted(folder.glob("*.json")) if folder else []:
+            for scheme in schemes.load_all(path):
+                self.add(scheme)
+
+    def add(self, scheme: schemes.Scheme) -> None:
+        """Remember a scheme, if its coefficients are -1, 0 and 1 and its factors fit a mask."""
+        factors = scheme.U, scheme.V, scheme.W
+        m, k, n = scheme.format
+        ternary = all(x.dtype != object and np.abs(x).max() <= 1 for x in factors)
+        if ternary and max(m * k, k * n, m * n) <= 64:
+            self._held.setdefault(_key(scheme.format), []).append(factors)
+
+    def schemes(self, dims: Format) -> list[np.ndarray]:
+        """Masks of the known schemes of a format, brought to this order of its dimensions."""
+        rng = random.Random(0)
+        held = self._held.get(_key(dims), [])
+        return [masks.from_arrays(*moves.reshaped(x, dims, rng)) for x in held]
+
+    def rank(self, dims: Format) -> int:
+        """Lowest known rank of a format; classical where nothing is known."""
+        held = self._held.get(_key(dims), [])
+        return min((len(x[0]) for x in held), default=dims[0] * dims[1] * dims[2])
+
+    def draw(self, dims: Format, rng: random.Random) -> Factors:
+        """A known scheme of the format, of low rank, in a random image and a random basis."""
+        held = self._held.get(_key(dims), [])
+        least = self.rank(dims) + SLACK
+        fitting = [x for x in held if len(x[0]) <= least]
+        if not fitting or 1 in dims:
+            return masks.arrays_of(moves.classical(dims), dims)
+        return moves.shuffled(moves.reshaped(rng.choice(fitting), dims, rng), rng)
+
+    def sums(self, dims: Format) -> list[tuple[int, Format, Format, int]]:
+        """Ways to cut one dimension in two: rank of the sum, the two formats, the dimension."""
+        found = []
+        for axis in range(3):
+            for part in range(1, dims[axis] // 2 + 1):
+                first, second = _with(dims, axis, dims[axis] - part), _with(dims, axis, part)
+                found.append((self.rank(first) + self.rank(second), first, second, axis))
+        return sorted(found)
+
+    def starts(self, dims: Format) -> list[Start]:
+        """Functions that draw a start, the classical algorithm first."""
+        found: list[Start] = [Start("classical", self, dims)]
+        ways = self.sums(dims)
+        for rank, first, second, axis in ways:
+            if ways and rank <= ways[0][0] + 2 and rank < dims[0] * dims[1] * dims[2]:
+                found.append(Start("merge", self, dims, axis, (first, second)))
+        for axis in range(3):
+            larger = _with(dims, axis, dims[axis] + 1)
+            if _key(larger) in self._held:
+                found.append(Start("project", self, dims, axis, (larger,)))
+        if _key(dims) in self._held:
+            found.append(Start("known", self, dims))
+        return found
+
+    def __iter__(self) -> Iterator[Format]:
+        return iter(self._held)
+
+
+class Start:
+    """One way to begin a search: ``start(rng, mod2)`` gives the masks of a scheme."""
+
+    def __init__(
+        self,
+        kind: str,
+        library: Library,
+        dims: Format,
+        axis: int = -1,
+        parts: tuple[Format, ...] = (),
+    ) -> None:
+        self.kind = kind
+        self._library = library
+        self._dims = dims
+        self._axis = axis
+        self._parts = parts
+
+    def __call__(self, rng: random.Random, mod2: bool) -> np.ndarray:
+        """Draw a start; the classical algorithm where a projection leaves {-1, 0, 1}."""
+        if self.kind == "known":
+            return masks.from_arrays(*self._library.draw(self._dims, rng))
+        if self.kind == "merge":
+            first, second = (self._library.draw(x, rng) for x in self._parts)
+            return moves.merged(first, second, self._axis)
+        if self.kind == "project":
+            larger = self._library.draw(self._parts[0], rng)
+            terms = moves.projected(larger, self._axis, rng, mod2=mod2)
+            if terms is not None:
+                return terms
+        return moves.classical(self._dims)
+
+    def __repr__(self) -> str:
+        parts = " + ".join("x".join(map(str, x)) for x in self._parts)
+        return f"{self.kind} {parts}".strip()
+
+
+def _key(dims: Format) -> Format:
+    a, b, c = sorted(dims)
+    return a, b, c
+
+
+def _with(dims: Format, axis: int, size: int) -> Format:
+    sizes = list(dims)
+    sizes[axis] = size
+    return sizes[0], sizes[1], sizes[2]

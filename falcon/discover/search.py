@@ -1,0 +1,259 @@
+"""Runs of the rank search: workers on threads, progress, checkpoints, finds on disk.
+
+The C core releases the GIL, so threads use all cores; workers share nothing but the list of finds.
+Deadlines count the CPU time of each worker, so that a run that is paused or has to share its cores
+searches as long as one that is not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from falcon import schemes
+
+from . import masks
+from .improve import Improver
+from .library import Library
+from .masks import Format
+from .worker import Find, Worker
+
+CHECKPOINT_SECONDS = 60.0
+
+
+@dataclass
+class Job:
+    """What to search for.
+
+    Attributes
+    ----------
+    dims : (m, k, n)
+    rank : int or None
+        Stop at a scheme of this rank; None searches until the time is over.
+    minutes : float
+        CPU time per worker.
+    flips : int or None
+        Stop every worker after so many flips instead: the run is then reproducible.
+    seed, workers : int
+    rings : {"both", "ternary", "mod2"}
+    scratch : bool
+        Begin at the classical algorithm alone, not at known schemes.
+    folder : Path
+        Finds and the checkpoint go there.
+    objective : {None, "nnz", "growth", "additions"}
+        None lowers the rank; otherwise schemes of the rank `rank` (default: the lowest known) are
+        improved.
+    command : str
+        How the run was called, for the record in each file.
+    """
+
+    dims: Format
+    rank: int | None = None
+    minutes: float = 10.0
+    flips: int | None = None
+    seed: int = 0
+    workers: int = 1
+    rings: str = "both"
+    scratch: bool = False
+    folder: Path = Path("discovered")
+    objective: str | None = None
+    command: str = ""
+
+    @property
+    def label(self) -> str:
+        """The format, as in file names."""
+        return "x".join(map(str, self.dims))
+
+
+@dataclass
+class Run:
+    """A job under way: its workers, and what they have found."""
+
+    job: Job
+    finds: list[Path] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        job = self.job
+        job.folder.mkdir(parents=True, exist_ok=True)
+        library = Library(None if job.scratch else job.folder, catalogue=not job.scratch)
+        self._known = library.rank(job.dims)
+        self.workers = [self._worker(library, number) for number in range(job.workers)]
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._errors: list[BaseException] = []
+        self.spent = [0.0] * job.workers
+        # Only what is better than what the search began with is a find.
+        self._best = self._known + job.scratch
+        self._restore()
+
+    def _worker(self, library: Library, number: int) -> Worker | Improver:
+        job = self.job
+        search = Worker(job.dims, library.starts(job.dims), job.seed, number, job.rings)
+        if job.objective is None:
+            return search
+        known = [
+            terms for terms in library.schemes(job.dims) if len(terms) == (job.rank or self._known)
+        ]
+        if not known:
+            raise ValueError(
+                f"no scheme of format {job.label} and rank {job.rank or self._known} is known: "
+                "search for one first (without --objective)"
+            )
+        return Improver(job.dims, known, search, job.objective, job.seed, number)
+
+    @property
+    def reached(self) -> bool:
+        """Whether a scheme of the wanted rank is there."""
+        return min(self._known, self._best) <= (self.job.rank or self._known)
+
+    @property
+    def flips(self) -> int:
+        """Accepted flips of all workers."""
+        return sum(worker.flips for worker in self.workers)
+
+    @property
+    def seconds(self) -> float:
+        """CPU time of the worker that has used most."""
+        return max(self.spent)
+
+    def search(self, tick: Callable[[Run], None] = lambda run: None) -> list[Path]:
+        """Search until the rank is reached, the budget is spent or Ctrl-C; return the files.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After every find and the checkpoint have been written.
+        """
+        threads = [
+            threading.Thread(target=self._work, args=(x,), daemon=True)
+            for x in range(self.job.workers)
+        ]
+        for thread in threads:
+            thread.start()
+        written = time.monotonic()
+        try:
+            while any(thread.is_alive() for thread in threads):
+                for thread in threads:
+                    thread.join(0.5 / len(threads))
+                tick(self)
+                if time.monotonic() - written > CHECKPOINT_SECONDS:
+                    self.checkpoint()
+                    written = time.monotonic()
+        finally:
+            self._stop.set()
+            for thread in threads:
+                thread.join()
+            self.checkpoint()
+        if self._errors:
+            raise self._errors[0]
+        return self.finds
+
+    def _work(self, number: int) -> None:
+        try:
+            self._loop(number)
+        except BaseException as error:
+            self._errors.append(error)
+            self._stop.set()
+
+    def _loop(self, number: int) -> None:
+        job, worker = self.job, self.workers[number]
+        began = time.thread_time() - self.spent[number]
+        while not self._stop.is_set():
+            if job.flips is None and self.spent[number] > 60 * job.minutes:
+                return
+            if job.flips is not None and worker.flips >= job.flips:
+                return
+            finds = worker.step()
+            self.spent[number] = time.thread_time() - began
+            for find in finds:
+                self._found(find, number)
+            reached = isinstance(worker, Worker) and worker.best <= (job.rank or 0)
+            if reached:
+                # A run that is bounded by flips goes on, so that the finds do not depend on time.
+                if job.flips is None:
+                    self._stop.set()
+                return
+
+    def _found(self, find: Find, number: int) -> None:
+        """Write a scheme that is new to this run; `Scheme` proves it first."""
+        with self._lock:
+            rank = len(find.terms)
+            if not find.objective and rank >= self._best:
+                return
+            job = self.job
+            suffix = (
+                f"-{find.objective}-s{job.seed}w{number}" if find.objective else f"-s{job.seed}"
+            )
+            name = f"{job.label}:{rank}"
+            scheme = masks.scheme_of(find.terms, job.dims, name, self.origin(number))
+            sums = dict(zip("UVW", find.programs, strict=True)) if find.programs else None
+            path = job.folder / f"{name.replace(':', '_')}{suffix}.json"
+            _write(path, schemes.loaders.to_json(scheme, sums))
+            if path not in self.finds:
+                self.finds.append(path)
+            self._best = min(self._best, rank)
+
+    def origin(self, number: int) -> str:
+        """The record of a find: command, seed, worker and CPU time."""
+        job = self.job
+        return (
+            f"falcon's own flip-graph search; {job.command}; seed {job.seed}, worker {number}, "
+            f"{self.spent[number]:.0f} s of CPU time, {self.workers[number].flips:.2e} flips"
+        )
+
+    # --- checkpoints ------------------------------------------------------------------------
+
+    @property
+    def _checkpoint(self) -> Path:
+        job = self.job
+        task = f"-{job.objective}" if job.objective else ""
+        return job.folder / f"{job.label}{task}-s{job.seed}.checkpoint"
+
+    def _setting(self) -> dict[str, Any]:
+        job = self.job
+        return {"dims": list(job.dims), "seed": job.seed, "workers": job.workers,
+                "rings": job.rings, "scratch": job.scratch, "objective": job.objective}  # fmt: skip
+
+    def checkpoint(self) -> None:
+        """Write the state of all workers; one that is in the middle of a walk is caught later."""
+        states = [worker.saved for worker in self.workers]
+        record = {"setting": self._setting(), "spent": self.spent, "workers": states}
+        _write(self._checkpoint, json.dumps(record, default=np.ndarray.tolist))
+
+    def _restore(self) -> None:
+        if not self._checkpoint.exists():
+            return
+        record = json.loads(self._checkpoint.read_text(encoding="utf-8"))
+        if record["setting"] != self._setting():
+            raise ValueError(
+                f"{self._checkpoint} belongs to another search ({record['setting']}); "
+                "delete it, or choose another --seed or --out"
+            )
+        for worker, state in zip(self.workers, record["workers"], strict=True):
+            if state is not None:
+                worker.restore(state)
+            if isinstance(worker, Worker):
+                self._best = min(self._best, worker.best)
+        self.spent = list(record["spent"])
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file as a whole: a reader never sees half of it."""
+    new = path.with_name(path.name + ".new")
+    new.write_text(text, encoding="utf-8")
+    os.replace(new, path)
+
+
+def progress_line(run: Run) -> str:
+    """What a progress bar says: what is best, and flips per second of CPU time and worker."""
+    rate = run.flips / max(sum(run.spent), 1e-9) / 1e6
+    leader = min(run.workers, key=lambda worker: worker.standing)
+    return f"{leader.describe()}, {rate:.1f} M flips/s per core"

@@ -1,0 +1,198 @@
+"""One worker's search for schemes of low rank: pools of schemes per rank, walks, moves, lifting.
+
+A worker is a function of its format, its starts, its seed and its number: it shares nothing with
+other workers, so a run can be repeated. Two pools are kept, over {-1, 0, 1} and modulo 2; whatever
+is found modulo 2 counts only once it has been lifted.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import lifting, sums, symmetric
+from ._core import Walker, violations
+from .masks import Format
+
+# Flips of one walk from a scheme of the pool. Walks of 5 million flips found most of what was
+# found; longer ones spend themselves far from low ranks.
+WALK = 5_000_000
+POOL = 40  # schemes kept per rank
+# Flips without gain before a plus-transition: no one value is best for all formats.
+PLUS_AFTER = (5_000, 20_000, 50_000, 200_000)
+SYMMETRIC_PLUS_AFTER = (500, 2_000, 10_000)
+
+Start = Callable[[random.Random, bool], np.ndarray]
+Pool = dict[int, list[np.ndarray]]
+
+
+class Find(NamedTuple):
+    """A scheme to be written down."""
+
+    terms: np.ndarray
+    # What it is best at among those of its rank; empty for a new rank.
+    objective: str = ""
+    programs: sums.Programs | None = None
+
+
+class Worker:
+    """A resumable search.
+
+    Parameters
+    ----------
+    dims : (m, k, n)
+    starts : sequence of callables
+        ``start(rng, mod2)`` returns the masks of a scheme of the format.
+    seed, number : int
+        The run's seed and this worker's number.
+    rings : str
+        "ternary", "mod2" or "both".
+    """
+
+    def __init__(
+        self, dims: Format, starts: Sequence[Start], seed: int, number: int, rings: str = "both"
+    ) -> None:
+        self.dims = dims
+        self.flips = 0
+        self.rng = random.Random(f"{seed}/{number}")
+        self.pools: tuple[Pool, Pool] = ({}, {})  # ternary, modulo 2
+        # The state after the last whole step: what a checkpoint may hold at any time.
+        self.saved: dict[str, Any] | None = None
+        self._starts = starts
+        self._rings = rings
+
+    @property
+    def best(self) -> int:
+        """Lowest rank of a scheme over the integers so far."""
+        return min(self.pools[0], default=self.dims[0] * self.dims[1] * self.dims[2] + 1)
+
+    @property
+    def best_mod2(self) -> int | None:
+        """Lowest rank modulo 2 so far."""
+        return min(self.pools[1], default=None)
+
+    def found(self, rank: int) -> list[np.ndarray]:
+        """Schemes of a rank over the integers that the pool holds."""
+        return self.pools[0].get(rank, [])
+
+    @property
+    def standing(self) -> tuple[int, ...]:
+        """What orders workers, best first."""
+        return (self.best,)
+
+    def describe(self) -> str:
+        """What has been reached, for a progress bar."""
+        best = self.best if self.pools[0] else "-"
+        return f"rank {best}, modulo 2 {self.best_mod2 or '-'}"
+
+    def step(self) -> list[Find]:
+        """Make one walk (a fraction of a second); return schemes of a rank not seen before."""
+        before = self.best
+        rng = self.rng
+        mod2 = self._rings == "mod2" or (self._rings == "both" and rng.random() < 0.5)
+        cube = self.dims[0] == self.dims[1] == self.dims[2]
+        if mod2 and cube and rng.random() < 0.6:
+            self._symmetric_walk()
+        else:
+            self._walk(mod2)
+        self.saved = self.state()
+        ranks = [rank for rank in sorted(self.pools[0], reverse=True) if rank < before]
+        return [Find(self.pools[0][rank][0]) for rank in ranks]
+
+    # --- walks ------------------------------------------------------------------------------
+
+    def _walk(self, mod2: bool) -> None:
+        rng = self.rng
+        pool = self.pools[mod2]
+        fresh = not pool or rng.random() < 0.1
+        terms = rng.choice(self._starts)(rng, mod2) if fresh else self._draw(pool)
+        if mod2 and not fresh and rng.random() < 0.1 and self.pools[0]:
+            terms = self._draw(self.pools[0])
+        walker = Walker(self.dims, terms, rng.getrandbits(64), mod2=mod2)
+        if fresh:
+            self._keep(mod2, walker.terms)
+        plus_after, margin = rng.choice(PLUS_AFTER), rng.choice((1, 2, 2, 3))
+        while True:
+            done = walker.flips
+            rank = walker.rank
+            fell = walker.walk(WALK, plus_after=plus_after, margin=margin)
+            self.flips += walker.flips - done
+            if fell or walker.rank == rank:
+                self._keep(mod2, walker.terms)
+            if not fell:
+                return
+
+    def _symmetric_walk(self) -> None:
+        rng = self.rng
+        walker = symmetric.start(self.dims[0], rng)
+        plus_after = rng.choice(SYMMETRIC_PLUS_AFTER)
+        while True:
+            done = walker.flips
+            fell = walker.walk(WALK, plus_after=plus_after, margin=2)
+            self.flips += walker.flips - done
+            if not fell:
+                break
+            if walker.rank <= (self.best_mod2 or walker.rank):
+                self._keep(True, symmetric.terms_of(walker, self.dims[0]))
+        if walker.rank <= (self.best_mod2 or walker.rank):
+            self._keep(True, symmetric.terms_of(walker, self.dims[0]))
+
+    def _draw(self, pool: Pool) -> np.ndarray:
+        """A scheme of the pool, of the lowest ranks most often."""
+        ranks = sorted(pool)
+        level = 0
+        while level + 1 < len(ranks) and self.rng.random() < 0.35:
+            level += 1
+        return self.rng.choice(pool[ranks[level]])
+
+    def _keep(self, mod2: bool, terms: np.ndarray) -> None:
+        """Put a scheme into its pool; over the integers too, where it can be lifted."""
+        held = self.pools[mod2].setdefault(len(terms), [])
+        if len(held) < POOL:
+            held.append(terms)
+        else:
+            held[self.rng.randrange(POOL)] = terms
+        # Lifting costs milliseconds; below the best rank every scheme is worth them.
+        if mod2 and (len(terms) < self.best or (len(terms) == self.best and self._rare())):
+            lifted = lifting.lift(terms, self.dims, self.rng)
+            if len(lifted):
+                self._keep(False, lifted)
+
+    def _rare(self) -> bool:
+        return self.rng.random() < 0.05
+
+    # --- checkpoints ------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs; arrays stand for lists of numbers in JSON."""
+        pools = [
+            {str(rank): list(held) for rank, held in sorted(pool.items())[:3]}
+            for pool in self.pools
+        ]
+        return {"flips": self.flips, "random": self.rng.getstate(), "pools": pools}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a checkpoint; schemes that are none are an error.
+
+        Raises
+        ------
+        ValueError
+            A stored scheme violates a Brent equation.
+        """
+        version, internal, gauss = state["random"]
+        self.rng.setstate((version, tuple(internal), gauss))
+        self.flips = state["flips"]
+        for mod2, pool in enumerate(state["pools"]):
+            for rank, held in pool.items():
+                schemes = [np.array(x, np.uint64) for x in held]
+                for terms in schemes:
+                    wrong = violations(self.dims, terms, mod2=bool(mod2))
+                    if len(terms) != int(rank) or wrong:
+                        raise ValueError(
+                            f"the checkpoint holds a scheme of rank {rank} that violates {wrong} "
+                            "Brent equations"
+                        )
+                self.pools[mod2][int(rank)] = schemes

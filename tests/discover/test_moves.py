@@ -1,0 +1,139 @@
+"""Moves between formats, masks, lifting: every result is a scheme again."""
+
+import random
+
+import numpy as np
+import pytest
+
+pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+
+from falcon import schemes
+from falcon.discover import lifting, masks, moves
+from falcon.discover._core import Walker
+from falcon.discover.library import Library
+
+from .support import residual
+
+NAMES = ["strassen", "laderman", "2x3x5:25", "3x4x4:38"]
+
+
+def factors(name):
+    scheme = schemes.get(name)
+    return scheme.U, scheme.V, scheme.W
+
+
+@pytest.mark.parametrize("name", schemes.names())
+def test_masks_and_back(name):
+    scheme = schemes.get(name)
+    terms = masks.terms_of(scheme)
+    again = masks.scheme_of(terms, scheme.format, name, "a test")
+    assert again == scheme
+    assert masks.nnz(terms) == sum(scheme.nnz)
+    assert masks.phi(terms) == scheme.phi
+
+
+def test_masks_refuse():
+    with pytest.raises(ValueError, match="is not -1, 0 or 1"):
+        masks.pack(np.array([[[2]]]))
+    with pytest.raises(ValueError, match="has 65 entries"):
+        masks.pack(np.zeros((1, 5, 13)))
+
+
+def test_classical():
+    for dims in [(1, 1, 1), (2, 3, 4), (4, 1, 3)]:
+        expected = masks.terms_of(schemes.classical(*dims))
+        assert np.array_equal(moves.classical(dims), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_images_and_bases(name):
+    rng = random.Random(1)
+    first = factors(name)
+    m, k, n = moves.dims_of(first)
+    for dims in {(m, k, n), (k, n, m), (n, k, m), (n, m, k)}:
+        image = moves.reshaped(first, dims, rng)
+        assert moves.dims_of(image) == dims
+        other = moves.shuffled(image, rng)
+        for x in (image, other):
+            assert residual(masks.from_arrays(*x), dims) == 0
+        assert sorted(np.abs(x).sum() for x in other) == sorted(np.abs(x).sum() for x in first)
+    with pytest.raises(ValueError, match="no image"):
+        moves.reshaped(first, (7, 1, 1), rng)
+
+
+@pytest.mark.parametrize("axis", range(3))
+def test_merge(axis):
+    rng = random.Random(axis)
+    sizes = [2, 3, 3]
+    sizes[axis], other = 2, list(sizes)
+    other[axis] = 1
+    library = Library()
+    first, second = library.draw(tuple(sizes), rng), library.draw(tuple(other), rng)
+    whole = list(sizes)
+    whole[axis] += 1
+    terms = moves.merged(first, second, axis)
+    assert len(terms) == len(first[0]) + len(second[0])
+    assert residual(terms, tuple(whole)) == 0
+
+
+@pytest.mark.parametrize("mod2", [False, True])
+@pytest.mark.parametrize("axis", range(3))
+def test_project(axis, mod2):
+    rng = random.Random(axis)
+    killed = 0
+    for name in ("laderman", "3x4x4:38", "2x3x5:25"):
+        start = factors(name)
+        dims = list(moves.dims_of(start))
+        dims[axis] -= 1
+        for _ in range(10):
+            terms = moves.projected(start, axis, rng, mod2=mod2)
+            assert terms is not None
+            assert residual(terms, tuple(dims), mod2) == 0
+            killed += len(start[0]) - len(terms)
+    assert killed > 60  # some terms vanish each time
+
+
+def test_lift():
+    """The support of any ternary scheme has signs; a wrong support has none."""
+    rng = random.Random(3)
+    for name in (*NAMES, "5x5x5:93"):
+        scheme = schemes.get(name)
+        terms = masks.terms_of(scheme)
+        terms[:, :, 0] |= terms[:, :, 1]
+        terms[:, :, 1] = 0
+        lifted = lifting.lift(terms, scheme.format, rng)
+        assert len(lifted) == scheme.rank
+        assert residual(lifted, scheme.format) == 0
+        assert np.array_equal(lifted[:, :, 0] | lifted[:, :, 1], terms[:, :, 0])
+
+
+def test_lift_after_walks_modulo_two():
+    rng = random.Random(1)
+    lifted = refused = 0
+    for seed in range(12):
+        walker = Walker((3, 3, 3), moves.classical((3, 3, 3)), seed, mod2=True)
+        while walker.rank > 24:
+            walker.walk(200_000)
+        found = lifting.lift(walker.terms, (3, 3, 3), rng)
+        assert len(found) in (0, walker.rank)
+        if len(found):
+            lifted += 1
+            assert residual(found, (3, 3, 3)) == 0
+        else:
+            refused += 1
+    assert lifted > 0
+
+
+def test_library():
+    library = Library()
+    assert library.rank((5, 3, 4)) == library.rank((3, 4, 5)) <= 48
+    assert library.rank((1, 2, 3)) == 6
+    assert Library(catalogue=False).rank((3, 4, 5)) == 60
+    kinds = {start.kind for start in library.starts((3, 4, 4))}
+    assert kinds == {"classical", "merge", "project", "known"}
+    assert [x.kind for x in Library(catalogue=False).starts((3, 4, 4))] == ["classical"]
+    rng = random.Random(0)
+    for dims in [(3, 4, 4), (4, 2, 5), (2, 2, 6)]:
+        for start in library.starts(dims):
+            for mod2 in (False, True):
+                assert residual(start(rng, mod2), dims, mod2) == 0, start

@@ -1,0 +1,195 @@
+"""Runs: repeatable, resumable, and what they write is proved and says where it comes from."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+
+from falcon import schemes
+from falcon.__main__ import main
+from falcon.discover import improve, masks, moves
+from falcon.discover import worker as worker_module
+from falcon.discover.improve import Improver
+from falcon.discover.search import Job, Run
+from falcon.discover.worker import Find, Worker
+
+from .support import residual
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    """Short walks: these formats need no long ones."""
+    monkeypatch.setattr(worker_module, "WALK", 500_000)
+    monkeypatch.setattr(improve, "MOVES", (20_000, 100_000))
+
+
+def scratch(dims):
+    return [lambda rng, mod2: moves.classical(dims)]
+
+
+@pytest.mark.parametrize(
+    ("dims", "rank"), [((2, 2, 2), 7), ((2, 2, 3), 11), ((2, 3, 3), 15), ((3, 3, 3), 23)]
+)
+def test_from_scratch(dims, rank):
+    worker = Worker(dims, scratch(dims), 1, 0)
+    for _ in range(400):
+        for find in worker.step():
+            assert residual(find.terms, dims) == 0
+        if worker.best <= rank:
+            break
+    assert worker.best == rank
+
+
+def test_a_worker_can_be_saved_and_repeated():
+    dims = (2, 3, 4)
+    first, second = (Worker(dims, scratch(dims), 7, 2) for _ in range(2))
+    for _ in range(4):
+        first.step(), second.step()
+    third = Worker(dims, scratch(dims), 0, 0)
+    third.restore(json.loads(json.dumps(first.saved, default=np.ndarray.tolist)))
+    for _ in range(3):
+        first.step(), second.step(), third.step()
+    for other in (second, third):
+        assert other.flips == first.flips
+        for one, two in zip(first.pools, other.pools, strict=True):
+            lowest = sorted(one)[:3]
+            assert lowest == sorted(two)[:3]
+            for rank in lowest:
+                assert all(map(np.array_equal, one[rank], two[rank]))
+    assert (
+        Worker(dims, scratch(dims), 7, 1).rng.random()
+        != Worker(dims, scratch(dims), 7, 2).rng.random()
+    )
+
+
+def test_a_damaged_checkpoint_is_refused():
+    worker = Worker((2, 2, 2), scratch((2, 2, 2)), 1, 0)
+    worker.step()
+    state = json.loads(json.dumps(worker.saved, default=np.ndarray.tolist))
+    pool = next(pool for pool in state["pools"] if pool)
+    next(iter(pool.values()))[0][0][0][0] ^= 1
+    with pytest.raises(ValueError, match=r"checkpoint holds .* violates"):
+        Worker((2, 2, 2), [], 1, 0).restore(state)
+
+
+def run(folder, *arguments):
+    return main(["discover", *map(str, arguments), "--threads", "1", "--out", str(folder)])
+
+
+def test_the_command(tmp_path, capsys):
+    assert run(tmp_path, 2, 2, 3, "--rank", 11, "--minutes", 1, "--seed", 4, "--scratch") == 0
+    found = tmp_path / "2x2x3_11-s4.json"
+    assert str(found) in capsys.readouterr().out
+    scheme = schemes.load(found)
+    assert (scheme.format, scheme.rank, scheme.name) == ((2, 2, 3), 11, "2x2x3:11")
+    for word in ("seed 4", "worker 0", "discover 2 2 3 --rank 11", "--scratch", "s of CPU time"):
+        assert word in scheme.source
+    # Nothing new is to be found: a second run resumes, and stops at once.
+    assert run(tmp_path, 2, 2, 3, "--rank", 11, "--minutes", 1, "--seed", 4, "--scratch") == 0
+    assert "json" not in capsys.readouterr().out
+
+
+def test_runs_are_repeatable(tmp_path):
+    texts = []
+    for name in ("one", "two"):
+        assert run(tmp_path / name, 2, 3, 3, "--flips", 2_000_000, "--scratch") == 0
+        files = sorted((tmp_path / name).glob("*.json"))
+        texts.append([schemes.load(path).U.tolist() for path in files])
+    assert texts[0] == texts[1]
+    assert texts[0]
+
+
+def test_a_rank_that_is_not_found(tmp_path):
+    assert run(tmp_path, 2, 2, 2, "--rank", 6, "--flips", 100_000) == 1
+    assert not list(tmp_path.glob("*.json"))  # rank 7 is in the catalogue
+
+
+@pytest.mark.parametrize("objective", ["nnz", "growth", "additions"])
+def test_objectives(tmp_path, objective):
+    assert run(tmp_path, 2, 2, 2, "--objective", objective, "--minutes", 0.03, "--scratch") == 2
+    (tmp_path / "poor.json").write_text(
+        schemes.loaders.to_json(schemes.get("winograd").renamed("poor", "a test"))
+    )
+    start = [masks.terms_of(schemes.get("winograd"))]
+    improver = Improver((2, 2, 2), start, Worker((2, 2, 2), scratch((2, 2, 2)), 1, 0),
+                        objective, 1, 0)  # fmt: skip
+    for _ in range(12):
+        for find in improver.step():
+            assert residual(find.terms, (2, 2, 2)) == 0
+    assert {entry.costs for entry in improver.front} >= {(36, 18, 32), (42, 15, 56)}
+    saved = json.loads(json.dumps(improver.saved, default=np.ndarray.tolist))
+    again = Improver((2, 2, 2), start, Worker((2, 2, 2), scratch((2, 2, 2)), 1, 0),
+                     objective, 1, 0)  # fmt: skip
+    again.restore(saved)
+    assert {entry.costs for entry in again.front} == {entry.costs for entry in improver.front}
+
+
+def test_improved_schemes_hold_their_programs(tmp_path):
+    scheme = schemes.get("laderman")
+    job = Job((3, 3, 3), minutes=0.1, folder=tmp_path, objective="additions")
+    runner = Run(job)
+    improver = runner.workers[0]
+    improver.front.clear()
+    improver._judge(masks.terms_of(scheme))
+    entry = improver.best
+    runner._found(Find(entry.terms, "additions", entry.programs), 0)
+    loaded = schemes.load(tmp_path / "3x3x3_23-additions-s0w0.json")
+    assert loaded.additions.reduced == entry.additions <= 64
+    assert loaded == scheme
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, 2, 2), "M is 0; expected at least 1"),
+        ((9, 8, 1), "more than 64 entries"),
+        ((2, 2, 2, "--minutes", 0), "--minutes is 0; expected more than 0"),
+        ((2, 2, 2, "--flips", 0), "--flips is 0; expected at least 1"),
+        ((2, 2, 2, "--rank", 9), "--rank is 9; expected 1 to 8"),
+        ((2, 2, 2, "--objective", "nnz", "--rank", 6), "no scheme of format 2x2x2 and rank 6"),
+    ],
+)
+def test_refusals(tmp_path, capsys, arguments, message):
+    assert run(tmp_path, *arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_another_search_in_the_same_folder_is_not_resumed(tmp_path, capsys):
+    assert run(tmp_path, 2, 2, 2, "--flips", 1000, "--ring", "mod2") == 0
+    assert run(tmp_path, 2, 2, 2, "--flips", 1000) == 2
+    assert "belongs to another search" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+def test_ctrl_c_keeps_what_was_found(tmp_path):
+    command = [sys.executable, "-m", "falcon", "discover", "3", "3", "3", "--scratch", "--minutes",
+               "5", "--threads", "2", "--out", str(tmp_path)]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 60
+        while not list(tmp_path.glob("*.json")) and time.monotonic() < until:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    files = list(tmp_path.glob("*.json"))
+    assert files
+    for path in files:
+        assert schemes.load(path).format == (3, 3, 3)
+        assert str(path) in output
+    assert json.loads((tmp_path / "3x3x3-s0.checkpoint").read_text())["workers"][0]
+
+
+def test_draws_prefer_low_ranks():
+    worker = Worker((2, 2, 2), scratch((2, 2, 2)), 1, 0)
+    worker.rng = random.Random(0)
+    pool = {rank: [moves.classical((2, 2, 2))[:rank]] for rank in (5, 6, 7)}
+    drawn = [len(worker._draw(pool)) for _ in range(300)]
+    assert drawn.count(5) > drawn.count(6) > drawn.count(7) > 0

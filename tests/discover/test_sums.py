@@ -1,0 +1,61 @@
+"""Fewer additions: what the search returns is a program for the matrix, and costs what it says."""
+
+import random
+
+import numpy as np
+import pytest
+
+pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+
+from falcon import schemes
+from falcon.discover import masks, sums
+from falcon.discover._core import share
+from falcon.schemes.additions import naive_additions, replay
+
+
+def product(program):
+    """The matrix that a program computes."""
+    values = [[int(i == j) for j in range(program.n_inputs)] for i in range(program.n_inputs)]
+    for x, y, ratio in program.temporaries:
+        values.append([p + ratio * q for p, q in zip(values[x], values[y], strict=True)])
+    rows = [
+        [sum(c * values[x][j] for x, c in row) for j in range(program.n_inputs)]
+        for row in program.rows
+    ]
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_matrices(seed):
+    random = np.random.default_rng(seed)
+    matrix = random.choice([-1, 0, 0, 1], (random.integers(1, 30), random.integers(1, 20)))
+    additions, pairs = share(matrix, rounds=50, seed=seed)
+    program = replay(matrix, pairs)
+    assert np.array_equal(product(program), matrix)
+    assert program.additions == additions <= naive_additions(matrix)
+    assert share(matrix, rounds=50, seed=seed) == (additions, pairs)
+    # To go on from a program never loses anything; zero rounds replay it.
+    assert share(matrix, rounds=0, seed=0, pairs=pairs) == (additions, pairs)
+    assert share(matrix, rounds=50, seed=seed + 1, pairs=pairs)[0] <= additions
+
+
+def test_winograd_twice():
+    """Level by level it takes 15 * 4 + 7 * 15 = 165; the least published is 159."""
+    scheme = schemes.get("winograd@winograd")
+    terms = masks.terms_of(scheme)
+    assert 159 <= sums.reduce(terms, (4, 4, 4), 6_000, random.Random(2))[0] <= 162
+
+
+@pytest.mark.parametrize("name", ["2x3x3:15", "3x3x4:29", "4x5x5:76"])
+def test_no_worse_than_greedy(name):
+    scheme = schemes.get(name)
+    greedy = scheme.additions.reduced
+    found, _ = sums.reduce(masks.terms_of(scheme), scheme.format, 500, random.Random(1))
+    assert found <= greedy + 1
+
+
+def test_empty_rows_and_columns():
+    assert share(np.zeros((3, 4), int), rounds=5, seed=1) == (0, [])
+    assert share(np.eye(4, dtype=int), rounds=5, seed=1) == (0, [])
+    same = np.ones((5, 3), int)
+    assert share(same, rounds=5, seed=1)[0] == 2
