@@ -1,9 +1,8 @@
-"""The command line: ``python -m falcon info | schemes | plan | bench | discover``."""
+"""The command line: ``python -m falcon info | schemes | plan | bench | report | discover``."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import logging
 import os
@@ -18,6 +17,7 @@ import numpy as np
 import falcon
 from falcon._config import parse_bytes
 from falcon._plan import format_table
+from falcon.bench import command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,22 +68,17 @@ def _parser() -> argparse.ArgumentParser:
     plan.set_defaults(run=_plan)
 
     bench = commands.add_parser(
-        "bench", help="falcon and NumPy side by side on real shapes",
-        description="Measure falcon's choice, falcon's classical path and np.matmul.",
+        "bench", help="falcon beside NumPy and other libraries",
+        description="Measure falcon's choice, falcon's classical path and np.matmul; or, with "
+        "--peers, every library that is installed.",
     )  # fmt: skip
-    bench.add_argument("--model", action="append", help="layers of a language model (repeatable)")
-    bench.add_argument("--tokens", type=int, default=2048, help="M for --model (default 2048)")
-    bench.add_argument("--shape", action="append", metavar="M,N,K", help="a shape (repeatable)")
-    bench.add_argument("--max-gib", type=float, default=4.0,
-                       help="skip shapes whose matrices need more memory (default 4)")  # fmt: skip
-    bench.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
-    bench.add_argument("--targets", action="store_true", help="falcon against other libraries")
-    bench.add_argument("--baking", action="store_true", help="generated C against interpreter")
-    bench.add_argument("--peak", action="store_true", help="the multiply-add peak, measured")
-    bench.add_argument("--large", action="store_true", help="with --targets: 8192 too")
-    bench.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    command.add_bench(bench)
     _common(bench)
-    bench.set_defaults(run=_bench)
+    bench.set_defaults(run=_bench, dtype=None)
+
+    report = commands.add_parser("report", help="a page with pictures from a record file")
+    command.add_report(report)
+    report.set_defaults(run=command.report)
 
     _add_discover(commands)
     return parser
@@ -194,100 +189,8 @@ def _plan(options: argparse.Namespace) -> int:
     return 0
 
 
-def _targets(options: argparse.Namespace) -> int:
-    from tqdm import tqdm
-
-    from falcon._config import thread_count
-    from falcon.bench import targets
-
-    cases = targets.cases(None, large=options.large)
-    total = options.rounds * sum(len(case.shapes) for case in cases)
-    found = []
-    with tqdm(total=total, unit="round", leave=False, disable=not sys.stderr.isatty()) as bar:
-        threads = thread_count(options.threads)
-        for outcome in targets.run(
-            threads, options.rounds, large=options.large, tick=lambda: bar.update()
-        ):
-            found.append(outcome)
-            bar.write(f"{outcome.title}: {outcome.ratio:.3f}", file=sys.stderr)
-    if options.json:
-        print(json.dumps([dataclasses.asdict(x) for x in found], indent=2))
-    else:
-        print(targets.format_outcomes(found))
-    return 0
-
-
-def _baking(options: argparse.Namespace) -> int:
-    from tqdm import tqdm
-
-    from falcon._cpu import baking
-    from falcon.bench import workloads
-
-    shape = workloads.parse_shape((options.shape or ["2048,2048,2048"])[0])
-    bar = tqdm(total=len(baking.SCHEMES), leave=False, disable=not sys.stderr.isatty())
-    with bar:
-        gains = baking.measure(shape.M, shape.N, shape.K, options.rounds, bar.update)
-    print(baking.format_gains(gains))
-    return 0
-
-
-def _peak(options: argparse.Namespace) -> int:
-    from falcon._config import thread_count
-    from falcon._cpu import peak
-
-    found = peak.measure(thread_count(options.threads))
-    if options.json:
-        print(json.dumps([dataclasses.asdict(x) for x in found], indent=2))
-    else:
-        print(peak.format_peaks(found))
-    return 0
-
-
 def _bench(options: argparse.Namespace) -> int:
-    if options.peak:
-        return _peak(options)
-    if options.targets:
-        return _targets(options)
-    if options.baking:
-        return _baking(options)
-    from tqdm import tqdm
-
-    from falcon.bench import table, workloads
-
-    dtype = _dtype(options)
-    if options.tokens < 1 or options.rounds < 1:
-        raise ValueError("--tokens and --rounds must be at least 1")
-    shapes = [workloads.parse_shape(text) for text in options.shape or ()]
-    for model in options.model or ():
-        shapes.extend(workloads.model_shapes(model, options.tokens))
-    shapes = shapes or workloads.quick_shapes()
-    kept = []
-    for shape in shapes:
-        # A, B, three results, and as much again for workspaces.
-        elements = shape.M * shape.K + shape.K * shape.N + 3 * shape.M * shape.N
-        gib = 2 * elements * dtype.itemsize / 2**30
-        if gib <= options.max_gib:
-            kept.append(shape)
-        else:
-            print(f"skipped {shape.label or 'shape'} {shape.M} x {shape.N} x {shape.K}: about "
-                  f"{gib:.1f} GiB > --max-gib {options.max_gib:g}", file=sys.stderr)  # fmt: skip
-    if not kept:
-        raise ValueError("no shape is left to measure")
-    records = []
-    sides = 3
-    with tqdm(total=len(kept) * options.rounds * sides, unit="call", leave=False,
-              disable=not sys.stderr.isatty()) as bar:  # fmt: skip
-        for shape in kept:
-            bar.set_description(f"{shape.M} x {shape.N} x {shape.K}")
-            arguments = (shape, dtype, options.rounds, _gemm_options(options), bar.update)
-            records.append(table.run_shape(*arguments))
-    found = table.document(records)
-    if options.json:
-        print(json.dumps(found, indent=2))
-    else:
-        print(f"{found['cpu']}; numpy {found['numpy']} with {found['numpy_blas']}\n")
-        print(table.format_records(records))
-    return 0
+    return command.bench(options, _gemm_options(options))
 
 
 def _discover(options: argparse.Namespace) -> int:

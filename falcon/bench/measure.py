@@ -1,24 +1,65 @@
 """Measure two sides of a comparison in interleaved pairs, and the error of each.
 
 The machine's speed drifts, so a ratio is only meaningful between neighbours in time: side 1 and
-side 2 take turns, and the median of the pairwise ratios is reported.
+side 2 take turns, and the median of the pairwise ratios is reported, with its quartiles.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import sqrt
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 # Threads of OpenBLAS and OpenMP spin for tens of milliseconds after a call and would steal the
-# cores from the other side.
-_REST_SECONDS = 0.1
+# cores from the other side: without a rest the same code ran at 0.4 to 0.9 of its speed.
+REST_SECONDS = 0.15
 # A call below this is repeated within its turn and the fastest repetition counts.
 _SHORT_SECONDS = 0.1
+_MOST_REPEATS = 5
+# How well the median of the ratios must be known, and how near to 1 a side must come to itself.
+TOLERANCE = 0.02
+LEAST_PAIRS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Median and quartiles of some measurements."""
+
+    median: float
+    q1: float
+    q3: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Spread:
+        """Summarise at least one value."""
+        ordered = list(values)
+        q1, middle, q3 = np.quantile(ordered, (0.25, 0.5, 0.75))
+        return cls(float(middle), float(q1), float(q3), len(ordered))
+
+    @property
+    def uncertainty(self) -> float:
+        """Half width of an interval of confidence of the median, relative to it.
+
+        The notch of a box plot, 1.57 IQR/sqrt(n): McGill, Tukey and Larsen, The American
+        Statistician 32 (1978). Two medians whose notches do not meet differ, at about 95 %.
+        """
+        return 1.57 * (self.q3 - self.q1) / sqrt(self.count) / self.median
+
+    @property
+    def stable(self) -> bool:
+        """Whether there are pairs enough for the median to be known to `TOLERANCE`."""
+        return self.count >= LEAST_PAIRS and self.uncertainty <= TOLERANCE
+
+
+def repeats_for(seconds: float) -> int:
+    """How often in a row a call of that many seconds is made in its turn: the best counts."""
+    return min(_MOST_REPEATS, int(_SHORT_SECONDS / seconds) + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +81,7 @@ def interleave(
     sides: list[Callable[[], Any]],
     rounds: int,
     tick: Callable[[], None] | None = None,
-    rest: float = _REST_SECONDS,
+    rest: float = REST_SECONDS,
 ) -> Pairs:
     """Time every side once per round, in turn, after one untimed call each.
 
@@ -56,7 +97,7 @@ def interleave(
     """
     repeats = []
     for call in sides:
-        repeats.append(min(5, int(_SHORT_SECONDS / _timed(call)) + 1))
+        repeats.append(repeats_for(_timed(call)))
     seconds: list[list[float]] = [[] for _ in sides]
     for _ in range(rounds):
         for side, call in enumerate(sides):
@@ -71,6 +112,38 @@ def _timed(call: Callable[[], Any]) -> float:
     start = time.perf_counter()
     call()
     return max(time.perf_counter() - start, 1e-9)  # never 0, even by a coarse clock
+
+
+def sampled_rows(shape: tuple[int, ...], dtype: np.dtype, rows: int = 32) -> np.ndarray:
+    """Return the indices of the rows that `sampled_error` compares, spread over C."""
+    rows = 4 if _WIDER.get(dtype.char) in ("g", "G") else rows
+    return np.unique(np.linspace(0, shape[0] - 1, rows).astype(int))
+
+
+def exact_rows(a: np.ndarray, b: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Multiply some rows of A by B in higher precision.
+
+    float16 and float32 (complex64) go to float64 (complex128), all wider ones to long double,
+    which has no BLAS; integers are multiplied as NumPy does.
+    """
+    kind = _WIDER.get(a.dtype.char)
+    if kind is None:
+        return a[index] @ b
+    if kind in "dD":
+        return a[index].astype(kind) @ b.astype(kind)
+    exact = np.zeros((len(index), b.shape[1]), kind)
+    step = max(1, 2**22 // max(b.shape[1], 1))  # a slice of B at a time is widened
+    for k in range(0, b.shape[0], step):
+        exact += a[index, k : k + step].astype(kind) @ b[k : k + step].astype(kind)
+    return exact
+
+
+def relative_error(c: np.ndarray, exact: np.ndarray) -> float:
+    """RMS of ``c - exact`` relative to the RMS of ``exact``; integers are right (0) or wrong."""
+    if c.dtype.kind in "iu":
+        return 0.0 if np.array_equal(c, exact) else float("inf")
+    error = np.linalg.norm((c.astype(exact.dtype) - exact).astype(np.complex128))
+    return float(error) / max(float(np.linalg.norm(exact.astype(np.complex128))), 1e-300)
 
 
 def sampled_error(a: np.ndarray, b: np.ndarray, c: np.ndarray, rows: int = 32) -> float:
@@ -89,12 +162,9 @@ def sampled_error(a: np.ndarray, b: np.ndarray, c: np.ndarray, rows: int = 32) -
         0.0 or infinity for integers, which are right or wrong. For long double the difference
         from NumPy's product, because there is no higher precision.
     """
-    wide = {"e": "d", "f": "d", "d": "g", "g": "g", "F": "D", "D": "G", "G": "G"}
-    kind = wide.get(c.dtype.char)
-    rows = 4 if kind in ("g", "G") else rows
-    index = np.unique(np.linspace(0, c.shape[0] - 1, rows).astype(int))
-    if kind is None:
-        return 0.0 if np.array_equal(c[index], a[index] @ b) else float("inf")
-    exact = a[index].astype(kind) @ b.astype(kind)
-    error = np.linalg.norm((c[index].astype(kind) - exact).astype(np.complex128))
-    return float(error) / max(float(np.linalg.norm(exact.astype(np.complex128))), 1e-300)
+    index = sampled_rows(c.shape, c.dtype, rows)
+    return relative_error(c[index], exact_rows(a, b, index))
+
+
+# The dtype in which the product of each is checked; integers have none.
+_WIDER = {"e": "d", "f": "d", "d": "g", "g": "g", "F": "D", "D": "G", "G": "G"}

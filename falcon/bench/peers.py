@@ -1,4 +1,8 @@
-"""Peers: other libraries, each at a stated setting, run in worker processes of their own."""
+"""Peers: other libraries, each at a stated setting, run in worker processes of their own.
+
+To add one: an adapter in `adapters`, a line in `TABLE`, and in `identify` how to tell which kernels
+it ran.
+"""
 
 from __future__ import annotations
 
@@ -7,54 +11,80 @@ import os
 import platform
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
+from .operands import SharedOperands
 from .workloads import Shape
 
 # What OpenBLAS may choose from on x86; the fastest on this machine is found by trying.
 _CORETYPES = ("SkylakeX", "Cooperlake", "Sapphirerapids", "Zen", "Haswell")
 _TRIAL = Shape(1536, 1536, 1536)
+# To be found by trying, before the peer runs.
+BEST = "?"
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One entry of the table: which worker, under which environment.
+    """One entry of the table: which adapter, under which environment.
 
     Attributes
     ----------
     name : str
         As printed.
-    worker : str
-        Key of `falcon.bench.worker.PEERS`.
+    adapter : str
+        Key of `falcon.bench.adapters.ADAPTERS`.
     dtypes : str
         Type characters that it multiplies.
     install : str
         The command that installs it.
     environment : dict
-        Set before the library is loaded.
+        Set before the library is loaded; the value "?" is found by trying.
+    device : {"cpu", "gpu"}
     """
 
     name: str
-    worker: str
+    adapter: str
     dtypes: str
     install: str
     environment: dict[str, str] = field(default_factory=dict)
+    device: str = "cpu"
+
+    def multiplies(self, dtype: np.dtype) -> bool:
+        """Whether the peer has a product of that dtype."""
+        return dtype.char in self.dtypes
 
 
-FALCON = Peer("falcon", "falcon", "fd", "")
+FALCON = Peer("falcon", "falcon", "fdFD", "")
+FALCON_GPU = Peer("falcon", "falcon gpu", "efd", "pip install cupy-cuda12x", device="gpu")
 TABLE = (
     Peer("numpy", "numpy", "fdFD", "pip install numpy"),
-    Peer("numpy (best kernels)", "numpy", "fdFD", "pip install numpy", {"OPENBLAS_CORETYPE": "?"}),
-    Peer("mkl", "mkl", "fd", "pip install mkl"),
-    Peer("torch", "torch", "fd", "pip install torch"),
+    Peer("numpy (best kernels)", "numpy", "fdFD", "pip install numpy", {"OPENBLAS_CORETYPE": BEST}),
+    Peer("mkl", "mkl", "fdFD", "pip install mkl"),
+    Peer("torch", "torch", "efdFD", "pip install torch"),
     Peer("onednn", "onednn", "f", "pip install torch"),
+    Peer("cupy (cuBLAS)", "cupy", "efdFD", "pip install cupy-cuda12x", device="gpu"),
+    Peer("torch (cuBLAS)", "torch cuda", "efdFD", "pip install torch", device="gpu"),
 )
 
 
+def falcon_peer(name: str, adapter: str = "", base: Peer = FALCON, **settings: Any) -> Peer:
+    """Return falcon as a side of a comparison, with settings by their names in `falcon.config`."""
+    variables = {f"FALCON_{key.upper()}": str(x) for key, x in settings.items() if x is not None}
+    return replace(
+        base,
+        name=name,
+        adapter=adapter or base.adapter,
+        environment={**base.environment, **variables},
+    )
+
+
 class AbsentError(Exception):
-    """The peer's library is not installed."""
+    """The peer's library is not installed, or finds no device."""
 
 
 class Worker:
@@ -69,33 +99,33 @@ class Worker:
     """
 
     def __init__(self, peer: Peer, threads: int, environment: dict[str, str] | None = None) -> None:
-        settings = {"OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads),
-                    "MKL_NUM_THREADS": str(threads)}  # fmt: skip
-        chosen = {k: v for k, v in {**peer.environment, **(environment or {})}.items() if v != "?"}
         self.peer = peer
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "falcon.bench.worker", peer.worker],
+            [sys.executable, "-m", "falcon.bench.worker", peer.adapter],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env={**os.environ, **settings, **chosen},
+            env=environment_of(peer, threads, environment),
         )  # fmt: skip
         first = self._read()
         if "absent" in first:
             self.close()
-            raise AbsentError(f"{peer.name} is not installed: {peer.install}")
+            raise AbsentError(f"{peer.name}: {first['absent']}; {peer.install}")
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
         """Send a request and return the reply."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"do": do, **request}) + "\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write(json.dumps({"do": do, **request}) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
         reply = self._read()
         if "failed" in reply:
             raise RuntimeError(f"peer {self.peer.name}: {reply['failed']}")
         return reply
 
-    def prepare(self, shape: Shape, dtype: str, seed: int) -> None:
-        """Make operands and run once."""
-        self.ask("prepare", M=shape.M, N=shape.N, K=shape.K, dtype=dtype, seed=seed)
+    def prepare(self, operands: SharedOperands) -> dict[str, Any]:
+        """Map the operands and multiply once: seconds, relative error, bytes that it took."""
+        return self.ask("prepare", **operands.request())
 
     def seconds(self, repeats: int = 1) -> float:
         """Time the fastest of some calls."""
@@ -104,8 +134,13 @@ class Worker:
     def close(self) -> None:
         """End the process."""
         if self._process.stdin is not None and not self._process.stdin.closed:
-            self._process.stdin.close()
-        self._process.wait(timeout=30)
+            with suppress(BrokenPipeError):  # it has ended already
+                self._process.stdin.close()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:  # stuck in a call
+            self._process.kill()
+            self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
 
@@ -113,8 +148,11 @@ class Worker:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the worker of peer {self.peer.name} ended unexpectedly")
+            raise self._ended()
         return json.loads(line)
+
+    def _ended(self) -> RuntimeError:
+        return RuntimeError(f"the worker of peer {self.peer.name} ended unexpectedly")
 
     def __enter__(self) -> Worker:
         return self
@@ -128,16 +166,33 @@ class Worker:
         self.close()
 
 
+def environment_of(peer: Peer, threads: int, more: dict[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a peer's process: this one's, its threads and its settings."""
+    number = str(threads)
+    settings = {"OMP_NUM_THREADS": number, "OPENBLAS_NUM_THREADS": number,
+                "MKL_NUM_THREADS": number}  # fmt: skip
+    chosen = {k: v for k, v in {**peer.environment, **(more or {})}.items() if v != BEST}
+    return {**os.environ, **settings, **chosen}
+
+
 def best_coretype(threads: int, dtype: str = "float32") -> str | None:
     """Find the OPENBLAS_CORETYPE with which NumPy is fastest here; None off x86."""
+    rates = coretype_rates(threads, dtype)
+    return max(rates, key=lambda name: rates[name]) if rates else None
+
+
+def coretype_rates(threads: int, dtype: str = "float32") -> dict[str, float]:
+    """Try every OPENBLAS_CORETYPE that runs here: GFLOP/s of NumPy at 1536; empty off x86."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
-        return None
-    times = {}
-    for name in _CORETYPES:
-        try:
-            with Worker(TABLE[0], threads, {"OPENBLAS_CORETYPE": name}) as worker:
-                worker.prepare(_TRIAL, dtype, 0)
-                times[name] = worker.seconds(repeats=5)
-        except (RuntimeError, OSError):  # kernels that this CPU cannot run end the worker
-            continue
-    return min(times, key=lambda name: times[name]) if times else None
+        return {}
+    rates = {}
+    with SharedOperands(_TRIAL, np.dtype(dtype), seed=0) as operands:
+        for name in _CORETYPES:
+            try:
+                with Worker(TABLE[0], threads, {"OPENBLAS_CORETYPE": name}) as worker:
+                    worker.prepare(operands)
+                    best = min(worker.seconds() for _ in range(7))
+            except (RuntimeError, OSError):  # kernels that this CPU cannot run end the worker
+                continue
+            rates[name] = 2.0 * _TRIAL.M * _TRIAL.N * _TRIAL.K / best / 1e9
+    return rates

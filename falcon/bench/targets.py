@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp, log
 from statistics import median
+from typing import Any
+
+import numpy as np
 
 from falcon._plan import format_table
 
-from .peers import FALCON, TABLE, AbsentError, Peer, Worker, best_coretype
+from .measure import REST_SECONDS
+from .operands import SharedOperands
+from .peers import TABLE, AbsentError, Peer, Worker, best_coretype, falcon_peer
 from .workloads import Shape, quick_shapes
 
-_REST_SECONDS = 0.15
 _SCHEMES = ("auto", "strassen", "strassen@strassen")
 
 
@@ -46,13 +50,8 @@ class Outcome:
     other_rate: float
 
 
-def _falcon(name: str, worker: str = "falcon", **settings: str) -> Peer:
-    variables = {f"FALCON_{key.upper()}": value for key, value in settings.items()}
-    return replace(FALCON, name=name, worker=worker, environment=variables)
-
-
-def _schemes(**settings: str) -> tuple[Peer, ...]:
-    return tuple(_falcon(x, backend="cpu", scheme=x, **settings) for x in _SCHEMES)
+def _schemes(**settings: Any) -> tuple[Peer, ...]:
+    return tuple(falcon_peer(x, backend="cpu", scheme=x, **settings) for x in _SCHEMES)
 
 
 def cases(coretype: str | None, *, large: bool) -> list[Case]:
@@ -62,15 +61,15 @@ def cases(coretype: str | None, *, large: bool) -> list[Case]:
     haswell = Peer("openblas Haswell", "numpy", "fd", "", {"OPENBLAS_CORETYPE": "Haswell"})
     onednn = next(peer for peer in TABLE if peer.name == "onednn")
     libraries = (openblas, onednn)
-    classical = (_falcon("classical", backend="cpu", scheme="classical"),)
+    classical = (falcon_peer("classical", backend="cpu", scheme="classical"),)
     best = _schemes()
     quick = tuple(quick_shapes())
     tall = tuple(x for x in quick if x.M >= 2048)
     square = {n: (Shape(n, n, n),) for n in (2048, 4096, 8192)}
     prefill = tuple(Shape(512, n, k) for n, k in ((3584, 3584), (4608, 3584), (4096, 7168)))
-    online = (_falcon("strassen online", backend="cpu", scheme="strassen"),)
-    packed = (_falcon("strassen packed", "falcon packed", backend="cpu", scheme="strassen"),)
-    avx2 = (_falcon("classical avx2", backend="cpu", scheme="classical", isa="avx2"),)
+    online = (falcon_peer("strassen online", backend="cpu", scheme="strassen"),)
+    packed = (falcon_peer("strassen packed", "falcon packed", backend="cpu", scheme="strassen"),)
+    avx2 = (falcon_peer("classical avx2", backend="cpu", scheme="classical", isa="avx2"),)
     table = [
         Case("classical f32 2048", 0.97, square[2048], "float32", classical, libraries),
         Case("classical f32 4096", 0.97, square[4096], "float32", classical, libraries),
@@ -132,13 +131,14 @@ def _start(peers: list[Peer], threads: int) -> list[Worker]:
 def _interleave(
     sides: list[Worker], shape: Shape, dtype: str, rounds: int, tick: Callable[[], None]
 ) -> list[list[float]]:
-    for side in sides:
-        side.prepare(shape, dtype, seed=1)
+    with SharedOperands(shape, np.dtype(dtype), seed=1) as operands:
+        for side in sides:
+            side.prepare(operands)
     repeats = 1 if shape.M * shape.N * shape.K > 1e10 else 3
     times: list[list[float]] = [[] for _ in sides]
     for _ in range(rounds):
         for i, side in enumerate(sides):
-            time.sleep(_REST_SECONDS)
+            time.sleep(REST_SECONDS)
             times[i].append(side.seconds(repeats))
         tick()
     return times

@@ -1,166 +1,201 @@
-"""A peer library in a process of its own: ``python -m falcon.bench.worker NAME``.
+"""A peer library in a process of its own: ``python -m falcon.bench.worker ADAPTER``.
 
 The environment that chooses a library's kernels (OPENBLAS_CORETYPE, MKL_*, OMP_*) must be set
 before it is loaded, so every peer runs in a fresh process. Requests and replies are lines of
 JSON::
 
-    {"do": "describe"}                                      library, version, kernels, threads
-    {"do": "prepare", "M":, "N":, "K":, "dtype":, "seed":}  make the operands, run once
-    {"do": "time", "repeats": 1}                            seconds of the fastest of some calls
-    {"do": "error"}                                         sampled RMS error, relative
+    {"do": "prepare", "path":, "layout":}   map the operands, multiply once
+        -> {"seconds":, "error":, "extra_bytes":, "plan":}
+    {"do": "time", "repeats": 1}            -> {"seconds":} of the fastest of some calls
 
-The operands are made here, from the seed, so that peers and falcon multiply equal matrices that
-each lie in memory of their own.
+The operands lie in memory that all peers share; each writes to an output of its own.
+
+With ``--probe DTYPES`` it multiplies once per dtype instead, in between lines that `identify`
+knows, and describes itself: what libraries print about themselves comes to standard output.
 """
 
 from __future__ import annotations
 
 import ctypes
-import glob
 import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 import falcon
 
-from .measure import sampled_error
+from .adapters import ADAPTERS, Job, load
+from .measure import relative_error
+from .operands import mapped
 from .workloads import Shape, operands
 
-Multiply = Callable[[np.ndarray, np.ndarray, np.ndarray], Callable[[], Any]]
+_PROBED = Shape(512, 512, 512)
 
 
-def numpy_peer(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Callable[[], Any]:
-    """NumPy's matmul, whatever BLAS it was built with."""
-    return lambda: np.matmul(a, b, out=out)
+class Server:
+    """Answers requests about one peer."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.job: Job | None = None
+        self.out: np.ndarray | None = None
+        self.memory = Memory()
+
+    def prepare(self, path: str, layout: list[Any]) -> dict[str, Any]:
+        """Map the operands, multiply once, and tell what that took and how exact it is."""
+        self.job = self.out = None  # the last operands go first
+        if self.name.startswith("falcon"):
+            falcon.release_workspace()
+        self.memory.between_jobs()
+        a, b, index, exact = mapped(path, layout)
+        self.out = np.zeros((a.shape[0], b.shape[1]), a.dtype)
+        self.job = ADAPTERS[self.name](a, b, self.out)
+        # What every call finds in memory anyway is not counted as its own.
+        for x in (a, b):
+            x.ravel(order="K")[::1024].sum()
+        reply: dict[str, Any] = {}
+        if self.name in ("falcon", "falcon packed"):
+            plan = falcon.plan(a, b)  # measures the machine, the first time
+            reply["plan"] = {
+                "backend": plan.backend.name,
+                "scheme": plan.option.label,
+                "workspace": plan.workspace,
+                "growth": plan.growth,
+            }
+            falcon.release_workspace()
+        self.memory.before_call()
+        reply["seconds"] = self._timed()
+        reply["extra_bytes"] = self.memory.extra()
+        self.job.fetch()
+        reply["error"] = relative_error(self.out[index], exact)
+        return reply
+
+    def time(self, repeats: int) -> dict[str, Any]:
+        """Return the fastest of some calls."""
+        return {"seconds": min(self._timed() for _ in range(repeats))}
+
+    def _timed(self) -> float:
+        assert self.job is not None
+        start = time.perf_counter()
+        self.job.run()
+        return time.perf_counter() - start
 
 
-def mkl_peer(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Callable[[], Any]:
-    """Intel MKL's cblas_?gemm, from the PyPI package `mkl`."""
-    library = _mkl()
-    call = {"f": library.cblas_sgemm, "d": library.cblas_dgemm}[a.dtype.char]
-    scalar = {"f": ctypes.c_float, "d": ctypes.c_double}[a.dtype.char]
-    (m, k), n = a.shape, b.shape[1]
-    row_major, no_transpose = 101, 111
-    pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, out)]
-    return lambda: call(
-        row_major, no_transpose, no_transpose, m, n, k, scalar(1), pointers[0], k, pointers[1], n,
-        scalar(0), pointers[2], n,
-    )  # fmt: skip
+class Memory:
+    """What a library holds at the height of a call, beyond the operands; Linux only.
+
+    Counted are the growth during the call and what the library has kept from earlier calls, not
+    what the process held before its first one.
+    """
+
+    def __init__(self) -> None:
+        self._start = _status("VmRSS")
+        self._kept = self._before = 0
+
+    def between_jobs(self) -> None:
+        """Look while there are no operands."""
+        with suppress(OSError, AttributeError, TypeError):
+            ctypes.CDLL(None).malloc_trim(0)  # what was freed goes back to the system
+        self._kept = max(0, (_status("VmRSS") or 0) - (self._start or 0))
+
+    def before_call(self) -> None:
+        """Look while operands and result are there, and forget the largest size so far."""
+        self._before = _status("VmRSS") or 0
+        try:
+            with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+                file.write("5")
+        except OSError:
+            self._start = None
+
+    def extra(self) -> int | None:
+        """Return the bytes, None where the system does not tell."""
+        peak = _status("VmHWM")
+        if peak is None or self._start is None:
+            return None
+        return max(0, peak - self._before) + self._kept
 
 
-def torch_peer(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Callable[[], Any]:
-    """PyTorch's mm on the CPU."""
-    import torch
-
-    x, y, z = (torch.from_numpy(array) for array in (a, b, out))
-    return lambda: torch.mm(x, y, out=z)
-
-
-def onednn_peer(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Callable[[], Any]:
-    """Call oneDNN's float32 inner product through PyTorch; weights are stored (N, K)."""
-    import torch
-
-    x = torch.from_numpy(a).to_mkldnn()
-    weight = torch.from_numpy(np.ascontiguousarray(b.T)).to_mkldnn()
-    target = torch.from_numpy(out)
-
-    def run() -> None:
-        target.copy_(torch._C._nn.mkldnn_linear(x, weight, None).to_dense())
-
-    return run
+def _status(field: str) -> int | None:
+    with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) * 1024
+    return None
 
 
-def falcon_peer(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Callable[[], Any]:
-    """Run falcon as the FALCON_* variables say."""
-    return lambda: falcon.gemm(a, b, out=out)
-
-
-def falcon_packed_peer(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Callable[[], Any]:
-    """Run falcon with B packed beforehand, which is not timed."""
-    packed = falcon.pack(b, rows=a.shape[0])
-    return lambda: falcon.gemm(a, packed, out=out)
-
-
-PEERS: dict[str, Multiply] = {
-    "falcon": falcon_peer,
-    "falcon packed": falcon_packed_peer,
-    "numpy": numpy_peer,
-    "mkl": mkl_peer,
-    "torch": torch_peer,
-    "onednn": onednn_peer,
-}
-
-
-def _mkl() -> ctypes.CDLL:
-    pattern = os.path.join(sys.prefix, "lib", "libmkl_rt.so*")
-    found = sorted(glob.glob(pattern))
-    if not found:
-        raise ImportError(f"no {pattern}")
-    return ctypes.CDLL(found[0], mode=ctypes.RTLD_GLOBAL)
+def probe(name: str, dtypes: list[str]) -> None:
+    """Multiply once per dtype and describe the process, for `identify`."""
+    for dtype in dtypes:
+        a, b = operands(_PROBED, np.dtype(dtype), seed=0)
+        out = np.empty((_PROBED.M, _PROBED.N), a.dtype)
+        print(f"probe begin {dtype}", flush=True)
+        ADAPTERS[name](a, b, out).run()
+        with suppress(OSError, AttributeError, TypeError):
+            ctypes.CDLL(None).fflush(None)  # what the library has printed by C's stdio
+        print(f"probe end {dtype}", flush=True)
+    print("probe described " + json.dumps(describe(name)), flush=True)
 
 
 def describe(name: str) -> dict[str, Any]:
-    """Library, version, kernel architecture and threads of a peer in this process."""
+    """Versions, BLAS pools and loaded libraries of this process."""
     from threadpoolctl import threadpool_info
 
-    pools = [
-        {key: pool.get(key) for key in ("internal_api", "version", "architecture", "num_threads")}
-        for pool in threadpool_info()
-    ]
-    found: dict[str, Any] = {"peer": name, "numpy": np.__version__, "pools": pools}
+    keys = ("internal_api", "version", "architecture", "num_threads", "filepath")
+    found: dict[str, Any] = {
+        "numpy": np.__version__,
+        "falcon": falcon.__version__,
+        "pools": [{key: pool.get(key) for key in keys} for pool in threadpool_info()],
+        "loaded": _loaded(),
+    }
     if name.startswith("falcon"):
-        found["falcon"] = falcon.show_config("dict")
-    if name in ("torch", "onednn"):
+        found["kernels"] = falcon.show_config("dict")["cpu kernels"]  # type: ignore[index]
+    if name.startswith(("torch", "onednn")):
         import torch
 
         found["torch"] = torch.__version__
         found["threads"] = torch.get_num_threads()
-        found["capability"] = torch.backends.cpu.get_cpu_capability()
+    if name in ("cupy", "falcon gpu"):
+        import cupy
+
+        found["cupy"] = cupy.__version__
+        properties = cupy.cuda.runtime.getDeviceProperties(0)
+        found["device"] = properties["name"].decode()
+        found["cublas"] = cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle())
+    if name == "torch cuda":
+        found["device"] = torch.cuda.get_device_name(0)
+        found["cublas"] = torch.version.cuda
     return found
+
+
+def _loaded() -> list[str]:
+    """File names of the shared libraries in this process, as far as the system tells."""
+    with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        paths = {line.split()[-1] for line in file if ".so" in line}
+        return sorted(os.path.basename(path) for path in paths)
+    return []
 
 
 def main() -> int:
     """Serve requests from standard input until it closes."""
-    name = sys.argv[1]
+    name, *rest = sys.argv[1:]
     try:
-        if name == "mkl":
-            _mkl()
-        elif name in ("torch", "onednn"):
-            import torch  # noqa: F401
+        load(name)
     except ImportError as error:
         print(json.dumps({"absent": str(error)}), flush=True)
         return 0
+    if rest[:1] == ["--probe"]:
+        probe(name, rest[1].split(","))
+        return 0
     print(json.dumps({"ready": name}), flush=True)
-    call: Callable[[], Any] | None = None
-    arrays: tuple[Any, ...] = ()
+    server = Server(name)
     for line in sys.stdin:
         request = json.loads(line)
-        reply: dict[str, Any] = {}
         try:
-            if request["do"] == "describe":
-                reply = describe(name)
-            elif request["do"] == "prepare":
-                call, arrays = None, ()
-                shape = Shape(request["M"], request["N"], request["K"])
-                a, b = operands(shape, np.dtype(request["dtype"]), request["seed"])
-                out = np.empty((shape.M, shape.N), a.dtype)
-                call, arrays = PEERS[name](a, b, out), (a, b, out)
-                call()
-            elif request["do"] == "time" and call is not None:
-                best = float("inf")
-                for _ in range(request["repeats"]):
-                    start = time.perf_counter()
-                    call()
-                    best = min(best, time.perf_counter() - start)
-                reply = {"seconds": best}
-            elif request["do"] == "error":
-                a, b, out = arrays
-                reply = {"error": sampled_error(a, b, out)}
+            reply = getattr(server, request.pop("do"))(**request)
         except Exception as error:  # reported to the parent, which names the peer
             reply = {"failed": f"{type(error).__name__}: {error}"}
         print(json.dumps(reply), flush=True)

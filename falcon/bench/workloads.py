@@ -1,10 +1,14 @@
-"""Shapes to measure: the linear layers of language models, or what the user gives."""
+"""Shapes to measure: squares, layers of language models, thin and odd ones, what the user gives.
+
+To add a workload: a line in `WORKLOADS`.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -20,6 +24,35 @@ class Shape:
     N: int
     K: int
     label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A shape of a workload in a dtype, named by it."""
+
+    workload: str
+    shape: Shape
+    dtype: str
+
+    @property
+    def key(self) -> str:
+        """What a case is known by in files: ``"squares 512x512x512 float32"``."""
+        x = self.shape
+        return f"{self.workload} {x.M}x{x.N}x{x.K} {self.dtype}"
+
+    @property
+    def flops(self) -> float:
+        """Operations of the classical algorithm, 2MNK."""
+        return 2.0 * self.shape.M * self.shape.N * self.shape.K
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A named set of shapes, with the dtypes that it is measured in where none are asked for."""
+
+    about: str
+    shapes: Callable[[], list[Shape]]
+    dtypes: tuple[str, ...]
 
 
 @cache
@@ -46,6 +79,62 @@ def model_shapes(name: str, tokens: int) -> list[Shape]:
         raise ValueError(f"there is no model {name!r}; known: {', '.join(models())}")
     layers = _data()["models"][known[name.lower()]]
     return [Shape(tokens, n, k, layer) for layer, (n, k) in layers.items()]
+
+
+def layers(names: tuple[str, ...], tokens: int) -> list[Shape]:
+    """Layers of some models, without the output layer: prefill applies it to one token only."""
+    return [
+        replace(shape, label=f"{name} {shape.label}")
+        for name in names
+        for shape in model_shapes(name, tokens)
+        if shape.label != "lm_head"
+    ]
+
+
+def _shapes(*sizes: tuple[int, int, int]) -> Callable[[], list[Shape]]:
+    return lambda: [Shape(*x) for x in sizes]
+
+
+_BOTH = ("float32", "float64")
+WORKLOADS = {
+    "squares": Workload(
+        "512 to 8192", _shapes(*((n, n, n) for n in (512, 1024, 2048, 4096, 8192))), _BOTH
+    ),
+    "llm": Workload(
+        "linear layers of Qwen2.5-7B and Llama-3.1-8B at 2048 tokens",
+        lambda: layers(("Qwen2.5-7B", "Llama-3.1-8B"), 2048),
+        ("float32",),
+    ),
+    "rank-k": Workload(
+        "2048 x 2048 and 4096 x 4096 with K from 64 to 512",
+        _shapes(*((n, n, k) for n in (2048, 4096) for k in (64, 128, 256, 512))),
+        _BOTH,
+    ),
+    "tall": Workload(
+        "one long side: 32 to 256 columns, or as few rows",
+        _shapes(
+            (65536, 32, 512), (65536, 128, 1024), (16384, 256, 4096), (128, 32768, 1024),
+            (256, 256, 65536),
+        ),
+        ("float32",),
+    ),
+    "odd": Workload(
+        "sizes that no block divides",
+        _shapes(
+            (777, 555, 999), (1023, 1023, 1023), (1025, 1025, 1025), (1999, 2053, 2011),
+            (4097, 4095, 4093),
+        ),
+        _BOTH,
+    ),
+    "quick": Workload(
+        "one or two shapes of each kind",
+        _shapes(
+            (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (512, 4608, 3584),
+            (2048, 2048, 256), (16384, 128, 1024), (1023, 1025, 1021),
+        ),
+        ("float32",),
+    ),
+}  # fmt: skip
 
 
 def quick_shapes() -> list[Shape]:

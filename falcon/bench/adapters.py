@@ -1,0 +1,205 @@
+"""How each peer multiplies: ``adapter(a, b, out)`` returns the call to be timed.
+
+Whatever a library needs once for given operands (tensors, copies on a device) happens before; the
+product is in `out` after the call, or after ``Job.fetch`` where it lies on a device.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, files
+from typing import Any
+
+import numpy as np
+
+import falcon
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The call to be timed, and how its product comes to `out` if it is not there already."""
+
+    run: Callable[[], Any]
+    fetch: Callable[[], Any] = lambda: None
+
+
+Adapter = Callable[[np.ndarray, np.ndarray, np.ndarray], Job]
+
+
+def with_numpy(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
+    """NumPy's matmul, whatever BLAS it was built with."""
+    return Job(lambda: np.matmul(a, b, out=out))
+
+
+def with_mkl(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
+    """Intel MKL's cblas_?gemm, from the PyPI package `mkl`."""
+    library = mkl_library()
+    char = a.dtype.char
+    call = getattr(library, f"cblas_{ {'f': 's', 'd': 'd', 'F': 'c', 'D': 'z'}[char] }gemm")
+    (m, k), n = a.shape, b.shape[1]
+    row_major, no_transpose = 101, 111
+    pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, out)]
+    one, zero = np.ones((), a.dtype), np.zeros((), a.dtype)
+    alpha: Any
+    beta: Any
+    if char in "FD":  # complex scalars are handed over by address
+        alpha, beta = (ctypes.c_void_p(x.ctypes.data) for x in (one, zero))
+    else:
+        scalar = ctypes.c_float if char == "f" else ctypes.c_double
+        alpha, beta = scalar(1), scalar(0)
+
+    def run(_keep: Any = (a, b, out, one, zero)) -> None:
+        call(row_major, no_transpose, no_transpose, m, n, k, alpha, pointers[0], k,
+             pointers[1], n, beta, pointers[2], n)  # fmt: skip
+
+    return Job(run)
+
+
+def mkl_library() -> ctypes.CDLL:
+    """Load MKL's one library for all interfaces.
+
+    Raises
+    ------
+    ImportError
+        The package `mkl` is not installed, or holds no such library.
+    """
+    try:
+        found = [x for x in files("mkl") or () if x.name.startswith(("libmkl_rt.", "mkl_rt."))]
+    except PackageNotFoundError:
+        raise ImportError("the package mkl is not installed") from None
+    if not found:
+        raise ImportError("the package mkl holds no library mkl_rt")
+    return ctypes.CDLL(str(found[0].locate()), mode=ctypes.RTLD_GLOBAL)
+
+
+def with_torch(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
+    """PyTorch's mm on the CPU."""
+    import torch
+
+    x, y, z = _tensors(a, b, out)
+    return Job(lambda: torch.mm(x, y, out=z))
+
+
+def with_onednn(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
+    """Run oneDNN's float32 inner product through PyTorch.
+
+    The weights lie as (N, K), as a linear layer stores them: oneDNN is faster so than with B as it
+    is. The product is a new tensor, as in a layer; `fetch` copies it.
+    """
+    import torch
+
+    x, y, z = _tensors(a, b, out)
+    weight = y.t().contiguous()
+    linear = torch.ops.mkldnn._linear_pointwise
+    product = [z]
+
+    def run() -> None:
+        product[0] = linear(x, weight, None, "none", [], "")
+
+    return Job(run, lambda: z.copy_(product[0]))
+
+
+def with_torch_cuda(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
+    """PyTorch's mm on the GPU (cuBLAS), operands and product in its memory."""
+    import torch
+
+    x, y, z = _tensors(a, b, out)
+    on_device = [tensor.cuda() for tensor in (x, y, z)]
+
+    def run() -> None:
+        torch.mm(on_device[0], on_device[1], out=on_device[2])
+        torch.cuda.synchronize()
+
+    return Job(run, lambda: z.copy_(on_device[2]))
+
+
+def with_cupy(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
+    """CuPy's matmul (cuBLAS), operands and product in the GPU's memory."""
+    import cupy
+
+    return _on_gpu(cupy, lambda x, y, z: cupy.matmul(x, y, out=z), a, b, out)
+
+
+def with_falcon(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
+    """Run falcon as the FALCON_* variables say."""
+    return Job(lambda: falcon.gemm(a, b, out=out))
+
+
+def with_falcon_packed(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
+    """Run falcon with B packed beforehand, which is not timed."""
+    packed = falcon.pack(b, rows=a.shape[0])
+    return Job(lambda: falcon.gemm(a, packed, out=out))
+
+
+def with_falcon_gpu(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
+    """Run falcon on CuPy arrays, as the FALCON_* variables say."""
+    import cupy
+
+    return _on_gpu(cupy, lambda x, y, z: falcon.gemm(x, y, out=z), a, b, out)
+
+
+def _on_gpu(cupy: Any, multiply: Callable[[Any, Any, Any], Any], *arrays: np.ndarray) -> Job:
+    x, y, z = (cupy.asarray(array) for array in arrays)
+
+    def run() -> None:
+        multiply(x, y, z)
+        cupy.cuda.get_current_stream().synchronize()
+
+    def fetch() -> None:
+        arrays[2][...] = cupy.asnumpy(z)
+
+    return Job(run, fetch)
+
+
+def _tensors(*arrays: np.ndarray) -> list[Any]:
+    import warnings
+
+    import torch
+
+    with warnings.catch_warnings():  # read-only arrays, which nothing here writes to
+        warnings.simplefilter("ignore")
+        return [torch.from_numpy(array) for array in arrays]
+
+
+ADAPTERS: dict[str, Adapter] = {
+    "falcon": with_falcon,
+    "falcon packed": with_falcon_packed,
+    "falcon gpu": with_falcon_gpu,
+    "numpy": with_numpy,
+    "mkl": with_mkl,
+    "torch": with_torch,
+    "onednn": with_onednn,
+    "cupy": with_cupy,
+    "torch cuda": with_torch_cuda,
+}
+
+
+def load(name: str) -> None:
+    """Import what an adapter needs.
+
+    Raises
+    ------
+    ImportError
+        It is not installed, or there is no GPU for it; the message says which.
+    """
+    if name == "mkl":
+        mkl_library()
+    elif name in ("torch", "onednn"):
+        import torch
+
+        if name == "onednn" and not torch.backends.mkldnn.is_available():
+            raise ImportError("this build of PyTorch has no oneDNN")
+    elif name == "torch cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise ImportError("PyTorch finds no CUDA device")
+    elif name in ("cupy", "falcon gpu"):
+        import cupy
+
+        try:
+            cupy.cuda.runtime.getDeviceCount()
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            raise ImportError(f"CuPy finds no CUDA device ({error})") from None

@@ -1,0 +1,305 @@
+"""Falcon beside its peers, case by case: interleaved rounds that can stop and go on at any time.
+
+In each round every side is timed once, with a rest before it; the order rotates from round to
+round, so that none is always measured after the same neighbour. A case ends when the median of
+every ratio is known to 2 %, or its time is up; it has at least five rounds then.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .identify import identify
+from .measure import REST_SECONDS, TOLERANCE, Spread, repeats_for
+from .operands import SharedOperands
+from .own import Task
+from .peers import BEST, TABLE, AbsentError, Peer, Worker, coretype_rates
+from .stream import Stream
+from .system import describe_falcon, load
+from .workloads import Case, Shape
+
+# flop/s: a guess, for the progress bar and before anything was measured.
+_GUESS = 5e10
+_MOST_ROUNDS_PER_LEAST = 4
+_CHECKED = Shape(1024, 1024, 1024)
+_CHECK_PAIRS = 9
+# Errors beyond these many roundings of a random sum mean a wrong product, not rounding.
+_WRONG = 8.0
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is to be measured.
+
+    Attributes
+    ----------
+    cases : list of Case
+    sides : list of Peer
+        Falcon first; ratios are those of its time to the others'.
+    tasks : list of Task
+        What falcon measures of itself.
+    threads, rounds : int
+        Rounds that each case has at least.
+    case_seconds : float
+        Time after which a case ends, though not stable, once it has its rounds.
+    """
+
+    cases: list[Case]
+    sides: list[Peer]
+    tasks: list[Task]
+    threads: int
+    rounds: int
+    case_seconds: float
+
+    def header(self, machine: dict[str, Any]) -> dict[str, Any]:
+        """Return what must be the same for a run to go on."""
+        return {
+            "machine": machine,
+            "threads": self.threads,
+            "rounds": self.rounds,
+            "cases": [case.key for case in self.cases],
+            "labels": [case.shape.label for case in self.cases],
+            "sides": [asdict(side) for side in self.sides],
+            "tasks": [task.key for task in self.tasks],
+        }
+
+    def seconds(self, case: Case) -> float:
+        """Guess how long a case takes."""
+        sides = sum(side.multiplies(np.dtype(case.dtype)) for side in self.sides)
+        return (self.rounds + 1) * sides * (REST_SECONDS + 0.1 + case.flops / _GUESS)
+
+
+class TimeUpError(Exception):
+    """The time budget is used up."""
+
+
+class Suite:
+    """One session of a run: what the stream does not hold yet, until the time is up.
+
+    Parameters
+    ----------
+    spec : Spec
+    stream : Stream
+    deadline : float
+        By `time.monotonic`; at least one round is made whatever it is.
+    progress : callable
+        Called with the guessed seconds of what was just done and a word about it.
+    """
+
+    def __init__(
+        self, spec: Spec, stream: Stream, deadline: float, progress: Callable[[float, str], None]
+    ) -> None:
+        self.spec, self.stream, self.deadline = spec, stream, deadline
+        self.progress = progress
+        self.session = len(stream.of("session"))
+        self._workers: dict[str, Worker] = {}
+        self._absent: set[str] = set()
+        self._worked = False
+
+    def run(self) -> bool:
+        """Measure; return whether the run is complete."""
+        if self._complete():
+            return True
+        self.stream.append(
+            {
+                "session": self.session,
+                "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "falcon": describe_falcon(),
+                "load": load(),
+                "self_check": self_check(self.spec.threads),
+            }
+        )
+        try:
+            sides = self._identified()
+            for case in self.spec.cases:
+                if case.key not in self._done("done"):
+                    self._case(case, sides)
+                    self.progress(self.spec.seconds(case), case.key)
+            self._close()
+            for task in self.spec.tasks:
+                if task.key not in self._done("task"):
+                    self._allow(task.seconds)
+                    self.stream.append({"task": task.key, "kind": task.kind, "found": task.run()})
+                    self._worked = True
+                    self.progress(task.seconds, task.key)
+        except TimeUpError:
+            return False
+        finally:
+            self._close()
+            self.stream.append({"ended": self.session, "load": load()})
+        return True
+
+    def _complete(self) -> bool:
+        done, tasks = self._done("done"), self._done("task")
+        return all(case.key in done for case in self.spec.cases) and all(
+            task.key in tasks for task in self.spec.tasks
+        )
+
+    def _done(self, kind: str) -> set[str]:
+        return {line[kind] for line in self.stream.of(kind)}
+
+    def _allow(self, seconds: float) -> None:
+        """Stop the session if so many seconds would exceed its time."""
+        if self._worked and time.monotonic() + seconds > self.deadline:
+            raise TimeUpError
+
+    # --- the peers ---------------------------------------------------------------------------
+
+    def _identified(self) -> list[Peer]:
+        """Find out, once per run, what every peer is; return the sides that are here."""
+        known = {line["identity"]: line for line in self.stream.of("identity")}
+        dtypes = list(dict.fromkeys(case.dtype for case in self.spec.cases))
+        devices = {side.device for side in self.spec.sides}
+        others = [peer for peer in TABLE if peer.device not in devices]
+        sides = []
+        for peer in [*self.spec.sides, *others]:
+            if peer.name not in known:
+                self.progress(0.0, f"looking at {peer.name}")
+                known[peer.name] = self._identity(peer, dtypes)
+                self.stream.append(known[peer.name])
+            found = known[peer.name]["found"]
+            if not found["absent"] and peer not in others:
+                sides.append(replace(peer, environment=found["environment"]))
+        return sides
+
+    def _identity(self, peer: Peer, dtypes: list[str]) -> dict[str, Any]:
+        tried = {}
+        if BEST in peer.environment.values():
+            tried = coretype_rates(self.spec.threads, dtypes[0] if dtypes else "float32")
+            best = {"OPENBLAS_CORETYPE": max(tried, key=lambda x: tried[x])} if tried else {}
+            peer = replace(peer, environment=best)
+        able = [x for x in dtypes if peer.multiplies(np.dtype(x))] or ["float32"]
+        found = asdict(identify(peer, able, self.spec.threads))
+        return {"identity": peer.name, "found": found, "tried": tried}
+
+    def _worker(self, peer: Peer) -> Worker:
+        if peer.name not in self._workers:
+            self._workers[peer.name] = Worker(peer, self.spec.threads)
+        return self._workers[peer.name]
+
+    def _drop(self, peer: Peer) -> None:
+        worker = self._workers.pop(peer.name, None)
+        if worker is not None:
+            worker.close()
+
+    def _close(self) -> None:
+        for worker in self._workers.values():
+            worker.close()
+        self._workers.clear()
+
+    # --- a case --------------------------------------------------------------------------------
+
+    def _case(self, case: Case, sides: list[Peer]) -> None:
+        able = [side for side in sides if side.multiplies(np.dtype(case.dtype))]
+        rounds = [x["seconds"] for x in self.stream.of("round") if x["round"] == case.key]
+        self._allow(2 * len(able) * (REST_SECONDS + 0.1 + case.flops / _GUESS))
+        before = load()
+        prepared = self._prepare(case, able)
+        able = [side for side in able if side.name in prepared]
+        self.stream.append(
+            {"prepared": case.key, "in": self.session, "load": before, "sides": prepared}
+        )
+        able = [side for side in able if "failed" not in prepared[side.name]]
+        start = time.monotonic()
+        duration = 0.0
+        while not self._enough(rounds, time.monotonic() - start):
+            self._allow(duration)
+            begun = time.monotonic()
+            order = [able[(i + len(rounds)) % len(able)] for i in range(len(able))]
+            seconds = {}
+            for side in order:
+                time.sleep(REST_SECONDS)
+                repeats = repeats_for(prepared[side.name]["seconds"])
+                seconds[side.name] = _rounded(self._worker(side).seconds(repeats))
+            rounds.append(seconds)
+            self.stream.append({"round": case.key, "in": self.session, "seconds": seconds})
+            self._worked = True
+            duration = time.monotonic() - begun
+            self.progress(0.0, f"{case.key}, round {len(rounds)}")
+        self.stream.append({"done": case.key, "load": load()})
+
+    def _prepare(self, case: Case, able: list[Peer]) -> dict[str, Any]:
+        dtype = np.dtype(case.dtype)
+        found: dict[str, Any] = {}
+        with SharedOperands(case.shape, dtype, zlib.crc32(case.key.encode())) as operands:
+            for side in able:
+                self.progress(0.0, f"{case.key}, {side.name}")
+                time.sleep(REST_SECONDS)
+                try:
+                    found[side.name] = self._worker(side).prepare(operands)
+                    # The first call may have compiled or loaded something.
+                    if found[side.name]["seconds"] < 1.0:
+                        found[side.name]["seconds"] = _rounded(self._worker(side).seconds())
+                except AbsentError:
+                    continue
+                except RuntimeError as error:
+                    found[side.name] = {"failed": str(error)}
+                    self._drop(side)
+        return found
+
+    def _enough(self, rounds: list[dict[str, float]], seconds: float) -> bool:
+        if len(rounds) < self.spec.rounds:
+            return False
+        if seconds > self.spec.case_seconds:
+            return True
+        if len(rounds) >= _MOST_ROUNDS_PER_LEAST * self.spec.rounds:
+            return True
+        return all(spread.stable for spread in speedups(rounds).values())
+
+
+def speedups(rounds: Iterable[dict[str, float]]) -> dict[str, Spread]:
+    """Return, per other side, the spread of its time over that of the first side, falcon."""
+    rounds = list(rounds)
+    if not rounds:
+        return {}
+    # The first side is falcon by name: the order in a round rotates.
+    names = [name for name in rounds[0] if name != "falcon"]
+    return {
+        name: Spread.of(x[name] / x["falcon"] for x in rounds if name in x and "falcon" in x)
+        for name in names
+    }
+
+
+def wrong_beyond(dtype: str, K: int, growth: float = 1.0) -> float:
+    """Relative RMS error beyond which a product is wrong, not rounded; 0 for integers."""
+    kind = np.dtype(dtype)
+    if kind.kind in "iu":
+        return 0.0
+    return _WRONG * growth * float(np.finfo(kind).eps) * max(K, 1) ** 0.5
+
+
+def self_check(threads: int) -> dict[str, Any]:
+    """Compare NumPy with itself, in two processes: the median ratio must come out at 1.00.
+
+    Tried twice, because one hiccup of the machine is not yet a noisy one.
+    """
+    spread = Spread(0.0, 0.0, 0.0, 0)
+    with (
+        SharedOperands(_CHECKED, np.dtype("float32"), 0) as operands,
+        Worker(TABLE[0], threads) as one,
+        Worker(TABLE[0], threads) as two,
+    ):
+        for side in (one, two):
+            side.prepare(operands)
+        for _ in range(2):
+            ratios = []
+            for i in range(_CHECK_PAIRS):
+                seconds = {}
+                for side in ((one, two), (two, one))[i % 2]:
+                    time.sleep(REST_SECONDS)
+                    seconds[side is one] = side.seconds(5)
+                ratios.append(seconds[False] / seconds[True])
+            spread = Spread.of(ratios)
+            if abs(spread.median - 1) <= TOLERANCE:
+                break
+    return {**asdict(spread), "passed": abs(spread.median - 1) <= TOLERANCE}
+
+
+def _rounded(seconds: float) -> float:
+    return float(f"{seconds:.5g}")

@@ -1,0 +1,91 @@
+"""The machine that a measurement ran on, and how busy it was with other things."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import falcon
+from falcon._config import thread_count
+from falcon._cpu.profile import cache_bytes
+from falcon._info import cpu_model
+
+# Other work takes more of the processors than this: figures are not to be trusted.
+BUSY = 0.1
+_LOOK_SECONDS = 0.3
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return processor, caches, memory, system and versions, as the record file holds them."""
+    memory = None
+    with suppress(AttributeError, ValueError, OSError):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpu": cpu_model(),
+        "cpus": thread_count(),
+        "caches": cache_bytes(),
+        "memory": memory,
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+
+
+def describe_falcon() -> dict[str, Any]:
+    """Return falcon's version and, where it runs from a repository, its commit."""
+    folder = Path(falcon.__file__).parent
+    found: dict[str, Any] = {"version": falcon.__version__, "commit": None, "modified": None}
+    with suppress(OSError, subprocess.CalledProcessError):
+        found["commit"] = _git(folder, "rev-parse", "--short=10", "HEAD")
+        found["modified"] = bool(_git(folder, "status", "--porcelain", "--", "."))
+    return found
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def load() -> dict[str, Any]:
+    """Look at the machine while nothing of ours runs (0.3 s).
+
+    Returns
+    -------
+    dict
+        ``average``: load average over a minute, which counts our own work too; ``busy`` and
+        ``stolen``: shares of the processors' time that went to other processes and, on a virtual
+        machine, to other machines. None where the system does not tell.
+    """
+    found: dict[str, Any] = {"average": None, "busy": None, "stolen": None}
+    with suppress(OSError, AttributeError):
+        found["average"] = round(os.getloadavg()[0], 2)
+    try:
+        import psutil
+    except ImportError:
+        return found
+    before = psutil.cpu_times()
+    time.sleep(_LOOK_SECONDS)
+    after = psutil.cpu_times()
+    spent = {name: getattr(after, name) - getattr(before, name) for name in after._fields}
+    # guest time is counted as user time already
+    total = sum(spent.values()) - spent.get("guest", 0) - spent.get("guest_nice", 0)
+    if total > 0:
+        stolen = spent.get("steal", 0.0)
+        idle = spent["idle"] + spent.get("iowait", 0.0)
+        found["stolen"] = round(stolen / total, 3)
+        found["busy"] = round(max(0.0, 1 - (idle + stolen) / total), 3)
+    return found
+
+
+def is_busy(found: dict[str, Any]) -> bool:
+    """Whether other work took more than a tenth of the processors."""
+    return (found["busy"] or 0) + (found["stolen"] or 0) > BUSY

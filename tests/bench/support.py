@@ -1,0 +1,96 @@
+"""A run without libraries: peers whose speed is given, a clock that only they move."""
+
+import time
+from typing import ClassVar
+
+from falcon.bench import own, suite
+from falcon.bench.peers import FALCON, TABLE, falcon_peer
+from falcon.bench.workloads import Case, Shape
+
+QUIET = {"average": 0.1, "busy": 0.0, "stolen": 0.0}
+MACHINE = {"cpu": "Test", "cpus": 2, "caches": {"l1d": 32768}, "memory": 2**34,
+           "system": "none", "python": "3", "numpy": "2"}  # fmt: skip
+PASSED = {"median": 1.001, "q1": 0.99, "q3": 1.01, "count": 9, "passed": True}
+
+
+class Clock:
+    """Time that only timed calls and rests move."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "sleep", self.move)
+
+    def move(self, seconds):
+        self.now += seconds
+
+
+class FakeWorker:
+    """Multiplies in the time that `speeds` says, a list whose last entry repeats."""
+
+    clock: ClassVar = None
+    speeds: ClassVar = {}
+    log: ClassVar = []
+    broken: ClassVar = set()
+
+    def __init__(self, peer, threads, environment=None):
+        self.name = peer.name
+
+    def prepare(self, operands):
+        if self.name in self.broken:
+            raise RuntimeError(f"peer {self.name}: MemoryError")
+        seconds = self.speeds[self.name][0]
+        self.clock.move(seconds)
+        plan = {"backend": "cpu", "scheme": "strassen", "workspace": 2**20, "growth": 2.0}
+        return {"seconds": seconds, "error": 1e-16, "extra_bytes": 2**21,
+                "plan": plan if self.name.startswith("falcon") else None}  # fmt: skip
+
+    def seconds(self, repeats=1):
+        self.log.append((self.name, repeats))
+        times = self.speeds[self.name]
+        seconds = times.pop(0) if len(times) > 1 else times[0]
+        self.clock.move(repeats * seconds)
+        return seconds
+
+    def close(self):
+        pass
+
+
+def identity(peer, dtypes, threads):
+    from falcon.bench.identify import Identity
+
+    absent = f"not installed: {peer.install}" if peer.device == "gpu" else ""
+    return Identity(peer.name, absent, peer.adapter, "1.0", dict.fromkeys(dtypes, "wide"), threads,
+                    "asked", peer.environment)  # fmt: skip
+
+
+def pretend(monkeypatch, **speeds):
+    """Replace what a suite needs from outside; return the class of workers."""
+    FakeWorker.clock, FakeWorker.log, FakeWorker.broken = Clock(monkeypatch), [], set()
+    FakeWorker.speeds = {name.replace("_", " "): list(x) for name, x in speeds.items()}
+    monkeypatch.setattr(suite, "Worker", FakeWorker)
+    monkeypatch.setattr(suite, "identify", identity)
+    monkeypatch.setattr(suite, "load", lambda: dict(QUIET))
+    monkeypatch.setattr(suite, "self_check", lambda threads: dict(PASSED))
+    monkeypatch.setattr(suite, "coretype_rates", lambda threads, dtype: {"Zen": 5.0, "Old": 2.0})
+    return FakeWorker
+
+
+def spec(*, sizes=(8, 16), dtypes=("float32",), tasks=(), rounds=5, case_seconds=1e9):
+    cases = [Case("squares", Shape(n, n, n), x) for x in dtypes for n in sizes]
+    sides = [FALCON, falcon_peer("falcon classical", scheme="classical"), TABLE[0]]
+    return suite.Spec(cases, sides, list(tasks), 2, rounds, case_seconds)
+
+
+def small_tasks():
+    """One task of every kind, as falcon itself measures them, on small matrices."""
+    found = [x for x in own.tasks(1, ("float32",), quick=True) if x.kind in ("peak",)]
+    found.append(own._error_tasks(1, "float32", quick=True)[0])
+    shape = Shape(96, 96, 64)
+    for kind, run in (
+        ("stages", lambda: own._stages(shape, "float32", "classical", 1)),
+        ("stages", lambda: own._stages(shape, "float32", "strassen", 1)),
+        ("crossover", lambda: own._crossover(shape, "float32", 1)),
+    ):
+        found.append(own.Task(f"{kind} {len(found)}", kind, 0.1, run))
+    return found

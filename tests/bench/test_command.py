@@ -1,0 +1,123 @@
+"""The command line of benchmarks against peers: a whole small run, stopped, ended, shown."""
+
+import json
+
+import pytest
+
+from falcon.__main__ import main
+from falcon.bench import command, peers, records, suite
+from falcon.bench.workloads import WORKLOADS, Shape
+
+from .support import PASSED, QUIET
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Only NumPy as a peer, and nothing of falcon's own."""
+    for module in (peers, suite):
+        monkeypatch.setattr(module, "TABLE", (peers.TABLE[0],))
+    monkeypatch.setattr(suite, "self_check", lambda threads: dict(PASSED))
+    monkeypatch.setattr(suite, "load", lambda: dict(QUIET))
+    monkeypatch.setattr(suite, "REST_SECONDS", 0.0)
+
+
+def run(capsys, *arguments):
+    status = main([str(x) for x in arguments])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+@pytest.mark.usefixtures("small")
+def test_a_run_that_is_stopped_and_ended(capsys, tmp_path):
+    pytest.importorskip("jsonschema")
+    path = tmp_path / "x.json"
+    shapes = ("--shape", "64,48,80", "--shape", "33,65,17", "--dtype", "float32,float64")
+    asked = ("bench", "--peers", "--only", "peers", "--rounds", 1, "--case-seconds", 0,
+             "--threads", 1, "-o", path, *shapes)  # fmt: skip
+    status, _, err = run(capsys, *asked, "--time-budget", 1e-9)
+    assert status == command.INCOMPLETE
+    assert "the same command goes on" in err
+    assert not path.exists()
+    status, out, err = run(capsys, *asked)
+    assert status == 0
+    assert "ratios not known to 2 %, or from under 5 pairs" in err
+    for word in ("vs falcon classical", "vs numpy", "64 x 48 x 80", "float64"):
+        assert word in out
+    assert not (tmp_path / "x.json.part").exists()
+    found = records.read(path)
+    assert len(found["sessions"]) == 2
+    assert [x["rounds"] for x in found["cases"]] == [1] * 4
+    assert all(side["correct"] for x in found["cases"] for side in x["sides"].values())
+    import jsonschema
+
+    jsonschema.validate(found, records.schema())
+    status, _, err = run(capsys, *asked)
+    assert status == 0
+    assert "is complete; --fresh measures again" in err
+    status, out, _ = run(capsys, "bench", "--compare", path, path)
+    assert status == 0
+    assert "0 of 12 figures changed beyond the noise" in out
+    pytest.importorskip("matplotlib")
+    status, out, _ = run(capsys, "report", path, "-o", tmp_path / "report")
+    assert (status, out.strip()) == (0, str(tmp_path / "report" / "index.html"))
+
+
+@pytest.mark.usefixtures("small")
+def test_a_wrong_result_is_an_error(capsys, monkeypatch):
+    monkeypatch.setattr(records, "wrong_beyond", lambda *x: 0.0)
+    asked = ("bench", "--peers", "--only", "peers", "--rounds", 1, "--shape", "9,8,7", "--json",
+             "--case-seconds", 0)  # fmt: skip
+    status, out, err = run(capsys, *asked)
+    assert status == 1
+    assert "WRONG RESULT: falcon" in err
+    assert json.loads(out)["format"] == records.FORMAT
+
+
+@pytest.mark.usefixtures("small")
+def test_list_peers(capsys, monkeypatch):
+    absent = peers.Peer("nobody", "cupy", "f", "pip install cupy-cuda12x", device="gpu")
+    monkeypatch.setattr(peers, "TABLE", (peers.TABLE[0], absent))
+    monkeypatch.setattr("falcon.bench.identify.find_spec", lambda name: None)
+    status, out, _ = run(capsys, "bench", "--list-peers")
+    assert status == 0
+    lines = out.splitlines()
+    assert lines[1].split()[0] == "falcon"
+    assert "not installed: pip install cupy-cuda12x" in lines[3]
+    status, out, _ = run(capsys, "bench", "--list-peers", "--json")
+    assert [x["peer"] for x in json.loads(out)] == ["falcon", "numpy", "nobody"]
+
+
+def test_workloads():
+    for name, workload in WORKLOADS.items():
+        shapes = workload.shapes()
+        assert len(shapes) == len(set(shapes)) > 1
+        assert workload.about
+        assert set(workload.dtypes) <= {"float32", "float64"}
+        if name == "llm":
+            assert {x.label.split()[0] for x in shapes} == {"Qwen2.5-7B", "Llama-3.1-8B"}
+            assert not any("lm_head" in x.label for x in shapes)
+    assert Shape(8192, 8192, 8192) in WORKLOADS["squares"].shapes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--peers", "--dtype", "float32,what"], "--dtype 'what' is not a NumPy dtype"),
+        (["--shape", "8,8,8", "--dtype", "float32,float64"], "several only with --peers"),
+        (["--peers", "--shape", "90000,90000,90000"], "no shape is left to measure"),
+        (["--compare", "/no/such", "/file"], "No such file"),
+    ],
+)
+def test_refused(capsys, arguments, message):
+    status, out, err = run(capsys, "bench", *arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+
+
+def test_report_of_no_record(capsys, tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text("{}", encoding="utf-8")
+    status, _, err = run(capsys, "report", path, "-o", tmp_path)
+    assert status == 2
+    assert "falcon report: " in err
+    assert "not a record file" in err

@@ -1,0 +1,58 @@
+"""Shared operands: what a worker maps is what was made, and nothing stays behind."""
+
+import os
+
+import numpy as np
+import pytest
+
+from falcon.bench.measure import relative_error
+from falcon.bench.operands import SharedOperands, mapped
+from falcon.bench.workloads import Shape, operands
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int32", "float16"])
+def test_mapped(dtype):
+    shape, dtype = Shape(70, 30, 50), np.dtype(dtype)
+    with SharedOperands(shape, dtype, seed=4) as shared:
+        request = shared.request()
+        a, b, index, exact = mapped(request["path"], request["layout"])
+    x, y = operands(shape, dtype, seed=4)
+    np.testing.assert_array_equal(a, x)
+    np.testing.assert_array_equal(b, y)
+    assert not a.flags.writeable
+    assert index[0] == 0
+    assert index[-1] == 69
+    limit = 0 if dtype.kind == "i" else 20 * np.finfo(dtype).eps
+    assert relative_error((x @ y)[index], exact) <= limit
+    assert relative_error(np.roll(x @ y, 1, axis=1)[index], exact) > 0.1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows keeps files that are mapped")
+def test_the_file_is_gone_after_use_and_after_a_failure(monkeypatch):
+    with SharedOperands(Shape(3, 4, 5), np.dtype("float32"), seed=0) as shared:
+        assert os.path.exists(shared.path)
+    assert not os.path.exists(shared.path)
+    real = os.fdopen
+
+    class Full:
+        def __init__(self, number, mode):
+            self.file = real(number, mode)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            self.file.close()
+
+        def seek(self, offset):
+            pass
+
+        def write(self, data):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fdopen", Full)
+    before = set(os.listdir(os.path.dirname(shared.path)))
+    with pytest.raises(OSError, match="No space"):
+        SharedOperands(Shape(3, 4, 5), np.dtype("float32"), seed=0)
+    left = set(os.listdir(os.path.dirname(shared.path))) - before
+    assert not any(name.startswith("falcon-bench-") for name in left)

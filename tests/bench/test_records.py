@@ -1,0 +1,138 @@
+"""Record files: they keep their schema, tell what is doubtful, and are compared beyond noise."""
+
+import copy
+import json
+
+import pytest
+
+from falcon.bench import records, suite
+from falcon.bench.stream import Stream
+
+from .support import MACHINE, pretend, small_tasks, spec
+
+jsonschema = pytest.importorskip("jsonschema")
+
+
+@pytest.fixture(scope="module")
+def found():
+    """A whole run: cases by pretended workers, falcon's own measurements by falcon."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        times = {"falcon": [1.0], "falcon_classical": [1.1], "numpy": [1.2]}
+        pretend(monkeypatch, **times)
+        asked = spec(dtypes=("float32", "float64"), tasks=small_tasks())
+        stream = Stream(None, asked.header(MACHINE))
+        assert suite.Suite(asked, stream, float("inf"), lambda *x: None).run()
+        return json.loads(json.dumps(records.document(stream)))
+
+
+@pytest.fixture
+def document(found):
+    return copy.deepcopy(found)
+
+
+def validate(document):
+    jsonschema.validate(document, records.schema(), jsonschema.Draft202012Validator)
+
+
+def test_the_schema_is_one():
+    jsonschema.Draft202012Validator.check_schema(records.schema())
+
+
+def test_documents_keep_the_schema(document):
+    validate(document)
+    assert {len(document[x]) > 0 for x in ("stages", "errors", "crossover", "cases")} == {True}
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda x: x.pop("machine"),
+        lambda x: x.update(format="falcon-bench/0"),
+        lambda x: x["cases"][0].update(M=0),
+        lambda x: x["cases"][0]["sides"]["falcon"].pop("kernel"),
+        lambda x: x["cases"][0]["sides"]["falcon"].update(seconds=[0.0]),
+        lambda x: x["cases"][0]["load"].pop("before"),
+        lambda x: x["peers"][0].update(absent=None),
+        lambda x: x["sessions"].clear(),
+        lambda x: x["crossover"][0].pop("chosen"),
+        lambda x: x.update(more=1),
+    ],
+)
+def test_the_schema_refuses(document, harm):
+    harm(document)
+    with pytest.raises(jsonschema.ValidationError):
+        validate(document)
+
+
+def test_what_a_record_carries(document):
+    case = document["cases"][0]
+    assert (case["M"], case["dtype"], case["rounds"]) == (8, "float32", 5)
+    assert case["speedups"]["numpy"]["median"] == pytest.approx(1.2)
+    side = case["sides"]["falcon"]
+    assert side["gflops"] == pytest.approx(2 * 8**3 / 1e9, abs=0.01)
+    assert (side["kernel"], side["threads"], side["version"]) == ("wide", 2, "1.0")
+    assert side["plan"]["scheme"] == "strassen"
+    best = next(x for x in document["peers"] if x["peer"] == "numpy")
+    assert best["tried"] == {}
+    gpu = [x for x in document["peers"] if "cuBLAS" in x["peer"]]
+    assert len(gpu) == 2
+    assert all("pip install" in x["absent"] for x in gpu)
+
+
+def test_read(tmp_path, document):
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    assert records.read(path) == document
+    path.write_text(json.dumps({"format": "other"}), encoding="utf-8")
+    with pytest.raises(ValueError, match="not a record file of format 'falcon-bench/1'"):
+        records.read(path)
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(ValueError, match="is not JSON"):
+        records.read(path)
+
+
+def test_warnings(document):
+    assert records.warnings(document) == []
+    document["sessions"][0]["self_check"].update(median=1.2, passed=False)
+    case = document["cases"][0]
+    case["load"]["before"]["busy"] = 0.5
+    case["speedups"]["numpy"].update(stable=False, uncertainty=0.08)
+    case["sides"]["numpy"]["correct"] = False
+    case["failed"] = {"mkl": "MemoryError"}
+    said = "\n".join(records.warnings(document))
+    assert "NumPy against itself came out at 1.200" in said
+    assert "more than 10 % of the processors before 1 of 4 cases" in said
+    assert "squares 8x8x8 float32 (numpy to 8.0 %)" in said
+    assert "WRONG RESULT: numpy on squares 8x8x8 float32" in said
+    assert "mkl failed on squares 8x8x8 float32: MemoryError" in said
+
+
+def test_table(document):
+    table = records.format_cases(document)
+    assert "vs falcon classical" in table
+    assert "1.200 ±0.000" in table
+    assert "strassen (cpu)" in table
+    mean = next(line for line in table.splitlines() if line.startswith("geometric mean"))
+    assert mean.split()[-2:] == ["1.100", "1.200"]
+
+
+def test_nothing_changed(document):
+    said = records.changes(document, document)
+    assert said.startswith("0 of 12 figures changed beyond the noise")
+
+
+def test_changes_beyond_the_noise(document):
+    new = copy.deepcopy(document)
+    new["cases"][0]["speedups"]["numpy"].update(median=1.5, q1=1.5, q3=1.5)
+    new["cases"][1]["speedups"]["numpy"].update(median=1.3, q1=1.0, q3=1.6)  # noise
+    new["cases"][2]["sides"]["falcon"]["seconds"] = [2.0] * 5
+    new["peers"][2]["version"] = "2.0"
+    new["machine"]["cpu"] = "Other"
+    del new["cases"][3]
+    said = records.changes(document, new)
+    lines = said.splitlines()
+    assert "cpu: Test -> Other" in said
+    assert "numpy: 1.0 -> 2.0" in said
+    assert [x.split()[-1] for x in lines if "squares" in x and "%" in x] == ["faster", "slower"]
+    assert "2 of 9 figures changed" in said
+    assert "only in the old file: squares 16x16x16 float64" in said

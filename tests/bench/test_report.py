@@ -1,0 +1,106 @@
+"""The report: every picture is drawn, and the page needs nothing from outside."""
+
+import copy
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+
+from falcon.bench.stream import Stream
+from falcon.bench.suite import Suite
+
+from .support import MACHINE, pretend, small_tasks, spec
+
+pytest.importorskip("matplotlib")
+
+from falcon.bench import figures, records, report
+
+
+@pytest.fixture(scope="module")
+def found():
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.1], numpy=[1.2])
+        asked = spec(dtypes=("float32", "float64"), tasks=small_tasks())
+        stream = Stream(None, asked.header(MACHINE))
+        Suite(asked, stream, float("inf"), lambda *x: None).run()
+        return records.document(stream)
+
+
+class Page(HTMLParser):
+    """Checks that tags are closed, and collects what the page refers to."""
+
+    VOID = ("meta", "img", "br", "link")
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.refers, self.tags = [], [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.refers += [value for name, value in attributes if name in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_and_its_pictures(found, tmp_path):
+    path = report.write(found, tmp_path / "new" / "folder")
+    text = path.read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.tags.count("img") == len(figures.FIGURES)
+    assert all(x.startswith("data:image/svg+xml;base64,") for x in page.refers)
+    assert "script" not in page.tags
+    assert not re.search(r"url\(|@import", text)
+    for name, title, _, _ in figures.FIGURES:
+        assert title in text
+        assert (path.parent / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        drawing = ElementTree.parse(path.parent / f"{name}.svg").getroot()
+        assert drawing.tag.endswith("svg")
+    for word in ("Test", "pip install", "1.200 ± 0.000", "strassen (cpu)"):
+        assert word in text
+
+
+def test_the_same_records_give_the_same_report(found, tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "FIGURES", figures.FIGURES[:1])
+    first, second = (report.write(found, tmp_path / x) for x in "ab")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_what_is_not_there_is_left_out(found, tmp_path):
+    less = copy.deepcopy(found)
+    for name in ("cases", "stages", "errors"):
+        less[name] = []
+    less["peak"] = None
+    path = report.write(less, tmp_path)
+    page = Page(path.read_text(encoding="utf-8"))
+    assert page.tags.count("img") == 1
+    assert not (tmp_path / "rates.png").exists()
+
+
+def test_words_of_others_are_escaped(found):
+    harmful = copy.deepcopy(found)
+    harmful["peers"][0]["version"] = "<script>alert(1)</script>"
+    harmful["cases"][0]["label"] = "<b>"
+    harmful["machine"]["cpu"] = "A & B"
+    text = report.page(harmful, [])
+    assert "<script>" not in text
+    assert "<b>" not in text
+    assert "A &amp; B" in text
+
+
+def test_no_wrong_scale(found):
+    """The axes hold every point: nothing is cut off."""
+    with figures.style():
+        figure = figures.speedups(found)
+        for axis in figure.axes:
+            low, high = axis.get_xlim()
+            assert low <= 1.0 <= 1.2 <= high
+        rates = figures.rates(found)
+        for axis in rates.axes:
+            for line in axis.get_lines():
+                assert max(line.get_ydata()) <= axis.get_ylim()[1]
