@@ -60,6 +60,17 @@ static void scatter(const fl_pass *p, const fl_buffers *buf, int r, const char *
     }
 }
 
+/* Call for the accumulators that the finished micro-tile at `at` of product r goes to, while it is still being
+ * computed: they come from L2 or L3. */
+static void scatter_ahead(const fl_pass *p, int r, char *ct, ptrdiff_t ct_step, ptrdiff_t bytes) {
+    const falcon_scheme *s = p->scheme;
+    if (s == &fl_classical_scheme)
+        return;
+    for (int e = s->w_start[r]; e < s->w_start[r + 1]; e++)
+        for (ptrdiff_t at = 0; at < bytes; at += 64)
+            __builtin_prefetch(ct + s->w_index[e] * ct_step + at, 1, 3);
+}
+
 /* Where panel `x` of an operand comes from in slice s of product r. */
 static const char *packed_panel(const fl_pass *p, const fl_operand *o, int r, ptrdiff_t s, ptrdiff_t x) {
     const ptrdiff_t full = fl_panel_stride(p->kern, o->width, p->kc);
@@ -163,6 +174,8 @@ void fl_tile(const fl_pass *p, const fl_buffers *buf, fl_rect tile, const fl_rec
                     const ptrdiff_t at = ((x - x0) * nz + z - z0) * micro;
                     char *h = one_slice ? buf->h : buf->h + at;
                     const char *pf = ahead_take(&ahead, pf_bytes);
+                    if (s + 1 == p->slices)
+                        scatter_ahead(p, r, buf->ct + at, ct_step, micro);
                     kern->ukr[(rows - 1) * nv + (cols + kern->vlen - 1) / kern->vlen - 1](len, a, b, ldb, h, s > 0,
                                                                                           pf ? pf : a, pf ? 64 : 0);
                     if (s + 1 == p->slices) {
