@@ -1,0 +1,24 @@
+"""What a call costs beside the multiplication: planning, and the smallest product."""
+
+import numpy as np
+
+import falcon
+
+
+class Planning:
+    """Overhead of deciding, without multiplying."""
+
+    def setup(self):
+        self.a = np.ones((8, 8))
+        falcon.plan((2048, 2048), (2048, 2048), "float32")
+        self.size = 1000
+
+    def time_cached_plan(self):
+        falcon.plan((2048, 2048), (2048, 2048), "float32")
+
+    def time_fresh_plan(self):
+        self.size += 1
+        falcon.plan((self.size, 1000), (1000, 1000), "float32")
+
+    def time_smallest_call(self):
+        falcon.gemm(self.a, self.a)
