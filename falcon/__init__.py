@@ -17,9 +17,10 @@ from ._info import show_config
 from ._pack import pack
 from ._packed import PackedOperand
 from ._plan import Plan
+from ._tune import machine, tune
 from ._verify import Verification, VerificationError, verify
 from ._version import __version__
-from .decision import MachineProfile, machine
+from .decision import MachineProfile
 from .schemes import Scheme, SchemeError
 
 __all__ = [
@@ -40,5 +41,6 @@ __all__ = [
     "release_workspace",
     "schemes",
     "show_config",
+    "tune",
     "verify",
 ]

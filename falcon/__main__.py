@@ -1,4 +1,4 @@
-"""The command line: ``python -m falcon info | schemes | plan | bench | report | discover``."""
+"""The command line: ``python -m falcon info | schemes | plan | tune | bench | ...``."""
 
 from __future__ import annotations
 
@@ -64,8 +64,29 @@ def _parser() -> argparse.ArgumentParser:
     plan = commands.add_parser("plan", help="what would run for a shape, and why")
     for size in "MNK":
         plan.add_argument(size, type=int)
+    plan.add_argument("--compare", action="store_true",
+                      help="measure the best candidates too, beside their prediction")  # fmt: skip
+    plan.add_argument("--rounds", type=int, default=5, help="with --compare (default 5)")
+    plan.add_argument("--most", type=int, default=8, help="candidates to measure (default 8)")
     _common(plan)
     plan.set_defaults(run=_plan)
+
+    tune = commands.add_parser(
+        "tune", help="measure this machine, or the best candidates of shapes",
+        description="Without shapes: measure the machine thoroughly and store the profile. With "
+        "shapes: measure their best candidates and remember the fastest, for calls where "
+        "FALCON_TUNED=1 or falcon.config(tuned=True).",
+    )  # fmt: skip
+    tune.add_argument("--model", action="append", help="layers of a language model (repeatable)")
+    tune.add_argument("--tokens", type=int, default=2048, help="M for --model (default 2048)")
+    tune.add_argument("--shape", action="append", metavar="M,N,K", help="a shape (repeatable)")
+    tune.add_argument("--rounds", type=int, default=5, help="timings per candidate (default 5)")
+    tune.add_argument("--most", type=int, default=5, help="candidates per shape (default 5)")
+    tune.add_argument("--dtype", help="only this dtype (default float32 for shapes, and float32 "
+                      "and float64 for the machine)")  # fmt: skip
+    tune.add_argument("--threads", type=int, help="only this number (default: for the machine 1 "
+                      "and all)")  # fmt: skip
+    tune.set_defaults(run=_tune)
 
     bench = commands.add_parser(
         "bench", help="falcon beside NumPy and other libraries",
@@ -185,7 +206,61 @@ def _format(text: str) -> tuple[int, int, int]:
 def _plan(options: argparse.Namespace) -> int:
     dtype = _dtype(options)
     shapes = (options.M, options.K), (options.K, options.N)
-    print(falcon.plan(*shapes, dtype, **_gemm_options(options)).explain())
+    plan = falcon.plan(*shapes, dtype, **_gemm_options(options))
+    print(plan.explain())
+    if options.compare:
+        from falcon._tune import compare
+
+        if options.rounds < 1 or options.most < 1:
+            raise ValueError("--rounds and --most must be at least 1")
+        rows = [("candidate", "backend", "predicted ms", "measured ms", "error", "of the choice")]
+        for x in compare(plan, options.most, options.rounds):
+            option, predicted = x.candidate.option, x.candidate.total
+            rows.append((option.label, option.backend,
+                         f"{predicted * 1e3:.2f}" if predicted else "-", f"{x.seconds * 1e3:.2f}",
+                         f"{predicted / x.seconds - 1:+.1%}" if predicted else "-",
+                         f"{x.ratio:.3f}"))  # fmt: skip
+        print(f"\nleast of {options.rounds} interleaved rounds; the last column is the median of "
+              f"the pairwise ratios\n\n{format_table(rows, left=2)}")  # fmt: skip
+    return 0
+
+
+def _tune(options: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from falcon._config import thread_count
+    from falcon._tune import measure_machine
+    from falcon.bench import workloads
+
+    kinds: list[np.dtype] = [np.dtype(np.float32), np.dtype(np.float64)]
+    dtypes = [_dtype(options)] if options.dtype else kinds
+    if options.tokens < 1:
+        raise ValueError("--tokens must be at least 1")
+    shapes = [workloads.parse_shape(text) for text in options.shape or ()]
+    for model in options.model or ():
+        shapes.extend(workloads.model_shapes(model, options.tokens))
+    quiet = {"leave": False, "disable": not sys.stderr.isatty()}
+    if shapes:
+        with tqdm(total=len(shapes), unit="shape", **quiet) as bar:
+            for x in falcon.tune(
+                [(x.M, x.N, x.K) for x in shapes], dtype=dtypes[0], candidates=options.most,
+                rounds=options.rounds, threads=options.threads, tick=lambda: bar.update(),
+            ):  # fmt: skip
+                bar.write(str(x), file=sys.stdout)
+        return 0
+    threads = sorted({1, thread_count()}) if options.threads is None else [options.threads]
+    if min(threads) < 1:
+        raise ValueError("--threads must be at least 1")
+    states = (falcon.show_config("dict") or {})["backends"].values()
+    backends = sum(state == "available" for state in states)
+    with tqdm(total=len(threads) * (1 + backends * len(dtypes)), unit="step", **quiet) as bar:
+
+        def tick(step: str) -> None:
+            bar.set_description(step)
+            bar.update()
+
+        made = measure_machine(dtypes, threads, tick)
+    print(made)
     return 0
 
 

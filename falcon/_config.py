@@ -32,6 +32,7 @@ class Settings:
     workspace_limit: int | None = None
     check: str = "finite"
     verbose: bool = False
+    tuned: bool = False
 
 
 def parse_bytes(text: str) -> int:
@@ -58,6 +59,7 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "workspace_limit": ("FALCON_WORKSPACE_LIMIT", parse_bytes),
     "check": ("FALCON_CHECK", str),
     "verbose": ("FALCON_VERBOSE", _parse_bool),
+    "tuned": ("FALCON_TUNED", _parse_bool),
 }
 
 _DEFAULTS = Settings()
@@ -115,7 +117,10 @@ def config(**changes: Any) -> Iterator[Settings]:
     check : {"finite", "verify", "none"}
         See `falcon.gemm`.
     verbose : bool
-        Log every fresh plan to the logger "falcon".
+        Log every fresh plan, with the table of its candidates, to the logger "falcon"; to standard
+        error where the program has set up no logging.
+    tuned : bool
+        Use what `falcon.tune` has measured for a shape instead of the prediction.
 
     Yields
     ------
@@ -157,6 +162,7 @@ def validate(
     workspace_limit: Any = None,
     check: Any = "finite",
     verbose: Any = False,
+    tuned: Any = False,
 ) -> None:
     """Raise ValueError or TypeError for a setting that is out of range."""
     if not isinstance(backend, str):
@@ -192,14 +198,19 @@ def thread_count(requested: int | None = None) -> int:
     for value in (requested, settings().threads):
         if value is not None:
             return int(value)
+    return _openmp_threads() or _usable_cpus()
+
+
+@cache
+def _openmp_threads() -> int:
+    """Read OMP_NUM_THREADS, once, as OpenMP does; 0 where it is not set."""
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if first.isdigit() and int(first) > 0:
-        return int(first)
-    return _usable_cpus()
+    return int(first) if first.isdigit() else 0
 
 
+@cache
 def forced_isa() -> str | None:
-    """Return the instruction set that FALCON_ISA forces on falcon's own kernels, if any."""
+    """Return the instruction set that FALCON_ISA forces on falcon's own kernels; read once."""
     return os.environ.get("FALCON_ISA") or None
 
 
@@ -216,6 +227,12 @@ def cache_folder() -> Path | None:
         return (Path(base) if base else Path.home() / ".cache") / "falcon-gemm"
     except RuntimeError:  # no home
         return None
+
+
+def profile_file() -> Path | None:
+    """Return the machine profile that FALCON_PROFILE names: it is used whatever its key."""
+    asked = os.environ.get("FALCON_PROFILE") or None
+    return Path(asked) if asked is not None else None
 
 
 def _usable_cpus() -> int:

@@ -19,7 +19,8 @@ from ._problem import Problem
 from ._validate import arguments, is_direct, is_strided
 from ._verify import Freivalds, VerificationError
 from .decision import Request, select
-from .decision.machine import rates
+from .decision.machine import rates, revision
+from .decision.tuned import recall
 from .schemes.catalogue import generation
 
 _log = logging.getLogger("falcon")
@@ -65,11 +66,9 @@ def multiply(
 
     Where B comes packed, `b` is its source.
     """
-    M, K = a.shape
-    N = b.shape[1]
-    if M == 0 or N == 0:
+    if 0 in out.shape:
         return
-    if K == 0 or alpha == 0:
+    if a.shape[1] == 0 or alpha == 0:
         if c is None:
             out[...] = 0
         else:
@@ -84,29 +83,7 @@ def multiply(
         multiply(a, b, c, alpha, beta, product, dtype, requested, fresh=True)
         np.copyto(out, product, casting="same_kind")
         return
-    a_strided, b_strided = is_strided(a, dtype), is_strided(b, dtype)
-    out_direct = fresh or (is_strided(out, dtype) and not (overlap(out, a) or overlap(out, b)))
-    size = dtype.itemsize
-    problem = Problem(
-        M,
-        N,
-        K,
-        dtype,
-        buffered=c is not None or not out_direct or not (fresh or is_direct(out, dtype)),
-        a_direct=is_direct(a, dtype),
-        b_direct=packed is not None or is_direct(b, dtype),
-        a_strided=a_strided,
-        b_strided=b_strided,
-        layout=(  # copies are by rows; a single column has a unit stride both ways
-            a.strides[0] == size if a_strided else K == 1,
-            packed is not None or not b_strided or b.strides[1] == size,
-            out_direct and out.strides[0] == size != out.strides[1],
-        ),
-        out_direct=out_direct,
-        in_place=c is not None and overlap(out, c),
-        packed=packed is not None,
-        threads=thread_count(requested.threads),
-    )
+    problem = problem_of(a, b, c, out, dtype, requested, fresh=fresh, packed=packed is not None)
     if packed is None:
         chosen = plan_for(problem, requested)
     else:
@@ -124,6 +101,49 @@ def multiply(
         )
 
 
+def problem_of(
+    a: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray | None,
+    out: np.ndarray,
+    dtype: np.dtype,
+    requested: Settings,
+    *,
+    fresh: bool,
+    packed: bool = False,
+) -> Problem:
+    """Describe a multiplication of these arrays; where B comes packed, `b` is its source."""
+    (M, K), N = a.shape, b.shape[1]
+    a_strided, b_strided = is_strided(a, dtype), is_strided(b, dtype)
+    out_direct = fresh or (is_strided(out, dtype) and not (overlap(out, a) or overlap(out, b)))
+    size = dtype.itemsize
+    return Problem(
+        M,
+        N,
+        K,
+        dtype,
+        buffered=c is not None or not out_direct or not (fresh or is_direct(out, dtype)),
+        a_direct=is_direct(a, dtype),
+        b_direct=packed or is_direct(b, dtype),
+        a_strided=a_strided,
+        b_strided=b_strided,
+        layout=(  # copies are by rows; a single column has a unit stride both ways
+            a.strides[0] == size if a_strided else K == 1,
+            packed or not b_strided or b.strides[1] == size,
+            out_direct and out.strides[0] == size != out.strides[1],
+        ),
+        out_direct=out_direct,
+        in_place=c is not None and overlap(out, c),
+        packed=packed,
+        threads=thread_count(requested.threads),
+    )
+
+
+def planning_state() -> tuple:
+    """What plans depend on beside the problem and the settings: another state, other plans."""
+    return generation(), revision(), forced_isa()
+
+
 def plan_for(problem: Problem, requested: Settings) -> Plan:
     """Return the cached plan of a problem, or make one."""
     key = (
@@ -132,21 +152,48 @@ def plan_for(problem: Problem, requested: Settings) -> Plan:
         requested.scheme,
         requested.max_growth,
         requested.workspace_limit,
-        generation(),
-        forced_isa(),
+        requested.tuned,
+        planning_state(),
     )
     found = _plans.get(key)
     if found is not None:
         return found
-    request = Request(requested.scheme, requested.max_growth, requested.workspace_limit)
-    made = select(problem, request, _backends_for(problem, requested.backend), _rates)
+    made = _tuned(problem, requested) if requested.tuned and requested.scheme == "auto" else None
+    if made is None:
+        request = Request(requested.scheme, requested.max_growth, requested.workspace_limit)
+        made = select(problem, request, _backends_for(problem, requested.backend), _rates)
     with _plans_lock:
         while len(_plans) >= _CACHED_PLANS:
             del _plans[next(iter(_plans))]
         _plans[key] = made
     if requested.verbose:
-        _log.info("%s", made.explain())
+        _show(made)
     return made
+
+
+def _tuned(problem: Problem, requested: Settings) -> Plan | None:
+    """Plan what `falcon.tune` found to be fastest, if that keeps what is asked for."""
+    found = recall(problem, available_backends())
+    if found is None or requested.backend not in ("auto", found[0]):
+        return None
+    name, scheme = found
+    if scheme is not None and scheme.rms_growth > requested.max_growth and not problem.is_exact:
+        return None
+    request = Request(scheme or "classical", requested.max_growth, requested.workspace_limit)
+    try:
+        made = select(problem, request, _backends_for(problem, name), _rates)
+    except (ValueError, TypeError):  # the backend is not here, or a limit forbids the scheme
+        return None
+    return replace(made, why="measured as the fastest by falcon.tune")
+
+
+def _show(made: Plan) -> None:
+    """Log a plan; where the program has set up no logging, to standard error."""
+    if not _log.isEnabledFor(logging.INFO):
+        _log.setLevel(logging.INFO)
+    if not _log.hasHandlers():
+        _log.addHandler(logging.StreamHandler())
+    _log.info("%s", made.explain())
 
 
 def plan_packed(problem: Problem, packed: PackedOperand, requested: Settings) -> Plan:
@@ -174,7 +221,7 @@ def _backends_for(problem: Problem, name: str) -> list[Backend]:
 
 
 def _rates(backend: Backend, problem: Problem) -> Rates:
-    return rates(backend.name, problem.dtype, problem.threads, backend.measure)
+    return rates(backend, problem.dtype, problem.threads, available_backends())
 
 
 def without(requested: Settings, shape: tuple[int, ...], dtype: np.dtype) -> Settings:

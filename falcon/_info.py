@@ -8,12 +8,12 @@ import platform
 import sys
 from typing import Any
 
-import numpy as np
-
 from ._backends import BACKENDS, PLANNED
 from ._config import settings, thread_count
 from ._cpu.backend import describe
+from ._numpy_rates import blas_name as numpy_blas
 from ._version import __version__
+from .decision.hardware import cpu_model
 
 
 def show_config(mode: str = "print") -> dict[str, Any] | None:
@@ -99,32 +99,3 @@ def libraries() -> dict[str, str]:
             versions[name] = "not installed"
     versions["numpy BLAS"] = numpy_blas()
     return versions
-
-
-def numpy_blas() -> str:
-    """Name, version, kernel architecture and threads of the BLAS that NumPy runs."""
-    build: Any = np.show_config(mode="dicts")
-    name = build.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown")
-    try:
-        from threadpoolctl import threadpool_info
-    except ImportError:
-        return f"{name} (install threadpoolctl to see more)"
-    for pool in threadpool_info():
-        if pool["user_api"] == "blas" and "numpy" in pool["filepath"].lower():
-            return (
-                f"{pool['internal_api']} {pool['version']}, {pool.get('architecture', '?')} "
-                f"kernels, {pool['num_threads']} threads"
-            )
-    return str(name)
-
-
-def cpu_model() -> str:
-    """Marketing name of the CPU, as far as the system tells."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                if line.startswith(("model name", "Model")):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()

@@ -12,7 +12,6 @@ whose workspace would pass the limit is cut into chunks of M, N and K that are m
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
@@ -20,12 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from ._numpy_rates import blas_name, measure
 from ._packed import PackedOperand
 from ._plan import Option, Plan, Rates
 from ._problem import Problem
 from .codegen import combine_a, combine_b, combine_c
 from .codegen.numpy_exec import run, scratch_slots, strip_rows
-from .schemes import Scheme, get
+from .schemes import Scheme
 
 # Chunks are not cut below blocks of this size: the limit is then refused.
 _SMALLEST_BLOCK = 2
@@ -66,7 +66,9 @@ class NumpyBackend:
             if chunks is not None:
                 stages = _Stages.of(problem, scheme, chunks)
                 workspace = stages.workspace + _finish_bytes(problem)
-                options.append(Option(self.name, scheme, chunks, workspace))
+                cuts = -(-problem.M // max(chunks[0], 1)), -(-problem.K // max(chunks[2], 1))
+                again = 1, cuts[0], cuts[1]  # A's sums serve all chunks along N
+                options.append(Option(self.name, scheme, chunks, workspace, again=again))
         return options
 
     def execute(
@@ -110,51 +112,18 @@ class NumpyBackend:
             else self.candidates(problem, schemes, None)[-1]
         )
 
-    def measure(self, dtype: np.dtype, threads: int) -> Rates:
-        """Time np.matmul, additions in cache, and a combine into fresh memory (about 0.5 s).
+    def measure(self, dtype: np.dtype, threads: int, thorough: bool = False) -> Rates:
+        """Time np.matmul, additions in cache, and combines of Strassen's A (about 0.5 s).
 
-        The bandwidth is that of the real combine of Strassen's A, because what it costs on most
-        machines is less the reading and adding than the first touch of new memory.
+        The bandwidth is that of real combines into new memory, because what they cost on most
+        machines is less the reading and adding than the first touch of new memory. `threads` does
+        not count: NumPy's BLAS keeps its own setting.
         """
-        blas = dtype.char in "fdFD"
-        size = 1024 if blas else 192
-        random = np.random.default_rng(0).integers(-4, 5, (2, size, size)).astype(dtype)
-        product = np.empty_like(random[0])
-        multiply = 2 * size**3 / _fastest(lambda: np.matmul(random[0], random[1], out=product))
-        strip = np.ones((3, 8192), dtype)
-        add = strip.shape[1] / _fastest(lambda: np.add(strip[0], strip[1], out=strip[2]))
-        strassen, size = get("strassen"), 2048 if blas else 512
-        large = np.ones((size, size), dtype)
-        blocks = _blocks(large, 2, 2, size // 2, size // 2)
-        program = combine_a(strassen)
-        rows = strip_rows(4, size // 2, size // 2, dtype.itemsize)
-        scratch = np.empty((program.n_temporaries, rows, size // 2), dtype)
+        return measure(dtype, thorough=thorough)
 
-        def combine() -> None:
-            run(program, blocks, list(np.empty((7, size // 2, size // 2), dtype)), scratch)
-
-        elements = size * size * (1 + 7 / 4)
-        return Rates(multiply, add, elements / _typical(combine))
-
-
-def _typical(call: Callable[[], Any], repeats: int = 5) -> float:
-    """Median seconds of some calls."""
-    return sorted(_seconds(call) for _ in range(repeats))[repeats // 2]
-
-
-def _fastest(call: Callable[[], Any], least: int = 3, budget: float = 0.1) -> float:
-    """Seconds of the fastest of some calls, after one to warm up."""
-    call()
-    times = [_seconds(call) for _ in range(least)]
-    while sum(times) < budget:
-        times.append(_seconds(call))
-    return min(times)
-
-
-def _seconds(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+    def identity(self) -> dict[str, str]:
+        """What a stored measurement must agree with: NumPy and its BLAS."""
+        return {"numpy": np.__version__, "blas": blas_name()}
 
 
 # --- classical -----------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,21 +17,59 @@ from .schemes import Scheme
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Speed of a backend for one dtype on this machine, measured.
+    """Speed of a backend for one dtype and number of threads on this machine, measured.
+
+    The first three are FalconGEMM's machine; with the defaults of the others the cost model
+    (`falcon.decision.model`, which has the formulas) is FalconGEMM's.
 
     Attributes
     ----------
     multiply : float
-        Classical GEMM, flop/s (FLOPSx).
+        F*: products, flop/s, all threads together.
     add : float
-        Block additions inside the cache, flop/s (FLOPS+).
+        F+: block additions inside the cache, flop/s.
     bandwidth : float
-        Streaming to and from memory, elements/s (beta).
+        beta: streaming to and from memory, elements/s.
+    overlap : float
+        omega: 1, arithmetic and memory traffic of a stage hide each other; 0, they add up.
+    combine : 4 floats or ()
+        beta_A near, far, beta_B near, far: elements/s that Combine A and B read and write, where
+        all sums take at most `cache` bytes and where they take more. (): `bandwidth`.
+    pack : 2 floats or ()
+        pi_A, pi_B: elements/s that the classical algorithm reads and writes to lay out A and B.
+        (): `bandwidth`.
+    cache : float
+        See `combine`, bytes.
+    tile : (int, int)
+        mr, nr: products are computed in whole tiles of that many rows and columns.
+    slice : int
+        kc: length of the slices of K in which products are summed; 0, no slices.
+    loss : float
+        kappa: a slice of K takes as long as if it were that much longer.
+    surface : (float, float, float)
+        sigma_A, sigma_B, sigma_C: seconds per element of a product's operands and result.
+    update : float
+        F_H: products added to blocks of C on chip, elements/s; 0, at `add`.
+    store : float
+        beta_C: C written, elements/s; 0, `bandwidth`.
+    overhead : float
+        tau: seconds of a call in which nothing is computed.
     """
 
     multiply: float
     add: float
     bandwidth: float
+    overlap: float = 1.0
+    combine: tuple[float, ...] = ()
+    pack: tuple[float, ...] = ()
+    cache: float = 0.0
+    tile: tuple[int, int] = (1, 1)
+    slice: int = 0
+    loss: float = 0.0
+    surface: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    update: float = 0.0
+    store: float = 0.0
+    overhead: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +84,8 @@ class Option:
         Bytes allocated during the call, beyond the result.
     fused_output : bool
         Combine H happens on chip: the products are not written to memory.
+    again : (int, int, int)
+        How often A and B are combined and C is updated, because the problem is cut into chunks.
     tiling : tuple of int
         What else the backend needs to know to run it; its own business.
     """
@@ -53,6 +95,7 @@ class Option:
     chunks: tuple[int, int, int]
     workspace: int
     fused_output: bool = False
+    again: tuple[int, int, int] = (1, 1, 1)
     tiling: tuple[int, ...] = ()
 
     @property
@@ -65,14 +108,28 @@ class Option:
         """Predicted RMS error relative to the classical algorithm."""
         return self.scheme.rms_growth if self.scheme is not None else 1.0
 
+    @property
+    def levels(self) -> int:
+        """How many schemes are nested: 0 for the classical algorithm, 2 for Strassen twice."""
+        return 0 if self.scheme is None else self.scheme.name.count("@") + 1
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An option with its predicted seconds per stage, and why it was not taken."""
+    """An option with its predicted seconds per stage, and why it was not taken.
+
+    Attributes
+    ----------
+    refused : str
+        Empty for what was chosen.
+    allowed : bool
+        No limit forbids it: it lost by time.
+    """
 
     option: Option
     seconds: tuple[tuple[str, float], ...]
     refused: str = ""
+    allowed: bool = True
 
     @property
     def total(self) -> float:
@@ -119,8 +176,11 @@ class Backend(Protocol):
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand; the workspace may exceed `limit`."""
 
-    def measure(self, dtype: np.dtype, threads: int) -> Rates:
-        """Measure the backend's speed on this machine (a fraction of a second)."""
+    def measure(self, dtype: np.dtype, threads: int, thorough: bool = False) -> Rates:
+        """Measure the backend's speed on this machine (about a second; thorough: some)."""
+
+    def identity(self) -> dict[str, str]:
+        """What must be the same for a stored measurement to hold: kernels, versions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +198,8 @@ class Plan:
         The reason for the choice.
     seconds : tuple of (str, float)
         Predicted time per stage; empty where no prediction was needed.
-    candidates : tuple of Candidate
-        Everything that was considered, best first, each with the reason why it lost.
+    table : callable, optional
+        Makes `candidates`; the choice itself needs but a few of them.
     """
 
     problem: Problem
@@ -147,7 +207,12 @@ class Plan:
     option: Option
     why: str
     seconds: tuple[tuple[str, float], ...] = ()
-    candidates: tuple[Candidate, ...] = ()
+    table: Callable[[], tuple[Candidate, ...]] | None = None
+
+    @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Everything that was compared, best first, each with the reason why it lost."""
+        return self.table() if self.table is not None else ()
 
     @property
     def scheme(self) -> Scheme | None:
@@ -174,6 +239,9 @@ class Plan:
         if self.problem.is_exact:
             return 0.0
         unit = float(np.finfo(self.problem.dtype).eps) / 2
+        if self.problem.dtype.kind == "c":
+            # A complex product, of four real ones, rounds by up to sqrt(2) gamma_2 instead of u.
+            unit *= 2 * sqrt(2)
         inner = max(self.problem.K, 1)
         chunks = -(-inner // max(self.option.chunks[2], 1))
         if self.scheme is None:
@@ -232,14 +300,24 @@ class Plan:
         return "\n".join(lines)
 
     def explain(self, most: int = 12) -> str:
-        """Return the plan and the table of candidates, with the reason why each lost."""
-        rows = [("candidate", "backend", "ms", "growth", "MiB", "")]
-        for x in self.candidates[:most]:
+        """Return the plan and the table of candidates: stages in ms, and why each lost.
+
+        Parameters
+        ----------
+        most : int
+            Rows of the table.
+        """
+        shown = self.candidates[:most]
+        stages = list(dict.fromkeys(name for x in shown for name, _ in x.seconds))
+        rows = [("candidate", "backend", "ms", *stages, "growth", "MiB", "")]
+        for x in shown:
+            times = dict(x.seconds)
             rows.append(
                 (
                     x.option.label,
                     x.option.backend,
                     f"{x.total * 1e3:.2f}",
+                    *(f"{times[name] * 1e3:.2f}" if name in times else "-" for name in stages),
                     f"{x.option.growth:.2f}",
                     f"{x.option.workspace / 2**20:.1f}",
                     x.refused or "chosen",

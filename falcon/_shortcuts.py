@@ -1,14 +1,90 @@
-"""Cases in which NumPy's own call is the plan, recognised without planning."""
+"""Calls whose plan is known without planning: seen before, or NumPy's own call is the plan."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ._config import Settings, are_default, thread_count
-from ._dispatch import plan_for
+from ._config import Settings, are_default, settings, thread_count
+from ._dispatch import overlap, plan_for, planning_state, problem_of, requested_settings
+from ._plan import Plan
 from ._problem import Problem
 from ._validate import is_direct, is_strided
 from .decision.select import SMALLEST_BLAS
+
+# Ready plans by what the call looked like; a program that uses more shapes than this starts anew.
+_MOST_READY = 1024
+_ready: dict[tuple, tuple[Settings, int, tuple, Plan, str]] = {}
+
+
+def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
+    """Run a call like one that was seen before; None where it was not, or may differ.
+
+    Shapes, strides, dtypes, arguments, settings, threads and what plans depend on are compared;
+    alignment and overlap are looked at. Validation and the look-up of a plan cost about 20
+    microseconds, this costs 3.
+
+    Parameters
+    ----------
+    a, b, out
+        As the caller gave them; `out` None asks for a new array.
+    arguments : tuple
+        backend, scheme, max_growth, threads, workspace_limit, check.
+    """
+    if type(a) is not np.ndarray or type(b) is not np.ndarray:
+        return None
+    if out is None:
+        key: tuple = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, arguments)
+    elif type(out) is np.ndarray:
+        key = (
+            *(a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, arguments),
+            *(out.shape, out.strides, out.dtype),
+        )
+    else:
+        return None
+    try:
+        found = _ready.get(key)
+    except TypeError:  # an argument that cannot be hashed: validation will name it
+        return None
+    if found is None or found[0] is not settings() or found[2] != planning_state():
+        return None
+    _, threads, _, plan, check = found
+    if thread_count(arguments[3]) != threads or not (a.flags.aligned and b.flags.aligned):
+        return None
+    if out is None:
+        problem = plan.problem
+        out = np.empty((problem.M, problem.N), problem.dtype)
+    elif not out.flags.behaved or overlap(out, a) or overlap(out, b):
+        return None
+    plan.backend.execute(plan, a, b, None, out, check=check)
+    return out
+
+
+def remember(a: Any, b: Any, out: np.ndarray | None, arguments: tuple, result: np.ndarray) -> None:
+    """Keep the plan of a call ``a @ b`` that went well for `recall`, if it is one to be kept."""
+    if type(a) is not np.ndarray or type(b) is not np.ndarray:
+        return
+    if type(result) is not np.ndarray or a.dtype != b.dtype or a.dtype != result.dtype:
+        return
+    if 0 in a.shape or 0 in result.shape or not a.dtype.isnative or not b.dtype.isnative:
+        return
+    if not (a.flags.aligned and b.flags.aligned and result.flags.aligned):
+        return
+    if out is not None and (overlap(out, a) or overlap(out, b)):
+        return
+    requested = requested_settings(*arguments)
+    if requested.check == "verify":
+        return
+    problem = problem_of(a, b, None, result, a.dtype, requested, fresh=out is None)
+    plan = plan_for(problem, requested)
+    key: tuple = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, arguments)
+    if out is not None:
+        key = (*key, out.shape, out.strides, out.dtype)
+    if len(_ready) >= _MOST_READY:
+        _ready.clear()
+    _ready[key] = (settings(), problem.threads, planning_state(), plan, requested.check)
+
 
 # A call per matrix of a batch costs about 20 microseconds, in which NumPy's loops without BLAS
 # multiply matrices of this size (in flop).

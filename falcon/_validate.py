@@ -56,6 +56,7 @@ def arguments(
         given.get("workspace_limit", base.workspace_limit),
         given.get("check", base.check),
         base.verbose,
+        base.tuned,
     )
 
 

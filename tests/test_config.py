@@ -31,7 +31,9 @@ def fresh(monkeypatch):
     for name in (*VARIABLES, "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(_config, "_base", None)
-    return monkeypatch
+    _config._openmp_threads.cache_clear()
+    yield monkeypatch
+    _config._openmp_threads.cache_clear()
 
 
 def test_defaults(fresh):
@@ -162,11 +164,15 @@ def test_thread_count(fresh):
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     assert 1 <= thread_count() <= available
     fresh.setenv("OMP_NUM_THREADS", "5,2")
+    assert 1 <= thread_count() <= available, "it is read once"
+    _config._openmp_threads.cache_clear()
     assert thread_count() == 5
     for nonsense in ("", "0", "-1", "all"):
         fresh.setenv("OMP_NUM_THREADS", nonsense)
+        _config._openmp_threads.cache_clear()
         assert 1 <= thread_count() <= available
     fresh.setenv("OMP_NUM_THREADS", "5")
+    _config._openmp_threads.cache_clear()
     with falcon.config(threads=4):
         assert thread_count() == 4
         assert thread_count(7) == 7

@@ -17,10 +17,11 @@ from falcon._config import forced_isa
 from falcon._packed import PackedOperand
 from falcon._plan import Option, Plan, Rates
 from falcon._problem import Problem
-from falcon.schemes import Scheme, get
+from falcon.schemes import Scheme
 
 try:
     from . import _core
+    from .measure import measure
     from .packed import Payload
     from .pool import Pool, kept_bytes
     from .programs import engine_scheme
@@ -30,9 +31,6 @@ except ImportError as error:
 
 # The engine's name of each dtype that there are kernels for.
 DTYPES = {"f": "f32", "d": "f64"}
-
-# Rates are measured on a square of this size: large enough to leave the caches.
-_MEASURED_SIZE = 1536
 
 
 class CpuBackend:
@@ -142,45 +140,20 @@ class CpuBackend:
             packed=packed.payload.engine,
             **_layout(problem, packed.scheme),
         )
-        chunks = (tiling[0], tiling[1], tiling[2])
-        return Option(self.name, packed.scheme, chunks, nbytes + extra, True, (*tiling, nbytes))
+        cut = _cut(problem, tiling, nbytes + extra)
+        return Option(self.name, packed.scheme, *cut, (*tiling, nbytes))
 
-    def measure(self, dtype: np.dtype, threads: int) -> Rates:
-        """Profile Strassen on a square (about 0.3 s)."""
-        size, strassen = _MEASURED_SIZE, get("strassen")
-        random = np.random.default_rng(0)
-        a, b = (random.standard_normal((size, size)).astype(dtype) for _ in range(2))
-        out = np.empty_like(a)
-        engine = engine_scheme(strassen)
-        call = {"threads": threads, "isa": isa(), "limit": _pool().limit}
-        tiling, nbytes = _core.plan(size, size, size, DTYPES[dtype.char], scheme=engine, **call)
-        workspace = _core.Workspace(nbytes)
-        runs = []
-        for _ in range(4):  # the first one touches the memory
-            run = _core.gemm(
-                a,
-                b,
-                out,
-                threads=threads,
-                isa=isa(),
-                scheme=engine,
-                blocking=tiling,
-                workspace=workspace,
-                profile=True,
-            )
-            runs.append(run)
-        best = min(runs[1:], key=lambda run: run["total"])
-        team = best["threads"]
-        block = (size // 2) ** 2
-        sums = sum(x.additions for x in strassen.shared_sums[2:])
-        combined = 2 * (size * size + strassen.rank * block)
-        return Rates(
-            multiply=2.0 * strassen.rank * block * (size // 2) * team / best["gemm"],
-            add=sums * block * team / max(best["update"], 1e-9),
-            bandwidth=combined * team / max(best["combine_a"] + best["combine_b"], 1e-9),
-        )
+    def measure(self, dtype: np.dtype, threads: int, thorough: bool = False) -> Rates:
+        """Measure the rates of the cost model (about a second; `thorough`: some seconds)."""
+        return measure(dtype, threads, isa(), _pool().limit, thorough=thorough)
+
+    def identity(self) -> dict[str, str]:
+        """What a stored measurement must agree with: instruction set and kernels."""
+        kernels = ", ".join(_core.kernel_info(name, isa())["name"] for name in DTYPES.values())
+        return {"isa": isa(), "kernels": kernels}
 
 
+@cache
 def isa() -> str:
     """Return the instruction set in use: FALCON_ISA, else the best that runs here."""
     return forced_isa() or _core.supported_isas()[0]
@@ -244,8 +217,20 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     workspace = nbytes + extra
     if scheme is not None and limit is not None and workspace > limit:
         return None
-    chunks = (tiling[0], tiling[1], tiling[2])
-    return Option("cpu", scheme, chunks, workspace, True, (*tiling, nbytes))
+    return Option("cpu", scheme, *_cut(problem, tiling, workspace), (*tiling, nbytes))
+
+
+def _cut(
+    problem: Problem, tiling: tuple[int, ...], workspace: int
+) -> tuple[tuple[int, int, int], int, bool, tuple[int, int, int]]:
+    """Chunks, workspace, and how often the engine combines A and B and updates C.
+
+    A is combined again for every pass over N if there are several over M; B never is, because
+    passes over M are the innermost ones.
+    """
+    rows, columns, inner = tiling[:3]
+    again = -(-problem.N // max(columns, 1)) if rows < problem.M else 1
+    return (rows, columns, inner), workspace, True, (again, 1, -(-problem.K // max(inner, 1)))
 
 
 def _needed(plan: Plan, a: np.ndarray, b: np.ndarray, target: np.ndarray) -> int:

@@ -1,45 +1,97 @@
-"""The machine profile: measured speeds per backend and dtype, made at first need, never at import.
+"""The machine profile: measured speeds, made at first need (never at import), kept on disk.
 
-The profile does not import kernels: a backend's own ``measure`` is handed in.
+The profile does not import kernels: each backend's own ``measure`` and ``identity`` are used. It is
+stored per key (CPU, instruction set, kernels, versions of falcon, NumPy and its BLAS), so that on
+another machine another file is looked for; FALCON_PROFILE names the file to use whatever its key.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 
-from falcon._plan import Rates
+from falcon._config import cache_folder, profile_file
+from falcon._plan import Backend, Plan, Rates
+from falcon._problem import Problem
+from falcon._version import __version__
+
+from .hardware import Streaming, cache_sizes, cpu_model, streaming
+from .model import seconds
+from .store import ForeignError, RatesTable, file_name, read_profile, write_profile
+
+_log = logging.getLogger("falcon")
+
+# A stored profile whose prediction is off by more than this does not fit the machine. Half of the
+# speed may be another process's fault.
+_MISFIT = 2.2
+_CHECKED_SIZE = 512
 
 
 @dataclass(frozen=True)
 class MachineProfile:
-    """Measured rates of this machine.
+    """Measured speeds of this machine.
 
     Attributes
     ----------
     rates : dict of (backend, dtype name, threads) to Rates
+    streaming : dict of int to Streaming
+        Bandwidth of caches and memory per number of threads; measured by `python -m falcon tune`.
+    key : dict of str to str
+        What the measurements hold for.
+    caches : dict of str to int
+        Sizes in bytes, as the system tells.
+    path : Path or None
+        The file that it comes from, or is kept in; None where it lives in this process alone.
+    pinned : bool
+        FALCON_PROFILE named the file: it is used as it is, and never written to but by `tune`.
     """
 
-    rates: dict[tuple[str, str, int], Rates] = field(default_factory=dict)
+    rates: RatesTable = field(default_factory=dict)
+    streaming: dict[int, Streaming] = field(default_factory=dict)
+    key: dict[str, str] = field(default_factory=dict)
+    caches: dict[str, int] = field(default_factory=dict)
+    path: Path | None = None
+    pinned: bool = False
 
     def __str__(self) -> str:
-        if not self.rates:
-            return "nothing measured yet: falcon measures at the first decision that needs it"
-        lines = []
-        for (backend, dtype, threads), x in sorted(self.rates.items()):
+        lines = [f"{name:<14}{value}" for name, value in self.key.items()]
+        if self.caches:
+            sizes = (f"{name} {size // 1024} KiB" for name, size in self.caches.items())
+            lines.append(f"{'caches':<14}{', '.join(sizes)}")
+        if self.path is not None:
+            lines.append(f"{'file':<14}{self.path}{' (FALCON_PROFILE)' if self.pinned else ''}")
+        for threads, x in sorted(self.streaming.items()):
+            speeds = ", ".join(
+                f"{level} {x.read[level] / 1e9:.0f} / {x.copy[level] / 1e9:.0f}" for level in x.read
+            )
+            lines.append(f"{threads} threads: read / copy GB/s {speeds}")
+        for (backend, dtype, threads), y in sorted(self.rates.items()):
             lines.append(
-                f"{backend} {dtype} {threads} threads: multiply {x.multiply / 1e9:.1f} GFLOP/s, "
-                f"add {x.add / 1e9:.1f} GFLOP/s, memory {x.bandwidth / 1e9:.2f} G elements/s"
+                f"{backend} {dtype} {threads} threads: multiply {y.multiply / 1e9:.1f} GFLOP/s, "
+                f"add {_giga(y.add)} GFLOP/s, combine {_giga(y.bandwidth)} G elements/s"
+            )
+        if not self.rates:
+            lines.append(
+                "nothing measured yet: falcon measures at the first decision that needs it"
             )
         return "\n".join(lines)
 
 
+def _giga(rate: float) -> str:
+    return f"{rate / 1e9:.2f}" if rate < 1e13 else "beyond measure"
+
+
 _lock = threading.Lock()
-_profile = MachineProfile()
+_profile: MachineProfile | None = None
+_checked: set[tuple[str, str, int]] = set()
+_revision = 0
 
 
 def _renew_lock() -> None:
@@ -52,25 +104,164 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
 
-def machine() -> MachineProfile:
-    """Return what has been measured of this machine so far in this process.
+def revision() -> int:
+    """Return a number that grows when a new profile replaces the one that plans were made with."""
+    return _revision
 
-    Returns
-    -------
-    MachineProfile
-        Immutable; a later decision that needs another backend or dtype makes a new one.
+
+def replaced() -> None:
+    """Make plans anew: what they depend on has changed."""
+    global _revision
+    with _lock:
+        _revision += 1
+
+
+def profile(backends: Sequence[Backend]) -> MachineProfile:
+    """Return what is known of this machine: read from the file once, never measured here.
+
+    Parameters
+    ----------
+    backends : sequence of Backend
+        All that run here: the key names them.
     """
+    global _profile
+    if _profile is None:
+        with _lock:
+            if _profile is None:
+                _profile = _load(backends)
     return _profile
 
 
-def rates(
-    backend: str, dtype: np.dtype, threads: int, measure: Callable[[np.dtype, int], Rates]
-) -> Rates:
-    """Return the rates of a backend for a dtype, measuring them once per process."""
+def rates(backend: Backend, dtype: np.dtype, threads: int, backends: Sequence[Backend]) -> Rates:
+    """Return the rates of a backend for a dtype: stored, or measured once and then stored."""
     global _profile
-    key = (backend, dtype.name, threads)
-    if key not in _profile.rates:
-        with _lock:
-            if key not in _profile.rates:
-                _profile = MachineProfile({**_profile.rates, key: measure(dtype, threads)})
+    key = (backend.name, dtype.name, threads)
+    known = profile(backends).rates.get(key)
+    if known is not None:
+        if key not in _checked:
+            _checked.add(key)
+            _warn_of_misfit(backend, dtype, threads, known)
+        return known
+    with _lock:
+        assert _profile is not None  # for type checkers
+        if key not in _profile.rates:
+            found = backend.measure(dtype, threads)
+            _checked.add(key)
+            _profile = replace(_profile, rates={**_profile.rates, key: found})
+            if not _profile.pinned:
+                _save(_profile)
     return _profile.rates[key]
+
+
+def measure_all(
+    backends: Sequence[Backend],
+    dtypes: Iterable[np.dtype],
+    threads: Sequence[int],
+    tick: Callable[[str], None],
+) -> MachineProfile:
+    """Measure everything thoroughly, replace the profile and store it.
+
+    Parameters
+    ----------
+    tick : callable
+        Called with the name of each step before it begins.
+
+    Raises
+    ------
+    OSError
+        FALCON_PROFILE names a file that cannot be written.
+    """
+    global _profile, _revision
+    base = profile(backends)
+    found: RatesTable = dict(base.rates) if not base.pinned else {}
+    speeds: dict[int, Streaming] = {}
+    for count in threads:
+        tick(f"caches and memory, {count} threads")
+        speeds[count] = streaming(count)
+        for dtype in dtypes:
+            for backend in backends:
+                if backend.supports(Problem(1024, 1024, 1024, dtype, threads=count)) is None:
+                    tick(f"{backend.name} {dtype.name}, {count} threads")
+                    found[backend.name, dtype.name, count] = backend.measure(dtype, count, True)
+    made = MachineProfile(found, speeds, _key(backends), cache_sizes(), base.path, base.pinned)
+    with _lock:
+        _profile, _revision = made, _revision + 1
+        _checked.update(found)
+    if made.pinned and made.path is not None:
+        write_profile(made.path, made.key, made.rates, made.streaming, made.caches)
+    else:
+        _save(made)
+    return made
+
+
+def _key(backends: Sequence[Backend]) -> dict[str, str]:
+    key = {"falcon": __version__, "cpu": f"{cpu_model()}, {os.cpu_count()} CPUs"}
+    for backend in backends:
+        key |= {f"{backend.name}.{name}": value for name, value in backend.identity().items()}
+    return key
+
+
+def _load(backends: Sequence[Backend]) -> MachineProfile:
+    key, caches = _key(backends), cache_sizes()
+    asked, folder = profile_file(), cache_folder()
+    path = asked or (folder / file_name("profile", key) if folder is not None else None)
+    empty = MachineProfile({}, {}, key, caches, path, asked is not None)
+    if path is None:
+        return empty
+    try:
+        stored, found, speeds = read_profile(path)
+    except FileNotFoundError:
+        if asked is not None:
+            _log.warning("falcon: FALCON_PROFILE names %s, which does not exist", path)
+        return empty
+    except (OSError, ForeignError) as error:
+        _log.warning("falcon: profile %s is ignored: %s", path, error)
+        return empty
+    if stored != key:
+        names = sorted(x for x in {*stored, *key} if stored.get(x) != key.get(x))
+        other = "; ".join(f"{x} is {key.get(x)!r}, there {stored.get(x)!r}" for x in names)
+        if asked is None:
+            _log.warning("falcon: profile %s is ignored: it is another machine's (%s)", path, other)
+            return empty
+        _log.warning("falcon: FALCON_PROFILE %s is another machine's (%s)", path, other)
+    return MachineProfile(found, speeds, key, caches, path, asked is not None)
+
+
+def _save(made: MachineProfile) -> None:
+    """Write the profile, with what other processes have added; without a folder, do without."""
+    if made.path is None:
+        return
+    merged, speeds = made.rates, made.streaming
+    try:
+        stored, found, others = read_profile(made.path)
+        if stored == made.key:
+            merged, speeds = {**found, **merged}, {**others, **speeds}
+    except (OSError, ForeignError):
+        pass
+    try:
+        write_profile(made.path, made.key, merged, speeds, made.caches)
+    except OSError as error:
+        _log.info("falcon: the profile lives in this process alone: %s", error)
+
+
+def _warn_of_misfit(backend: Backend, dtype: np.dtype, threads: int, stored: Rates) -> None:
+    """Time a small product: a stored profile far off was made on another machine, or a busy one."""
+    if dtype.char not in "fd":
+        return
+    size = _CHECKED_SIZE
+    problem = Problem(size, size, size, dtype, threads=threads)
+    option = backend.candidates(problem, (), None)[0]
+    plan = Plan(problem, backend, option, "")
+    a, b, out = np.ones((3, size, size), dtype)
+    times = []
+    for _ in range(6):
+        start = perf_counter()
+        backend.execute(plan, a, b, None, out)
+        times.append(perf_counter() - start)
+    expected = sum(time for _, time in seconds(problem, option, stored))
+    if not expected / _MISFIT < min(times) < expected * _MISFIT:
+        _log.warning(
+            "falcon: the profile does not fit this machine: %s takes %.2f ms on backend %s with %d "
+            "threads, not %.2f; run `python -m falcon tune`",
+            *(problem, min(times) * 1e3, backend.name, threads, expected * 1e3),
+        )

@@ -1,26 +1,38 @@
-"""The cost model: seconds per stage of an option, by FalconGEMM's equations.
+"""The cost model: seconds per stage of an option.
 
-Symbols: F* = `Rates.multiply`, F+ = `Rates.add`, beta = `Rates.bandwidth`; a stage costs the larger
-of operations over rate and elements over bandwidth.
+A scheme <m,k,n;R> cuts the matrices (a chunk of them, where the backend works in chunks) into
+blocks of rows x inner, inner x columns and rows x columns elements (ceilings); u, v, w are the
+additions of the three combines, c the non-zeros of W less mn. The other symbols are the measured
+`falcon._plan.Rates`. Products are padded to tiles of mr x nr, and cut into s slices of K::
 
-==========  =================================  ==================================================
-stage       operations                         elements
-==========  =================================  ==================================================
-combine A   additions(U) (M/m)(K/k)            MK (1 + R/(mk))
-combine B   additions(V) (K/k)(N/n)            NK (1 + R/(kn))
-multiply    2R MNK/(mkn)                       R (MK/(mk) + KN/(kn) + MN/(mn))
-combine H   additions(W) (M/m)(N/n)            MN (1 + R/(mn)); MN when fused
-==========  =================================  ==================================================
+    r' = ceil(rows / mr) mr      c' = ceil(columns / nr) nr      s = ceil(inner / kc)
 
-A backend that fuses Combine H adds every product to each block of C that it belongs to: there the
-additions of W are ``nnz(W) - mn``, nothing is shared. Its classical algorithm packs A and B first,
-at the price of reading and writing them.
+==========  =================================================  ===================================
+stage       arithmetic                                         memory
+==========  =================================================  ===================================
+combine A   a_A u rows inner / F+                              a_A MK (1 + R/(mk)) / beta_A
+combine B   a_B v inner columns / F+                           a_B KN (1 + R/(kn)) / beta_B
+multiply    I R (2 r' c' (inner + s kappa) / F*                R (rows inner + inner columns
+            + sigma_A rows inner + sigma_B inner columns       + rows columns) / beta
+            + sigma_C rows columns)
+combine H   w rows columns / F+;                               MN (1 + R/(mn)) / beta;
+            fused: a_H c rows columns / F_H                    fused: a_H MN / beta_C
+start       tau
+==========  =================================================  ===================================
 
-A backend that multiplies in chunks repeats Combine B for every chunk of M and Combine H for every
-chunk of K.
+A combine takes ``omega max(arithmetic, memory) + (1 - omega) (arithmetic + memory)``, multiply the
+larger of both, since kernels fetch the next block while they compute. a_A, a_B, a_H are how often
+chunks make the stage run again (`Option.again`). beta_A and beta_B are the near or the far ones, as
+all sums take at most `Rates.cache` bytes or more. I = ceil(t/T) T/t is the threads' imbalance: T
+threads share the t = (r'/mr) (c'/nr) tiles of a product.
 
-Source: FalconGEMM (arXiv:2605.06057), section on the decision module. Additions are counted after
-common-subexpression elimination, because that is what runs.
+The classical algorithm is the scheme <1,1,1;1>. Where Combine H is fused the backend packs operands
+itself: its combine stages are then 2MK / pi_A and 2KN / pi_B. Otherwise (a BLAS) they are part of
+sigma_A and sigma_B.
+
+With omega = 1 and nothing but F*, F+ and beta given, stages are those of FalconGEMM
+(arXiv:2605.06057), equations (8) to (10). Additions are counted after common-subexpression
+elimination, because that is what runs.
 """
 
 from __future__ import annotations
@@ -28,6 +40,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -38,7 +51,8 @@ from falcon.schemes import Scheme
 
 Seconds = tuple[tuple[str, float], ...]
 
-STAGES = ("combine A", "combine B", "multiply", "combine H")
+STAGES = ("combine A", "combine B", "multiply", "combine H", "start")
+CLASSICAL_STAGES = ("pack A", "pack B", "multiply", "store C", "start")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +63,9 @@ class Facts:
     ----------
     m, k, n, rank : float or ndarray
     sums_a, sums_b, sums_c : float or ndarray
-        Additions of the three combines after common-subexpression elimination.
+        u, v, w: additions of the three combines after common-subexpression elimination.
     terms_c : float or ndarray
-        Additions of Combine H without it.
+        c: additions of Combine H without it.
     """
 
     m: Any
@@ -78,61 +92,127 @@ class Facts:
         return cls(*np.array(rows, float).reshape(-1, 8).T)
 
 
+_CLASSICAL = Facts(1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0)
+
+
 @lru_cache(maxsize=512)
-def _facts(scheme: Scheme) -> Facts:
+def _facts(scheme: Scheme | None) -> Facts:
+    if scheme is None:
+        return _CLASSICAL
     arrays = Facts.of([scheme])
-    return Facts(*(getattr(arrays, name)[0] for name in Facts.__slots__))
+    return Facts(*(float(getattr(arrays, name)[0]) for name in Facts.__slots__))
 
 
 def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
-    """Predict the seconds of each stage of `option`."""
-    if option.scheme is None:
-        operands = problem.M * problem.K + problem.K * problem.N
-        elements = operands + problem.M * problem.N
-        if option.fused_output:
-            packed = problem.M * problem.K if problem.packed else operands
-            return (
-                ("pack", 2 * packed / rates.bandwidth),
-                ("multiply", problem.flops / rates.multiply),
-            )
-        return (("multiply", max(problem.flops / rates.multiply, elements / rates.bandwidth)),)
-    times = stage_seconds(
-        problem, _facts(option.scheme), rates, option.chunks, fused=option.fused_output
-    )
-    return tuple(zip(STAGES, map(float, times), strict=True))
+    """Predict the seconds of each stage of `option`; an LCMA's are `STAGES`.
+
+    Parameters
+    ----------
+    problem : Problem
+    option : Option
+        Its scheme, chunks, `again` and `fused_output` count.
+    rates : Rates
+        Of the option's backend, for the problem's dtype and threads.
+    """
+    x, classical = _facts(option.scheme), option.scheme is None
+    stages = _stages(problem, x, rates, option.chunks, option.again, option.fused_output)
+    if not classical:
+        return tuple(zip(STAGES, stages, strict=True))
+    _, _, multiply, store, start = stages
+    if not option.fused_output:
+        return (("multiply", multiply), ("start", start))
+    M, N, K = problem.M, problem.N, problem.K
+    pack_a, pack_b = rates.pack or (rates.bandwidth, rates.bandwidth)
+    first = option.again[0] * 2.0 * M * K / pack_a
+    second = 0.0 if problem.packed else option.again[1] * 2.0 * K * N / pack_b
+    return tuple(zip(CLASSICAL_STAGES, (first, second, multiply, store, start), strict=True))
 
 
-def stage_seconds(
+def bounds(problem: Problem, facts: Facts, rates: Rates, *, fused: bool) -> np.ndarray:
+    """Return what no option of these schemes can be faster than: whole, balanced, well cached.
+
+    Parameters
+    ----------
+    facts : Facts
+        Of many schemes, as arrays.
+    fused : bool
+        Whether the backend fuses Combine H.
+    """
+    whole = (problem.M, problem.N, problem.K)
+    stages = _stages(problem, facts, rates, whole, (1, 1, 1), fused, bound=True)
+    total = stages[0] + stages[1] + stages[2] + stages[3]
+    return total + stages[4]
+
+
+def _stages(
     problem: Problem,
-    facts: Facts,
+    x: Facts,
     rates: Rates,
     chunks: tuple[int, int, int],
+    again: tuple[int, int, int],
+    fused: bool,
     *,
-    fused: bool = False,
-) -> tuple[Any, Any, Any, Any]:
-    """Predict the seconds of the four `STAGES`; arrays in `facts` give arrays."""
+    bound: bool = False,
+) -> tuple[Any, ...]:
+    """Seconds of the stages; `bound`: arrays, of the most favourable chunks."""
     # Floats: the products of three large sizes leave int64.
     M, N, K = float(problem.M), float(problem.N), float(problem.K)
-    m, k, n, rank = facts.m, facts.k, facts.n, facts.rank
-    # Padding to whole blocks is work too.
-    rows, columns, inner = np.ceil(M / m), np.ceil(N / n), np.ceil(K / k)
-    again_b, again_h = (
-        -(-size // max(chunk, 1))
-        for size, chunk in ((problem.M, chunks[0]), (problem.K, chunks[2]))
-    )
-
-    def cost(operations: Any, rate: float, elements: Any) -> Any:
-        return np.maximum(operations / rate, elements / rates.bandwidth)
-
+    chunk_m, chunk_n, chunk_k = (float(max(size, 1)) for size in chunks)
+    up: Any = np.ceil if bound else ceil
+    larger: Any = np.maximum if bound else max
+    rows, columns, inner = up(chunk_m / x.m), up(chunk_n / x.n), up(chunk_k / x.k)
+    # How many chunks there are; parts count as such, because backends cut evenly.
+    parts_m, parts_n, parts_k = M / chunk_m, N / chunk_n, K / chunk_k
     a, b, c = rows * inner, inner * columns, rows * columns  # elements of a block
-    return (
-        cost(facts.sums_a * a, rates.add, M * K + rank * a),
-        (0 if problem.packed else again_b) * cost(facts.sums_b * b, rates.add, K * N + rank * b),
-        cost(2.0 * rank * rows * b, rates.multiply, rank * (a + b + c)),
-        again_h
-        * (
-            cost(facts.terms_c * c, rates.add, M * N)
-            if fused
-            else cost(facts.sums_c * c, rates.add, M * N + rank * c)
-        ),
+    mr, nr = rates.tile
+    tiles = up(rows / mr) * up(columns / nr)
+    padded = inner + rates.loss * up(inner / rates.slice) if rates.slice else inner
+    flops = 2.0 * mr * nr * tiles * padded
+    overlap = rates.overlap
+    if bound:
+        beta_a, beta_b = _best_combine(rates)
+    else:
+        threads = problem.threads
+        if tiles:
+            flops *= ceil(tiles / threads) * threads / tiles
+        near = x.rank * (a + b) * problem.dtype.itemsize <= rates.cache
+        beta_a, beta_b = _combine(rates, near)
+
+    def cost(arithmetic: Any, memory: Any) -> Any:
+        if overlap == 0:
+            return arithmetic + memory
+        both = larger(arithmetic, memory)
+        return both if overlap == 1 else overlap * both + (1 - overlap) * (arithmetic + memory)
+
+    of_a, of_b, of_c = parts_m * parts_k * a, parts_k * parts_n * b, parts_m * parts_n * c
+    sigma_a, sigma_b, sigma_c = rates.surface
+    first = again[0] * cost(x.sums_a * of_a / rates.add, (M * K + x.rank * of_a) / beta_a)
+    second = (0 if problem.packed else again[1]) * cost(
+        x.sums_b * of_b / rates.add, (K * N + x.rank * of_b) / beta_b
     )
+    multiply = (parts_m * parts_n * parts_k * x.rank) * larger(
+        flops / rates.multiply + (sigma_a * a + sigma_b * b + sigma_c * c),
+        (a + b + c) / rates.bandwidth,
+    )
+    last = again[2] * (
+        cost(
+            x.terms_c * of_c / (rates.update or rates.add),
+            M * N / (rates.store or rates.bandwidth),
+        )
+        if fused
+        else cost(x.sums_c * of_c / rates.add, (M * N + x.rank * of_c) / rates.bandwidth)
+    )
+    return first, second, multiply, last, rates.overhead
+
+
+def _combine(rates: Rates, near: bool) -> tuple[float, float]:
+    """beta_A and beta_B."""
+    if not rates.combine:
+        return rates.bandwidth, rates.bandwidth
+    near_a, far_a, near_b, far_b = rates.combine
+    return (near_a, near_b) if near else (far_a, far_b)
+
+
+def _best_combine(rates: Rates) -> tuple[float, float]:
+    pairs = _combine(rates, True), _combine(rates, False)
+    return max(pairs[0][0], pairs[1][0]), max(pairs[0][1], pairs[1][1])

@@ -1,8 +1,13 @@
-"""The choice: best predicted time within max_growth and workspace_limit, and why others lost."""
+"""The choice: best predicted time within max_growth and workspace_limit.
+
+Bounds prune: schemes are worked out (chunks, workspace, exact prediction) in the order of what they
+cannot be faster than, until none is left that could still win. What `Plan.explain` shows of all the
+others is made when it is asked for (`explain.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,23 +16,25 @@ import numpy as np
 from falcon._plan import Backend, Candidate, Option, Plan, Rates
 from falcon._problem import Problem
 from falcon.schemes import Scheme, get, names, symmetries
+from falcon.schemes.catalogue import generation
 
-from .model import STAGES, Facts, seconds, stage_seconds
+from .model import Facts, bounds, seconds
 
 # Below these sizes no LCMA has ever paid and measuring the machine would cost more than it saves.
 # NumPy's integer products run without BLAS, a hundred times slower: there LCMAs pay early.
-SMALLEST_BLAS = 512
+SMALLEST_BLAS = 256
 # Nor below this much work: at 600 and at 777 x 555 x 999 Strassen on falcon's own kernels ran at
 # 0.93 of NumPy, at 1024 at 1.04.
-_SMALLEST_BLAS_FLOPS = 1.9e9
+_SMALLEST_BLAS_FLOPS = 1.0e9
 _SMALLEST_OTHER = 96
-# Blocks below these sizes leave the products too small for BLAS to reach the speed that was
-# measured at 1024 (at 128 OpenBLAS is down to about 0.8 of it).
-_SMALLEST_BLAS_BLOCK = 128
+# Blocks below these sizes leave the products too small for any kernel to be fast.
+_SMALLEST_BLAS_BLOCK = 64
 _SMALLEST_OTHER_BLOCK = 32
-# Schemes about which a backend is asked at a time, best predicted time first. The first lot covers
-# what `Plan.explain` shows; further ones are needed where chunks or refusals change the order.
-_LOT = 12
+# Predictions this close are a tie, which goes to fewer levels, then to less growth.
+TIE = 0.003
+# An LCMA, or another backend than the last one of the table, must promise this gain: predictions
+# err by about as much.
+_LEAST_GAIN = 1.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +102,7 @@ def _hopeless(problem: Problem, request: Request, backends: Sequence[Backend]) -
     reasons = [backend.supports(problem) for backend in backends]
     if all(reasons):
         return reasons[0]
-    contest = _contest()
+    contest = contest_of_all()
     if len(backends) == 1 and not (contest.fits(problem) & contest.keeps(problem, request)).any():
         return f"no scheme keeps max_growth {request.max_growth:.2f}"
     return None
@@ -161,7 +168,7 @@ def _requested(
 
 
 @dataclass(frozen=True)
-class _Contest:
+class Contest:
     """The schemes that compete, and what decides among them as arrays over the schemes."""
 
     schemes: tuple[Scheme, ...]
@@ -171,7 +178,7 @@ class _Contest:
 
     def fits(self, problem: Problem) -> np.ndarray:
         """Whose blocks are large enough and whose coefficients suit the dtype."""
-        least = _smallest_block(problem)
+        least = smallest_block(problem)
         fits = np.full(len(self.schemes), True) if not problem.is_exact else self.integral
         for size, parts in zip(
             (problem.M, problem.N, problem.K),
@@ -186,16 +193,17 @@ class _Contest:
         return (self.growth <= request.max_growth) | problem.is_exact
 
 
-def _contest() -> _Contest:
+def contest_of_all() -> Contest:
+    """Return the schemes that compete at this moment."""
+    return _contest_of(generation())
+
+
+@lru_cache(maxsize=1)
+def _contest_of(_generation: int) -> Contest:
+    """Every stored scheme in every permutation, and two levels of Strassen with itself."""
     # Of schemes that cost the same the first competes: "strassen" rather than "2x2x2:7".
     order = sorted(names(), key=lambda name: (name[0].isdigit(), name))
-    return _contest_of(tuple(get(name) for name in order))
-
-
-@lru_cache(maxsize=1)  # a registered scheme makes a new one
-def _contest_of(stored: tuple[Scheme, ...]) -> _Contest:
-    """Every stored scheme in every permutation, and two levels of Strassen with itself."""
-    images = [image for scheme in stored for image in symmetries(scheme)]
+    images = [image for name in order for image in symmetries(get(name))]
     strassen = get("strassen")
     images.append(strassen @ strassen)
     # Of images that cost the same, one is enough: the six of a cube, for one. How the additions
@@ -210,107 +218,86 @@ def _contest_of(stored: tuple[Scheme, ...]) -> _Contest:
     schemes = tuple(x for x in unique.values() if not x.is_classical)
     growth = np.array([x.rms_growth for x in schemes])
     integral = np.array([x.is_integral for x in schemes])
-    return _Contest(schemes, Facts.of(schemes), growth, integral)
+    return Contest(schemes, Facts.of(schemes), growth, integral)
 
 
 def _fastest(
     problem: Problem, request: Request, backends: Sequence[Backend], rates_of: RatesOf
 ) -> Plan:
-    kept: list[tuple[Backend, Candidate]] = []
+    contest, limit = contest_of_all(), request.workspace_limit
+    known = [(x, rates_of(x, problem)) for x in backends]
+    allowed = contest.fits(problem) & contest.keeps(problem, request)
+    classical: list[tuple[Backend, Candidate]] = []
     refused: list[Candidate] = []
-    for backend in backends:
-        rates = rates_of(backend, problem)
-        for candidate in _compare(problem, request, backend, rates):
-            if candidate.refused:
-                refused.append(candidate)
-            else:
-                kept.append((backend, candidate))
+    # (bound, backend, rates, scheme): what may still win.
+    queue: list[tuple[float, int, int]] = []
+    for position, (backend, rates) in enumerate(known):
+        found = judge(problem, request, backend.candidates(problem, (), limit)[0], rates)
+        if found.refused:
+            refused.append(found)
+        else:
+            classical.append((backend, found))
+        if backend.supports(problem) is None:
+            least = bounds(problem, contest.facts, rates, fused=found.option.fused_output)
+            fastest = min((x.total for _, x in classical), default=np.inf)
+            hopeful = np.flatnonzero(allowed & (least <= fastest * (1 + TIE)))
+            queue += [(least[x], position, x) for x in hopeful.tolist()]
+    kept = list(classical)
+    fastest = min((x.total for _, x in kept), default=np.inf)
+    for bound, position, x in sorted(queue):
+        if bound > fastest * (1 + TIE):
+            break
+        backend, rates = known[position]
+        for option in backend.candidates(problem, (contest.schemes[x],), limit)[1:]:
+            found = judge(problem, request, option, rates)
+            if not found.refused:
+                kept.append((backend, found))
+                fastest = min(fastest, found.total)
     if not kept:
-        raise _limit_error(next(x.option for x in refused if x.option.scheme is None), request)
-    kept.sort(key=lambda pair: (pair[1].total, pair[1].option.growth))
-    backend, best = kept[0]
-    losers = [_lost(candidate, best) for _, candidate in kept[1:]]
-    refused.sort(key=lambda candidate: candidate.total)
-    classical = next((c for _, c in kept if c.option.scheme is None), best)
-    why = (
-        f"predicted {classical.total / best.total:.3f} x as fast as classical"
-        if best.option.scheme is not None
-        else "no scheme is predicted to be faster"
-    )
-    candidates = (best, *losers, *refused)
-    return Plan(problem, backend, best.option, why, best.seconds, candidates)
+        raise _limit_error(refused[0].option, request)
+    backend, best = preferred(kept)
+    why = "no scheme is predicted to be faster"
+    if best.option.scheme is not None:
+        others = [x.total for _, x in classical]
+        why = "the only one that keeps the limits"
+        if others:
+            why = f"predicted {min(others) / best.total:.3f} x as fast as classical"
+
+    def table() -> tuple[Candidate, ...]:
+        from .explain import candidates
+
+        return candidates(problem, request, known, contest, best)
+
+    return Plan(problem, backend, best.option, why, best.seconds, table)
 
 
-def _compare(
-    problem: Problem, request: Request, backend: Backend, rates: Rates
-) -> Iterable[Candidate]:
-    """Predict every scheme's time; let the backend work out those that may be the fastest.
+def preferred(kept: Sequence[tuple[Backend, Candidate]]) -> tuple[Backend, Candidate]:
+    """Return the best of some candidates, the last backend's classical one coming last of these.
 
-    What a backend adds to the prediction (chunks) only costs time, so schemes whose time on the
-    whole problem is already longer than the best one's need not be worked out.
+    The fastest; of those as fast, the one of fewest levels, then of least growth. The classical
+    algorithm of the last backend wins unless the gain is worth the risk of a wrong prediction.
     """
-    contest, limit = _contest(), request.workspace_limit
-    whole = (problem.M, problem.N, problem.K)
-    classical = _judged(problem, request, backend.candidates(problem, (), limit)[0], rates)
-    yield classical
-    fastest = np.inf if classical.refused else classical.total
-    # A backend fuses Combine H or not, whatever the scheme.
-    fused = classical.option.fused_output
-    stages = np.stack(stage_seconds(problem, contest.facts, rates, whole, fused=fused))
-    total = stages.sum(0)
-    rows = stages.T.tolist()
-
-    def roughly(x: int, refused: str = "") -> Candidate:
-        option = Option(backend.name, contest.schemes[x], whole, 0, fused)
-        return Candidate(option, tuple(zip(STAGES, rows[x], strict=True)), refused)
-
-    supported = backend.supports(problem) is None
-    fits, keeps = contest.fits(problem) & supported, contest.keeps(problem, request)
-    for x in np.flatnonzero(fits & ~keeps).tolist():
-        reason = f"growth {contest.growth[x]:.2f} > max_growth {request.max_growth:.2f}"
-        yield roughly(x, reason)
-    order = np.lexsort((contest.growth, total))
-    order = order[(fits & keeps)[order]]
-    for start in range(0, order.size, _LOT):
-        if fastest < total[order[start]]:
-            for x in order[start:].tolist():
-                yield roughly(x)
-            return
-        lot = {id(contest.schemes[x]): x for x in order[start : start + _LOT].tolist()}
-        schemes = [contest.schemes[x] for x in lot.values()]
-        for option in backend.candidates(problem, schemes, limit)[1:]:
-            candidate = _judged(problem, request, option, rates)
-            lot.pop(id(option.scheme), None)
-            if not candidate.refused:
-                fastest = min(fastest, candidate.total)
-            yield candidate
-        for x in lot.values():
-            yield roughly(x, f"cannot keep workspace_limit {limit}")
+    fastest = min(x.total for _, x in kept)
+    ties = [pair for pair in kept if pair[1].total <= fastest * (1 + TIE)]
+    best = min(ties, key=lambda x: (x[1].option.levels, x[1].option.growth, x[1].total))
+    classical = [x for x in kept if x[1].option.scheme is None]
+    safe = classical[-1] if classical else best
+    return safe if best[1].total * _LEAST_GAIN > safe[1].total else best
 
 
-def _judged(problem: Problem, request: Request, option: Option, rates: Rates) -> Candidate:
+def judge(problem: Problem, request: Request, option: Option, rates: Rates) -> Candidate:
     """Predict an option's time, and refuse it where it breaks a limit."""
     reason = ""
     if not _within_limit(option, request):
         reason = f"workspace {option.workspace} > workspace_limit {request.workspace_limit}"
     elif option.scheme is not None:
-        scheme, least = option.scheme, _smallest_block(problem)
+        scheme, least = option.scheme, smallest_block(problem)
         parts = (scheme.m, scheme.n, scheme.k)
         if any(size < part * least for size, part in zip(option.chunks, parts, strict=True)):
             reason = f"blocks would be smaller than {least}"
-    return Candidate(option, seconds(problem, option, rates), reason)
+    return Candidate(option, seconds(problem, option, rates), reason, not reason)
 
 
-def _smallest_block(problem: Problem) -> int:
+def smallest_block(problem: Problem) -> int:
+    """Least rows, columns and inner length of the blocks of an LCMA."""
     return _SMALLEST_BLAS_BLOCK if _has_blas(problem) else _SMALLEST_OTHER_BLOCK
-
-
-def _lost(candidate: Candidate, best: Candidate) -> Candidate:
-    """Say which stages eat the saving of a candidate, or that another is just faster."""
-    slower = (candidate.total - best.total) * 1e3
-    reason = f"{slower:.2f} ms slower" if slower else "as fast, but errors grow no less"
-    if best.option.scheme is None and candidate.option.scheme is not None:
-        multiply = dict(candidate.seconds)["multiply"]
-        saving, combines = best.total - multiply, candidate.total - multiply
-        reason = f"combines {combines * 1e3:.2f} ms > saving {saving * 1e3:.2f} ms"
-    return Candidate(candidate.option, candidate.seconds, reason)

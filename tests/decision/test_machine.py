@@ -1,87 +1,392 @@
-"""The machine profile: measured once per backend and dtype, at first need, by one thread."""
+"""The machine profile: measured once, kept on disk, ignored where it is damaged or another's."""
 
+import json
+import logging
+import os
+import subprocess
+import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import falcon
-from falcon._plan import Rates
-from falcon.decision import MachineProfile, machine
-from falcon.decision import machine as machine_function
-from falcon.decision.machine import rates
+from falcon._plan import Option, Rates
+from falcon.decision import MachineProfile
+from falcon.decision import machine as machine_module
+from falcon.decision.machine import measure_all, profile, rates, replaced, revision
+from falcon.decision.store import read_profile
 
-SOME = Rates(2e9, 3e9, 4e9)
+SOME = Rates(2e9, 3e9, 4e9, overlap=0.0, combine=(1e9, 2e9, 3e9, 4e9), tile=(12, 16), slice=384)
+F4, F8 = np.dtype("float32"), np.dtype("float64")
+
+
+class Made:
+    """A backend whose speed is made up."""
+
+    def __init__(self, name="made up", kernels="fast", found=SOME):
+        self.name, self.kernels, self.found, self.calls = name, kernels, found, []
+
+    def identity(self):
+        return {"kernels": self.kernels}
+
+    def supports(self, problem):
+        return None if problem.dtype.kind == "f" else "made so"
+
+    def measure(self, dtype, threads, thorough=False):
+        self.calls.append((dtype.name, threads, thorough))
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
 
 
 @pytest.fixture(autouse=True)
-def blank(monkeypatch):
-    """Start from a machine of which nothing is known."""
-    import sys
+def folder(monkeypatch, tmp_path):
+    """Start from a machine of which nothing is known, with a cache folder of its own."""
+    forget(monkeypatch)
+    monkeypatch.setattr(machine_module, "_warn_of_misfit", lambda *_: None)
+    monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("FALCON_PROFILE", raising=False)
+    return tmp_path / "cache"
 
-    monkeypatch.setattr(sys.modules[rates.__module__], "_profile", MachineProfile())
+
+def forget(monkeypatch):
+    """As a new process."""
+    monkeypatch.setattr(machine_module, "_profile", None)
+    monkeypatch.setattr(machine_module, "_checked", set())
+
+
+def ask(backend, dtype=F4, threads=1):
+    return rates(backend, dtype, threads, [backend])
+
+
+def stored(folder):
+    (path,) = folder.glob("profile-*.json")
+    return path
+
+
+# --- measuring ------------------------------------------------------------------------------
 
 
 def test_nothing_is_known_at_first():
-    assert machine().rates == {}
-    assert "nothing measured yet" in str(machine())
-    assert falcon.machine is machine_function
+    assert falcon.machine().rates == {}
+    assert "nothing measured yet" in str(falcon.machine())
+    assert falcon.machine().key["falcon"] == falcon.__version__
+    assert any(x.startswith("numpy.") for x in falcon.machine().key)
 
 
-def test_measured_once_per_backend_and_dtype():
-    calls = []
-
-    def measure(dtype, *_):
-        calls.append(dtype.name)
-        return Rates(float(len(calls)), 1.0, 1.0)
-
+def test_measured_once_per_dtype_and_threads():
+    backend = Made()
     for _ in range(3):
-        assert rates("x", np.dtype("float32"), 1, measure).multiply == 1
-        assert rates("x", np.dtype("float64"), 1, measure).multiply == 2
-        assert rates("y", np.dtype("float32"), 1, measure).multiply == 3
-        assert rates("x", np.dtype(">f4"), 1, measure).multiply == 1
-    assert calls == ["float32", "float64", "float32"]
-    assert len(machine().rates) == 3
+        assert ask(backend) is SOME or ask(backend) == SOME
+        ask(backend, F8)
+        ask(backend, F8, 2)
+        ask(backend, np.dtype(">f4"))
+    assert backend.calls == [
+        ("float32", 1, False),
+        ("float64", 1, False),
+        ("float64", 2, False),
+    ]
+    assert len(profile([backend]).rates) == 3
 
 
 def test_profiles_do_not_change():
-    before = machine()
-    rates("x", np.dtype("float32"), 1, lambda *_: SOME)
+    backend = Made()
+    before = profile([backend])
+    ask(backend)
     assert before.rates == {}
-    assert machine().rates == {("x", "float32", 1): SOME}
     with pytest.raises(AttributeError):
-        machine().rates = {}
+        before.rates = {}
 
 
 def test_printed():
-    rates("x", np.dtype("float32"), 1, lambda *_: SOME)
-    assert str(machine()) == (
-        "x float32 1 threads: multiply 2.0 GFLOP/s, add 3.0 GFLOP/s, memory 4.00 G elements/s"
+    backend = Made()
+    ask(backend)
+    text = str(profile([backend]))
+    assert "made up.kernels" in text
+    assert (
+        "made up float32 1 threads: multiply 2.0 GFLOP/s, add 3.00 GFLOP/s, "
+        "combine 4.00 G elements/s" in text
     )
 
 
-def test_failures_are_not_remembered():
-    def broken(*_):
-        raise RuntimeError("no clock")
-
+def test_failures_are_not_remembered(folder):
+    broken = Made(found=RuntimeError("no clock"))
     with pytest.raises(RuntimeError, match="no clock"):
-        rates("x", np.dtype("float32"), 1, broken)
-    assert rates("x", np.dtype("float32"), 1, lambda *_: SOME) is SOME
+        ask(broken)
+    assert not folder.exists()
+    broken.found = SOME
+    assert ask(broken) is SOME
 
 
 def test_threads_measure_once():
-    calls, gate = [], threading.Barrier(8)
+    backend, gate = Made(), threading.Barrier(8)
 
-    def measure(dtype, *_):
-        calls.append(dtype)
-        return SOME
-
-    def ask():
+    def once():
         gate.wait()
-        return rates("x", np.dtype("int32"), 1, measure)
+        return ask(backend)
 
     with ThreadPoolExecutor(8) as pool:
-        answers = [x.result() for x in [pool.submit(ask) for _ in range(8)]]
+        answers = [x.result() for x in [pool.submit(once) for _ in range(8)]]
     assert answers == [SOME] * 8
-    assert len(calls) == 1
+    assert len(backend.calls) == 1
+
+
+# --- kept on disk ---------------------------------------------------------------------------
+
+
+def test_the_next_process_reads_what_this_one_measured(folder, monkeypatch):
+    backend = Made()
+    ask(backend)
+    forget(monkeypatch)
+    again = Made()
+    assert ask(again) == SOME
+    assert again.calls == []
+    assert profile([again]).path == stored(folder)
+    assert [x.suffix for x in folder.iterdir()] == [".json"]
+
+
+def test_processes_add_to_one_file(folder, monkeypatch):
+    backend = Made()
+    profile([backend])
+    ask(backend)
+    other = Made()
+    forget(monkeypatch)
+    machine_module._profile = MachineProfile(
+        {}, {}, profile([other]).key, {}, profile([other]).path
+    )
+    ask(other, F8)
+    _, found, _ = read_profile(stored(folder))
+    assert set(found) == {("made up", "float32", 1), ("made up", "float64", 1)}
+
+
+def test_other_kernels_have_another_file(folder, monkeypatch):
+    ask(Made())
+    forget(monkeypatch)
+    other = Made(kernels="slow")
+    ask(other)
+    assert other.calls
+    assert len(list(folder.glob("profile-*.json"))) == 2
+
+
+def damage(path, how):
+    content = json.loads(path.read_text())
+    first = content["rates"][0]
+    if how == "cut":
+        path.write_text(path.read_text()[:-40])
+        return
+    if how == "binary":
+        path.write_bytes(bytes(range(256)))
+        return
+    if how == "deep":
+        path.write_text("[" * 100000)
+        return
+    changes = {
+        "list": lambda: [1, 2],
+        "format": lambda: {**content, "format": 1},
+        "no key": lambda: {k: v for k, v in content.items() if k != "key"},
+        "another's": lambda: {**content, "key": {**content["key"], "cpu": "Z80"}},
+        "text": lambda: {**content, "rates": [{**first, "multiply": "fast"}]},
+        "negative": lambda: {**content, "rates": [{**first, "multiply": -1.0}]},
+        "nan": lambda: {**content, "rates": [{**first, "add": float("nan")}]},
+        "zero": lambda: {**content, "rates": [{**first, "bandwidth": 0}]},
+        "short": lambda: {**content, "rates": [{**first, "combine": [1.0]}]},
+        "tile": lambda: {**content, "rates": [{**first, "tile": [0, 16]}]},
+        "lacks": lambda: {**content, "rates": [{k: v for k, v in first.items() if k != "add"}]},
+        "more": lambda: {**content, "rates": [{**first, "luck": 1.0}]},
+        "overlap": lambda: {**content, "rates": [{**first, "overlap": 1.5}]},
+        "no rates": lambda: {**content, "rates": 5},
+    }
+    path.write_text(json.dumps(changes[how]()))
+
+
+DAMAGES = ["cut", "binary", "deep", "list", "format", "no key", "another's", "text", "negative"]
+DAMAGES += ["nan", "zero", "short", "tile", "lacks", "more", "overlap", "no rates"]
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_damaged_or_foreign_file_is_ignored_with_one_line(folder, monkeypatch, caplog, how):
+    ask(Made())
+    damage(stored(folder), how)
+    forget(monkeypatch)
+    backend = Made()
+    with caplog.at_level(logging.WARNING, "falcon"):
+        ask(backend)
+        ask(backend, F8)
+    assert len(backend.calls) == 2, "measured anew"
+    assert len(caplog.records) == 1
+    assert "is ignored" in caplog.text
+    assert str(stored(folder)) in caplog.text
+    forget(monkeypatch)  # and replaced by a sound one
+    caplog.clear()
+    ask(backend)
+    assert len(backend.calls) == 2
+    assert not caplog.records
+
+
+def test_a_folder_that_cannot_be_made(folder, monkeypatch, caplog):
+    folder.parent.mkdir(exist_ok=True)
+    folder.write_text("a file where the folder should be")
+    backend = Made()
+    with caplog.at_level(logging.WARNING, "falcon"):
+        for _ in range(3):
+            assert ask(backend) is SOME
+    assert len(backend.calls) == 1
+    assert len(caplog.records) <= 1
+
+
+def test_no_home(monkeypatch):
+    monkeypatch.delenv("FALCON_CACHE_DIR")
+    monkeypatch.setattr(machine_module, "cache_folder", lambda: None)
+    backend = Made()
+    assert ask(backend) is SOME
+    assert profile([backend]).path is None
+
+
+HOMELESS = """
+import numpy as np, falcon
+from falcon._dispatch import _plans
+plan = falcon.plan((1100, 1100), (1100, 1100), "float32")
+print(len(falcon.machine().rates), plan.seconds != ())
+"""
+
+
+def test_read_only_home(tmp_path):
+    """A whole process, with a home that cannot be written to."""
+    home = tmp_path / "home"
+    home.mkdir()
+    home.chmod(0o500)
+    environment = {k: v for k, v in os.environ.items() if k not in ("FALCON_CACHE_DIR", "HOME")}
+    environment |= {"HOME": str(home / "none"), "XDG_CACHE_HOME": "/proc/none"}
+    root = Path(falcon.__file__).parent.parent
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", HOMELESS],
+        capture_output=True, text=True, check=True, env=environment, cwd=root,
+    )  # fmt: skip
+    assert done.stdout.split()[1] == "True"
+    assert int(done.stdout.split()[0]) >= 1
+
+
+# --- pinned ---------------------------------------------------------------------------------
+
+
+def pin(monkeypatch, path):
+    forget(monkeypatch)
+    monkeypatch.setenv("FALCON_PROFILE", str(path))
+
+
+def test_a_pinned_profile_is_used_as_it_is(folder, monkeypatch, caplog, tmp_path):
+    ask(Made())
+    mine = tmp_path / "mine.json"
+    stored(folder).rename(mine)
+    text = mine.read_text()
+    pin(monkeypatch, mine)
+    backend = Made(found=Rates(1.0, 1.0, 1.0))
+    with caplog.at_level(logging.WARNING, "falcon"):
+        assert ask(backend) == SOME
+        ask(backend, F8)  # which it lacks: measured for this process
+    assert not caplog.records
+    assert mine.read_text() == text
+    assert profile([backend]).pinned
+    assert "(FALCON_PROFILE)" in str(profile([backend]))
+
+
+def test_a_pinned_profile_of_another_machine_is_used_and_named(folder, monkeypatch, caplog):
+    ask(Made())
+    mine = stored(folder)
+    pin(monkeypatch, mine)
+    moved = Made(kernels="slow")
+    with caplog.at_level(logging.WARNING, "falcon"):
+        assert ask(moved) == SOME
+    assert len(caplog.records) == 1
+    for part in ("another machine's", "made up.kernels is 'slow', there 'fast'", str(mine)):
+        assert part in caplog.text
+
+
+def test_a_pinned_profile_that_is_missing(monkeypatch, caplog, tmp_path):
+    pin(monkeypatch, tmp_path / "none.json")
+    with caplog.at_level(logging.WARNING, "falcon"):
+        assert ask(Made()) is SOME
+    assert len(caplog.records) == 1
+    assert "does not exist" in caplog.text
+    assert not (tmp_path / "none.json").exists()
+
+
+# --- misfit ---------------------------------------------------------------------------------
+
+
+class Slow(Made):
+    """Takes 20 ms for anything."""
+
+    def candidates(self, problem, schemes, limit):
+        return [Option(self.name, None, (problem.M, problem.N, problem.K), 0)]
+
+    def execute(self, plan, a, b, c, out):
+        assert a.shape == b.shape == out.shape == (plan.problem.M, plan.problem.N)
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("factor", [0.05, 1.2, 20.0])
+def test_a_profile_that_does_not_fit_is_noticed(monkeypatch, caplog, factor):
+    """The same key, other speeds: a product of 512^3 takes another time than predicted."""
+    monkeypatch.undo()
+    told = Rates(2 * 512**3 / 0.02 * factor, 1e30, 1e30)
+    with caplog.at_level(logging.WARNING, "falcon"):
+        machine_module._warn_of_misfit(Slow(), F4, 1, told)
+    assert len(caplog.records) == (factor != 1.2)
+    if factor != 1.2:
+        for part in ("does not fit this machine", "ms on backend made up with 1", "falcon tune"):
+            assert part in caplog.text
+
+
+def test_stored_rates_are_checked_once(monkeypatch):
+    ask(Made())
+    forget(monkeypatch)
+    checked = []
+    monkeypatch.setattr(machine_module, "_warn_of_misfit", lambda *x: checked.append(x))
+    backend = Made()
+    for _ in range(3):
+        ask(backend)
+    assert [x[0] for x in checked] == [backend]
+    ask(backend, F8)  # just measured: no need
+    assert len(checked) == 1
+
+
+# --- all of it ------------------------------------------------------------------------------
+
+
+def test_measure_all(folder, monkeypatch):
+    backend, steps = Made(), []
+    before = revision()
+    made = measure_all([backend], [F4, F8, np.dtype("int32")], [1, 2], steps.append)
+    assert set(made.rates) == {("made up", x, t) for x in ("float32", "float64") for t in (1, 2)}
+    assert all(thorough for _, _, thorough in backend.calls)
+    assert len(steps) == 2 + 4
+    assert revision() > before
+    for x in made.streaming.values():
+        for speeds in (x.read, x.copy):
+            assert list(speeds) == ["L2", "L3", "memory"]
+            assert all(speed > 1e7 for speed in speeds.values())
+        assert 0 < x.region < 1
+    forget(monkeypatch)
+    again = profile([backend])
+    assert again.rates == made.rates
+    assert again.streaming == made.streaming
+    assert "GB/s L2" in str(again)
+
+
+def test_measure_all_writes_to_a_pinned_file(monkeypatch, tmp_path):
+    mine = tmp_path / "deep" / "mine.json"
+    pin(monkeypatch, mine)
+    measure_all([Made()], [F4], [1], lambda _: None)
+    assert len(read_profile(mine)[1]) == 1
+
+
+def test_replaced_makes_plans_anew():
+    first = falcon.plan((8, 8), (8, 8))
+    assert falcon.plan((8, 8), (8, 8)) is first
+    replaced()
+    assert falcon.plan((8, 8), (8, 8)) is not first

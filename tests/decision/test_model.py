@@ -7,16 +7,16 @@ from falcon import schemes
 from falcon._plan import Option, Rates
 from falcon._problem import Problem
 from falcon.decision import model
-from falcon.decision.model import STAGES, Facts, seconds, stage_seconds
+from falcon.decision.model import CLASSICAL_STAGES, STAGES, Facts, bounds, seconds
 
 FLOAT = np.dtype("float32")
 # Nothing is as cheap as adding here, so that combines are bound by memory.
 MEMORY_BOUND = Rates(multiply=1e12, add=1e30, bandwidth=1e10)
 
 
-def option(scheme, problem, *, chunks=None, fused=False):
+def option(scheme, problem, *, chunks=None, fused=False, again=(1, 1, 1)):
     whole = (problem.M, problem.N, problem.K)
-    return Option("made up", scheme, chunks or whole, 0, fused)
+    return Option("made up", scheme, chunks or whole, 0, fused, again)
 
 
 def total(times):
@@ -48,13 +48,13 @@ def test_slow_memory_bounds_the_products_too():
     times = dict(seconds(problem, option(s, problem), Rates(1e30, 1e30, 1e6)))
     elements = 7 * (100 * 300 + 300 * 200 + 100 * 200)
     assert times["multiply"] == pytest.approx(elements / 1e6)
-    (stage,) = seconds(problem, option(None, problem), Rates(1e30, 1e30, 1e6))
+    stage, _ = seconds(problem, option(None, problem), Rates(1e30, 1e30, 1e6))
     assert stage == ("multiply", pytest.approx((200 * 600 + 600 * 400 + 200 * 400) / 1e6))
 
 
 def test_classical():
     problem = Problem(200, 400, 600, FLOAT)
-    (stage,) = seconds(problem, option(None, problem), Rates(1e6, 1e30, 1e30))
+    stage, _ = seconds(problem, option(None, problem), Rates(1e6, 1e30, 1e30))
     assert stage == ("multiply", pytest.approx(2 * 200 * 400 * 600 / 1e6))
 
 
@@ -76,15 +76,95 @@ def test_fused_output_spares_the_products_their_way_through_memory():
     assert [fused[x] for x in STAGES[:3]] == [apart[x] for x in STAGES[:3]]
 
 
-def test_chunks_repeat_combines():
+def test_stages_are_repeated_as_the_backend_says():
     problem, s = Problem(200, 400, 600, FLOAT), schemes.get("strassen")
     whole = dict(seconds(problem, option(s, problem), MEMORY_BOUND))
-    chunked = dict(seconds(problem, option(s, problem, chunks=(64, 400, 600)), MEMORY_BOUND))
-    assert chunked["combine B"] == pytest.approx(4 * whole["combine B"])
-    chunked = dict(seconds(problem, option(s, problem, chunks=(200, 400, 200)), MEMORY_BOUND))
-    assert chunked["combine H"] == pytest.approx(3 * whole["combine H"])
-    chunked = dict(seconds(problem, option(s, problem, chunks=(200, 64, 600)), MEMORY_BOUND))
-    assert chunked == whole
+    again = dict(seconds(problem, option(s, problem, again=(2, 3, 5)), MEMORY_BOUND))
+    for stage, times in zip(STAGES, (2, 3, 1, 5, 1), strict=True):
+        assert again[stage] == pytest.approx(times * whole[stage])
+
+
+def test_chunks_pad_and_lose_more():
+    """Smaller products: more tiles that are not full, more slices of K."""
+    problem, s = Problem(200, 400, 600, FLOAT), schemes.get("strassen")
+    rates = Rates(1e9, 1e30, 1e30, tile=(24, 8), slice=256, loss=16.0)
+    for chunks, rows, columns, inner, slices in (
+        ((200, 400, 600), 120, 200, 300, 2),
+        ((100, 400, 600), 72, 200, 300, 2),
+        ((200, 400, 200), 120, 200, 100, 1),
+    ):
+        parts = 200 / chunks[0] * 600 / chunks[2]
+        times = dict(seconds(problem, option(s, problem, chunks=chunks), rates))
+        flops = 2 * 7 * rows * columns * (inner + 16 * slices) * parts
+        assert times["multiply"] == pytest.approx(flops / 1e9)
+
+
+def test_every_measured_term_by_hand():
+    problem, s = Problem(200, 400, 600, FLOAT, threads=8), schemes.get("strassen")
+    a, b, c = 100 * 300, 300 * 200, 100 * 200
+    rates = Rates(
+        *(1e9, 1e7, 1e8),
+        overlap=0.0,
+        combine=(1e6, 2e6, 3e6, 4e6),
+        pack=(5e6, 6e6),
+        cache=7 * (a + b) * 4,
+        tile=(25, 50),
+        surface=(1e-9, 2e-9, 3e-9),
+        update=1e5,
+        store=1e4,
+        overhead=0.25,
+    )
+    times = dict(seconds(problem, option(s, problem, fused=True), rates))
+    assert times["combine A"] == pytest.approx(5 * a / 1e7 + (200 * 600 + 7 * a) / 1e6)
+    assert times["combine B"] == pytest.approx(5 * b / 1e7 + (600 * 400 + 7 * b) / 3e6)
+    products = 2 * 7 * 100 * 300 * 200 / 1e9  # 4 x 4 tiles for 8 threads: in balance
+    surface = 7 * (a * 1e-9 + b * 2e-9 + c * 3e-9)
+    assert times["multiply"] == pytest.approx(products + surface)
+    assert times["combine H"] == pytest.approx((12 - 4) * c / 1e5 + 200 * 400 / 1e4)
+    assert times["start"] == 0.25
+    far = Problem(200, 400, 602, FLOAT, threads=8)
+    assert dict(seconds(far, option(s, far, fused=True), rates))["combine A"] < times["combine A"]
+    classical = dict(seconds(problem, option(None, problem, fused=True), rates))
+    assert tuple(classical) == CLASSICAL_STAGES
+    assert classical["pack A"] == pytest.approx(2 * 200 * 600 / 5e6)
+    assert classical["pack B"] == pytest.approx(2 * 600 * 400 / 6e6)
+    assert classical["store C"] == pytest.approx(200 * 400 / 1e4)
+    packed = Problem(200, 400, 600, FLOAT, threads=8, packed=True)
+    for scheme, stage in ((s, "combine B"), (None, "pack B")):
+        assert dict(seconds(packed, option(scheme, packed, fused=True), rates))[stage] == 0
+
+
+def test_threads_that_have_no_tile():
+    problem, s = Problem(200, 400, 600, FLOAT, threads=6), schemes.get("strassen")
+    alone, team = (
+        dict(seconds(problem, option(s, problem), Rates(1e9, 1e30, 1e30, tile=tile)))
+        for tile in ((1, 1), (50, 100))
+    )
+    assert team["multiply"] == pytest.approx(alone["multiply"] * 6 / 4, rel=1e-3)
+
+
+def test_the_equations_of_falcongemm():
+    """Equations (8) to (10): memory-bound problems, the stages' costs, and when an LCMA wins."""
+    s, (M, N, K) = schemes.get("3x4x4:38"), (1200, 1600, 2000)
+    m, k, n, R = *s.format, s.rank
+    problem = Problem(M, N, K, FLOAT)
+    for multiply, add, beta in ((1e12, 1e11, 1e9), (1e9, 1e8, 1e10), (1e11, 1e8, 1e9)):
+        times = seconds(problem, option(s, problem, fused=True), Rates(multiply, add, beta))
+        u, v, _ = (x.additions for x in s.shared_sums)
+        expected = (
+            max(u * (M / m) * (K / k) / add, M * K * (1 + R / (m * k)) / beta),
+            max(v * (K / k) * (N / n) / add, N * K * (1 + R / (k * n)) / beta),
+            max(
+                2 * R * M * N * K / (m * k * n) / multiply,
+                R * (M * K / (m * k) + K * N / (k * n) + M * N / (m * n)) / beta,
+            ),
+            max((s.nnz[2] - m * n) * (M / m) * (N / n) / add, M * N / beta),
+            0.0,
+        )
+        assert [x for _, x in times] == pytest.approx(expected)
+        (_, classical), _ = seconds(problem, option(None, problem), Rates(multiply, add, beta))
+        memory_bound = multiply / beta >= 2 * M * N * K / (M * K + N * K + M * N)
+        assert (classical > 2 * M * N * K / multiply * 1.000001) == memory_bound
 
 
 @pytest.mark.parametrize("name", ["strassen", "winograd", "3x3x3:23", "4x2x3:20", "3x4x4:38"])
@@ -103,7 +183,7 @@ def test_break_even(name, ratio):
             M, N, K = (scale * x * d for x, d in zip(shape, (m, n, k), strict=True))
             problem = Problem(M, N, K, FLOAT)
             lcma = dict(seconds(problem, option(s, problem, fused=True), rates))
-            (classical,) = seconds(problem, option(None, problem), rates)
+            classical, _ = seconds(problem, option(None, problem), rates)
             if lcma["multiply"] < classical[1] * s.rank / (m * k * n) * 1.000001:
                 traffic = M * K * (1 + s.rank / (m * k)) + N * K * (1 + s.rank / (k * n)) + M * N
                 gain = 2.0 * M * N * K * (1 - s.rank / (m * k * n)) / traffic
@@ -117,7 +197,7 @@ def test_memory_bound_problems_are_never_faster():
     rates = Rates(multiply=1e12, add=1e30, bandwidth=1e9)
     problem = Problem(1200, 1200, 1200, FLOAT)
     assert problem.flops / (3 * 1200**2) < rates.multiply / rates.bandwidth
-    (classical,) = seconds(problem, option(None, problem), rates)
+    classical, _ = seconds(problem, option(None, problem), rates)
     for name in schemes.names():
         scheme = schemes.get(name)
         for fused in (False, True):
@@ -126,24 +206,47 @@ def test_memory_bound_problems_are_never_faster():
             )
 
 
-def test_many_at_once_as_one_by_one():
+FULL = Rates(
+    *(7e10, 5e9, 1.3e9),
+    overlap=0.0,
+    combine=(3e9, 1e9, 2e9, 4e9),
+    cache=1e7,
+    tile=(12, 16),
+    slice=384,
+    loss=7.0,
+    surface=(1e-10, 1e-10, 1e-11),
+    update=1e10,
+    store=3e9,
+    overhead=1e-5,
+)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("rates", [FULL, Rates(7e10, 5e9, 1.3e9)])
+@pytest.mark.parametrize("threads", [1, 5])
+def test_bounds_are_bounds(rates, fused, threads):
+    """No option is faster than its bound; whole and cached as is best, it is as fast."""
     found = [image for x in schemes.names() for image in schemes.symmetries(schemes.get(x))]
-    problem, rates = Problem(1001, 703, 2049, FLOAT), Rates(7e10, 5e9, 1.3e9)
-    chunks = (512, 703, 1000)
-    stages = stage_seconds(problem, Facts.of(found), rates, chunks)
-    for position, scheme in enumerate(found):
-        expected = seconds(problem, option(scheme, problem, chunks=chunks), rates)
-        assert [float(x[position]) for x in stages] == [time for _, time in expected]
-        assert all(type(time) is float for _, time in expected)
+    problem = Problem(1001, 703, 2049, FLOAT, threads=threads)
+    least = bounds(problem, Facts.of(found), rates, fused=fused)
+    assert least.shape == (len(found),)
+    equal = 0
+    for bound, scheme in zip(least.tolist(), found, strict=True):
+        whole = total(seconds(problem, option(scheme, problem, fused=fused), rates))
+        again = option(scheme, problem, fused=fused, chunks=(512, 703, 1000), again=(1, 2, 3))
+        assert bound <= whole * 1.0000001
+        assert bound <= total(seconds(problem, again, rates))
+        equal += bound == pytest.approx(whole, rel=1e-4)
+    assert equal == len(found) or rates is FULL
 
 
 def test_no_schemes_at_all():
-    stages = stage_seconds(Problem(9, 9, 9, FLOAT), Facts.of([]), MEMORY_BOUND, (9, 9, 9))
-    assert [x.shape for x in stages] == [(0,)] * 4
+    assert bounds(Problem(9, 9, 9, FLOAT), Facts.of([]), MEMORY_BOUND, fused=True).shape == (0,)
 
 
 def test_sizes_beyond_int64():
     problem = Problem(10**9, 10**9, 10**9, FLOAT)
     times = seconds(problem, option(schemes.get("5x5x5:93"), problem), MEMORY_BOUND)
-    assert all(0 < x < 1e30 for _, x in times)
+    assert all(0 < x < 1e30 for _, x in times[:-1])
     assert model._facts(schemes.get("strassen")).rank == 7
+    assert model._facts(None).rank == 1

@@ -91,10 +91,10 @@ def test_nothing_considered_is_faster(rates, shape, fused):
         for image in schemes.symmetries(scheme):
             parts = (image.m, image.n, image.k)
             blocks = [size // part for size, part in zip(shape, parts, strict=True)]
-            if min(blocks) < 128 or image.rms_growth > 8:
+            if min(blocks) < 64 or image.rms_growth > 8:
                 continue
             option = Option(backend.name, image, shape, 0, fused)
-            assert sum(x for _, x in seconds(problem, option, rates)) >= best * (1 - 5e-3)
+            assert sum(x for _, x in seconds(problem, option, rates)) >= best * (1 - 8e-3)
 
 
 def test_extremes():
@@ -105,7 +105,7 @@ def test_extremes():
     plan = choose(machine=Machine(CHEAP_PRODUCTS))
     assert plan.scheme is None
     assert plan.why == "no scheme is predicted to be faster"
-    assert all(x.refused.startswith("combines ") for x in plan.candidates[1:])
+    assert all(x.refused.startswith("combine") for x in plan.candidates[1:])
 
 
 def test_ties_go_to_less_growth():
@@ -166,17 +166,18 @@ def test_chunks_that_make_a_scheme_slow_or_small():
     class Chunked(Made):
         def candidates(self, problem, found, limit):
             whole, *rest = super().candidates(problem, found, limit)
-            chunks = {"5x5x5:93": (300, 300, 300), "5x5x5:93-rms": (700, 2048, 2048)}
+            small, slow = {"chunks": (300, 300, 300)}, {"again": (1, 30, 1)}
+            changes = {"5x5x5:93": small, "5x5x5:93-rms": slow}
             return [
                 whole,
-                *(dataclasses.replace(x, chunks=chunks.get(x.label, x.chunks)) for x in rest),
+                *(dataclasses.replace(x, **changes.get(x.label, {})) for x in rest),
             ]
 
     plan = choose(backends=[Chunked()], machine=Machine(Rates(1e10, 1e12, 1e9)))
     assert plan.scheme.rank < 93
     reasons = {x.option.label: x.refused for x in plan.candidates}
-    assert reasons["5x5x5:93"] == "blocks would be smaller than 128"
-    assert reasons["5x5x5:93-rms"].endswith("ms slower")
+    assert reasons["5x5x5:93"] == "blocks would be smaller than 64"
+    assert "ms slower, combine B by" in reasons["5x5x5:93-rms"]
 
 
 def test_the_faster_backend_wins():
@@ -268,8 +269,8 @@ class Modest(Made):
 @pytest.mark.parametrize(
     ("problem", "why"),
     [
-        (Problem(511, 4096, 4096, FLOAT), "a dimension is below 512: too small for any LCMA"),
-        (Problem(4096, 4096, 1, FLOAT), "a dimension is below 512: too small for any LCMA"),
+        (Problem(255, 4096, 4096, FLOAT), "a dimension is below 256: too small for any LCMA"),
+        (Problem(4096, 4096, 1, FLOAT), "a dimension is below 256: too small for any LCMA"),
         (Problem(95, 4096, 4096, INT), "a dimension is below 96: too small for any LCMA"),
         (Problem(0, 0, 0, INT), "a dimension is below 96: too small for any LCMA"),
     ],
@@ -354,6 +355,7 @@ def test_fractional_schemes_do_not_compete_for_integers():
         assert all(x is not fractional for x in found)
     finally:
         catalogue._registered.clear()
+        catalogue._generation += 1
         catalogue._get.cache_clear()
         catalogue._table.cache_clear()
 

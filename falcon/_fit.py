@@ -1,0 +1,55 @@
+"""Small least squares for measured times: a few terms, none negative, relative errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+
+def fit_times(terms: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
+    """Find what each term costs such that the sums are nearest to the measured times.
+
+    Parameters
+    ----------
+    terms : n rows of p numbers
+        How much of each term went into a measurement.
+    seconds : n numbers
+
+    Returns
+    -------
+    list of p float, none negative
+        Seconds per unit of each term, with the least sum of squared relative errors. Every subset
+        of the terms is tried, which for a handful is the shortest way to the exact answer.
+    """
+    relative = np.asarray(terms, float) / np.asarray(seconds, float)[:, None]
+    ones, count = np.ones(len(relative)), relative.shape[1]
+    best, least = np.zeros(count), np.inf
+    for size in range(1, count + 1):
+        for subset in combinations(range(count), size):
+            part = relative[:, subset]
+            found = np.linalg.lstsq(part, ones, rcond=None)[0]
+            error = float(((part @ found - 1) ** 2).sum())
+            if (found >= 0).all() and error < least * (1 - 1e-9):
+                least, best = error, np.zeros(count)
+                best[list(subset)] = found
+    return best.tolist()
+
+
+def fastest(call: Callable[[], Any], repeats: int, budget: float = np.inf) -> float:
+    """Seconds of the fastest of some calls, after one to warm up; fewer where they are slow."""
+    call()
+    times: list[float] = []
+    while not times or (len(times) < repeats and sum(times) < budget):
+        start = perf_counter()
+        call()
+        times.append(perf_counter() - start)
+    return max(min(times), 1e-9)  # never 0, even by a coarse clock
+
+
+def rate(cost: float, most: float = 1e15) -> float:
+    """Turn seconds per unit into units per second; `most` where a cost was too small to see."""
+    return 1 / cost if cost > 1 / most else most

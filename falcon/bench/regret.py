@@ -1,0 +1,369 @@
+"""How good the decisions are: ``python -m falcon.bench.regret``.
+
+For each shape the chosen plan and its best rivals are measured, all of them in turn. The least of
+many noisy times is too low, so the fastest rival meets the choice again in fresh interleaved pairs,
+and only what these show counts as regret: ``median(time of the choice / time of the rival) - 1``.
+Beside it: predicted against measured times, and falcon(auto) against NumPy as installed and the
+other libraries that are installed.
+
+Each (dtype, threads) runs in a process of its own, because BLAS libraries read their number of
+threads when they are loaded. The file is rewritten after every shape: a run that was stopped goes
+on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import falcon
+from falcon._backends import available_backends
+from falcon._info import cpu_model, numpy_blas
+from falcon._plan import Candidate, Option, Plan
+from falcon._tune import take_turns
+
+from .operands import SharedOperands
+from .peers import TABLE, AbsentError, Worker, best_coretype
+from .workloads import Shape, model_shapes, models
+
+_REST = 0.03  # seconds before each timing, in which the other side's threads fall asleep
+_LEAST_FLOPS, _MOST_FLOPS = 2e7, 3e10
+_PEERS = tuple(x for x in TABLE if x.name != "numpy" and x.device == "cpu")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was measured for one shape; times in seconds, ratios above 1: falcon is faster."""
+
+    dtype: str
+    threads: int
+    kind: str
+    M: int
+    N: int
+    K: int
+    choice: str
+    rival: str
+    regret: float
+    # (backend and scheme, predicted or 0, measured)
+    candidates: list[tuple[str, float, float]]
+    over_numpy: float
+    over_library: float
+    library: str
+
+
+def shapes(dtype: str, threads: int, count: int) -> list[tuple[str, Shape]]:
+    """Model layers, odd sizes and log-uniform sizes, with bounded work; the same every time.
+
+    Parameters
+    ----------
+    count : int
+        A quarter of them are layers, a fifth odd.
+    """
+    random = np.random.default_rng([threads, np.dtype(dtype).itemsize])
+    layers = [
+        Shape(tokens, x.N, x.K, f"{model} {x.label}")
+        for model in models()
+        for x in model_shapes(model, 1)
+        for tokens in (32, 128, 512, 1024, 2048)
+        if _LEAST_FLOPS <= 2.0 * tokens * x.N * x.K <= _MOST_FLOPS
+    ]
+    picked = random.permutation(len(layers))[: count // 4]
+    found = [("layer", layers[i]) for i in sorted(picked.tolist())]
+    while len(found) < count:
+        sizes = (2 ** random.uniform(7, 13, 3)).astype(int).tolist()
+        odd = len(found) < count // 4 + count // 5
+        M, N, K = (x | 1 if odd else x for x in sizes)
+        if _LEAST_FLOPS <= 2.0 * M * N * K <= _MOST_FLOPS:
+            found.append(("odd" if odd else "log-uniform", Shape(M, N, K)))
+    # The kinds mixed, so that a run that is stopped has some of each.
+    return [found[i] for i in random.permutation(len(found)).tolist()]
+
+
+def rivals(plan: Plan, most: int) -> list[Candidate]:
+    """Return the choice, the candidates of best predicted time, and the classical algorithms."""
+    first = Candidate(plan.option, plan.seconds)
+    others = [x for x in plan.candidates[1:] if x.allowed]
+    if not others:  # too small to have been compared
+        problem, strassen = plan.problem, falcon.schemes.get("strassen")
+        for backend in available_backends():
+            wanted = (strassen,) if backend.supports(problem) is None else ()
+            options = backend.candidates(problem, wanted, None)
+            others += [Candidate(x, ()) for x in options if x != plan.option]
+    kept = others[:most]
+    kept += [x for x in others[most:] if x.option.scheme is None]
+    return [first, *kept]
+
+
+def measure_shape(
+    kind: str, shape: Shape, dtype: str, threads: int, most: int, workers: list[Worker]
+) -> Record:
+    """Measure one shape in this process."""
+    M, N, K = shape.M, shape.N, shape.K
+    some = np.random.default_rng(M + N + K).standard_normal(2**18).astype(dtype)
+    a, b = np.resize(some, (M, K)), np.resize(some[::-1], (K, N))
+    out, other = np.zeros((M, N), dtype), np.zeros((M, N), dtype)
+    plan = falcon.plan(a, b)
+    backends = {x.name: x for x in available_backends()}
+    sides = rivals(plan, most)
+
+    def call(option: Option) -> Any:
+        made = Plan(plan.problem, backends[option.backend], option, "")
+        return lambda: made.backend.execute(made, a, b, None, out)
+
+    calls = [call(x.option) for x in sides]
+    seconds = [min(x) for x in take_turns(calls, 2, _REST)]
+    best, regret = seconds.index(min(seconds)), 0.0
+    if best:
+        mine, theirs = take_turns([calls[0], calls[best]], 5, _REST)
+        regret = max(0.0, median(x / y for x, y in zip(mine, theirs, strict=True)) - 1)
+        seconds[0], seconds[best] = min(*mine, seconds[0]), min(*theirs, seconds[best])
+    pair = [lambda: falcon.gemm(a, b, out=out), lambda: np.matmul(a, b, out=other)]
+    mine, theirs = take_turns(pair, 5, _REST)
+    over_numpy = median(y / x for x, y in zip(mine, theirs, strict=True))
+    library, over_library = _against(workers, shape, dtype, pair[0], over_numpy)
+    return Record(
+        *(dtype, threads, kind, M, N, K),
+        choice=_label(sides[0]),
+        rival=_label(sides[best]),
+        regret=regret,
+        candidates=[(_label(x), x.total, time) for x, time in zip(sides, seconds, strict=True)],
+        over_numpy=over_numpy,
+        over_library=over_library,
+        library=library,
+    )
+
+
+def _label(x: Candidate) -> str:
+    return f"{x.option.backend} {x.option.label}"
+
+
+def _against(
+    workers: list[Worker], shape: Shape, dtype: str, mine: Any, over_numpy: float
+) -> tuple[str, float]:
+    """Name the library that falcon gains least over, and that gain."""
+    worst = ("numpy", over_numpy)
+    able = [x for x in workers if x.peer.multiplies(np.dtype(dtype))]
+    if not able:
+        return worst
+    with SharedOperands(shape, np.dtype(dtype), 0) as operands:
+        for worker in able:
+            worker.prepare(operands)
+            ratios = []
+            for _ in range(3):
+                time.sleep(_REST)
+                start = time.perf_counter()
+                mine()
+                seconds = time.perf_counter() - start
+                time.sleep(_REST)
+                ratios.append(worker.seconds() / seconds)
+            worst = min(worst, (worker.peer.name, median(ratios)), key=lambda x: x[1])
+    return worst
+
+
+def measure(
+    dtype: str, threads: int, options: argparse.Namespace, done: set[tuple[int, int, int]]
+) -> Iterator[Record]:
+    """Measure what is left of one dtype and number of threads, until the time is over."""
+    end = time.monotonic() + options.seconds
+    left = [
+        x for x in shapes(dtype, threads, options.shapes) if (x[1].M, x[1].N, x[1].K) not in done
+    ]
+    if not left:
+        return
+    workers = []
+    core = best_coretype(threads, dtype) if options.peers else None
+    environment = {} if core is None else {"OPENBLAS_CORETYPE": core}
+    for peer in _PEERS if options.peers else ():
+        with suppress(AbsentError, RuntimeError):
+            workers.append(Worker(peer, threads, environment))
+    try:
+        for kind, shape in left:
+            if time.monotonic() > end:
+                return
+            yield measure_shape(kind, shape, dtype, threads, options.most, workers)
+    finally:
+        for worker in workers:
+            worker.close()
+
+
+# --- the whole run --------------------------------------------------------------------------
+
+
+def run(options: argparse.Namespace) -> list[Record]:
+    """Measure every (dtype, threads) in a process of its own; keep what is measured."""
+    path = Path(options.out)
+    records = read(path)
+    end = time.monotonic() + options.seconds
+    for dtype in options.dtype:
+        for threads in options.threads:
+            remaining = end - time.monotonic()
+            if remaining > 0:
+                records = _run_one(dtype, threads, remaining, options, path, records)
+    return records
+
+
+def _run_one(
+    dtype: str,
+    threads: int,
+    seconds: float,
+    options: argparse.Namespace,
+    path: Path,
+    records: list[Record],
+) -> list[Record]:
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    command = [sys.executable, "-m", "falcon.bench.regret", "--worker", "--out", str(path)]
+    command += ["--dtype", dtype, "--threads", str(threads), "--seconds", str(seconds)]
+    command += ["--shapes", str(options.shapes), "--most", str(options.most)]
+    command += [] if options.peers else ["--no-peers"]
+    environment = {**os.environ, **dict.fromkeys(names, str(threads))}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None  # for type checkers
+        for line in process.stdout:
+            records = [*records, Record(**json.loads(line))]
+            write(path, records)
+            x = records[-1]
+            print(f"{len(records):4} {dtype} {threads} {x.M} x {x.N} x {x.K}: {x.choice}, regret "
+                  f"{x.regret:.1%}, over NumPy {x.over_numpy:.3f}", file=sys.stderr)  # fmt: skip
+    if process.returncode:
+        raise RuntimeError(f"the process that measured {dtype}, {threads} threads failed")
+    return records
+
+
+def read(path: Path) -> list[Record]:
+    """Read the records of an earlier run; none where there is no file."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    return [Record(**x) for x in found["records"]]
+
+
+def write(path: Path, records: list[Record]) -> None:
+    """Replace the file by these records and their summary."""
+    content = {
+        "falcon": falcon.__version__,
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "cpu": cpu_model(),
+        "numpy": np.__version__,
+        "numpy_blas": numpy_blas(),
+        "summary": summary(records),
+        "records": [asdict(x) for x in records],
+    }
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def summary(records: list[Record]) -> dict[str, float]:
+    """Return the figures: regret, prediction errors, gains."""
+    if not records:
+        return {}
+    regrets = np.array([x.regret for x in records])
+    pairs = np.array([x[1:] for r in records for x in r.candidates if x[1] > 0]).reshape(-1, 2)
+    found = {
+        "shapes": float(len(records)),
+        "regret mean": float(regrets.mean()),
+        "regret 95th percentile": float(np.quantile(regrets, 0.95)),
+        "regret worst": float(regrets.max()),
+        "over NumPy, worst": min(x.over_numpy for x in records),
+        "over NumPy, 5th percentile": float(np.quantile([x.over_numpy for x in records], 0.05)),
+        "over NumPy, geometric mean": _mean([x.over_numpy for x in records]),
+    }
+    if len(pairs):
+        logs = np.log(pairs)
+        rest = float(((logs[:, 0] - logs[:, 1]) ** 2).sum())
+        found["prediction error, median"] = float(np.median(np.abs(pairs[:, 0] / pairs[:, 1] - 1)))
+        found["R^2 of log time"] = 1 - rest / float(((logs[:, 1] - logs[:, 1].mean()) ** 2).sum())
+    for dtype in sorted({x.dtype for x in records}):
+        large = [x for x in records if x.dtype == dtype and min(x.M, x.N, x.K) >= 1024]
+        if large:
+            gains = [x.over_library for x in large]
+            found[f"over the best library, {dtype}, M, N, K >= 1024, worst"] = min(gains)
+            found[f"over the best library, {dtype}, M, N, K >= 1024, mean"] = _mean(gains)
+    return found
+
+
+def _mean(values: list[float]) -> float:
+    return float(np.exp(np.mean(np.log(values))))
+
+
+def draw(records: list[Record], path: Path) -> None:
+    """Draw regret, prediction against measurement, and gains."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 8), layout="constrained")
+    (one, two), (three, four) = figure.subplots(2, 2)
+    groups = sorted({(x.dtype, x.threads) for x in records})
+    for dtype, threads in groups:
+        some = [x for x in records if (x.dtype, x.threads) == (dtype, threads)]
+        label = f"{dtype}, {threads} thread{'s' if threads > 1 else ''}"
+        regrets = np.sort([x.regret for x in some])
+        one.step(regrets * 100, np.arange(1, len(some) + 1) / len(some), where="post", label=label)
+        pairs = [x[1:] for r in some for x in r.candidates if x[1] > 0]
+        two.plot([y * 1e3 for _, y in pairs], [x * 1e3 for x, _ in pairs], ".", ms=2, label=label)
+        work = [2 * x.M * x.N * x.K for x in some]
+        three.semilogx(work, [x.over_numpy for x in some], ".", label=label)
+        four.semilogx(work, [x.over_library for x in some], ".", label=label)
+    one.set(xlabel="regret, %", ylabel="share of shapes", title="choice against best candidate")
+    two.set(xscale="log", yscale="log", xlabel="measured, ms", ylabel="predicted, ms",
+            title="every candidate measured")  # fmt: skip
+    low, high = two.get_xlim()
+    two.plot([low, high], [low, high], "k", lw=0.5)
+    for axes, title in ((three, "NumPy as installed"), (four, "the best library at each shape")):
+        axes.axhline(1, color="k", lw=0.5)
+        axes.set(xlabel="2MNK", ylabel="speed-up", title=f"falcon(auto) over {title}")
+    one.legend()
+    figure.savefig(path, dpi=120)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m falcon.bench.regret", description=__doc__)
+    parser.add_argument("--out", default="regret.json", help="records (default regret.json)")
+    parser.add_argument("--plot", help="picture (default: OUT with .png)")
+    parser.add_argument("--shapes", type=int, default=52, help="per dtype and threads (default 52)")
+    parser.add_argument("--seconds", type=float, default=float("inf"),
+                        help="stop after this time; run again to go on")  # fmt: skip
+    parser.add_argument("--most", type=int, default=8, help="rivals by predicted time (default 8)")
+    parser.add_argument("--dtype", nargs="+", default=["float32", "float64"])
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--no-peers", dest="peers", action="store_false",
+                        help="NumPy as installed only")  # fmt: skip
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line."""
+    options = _parser().parse_args(arguments)
+    if options.worker:
+        (dtype,), (threads,) = options.dtype, options.threads
+        done = {
+            (x.M, x.N, x.K)
+            for x in read(Path(options.out))
+            if (x.dtype, x.threads) == (dtype, threads)
+        }
+        for record in measure(dtype, threads, options, done):
+            print(json.dumps(asdict(record)), flush=True)
+        return 0
+    records = run(options)
+    for name, value in summary(records).items():
+        print(f"{name:<58}{value:.4g}")
+    if records:
+        draw(records, Path(options.plot or Path(options.out).with_suffix(".png")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""The regret benchmark: its shapes, its bookkeeping, and a run of two tiny shapes."""
+
+import json
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from falcon.bench import regret
+from falcon.bench.regret import Record, main, read, shapes, summary, write
+
+
+def record(**changes):
+    values = {
+        "dtype": "float32", "threads": 1, "kind": "odd", "M": 1025, "N": 1027, "K": 1029,
+        "choice": "cpu strassen", "rival": "numpy classical", "regret": 0.0,
+        "candidates": [["cpu strassen", 1.0, 1.1], ["numpy classical", 2.0, 2.0]],
+        "over_numpy": 1.2, "over_library": 1.1, "library": "onednn",
+    }  # fmt: skip
+    return Record(**{**values, **changes})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_shapes(dtype, threads):
+    found = shapes(dtype, threads, 52)
+    assert found == shapes(dtype, threads, 52)
+    assert len({(x.M, x.N, x.K) for _, x in found}) == 52
+    kinds = [kind for kind, _ in found]
+    assert {kind: kinds.count(kind) for kind in kinds} == {
+        "layer": 13,
+        "odd": 10,
+        "log-uniform": 29,
+    }
+    for kind, x in found:
+        assert 2e7 <= 2 * x.M * x.N * x.K <= 3e10
+        assert kind != "odd" or x.M % 2 == x.N % 2 == x.K % 2 == 1
+        assert kind == "layer" or max(x.M, x.N, x.K) <= 8192
+    assert shapes("float64", 1, 52) != shapes("float32", 2, 52)
+
+
+def test_summary():
+    assert summary([]) == {}
+    found = summary([record(), record(M=10, regret=0.1, over_numpy=0.9, over_library=0.8)])
+    assert found["shapes"] == 2
+    assert found["regret mean"] == pytest.approx(0.05)
+    assert found["regret worst"] == 0.1
+    assert found["over NumPy, worst"] == 0.9
+    assert found["prediction error, median"] == pytest.approx((0 + 0.1 / 1.1) / 2)
+    logs = np.log([[1.0, 1.1], [2.0, 2.0]])
+    rest = ((logs[:, 0] - logs[:, 1]) ** 2).sum()
+    spread = ((logs[:, 1] - logs[:, 1].mean()) ** 2).sum()
+    assert found["R^2 of log time"] == pytest.approx(1 - rest / spread)
+    # Small shapes do not count here.
+    assert found["over the best library, float32, M, N, K >= 1024, worst"] == 1.1
+
+
+def test_records_survive(tmp_path):
+    path = tmp_path / "regret.json"
+    assert read(path) == []
+    write(path, [record(), record(M=7)])
+    assert [x.M for x in read(path)] == [1025, 7]
+    assert json.loads(path.read_text())["summary"]["shapes"] == 2
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_rivals_of_a_choice_that_was_not_compared():
+    import falcon
+
+    plan = falcon.plan((300, 128), (128, 300), "float32")
+    found = regret.rivals(plan, 4)
+    assert found[0].option is plan.option
+    labels = [(x.option.backend, x.option.label) for x in found]
+    assert len(set(labels)) == len(labels) >= 2
+    assert any(label == "strassen" for _, label in labels)
+
+
+@pytest.mark.skipif(not find_spec("matplotlib"), reason="needs matplotlib (the bench extra)")
+def test_a_run_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
+    """Two shapes, in a process of their own; then again, with nothing left to do."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(regret.__file__).split("/falcon/bench/")[0])
+    monkeypatch.setattr(regret, "_MOST_FLOPS", 3e7)
+    arguments = ["--shapes", "1", "--dtype", "float32", "--threads", "1", "--no-peers"]
+    arguments += ["--seconds", "1"]
+    assert main(arguments) == 0
+    found = read(tmp_path / "regret.json")
+    assert len(found) == 1
+    assert found[0].regret >= 0
+    assert found[0].over_numpy > 0
+    assert found[0].library == "numpy"
+    assert main(arguments) == 0
+    assert read(tmp_path / "regret.json") == found
+    assert (tmp_path / "regret.png").stat().st_size > 1000
+    assert "regret mean" in capsys.readouterr().out

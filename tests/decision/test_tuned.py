@@ -1,0 +1,182 @@
+"""Choices that were measured: remembered, used only where asked for, never against a limit."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon import _tune
+from falcon._tune import compare, take_turns
+from falcon.decision import machine as machine_module
+from falcon.decision import tuned
+from falcon.decision.tuned import Choice
+
+SHAPE = (260, 270, 280)
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    """A cache folder of its own, and nothing known."""
+    monkeypatch.setattr(tuned, "_choices", None)
+    monkeypatch.setattr(machine_module, "_profile", None)
+    monkeypatch.setattr(machine_module, "_warn_of_misfit", lambda *_: None)
+    monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("FALCON_PROFILE", raising=False)
+    machine_module.replaced()
+    yield tmp_path
+    machine_module.replaced()
+
+
+def plan(**options):
+    M, N, K = SHAPE
+    return falcon.plan((M, K), (K, N), "float32", **options)
+
+
+def remember(backend, scheme):
+    tuned.remember(plan().problem, Choice(backend, scheme, 1.0), _tune.available_backends())
+    machine_module.replaced()
+
+
+def test_off_by_default():
+    remember("numpy", "strassen")
+    assert plan().scheme is None
+    with falcon.config(tuned=True):
+        found = plan()
+        assert (found.backend.name, found.scheme.name) == ("numpy", "strassen")
+        assert found.why == "measured as the fastest by falcon.tune"
+        assert plan(scheme="classical").scheme is None
+        assert plan(scheme="winograd").scheme.name == "winograd"
+    assert plan().scheme is None
+
+
+def test_limits_come_first():
+    remember("numpy", "strassen")
+    with falcon.config(tuned=True):
+        assert plan(max_growth=1.5).scheme is None
+        assert plan(workspace_limit=0).scheme is None
+        other = "cpu" if falcon.show_config("dict")["backends"]["cpu"] == "available" else "auto"
+        if other == "cpu":
+            assert plan(backend="cpu").backend.name == "cpu"
+
+
+def test_results_are_those_of_the_choice():
+    remember("numpy", "strassen")
+    M, N, K = SHAPE
+    a, b = np.random.default_rng(0).standard_normal((2, M, K), np.float32)[:, :, :K], None
+    a, b = a[0], np.random.default_rng(1).standard_normal((K, N), np.float32)
+    with falcon.config(tuned=True):
+        got = falcon.gemm(a, b)
+    np.testing.assert_array_equal(got, falcon.gemm(a, b, scheme="strassen", backend="numpy"))
+    assert not np.array_equal(got, falcon.gemm(a, b))
+
+
+def test_a_pinned_profile_overrules(monkeypatch, tmp_path):
+    """Deterministic: what is pinned decides alone."""
+    remember("numpy", "strassen")
+    monkeypatch.setattr(machine_module, "_profile", None)
+    monkeypatch.setenv("FALCON_PROFILE", str(tmp_path / "pinned.json"))
+    machine_module.replaced()
+    with falcon.config(tuned=True):
+        assert plan().scheme is None
+
+
+def test_the_next_process_remembers(monkeypatch):
+    remember("numpy", "hopcroft-kerr[3x3x2]")
+    monkeypatch.setattr(tuned, "_choices", None)
+    with falcon.config(tuned=True):
+        assert plan().scheme.format == (3, 3, 2)
+
+
+def test_a_scheme_that_is_gone(monkeypatch):
+    remember("numpy", "of another process")
+    with falcon.config(tuned=True):
+        assert plan().scheme is None
+
+
+@pytest.mark.parametrize("how", ["cut", "key", "entry", "list"])
+def test_a_damaged_file_is_ignored(folder, monkeypatch, caplog, how):
+    remember("numpy", "strassen")
+    (path,) = folder.glob("choices-*.json")
+    content = json.loads(path.read_text())
+    name = next(iter(content["choices"]))
+    path.write_text(
+        {
+            "cut": lambda: path.read_text()[:-30],
+            "key": lambda: json.dumps({**content, "key": {}}),
+            "entry": lambda: json.dumps({**content, "choices": {name: {"backend": 1}}}),
+            "list": lambda: json.dumps({**content, "choices": [1]}),
+        }[how]()
+    )
+    monkeypatch.setattr(tuned, "_choices", None)
+    with caplog.at_level(logging.WARNING, "falcon"), falcon.config(tuned=True):
+        assert plan().scheme is None
+    assert len(caplog.records) == 1
+    assert "are ignored" in caplog.text
+
+
+def test_tune_remembers_the_fastest(monkeypatch):
+    """On a made-up clock on which NumPy's Strassen is the fastest."""
+
+    def turns(calls, rounds, rest):
+        assert rounds == 2
+        return [[10.0 - i, 11.0 - i] for i in range(len(calls))]
+
+    monkeypatch.setattr(_tune, "take_turns", turns)
+    shape, ticks = (1030, 1040, 1050), []
+    (found,) = falcon.tune(
+        [shape], backend="numpy", rounds=2, candidates=3, tick=lambda: ticks.append(1)
+    )
+    fastest = found.measured[0]
+    assert fastest.seconds == min(x.seconds for x in found.measured)
+    assert len(found.measured) >= 3
+    assert ticks == [1]
+    assert str(found).startswith("1030 x 1050 @ 1050 x 1040 float32: ")
+    with falcon.config(tuned=True):
+        chosen = falcon.plan((1030, 1050), (1050, 1040), "float32")
+    assert chosen.option.label == fastest.candidate.option.label
+
+
+def test_tune_keeps_the_choice_of_the_model_unless_clearly_slower(monkeypatch):
+    monkeypatch.setattr(
+        _tune, "take_turns", lambda calls, *_: [[1.0 - 0.001 * i] for i in range(len(calls))]
+    )
+    (found,) = falcon.tune([(1030, 1040, 1050)], backend="numpy", rounds=1)
+    model = falcon.plan((1030, 1050), (1050, 1040), "float32", backend="numpy")
+    assert found.measured[0].candidate.option.label == model.option.label
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shapes": [(1, 2)]}, "shape"),
+        ({"shapes": [(1, 2, 0)]}, "shape"),
+        ({"shapes": [(1, 2, 2.5)]}, "shape"),
+        ({"shapes": [(True, 2, 2)]}, "shape"),
+        ({"shapes": [], "candidates": 0}, "candidates is 0"),
+        ({"shapes": [], "rounds": 1.5}, "rounds is 1.5"),
+        ({"shapes": [], "backend": "abacus"}, "backend is 'abacus'"),
+    ],
+)
+def test_tune_refuses(options, message):
+    with pytest.raises(ValueError, match=message):
+        falcon.tune(**options)
+    with pytest.raises(TypeError, match="dtype"):
+        falcon.tune([], dtype="U3")
+
+
+def test_compare_measures_the_choice_first():
+    made = falcon.plan((300, 290), (290, 310), "float64", scheme="strassen", backend="numpy")
+    (only,) = compare(made, 4, 1, rest=0)
+    assert only.candidate.option is made.option
+    assert only.seconds > 0
+    assert only.ratio == 1.0
+
+
+def test_take_turns():
+    order = []
+    times = take_turns([lambda i=i: order.append(i) for i in range(3)], 4, rest=0)
+    assert [len(x) for x in times] == [4, 4, 4]
+    assert all(t > 0 for x in times for t in x)
+    assert set(order) == {0, 1, 2}

@@ -1,0 +1,243 @@
+"""Calls like one that was seen before: as fast as they can be, and never anything else."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon import _dispatch, _shortcuts
+from falcon.decision.machine import replaced
+
+
+@pytest.fixture(autouse=True)
+def blank(monkeypatch):
+    monkeypatch.setattr(_shortcuts, "_ready", {})
+
+
+def operands(M=70, N=50, K=60, dtype="f8"):
+    random = np.random.default_rng(0)
+    a, b = random.integers(-5, 6, (M, K)), random.integers(-5, 6, (K, N))
+    return a.astype(dtype), b.astype(dtype)
+
+
+class Counted:
+    """Counts validations, of which a recalled call needs none."""
+
+    def __init__(self, monkeypatch):
+        self.calls = 0
+        found = _dispatch.plan_for
+
+        def plan_for(*arguments):
+            self.calls += 1
+            return found(*arguments)
+
+        for module in (_dispatch, _shortcuts):
+            monkeypatch.setattr(module, "plan_for", plan_for)
+
+    def __call__(self, function, *arguments, **options):
+        before = self.calls
+        result = function(*arguments, **options)
+        return result, self.calls == before
+
+
+@pytest.fixture
+def recalled(monkeypatch):
+    """(result, whether no plan was looked up) of a call."""
+    return Counted(monkeypatch)
+
+
+@pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul])
+@pytest.mark.parametrize("scheme", ["auto", "strassen", falcon.schemes.get("winograd")])
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16", "i4"])
+def test_the_second_call_is_recalled_and_right(recalled, function, scheme, backend, dtype):
+    a, b = operands(dtype=dtype)
+    out = np.empty((70, 50), dtype)
+    options = {"scheme": scheme, "backend": backend}
+    function(a, b, out=out, **options)
+    for factor in (1, 2, 3):
+        result, was = recalled(function, factor * a, b, out=out, **options)
+        assert was
+        assert result is out
+        np.testing.assert_array_equal(out, factor * (a @ b))
+
+
+def test_without_out_the_result_is_new(recalled):
+    a, b = operands(300, 300, 300)
+    first = falcon.gemm(a, b, scheme="strassen")
+    second, was = recalled(falcon.gemm, a, b, scheme="strassen")
+    assert was
+    assert not np.shares_memory(first, second)
+    np.testing.assert_array_equal(second, a @ b)
+
+
+def changed(a, b, out, how):
+    """Operands that differ in one thing from those that were seen."""
+    if how == "strides of a":
+        a = np.asfortranarray(a)
+    elif how == "strides of b":
+        b = np.repeat(b, 2, axis=1)[:, ::2]
+    elif how == "strides of out":
+        out = np.empty((*out.shape, 2))[..., 0]
+    elif how == "reversed":
+        a = a[::-1]
+    elif how == "dtype of a":
+        a = a.astype("f4")
+    elif how == "byte order":
+        a = a.astype(">f8")
+    elif how == "dtype of out":
+        out = np.empty(out.shape, "c16")
+    elif how == "unaligned":
+        raw = np.empty(a.nbytes + 1, "u1")
+        view = raw[1:].view("f8").reshape(a.shape)
+        view[...] = a
+        a = view
+    elif how == "unaligned out":
+        out = np.empty(out.nbytes + 1, "u1")[1:].view("f8").reshape(out.shape)
+    elif how == "list":
+        a = a.tolist()
+    elif how == "matrix":
+        a = np.asarray(a).view(np.matrix)
+    return a, b, out
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["strides of a", "strides of b", "strides of out", "reversed", "dtype of a", "byte order",
+     "dtype of out", "unaligned", "unaligned out", "list", "matrix"],
+)  # fmt: skip
+@pytest.mark.parametrize("scheme", ["strassen", "classical"])
+def test_other_operands_are_planned_anew(recalled, how, scheme):
+    a, b = operands()
+    out = np.empty((70, 50))
+    falcon.gemm(a, b, out=out, scheme=scheme)
+    a, b, out = changed(a, b, out, how)
+    result, was = recalled(falcon.gemm, a, b, out=out, scheme=scheme)
+    assert not was
+    np.testing.assert_array_equal(result, np.asarray(a) @ b)
+
+
+@pytest.mark.parametrize("overlapping", ["a", "b"])
+def test_out_that_overlaps_is_planned_anew(recalled, overlapping):
+    a, b = operands(64, 64, 64)
+    falcon.gemm(a, b, out=np.empty((64, 64)), scheme="strassen")
+    expected, out = a @ b, {"a": a, "b": b}[overlapping]
+    result, was = recalled(falcon.gemm, a, b, out=out, scheme="strassen")
+    assert not was
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_a_read_only_out_is_refused():
+    a, b = operands()
+    out = np.empty((70, 50))
+    falcon.gemm(a, b, out=out)
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="out is read-only"):
+        falcon.gemm(a, b, out=out)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"alpha": 2.0}, {"beta": 1.0}, {"check": "verify"}, {"scheme": "winograd"}, {"threads": 1},
+     {"workspace_limit": 10**6}, {"max_growth": 3.0}, {"check": "none"}],
+)  # fmt: skip
+def test_other_arguments_are_planned_anew(recalled, options):
+    a, b = operands()
+    c, out = np.ones((70, 50)), np.empty((70, 50))
+    falcon.gemm(a, b, out=out, scheme="strassen")
+    given = {"scheme": "strassen", **options}
+    result, was = recalled(falcon.gemm, a, b, c, out=out, **given)
+    assert not was
+    expected = options.get("alpha", 1) * (a @ b) + options.get("beta", 0) * c
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_settings_and_what_plans_depend_on(recalled):
+    a, b = operands()
+    out = np.empty((70, 50))
+    assert not recalled(falcon.gemm, a, b, out=out)[1]
+    assert recalled(falcon.gemm, a, b, out=out)[1]
+    with falcon.config(scheme="strassen"):
+        assert not recalled(falcon.gemm, a, b, out=out)[1]
+        assert recalled(falcon.gemm, a, b, out=out)[1]
+    assert not recalled(falcon.gemm, a, b, out=out)[1]
+    replaced()
+    assert not recalled(falcon.gemm, a, b, out=out)[1]
+    assert recalled(falcon.gemm, a, b, out=out)[1]
+
+
+def test_errors_are_not_remembered():
+    a, b = operands()
+    for _ in range(3):
+        with pytest.raises(TypeError, match="scheme"):
+            falcon.gemm(a, b, scheme=["strassen"])
+        with pytest.raises(ValueError, match="there is no scheme"):
+            falcon.gemm(a, b, scheme="strasen")
+        with pytest.raises(ValueError, match="a's columns"):
+            falcon.gemm(a, b.T)
+    assert not _shortcuts._ready
+
+
+def test_nan_is_contained_in_recalled_calls_too():
+    a, b = operands(64, 64, 64)
+    out = np.empty((64, 64))
+    falcon.gemm(a, b, out=out, scheme="strassen")
+    a[3, 5] = np.nan
+    falcon.gemm(a, b, out=out, scheme="strassen")
+    assert np.isnan(out[3]).all()
+    assert np.isfinite(np.delete(out, 3, axis=0)).all()
+
+
+def test_empty_products():
+    for M, N, K in ((0, 3, 4), (3, 0, 4), (3, 4, 0)):
+        out = np.full((M, N), np.nan)
+        for _ in range(2):
+            falcon.gemm(np.ones((M, K)), np.ones((K, N)), out=out)
+            np.testing.assert_array_equal(out, np.zeros((M, N)))
+
+
+def test_few_are_kept(monkeypatch):
+    monkeypatch.setattr(_shortcuts, "_MOST_READY", 3)
+    for size in range(2, 12):
+        falcon.gemm(np.ones((size, 2)), np.ones((2, 2)), out=np.empty((size, 2)))
+        assert len(_shortcuts._ready) <= 3
+
+
+def test_from_many_threads():
+    a, b = operands()
+    expected, wrong = a @ b, []
+
+    def work():
+        out = np.empty((70, 50))
+        for _ in range(200):
+            falcon.gemm(a, b, out=out, scheme="strassen", threads=1)
+            if not np.array_equal(out, expected):
+                wrong.append(out.copy())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_recalled_call_costs_little():
+    """About 3 microseconds more than a ready plan's; ten times that is left to slow machines."""
+    a, b = operands(8, 8, 8)
+    out = np.empty((8, 8))
+    ready = falcon.plan(a, b)
+
+    def least(call):
+        times = []
+        for _ in range(300):
+            start = time.perf_counter()
+            call()
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    falcon.gemm(a, b, out=out)
+    extra = least(lambda: falcon.gemm(a, b, out=out)) - least(lambda: ready(a, b, out))
+    assert extra < 30e-6
