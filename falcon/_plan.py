@@ -86,6 +86,8 @@ class Option:
         Combine H happens on chip: the products are not written to memory.
     again : (int, int, int)
         How often A and B are combined and C is updated, because the problem is cut into chunks.
+    in_place : bool
+        Few rows of A meet a B that is read where it lies, once.
     tiling : tuple of int
         What else the backend needs to know to run it; its own business.
     """
@@ -97,6 +99,7 @@ class Option:
     fused_output: bool = False
     again: tuple[int, int, int] = (1, 1, 1)
     tiling: tuple[int, ...] = ()
+    in_place: bool = False
 
     @property
     def label(self) -> str:

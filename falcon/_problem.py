@@ -9,6 +9,17 @@ import numpy as np
 # Unit round-off is what error predictions are stated in; integers are exact.
 _INEXACT = "fc"
 
+# Up to so many rows, falcon's kernels that read B in place ran at 1.1 to 3.0 of OpenBLAS, which
+# copies it (float32 and float64, N and K from 1024 to 8192, 1 and 2 threads, Zen 4); 24 rows lost
+# in float64, and N = K = 512 did at 2 rows.
+_MOST_THIN_ROWS = 16
+_LEAST_THIN_ELEMENTS = 2**20
+
+
+def is_thin(M: int, N: int, K: int) -> bool:
+    """Whether A has so few rows that copying B would cost more than multiplying."""
+    return 2 <= M <= _MOST_THIN_ROWS and N * K >= _LEAST_THIN_ELEMENTS
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

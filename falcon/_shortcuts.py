@@ -9,9 +9,9 @@ import numpy as np
 from ._config import Settings, are_default, settings, thread_count
 from ._dispatch import overlap, plan_for, planning_state, problem_of, requested_settings
 from ._plan import Plan
-from ._problem import Problem
+from ._problem import Problem, is_thin
 from ._validate import is_direct, is_strided
-from .decision.select import SMALLEST_BLAS
+from .decision.select import SMALLEST_BLAS, SMALLEST_BLAS_FLOPS
 
 # Ready plans by what the call looked like; a program that uses more shapes than this starts anew.
 _MOST_READY = 1024
@@ -91,6 +91,11 @@ def remember(a: Any, b: Any, out: np.ndarray | None, arguments: tuple, result: n
 _SMALL_FLOPS = 2 * 16**3
 
 
+def _is_small(M: int, K: int, N: int) -> bool:
+    few = min(M, K, N) < SMALLEST_BLAS and 2.0 * M * N * K < SMALLEST_BLAS_FLOPS
+    return few and not is_thin(M, N, K)
+
+
 def is_small(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether NumPy's BLAS is the plan of a call without options: a test without planning.
 
@@ -101,7 +106,7 @@ def is_small(a: np.ndarray, b: np.ndarray) -> bool:
         and a.dtype is b.dtype
         and a.dtype.char in "fd"
         and a.shape[1] == b.shape[0]
-        and (min(a.shape) < SMALLEST_BLAS or b.shape[1] < SMALLEST_BLAS)
+        and _is_small(*a.shape, b.shape[1])
         and a.flags.forc
         and b.flags.forc
         and a.flags.aligned

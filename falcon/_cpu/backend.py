@@ -16,7 +16,7 @@ import numpy as np
 from falcon._config import forced_isa
 from falcon._packed import PackedOperand
 from falcon._plan import Option, Plan, Rates
-from falcon._problem import Problem
+from falcon._problem import Problem, is_thin
 from falcon.schemes import Scheme
 
 try:
@@ -217,7 +217,16 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     workspace = nbytes + extra
     if scheme is not None and limit is not None and workspace > limit:
         return None
-    return Option("cpu", scheme, *_cut(problem, tiling, workspace), (*tiling, nbytes))
+    _, b_by_rows, c_by_columns = problem.layout
+    in_place = (
+        scheme is None
+        and is_thin(problem.M, problem.N, problem.K)
+        and problem.b_direct
+        and b_by_rows
+        and not (c_by_columns or problem.packed)
+    )
+    cut = _cut(problem, tiling, workspace)
+    return Option("cpu", scheme, *cut, (*tiling, nbytes), in_place=in_place)
 
 
 def _cut(

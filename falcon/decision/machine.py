@@ -136,15 +136,20 @@ def rates(backend: Backend, dtype: np.dtype, threads: int, backends: Sequence[Ba
     """Return the rates of a backend for a dtype: stored, or measured once and then stored."""
     global _profile
     key = (backend.name, dtype.name, threads)
-    known = profile(backends).rates.get(key)
-    if known is not None:
-        if key not in _checked:
-            _checked.add(key)
-            _warn_of_misfit(backend, dtype, threads, known)
+    found_in = profile(backends)
+    known = found_in.rates.get(key)
+    stale = False
+    if known is not None and key not in _checked:
+        _checked.add(key)
+        slower = _slower_than_stored(backend, dtype, threads, known, found_in.pinned)
+        # Made while other processes held the machine: what is stored there is worth replacing.
+        # A machine that is busy now will be as fast as stored again.
+        stale = slower < 1 / _MISFIT and not found_in.pinned
+    if known is not None and not stale:
         return known
     with _lock:
         assert _profile is not None  # for type checkers
-        if key not in _profile.rates:
+        if stale or key not in _profile.rates:
             found = backend.measure(dtype, threads)
             _checked.add(key)
             _profile = replace(_profile, rates={**_profile.rates, key: found})
@@ -244,10 +249,12 @@ def _save(made: MachineProfile) -> None:
         _log.info("falcon: the profile lives in this process alone: %s", error)
 
 
-def _warn_of_misfit(backend: Backend, dtype: np.dtype, threads: int, stored: Rates) -> None:
-    """Time a small product: a stored profile far off was made on another machine, or a busy one."""
+def _slower_than_stored(
+    backend: Backend, dtype: np.dtype, threads: int, stored: Rates, pinned: bool
+) -> float:
+    """Time a small product over what the profile predicts; say so where that does not fit."""
     if dtype.char not in "fd":
-        return
+        return 1.0
     size = _CHECKED_SIZE
     problem = Problem(size, size, size, dtype, threads=threads)
     option = backend.candidates(problem, (), None)[0]
@@ -259,9 +266,12 @@ def _warn_of_misfit(backend: Backend, dtype: np.dtype, threads: int, stored: Rat
         backend.execute(plan, a, b, None, out)
         times.append(perf_counter() - start)
     expected = sum(time for _, time in seconds(problem, option, stored))
-    if not expected / _MISFIT < min(times) < expected * _MISFIT:
-        _log.warning(
+    ratio = min(times) / expected
+    if not 1 / _MISFIT < ratio < _MISFIT:
+        _log.log(
+            logging.WARNING if pinned else logging.INFO,
             "falcon: the profile does not fit this machine: %s takes %.2f ms on backend %s with %d "
             "threads, not %.2f; run `python -m falcon tune`",
             *(problem, min(times) * 1e3, backend.name, threads, expected * 1e3),
         )
+    return ratio

@@ -25,7 +25,7 @@ from .model import Facts, bounds, seconds
 SMALLEST_BLAS = 256
 # Nor below this much work: at 600 and at 777 x 555 x 999 Strassen on falcon's own kernels ran at
 # 0.93 of NumPy, at 1024 at 1.04.
-_SMALLEST_BLAS_FLOPS = 1.0e9
+SMALLEST_BLAS_FLOPS = 1.0e9
 _SMALLEST_OTHER = 96
 # Blocks below these sizes leave the products too small for any kernel to be fast.
 _SMALLEST_BLAS_BLOCK = 64
@@ -89,8 +89,8 @@ def _too_small(problem: Problem) -> str | None:
     least = SMALLEST_BLAS if _has_blas(problem) else _SMALLEST_OTHER
     if min(problem.M, problem.N, problem.K) < least:
         return f"a dimension is below {least}: too small for any LCMA"
-    if _has_blas(problem) and problem.flops < _SMALLEST_BLAS_FLOPS:
-        return f"2MNK is below {_SMALLEST_BLAS_FLOPS:.1e}: too small for any LCMA"
+    if _has_blas(problem) and problem.flops < SMALLEST_BLAS_FLOPS:
+        return f"2MNK is below {SMALLEST_BLAS_FLOPS:.1e}: too small for any LCMA"
     return None
 
 
@@ -126,7 +126,11 @@ def _classical(
         raise _limit_error(options[0][1], request)
     # The last backend of the table, NumPy, has the least overhead and needs no measuring.
     backend, option = fitting[-1]
-    if len(fitting) > 1 and _too_small(problem) is None:
+    in_place = [pair for pair in fitting if pair[1].in_place]
+    if in_place:
+        backend, option = in_place[0]
+        why += "; so few rows that a copy of B would cost more than the product"
+    elif len(fitting) > 1 and (not _has_blas(problem) or problem.flops >= SMALLEST_BLAS_FLOPS):
         times = [
             sum(time for _, time in seconds(problem, option, rates_of(x, problem)))
             for x, option in fitting

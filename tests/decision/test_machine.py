@@ -47,7 +47,7 @@ class Made:
 def folder(monkeypatch, tmp_path):
     """Start from a machine of which nothing is known, with a cache folder of its own."""
     forget(monkeypatch)
-    monkeypatch.setattr(machine_module, "_warn_of_misfit", lambda *_: None)
+    monkeypatch.setattr(machine_module, "_slower_than_stored", lambda *_: 1.0)
     monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("FALCON_PROFILE", raising=False)
     return tmp_path / "cache"
@@ -329,15 +329,18 @@ class Slow(Made):
         time.sleep(0.02)
 
 
+@pytest.mark.parametrize("pinned", [True, False])
 @pytest.mark.parametrize("factor", [0.05, 1.2, 20.0])
-def test_a_profile_that_does_not_fit_is_noticed(monkeypatch, caplog, factor):
+def test_a_profile_that_does_not_fit_is_noticed(monkeypatch, caplog, factor, pinned):
     """The same key, other speeds: a product of 512^3 takes another time than predicted."""
     monkeypatch.undo()
     told = Rates(2 * 512**3 / 0.02 * factor, 1e30, 1e30)
-    with caplog.at_level(logging.WARNING, "falcon"):
-        machine_module._warn_of_misfit(Slow(), F4, 1, told)
+    with caplog.at_level(logging.INFO, "falcon"):
+        ratio = machine_module._slower_than_stored(Slow(), F4, 1, told, pinned)
+    assert factor * 0.9 < ratio < factor * 2
     assert len(caplog.records) == (factor != 1.2)
     if factor != 1.2:
+        assert caplog.records[0].levelno == (logging.WARNING if pinned else logging.INFO)
         for part in ("does not fit this machine", "ms on backend made up with 1", "falcon tune"):
             assert part in caplog.text
 
@@ -346,13 +349,24 @@ def test_stored_rates_are_checked_once(monkeypatch):
     ask(Made())
     forget(monkeypatch)
     checked = []
-    monkeypatch.setattr(machine_module, "_warn_of_misfit", lambda *x: checked.append(x))
+    monkeypatch.setattr(machine_module, "_slower_than_stored", lambda *x: checked.append(x) or 1.0)
     backend = Made()
     for _ in range(3):
         ask(backend)
     assert [x[0] for x in checked] == [backend]
     ask(backend, F8)  # just measured: no need
     assert len(checked) == 1
+
+
+@pytest.mark.parametrize(("slower", "again"), [(0.2, True), (1.0, False), (5.0, False)])
+def test_what_a_busy_machine_stored_is_measured_again(monkeypatch, slower, again):
+    """Only where the machine is faster than stored: one that is slower now is busy now."""
+    ask(Made())
+    forget(monkeypatch)
+    monkeypatch.setattr(machine_module, "_slower_than_stored", lambda *x: slower)
+    backend = Made()
+    assert ask(backend) == ask(backend) == SOME
+    assert len(backend.calls) == again
 
 
 # --- all of it ------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 
 import falcon
 from falcon import Scheme, schemes
+from falcon._cpu.backend import CpuBackend
 from falcon._numpy import NumpyBackend
 from falcon._plan import Option, Rates
 from falcon._problem import Problem
@@ -281,6 +282,40 @@ def test_small_problems_are_not_measured(problem, why):
     assert (plan.scheme, plan.why) == (None, why)
     assert plan.candidates == ()
     assert machine.measured == []
+
+
+@pytest.mark.parametrize(
+    ("problem", "chosen"),
+    [
+        (Problem(2, 1024, 1024, FLOAT), "cpu"),
+        (Problem(16, 4096, 4096, FLOAT), "cpu"),
+        (Problem(17, 4096, 4096, FLOAT), "numpy"),
+        (Problem(16, 1024, 1023, FLOAT), "numpy"),
+        (Problem(1, 4096, 4096, FLOAT), "numpy"),
+        (Problem(16, 4096, 4096, FLOAT, layout=(False, False, False)), "numpy"),
+        (Problem(16, 4096, 4096, FLOAT, layout=(False, True, True)), "numpy"),
+        (Problem(16, 4096, 4096, FLOAT, b_direct=False), "numpy"),
+    ],
+)
+def test_few_rows_read_b_in_place(problem, chosen):
+    """Without measuring: copying B, as a BLAS does, would cost more than the product."""
+    cpu = CpuBackend()
+    if cpu.why_unavailable() is not None:
+        pytest.skip(f"backend cpu: {cpu.why_unavailable()}")
+    machine = Machine()
+    plan = choose(problem, backends=[cpu, NumpyBackend()], machine=machine)
+    assert (plan.backend.name, plan.scheme, machine.measured) == (chosen, None, [])
+    assert ("copy of B" in plan.why) == (chosen == "cpu")
+
+
+def test_a_small_dimension_leaves_the_choice_of_the_backend():
+    """No LCMA, but the classical algorithms of several backends are compared."""
+    machine = Machine()
+    problem = Problem(8192, 8192, 64, FLOAT)
+    plan = choose(problem, backends=[Made(), Modest()], machine=machine)
+    assert plan.scheme is None
+    assert "too small for any LCMA" in plan.why
+    assert len(machine.measured) == 2
 
 
 def test_unsupported_dtypes_are_not_measured():
