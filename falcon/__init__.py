@@ -11,8 +11,8 @@ Importing falcon is silent and starts nothing: no threads, no measurements, no G
 
 from . import schemes
 from ._api import gemm, matmul, plan
+from ._backends import release_workspace
 from ._config import config
-from ._cpu.backend import release_workspace
 from ._info import show_config
 from ._pack import pack
 from ._packed import PackedOperand

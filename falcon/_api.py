@@ -13,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from . import schemes as _schemes
+from ._backends import DEVICE
 from ._config import thread_count
 from ._dispatch import multiply, overlap, plan_for, requested_settings, without
+from ._gpu.where import is_on_gpu
 from ._pack import check_packed
 from ._packed import PackedOperand
 from ._plan import Plan
@@ -132,6 +134,10 @@ def gemm(
     plain_call = c is None and type(alpha) is type(beta) is float and (alpha, beta) == (1.0, 0.0)
     if plain_call and (known := recall(a, b, out, arguments)) is not None:
         return known
+    if is_on_gpu(a) or is_on_gpu(b):
+        from . import _device
+
+        return _device.gemm(a, b, c, alpha, beta, out, arguments)
     given = a, b
     packed = b if isinstance(b, PackedOperand) else None
     a, b = matrix("a", a), matrix("b", b if packed is None else packed.source)
@@ -212,6 +218,11 @@ def matmul(
     >>> falcon.matmul(np.ones((5, 2, 3)), np.ones(3)).shape
     (5, 2)
     """
+    if is_on_gpu(a) or is_on_gpu(b):
+        from . import _device
+
+        options = (backend, scheme, max_growth, threads, workspace_limit, check)
+        return _device.matmul(a, b, out, options)
     if isinstance(b, PackedOperand):
         return _matmul_packed(
             a, b, out, backend, scheme, max_growth, threads, workspace_limit, check
@@ -366,6 +377,14 @@ def plan(
     >>> p.growth
     2.0
     """
+    on_gpu = is_on_gpu(a) or is_on_gpu(b)
+    if on_gpu or (backend == DEVICE and type(a) is type(b) is tuple):
+        from . import _device
+
+        shapes = tuple(x if type(x) is tuple else tuple(x.shape) for x in (a, b))
+        left, right = (shape_and_dtype(name, x)[0] for name, x in zip("ab", shapes, strict=True))
+        options = (backend, scheme, max_growth, threads, workspace_limit, None)
+        return _device.plan(a, b, (left, right), dtype, options)
     a_shape, a_dtype, a_direct = shape_and_dtype("a", a)
     b_shape, b_dtype, b_direct = shape_and_dtype("b", b)
     if a_shape[1] != b_shape[0]:

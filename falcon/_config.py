@@ -33,6 +33,7 @@ class Settings:
     check: str = "finite"
     verbose: bool = False
     tuned: bool = False
+    tf32: bool = False
 
 
 def parse_bytes(text: str) -> int:
@@ -60,6 +61,7 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "check": ("FALCON_CHECK", str),
     "verbose": ("FALCON_VERBOSE", _parse_bool),
     "tuned": ("FALCON_TUNED", _parse_bool),
+    "tf32": ("FALCON_TF32", _parse_bool),
 }
 
 _DEFAULTS = Settings()
@@ -121,6 +123,8 @@ def config(**changes: Any) -> Iterator[Settings]:
         error where the program has set up no logging.
     tuned : bool
         Use what `falcon.tune` has measured for a shape instead of the prediction.
+    tf32 : bool
+        On a GPU, round float32 operands of products to TF32 (10 bits of mantissa).
 
     Yields
     ------
@@ -163,6 +167,7 @@ def validate(
     check: Any = "finite",
     verbose: Any = False,
     tuned: Any = False,
+    tf32: Any = False,
 ) -> None:
     """Raise ValueError or TypeError for a setting that is out of range."""
     if not isinstance(backend, str):

@@ -7,18 +7,18 @@ import os
 import threading
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ._backends import available_backends, get_backend
 from ._config import Settings, forced_isa, thread_count
 from ._packed import PackedOperand
-from ._plan import Backend, Plan, Rates
+from ._plan import Backend, DeviceBackend, Plan, Rates
 from ._problem import Problem
 from ._validate import arguments, is_direct, is_strided
 from ._verify import Freivalds, VerificationError
-from .decision import Request, select
+from .decision import Request, select, select_on_device
 from .decision.machine import rates, revision
 from .decision.tuned import recall
 from .schemes.catalogue import generation
@@ -158,10 +158,14 @@ def plan_for(problem: Problem, requested: Settings) -> Plan:
     found = _plans.get(key)
     if found is not None:
         return found
-    made = _tuned(problem, requested) if requested.tuned and requested.scheme == "auto" else None
-    if made is None:
-        request = Request(requested.scheme, requested.max_growth, requested.workspace_limit)
-        made = select(problem, request, _backends_for(problem, requested.backend), _rates)
+    request = Request(requested.scheme, requested.max_growth, requested.workspace_limit)
+    if problem.device is not None:
+        backend = _backends_for(problem, requested.backend)[0]
+        made = select_on_device(problem, request, cast(DeviceBackend, backend))
+    else:
+        made = _tuned(problem, requested) or select(
+            problem, request, _backends_for(problem, requested.backend), _rates
+        )
     with _plans_lock:
         while len(_plans) >= _CACHED_PLANS:
             del _plans[next(iter(_plans))]
@@ -172,7 +176,9 @@ def plan_for(problem: Problem, requested: Settings) -> Plan:
 
 
 def _tuned(problem: Problem, requested: Settings) -> Plan | None:
-    """Plan what `falcon.tune` found to be fastest, if that keeps what is asked for."""
+    """Plan what `falcon.tune` found to be fastest, if that is wanted and keeps what is asked for."""
+    if not requested.tuned or requested.scheme != "auto":
+        return None
     found = recall(problem, available_backends())
     if found is None or requested.backend not in ("auto", found[0]):
         return None

@@ -8,7 +8,7 @@ import platform
 import sys
 from typing import Any
 
-from ._backends import BACKENDS, PLANNED
+from ._backends import BACKENDS, DEVICE, device_backend
 from ._config import settings, thread_count
 from ._cpu.backend import describe
 from ._numpy_rates import blas_name as numpy_blas
@@ -70,10 +70,8 @@ def _gather() -> dict[str, Any]:
 
 def backends() -> dict[str, str]:
     """Per backend "available", or the reason why not."""
-    states = {name: backend.why_unavailable() or "available" for name, backend in BACKENDS.items()}
-    for name, reason in PLANNED.items():
-        states.setdefault(name, f"missing: {reason}")
-    return states
+    known = {**BACKENDS, DEVICE: device_backend()}
+    return {name: backend.why_unavailable() or "available" for name, backend in known.items()}
 
 
 def compiled_parts() -> str:

@@ -11,6 +11,7 @@ from . import schemes as _schemes
 from ._backends import available_backends
 from ._config import thread_count
 from ._dispatch import plan_for, requested_settings
+from ._gpu.where import is_on_gpu
 from ._packed import PackedOperand
 from ._problem import Problem
 from ._validate import check_numeric, matrix
@@ -64,12 +65,17 @@ def pack(
     >>> bool((falcon.gemm(np.ones((3, 64)), w) == 1).all())
     True
     """
+    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
+        raise ValueError(f"rows is {rows!r}; expected a positive integer")
+    if is_on_gpu(b):
+        from . import _device
+
+        options = (backend, scheme, max_growth, threads, workspace_limit, None)
+        return _device.pack(b, rows, dtype, options)
     source = matrix("b", b)
     native = np.dtype(source.dtype if dtype is None else dtype).newbyteorder("=")
     check_numeric("dtype", native)
     K, N = source.shape
-    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
-        raise ValueError(f"rows is {rows!r}; expected a positive integer")
     requested = requested_settings(backend, scheme, max_growth, threads, workspace_limit, None)
     if requested.backend == "auto":  # NumPy, which cannot use packed operands, comes last
         able = Problem(1, N, K, native)

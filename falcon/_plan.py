@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -90,6 +90,8 @@ class Option:
         Few rows of A meet a B that is read where it lies, once.
     tiling : tuple of int
         What else the backend needs to know to run it; its own business.
+    rounded_growth : float or None
+        Predicted RMS error where the backend rounds otherwise than `Scheme.rms_growth` assumes.
     """
 
     backend: str
@@ -100,6 +102,7 @@ class Option:
     again: tuple[int, int, int] = (1, 1, 1)
     tiling: tuple[int, ...] = ()
     in_place: bool = False
+    rounded_growth: float | None = None
 
     @property
     def label(self) -> str:
@@ -109,6 +112,8 @@ class Option:
     @property
     def growth(self) -> float:
         """Predicted RMS error relative to the classical algorithm."""
+        if self.rounded_growth is not None:
+            return self.rounded_growth
         return self.scheme.rms_growth if self.scheme is not None else 1.0
 
     @property
@@ -186,6 +191,16 @@ class Backend(Protocol):
         """What must be the same for a stored measurement to hold: kernels, versions."""
 
 
+class DeviceBackend(Backend, Protocol):
+    """What is asked, on top, of a backend whose operands are in a device's memory."""
+
+    def predicted(self, problem: Problem, option: Option) -> Candidate:
+        """Return the option with its seconds on the problem's device."""
+
+    def call(self, plan: Plan, a: Any, b: Any, out: Any) -> Any:
+        """Run a plan on arrays; `out` may be None."""
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A decision: printable, reusable, callable.
@@ -241,7 +256,7 @@ class Plan:
         """Factor f of the first-order bound ``max|error| <= f max|A| max|B|``; 0 if exact."""
         if self.problem.is_exact:
             return 0.0
-        unit = float(np.finfo(self.problem.dtype).eps) / 2
+        unit = _unit_roundoff(self.problem.dtype)
         if self.problem.dtype.kind == "c":
             # A complex product, of four real ones, rounds by up to sqrt(2) gamma_2 instead of u.
             unit *= 2 * sqrt(2)
@@ -253,7 +268,7 @@ class Plan:
         # Each chunk of K has its own bound; adding them up costs one more rounding per chunk.
         return chunks * (self.scheme.error_bound(chunk, unit) + chunks * chunk * unit)
 
-    def __call__(self, a: Any, b: Any, out: np.ndarray | None = None) -> np.ndarray:
+    def __call__(self, a: Any, b: Any, out: Any = None) -> Any:
         """Multiply two matrices of the planned shapes and dtype.
 
         Raises
@@ -262,6 +277,8 @@ class Plan:
             An operand has another shape or dtype than planned, or `out` overlaps an operand.
         """
         p = self.problem
+        if p.device is not None:
+            return cast(DeviceBackend, self.backend).call(self, a, b, out)
         a, b = np.asarray(a), np.asarray(b)
         for name, x, shape in (
             ("a", a, (p.M, p.K)),
@@ -329,6 +346,11 @@ class Plan:
         left = len(self.candidates) - most
         table = format_table(rows, left=2) if len(rows) > 1 else "no candidates were compared"
         return f"{self}\n\n{table}" + (f"\n... and {left} more" if left > 0 else "")
+
+
+def _unit_roundoff(dtype: np.dtype) -> float:
+    """Half the distance from 1 to the next number."""
+    return 2.0**-8 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps) / 2
 
 
 def format_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:

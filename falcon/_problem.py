@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Unit round-off is what error predictions are stated in; integers are exact.
-_INEXACT = "fc"
-
 # Up to so many rows, falcon's kernels that read B in place ran at 1.1 to 3.0 of OpenBLAS, which
 # copies it (float32 and float64, N and K from 1024 to 8192, 1 and 2 threads, Zen 4); 24 rows lost
 # in float64, and N = K = 512 did at 2 rows.
@@ -49,6 +46,10 @@ class Problem:
         B comes packed: its sums need not be formed.
     threads : int
         How many falcon's own code may use.
+    device : int or None
+        The GPU that holds the operands; None is host memory.
+    tf32 : bool
+        float32 operands of products may be rounded to TF32 (GPU only).
     """
 
     M: int
@@ -65,6 +66,8 @@ class Problem:
     in_place: bool = False
     packed: bool = False
     threads: int = 1
+    device: int | None = None
+    tf32: bool = False
 
     @property
     def flops(self) -> int:
@@ -74,7 +77,7 @@ class Problem:
     @property
     def is_exact(self) -> bool:
         """Integer arithmetic: wraps, never rounds."""
-        return self.dtype.kind not in _INEXACT
+        return self.dtype.kind in "iub"
 
     @property
     def buffer_bytes(self) -> int:
@@ -82,4 +85,7 @@ class Problem:
         return self.M * self.N * self.dtype.itemsize if self.buffered else 0
 
     def __str__(self) -> str:
-        return f"{self.M} x {self.K} @ {self.K} x {self.N} {self.dtype}"
+        text = f"{self.M} x {self.K} @ {self.K} x {self.N} {self.dtype}"
+        if self.device is not None:
+            text += f"{' (TF32)' if self.tf32 else ''} on cuda:{self.device}"
+        return text

@@ -57,6 +57,7 @@ def arguments(
         given.get("check", base.check),
         base.verbose,
         base.tuned,
+        base.tf32,
     )
 
 

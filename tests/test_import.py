@@ -112,6 +112,7 @@ FLOORS = {
     "falcon._pack": 6.5,
     "falcon._shortcuts": 6.5,
     "falcon._tune": 6.5,
+    "falcon._device": 6.3,
     "falcon._dispatch": 6,
     "falcon._validate": 5,
     "falcon._backends": 4,

@@ -178,19 +178,7 @@ def describe() -> dict[str, str]:
 
 
 def release_workspace() -> None:
-    """Free the workspace that is kept between calls.
-
-    Notes
-    -----
-    falcon keeps one workspace of at most 512 MiB (1/32 of the memory where that is less), because
-    memory fresh from the operating system is slow at its first use. `falcon.show_config` tells how
-    much is kept.
-
-    Examples
-    --------
-    >>> import falcon
-    >>> falcon.release_workspace()
-    """
+    """Free the workspace that is kept between calls."""
     if _core is not None:
         _pool().clear()
 

@@ -22,7 +22,7 @@ import numpy as np
 from falcon.schemes import Scheme
 from falcon.schemes.additions import share
 
-from .program import Instruction, Op, Program, build
+from .program import Compute, Instruction, Load, Op, Program, build, most_live, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def split(rows: np.ndarray, registers: int) -> list[tuple[int, Program]]:
     while start < len(rows):
         size = len(rows) - start
         program = build(share(rows[start : start + size]))
-        while size > 1 and _most_live(program) > room:
+        while size > 1 and most_live(program) > room:
             size = max(1, size * 3 // 4)
             program = build(share(rows[start : start + size]))
         parts.append((start, program))
@@ -139,51 +139,18 @@ def split(rows: np.ndarray, registers: int) -> list[tuple[int, Program]]:
     return parts
 
 
-def _most_live(program: Program) -> int:
-    """Values alive at once: inputs from first to last use, temporaries and re-read outputs."""
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
-    spans: list[tuple[int, int]] = []
-    for at, x in enumerate(program.instructions):
-        for operand in (x.x, x.y):
-            if operand >= 0:
-                first.setdefault(operand, at)
-                last[operand] = at
-        if x.dst in first and x.dst not in (x.x, x.y):  # the slot is reused for a new value
-            spans.append((first.pop(x.dst), last.pop(x.dst)))
-        first.setdefault(x.dst, at)
-        last[x.dst] = at
-    spans.extend((first[slot], last[slot]) for slot in first)
-    change = [0] * (len(program.instructions) + 2)
-    for start, end in spans:
-        change[start] += 1
-        change[end + 1] -= 1
-    most = live = 0
-    for step in change:
-        live += step
-        most = max(most, live)
-    return most
-
-
 def _loop(program: Program, offset: int, lanes: int) -> str:
     """Return a loop over the strip that runs `program`, whose output 0 is output `offset`."""
     lines = [f"        for (ptrdiff_t i = 0; i < len; i += {lanes}) {{"]
-    loaded: set[int] = set()
-    last_write = {x.dst: at for at, x in enumerate(program.instructions)}
-    declared: set[int] = set()
-    for at, x in enumerate(program.instructions):
-        for operand in (x.x, x.y):
-            if 0 <= operand < program.n_inputs and operand not in loaded:
-                loaded.add(operand)
-                lines.append(
-                    f"            const V r{operand} = *(const V *)(src + {operand} * ss + i);"
-                )
-        kind = "" if x.dst in declared else "V "
-        declared.add(x.dst)
-        lines.append(f"            {kind}r{x.dst} = {_expression(x)};")
-        if x.dst >= program.first_output and last_write[x.dst] == at:
-            output = x.dst - program.first_output + offset
-            lines.append(f"            STORE(dst + {output} * ds + i, r{x.dst});")
+    for step in walk(program):
+        if isinstance(step, Load):
+            line = f"const V r{step.slot} = *(const V *)(src + {step.slot} * ss + i);"
+        elif isinstance(step, Compute):
+            x = step.instruction
+            line = f"{'V ' if step.fresh else ''}r{x.dst} = {_expression(x)};"
+        else:
+            line = f"STORE(dst + {step.output + offset} * ds + i, r{step.slot});"
+        lines.append(f"            {line}")
     lines.append("        }")
     return "\n".join(lines)
 

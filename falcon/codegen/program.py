@@ -12,6 +12,7 @@ Three instructions suffice: ``dst = x + y``, ``dst = x - y``, ``dst = coefficien
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -83,6 +84,71 @@ class Program:
         if slot < self.first_output:
             return f"t{slot - self.n_inputs}"
         return f"out{slot - self.first_output}"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Input `slot` is needed for the first time."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """`instruction` is due; `fresh` where its destination has had no value yet."""
+
+    instruction: Instruction
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Output number `output`, in `slot`, is complete."""
+
+    output: int
+    slot: int
+
+
+def walk(program: Program) -> Iterator[Load | Compute | Store]:
+    """Yield what an emitter writes: inputs at first use, instructions, outputs once complete."""
+    last_write = {x.dst: at for at, x in enumerate(program.instructions)}
+    loaded: set[int] = set()
+    written: set[int] = set()
+    for at, x in enumerate(program.instructions):
+        for operand in (x.x, x.y):
+            if 0 <= operand < program.n_inputs and operand not in loaded:
+                loaded.add(operand)
+                yield Load(operand)
+        yield Compute(x, x.dst not in written)
+        written.add(x.dst)
+        if x.dst >= program.first_output and last_write[x.dst] == at:
+            yield Store(x.dst - program.first_output, x.dst)
+
+
+def most_live(program: Program) -> int:
+    """Values alive at once: inputs from first to last use, temporaries and re-read outputs."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    spans: list[tuple[int, int]] = []
+    for at, x in enumerate(program.instructions):
+        for operand in (x.x, x.y):
+            if operand >= 0:
+                first.setdefault(operand, at)
+                last[operand] = at
+        if x.dst in first and x.dst not in (x.x, x.y):  # the slot is reused for a new value
+            spans.append((first.pop(x.dst), last.pop(x.dst)))
+        first.setdefault(x.dst, at)
+        last[x.dst] = at
+    spans.extend((first[slot], last[slot]) for slot in first)
+    change = [0] * (len(program.instructions) + 2)
+    for start, end in spans:
+        change[start] += 1
+        change[end + 1] -= 1
+    most = live = 0
+    for step in change:
+        live += step
+        most = max(most, live)
+    return most
 
 
 @lru_cache(maxsize=256)

@@ -7,11 +7,13 @@
     machine.py   MachineProfile: rates per backend, dtype and threads, measured at first need
     model.py     seconds per stage of an option
     select.py    the choice
+    device.py    the choice for operands in a GPU's memory
     explain.py   why the others lost
     tuned.py     choices that were measured for a shape, and remembered
 """
 
+from .device import select_on_device
 from .machine import MachineProfile, profile
 from .select import Request, select
 
-__all__ = ["MachineProfile", "Request", "profile", "select"]
+__all__ = ["MachineProfile", "Request", "profile", "select", "select_on_device"]

@@ -1,0 +1,224 @@
+"""`GpuBackend`: CUDA kernels and cuBLAS behind the contract of `falcon._plan.Backend`.
+
+Its operands are `Matrix` objects, which `falcon._device` makes of CuPy arrays and torch tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from falcon._packed import PackedOperand
+from falcon._plan import Candidate, Option, Plan, Rates
+from falcon._problem import Problem
+from falcon.codegen.cuda_plan import products
+from falcon.schemes import Scheme
+
+from . import device, driver, kernels, model, profile
+from .arrays import library_of
+from .geometry import Buffers, block_sizes, chunks_within, round_up
+from .matrix import ITEM_BYTES, Matrix
+from .packed import Packed
+from .sources import SUMS_DTYPE
+from .where import device_of
+
+# Of the device's memory, the most that a call takes for its workspace unless a limit is given.
+_WORKSPACE_SHARE = 4
+
+
+class GpuBackend:
+    """See the module's docstring."""
+
+    name = "gpu"
+
+    def why_unavailable(self) -> str | None:
+        """Return None where CuPy is installed and sees a GPU."""
+        return device.why_unavailable()
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Return None for floating matrices in GPU memory, else why the problem cannot run."""
+        if problem.device is None:
+            return (
+                "a and b are in host memory; move them first (cupy.asarray(a), or a.cuda() of "
+                "torch), or leave backend='auto' for the CPU"
+            )
+        if problem.dtype.name not in ITEM_BYTES:
+            known = ", ".join(ITEM_BYTES)
+            return f"GPU matrices must be of {known}, not {problem.dtype}"
+        return None
+
+    def supports(self, problem: Problem) -> str | None:
+        """Every scheme runs on every dtype."""
+        return self.why_not(problem)
+
+    def candidates(
+        self, problem: Problem, schemes: Iterable[Scheme], limit: int | None
+    ) -> list[Option]:
+        """Return the classical option, then one per scheme that can keep the limit."""
+        options = [_option(problem, scheme, limit) for scheme in (None, *schemes)]
+        return [option for option in options if option is not None]
+
+    def predicted(self, problem: Problem, option: Option) -> Candidate:
+        """Return the option with its seconds on the problem's device."""
+        assert problem.device is not None
+        rates = profile.rates(problem.device, problem.dtype.name, problem.tf32)
+        return Candidate(option, model.seconds(problem, option, rates))
+
+    def execute(
+        self,
+        plan: Plan,
+        a: Matrix,
+        b: Matrix | PackedOperand,
+        c: Matrix | None,
+        out: Matrix,
+        *,
+        alpha: Any = 1,
+        beta: Any = 0,
+        check: str = "finite",
+    ) -> None:
+        """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
+        packed = b.payload.packed if isinstance(b, PackedOperand) else None
+        source = b.payload.source if isinstance(b, PackedOperand) else b
+        scalars = {"alpha": float(alpha), "beta": float(beta)}
+        driver.execute(plan, a, source, c, out, packed=packed, check=check, **scalars)
+
+    def call(self, plan: Plan, a: Any, b: Any, out: Any) -> Any:
+        """Run a plan on arrays: what `Plan.__call__` does for arrays on a GPU."""
+        p = plan.problem
+        library = library_of(a)
+        shapes = (("a", a, (p.M, p.K)), ("b", b, (p.K, p.N)), ("out", out, (p.M, p.N)))
+        for name, x, shape in shapes:
+            if x is None:
+                continue
+            found = (tuple(x.shape), library_of(x).dtype_name(x), device_of(x))
+            if found != (shape, p.dtype.name, p.device):
+                raise ValueError(
+                    f"{name} is {found[0]} {found[1]} on {_place(found[2])}; this plan is for "
+                    f"{shape} {p.dtype} on {_place(p.device)}"
+                )
+        assert p.device is not None
+        with device.on(p.device), library.stream(p.device):
+            if out is None:
+                out = library.empty((p.M, p.N), p.dtype.name, p.device)
+            left, right, target = (library_of(x).matrix(x) for x in (a, b, out))
+            if target.overlaps(left) or target.overlaps(right):
+                raise ValueError(
+                    "out overlaps an operand; falcon.gemm handles that, a plan does not"
+                )
+            driver.execute(plan, left, right, None, target)
+        return out
+
+    def pack(self, b: Matrix, plan: Plan) -> Payload:
+        """Form the sums of B."""
+        problem, scheme, dtype = plan.problem, plan.scheme, plan.problem.dtype.name
+        if not driver.readable(b, dtype):
+            memory = device.allocate(problem.K * problem.N * ITEM_BYTES[dtype])
+            copied = Matrix(int(memory.data.ptr), b.shape, (max(problem.N, 1), 1), dtype, memory)
+            kernels.copy(b, copied)
+            b = copied
+        assert problem.device is not None
+        if scheme is None:
+            return Payload(b, None)
+        block = block_sizes(problem.M, problem.N, problem.K, scheme, ITEM_BYTES[dtype])
+        nbytes = scheme.rank * block[1] * block[2] * ITEM_BYTES[dtype]
+        memory = device.allocate(nbytes)
+        whole = (block[2], block[1])
+        kernels.combine_in(scheme, "v", b, int(memory.data.ptr), whole, (0, 0), whole)
+        return Payload(b, Packed(memory, block, b.by_columns, dtype, problem.device))
+
+    def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
+        """Return how to multiply by a packed operand; the workspace may exceed `limit`."""
+        found = _option(problem, packed.scheme, limit)
+        found = found or _option(problem, packed.scheme, None)
+        assert found is not None  # without a limit there always is one
+        return found
+
+    def measure(self, dtype: np.dtype, threads: int) -> Rates:
+        """Return the current device's rates in the terms of the common cost model."""
+        found = profile.rates(device.current(), dtype.name, False)
+        return Rates(found.multiply, found.add, found.bandwidth / dtype.itemsize)
+
+
+def _place(index: int | None) -> str:
+    return "the host" if index is None else f"cuda:{index}"
+
+
+class Payload:
+    """B, and its sums: what a packed operand of this backend holds.
+
+    Attributes
+    ----------
+    source : Matrix
+    packed : Packed or None
+        None where no scheme is used.
+    """
+
+    def __init__(self, source: Matrix, packed: Packed | None) -> None:
+        self.source = source
+        self.packed = packed
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the sums."""
+        return 0 if self.packed is None else self.packed.nbytes
+
+    def __reduce__(self) -> tuple:
+        raise TypeError("an operand packed on a GPU cannot be pickled; pickle b, and pack it again")
+
+
+def growth(scheme: Scheme, dtype: str) -> float:
+    """Predict the RMS error of a scheme relative to the classical product.
+
+    16-bit products add in float32 and round once at their end, by delta say. A scheme also rounds
+    every sum of more than one block of A or B. In the second moment that `Scheme.rms_growth` uses,
+    the error is ``delta^2 (1 + (Phi_A + Phi_B) / (mkn))`` where Phi_A is Phi over the products
+    whose A is such a sum: 2.65 for Strassen.
+    """
+    if ITEM_BYTES[dtype] > 2:
+        return scheme.rms_growth
+    m, k, n = scheme.format
+    total = 0.0
+    squares = []
+    for factor in (scheme.U, scheme.V, scheme.W):
+        flat = factor.reshape(scheme.rank, -1).astype(float)
+        squares.append((flat * flat).sum(1))
+    for factor in (scheme.U, scheme.V):
+        rounded = (factor.reshape(scheme.rank, -1) != 0).sum(1) > 1
+        total += float((squares[0] * squares[1] * squares[2])[rounded].sum())
+    return sqrt(1.0 + total / (m * k * n))
+
+
+def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
+    """Cut the problem for a scheme; None where it cannot keep the limit."""
+    dtype = problem.dtype.name
+    M, N, K = problem.M, problem.N, problem.K
+    added = problem.buffered or problem.in_place
+    copies = driver.copied_bytes(
+        M,
+        N,
+        K,
+        dtype,
+        a=not problem.a_direct,
+        b=not (problem.b_direct or problem.packed),
+        c=added and scheme is not None,
+        out=not problem.out_direct,
+    )
+    extra = sum(round_up(x, 256) for x in copies)
+    if scheme is None:
+        return Option("gpu", None, (M, N, K), extra)
+    item, sums = ITEM_BYTES[dtype], ITEM_BYTES[SUMS_DTYPE[dtype]]
+    block = block_sizes(M, N, K, scheme, item)
+    assert problem.device is not None
+    most = device.properties(problem.device).memory_bytes // _WORKSPACE_SHARE
+    room = most if limit is None else limit - extra
+    arranged = products(scheme)
+    chunk = chunks_within(block, arranged, item, sums, room, packed=problem.packed)
+    if chunk is None:
+        return None
+    workspace = extra + Buffers.of(chunk, arranged, item, sums, packed=problem.packed).total
+    m, k, n = scheme.format
+    whole = (m * chunk[0], n * chunk[1], k * chunk[2])
+    return Option("gpu", scheme, whole, workspace, False, (*block, *chunk), growth(scheme, dtype))

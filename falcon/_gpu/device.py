@@ -1,0 +1,282 @@
+"""All that falcon uses of CuPy: memory, streams, kernels, events, cuBLAS.
+
+Nothing else in falcon imports CuPy, and importing this file does not. The tests execute the whole
+backend on a stand-in that offers what is used here, and compare these names and signatures with
+those of the installed CuPy.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+_INSTALL = "pip install 'falcon-gemm[cuda13x]' (or [cuda12x])"
+# cudaDataType, by dtype name.
+_DATA_TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
+# By the dtype of the sums, and whether TF32 was asked for.
+_COMPUTE_TYPES = {
+    ("float32", False): "CUBLAS_COMPUTE_32F",
+    ("float32", True): "CUBLAS_COMPUTE_32F_FAST_TF32",
+    ("float64", False): "CUBLAS_COMPUTE_64F",
+    ("float64", True): "CUBLAS_COMPUTE_64F",
+}
+# CUBLAS_OP_N, CUBLAS_OP_T.
+_OPERATIONS = {False: 0, True: 1}
+
+
+@cache
+def why_unavailable() -> str | None:
+    """Return None where CuPy works and sees a GPU, else the reason."""
+    try:
+        count = _cupy().cuda.runtime.getDeviceCount()
+    except ImportError as error:
+        if (getattr(error, "name", None) or "").split(".")[0] == "cupy":
+            return f"CuPy is not installed: {_INSTALL}"
+        return f"CuPy cannot be imported ({error})"
+    except Exception as error:  # CUDARuntimeError: no driver, too old a driver, no device
+        return f"CUDA does not run here ({error})"
+    return None if count else "CUDA sees no GPU"
+
+
+def _cupy() -> Any:
+    return import_module("cupy")
+
+
+# --- devices and streams ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What the driver tells of a device.
+
+    Attributes
+    ----------
+    name : str
+    driver : int
+        CUDA version that the driver supports, as 1000 major + 10 minor.
+    capability : str
+        Compute capability, such as "90".
+    multiprocessors : int
+    clock : float
+        Hz.
+    l2_bytes, memory_bytes : int
+    single_to_double : int
+        Speed of float32 over float64 arithmetic.
+    """
+
+    name: str
+    driver: int
+    capability: str
+    multiprocessors: int
+    clock: float
+    l2_bytes: int
+    memory_bytes: int
+    single_to_double: int
+
+
+@cache
+def properties(device: int) -> Properties:
+    """Ask the driver for a device's properties."""
+    runtime = _cupy().cuda.runtime
+    found = runtime.getDeviceProperties(device)
+    attributes = _cupy().cuda.Device(device).attributes
+    name = found["name"]
+    return Properties(
+        name.decode() if isinstance(name, bytes) else name,
+        runtime.driverGetVersion(),
+        f"{found['major']}{found['minor']}",
+        found["multiProcessorCount"],
+        attributes["ClockRate"] * 1e3,
+        found["l2CacheSize"],
+        found["totalGlobalMem"],
+        attributes["SingleToDoublePrecisionPerfRatio"],
+    )
+
+
+def count() -> int:
+    """Return how many devices there are."""
+    return int(_cupy().cuda.runtime.getDeviceCount())
+
+
+def current() -> int:
+    """Return the number of the current device."""
+    return int(_cupy().cuda.runtime.getDevice())
+
+
+def on(device: int) -> AbstractContextManager[Any]:
+    """Make a device current."""
+    return _cupy().cuda.Device(device)
+
+
+def on_stream(pointer: int, device: int) -> AbstractContextManager[Any]:
+    """Make a stream of another library current."""
+    streams = _cupy().cuda
+    if hasattr(streams.Stream, "from_external"):  # CuPy 14
+        return streams.Stream.from_external(_ForeignStream(pointer))
+    return streams.ExternalStream(pointer, device)
+
+
+@dataclass(frozen=True, slots=True)
+class _ForeignStream:
+    """A stream by the protocol that CUDA libraries share."""
+
+    pointer: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.pointer
+
+
+def is_capturing() -> bool:
+    """Whether the current stream records a graph."""
+    return bool(_cupy().cuda.get_current_stream().is_capturing())
+
+
+def event() -> Any:
+    """Record an event in the current stream."""
+    cuda = _cupy().cuda
+    made = cuda.Event()
+    made.record(cuda.get_current_stream())
+    return made
+
+
+def seconds_between(start: Any, end: Any) -> float:
+    """Wait for `end`; return the seconds since `start`."""
+    end.synchronize()
+    return float(_cupy().cuda.get_elapsed_time(start, end)) * 1e-3
+
+
+# --- memory ----------------------------------------------------------------------------------
+
+
+def allocate(nbytes: int) -> Any:
+    """Take memory from CuPy's pool, for the current stream; freed with the object."""
+    return _cupy().empty((max(nbytes, 1),), np.uint8)
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return a new CuPy array."""
+    return _cupy().empty(shape, dtype)
+
+
+def upload(array: np.ndarray) -> Any:
+    """Copy a NumPy array to the current device."""
+    return _cupy().asarray(array)
+
+
+def download(array: Any) -> np.ndarray:
+    """Copy a CuPy array to the host."""
+    return _cupy().asnumpy(array)
+
+
+def from_dlpack(array: Any) -> Any:
+    """View another library's array as a CuPy array; orders the current stream behind its own."""
+    return _cupy().from_dlpack(array)
+
+
+def matmul(a: Any, b: Any, out: Any) -> Any:
+    """CuPy's own product, for batches."""
+    return _cupy().matmul(a, b, out=out)
+
+
+def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
+    """View a CuPy array with that shape."""
+    return _cupy().broadcast_to(x, shape)
+
+
+def set_zero(pointer: int, nbytes: int) -> None:
+    """Zero memory, in the current stream."""
+    cuda = _cupy().cuda
+    cuda.runtime.memsetAsync(pointer, 0, nbytes, cuda.get_current_stream().ptr)
+
+
+# --- kernels and products --------------------------------------------------------------------
+
+
+def function(source: str, name: str, options: tuple[str, ...]) -> Any:
+    """Compile `source` for the current device (CuPy keeps the result on disk); return a kernel."""
+    return _cupy().RawModule(code=source, options=options).get_function(name)
+
+
+def launch(
+    kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], arguments: tuple
+) -> None:
+    """Start a kernel: Python integers are 64 bits wide, NumPy scalars what they are."""
+    kernel(grid, block, arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """One operand of `gemm`: a batch of column-major matrices, `step` elements apart."""
+
+    pointer: int
+    ld: int
+    step: int
+    dtype: str
+    transposed: bool = False
+
+
+def gemm(
+    sizes: tuple[int, int, int],
+    a: Strided,
+    b: Strided,
+    c: Strided,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    batch: int = 1,
+    sums: str,
+    tf32: bool = False,
+) -> None:
+    """Column-major ``c = alpha op(a) op(b) + beta c`` by cuBLAS, in the current stream.
+
+    Parameters
+    ----------
+    sizes : (int, int, int)
+        Rows and columns of c, inner length.
+    a, b, c : Strided
+    alpha, beta : float
+    batch : int
+    sums : {"float32", "float64"}
+        Of the accumulators, alpha and beta.
+    tf32 : bool
+        Round float32 operands to TF32.
+    """
+    from cupy_backends.cuda.libs import cublas  # by attribute: CuPy finds the library then
+
+    handle = _cupy().cuda.device.get_cublas_handle()
+    scale = np.array([alpha, beta], sums)  # read before the call returns
+    compute = getattr(cublas, _COMPUTE_TYPES[sums, tf32])
+    mode = cublas.getMathMode(handle)
+    # The mode of the handle is the caller's; TF32 must not depend on it.
+    cublas.setMathMode(handle, cublas.CUBLAS_DEFAULT_MATH)
+    try:
+        cublas.gemmStridedBatchedEx(
+            handle,
+            _OPERATIONS[a.transposed],
+            _OPERATIONS[b.transposed],
+            *sizes,
+            scale.ctypes.data,
+            a.pointer,
+            _DATA_TYPES[a.dtype],
+            a.ld,
+            a.step,
+            b.pointer,
+            _DATA_TYPES[b.dtype],
+            b.ld,
+            b.step,
+            scale.ctypes.data + scale.itemsize,
+            c.pointer,
+            _DATA_TYPES[c.dtype],
+            c.ld,
+            c.step,
+            batch,
+            compute,
+            cublas.CUBLAS_GEMM_DEFAULT,
+        )
+    finally:
+        cublas.setMathMode(handle, mode)

@@ -1,0 +1,210 @@
+"""Sizes of blocks, chunks, buffers and launches: pure functions, no GPU needed.
+
+::
+
+    C, M x N                 a block, h x w          a chunk of every block at a time
+    +-------+-------+        +---------+             +----+----+
+    | (0,0) | (0,1) |        |         | h           |####|    |   At, Bt and H hold this part
+    +-------+-------+        |         |             |####|    |   of all their R blocks
+    | (1,0) | (1,1) |        +---------+             +----+----+
+    +-------+-------+             w
+
+Blocks are as large as the ceiling of the size over the format, rounded up to whole sectors of 32
+bytes: every row of At, Bt and H starts aligned, and the padding (at most 31 bytes a row) is zero.
+A workspace limit is kept by multiplying a chunk of every block at a time. Chunks along K are added
+up by the product itself (its beta is one), so Combine H runs once per chunk of C.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from falcon.codegen.cuda_plan import THREADS, Products
+from falcon.schemes import Scheme
+
+LANES = 32
+_SECTOR_BYTES = 32
+_ALIGNMENT = 256
+# As in kernels/common.cuh.
+MARK_MAJOR, MARK_MINOR = 64, 128
+# A launch takes at most this many blocks along x, and along y.
+GRID_X, GRID_Y = 2**31 - 1, 65535
+# Chunks smaller than these would leave the products far below the speed that was measured.
+_LEAST_CHUNK = 256
+
+Sizes = tuple[int, int, int]
+
+
+def block_sizes(M: int, N: int, K: int, scheme: Scheme, itemsize: int) -> Sizes:
+    """Return the rows, columns and inner length of a block: ceilings, in whole sectors."""
+    unit = max(_SECTOR_BYTES // itemsize, 1)
+    return tuple(  # type: ignore[return-value]
+        max(round_up(-(-size // parts), unit), unit)
+        for size, parts in ((M, scheme.m), (N, scheme.n), (K, scheme.k))
+    )
+
+
+def round_up(size: int, unit: int) -> int:
+    """Return the next multiple of `unit`."""
+    return -(-size // unit) * unit
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """Bytes of At, Bt, H and the marks for chunks of a given size.
+
+    Attributes
+    ----------
+    at, bt, h, marks : int
+    """
+
+    at: int
+    bt: int
+    h: int
+    marks: int
+
+    @classmethod
+    def of(
+        cls,
+        chunk: Sizes,
+        products: Products,
+        itemsize: int,
+        sum_itemsize: int,
+        *,
+        packed: bool = False,
+    ) -> Buffers:
+        """Return the sizes for chunks of (rows, columns, inner) of every block."""
+        rows, columns, inner = chunk
+        rank = len(products.places)
+        return cls(
+            rank * rows * inner * itemsize,
+            0 if packed else rank * inner * columns * itemsize,
+            products.planes * rows * columns * sum_itemsize,
+            mark_bytes(rows, columns),
+        )
+
+    @property
+    def total(self) -> int:
+        """Bytes of all, each aligned."""
+        return sum(round_up(x, _ALIGNMENT) for x in (self.at, self.bt, self.h, self.marks))
+
+    def offsets(self, start: int) -> Sizes4:
+        """Return where each begins, in an allocation in which `start` bytes are taken."""
+        starts, at = [], start
+        for size in (self.at, self.bt, self.h, self.marks):
+            starts.append(at)
+            at += round_up(size, _ALIGNMENT)
+        return tuple(starts)  # type: ignore[return-value]
+
+
+Sizes4 = tuple[int, int, int, int]
+
+
+def chunks_within(
+    block: Sizes,
+    products: Products,
+    itemsize: int,
+    sum_itemsize: int,
+    room: int | None,
+    *,
+    packed: bool = False,
+) -> Sizes | None:
+    """Halve chunks until their buffers fit `room` bytes; None if they never do.
+
+    The inner length goes first, because halving it costs nothing but the products' start and end
+    (a packed B has it whole); then the larger of rows and columns.
+    """
+    unit = max(_SECTOR_BYTES // itemsize, 1)
+    rows, columns, inner = block
+
+    def fits() -> bool:
+        buffers = Buffers.of(
+            (rows, columns, inner), products, itemsize, sum_itemsize, packed=packed
+        )
+        return room is None or buffers.total <= room
+
+    def halved(size: int) -> int:
+        return round_up(-(-size // 2), unit)
+
+    for least in (_LEAST_CHUNK, unit):
+        while not fits():
+            operands = rows * inner + (0 if packed else inner * columns)
+            shrink_inner = not packed and inner >= 2 * least
+            shrink_inner &= operands * itemsize >= rows * columns * sum_itemsize or (
+                max(rows, columns) < 2 * least
+            )
+            if shrink_inner:
+                inner = halved(inner)
+            elif max(rows, columns) >= 2 * least:
+                if rows >= columns:
+                    rows = halved(rows)
+                else:
+                    columns = halved(columns)
+            else:
+                break
+        if fits():
+            return rows, columns, inner
+    return None
+
+
+def combine_launch(height: int, width: int, vector: int) -> tuple[Sizes, Sizes]:
+    """Return grid and block of a combine kernel over a part of height x width of each block.
+
+    A warp covers 32 vectors of a row, a thread block four rows.
+
+    Raises
+    ------
+    ValueError
+        The part is larger than a launch can cover; chunks keep it below.
+    """
+    rows = THREADS // LANES
+    blocks = -(-height // rows) * -(-width // (LANES * vector))
+    return (_along_x(blocks), 1, 1), (LANES, rows, 1)
+
+
+def repair_launch(height: int, width: int, blocks: int) -> tuple[Sizes, Sizes]:
+    """Return grid and block of repair.cu: regions along x, blocks of C along y."""
+    return (_along_x(regions(height, width)), _along_y(blocks), 1), (LANES, 8, 1)
+
+
+def copy_launch(major: int, minor: int) -> tuple[Sizes, Sizes]:
+    """Return grid and block of copy.cu."""
+    return (_along_x(major * -(-minor // 256)), 1, 1), (256, 1, 1)
+
+
+def regions(height: int, width: int) -> int:
+    """Regions of a block of C that are marked, and repaired, as a whole."""
+    return -(-height // MARK_MAJOR) * -(-width // MARK_MINOR)
+
+
+def mark_bytes(rows: int, columns: int) -> int:
+    """Bytes of the marks for a C by rows or by columns, whichever needs more."""
+    return 4 * max(regions(rows, columns), regions(columns, rows))
+
+
+def spans(size: int, chunk: int) -> list[tuple[int, int]]:
+    """Cut ``range(size)`` into (start, length)."""
+    return [(start, min(chunk, size - start)) for start in range(0, size, chunk)]
+
+
+def _along_x(count: int) -> int:
+    if not 0 < count <= GRID_X:
+        raise ValueError(f"a launch of {count} thread blocks; expected 1 to {GRID_X}")
+    return count
+
+
+def _along_y(count: int) -> int:
+    if not 0 < count <= GRID_Y:
+        raise ValueError(f"a launch of {count} thread blocks along y; expected 1 to {GRID_Y}")
+    return count
+
+
+def workspace_bytes(buffers: Buffers, copies: tuple[int, ...]) -> int:
+    """Bytes of one allocation for the buffers and whole-matrix copies."""
+    return buffers.total + sum(round_up(x, _ALIGNMENT) for x in copies)
+
+
+def matrix_bytes(rows: int, columns: int, itemsize: int) -> int:
+    """Bytes of a dense matrix."""
+    return prod((rows, columns, itemsize))

@@ -1,0 +1,251 @@
+"""Compiled kernels, one per unit and device, and their launches.
+
+A kernel is compiled when it is first needed (tenths of a second; CuPy keeps the result on disk).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from falcon.schemes import Scheme
+
+from . import device, geometry, sources
+from .matrix import Matrix
+
+_lock = threading.Lock()
+_functions: dict[tuple, tuple[Any, sources.Unit]] = {}
+
+
+def _function(key: tuple, make: Callable[[], sources.Unit]) -> tuple[Any, sources.Unit]:
+    where = (device.current(), *key)
+    found = _functions.get(where)
+    if found is None:
+        with _lock:
+            unit = make()
+            source = sources.assemble([unit])
+            found = device.function(source, unit.name, sources.OPTIONS), unit
+            found = _functions.setdefault(where, found)
+    return found
+
+
+def clear() -> None:
+    """Forget the compiled kernels."""
+    with _lock:
+        _functions.clear()
+
+
+def combine_in(
+    scheme: Scheme,
+    factor: str,
+    source: Matrix,
+    target: int,
+    block: tuple[int, int],
+    start: tuple[int, int],
+    part: tuple[int, int],
+) -> None:
+    """Launch Combine A ("u") or B ("v").
+
+    Parameters
+    ----------
+    source : Matrix
+    target : int
+        Address of the R sums.
+    block : (int, int)
+        Rows and columns of a block.
+    start, part : (int, int)
+        First row and column of the part of every block that is wanted, and its size.
+    """
+    key = ("in", scheme, factor, source.dtype)
+    kernel, unit = _function(key, lambda: sources.combine_in(scheme, factor, source.dtype))
+    assert unit.fit is not None
+    window = Window.of(source, block, start, part)
+    grid, threads = geometry.combine_launch(window.height, window.width, unit.fit.width)
+    # The inner dimension is A's columns and B's rows.
+    along_minor = (factor == "u") != source.by_columns
+    device.launch(
+        kernel,
+        grid,
+        threads,
+        (
+            window.pointer,
+            target,
+            source.ld,
+            *window.sizes,
+            np.int32(source.by_columns),
+            np.int32(along_minor),
+            np.int32(window.allows(unit.fit.width)),
+        ),
+    )
+
+
+def combine_out(
+    scheme: Scheme,
+    sums: str,
+    planes: int,
+    out: Matrix,
+    c: Matrix | None,
+    block: tuple[int, int],
+    start: tuple[int, int],
+    part: tuple[int, int],
+    alpha: float,
+    beta: float,
+    marks: int,
+) -> None:
+    """Launch Combine H, from the address `planes` into `out`; `c` has the order of `out`."""
+    key = ("out", scheme, sums, out.dtype)
+    kernel, unit = _function(key, lambda: sources.combine_out(scheme, sums, out.dtype))
+    assert unit.fit is not None
+    window = Window.of(out, block, start, part)
+    added = None if c is None else Window.of(c, block, start, part)
+    grid, threads = geometry.combine_launch(window.height, window.width, unit.fit.width)
+    width = unit.fit.width
+    scalar = np.dtype(sums).type
+    device.launch(
+        kernel,
+        grid,
+        threads,
+        (
+            planes,
+            window.pointer,
+            0 if added is None else added.pointer,
+            out.ld,
+            0 if c is None else c.ld,
+            *window.sizes,
+            scalar(alpha),
+            scalar(beta),
+            marks,
+            np.int32(out.by_columns),
+            np.int32(window.allows(width) and (added is None or added.allows(width))),
+        ),
+    )
+
+
+def repair(
+    scheme: Scheme,
+    sums: str,
+    a: Matrix,
+    b: Matrix,
+    out: Matrix,
+    c: Matrix | None,
+    block: tuple[int, int],
+    start: tuple[int, int],
+    part: tuple[int, int],
+    alpha: float,
+    beta: float,
+    marks: int,
+) -> None:
+    """Launch the classical product of the regions that are marked."""
+    key = ("repair", a.dtype, out.dtype)
+    kernel, _ = _function(key, lambda: sources.repair(a.dtype, out.dtype))
+    window = Window.of(out, block, start, part)
+    added = None if c is None else Window.of(c, block, start, part)
+    # "left" is indexed by the major axis of C, "right" by the minor one.
+    left, right = (b.transposed(), a.transposed()) if out.by_columns else (a, b)
+    first = start[::-1] if out.by_columns else start
+    blocks_minor = scheme.m if out.by_columns else scheme.n
+    grid, threads = geometry.repair_launch(window.height, window.width, scheme.m * scheme.n)
+    scalar = np.dtype(sums).type
+    device.launch(
+        kernel,
+        grid,
+        threads,
+        (
+            left.address(first[0], 0),
+            *left.strides,
+            right.address(0, first[1]),
+            *right.strides,
+            window.pointer,
+            0 if added is None else added.pointer,
+            out.ld,
+            0 if c is None else c.ld,
+            window.major,
+            window.minor,
+            a.shape[1],
+            *window.sizes[2:],
+            scalar(alpha),
+            scalar(beta),
+            marks,
+            np.int32(blocks_minor),
+        ),
+    )
+
+
+def copy(source: Matrix | None, target: Matrix, scale: float = 1.0) -> None:
+    """Launch ``target = scale * source``, or zero where there is no source."""
+    dtype = target.dtype if source is None else source.dtype
+    kernel, _ = _function(("copy", dtype, target.dtype), lambda: sources.copy(dtype, target.dtype))
+    sums = np.float64 if "float64" in (dtype, target.dtype) else np.float32
+    if target.by_columns:  # neighbouring threads write neighbours
+        source, target = source and source.transposed(), target.transposed()
+    grid, threads = geometry.copy_launch(*target.shape)
+    device.launch(
+        kernel,
+        grid,
+        threads,
+        (
+            0 if source is None else source.pointer,
+            *((0, 0) if source is None else source.strides),
+            target.pointer,
+            *target.strides,
+            *target.shape,
+            sums(scale),
+        ),
+    )
+
+
+class Window:
+    """A part of every block of a matrix, in terms of its major and minor axis.
+
+    Attributes
+    ----------
+    pointer : int
+        Address of the part's first element in block (0, 0).
+    sizes : tuple of int
+        What is left of the matrix from there, distance between blocks, size of the part; each
+        along the major and the minor axis. What all kernels take.
+    """
+
+    __slots__ = ("_matrix", "pointer", "sizes")
+
+    def __init__(self, matrix: Matrix, pointer: int, sizes: tuple[int, ...]) -> None:
+        self._matrix, self.pointer, self.sizes = matrix, pointer, sizes
+
+    @classmethod
+    def of(
+        cls, matrix: Matrix, block: tuple[int, int], start: tuple[int, int], part: tuple[int, int]
+    ) -> Window:
+        """Describe rows and columns from `start`, of size `part`, of blocks of size `block`."""
+        left = tuple(size - first for size, first in zip(matrix.shape, start, strict=True))
+        step = -1 if matrix.by_columns else 1
+        sizes = (*left[::step], *block[::step], *part[::step])
+        return cls(matrix, matrix.address(*start), sizes)
+
+    @property
+    def major(self) -> int:
+        """What is left of the matrix along the major axis."""
+        return self.sizes[0]
+
+    @property
+    def minor(self) -> int:
+        """What is left of the matrix along the minor axis."""
+        return self.sizes[1]
+
+    @property
+    def height(self) -> int:
+        """Size of the part along the major axis."""
+        return self.sizes[4]
+
+    @property
+    def width(self) -> int:
+        """Size of the part along the minor axis."""
+        return self.sizes[5]
+
+    def allows(self, vector: int) -> bool:
+        """Whether every block can be accessed `vector` elements at a time."""
+        nbytes = vector * self._matrix.itemsize
+        aligned = self.pointer % nbytes == 0
+        return aligned and self._matrix.ld % vector == 0 and self.sizes[3] % vector == 0

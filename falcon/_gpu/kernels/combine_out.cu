@@ -1,0 +1,118 @@
+// Combine H: every product is read once; alpha, beta and C are folded in, and C is written once.
+// Macros and Sums come from falcon/codegen/cuda_emit.py. Axes are named as in combine_in.cu.
+//
+//   h         planes of height x width
+//   out       element (0, 0) of block (0, 0) of C, or of the part of the block that is wanted
+//   c         the matrix that is added, in the same order as out; never read where beta is zero
+//   marks     null, or a word per MARK_MAJOR x MARK_MINOR region, zero before: set to one where a
+//             sum is not finite
+//   aligned   out, c, their leading dimensions and step_minor allow accesses of WIDTH elements
+
+namespace FALCON_JOIN(FALCON_NAME, _sums) {
+
+typedef FALCON_T T;
+
+template <int W> struct Planes {
+    const S *at;
+    long long plane;
+    FALCON_INLINE Vec<S, W> operator()(int p) const { return load_vec<S, W>(at + p * plane); }
+};
+
+struct Result {
+    T *out;
+    const T *c;
+    long long out_i, out_j, c_i, c_j;
+    S alpha, beta;
+    bool finite;
+
+    template <int W> FALCON_INLINE void finish(int i, int j, const Vec<S, W> &sum) {
+        finite = finite && is_finite(sum);
+        Vec<S, W> value = alpha * sum;
+        if (beta != S(0)) value = value + beta * load_vec<S, W>(c + i * c_i + j * c_j);
+        store_vec<S, W>(out + i * out_i + j * out_j, value);
+    }
+};
+
+template <int W> struct Whole : Result {
+    FALCON_INLINE explicit Whole(const Result &result) : Result(result) {}
+    FALCON_INLINE void operator()(int i, int j, const Vec<S, W> &sum) { finish(i, j, sum); }
+};
+
+struct Guarded : Result {
+    long long left_i, left_j, size_i, size_j;
+    FALCON_INLINE explicit Guarded(const Result &result) : Result(result) {}
+    FALCON_INLINE void operator()(int i, int j, const Vec<S, 1> &sum) {
+        if (i * size_i < left_i && j * size_j < left_j) finish(i, j, sum);
+    }
+};
+
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
+FALCON_NAME(const FALCON_S *__restrict__ h, FALCON_T *out, const FALCON_T *c, long long ld,
+            long long ld_c, long long major, long long minor, long long step_major,
+            long long step_minor, long long height, long long width, FALCON_S alpha, FALCON_S beta,
+            unsigned *marks, int by_columns, int aligned) {
+    using namespace FALCON_JOIN(FALCON_NAME, _sums);
+    constexpr int tile = FALCON_LANES * FALCON_WIDTH;
+    const unsigned tiles = (unsigned)((width + tile - 1) / tile);
+    const long long x = (long long)(blockIdx.x / tiles) * blockDim.y + threadIdx.y;
+    const long long start = (long long)(blockIdx.x % tiles) * tile;
+    if (x >= height) return;
+    const long long far_major = (long long)((by_columns ? FALCON_Q : FALCON_P) - 1) * step_major;
+    const long long far_minor = (long long)((by_columns ? FALCON_P : FALCON_Q) - 1) * step_minor;
+    const long long up = step_major * ld, up_c = step_major * ld_c;
+    const Result origin = {out + x * ld,
+                           c + x * ld_c,
+                           by_columns ? step_minor : up,
+                           by_columns ? up : step_minor,
+                           by_columns ? step_minor : up_c,
+                           by_columns ? up_c : step_minor,
+                           alpha,
+                           beta,
+                           true};
+    const long long plane = height * width;
+    unsigned *mark = marks;
+    if (marks) {
+        const long long regions = (width + FALCON_MARK_MINOR - 1) / FALCON_MARK_MINOR;
+        mark += x / FALCON_MARK_MAJOR * regions + start / FALCON_MARK_MINOR;
+    }
+    static_assert(FALCON_MARK_MINOR % tile == 0, "a warp marks one region");
+    bool finite = true;
+    if (aligned && start + tile <= width && far_minor + start + tile <= minor &&
+        far_major + x < major) {
+        const long long y = start + (long long)threadIdx.x * FALCON_WIDTH;
+        const Planes<FALCON_WIDTH> load = {h + x * width + y, plane};
+        Whole<FALCON_WIDTH> store(origin);
+        store.out += y;
+        store.c += y;
+        Sums<FALCON_WIDTH>::run(load, store);
+        finite = store.finite;
+    } else {
+#pragma unroll 1
+        for (int e = 0; e < FALCON_WIDTH; ++e) {
+            const long long y = start + e * FALCON_LANES + threadIdx.x;
+            if (y >= width) break;
+            const Planes<1> load = {h + x * width + y, plane};
+            Guarded store(origin);
+            store.out += y;
+            store.c += y;
+            store.size_i = by_columns ? step_minor : step_major;
+            store.size_j = by_columns ? step_major : step_minor;
+            store.left_i = by_columns ? minor - y : major - x;
+            store.left_j = by_columns ? major - x : minor - y;
+            Sums<1>::run(load, store);
+            finite = finite && store.finite;
+        }
+    }
+    if (marks && !finite) *mark = 1;
+}
+
+#undef FALCON_NAME
+#undef FALCON_T
+#undef FALCON_S
+#undef FALCON_P
+#undef FALCON_Q
+#undef FALCON_WIDTH
+#undef FALCON_BLOCKS
+#undef FALCON_THREADS

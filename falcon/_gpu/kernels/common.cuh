@@ -1,0 +1,146 @@
+// What all kernels share: element types, vectors of sums, loads and stores.
+//
+// 16-bit elements are summed in float. They are plain bit patterns here, converted by single
+// instructions, so that no header is needed; FALCON_HOST (a C++ compiler instead of NVRTC) brings
+// its own conversions.
+
+#ifndef FALCON_HOST
+#define FALCON_INLINE __device__ __forceinline__
+#endif
+#define FALCON_JOIN2(a, b) a##b
+#define FALCON_JOIN(a, b) FALCON_JOIN2(a, b)
+
+struct half_t {
+    unsigned short bits;
+};
+struct bfloat_t {
+    unsigned short bits;
+};
+
+// --- from memory to sums, and back (rounding to nearest, ties to even) --------------------------
+
+FALCON_INLINE double widen(double x) { return x; }
+FALCON_INLINE float widen(float x) { return x; }
+FALCON_INLINE void narrow(double x, double &to) { to = x; }
+FALCON_INLINE void narrow(float x, float &to) { to = x; }
+FALCON_INLINE void narrow(double x, float &to) { to = (float)x; }
+FALCON_INLINE void narrow(float x, double &to) { to = x; }
+
+#ifndef FALCON_HOST
+FALCON_INLINE float widen(half_t x) {
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+    return y;
+}
+FALCON_INLINE float widen(bfloat_t x) { return __uint_as_float((unsigned)x.bits << 16); }
+FALCON_INLINE void narrow(float x, half_t &to) {
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(x));
+}
+FALCON_INLINE void narrow(float x, bfloat_t &to) {
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(x));
+#else
+    const unsigned u = __float_as_uint(x);
+    to.bits = x != x ? 0x7fff : (unsigned short)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+#endif
+}
+#endif
+FALCON_INLINE void narrow(double x, half_t &to) { narrow((float)x, to); }
+FALCON_INLINE void narrow(double x, bfloat_t &to) { narrow((float)x, to); }
+
+// --- W neighbouring elements in registers --------------------------------------------------------
+//
+// Halves of halves, not arrays: the compiler then has no loops to unroll, and is a third faster.
+
+template <class S, int W> struct Vec {
+    Vec<S, W / 2> lo, hi;
+};
+template <class S> struct Vec<S, 1> {
+    S at;
+};
+
+template <class S> FALCON_INLINE Vec<S, 1> operator+(const Vec<S, 1> &x, const Vec<S, 1> &y) {
+    return {x.at + y.at};
+}
+template <class S> FALCON_INLINE Vec<S, 1> operator-(const Vec<S, 1> &x, const Vec<S, 1> &y) {
+    return {x.at - y.at};
+}
+template <class S> FALCON_INLINE Vec<S, 1> operator-(const Vec<S, 1> &x) { return {-x.at}; }
+template <class S> FALCON_INLINE Vec<S, 1> operator*(S scale, const Vec<S, 1> &x) {
+    return {scale * x.at};
+}
+template <class S> FALCON_INLINE bool is_finite(const Vec<S, 1> &x) { return x.at - x.at == S(0); }
+
+template <class S, int W>
+FALCON_INLINE Vec<S, W> operator+(const Vec<S, W> &x, const Vec<S, W> &y) {
+    return {x.lo + y.lo, x.hi + y.hi};
+}
+template <class S, int W>
+FALCON_INLINE Vec<S, W> operator-(const Vec<S, W> &x, const Vec<S, W> &y) {
+    return {x.lo - y.lo, x.hi - y.hi};
+}
+template <class S, int W> FALCON_INLINE Vec<S, W> operator-(const Vec<S, W> &x) {
+    return {-x.lo, -x.hi};
+}
+template <class S, int W> FALCON_INLINE Vec<S, W> operator*(S scale, const Vec<S, W> &x) {
+    return {scale * x.lo, scale * x.hi};
+}
+template <class S, int W> FALCON_INLINE bool is_finite(const Vec<S, W> &x) {
+    return is_finite(x.lo) && is_finite(x.hi);
+}
+
+// --- W elements in memory: one access of W * sizeof(T) bytes, which must be aligned to it --------
+
+template <class T, int W> struct alignas(sizeof(T) * W) Pack {
+    T at[W];
+};
+
+template <class T, class S> FALCON_INLINE void widen_all(const T *from, Vec<S, 1> &x) {
+    x.at = (S)widen(*from);
+}
+template <class T, class S, int W> FALCON_INLINE void widen_all(const T *from, Vec<S, W> &x) {
+    widen_all(from, x.lo);
+    widen_all(from + W / 2, x.hi);
+}
+
+template <class T, class S> FALCON_INLINE void narrow_all(const Vec<S, 1> &x, T *to) {
+    narrow(x.at, *to);
+}
+template <class T, class S, int W> FALCON_INLINE void narrow_all(const Vec<S, W> &x, T *to) {
+    narrow_all(x.lo, to);
+    narrow_all(x.hi, to + W / 2);
+}
+#if !defined(FALCON_HOST) && __CUDA_ARCH__ >= 800
+// Two at a time; the first operand of the instruction becomes the upper half.
+FALCON_INLINE void narrow_all(const Vec<float, 2> &x, half_t *to) {
+    unsigned pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(x.hi.at), "f"(x.lo.at));
+    to[0].bits = (unsigned short)pair;
+    to[1].bits = (unsigned short)(pair >> 16);
+}
+FALCON_INLINE void narrow_all(const Vec<float, 2> &x, bfloat_t *to) {
+    unsigned pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(x.hi.at), "f"(x.lo.at));
+    to[0].bits = (unsigned short)pair;
+    to[1].bits = (unsigned short)(pair >> 16);
+}
+#endif
+
+template <class S, int W, class T> FALCON_INLINE Vec<S, W> load_vec(const T *from) {
+    const Pack<T, W> raw = *reinterpret_cast<const Pack<T, W> *>(from);
+    Vec<S, W> x;
+    widen_all(raw.at, x);
+    return x;
+}
+
+template <class S, int W, class T> FALCON_INLINE void store_vec(T *to, const Vec<S, W> &x) {
+    Pack<T, W> raw;
+    narrow_all(x, raw.at);
+    *reinterpret_cast<Pack<T, W> *>(to) = raw;
+}
+
+// Elements of a row that a warp covers at a time; see falcon/_gpu/geometry.py.
+#define FALCON_LANES 32
+// A region of a block of C that is marked, and repaired, as a whole.
+#define FALCON_MARK_MAJOR 64
+#define FALCON_MARK_MINOR 128

@@ -1,0 +1,85 @@
+"""`Matrix`: a matrix in GPU memory, as the kernels see it; whose array it is does not matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+ITEM_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Address, sizes and strides.
+
+    Attributes
+    ----------
+    pointer : int
+        Address of element (0, 0).
+    shape : (int, int)
+    strides : (int, int)
+        In elements.
+    dtype : str
+        A key of `ITEM_BYTES`.
+    owner : object
+        Keeps the memory alive.
+    """
+
+    pointer: int
+    shape: tuple[int, int]
+    strides: tuple[int, int]
+    dtype: str
+    owner: Any = None
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return ITEM_BYTES[self.dtype]
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether neighbours along a column touch, and those along a row do not."""
+        rows, columns = self.strides
+        return rows == 1 and columns != 1 and self.shape[1] > 1
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether there is a unit stride and the other one spans it: what cuBLAS takes."""
+        (rows, columns), (M, N) = self.strides, self.shape
+        if self.by_columns:
+            return columns >= max(M, 1)
+        return (columns == 1 or N == 1) and (rows >= max(N, 1) or M == 1)
+
+    @property
+    def ld(self) -> int:
+        """Elements between neighbours along the other axis than that of the unit stride."""
+        if self.by_columns:
+            return self.strides[1]
+        return self.strides[0] if self.shape[0] > 1 else max(self.shape[1], 1)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First address and the one after the last."""
+        reach = [(n - 1) * s * self.itemsize for n, s in zip(self.shape, self.strides, strict=True)]
+        low = self.pointer + sum(x for x in reach if x < 0)
+        high = self.pointer + sum(x for x in reach if x > 0) + self.itemsize
+        return low, high
+
+    def address(self, row: int, column: int) -> int:
+        """Address of an element."""
+        rows, columns = self.strides
+        return self.pointer + (row * rows + column * columns) * self.itemsize
+
+    def transposed(self) -> Matrix:
+        """The transpose, in the same memory."""
+        return Matrix(self.pointer, self.shape[::-1], self.strides[::-1], self.dtype, self.owner)
+
+    def overlaps(self, other: Matrix) -> bool:
+        """Whether the two may share memory (bounds only: a false alarm costs a copy)."""
+        (low, high), (other_low, other_high) = self.span, other.span
+        return low < other_high and other_low < high
+
+
+def dense(pointer: int, shape: tuple[int, int], dtype: str, owner: Any = None) -> Matrix:
+    """Describe a matrix stored by rows without gaps."""
+    return Matrix(pointer, shape, (max(shape[1], 1), 1), dtype, owner)

@@ -1,0 +1,125 @@
+"""The cost model on a GPU: FalconGEMM's stages, with waves of thread blocks and the L2 cache added.
+
+A stage costs the larger of operations over their rate and bytes over bandwidth, plus a launch.
+
+- **Waves.** A product is cut into tiles of 128 x 128; a multiprocessor takes one at a time, so the
+  last wave may be nearly empty. Strassen's 7 (M/2)(N/2) tiles quantise otherwise than M N.
+- **L2.** Tiles of a wave read panels of A and B; together they form a square, near enough. What
+  fits the cache with its neighbours is read from memory once, else once per wave. What one kernel
+  writes and the next one reads stays in the cache where it is small.
+
+Pure functions: `rates` may come from any device.
+"""
+
+from __future__ import annotations
+
+from math import ceil, sqrt
+
+from falcon._plan import Option
+from falcon._problem import Problem
+from falcon.codegen.cuda_plan import products
+from falcon.schemes import Scheme
+
+from .geometry import spans
+from .matrix import ITEM_BYTES
+from .profile import DeviceRates
+from .sources import SUMS_DTYPE
+
+TILE = 128
+# Of the L2 cache, what survives from one kernel to the next.
+_KEPT_SHARE = 0.5
+
+Seconds = tuple[tuple[str, float], ...]
+
+
+def seconds(problem: Problem, option: Option, rates: DeviceRates) -> Seconds:
+    """Predict the seconds of each stage of an option."""
+    dtype = problem.dtype.name
+    item, sums = ITEM_BYTES[dtype], ITEM_BYTES[SUMS_DTYPE[dtype]]
+    if option.scheme is None:
+        shape = (problem.M, problem.N, problem.K)
+        return (("multiply", product_seconds(*shape, 1, item, item, rates)),)
+    return _stages(problem, option, option.scheme, item, sums, rates)
+
+
+def product_seconds(
+    rows: int,
+    columns: int,
+    inner: int,
+    batch: int,
+    item: int,
+    out_item: int,
+    rates: DeviceRates,
+) -> float:
+    """Predict a strided-batched product: compute in whole waves, or memory, and a launch."""
+    tiles = batch * ceil(rows / TILE) * ceil(columns / TILE)
+    waves = ceil(tiles / rates.multiprocessors)
+    per_wave = 2.0 * TILE * TILE * inner * rates.multiprocessors
+    # Libraries split tiles over multiprocessors where the last wave is nearly empty: half of what
+    # is lost at worst.
+    exact = tiles / rates.multiprocessors
+    compute = (max(exact, 1.0) + waves) / 2 * per_wave / _peak(rates)
+    traffic = operand_bytes(rows, columns, inner, batch, item, rates)
+    traffic += batch * rows * columns * out_item
+    return max(compute, traffic / rates.bandwidth) + rates.launch
+
+
+def operand_bytes(
+    rows: int, columns: int, inner: int, batch: int, item: int, rates: DeviceRates
+) -> float:
+    """Bytes of A and B that a product reads from memory."""
+    once = (rows + columns) * inner * item
+    if once <= rates.l2_bytes:
+        return float(batch * once)
+    side = max(sqrt(rates.multiprocessors), 1.0) * TILE
+    waves_rows, waves_columns = max(rows / side, 1.0), max(columns / side, 1.0)
+    panels = min(rows, side) + min(columns, side)
+    return batch * max(waves_rows * waves_columns * panels * inner * item, float(once))
+
+
+def _peak(rates: DeviceRates) -> float:
+    """Speed of full waves: what was measured, of which waves at that size lost hardly anything."""
+    return rates.multiply
+
+
+def _stages(
+    problem: Problem, option: Option, scheme: Scheme, item: int, sums: int, rates: DeviceRates
+) -> Seconds:
+    M, N, K = option.tiling[:3]
+    cm, cn, ck = option.tiling[3:6]
+    m, k, n = scheme.format
+    found = products(scheme)
+    again_rows, again_columns, again_inner = (
+        len(spans(size, chunk)) for size, chunk in ((M, cm), (N, cn), (K, ck))
+    )
+    # With one chunk along K, At stays while the columns advance; likewise Bt with one of N and K.
+    times_a = again_columns if again_inner > 1 else 1
+    times_b = again_rows if again_inner > 1 or again_columns > 1 else 1
+    rank = scheme.rank
+    additions = [x.additions for x in scheme.shared_sums]
+
+    def combine(blocks: int, read: float, written: float, sums_per: int, launches: int) -> float:
+        # What is written and read again at once stays in the cache, if it is small.
+        kept = min(_KEPT_SHARE * rates.l2_bytes / max(written, 1.0), 1.0)
+        moved = read + written * (1.0 - 0.5 * kept)
+        return max(sums_per * blocks / rates.add, moved / rates.bandwidth) + launches * rates.launch
+
+    pieces = again_rows * again_columns
+    a = combine(M * K, m * k * M * K * item, rank * M * K * item, additions[0], pieces)
+    b = combine(K * N, k * n * K * N * item, rank * K * N * item, additions[1], pieces)
+    multiply = 0.0
+    for group in found.groups:
+        inner = group.length * ck
+        part = product_seconds(min(cm, M), min(cn, N), inner, group.count, item, sums, rates)
+        multiply += pieces * again_inner * part
+    # Compute does not come in chunks of equal size; the last ones are smaller.
+    exact = (M / (cm * again_rows)) * (N / (cn * again_columns)) * (K / (ck * again_inner))
+    h = combine(M * N, found.planes * M * N * sums, m * n * M * N * item, additions[2], 2 * pieces)
+    if problem.packed:
+        b = 0.0
+    return (
+        ("combine A", times_a * a),
+        ("combine B", times_b * b),
+        ("multiply", multiply * exact),
+        ("combine H", h),
+    )

@@ -1,0 +1,50 @@
+"""`Packed`: the sums of B, formed once; GPU memory that can be pickled (through the host)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from falcon.codegen.cuda_plan import Group
+
+from .geometry import Sizes
+from .matrix import ITEM_BYTES
+from .products import Operand
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """The R sums of B, or nothing where no scheme is used.
+
+    Attributes
+    ----------
+    memory : cupy.ndarray or None
+        Bytes of the sums, chains side by side.
+    block : (int, int, int)
+        Rows, columns and inner length of a block; the rows do not matter.
+    by_columns : bool
+        Every sum is stored by columns, as B was.
+    dtype : str
+    device : int
+    """
+
+    memory: Any
+    block: Sizes
+    by_columns: bool
+    dtype: str
+    device: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, beside B itself."""
+        return 0 if self.memory is None else int(self.memory.nbytes)
+
+    def group(self, group: Group, first_column: int) -> Operand:
+        """Return the operands of a group's products, from a column of every block on."""
+        _, columns, inner = self.block
+        long, plane = group.length * inner, inner * columns
+        ld = long if self.by_columns else columns
+        skipped = first_column * (long if self.by_columns else 1)
+        pointer = int(self.memory.data.ptr)
+        pointer += (group.block * plane + skipped) * ITEM_BYTES[self.dtype]
+        return Operand(pointer, ld, self.by_columns, group.length * plane, self.dtype)

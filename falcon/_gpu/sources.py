@@ -1,0 +1,101 @@
+"""CUDA source text: the `.cu` files of `kernels/`, each behind the part that is generated for it.
+
+A `Unit` is one kernel. Several units make one translation unit: `assemble` puts the common part
+before them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from falcon.codegen import cuda_emit
+from falcon.codegen.cuda_emit import TYPES
+from falcon.codegen.cuda_plan import Fit
+from falcon.schemes import Scheme
+
+# Sums of 16-bit elements, and the planes of H, are float32.
+SUMS_DTYPE = {
+    "float64": "float64",
+    "float32": "float32",
+    "float16": "float32",
+    "bfloat16": "float32",
+}
+
+# C++17 is CuPy's default from version 14 on. Single-precision division and square root occur
+# nowhere; -fmad may contract alpha * sum + beta * c, which rounds once less.
+OPTIONS = ("--std=c++17",)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A kernel: its name and source (without the common part).
+
+    Attributes
+    ----------
+    name : str
+        Of the function, C linkage.
+    source : str
+    fit : Fit or None
+        Vectors and registers of a combine kernel.
+    """
+
+    name: str
+    source: str
+    fit: Fit | None = None
+
+
+def combine_in(scheme: Scheme, factor: str, dtype: str) -> Unit:
+    """Combine A ("u") or B ("v")."""
+    name = f"falcon_combine_{'a' if factor == 'u' else 'b'}_{_key(scheme)}_{dtype}"
+    head, fit = cuda_emit.combine_in(scheme, factor, dtype, name)
+    return Unit(name, head + _template("combine_in"), fit)
+
+
+def combine_out(scheme: Scheme, products_dtype: str, dtype: str) -> Unit:
+    """Combine H into a C of another or the same dtype."""
+    name = f"falcon_combine_h_{_key(scheme)}_{products_dtype}_{dtype}"
+    head, fit = cuda_emit.combine_out(scheme, products_dtype, dtype, name)
+    return Unit(name, head + _template("combine_out"), fit)
+
+
+def repair(dtype: str, out_dtype: str) -> Unit:
+    """Redo marked regions classically."""
+    return _plain("repair", dtype, out_dtype, SUMS_DTYPE[dtype])
+
+
+def copy(dtype: str, out_dtype: str) -> Unit:
+    """Copy with conversion and a scale."""
+    wide = "float64" in (dtype, out_dtype)
+    return _plain("copy", dtype, out_dtype, "float64" if wide else "float32")
+
+
+def assemble(units: Iterable[Unit]) -> str:
+    """Return one translation unit."""
+    return "\n".join([_template("common", "cuh"), *(unit.source for unit in units)])
+
+
+def _plain(template: str, dtype: str, out_dtype: str, sums: str) -> Unit:
+    name = f"falcon_{template}_{dtype}_{out_dtype}"
+    macros = {
+        "NAME": name,
+        "A": TYPES[dtype].memory,
+        "T": TYPES[out_dtype].memory,
+        "S": TYPES[sums].sums,
+    }
+    head = "".join(f"#define FALCON_{key} {value}\n" for key, value in macros.items())
+    return Unit(name, head + _template(template))
+
+
+def _key(scheme: Scheme) -> str:
+    """Name a scheme as a C identifier: for people who profile; sources are compared as text."""
+    return re.sub(r"\W", "_", scheme.name) or "unnamed"
+
+
+@cache
+def _template(name: str, suffix: str = "cu") -> str:
+    file = Path(__file__).parent / "kernels" / f"{name}.{suffix}"
+    return file.read_text(encoding="utf-8")

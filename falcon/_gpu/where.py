@@ -1,0 +1,34 @@
+"""Where an array is. Imports nothing of the GPU backend: every call of falcon asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from falcon._packed import PackedOperand
+
+# kDLCUDA and kDLCUDAManaged of the DLPack standard.
+_CUDA_KINDS = (2, 13)
+
+
+def device_of(x: Any) -> int | None:
+    """Return the number of the GPU whose memory holds an array; None for all else.
+
+    An array on a GPU knows by DLPack's protocol where it is.
+    """
+    probe = getattr(x, "__dlpack_device__", None)
+    if probe is None:
+        return None
+    try:
+        kind, index = probe()
+    except Exception:  # no memory at all (torch's device "meta"): for others to complain about
+        return None
+    return int(index) if int(kind) in _CUDA_KINDS else None
+
+
+def is_on_gpu(x: Any) -> bool:
+    """Whether an operand is in GPU memory."""
+    if isinstance(x, PackedOperand):
+        x = x.source
+    return type(x) is not np.ndarray and device_of(x) is not None

@@ -1,0 +1,146 @@
+"""Emit combination programs as CUDA C++: the part of a kernel that differs per scheme.
+
+The kernels themselves are the `.cu` files of `falcon/_gpu/kernels`. Each includes one generated
+struct that knows the coefficients, and that asks the kernel for its inputs and hands it the sums::
+
+    template <int W> struct Sums {
+        typedef Vec<S, W> X;
+        template <class Load, class Store>
+        static FALCON_INLINE void run(const Load &load, Store &store) {
+            const X r0 = load(0, 0);         // Combine A and B: block (i, l); Combine H: plane p
+            const X r3 = load(1, 1);
+            X r4 = r0 + r3;
+            store(0, 0, 1, r4);              // Combine A and B: block, position in chain, its
+            ...                              // length; Combine H: block (i, j) of C
+
+Loads stand where their value is first needed, between the additions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from falcon.schemes import Scheme
+
+from .cuda_plan import THREADS, Fit, fit, products
+from .program import Compute, Instruction, Load, Op, walk
+
+
+@dataclass(frozen=True, slots=True)
+class CudaType:
+    """How a dtype is written in CUDA C++: in memory, in registers.
+
+    Attributes
+    ----------
+    memory, sums : str
+    memory_bytes, sum_bytes : int
+    """
+
+    memory: str
+    sums: str
+    memory_bytes: int
+    sum_bytes: int
+
+
+TYPES = {
+    "float64": CudaType("double", "double", 8, 8),
+    "float32": CudaType("float", "float", 4, 4),
+    "float16": CudaType("half_t", "float", 2, 4),
+    "bfloat16": CudaType("bfloat_t", "float", 2, 4),
+}
+
+FACTORS = ("u", "v")
+
+
+def combine_in(scheme: Scheme, factor: str, dtype: str, name: str) -> tuple[str, Fit]:
+    """Return macros and `Sums` of Combine A ("u") or Combine B ("v"), for combine_in.cu.
+
+    Parameters
+    ----------
+    scheme : Scheme
+    factor : {"u", "v"}
+    dtype : str
+        A key of `TYPES`.
+    name : str
+        Of the kernel.
+    """
+    matrix = (scheme.U, scheme.V)[FACTORS.index(factor)]
+    p, q = matrix.shape[1:]
+    kind = TYPES[dtype]
+    found = fit(matrix.reshape(scheme.rank, -1), kind.memory_bytes, kind.sum_bytes)
+    places = products(scheme).places
+
+    def store(output: int, value: str) -> str:
+        place = places[output]
+        negated = factor == "u" and place.sign < 0
+        sign = "-" if negated else ""
+        return f"store({place.block}, {place.position}, {place.length}, {sign}{value});"
+
+    macros = {"T": kind.memory, "S": kind.sums, "P": p, "Q": q}
+    load = lambda slot: "load({}, {})".format(*divmod(slot, q))  # noqa: E731
+    return _unit(name, macros, found, load, store), found
+
+
+def combine_out(scheme: Scheme, products_dtype: str, dtype: str, name: str) -> tuple[str, Fit]:
+    """Return macros and `Sums` of Combine H, for combine_out.cu.
+
+    Parameters
+    ----------
+    scheme : Scheme
+    products_dtype : {"float32", "float64"}
+        Of H, and of the sums.
+    dtype : str
+        Of C; a key of `TYPES`.
+    name : str
+        Of the kernel.
+    """
+    sums, kind = TYPES[products_dtype], TYPES[dtype]
+    found = fit(products(scheme).rows, sums.memory_bytes, sums.sum_bytes)
+    n = scheme.n
+    macros = {"T": kind.memory, "S": sums.sums, "P": scheme.m, "Q": n}
+
+    def store(output: int, value: str) -> str:
+        i, j = divmod(output, n)
+        return f"store({i}, {j}, {value});"
+
+    return _unit(name, macros, found, "load({})".format, store), found
+
+
+def _unit(
+    name: str,
+    macros: dict[str, object],
+    found: Fit,
+    load: Callable[[int], str],
+    store: Callable[[int, str], str],
+) -> str:
+    """Return the macros that the template reads, and the generated struct."""
+    settings = {"NAME": name, **macros, "WIDTH": found.width, "BLOCKS": found.blocks}
+    settings["THREADS"] = THREADS
+    lines = [f"#define FALCON_{key} {value}" for key, value in settings.items()]
+    lines += [
+        f"namespace {name}_sums {{",
+        f"typedef {macros['S']} S;",
+        "template <int W> struct Sums {",
+        "    typedef Vec<S, W> X;",
+        "    template <class Load, class Store>",
+        "    static FALCON_INLINE void run(const Load &load, Store &store) {",
+    ]
+    for step in walk(found.program):
+        if isinstance(step, Load):
+            line = f"const X r{step.slot} = {load(step.slot)};"
+        elif isinstance(step, Compute):
+            x = step.instruction
+            line = f"{'X ' if step.fresh else ''}r{x.dst} = {_expression(x)};"
+        else:
+            line = store(step.output, f"r{step.slot}")
+        lines.append(f"        {line}")
+    return "\n".join([*lines, "    }", "};", "}", ""])
+
+
+def _expression(x: Instruction) -> str:
+    if x.op is Op.SCALE:
+        if abs(x.coefficient) == 1:
+            return f"{'-' if x.coefficient < 0 else ''}r{x.x}"
+        return f"S({float(x.coefficient)!r}) * r{x.x}"
+    return f"r{x.x} {'+' if x.op is Op.ADD else '-'} r{x.y}"

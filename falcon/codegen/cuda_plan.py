@@ -1,0 +1,209 @@
+"""What the CUDA kernels of a scheme look like: products that share a plane, vectors, registers.
+
+**Planes.** Products whose rows of W are equal up to sign enter C only through their sum. They form
+a *chain*: their operands are laid side by side along the inner dimension, and one longer product
+adds them up in its accumulators. A scheme of rank R then has fewer than R planes of H: <2,4,2;14>,
+which is Strassen twice along K, has 7.
+
+**Registers.** A thread holds `width` neighbouring elements of every live value, 16 bytes of them
+where the registers allow. The program with shared sums is preferred; where it would keep too much
+alive, one without shared sums (more additions, which memory-bound kernels have to spare), and then
+narrower vectors.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from falcon.schemes import Scheme
+from falcon.schemes.additions import Coefficient, share
+
+from .program import Instruction, Op, Program, build, most_live
+
+THREADS = 128
+# 32-bit registers of a multiprocessor and the most that a thread may have, on every GPU since 2014.
+_REGISTERS = 65536
+_MOST_REGISTERS = 255
+# Registers that values may take. Addresses and sizes take the rest, the more the more blocks there
+# are: with this rule the compiler spills nothing in the whole catalogue (tests/gpu/test_nvrtc.py).
+_VALUE_REGISTERS = 160
+_OTHER_REGISTERS = 40
+# Where more operands stream through than stay, the compiler loads many of them ahead.
+_STREAM_REGISTERS = 80
+_ACCESS_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Chains of one length: a single strided-batched product.
+
+    Attributes
+    ----------
+    plane : int
+        First plane of H.
+    count : int
+        Planes.
+    length : int
+        Products per plane.
+    block : int
+        First block of At and of Bt; a plane takes `length` of them.
+    """
+
+    plane: int
+    count: int
+    length: int
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where product r's operands lie: block, position in the chain, its length, A's sign."""
+
+    block: int
+    position: int
+    length: int
+    sign: int
+
+
+@dataclass(frozen=True)
+class Products:
+    """The products of a scheme, arranged in chains.
+
+    Attributes
+    ----------
+    places : tuple of Place
+        Per product.
+    groups : tuple of Group
+        Longest chains first.
+    planes : int
+        Of H; at most the rank.
+    rows : ndarray, shape (m n, planes)
+        The blocks of C from the planes.
+    """
+
+    places: tuple[Place, ...]
+    groups: tuple[Group, ...]
+    planes: int
+    rows: np.ndarray
+
+
+@lru_cache(maxsize=256)
+def products(scheme: Scheme) -> Products:
+    """Arrange the products of a scheme in chains."""
+    W = scheme.W.reshape(scheme.rank, -1)
+    chains: dict[tuple, list[tuple[int, int]]] = {}
+    for r, row in enumerate(map(tuple, W.tolist())):
+        opposite = tuple(-x for x in row)
+        key = opposite if row not in chains and opposite in chains else row
+        chains.setdefault(key, []).append((r, 1 if key == row else -1))
+    by_length: dict[int, list[list[tuple[int, int]]]] = defaultdict(list)
+    for chain in chains.values():
+        by_length[len(chain)].append(chain)
+    places: dict[int, Place] = {}
+    groups: list[Group] = []
+    leaders: list[int] = []
+    block = 0
+    for length in sorted(by_length, reverse=True):
+        group = Group(len(leaders), len(by_length[length]), length, block)
+        groups.append(group)
+        for chain in by_length[length]:
+            leaders.append(chain[0][0])
+            for position, (r, sign) in enumerate(chain):
+                places[r] = Place(block, position, length, sign)
+            block += length
+    ordered = tuple(places[r] for r in range(scheme.rank))
+    return Products(ordered, tuple(groups), len(leaders), W[leaders].T)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A program and how a thread runs it.
+
+    Attributes
+    ----------
+    program : Program
+    width : int
+        Neighbouring elements per thread and access.
+    blocks : int
+        Thread blocks that fit a multiprocessor: what the compiler is told.
+    """
+
+    program: Program
+    width: int
+    blocks: int
+
+    @property
+    def registers(self) -> int:
+        """The most registers that a thread may take."""
+        return min(_REGISTERS // (THREADS * self.blocks) // 8 * 8, _MOST_REGISTERS)
+
+
+def fit(rows: np.ndarray, element_bytes: int, sum_bytes: int) -> Fit:
+    """Choose a program for the linear combinations `rows` (outputs x inputs), and its vectors.
+
+    Parameters
+    ----------
+    rows : ndarray of int64 or Fraction
+    element_bytes : int
+        Of an element in memory; a vector of 16 bytes is the widest.
+    sum_bytes : int
+        Of an element in registers.
+    """
+    shared, unshared = build(share(rows)), streamed(rows)
+    width = _ACCESS_BYTES // element_bytes
+    while True:
+        words = width * sum_bytes // 4
+        for program in (shared, unshared):
+            needed = most_live(program) * words
+            streams = program.n_inputs > program.n_outputs
+            most = _STREAM_REGISTERS if streams and program is unshared else _VALUE_REGISTERS
+            if needed <= most:
+                return Fit(program, width, _blocks(needed, streams or program is unshared))
+        if width == 1:  # the compiler spills, or recomputes
+            return Fit(unshared, 1, _blocks(_VALUE_REGISTERS, True))
+        width //= 2
+
+
+def _blocks(value_registers: int, loads_ahead: bool) -> int:
+    """Blocks per multiprocessor; beyond eight (half of its threads) more would hide no more."""
+    needed = value_registers * (4 if loads_ahead else 3) // 2 + _OTHER_REGISTERS
+    return max(2, min(8, _REGISTERS // THREADS // needed))
+
+
+def streamed(rows: np.ndarray) -> Program:
+    """Form every sum on its own; the larger side of the matrix streams through.
+
+    With more outputs than inputs (Combine A and B), outputs follow one another and all inputs stay
+    alive; with more inputs (Combine H), inputs follow one another and all outputs stay alive.
+    """
+    n_out, n_in = rows.shape
+    scratch, first_output = n_in, n_in + 1
+    terms = [(o, i, rows[o, i]) for o in range(n_out) for i in range(n_in) if rows[o, i]]
+    if n_in > n_out:
+        terms.sort(key=lambda term: term[1])
+    code: list[Instruction] = []
+    started: set[int] = set()
+    for output, source, coefficient in terms:
+        code += _accumulate(first_output + output, source, coefficient, scratch, output in started)
+        started.add(output)
+    return Program(n_in, 1, n_out, tuple(code))
+
+
+def _accumulate(
+    dst: int, x: int, coefficient: Coefficient, scratch: int, started: bool
+) -> Sequence[Instruction]:
+    if coefficient == int(coefficient):
+        coefficient = int(coefficient)
+    if not started:
+        return [Instruction(Op.SCALE, dst, x, -1, coefficient)]
+    op = Op.ADD if coefficient > 0 else Op.SUB
+    if abs(coefficient) == 1:
+        return [Instruction(op, dst, dst, x)]
+    size = coefficient if coefficient > 0 else -coefficient
+    scale = Instruction(Op.SCALE, scratch, x, -1, size)
+    return [scale, Instruction(op, dst, dst, scratch)]

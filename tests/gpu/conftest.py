@@ -1,0 +1,51 @@
+"""The stand-in for CuPy as a fixture; tests marked "gpu" need a real GPU instead."""
+
+import sys
+
+import pytest
+
+from falcon import _backends, _dispatch
+from falcon._gpu import device, driver, kernels, profile
+
+from . import fake_cupy
+
+
+def forget():
+    device.why_unavailable.cache_clear()
+    device.properties.cache_clear()
+    kernels.clear()
+    profile.clear()
+    driver.release()
+    _dispatch._plans.clear()
+    _backends.device_backend.cache_clear()
+
+
+@pytest.fixture
+def cupy(monkeypatch, tmp_path):
+    """CuPy's stand-in, in place of the real one; guard zones are checked at the end."""
+    if fake_cupy.COMPILER is None:
+        pytest.skip("no C++ compiler")
+    pytest.importorskip("ml_dtypes")
+    monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
+    for name, module in fake_cupy.modules().items():
+        monkeypatch.setitem(sys.modules, name, module)
+    fake_cupy.STATE.__init__()
+    forget()
+    yield sys.modules["cupy"]
+    fake_cupy.STATE.check()
+    forget()
+
+
+@pytest.fixture
+def state(cupy):
+    """What the stand-in has recorded."""
+    return fake_cupy.STATE
+
+
+def pytest_collection_modifyitems(items):
+    reason = None
+    for item in items:
+        if "gpu" in item.keywords and "tests/gpu" in item.nodeid.replace("\\", "/"):
+            reason = reason if reason is not None else (device.why_unavailable() or "")
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=reason))

@@ -1,0 +1,330 @@
+"""A stand-in for the part of CuPy that `falcon._gpu.device` uses, on the CPU.
+
+Kernels are compiled by a C++ compiler behind shim.h and run thread by thread; cuBLAS is NumPy. What
+a GPU would not forgive raises here too: a pointer of another device, an access outside of an
+allocation (guard zones), memory read before it was written (it is NaN), arguments of a wrong size,
+an operation that a stream under capture does not allow. `test_fake.py` compares names and signatures with the real
+CuPy.
+"""
+
+import ctypes
+import functools
+import hashlib
+import shutil
+import subprocess
+import tempfile
+import time
+import types
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
+FLAGS = ["-std=c++17", "-O1", "-fPIC", "-shared", "-fno-strict-aliasing", "-ffp-contract=off", "-w"]
+GUARD = 512
+DEVICES = 2
+
+
+class State:
+    """What a GPU's driver would know."""
+
+    def __init__(self):
+        self.device = 0
+        self.allocations = []  # (address, bytes, device, memory)
+        self.capturing = False
+        self.launches = []  # names, in order
+        self.products = []  # (sizes, batch, beta, compute type)
+        self.math_mode = "default"
+        self.allocated = 0
+
+    def allocate(self, nbytes):
+        memory = np.full(nbytes + 2 * GUARD + 256, 0xFF, np.uint8)  # floats of it are NaN
+        address = (memory.ctypes.data + GUARD + 255) // 256 * 256
+        self.allocations.append((address, nbytes, self.device, memory))
+        self.allocated += nbytes
+        return address, memory
+
+    def owner(self, pointer):
+        for address, nbytes, device, _ in self.allocations:
+            if address - GUARD <= pointer < address + nbytes + GUARD:
+                return device
+        raise AssertionError(f"pointer {pointer:#x} is in no allocation")
+
+    def check(self):
+        """Whatever was written outside of an allocation has changed a guard zone."""
+        for address, nbytes, _, memory in self.allocations:
+            start = address - memory.ctypes.data
+            for zone in (memory[:start], memory[start + nbytes :]):
+                assert (zone == 0xFF).all(), "a kernel wrote outside of its memory"
+
+
+STATE = State()
+
+
+class ndarray:  # noqa: N801
+    def __init__(self, host, device, keep):
+        self._host, self._keep = host, keep
+        self.device = types.SimpleNamespace(id=device)
+
+    @property
+    def data(self):
+        return types.SimpleNamespace(ptr=self._host.ctypes.data)
+
+    shape = property(lambda self: self._host.shape)
+    strides = property(lambda self: self._host.strides)
+    dtype = property(lambda self: self._host.dtype)
+    nbytes = property(lambda self: self._host.nbytes)
+    T = property(lambda self: self._like(self._host.T))
+
+    def _like(self, host):
+        return ndarray(host, self.device.id, self._keep)
+
+    def __getitem__(self, key):
+        return self._like(self._host[key])
+
+    def __setitem__(self, key, value):
+        self._host[key] = value._host
+
+    def reshape(self, *shape):
+        return self._like(self._host.reshape(*shape))
+
+    def __dlpack_device__(self):
+        return 2, self.device.id
+
+    def __array__(self, *_, **__):
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+
+ndarray.__module__ = "cupy"
+
+
+def empty(shape, dtype=float, order="C"):
+    dtype = np.dtype(dtype)
+    address, memory = STATE.allocate(int(np.prod(shape)) * dtype.itemsize)
+    start = address - memory.ctypes.data
+    flat = memory[start : start + int(np.prod(shape)) * dtype.itemsize].view(dtype)
+    return ndarray(flat.reshape(shape, order=order), STATE.device, memory)
+
+
+def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
+    assert not STATE.capturing, "a copy from the host cannot be captured"
+    made = empty(a.shape, dtype or a.dtype)
+    made._host[...] = a
+    return made
+
+
+def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
+    return a._host.copy()
+
+
+def matmul(a, b, /, out=None, **_):
+    product = np.matmul(a._host, b._host)
+    out = empty(product.shape, product.dtype) if out is None else out
+    out._host[...] = product
+    return out
+
+
+def broadcast_to(array, shape):
+    return array._like(np.broadcast_to(array._host, shape))
+
+
+def from_dlpack(array, *, device=None, copy=None):
+    return ndarray(array._host, array.__dlpack_device__()[1], array)
+
+
+class RawModule:
+    def __init__(self, code=None, *, path=None, options=(), backend="nvrtc", **_):
+        assert not STATE.capturing, "a module cannot be loaded during capture"
+        self.code = code
+
+    def get_function(self, name):
+        kernel = compiled(self.code, name)
+
+        def call(grid, block, args, *, shared_mem=0):
+            STATE.launches.append(name)
+            launch(kernel, grid, block, args)
+
+        return call
+
+
+def launch(kernel, grid, block, args):
+    values = [_value(x) for x in args]
+    pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(x) for x in values))
+    sizes = (ctypes.c_size_t * len(values))(*(ctypes.sizeof(x) for x in values))
+    triples = [(ctypes.c_uint * 3)(*x) for x in (grid, block)]
+    for x in args:  # addresses are the only integers of that size
+        if isinstance(x, int) and x > 2**40:
+            assert STATE.owner(x) == STATE.device, "a pointer of another device"
+    status = kernel(*triples, pointers, sizes, ctypes.c_size_t(len(values)))
+    assert status == 0, f"argument {status - 1} has the wrong size, or (-2) their number is wrong"
+
+
+def _value(x):
+    """As CuPy passes arguments: Python integers with 64 bits, NumPy scalars as they are."""
+    if isinstance(x, np.generic):
+        return (ctypes.c_char * x.itemsize).from_buffer_copy(x.tobytes())
+    assert type(x) is int, f"{x!r} cannot be passed to a kernel"
+    return ctypes.c_int64(x)
+
+
+@functools.cache
+def folder():
+    return Path(tempfile.mkdtemp(prefix="falcon-shim-"))
+
+
+@functools.cache
+def compiled(source, name):
+    text = "\n".join(
+        [
+            (HERE / "shim.h").read_text(),
+            source,
+            f"#define FALCON_LAUNCHED {name}",
+            (HERE / "shim_end.h").read_text(),
+        ]
+    )
+    stem = folder() / hashlib.sha256(text.encode()).hexdigest()[:24]
+    stem.with_suffix(".cpp").write_text(text)
+    command = [COMPILER, *FLAGS, "-o", f"{stem}.so", f"{stem}.cpp"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return ctypes.CDLL(f"{stem}.so").launch
+
+
+# --- cupy.cuda -------------------------------------------------------------------------------
+
+
+class Device:
+    def __init__(self, device=None):
+        self.id = STATE.device if device is None else device
+
+    def __enter__(self):
+        self._before, STATE.device = STATE.device, self.id
+        return self
+
+    def __exit__(self, *_):
+        STATE.device = self._before
+
+    attributes = {"ClockRate": 1_500_000, "SingleToDoublePrecisionPerfRatio": 2}  # noqa: RUF012
+
+
+class Stream:
+    ptr = 7
+
+    @classmethod
+    def from_external(cls, obj):
+        made = cls()
+        made.ptr = obj.__cuda_stream__()[1]
+        return made
+
+    def is_capturing(self):
+        return STATE.capturing
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class Event:
+    def __init__(self, block=False, disable_timing=False, interprocess=False):
+        pass
+
+    def record(self, stream=None):
+        self.at = time.perf_counter()
+
+    def synchronize(self):
+        assert not STATE.capturing, "waiting is not allowed during capture"
+
+
+def memset_async(ptr, value, size, stream):
+    assert STATE.owner(ptr) == STATE.device
+    ctypes.memset(ptr, value, size)
+
+
+def properties(device):
+    return {"name": b"Stand-in", "major": 9, "minor": 0, "multiProcessorCount": 8,
+            "l2CacheSize": 2**20, "totalGlobalMem": 2**30}  # fmt: skip
+
+
+# --- cuBLAS ----------------------------------------------------------------------------------
+
+
+def _types():
+    import ml_dtypes
+
+    return {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
+
+
+def gemm_strided_batched_ex(handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B,
+                            Btype, ldb, strideB, beta, C, Ctype, ldc, strideC, batchCount,
+                            computeType, algo):  # fmt: skip
+    kinds = _types()
+    assert STATE.math_mode == "default"
+    assert (kinds[Atype] is kinds[Btype]) and kinds[Ctype] in (kinds[Atype], np.float32)
+    sums = np.float64 if computeType == "64F" else np.float32
+    alpha, beta = (_scalar(x, sums) for x in (alpha, beta))
+    STATE.products.append(((m, n, k), batchCount, float(beta), computeType))
+    a_shape, b_shape = ((k, m) if transa else (m, k)), ((n, k) if transb else (k, n))
+    for batch in range(batchCount):
+        a = _matrix(A, a_shape, lda, kinds[Atype], batch * strideA).astype(sums)
+        b = _matrix(B, b_shape, ldb, kinds[Btype], batch * strideB).astype(sums)
+        c = _matrix(C, (m, n), ldc, kinds[Ctype], batch * strideC)
+        product = (a.T if transa else a) @ (b.T if transb else b)
+        c[...] = alpha * product + (beta * c.astype(sums) if beta else 0)
+
+
+def _scalar(pointer, kind):
+    nbytes = np.dtype(kind).itemsize
+    return np.frombuffer((ctypes.c_char * nbytes).from_address(pointer), kind)[0]
+
+
+def _matrix(pointer, shape, ld, kind, offset):
+    """View column-major memory."""
+    assert ld >= max(shape[0], 1), "a leading dimension is too small"
+    itemsize = np.dtype(kind).itemsize
+    pointer += offset * itemsize
+    assert STATE.owner(pointer) == STATE.device
+    elements = ld * (shape[1] - 1) + shape[0]
+    memory = (ctypes.c_char * (elements * itemsize)).from_address(pointer)
+    flat = np.frombuffer(memory, kind)
+    return np.lib.stride_tricks.as_strided(flat, shape, (itemsize, ld * itemsize))
+
+
+def _set_math_mode(handle, mode):
+    STATE.math_mode = mode
+
+
+def modules():
+    """Return what to put into sys.modules."""
+    cupy = types.ModuleType("cupy")
+    for thing in (ndarray, empty, asarray, asnumpy, matmul, broadcast_to, from_dlpack, RawModule):
+        setattr(cupy, thing.__name__, thing)
+    runtime = types.SimpleNamespace(
+        getDeviceCount=lambda: DEVICES,
+        getDevice=lambda: STATE.device,
+        getDeviceProperties=properties,
+        driverGetVersion=lambda: 13000,
+        memsetAsync=memset_async,
+    )
+    cupy.cuda = types.SimpleNamespace(
+        runtime=runtime,
+        Device=Device,
+        Stream=Stream,
+        Event=Event,
+        get_current_stream=lambda device_id=-1: Stream(),
+        get_elapsed_time=lambda start, end: (end.at - start.at) * 1e3,
+        device=types.SimpleNamespace(get_cublas_handle=lambda: 1),
+    )
+    cublas = types.ModuleType("cupy_backends.cuda.libs.cublas")
+    cublas.gemmStridedBatchedEx = gemm_strided_batched_ex
+    cublas.getMathMode = lambda handle: STATE.math_mode
+    cublas.setMathMode = _set_math_mode
+    for name in ("CUBLAS_COMPUTE_32F", "CUBLAS_COMPUTE_32F_FAST_TF32", "CUBLAS_COMPUTE_64F"):
+        setattr(cublas, name, name.removeprefix("CUBLAS_COMPUTE_"))
+    cublas.CUBLAS_DEFAULT_MATH, cublas.CUBLAS_GEMM_DEFAULT = "default", -1
+    packages = ("cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.libs")
+    found = {name: types.ModuleType(name) for name in packages}
+    found["cupy_backends.cuda.libs"].cublas = cublas
+    return {"cupy": cupy, "cupy_backends.cuda.libs.cublas": cublas, **found}

@@ -1,0 +1,22 @@
+// Enough of CUDA to compile the kernels, which have no barriers, as plain C++ and to run them
+// thread by thread. Bound in front of a generated source; shim_end.h goes behind it.
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#define FALCON_HOST 1
+#define FALCON_INLINE inline
+#define __global__
+#define __launch_bounds__(...)
+
+struct Index3 {
+    unsigned x, y, z;
+};
+static thread_local Index3 blockIdx, threadIdx, blockDim;
+
+struct half_t;
+struct bfloat_t;
+float widen(half_t x);
+float widen(bfloat_t x);
+void narrow(float x, half_t &to);
+void narrow(float x, bfloat_t &to);

@@ -1,0 +1,76 @@
+// 16-bit conversions, rounding to nearest with ties to even, and the launch itself.
+
+static unsigned bits_of(float x) {
+    unsigned u;
+    std::memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+static float float_of(unsigned u) {
+    float x;
+    std::memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+float widen(bfloat_t x) { return float_of((unsigned)x.bits << 16); }
+
+void narrow(float x, bfloat_t &to) {
+    const unsigned u = bits_of(x);
+    to.bits = x != x ? 0x7fff : (unsigned short)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+}
+
+float widen(half_t x) {
+    const unsigned sign = (unsigned)(x.bits & 0x8000) << 16, rest = x.bits & 0x7fff;
+    if (rest >= 0x7c00) return float_of(sign | 0x7f800000 | (rest & 0x3ff) << 13);
+    // Exact for subnormal numbers too: a product by a power of two.
+    return float_of(sign | bits_of(float_of(rest << 13) * float_of(0x77800000)));
+}
+
+void narrow(float x, half_t &to) {
+    const unsigned u = bits_of(x), sign = (u >> 16) & 0x8000, size = u & 0x7fffffff;
+    unsigned short h;
+    if (size > 0x7f800000) {
+        h = 0x7fff;
+    } else if (size >= 0x477ff000) { // 65520, which rounds up to infinity
+        h = 0x7c00;
+    } else if (size < 0x38800000) { // subnormal: adding 0.5 leaves its bits at the end
+        h = (unsigned short)(bits_of(float_of(size) + 0.5f) - 0x3f000000);
+    } else {
+        h = (unsigned short)((size + 0xfff + ((size >> 13) & 1) - 0x38000000) >> 13);
+    }
+    to.bits = (unsigned short)(sign | h);
+}
+
+template <class... Arguments, size_t... At>
+static int run(void (*kernel)(Arguments...), const unsigned *grid, const unsigned *block,
+               void **arguments, const size_t *sizes, size_t count, std::index_sequence<At...>) {
+    const size_t wanted[] = {sizeof(Arguments)...};
+    if (count != sizeof...(Arguments)) return -1;
+    for (size_t at = 0; at < count; ++at)
+        if (sizes[at] != wanted[at]) return (int)at + 1;
+    blockDim = {block[0], block[1], block[2]};
+    for (unsigned z = 0; z < grid[2]; ++z)
+        for (unsigned y = 0; y < grid[1]; ++y)
+            for (unsigned x = 0; x < grid[0]; ++x)
+                for (unsigned w = 0; w < block[2]; ++w)
+                    for (unsigned v = 0; v < block[1]; ++v)
+                        for (unsigned u = 0; u < block[0]; ++u) {
+                            blockIdx = {x, y, z};
+                            threadIdx = {u, v, w};
+                            kernel(*static_cast<Arguments *>(arguments[At])...);
+                        }
+    return 0;
+}
+
+template <class... Arguments>
+static int start(void (*kernel)(Arguments...), const unsigned *grid, const unsigned *block,
+                 void **arguments, const size_t *sizes, size_t count) {
+    return run(kernel, grid, block, arguments, sizes, count,
+               std::index_sequence_for<Arguments...>());
+}
+
+// 0, -1 for a wrong number of arguments, else one plus the number of one of a wrong size.
+extern "C" int launch(const unsigned *grid, const unsigned *block, void **arguments,
+                      const size_t *sizes, size_t count) {
+    return start(&FALCON_LAUNCHED, grid, block, arguments, sizes, count);
+}
