@@ -45,7 +45,7 @@ def state(cupy):
 def pytest_collection_modifyitems(items):
     reason = None
     for item in items:
-        if "gpu" in item.keywords and "tests/gpu" in item.nodeid.replace("\\", "/"):
+        if item.get_closest_marker("gpu") is not None:
             reason = reason if reason is not None else (device.why_unavailable() or "")
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))

@@ -42,8 +42,8 @@ void narrow(float x, half_t &to) {
 }
 
 template <class... Arguments, size_t... At>
-static int run(void (*kernel)(Arguments...), const unsigned *grid, const unsigned *block,
-               void **arguments, const size_t *sizes, size_t count, std::index_sequence<At...>) {
+static int run(void (*kernel)(Arguments...), const unsigned *first, const unsigned *grid,
+               const unsigned *block, void **arguments, const size_t *sizes, size_t count, std::index_sequence<At...>) {
     const size_t wanted[] = {sizeof(Arguments)...};
     if (count != sizeof...(Arguments)) return -1;
     for (size_t at = 0; at < count; ++at)
@@ -51,7 +51,7 @@ static int run(void (*kernel)(Arguments...), const unsigned *grid, const unsigne
     blockDim = {block[0], block[1], block[2]};
     for (unsigned z = 0; z < grid[2]; ++z)
         for (unsigned y = 0; y < grid[1]; ++y)
-            for (unsigned x = 0; x < grid[0]; ++x)
+            for (unsigned x = first[0]; x < grid[0]; ++x)
                 for (unsigned w = 0; w < block[2]; ++w)
                     for (unsigned v = 0; v < block[1]; ++v)
                         for (unsigned u = 0; u < block[0]; ++u) {
@@ -63,14 +63,15 @@ static int run(void (*kernel)(Arguments...), const unsigned *grid, const unsigne
 }
 
 template <class... Arguments>
-static int start(void (*kernel)(Arguments...), const unsigned *grid, const unsigned *block,
-                 void **arguments, const size_t *sizes, size_t count) {
-    return run(kernel, grid, block, arguments, sizes, count,
+static int start(void (*kernel)(Arguments...), const unsigned *first, const unsigned *grid,
+                 const unsigned *block, void **arguments, const size_t *sizes, size_t count) {
+    return run(kernel, first, grid, block, arguments, sizes, count,
                std::index_sequence_for<Arguments...>());
 }
 
-// 0, -1 for a wrong number of arguments, else one plus the number of one of a wrong size.
-extern "C" int launch(const unsigned *grid, const unsigned *block, void **arguments,
-                      const size_t *sizes, size_t count) {
-    return start(&FALCON_LAUNCHED, grid, block, arguments, sizes, count);
+// Thread blocks from `first` on along x. Returns 0, -1 for a wrong number of arguments, else one plus
+// the number of one of a wrong size.
+extern "C" int launch(const unsigned *first, const unsigned *grid, const unsigned *block,
+                      void **arguments, const size_t *sizes, size_t count) {
+    return start(&FALCON_LAUNCHED, first, grid, block, arguments, sizes, count);
 }

@@ -1,0 +1,36 @@
+"""Operands for the GPU tests: whole numbers, in every order, with room around them."""
+
+import numpy as np
+
+DTYPES = ("float64", "float32", "float16", "bfloat16")
+
+
+def kind(name):
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+def whole(shape, seed, most=1):
+    """Whole numbers so small that no sum is rounded, in 16 bits neither."""
+    return np.random.default_rng(seed).integers(-most, most + 1, shape)
+
+
+def on_device(cupy, values, dtype, order="C", gap=0, offset=0):
+    """Copy to the device, by rows ("C"), by columns ("F") or with no unit stride ("S").
+
+    `gap` elements lie between the rows (or columns), and the first element `offset` elements
+    behind an aligned address.
+    """
+    host = np.asarray(values).astype(kind(dtype))
+    rows, columns = host.shape
+    if order == "F":
+        return on_device(cupy, host.T, dtype, "C", gap, offset).T
+    step = 2 if order == "S" else 1
+    memory = cupy.empty((offset + rows * (columns * step + gap),), kind(dtype))
+    body = memory[offset:].reshape(rows, columns * step + gap)
+    view = body[:, : columns * step : step]
+    view[...] = cupy.asarray(host)
+    return view

@@ -1,0 +1,80 @@
+"""Chains of products, programs and registers: what the CUDA kernels of a scheme look like."""
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon.codegen import cuda_emit, cuda_plan
+from falcon.codegen.program import Op, most_live
+from falcon.decision.select import _contest
+
+IMAGES = _contest().schemes
+
+
+def evaluated(program):
+    """The matrix (outputs x inputs) of a program's sums, by running it on unit vectors."""
+    slots = [None] * (program.first_output + program.n_outputs)
+    slots[: program.n_inputs] = np.eye(program.n_inputs)
+    for x in program.instructions:
+        if x.op is Op.SCALE:
+            slots[x.dst] = float(x.coefficient) * slots[x.x]
+        else:
+            slots[x.dst] = slots[x.x] + (1 if x.op is Op.ADD else -1) * slots[x.y]
+    return np.array(slots[program.first_output :])
+
+
+@pytest.mark.parametrize("scheme", IMAGES, ids=lambda scheme: f"{scheme.name}-{scheme.format}")
+def test_chains_add_up_to_the_scheme(scheme):
+    """W of every product is its plane's, times its sign; places and groups agree."""
+    found = cuda_plan.products(scheme)
+    W = scheme.W.reshape(scheme.rank, -1)
+    plane_of = {}
+    for group in found.groups:
+        for x in range(group.count):
+            plane_of[group.block + x * group.length] = (group.plane + x, group.length)
+    taken = set()
+    for r, place in enumerate(found.places):
+        plane, length = plane_of[place.block]
+        assert place.length == length
+        assert 0 <= place.position < length
+        np.testing.assert_array_equal(W[r], place.sign * found.rows[:, plane])
+        taken.add(place.block + place.position)
+    assert taken == set(range(scheme.rank))
+    assert found.planes == len(plane_of) == found.rows.shape[1]
+
+
+@pytest.mark.parametrize("scheme", IMAGES[::7], ids=lambda scheme: f"{scheme.name}-{scheme.format}")
+def test_programs_form_the_sums(scheme):
+    for rows in (
+        scheme.U.reshape(scheme.rank, -1),
+        scheme.V.reshape(scheme.rank, -1),
+        cuda_plan.products(scheme).rows,
+    ):
+        np.testing.assert_array_equal(evaluated(cuda_plan.streamed(rows)), rows.astype(float))
+        for kind in cuda_emit.TYPES.values():
+            found = cuda_plan.fit(rows, kind.memory_bytes, kind.sum_bytes)
+            np.testing.assert_array_equal(evaluated(found.program), rows.astype(float))
+            assert found.width * kind.memory_bytes <= 16
+            values = most_live(found.program) * found.width * kind.sum_bytes // 4
+            assert values < found.registers <= 255
+            assert found.registers * cuda_plan.THREADS * found.blocks <= 65536
+
+
+def test_streamed_programs_keep_one_side_alive():
+    scheme = falcon.schemes.get("5x5x5:93")
+    a = cuda_plan.streamed(scheme.U.reshape(93, -1))
+    h = cuda_plan.streamed(cuda_plan.products(scheme).rows)
+    assert most_live(a) == most_live(h) == 26
+
+
+def test_a_scheme_without_common_rows_has_no_chains():
+    found = cuda_plan.products(falcon.schemes.get("strassen"))
+    assert (found.planes, len(found.groups), found.groups[0].length) == (7, 1, 1)
+
+
+def test_generated_source_bakes_the_coefficients():
+    text, found = cuda_emit.combine_in(falcon.schemes.get("strassen"), "u", "float32", "k")
+    assert "const X r0 = load(0, 0);" in text
+    assert text.count("store(") == 7
+    assert text.count(" + ") + text.count(" - ") == found.program.additions == 5
+    assert "#define FALCON_WIDTH 4\n" in text

@@ -1,0 +1,306 @@
+"""falcon.gemm, matmul, plan and pack on GPU arrays: types, devices, streams, capture, errors."""
+
+import pickle
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import falcon
+
+from . import fake_cupy
+from .support import kind, on_device, whole
+
+
+@pytest.fixture
+def pair(cupy):
+    return tuple(on_device(cupy, whole((48, 48), x), "float32") for x in (1, 2))
+
+
+def test_returns_a_cupy_array(cupy, pair):
+    c = falcon.gemm(*pair)
+    assert type(c) is cupy.ndarray
+    np.testing.assert_array_equal(cupy.asnumpy(c), cupy.asnumpy(pair[0]) @ cupy.asnumpy(pair[1]))
+
+
+def test_host_arrays_are_never_moved(cupy, pair):
+    host = np.ones((48, 48), np.float32)
+    with pytest.raises(TypeError, match=r"move them first \(cupy.asarray\(a\)"):
+        falcon.gemm(host, host, backend="gpu")
+    with pytest.raises(TypeError, match=r"b is a ndarray in host memory, but another.*cuda:0"):
+        falcon.gemm(pair[0], host)
+    with pytest.raises(TypeError, match="out is a ndarray in host memory"):
+        falcon.gemm(*pair, out=host)
+    with pytest.raises(TypeError, match="a is a list in host memory"):
+        falcon.gemm([[1.0] * 48], pair[0])
+    assert type(falcon.gemm(host, host)) is np.ndarray
+    with falcon.config(backend="gpu"), pytest.raises(TypeError, match="move them first"):
+        falcon.matmul(np.ones((2, 3, 3)), np.ones((2, 3, 3)))
+
+
+def test_another_backend_is_an_error(pair):
+    for name in ("cpu", "numpy"):
+        with pytest.raises(ValueError, match=rf"backend is '{name}', but the operands are in GPU"):
+            falcon.gemm(*pair, backend=name)
+
+
+def test_arguments_are_checked(cupy, pair):
+    a, b = pair
+    wide = on_device(cupy, whole((48, 30), 3), "float32")
+    with pytest.raises(ValueError, match=r"a's columns \(30\) must equal b's rows \(48\)"):
+        falcon.gemm(wide, b)
+    with pytest.raises(ValueError, match=r"c has shape \(48, 30\); expected \(48, 48\)"):
+        falcon.gemm(a, b, wide, beta=1.0)
+    with pytest.raises(ValueError, match=r"out has shape \(48, 30\)"):
+        falcon.gemm(a, b, out=wide)
+    with pytest.raises(ValueError, match=r"beta is 2\.0 but c is missing"):
+        falcon.gemm(a, b, beta=2.0)
+    with pytest.raises(ValueError, match="expected a matrix"):
+        falcon.gemm(a.reshape(2, 24, 48), b)
+    with pytest.raises(TypeError, match="alpha is 1j, but the matrices are real"):
+        falcon.gemm(a, b, alpha=1j)
+    with pytest.raises(TypeError, match="an operand in GPU memory is int32; expected one of"):
+        falcon.gemm(cupy.asarray(whole((48, 48), 1).astype(np.int32)), b)
+    halves = [on_device(cupy, whole((48, 48), 1), x) for x in ("float16", "bfloat16")]
+    with pytest.raises(TypeError, match="no common dtype"):
+        falcon.gemm(*halves)
+    with pytest.raises(ValueError, match="check='verify' works on the host"):
+        falcon.gemm(a, b, check="verify")
+    with pytest.raises(ValueError, match="scheme"):
+        falcon.gemm(a, b, scheme="nonsense")
+
+
+def test_unknown_libraries_are_named(cupy):
+    class Foreign:
+        shape = (2, 2)
+
+        def __dlpack_device__(self):
+            return 2, 0
+
+    with pytest.raises(TypeError, match=r"Foreign is in GPU memory; falcon takes arrays of cupy"):
+        falcon.gemm(Foreign(), Foreign())
+
+
+def test_several_devices(cupy, state):
+    with cupy.cuda.Device(1):
+        a, b = (on_device(cupy, whole((40, 40), x), "float32") for x in (1, 2))
+    assert (a.device.id, state.device) == (1, 0)
+    c = falcon.gemm(a, b, scheme="strassen")  # kernels refuse pointers of another device
+    assert (c.device.id, state.device) == (1, 0)
+    np.testing.assert_array_equal(cupy.asnumpy(c), cupy.asnumpy(a) @ cupy.asnumpy(b))
+    assert falcon.plan(a, b).problem.device == 1
+    here = on_device(cupy, whole((40, 40), 1), "float32")
+    with pytest.raises(ValueError, match="b is on cuda:0 and a on cuda:1"):
+        falcon.gemm(a, here)
+    packed = falcon.pack(b, scheme="strassen")
+    with pytest.raises(ValueError, match="b is on cuda:1 and a on cuda:0"):
+        falcon.gemm(here, packed)
+
+
+def test_capture(cupy, state, pair):
+    """No waiting, no compiling after the first call; the workspace outlives the call."""
+    from falcon._gpu import driver
+
+    out = cupy.empty((48, 48), np.float32)
+    falcon.gemm(*pair, out=out, scheme="strassen")
+    assert driver._kept == []
+    state.capturing = True
+    falcon.gemm(*pair, out=out, scheme="strassen")
+    state.capturing = False
+    assert len(driver._kept) == 1
+    falcon.release_workspace()
+    assert driver._kept == []
+
+
+def test_measuring_during_capture_is_an_error_that_says_what_to_do(cupy, state):
+    a, b = (cupy.empty((1024, 1024), np.float32) for _ in range(2))
+    state.capturing = True
+    with pytest.raises(RuntimeError, match="multiply once before the capture"):
+        falcon.plan(a, b)
+    state.capturing = False
+
+
+def test_empty_operands(cupy):
+    for M, K, N in ((0, 3, 4), (3, 0, 4), (3, 4, 0)):
+        a, b = cupy.empty((M, K), np.float32), cupy.empty((K, N), np.float32)
+        c = cupy.asnumpy(falcon.gemm(a, b))
+        assert c.shape == (M, N)
+        assert (c == 0).all()
+    c = on_device(cupy, whole((3, 4), 1), "float32")
+    found = falcon.gemm(cupy.empty((3, 0), np.float32), cupy.empty((0, 4), np.float32), c, beta=2.0)
+    np.testing.assert_array_equal(cupy.asnumpy(found), 2 * cupy.asnumpy(c))
+
+
+@pytest.mark.parametrize("scheme", ["auto", "strassen"])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((3, 20, 30), (30, 10)),
+        ((3, 20, 30), (3, 30, 10)),
+        ((2, 1, 20, 30), (3, 30, 10)),
+        ((30,), (30, 10)),
+        ((20, 30), (30,)),
+        ((30,), (30,)),
+        ((4, 20, 30), (30,)),
+        ((20, 30), (30, 10)),
+    ],
+)
+def test_matmul(cupy, left, right, scheme):
+    a, b = whole(left, 1), whole(right, 2)
+    operands = [cupy.asarray(x.astype(np.float32)) for x in (a, b)]
+    found = falcon.matmul(*operands, scheme=scheme)
+    np.testing.assert_array_equal(cupy.asnumpy(found), a @ b)
+    out = cupy.empty((a @ b).shape, np.float32)
+    assert falcon.matmul(*operands, out=out, scheme=scheme) is out
+    np.testing.assert_array_equal(cupy.asnumpy(out), a @ b)
+
+
+def test_matmul_errors(cupy):
+    a = cupy.asarray(np.ones((2, 3, 4), np.float32))
+    with pytest.raises(ValueError, match="inner dimensions 4 and 3 differ"):
+        falcon.matmul(a, a)
+    with pytest.raises(ValueError, match=r"out has shape \(2, 3, 5\); expected \(2, 3, 3\)"):
+        falcon.matmul(a, a.reshape(2, 4, 3), out=cupy.asarray(np.ones((2, 3, 5), np.float32)))
+
+
+def test_plans(cupy, pair):
+    plan = falcon.plan(*pair, scheme="strassen")
+    assert "on cuda:0: strassen on backend gpu" in str(plan)
+    c = plan(*pair)
+    np.testing.assert_array_equal(cupy.asnumpy(c), cupy.asnumpy(pair[0]) @ cupy.asnumpy(pair[1]))
+    with pytest.raises(ValueError, match=r"a is \(48, 48\) float64 on cuda:0; this plan is for"):
+        plan(on_device(cupy, whole((48, 48), 1), "float64"), pair[1])
+    with pytest.raises(ValueError, match="out overlaps an operand"):
+        plan(*pair, out=pair[0])
+    by_shape = falcon.plan((48, 48), (48, 48), "bfloat16", backend="gpu", scheme="strassen")
+    assert by_shape.growth == pytest.approx(7**0.5)
+    assert by_shape.error_bound() > 0
+    with falcon.config(tf32=True):
+        assert "(TF32)" in str(falcon.plan(*pair))
+
+
+def test_packed_errors(cupy, pair):
+    packed = falcon.pack(pair[1], scheme="strassen")
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(packed)
+    with pytest.raises(TypeError, match="the arithmetic would be float64"):
+        falcon.gemm(on_device(cupy, whole((48, 48), 1), "float64"), packed)
+    with pytest.raises(ValueError, match="scheme is 'winograd', but b is"):
+        falcon.gemm(pair[0], packed, scheme="winograd")
+    with pytest.raises(TypeError, match="a is a ndarray in host memory"):
+        falcon.gemm(np.ones((48, 48), np.float32), packed)
+    with pytest.raises(ValueError, match="but a is in GPU memory"):
+        host = falcon.pack(np.ones((48, 48), np.float32))
+        falcon.gemm(pair[0], falcon.PackedOperand(
+            host.shape, host.dtype, None, host.backend, host.payload, pair[1]))  # fmt: skip
+
+
+def test_bfloat16_without_ml_dtypes(cupy, pair, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(TypeError, match="pip install ml_dtypes"):
+        falcon.plan((48, 48), (48, 48), "bfloat16", backend="gpu", scheme="strassen")
+
+
+def test_without_cupy_the_reason_is_told(monkeypatch):
+    from falcon._gpu import device
+
+    device.why_unavailable.cache_clear()
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(ValueError, match="'gpu' is not available: CuPy is not installed: pip"):
+        falcon.gemm(np.ones((2, 2)), np.ones((2, 2)), backend="gpu")
+    assert falcon.show_config("dict")["backends"]["gpu"].startswith("CuPy is not installed")
+    device.why_unavailable.cache_clear()
+
+
+def test_small_cpu_calls_do_not_ask_where_arrays_are(monkeypatch):
+    """The shortcut for small NumPy arrays comes first."""
+    from falcon import _api
+
+    monkeypatch.setattr(_api, "is_on_gpu", lambda x: 1 / 0)
+    falcon.gemm(np.ones((64, 64)), np.ones((64, 64)))
+
+
+# --- torch -----------------------------------------------------------------------------------
+
+
+class Tensor:
+    """The part of a torch.Tensor on "cuda" that falcon uses."""
+
+    def __init__(self, array, dtype, requires_grad=False):
+        self.array, self.dtype, self.requires_grad = array, dtype, requires_grad
+
+    shape = property(lambda self: self.array.shape)
+    _host = property(lambda self: self.array._host)
+
+    def view(self, dtype):
+        assert (dtype, self.dtype) == ("torch.int16", "torch.bfloat16")
+        return Tensor(self.array._like(self.array._host.view(np.int16)), dtype)
+
+    def reshape(self, *shape):
+        return Tensor(self.array.reshape(*shape), self.dtype)
+
+    def __getitem__(self, key):
+        return Tensor(self.array[key], self.dtype)
+
+    def __dlpack_device__(self):
+        return 2, self.array.device.id
+
+
+Tensor.__module__ = "torch"
+
+
+@pytest.fixture
+def torch(cupy, monkeypatch):
+    streams = []
+    module = types.ModuleType("torch")
+    module.int16, module.float32 = "torch.int16", "torch.float32"
+    module.bfloat16 = "torch.bfloat16"
+
+    def empty(shape, dtype, device):
+        assert device == "cuda:0"
+        return Tensor(cupy.empty(shape, kind(dtype.removeprefix("torch."))), dtype)
+
+    def current_stream(device):
+        streams.append(device)
+        return types.SimpleNamespace(cuda_stream=42)
+
+    module.empty = empty
+    module.broadcast_to = lambda x, shape: Tensor(cupy.broadcast_to(x.array, shape), x.dtype)
+    module.cuda = types.SimpleNamespace(current_stream=current_stream)
+    module.streams = streams
+    monkeypatch.setitem(sys.modules, "torch", module)
+    return module
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_torch_tensors(cupy, torch, dtype):
+    a, b = whole((40, 50), 1), whole((50, 60), 2)
+    tensors = [Tensor(on_device(cupy, x, dtype), f"torch.{dtype}") for x in (a, b)]
+    c = falcon.gemm(*tensors, scheme="strassen")
+    assert type(c) is Tensor
+    assert c.dtype == f"torch.{dtype}"
+    np.testing.assert_array_equal(c._host.astype(float), (a @ b).astype(kind(dtype)))
+    assert torch.streams == [0]
+    packed = falcon.pack(tensors[1], scheme="strassen")
+    np.testing.assert_array_equal(falcon.gemm(tensors[0], packed)._host, c._host)
+    batch = falcon.matmul(tensors[0].reshape(2, 20, 50), tensors[1], scheme="strassen")
+    assert type(batch) is Tensor
+    np.testing.assert_array_equal(batch._host.reshape(40, 60), c._host)
+
+
+def test_torch_streams_become_current(cupy, torch, monkeypatch):
+    entered = []
+    monkeypatch.setattr(fake_cupy.Stream, "__enter__", lambda self: entered.append(self.ptr))
+    x = Tensor(on_device(cupy, whole((8, 8), 1), "float32"), "torch.float32")
+    falcon.gemm(x, x)
+    assert entered == [42]
+
+
+def test_torch_errors(cupy, torch, pair):
+    x = Tensor(on_device(cupy, whole((48, 48), 1), "float32"), "torch.float32", requires_grad=True)
+    with pytest.raises(TypeError, match=r"no backward pass; pass tensor.detach\(\)"):
+        falcon.gemm(x, x)
+    x.requires_grad = False
+    with pytest.raises(TypeError, match="b is of cupy and a of torch"):
+        falcon.gemm(x, pair[1])

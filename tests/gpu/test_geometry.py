@@ -1,0 +1,165 @@
+"""Block sizes, chunks, launches: pure functions, and their arithmetic beyond 2^31 elements."""
+
+import mmap
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import falcon
+from falcon._gpu import geometry, kernels, sources
+from falcon._gpu.matrix import Matrix, dense
+from falcon.codegen.cuda_plan import products
+
+from . import fake_cupy
+
+STRASSEN = falcon.schemes.get("strassen")
+SIZE = st.integers(1, 70000)
+NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux, which the mmap module does not name
+
+
+@given(SIZE, SIZE, SIZE, st.sampled_from([2, 4, 8]))
+def test_blocks_cover_the_matrix_in_whole_sectors(M, N, K, itemsize):
+    scheme = falcon.schemes.get("3x4x5:48")
+    for size, parts, block in zip(
+        (M, N, K), (3, 5, 4), geometry.block_sizes(M, N, K, scheme, itemsize), strict=True
+    ):
+        assert block * parts >= size
+        assert block * itemsize % 32 == 0
+        assert block - size / parts <= 32 // itemsize
+
+
+@given(SIZE, SIZE, SIZE, st.integers(2**12, 2**34), st.booleans())
+def test_chunks_keep_the_room(M, N, K, room, packed):
+    block = geometry.block_sizes(M, N, K, STRASSEN, 4)
+    found = geometry.chunks_within(block, products(STRASSEN), 4, 4, room, packed=packed)
+    if found is None:
+        smallest = (8, 8, block[2] if packed else 8)
+        buffers = geometry.Buffers.of(smallest, products(STRASSEN), 4, 4, packed=packed)
+        # Chunks are halved: within a factor of the smallest there may be none.
+        assert room < 8 * buffers.total
+        return
+    assert all(0 < chunk <= size for chunk, size in zip(found, block, strict=True))
+    assert all(chunk * 4 % 32 == 0 for chunk in found)
+    assert not packed or found[2] == block[2]
+    assert geometry.Buffers.of(found, products(STRASSEN), 4, 4, packed=packed).total <= room
+
+
+@given(st.integers(1, 2**40), st.integers(1, 2**20))
+def test_spans_cover_a_range(size, chunk):
+    chunk = max(chunk, -(-size // 50))
+    found = geometry.spans(size, chunk)
+    assert [start for start, _ in found] == list(range(0, size, chunk))
+    assert sum(length for _, length in found) == size
+
+
+@given(st.integers(1, 200), st.integers(1, 600), st.sampled_from([1, 2, 4, 8]))
+def test_every_element_has_one_thread(height, width, vector):
+    (blocks, _, _), (lanes, rows, _) = geometry.combine_launch(height, width, vector)
+    tiles = -(-width // (lanes * vector))
+    reached = np.zeros((blocks // tiles * rows, tiles * lanes * vector), int)
+    for block in range(blocks):
+        x, start = block // tiles * rows, block % tiles * lanes * vector
+        reached[x : x + rows, start : start + lanes * vector] += 1
+    assert (reached == 1).all()
+    assert reached.shape[0] >= height > reached.shape[0] - rows
+    assert reached.shape[1] >= width > reached.shape[1] - lanes * vector
+
+
+def test_a_launch_that_is_too_large_is_an_error():
+    assert geometry.combine_launch(2**16, 2**16, 4)[0][0] == 2**16 // 4 * 2**16 // 128
+    with pytest.raises(ValueError, match="thread blocks"):
+        geometry.combine_launch(2**24, 2**24, 4)
+    with pytest.raises(ValueError, match="along y"):
+        geometry.repair_launch(64, 64, 2**16)
+
+
+class Sparse:
+    """Address space for a huge matrix, of which the pages that are touched take memory."""
+
+    def __init__(self, nbytes):
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
+        self._map = mmap.mmap(-1, nbytes, flags=flags)
+        self.bytes = np.frombuffer(self._map, np.uint8)
+        self.pointer = self.bytes.ctypes.data
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs sparse memory")
+@pytest.mark.skipif(fake_cupy.COMPILER is None, reason="no C++ compiler")
+def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
+    """Combine A and Combine H on 66000 x 65600 (4.3e9) elements, a few thread blocks of each."""
+    launched = []
+    monkeypatch.setattr(kernels.device, "current", lambda: 0)
+    monkeypatch.setattr(
+        kernels.device, "function", lambda source, name, options: fake_cupy.compiled(source, name)
+    )
+    monkeypatch.setattr(kernels.device, "launch", lambda *call: launched.append(call))
+    kernels.clear()
+    M, N = 66000, 65600
+    (h, w) = geometry.block_sizes(M, N, N, STRASSEN, 2)[:2]
+    assert M * N > 2**32 - 2**29
+    assert 7 * h * w > 2**31
+    large, planes, wide = Sparse(M * N * 2), Sparse(7 * h * w * 2), Sparse(7 * h * w * 4)
+    matrix = large.bytes.view(np.float16).reshape(M, N)
+    sums = planes.bytes.view(np.float16).reshape(7, h, w)
+    x, y = M - h - 1, w - 37  # in all blocks
+    for i in range(2):
+        for j in range(2):
+            matrix[i * h + x, j * w + y] = 1 + 2 * i + j
+    a11, a12, a21, a22 = 1, 2, 3, 4
+    operand = dense(large.pointer, (M, N), "float16")
+    kernels.combine_in(STRASSEN, "u", operand, planes.pointer, (h, w), (0, 0), (h, w))
+    kernel, grid, block, arguments = launched.pop()
+    assert grid[0] * 128 * 8 >= h * w
+    # The block that holds (x, y), and the last one.
+    tiles = -(-w // 256)
+    wanted = x // 4 * tiles + y // 256
+    fake_cupy.launch(kernel, (wanted + 1, 1, 1), block, arguments, first=wanted)
+    expected = [int(v) for v in STRASSEN.U.reshape(7, -1) @ [a11, a12, a21, a22]]
+    assert sums[:, x, y].tolist() == expected
+
+    hs = wide.bytes.view(np.float32).reshape(7, h, w)
+    hs[:, x, y] = np.arange(1, 8)
+    kernels.combine_out(
+        STRASSEN, "float32", wide.pointer, operand, None, (h, w), (0, 0), (h, w), 1.0, 0.0, 0
+    )
+    kernel, grid, block, arguments = launched.pop()
+    tiles = -(-w // 128)
+    wanted = x // 4 * tiles + y // 128
+    fake_cupy.launch(kernel, (wanted + 1, 1, 1), block, arguments, first=wanted)
+    blocks = products(STRASSEN).rows @ np.arange(1, 8)
+    for i in range(2):
+        for j in range(2):
+            assert matrix[i * h + x, j * w + y] == blocks[2 * i + j]
+    kernels.clear()
+
+
+def test_windows():
+    """Address and sizes of a part of every block, by rows and by columns."""
+    rows = Matrix(4096, (100, 60), (72, 1), "float32")
+    window = kernels.Window.of(rows, (56, 32), (8, 16), (24, 16))
+    assert window.pointer == 4096 + (8 * 72 + 16) * 4
+    assert window.sizes == (92, 44, 56, 32, 24, 16)
+    assert window.allows(4)
+    columns = Matrix(4100, (100, 60), (1, 101), "float32")
+    window = kernels.Window.of(columns, (56, 32), (8, 16), (24, 16))
+    assert window.pointer == 4100 + (8 + 16 * 101) * 4
+    assert window.sizes == (44, 92, 32, 56, 16, 24)
+    assert not window.allows(4)
+    assert (window.height, window.width) == (16, 24)
+
+
+def test_constants_agree_with_the_kernels():
+    text = sources.assemble([])
+    assert f"#define FALCON_LANES {geometry.LANES}\n" in text
+    assert f"#define FALCON_MARK_MAJOR {geometry.MARK_MAJOR}\n" in text
+    assert f"#define FALCON_MARK_MINOR {geometry.MARK_MINOR}\n" in text
+
+
+@given(SIZE, SIZE)
+def test_marks_fit_both_orders(rows, columns):
+    nbytes = geometry.mark_bytes(rows, columns)
+    assert nbytes >= 4 * geometry.regions(rows, columns)
+    assert nbytes >= 4 * geometry.regions(columns, rows)

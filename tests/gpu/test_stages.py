@@ -1,0 +1,279 @@
+"""The whole backend on the stand-in: every kernel that is launched is the generated CUDA source.
+
+Whole numbers make every scheme exact, so results must match the reference bit for bit.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._gpu import geometry
+from falcon.codegen.cuda_plan import products
+from reference.lcma import lcma
+
+from .support import DTYPES, kind, on_device, whole
+
+# A scheme with fractional coefficients: Strassen with its first product halved and doubled.
+STRASSEN = falcon.schemes.get("strassen")
+U, W = STRASSEN.U.astype(object), STRASSEN.W.astype(object)
+U[0], W[0] = U[0] * Fraction(1, 2), W[0] * 2
+HALVES = falcon.Scheme(U, STRASSEN.V, W, "strassen-halves")
+
+SCHEMES = ["winograd", "2x5x3:25", "3x3x3:23", "strassen@strassen", HALVES]
+
+
+def scheme_of(x):
+    return falcon.schemes.get(x) if isinstance(x, str) else x
+
+
+def expected(a, b, scheme, dtype):
+    """By the readable reference, in float64; rounded once, as Combine H does."""
+    return lcma(*(x.astype(float) for x in (a, b)), scheme.U, scheme.V, scheme.W).astype(
+        kind(dtype)
+    )
+
+
+@pytest.mark.parametrize(
+    ("scheme", "dtype"),
+    [
+        *((x, y) for x in ("strassen", "2x4x2:14") for y in DTYPES),
+        *((x, y) for x in SCHEMES for y in ("float32", "bfloat16")),
+    ],
+    ids=str,
+)
+def test_matches_the_reference(cupy, scheme, dtype):
+    scheme = scheme_of(scheme)
+    m, k, n = scheme.format
+    # One size leaves an edge in every dimension, the other one divides into whole sectors.
+    for M, K, N in ((9 * m + 1, 9 * k + 1, 21 * n + 1), (16 * m, 16 * k, 144 * n)):
+        a, b = whole((M, K), M), whole((K, N), N)
+        c = falcon.gemm(
+            on_device(cupy, a, dtype), on_device(cupy, b, dtype), scheme=scheme, backend="gpu"
+        )
+        assert c.dtype == kind(dtype)
+        np.testing.assert_array_equal(cupy.asnumpy(c), expected(a, b, scheme, dtype))
+
+
+@pytest.mark.parametrize("name", ["5x5x5:93", "4x4x4:49"])
+def test_large_schemes(cupy, name):
+    """Programs without shared sums, and narrow vectors."""
+    scheme = falcon.schemes.get(name)
+    a, b = whole((37, 43), 1), whole((43, 163), 2)
+    c = falcon.gemm(*(on_device(cupy, x, "bfloat16") for x in (a, b)), scheme=scheme)
+    np.testing.assert_array_equal(cupy.asnumpy(c), expected(a, b, scheme, "bfloat16"))
+
+
+@pytest.mark.parametrize("scheme", ["strassen", "2x5x2:18", "classical"])
+def test_orders_and_leading_dimensions(cupy, scheme):
+    """By rows, by columns, no unit stride; aligned or not; a result in either order."""
+    M, K, N = 43, 50, 139
+    a, b, added = whole((M, K), 1, 3), whole((K, N), 2, 3), whole((M, N), 3, 3)
+    exact = a @ b
+    random = np.random.default_rng(0)
+    for a_order in "CFS":
+        for b_order in "CFS":
+            for out_order in "CFS":
+                gaps = random.integers(0, 4, 4)
+                layout = [{"gap": int(gap), "offset": int(gap) % 3} for gap in gaps]
+                out = on_device(cupy, np.zeros((M, N)), "float32", out_order, **layout[2])
+                c = on_device(cupy, added, "float32", "CFS"[gaps[3] % 3], **layout[3])
+                found = falcon.gemm(
+                    on_device(cupy, a, "float32", a_order, **layout[0]),
+                    on_device(cupy, b, "float32", b_order, **layout[1]),
+                    c,
+                    alpha=2.0,
+                    beta=-3.0,
+                    out=out,
+                    scheme=scheme,
+                )
+                assert found is out
+                np.testing.assert_array_equal(cupy.asnumpy(out), 2 * exact - 3 * added)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("scheme", ["strassen", "classical"])
+def test_alpha_beta_and_an_out_in_place(cupy, state, scheme, dtype):
+    a, b, c = whole((40, 40), 1), whole((40, 40), 2), whole((40, 40), 3)
+    for alpha, beta in ((1.0, 1.0), (-1.0, 2.0), (0.0, 2.0), (0.5, 0.0), (0.0, 0.0)):
+        operands = [on_device(cupy, x, dtype) for x in (a, b, c)]
+        if beta == 0:
+            operands[2][...] = cupy.asarray(np.full((40, 40), np.nan, kind(dtype)))
+        if alpha == 0:
+            operands[0][...] = cupy.asarray(np.full((40, 40), np.nan, kind(dtype)))
+        found = falcon.gemm(*operands, alpha=alpha, beta=beta, out=operands[2], scheme=scheme)
+        exact = alpha * (a @ b) + beta * c
+        np.testing.assert_array_equal(cupy.asnumpy(found), exact.astype(kind(dtype)))
+
+
+def test_an_out_that_overlaps_the_operands(cupy):
+    for scheme in ("strassen", "classical"):
+        memory = on_device(cupy, whole((90, 60), 1, 3), "float64")
+        host = cupy.asnumpy(memory)
+        a, b, out = memory[:60], on_device(cupy, whole((60, 60), 2, 3), "float64"), memory[20:80]
+        found = falcon.gemm(a, b, memory[30:], beta=1.0, out=out, scheme=scheme)
+        exact = host[:60] @ cupy.asnumpy(b) + host[30:]
+        np.testing.assert_array_equal(cupy.asnumpy(found), exact)
+
+
+@pytest.mark.parametrize("scheme", ["strassen", "classical"])
+@pytest.mark.parametrize(
+    ("left", "right", "out", "result"),
+    [
+        ("float16", "float16", "float32", "float32"),
+        ("bfloat16", "bfloat16", "float32", "float32"),
+        ("float16", "float32", None, "float32"),
+        ("float32", "float64", None, "float64"),
+        ("float32", "float32", "float64", "float64"),
+        ("float64", "float64", "float32", "float32"),
+    ],
+)
+def test_mixed_dtypes(cupy, scheme, left, right, out, result):
+    a, b = whole((50, 60), 1, 3), whole((60, 70), 2, 3)
+    target = None if out is None else cupy.empty((50, 70), kind(out))
+    c = falcon.gemm(on_device(cupy, a, left), on_device(cupy, b, right), out=target, scheme=scheme)
+    assert c.dtype == kind(result)
+    np.testing.assert_array_equal(cupy.asnumpy(c), (a @ b).astype(kind(result)))
+
+
+@pytest.mark.parametrize("orders", ["CCC", "FFF", "CFC", "FCF"])
+@pytest.mark.parametrize("scheme", ["strassen", "2x4x2:14", "3x5x2:25"])
+def test_chunks_keep_a_workspace_limit(cupy, state, scheme, orders):
+    """The result does not depend on the limit, and no more than the limit is allocated."""
+    a, b = whole((150, 170), 1), whole((170, 130), 2)
+    left, right = (on_device(cupy, x, "float32", o) for x, o in zip((a, b), orders, strict=False))
+    out = on_device(cupy, np.zeros((150, 130)), "float32", orders[2])
+    whole_plan = falcon.plan(left, right, scheme=scheme)
+    chunked = set()
+    for share in (2, 6, 15):
+        limit = whole_plan.workspace // share
+        plan = falcon.plan(left, right, scheme=scheme, workspace_limit=limit)
+        assert plan.workspace <= limit
+        chunked.add(plan.option.tiling[3:])
+        before = state.allocated
+        falcon.gemm(left, right, out=out, scheme=scheme, workspace_limit=limit)
+        assert state.allocated - before <= limit
+        np.testing.assert_array_equal(cupy.asnumpy(out), a @ b)
+    assert len(chunked) == 3
+    assert any(beta == 1.0 for _, _, beta, _ in state.products), "no chunk along K was added up"
+    with pytest.raises(ValueError, match="cannot keep it"):
+        falcon.gemm(left, right, scheme=scheme, workspace_limit=1000)
+
+
+def test_the_workspace_is_what_the_plan_says(cupy, state):
+    a, b = (on_device(cupy, whole((100, 100), x), "float32") for x in (1, 2))
+    out = cupy.empty((100, 100), np.float32)
+    for scheme in ("strassen", "3x3x3:23"):
+        plan = falcon.plan(a, b, scheme=scheme)
+        before = state.allocated
+        falcon.gemm(a, b, out=out, scheme=scheme)
+        assert state.allocated - before == plan.workspace
+
+
+def test_products_that_share_a_plane(cupy, state):
+    """<2,4,2;14> is Strassen twice along K: seven planes, one product call with twice the K."""
+    scheme = falcon.schemes.get("2x4x2:14")
+    assert [x.length for x in products(scheme).groups] == [2]
+    a, b = whole((64, 64), 1), whole((64, 64), 2)
+    falcon.gemm(*(on_device(cupy, x, "float32") for x in (a, b)), scheme=scheme)
+    assert state.products == [((32, 32, 32), 7, 0.0, "32F")]
+
+
+def test_compute_types(cupy, state):
+    def multiply(dtype):
+        operands = [on_device(cupy, whole((32, 32), x), dtype) for x in (1, 2)]
+        falcon.gemm(*operands, scheme="strassen")
+        return state.products[-1][3]
+
+    assert multiply("float32") == multiply("float16") == multiply("bfloat16") == "32F"
+    assert multiply("float64") == "64F"
+    with falcon.config(tf32=True):
+        assert multiply("float32") == "32F_FAST_TF32"
+        assert multiply("float64") == "64F"
+        assert multiply("bfloat16") == "32F"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("limit", [None, 60000])
+def test_non_finite_values_spread_no_further_than_classically(cupy, dtype, order, limit):
+    M, K, N = 90, 70, 150
+    a, b = whole((M, K), 1).astype(float), whole((K, N), 2).astype(float)
+    a[3, 5], a[80, 69], b[60, 149] = np.nan, np.inf, -np.inf
+    c = whole((M, N), 3).astype(float)
+    with np.errstate(all="ignore"):
+        exact = (2 * (a @ b) + c).astype(kind(dtype)).astype(float)
+    left, right, added = (on_device(cupy, x, dtype, order) for x in (a, b, c))
+    out = on_device(cupy, np.zeros((M, N)), dtype, order)
+    falcon.gemm(
+        left, right, added, alpha=2.0, beta=1.0, out=out, scheme="strassen", workspace_limit=limit
+    )
+    np.testing.assert_array_equal(cupy.asnumpy(out).astype(float), exact)
+    falcon.gemm(left, right, added, alpha=2.0, beta=1.0, out=added, scheme="strassen")
+    np.testing.assert_array_equal(cupy.asnumpy(added).astype(float), exact)
+    unchecked = cupy.asnumpy(falcon.gemm(left, right, scheme="strassen", check="none"))
+    assert np.isnan(unchecked.astype(float)).sum() > np.isnan(exact).sum()
+
+
+def test_a_sum_that_overflows_is_redone(cupy):
+    """Sums of A leave float16, products of A and B do not."""
+    a = np.full((40, 40), 60000.0)
+    b = np.zeros((40, 40))
+    b[0] = 1.0
+    c = falcon.gemm(*(on_device(cupy, x, "float16") for x in (a, b)), scheme="strassen")
+    np.testing.assert_array_equal(cupy.asnumpy(c), np.float16(60000))
+
+
+def test_packed_operands(cupy, state):
+    b = whole((90, 110), 2)
+    for scheme in ("strassen", "2x5x3:25", "classical"):
+        for order in "CFS":
+            right = on_device(cupy, b, "bfloat16", order)
+            packed = falcon.pack(right, scheme=scheme)
+            assert (packed.nbytes > 0) == (scheme != "classical")
+            state.launches.clear()
+            for M, limit in ((70, None), (33, 60000), (1, None)):
+                a = whole((M, 90), M)
+                c = falcon.gemm(on_device(cupy, a, "bfloat16"), packed, workspace_limit=limit)
+                np.testing.assert_array_equal(cupy.asnumpy(c), (a @ b).astype(kind("bfloat16")))
+            assert not any("combine_b" in name for name in state.launches)
+    stacked = on_device(cupy, whole((6, 90), 4), "bfloat16").reshape(2, 3, 90)
+    assert falcon.matmul(stacked, packed).shape == (2, 3, 110)
+
+
+def test_packed_operands_are_repaired(cupy):
+    a, b = whole((60, 60), 1).astype(float), whole((60, 60), 2).astype(float)
+    a[7, 7] = np.inf
+    packed = falcon.pack(on_device(cupy, b, "float32"), scheme="strassen")
+    with np.errstate(all="ignore"):
+        exact = a @ b
+    c = falcon.gemm(on_device(cupy, a, "float32"), packed)
+    np.testing.assert_array_equal(cupy.asnumpy(c), exact)
+
+
+def test_random_data_rounds_as_predicted(cupy):
+    """RMS errors against float64 stay near the predicted growth over the classical product."""
+    random = np.random.default_rng(0)
+    a, b = random.standard_normal((2, 256, 256))
+    for dtype in ("float32", "bfloat16"):
+        left, right = (on_device(cupy, x, dtype) for x in (a, b))
+        exact = cupy.asnumpy(left).astype(float) @ cupy.asnumpy(right).astype(float)
+
+        def error(scheme, left=left, right=right, exact=exact):
+            found = cupy.asnumpy(falcon.gemm(left, right, scheme=scheme)).astype(float)
+            return np.sqrt(np.mean((found - exact) ** 2))
+
+        growth = falcon.plan(left, right, scheme="strassen").growth
+        assert error("strassen") < 1.6 * growth * error("classical"), dtype
+
+
+def test_launches_are_few(cupy, state):
+    a, b = (on_device(cupy, whole((64, 64), x), "float32") for x in (1, 2))
+    falcon.gemm(a, b, scheme="strassen")
+    names = [name.removeprefix("falcon_").rsplit("_strassen")[0] for name in state.launches]
+    assert names == ["combine_a", "combine_b", "combine_h", "repair_float32_float32"]
+    state.launches.clear()
+    falcon.gemm(a, b, scheme="strassen", check="none")
+    assert len(state.launches) == 3
+    assert geometry.regions(64, 64) == 1
