@@ -115,11 +115,11 @@ def _unit(
     store: Callable[[int, str], str],
 ) -> str:
     """Return the macros that the template reads, and the generated struct."""
-    settings = {"NAME": name, **macros, "WIDTH": found.width, "BLOCKS": found.blocks}
+    settings = {"NAME": name, "SUMS": f"{name}_sums", **macros, "WIDTH": found.width, "BLOCKS": found.blocks}
     settings["THREADS"] = THREADS
     lines = [f"#define FALCON_{key} {value}" for key, value in settings.items()]
     lines += [
-        f"namespace {name}_sums {{",
+        "namespace FALCON_SUMS {",
         f"typedef {macros['S']} S;",
         "template <int W> struct Sums {",
         "    typedef Vec<S, W> X;",

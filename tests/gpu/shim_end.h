@@ -12,7 +12,9 @@ static float float_of(unsigned u) {
     return x;
 }
 
-float widen(bfloat_t x) { return float_of((unsigned)x.bits << 16); }
+float widen(bfloat_t x) {
+    return float_of((unsigned)x.bits << 16);
+}
 
 void narrow(float x, bfloat_t &to) {
     const unsigned u = bits_of(x);
@@ -21,7 +23,8 @@ void narrow(float x, bfloat_t &to) {
 
 float widen(half_t x) {
     const unsigned sign = (unsigned)(x.bits & 0x8000) << 16, rest = x.bits & 0x7fff;
-    if (rest >= 0x7c00) return float_of(sign | 0x7f800000 | (rest & 0x3ff) << 13);
+    if (rest >= 0x7c00)
+        return float_of(sign | 0x7f800000 | (rest & 0x3ff) << 13);
     // Exact for subnormal numbers too: a product by a power of two.
     return float_of(sign | bits_of(float_of(rest << 13) * float_of(0x77800000)));
 }
@@ -42,12 +45,14 @@ void narrow(float x, half_t &to) {
 }
 
 template <class... Arguments, size_t... At>
-static int run(void (*kernel)(Arguments...), const unsigned *first, const unsigned *grid,
-               const unsigned *block, void **arguments, const size_t *sizes, size_t count, std::index_sequence<At...>) {
+static int run(void (*kernel)(Arguments...), const unsigned *first, const unsigned *grid, const unsigned *block,
+               void **arguments, const size_t *sizes, size_t count, std::index_sequence<At...>) {
     const size_t wanted[] = {sizeof(Arguments)...};
-    if (count != sizeof...(Arguments)) return -1;
+    if (count != sizeof...(Arguments))
+        return -1;
     for (size_t at = 0; at < count; ++at)
-        if (sizes[at] != wanted[at]) return (int)at + 1;
+        if (sizes[at] != wanted[at])
+            return (int)at + 1;
     blockDim = {block[0], block[1], block[2]};
     for (unsigned z = 0; z < grid[2]; ++z)
         for (unsigned y = 0; y < grid[1]; ++y)
@@ -63,15 +68,14 @@ static int run(void (*kernel)(Arguments...), const unsigned *first, const unsign
 }
 
 template <class... Arguments>
-static int start(void (*kernel)(Arguments...), const unsigned *first, const unsigned *grid,
-                 const unsigned *block, void **arguments, const size_t *sizes, size_t count) {
-    return run(kernel, first, grid, block, arguments, sizes, count,
-               std::index_sequence_for<Arguments...>());
+static int start(void (*kernel)(Arguments...), const unsigned *first, const unsigned *grid, const unsigned *block,
+                 void **arguments, const size_t *sizes, size_t count) {
+    return run(kernel, first, grid, block, arguments, sizes, count, std::index_sequence_for<Arguments...>());
 }
 
 // Thread blocks from `first` on along x. Returns 0, -1 for a wrong number of arguments, else one plus
 // the number of one of a wrong size.
-extern "C" int launch(const unsigned *first, const unsigned *grid, const unsigned *block,
-                      void **arguments, const size_t *sizes, size_t count) {
+extern "C" int launch(const unsigned *first, const unsigned *grid, const unsigned *block, void **arguments,
+                      const size_t *sizes, size_t count) {
     return start(&FALCON_LAUNCHED, first, grid, block, arguments, sizes, count);
 }

@@ -17,7 +17,7 @@
 //   width
 //   aligned   in, ld and step_minor allow accesses of WIDTH elements
 
-namespace FALCON_JOIN(FALCON_NAME, _sums) {
+namespace FALCON_SUMS {
 
 typedef FALCON_T T;
 
@@ -28,9 +28,7 @@ struct Source {
 
 template <int W> struct Whole : Source {
     FALCON_INLINE explicit Whole(const Source &source) : Source(source) {}
-    FALCON_INLINE Vec<S, W> operator()(int i, int j) const {
-        return load_vec<S, W>(at + i * step_i + j * step_j);
-    }
+    FALCON_INLINE Vec<S, W> operator()(int i, int j) const { return load_vec<S, W>(at + i * step_i + j * step_j); }
 };
 
 struct Guarded : Source {
@@ -48,31 +46,30 @@ template <int W> struct Target {
     long long plane, x, y, width;
     bool along_minor;
     FALCON_INLINE void operator()(int block, int position, int length, const Vec<S, W> &sum) {
-        const long long inside = along_minor ? (x * length + position) * width
-                                             : position * plane + x * width;
+        const long long inside = along_minor ? (x * length + position) * width : position * plane + x * width;
         store_vec<S, W>(out + block * plane + inside + y, sum);
     }
 };
 
-} // namespace
+} // namespace FALCON_SUMS
 
 extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
-FALCON_NAME(const FALCON_T *__restrict__ in, FALCON_T *__restrict__ out, long long ld,
-            long long major, long long minor, long long step_major, long long step_minor,
-            long long height, long long width, int by_columns, int along_minor, int aligned) {
-    using namespace FALCON_JOIN(FALCON_NAME, _sums);
+    FALCON_NAME(const FALCON_T *__restrict__ in, FALCON_T *__restrict__ out, long long ld, long long major,
+                long long minor, long long step_major, long long step_minor, long long height, long long width,
+                int by_columns, int along_minor, int aligned) {
+    using namespace FALCON_SUMS;
     constexpr int tile = FALCON_LANES * FALCON_WIDTH;
     const unsigned tiles = (unsigned)((width + tile - 1) / tile);
     const long long x = (long long)(blockIdx.x / tiles) * blockDim.y + threadIdx.y;
     const long long start = (long long)(blockIdx.x % tiles) * tile;
-    if (x >= height) return;
+    if (x >= height)
+        return;
     const long long far_major = (long long)((by_columns ? FALCON_Q : FALCON_P) - 1) * step_major;
     const long long far_minor = (long long)((by_columns ? FALCON_P : FALCON_Q) - 1) * step_minor;
     const long long up = step_major * ld;
     const Source origin = {in + x * ld, by_columns ? step_minor : up, by_columns ? up : step_minor};
     const long long plane = height * width;
-    if (aligned && start + tile <= width && far_minor + start + tile <= minor &&
-        far_major + x < major) {
+    if (aligned && start + tile <= width && far_minor + start + tile <= minor && far_major + x < major) {
         const long long y = start + (long long)threadIdx.x * FALCON_WIDTH;
         Whole<FALCON_WIDTH> load(origin);
         load.at += y;
@@ -83,7 +80,8 @@ FALCON_NAME(const FALCON_T *__restrict__ in, FALCON_T *__restrict__ out, long lo
 #pragma unroll 1
     for (int e = 0; e < FALCON_WIDTH; ++e) {
         const long long y = start + e * FALCON_LANES + threadIdx.x;
-        if (y >= width) return;
+        if (y >= width)
+            return;
         Guarded load(origin);
         load.at += y;
         load.size_i = by_columns ? step_minor : step_major;
@@ -96,6 +94,7 @@ FALCON_NAME(const FALCON_T *__restrict__ in, FALCON_T *__restrict__ out, long lo
 }
 
 #undef FALCON_NAME
+#undef FALCON_SUMS
 #undef FALCON_T
 #undef FALCON_S
 #undef FALCON_P

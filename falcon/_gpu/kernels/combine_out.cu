@@ -8,7 +8,7 @@
 //             sum is not finite
 //   aligned   out, c, their leading dimensions and step_minor allow accesses of WIDTH elements
 
-namespace FALCON_JOIN(FALCON_NAME, _sums) {
+namespace FALCON_SUMS {
 
 typedef FALCON_T T;
 
@@ -28,7 +28,8 @@ struct Result {
     template <int W> FALCON_INLINE void finish(int i, int j, const Vec<S, W> &sum) {
         finite = finite && is_finite(sum);
         Vec<S, W> value = alpha * sum;
-        if (beta != S(0)) value = value + beta * load_vec<S, W>(c + i * c_i + j * c_j);
+        if (beta != S(0))
+            value = value + beta * load_vec<S, W>(c + i * c_i + j * c_j);
         store_vec<S, W>(out + i * out_i + j * out_j, value);
     }
 };
@@ -42,23 +43,24 @@ struct Guarded : Result {
     long long left_i, left_j, size_i, size_j;
     FALCON_INLINE explicit Guarded(const Result &result) : Result(result) {}
     FALCON_INLINE void operator()(int i, int j, const Vec<S, 1> &sum) {
-        if (i * size_i < left_i && j * size_j < left_j) finish(i, j, sum);
+        if (i * size_i < left_i && j * size_j < left_j)
+            finish(i, j, sum);
     }
 };
 
-} // namespace
+} // namespace FALCON_SUMS
 
 extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
-FALCON_NAME(const FALCON_S *__restrict__ h, FALCON_T *out, const FALCON_T *c, long long ld,
-            long long ld_c, long long major, long long minor, long long step_major,
-            long long step_minor, long long height, long long width, FALCON_S alpha, FALCON_S beta,
-            unsigned *marks, int by_columns, int aligned) {
-    using namespace FALCON_JOIN(FALCON_NAME, _sums);
+    FALCON_NAME(const FALCON_S *__restrict__ h, FALCON_T *out, const FALCON_T *c, long long ld, long long ld_c,
+                long long major, long long minor, long long step_major, long long step_minor, long long height,
+                long long width, FALCON_S alpha, FALCON_S beta, unsigned *marks, int by_columns, int aligned) {
+    using namespace FALCON_SUMS;
     constexpr int tile = FALCON_LANES * FALCON_WIDTH;
     const unsigned tiles = (unsigned)((width + tile - 1) / tile);
     const long long x = (long long)(blockIdx.x / tiles) * blockDim.y + threadIdx.y;
     const long long start = (long long)(blockIdx.x % tiles) * tile;
-    if (x >= height) return;
+    if (x >= height)
+        return;
     const long long far_major = (long long)((by_columns ? FALCON_Q : FALCON_P) - 1) * step_major;
     const long long far_minor = (long long)((by_columns ? FALCON_P : FALCON_Q) - 1) * step_minor;
     const long long up = step_major * ld, up_c = step_major * ld_c;
@@ -79,8 +81,7 @@ FALCON_NAME(const FALCON_S *__restrict__ h, FALCON_T *out, const FALCON_T *c, lo
     }
     static_assert(FALCON_MARK_MINOR % tile == 0, "a warp marks one region");
     bool finite = true;
-    if (aligned && start + tile <= width && far_minor + start + tile <= minor &&
-        far_major + x < major) {
+    if (aligned && start + tile <= width && far_minor + start + tile <= minor && far_major + x < major) {
         const long long y = start + (long long)threadIdx.x * FALCON_WIDTH;
         const Planes<FALCON_WIDTH> load = {h + x * width + y, plane};
         Whole<FALCON_WIDTH> store(origin);
@@ -92,7 +93,8 @@ FALCON_NAME(const FALCON_S *__restrict__ h, FALCON_T *out, const FALCON_T *c, lo
 #pragma unroll 1
         for (int e = 0; e < FALCON_WIDTH; ++e) {
             const long long y = start + e * FALCON_LANES + threadIdx.x;
-            if (y >= width) break;
+            if (y >= width)
+                break;
             const Planes<1> load = {h + x * width + y, plane};
             Guarded store(origin);
             store.out += y;
@@ -105,10 +107,12 @@ FALCON_NAME(const FALCON_S *__restrict__ h, FALCON_T *out, const FALCON_T *c, lo
             finite = finite && store.finite;
         }
     }
-    if (marks && !finite) *mark = 1;
+    if (marks && !finite)
+        *mark = 1;
 }
 
 #undef FALCON_NAME
+#undef FALCON_SUMS
 #undef FALCON_T
 #undef FALCON_S
 #undef FALCON_P

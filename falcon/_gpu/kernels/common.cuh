@@ -7,8 +7,6 @@
 #ifndef FALCON_HOST
 #define FALCON_INLINE __device__ __forceinline__
 #endif
-#define FALCON_JOIN2(a, b) a##b
-#define FALCON_JOIN(a, b) FALCON_JOIN2(a, b)
 
 struct half_t {
     unsigned short bits;
@@ -19,12 +17,24 @@ struct bfloat_t {
 
 // --- from memory to sums, and back (rounding to nearest, ties to even) --------------------------
 
-FALCON_INLINE double widen(double x) { return x; }
-FALCON_INLINE float widen(float x) { return x; }
-FALCON_INLINE void narrow(double x, double &to) { to = x; }
-FALCON_INLINE void narrow(float x, float &to) { to = x; }
-FALCON_INLINE void narrow(double x, float &to) { to = (float)x; }
-FALCON_INLINE void narrow(float x, double &to) { to = x; }
+FALCON_INLINE double widen(double x) {
+    return x;
+}
+FALCON_INLINE float widen(float x) {
+    return x;
+}
+FALCON_INLINE void narrow(double x, double &to) {
+    to = x;
+}
+FALCON_INLINE void narrow(float x, float &to) {
+    to = x;
+}
+FALCON_INLINE void narrow(double x, float &to) {
+    to = (float)x;
+}
+FALCON_INLINE void narrow(float x, double &to) {
+    to = x;
+}
 
 #ifndef FALCON_HOST
 FALCON_INLINE float widen(half_t x) {
@@ -32,7 +42,9 @@ FALCON_INLINE float widen(half_t x) {
     asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
     return y;
 }
-FALCON_INLINE float widen(bfloat_t x) { return __uint_as_float((unsigned)x.bits << 16); }
+FALCON_INLINE float widen(bfloat_t x) {
+    return __uint_as_float((unsigned)x.bits << 16);
+}
 FALCON_INLINE void narrow(float x, half_t &to) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(x));
 }
@@ -45,8 +57,12 @@ FALCON_INLINE void narrow(float x, bfloat_t &to) {
 #endif
 }
 #endif
-FALCON_INLINE void narrow(double x, half_t &to) { narrow((float)x, to); }
-FALCON_INLINE void narrow(double x, bfloat_t &to) { narrow((float)x, to); }
+FALCON_INLINE void narrow(double x, half_t &to) {
+    narrow((float)x, to);
+}
+FALCON_INLINE void narrow(double x, bfloat_t &to) {
+    narrow((float)x, to);
+}
 
 // --- W neighbouring elements in registers --------------------------------------------------------
 //
@@ -65,18 +81,20 @@ template <class S> FALCON_INLINE Vec<S, 1> operator+(const Vec<S, 1> &x, const V
 template <class S> FALCON_INLINE Vec<S, 1> operator-(const Vec<S, 1> &x, const Vec<S, 1> &y) {
     return {x.at - y.at};
 }
-template <class S> FALCON_INLINE Vec<S, 1> operator-(const Vec<S, 1> &x) { return {-x.at}; }
+template <class S> FALCON_INLINE Vec<S, 1> operator-(const Vec<S, 1> &x) {
+    return {-x.at};
+}
 template <class S> FALCON_INLINE Vec<S, 1> operator*(S scale, const Vec<S, 1> &x) {
     return {scale * x.at};
 }
-template <class S> FALCON_INLINE bool is_finite(const Vec<S, 1> &x) { return x.at - x.at == S(0); }
+template <class S> FALCON_INLINE bool is_finite(const Vec<S, 1> &x) {
+    return x.at - x.at == S(0);
+}
 
-template <class S, int W>
-FALCON_INLINE Vec<S, W> operator+(const Vec<S, W> &x, const Vec<S, W> &y) {
+template <class S, int W> FALCON_INLINE Vec<S, W> operator+(const Vec<S, W> &x, const Vec<S, W> &y) {
     return {x.lo + y.lo, x.hi + y.hi};
 }
-template <class S, int W>
-FALCON_INLINE Vec<S, W> operator-(const Vec<S, W> &x, const Vec<S, W> &y) {
+template <class S, int W> FALCON_INLINE Vec<S, W> operator-(const Vec<S, W> &x, const Vec<S, W> &y) {
     return {x.lo - y.lo, x.hi - y.hi};
 }
 template <class S, int W> FALCON_INLINE Vec<S, W> operator-(const Vec<S, W> &x) {

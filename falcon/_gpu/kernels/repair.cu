@@ -12,20 +12,20 @@
 #define FALCON_REPAIR_COLUMNS (FALCON_MARK_MINOR / FALCON_LANES)
 
 extern "C" __global__ void __launch_bounds__(256)
-FALCON_NAME(const FALCON_A *__restrict__ left, long long left_major, long long left_inner,
-            const FALCON_A *__restrict__ right, long long right_inner, long long right_minor,
-            FALCON_T *out, const FALCON_T *c, long long ld, long long ld_c, long long major,
-            long long minor, long long inner, long long step_major, long long step_minor,
-            long long height, long long width, FALCON_S alpha, FALCON_S beta,
-            const unsigned *__restrict__ marks, int blocks_minor) {
-    if (!marks[blockIdx.x]) return;
+    FALCON_NAME(const FALCON_A *__restrict__ left, long long left_major, long long left_inner,
+                const FALCON_A *__restrict__ right, long long right_inner, long long right_minor, FALCON_T *out,
+                const FALCON_T *c, long long ld, long long ld_c, long long major, long long minor, long long inner,
+                long long step_major, long long step_minor, long long height, long long width, FALCON_S alpha,
+                FALCON_S beta, const unsigned *__restrict__ marks, int blocks_minor) {
+    if (!marks[blockIdx.x])
+        return;
     const unsigned regions = (unsigned)((width + FALCON_MARK_MINOR - 1) / FALCON_MARK_MINOR);
-    const long long x0 = (long long)(blockIdx.x / regions) * FALCON_MARK_MAJOR +
-                         threadIdx.y * FALCON_REPAIR_ROWS;
+    const long long x0 = (long long)(blockIdx.x / regions) * FALCON_MARK_MAJOR + threadIdx.y * FALCON_REPAIR_ROWS;
     const long long y0 = (long long)(blockIdx.x % regions) * FALCON_MARK_MINOR + threadIdx.x;
     const long long block_major = (long long)(blockIdx.y / blocks_minor) * step_major;
     const long long block_minor = (long long)(blockIdx.y % blocks_minor) * step_minor;
-    if (block_major + x0 >= major || block_minor + y0 >= minor) return;
+    if (block_major + x0 >= major || block_minor + y0 >= minor)
+        return;
     // What lies beyond the block or the matrix is computed at the last place that is inside, and
     // not stored.
     long long xs[FALCON_REPAIR_ROWS], ys[FALCON_REPAIR_COLUMNS];
@@ -51,15 +51,18 @@ FALCON_NAME(const FALCON_A *__restrict__ left, long long left_major, long long l
 #pragma unroll
         for (int r = 0; r < FALCON_REPAIR_ROWS; ++r)
 #pragma unroll
-            for (int s = 0; s < FALCON_REPAIR_COLUMNS; ++s) sums[r][s] += a[r] * b[s];
+            for (int s = 0; s < FALCON_REPAIR_COLUMNS; ++s)
+                sums[r][s] += a[r] * b[s];
     }
 #pragma unroll
     for (int r = 0; r < FALCON_REPAIR_ROWS; ++r)
 #pragma unroll
         for (int s = 0; s < FALCON_REPAIR_COLUMNS; ++s) {
-            if (x0 + r >= rows || y0 + s * FALCON_LANES >= columns) continue;
+            if (x0 + r >= rows || y0 + s * FALCON_LANES >= columns)
+                continue;
             FALCON_S value = alpha * sums[r][s];
-            if (beta != FALCON_S(0)) value += beta * (FALCON_S)widen(c[xs[r] * ld_c + ys[s]]);
+            if (beta != FALCON_S(0))
+                value += beta * (FALCON_S)widen(c[xs[r] * ld_c + ys[s]]);
             narrow(value, out[xs[r] * ld + ys[s]]);
         }
 }
