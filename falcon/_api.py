@@ -21,7 +21,7 @@ from ._pack import check_packed
 from ._packed import PackedOperand
 from ._plan import Plan
 from ._problem import Problem
-from ._shortcuts import is_small, numpy_suffices, recall, remember
+from ._shortcuts import is_small, numpy_suffices, on_gpu, recall, remember
 from ._validate import (
     check_cast,
     check_numeric,
@@ -36,8 +36,7 @@ from ._validate import (
     to_array,
 )
 
-# Of a call without options: alpha, beta, backend, scheme, max_growth, threads, workspace_limit,
-# check.
+# alpha, beta, backend, scheme, max_growth, threads, workspace_limit, check of a plain call.
 _DEFAULTS = (1.0, 0.0, "auto", "auto", None, None, None, None)
 
 
@@ -62,8 +61,8 @@ def gemm(
     ----------
     a : array_like, shape (M, K)
     b : array_like or PackedOperand, shape (K, N)
-        Integer, float or complex, any strides and byte order. A packed operand (see `pack`) brings
-        its scheme and backend with it.
+        Integer, float or complex, any strides and byte order; or CuPy arrays or torch tensors on
+        one GPU, floats (see docs/gpu.md). A packed operand brings its scheme and backend with it.
     c : array_like, shape (M, N), optional
         Read only where `beta` is not zero; never written, unless it is `out` too.
     alpha, beta : scalar
@@ -73,7 +72,7 @@ def gemm(
         Receives the result; may overlap any operand. Its dtype may be another one that the result
         casts to by the rule "same_kind".
     backend : str
-        "auto" or the name of a backend ("numpy").
+        "auto" or the name of a backend ("cpu", "numpy", "gpu").
     scheme : str or Scheme
         "auto" chooses by predicted time; "classical" uses no LCMA; a name such as "strassen",
         "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as asked.
@@ -91,7 +90,7 @@ def gemm(
 
     Returns
     -------
-    ndarray, shape (M, N)
+    ndarray (or GPU array of the caller's library), shape (M, N)
         `out`, or a new C-ordered array of dtype ``np.result_type(a, b)`` (with `c` where `beta` is
         not zero).
 
@@ -135,9 +134,7 @@ def gemm(
     if plain_call and (known := recall(a, b, out, arguments)) is not None:
         return known
     if is_on_gpu(a) or is_on_gpu(b):
-        from . import _device
-
-        return _device.gemm(a, b, c, alpha, beta, out, arguments)
+        return on_gpu().gemm(a, b, c, alpha, beta, out, arguments)
     given = a, b
     packed = b if isinstance(b, PackedOperand) else None
     a, b = matrix("a", a), matrix("b", b if packed is None else packed.source)
@@ -219,10 +216,8 @@ def matmul(
     (5, 2)
     """
     if is_on_gpu(a) or is_on_gpu(b):
-        from . import _device
-
-        options = (backend, scheme, max_growth, threads, workspace_limit, check)
-        return _device.matmul(a, b, out, options)
+        arguments = backend, scheme, max_growth, threads, workspace_limit, check
+        return on_gpu().matmul(a, b, out, arguments)
     if isinstance(b, PackedOperand):
         return _matmul_packed(
             a, b, out, backend, scheme, max_growth, threads, workspace_limit, check
@@ -377,14 +372,9 @@ def plan(
     >>> p.growth
     2.0
     """
-    on_gpu = is_on_gpu(a) or is_on_gpu(b)
-    if on_gpu or (backend == DEVICE and type(a) is type(b) is tuple):
-        from . import _device
-
-        shapes = tuple(x if type(x) is tuple else tuple(x.shape) for x in (a, b))
-        left, right = (shape_and_dtype(name, x)[0] for name, x in zip("ab", shapes, strict=True))
-        options = (backend, scheme, max_growth, threads, workspace_limit, None)
-        return _device.plan(a, b, (left, right), dtype, options)
+    if is_on_gpu(a) or is_on_gpu(b) or (backend == DEVICE and type(a) is type(b) is tuple):
+        arguments = backend, scheme, max_growth, threads, workspace_limit, None
+        return on_gpu().plan(a, b, dtype, arguments)
     a_shape, a_dtype, a_direct = shape_and_dtype("a", a)
     b_shape, b_dtype, b_direct = shape_and_dtype("b", b)
     if a_shape[1] != b_shape[0]:

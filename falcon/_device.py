@@ -24,7 +24,7 @@ from ._gpu.where import device_of
 from ._packed import PackedOperand
 from ._plan import Plan
 from ._problem import Problem
-from ._validate import matmul_shape, number, scalar
+from ._validate import matmul_shape, number, scalar, shape_and_dtype
 
 
 def gemm(
@@ -168,15 +168,13 @@ def _matmul_packed(a: Any, b: PackedOperand, out: Any, options: tuple[Any, ...])
     return out
 
 
-def plan(
-    a: Any, b: Any, shapes: tuple[tuple[int, ...], tuple[int, ...]], dtype: Any, options: tuple
-) -> Plan:
-    """Plan a product of GPU arrays, or of shapes (on the current device)."""
-    (M, K), (inner, N) = shapes
+def plan(a: Any, b: Any, dtype: Any, options: tuple[Any, ...]) -> Plan:
+    """Plan a product of GPU arrays, or of shapes (on the current device); see `falcon.plan`."""
+    shapes = (x if isinstance(x, tuple) else tuple(x.shape) for x in (a, b))
+    left, right = (shape_and_dtype(name, x)[0] for name, x in zip("ab", shapes, strict=True))
+    (M, K), (inner, N) = left, right
     if inner != K:
-        raise ValueError(
-            f"a has shape {shapes[0]} and b {shapes[1]}: a's columns must equal b's rows"
-        )
+        raise ValueError(f"a has shape {left} and b {right}: a's columns must equal b's rows")
     requested = _requested(*options)
     arrays = {name: x for name, x in (("a", a), ("b", b)) if not isinstance(x, tuple)}
     index = _place(arrays)[1] if arrays else current()

@@ -176,7 +176,7 @@ def plan_for(problem: Problem, requested: Settings) -> Plan:
 
 
 def _tuned(problem: Problem, requested: Settings) -> Plan | None:
-    """Plan what `falcon.tune` found to be fastest, if that is wanted and keeps what is asked for."""
+    """Plan what `falcon.tune` found to be fastest, where that is wanted and keeps the limits."""
     if not requested.tuned or requested.scheme != "auto":
         return None
     found = recall(problem, available_backends())

@@ -68,7 +68,7 @@ def pack(
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
         raise ValueError(f"rows is {rows!r}; expected a positive integer")
     if is_on_gpu(b):
-        from . import _device
+        from . import _device  # at first need
 
         options = (backend, scheme, max_growth, threads, workspace_limit, None)
         return _device.pack(b, rows, dtype, options)

@@ -86,6 +86,13 @@ def remember(a: Any, b: Any, out: np.ndarray | None, arguments: tuple, result: n
     _ready[key] = (settings(), problem.threads, planning_state(), plan, requested.check)
 
 
+def on_gpu() -> Any:
+    """Return the module that works on arrays in GPU memory, imported at first need."""
+    from . import _device
+
+    return _device
+
+
 # A call per matrix of a batch costs about 20 microseconds, in which NumPy's loops without BLAS
 # multiply matrices of this size (in flop).
 _SMALL_FLOPS = 2 * 16**3

@@ -19,7 +19,7 @@ from falcon.schemes import Scheme
 
 from . import device, driver, kernels, model, profile
 from .arrays import library_of
-from .geometry import Buffers, block_sizes, chunks_within, round_up
+from .geometry import Buffers, block_sizes, chunks_within, combined_again, round_up
 from .matrix import ITEM_BYTES, Matrix
 from .packed import Packed
 from .sources import SUMS_DTYPE
@@ -136,7 +136,11 @@ class GpuBackend:
         assert found is not None  # without a limit there always is one
         return found
 
-    def measure(self, dtype: np.dtype, threads: int) -> Rates:
+    def identity(self) -> dict[str, str]:
+        """What a stored measurement must agree with; `profile.path` has the rest."""
+        return {"devices": ", ".join(device.properties(x).name for x in range(device.count()))}
+
+    def measure(self, dtype: np.dtype, threads: int, thorough: bool = False) -> Rates:
         """Return the current device's rates in the terms of the common cost model."""
         found = profile.rates(device.current(), dtype.name, False)
         return Rates(found.multiply, found.add, found.bandwidth / dtype.itemsize)
@@ -221,4 +225,12 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     workspace = extra + Buffers.of(chunk, arranged, item, sums, packed=problem.packed).total
     m, k, n = scheme.format
     whole = (m * chunk[0], n * chunk[1], k * chunk[2])
-    return Option("gpu", scheme, whole, workspace, False, (*block, *chunk), growth(scheme, dtype))
+    return Option(
+        "gpu",
+        scheme,
+        whole,
+        workspace,
+        again=combined_again(block, chunk),
+        tiling=(*block, *chunk),
+        rounded_growth=growth(scheme, dtype),
+    )

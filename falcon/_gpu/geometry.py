@@ -148,6 +148,16 @@ def chunks_within(
     return None
 
 
+def combined_again(block: Sizes, chunk: Sizes) -> Sizes:
+    """How often A and B are combined and C is updated, in the order in which chunks are taken.
+
+    With one chunk along K the sums of A stay while the columns advance, and with one along N too
+    those of B stay for all rows.
+    """
+    rows, columns, inner = (len(spans(size, part)) for size, part in zip(block, chunk, strict=True))
+    return columns if inner > 1 else 1, rows if inner > 1 or columns > 1 else 1, 1
+
+
 def combine_launch(height: int, width: int, vector: int) -> tuple[Sizes, Sizes]:
     """Return grid and block of a combine kernel over a part of height x width of each block.
 

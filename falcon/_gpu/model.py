@@ -92,9 +92,7 @@ def _stages(
     again_rows, again_columns, again_inner = (
         len(spans(size, chunk)) for size, chunk in ((M, cm), (N, cn), (K, ck))
     )
-    # With one chunk along K, At stays while the columns advance; likewise Bt with one of N and K.
-    times_a = again_columns if again_inner > 1 else 1
-    times_b = again_rows if again_inner > 1 or again_columns > 1 else 1
+    times_a, times_b, _ = option.again
     rank = scheme.rank
     additions = [x.additions for x in scheme.shared_sums]
 

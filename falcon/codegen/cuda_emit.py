@@ -115,8 +115,8 @@ def _unit(
     store: Callable[[int, str], str],
 ) -> str:
     """Return the macros that the template reads, and the generated struct."""
-    settings = {"NAME": name, "SUMS": f"{name}_sums", **macros, "WIDTH": found.width, "BLOCKS": found.blocks}
-    settings["THREADS"] = THREADS
+    settings = {"NAME": name, "SUMS": f"{name}_sums", **macros}
+    settings |= {"WIDTH": found.width, "BLOCKS": found.blocks, "THREADS": THREADS}
     lines = [f"#define FALCON_{key} {value}" for key, value in settings.items()]
     lines += [
         "namespace FALCON_SUMS {",

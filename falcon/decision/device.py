@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from falcon._plan import Candidate, DeviceBackend, Option, Plan
 from falcon._problem import Problem
-from falcon.schemes import Scheme, get, names, symmetries
+from falcon.schemes import Scheme
 
-from .select import Request
+from .select import Request, contest_of_all
 
 # Below these sizes launches take longer than an LCMA could save.
 _SMALLEST = 1024
@@ -54,7 +54,7 @@ def _fastest(problem: Problem, request: Request, backend: DeviceBackend, classic
         found = backend.predicted(problem, option)
         if option.growth > request.max_growth:
             reason = f"growth {option.growth:.2f} > max_growth {request.max_growth:.2f}"
-            refused.append(Candidate(option, found.seconds, reason))
+            refused.append(Candidate(option, found.seconds, reason, allowed=False))
         else:
             kept.append(found)
     kept.sort(key=lambda x: (x.total * (1.0 if x is plain else _MARGIN), x.option.growth))
@@ -67,7 +67,7 @@ def _fastest(problem: Problem, request: Request, backend: DeviceBackend, classic
         else f"no scheme is predicted to be {_MARGIN:.2f} x as fast"
     )
     candidates = (best, *losers, *refused)
-    return Plan(problem, backend, best.option, why, best.seconds, candidates)
+    return Plan(problem, backend, best.option, why, best.seconds, lambda: candidates)
 
 
 def _lost(candidate: Candidate, best: Candidate, plain: Candidate) -> Candidate:
@@ -79,17 +79,11 @@ def _lost(candidate: Candidate, best: Candidate, plain: Candidate) -> Candidate:
 
 
 def _contestants(problem: Problem) -> Iterable[Scheme]:
-    """Yield every stored scheme in every orientation, and Strassen twice, whose blocks fit."""
-    strassen = get("strassen")
-    stored = [get(name) for name in sorted(names(), key=lambda name: (name[0].isdigit(), name))]
-    seen = set()
-    for image in (*(x for s in stored for x in symmetries(s)), strassen @ strassen):
-        key = (image.format, image.rank, image.phi)
-        sizes = zip((problem.M, problem.K, problem.N), image.format, strict=True)
-        fits = all(size >= parts * _SMALLEST_BLOCK for size, parts in sizes)
-        if fits and not image.is_classical and key not in seen:
-            seen.add(key)
-            yield image
+    """Yield the schemes whose blocks are large enough."""
+    for scheme in contest_of_all().schemes:
+        sizes = zip((problem.M, problem.K, problem.N), scheme.format, strict=True)
+        if all(size >= parts * _SMALLEST_BLOCK for size, parts in sizes):
+            yield scheme
 
 
 def _limit_error(

@@ -6,9 +6,9 @@ import pytest
 import falcon
 from falcon.codegen import cuda_emit, cuda_plan
 from falcon.codegen.program import Op, most_live
-from falcon.decision.select import _contest
+from falcon.decision.select import contest_of_all
 
-IMAGES = _contest().schemes
+IMAGES = contest_of_all().schemes
 
 
 def evaluated(program):
