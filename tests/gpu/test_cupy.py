@@ -1,0 +1,98 @@
+"""The stand-in offers what the real CuPy offers: names, signatures, constants. Needs no GPU."""
+
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from falcon._gpu import device
+
+from . import fake_cupy
+
+cupy = pytest.importorskip("cupy", reason="needs the extra gpu-check (CuPy)")
+
+# What falcon._gpu.device calls, as CuPy documents it in the first line of a docstring.
+DOCUMENTED = {
+    "cuda.runtime.memsetAsync": ("ptr", "value", "size", "stream"),
+    "cuda.runtime.getDeviceProperties": ("device",),
+    "cuda.runtime.driverGetVersion": (),
+    "cuda.get_current_stream": ("device_id",),
+    "cuda.get_elapsed_time": ("start_event", "end_event"),
+    "cuda.Event.record": ("self", "stream"),
+    "cuda.device.get_cublas_handle": (),
+    "from_dlpack": ("array", "device", "copy"),
+}
+PYTHON = ("empty", "asarray", "asnumpy", "broadcast_to")
+CUBLAS = ("gemmStridedBatchedEx", "getMathMode", "setMathMode")
+
+
+def parameters(line):
+    """Parameter names of a signature such as ``f(int x, *, y=None) -> z``."""
+    inside = re.search(r"\((.*)\)", line)[1]
+    parts = [x.split("=")[0].split()[-1] for x in inside.split(",") if x.strip() not in ("", "*")]
+    return tuple(parts)
+
+
+def found(name):
+    thing = cupy
+    for part in name.split("."):
+        thing = getattr(thing, part)
+    return thing
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_documented_signatures(name):
+    first = found(name).__doc__.strip().splitlines()[0]
+    assert parameters(first) == DOCUMENTED[name]
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_python_signatures(name):
+    real = list(inspect.signature(getattr(cupy, name)).parameters)
+    fake = list(inspect.signature(getattr(fake_cupy, name)).parameters)
+    assert real[: len(fake)] == fake
+
+
+def test_names():
+    stand_in = fake_cupy.modules()["cupy"]
+    names = [x for x in vars(stand_in) if not x.startswith("_") and x != "cuda"]
+    names += [f"cuda.{x}" for x in vars(stand_in.cuda)]
+    names += [f"cuda.runtime.{x}" for x in vars(stand_in.cuda.runtime)]
+    names += ["cuda.Stream.is_capturing", "cuda.Stream.from_external", "cuda.Event.synchronize"]
+    names += ["cuda.Device.attributes", "RawModule.get_function"]
+    for name in names:
+        assert found(name) is not None, name
+    assert "code" in cupy.RawModule.__doc__.splitlines()[0]
+    assert "options" in cupy.RawModule.__doc__.splitlines()[0]
+    assert "grid, block, args" in cupy.RawKernel.__call__.__doc__
+
+
+def test_attributes_and_data_types():
+    runtime = cupy.cuda.runtime
+    for name in fake_cupy.Device.attributes:
+        assert hasattr(runtime, f"cudaDevAttr{name}")
+    wanted = {
+        "float32": runtime.CUDA_R_32F,
+        "float64": runtime.CUDA_R_64F,
+        "float16": runtime.CUDA_R_16F,
+        "bfloat16": runtime.CUDA_R_16BF,
+    }
+    assert wanted == device._DATA_TYPES
+
+
+@pytest.mark.parametrize("name", CUBLAS)
+def test_cublas(name):
+    """From the compiled module's docstrings: importing it takes cuBLAS itself."""
+    folder = Path(importlib.util.find_spec("cupy_backends").submodule_search_locations[0])
+    (library,) = (folder / "cuda" / "libs").glob("cublas*.so")
+    text = library.read_bytes()
+    lines = re.findall(rb"\0" + name.encode() + rb"\(([^\0]*)\)[^\0]*\0", text)
+    assert lines, name
+    real = parameters(f"({lines[0].decode()})")
+    fake = getattr(fake_cupy.modules()["cupy_backends.cuda.libs"].cublas, name)
+    assert real == tuple(inspect.signature(fake).parameters)
+    for constant in ("CUBLAS_COMPUTE_32F", "CUBLAS_COMPUTE_32F_FAST_TF32", "CUBLAS_COMPUTE_64F",
+                     "CUBLAS_DEFAULT_MATH", "CUBLAS_GEMM_DEFAULT"):  # fmt: skip
+        assert constant.encode() + b"\0" in text

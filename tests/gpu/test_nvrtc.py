@@ -1,0 +1,105 @@
+"""NVRTC compiles every generated source without a warning, within the registers that were planned.
+
+Needs no GPU: the packages of the extra "gpu-check". CI runs the whole catalogue, in processes,
+because each scheme takes NVRTC seconds.
+"""
+
+import re
+
+import pytest
+
+import falcon
+from falcon._gpu import sources
+from falcon.codegen.cuda_plan import THREADS
+
+pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra gpu-check (NVRTC)")
+
+from cuda.bindings import nvrtc
+
+ARCHITECTURES = ("sm_80", "sm_90a")
+# Small, chained, without shared sums, two levels.
+SOME = ("strassen", "2x4x2:14", "3x4x4:38", "strassen@strassen")
+PLAIN = [
+    make(dtype, out)
+    for make in (sources.repair, sources.copy)
+    for dtype in sources.SUMS_DTYPE
+    for out in sources.SUMS_DTYPE
+]
+
+
+def checked(result):
+    status, *values = result
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, status
+    return values[0] if values else None
+
+
+def compiled(text, architecture):
+    """Return status and log; the log holds the report of the assembler."""
+    program = checked(nvrtc.nvrtcCreateProgram(text.encode(), b"falcon.cu", 0, None, None))
+    options = [*(x.encode() for x in sources.OPTIONS), b"--ptxas-options=-v"]
+    options.append(f"--gpu-architecture={architecture}".encode())
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    log = b" " * checked(nvrtc.nvrtcGetProgramLogSize(program))
+    checked(nvrtc.nvrtcGetProgramLog(program, log))
+    checked(nvrtc.nvrtcDestroyProgram(program))
+    return status, log.decode(errors="replace")
+
+
+def units(scheme):
+    """All kernels of a scheme, over all dtypes."""
+    found = [sources.combine_in(scheme, x, dtype) for x in "uv" for dtype in sources.SUMS_DTYPE]
+    found.append(sources.combine_out(scheme, "float64", "float64"))
+    found.extend(
+        sources.combine_out(scheme, "float32", x) for x in sources.SUMS_DTYPE if x != "float64"
+    )
+    return found
+
+
+def check(some, architecture):
+    status, log = compiled(sources.assemble(some), architecture)
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log
+    assert "warning" not in log, log
+    reports = dict(
+        (name, report)
+        for name, report in re.findall(
+            r"entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", log, re.S
+        )
+    )
+    assert set(reports) == {unit.name for unit in some}
+    for unit in some:
+        report = reports[unit.name]
+        spilled = re.findall(r"(\d+) bytes spill (?:stores|loads)", report)
+        assert spilled
+        assert sum(map(int, spilled)) <= 16, f"{unit.name} spills: {report}"
+        used = int(re.search(r"Used (\d+) registers", report)[1])
+        most = unit.fit.registers if unit.fit is not None else 65536 // 256 - 1
+        assert used <= most, f"{unit.name} takes {used} registers, {most} were planned"
+        assert "smem" not in report, f"{unit.name} takes shared memory"
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", SOME)
+def test_compiles(name, architecture):
+    check(units(falcon.schemes.get(name)), architecture)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_plain_kernels_compile(architecture):
+    check(PLAIN, architecture)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", [x for x in falcon.schemes.names() if x not in SOME])
+def test_whole_catalogue(name, architecture):
+    check(units(falcon.schemes.get(name)), architecture)
+
+
+def test_the_check_sees_warnings_and_errors():
+    unit = sources.copy("float32", "float32")
+    status, log = compiled(sources.assemble([unit]) + "\n__device__ int f() { int x; return 1; }",
+                           "sm_80")  # fmt: skip
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS
+    assert "warning" in log
+    assert compiled("nonsense", "sm_80")[0] != nvrtc.nvrtcResult.NVRTC_SUCCESS
+    assert THREADS == 128
