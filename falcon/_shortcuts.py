@@ -113,7 +113,7 @@ def is_small(a: np.ndarray, b: np.ndarray) -> bool:
         and a.dtype is b.dtype
         and a.dtype.char in "fd"
         and a.shape[1] == b.shape[0]
-        and _is_small(*a.shape, b.shape[1])
+        and _is_small(a.shape[0], a.shape[1], b.shape[1])
         and a.flags.forc
         and b.flags.forc
         and a.flags.aligned

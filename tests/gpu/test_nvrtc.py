@@ -60,10 +60,7 @@ def check(some, architecture):
     assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log
     assert "warning" not in log, log
     reports = dict(
-        (name, report)
-        for name, report in re.findall(
-            r"entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", log, re.S
-        )
+        re.findall(r"entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", log, re.S)
     )
     assert set(reports) == {unit.name for unit in some}
     for unit in some:
