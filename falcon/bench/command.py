@@ -42,12 +42,15 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     kind.add_argument("--targets", action="store_true", help="the table of targets")
     kind.add_argument("--baking", action="store_true", help="generated C against interpreter")
     kind.add_argument("--peak", action="store_true", help="the multiply-add peak, measured")
+    kind.add_argument("--schemes", action="store_true", help="the best scheme of every format "
+                      "(or those of --scheme) at sizes --shape S: fastest first")  # fmt: skip
     kind.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"),
                       help="what changed between two record files")  # fmt: skip
     parser.add_argument("--large", action="store_true", help="with --targets: 8192 too")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5; "
                         "with --peers at least so many)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--csv", action="store_true", help="with --schemes: print CSV")
     run = parser.add_argument_group("a run of --peers or --quick")
     run.add_argument("-o", "--output", type=Path, metavar="FILE", help="the record file; a run "
                      "that was stopped goes on from FILE.part")  # fmt: skip
@@ -81,6 +84,10 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
                       ("list_peers", _list_peers)):  # fmt: skip
         if getattr(options, name):
             return run(options)
+    if options.schemes:
+        from . import schemes
+
+        return schemes.command(options)
     if options.peers or options.quick:
         return _peers(options, falcon_options)
     return _beside_numpy(options, falcon_options)

@@ -57,10 +57,12 @@ class Library:
         held = self._held.get(_key(dims), [])
         return [masks.from_arrays(*moves.reshaped(x, dims, rng)) for x in held]
 
-    def rank(self, dims: Format) -> int:
-        """Lowest known rank of a format; classical where nothing is known."""
-        held = self._held.get(_key(dims), [])
-        return min((len(x[0]) for x in held), default=dims[0] * dims[1] * dims[2])
+    def rank(self, dims: Format, *, sums: bool = False) -> int:
+        """Lowest known rank of a format, `sums` of two known schemes included if wanted."""
+        held = [len(x[0]) for x in self._held.get(_key(dims), [])]
+        if sums:
+            held += [rank for rank, *_ in self.sums(dims)]
+        return min(held, default=dims[0] * dims[1] * dims[2])
 
     def draw(self, dims: Format, rng: random.Random) -> Factors:
         """A known scheme of the format, of low rank, in a random image and a random basis."""

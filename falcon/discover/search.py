@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -45,7 +46,8 @@ class Job:
     seed, workers : int
     rings : {"both", "ternary", "mod2"}
     scratch : bool
-        Begin at the classical algorithm alone, not at known schemes.
+        Begin at the classical algorithm alone; with an objective, at the folder's finds. The
+        catalogue takes no part.
     folder : Path
         Finds and the checkpoint go there.
     objective : {None, "nnz", "growth", "additions"}
@@ -83,8 +85,10 @@ class Run:
     def __post_init__(self) -> None:
         job = self.job
         job.folder.mkdir(parents=True, exist_ok=True)
-        library = Library(None if job.scratch else job.folder, catalogue=not job.scratch)
-        self._known = library.rank(job.dims)
+        # To improve schemes from scratch is to begin at the finds of an earlier run.
+        alone = job.scratch and job.objective is None
+        library = Library(None if alone else job.folder, catalogue=not job.scratch)
+        self._known = library.rank(job.dims, sums=job.objective is not None)
         self.workers = [self._worker(library, number) for number in range(job.workers)]
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -96,12 +100,14 @@ class Run:
 
     def _worker(self, library: Library, number: int) -> Worker | Improver:
         job = self.job
-        search = Worker(job.dims, library.starts(job.dims), job.seed, number, job.rings)
+        starts = library.starts(job.dims)
+        search = Worker(job.dims, starts, job.seed, number, job.rings)
         if job.objective is None:
             return search
-        known = [
-            terms for terms in library.schemes(job.dims) if len(terms) == (job.rank or self._known)
-        ]
+        rng = random.Random(job.seed)
+        known = library.schemes(job.dims)
+        known += [start(rng, False) for start in starts if start.kind == "merge"]
+        known = [terms for terms in known if len(terms) == (job.rank or self._known)]
         if not known:
             raise ValueError(
                 f"no scheme of format {job.label} and rank {job.rank or self._known} is known: "

@@ -1,0 +1,87 @@
+"""From finds to the catalogue, and the table in the documentation."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+
+from falcon import schemes
+from falcon.discover import collect, table
+from falcon.schemes import loaders
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "schemes.md"
+
+
+def test_the_table_is_current():
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert table.updated(text) == text, (
+        "run: python -m falcon.discover.table docs/schemes.md"
+    )  # fmt: skip
+
+
+def test_the_table_has_every_scheme_and_format():
+    text = table.table()
+    for scheme in table.stored():
+        assert f"`{scheme.name}`" in text
+        rank, additions = table.known()[scheme.format]
+        assert scheme.rank >= rank, f"{scheme!r} is better than the best known: say so"
+        assert additions == "" or int(additions) > 0
+
+
+def test_a_document_without_a_place():
+    with pytest.raises(ValueError, match="lacks the lines"):
+        table.updated("nothing here")
+
+
+def test_update(tmp_path):
+    path = tmp_path / "some.md"
+    path.write_text(f"before\n{table.BEGIN}old{table.END}after\n")
+    assert table.main([str(path)]) == 0
+    text = path.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n")
+    assert "old" not in text and "3x3x3" in text
+
+
+def test_collect(tmp_path, capsys):
+    """A better find replaces what is stored; a worse one does not."""
+    finds, out = tmp_path / "finds", tmp_path / "out"
+    finds.mkdir(), out.mkdir()
+    source = "falcon's own flip-graph search; a command; seed 3, worker 0"
+    for name in ("winograd", "strassen"):
+        scheme = schemes.get(name).renamed("2x2x2:7", source)
+        loaders.dump(scheme, finds / f"{name}.json")
+    assert collect.main([str(finds), "--rounds", "50", "--out", str(out)]) == 0
+    written = sorted(path.name for path in out.iterdir())
+    assert "2x2x2_7.json" in written and "2x2x2_7-adds.json" in written
+    sparse, short = (schemes.load(out / f"2x2x2_7{x}.json") for x in ("", "-adds"))
+    assert (sum(sparse.nnz), sparse.rms_growth) == (36, 2.0)
+    assert short.additions.reduced == 15
+    assert short.source == f"{source}; fewest additions found"
+    capsys.readouterr()
+    assert collect.main([str(finds), "--rounds", "50", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == ""  # nothing has changed
+
+
+def test_wanted_formats():
+    assert collect.wanted((2, 2, 2)) and collect.wanted((5, 5, 5)) and collect.wanted((8, 4, 2))
+    assert not collect.wanted((1, 2, 2)) and not collect.wanted((2, 5, 6))
+    assert not collect.wanted((4, 4, 9))
+
+
+@pytest.mark.parametrize("name", [x for x in schemes.names() if x[0].isdigit()])
+def test_stored_programs_are_used(name):
+    """What a file says about its sums is what plans and kernels get."""
+    path = Path(schemes.__file__).parent / "data" / f"{name.replace(':', '_')}.json"
+    sums = json.loads(path.read_text(encoding="utf-8")).get("sums")
+    scheme = schemes.get(name)
+    if sums is None:
+        assert scheme.rank == 1 or name == "1x1x1:1"
+        return
+    rows = [getattr(scheme, x).reshape(scheme.rank, -1) for x in "UVW"]
+    stored = sum(
+        schemes.additions.replay(x, sums[factor]).additions
+        for factor, x in zip("UVW", rows, strict=True)
+    )
+    assert scheme.additions.reduced <= stored + scheme.rank - scheme.m * scheme.n
