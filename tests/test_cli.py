@@ -86,9 +86,9 @@ def test_schemes_of_a_format(capsys, form):
 
 
 def test_schemes_of_a_format_that_is_built(capsys):
-    status, out, _ = run(capsys, "schemes", "3x3x6")
+    status, out, _ = run(capsys, "schemes", "2x3x9")
     assert status == 0
-    assert rows(out)[1][:3] == ["3x3x6:44", "<3,3,6>", "44"]
+    assert rows(out)[1][:3] == ["2x3x9:45", "<2,3,9>", "45"]
 
 
 def test_show(capsys):

@@ -185,8 +185,8 @@ def best(m: int, k: int, n: int, by: str = "rank") -> Scheme:
 
     Examples
     --------
-    >>> best(2, 2, 2).rank, best(6, 3, 3).rank
-    (7, 44)
+    >>> best(2, 2, 2).rank, best(9, 3, 2).rank
+    (7, 45)
     """
     if by not in KEYS:
         raise ValueError(f"by is {by!r}; expected one of {', '.join(map(repr, KEYS))}")

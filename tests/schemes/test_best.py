@@ -86,10 +86,10 @@ def test_predictions_are_what_comes_out():
 
 
 def test_names_of_what_is_built():
-    scheme = best(3, 3, 6)
-    assert scheme.name == "3x3x6:44"
-    assert scheme.source.startswith("built as (")
-    assert schemes.get("3x3x6:44") == scheme
+    scheme = best(2, 3, 9)
+    assert scheme.name == "2x3x9:45"
+    assert scheme.source.startswith("built as ")
+    assert schemes.get("2x3x9:45") == scheme
     assert best(4, 3, 3).name == "4x3x3:29"
 
 
