@@ -172,13 +172,12 @@ def test_another_search_in_the_same_folder_is_not_resumed(tmp_path, capsys):
 def test_ctrl_c_keeps_what_was_found(tmp_path):
     command = [sys.executable, "-m", "falcon", "discover", "3", "3", "3", "--scratch", "--minutes",
                "5", "--threads", "2", "--out", str(tmp_path)]  # fmt: skip
+
     # A shell in the background hands on that SIGINT is ignored; Python would keep to that.
     def listen():
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, preexec_fn=listen
-    ) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=listen) as process:
         until = time.monotonic() + 60
         while not list(tmp_path.glob("*.json")) and time.monotonic() < until:
             time.sleep(0.1)
