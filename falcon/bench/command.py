@@ -44,6 +44,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     kind.add_argument("--peak", action="store_true", help="the multiply-add peak, measured")
     kind.add_argument("--schemes", action="store_true", help="the best scheme of every format "
                       "(or those of --scheme) at sizes --shape S: fastest first")  # fmt: skip
+    kind.add_argument("--gpu", action="store_true", help="falcon, cuBLAS and torch on the GPU")
     kind.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"),
                       help="what changed between two record files")  # fmt: skip
     parser.add_argument("--large", action="store_true", help="with --targets: 8192 too")
@@ -81,7 +82,7 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
         print(records.changes(*(records.read(path) for path in options.compare)))
         return 0
     for name, run in (("targets", _targets), ("baking", _baking), ("peak", _peak),
-                      ("list_peers", _list_peers)):  # fmt: skip
+                      ("list_peers", _list_peers), ("gpu", _gpu)):  # fmt: skip
         if getattr(options, name):
             return run(options)
     if options.schemes:
@@ -334,6 +335,31 @@ def _baking(options: argparse.Namespace) -> int:
     with bar:
         gains = baking.measure(shape.M, shape.N, shape.K, options.rounds, bar.update)
     print(baking.format_gains(gains))
+    return 0
+
+
+def _gpu(options: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from . import gpu
+
+    shapes = _given_shapes(options) or [workloads.Shape(n, n, n) for n in (4096, 8192, 16384)]
+    names = [x.strip() for x in (options.dtype or "float32").split(",")]
+    keys = ("scheme", "max_growth", "workspace_limit")
+    falcon_options = {key: getattr(options, key) for key in keys}
+    records = []
+    total = len(names) * len(shapes) * options.rounds
+    with tqdm(total=total, unit="round", leave=False, disable=not sys.stderr.isatty()) as bar:
+        for name in names:
+            for shape in shapes:
+                bar.set_description(f"{shape.M} x {shape.N} x {shape.K} {name}")
+                call = (shape, name, options.rounds, falcon_options, lambda: bar.update())
+                records.append(gpu.run_shape(*call))
+    if options.json:
+        print(json.dumps([dataclasses.asdict(x) for x in records], indent=2))
+        return 0
+    for name in names:
+        print(gpu.format_records(x for x in records if x.dtype == name) + "\n")
     return 0
 
 

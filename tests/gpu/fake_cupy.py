@@ -86,6 +86,9 @@ class ndarray:
     def __setitem__(self, key, value):
         self._host[key] = value._host
 
+    def view(self, dtype):
+        return self._like(self._host.view(dtype))
+
     def reshape(self, *shape):
         return self._like(self._host.reshape(*shape))
 
@@ -245,7 +248,7 @@ def memset_async(ptr, value, size, stream):
 
 def properties(device):
     return {"name": b"Stand-in", "major": 9, "minor": 0, "multiProcessorCount": 8,
-            "l2CacheSize": 2**20, "totalGlobalMem": 2**30}  # fmt: skip
+            "l2CacheSize": 2**20, "totalGlobalMem": 2**38}  # fmt: skip
 
 
 # --- cuBLAS ----------------------------------------------------------------------------------

@@ -1,0 +1,89 @@
+"""What only a GPU can show. Run with ``pytest -m gpu``; under NVIDIA's sanitizer with
+``compute-sanitizer --error-exitcode 1 python -m pytest -m gpu -k "not capture"``.
+"""
+
+import numpy as np
+import pytest
+
+import falcon
+from reference.lcma import lcma
+
+from .support import DTYPES, kind, on_device, whole
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def real():
+    return pytest.importorskip("cupy")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["strassen", "2x4x2:14", "3x4x4:38", "5x5x5:93"])
+def test_matches_the_reference(real, name, dtype):
+    scheme = falcon.schemes.get(name)
+    a, b = whole((333, 257), 1), whole((257, 419), 2)
+    exact = lcma(a.astype(float), b.astype(float), scheme.U, scheme.V, scheme.W)
+    for orders in ("CC", "FF", "CF", "SS"):
+        left, right = (on_device(real, x, dtype, o) for x, o in zip((a, b), orders, strict=True))
+        for limit in (None, 2**21):
+            c = falcon.gemm(left, right, scheme=scheme, workspace_limit=limit)
+            np.testing.assert_array_equal(real.asnumpy(c), exact.astype(kind(dtype)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_non_finite_values(real, dtype):
+    a, b = whole((300, 200), 1).astype(float), whole((200, 400), 2).astype(float)
+    a[3, 5], b[60, 149] = np.nan, -np.inf
+    with np.errstate(all="ignore"):
+        exact = a @ b
+    c = falcon.gemm(*(on_device(real, x, dtype) for x in (a, b)), scheme="strassen")
+    np.testing.assert_array_equal(real.asnumpy(c).astype(float), exact)
+
+
+def test_random_data_and_packed_weights(real):
+    a, b = (real.asarray(x) for x in np.random.default_rng(0).standard_normal((2, 2048, 2048)))
+    exact = real.asnumpy(a) @ real.asnumpy(b)
+    for x in (falcon.gemm(a, b, scheme="strassen"), falcon.gemm(a, falcon.pack(b))):
+        assert np.abs(real.asnumpy(x) - exact).max() < 1e-9
+
+
+def test_capture(real):
+    a, b = (real.asarray(whole((512, 512), x).astype(np.float32)) for x in (1, 2))
+    out = real.empty((512, 512), np.float32)
+    stream = real.cuda.Stream(non_blocking=True)
+    with stream:
+        falcon.gemm(a, b, out=out, scheme="strassen")  # compiles, and fills the pool
+        stream.begin_capture()
+        falcon.gemm(a, b, out=out, scheme="strassen")
+        graph = stream.end_capture()
+        a[...] = 2 * a
+        graph.launch(stream)
+    stream.synchronize()
+    np.testing.assert_array_equal(real.asnumpy(out), real.asnumpy(a) @ real.asnumpy(b))
+    falcon.release_workspace()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_torch(real, dtype):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch without CUDA")
+    a, b = (torch.tensor(whole((300, 300), x), device="cuda") for x in (1, 2))
+    a, b = (x.to(getattr(torch, dtype)) for x in (a, b))
+    with torch.cuda.stream(torch.cuda.Stream()):
+        c = falcon.gemm(a, b, scheme="strassen")
+        torch.cuda.current_stream().synchronize()
+    assert (type(c), c.dtype, c.device) == (torch.Tensor, a.dtype, a.device)
+    assert (c.double() == (a.double() @ b.double()).to(c.dtype).double()).all()
+
+
+def test_more_than_two_to_the_31_elements(real):
+    free, _ = real.cuda.runtime.memGetInfo()
+    rows, columns, inner = 70000, 32768, 32
+    if free < 40 * 2**30:
+        pytest.skip("needs 40 GiB")
+    a, b = real.ones((rows, inner), np.float32), real.ones((inner, columns), np.float32)
+    c = falcon.gemm(a, b, scheme="strassen")
+    assert c.size > 2**31
+    assert bool((c == inner).all())
