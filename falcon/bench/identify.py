@@ -40,8 +40,8 @@ class Identity:
     threads : int or None
     evidence : str
         How the kernels are known.
-    environment : dict
-        What was set for it.
+    environment : dict of dtype name to dict
+        Variables that were set for it.
     """
 
     peer: str
@@ -51,12 +51,12 @@ class Identity:
     kernels: dict[str, str] = field(default_factory=dict)
     threads: int | None = None
     evidence: str = ""
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def identify(peer: Peer, dtypes: list[str], threads: int) -> Identity:
     """Run a peer once per dtype in a process that logs what it does, and read the log."""
-    environment = dict(peer.environment)
+    environment = {dtype: dict(peer.environment) for dtype in dtypes}
     module = _MODULES.get(peer.adapter)
     if module is not None and find_spec(module) is None:
         return Identity(peer.name, f"not installed: {peer.install}")
@@ -188,7 +188,14 @@ def format_identities(found: list[Identity]) -> str:
         kernels = "; ".join(f"{dtype}: {kernel}" for dtype, kernel in x.kernels.items())
         if len(set(x.kernels.values())) == 1:
             kernels = next(iter(x.kernels.values()))
-        settings = " ".join(f"{k}={v}" for k, v in x.environment.items())
         rows.append((x.peer, x.library, x.version, str(x.threads or "?"),
-                     f"{kernels}  {settings}".rstrip()))  # fmt: skip
+                     f"{kernels}  {format_settings(x.environment)}".rstrip()))  # fmt: skip
     return format_table(rows, left=3)
+
+
+def format_settings(environment: dict[str, dict[str, str]]) -> str:
+    """Return the variables that were set, once if they are the same for every dtype."""
+    words = {k: " ".join(f"{x}={y}" for x, y in v.items()) for k, v in environment.items()}
+    if len(set(words.values())) <= 1:
+        return next(iter(words.values()), "")
+    return "; ".join(f"{dtype}: {word}" for dtype, word in words.items())

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import records
+from .identify import format_settings
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 2rem auto;
@@ -148,7 +149,7 @@ def _peers(peers: Iterable[dict[str, Any]]) -> str:
             rows.append([x["peer"], "absent", x["absent"], "", "", ""])
             continue
         kernels = "; ".join(f"{k}: {v}" for k, v in x["kernels"].items())
-        settings = " ".join(f"{k}={v}" for k, v in x["environment"].items())
+        settings = format_settings(x["environment"])
         rows.append([x["peer"], x["library"], x["version"], str(x["threads"] or "?"),
                      f"{kernels} (by {x['evidence']})", settings])  # fmt: skip
     escaped = [[html.escape(x) for x in row] for row in rows]

@@ -99,7 +99,8 @@ class Suite:
         self.progress = progress
         self.session = len(stream.of("session"))
         self._workers: dict[str, Worker] = {}
-        self._absent: set[str] = set()
+        # Variables per peer and dtype, as found out by `_identified`.
+        self._settings: dict[str, dict[str, dict[str, str]]] = {}
         self._worked = False
 
     def run(self) -> bool:
@@ -165,23 +166,34 @@ class Suite:
                 self.stream.append(known[peer.name])
             found = known[peer.name]["found"]
             if not found["absent"] and peer not in others:
-                sides.append(replace(peer, environment=found["environment"]))
+                sides.append(peer)
+                self._settings[peer.name] = found["environment"]
         return sides
 
     def _identity(self, peer: Peer, dtypes: list[str]) -> dict[str, Any]:
-        tried = {}
-        if BEST in peer.environment.values():
-            tried = coretype_rates(self.spec.threads, dtypes[0] if dtypes else "float32")
-            best = {"OPENBLAS_CORETYPE": max(tried, key=lambda x: tried[x])} if tried else {}
-            peer = replace(peer, environment=best)
         able = [x for x in dtypes if peer.multiplies(np.dtype(x))] or ["float32"]
-        found = asdict(identify(peer, able, self.spec.threads))
+        if BEST not in peer.environment.values():
+            found = asdict(identify(peer, able, self.spec.threads))
+            return {"identity": peer.name, "found": found, "tried": {}}
+        parts, tried = [], {}
+        for dtype in able:
+            tried[dtype] = rates = coretype_rates(self.spec.threads, dtype)
+            best = {"OPENBLAS_CORETYPE": max(rates, key=lambda x: rates[x])} if rates else {}
+            parts.append(identify(replace(peer, environment=best), [dtype], self.spec.threads))
+        found = asdict(parts[0])
+        for part in parts[1:]:
+            found["kernels"].update(part.kernels)
+            found["environment"].update(part.environment)
         return {"identity": peer.name, "found": found, "tried": tried}
 
     def _worker(self, peer: Peer) -> Worker:
-        if peer.name not in self._workers:
-            self._workers[peer.name] = Worker(peer, self.spec.threads)
-        return self._workers[peer.name]
+        worker = self._workers.get(peer.name)
+        if worker is not None and worker.peer != peer:  # with other settings for another dtype
+            self._drop(peer)
+            worker = None
+        if worker is None:
+            worker = self._workers[peer.name] = Worker(peer, self.spec.threads)
+        return worker
 
     def _drop(self, peer: Peer) -> None:
         worker = self._workers.pop(peer.name, None)
@@ -196,7 +208,11 @@ class Suite:
     # --- a case --------------------------------------------------------------------------------
 
     def _case(self, case: Case, sides: list[Peer]) -> None:
-        able = [side for side in sides if side.multiplies(np.dtype(case.dtype))]
+        able = [
+            replace(side, environment=self._settings[side.name][case.dtype])
+            for side in sides
+            if side.multiplies(np.dtype(case.dtype))
+        ]
         rounds = [x["seconds"] for x in self.stream.of("round") if x["round"] == case.key]
         self._allow(2 * len(able) * (REST_SECONDS + 0.1 + case.flops / _GUESS))
         before = load()

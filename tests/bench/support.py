@@ -32,9 +32,11 @@ class FakeWorker:
     speeds: ClassVar = {}
     log: ClassVar = []
     broken: ClassVar = set()
+    started: ClassVar = []
 
     def __init__(self, peer, threads, environment=None):
-        self.name = peer.name
+        self.peer, self.name = peer, peer.name
+        self.started.append((peer.name, dict(peer.environment)))
 
     def prepare(self, operands):
         if self.name in self.broken:
@@ -61,18 +63,20 @@ def identity(peer, dtypes, threads):
 
     absent = f"not installed: {peer.install}" if peer.device == "gpu" else ""
     return Identity(peer.name, absent, peer.adapter, "1.0", dict.fromkeys(dtypes, "wide"), threads,
-                    "asked", peer.environment)  # fmt: skip
+                    "asked", {x: dict(peer.environment) for x in dtypes})  # fmt: skip
 
 
 def pretend(monkeypatch, **speeds):
     """Replace what a suite needs from outside; return the class of workers."""
     FakeWorker.clock, FakeWorker.log, FakeWorker.broken = Clock(monkeypatch), [], set()
+    FakeWorker.started = []
     FakeWorker.speeds = {name.replace("_", " "): list(x) for name, x in speeds.items()}
     monkeypatch.setattr(suite, "Worker", FakeWorker)
     monkeypatch.setattr(suite, "identify", identity)
     monkeypatch.setattr(suite, "load", lambda: dict(QUIET))
     monkeypatch.setattr(suite, "self_check", lambda threads: dict(PASSED))
-    monkeypatch.setattr(suite, "coretype_rates", lambda threads, dtype: {"Zen": 5.0, "Old": 2.0})
+    rates = {"float32": {"Zen": 5.0, "Old": 2.0}, "float64": {"Zen": 5.0, "Old": 7.0}}
+    monkeypatch.setattr(suite, "coretype_rates", lambda threads, dtype: rates[dtype])
     return FakeWorker
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from falcon.bench import suite
 from falcon.bench.measure import Spread
+from falcon.bench.peers import TABLE
 from falcon.bench.stream import Stream
 
 from .support import MACHINE, pretend, spec
@@ -150,3 +151,20 @@ def test_self_check_of_real_processes(monkeypatch):
     found = suite.self_check(1)
     assert found["count"] == 3
     assert found["passed"] == (abs(found["median"] - 1) <= 0.02)
+
+
+def test_the_best_kernels_are_those_of_the_dtype(monkeypatch):
+    worker = pretend(
+        monkeypatch, falcon=[1.0], falcon_classical=[1.0], **{"numpy (best kernels)": [1.0]}
+    )
+    asked = spec(sizes=(8,), dtypes=("float32", "float64"))
+    asked.sides[2] = TABLE[1]
+    stream = Stream(None, asked.header(MACHINE))
+    assert session(asked, stream)[0]
+    best = [x["OPENBLAS_CORETYPE"] for name, x in worker.started if name == TABLE[1].name]
+    assert best == ["Zen", "Old"]
+    assert [name for name, _ in worker.started].count("falcon") == 1
+    found = stream.of("identity")[2]
+    assert found["tried"]["float64"] == {"Zen": 5.0, "Old": 7.0}
+    assert found["found"]["environment"]["float64"] == {"OPENBLAS_CORETYPE": "Old"}
+    assert set(found["found"]["kernels"]) == {"float32", "float64"}
