@@ -81,7 +81,7 @@ def test_schemes_of_a_format(capsys, form):
     status, out, _ = run(capsys, "schemes", form)
     assert status == 0
     lines = rows(out)[1:]
-    assert [line[0] for line in lines] == ["4x3x4:38"]
+    assert [line[0] for line in lines] == ["4x3x4:38", "4x3x4:38-adds"]
     assert lines[0][1] == "<4,3,4>"
 
 
