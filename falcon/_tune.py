@@ -21,8 +21,10 @@ from .decision import MachineProfile, profile
 from .decision.machine import measure_all, replaced
 from .decision.tuned import Choice, remember
 
-# Threads of OpenBLAS and OpenMP spin after a call and would steal the cores from the next side.
-_REST_SECONDS = 0.05
+# Threads of OpenBLAS spin for almost 0.1 s after a call: falcon's next call took up to twice as
+# long (Strassen at 1500, 2 threads). Falcon's own sleep sooner.
+_REST_AFTER = {"numpy": 0.12}
+_REST_SECONDS = 0.02
 # Two sides closer than this are equal: the model's choice stays.
 _CLEARLY = 1.01
 
@@ -160,7 +162,7 @@ def tune(
     return found
 
 
-def compare(plan: Plan, most: int, rounds: int, rest: float = _REST_SECONDS) -> list[Measured]:
+def compare(plan: Plan, most: int, rounds: int) -> list[Measured]:
     """Measure the choice of a plan, its `most` best candidates and every classical algorithm.
 
     Parameters
@@ -171,8 +173,6 @@ def compare(plan: Plan, most: int, rounds: int, rest: float = _REST_SECONDS) -> 
         Candidates by predicted time, the choice among them.
     rounds : int
         Timings per candidate; they take turns.
-    rest : float
-        Seconds of sleep before each timing.
 
     Returns
     -------
@@ -193,17 +193,28 @@ def compare(plan: Plan, most: int, rounds: int, rest: float = _REST_SECONDS) -> 
         made = Plan(problem, backends[option.backend], option, "")
         return lambda: made.backend.execute(made, a, b, None, out)
 
-    times = take_turns([call(x.option) for x in sides], rounds, rest)
+    rests = [rest_after(x.option.backend) for x in sides]
+    times = take_turns([call(x.option) for x in sides], rounds, rests)
     return [
         Measured(side, min(x), median(a / b for a, b in zip(x, times[0], strict=True)))
         for side, x in zip(sides, times, strict=True)
     ]
 
 
+def rest_after(backend: str) -> float:
+    """Seconds of sleep after which a backend's threads disturb nobody."""
+    return _REST_AFTER.get(backend, _REST_SECONDS)
+
+
 def take_turns(
-    calls: Sequence[Callable[[], Any]], rounds: int, rest: float = _REST_SECONDS
+    calls: Sequence[Callable[[], Any]], rounds: int, rests: Sequence[float]
 ) -> list[list[float]]:
     """Time every call once per round, in turn; short ones count by the fastest of a few.
+
+    Parameters
+    ----------
+    rests : sequence of float
+        Seconds of sleep after each call's timing.
 
     Returns
     -------
@@ -211,11 +222,14 @@ def take_turns(
         Seconds.
     """
     found: list[list[float]] = [[] for _ in calls]
-    repeats = [min(5, int(0.02 / max(_seconds(call), 1e-7)) + 1) for call in calls]
+    repeats = []
+    for call, rest in zip(calls, rests, strict=True):
+        repeats.append(min(5, int(0.02 / max(_seconds(call), 1e-7)) + 1))
+        time.sleep(rest)
     for _ in range(rounds):
-        for call, times, count in zip(calls, found, repeats, strict=True):
-            time.sleep(rest)
+        for call, times, count, rest in zip(calls, found, repeats, rests, strict=True):
             times.append(min(_seconds(call) for _ in range(count)))
+            time.sleep(rest)
     return found
 
 

@@ -19,7 +19,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,14 +32,15 @@ import falcon
 from falcon._backends import available_backends
 from falcon._info import cpu_model, numpy_blas
 from falcon._plan import Candidate, Option, Plan
-from falcon._tune import take_turns
+from falcon._tune import rest_after, take_turns
 
 from .operands import SharedOperands
 from .peers import TABLE, AbsentError, Worker, best_coretype
 from .workloads import Shape, model_shapes, models
 
-_REST = 0.03  # seconds before each timing, in which the other side's threads fall asleep
 _LEAST_FLOPS, _MOST_FLOPS = 2e7, 3e10
+# Other libraries than NumPy are measured where all sizes are at least this: it takes long.
+_LARGE = 1024
 _PEERS = tuple(x for x in TABLE if x.name != "numpy" and x.device == "cpu")
 
 
@@ -123,15 +124,14 @@ def measure_shape(
         return lambda: made.backend.execute(made, a, b, None, out)
 
     calls = [call(x.option) for x in sides]
-    seconds = [min(x) for x in take_turns(calls, 2, _REST)]
+    rests = [rest_after(x.option.backend) for x in sides]
+    seconds = [min(x) for x in take_turns(calls, 2, rests)]
     best, regret = seconds.index(min(seconds)), 0.0
     if best:
-        mine, theirs = take_turns([calls[0], calls[best]], 5, _REST)
-        regret = max(0.0, median(x / y for x, y in zip(mine, theirs, strict=True)) - 1)
-        seconds[0], seconds[best] = min(*mine, seconds[0]), min(*theirs, seconds[best])
+        duel = [calls[0], calls[best]], [rests[0], rests[best]]
+        regret = max(0.0, _ratio(*duel, lambda x: x > 1.03) - 1)
     pair = [lambda: falcon.gemm(a, b, out=out), lambda: np.matmul(a, b, out=other)]
-    mine, theirs = take_turns(pair, 5, _REST)
-    over_numpy = median(y / x for x, y in zip(mine, theirs, strict=True))
+    over_numpy = 1 / _ratio(pair, [rests[0], rest_after("numpy")], lambda x: x > 1.01)
     library, over_library = _against(workers, shape, dtype, pair[0], over_numpy)
     return Record(
         *(dtype, threads, kind, M, N, K),
@@ -145,6 +145,17 @@ def measure_shape(
     )
 
 
+def _ratio(calls: list[Any], rests: list[float], is_doubtful: Callable[[float], bool]) -> float:
+    """Median of time of the first call / time of the second; doubtful ones are measured longer."""
+    ratios: list[float] = []
+    for rounds in (5, 4):
+        first, second = take_turns(calls, rounds, rests)
+        ratios += [x / y for x, y in zip(first, second, strict=True)]
+        if not is_doubtful(median(ratios)):
+            break
+    return median(ratios)
+
+
 def _label(x: Candidate) -> str:
     return f"{x.option.backend} {x.option.label}"
 
@@ -154,20 +165,16 @@ def _against(
 ) -> tuple[str, float]:
     """Name the library that falcon gains least over, and that gain."""
     worst = ("numpy", over_numpy)
-    able = [x for x in workers if x.peer.multiplies(np.dtype(dtype))]
-    if not able:
+    if not workers or min(shape.M, shape.N, shape.K) < _LARGE:
         return worst
     with SharedOperands(shape, np.dtype(dtype), 0) as operands:
-        for worker in able:
+        for worker in workers:
             worker.prepare(operands)
             ratios = []
             for _ in range(3):
-                time.sleep(_REST)
-                start = time.perf_counter()
-                mine()
-                seconds = time.perf_counter() - start
-                time.sleep(_REST)
-                ratios.append(worker.seconds() / seconds)
+                time.sleep(rest_after("numpy"))
+                ((seconds,),) = take_turns([mine], 1, [rest_after("numpy")])
+                ratios.append(worker.seconds(3 if seconds < 0.02 else 1) / seconds)
             worst = min(worst, (worker.peer.name, median(ratios)), key=lambda x: x[1])
     return worst
 
@@ -182,12 +189,7 @@ def measure(
     ]
     if not left:
         return
-    workers = []
-    core = best_coretype(threads, dtype) if options.peers else None
-    environment = {} if core is None else {"OPENBLAS_CORETYPE": core}
-    for peer in _PEERS if options.peers else ():
-        with suppress(AbsentError, RuntimeError):
-            workers.append(Worker(peer, threads, environment))
+    workers = _libraries(dtype, threads) if options.peers else []
     try:
         for kind, shape in left:
             if time.monotonic() > end:
@@ -196,6 +198,27 @@ def measure(
     finally:
         for worker in workers:
             worker.close()
+
+
+def _libraries(dtype: str, threads: int) -> list[Worker]:
+    """Start the installed libraries that may be the best here: within 20 % of it at 1536."""
+    core = best_coretype(threads, dtype)
+    environment = {} if core is None else {"OPENBLAS_CORETYPE": core}
+    speeds: list[tuple[float, Worker]] = []
+    with SharedOperands(Shape(1536, 1536, 1536), np.dtype(dtype), 0) as operands:
+        for peer in _PEERS:
+            with suppress(AbsentError, RuntimeError):
+                worker = Worker(peer, threads, environment)
+                if not peer.multiplies(np.dtype(dtype)):
+                    worker.close()
+                    continue
+                worker.prepare(operands)
+                speeds.append((worker.seconds(5), worker))
+    best = min((seconds for seconds, _ in speeds), default=0.0)
+    for seconds, worker in speeds:
+        if seconds > 1.2 * best:
+            worker.close()
+    return [worker for seconds, worker in speeds if seconds <= 1.2 * best]
 
 
 # --- the whole run --------------------------------------------------------------------------
@@ -287,7 +310,7 @@ def summary(records: list[Record]) -> dict[str, float]:
         found["prediction error, median"] = float(np.median(np.abs(pairs[:, 0] / pairs[:, 1] - 1)))
         found["R^2 of log time"] = 1 - rest / float(((logs[:, 1] - logs[:, 1].mean()) ** 2).sum())
     for dtype in sorted({x.dtype for x in records}):
-        large = [x for x in records if x.dtype == dtype and min(x.M, x.N, x.K) >= 1024]
+        large = [x for x in records if x.dtype == dtype and min(x.M, x.N, x.K) >= _LARGE]
         if large:
             gains = [x.over_library for x in large]
             found[f"over the best library, {dtype}, M, N, K >= 1024, worst"] = min(gains)

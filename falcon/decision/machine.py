@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 
 import numpy as np
 
@@ -260,18 +260,23 @@ def _slower_than_stored(
     option = backend.candidates(problem, (), None)[0]
     plan = Plan(problem, backend, option, "")
     a, b, out = np.ones((3, size, size), dtype)
-    times = []
-    for _ in range(6):
-        start = perf_counter()
-        backend.execute(plan, a, b, None, out)
-        times.append(perf_counter() - start)
     expected = sum(time for _, time in seconds(problem, option, stored))
-    ratio = min(times) / expected
-    if not 1 / _MISFIT < ratio < _MISFIT:
+    times: list[float] = []
+    ratio = 1.0
+    for pause in (0.0, 0.02, 0.1):  # again where something else ran just then
+        sleep(pause)
+        for _ in range(5):
+            start = perf_counter()
+            backend.execute(plan, a, b, None, out)
+            times.append(perf_counter() - start)
+        ratio = min(times) / expected
+        if 1 / _MISFIT < ratio < _MISFIT:
+            break
+    else:
         _log.log(
             logging.WARNING if pinned else logging.INFO,
-            "falcon: the profile does not fit this machine: %s takes %.2f ms on backend %s with %d "
-            "threads, not %.2f; run `python -m falcon tune`",
+            "falcon: the profile does not fit this machine, or it is busy: %s takes %.2f ms on "
+            "backend %s with %d threads, not %.2f; `python -m falcon tune` makes a new one",
             *(problem, min(times) * 1e3, backend.name, threads, expected * 1e3),
         )
     return ratio

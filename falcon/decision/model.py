@@ -129,7 +129,9 @@ def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
 
 
 def bounds(problem: Problem, facts: Facts, rates: Rates, *, fused: bool) -> np.ndarray:
-    """Return what no option of these schemes can be faster than: whole, balanced, well cached.
+    """Return what no option of these schemes can be faster than: the whole problem, balanced.
+
+    (Unless chunks bring sums into the cache, whose cost in repeated work is larger.)
 
     Parameters
     ----------
@@ -169,14 +171,18 @@ def _stages(
     padded = inner + rates.loss * up(inner / rates.slice) if rates.slice else inner
     flops = 2.0 * mr * nr * tiles * padded
     overlap = rates.overlap
-    if bound:
-        beta_a, beta_b = _best_combine(rates)
-    else:
-        threads = problem.threads
-        if tiles:
-            flops *= ceil(tiles / threads) * threads / tiles
+    threads = problem.threads
+    if not bound and tiles:
+        flops *= ceil(tiles / threads) * threads / tiles
+    beta_a: Any = rates.bandwidth
+    beta_b: Any = rates.bandwidth
+    if rates.combine:
+        near_a, far_a, near_b, far_b = rates.combine
         near = x.rank * (a + b) * problem.dtype.itemsize <= rates.cache
-        beta_a, beta_b = _combine(rates, near)
+        if bound:
+            beta_a, beta_b = np.where(near, near_a, far_a), np.where(near, near_b, far_b)
+        else:
+            beta_a, beta_b = (near_a, near_b) if near else (far_a, far_b)
 
     def cost(arithmetic: Any, memory: Any) -> Any:
         if overlap == 0:
@@ -203,16 +209,3 @@ def _stages(
         else cost(x.sums_c * of_c / rates.add, (M * N + x.rank * of_c) / rates.bandwidth)
     )
     return first, second, multiply, last, rates.overhead
-
-
-def _combine(rates: Rates, near: bool) -> tuple[float, float]:
-    """beta_A and beta_B."""
-    if not rates.combine:
-        return rates.bandwidth, rates.bandwidth
-    near_a, far_a, near_b, far_b = rates.combine
-    return (near_a, near_b) if near else (far_a, far_b)
-
-
-def _best_combine(rates: Rates) -> tuple[float, float]:
-    pairs = _combine(rates, True), _combine(rates, False)
-    return max(pairs[0][0], pairs[1][0]), max(pairs[0][1], pairs[1][1])

@@ -119,7 +119,7 @@ def test_a_damaged_file_is_ignored(folder, monkeypatch, caplog, how):
 def test_tune_remembers_the_fastest(monkeypatch):
     """On a made-up clock on which NumPy's Strassen is the fastest."""
 
-    def turns(calls, rounds, rest):
+    def turns(calls, rounds, rests):
         assert rounds == 2
         return [[10.0 - i, 11.0 - i] for i in range(len(calls))]
 
@@ -168,7 +168,7 @@ def test_tune_refuses(options, message):
 
 def test_compare_measures_the_choice_first():
     made = falcon.plan((300, 290), (290, 310), "float64", scheme="strassen", backend="numpy")
-    (only,) = compare(made, 4, 1, rest=0)
+    (only,) = compare(made, 4, 1)
     assert only.candidate.option is made.option
     assert only.seconds > 0
     assert only.ratio == 1.0
@@ -176,7 +176,7 @@ def test_compare_measures_the_choice_first():
 
 def test_take_turns():
     order = []
-    times = take_turns([lambda i=i: order.append(i) for i in range(3)], 4, rest=0)
+    times = take_turns([lambda i=i: order.append(i) for i in range(3)], 4, [0, 0, 0])
     assert [len(x) for x in times] == [4, 4, 4]
     assert all(t > 0 for x in times for t in x)
     assert set(order) == {0, 1, 2}
