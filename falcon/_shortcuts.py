@@ -15,7 +15,8 @@ from .decision.select import SMALLEST_BLAS, SMALLEST_BLAS_FLOPS
 
 # Ready plans by what the call looked like; a program that uses more shapes than this starts anew.
 _MOST_READY = 1024
-_ready: dict[tuple, tuple[Settings, int, tuple, Plan, str]] = {}
+# What was in force (settings, threads, `planning_state`), the plan, check, whether it is np.matmul.
+_ready: dict[tuple, tuple[Settings, int, tuple, Plan, str, bool]] = {}
 
 
 def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
@@ -49,7 +50,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
         return None
     if found is None or found[0] is not settings() or found[2] != planning_state():
         return None
-    _, threads, _, plan, check = found
+    _, threads, _, plan, check, plain = found
     if thread_count(arguments[3]) != threads or not (a.flags.aligned and b.flags.aligned):
         return None
     if out is None:
@@ -57,6 +58,9 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
         out = np.empty((problem.M, problem.N), problem.dtype)
     elif not out.flags.behaved or overlap(out, a) or overlap(out, b):
         return None
+    if plain:
+        with np.errstate(all="ignore"):
+            return np.matmul(a, b, out=out)
     plan.backend.execute(plan, a, b, None, out, check=check)
     return out
 
@@ -83,7 +87,12 @@ def remember(a: Any, b: Any, out: np.ndarray | None, arguments: tuple, result: n
         key = (*key, out.shape, out.strides, out.dtype)
     if len(_ready) >= _MOST_READY:
         _ready.clear()
-    _ready[key] = (settings(), problem.threads, planning_state(), plan, requested.check)
+    plain = (
+        *(plan.backend.name == "numpy", plan.scheme is None, not problem.buffered),
+        *(problem.a_direct, problem.b_direct),
+    )
+    state = planning_state()
+    _ready[key] = (settings(), problem.threads, state, plan, requested.check, all(plain))
 
 
 def on_gpu() -> Any:
