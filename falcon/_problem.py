@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Up to so many rows, falcon's kernels that read B in place ran at 1.1 to 3.0 of OpenBLAS, which
-# copies it (float32 and float64, N and K from 1024 to 8192, 1 and 2 threads, Zen 4); 24 rows lost
-# in float64, and N = K = 512 did at 2 rows.
+# Up to so many rows, falcon's kernels that read B in place ran at 1.08 to 3.0 of OpenBLAS, which
+# copies it, in float32 and at 0.94 to 1.8 in float64 (N and K from 1024 to 8192, 1 and 2 threads,
+# Zen 4); 24 rows lost in float64, and N = K = 512 did at 2 rows.
 _MOST_THIN_ROWS = 16
 _LEAST_THIN_ELEMENTS = 2**20
 
