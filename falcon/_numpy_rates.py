@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from ._fit import fastest, fit_times, rate
+from ._fit import call_seconds, fit_times, rate, typical
 from ._plan import Rates
 from .codegen import combine_a
 from .codegen.numpy_exec import run, strip_rows
@@ -19,14 +20,16 @@ _MALLOC_KEEPS = 32 * 2**20
 
 
 def measure(dtype: np.dtype, *, thorough: bool) -> Rates:
-    """Time np.matmul, additions in cache, and combines of Strassen's A (about 0.5 s)."""
+    """Time np.matmul, additions in cache, and combines of Strassen's A (about a second)."""
     repeats = 12 if thorough else 4
-    blas = dtype.char in "fdFD"
-    multiply, surface = _blas_rates(dtype, repeats) if blas else (_loop_rate(dtype), _FLAT)
+    if blas := dtype.char in "fdFD":
+        multiply, surface = _blas_rates(dtype, *((24, 8.0) if thorough else (5, 0.6)))
+    else:
+        multiply, surface = _loop_rate(dtype), _FLAT
     strip = np.ones((3, 8192), dtype)
-    add = fastest(lambda: np.add(strip[0], strip[1], out=strip[2]), 50) / strip.shape[1]
+    add = call_seconds(lambda: np.add(strip[0], strip[1], out=strip[2]), 50) / strip.shape[1]
     near, far = (
-        size * size * (1 + 7 / 4) / fastest(_combine_call(dtype, size), repeats, 0.3)
+        size * size * (1 + 7 / 4) / call_seconds(_combine_call(dtype, size), repeats, 0.3)
         for size in ((512, 2048) if blas else (256, 512))
     )
     return Rates(
@@ -36,7 +39,7 @@ def measure(dtype: np.dtype, *, thorough: bool) -> Rates:
         combine=(near, far, near, far),
         cache=_MALLOC_KEEPS,
         surface=surface,
-        overhead=fastest(lambda: np.matmul(strip[:1, :1], strip[:1, :1]), 50),
+        overhead=call_seconds(lambda: np.matmul(strip[:1, :1], strip[:1, :1]), 50),
     )
 
 
@@ -57,28 +60,45 @@ def blas_name() -> str:
     return str(name)
 
 
-def _blas_rates(dtype: np.dtype, repeats: int) -> tuple[float, tuple[float, float, float]]:
-    """F* and sigma of the BLAS: from a cube, and from slabs of which one side is short."""
-    long, short = 1536, 128
+def _blas_rates(
+    dtype: np.dtype, rounds: int, budget: float
+) -> tuple[float, tuple[float, float, float]]:
+    """F* and sigma of the BLAS: from cubes, and from slabs of which one side is short."""
+    long = 1536
     some = np.resize(np.random.default_rng(0).standard_normal(2**16), 3 * long**2).astype(dtype)
-    terms, times = [], []
-    for M, N, K in (
-        *((1024, 1024, 1024), (512, 512, 512)),
-        *((short, long, long), (long, short, long), (long, long, short)),
-    ):
-        a = some[: M * K].reshape(M, K)
-        b = some[long**2 : long**2 + K * N].reshape(K, N)
-        c = some[2 * long**2 : 2 * long**2 + M * N].reshape(M, N)
-        times.append(fastest(lambda a=a, b=b, c=c: np.matmul(a, b, out=c), repeats, 0.2))  # type: ignore[misc]
-        terms.append((2.0 * M * N * K, M * K, K * N, M * N))
-    flop, *surface = fit_times(terms, times)
+    sizes = [(size, size, size) for size in (512, 768, 1152)]
+    for short in (128, 384):
+        sizes += [(short, long, long), (long, short, long), (long, long, short)]
+    calls = [_product_call(some, *x) for x in sizes]
+    times: list[list[float]] = [[] for _ in calls]
+    for call in calls:  # touches the memory
+        call()
+    end = perf_counter() + budget
+    for number in range(rounds):
+        if number > 2 and perf_counter() > end:
+            break
+        for call, found in zip(calls, times, strict=True):
+            start = perf_counter()
+            call()
+            found.append(perf_counter() - start)
+    terms = [(2.0 * M * N * K, M * K, K * N, M * N) for M, N, K in sizes]
+    flop, *surface = fit_times(terms, [max(typical(x), 1e-9) for x in times])
     return rate(flop), (surface[0], surface[1], surface[2])
+
+
+def _product_call(some: np.ndarray, M: int, N: int, K: int) -> Callable[[], Any]:
+    third = len(some) // 3
+    a, b, c = (
+        some[i * third : i * third + rows * columns].reshape(rows, columns)
+        for i, (rows, columns) in enumerate(((M, K), (K, N), (M, N)))
+    )
+    return lambda: np.matmul(a, b, out=c)
 
 
 def _loop_rate(dtype: np.dtype) -> float:
     """F* of the dtypes that NumPy multiplies without BLAS."""
     ones = np.ones((192, 192), dtype)
-    return 2 * 192**3 / fastest(lambda: np.matmul(ones, ones), 3)
+    return 2 * 192**3 / call_seconds(lambda: np.matmul(ones, ones), 3)
 
 
 def _combine_call(dtype: np.dtype, size: int) -> Callable[[], None]:

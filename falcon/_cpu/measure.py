@@ -7,13 +7,13 @@ products, updates of C, stores and overhead by least squares over calls in which
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from statistics import median
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from falcon._fit import fastest, fit_times, rate
+from falcon._fit import call_seconds, fit_times, rate, typical
 from falcon._plan import Rates
 from falcon.schemes import Scheme, get
 
@@ -22,15 +22,15 @@ from .programs import engine_scheme
 
 Call = tuple[int, int, int, Scheme | None]
 
-# Flop of the largest call, in seconds at the speed found first; and the sizes that this may give.
-_LARGEST_SECONDS = 0.03
-_SIZES = 480, 1536
+# Seconds of the largest cube, and the sizes that this may give.
+_LARGEST_SECONDS = 0.02
+_SIZES = 768, 1536
 # Rounds over all calls, and the seconds after which no further one begins: quick, thorough.
-_ROUNDS = {False: (6, 0.8), True: (24, 5.0)}
+_ROUNDS = {False: (5, 1.0), True: (24, 8.0)}
 
 
 def measure(dtype: np.dtype, threads: int, isa: str, limit: int, *, thorough: bool) -> Rates:
-    """Measure all rates of one dtype and number of threads (quick: about 0.5 s).
+    """Measure all rates of one dtype and number of threads (quick: about a second).
 
     Parameters
     ----------
@@ -38,41 +38,24 @@ def measure(dtype: np.dtype, threads: int, isa: str, limit: int, *, thorough: bo
         Workspace that calls keep to, bytes.
     """
     one = {"f": "f32", "d": "f64"}[dtype.char]
-    kernel = _core.kernel_info(one, isa)
+    kernel, cache = _core.kernel_info(one, isa), _core.cache_sizes()["l3"] / 2
     bench = _Bench(dtype, one, threads, isa, limit)
-    trial = bench.call(480, 480, 480, None)
-    first = fastest(trial, 3)
-    size = _even((_LARGEST_SECONDS / first * 480**3) ** (1 / 3))
-    strassen, twice = get("strassen"), get("strassen@strassen")
-    wide, thin = _even(1.5 * size), 96
-    calls: list[Call] = [
-        (size, size, size, None),
-        (size, size, size, strassen),
-        (size, size, size, twice),
-        (wide, wide, thin, None),
-        (wide, wide, 2 * thin, strassen),
-        (480, 480, 480, None),
-        (480, 480, 480, strassen),
-        (480, 480, 480, twice),
-        (size // 2, wide, size // 2, strassen),
-    ]
+    first = call_seconds(bench.call(480, 480, 480, None), 3)
+    calls = _calls(_size(first, cache, dtype.itemsize))
     runs = bench.run(calls, *_ROUNDS[thorough])
-    far_a, far_b, add = _combine_rates(runs[1:3], calls[1:3])
-    near_a, near_b, _ = _combine_rates(runs[6:8], calls[6:8], add)
-    pack_a, pack_b = (
-        2 * size * size / max(runs[0][stage], 1e-9) for stage in ("combine_a", "combine_b")
-    )
+    near_a, far_a, near_b, far_b, add = _combine_costs(runs, calls, cache, dtype.itemsize)
+    pack_a, pack_b = _pack_costs(runs, calls)
     terms = [_terms(call, run, kernel) for call, run in zip(calls, runs, strict=True)]
     rest = [max(x["wall"] - x["combine_a"] - x["combine_b"], 1e-9) for x in runs]
     flop, lost, update, store, start = fit_times(terms, rest)
     return Rates(
         multiply=rate(flop),
         add=rate(add),
-        bandwidth=min(far_a, far_b),
+        bandwidth=rate(max(far_a, far_b)),
         overlap=0.0,
-        combine=(near_a, far_a, near_b, far_b),
-        pack=(pack_a, pack_b),
-        cache=_core.cache_sizes()["l3"] / 2,
+        combine=(rate(near_a), rate(far_a), rate(near_b), rate(far_b)),
+        pack=(rate(pack_a), rate(pack_b)),
+        cache=cache,
         tile=(kernel["mr"], kernel["vlen"]),
         slice=kernel["kc"],
         loss=lost / flop if flop else 0.0,
@@ -82,10 +65,29 @@ def measure(dtype: np.dtype, threads: int, isa: str, limit: int, *, thorough: bo
     )
 
 
-def _even(size: float) -> int:
-    """Keep a size in bounds, a multiple of what two levels of Strassen halve."""
+def _calls(size: int) -> list[Call]:
+    """Calls in which the costs differ: cubes, short and long K, few rows and columns, schemes."""
+    strassen, twice = get("strassen"), get("strassen@strassen")
+    wide, half, low, thin = 3 * size // 2, size // 2, 288, 96
+    return [
+        *((x, x, x, scheme) for x in (half, size) for scheme in (None, strassen, twice)),
+        *((wide, wide, k * thin, scheme) for k, scheme in ((1, None), (2, strassen), (4, twice))),
+        *((wide, wide, 3 * thin, get(name)) for name in ("3x2x3:15", "3x3x4:29")),
+        *((wide, low, size, scheme) for scheme in (None, strassen)),
+        *((low, wide, size, scheme) for scheme in (None, strassen)),
+        (size, size, size, get("3x4x4:38")),
+    ]
+
+
+def _size(seconds: float, cache: float, itemsize: int) -> int:
+    """Choose the size of the largest cube, a multiple of 96; a cube of 480 took `seconds`.
+
+    Large enough that Strassen's sums of A and B leave the cache, if that does not take too long.
+    """
+    affordable = (_LARGEST_SECONDS / seconds) ** (1 / 3) * 480
+    beyond = (cache / (7 / 4 * 2 * itemsize)) ** 0.5 + 96
     least, most = _SIZES
-    return int(min(max(size, least), most)) // 96 * 96
+    return int(min(max(affordable, beyond, least), most)) // 96 * 96
 
 
 class _Bench:
@@ -117,51 +119,65 @@ class _Bench:
         return run
 
     def run(self, calls: list[Call], rounds: int, budget: float) -> list[dict[str, Any]]:
-        """Return per call its least seconds ("wall"), those of the combines, and its tiling.
+        """Return per call its typical seconds ("wall"), those of the combines, and its tiling.
 
         The calls take turns, so that a disturbance of the machine spoils one round of each, not
         all of one.
         """
-        found: list[dict[str, Any]] = [
-            {"wall": inf, "combine_a": inf, "combine_b": inf} for _ in calls
+        samples: list[dict[str, list[float]]] = [
+            {name: [] for name in ("wall", "combine_a", "combine_b")} for _ in calls
         ]
+        found: list[dict[str, Any]] = [{} for _ in calls]
         runs = [self.call(*call) for call in calls]
         end = perf_counter() + budget
         for number in range(rounds):
             if number > 2 and perf_counter() > end:
                 break
-            for run, least in zip(runs, found, strict=True):
+            for run, times, kept in zip(runs, samples, found, strict=True):
                 profile = run(profile=True)  # the first one touches the memory
                 start = perf_counter()
                 run()
-                least["wall"] = min(least["wall"], perf_counter() - start)
-                least["tiling"] = profile["blocking"]
+                times["wall"].append(perf_counter() - start)
                 for stage in ("combine_a", "combine_b"):
-                    seconds = profile[stage] / max(profile["threads"], 1)
-                    least[stage] = min(least[stage], seconds)
+                    times[stage].append(profile[stage] / max(profile["threads"], 1))
+                kept["tiling"] = profile["blocking"]
+        for times, kept in zip(samples, found, strict=True):
+            kept |= {name: typical(values) for name, values in times.items()}
         return found
 
 
-def _combine_rates(
-    runs: list[dict[str, Any]],
-    calls: list[Call],
-    add: float | None = None,
-) -> tuple[float, float, float]:
-    """beta_A and beta_B (elements/s), and seconds per addition, from combines of two schemes."""
+def _combine_costs(
+    runs: list[dict[str, Any]], calls: list[Call], cache: float, itemsize: int
+) -> list[float]:
+    """Seconds per element of Combine A near and far, of B near and far, and per addition."""
     terms, times = [], []
     for run, (M, N, K, scheme) in zip(runs, calls, strict=True):
-        assert scheme is not None  # for type checkers
+        if scheme is None:
+            continue
         m, k, n = scheme.format
-        u, v = (x.additions for x in scheme.shared_sums[:2])
-        terms.append((M * K * (1 + scheme.rank / (m * k)), 0.0, u * M * K / (m * k)))
-        terms.append((0.0, K * N * (1 + scheme.rank / (k * n)), v * K * N / (k * n)))
-        times += [max(run["combine_a"], 1e-9), max(run["combine_b"], 1e-9)]
-    if add is None:
-        a, b, add = fit_times(terms, times)
-    else:
-        left = [max(time - x[2] * add, 0.2 * time) for x, time in zip(terms, times, strict=True)]
-        a, b = fit_times([x[:2] for x in terms], left)
-    return rate(a), rate(b), add
+        a, b = M * K / (m * k), K * N / (k * n)
+        far = scheme.rank * (a + b) * itemsize > cache
+        for side, (matrix, block, program) in enumerate(
+            ((M * K, a, scheme.shared_sums[0]), (K * N, b, scheme.shared_sums[1]))
+        ):
+            row = [0.0] * 5
+            row[2 * side + far] = matrix + scheme.rank * block
+            row[4] = program.additions * block
+            terms.append(row)
+            times.append(max(run["combine_b" if side else "combine_a"], 1e-9))
+    near_a, far_a, near_b, far_b, add = fit_times(terms, times)
+    # A cache that no call has left, or none has kept to.
+    return [near_a or far_a, far_a or near_a, near_b or far_b, far_b or near_b, add]
+
+
+def _pack_costs(runs: list[dict[str, Any]], calls: list[Call]) -> tuple[float, float]:
+    """Seconds per element read or written to lay out A, and B."""
+    found: tuple[list[float], list[float]] = [], []
+    for run, (M, N, K, scheme) in zip(runs, calls, strict=True):
+        if scheme is None:
+            found[0].append(run["combine_a"] / (2 * M * K))
+            found[1].append(run["combine_b"] / (2 * K * N))
+    return median(found[0]), median(found[1])
 
 
 def _terms(call: Call, run: dict[str, Any], kernel: dict[str, Any]) -> list[float]:

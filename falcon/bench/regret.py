@@ -19,7 +19,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -38,7 +38,9 @@ from .operands import SharedOperands
 from .peers import TABLE, AbsentError, Worker, best_coretype
 from .workloads import Shape, model_shapes, models
 
-_LEAST_FLOPS, _MOST_FLOPS = 2e7, 3e10
+_LEAST_FLOPS = 2e7
+# The most for float32, per thread; float64 half of it: as many seconds.
+_MOST_FLOPS = 3e10
 # Other libraries than NumPy are measured where all sizes are at least this: it takes long.
 _LARGE = 1024
 _PEERS = tuple(x for x in TABLE if x.name != "numpy" and x.device == "cpu")
@@ -72,13 +74,14 @@ def shapes(dtype: str, threads: int, count: int) -> list[tuple[str, Shape]]:
     count : int
         A quarter of them are layers, a fifth odd.
     """
-    random = np.random.default_rng([threads, np.dtype(dtype).itemsize])
+    itemsize = np.dtype(dtype).itemsize
+    random, most = np.random.default_rng([threads, itemsize]), _MOST_FLOPS * threads * 4 / itemsize
     layers = [
         Shape(tokens, x.N, x.K, f"{model} {x.label}")
         for model in models()
         for x in model_shapes(model, 1)
         for tokens in (32, 128, 512, 1024, 2048)
-        if _LEAST_FLOPS <= 2.0 * tokens * x.N * x.K <= _MOST_FLOPS
+        if _LEAST_FLOPS <= 2.0 * tokens * x.N * x.K <= most
     ]
     picked = random.permutation(len(layers))[: count // 4]
     found = [("layer", layers[i]) for i in sorted(picked.tolist())]
@@ -86,7 +89,7 @@ def shapes(dtype: str, threads: int, count: int) -> list[tuple[str, Shape]]:
         sizes = (2 ** random.uniform(7, 13, 3)).astype(int).tolist()
         odd = len(found) < count // 4 + count // 5
         M, N, K = (x | 1 if odd else x for x in sizes)
-        if _LEAST_FLOPS <= 2.0 * M * N * K <= _MOST_FLOPS:
+        if _LEAST_FLOPS <= 2.0 * M * N * K <= most:
             found.append(("odd" if odd else "log-uniform", Shape(M, N, K)))
     # The kinds mixed, so that a run that is stopped has some of each.
     return [found[i] for i in random.permutation(len(found)).tolist()]
@@ -114,7 +117,7 @@ def measure_shape(
     M, N, K = shape.M, shape.N, shape.K
     some = np.random.default_rng(M + N + K).standard_normal(2**18).astype(dtype)
     a, b = np.resize(some, (M, K)), np.resize(some[::-1], (K, N))
-    out, other = np.zeros((M, N), dtype), np.zeros((M, N), dtype)
+    out = np.zeros((M, N), dtype)
     plan = falcon.plan(a, b)
     backends = {x.name: x for x in available_backends()}
     sides = rivals(plan, most)
@@ -128,10 +131,9 @@ def measure_shape(
     seconds = [min(x) for x in take_turns(calls, 2, rests)]
     best, regret = seconds.index(min(seconds)), 0.0
     if best:
-        duel = [calls[0], calls[best]], [rests[0], rests[best]]
-        regret = max(0.0, _ratio(*duel, lambda x: x > 1.03) - 1)
-    pair = [lambda: falcon.gemm(a, b, out=out), lambda: np.matmul(a, b, out=other)]
-    over_numpy = 1 / _ratio(pair, [rests[0], rest_after("numpy")], lambda x: x > 1.01)
+        regret = max(0.0, _ratio([calls[0], calls[best]], [rests[0], rests[best]]) - 1)
+    pair = [lambda: falcon.gemm(a, b, out=out), lambda: np.matmul(a, b, out=out)]
+    over_numpy = 1 / _ratio(pair, [rests[0], rest_after("numpy")])
     library, over_library = _against(workers, shape, dtype, pair[0], over_numpy)
     return Record(
         *(dtype, threads, kind, M, N, K),
@@ -145,15 +147,19 @@ def measure_shape(
     )
 
 
-def _ratio(calls: list[Any], rests: list[float], is_doubtful: Callable[[float], bool]) -> float:
-    """Median of time of the first call / time of the second; doubtful ones are measured longer."""
-    ratios: list[float] = []
-    for rounds in (5, 4):
-        first, second = take_turns(calls, rounds, rests)
-        ratios += [x / y for x, y in zip(first, second, strict=True)]
-        if not is_doubtful(median(ratios)):
+def _ratio(calls: list[Any], rests: list[float]) -> float:
+    """Median over interleaved pairs of time of the first call / time of the second.
+
+    The worst of many noisy ratios is too bad to be true: one above 1 is found anew, in fresh
+    pairs, which alone count.
+    """
+    ratio = 1.0
+    for pairs in (5, 11):
+        first, second = take_turns(calls, pairs, rests)
+        ratio = median(x / y for x, y in zip(first, second, strict=True))
+        if ratio <= 1.0:
             break
-    return median(ratios)
+    return ratio
 
 
 def _label(x: Candidate) -> str:

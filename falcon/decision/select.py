@@ -27,6 +27,9 @@ SMALLEST_BLAS = 256
 # 0.93 of NumPy, at 1024 at 1.04.
 SMALLEST_BLAS_FLOPS = 1.0e9
 _SMALLEST_OTHER = 96
+# With fewer rows or columns NumPy's BLAS is called without a comparison (Zen 3, float32: with 32
+# rows it was up to 1.5 times as fast as falcon's classical kernel, with 128 about as fast).
+_FEW = 128
 # Blocks below these sizes leave the products too small for any kernel to be fast.
 _SMALLEST_BLAS_BLOCK = 64
 _SMALLEST_OTHER_BLOCK = 32
@@ -130,13 +133,23 @@ def _classical(
     if in_place:
         backend, option = in_place[0]
         why += "; so few rows that a copy of B would cost more than the product"
-    elif len(fitting) > 1 and (not _has_blas(problem) or problem.flops >= SMALLEST_BLAS_FLOPS):
-        times = [
-            sum(time for _, time in seconds(problem, option, rates_of(x, problem)))
+    elif len(fitting) > 1 and _is_worth_comparing(problem):
+        known = [
+            (x, Candidate(option, seconds(problem, option, rates_of(x, problem))))
             for x, option in fitting
         ]
-        backend, option = fitting[times.index(min(times))]
+        backend, option = (found := preferred(known))[0], found[1].option
     return Plan(problem, backend, option, why)
+
+
+def _is_worth_comparing(problem: Problem) -> bool:
+    """Whether another backend may beat NumPy's BLAS classically by more than its call costs.
+
+    With few rows or columns packing weighs most, of which every BLAS has its own ways.
+    """
+    return not _has_blas(problem) or (
+        problem.flops >= SMALLEST_BLAS_FLOPS and min(problem.M, problem.N) >= _FEW
+    )
 
 
 def _within_limit(option: Option, request: Request) -> bool:
@@ -214,19 +227,24 @@ def _contest_of(_generation: int) -> Contest:
     images = [image for name in order for image in symmetries(get(name))]
     strassen = get("strassen")
     images.append(strassen @ strassen)
-    # Of images that cost the same, one is enough: the six of a cube, for one. How the additions
-    # are spread over the three combines may differ: at most 0.4 % of the time, over thousands of
-    # random shapes and machines.
+    # Of images that cost the same, one is enough: the six of a cube, for one. How additions are
+    # spread over the combines may differ; that matters most where Combine H is fused.
     unique: dict[tuple, Scheme] = {}
     for image in images:
         key = (image.format, image.rank, image.phi, image.is_integral)
-        kept = unique.setdefault(key, image)
-        if image.additions.reduced < kept.additions.reduced:
+        if _additions(image) < _additions(unique.setdefault(key, image)):
             unique[key] = image
     schemes = tuple(x for x in unique.values() if not x.is_classical)
     growth = np.array([x.rms_growth for x in schemes])
     integral = np.array([x.is_integral for x in schemes])
     return Contest(schemes, Facts.of(schemes), growth, integral)
+
+
+def _additions(scheme: Scheme) -> tuple[int, int]:
+    """Additions with Combine H fused, whose terms share nothing; then those with it apart."""
+    first, second, last = (x.additions for x in scheme.shared_sums)
+    terms = scheme.nnz[2] - scheme.m * scheme.n
+    return first + second + terms, first + second + last
 
 
 def _fastest(
