@@ -82,7 +82,7 @@ def settings() -> Settings:
 
 def are_default() -> bool:
     """Whether nothing was set, neither by `config` nor in the environment (a fast test)."""
-    return _active.get() is None and settings() == _DEFAULTS
+    return _active.get() is None and settings() is _DEFAULTS
 
 
 def _from_environment() -> Settings:
@@ -96,7 +96,8 @@ def _from_environment() -> Settings:
             validate(**{name: values[name]})
         except (ValueError, TypeError) as error:
             raise ValueError(f"environment variable {variable}={text!r}: {error}") from None
-    return Settings(**values)
+    found = Settings(**values)
+    return _DEFAULTS if found == _DEFAULTS else found
 
 
 @contextmanager

@@ -39,20 +39,15 @@ def fit_times(terms: Sequence[Sequence[float]], seconds: Sequence[float]) -> lis
     return best.tolist()
 
 
-def call_seconds(call: Callable[[], Any], repeats: int, budget: float = np.inf) -> float:
-    """Typical seconds of some calls, after one to warm up; fewer calls where they are slow."""
+def fastest(call: Callable[[], Any], repeats: int, budget: float = np.inf) -> float:
+    """Seconds of the fastest of some calls, after one to warm up; fewer where they are slow."""
     call()
     times: list[float] = []
     while not times or (len(times) < repeats and sum(times) < budget):
         start = perf_counter()
         call()
         times.append(perf_counter() - start)
-    return max(typical(times), 1e-9)  # never 0, even by a coarse clock
-
-
-def typical(times: Sequence[float]) -> float:
-    """Return the lower quartile: neither the luckiest call nor one that something else slowed."""
-    return sorted(times)[len(times) // 4]
+    return max(min(times), 1e-9)  # never 0, even by a coarse clock
 
 
 def rate(cost: float, most: float = 1e15) -> float:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from ._fit import call_seconds, fit_times, rate, typical
+from ._fit import fastest, fit_times, rate
 from ._plan import Rates
 from .codegen import combine_a
 from .codegen.numpy_exec import run, strip_rows
@@ -23,13 +24,13 @@ def measure(dtype: np.dtype, *, thorough: bool) -> Rates:
     """Time np.matmul, additions in cache, and combines of Strassen's A (about a second)."""
     repeats = 12 if thorough else 4
     if blas := dtype.char in "fdFD":
-        multiply, surface = _blas_rates(dtype, *((24, 8.0) if thorough else (5, 0.6)))
+        multiply, surface = _blas_rates(dtype, *((24, 8.0) if thorough else (8, 0.8)))
     else:
         multiply, surface = _loop_rate(dtype), _FLAT
     strip = np.ones((3, 8192), dtype)
-    add = call_seconds(lambda: np.add(strip[0], strip[1], out=strip[2]), 50) / strip.shape[1]
+    add = fastest(lambda: np.add(strip[0], strip[1], out=strip[2]), 50) / strip.shape[1]
     near, far = (
-        size * size * (1 + 7 / 4) / call_seconds(_combine_call(dtype, size), repeats, 0.3)
+        size * size * (1 + 7 / 4) / fastest(_combine_call(dtype, size), repeats, 0.3)
         for size in ((512, 2048) if blas else (256, 512))
     )
     return Rates(
@@ -39,7 +40,7 @@ def measure(dtype: np.dtype, *, thorough: bool) -> Rates:
         combine=(near, far, near, far),
         cache=_MALLOC_KEEPS,
         surface=surface,
-        overhead=call_seconds(lambda: np.matmul(strip[:1, :1], strip[:1, :1]), 50),
+        overhead=fastest(lambda: np.matmul(strip[:1, :1], strip[:1, :1]), 50),
     )
 
 
@@ -70,19 +71,19 @@ def _blas_rates(
     for short in (128, 384):
         sizes += [(short, long, long), (long, short, long), (long, long, short)]
     calls = [_product_call(some, *x) for x in sizes]
-    times: list[list[float]] = [[] for _ in calls]
+    times = [inf] * len(calls)
     for call in calls:  # touches the memory
         call()
     end = perf_counter() + budget
     for number in range(rounds):
         if number > 2 and perf_counter() > end:
             break
-        for call, found in zip(calls, times, strict=True):
+        for i, call in enumerate(calls):
             start = perf_counter()
             call()
-            found.append(perf_counter() - start)
+            times[i] = min(times[i], max(perf_counter() - start, 1e-9))
     terms = [(2.0 * M * N * K, M * K, K * N, M * N) for M, N, K in sizes]
-    flop, *surface = fit_times(terms, [max(typical(x), 1e-9) for x in times])
+    flop, *surface = fit_times(terms, times)
     return rate(flop), (surface[0], surface[1], surface[2])
 
 
@@ -98,7 +99,7 @@ def _product_call(some: np.ndarray, M: int, N: int, K: int) -> Callable[[], Any]
 def _loop_rate(dtype: np.dtype) -> float:
     """F* of the dtypes that NumPy multiplies without BLAS."""
     ones = np.ones((192, 192), dtype)
-    return 2 * 192**3 / call_seconds(lambda: np.matmul(ones, ones), 3)
+    return 2 * 192**3 / fastest(lambda: np.matmul(ones, ones), 3)
 
 
 def _combine_call(dtype: np.dtype, size: int) -> Callable[[], None]:

@@ -112,23 +112,35 @@ def _is_small(M: int, K: int, N: int) -> bool:
     return few and not is_thin(M, N, K)
 
 
-def is_small(a: np.ndarray, b: np.ndarray) -> bool:
+def is_small(a: np.ndarray, b: np.ndarray, out: Any) -> bool:
     """Whether NumPy's BLAS is the plan of a call without options: a test without planning.
 
     At 64 x 64 validation and the look-up of a plan would cost three times the multiplication.
+    NumPy itself minds an `out` that overlaps an operand.
     """
+    if a.ndim != 2 or b.ndim != 2:
+        return False
+    (M, K), (rows, N), dtype = a.shape, b.shape, a.dtype
+    left, right = a.flags, b.flags
     return (
-        a.ndim == b.ndim == 2
-        and a.dtype is b.dtype
-        and a.dtype.char in "fd"
-        and a.shape[1] == b.shape[0]
-        and _is_small(a.shape[0], a.shape[1], b.shape[1])
-        and a.flags.forc
-        and b.flags.forc
-        and a.flags.aligned
-        and b.flags.aligned
+        K == rows
+        and dtype is b.dtype
+        and dtype.char in "fd"
+        and _is_small(M, K, N)
+        and left.forc
+        and right.forc
+        and left.aligned
+        and right.aligned
         and are_default()
+        and (out is None or _is_plain(out, (M, N), dtype))
     )
+
+
+def _is_plain(out: Any, shape: tuple[int, int], dtype: np.dtype) -> bool:
+    """Whether NumPy can write to `out` as it is."""
+    if type(out) is not np.ndarray or out.shape != shape or out.dtype is not dtype:
+        return False
+    return bool(out.flags.behaved)
 
 
 def numpy_suffices(

@@ -207,7 +207,7 @@ def rest_after(backend: str) -> float:
 
 
 def take_turns(
-    calls: Sequence[Callable[[], Any]], rounds: int, rests: Sequence[float]
+    calls: Sequence[Callable[[], Any]], rounds: int, rests: Sequence[float], *, least: int = 1
 ) -> list[list[float]]:
     """Time every call once per round, in turn; short ones count by the fastest of a few.
 
@@ -215,6 +215,8 @@ def take_turns(
     ----------
     rests : sequence of float
         Seconds of sleep after each call's timing.
+    least : int
+        Long calls count by the fastest of that many.
 
     Returns
     -------
@@ -224,7 +226,7 @@ def take_turns(
     found: list[list[float]] = [[] for _ in calls]
     repeats = []
     for call, rest in zip(calls, rests, strict=True):
-        repeats.append(min(5, int(0.02 / max(_seconds(call), 1e-7)) + 1))
+        repeats.append(max(least, min(10, int(0.02 / max(_seconds(call), 1e-7)) + 1)))
         time.sleep(rest)
     for _ in range(rounds):
         for call, times, count, rest in zip(calls, found, repeats, rests, strict=True):

@@ -7,13 +7,14 @@ products, updates of C, stores and overhead by least squares over calls in which
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from falcon._fit import call_seconds, fit_times, rate, typical
+from falcon._fit import fastest, fit_times, rate
 from falcon._plan import Rates
 from falcon.schemes import Scheme, get
 
@@ -40,7 +41,7 @@ def measure(dtype: np.dtype, threads: int, isa: str, limit: int, *, thorough: bo
     one = {"f": "f32", "d": "f64"}[dtype.char]
     kernel, cache = _core.kernel_info(one, isa), _core.cache_sizes()["l3"] / 2
     bench = _Bench(dtype, one, threads, isa, limit)
-    first = call_seconds(bench.call(480, 480, 480, None), 3)
+    first = fastest(bench.call(480, 480, 480, None), 3)
     calls = _calls(_size(first, cache, dtype.itemsize))
     runs = bench.run(calls, *_ROUNDS[thorough])
     near_a, far_a, near_b, far_b, add = _combine_costs(runs, calls, cache, dtype.itemsize)
@@ -119,30 +120,28 @@ class _Bench:
         return run
 
     def run(self, calls: list[Call], rounds: int, budget: float) -> list[dict[str, Any]]:
-        """Return per call its typical seconds ("wall"), those of the combines, and its tiling.
+        """Return per call its least seconds ("wall"), those of the combines, and its tiling.
 
         The calls take turns, so that a disturbance of the machine spoils one round of each, not
         all of one.
         """
-        samples: list[dict[str, list[float]]] = [
-            {name: [] for name in ("wall", "combine_a", "combine_b")} for _ in calls
+        found: list[dict[str, Any]] = [
+            {"wall": inf, "combine_a": inf, "combine_b": inf} for _ in calls
         ]
-        found: list[dict[str, Any]] = [{} for _ in calls]
         runs = [self.call(*call) for call in calls]
         end = perf_counter() + budget
         for number in range(rounds):
             if number > 2 and perf_counter() > end:
                 break
-            for run, times, kept in zip(runs, samples, found, strict=True):
+            for run, least in zip(runs, found, strict=True):
                 profile = run(profile=True)  # the first one touches the memory
                 start = perf_counter()
                 run()
-                times["wall"].append(perf_counter() - start)
+                least["wall"] = min(least["wall"], perf_counter() - start)
+                least["tiling"] = profile["blocking"]
                 for stage in ("combine_a", "combine_b"):
-                    times[stage].append(profile[stage] / max(profile["threads"], 1))
-                kept["tiling"] = profile["blocking"]
-        for times, kept in zip(samples, found, strict=True):
-            kept |= {name: typical(values) for name, values in times.items()}
+                    seconds = profile[stage] / max(profile["threads"], 1)
+                    least[stage] = min(least[stage], seconds)
         return found
 
 

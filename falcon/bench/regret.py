@@ -150,12 +150,13 @@ def measure_shape(
 def _ratio(calls: list[Any], rests: list[float]) -> float:
     """Median over interleaved pairs of time of the first call / time of the second.
 
-    The worst of many noisy ratios is too bad to be true: one above 1 is found anew, in fresh
-    pairs, which alone count.
+    Each side of a pair is the fastest of three calls or more, because a call on a shared machine
+    differs from the next by a tenth. And the worst of many noisy ratios is too bad to be true: one
+    above 1 is found anew, in fresh pairs, which alone count.
     """
     ratio = 1.0
     for pairs in (5, 11):
-        first, second = take_turns(calls, pairs, rests)
+        first, second = take_turns(calls, pairs, rests, least=3)
         ratio = median(x / y for x, y in zip(first, second, strict=True))
         if ratio <= 1.0:
             break

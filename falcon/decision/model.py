@@ -142,8 +142,7 @@ def bounds(problem: Problem, facts: Facts, rates: Rates, *, fused: bool) -> np.n
     """
     whole = (problem.M, problem.N, problem.K)
     stages = _stages(problem, facts, rates, whole, (1, 1, 1), fused, bound=True)
-    total = stages[0] + stages[1] + stages[2] + stages[3]
-    return total + stages[4]
+    return stages[0] + stages[1] + stages[2] + (stages[3] + stages[4])
 
 
 def _stages(
@@ -165,20 +164,25 @@ def _stages(
     rows, columns, inner = up(chunk_m / x.m), up(chunk_n / x.n), up(chunk_k / x.k)
     # How many chunks there are; parts count as such, because backends cut evenly.
     parts_m, parts_n, parts_k = M / chunk_m, N / chunk_n, K / chunk_k
+    parts = parts_m * parts_n * parts_k
     a, b, c = rows * inner, inner * columns, rows * columns  # elements of a block
     mr, nr = rates.tile
     tiles = up(rows / mr) * up(columns / nr)
     padded = inner + rates.loss * up(inner / rates.slice) if rates.slice else inner
-    flops = 2.0 * mr * nr * tiles * padded
+    products = tiles * padded * (2.0 * mr * nr / rates.multiply)
     overlap = rates.overlap
     threads = problem.threads
     if not bound and tiles:
-        flops *= ceil(tiles / threads) * threads / tiles
+        products *= ceil(tiles / threads) * threads / tiles
+    if any(rates.surface):
+        sigma_a, sigma_b, sigma_c = rates.surface
+        products = products + (sigma_a * a + sigma_b * b + sigma_c * c)
+    sums_a, sums_b = x.rank * a, x.rank * b
     beta_a: Any = rates.bandwidth
     beta_b: Any = rates.bandwidth
     if rates.combine:
         near_a, far_a, near_b, far_b = rates.combine
-        near = x.rank * (a + b) * problem.dtype.itemsize <= rates.cache
+        near = sums_a + sums_b <= rates.cache / problem.dtype.itemsize
         if bound:
             beta_a, beta_b = np.where(near, near_a, far_a), np.where(near, near_b, far_b)
         else:
@@ -190,22 +194,25 @@ def _stages(
         both = larger(arithmetic, memory)
         return both if overlap == 1 else overlap * both + (1 - overlap) * (arithmetic + memory)
 
-    of_a, of_b, of_c = parts_m * parts_k * a, parts_k * parts_n * b, parts_m * parts_n * c
-    sigma_a, sigma_b, sigma_c = rates.surface
-    first = again[0] * cost(x.sums_a * of_a / rates.add, (M * K + x.rank * of_a) / beta_a)
-    second = (0 if problem.packed else again[1]) * cost(
-        x.sums_b * of_b / rates.add, (K * N + x.rank * of_b) / beta_b
+    times_a, times_b = again[0] * parts_m * parts_k, again[1] * parts_k * parts_n
+    times_c = again[2] * parts_m * parts_n
+    first = cost(
+        x.sums_a * a * (times_a / rates.add), (again[0] * M * K + times_a * sums_a) / beta_a
     )
-    multiply = (parts_m * parts_n * parts_k * x.rank) * larger(
-        flops / rates.multiply + (sigma_a * a + sigma_b * b + sigma_c * c),
-        (a + b + c) / rates.bandwidth,
-    )
-    last = again[2] * (
-        cost(
-            x.terms_c * of_c / (rates.update or rates.add),
-            M * N / (rates.store or rates.bandwidth),
+    second: Any = 0.0
+    if not problem.packed:
+        second = cost(
+            x.sums_b * b * (times_b / rates.add), (again[1] * K * N + times_b * sums_b) / beta_b
         )
-        if fused
-        else cost(x.sums_c * of_c / rates.add, (M * N + x.rank * of_c) / rates.bandwidth)
-    )
+    multiply = x.rank * parts * larger(products, (a + b + c) * (1 / rates.bandwidth))
+    if fused:
+        last = cost(
+            x.terms_c * c * (times_c / (rates.update or rates.add)),
+            again[2] * M * N / (rates.store or rates.bandwidth),
+        )
+    else:
+        last = cost(
+            x.sums_c * c * (times_c / rates.add),
+            (again[2] * M * N + times_c * x.rank * c) / rates.bandwidth,
+        )
     return first, second, multiply, last, rates.overhead

@@ -35,6 +35,8 @@ _SMALLEST_BLAS_BLOCK = 64
 _SMALLEST_OTHER_BLOCK = 32
 # Predictions this close are a tie, which goes to fewer levels, then to less growth.
 TIE = 0.003
+# Schemes that are worked out together.
+_BATCH = 2
 # An LCMA, or another backend than the last one of the table, must promise this gain: predictions
 # err by about as much.
 _LEAST_GAIN = 1.05
@@ -190,20 +192,15 @@ class Contest:
 
     schemes: tuple[Scheme, ...]
     facts: Facts
+    parts: np.ndarray  # m, n and k by rows
     growth: np.ndarray
     integral: np.ndarray
 
     def fits(self, problem: Problem) -> np.ndarray:
         """Whose blocks are large enough and whose coefficients suit the dtype."""
-        least = smallest_block(problem)
-        fits = np.full(len(self.schemes), True) if not problem.is_exact else self.integral
-        for size, parts in zip(
-            (problem.M, problem.N, problem.K),
-            (self.facts.m, self.facts.n, self.facts.k),
-            strict=True,
-        ):
-            fits = fits & (parts * least <= size)
-        return fits
+        most = np.array((problem.M, problem.N, problem.K)) // smallest_block(problem)
+        fits: np.ndarray = (self.parts <= most[:, None]).all(axis=0)
+        return fits & self.integral if problem.is_exact else fits
 
     def keeps(self, problem: Problem, request: Request) -> np.ndarray:
         """Whose rounding errors grow within the limit."""
@@ -237,7 +234,8 @@ def _contest_of(_generation: int) -> Contest:
     schemes = tuple(x for x in unique.values() if not x.is_classical)
     growth = np.array([x.rms_growth for x in schemes])
     integral = np.array([x.is_integral for x in schemes])
-    return Contest(schemes, Facts.of(schemes), growth, integral)
+    facts = Facts.of(schemes)
+    return Contest(schemes, facts, np.array((facts.m, facts.n, facts.k)), growth, integral)
 
 
 def _additions(scheme: Scheme) -> tuple[int, int]:
@@ -253,41 +251,40 @@ def _fastest(
     contest, limit = contest_of_all(), request.workspace_limit
     known = [(x, rates_of(x, problem)) for x in backends]
     allowed = contest.fits(problem) & contest.keeps(problem, request)
-    classical: list[tuple[Backend, Candidate]] = []
+    kept: list[tuple[Backend, Candidate]] = []
     refused: list[Candidate] = []
-    # (bound, backend, rates, scheme): what may still win.
-    queue: list[tuple[float, int, int]] = []
-    for position, (backend, rates) in enumerate(known):
+    fuses = []
+    for backend, rates in known:
         found = judge(problem, request, backend.candidates(problem, (), limit)[0], rates)
         if found.refused:
             refused.append(found)
         else:
-            classical.append((backend, found))
-        if backend.supports(problem) is None:
-            least = bounds(problem, contest.facts, rates, fused=found.option.fused_output)
-            fastest = min((x.total for _, x in classical), default=np.inf)
-            hopeful = np.flatnonzero(allowed & (least <= fastest * (1 + TIE)))
-            queue += [(least[x], position, x) for x in hopeful.tolist()]
-    kept = list(classical)
-    fastest = min((x.total for _, x in kept), default=np.inf)
-    for bound, position, x in sorted(queue):
-        if bound > fastest * (1 + TIE):
-            break
-        backend, rates = known[position]
-        for option in backend.candidates(problem, (contest.schemes[x],), limit)[1:]:
-            found = judge(problem, request, option, rates)
-            if not found.refused:
-                kept.append((backend, found))
-                fastest = min(fastest, found.total)
+            kept.append((backend, found))
+        fuses.append(found.option.fused_output)
+    classical = [x.total for _, x in kept]
+    fastest = min(classical, default=np.inf)
+    for (backend, rates), fused in zip(known, fuses, strict=True):
+        if backend.supports(problem) is not None:
+            continue
+        least = bounds(problem, contest.facts, rates, fused=fused)
+        hopeful = np.flatnonzero(allowed & (least <= fastest * (1 + TIE)))
+        queue = hopeful[np.argsort(least[hopeful])].tolist()
+        while queue and least[queue[0]] <= fastest * (1 + TIE):
+            batch, queue = queue[:_BATCH], queue[_BATCH:]
+            schemes = [contest.schemes[x] for x in batch]
+            for option in backend.candidates(problem, schemes, limit)[1:]:
+                found = judge(problem, request, option, rates)
+                if not found.refused:
+                    kept.append((backend, found))
+                    fastest = min(fastest, found.total)
     if not kept:
         raise _limit_error(refused[0].option, request)
     backend, best = preferred(kept)
     why = "no scheme is predicted to be faster"
     if best.option.scheme is not None:
-        others = [x.total for _, x in classical]
         why = "the only one that keeps the limits"
-        if others:
-            why = f"predicted {min(others) / best.total:.3f} x as fast as classical"
+        if classical:
+            why = f"predicted {min(classical) / best.total:.3f} x as fast as classical"
 
     def table() -> tuple[Candidate, ...]:
         from .explain import candidates
@@ -303,12 +300,13 @@ def preferred(kept: Sequence[tuple[Backend, Candidate]]) -> tuple[Backend, Candi
     The fastest; of those as fast, the one of fewest levels, then of least growth. The classical
     algorithm of the last backend wins unless the gain is worth the risk of a wrong prediction.
     """
-    fastest = min(x.total for _, x in kept)
-    ties = [pair for pair in kept if pair[1].total <= fastest * (1 + TIE)]
-    best = min(ties, key=lambda x: (x[1].option.levels, x[1].option.growth, x[1].total))
-    classical = [x for x in kept if x[1].option.scheme is None]
-    safe = classical[-1] if classical else best
-    return safe if best[1].total * _LEAST_GAIN > safe[1].total else best
+    totals = [x.total for _, x in kept]
+    tied = min(totals) * (1 + TIE)
+    ties = [(pair, total) for pair, total in zip(kept, totals, strict=True) if total <= tied]
+    best, time = min(ties, key=lambda x: (x[0][1].option.levels, x[0][1].option.growth, x[1]))
+    classical = [x for x in zip(kept, totals, strict=True) if x[0][1].option.scheme is None]
+    safe, safe_time = classical[-1] if classical else (best, time)
+    return safe if time * _LEAST_GAIN > safe_time else best
 
 
 def judge(problem: Problem, request: Request, option: Option, rates: Rates) -> Candidate:
