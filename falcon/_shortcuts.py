@@ -123,7 +123,7 @@ def is_small(a: np.ndarray, b: np.ndarray, out: Any) -> bool:
     (M, K), (rows, N), dtype = a.shape, b.shape, a.dtype
     left, right = a.flags, b.flags
     return (
-        K == rows
+        rows == K
         and dtype is b.dtype
         and dtype.char in "fd"
         and _is_small(M, K, N)
