@@ -191,12 +191,12 @@ static void choose_tile(const fl_search *x, int threads, falcon_blocking *b) {
         b->nt = b->nt > 0 ? b->nt : FL_MIN(256, FL_MAX(1, fl_div_up(lines_b, FL_MAX(1, threads))));
     else if (lines_b <= 2 && b->mt <= 0 && x->s == &fl_classical_scheme && x->t.M >= 16 * kern->mr * threads)
         b->mt = 1; /* hardly any columns: pack one panel of A at a time, along its rows */
-    /* The B block (nt panels of one slice) takes a quarter of L2; the A block a
-     * fifth, as its panels pass through L1 one at a time. */
+    /* The B block (nt panels of one slice) is read once per panel of A and stays in L2; the A block
+     * may exceed it, as its panels pass through L1 one at a time. How much pays is the kernel's. */
     if (b->nt <= 0)
-        b->nt = FL_MIN(16, FL_MAX(1, x->cache.l2 / 4 / panel_b));
+        b->nt = FL_MIN(16, FL_MAX(1, x->cache.l2 * kern->b_share / 100 / panel_b));
     if (b->mt <= 0)
-        b->mt = FL_MIN(32, FL_MAX(1, x->cache.l2 / 5 / panel_a));
+        b->mt = FL_MIN(kern->a_panels, FL_MAX(1, x->cache.l2 * kern->a_share / 100 / panel_a));
     /* The m*n accumulators of a tile are touched once per product: a share of
      * L3 is near enough, but not more than that. */
     const ptrdiff_t micro = (ptrdiff_t)kern->mr * kern->nr * kern->elem;
@@ -256,14 +256,16 @@ static int search(const fl_search *x, int threads, size_t limit, falcon_blocking
             const ptrdiff_t block_k = fl_div_up(ks[ik], s->k), kc = FL_MIN(b.kc, fl_up(block_k, 16));
             const ptrdiff_t pa = fl_div_up(fl_div_up(t->M, x->m), kern->mr);
             const ptrdiff_t pb = fl_div_up(fl_div_up(t->N, x->n), kern->nr);
-            const int pack_a = !classical || x->pack_both || pb > b.nt;
-            const int pack_b = !t->packed_b && !x->thin && (!classical || x->pack_both || pa > b.mt);
-            fl_layout lay = {.a_mode = classical ? FALCON_LOCAL : FALCON_PACKED,
-                             .b_mode = x->thin  ? FALCON_DIRECT
-                                       : pack_b ? FALCON_PACKED
-                                                : FALCON_LOCAL};
-            double fixed = 0;
+            int pack_a, pack_b;
+            double fixed;
             for (int halvings = 0;; halvings++) { /* the threads' buffers: at most half of it all */
+                /* what a smaller tile no longer holds whole must be packed for all of them */
+                pack_a = !classical || x->pack_both || pb > b.nt;
+                pack_b = !t->packed_b && !x->thin && (!classical || x->pack_both || pa > b.mt);
+                fl_layout lay = {.a_mode = classical ? FALCON_LOCAL : FALCON_PACKED,
+                                 .b_mode = x->thin  ? FALCON_DIRECT
+                                           : pack_b ? FALCON_PACKED
+                                                    : FALCON_LOCAL};
                 thread_buffers(kern, s, FL_MIN(b.mt, pa), FL_MIN(b.nt, pb), block_k, kc, &lay);
                 fixed = (double)lay.per_thread * threads + (double)fl_up(s->w_start[s->R], 64);
                 if (keep_tile || (halvings >= shrunk && fixed <= 0.5 * (double)limit) || !halve_tile(kern, &b))

@@ -6,6 +6,9 @@
 
 #define ISA avx2
 #define ISA_ID FALCON_AVX2
+#define A_PANELS 48
+#define A_SHARE 150
+#define B_SHARE 64
 
 #define D f32
 #define T float
@@ -13,7 +16,7 @@
 #define MR 6
 #define NR 16
 #define NR_VECS 2
-#define KC 256
+#define KC 320
 #include "kernel_impl.h"
 
 #define D f64
@@ -22,5 +25,5 @@
 #define MR 6
 #define NR 8
 #define NR_VECS 2
-#define KC 256
+#define KC 320
 #include "kernel_impl.h"
