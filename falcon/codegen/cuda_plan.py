@@ -29,11 +29,11 @@ THREADS = 128
 # 32-bit registers of a multiprocessor and the most that a thread may have, on every GPU since 2014.
 _REGISTERS = 65536
 _MOST_REGISTERS = 255
-# Registers that values may take. Addresses and sizes take the rest, the more the more blocks there
-# are: with this rule the compiler spills at most 16 bytes in the whole catalogue, but for those of
-# <3,3,8;58>, <3,4,7;67> and <4,4,8;98>, the last up to 336 (tests/gpu/test_nvrtc.py).
-_VALUE_REGISTERS = 160
+# Addresses and sizes. Addresses take few because the kernels compute each when it is needed, from
+# one base (`times` in common.cuh).
 _OTHER_REGISTERS = 40
+# The compiler moves instructions, and then keeps up to half as many values again as the program.
+_VALUE_REGISTERS = (_MOST_REGISTERS - _OTHER_REGISTERS) * 2 // 3
 # Where more operands stream through than stay, the compiler loads many of them ahead.
 _STREAM_REGISTERS = 80
 _ACCESS_BYTES = 16
@@ -179,12 +179,19 @@ def _blocks(value_registers: int, loads_ahead: bool) -> int:
 def streamed(rows: np.ndarray) -> Program:
     """Form every sum on its own; the larger side of the matrix streams through.
 
-    With more outputs than inputs (Combine A and B), outputs follow one another and all inputs stay
-    alive; with more inputs (Combine H), inputs follow one another and all outputs stay alive.
+    With more outputs than inputs (Combine A and B), outputs follow one another and the inputs stay
+    alive; with more inputs (Combine H), inputs follow one another and the outputs stay alive.
+
+    Outputs follow one another in the lexicographic order of their terms. The compiler forms leading
+    terms that several outputs share only once: in this order such a sum is used up soon, in another
+    one they fill the registers.
     """
     n_out, n_in = rows.shape
     scratch, first_output = n_in, n_in + 1
-    terms = [(o, i, rows[o, i]) for o in range(n_out) for i in range(n_in) if rows[o, i]]
+    sums = [[(o, i, rows[o, i]) for i in range(n_in) if rows[o, i]] for o in range(n_out)]
+    if n_in <= n_out:
+        sums.sort(key=lambda terms: [term[1:] for term in terms])
+    terms = [term for terms in sums for term in terms]
     if n_in > n_out:
         terms.sort(key=lambda term: term[1])
     code: list[Instruction] = []

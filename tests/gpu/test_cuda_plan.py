@@ -64,7 +64,7 @@ def test_streamed_programs_keep_one_side_alive():
     scheme = falcon.schemes.get("5x5x5:93")
     a = cuda_plan.streamed(scheme.U.reshape(93, -1))
     h = cuda_plan.streamed(cuda_plan.products(scheme).rows)
-    assert most_live(a) == most_live(h) == 26
+    assert (most_live(a), most_live(h)) == (23, 26)
 
 
 def test_a_scheme_without_common_rows_has_no_chains():
