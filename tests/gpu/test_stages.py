@@ -41,7 +41,7 @@ def expected(a, b, scheme, dtype):
         *((x, y) for x in ("strassen", "2x4x2:14") for y in DTYPES),
         *((x, y) for x in SCHEMES for y in ("float32", "bfloat16")),
     ],
-    ids=str,
+    ids=lambda x: getattr(x, "name", x),
 )
 def test_matches_the_reference(cupy, scheme, dtype):
     scheme = scheme_of(scheme)
