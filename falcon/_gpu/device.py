@@ -27,6 +27,9 @@ _COMPUTE_TYPES = {
     ("float64", False): "CUBLAS_COMPUTE_64F",
     ("float64", True): "CUBLAS_COMPUTE_64F",
 }
+# CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: parts of a 16-bit product that are computed
+# apart are added as they are, in float32; without it they may be rounded first.
+_MATH_MODE = 16
 # CUBLAS_OP_N, CUBLAS_OP_T.
 _OPERATIONS = {False: 0, True: 1}
 
@@ -252,8 +255,8 @@ def multiply(
     scale = np.array([alpha, beta], sums)  # read before the call returns
     compute = getattr(cublas, _COMPUTE_TYPES[sums, tf32])
     mode = cublas.getMathMode(handle)
-    # The mode of the handle is the caller's; TF32 must not depend on it.
-    cublas.setMathMode(handle, cublas.CUBLAS_DEFAULT_MATH)
+    # The mode of the handle is the caller's; TF32, and sums in `sums`, must not depend on it.
+    cublas.setMathMode(handle, _MATH_MODE)
     if out.by_columns:
         sizes, left, right = (rows, columns, inner), a, b
     else:

@@ -29,6 +29,8 @@ THREADS = 128
 # 32-bit registers of a multiprocessor and the most that a thread may have, on every GPU since 2014.
 _REGISTERS = 65536
 _MOST_REGISTERS = 255
+# Registers are dealt out in units of so many.
+_REGISTER_UNIT = 8
 # Addresses and sizes. Addresses take few because the kernels compute each when it is needed, from
 # one base (`times` in common.cuh).
 _OTHER_REGISTERS = 40
@@ -141,7 +143,8 @@ class Fit:
     @property
     def registers(self) -> int:
         """The most registers that a thread may take."""
-        return min(_REGISTERS // (THREADS * self.blocks) // 8 * 8, _MOST_REGISTERS)
+        most = _REGISTERS // (THREADS * self.blocks) // _REGISTER_UNIT * _REGISTER_UNIT
+        return min(most, _MOST_REGISTERS)
 
 
 def fit(rows: np.ndarray, element_bytes: int, sum_bytes: int) -> Fit:
@@ -173,6 +176,7 @@ def fit(rows: np.ndarray, element_bytes: int, sum_bytes: int) -> Fit:
 def _blocks(value_registers: int, loads_ahead: bool) -> int:
     """Blocks per multiprocessor; beyond eight (half of its threads) more would hide no more."""
     needed = value_registers * (4 if loads_ahead else 3) // 2 + _OTHER_REGISTERS
+    needed = -(-needed // _REGISTER_UNIT) * _REGISTER_UNIT
     return max(2, min(8, _REGISTERS // THREADS // needed))
 
 

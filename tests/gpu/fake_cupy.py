@@ -266,7 +266,7 @@ def gemm_strided_batched_ex(handle, transa, transb, m, n, k, alpha, A, Atype, ld
                             Btype, ldb, strideB, beta, C, Ctype, ldc, strideC, batchCount,
                             computeType, algo):  # fmt: skip
     kinds = _types()
-    assert STATE.math_mode == "default"
+    assert STATE.math_mode == 16, "no TF32, no sums of 16 bits"
     assert (kinds[Atype] is kinds[Btype]) and kinds[Ctype] in (kinds[Atype], np.float32)
     sums = np.float64 if computeType == "64F" else np.float32
     alpha, beta = (_scalar(x, sums) for x in (alpha, beta))
@@ -329,7 +329,7 @@ def modules():
     cublas.setMathMode = _set_math_mode
     for name in ("CUBLAS_COMPUTE_32F", "CUBLAS_COMPUTE_32F_FAST_TF32", "CUBLAS_COMPUTE_64F"):
         setattr(cublas, name, name.removeprefix("CUBLAS_COMPUTE_"))
-    cublas.CUBLAS_DEFAULT_MATH, cublas.CUBLAS_GEMM_DEFAULT = "default", -1
+    cublas.CUBLAS_GEMM_DEFAULT = -1
     packages = ("cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.libs")
     found = {name: types.ModuleType(name) for name in packages}
     found["cupy_backends.cuda.libs"].cublas = cublas

@@ -65,6 +65,17 @@ def test_large_schemes(cupy, name):
     np.testing.assert_array_equal(cupy.asnumpy(c), expected(a, b, scheme, "bfloat16"))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", falcon.schemes.names())
+def test_whole_catalogue(cupy, name):
+    """Edges guarded, and a part that vectors reach."""
+    scheme = falcon.schemes.get(name)
+    m, k, n = scheme.format
+    a, b = whole((5 * m + 1, 33 * k + 1), 1), whole((33 * k + 1, 132 * n), 2)
+    c = falcon.gemm(*(on_device(cupy, x, "float32") for x in (a, b)), scheme=scheme)
+    np.testing.assert_array_equal(cupy.asnumpy(c), expected(a, b, scheme, "float32"))
+
+
 @pytest.mark.parametrize("scheme", ["strassen", "2x5x2:18", "classical"])
 def test_orders_and_leading_dimensions(cupy, scheme):
     """By rows, by columns, no unit stride; aligned or not; a result in either order."""
@@ -240,6 +251,28 @@ def test_packed_operands(cupy, state):
             assert not any("combine_b" in name for name in state.launches)
     stacked = on_device(cupy, whole((6, 90), 4), "bfloat16").reshape(2, 3, 90)
     assert falcon.matmul(stacked, packed).shape == (2, 3, 110)
+
+
+@pytest.mark.parametrize("scheme", ["strassen", "classical"])
+def test_packed_operands_with_alpha_and_beta(cupy, scheme):
+    """Alpha is no part of the sums of B: it is applied once, and may change from call to call."""
+    a, b, c = whole((50, 40), 1), whole((40, 60), 2), whole((50, 60), 3)
+    packed = falcon.pack(on_device(cupy, b, "float16"), scheme=scheme)
+    for alpha, beta in ((2.0, 3.0), (-0.5, 0.0)):
+        left, added = on_device(cupy, a, "float16"), on_device(cupy, c, "float16")
+        found = falcon.gemm(left, packed, added, alpha=alpha, beta=beta)
+        exact = (alpha * (a @ b) + beta * c).astype(np.float16)
+        np.testing.assert_array_equal(cupy.asnumpy(found), exact)
+
+
+def test_alpha_overflows_no_sum(cupy):
+    """Alpha times A would leave float16; alpha times the product does not."""
+    a, b = np.full((40, 40), 3000.0), np.zeros((40, 40))
+    np.fill_diagonal(b, 2.0**-6)
+    operands = [on_device(cupy, x, "float16") for x in (a, b)]
+    for scheme in ("strassen", "classical"):
+        c = falcon.gemm(*operands, alpha=64.0, scheme=scheme)
+        np.testing.assert_array_equal(cupy.asnumpy(c), np.float16(3000))
 
 
 def test_packed_operands_are_repaired(cupy):
