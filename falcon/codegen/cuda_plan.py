@@ -31,11 +31,12 @@ _REGISTERS = 65536
 _MOST_REGISTERS = 255
 # Registers are dealt out in units of so many.
 _REGISTER_UNIT = 8
-# Addresses and sizes. Addresses take few because the kernels compute each when it is needed, from
-# one base (`times` in common.cuh).
+# Half of a thread's registers may be values of the program. As many again are for loads that the
+# compiler makes ahead, and for sums that it forms at the same time.
+_VALUE_REGISTERS = 128
+# Addresses and sizes. They take few because the kernels compute each address when it is needed,
+# from one base (`times` in common.cuh).
 _OTHER_REGISTERS = 40
-# The compiler moves instructions, and then keeps up to half as many values again as the program.
-_VALUE_REGISTERS = (_MOST_REGISTERS - _OTHER_REGISTERS) * 2 // 3
 # Where more operands stream through than stay, the compiler loads many of them ahead.
 _STREAM_REGISTERS = 80
 _ACCESS_BYTES = 16
@@ -167,15 +168,15 @@ def fit(rows: np.ndarray, element_bytes: int, sum_bytes: int) -> Fit:
             streams = program.n_inputs > program.n_outputs
             most = _STREAM_REGISTERS if streams and program is unshared else _VALUE_REGISTERS
             if needed <= most:
-                return Fit(program, width, _blocks(needed, streams or program is unshared))
+                return Fit(program, width, _blocks(needed))
         if width == 1:  # the compiler spills, or recomputes
-            return Fit(unshared, 1, _blocks(_VALUE_REGISTERS, True))
+            return Fit(unshared, 1, _blocks(_VALUE_REGISTERS))
         width //= 2
 
 
-def _blocks(value_registers: int, loads_ahead: bool) -> int:
+def _blocks(value_registers: int) -> int:
     """Blocks per multiprocessor; beyond eight (half of its threads) more would hide no more."""
-    needed = value_registers * (4 if loads_ahead else 3) // 2 + _OTHER_REGISTERS
+    needed = 2 * value_registers + _OTHER_REGISTERS
     needed = -(-needed // _REGISTER_UNIT) * _REGISTER_UNIT
     return max(2, min(8, _REGISTERS // THREADS // needed))
 

@@ -107,6 +107,22 @@ def test_orders_and_leading_dimensions(cupy, scheme):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_vectors_stop_where_the_last_blocks_do(cupy, dtype, order):
+    """Tiles that fit in a block but not in the last one; between the rows lie NaN, and stay."""
+    ld = 512 if kind(dtype).itemsize == 2 else 256
+    size = ld - 8
+    a, b = whole((size, size), 1), whole((size, size), 2)
+    memory = cupy.empty((size, ld), kind(dtype))
+    out = memory[:, :size] if order == "C" else memory[:, :size].T
+    operands = (on_device(cupy, x, dtype, order, gap=ld - size) for x in (a, b))
+    falcon.gemm(*operands, out=out, **unrepaired("strassen"))
+    np.testing.assert_array_equal(cupy.asnumpy(out), (a @ b).astype(kind(dtype)))
+    gap = np.ascontiguousarray(cupy.asnumpy(memory)[:, size:])
+    assert (gap.view(np.uint8) == 0xFF).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("scheme", ["strassen", "classical"])
 def test_alpha_beta_and_an_out_in_place(cupy, state, scheme, dtype):
     a, b, c = whole((40, 40), 1), whole((40, 40), 2), whole((40, 40), 3)
@@ -175,6 +191,23 @@ def test_chunks_keep_a_workspace_limit(cupy, state, scheme, orders):
         falcon.gemm(left, right, scheme=scheme, workspace_limit=1000)
 
 
+@pytest.mark.parametrize(
+    ("shape", "order"),
+    [((64, 64, 1600), "C"), ((64, 1600, 64), "C"), ((64, 1600, 64), "F"), ((1600, 64, 64), "F")],
+)
+def test_vectors_stop_where_a_chunk_does(cupy, shape, order):
+    """Chunks of 400 of every block's 800 elements: the last tile of 128 would leave the chunk."""
+    M, K, N = shape
+    a, b = whole((M, K), 1), whole((K, N), 2)
+    left, right = (on_device(cupy, x, "float32", order) for x in (a, b))
+    out = on_device(cupy, np.zeros((M, N)), "float32", order)
+    limit = falcon.plan(left, right, scheme="strassen").workspace * 2 // 3
+    plan = falcon.plan(left, right, scheme="strassen", workspace_limit=limit)
+    assert sorted(plan.option.tiling[3:]) == [32, 32, 400]
+    falcon.gemm(left, right, out=out, workspace_limit=limit, **unrepaired("strassen"))
+    np.testing.assert_array_equal(cupy.asnumpy(out), a @ b)
+
+
 def test_the_workspace_is_what_the_plan_says(cupy, state):
     a, b = (on_device(cupy, whole((100, 100), x), "float32") for x in (1, 2))
     out = cupy.empty((100, 100), np.float32)
@@ -230,6 +263,22 @@ def test_non_finite_values_spread_no_further_than_classically(cupy, dtype, order
     np.testing.assert_array_equal(cupy.asnumpy(added).astype(float), exact)
     unchecked = cupy.asnumpy(falcon.gemm(left, right, scheme="strassen", check="none"))
     assert np.isnan(unchecked.astype(float)).sum() > np.isnan(exact).sum()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_each_region_has_its_mark(cupy, order):
+    """Blocks of several regions along both axes; what is not finite lies in the later ones."""
+    M, K, N = 300, 20, 310
+    a, b = whole((M, K), 1).astype(float), whole((K, N), 2).astype(float)
+    a[140, 3], b[5, 300] = np.nan, np.inf
+    block = geometry.block_sizes(M, N, K, STRASSEN, 4)
+    assert block[0] > 2 * geometry.MARK_MAJOR
+    assert block[1] > geometry.MARK_MINOR
+    with np.errstate(all="ignore"):
+        exact = a @ b
+    out = on_device(cupy, np.zeros((M, N)), "float32", order)
+    falcon.gemm(*(on_device(cupy, x, "float32", order) for x in (a, b)), out=out, scheme=STRASSEN)
+    np.testing.assert_array_equal(cupy.asnumpy(out), exact)
 
 
 def test_a_sum_that_overflows_is_redone(cupy):
