@@ -36,7 +36,7 @@ _REGISTER_UNIT = 8
 _VALUE_REGISTERS = 128
 # Addresses and sizes. They take few because the kernels compute each address when it is needed,
 # from one base (`times` in common.cuh).
-_OTHER_REGISTERS = 40
+_OTHER_REGISTERS = 48
 # Where more operands stream through than stay, the compiler loads many of them ahead.
 _STREAM_REGISTERS = 80
 _ACCESS_BYTES = 16
