@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from .matrix import Operand
+
 _INSTALL = "pip install 'falcon-gemm[cuda13x]' (or [cuda12x])"
 # cudaDataType, by dtype name.
 _DATA_TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
@@ -25,6 +27,9 @@ _COMPUTE_TYPES = {
     ("float64", False): "CUBLAS_COMPUTE_64F",
     ("float64", True): "CUBLAS_COMPUTE_64F",
 }
+# CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: parts of a 16-bit product that are computed
+# apart are added as they are, in float32; without it they may be rounded first.
+_MATH_MODE = 16
 # CUBLAS_OP_N, CUBLAS_OP_T.
 _OPERATIONS = {False: 0, True: 1}
 
@@ -214,22 +219,13 @@ def launch(
     kernel(grid, block, arguments)
 
 
-@dataclass(frozen=True, slots=True)
-class Strided:
-    """One operand of `gemm`: a batch of column-major matrices, `step` elements apart."""
-
-    pointer: int
-    ld: int
-    step: int
-    dtype: str
-    transposed: bool = False
-
-
-def gemm(
-    sizes: tuple[int, int, int],
-    a: Strided,
-    b: Strided,
-    c: Strided,
+def multiply(
+    rows: int,
+    columns: int,
+    inner: int,
+    a: Operand,
+    b: Operand,
+    out: Operand,
     *,
     alpha: float = 1.0,
     beta: float = 0.0,
@@ -237,13 +233,15 @@ def gemm(
     sums: str,
     tf32: bool = False,
 ) -> None:
-    """Column-major ``c = alpha op(a) op(b) + beta c`` by cuBLAS, in the current stream.
+    """Launch ``out = alpha a b + beta out`` by cuBLAS, in the current stream.
+
+    For cuBLAS every matrix is by columns, and one by rows is its transpose. So for an `out` by rows
+    the product is ``b^T a^T``, and no operand is ever copied.
 
     Parameters
     ----------
-    sizes : (int, int, int)
-        Rows and columns of c, inner length.
-    a, b, c : Strided
+    rows, columns, inner : int
+    a, b, out : Operand
     alpha, beta : float
     batch : int
     sums : {"float32", "float64"}
@@ -257,28 +255,23 @@ def gemm(
     scale = np.array([alpha, beta], sums)  # read before the call returns
     compute = getattr(cublas, _COMPUTE_TYPES[sums, tf32])
     mode = cublas.getMathMode(handle)
-    # The mode of the handle is the caller's; TF32 must not depend on it.
-    cublas.setMathMode(handle, cublas.CUBLAS_DEFAULT_MATH)
+    # The mode of the handle is the caller's; TF32, and sums in `sums`, must not depend on it.
+    cublas.setMathMode(handle, _MATH_MODE)
+    if out.by_columns:
+        sizes, left, right = (rows, columns, inner), a, b
+    else:
+        sizes, left, right = (columns, rows, inner), b, a
     try:
         cublas.gemmStridedBatchedEx(
             handle,
-            _OPERATIONS[a.transposed],
-            _OPERATIONS[b.transposed],
+            _OPERATIONS[left.by_columns != out.by_columns],
+            _OPERATIONS[right.by_columns != out.by_columns],
             *sizes,
             scale.ctypes.data,
-            a.pointer,
-            _DATA_TYPES[a.dtype],
-            a.ld,
-            a.step,
-            b.pointer,
-            _DATA_TYPES[b.dtype],
-            b.ld,
-            b.step,
+            *(left.pointer, _DATA_TYPES[left.dtype], left.ld, left.step),
+            *(right.pointer, _DATA_TYPES[right.dtype], right.ld, right.step),
             scale.ctypes.data + scale.itemsize,
-            c.pointer,
-            _DATA_TYPES[c.dtype],
-            c.ld,
-            c.step,
+            *(out.pointer, _DATA_TYPES[out.dtype], out.ld, out.step),
             batch,
             compute,
             cublas.CUBLAS_GEMM_DEFAULT,

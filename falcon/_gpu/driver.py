@@ -23,9 +23,8 @@ from falcon.schemes import Scheme
 
 from . import device, kernels
 from .geometry import Buffers, Sizes, block_sizes, mark_bytes, matrix_bytes, round_up, spans
-from .matrix import ITEM_BYTES, Matrix, dense
+from .matrix import ITEM_BYTES, Matrix, Operand, dense
 from .packed import Packed
-from .products import Operand, multiply
 from .sources import SUMS_DTYPE
 
 # Workspaces that a recorded graph will use when it is replayed.
@@ -230,7 +229,7 @@ def _classical(
     problem = plan.problem
     if c is not None and not same(c, out):
         kernels.copy(c, out)
-    multiply(
+    device.multiply(
         problem.M,
         problem.N,
         problem.K,
@@ -326,7 +325,7 @@ class _Stages:
                 rows * columns,
                 self._sums,
             )
-            multiply(
+            device.multiply(
                 rows,
                 columns,
                 long,
@@ -348,13 +347,21 @@ class _Stages:
         beta: float,
         check: str,
     ) -> None:
-        where = (self._block[:2], (row[0], column[0]), (row[1], column[1]))
-        scales = (alpha, 0.0 if c is None else beta)
         marks = self._marks if check == "finite" else 0
         if marks:
             device.set_zero(marks, mark_bytes(row[1], column[1]))
-        kernels.combine_out(self._scheme, self._sums, self._h, self._out, c, *where, *scales, marks)
+        update = kernels.Update(
+            self._scheme,
+            self._sums,
+            self._out,
+            c,
+            self._block[:2],
+            (row[0], column[0]),
+            (row[1], column[1]),
+            alpha,
+            0.0 if c is None else beta,
+            marks,
+        )
+        kernels.combine_out(update, self._h)
         if marks:
-            kernels.repair(
-                self._scheme, self._sums, self._a, self._b, self._out, c, *where, *scales, marks
-            )
+            kernels.repair(update, self._a, self._b)

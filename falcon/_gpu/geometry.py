@@ -210,11 +210,6 @@ def _along_y(count: int) -> int:
     return count
 
 
-def workspace_bytes(buffers: Buffers, copies: tuple[int, ...]) -> int:
-    """Bytes of one allocation for the buffers and whole-matrix copies."""
-    return buffers.total + sum(round_up(x, _ALIGNMENT) for x in copies)
-
-
 def matrix_bytes(rows: int, columns: int, itemsize: int) -> int:
     """Bytes of a dense matrix."""
     return prod((rows, columns, itemsize))

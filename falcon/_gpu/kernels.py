@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -82,73 +83,100 @@ def combine_in(
     )
 
 
-def combine_out(
-    scheme: Scheme,
-    sums: str,
-    planes: int,
-    out: Matrix,
-    c: Matrix | None,
-    block: tuple[int, int],
-    start: tuple[int, int],
-    part: tuple[int, int],
-    alpha: float,
-    beta: float,
-    marks: int,
-) -> None:
-    """Launch Combine H, from the address `planes` into `out`; `c` has the order of `out`."""
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What Combine H and the repair write: a part of every block of ``out = alpha sums + beta c``.
+
+    Attributes
+    ----------
+    scheme : Scheme
+    sums : str
+        Dtype of the products, of alpha and of beta.
+    out : Matrix
+    c : Matrix or None
+        In the order of `out`.
+    block, start, part : (int, int)
+        As in `combine_in`.
+    alpha, beta : float
+    marks : int
+        Address of a zeroed word per region, or 0: what is not finite is not repaired.
+    """
+
+    scheme: Scheme
+    sums: str
+    out: Matrix
+    c: Matrix | None
+    block: tuple[int, int]
+    start: tuple[int, int]
+    part: tuple[int, int]
+    alpha: float
+    beta: float
+    marks: int
+
+    @property
+    def window(self) -> Window:
+        """The part of `out`."""
+        return Window.of(self.out, self.block, self.start, self.part)
+
+    @property
+    def added(self) -> Window | None:
+        """The same part of `c`."""
+        if self.c is None:
+            return None
+        return Window.of(self.c, self.block, self.start, self.part)
+
+    @property
+    def scales(self) -> tuple[Any, Any]:
+        """Alpha and beta as the kernels take them."""
+        kind = np.dtype(self.sums).type
+        return kind(self.alpha), kind(self.beta)
+
+    @property
+    def pointers(self) -> tuple[int, int, int, int]:
+        """Addresses of the parts of `out` and `c`, and their leading dimensions."""
+        c, added = self.c, self.added
+        return (
+            *(self.window.pointer, 0 if added is None else added.pointer),
+            *(self.out.ld, 0 if c is None else c.ld),
+        )
+
+
+def combine_out(update: Update, planes: int) -> None:
+    """Launch Combine H of the products at address `planes`."""
+    scheme, sums, out = update.scheme, update.sums, update.out
     key = ("out", scheme, sums, out.dtype)
     kernel, unit = _function(key, lambda: sources.combine_out(scheme, sums, out.dtype))
     assert unit.fit is not None
-    window = Window.of(out, block, start, part)
-    added = None if c is None else Window.of(c, block, start, part)
-    grid, threads = geometry.combine_launch(window.height, window.width, unit.fit.width)
-    width = unit.fit.width
-    scalar = np.dtype(sums).type
+    window, added, width = update.window, update.added, unit.fit.width
+    aligned = window.allows(width) and (added is None or added.allows(width))
+    grid, threads = geometry.combine_launch(window.height, window.width, width)
     device.launch(
         kernel,
         grid,
         threads,
         (
             planes,
-            window.pointer,
-            0 if added is None else added.pointer,
-            out.ld,
-            0 if c is None else c.ld,
+            *update.pointers,
             *window.sizes,
-            scalar(alpha),
-            scalar(beta),
-            marks,
+            *update.scales,
+            update.marks,
             np.int32(out.by_columns),
-            np.int32(window.allows(width) and (added is None or added.allows(width))),
+            np.int32(aligned),
         ),
     )
 
 
-def repair(
-    scheme: Scheme,
-    sums: str,
-    a: Matrix,
-    b: Matrix,
-    out: Matrix,
-    c: Matrix | None,
-    block: tuple[int, int],
-    start: tuple[int, int],
-    part: tuple[int, int],
-    alpha: float,
-    beta: float,
-    marks: int,
-) -> None:
-    """Launch the classical product of the regions that are marked."""
+def repair(update: Update, a: Matrix, b: Matrix) -> None:
+    """Launch the classical product of the regions that Combine H has marked."""
+    scheme, out = update.scheme, update.out
     key = ("repair", a.dtype, out.dtype)
     kernel, _ = _function(key, lambda: sources.repair(a.dtype, out.dtype))
-    window = Window.of(out, block, start, part)
-    added = None if c is None else Window.of(c, block, start, part)
+    window = update.window
     # "left" is indexed by the major axis of C, "right" by the minor one.
     left, right = (b.transposed(), a.transposed()) if out.by_columns else (a, b)
-    first = start[::-1] if out.by_columns else start
+    first = update.start[::-1] if out.by_columns else update.start
     blocks_minor = scheme.m if out.by_columns else scheme.n
     grid, threads = geometry.repair_launch(window.height, window.width, scheme.m * scheme.n)
-    scalar = np.dtype(sums).type
     device.launch(
         kernel,
         grid,
@@ -158,17 +186,12 @@ def repair(
             *left.strides,
             right.address(0, first[1]),
             *right.strides,
-            window.pointer,
-            0 if added is None else added.pointer,
-            out.ld,
-            0 if c is None else c.ld,
-            window.major,
-            window.minor,
+            *update.pointers,
+            *window.sizes[:2],
             a.shape[1],
             *window.sizes[2:],
-            scalar(alpha),
-            scalar(beta),
-            marks,
+            *update.scales,
+            update.marks,
             np.int32(blocks_minor),
         ),
     )
@@ -223,16 +246,6 @@ class Window:
         step = -1 if matrix.by_columns else 1
         sizes = (*left[::step], *block[::step], *part[::step])
         return cls(matrix, matrix.address(*start), sizes)
-
-    @property
-    def major(self) -> int:
-        """What is left of the matrix along the major axis."""
-        return self.sizes[0]
-
-    @property
-    def minor(self) -> int:
-        """What is left of the matrix along the minor axis."""
-        return self.sizes[1]
 
     @property
     def height(self) -> int:

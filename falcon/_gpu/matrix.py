@@ -1,4 +1,7 @@
-"""`Matrix`: a matrix in GPU memory, as the kernels see it; whose array it is does not matter."""
+"""`Matrix`: a matrix in GPU memory, as the kernels see it; whose array it is does not matter.
+
+`Operand`: a batch of matrices, as the products see them.
+"""
 
 from __future__ import annotations
 
@@ -83,3 +86,31 @@ class Matrix:
 def dense(pointer: int, shape: tuple[int, int], dtype: str, owner: Any = None) -> Matrix:
     """Describe a matrix stored by rows without gaps."""
     return Matrix(pointer, shape, (max(shape[1], 1), 1), dtype, owner)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A batch of matrices, each with one unit stride.
+
+    Attributes
+    ----------
+    pointer : int
+    ld : int
+        Elements between neighbours along the other axis.
+    by_columns : bool
+        Neighbours along a column touch.
+    step : int
+        Elements between matrices.
+    dtype : str
+    """
+
+    pointer: int
+    ld: int
+    by_columns: bool
+    step: int
+    dtype: str
+
+    @classmethod
+    def of(cls, x: Matrix) -> Operand:
+        """Describe a single matrix, which must be direct."""
+        return cls(x.pointer, x.ld, x.by_columns, 0, x.dtype)

@@ -1,4 +1,4 @@
-"""`Packed`: the sums of B, formed once; GPU memory that can be pickled (through the host)."""
+"""`Packed`: the sums of B in GPU memory, formed once."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Any
 from falcon.codegen.cuda_plan import Group
 
 from .geometry import Sizes
-from .matrix import ITEM_BYTES
-from .products import Operand
+from .matrix import ITEM_BYTES, Operand
 
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """The R sums of B, or nothing where no scheme is used.
+    """The R sums of B.
 
     Attributes
     ----------
-    memory : cupy.ndarray or None
+    memory : cupy.ndarray
         Bytes of the sums, chains side by side.
     block : (int, int, int)
         Rows, columns and inner length of a block; the rows do not matter.
@@ -37,7 +36,7 @@ class Packed:
     @property
     def nbytes(self) -> int:
         """Bytes held, beside B itself."""
-        return 0 if self.memory is None else int(self.memory.nbytes)
+        return int(self.memory.nbytes)
 
     def group(self, group: Group, first_column: int) -> Operand:
         """Return the operands of a group's products, from a column of every block on."""

@@ -19,8 +19,7 @@ from falcon.codegen.cuda_plan import products
 from falcon.schemes import get
 
 from . import device, kernels
-from .matrix import ITEM_BYTES, Matrix, dense
-from .products import Operand, multiply
+from .matrix import ITEM_BYTES, Matrix, Operand, dense
 from .sources import SUMS_DTYPE
 
 # Large enough that waves and launches hardly show: 137 Gflop, 1.1 Tflop for 16-bit elements.
@@ -167,7 +166,7 @@ def _measure(index: int, dtype: str, tf32: bool) -> DeviceRates:
 
         def product() -> None:
             operands = (Operand.of(x) for x in (a, b, out))
-            multiply(size, size, size, *operands, sums=sums_dtype, tf32=tf32)
+            device.multiply(size, size, size, *operands, sums=sums_dtype, tf32=tf32)
 
         def combine() -> None:
             half = (size // 2, size // 2)

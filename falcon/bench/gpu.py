@@ -18,8 +18,7 @@ import falcon
 from falcon._backends import DEVICE, get_backend
 from falcon._gpu import device
 from falcon._gpu.arrays import numpy_dtype
-from falcon._gpu.matrix import ITEM_BYTES, Matrix
-from falcon._gpu.products import Operand, multiply
+from falcon._gpu.matrix import ITEM_BYTES, Matrix, Operand
 from falcon._gpu.profile import random_matrix
 from falcon._gpu.sources import SUMS_DTYPE
 from falcon._plan import format_table
@@ -160,7 +159,7 @@ def _cublas(a: Any, b: Any, out: Any, dtype: str) -> None:
         Operand.of(Matrix(int(m.data.ptr), m.shape, (m.shape[1], 1), dtype)) for m in (a, b, out)
     )
     (M, K), N = a.shape, b.shape[1]
-    multiply(M, N, K, x, y, z, sums=SUMS_DTYPE[dtype])
+    device.multiply(M, N, K, x, y, z, sums=SUMS_DTYPE[dtype])
 
 
 def _torch_call(

@@ -29,11 +29,14 @@ THREADS = 128
 # 32-bit registers of a multiprocessor and the most that a thread may have, on every GPU since 2014.
 _REGISTERS = 65536
 _MOST_REGISTERS = 255
-# Registers that values may take. Addresses and sizes take the rest, the more the more blocks there
-# are: with this rule the compiler spills at most 16 bytes in the whole catalogue, but for those of
-# <3,3,8;58>, <3,4,7;67> and <4,4,8;98>, the last up to 336 (tests/gpu/test_nvrtc.py).
-_VALUE_REGISTERS = 160
-_OTHER_REGISTERS = 40
+# Registers are dealt out in units of so many.
+_REGISTER_UNIT = 8
+# Half of a thread's registers may be values of the program. As many again are for loads that the
+# compiler makes ahead, and for sums that it forms at the same time.
+_VALUE_REGISTERS = 128
+# Addresses and sizes. They take few because the kernels compute each address when it is needed,
+# from one base (`times` in common.cuh).
+_OTHER_REGISTERS = 48
 # Where more operands stream through than stay, the compiler loads many of them ahead.
 _STREAM_REGISTERS = 80
 _ACCESS_BYTES = 16
@@ -141,7 +144,8 @@ class Fit:
     @property
     def registers(self) -> int:
         """The most registers that a thread may take."""
-        return min(_REGISTERS // (THREADS * self.blocks) // 8 * 8, _MOST_REGISTERS)
+        most = _REGISTERS // (THREADS * self.blocks) // _REGISTER_UNIT * _REGISTER_UNIT
+        return min(most, _MOST_REGISTERS)
 
 
 def fit(rows: np.ndarray, element_bytes: int, sum_bytes: int) -> Fit:
@@ -164,27 +168,35 @@ def fit(rows: np.ndarray, element_bytes: int, sum_bytes: int) -> Fit:
             streams = program.n_inputs > program.n_outputs
             most = _STREAM_REGISTERS if streams and program is unshared else _VALUE_REGISTERS
             if needed <= most:
-                return Fit(program, width, _blocks(needed, streams or program is unshared))
+                return Fit(program, width, _blocks(needed))
         if width == 1:  # the compiler spills, or recomputes
-            return Fit(unshared, 1, _blocks(_VALUE_REGISTERS, True))
+            return Fit(unshared, 1, _blocks(_VALUE_REGISTERS))
         width //= 2
 
 
-def _blocks(value_registers: int, loads_ahead: bool) -> int:
+def _blocks(value_registers: int) -> int:
     """Blocks per multiprocessor; beyond eight (half of its threads) more would hide no more."""
-    needed = value_registers * (4 if loads_ahead else 3) // 2 + _OTHER_REGISTERS
+    needed = 2 * value_registers + _OTHER_REGISTERS
+    needed = -(-needed // _REGISTER_UNIT) * _REGISTER_UNIT
     return max(2, min(8, _REGISTERS // THREADS // needed))
 
 
 def streamed(rows: np.ndarray) -> Program:
     """Form every sum on its own; the larger side of the matrix streams through.
 
-    With more outputs than inputs (Combine A and B), outputs follow one another and all inputs stay
-    alive; with more inputs (Combine H), inputs follow one another and all outputs stay alive.
+    With more outputs than inputs (Combine A and B), outputs follow one another and the inputs stay
+    alive; with more inputs (Combine H), inputs follow one another and the outputs stay alive.
+
+    Outputs follow one another in the lexicographic order of their terms. The compiler forms leading
+    terms that several outputs share only once: in this order such a sum is used up soon, in another
+    one they fill the registers.
     """
     n_out, n_in = rows.shape
     scratch, first_output = n_in, n_in + 1
-    terms = [(o, i, rows[o, i]) for o in range(n_out) for i in range(n_in) if rows[o, i]]
+    sums = [[(o, i, rows[o, i]) for i in range(n_in) if rows[o, i]] for o in range(n_out)]
+    if n_in <= n_out:
+        sums.sort(key=lambda terms: [term[1:] for term in terms])
+    terms = [term for terms in sums for term in terms]
     if n_in > n_out:
         terms.sort(key=lambda term: term[1])
     code: list[Instruction] = []

@@ -56,7 +56,7 @@ def test_programs_form_the_sums(scheme):
             np.testing.assert_array_equal(evaluated(found.program), rows.astype(float))
             assert found.width * kind.memory_bytes <= 16
             values = most_live(found.program) * found.width * kind.sum_bytes // 4
-            assert values < found.registers <= 255
+            assert values + values // 2 + 48 <= found.registers <= 255
             assert found.registers * cuda_plan.THREADS * found.blocks <= 65536
 
 
@@ -64,7 +64,15 @@ def test_streamed_programs_keep_one_side_alive():
     scheme = falcon.schemes.get("5x5x5:93")
     a = cuda_plan.streamed(scheme.U.reshape(93, -1))
     h = cuda_plan.streamed(cuda_plan.products(scheme).rows)
-    assert most_live(a) == most_live(h) == 26
+    assert (most_live(a), most_live(h)) == (23, 26)
+
+
+def test_streamed_sums_that_begin_alike_follow_one_another():
+    """Where they do not, the compiler keeps what they share: `a + b` from the first to the last."""
+    rows = np.array([[1, 1, 0], [1, 0, 1], [1, 1, 1], [1, -1, 0]])
+    code = cuda_plan.streamed(rows).instructions
+    outputs = list(dict.fromkeys(x.dst - 4 for x in code))
+    assert outputs == [3, 0, 2, 1]
 
 
 def test_a_scheme_without_common_rows_has_no_chains():

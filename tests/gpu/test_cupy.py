@@ -93,6 +93,9 @@ def test_cublas(name):
     real = parameters(f"({lines[0].decode()})")
     fake = getattr(fake_cupy.modules()["cupy_backends.cuda.libs"].cublas, name)
     assert real == tuple(inspect.signature(fake).parameters)
-    for constant in ("CUBLAS_COMPUTE_32F", "CUBLAS_COMPUTE_32F_FAST_TF32", "CUBLAS_COMPUTE_64F",
-                     "CUBLAS_DEFAULT_MATH", "CUBLAS_GEMM_DEFAULT"):  # fmt: skip
+    constants = (
+        *("CUBLAS_COMPUTE_32F", "CUBLAS_COMPUTE_32F_FAST_TF32", "CUBLAS_COMPUTE_64F"),
+        *("CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION", "CUBLAS_GEMM_DEFAULT"),
+    )
+    for constant in constants:
         assert constant.encode() + b"\0" in text

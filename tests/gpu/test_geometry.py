@@ -122,9 +122,8 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
 
     hs = wide.bytes.view(np.float32).reshape(7, h, w)
     hs[:, x, y] = np.arange(1, 8)
-    kernels.combine_out(
-        STRASSEN, "float32", wide.pointer, operand, None, (h, w), (0, 0), (h, w), 1.0, 0.0, 0
-    )
+    update = kernels.Update(STRASSEN, "float32", operand, None, (h, w), (0, 0), (h, w), 1.0, 0.0, 0)
+    kernels.combine_out(update, wide.pointer)
     kernel, grid, block, arguments = launched.pop()
     tiles = -(-w // 128)
     wanted = x // 4 * tiles + y // 128

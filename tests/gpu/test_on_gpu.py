@@ -27,8 +27,66 @@ def test_matches_the_reference(real, name, dtype):
     for orders in ("CC", "FF", "CF", "SS"):
         left, right = (on_device(real, x, dtype, o) for x, o in zip((a, b), orders, strict=True))
         for limit in (None, 2**21):
-            c = falcon.gemm(left, right, scheme=scheme, workspace_limit=limit)
+            c = falcon.gemm(left, right, scheme=scheme, workspace_limit=limit, check="none")
             np.testing.assert_array_equal(real.asnumpy(c), exact.astype(kind(dtype)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", falcon.schemes.names())
+def test_whole_catalogue(real, name):
+    scheme = falcon.schemes.get(name)
+    m, k, n = scheme.format
+    a, b = whole((40 * m + 1, 40 * k + 1), 1), whole((40 * k + 1, 300 * n), 2)
+    for dtype in DTYPES:
+        operands = [on_device(real, x, dtype) for x in (a, b)]
+        c = falcon.gemm(*operands, scheme=scheme, check="none")
+        np.testing.assert_array_equal(real.asnumpy(c), (a @ b).astype(kind(dtype)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("scheme", ["strassen", "2x4x2:14", "classical"])
+def test_alpha_beta_orders_and_packed_weights(real, scheme, dtype):
+    a, b, c = whole((131, 150), 1), whole((150, 173), 2), whole((131, 173), 3)
+    for orders in ("CCCC", "FFFF", "CFSC", "SCFF"):
+        operands = [
+            on_device(real, x, dtype, order, gap=at, offset=at)
+            for at, (x, order) in enumerate(zip((a, b, c), orders, strict=False))
+        ]
+        left, right, added = operands
+        packed = falcon.pack(right, scheme=scheme)
+        for alpha, beta in ((2.0, -1.0), (-0.5, 0.0)):
+            exact = (alpha * (a @ b) + beta * c).astype(kind(dtype))
+            out = on_device(real, np.zeros(c.shape), dtype, orders[3], gap=3)
+            for factor in (right, packed):
+                found = falcon.gemm(
+                    left, factor, added, alpha=alpha, beta=beta, out=out, scheme=scheme
+                )
+                np.testing.assert_array_equal(real.asnumpy(found), exact)
+        falcon.gemm(left, right, added, beta=1.0, out=added, scheme=scheme)
+        np.testing.assert_array_equal(real.asnumpy(added), (a @ b + c).astype(kind(dtype)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_choice(real, dtype):
+    """The device is measured; whatever is chosen is near the classical product."""
+    a, b = (on_device(real, whole((2048, 2048), x), dtype) for x in (1, 2))
+    plan = falcon.plan(a, b)
+    assert all(x.total > 0 for x in plan.candidates)
+    assert {x.option.scheme is None for x in plan.candidates} == {True, False}
+    found, exact = (
+        real.asnumpy(falcon.gemm(a, b, scheme=x)).astype(float) for x in ("auto", "classical")
+    )
+    np.testing.assert_array_equal(found, exact)
+
+
+def test_several_devices(real):
+    if real.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("needs two GPUs")
+    with real.cuda.Device(1):
+        a, b = (on_device(real, whole((300, 300), x), "float32") for x in (1, 2))
+    c = falcon.gemm(a, b, scheme="strassen")
+    assert (c.device.id, real.cuda.runtime.getDevice()) == (1, 0)
+    np.testing.assert_array_equal(real.asnumpy(c), real.asnumpy(a) @ real.asnumpy(b))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

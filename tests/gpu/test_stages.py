@@ -28,6 +28,11 @@ def scheme_of(x):
     return falcon.schemes.get(x) if isinstance(x, str) else x
 
 
+def unrepaired(scheme):
+    """Options that leave what a kernel forgot, or read outside, as it is: the stand-in's NaN."""
+    return {"scheme": scheme, "check": "none"}
+
+
 def expected(a, b, scheme, dtype):
     """By the readable reference, in float64; rounded once, as Combine H does."""
     return lcma(*(x.astype(float) for x in (a, b)), scheme.U, scheme.V, scheme.W).astype(
@@ -41,7 +46,7 @@ def expected(a, b, scheme, dtype):
         *((x, y) for x in ("strassen", "2x4x2:14") for y in DTYPES),
         *((x, y) for x in SCHEMES for y in ("float32", "bfloat16")),
     ],
-    ids=str,
+    ids=lambda x: getattr(x, "name", x),
 )
 def test_matches_the_reference(cupy, scheme, dtype):
     scheme = scheme_of(scheme)
@@ -49,9 +54,7 @@ def test_matches_the_reference(cupy, scheme, dtype):
     # One size leaves an edge in every dimension, the other one divides into whole sectors.
     for M, K, N in ((9 * m + 1, 9 * k + 1, 21 * n + 1), (16 * m, 16 * k, 144 * n)):
         a, b = whole((M, K), M), whole((K, N), N)
-        c = falcon.gemm(
-            on_device(cupy, a, dtype), on_device(cupy, b, dtype), scheme=scheme, backend="gpu"
-        )
+        c = falcon.gemm(*(on_device(cupy, x, dtype) for x in (a, b)), **unrepaired(scheme))
         assert c.dtype == kind(dtype)
         np.testing.assert_array_equal(cupy.asnumpy(c), expected(a, b, scheme, dtype))
 
@@ -61,8 +64,19 @@ def test_large_schemes(cupy, name):
     """Programs without shared sums, and narrow vectors."""
     scheme = falcon.schemes.get(name)
     a, b = whole((37, 43), 1), whole((43, 163), 2)
-    c = falcon.gemm(*(on_device(cupy, x, "bfloat16") for x in (a, b)), scheme=scheme)
+    c = falcon.gemm(*(on_device(cupy, x, "bfloat16") for x in (a, b)), **unrepaired(scheme))
     np.testing.assert_array_equal(cupy.asnumpy(c), expected(a, b, scheme, "bfloat16"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", falcon.schemes.names())
+def test_whole_catalogue(cupy, name):
+    """Edges guarded, and a part that vectors reach."""
+    scheme = falcon.schemes.get(name)
+    m, k, n = scheme.format
+    a, b = whole((5 * m + 1, 33 * k + 1), 1), whole((33 * k + 1, 132 * n), 2)
+    c = falcon.gemm(*(on_device(cupy, x, "float32") for x in (a, b)), **unrepaired(scheme))
+    np.testing.assert_array_equal(cupy.asnumpy(c), expected(a, b, scheme, "float32"))
 
 
 @pytest.mark.parametrize("scheme", ["strassen", "2x5x2:18", "classical"])
@@ -86,10 +100,26 @@ def test_orders_and_leading_dimensions(cupy, scheme):
                     alpha=2.0,
                     beta=-3.0,
                     out=out,
-                    scheme=scheme,
+                    **unrepaired(scheme),
                 )
                 assert found is out
                 np.testing.assert_array_equal(cupy.asnumpy(out), 2 * exact - 3 * added)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_vectors_stop_where_the_last_blocks_do(cupy, dtype, order):
+    """Tiles that fit in a block but not in the last one; between the rows lie NaN, and stay."""
+    ld = 512 if kind(dtype).itemsize == 2 else 256
+    size = ld - 8
+    a, b = whole((size, size), 1), whole((size, size), 2)
+    memory = cupy.empty((size, ld), kind(dtype))
+    out = memory[:, :size] if order == "C" else memory[:, :size].T
+    operands = (on_device(cupy, x, dtype, order, gap=ld - size) for x in (a, b))
+    falcon.gemm(*operands, out=out, **unrepaired("strassen"))
+    np.testing.assert_array_equal(cupy.asnumpy(out), (a @ b).astype(kind(dtype)))
+    gap = np.ascontiguousarray(cupy.asnumpy(memory)[:, size:])
+    assert (gap.view(np.uint8) == 0xFF).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -152,13 +182,30 @@ def test_chunks_keep_a_workspace_limit(cupy, state, scheme, orders):
         assert plan.workspace <= limit
         chunked.add(plan.option.tiling[3:])
         before = state.allocated
-        falcon.gemm(left, right, out=out, scheme=scheme, workspace_limit=limit)
+        falcon.gemm(left, right, out=out, workspace_limit=limit, **unrepaired(scheme))
         assert state.allocated - before <= limit
         np.testing.assert_array_equal(cupy.asnumpy(out), a @ b)
     assert len(chunked) == 3
     assert any(beta == 1.0 for _, _, beta, _ in state.products), "no chunk along K was added up"
     with pytest.raises(ValueError, match="cannot keep it"):
         falcon.gemm(left, right, scheme=scheme, workspace_limit=1000)
+
+
+@pytest.mark.parametrize(
+    ("shape", "order"),
+    [((64, 64, 1600), "C"), ((64, 1600, 64), "C"), ((64, 1600, 64), "F"), ((1600, 64, 64), "F")],
+)
+def test_vectors_stop_where_a_chunk_does(cupy, shape, order):
+    """Chunks of 400 of every block's 800 elements: the last tile of 128 would leave the chunk."""
+    M, K, N = shape
+    a, b = whole((M, K), 1), whole((K, N), 2)
+    left, right = (on_device(cupy, x, "float32", order) for x in (a, b))
+    out = on_device(cupy, np.zeros((M, N)), "float32", order)
+    limit = falcon.plan(left, right, scheme="strassen").workspace * 2 // 3
+    plan = falcon.plan(left, right, scheme="strassen", workspace_limit=limit)
+    assert sorted(plan.option.tiling[3:]) == [32, 32, 400]
+    falcon.gemm(left, right, out=out, workspace_limit=limit, **unrepaired("strassen"))
+    np.testing.assert_array_equal(cupy.asnumpy(out), a @ b)
 
 
 def test_the_workspace_is_what_the_plan_says(cupy, state):
@@ -186,12 +233,14 @@ def test_compute_types(cupy, state):
         falcon.gemm(*operands, scheme="strassen")
         return state.products[-1][3]
 
+    state.math_mode = "the caller's"  # which the stand-in refuses to multiply in
     assert multiply("float32") == multiply("float16") == multiply("bfloat16") == "32F"
     assert multiply("float64") == "64F"
     with falcon.config(tf32=True):
         assert multiply("float32") == "32F_FAST_TF32"
         assert multiply("float64") == "64F"
         assert multiply("bfloat16") == "32F"
+    assert state.math_mode == "the caller's"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -216,6 +265,22 @@ def test_non_finite_values_spread_no_further_than_classically(cupy, dtype, order
     assert np.isnan(unchecked.astype(float)).sum() > np.isnan(exact).sum()
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_each_region_has_its_mark(cupy, order):
+    """Blocks of several regions along both axes; what is not finite lies in the later ones."""
+    M, K, N = 300, 20, 310
+    a, b = whole((M, K), 1).astype(float), whole((K, N), 2).astype(float)
+    a[140, 3], b[5, 300] = np.nan, np.inf
+    block = geometry.block_sizes(M, N, K, STRASSEN, 4)
+    assert block[0] > 2 * geometry.MARK_MAJOR
+    assert block[1] > geometry.MARK_MINOR
+    with np.errstate(all="ignore"):
+        exact = a @ b
+    out = on_device(cupy, np.zeros((M, N)), "float32", order)
+    falcon.gemm(*(on_device(cupy, x, "float32", order) for x in (a, b)), out=out, scheme=STRASSEN)
+    np.testing.assert_array_equal(cupy.asnumpy(out), exact)
+
+
 def test_a_sum_that_overflows_is_redone(cupy):
     """Sums of A leave float16, products of A and B do not."""
     a = np.full((40, 40), 60000.0)
@@ -235,11 +300,34 @@ def test_packed_operands(cupy, state):
             state.launches.clear()
             for M, limit in ((70, None), (33, 60000), (1, None)):
                 a = whole((M, 90), M)
-                c = falcon.gemm(on_device(cupy, a, "bfloat16"), packed, workspace_limit=limit)
+                left = on_device(cupy, a, "bfloat16")
+                c = falcon.gemm(left, packed, workspace_limit=limit, check="none")
                 np.testing.assert_array_equal(cupy.asnumpy(c), (a @ b).astype(kind("bfloat16")))
             assert not any("combine_b" in name for name in state.launches)
     stacked = on_device(cupy, whole((6, 90), 4), "bfloat16").reshape(2, 3, 90)
     assert falcon.matmul(stacked, packed).shape == (2, 3, 110)
+
+
+@pytest.mark.parametrize("scheme", ["strassen", "classical"])
+def test_packed_operands_with_alpha_and_beta(cupy, scheme):
+    """Alpha is no part of the sums of B: it is applied once, and may change from call to call."""
+    a, b, c = whole((50, 40), 1), whole((40, 60), 2), whole((50, 60), 3)
+    packed = falcon.pack(on_device(cupy, b, "float16"), scheme=scheme)
+    for alpha, beta in ((2.0, 3.0), (-0.5, 0.0)):
+        left, added = on_device(cupy, a, "float16"), on_device(cupy, c, "float16")
+        found = falcon.gemm(left, packed, added, alpha=alpha, beta=beta)
+        exact = (alpha * (a @ b) + beta * c).astype(np.float16)
+        np.testing.assert_array_equal(cupy.asnumpy(found), exact)
+
+
+def test_alpha_overflows_no_sum(cupy):
+    """Alpha times A would leave float16; alpha times the product does not."""
+    a, b = np.full((40, 40), 3000.0), np.zeros((40, 40))
+    np.fill_diagonal(b, 2.0**-6)
+    operands = [on_device(cupy, x, "float16") for x in (a, b)]
+    for scheme in ("strassen", "classical"):
+        c = falcon.gemm(*operands, alpha=64.0, scheme=scheme)
+        np.testing.assert_array_equal(cupy.asnumpy(c), np.float16(3000))
 
 
 def test_packed_operands_are_repaired(cupy):

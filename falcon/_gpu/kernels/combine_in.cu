@@ -28,26 +28,29 @@ struct Source {
 
 template <int W> struct Whole : Source {
     FALCON_INLINE explicit Whole(const Source &source) : Source(source) {}
-    FALCON_INLINE Vec<S, W> operator()(int i, int j) const { return load_vec<S, W>(at + i * step_i + j * step_j); }
+    FALCON_INLINE Vec<S, W> operator()(int i, int j) const {
+        return load_vec<S, W>(at + times(i, step_i) + times(j, step_j));
+    }
 };
 
 struct Guarded : Source {
-    // How much of the matrix is left from here along the two block axes.
-    long long left_i, left_j, size_i, size_j;
-    FALCON_INLINE explicit Guarded(const Source &source) : Source(source) {}
+    const Edge edge;
+    FALCON_INLINE Guarded(const Source &source, const Edge &edge) : Source(source), edge(edge) {}
     FALCON_INLINE Vec<S, 1> operator()(int i, int j) const {
-        const bool inside = i * size_i < left_i && j * size_j < left_j;
-        return {inside ? (S)widen(at[i * step_i + j * step_j]) : S(0)};
+        return {edge.has(i, j) ? (S)widen(at[i * step_i + j * step_j]) : S(0)};
     }
 };
 
 template <int W> struct Target {
+    // Where this thread's position in block 0 of a product that is in no chain would be; distances
+    // between blocks, between the members of a chain, and what each further member adds to the start.
     T *out;
-    long long plane, x, y, width;
-    bool along_minor;
+    long long plane, member, longer;
     FALCON_INLINE void operator()(int block, int position, int length, const Vec<S, W> &sum) {
-        const long long inside = along_minor ? (x * length + position) * width : position * plane + x * width;
-        store_vec<S, W>(out + block * plane + inside + y, sum);
+        T *to = out + times(block, plane);
+        if (length > 1)
+            to += times(length - 1, longer) + times(position, member);
+        store_vec<S, W>(to, sum);
     }
 };
 
@@ -58,37 +61,31 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
                 long long minor, long long step_major, long long step_minor, long long height, long long width,
                 int by_columns, int along_minor, int aligned) {
     using namespace FALCON_SUMS;
-    constexpr int tile = FALCON_LANES * FALCON_WIDTH;
-    const unsigned tiles = (unsigned)((width + tile - 1) / tile);
-    const long long x = (long long)(blockIdx.x / tiles) * blockDim.y + threadIdx.y;
-    const long long start = (long long)(blockIdx.x % tiles) * tile;
+    const int rows = by_columns ? FALCON_Q : FALCON_P, columns = by_columns ? FALCON_P : FALCON_Q;
+    const Place place = place_of<FALCON_WIDTH>(major, minor, step_major, step_minor, width, rows, columns, aligned);
+    const long long x = place.x;
     if (x >= height)
         return;
-    const long long far_major = (long long)((by_columns ? FALCON_Q : FALCON_P) - 1) * step_major;
-    const long long far_minor = (long long)((by_columns ? FALCON_P : FALCON_Q) - 1) * step_minor;
     const long long up = step_major * ld;
     const Source origin = {in + x * ld, by_columns ? step_minor : up, by_columns ? up : step_minor};
-    const long long plane = height * width;
-    if (aligned && start + tile <= width && far_minor + start + tile <= minor && far_major + x < major) {
-        const long long y = start + (long long)threadIdx.x * FALCON_WIDTH;
+    const long long plane = height * width, row = x * width;
+    const long long member = along_minor ? width : plane, longer = along_minor ? row : 0;
+    if (place.whole) {
+        const long long y = place.start + (long long)threadIdx.x * FALCON_WIDTH;
         Whole<FALCON_WIDTH> load(origin);
         load.at += y;
-        Target<FALCON_WIDTH> store = {out, plane, x, y, width, along_minor != 0};
+        Target<FALCON_WIDTH> store = {out + row + y, plane, member, longer};
         Sums<FALCON_WIDTH>::run(load, store);
         return;
     }
 #pragma unroll 1
     for (int e = 0; e < FALCON_WIDTH; ++e) {
-        const long long y = start + e * FALCON_LANES + threadIdx.x;
+        const long long y = place.start + e * FALCON_LANES + threadIdx.x;
         if (y >= width)
             return;
-        Guarded load(origin);
+        Guarded load(origin, Edge(major - x, minor - y, step_major, step_minor, by_columns));
         load.at += y;
-        load.size_i = by_columns ? step_minor : step_major;
-        load.size_j = by_columns ? step_major : step_minor;
-        load.left_i = by_columns ? minor - y : major - x;
-        load.left_j = by_columns ? major - x : minor - y;
-        Target<1> store = {out, plane, x, y, width, along_minor != 0};
+        Target<1> store = {out + row + y, plane, member, longer};
         Sums<1>::run(load, store);
     }
 }

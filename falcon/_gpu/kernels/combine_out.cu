@@ -15,7 +15,7 @@ typedef FALCON_T T;
 template <int W> struct Planes {
     const S *at;
     long long plane;
-    FALCON_INLINE Vec<S, W> operator()(int p) const { return load_vec<S, W>(at + p * plane); }
+    FALCON_INLINE Vec<S, W> operator()(int p) const { return load_vec<S, W>(at + times(p, plane)); }
 };
 
 struct Result {
@@ -29,8 +29,8 @@ struct Result {
         finite = finite && is_finite(sum);
         Vec<S, W> value = alpha * sum;
         if (beta != S(0))
-            value = value + beta * load_vec<S, W>(c + i * c_i + j * c_j);
-        store_vec<S, W>(out + i * out_i + j * out_j, value);
+            value = value + beta * load_vec<S, W>(c + times(i, c_i) + times(j, c_j));
+        store_vec<S, W>(out + times(i, out_i) + times(j, out_j), value);
     }
 };
 
@@ -40,10 +40,10 @@ template <int W> struct Whole : Result {
 };
 
 struct Guarded : Result {
-    long long left_i, left_j, size_i, size_j;
-    FALCON_INLINE explicit Guarded(const Result &result) : Result(result) {}
+    const Edge edge;
+    FALCON_INLINE Guarded(const Result &result, const Edge &edge) : Result(result), edge(edge) {}
     FALCON_INLINE void operator()(int i, int j, const Vec<S, 1> &sum) {
-        if (i * size_i < left_i && j * size_j < left_j)
+        if (edge.has(i, j))
             finish(i, j, sum);
     }
 };
@@ -55,14 +55,11 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
                 long long major, long long minor, long long step_major, long long step_minor, long long height,
                 long long width, FALCON_S alpha, FALCON_S beta, unsigned *marks, int by_columns, int aligned) {
     using namespace FALCON_SUMS;
-    constexpr int tile = FALCON_LANES * FALCON_WIDTH;
-    const unsigned tiles = (unsigned)((width + tile - 1) / tile);
-    const long long x = (long long)(blockIdx.x / tiles) * blockDim.y + threadIdx.y;
-    const long long start = (long long)(blockIdx.x % tiles) * tile;
+    const int rows = by_columns ? FALCON_Q : FALCON_P, columns = by_columns ? FALCON_P : FALCON_Q;
+    const Place place = place_of<FALCON_WIDTH>(major, minor, step_major, step_minor, width, rows, columns, aligned);
+    const long long x = place.x;
     if (x >= height)
         return;
-    const long long far_major = (long long)((by_columns ? FALCON_Q : FALCON_P) - 1) * step_major;
-    const long long far_minor = (long long)((by_columns ? FALCON_P : FALCON_Q) - 1) * step_minor;
     const long long up = step_major * ld, up_c = step_major * ld_c;
     const Result origin = {out + x * ld,
                            c + x * ld_c,
@@ -77,12 +74,12 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     unsigned *mark = marks;
     if (marks) {
         const long long regions = (width + FALCON_MARK_MINOR - 1) / FALCON_MARK_MINOR;
-        mark += x / FALCON_MARK_MAJOR * regions + start / FALCON_MARK_MINOR;
+        mark += x / FALCON_MARK_MAJOR * regions + place.start / FALCON_MARK_MINOR;
     }
-    static_assert(FALCON_MARK_MINOR % tile == 0, "a warp marks one region");
+    static_assert(FALCON_MARK_MINOR % (FALCON_LANES * FALCON_WIDTH) == 0, "a warp marks one region");
     bool finite = true;
-    if (aligned && start + tile <= width && far_minor + start + tile <= minor && far_major + x < major) {
-        const long long y = start + (long long)threadIdx.x * FALCON_WIDTH;
+    if (place.whole) {
+        const long long y = place.start + (long long)threadIdx.x * FALCON_WIDTH;
         const Planes<FALCON_WIDTH> load = {h + x * width + y, plane};
         Whole<FALCON_WIDTH> store(origin);
         store.out += y;
@@ -92,17 +89,13 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     } else {
 #pragma unroll 1
         for (int e = 0; e < FALCON_WIDTH; ++e) {
-            const long long y = start + e * FALCON_LANES + threadIdx.x;
+            const long long y = place.start + e * FALCON_LANES + threadIdx.x;
             if (y >= width)
                 break;
             const Planes<1> load = {h + x * width + y, plane};
-            Guarded store(origin);
+            Guarded store(origin, Edge(major - x, minor - y, step_major, step_minor, by_columns));
             store.out += y;
             store.c += y;
-            store.size_i = by_columns ? step_minor : step_major;
-            store.size_j = by_columns ? step_major : step_minor;
-            store.left_i = by_columns ? minor - y : major - x;
-            store.left_j = by_columns ? major - x : minor - y;
             Sums<1>::run(load, store);
             finite = finite && store.finite;
         }

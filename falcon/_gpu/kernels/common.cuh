@@ -157,8 +157,51 @@ template <class S, int W, class T> FALCON_INLINE void store_vec(T *to, const Vec
     *reinterpret_cast<Pack<T, W> *>(to) = raw;
 }
 
+// `count` times `step`, hidden from the compiler. From a plain product it would derive every address
+// from the one before ("strength reduction") and keep all of them in registers, two each.
+FALCON_INLINE long long times(int count, long long step) {
+#ifndef FALCON_HOST
+    long long product;
+    asm("mul.lo.s64 %0, %1, %2;" : "=l"(product) : "l"(step), "l"((long long)count));
+    return product;
+#else
+    return count * step;
+#endif
+}
+
 // Elements of a row that a warp covers at a time; see falcon/_gpu/geometry.py.
 #define FALCON_LANES 32
 // A region of a block of C that is marked, and repaired, as a whole.
 #define FALCON_MARK_MAJOR 64
 #define FALCON_MARK_MINOR 128
+
+// --- where a thread of a combine kernel works ------------------------------------------------------
+
+// Row x of all blocks, and W * FALCON_LANES columns of it from `start` on for the whole warp.
+struct Place {
+    long long x, start;
+    // Vectors may be used: memory is aligned, and the matrix reaches that far in every block.
+    bool whole;
+};
+
+template <int W>
+FALCON_INLINE Place place_of(long long major, long long minor, long long step_major, long long step_minor,
+                             long long width, int blocks_major, int blocks_minor, int aligned) {
+    constexpr int tile = FALCON_LANES * W;
+    const unsigned tiles = (unsigned)((width + tile - 1) / tile);
+    const long long x = (long long)(blockIdx.x / tiles) * blockDim.y + threadIdx.y;
+    const long long start = (long long)(blockIdx.x % tiles) * tile;
+    const long long end = start + tile;
+    const bool reached = (blocks_minor - 1) * step_minor + end <= minor && (blocks_major - 1) * step_major + x < major;
+    return {x, start, aligned && end <= width && reached};
+}
+
+// How much of the matrix is left from element (x, y) of block (0, 0), and the size of a block.
+struct Edge {
+    long long left_i, left_j, size_i, size_j;
+    FALCON_INLINE Edge(long long left_major, long long left_minor, long long step_major, long long step_minor,
+                       int by_columns)
+        : left_i(by_columns ? left_minor : left_major), left_j(by_columns ? left_major : left_minor),
+          size_i(by_columns ? step_minor : step_major), size_j(by_columns ? step_major : step_minor) {}
+    FALCON_INLINE bool has(int i, int j) const { return i * size_i < left_i && j * size_j < left_j; }
+};
