@@ -199,7 +199,7 @@ class Contest:
     def fits(self, problem: Problem) -> np.ndarray:
         """Whose blocks are large enough and whose coefficients suit the dtype."""
         most = np.array((problem.M, problem.N, problem.K)) // smallest_block(problem)
-        fits: np.ndarray = (self.parts <= most[:, None]).all(axis=0)
+        fits = np.asarray((self.parts <= most[:, None]).all(axis=0))
         return fits & self.integral if problem.is_exact else fits
 
     def keeps(self, problem: Problem, request: Request) -> np.ndarray:
