@@ -9,6 +9,7 @@ front over non-zeros, additions and Phi.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +68,9 @@ class Improver:
     objective : {"nnz", "growth", "additions"}
     seed, number : int
         The run's seed and this worker's number.
+    fresh : sequence of ndarray of uint64, shape (R, 3, 2)
+        Further starts that stand in no file, such as direct sums: what beats `schemes` among them
+        is a find of the first step.
     """
 
     def __init__(
@@ -77,21 +81,27 @@ class Improver:
         objective: str,
         seed: int,
         number: int,
+        fresh: Sequence[np.ndarray] = (),
     ) -> None:
         if objective not in OBJECTIVES:
             raise ValueError(f"objective {objective!r}; expected one of {', '.join(OBJECTIVES)}")
         self.dims = dims
         self.objective = objective
         self.rng = random.Random(f"{objective}/{seed}/{number}")
-        self.rank = len(schemes[0])
+        self.rank = len([*schemes, *fresh][0])
         self.moves = 0
         self.front: list[Entry] = []
         self.saved: dict[str, Any] | None = None
         self._lower: list[np.ndarray] = []  # schemes of lower rank, met by chance
-        self._starts = list(schemes)
+        self._starts = [*schemes, *fresh]
         self._search = search
         self._population: list[tuple[int, np.ndarray]] = []
+        self._written: dict[str, tuple[int, ...]] = {}  # keys of what is in a file, by objective
         for terms in schemes:
+            self._judge(terms)
+        if self.front:
+            self._written = {name: self._first(name).key(name) for name in OBJECTIVES}
+        for terms in fresh:
             self._judge(terms)
 
     @property
@@ -116,7 +126,6 @@ class Improver:
 
     def step(self) -> list[Find]:
         """Walk and anneal once (about a second); return what is new at the front."""
-        before = {name: self._first(name).costs for name in OBJECTIVES}
         draw = self.rng.random()
         if draw < 0.2:
             self._search.step()
@@ -129,7 +138,9 @@ class Improver:
         self._lower = []
         for name in OBJECTIVES:
             entry = self._first(name)
-            if entry.costs != before[name]:
+            key = entry.key(name)
+            if name not in self._written or key < self._written[name]:
+                self._written[name] = key
                 finds.append(Find(entry.terms, name, entry.programs))
         self.saved = self.state()
         return finds
@@ -196,11 +207,11 @@ class Improver:
                 return
             self._judge(walker.terms)
 
-    def _judge(self, terms: np.ndarray) -> None:
+    def _judge(self, terms: np.ndarray, programs: sums.Programs | None = None) -> None:
         """Put a scheme into the population and, where nothing beats it, into the archive."""
         nnz, phi = masks.nnz(terms), masks.phi(terms)
         rounds = QUICK_ROUNDS if self.front else ROUNDS
-        additions, programs = sums.reduce(terms, self.dims, rounds, self.rng)
+        additions, programs = sums.reduce(terms, self.dims, rounds, self.rng, programs)
         if self.front and additions <= self.best.additions * 1.03:
             additions, programs = sums.reduce(terms, self.dims, ROUNDS, self.rng, programs)
         entry = Entry(terms, nnz, additions, phi, programs)
@@ -229,6 +240,7 @@ class Improver:
             "random": self.rng.getstate(),
             "front": [(entry.terms, entry.programs) for entry in self.front],
             "population": [terms for _, terms in self._population],
+            "written": self._written,
             "search": self._search.state(),
         }
 
@@ -242,11 +254,12 @@ class Improver:
         """
         self._search.restore(state["search"])
         self.front, self._population = [], []
-        for stored in [x for x, _ in state["front"]] + state["population"]:
+        for stored, programs in state["front"] + [(x, None) for x in state["population"]]:
             terms = np.array(stored, np.uint64)
             if len(terms) != self.rank or violations(self.dims, terms):
                 raise ValueError(f"the checkpoint holds what is no scheme of rank {self.rank}")
-            self._judge(terms)
+            self._judge(terms, programs)
         version, internal, gauss = state["random"]
         self.rng.setstate((version, tuple(internal), gauss))
         self.moves = state["moves"]
+        self._written = {name: tuple(key) for name, key in state["written"].items()}

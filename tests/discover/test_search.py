@@ -18,6 +18,7 @@ from falcon.__main__ import main
 from falcon.discover import improve, masks, moves
 from falcon.discover import worker as worker_module
 from falcon.discover.improve import Improver
+from falcon.discover.library import Library
 from falcon.discover.search import Job, Run
 from falcon.discover.worker import Find, Worker
 
@@ -130,6 +131,24 @@ def test_objectives(tmp_path, objective):
                      objective, 1, 0)  # fmt: skip
     again.restore(saved)
     assert {entry.costs for entry in again.front} == {entry.costs for entry in improver.front}
+
+
+def test_a_direct_sum_is_a_find(tmp_path):
+    """What begins an improvement is written where it beats what stands in files."""
+    dims = (2, 2, 4)
+    known = [masks.terms_of(schemes.get("strassen@1x1x2:2"))]
+    sums = [x for x in Library().starts(dims) if x.kind == "merge"]
+    rng = random.Random(0)
+    fresh = [start(rng, False) for start in sums for _ in range(8)]
+    fresh = [terms for terms in fresh if len(terms) == 14]
+    search = Worker(dims, scratch(dims), 1, 0)
+    improver = Improver(dims, known, search, "additions", 1, 0, fresh)
+    finds = {find.objective: find for find in improver.step()}
+    assert sum(map(len, finds["additions"].programs)) > 0
+    assert improver.best.additions <= 26
+    saved = json.loads(json.dumps(improver.saved, default=np.ndarray.tolist))
+    improver.restore(saved)
+    assert improver.best.additions <= 26  # the programs are kept
 
 
 def test_improved_schemes_hold_their_programs(tmp_path):
