@@ -45,7 +45,7 @@ class Job:
     flips : int or None
         Stop every worker after so many flips instead: the run is then reproducible.
     seed, workers : int
-    rings : {"both", "ternary", "mod2"}
+    rings : {"both", "ternary", "mod2", "symmetric"}
     scratch : bool
         Begin at the classical algorithm alone; with an objective, at the folder's finds. The
         catalogue takes no part.
@@ -102,7 +102,7 @@ class Run:
     def _worker(self, library: Library, number: int) -> Worker | Improver:
         job = self.job
         starts = library.starts(job.dims)
-        search = Worker(job.dims, starts, job.seed, number, job.rings)
+        search = Worker(job.dims, starts, job.seed, number, job.rings, job.rank)
         if job.objective is None:
             return search
         rng = random.Random(f"sums/{job.seed}/{number}")

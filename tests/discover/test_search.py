@@ -49,12 +49,26 @@ def test_from_scratch(dims, rank):
     assert worker.best == rank
 
 
-def test_a_worker_can_be_saved_and_repeated():
-    dims = (2, 3, 4)
-    first, second = (Worker(dims, scratch(dims), 7, 2) for _ in range(2))
+def test_symmetric_walks_alone():
+    worker = Worker((4, 4, 4), scratch((4, 4, 4)), 1, 0, "symmetric", 49)
+    for _ in range(4000):
+        for find in worker.step():
+            assert residual(find.terms, (4, 4, 4)) == 0
+        if worker.best <= 55:
+            break
+    assert worker.best <= 55
+    with pytest.raises(ValueError, match="three equal dimensions"):
+        Worker((2, 3, 3), scratch((2, 3, 3)), 1, 0, "symmetric")
+
+
+@pytest.mark.parametrize(
+    ("dims", "rings"), [((2, 3, 4), "both"), ((3, 3, 3), "symmetric"), ((2, 4, 4), "mod2")]
+)
+def test_a_worker_can_be_saved_and_repeated(dims, rings):
+    first, second = (Worker(dims, scratch(dims), 7, 2, rings) for _ in range(2))
     for _ in range(4):
         first.step(), second.step()
-    third = Worker(dims, scratch(dims), 0, 0)
+    third = Worker(dims, scratch(dims), 0, 0, rings)
     third.restore(json.loads(json.dumps(first.saved, default=np.ndarray.tolist)))
     for _ in range(3):
         first.step(), second.step(), third.step()
