@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from . import masks, sums
+from . import lifting, masks, sums
 from ._core import Walker, violations
 from .masks import Format
-from .worker import Find, Worker
+from .worker import THIN, Find, Worker
 
 OBJECTIVES = ("nnz", "growth", "additions")
 POPULATION = 24
@@ -26,6 +26,9 @@ MOVES = (200_000, 1_000_000, 4_000_000)
 # Temperatures (hot, cold) per objective, each scaled at random by up to a factor of two: measured
 # to reach the same floor within a family of schemes from most seeds.
 TEMPERATURES = {"nnz": (1.6, 0.25), "growth": (10.0, 1.2), "additions": (1.6, 0.25)}
+# Flips of a walk away from a scheme, and of those without gain before a term is added.
+WANDER = (300_000, 1_000_000, 3_000_000)
+PLUS_AFTER = (2_000, 10_000, 50_000)
 QUICK_ROUNDS, ROUNDS = 40, 1500
 
 
@@ -151,8 +154,8 @@ class Improver:
     def _anneal(self) -> None:
         rng = self.rng
         terms = self._draw()
-        if rng.random() < 0.4:
-            terms = self._wander(Walker(self.dims, terms, rng.getrandbits(64)))
+        if rng.random() < 0.6:
+            terms = self._wander(terms, mod2=rng.random() < 0.7)
         scale = 2 ** rng.uniform(-1, 1)
         hot, cold = TEMPERATURES[self.objective]
         phi = self.objective == "growth"
@@ -174,25 +177,29 @@ class Improver:
             return self.rng.choice(self._starts)
         return self.rng.choice(self._population)[1]
 
-    def _wander(self, walker: Walker) -> np.ndarray:
-        """Leave the family of a scheme: plus-transitions and back to the rank."""
-        terms = walker.terms
-        for _ in range(10):
-            walker.walk(500_000, plus_after=20_000, margin=2)
-            if walker.rank < self.rank:
-                self._lower.append(walker.terms)
-                return terms
-            if walker.rank == self.rank:
-                return walker.terms
-        # Above the rank: fall back, or give up.
+    def _wander(self, terms: np.ndarray, mod2: bool) -> np.ndarray:
+        """Leave the family of a scheme: plus-transitions and back to the rank.
+
+        Modulo 2 no flip is refused, so that more families can be reached. Returns the scheme it
+        began with where the walk does not come back, or to none that can be lifted.
+        """
+        rng = self.rng
+        walker = Walker(self.dims, terms, rng.getrandbits(64), mod2=mod2)
+        flips, plus_after, margin = rng.choice(WANDER), rng.choice(PLUS_AFTER), rng.choice((1, 2))
+        walker.walk(flips, plus_after=plus_after, margin=margin)
         for _ in range(20):
+            if walker.rank <= self.rank:
+                break
             walker.walk(500_000, plus_after=10**12, margin=0)
-            if walker.rank < self.rank:
-                self._lower.append(walker.terms)
-                return terms
-            if walker.rank == self.rank:
-                return walker.terms
-        return terms
+        else:
+            return terms
+        found = walker.terms
+        if mod2:
+            _, sparse = Walker(self.dims, found, rng.getrandbits(64), mod2=True).anneal(THIN)
+            found = lifting.lift(sparse, self.dims, rng)
+        if 0 < len(found) < self.rank:
+            self._lower.append(found)
+        return found if len(found) == self.rank else terms
 
     def _nudge(self) -> None:
         """A few flips from the scheme with the fewest additions, judged by additions."""
