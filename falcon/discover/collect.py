@@ -14,6 +14,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 from tqdm import tqdm
 
 from falcon import schemes
@@ -85,9 +86,7 @@ def chosen(dims: Format, some: list[Scheme], rounds: int) -> dict[str, str]:
     judged = []
     for scheme in some:
         terms = masks.terms_of(scheme)
-        additions, programs = sums.reduce(
-            terms, dims, rounds, random.Random(str(dims)), _programs(scheme)
-        )
+        additions, programs = _reduced(scheme, terms, rounds)
         entry = Entry(terms, masks.nnz(terms), additions, masks.phi(terms), programs)
         judged.append((entry, "seed" not in scheme.source, scheme))
     texts: dict[str, str] = {}
@@ -114,6 +113,16 @@ def _equal(
     """Whether a scheme that is stored already is as good by the objective."""
     held = next(x for x, _, scheme in judged if scheme is other)
     return held.key(objective)[0] <= entry.key(objective)[0]
+
+
+def _reduced(scheme: Scheme, terms: np.ndarray, rounds: int) -> tuple[int, sums.Programs]:
+    """Additions and programs, those of the scheme's file where none better are found."""
+    rng = random.Random(str(scheme.format))
+    stored = _programs(scheme)
+    additions, programs = sums.reduce(terms, scheme.format, rounds, rng, stored)
+    if stored and additions >= sums.reduce(terms, scheme.format, 0, rng, stored)[0]:
+        return additions, stored
+    return additions, programs
 
 
 def _programs(scheme: Scheme) -> sums.Programs | None:

@@ -9,15 +9,16 @@ front over non-zeros, additions and Phi.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from . import masks, sums
+from . import lifting, masks, sums
 from ._core import Walker, violations
 from .masks import Format
-from .worker import Find, Worker
+from .worker import THIN, Find, Worker
 
 OBJECTIVES = ("nnz", "growth", "additions")
 POPULATION = 24
@@ -25,6 +26,9 @@ MOVES = (200_000, 1_000_000, 4_000_000)
 # Temperatures (hot, cold) per objective, each scaled at random by up to a factor of two: measured
 # to reach the same floor within a family of schemes from most seeds.
 TEMPERATURES = {"nnz": (1.6, 0.25), "growth": (10.0, 1.2), "additions": (1.6, 0.25)}
+# Flips of a walk away from a scheme, and of those without gain before a term is added.
+WANDER = (300_000, 1_000_000, 3_000_000)
+PLUS_AFTER = (2_000, 10_000, 50_000)
 QUICK_ROUNDS, ROUNDS = 40, 1500
 
 
@@ -67,6 +71,9 @@ class Improver:
     objective : {"nnz", "growth", "additions"}
     seed, number : int
         The run's seed and this worker's number.
+    fresh : sequence of ndarray of uint64, shape (R, 3, 2)
+        Further starts that stand in no file, such as direct sums: what beats `schemes` among them
+        is a find of the first step.
     """
 
     def __init__(
@@ -77,21 +84,27 @@ class Improver:
         objective: str,
         seed: int,
         number: int,
+        fresh: Sequence[np.ndarray] = (),
     ) -> None:
         if objective not in OBJECTIVES:
             raise ValueError(f"objective {objective!r}; expected one of {', '.join(OBJECTIVES)}")
         self.dims = dims
         self.objective = objective
         self.rng = random.Random(f"{objective}/{seed}/{number}")
-        self.rank = len(schemes[0])
+        self.rank = len([*schemes, *fresh][0])
         self.moves = 0
         self.front: list[Entry] = []
         self.saved: dict[str, Any] | None = None
         self._lower: list[np.ndarray] = []  # schemes of lower rank, met by chance
-        self._starts = list(schemes)
+        self._starts = [*schemes, *fresh]
         self._search = search
         self._population: list[tuple[int, np.ndarray]] = []
+        self._written: dict[str, tuple[int, ...]] = {}  # keys of what is in a file, by objective
         for terms in schemes:
+            self._judge(terms)
+        if self.front:
+            self._written = {name: self._first(name).key(name) for name in OBJECTIVES}
+        for terms in fresh:
             self._judge(terms)
 
     @property
@@ -116,7 +129,6 @@ class Improver:
 
     def step(self) -> list[Find]:
         """Walk and anneal once (about a second); return what is new at the front."""
-        before = {name: self._first(name).costs for name in OBJECTIVES}
         draw = self.rng.random()
         if draw < 0.2:
             self._search.step()
@@ -129,7 +141,9 @@ class Improver:
         self._lower = []
         for name in OBJECTIVES:
             entry = self._first(name)
-            if entry.costs != before[name]:
+            key = entry.key(name)
+            if name not in self._written or key < self._written[name]:
+                self._written[name] = key
                 finds.append(Find(entry.terms, name, entry.programs))
         self.saved = self.state()
         return finds
@@ -140,8 +154,8 @@ class Improver:
     def _anneal(self) -> None:
         rng = self.rng
         terms = self._draw()
-        if rng.random() < 0.4:
-            terms = self._wander(Walker(self.dims, terms, rng.getrandbits(64)))
+        if rng.random() < 0.6:
+            terms = self._wander(terms, mod2=rng.random() < 0.7)
         scale = 2 ** rng.uniform(-1, 1)
         hot, cold = TEMPERATURES[self.objective]
         phi = self.objective == "growth"
@@ -163,25 +177,29 @@ class Improver:
             return self.rng.choice(self._starts)
         return self.rng.choice(self._population)[1]
 
-    def _wander(self, walker: Walker) -> np.ndarray:
-        """Leave the family of a scheme: plus-transitions and back to the rank."""
-        terms = walker.terms
-        for _ in range(10):
-            walker.walk(500_000, plus_after=20_000, margin=2)
-            if walker.rank < self.rank:
-                self._lower.append(walker.terms)
-                return terms
-            if walker.rank == self.rank:
-                return walker.terms
-        # Above the rank: fall back, or give up.
+    def _wander(self, terms: np.ndarray, mod2: bool) -> np.ndarray:
+        """Leave the family of a scheme: plus-transitions and back to the rank.
+
+        Modulo 2 no flip is refused, so that more families can be reached. Returns the scheme it
+        began with where the walk does not come back, or to none that can be lifted.
+        """
+        rng = self.rng
+        walker = Walker(self.dims, terms, rng.getrandbits(64), mod2=mod2)
+        flips, plus_after, margin = rng.choice(WANDER), rng.choice(PLUS_AFTER), rng.choice((1, 2))
+        walker.walk(flips, plus_after=plus_after, margin=margin)
         for _ in range(20):
+            if walker.rank <= self.rank:
+                break
             walker.walk(500_000, plus_after=10**12, margin=0)
-            if walker.rank < self.rank:
-                self._lower.append(walker.terms)
-                return terms
-            if walker.rank == self.rank:
-                return walker.terms
-        return terms
+        else:
+            return terms
+        found = walker.terms
+        if mod2:
+            _, sparse = Walker(self.dims, found, rng.getrandbits(64), mod2=True).anneal(THIN)
+            found = lifting.lift(sparse, self.dims, rng)
+        if 0 < len(found) < self.rank:
+            self._lower.append(found)
+        return found if len(found) == self.rank else terms
 
     def _nudge(self) -> None:
         """A few flips from the scheme with the fewest additions, judged by additions."""
@@ -196,11 +214,11 @@ class Improver:
                 return
             self._judge(walker.terms)
 
-    def _judge(self, terms: np.ndarray) -> None:
+    def _judge(self, terms: np.ndarray, programs: sums.Programs | None = None) -> None:
         """Put a scheme into the population and, where nothing beats it, into the archive."""
         nnz, phi = masks.nnz(terms), masks.phi(terms)
         rounds = QUICK_ROUNDS if self.front else ROUNDS
-        additions, programs = sums.reduce(terms, self.dims, rounds, self.rng)
+        additions, programs = sums.reduce(terms, self.dims, rounds, self.rng, programs)
         if self.front and additions <= self.best.additions * 1.03:
             additions, programs = sums.reduce(terms, self.dims, ROUNDS, self.rng, programs)
         entry = Entry(terms, nnz, additions, phi, programs)
@@ -229,6 +247,7 @@ class Improver:
             "random": self.rng.getstate(),
             "front": [(entry.terms, entry.programs) for entry in self.front],
             "population": [terms for _, terms in self._population],
+            "written": self._written,
             "search": self._search.state(),
         }
 
@@ -242,11 +261,12 @@ class Improver:
         """
         self._search.restore(state["search"])
         self.front, self._population = [], []
-        for stored in [x for x, _ in state["front"]] + state["population"]:
+        for stored, programs in state["front"] + [(x, None) for x in state["population"]]:
             terms = np.array(stored, np.uint64)
             if len(terms) != self.rank or violations(self.dims, terms):
                 raise ValueError(f"the checkpoint holds what is no scheme of rank {self.rank}")
-            self._judge(terms)
+            self._judge(terms, programs)
         version, internal, gauss = state["random"]
         self.rng.setstate((version, tuple(internal), gauss))
         self.moves = state["moves"]
+        self._written = {name: tuple(key) for name, key in state["written"].items()}

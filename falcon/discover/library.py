@@ -82,13 +82,28 @@ class Library:
                 found.append((self.rank(first) + self.rank(second), first, second, axis))
         return sorted(found)
 
+    def repeats(self, dims: Format) -> list[tuple[int, tuple[Format, ...], int]]:
+        """Ways to cut a dimension into equal parts and a rest: rank, the formats, the dimension.
+
+        One scheme serves all equal parts, so that they share the sums of one operand.
+        """
+        found = []
+        for axis in range(3):
+            for size in range(2, dims[axis] // 2 + 1):
+                copies, rest = divmod(dims[axis], size)
+                parts = [_with(dims, axis, size)] * copies
+                parts += [_with(dims, axis, rest)] * bool(rest)
+                found.append((sum(map(self.rank, parts)), tuple(parts), axis))
+        return sorted(found)
+
     def starts(self, dims: Format) -> list[Start]:
         """Functions that draw a start, the classical algorithm first."""
         found: list[Start] = [Start("classical", self, dims)]
-        ways = self.sums(dims)
-        for rank, first, second, axis in ways:
-            if ways and rank <= ways[0][0] + 2 and rank < dims[0] * dims[1] * dims[2]:
-                found.append(Start("merge", self, dims, axis, (first, second)))
+        ways = [(rank, (x, y), axis, False) for rank, x, y, axis in self.sums(dims)]
+        repeats = [(*way, True) for way in self.repeats(dims)]
+        for rank, parts, axis, same in ways + repeats:
+            if rank <= ways[0][0] + 2 and rank < dims[0] * dims[1] * dims[2]:
+                found.append(Start("merge", self, dims, axis, parts, same=same))
         for axis in range(3):
             larger = _with(dims, axis, dims[axis] + 1)
             if _key(larger) in self._held:
@@ -111,8 +126,11 @@ class Start:
         dims: Format,
         axis: int = -1,
         parts: tuple[Format, ...] = (),
+        *,
+        same: bool = False,
     ) -> None:
         self.kind = kind
+        self._same = same
         self._library = library
         self._dims = dims
         self._axis = axis
@@ -123,14 +141,26 @@ class Start:
         if self.kind == "known":
             return masks.from_arrays(*self._library.draw(self._dims, rng))
         if self.kind == "merge":
-            first, second = (self._library.draw(x, rng) for x in self._parts)
-            return moves.merged(first, second, self._axis)
+            return self._merge(rng)
         if self.kind == "project":
             larger = self._library.draw(self._parts[0], rng)
             terms = moves.projected(larger, self._axis, rng, mod2=mod2)
             if terms is not None:
                 return terms
         return moves.classical(self._dims)
+
+    def _merge(self, rng: random.Random) -> np.ndarray:
+        """The direct sum of draws of the parts; one draw for equal parts if they are the same."""
+        axis = self._axis
+        drawn = [self._library.draw(part, rng) for part in self._parts]
+        if self._same:
+            drawn = [drawn[self._parts.index(part)] for part in self._parts]
+        total, width = drawn[0], self._parts[0][axis]
+        for part, other in zip(self._parts[1:], drawn[1:], strict=True):
+            width += part[axis]
+            terms = moves.merged(total, other, axis)
+            total = masks.arrays_of(terms, _with(self._dims, axis, width))
+        return terms
 
     def __repr__(self) -> str:
         parts = " + ".join("x".join(map(str, x)) for x in self._parts)

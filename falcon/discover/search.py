@@ -28,6 +28,7 @@ from .masks import Format
 from .worker import Find, Worker
 
 CHECKPOINT_SECONDS = 60.0
+SUMS = 24  # draws of each direct sum, to begin an improvement with
 
 
 @dataclass
@@ -44,7 +45,7 @@ class Job:
     flips : int or None
         Stop every worker after so many flips instead: the run is then reproducible.
     seed, workers : int
-    rings : {"both", "ternary", "mod2"}
+    rings : {"both", "ternary", "mod2", "symmetric"}
     scratch : bool
         Begin at the classical algorithm alone; with an objective, at the folder's finds. The
         catalogue takes no part.
@@ -101,19 +102,22 @@ class Run:
     def _worker(self, library: Library, number: int) -> Worker | Improver:
         job = self.job
         starts = library.starts(job.dims)
-        search = Worker(job.dims, starts, job.seed, number, job.rings)
+        search = Worker(job.dims, starts, job.seed, number, job.rings, job.rank)
         if job.objective is None:
             return search
-        rng = random.Random(job.seed)
-        known = library.schemes(job.dims)
-        known += [start(rng, False) for start in starts if start.kind == "merge"]
-        known = [terms for terms in known if len(terms) == (job.rank or self._known)]
-        if not known:
+        rng = random.Random(f"sums/{job.seed}/{number}")
+        sums = [x for x in starts if x.kind == "merge"]
+        drawn = [start(rng, False) for start in sums for _ in range(SUMS)]
+        known, fresh = (
+            [terms for terms in some if len(terms) == (job.rank or self._known)]
+            for some in (library.schemes(job.dims), drawn)
+        )
+        if not known and not fresh:
             raise ValueError(
                 f"no scheme of format {job.label} and rank {job.rank or self._known} is known: "
                 "search for one first (without --objective)"
             )
-        return Improver(job.dims, known, search, job.objective, job.seed, number)
+        return Improver(job.dims, known, search, job.objective, job.seed, number, fresh)
 
     @property
     def reached(self) -> bool:

@@ -163,3 +163,27 @@ def test_other_refusals():
             share(np.ones((3, 4), int), rounds=1, seed=0, pairs=pairs)
     with pytest.raises(ValueError, match="too large"):
         share(np.ones((700, 2), int), rounds=0, seed=0)
+
+
+def test_a_wanted_rank_decides_the_number_of_cubes():
+    for rank, cubes in ((49, {1, 4}), (48, {3}), (47, {2})):
+        starts = [symmetric.start(4, random.Random(seed), rank) for seed in range(20)]
+        assert {len(walker.cubes) for walker in starts} == cubes
+    # Where no number fits, any will do.
+    assert symmetric.start(2, random.Random(0), 6).rank >= 7
+
+
+def test_a_symmetric_run_keeps_its_record():
+    rng = random.Random(3)
+    run = symmetric.Run(4, rng)
+    lowest = run.record
+    while not run.over and run.idle < 300_000:
+        flips, found = run.step(50_000, rng)
+        ranks = [len(terms) for terms in found]
+        assert ranks == sorted(ranks, reverse=True)
+        assert min([lowest, *ranks]) == run.record <= len(run.cubes) + 3 * len(run.orbits)
+        assert flips <= 50_000 + 3
+        lowest = run.record
+        for terms in found:
+            assert residual(terms, (4, 4, 4), True) == 0
+    assert lowest < 64

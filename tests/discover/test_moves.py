@@ -137,3 +137,15 @@ def test_library():
         for start in library.starts(dims):
             for mod2 in (False, True):
                 assert residual(start(rng, mod2), dims, mod2) == 0, start
+
+
+def test_repeated_parts_share_the_sums_of_one_operand():
+    library = Library()
+    rng = random.Random(0)
+    starts = {repr(start): start for start in library.starts((2, 2, 7))}
+    for _ in range(5):
+        terms = starts["merge 2x2x2 + 2x2x2 + 2x2x2 + 2x2x1"](rng, False)
+        assert len(terms) == 25
+        assert residual(terms, (2, 2, 7)) == 0
+        left = [tuple(x) for x in terms[:, 0].tolist()]
+        assert left[:7] == left[7:14] == left[14:21]

@@ -18,6 +18,7 @@ from falcon.__main__ import main
 from falcon.discover import improve, masks, moves
 from falcon.discover import worker as worker_module
 from falcon.discover.improve import Improver
+from falcon.discover.library import Library
 from falcon.discover.search import Job, Run
 from falcon.discover.worker import Find, Worker
 
@@ -48,12 +49,26 @@ def test_from_scratch(dims, rank):
     assert worker.best == rank
 
 
-def test_a_worker_can_be_saved_and_repeated():
-    dims = (2, 3, 4)
-    first, second = (Worker(dims, scratch(dims), 7, 2) for _ in range(2))
+def test_symmetric_walks_alone():
+    worker = Worker((4, 4, 4), scratch((4, 4, 4)), 1, 0, "symmetric", 49)
+    for _ in range(4000):
+        for find in worker.step():
+            assert residual(find.terms, (4, 4, 4)) == 0
+        if worker.best <= 55:
+            break
+    assert worker.best <= 55
+    with pytest.raises(ValueError, match="three equal dimensions"):
+        Worker((2, 3, 3), scratch((2, 3, 3)), 1, 0, "symmetric")
+
+
+@pytest.mark.parametrize(
+    ("dims", "rings"), [((2, 3, 4), "both"), ((3, 3, 3), "symmetric"), ((2, 4, 4), "mod2")]
+)
+def test_a_worker_can_be_saved_and_repeated(dims, rings):
+    first, second = (Worker(dims, scratch(dims), 7, 2, rings) for _ in range(2))
     for _ in range(4):
         first.step(), second.step()
-    third = Worker(dims, scratch(dims), 0, 0)
+    third = Worker(dims, scratch(dims), 0, 0, rings)
     third.restore(json.loads(json.dumps(first.saved, default=np.ndarray.tolist)))
     for _ in range(3):
         first.step(), second.step(), third.step()
@@ -130,6 +145,24 @@ def test_objectives(tmp_path, objective):
                      objective, 1, 0)  # fmt: skip
     again.restore(saved)
     assert {entry.costs for entry in again.front} == {entry.costs for entry in improver.front}
+
+
+def test_a_direct_sum_is_a_find(tmp_path):
+    """What begins an improvement is written where it beats what stands in files."""
+    dims = (2, 2, 4)
+    known = [masks.terms_of(schemes.get("strassen@1x1x2:2"))]
+    sums = [x for x in Library().starts(dims) if x.kind == "merge"]
+    rng = random.Random(0)
+    fresh = [start(rng, False) for start in sums for _ in range(8)]
+    fresh = [terms for terms in fresh if len(terms) == 14]
+    search = Worker(dims, scratch(dims), 1, 0)
+    improver = Improver(dims, known, search, "additions", 1, 0, fresh)
+    finds = {find.objective: find for find in improver.step()}
+    assert sum(map(len, finds["additions"].programs)) > 0
+    assert improver.best.additions <= 26
+    saved = json.loads(json.dumps(improver.saved, default=np.ndarray.tolist))
+    improver.restore(saved)
+    assert improver.best.additions <= 26  # the programs are kept
 
 
 def test_improved_schemes_hold_their_programs(tmp_path):
