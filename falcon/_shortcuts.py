@@ -108,8 +108,8 @@ _SMALL_FLOPS = 2 * 16**3
 
 
 def _is_small(M: int, K: int, N: int) -> bool:
-    few = min(M, K, N) < SMALLEST_BLAS and 2.0 * M * N * K < SMALLEST_BLAS_FLOPS
-    return few and not is_thin(M, N, K)
+    small = min(M, K, N) < SMALLEST_BLAS or 2.0 * M * N * K < SMALLEST_BLAS_FLOPS
+    return small and not is_thin(M, N, K)
 
 
 def is_small(a: np.ndarray, b: np.ndarray, out: Any) -> bool:

@@ -209,14 +209,14 @@ def rest_after(backend: str) -> float:
 def take_turns(
     calls: Sequence[Callable[[], Any]], rounds: int, rests: Sequence[float], *, least: int = 1
 ) -> list[list[float]]:
-    """Time every call once per round, in turn; short ones count by the fastest of a few.
+    """Time every call once per round, in turn; if one is short, all count by the fastest of a few.
 
     Parameters
     ----------
     rests : sequence of float
         Seconds of sleep after each call's timing.
     least : int
-        Long calls count by the fastest of that many.
+        Every call counts by the fastest of at least that many.
 
     Returns
     -------
@@ -224,12 +224,13 @@ def take_turns(
         Seconds.
     """
     found: list[list[float]] = [[] for _ in calls]
-    repeats = []
+    shortest = float("inf")
     for call, rest in zip(calls, rests, strict=True):
-        repeats.append(max(least, min(10, int(0.02 / max(_seconds(call), 1e-7)) + 1)))
+        shortest = min(shortest, _seconds(call))
         time.sleep(rest)
+    count = max(least, min(10, int(0.02 / shortest) + 1))
     for _ in range(rounds):
-        for call, times, count, rest in zip(calls, found, repeats, rests, strict=True):
+        for call, times, rest in zip(calls, found, rests, strict=True):
             times.append(min(_seconds(call) for _ in range(count)))
             time.sleep(rest)
     return found

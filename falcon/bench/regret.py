@@ -41,6 +41,7 @@ from .workloads import Shape, model_shapes, models
 _LEAST_FLOPS = 2e7
 # The most for float32, per thread; float64 half of it: as many seconds.
 _MOST_FLOPS = 3e10
+_MOST_WEIGHTS = 2**28  # elements of a layer's B
 # Other libraries than NumPy are measured where all sizes are at least this: it takes long.
 _LARGE = 1024
 _PEERS = tuple(x for x in TABLE if x.name != "numpy" and x.device == "cpu")
@@ -81,7 +82,7 @@ def shapes(dtype: str, threads: int, count: int) -> list[tuple[str, Shape]]:
         for model in models()
         for x in model_shapes(model, 1)
         for tokens in (32, 128, 512, 1024, 2048)
-        if _LEAST_FLOPS <= 2.0 * tokens * x.N * x.K <= most
+        if x.N * x.K <= _MOST_WEIGHTS and _LEAST_FLOPS <= 2.0 * tokens * x.N * x.K <= most
     ]
     picked = random.permutation(len(layers))[: count // 4]
     found = [("layer", layers[i]) for i in sorted(picked.tolist())]

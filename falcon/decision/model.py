@@ -38,8 +38,8 @@ elimination, because that is what runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
 from math import ceil
 from typing import Any
 
@@ -55,7 +55,7 @@ STAGES = ("combine A", "combine B", "multiply", "combine H", "start")
 CLASSICAL_STAGES = ("pack A", "pack B", "multiply", "store C", "start")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Facts:
     """What the model knows of a scheme, or of many: each a float or an array of floats.
 
@@ -92,6 +92,27 @@ class Facts:
         return cls(*np.array(rows, float).reshape(-1, 8).T)
 
 
+    @cached_property
+    def parts(self) -> np.ndarray:
+        """m, n and k by rows."""
+        return np.array((self.m, self.n, self.k))
+
+    @cached_property
+    def sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Additions of the combines by rows: Combine H apart, and fused."""
+        first = self.sums_a, self.sums_b
+        return np.array((*first, self.sums_c)), np.array((*first, self.terms_c))
+
+
+    @cached_property
+    def least(self) -> tuple[float, float, float, float]:
+        """Least R/(mkn), R/(mk), R/(kn) and R/(mn)."""
+        m, k, n, rank = self.m, self.k, self.n, self.rank
+        ratios = rank / (m * k * n), rank / (m * k), rank / (k * n), rank / (m * n)
+        first, second, third, fourth = (float(np.min(x, initial=np.inf)) for x in ratios)
+        return first, second, third, fourth
+
+
 _CLASSICAL = Facts(1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0)
 
 
@@ -100,7 +121,7 @@ def _facts(scheme: Scheme | None) -> Facts:
     if scheme is None:
         return _CLASSICAL
     arrays = Facts.of([scheme])
-    return Facts(*(float(getattr(arrays, name)[0]) for name in Facts.__slots__))
+    return Facts(*(float(getattr(arrays, x.name)[0]) for x in fields(Facts)))
 
 
 def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
@@ -140,9 +161,78 @@ def bounds(problem: Problem, facts: Facts, rates: Rates, *, fused: bool) -> np.n
     fused : bool
         Whether the backend fuses Combine H.
     """
-    whole = (problem.M, problem.N, problem.K)
-    stages = _stages(problem, facts, rates, whole, (1, 1, 1), fused, bound=True)
-    return stages[0] + stages[1] + stages[2] + (stages[3] + stages[4])
+    x, columns = facts, _columns(rates, fused)
+    M, N, K = float(problem.M), float(problem.N), float(problem.K)
+    blocks = np.ceil(np.array(((M,), (N,), (K,))) / x.parts)  # rows, columns, inner
+    areas = np.empty_like(blocks)  # of the blocks of A, B and C
+    np.multiply(blocks[0], blocks[2], areas[0])
+    np.multiply(blocks[2], blocks[1], areas[1])
+    np.multiply(blocks[0], blocks[1], areas[2])
+    mr, nr = rates.tile
+    tiles = np.ceil(blocks[:2] / columns.tile)
+    padded = blocks[2]
+    if rates.slice:
+        padded = padded + rates.loss * np.ceil(padded / rates.slice)
+    products = tiles[0] * tiles[1] * padded * (2.0 * mr * nr / rates.multiply)
+    if any(rates.surface):
+        products = products + rates.surface @ areas
+    products = np.maximum(products, areas.sum(axis=0) * (1 / rates.bandwidth))
+    sums = x.rank * areas
+    near = sums[0] + sums[1] <= rates.cache / problem.dtype.itemsize
+    arithmetic = x.sums[fused] * areas * columns.addition
+    matrices = np.array(((M * K,), (K * N,), (M * N,)))
+    if fused:
+        sums[2] = 0.0
+    memory = (matrices + sums) * np.where(near, columns.near, columns.far)
+    combines = arithmetic + memory
+    if rates.overlap:
+        both = np.maximum(arithmetic, memory)
+        combines = rates.overlap * both + (1 - rates.overlap) * combines
+    if problem.packed:
+        combines[1] = 0.0
+    found: np.ndarray = combines.sum(axis=0) + x.rank * products + rates.overhead
+    return found
+
+
+def floor(problem: Problem, facts: Facts, rates: Rates, *, fused: bool) -> float:
+    """Return what none of these schemes can be faster than: at most the least of `bounds`.
+
+    Only products and memory count, each as if of the best scheme for it. That is enough to tell
+    that a backend without fused combines has no chance, in a twentieth of the time.
+    """
+    M, N, K = float(problem.M), float(problem.N), float(problem.K)
+    products, first, second, last = facts.least
+    near_a, far_a, near_b, far_b = rates.combine or (rates.bandwidth,) * 4
+    seconds = 2.0 * M * N * K * products / rates.multiply
+    seconds += M * K * (1 + first) / max(near_a, far_a)
+    if not problem.packed:
+        seconds += K * N * (1 + second) / max(near_b, far_b)
+    if fused:
+        return seconds + M * N / (rates.store or rates.bandwidth)
+    return seconds + M * N * (1 + last) / rates.bandwidth
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Rates as columns, for the blocks of A, B and C: what `bounds` multiplies and divides by."""
+
+    tile: np.ndarray
+    addition: np.ndarray  # seconds per addition
+    near: np.ndarray  # seconds per element read or written
+    far: np.ndarray
+
+
+@lru_cache(maxsize=64)
+def _columns(rates: Rates, fused: bool) -> _Columns:
+    near_a, far_a, near_b, far_b = rates.combine or (rates.bandwidth,) * 4
+    update, store = (rates.update, rates.store) if fused else (0.0, 0.0)
+    last = store or rates.bandwidth
+    return _Columns(
+        np.array(rates.tile, float)[:, None],
+        1 / np.array((rates.add, rates.add, update or rates.add))[:, None],
+        1 / np.array((near_a, near_b, last))[:, None],
+        1 / np.array((far_a, far_b, last))[:, None],
+    )
 
 
 def _stages(
@@ -152,46 +242,37 @@ def _stages(
     chunks: tuple[int, int, int],
     again: tuple[int, int, int],
     fused: bool,
-    *,
-    bound: bool = False,
-) -> tuple[Any, ...]:
-    """Seconds of the stages; `bound`: arrays, of the most favourable chunks."""
+) -> tuple[float, ...]:
     # Floats: the products of three large sizes leave int64.
     M, N, K = float(problem.M), float(problem.N), float(problem.K)
     chunk_m, chunk_n, chunk_k = (float(max(size, 1)) for size in chunks)
-    up: Any = np.ceil if bound else ceil
-    larger: Any = np.maximum if bound else max
-    rows, columns, inner = up(chunk_m / x.m), up(chunk_n / x.n), up(chunk_k / x.k)
+    rows, columns, inner = ceil(chunk_m / x.m), ceil(chunk_n / x.n), ceil(chunk_k / x.k)
     # How many chunks there are; parts count as such, because backends cut evenly.
     parts_m, parts_n, parts_k = M / chunk_m, N / chunk_n, K / chunk_k
     parts = parts_m * parts_n * parts_k
     a, b, c = rows * inner, inner * columns, rows * columns  # elements of a block
     mr, nr = rates.tile
-    tiles = up(rows / mr) * up(columns / nr)
-    padded = inner + rates.loss * up(inner / rates.slice) if rates.slice else inner
+    tiles = ceil(rows / mr) * ceil(columns / nr)
+    padded = inner + rates.loss * ceil(inner / rates.slice) if rates.slice else inner
     products = tiles * padded * (2.0 * mr * nr / rates.multiply)
     overlap = rates.overlap
     threads = problem.threads
-    if not bound and tiles:
+    if tiles:
         products *= ceil(tiles / threads) * threads / tiles
     if any(rates.surface):
         sigma_a, sigma_b, sigma_c = rates.surface
         products = products + (sigma_a * a + sigma_b * b + sigma_c * c)
     sums_a, sums_b = x.rank * a, x.rank * b
-    beta_a: Any = rates.bandwidth
-    beta_b: Any = rates.bandwidth
+    beta_a = beta_b = rates.bandwidth
     if rates.combine:
         near_a, far_a, near_b, far_b = rates.combine
         near = sums_a + sums_b <= rates.cache / problem.dtype.itemsize
-        if bound:
-            beta_a, beta_b = np.where(near, near_a, far_a), np.where(near, near_b, far_b)
-        else:
-            beta_a, beta_b = (near_a, near_b) if near else (far_a, far_b)
+        beta_a, beta_b = (near_a, near_b) if near else (far_a, far_b)
 
-    def cost(arithmetic: Any, memory: Any) -> Any:
+    def cost(arithmetic: float, memory: float) -> float:
         if overlap == 0:
             return arithmetic + memory
-        both = larger(arithmetic, memory)
+        both = max(arithmetic, memory)
         return both if overlap == 1 else overlap * both + (1 - overlap) * (arithmetic + memory)
 
     times_a, times_b = again[0] * parts_m * parts_k, again[1] * parts_k * parts_n
@@ -199,12 +280,12 @@ def _stages(
     first = cost(
         x.sums_a * a * (times_a / rates.add), (again[0] * M * K + times_a * sums_a) / beta_a
     )
-    second: Any = 0.0
+    second = 0.0
     if not problem.packed:
         second = cost(
             x.sums_b * b * (times_b / rates.add), (again[1] * K * N + times_b * sums_b) / beta_b
         )
-    multiply = x.rank * parts * larger(products, (a + b + c) * (1 / rates.bandwidth))
+    multiply = x.rank * parts * max(products, (a + b + c) * (1 / rates.bandwidth))
     if fused:
         last = cost(
             x.terms_c * c * (times_c / (rates.update or rates.add)),

@@ -9,7 +9,7 @@ from falcon import schemes
 from falcon._plan import Option, Rates
 from falcon._problem import Problem
 from falcon.decision import model
-from falcon.decision.model import CLASSICAL_STAGES, STAGES, Facts, bounds, seconds
+from falcon.decision.model import CLASSICAL_STAGES, STAGES, Facts, bounds, floor, seconds
 
 FLOAT = np.dtype("float32")
 # Nothing is as cheap as adding here, so that combines are bound by memory.
@@ -232,6 +232,7 @@ def test_bounds_are_bounds(rates, fused, threads):
     problem = Problem(1001, 703, 2049, FLOAT, threads=threads)
     least = bounds(problem, Facts.of(found), rates, fused=fused)
     assert least.shape == (len(found),)
+    assert 0 < floor(problem, Facts.of(found), rates, fused=fused) <= least.min()
     alone = replace(problem, threads=1)  # threads change nothing but the imbalance
     for bound, scheme in zip(least.tolist(), found, strict=True):
         whole = total(seconds(problem, option(scheme, problem, fused=fused), rates))

@@ -5,6 +5,12 @@
  * `falcon_kernel` filled in at the bottom of combine_impl.h, which this file
  * includes last, after pack_impl.h.  All functions are static.
  */
+/* The C tile, see falcon_kernel; an instruction set may define its own. */
+#ifndef A_PANELS
+#define A_PANELS 32
+#define A_SHARE 20
+#define B_SHARE 25
+#endif
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
 #define CAT3_(a, b, c) a##_##b##_##c

@@ -6,6 +6,7 @@
 
 #define ISA avx2
 #define ISA_ID FALCON_AVX2
+/* Zen 3, 2 threads: 1 % faster than with the defaults in f32, 2 % in f64 (medians, 8 shapes, 5 algorithms). */
 #define A_PANELS 48
 #define A_SHARE 150
 #define B_SHARE 64

@@ -10,9 +10,6 @@
 
 #define ISA avx512
 #define ISA_ID FALCON_AVX512
-#define A_PANELS 32
-#define A_SHARE 20
-#define B_SHARE 25
 
 #define D f32
 #define T float

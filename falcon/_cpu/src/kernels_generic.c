@@ -6,9 +6,6 @@
 
 #define ISA generic
 #define ISA_ID FALCON_GENERIC
-#define A_PANELS 32
-#define A_SHARE 20
-#define B_SHARE 25
 
 #define D f32
 #define T float
