@@ -91,7 +91,6 @@ class Facts:
         ]
         return cls(*np.array(rows, float).reshape(-1, 8).T)
 
-
     @cached_property
     def parts(self) -> np.ndarray:
         """m, n and k by rows."""
@@ -102,7 +101,6 @@ class Facts:
         """Additions of the combines by rows: Combine H apart, and fused."""
         first = self.sums_a, self.sums_b
         return np.array((*first, self.sums_c)), np.array((*first, self.terms_c))
-
 
     @cached_property
     def least(self) -> tuple[float, float, float, float]:

@@ -99,8 +99,8 @@ typedef struct falcon_kernel {
     const char *name; /* isa_dtype_ukr_MRxNR */
     int isa, dtype, elem, mr, nr, vlen, kc;
     int a_panels, a_share, b_share; /* of a C tile: most panels of A; percent of L2 that one slice of A and of B take */
-    const falcon_ukr_fn *ukr;      /* [mr][nr / vlen] */
-    falcon_pack_fn pack_a, pack_b; /* widths mr and nr */
+    const falcon_ukr_fn *ukr;       /* [mr][nr / vlen] */
+    falcon_pack_fn pack_a, pack_b;  /* widths mr and nr */
     falcon_combine_fn interpret;
     falcon_scatter_fn scatter;
     falcon_write_fn write;
