@@ -157,15 +157,15 @@ def test_other_arguments_are_planned_anew(recalled, options):
 def test_settings_and_what_plans_depend_on(recalled):
     a, b = operands()
     out = np.empty((70, 50))
-    assert not recalled(falcon.gemm, a, b, out=out)[1]
-    assert recalled(falcon.gemm, a, b, out=out)[1]
+    assert not recalled(falcon.gemm, a, b, out=out, threads=1)[1]
+    assert recalled(falcon.gemm, a, b, out=out, threads=1)[1]
     with falcon.config(scheme="strassen"):
-        assert not recalled(falcon.gemm, a, b, out=out)[1]
-        assert recalled(falcon.gemm, a, b, out=out)[1]
-    assert not recalled(falcon.gemm, a, b, out=out)[1]
+        assert not recalled(falcon.gemm, a, b, out=out, threads=1)[1]
+        assert recalled(falcon.gemm, a, b, out=out, threads=1)[1]
+    assert not recalled(falcon.gemm, a, b, out=out, threads=1)[1]
     replaced()
-    assert not recalled(falcon.gemm, a, b, out=out)[1]
-    assert recalled(falcon.gemm, a, b, out=out)[1]
+    assert not recalled(falcon.gemm, a, b, out=out, threads=1)[1]
+    assert recalled(falcon.gemm, a, b, out=out, threads=1)[1]
 
 
 def test_errors_are_not_remembered():

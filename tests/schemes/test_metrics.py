@@ -61,9 +61,9 @@ def test_catalogue_holds_what_the_search_found(form):
     assert sum(sparsest.nnz) <= nonzeros
     assert sparsest.rms_growth <= rms_of_sparsest + 0.01
     assert sparsest.e_max <= e_max
-    smooth = schemes.best(*sparsest.format, by="growth")
-    assert smooth.rank == rank
-    assert smooth.rms_growth <= least_rms + 0.01
+    assert schemes.best(*sparsest.format, by="growth").rank <= rank
+    equal = [x for x in schemes.names() if x.split("-")[0] == sparsest.name]
+    assert min(schemes.get(x).rms_growth for x in equal) <= least_rms + 0.01
 
 
 def by_definition(s):
