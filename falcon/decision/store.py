@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 2, "key": {"cpu": ..., "cpu.isa": ..., "numpy.blas": ...}, "caches": {...},
+    {"format": 3, "key": {"cpu": ..., "cpu.isa": ..., "numpy.blas": ...}, "caches": {...},
      "rates": [{"backend":, "dtype":, "threads":, "multiply":, ...}, ...],
      "streaming": [{"threads":, "read": {...}, "copy": {...}, "region":}, ...]}
 """
@@ -24,7 +24,7 @@ from falcon._plan import Rates
 
 from .hardware import Streaming
 
-FORMAT = 2  # of the file; another one is foreign
+FORMAT = 3  # of the file and of how rates are measured; another one is foreign
 
 RatesTable = dict[tuple[str, str, int], Rates]
 
