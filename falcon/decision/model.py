@@ -150,7 +150,8 @@ def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
 def bounds(problem: Problem, facts: Facts, rates: Rates, *, fused: bool) -> np.ndarray:
     """Return what no option of these schemes can be faster than: the whole problem, balanced.
 
-    (Unless chunks bring sums into the cache, whose cost in repeated work is larger.)
+    (Unless chunks bring sums into the cache, whose cost in repeated work is larger, but for a B
+    that comes packed.)
 
     Parameters
     ----------
@@ -241,6 +242,7 @@ def _stages(
     again: tuple[int, int, int],
     fused: bool,
 ) -> tuple[float, ...]:
+    """Seconds of the stages; `bounds` works the same formulas out for many schemes at once."""
     # Floats: the products of three large sizes leave int64.
     M, N, K = float(problem.M), float(problem.N), float(problem.K)
     chunk_m, chunk_n, chunk_k = (float(max(size, 1)) for size in chunks)
