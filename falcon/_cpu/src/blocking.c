@@ -101,9 +101,9 @@ static void thread_buffers(const falcon_kernel *kern, const falcon_scheme *s, pt
     out->scratch = in;
     in += fl_scratch_bytes(kern, s);
     out->local_a = in;
-    in += out->a_mode == FALCON_LOCAL ? panel_a : 0;
+    in += out->a_mode == FALCON_LOCAL ? (size_t)(kern->b_rests ? mt : 1) * panel_a : 0;
     out->local_b = in;
-    in += out->b_mode == FALCON_LOCAL ? (size_t)nt * panel_b : out->b_mode == FALCON_DIRECT ? panel_b : 0;
+    in += out->b_mode == FALCON_PACKED ? 0 : (size_t)(out->b_mode == FALCON_LOCAL && !kern->b_rests ? nt : 1) * panel_b;
     out->per_thread = (size_t)fl_up((ptrdiff_t)in, 64);
 }
 
@@ -191,10 +191,10 @@ static void choose_tile(const fl_search *x, int threads, falcon_blocking *b) {
         b->nt = b->nt > 0 ? b->nt : FL_MIN(256, FL_MAX(1, fl_div_up(lines_b, FL_MAX(1, threads))));
     else if (lines_b <= 2 && b->mt <= 0 && x->s == &fl_classical_scheme && x->t.M >= 16 * kern->mr * threads)
         b->mt = 1; /* hardly any columns: pack one panel of A at a time, along its rows */
-    /* The B block (nt panels of one slice) is read once per panel of A and stays in L2; the A block
-     * may exceed it, as its panels pass through L1 one at a time. How much pays is the kernel's. */
+    /* The streaming block (panels of one slice) is read once per resting panel and stays in L2; the other one
+     * may exceed it, as its panels pass through L1 one at a time.  How much pays is the kernel's. */
     if (b->nt <= 0)
-        b->nt = FL_MIN(16, FL_MAX(1, x->cache.l2 * kern->b_share / 100 / panel_b));
+        b->nt = FL_MIN(kern->b_panels, FL_MAX(1, x->cache.l2 * kern->b_share / 100 / panel_b));
     if (b->mt <= 0)
         b->mt = FL_MIN(kern->a_panels, FL_MAX(1, x->cache.l2 * kern->a_share / 100 / panel_a));
     /* The m*n accumulators of a tile are touched once per product: a share of

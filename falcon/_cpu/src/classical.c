@@ -80,6 +80,7 @@ void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, in
                        .lines = q.M,
                        .K = q.K,
                        .width = kern->mr,
+                       .panels = fl_div_up(q.M, kern->mr),
                        .mode = FALCON_LOCAL,
                        .pack = kern->pack_a};
     p.b = (fl_operand){.src = q.b,
@@ -88,12 +89,13 @@ void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, in
                        .lines = q.N,
                        .K = q.K,
                        .width = kern->nr,
+                       .panels = fl_div_up(q.N, kern->nr),
                        .mode = q.b_cs == 1 ? FALCON_DIRECT : FALCON_LOCAL,
                        .pack = kern->pack_b};
     const ptrdiff_t elem = kern->elem, micro = (ptrdiff_t)kern->mr * kern->nr * elem;
     const ptrdiff_t panel_a = fl_panel_stride(kern, kern->mr, p.kc) * elem;
     const ptrdiff_t panel_b = fl_panel_stride(kern, kern->nr, p.kc) * elem;
-    const ptrdiff_t pa = fl_div_up(q.M, kern->mr), pb = fl_div_up(q.N, kern->nr);
+    const ptrdiff_t pa = p.a.panels, pb = p.b.panels;
     /* H needs room only between slices; B packed here (not unit columns) takes
      * one panel at a time */
     const ptrdiff_t room = (SMALL_STACK - panel_b - panel_a) / micro;

@@ -103,7 +103,9 @@ const falcon_kernel CAT3(falcon_kernel, ISA, D) = {
     .nr = NR,
     .vlen = VLEN,
     .kc = KC,
+    .b_rests = B_RESTS,
     .a_panels = A_PANELS,
+    .b_panels = B_PANELS,
     .a_share = A_SHARE,
     .b_share = B_SHARE,
     .ukr = NAME(ukr_table),
@@ -147,3 +149,4 @@ const falcon_kernel CAT3(falcon_kernel, ISA, D) = {
 #undef NR_VECS
 #undef KC
 #undef DTYPE_ID
+#undef A_AHEAD

@@ -51,6 +51,7 @@ typedef struct {
     int m, n;
     double alpha, beta;
     ptrdiff_t X, Z; /* tiles along M and N */
+    int b_rests;    /* see fl_tile */
     int stream_pack, stream_c;
 } fl_pass;
 

@@ -98,7 +98,9 @@ typedef void (*falcon_gemv_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, 
 typedef struct falcon_kernel {
     const char *name; /* isa_dtype_ukr_MRxNR */
     int isa, dtype, elem, mr, nr, vlen, kc;
-    int a_panels, a_share, b_share; /* of a C tile: most panels of A; percent of L2 that one slice of A and of B take */
+    int b_rests;            /* B's panels stay in L1 while A's stream, not the other way round */
+    int a_panels, b_panels; /* most panels of a C tile */
+    int a_share, b_share;   /* percent of L2 that a tile's slice of A and of B may take */
     const falcon_ukr_fn *ukr;       /* [mr][nr / vlen] */
     falcon_pack_fn pack_a, pack_b;  /* widths mr and nr */
     falcon_combine_fn interpret;

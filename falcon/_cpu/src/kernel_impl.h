@@ -5,9 +5,15 @@
  * `falcon_kernel` filled in at the bottom of combine_impl.h, which this file
  * includes last, after pack_impl.h.  All functions are static.
  */
+/* Bytes ahead in A to call into L1 at every second step, 0: none. */
+#ifndef A_AHEAD
+#define A_AHEAD 0
+#endif
 /* The C tile, see falcon_kernel; an instruction set may define its own. */
 #ifndef A_PANELS
+#define B_RESTS 0
 #define A_PANELS 32
+#define B_PANELS 16
 #define A_SHARE 20
 #define B_SHARE 25
 #endif
@@ -63,6 +69,8 @@ INLINE void NAME(ukr_body)(const int mr, const int nv, ptrdiff_t kc, const T *a,
     for (; p >= 2; p -= 2) {
         __builtin_prefetch(pf, 0, 2);
         pf += pf_step;
+        if (A_AHEAD)
+            __builtin_prefetch((const char *)a + A_AHEAD, 0, 3);
         NAME(step)(mr, nv, c, a, b);
         NAME(step)(mr, nv, c, a + MR, b + ldb);
         a += 2 * MR;

@@ -37,8 +37,54 @@ size_t fl_scratch_bytes(const falcon_kernel *kern, const falcon_scheme *s) {
     return most;
 }
 
+/* Where lines are neighbours in memory, a strip is one short piece of every step's row, and rows are far apart: so
+ * GROUP strips are made together, some steps at a time, while the next steps are called for. */
+enum { GROUP = 4, GROUP_STEPS = 64 };
+
+static ptrdiff_t group_of(const fl_operand *o) {
+    return o->line_stride == 1 ? GROUP : 1;
+}
+
 ptrdiff_t fl_combine_units(const fl_pass *p, const fl_operand *o) {
-    return o->mode == FALCON_PACKED && o->src ? o->panels * p->slices : 0;
+    return o->mode == FALCON_PACKED && o->src ? fl_div_up(o->panels, group_of(o)) * p->slices : 0;
+}
+
+/* Some steps of the strips of one panel, in all blocks. */
+typedef struct {
+    ptrdiff_t panel, k, steps; /* k: first step, in its block */
+} fl_strip;
+
+/* Block q of the operand: its line block and its K block. */
+static void block_of(const fl_operand *o, int q, ptrdiff_t *line, ptrdiff_t *k) {
+    *line = (o->k_major ? q % o->n_line_blocks : q / o->n_k_blocks) * o->block_lines;
+    *k = (o->k_major ? q / o->n_line_blocks : q % o->n_k_blocks) * o->block_k;
+}
+
+/* Pack the strip of block q; returns nothing beyond the matrix but zeros. */
+static void pack_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q, char *to) {
+    ptrdiff_t line, k;
+    block_of(o, q, &line, &k);
+    const ptrdiff_t in_block = x.panel * o->width;
+    line += in_block, k += x.k;
+    const ptrdiff_t lines = FL_MIN(FL_MIN(o->width, o->block_lines - in_block), o->lines - line);
+    const ptrdiff_t steps = FL_MIN(x.steps, o->K - k);
+    const char *from =
+        lines > 0 && steps > 0 ? o->src + (line * o->line_stride + k * o->k_stride) * p->kern->elem : NULL;
+    o->pack(from, o->line_stride, o->k_stride, lines, steps, to, x.steps);
+}
+
+/* Call for the source lines of `panels` neighbouring strips (line_stride 1). */
+static void strips_ahead(const fl_pass *p, const fl_operand *o, fl_strip x, ptrdiff_t panels, int n_in) {
+    const ptrdiff_t elem = p->kern->elem;
+    for (int q = 0; q < n_in; q++) {
+        ptrdiff_t line, k;
+        block_of(o, q, &line, &k);
+        line += x.panel * o->width, k += x.k;
+        const ptrdiff_t bytes = FL_MIN(panels * o->width, o->lines - line) * elem, steps = FL_MIN(x.steps, o->K - k);
+        for (ptrdiff_t i = 0; i < steps; i++)
+            for (ptrdiff_t at = 0; at < bytes; at += 64)
+                __builtin_prefetch(o->src + (line + (k + i) * o->k_stride) * elem + at, 0, 2);
+    }
 }
 
 void fl_combine_unit(const fl_pass *p, const fl_operand *o, ptrdiff_t unit, char *scratch) {
@@ -46,39 +92,40 @@ void fl_combine_unit(const fl_pass *p, const fl_operand *o, ptrdiff_t unit, char
     const ptrdiff_t elem = kern->elem, width = o->width;
     /* neighbouring units read neighbouring memory: next slice of the same lines
      * where K is contiguous, else the next lines of the same slice */
-    const int k_fast = o->k_stride == 1;
-    const ptrdiff_t s = k_fast ? unit % p->slices : unit / o->panels;
-    const ptrdiff_t panel = k_fast ? unit / p->slices : unit % o->panels;
+    const ptrdiff_t group = group_of(o), groups = fl_div_up(o->panels, group);
+    const int k_fast = o->k_stride == 1 && group == 1;
+    const ptrdiff_t s = k_fast ? unit % p->slices : unit / groups;
+    const ptrdiff_t panel0 = (k_fast ? unit / p->slices : unit % groups) * group;
+    const ptrdiff_t panels = FL_MIN(group, o->panels - panel0);
     const ptrdiff_t len = fl_slice_len(p, s), stride = fl_panel_stride(kern, width, len);
-    const int R = p->scheme->R;
-    char *dst = o->packed + (s * R * o->panels * fl_panel_stride(kern, width, p->kc) + panel * stride) * elem;
-    const ptrdiff_t line0 = panel * width, k0 = s * p->kc;
-    const ptrdiff_t block_lines_left = FL_MIN(width, o->block_lines - line0);
-    const ptrdiff_t pad = (stride - len * width) * elem;
+    char *dst = o->packed + s * p->scheme->R * o->panels * fl_panel_stride(kern, width, p->kc) * elem;
 
-    if (!o->program) {
-        const ptrdiff_t vi = FL_MIN(block_lines_left, o->lines - line0);
-        o->pack(o->src + (line0 * o->line_stride + k0 * o->k_stride) * elem, o->line_stride, o->k_stride, vi,
-                FL_MIN(len, o->K - k0), dst, len);
-        memset(dst + len * width * elem, 0, (size_t)pad);
-        return;
-    }
     const int n_in = o->n_line_blocks * o->n_k_blocks;
-    const ptrdiff_t chunk = fl_chunk(kern, (int)width, n_in), sstride = scratch_stride(kern, (int)width, chunk);
+    const ptrdiff_t most = fl_chunk(kern, (int)width, n_in), chunk = group > 1 ? FL_MIN(GROUP_STEPS, most) : most;
+    const ptrdiff_t sstride = scratch_stride(kern, (int)width, most);
     char *temps = scratch + n_in * sstride * elem;
-    const falcon_combine_fn combine = o->program->generated ? o->program->generated : kern->interpret;
     for (ptrdiff_t at = 0; at < len; at += chunk) {
-        const ptrdiff_t steps = FL_MIN(chunk, len - at), vecs = fl_up(steps * width, 64 / elem);
-        for (int q = 0; q < n_in; q++) {
-            const int f = o->k_major ? q % o->n_line_blocks : q / o->n_k_blocks;
-            const int l = o->k_major ? q / o->n_line_blocks : q % o->n_k_blocks;
-            const ptrdiff_t line = f * o->block_lines + line0, k = l * o->block_k + k0 + at;
-            char *to = scratch + q * sstride * elem;
-            const ptrdiff_t vi = FL_MIN(block_lines_left, o->lines - line), vp = FL_MIN(steps, o->K - k);
-            const char *from = vi > 0 && vp > 0 ? o->src + (line * o->line_stride + k * o->k_stride) * elem : NULL;
-            o->pack(from, o->line_stride, o->k_stride, vi, vp, to, steps);
-            memset(to + steps * width * elem, 0, (size_t)((vecs - steps * width) * elem));
+        fl_strip x = {panel0, s * p->kc + at, FL_MIN(chunk, len - at)};
+        const ptrdiff_t vecs = fl_up(x.steps * width, 64 / elem), pad = (vecs - x.steps * width) * elem;
+        if (group > 1) {
+            const int more = at + chunk < len;
+            const fl_strip y = {more ? panel0 : panel0 + group, more ? x.k + chunk : s * p->kc, chunk};
+            strips_ahead(p, o, y, FL_MIN(group, o->panels - y.panel), n_in);
         }
-        combine(scratch, sstride, dst + at * width * elem, o->panels * stride, vecs, p->stream_pack, o->program, temps);
+        for (; x.panel < panel0 + panels; x.panel++) {
+            char *to = dst + (x.panel * stride + at * width) * elem;
+            if (!o->program) {
+                pack_strip(p, o, x, 0, to);
+                memset(to + x.steps * width * elem, 0, (size_t)pad);
+                continue;
+            }
+            for (int q = 0; q < n_in; q++) {
+                char *in = scratch + q * sstride * elem;
+                pack_strip(p, o, x, q, in);
+                memset(in + x.steps * width * elem, 0, (size_t)pad);
+            }
+            const falcon_combine_fn combine = o->program->generated ? o->program->generated : kern->interpret;
+            combine(scratch, sstride, to, o->panels * stride, vecs, p->stream_pack, o->program, temps);
+        }
     }
 }

@@ -9,10 +9,11 @@
  * length (often a multiple of 4 KiB, whose rows share L1 sets) meets the caches
  * only once per pass.
  *
- * Loop order: a micro-panel of A (MR x kc, 6 to 18 KiB) stays in L1 while the B
- * block streams from L2; meanwhile the micro-kernel prefetches the next A panel
- * and the next B block into L2, a few lines per call.  Without that prefetch
- * the phase ran 13 to 18 % slower (f64, 2048, one thread).
+ * Loop order: one micro-panel rests in L1 while the block of the other operand
+ * streams past it from L2.  A 14 x 32 kernel lets A's panel rest, because B's is
+ * too large; a 6 x 16 one B's, because A's is the lesser stream (kern->b_rests).
+ * Meanwhile the micro-kernel prefetches the next resting panel into L2 and,
+ * towards the end, the next block, a few lines per call.
  */
 #include "engine.h"
 #include <string.h>
@@ -85,10 +86,48 @@ static void pack_local(const fl_pass *p, const fl_operand *o, ptrdiff_t s, ptrdi
             FL_MIN(o->width, o->lines - line), FL_MIN(len, o->K - k), dst, len);
 }
 
-/* What the micro-kernel calls of one block prefetch: first the next panel of A
- * (needed when this row of calls ends), then the next block of B.  Only the B block is held twice in L2. */
+/* The panels of one operand that a tile needs in slice s of product r: evenly spaced in memory, but for one. */
 typedef struct {
-    const char *a, *a_end, *b, *b_end;
+    const fl_operand *o;
+    const char *at; /* of panel `first` */
+    char *local;    /* room for the panels that the tile packs itself */
+    ptrdiff_t s, first, ragged, step, ld; /* ld: elements from step to step of K; ragged: DIRECT's one panel to pack */
+} fl_panels;
+
+static fl_panels panels_of(const fl_pass *p, const fl_operand *o, int r, ptrdiff_t s, ptrdiff_t first, char *local,
+                           int rests) {
+    const ptrdiff_t elem = p->kern->elem, bytes = fl_panel_stride(p->kern, o->width, fl_slice_len(p, s)) * elem;
+    fl_panels f = {o, local, local, s, first, -1, bytes, o->width};
+    if (o->mode == FALCON_PACKED) {
+        f.at = packed_panel(p, o, r, s, first);
+    } else if (o->mode == FALCON_DIRECT) {
+        f.at = o->src + (first * o->width + s * p->kc * o->k_stride) * elem;
+        f.step = o->width * elem, f.ld = o->k_stride;
+        f.ragged = o->lines % p->kern->vlen ? o->panels - 1 : -1;
+    } else if (rests) {
+        f.step = 0;
+    }
+    return f;
+}
+
+/* Panel j; packed now if that is this tile's task and it is not `done` yet. */
+static inline const char *panel(const fl_pass *p, const fl_panels *f, ptrdiff_t j, int done, ptrdiff_t *ld) {
+    const char *at = f->at + (j - f->first) * f->step;
+    *ld = f->ld;
+    if (f->o->mode == FALCON_PACKED || (f->o->mode == FALCON_DIRECT && j != f->ragged))
+        return at;
+    if (j == f->ragged)
+        *ld = f->o->width, at = f->local;
+    if (!done)
+        pack_local(p, f->o, f->s, j, (char *)at);
+    return at;
+}
+
+/* What the micro-kernel calls of one block prefetch: the next resting panel (needed when this row of calls ends), then
+ * the next streaming block, so late that it does not drive out the present one. */
+typedef struct {
+    const char *rest, *rest_end, *block, *block_end;
+    ptrdiff_t calls; /* left in this block */
 } fl_ahead;
 
 /* The block after (r, s) of this tile, or the first block of the next tile. */
@@ -101,89 +140,89 @@ static int block_after(const fl_pass *p, int *r, ptrdiff_t *s, const fl_rect **t
     return next != NULL;
 }
 
-static void ahead_block(const fl_pass *p, int r, ptrdiff_t s, const fl_rect *tile, const fl_rect *next, fl_ahead *w) {
-    memset(w, 0, sizeof *w);
-    if (p->b.mode == FALCON_PACKED && block_after(p, &r, &s, &tile, next)) {
-        w->b = packed_panel(p, &p->b, r, s, tile->z0);
-        w->b_end = packed_panel(p, &p->b, r, s, tile->z1);
+static fl_ahead ahead_block(const fl_pass *p, int r, ptrdiff_t s, const fl_rect *tile, const fl_rect *next) {
+    fl_ahead w = {.calls = (tile->x1 - tile->x0) * (tile->z1 - tile->z0)};
+    const fl_operand *o = p->b_rests ? &p->a : &p->b;
+    if (o->mode == FALCON_PACKED && block_after(p, &r, &s, &tile, next)) {
+        w.block = packed_panel(p, o, r, s, p->b_rests ? tile->x0 : tile->z0);
+        w.block_end = packed_panel(p, o, r, s, p->b_rests ? tile->x1 : tile->z1);
     }
+    return w;
 }
 
-static void ahead_row(const fl_pass *p, int r, ptrdiff_t s, ptrdiff_t x, const fl_rect *tile, const fl_rect *next,
+static void ahead_row(const fl_pass *p, int r, ptrdiff_t s, ptrdiff_t i, const fl_rect *tile, const fl_rect *next,
                       fl_ahead *w) {
-    w->a = w->a_end = NULL;
-    if (p->a.mode != FALCON_PACKED)
+    const fl_operand *o = p->b_rests ? &p->b : &p->a;
+    w->rest = w->rest_end = NULL;
+    if (o->mode != FALCON_PACKED)
         return;
-    if (++x == tile->x1) {
+    if (++i == (p->b_rests ? tile->z1 : tile->x1)) {
         if (!block_after(p, &r, &s, &tile, next))
             return;
-        x = tile->x0;
+        i = p->b_rests ? tile->z0 : tile->x0;
     }
-    w->a = packed_panel(p, &p->a, r, s, x);
-    w->a_end = packed_panel(p, &p->a, r, s, x + 1);
+    w->rest = packed_panel(p, o, r, s, i);
+    w->rest_end = packed_panel(p, o, r, s, i + 1);
 }
 
 /* The lines for one call that prefetches `bytes`. */
 static const char *ahead_take(fl_ahead *w, ptrdiff_t bytes) {
-    const char **at = w->a < w->a_end ? &w->a : &w->b, *from = *at;
-    if (from >= (at == &w->a ? w->a_end : w->b_end))
+    const ptrdiff_t left = w->calls--;
+    const char **at = w->rest < w->rest_end ? &w->rest : &w->block, *from = *at;
+    if (at == &w->block && (from >= w->block_end || left * bytes > 2 * (w->block_end - from)))
         return NULL;
     *at += bytes;
     return from;
 }
 
 void fl_tile(const fl_pass *p, const fl_buffers *buf, fl_rect tile, const fl_rect *next, double *update) {
-    const ptrdiff_t x0 = tile.x0, x1 = tile.x1, z0 = tile.z0, z1 = tile.z1;
     const falcon_kernel *kern = p->kern;
+    const int b_rests = p->b_rests;
+    const fl_operand *rest = b_rests ? &p->b : &p->a, *stream = b_rests ? &p->a : &p->b;
+    const ptrdiff_t i0 = b_rests ? tile.z0 : tile.x0, i1 = b_rests ? tile.z1 : tile.x1;
+    const ptrdiff_t j0 = b_rests ? tile.x0 : tile.z0, j1 = b_rests ? tile.x1 : tile.z1;
+    char *rest_local = b_rests ? buf->local_b : buf->local_a, *stream_local = b_rests ? buf->local_a : buf->local_b;
     const ptrdiff_t elem = kern->elem, micro = (ptrdiff_t)kern->mr * kern->nr * elem;
-    const ptrdiff_t nz = z1 - z0, ct_step = (x1 - x0) * nz * micro;
+    const ptrdiff_t ct_step = (i1 - i0) * (j1 - j0) * micro;
     const int nv = kern->nr / kern->vlen;
+    /* rows and vectors of the last panels, which may be partly empty; all others are full */
+    const int last_rows = (int)(p->block_m - (p->a.panels - 1) * kern->mr);
+    const int last_vecs = (int)fl_div_up(p->block_n - (p->b.panels - 1) * kern->nr, kern->vlen);
+    const ptrdiff_t j_last = stream->panels - 1;
     const int one_slice = p->slices == 1;
     for (int r = 0; r < p->scheme->R; r++) {
         for (ptrdiff_t s = 0; s < p->slices; s++) {
-            const ptrdiff_t len = fl_slice_len(p, s);
-            const ptrdiff_t b_local = fl_panel_stride(kern, p->b.width, len) * elem;
-            const ptrdiff_t pf_bytes = len / FALCON_PF_EVERY * 64;
-            fl_ahead ahead;
-            ahead_block(p, r, s, &tile, next, &ahead);
-            for (ptrdiff_t x = x0; x < x1; x++) {
-                const char *a;
-                ahead_row(p, r, s, x, &tile, next, &ahead);
-                if (p->a.mode == FALCON_PACKED) {
-                    a = packed_panel(p, &p->a, r, s, x);
-                } else {
-                    a = buf->local_a; /* used by this row of calls only */
-                    pack_local(p, &p->a, s, x, (char *)a);
-                }
-                const ptrdiff_t rows = FL_MIN(kern->mr, p->block_m - x * kern->mr);
-                for (ptrdiff_t z = z0; z < z1; z++) {
-                    const ptrdiff_t cols = FL_MIN(kern->nr, p->block_n - z * kern->nr);
-                    const char *b;
-                    ptrdiff_t ldb = kern->nr;
-                    if (p->b.mode == FALCON_PACKED) {
-                        b = packed_panel(p, &p->b, r, s, z);
-                    } else if (p->b.mode == FALCON_DIRECT && cols % kern->vlen == 0) {
-                        b = p->b.src + (z * kern->nr + s * p->kc * p->b.k_stride) * elem;
-                        ldb = p->b.k_stride;
-                    } else {
-                        /* DIRECT comes here for the one ragged panel only */
-                        b = buf->local_b + (p->b.mode == FALCON_DIRECT ? 0 : z - z0) * b_local;
-                        if (x == x0)
-                            pack_local(p, &p->b, s, z, (char *)b);
-                    }
-                    const ptrdiff_t at = ((x - x0) * nz + z - z0) * micro;
-                    char *h = one_slice ? buf->h : buf->h + at;
+            const int last = s + 1 == p->slices;
+            const ptrdiff_t len = fl_slice_len(p, s), pf_bytes = len / FALCON_PF_EVERY * 64;
+            const fl_panels rests = panels_of(p, rest, r, s, i0, rest_local, 1);
+            const fl_panels streams = panels_of(p, stream, r, s, j0, stream_local, 0);
+            fl_ahead ahead = ahead_block(p, r, s, &tile, next);
+            char *h = buf->h, *ct = buf->ct; /* micro-tiles lie in the order of the calls */
+            for (ptrdiff_t i = i0; i < i1; i++) {
+                const int i_rows = i == p->a.panels - 1 ? last_rows : kern->mr;
+                const int i_vecs = i == p->b.panels - 1 ? last_vecs : nv;
+                const falcon_ukr_fn inner = kern->ukr[b_rests ? (kern->mr - 1) * nv + i_vecs - 1 : i_rows * nv - 1];
+                const falcon_ukr_fn edge =
+                    kern->ukr[b_rests ? (last_rows - 1) * nv + i_vecs - 1 : (i_rows - 1) * nv + last_vecs - 1];
+                ptrdiff_t ld_rest, ld_stream;
+                ahead_row(p, r, s, i, &tile, next, &ahead);
+                const char *resting = panel(p, &rests, i, 0, &ld_rest);
+                for (ptrdiff_t j = j0; j < j1; j++) {
+                    const char *streaming = panel(p, &streams, j, i > i0, &ld_stream);
                     const char *pf = ahead_take(&ahead, pf_bytes);
-                    if (s + 1 == p->slices)
-                        scatter_ahead(p, r, buf->ct + at, ct_step, micro);
-                    kern->ukr[(rows - 1) * nv + (cols + kern->vlen - 1) / kern->vlen - 1](len, a, b, ldb, h, s > 0,
-                                                                                          pf ? pf : a, pf ? 64 : 0);
-                    if (s + 1 == p->slices) {
+                    if (last)
+                        scatter_ahead(p, r, ct, ct_step, micro);
+                    (j == j_last ? edge : inner)(len, b_rests ? streaming : resting, b_rests ? resting : streaming,
+                                                 b_rests ? ld_rest : ld_stream, h, s > 0, pf ? pf : resting,
+                                                 pf ? 64 : 0);
+                    if (last) {
                         const double t0 = update ? fl_now() : 0;
-                        scatter(p, buf, r, h, buf->ct + at, ct_step, x, z);
+                        scatter(p, buf, r, h, ct, ct_step, b_rests ? j : i, b_rests ? i : j);
                         if (update)
                             *update += fl_now() - t0;
                     }
+                    ct += micro;
+                    h += one_slice ? 0 : micro;
                 }
             }
         }

@@ -7,25 +7,32 @@
  * (straight copies), anything else (element by element).
  */
 
-/* Transpose x[VLEN] in place: log2(VLEN) rounds, round s swaps the off-diagonal
- * s x s blocks of each 2s x 2s block. */
-INLINE void NAME(transpose)(VEC x[VLEN]) {
-#pragma GCC unroll 4
-    for (int s = 1; s < VLEN; s *= 2) {
-        IVEC lo, hi;
+/* One round of the transposition of x[VLEN]: swap the off-diagonal s x s blocks of each 2s x 2s block.  s is a
+ * constant: masks that the compiler does not know beforehand would be built, element by element, for every block. */
+INLINE void NAME(swap_blocks)(const int s, VEC x[VLEN]) {
+    IVEC lo, hi;
 #pragma GCC unroll 16
-        for (int l = 0; l < VLEN; l++) {
-            lo[l] = l & s ? VLEN + l - s : l;
-            hi[l] = l & s ? VLEN + l : l + s;
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < VLEN; i++)
-            if (!(i & s)) {
-                const VEC a = x[i], b = x[i + s];
-                x[i] = __builtin_shuffle(a, b, lo);
-                x[i + s] = __builtin_shuffle(a, b, hi);
-            }
+    for (int l = 0; l < VLEN; l++) {
+        lo[l] = l & s ? VLEN + l - s : l;
+        hi[l] = l & s ? VLEN + l : l + s;
     }
+#pragma GCC unroll 16
+    for (int i = 0; i < VLEN; i++)
+        if (!(i & s)) {
+            const VEC a = x[i], b = x[i + s];
+            x[i] = __builtin_shuffle(a, b, lo);
+            x[i + s] = __builtin_shuffle(a, b, hi);
+        }
+}
+
+INLINE void NAME(transpose)(VEC x[VLEN]) {
+    NAME(swap_blocks)(1, x);
+    if (VLEN > 2)
+        NAME(swap_blocks)(2, x);
+    if (VLEN > 4)
+        NAME(swap_blocks)(4, x);
+    if (VLEN > 8)
+        NAME(swap_blocks)(8, x);
 }
 
 /* Elements ahead to prefetch in each line: so many streams at once are more
