@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from time import perf_counter, sleep
 
@@ -132,10 +133,16 @@ def profile(backends: Sequence[Backend]) -> MachineProfile:
     return _profile
 
 
+@lru_cache(maxsize=64)
+def _name_of(dtype: np.dtype) -> str:
+    """Name it; NumPy takes a few microseconds to."""
+    return dtype.name
+
+
 def rates(backend: Backend, dtype: np.dtype, threads: int, backends: Sequence[Backend]) -> Rates:
     """Return the rates of a backend for a dtype: stored, or measured once and then stored."""
     global _profile
-    key = (backend.name, dtype.name, threads)
+    key = (backend.name, _name_of(dtype), threads)
     found_in = profile(backends)
     known = found_in.rates.get(key)
     stale = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -175,7 +175,7 @@ def _requested(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contest:
     """The schemes that compete, and what decides among them as arrays over the schemes."""
 
@@ -186,13 +186,26 @@ class Contest:
 
     def fits(self, problem: Problem) -> np.ndarray:
         """Whose blocks are large enough and whose coefficients suit the dtype."""
-        most = np.array((problem.M, problem.N, problem.K)) // smallest_block(problem)
-        fits = np.asarray((self.facts.parts <= most[:, None]).all(axis=0))
-        return fits & self.integral if problem.is_exact else fits
+        least, most = smallest_block(problem), self._most_parts
+        M, N, K = problem.M // least, problem.N // least, problem.K // least
+        return self._fit(min(M, most), min(N, most), min(K, most), problem.is_exact)
 
     def keeps(self, problem: Problem, request: Request) -> np.ndarray:
         """Whose rounding errors grow within the limit."""
-        return (self.growth <= request.max_growth) | problem.is_exact
+        return self._keep(np.inf if problem.is_exact else request.max_growth)
+
+    @cached_property
+    def _most_parts(self) -> int:
+        return int(self.facts.parts.max(initial=0))
+
+    @lru_cache(maxsize=256)  # noqa: B019  (there is one contest at a time)
+    def _fit(self, M: int, N: int, K: int, is_exact: bool) -> np.ndarray:
+        fits = np.asarray((self.facts.parts <= np.array(((M,), (N,), (K,)))).all(axis=0))
+        return fits & self.integral if is_exact else fits
+
+    @lru_cache(maxsize=16)  # noqa: B019
+    def _keep(self, max_growth: float) -> np.ndarray:
+        return np.asarray(self.growth <= max_growth)
 
 
 def contest_of_all() -> Contest:
