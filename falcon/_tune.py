@@ -216,7 +216,7 @@ def take_turns(
     rests : sequence of float
         Seconds of sleep after each call's timing.
     least : int
-        Every call counts by the fastest of at least that many, unless all take half a second.
+        Every call counts by the fastest of at least that many, unless all take a tenth of a second.
 
     Returns
     -------
@@ -228,7 +228,7 @@ def take_turns(
     for call, rest in zip(calls, rests, strict=True):
         shortest = min(shortest, _seconds(call))
         time.sleep(rest)
-    count = max(least if shortest < 0.5 else 1, min(10, int(0.02 / shortest) + 1))
+    count = max(least if shortest < 0.1 else 1, min(10, int(0.02 / shortest) + 1))
     for _ in range(rounds):
         for call, times, rest in zip(calls, found, rests, strict=True):
             times.append(min(_seconds(call) for _ in range(count)))

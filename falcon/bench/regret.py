@@ -36,6 +36,7 @@ from falcon._tune import rest_after, take_turns
 
 from .operands import SharedOperands
 from .peers import TABLE, AbsentError, Worker, best_coretype
+from .regret_picture import draw
 from .workloads import Shape, model_shapes, models
 
 _LEAST_FLOPS = 2e7
@@ -155,8 +156,9 @@ def _ratio(calls: list[Any], rests: list[float]) -> float:
     """Median over interleaved pairs of time of the first call / time of the second.
 
     Each side of a pair is the fastest of three calls or more, because a call on a shared machine
-    differs from the next by a tenth; a call of half a second is long enough alone. And the worst of many noisy ratios is too bad to be true: one
-    above 1 is found anew, in fresh pairs, which alone count.
+    differs from the next by a tenth; one that takes a tenth of a second is long enough alone. And
+    the worst of many noisy ratios is too bad to be true: one above 1 is found anew, in fresh pairs,
+    which alone count.
     """
     ratio = 1.0
     for pairs in (5, 11):
@@ -331,35 +333,6 @@ def summary(records: list[Record]) -> dict[str, float]:
 
 def _mean(values: list[float]) -> float:
     return float(np.exp(np.mean(np.log(values))))
-
-
-def draw(records: list[Record], path: Path) -> None:
-    """Draw regret, prediction against measurement, and gains."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 8), layout="constrained")
-    (one, two), (three, four) = figure.subplots(2, 2)
-    groups = sorted({(x.dtype, x.threads) for x in records})
-    for dtype, threads in groups:
-        some = [x for x in records if (x.dtype, x.threads) == (dtype, threads)]
-        label = f"{dtype}, {threads} thread{'s' if threads > 1 else ''}"
-        regrets = np.sort([x.regret for x in some])
-        one.step(regrets * 100, np.arange(1, len(some) + 1) / len(some), where="post", label=label)
-        pairs = [x[1:] for r in some for x in r.candidates if x[1] > 0]
-        two.plot([y * 1e3 for _, y in pairs], [x * 1e3 for x, _ in pairs], ".", ms=2, label=label)
-        work = [2 * x.M * x.N * x.K for x in some]
-        three.semilogx(work, [x.over_numpy for x in some], ".", label=label)
-        four.semilogx(work, [x.over_library for x in some], ".", label=label)
-    one.set(xlabel="regret, %", ylabel="share of shapes", title="choice against best candidate")
-    two.set(xscale="log", yscale="log", xlabel="measured, ms", ylabel="predicted, ms",
-            title="every candidate measured")  # fmt: skip
-    low, high = two.get_xlim()
-    two.plot([low, high], [low, high], "k", lw=0.5)
-    for axes, title in ((three, "NumPy as installed"), (four, "the best library at each shape")):
-        axes.axhline(1, color="k", lw=0.5)
-        axes.set(xlabel="2MNK", ylabel="speed-up", title=f"falcon(auto) over {title}")
-    one.legend()
-    figure.savefig(path, dpi=120)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -106,7 +106,7 @@ class Facts:
 
     @cached_property
     def least(self) -> list[tuple[float, ...]]:
-        """Least R/(mkn), R/(mk), R/(kn), R/(mn), u/(mk), v/(kn), w/(mn), c/(mn) in groups of schemes.
+        """Least R/(mkn), R/(mk), R/(kn), R/(mn), u/(mk), v/(kn), w/(mn), c/(mn), by groups.
 
         A group is of neighbours in R/(mkn): schemes of few products have many sums.
         """
