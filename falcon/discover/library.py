@@ -16,11 +16,19 @@ import numpy as np
 from falcon import schemes
 
 from . import masks, moves
+from ._core import Walker
 from .masks import Format
 from .moves import Factors
 
 # Ranks above the lowest at which a known scheme still is a start.
 SLACK = 1
+# Ranks above the least sum at which another sum still is a start: <4,4,6;73> and a column (89) led
+# to <4,4,7;85>, <4,4,4;49> and <4,4,3;38> (87) did not.
+SUM_SLACK = 4
+# Flips that a part of a sum, or a scheme to be projected, walks first (20 ms), so that no two
+# starts are alike, and flips before each plus-transition: most are undone within some ten flips.
+WANDER, WANDER_PLUS = 300_000, 2_000
+DRAWS = (1, 6)  # projections, of which the one of the lowest rank is a start
 
 
 class Library:
@@ -102,7 +110,7 @@ class Library:
         ways = [(rank, (x, y), axis, False) for rank, x, y, axis in self.sums(dims)]
         repeats = [(*way, True) for way in self.repeats(dims)]
         for rank, parts, axis, same in ways + repeats:
-            if rank <= ways[0][0] + 2 and rank < dims[0] * dims[1] * dims[2]:
+            if rank <= ways[0][0] + SUM_SLACK and rank < dims[0] * dims[1] * dims[2]:
                 found.append(Start("merge", self, dims, axis, parts, same=same))
         for axis in range(3):
             larger = _with(dims, axis, dims[axis] + 1)
@@ -141,18 +149,24 @@ class Start:
         if self.kind == "known":
             return masks.from_arrays(*self._library.draw(self._dims, rng))
         if self.kind == "merge":
-            return self._merge(rng)
+            return self._merge(rng, mod2)
         if self.kind == "project":
-            larger = self._library.draw(self._parts[0], rng)
-            terms = moves.projected(larger, self._axis, rng, mod2=mod2)
-            if terms is not None:
-                return terms
+            drawn = [self._project(rng, mod2) for _ in range(rng.choice(DRAWS))]
+            held = [terms for terms in drawn if terms is not None]
+            if held:
+                return min(held, key=len)
         return moves.classical(self._dims)
 
-    def _merge(self, rng: random.Random) -> np.ndarray:
+    def _project(self, rng: random.Random, mod2: bool) -> np.ndarray | None:
+        larger = _wandered(self._library.draw(self._parts[0], rng), rng, mod2)
+        return moves.projected(larger, self._axis, rng, mod2=mod2)
+
+    def _merge(self, rng: random.Random, mod2: bool) -> np.ndarray:
         """The direct sum of draws of the parts; one draw for equal parts if they are the same."""
         axis = self._axis
         drawn = [self._library.draw(part, rng) for part in self._parts]
+        if rng.random() < 0.8:
+            drawn = [_wandered(x, rng, mod2) for x in drawn]
         if self._same:
             drawn = [drawn[self._parts.index(part)] for part in self._parts]
         total, width = drawn[0], self._parts[0][axis]
@@ -165,6 +179,16 @@ class Start:
     def __repr__(self) -> str:
         parts = " + ".join("x".join(map(str, x)) for x in self._parts)
         return f"{self.kind} {parts}".strip()
+
+
+def _wandered(factors: Factors, rng: random.Random, mod2: bool) -> Factors:
+    """Another scheme of the rank of this one, or of a lower rank, by a walk from it."""
+    dims = moves.dims_of(factors)
+    if 1 in dims:
+        return factors
+    walker = Walker(dims, masks.from_arrays(*factors), rng.getrandbits(64), mod2=mod2)
+    walker.walk(WANDER, plus_after=WANDER_PLUS, margin=1)
+    return masks.arrays_of(walker.terms, dims) if walker.rank <= len(factors[0]) else factors
 
 
 def _key(dims: Format) -> Format:

@@ -20,6 +20,10 @@ from .masks import Format
 # Flips of one walk from a scheme of the pool. Walks of 5 million flips found most of what was
 # found; longer ones spend themselves far from low ranks.
 WALK = 5_000_000
+# The share of walks that begin at a start, not at a scheme of the pool: where the classical
+# algorithm is the only start, and otherwise. Sums and projections of known schemes differ from draw
+# to draw, and most of the ranks reached from them came within 3 million flips or not at all.
+FRESH = (0.1, 0.5)
 POOL = 40  # schemes kept per rank
 # Flips without gain before a plus-transition: no one value is best for all formats.
 PLUS_AFTER = (5_000, 20_000, 50_000, 200_000)
@@ -73,6 +77,7 @@ class Worker:
         # The state after the last whole step: what a checkpoint may hold at any time.
         self.saved: dict[str, Any] | None = None
         self._starts = starts
+        self._fresh = FRESH[len(starts) > 1]
         self._rings = rings
         self._rank = rank
         self._cube = dims[0] == dims[1] == dims[2]
@@ -122,7 +127,7 @@ class Worker:
     def _walk(self, mod2: bool) -> None:
         rng = self.rng
         pool = self.pools[mod2]
-        fresh = not pool or rng.random() < 0.1
+        fresh = not pool or rng.random() < self._fresh
         terms = rng.choice(self._starts)(rng, mod2) if fresh else self._draw(pool)
         if mod2 and not fresh and rng.random() < 0.1 and self.pools[0]:
             terms = self._draw(self.pools[0])
