@@ -94,6 +94,7 @@ static void thread_buffers(const falcon_kernel *kern, const falcon_scheme *s, pt
     const size_t panel_a = (size_t)fl_panel_stride(kern, kern->mr, kc) * elem;
     const size_t panel_b = (size_t)fl_panel_stride(kern, kern->nr, kc) * elem;
     size_t in = 0;
+    out->b_rests = fl_b_rests(kern, block_k, kc);
     out->h = in;
     in += block_k > kc ? (size_t)(mt * nt) * micro : micro;
     out->ct = in;
@@ -101,9 +102,9 @@ static void thread_buffers(const falcon_kernel *kern, const falcon_scheme *s, pt
     out->scratch = in;
     in += fl_scratch_bytes(kern, s);
     out->local_a = in;
-    in += out->a_mode == FALCON_LOCAL ? (size_t)(kern->b_rests ? mt : 1) * panel_a : 0;
+    in += out->a_mode == FALCON_LOCAL ? (size_t)(out->b_rests ? mt : 1) * panel_a : 0;
     out->local_b = in;
-    in += out->b_mode == FALCON_PACKED ? 0 : (size_t)(out->b_mode == FALCON_LOCAL && !kern->b_rests ? nt : 1) * panel_b;
+    in += out->b_mode == FALCON_PACKED ? 0 : (size_t)(out->b_mode == FALCON_LOCAL && !out->b_rests ? nt : 1) * panel_b;
     out->per_thread = (size_t)fl_up((ptrdiff_t)in, 64);
 }
 
@@ -186,6 +187,7 @@ static void choose_tile(const fl_search *x, int threads, falcon_blocking *b) {
     const falcon_kernel *kern = x->kern;
     const int keep = b->mt > 0 || b->nt > 0;
     const ptrdiff_t panel_b = b->kc * kern->nr * kern->elem, panel_a = b->kc * kern->mr * kern->elem;
+    const int b_rests = fl_b_rests(kern, fl_div_up(FL_MIN(b->kb, x->t.K), x->s->k), b->kc);
     const ptrdiff_t lines_b = fl_div_up(fl_div_up(x->t.N, x->n), kern->nr);
     if (x->thin)
         b->nt = b->nt > 0 ? b->nt : FL_MIN(256, FL_MAX(1, fl_div_up(lines_b, FL_MAX(1, threads))));
@@ -194,9 +196,11 @@ static void choose_tile(const fl_search *x, int threads, falcon_blocking *b) {
     /* The streaming block (panels of one slice) is read once per resting panel and stays in L2; the other one
      * may exceed it, as its panels pass through L1 one at a time.  How much pays is the kernel's. */
     if (b->nt <= 0)
-        b->nt = FL_MIN(kern->b_panels, FL_MAX(1, x->cache.l2 * kern->b_share / 100 / panel_b));
+        b->nt =
+            FL_MIN(kern->tile[b_rests].b_panels, FL_MAX(1, x->cache.l2 * kern->tile[b_rests].b_share / 100 / panel_b));
     if (b->mt <= 0)
-        b->mt = FL_MIN(kern->a_panels, FL_MAX(1, x->cache.l2 * kern->a_share / 100 / panel_a));
+        b->mt =
+            FL_MIN(kern->tile[b_rests].a_panels, FL_MAX(1, x->cache.l2 * kern->tile[b_rests].a_share / 100 / panel_a));
     /* The m*n accumulators of a tile are touched once per product: a share of
      * L3 is near enough, but not more than that. */
     const ptrdiff_t micro = (ptrdiff_t)kern->mr * kern->nr * kern->elem;

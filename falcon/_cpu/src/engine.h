@@ -68,11 +68,17 @@ typedef struct {
 typedef struct {
     size_t flags, a, b, thread0, per_thread, total;
     size_t h, ct, scratch, local_a, local_b; /* inside a thread's part */
-    int threads, a_mode, b_mode, transposed;
+    int threads, a_mode, b_mode, transposed, b_rests;
 } fl_layout;
 
 extern const falcon_scheme fl_classical_scheme;
 #define FL_SCHEME(s) ((s) ? (s) : &fl_classical_scheme)
+
+/* Whether B's panels rest, see fl_tile.  Not with a single slice: every call then writes C, whose rows are far apart.
+ */
+static inline int fl_b_rests(const falcon_kernel *kern, ptrdiff_t block_k, ptrdiff_t kc) {
+    return kern->b_rests && block_k > kc;
+}
 
 static inline ptrdiff_t fl_slice_len(const fl_pass *p, ptrdiff_t s) {
     return s + 1 < p->slices ? p->kc : p->last_kc;

@@ -98,11 +98,13 @@ typedef void (*falcon_gemv_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, 
 typedef struct falcon_kernel {
     const char *name; /* isa_dtype_ukr_MRxNR */
     int isa, dtype, elem, mr, nr, vlen, kc;
-    int b_rests;            /* B's panels stay in L1 while A's stream, not the other way round */
-    int a_panels, b_panels; /* most panels of a C tile */
-    int a_share, b_share;   /* percent of L2 that a tile's slice of A and of B may take */
-    const falcon_ukr_fn *ukr;       /* [mr][nr / vlen] */
-    falcon_pack_fn pack_a, pack_b;  /* widths mr and nr */
+    int b_rests; /* where K makes several slices, B's panels stay in L1 while A's stream, not the other way round */
+    struct {
+        int a_panels, b_panels;    /* most panels of a C tile */
+        int a_share, b_share;      /* percent of L2 that a tile's slice of A and of B may take */
+    } tile[2];                     /* where A's panels rest, and where B's do */
+    const falcon_ukr_fn *ukr;      /* [mr][nr / vlen] */
+    falcon_pack_fn pack_a, pack_b; /* widths mr and nr */
     falcon_combine_fn interpret;
     falcon_scatter_fn scatter;
     falcon_write_fn write;

@@ -10,12 +10,10 @@
 #define A_AHEAD 0
 #endif
 /* The C tile, see falcon_kernel; an instruction set may define its own. */
-#ifndef A_PANELS
+#ifndef B_RESTS
 #define B_RESTS 0
-#define A_PANELS 32
-#define B_PANELS 16
-#define A_SHARE 20
-#define B_SHARE 25
+#define A_RESTS_TILE {32, 16, 20, 25}
+#define B_RESTS_TILE {0}
 #endif
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)

@@ -6,12 +6,11 @@
 
 #define ISA avx2
 #define ISA_ID FALCON_AVX2
-/* Zen 3: B's panel (20 KiB) rests in L1, a block of A of some 180 KiB streams from L2. */
+/* Zen 3: B's panel (20 KiB) rests in L1, a block of A of some 180 KiB streams from L2.  With a single slice of K
+ * it is better to go along the rows of C. */
 #define B_RESTS 1
-#define A_PANELS 24
-#define B_PANELS 64
-#define A_SHARE 40
-#define B_SHARE 1000
+#define A_RESTS_TILE {48, 16, 150, 64}
+#define B_RESTS_TILE {24, 64, 40, 1000}
 
 #define D f32
 #define T float

@@ -111,7 +111,7 @@ static void make_pass(const fl_job *j, ptrdiff_t m0, ptrdiff_t n0, ptrdiff_t k0,
     p->c_rs = q->c_rs, p->c_cs = q->c_cs, p->M = M, p->N = N;
     p->m = p->a.n_line_blocks, p->n = p->b.n_line_blocks;
     p->block_m = p->a.block_lines, p->block_n = p->b.block_lines;
-    p->b_rests = kern->b_rests;
+    p->b_rests = j->lay.b_rests;
     p->alpha = q->alpha, p->beta = k0 == 0 ? q->beta : 1.0;
     p->stream_pack = j->cut.stream_pack == 2;
     p->stream_c = j->cut.stream_c == 2 && j->cut.kb >= q->K;

@@ -89,8 +89,8 @@ static void pack_local(const fl_pass *p, const fl_operand *o, ptrdiff_t s, ptrdi
 /* The panels of one operand that a tile needs in slice s of product r: evenly spaced in memory, but for one. */
 typedef struct {
     const fl_operand *o;
-    const char *at; /* of panel `first` */
-    char *local;    /* room for the panels that the tile packs itself */
+    const char *at;                       /* of panel `first` */
+    char *local;                          /* room for the panels that the tile packs itself */
     ptrdiff_t s, first, ragged, step, ld; /* ld: elements from step to step of K; ragged: DIRECT's one panel to pack */
 } fl_panels;
 
