@@ -176,7 +176,7 @@ def test_chunks_that_make_a_scheme_slow_or_small():
             ]
 
     plan = choose(backends=[Chunked()], machine=Machine(Rates(1e10, 1e12, 1e9)))
-    assert plan.scheme.rank < 93
+    assert not plan.scheme.name.startswith("5x5x5")
     reasons = {x.option.label: x.refused for x in plan.candidates}
     assert reasons["5x5x5:93"] == "blocks would be smaller than 64"
     assert "ms slower, combine B by" in reasons["5x5x5:93-rms"]
