@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from ._fit import fastest, fit_times, rate
+from ._fit import fastest, fit_times, rate, typical
 from ._plan import Rates
 from .codegen import combine_a
 from .codegen.numpy_exec import run, strip_rows
@@ -71,19 +70,19 @@ def _blas_rates(
     for short in (128, 384):
         sizes += [(short, long, long), (long, short, long), (long, long, short)]
     calls = [_product_call(some, *x) for x in sizes]
-    times = [inf] * len(calls)
+    times: list[list[float]] = [[] for _ in calls]
     for call in calls:  # touches the memory
         call()
     end = perf_counter() + budget
     for number in range(rounds):
         if number > 2 and perf_counter() > end:
             break
-        for i, call in enumerate(calls):
+        for call, found in zip(calls, times, strict=True):
             start = perf_counter()
             call()
-            times[i] = min(times[i], max(perf_counter() - start, 1e-9))
+            found.append(perf_counter() - start)
     terms = [(2.0 * M * N * K, M * K, K * N, M * N) for M, N, K in sizes]
-    flop, *surface = fit_times(terms, times)
+    flop, *surface = fit_times(terms, [typical(x) for x in times])
     return rate(flop), (surface[0], surface[1], surface[2])
 
 

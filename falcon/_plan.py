@@ -54,6 +54,9 @@ class Rates:
         beta_C: C written, elements/s; 0, `bandwidth`.
     overhead : float
         tau: seconds of a call in which nothing is computed.
+    probe : float
+        Seconds of a small product when the others were measured, by which a later change of the
+        machine's speed is noticed; 0, unknown. No part of the model.
     """
 
     multiply: float
@@ -70,6 +73,7 @@ class Rates:
     update: float = 0.0
     store: float = 0.0
     overhead: float = 0.0
+    probe: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

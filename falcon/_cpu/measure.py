@@ -7,14 +7,13 @@ products, updates of C, stores and overhead by least squares over calls in which
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from falcon._fit import fastest, fit_times, rate
+from falcon._fit import fastest, fit_times, rate, typical
 from falcon._plan import Rates
 from falcon.schemes import Scheme, get
 
@@ -120,29 +119,32 @@ class _Bench:
         return run
 
     def run(self, calls: list[Call], rounds: int, budget: float) -> list[dict[str, Any]]:
-        """Return per call its least seconds ("wall"), those of the combines, and its tiling.
+        """Return per call its seconds ("wall"), those of the combines, and its tiling.
 
         The calls take turns, so that a disturbance of the machine spoils one round of each, not
         all of one.
         """
-        found: list[dict[str, Any]] = [
-            {"wall": inf, "combine_a": inf, "combine_b": inf} for _ in calls
-        ]
+        stages = ("wall", "combine_a", "combine_b")
+        times: list[dict[str, list[float]]] = [{name: [] for name in stages} for _ in calls]
         runs = [self.call(*call) for call in calls]
+        tilings = []
         end = perf_counter() + budget
         for number in range(rounds):
             if number > 2 and perf_counter() > end:
                 break
-            for run, least in zip(runs, found, strict=True):
+            tilings = []
+            for run, found in zip(runs, times, strict=True):
                 profile = run(profile=True)  # the first one touches the memory
                 start = perf_counter()
                 run()
-                least["wall"] = min(least["wall"], perf_counter() - start)
-                least["tiling"] = profile["blocking"]
+                found["wall"].append(perf_counter() - start)
+                tilings.append(profile["blocking"])
                 for stage in ("combine_a", "combine_b"):
-                    seconds = profile[stage] / max(profile["threads"], 1)
-                    least[stage] = min(least[stage], seconds)
-        return found
+                    found[stage].append(profile[stage] / max(profile["threads"], 1))
+        return [
+            {**{name: typical(x) for name, x in found.items()}, "tiling": tiling}
+            for found, tiling in zip(times, tilings, strict=True)
+        ]
 
 
 def _combine_costs(

@@ -14,25 +14,30 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from time import perf_counter, sleep
+from time import monotonic, sleep
 
 import numpy as np
 
 from falcon._config import cache_folder, profile_file
+from falcon._fit import fastest
 from falcon._plan import Backend, Plan, Rates
 from falcon._problem import Problem
 from falcon._version import __version__
 
 from .hardware import Streaming, cache_sizes, cpu_model, streaming
-from .model import seconds
 from .store import ForeignError, RatesTable, file_name, read_profile, write_profile
 
 _log = logging.getLogger("falcon")
 
-# A stored profile whose prediction is off by more than this does not fit the machine. Half of the
-# speed may be another process's fault.
+# A small product is timed when the profile is made, and again later. Another time by more than this
+# factor: the profile does not fit the machine. Half of the speed may be another process's fault;
+# but what is faster than before was measured while something else held the machine.
 _MISFIT = 2.2
-_CHECKED_SIZE = 512
+_FASTER = 1.15
+_PROBED_SIZE = 512
+# How often a process does so per entry, and the seconds between: a slow minute must end first.
+_CHECKS = 3
+_CHECK_PAUSE = 45.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,7 @@ def _giga(rate: float) -> str:
 
 _lock = threading.Lock()
 _profile: MachineProfile | None = None
-_checked: set[tuple[str, str, int]] = set()
+_checks: dict[tuple[str, str, int], tuple[int, float]] = {}  # how many, and when the last was
 _revision = 0
 
 
@@ -141,28 +146,48 @@ def _name_of(dtype: np.dtype) -> str:
 
 def rates(backend: Backend, dtype: np.dtype, threads: int, backends: Sequence[Backend]) -> Rates:
     """Return the rates of a backend for a dtype: stored, or measured once and then stored."""
-    global _profile
+    global _profile, _revision
     key = (backend.name, _name_of(dtype), threads)
     found_in = profile(backends)
     known = found_in.rates.get(key)
-    stale = False
-    if known is not None and key not in _checked:
-        _checked.add(key)
-        slower = _slower_than_stored(backend, dtype, threads, known, found_in.pinned)
-        # Made while other processes held the machine: what is stored there is worth replacing.
-        # A machine that is busy now will be as fast as stored again.
-        stale = slower < 1 / _MISFIT and not found_in.pinned
-    if known is not None and not stale:
+    if known is not None and not _outdated(key, backend, dtype, threads, known, found_in.pinned):
         return known
     with _lock:
         assert _profile is not None  # for type checkers
-        if stale or key not in _profile.rates:
-            found = backend.measure(dtype, threads)
-            _checked.add(key)
-            _profile = replace(_profile, rates={**_profile.rates, key: found})
+        if _profile.rates.get(key) is known:  # no other thread has measured meanwhile
+            _profile = replace(
+                _profile, rates={**_profile.rates, key: _measure(backend, dtype, threads)}
+            )
+            _revision += known is not None
             if not _profile.pinned:
                 _save(_profile)
     return _profile.rates[key]
+
+
+def _measure(backend: Backend, dtype: np.dtype, threads: int, thorough: bool = False) -> Rates:
+    found = replace(
+        backend.measure(dtype, threads, thorough), probe=_probe(backend, dtype, threads)
+    )
+    _checks.setdefault((backend.name, _name_of(dtype), threads), (0, monotonic()))
+    return found
+
+
+def _outdated(
+    key: tuple[str, str, int],
+    backend: Backend,
+    dtype: np.dtype,
+    threads: int,
+    known: Rates,
+    pinned: bool,
+) -> bool:
+    """Tell whether these rates are worth measuring anew, looking at the machine now and then."""
+    count, last = _checks.get(key, (0, -_CHECK_PAUSE))
+    now = monotonic()
+    if count >= _CHECKS or now - last < _CHECK_PAUSE:
+        return False
+    _checks[key] = count + 1, now
+    # A machine that is slower is busy now and will be as fast as stored again.
+    return _slower_than_stored(backend, dtype, threads, known, pinned) * _FASTER < 1 and not pinned
 
 
 def measure_all(
@@ -194,11 +219,10 @@ def measure_all(
             for backend in backends:
                 if backend.supports(Problem(1024, 1024, 1024, dtype, threads=count)) is None:
                     tick(f"{backend.name} {dtype.name}, {count} threads")
-                    found[backend.name, dtype.name, count] = backend.measure(dtype, count, True)
+                    found[backend.name, dtype.name, count] = _measure(backend, dtype, count, True)
     made = MachineProfile(found, speeds, _key(backends), cache_sizes(), base.path, base.pinned)
     with _lock:
         _profile, _revision = made, _revision + 1
-        _checked.update(found)
     if made.pinned and made.path is not None:
         write_profile(made.path, made.key, made.rates, made.streaming, made.caches)
     else:
@@ -259,31 +283,33 @@ def _save(made: MachineProfile) -> None:
 def _slower_than_stored(
     backend: Backend, dtype: np.dtype, threads: int, stored: Rates, pinned: bool
 ) -> float:
-    """Time a small product over what the profile predicts; say so where that does not fit."""
-    if dtype.char not in "fd":
+    """Time a small product over what it took for the profile; say so where that does not fit."""
+    if not stored.probe:
         return 1.0
-    size = _CHECKED_SIZE
-    problem = Problem(size, size, size, dtype, threads=threads)
-    option = backend.candidates(problem, (), None)[0]
-    plan = Plan(problem, backend, option, "")
-    a, b, out = np.ones((3, size, size), dtype)
-    expected = sum(time for _, time in seconds(problem, option, stored))
-    times: list[float] = []
-    ratio = 1.0
+    least, ratio = float("inf"), 1.0
     for pause in (0.0, 0.02, 0.1):  # again where something else ran just then
         sleep(pause)
-        for _ in range(5):
-            start = perf_counter()
-            backend.execute(plan, a, b, None, out)
-            times.append(perf_counter() - start)
-        ratio = min(times) / expected
+        least = min(least, _probe(backend, dtype, threads))
+        ratio = least / stored.probe
         if 1 / _MISFIT < ratio < _MISFIT:
             break
     else:
         _log.log(
             logging.WARNING if pinned else logging.INFO,
-            "falcon: the profile does not fit this machine, or it is busy: %s takes %.2f ms on "
-            "backend %s with %d threads, not %.2f; `python -m falcon tune` makes a new one",
-            *(problem, min(times) * 1e3, backend.name, threads, expected * 1e3),
+            "falcon: the profile does not fit this machine, or it is busy: a product of %d^3 in %s "
+            "takes %.2f ms on backend %s with %d threads, not %.2f; `python -m falcon tune` makes "
+            "a new one",
+            *(_PROBED_SIZE, dtype, least * 1e3, backend.name, threads, stored.probe * 1e3),
         )
     return ratio
+
+
+def _probe(backend: Backend, dtype: np.dtype, threads: int) -> float:
+    """Seconds of the fastest of some small products; 0.0 where NumPy has no BLAS to compare."""
+    if dtype.char not in "fd":
+        return 0.0
+    size = _PROBED_SIZE
+    problem = Problem(size, size, size, dtype, threads=threads)
+    plan = Plan(problem, backend, backend.candidates(problem, (), None)[0], "")
+    a, b, out = np.ones((3, size, size), dtype)
+    return fastest(lambda: backend.execute(plan, a, b, None, out), 5)

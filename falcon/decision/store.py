@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 3, "key": {"cpu": ..., "cpu.isa": ..., "numpy.blas": ...}, "caches": {...},
+    {"format": 5, "key": {"cpu": ..., "cpu.isa": ..., "numpy.blas": ...}, "caches": {...},
      "rates": [{"backend":, "dtype":, "threads":, "multiply":, ...}, ...],
      "streaming": [{"threads":, "read": {...}, "copy": {...}, "region":}, ...]}
 """
@@ -24,7 +24,7 @@ from falcon._plan import Rates
 
 from .hardware import Streaming
 
-FORMAT = 4  # of the file and of how rates are measured; another one is foreign
+FORMAT = 5  # of the file and of how rates are measured; another one is foreign
 
 RatesTable = dict[tuple[str, str, int], Rates]
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,7 @@ class Made:
 def folder(monkeypatch, tmp_path):
     """Start from a machine of which nothing is known, with a cache folder of its own."""
     forget(monkeypatch)
-    monkeypatch.setattr(machine_module, "_slower_than_stored", lambda *_: 1.0)
+    monkeypatch.setattr(machine_module, "_probe", lambda *_: 0.0)
     monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("FALCON_PROFILE", raising=False)
     return tmp_path / "cache"
@@ -56,7 +57,7 @@ def folder(monkeypatch, tmp_path):
 def forget(monkeypatch):
     """As a new process."""
     monkeypatch.setattr(machine_module, "_profile", None)
-    monkeypatch.setattr(machine_module, "_checked", set())
+    monkeypatch.setattr(machine_module, "_checks", {})
 
 
 def ask(backend, dtype=F4, threads=1):
@@ -81,7 +82,7 @@ def test_nothing_is_known_at_first():
 def test_measured_once_per_dtype_and_threads():
     backend = Made()
     for _ in range(3):
-        assert ask(backend) is SOME or ask(backend) == SOME
+        assert ask(backend) == SOME
         ask(backend, F8)
         ask(backend, F8, 2)
         ask(backend, np.dtype(">f4"))
@@ -119,7 +120,7 @@ def test_failures_are_not_remembered(folder):
         ask(broken)
     assert not folder.exists()
     broken.found = SOME
-    assert ask(broken) is SOME
+    assert ask(broken) == SOME
 
 
 def test_threads_measure_once():
@@ -233,7 +234,7 @@ def test_a_folder_that_cannot_be_made(folder, monkeypatch, caplog):
     backend = Made()
     with caplog.at_level(logging.WARNING, "falcon"):
         for _ in range(3):
-            assert ask(backend) is SOME
+            assert ask(backend) == SOME
     assert len(backend.calls) == 1
     assert len(caplog.records) <= 1
 
@@ -242,7 +243,7 @@ def test_no_home(monkeypatch):
     monkeypatch.delenv("FALCON_CACHE_DIR")
     monkeypatch.setattr(machine_module, "cache_folder", lambda: None)
     backend = Made()
-    assert ask(backend) is SOME
+    assert ask(backend) == SOME
     assert profile([backend]).path is None
 
 
@@ -309,7 +310,7 @@ def test_a_pinned_profile_of_another_machine_is_used_and_named(folder, monkeypat
 def test_a_pinned_profile_that_is_missing(monkeypatch, caplog, tmp_path):
     pin(monkeypatch, tmp_path / "none.json")
     with caplog.at_level(logging.WARNING, "falcon"):
-        assert ask(Made()) is SOME
+        assert ask(Made()) == SOME
     assert len(caplog.records) == 1
     assert "does not exist" in caplog.text
     assert not (tmp_path / "none.json").exists()
@@ -332,9 +333,9 @@ class Slow(Made):
 @pytest.mark.parametrize("pinned", [True, False])
 @pytest.mark.parametrize("factor", [0.05, 1.2, 20.0])
 def test_a_profile_that_does_not_fit_is_noticed(monkeypatch, caplog, factor, pinned):
-    """The same key, other speeds: a product of 512^3 takes another time than predicted."""
+    """The same key, other speeds: a product of 512^3 takes another time than it took then."""
     monkeypatch.undo()
-    told = Rates(2 * 512**3 / 0.02 * factor, 1e30, 1e30)
+    told = replace(SOME, probe=0.02 / factor)
     with caplog.at_level(logging.INFO, "falcon"):
         ratio = machine_module._slower_than_stored(Slow(), F4, 1, told, pinned)
     assert factor * 0.9 < ratio < factor * 2
@@ -345,28 +346,70 @@ def test_a_profile_that_does_not_fit_is_noticed(monkeypatch, caplog, factor, pin
             assert part in caplog.text
 
 
-def test_stored_rates_are_checked_once(monkeypatch):
+def test_the_probe_is_kept_with_the_rates(monkeypatch, folder):
+    monkeypatch.undo()
+    monkeypatch.setenv("FALCON_CACHE_DIR", str(folder))
+    forget(monkeypatch)
+    slow = Slow()
+    assert 0.02 <= ask(slow).probe < 0.04
+    forget(monkeypatch)
+    assert 0.02 <= profile([slow]).rates["made up", "float32", 1].probe < 0.04
+    assert machine_module._probe(slow, np.dtype(int), 1) == 0.0
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Let the test tell the time."""
+    now = [1000.0]
+    monkeypatch.setattr(machine_module, "monotonic", lambda: now[0])
+    return now
+
+
+def test_stored_rates_are_checked_now_and_then(monkeypatch, clock):
     ask(Made())
     forget(monkeypatch)
     checked = []
     monkeypatch.setattr(machine_module, "_slower_than_stored", lambda *x: checked.append(x) or 1.0)
     backend = Made()
-    for _ in range(3):
-        ask(backend)
-    assert [x[0] for x in checked] == [backend]
-    ask(backend, F8)  # just measured: no need
+    for expected in (1, 2, 3, 3, 3):
+        for _ in range(3):
+            ask(backend)
+        assert len(checked) == expected
+        clock[0] += 60
+    assert checked[0][0] is backend
+
+
+def test_what_was_just_measured_is_checked_later(monkeypatch, clock):
+    checked = []
+    monkeypatch.setattr(machine_module, "_slower_than_stored", lambda *x: checked.append(x) or 1.0)
+    backend = Made()
+    ask(backend)
+    ask(backend)
+    assert not checked
+    clock[0] += 60
+    ask(backend)
     assert len(checked) == 1
 
 
-@pytest.mark.parametrize(("slower", "again"), [(0.2, True), (1.0, False), (5.0, False)])
-def test_what_a_busy_machine_stored_is_measured_again(monkeypatch, slower, again):
+@pytest.mark.parametrize("pinned", [True, False])
+@pytest.mark.parametrize(
+    ("slower", "again"), [(0.2, True), (0.8, True), (1.0, False), (5.0, False)]
+)
+def test_what_a_busy_machine_stored_is_measured_again(monkeypatch, clock, slower, again, pinned):
     """Only where the machine is faster than stored: one that is slower now is busy now."""
     ask(Made())
+    path = profile([Made()]).path
     forget(monkeypatch)
+    if pinned:
+        pin(monkeypatch, path)
     monkeypatch.setattr(machine_module, "_slower_than_stored", lambda *x: slower)
-    backend = Made()
+    backend, before = Made(), revision()
     assert ask(backend) == ask(backend) == SOME
-    assert len(backend.calls) == again
+    assert len(backend.calls) == (again and not pinned)
+    assert revision() - before == len(backend.calls)
+    clock[0] += 60
+    ask(backend)
+    assert len(backend.calls) == 2 * (again and not pinned)
 
 
 # --- all of it ------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ def folder(monkeypatch, tmp_path):
     """A cache folder of its own, and nothing known."""
     monkeypatch.setattr(tuned, "_choices", None)
     monkeypatch.setattr(machine_module, "_profile", None)
-    monkeypatch.setattr(machine_module, "_slower_than_stored", lambda *_: 1.0)
+    monkeypatch.setattr(machine_module, "_probe", lambda *_: 0.0)
     monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("FALCON_PROFILE", raising=False)
     machine_module.replaced()
