@@ -56,12 +56,16 @@ class NumpyBackend:
         return None
 
     def candidates(
-        self, problem: Problem, schemes: Iterable[Scheme], limit: int | None
+        self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
     ) -> list[Option]:
-        """Return the classical option, then one per scheme that can keep the limit."""
-        whole = (problem.M, problem.N, problem.K)
-        options = [Option(self.name, None, whole, _classical_workspace(problem, limit))]
+        """Return an option per scheme that can keep the limit; None is the classical algorithm."""
+        options = []
         for scheme in schemes:
+            if scheme is None:
+                whole = (problem.M, problem.N, problem.K)
+                workspace = _classical_workspace(problem, limit)
+                options.append(Option(self.name, None, whole, workspace))
+                continue
             chunks = _chunks_within(problem, scheme, limit)
             if chunks is not None:
                 stages = _Stages.of(problem, scheme, chunks)
@@ -104,13 +108,9 @@ class NumpyBackend:
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return the option of the packed scheme."""
-        schemes = () if packed.scheme is None else (packed.scheme,)
+        schemes = (packed.scheme,)
         options = self.candidates(problem, schemes, limit)
-        return (
-            options[-1]
-            if len(options) > len(schemes)
-            else self.candidates(problem, schemes, None)[-1]
-        )
+        return (options or self.candidates(problem, schemes, None))[0]
 
     def measure(self, dtype: np.dtype, threads: int, thorough: bool = False) -> Rates:
         """Time np.matmul, additions in cache, and combines of Strassen's A (about 0.5 s).

@@ -146,7 +146,10 @@ class Candidate:
     @property
     def total(self) -> float:
         """Predicted seconds in all."""
-        return sum(time for _, time in self.seconds)
+        total = 0.0
+        for _, time in self.seconds:
+            total += time
+        return total
 
 
 class Backend(Protocol):
@@ -164,9 +167,12 @@ class Backend(Protocol):
         """Return None if an LCMA may run on the problem, else the reason why only classical."""
 
     def candidates(
-        self, problem: Problem, schemes: Iterable[Scheme], limit: int | None
+        self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
     ) -> list[Option]:
-        """Return the classical option first, then an option per scheme that fits `limit`."""
+        """Return an option per scheme that can keep `limit`.
+
+        None among the schemes is the classical algorithm, which runs whatever the limit.
+        """
 
     def execute(
         self,

@@ -59,13 +59,11 @@ class CpuBackend:
         return self.why_not(problem)
 
     def candidates(
-        self, problem: Problem, schemes: Iterable[Scheme], limit: int | None
+        self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
     ) -> list[Option]:
-        """Return the classical option, then one per scheme that keeps the limit."""
+        """Return an option per scheme that keeps the limit; None is the classical algorithm."""
         return [
-            option
-            for scheme in (None, *schemes)
-            if (option := _option(problem, scheme, limit)) is not None
+            option for scheme in schemes if (option := _option(problem, scheme, limit)) is not None
         ]
 
     def execute(

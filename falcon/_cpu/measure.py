@@ -127,7 +127,7 @@ class _Bench:
         stages = ("wall", "combine_a", "combine_b")
         times: list[dict[str, list[float]]] = [{name: [] for name in stages} for _ in calls]
         runs = [self.call(*call) for call in calls]
-        tilings = []
+        tilings: list[Any] = []
         end = perf_counter() + budget
         for number in range(rounds):
             if number > 2 and perf_counter() > end:

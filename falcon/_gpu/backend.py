@@ -55,10 +55,10 @@ class GpuBackend:
         return self.why_not(problem)
 
     def candidates(
-        self, problem: Problem, schemes: Iterable[Scheme], limit: int | None
+        self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
     ) -> list[Option]:
-        """Return the classical option, then one per scheme that can keep the limit."""
-        options = [_option(problem, scheme, limit) for scheme in (None, *schemes)]
+        """Return an option per scheme that can keep the limit; None is the classical algorithm."""
+        options = [_option(problem, scheme, limit) for scheme in schemes]
         return [option for option in options if option is not None]
 
     def predicted(self, problem: Problem, option: Option) -> Candidate:

@@ -26,9 +26,9 @@ def select_on_device(problem: Problem, request: Request, backend: DeviceBackend)
         Nothing that may run keeps the workspace limit.
     """
     limit = request.workspace_limit
-    classical = backend.candidates(problem, (), limit)[0]
+    classical = backend.candidates(problem, (None,), limit)[0]
     if isinstance(request.scheme, Scheme):
-        options = backend.candidates(problem, (request.scheme,), limit)[1:]
+        options = backend.candidates(problem, (request.scheme,), limit)
         if not options:
             raise _limit_error(problem, request.scheme.name, None, request)
         return Plan(problem, backend, options[0], "asked for")
@@ -48,7 +48,7 @@ def _too_small(problem: Problem) -> str | None:
 
 def _fastest(problem: Problem, request: Request, backend: DeviceBackend, classical: Option) -> Plan:
     plain = backend.predicted(problem, classical)
-    options = backend.candidates(problem, _contestants(problem), request.workspace_limit)[1:]
+    options = backend.candidates(problem, _contestants(problem), request.workspace_limit)
     kept, refused = [plain], []
     for option in options:
         found = backend.predicted(problem, option)

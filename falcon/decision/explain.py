@@ -35,7 +35,9 @@ def candidates(
     for backend, rates in known:
         supported = backend.supports(problem) is None
         schemes = {id(x): x for x, fit in zip(contest.schemes, fits, strict=True) if fit}
-        options = backend.candidates(problem, schemes.values() if supported else (), limit)
+        options = backend.candidates(
+            problem, (None, *(schemes.values() if supported else ())), limit
+        )
         growth = dict(zip(map(id, contest.schemes), keeps, strict=True))
         for option in options:
             schemes.pop(id(option.scheme), None)

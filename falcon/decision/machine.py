@@ -310,6 +310,6 @@ def _probe(backend: Backend, dtype: np.dtype, threads: int) -> float:
         return 0.0
     size = _PROBED_SIZE
     problem = Problem(size, size, size, dtype, threads=threads)
-    plan = Plan(problem, backend, backend.candidates(problem, (), None)[0], "")
+    plan = Plan(problem, backend, backend.candidates(problem, (None,), None)[0], "")
     a, b, out = np.ones((3, size, size), dtype)
     return fastest(lambda: backend.execute(plan, a, b, None, out), 5)

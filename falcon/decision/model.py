@@ -106,16 +106,15 @@ class Facts:
 
     @cached_property
     def least(self) -> list[tuple[float, ...]]:
-        """Least R/(mkn), R/(mk), R/(kn), R/(mn), u/(mk), v/(kn), w/(mn), c/(mn), by groups.
+        """Least R/(mkn), R/(mk), R/(kn), R/(mn), u/(mk), v/(kn), w/(mn), by groups.
 
         A group is of neighbours in R/(mkn): schemes of few products have many sums.
         """
         m, k, n, rank = self.m, self.k, self.n, self.rank
         products = rank / (m * k * n)
         sums = rank / (m * k), rank / (k * n), rank / (m * n)
-        additions = self.sums_a / (m * k), self.sums_b / (k * n)
-        last = self.sums_c / (m * n), self.terms_c / (m * n)
-        facts = np.array((products, *sums, *additions, *last))[:, np.argsort(products)]
+        additions = self.sums_a / (m * k), self.sums_b / (k * n), self.sums_c / (m * n)
+        facts = np.array((products, *sums, *additions))[:, np.argsort(products)]
         groups = np.array_split(facts, _GROUPS, axis=1)
         return [tuple(x.min(axis=1).tolist()) for x in groups if x.size]
 
@@ -202,11 +201,12 @@ def bounds(problem: Problem, facts: Facts, rates: Rates, *, fused: bool) -> np.n
     return found
 
 
-def floor(problem: Problem, facts: Facts, rates: Rates, *, fused: bool) -> float:
+def floor(problem: Problem, facts: Facts, rates: Rates) -> float:
     """Return what none of these schemes can be faster than: at most the least of `bounds`.
 
-    Groups of schemes count as one that is the best of the group in everything. That is enough to
-    tell that a backend without fused combines has no chance, in a fifth of the time.
+    For a backend that does not fuse Combine H. Groups of schemes count as one that is the best of
+    the group in everything: enough to tell that such a backend has no chance, in a fifth of the
+    time.
     """
     M, N, K = float(problem.M), float(problem.N), float(problem.K)
     near_a, far_a, near_b, far_b = rates.combine or (rates.bandwidth,) * 4
@@ -216,15 +216,13 @@ def floor(problem: Problem, facts: Facts, rates: Rates, *, fused: bool) -> float
     add_a, add_b, add_c = M * K * add, K * N * add, M * N * add
     if problem.packed:
         read_b = add_b = 0.0
-    if fused:
-        add_c *= rates.add / (rates.update or rates.add)
-    store = M * N / ((rates.store if fused else 0.0) or rates.bandwidth)
+    write = M * N / rates.bandwidth
     return min(
         products * multiply
         + ((1 + sums_a) * read_a + u * add_a)
         + ((1 + sums_b) * read_b + v * add_b)
-        + ((1 + (0.0 if fused else sums_c)) * store + (c if fused else w) * add_c)
-        for products, sums_a, sums_b, sums_c, u, v, w, c in facts.least
+        + ((1 + sums_c) * write + w * add_c)
+        for products, sums_a, sums_b, sums_c, u, v, w in facts.least
     )
 
 
@@ -272,45 +270,50 @@ def _stages(
     tiles = ceil(rows / mr) * ceil(columns / nr)
     padded = inner + rates.loss * ceil(inner / rates.slice) if rates.slice else inner
     products = tiles * padded * (2.0 * mr * nr / rates.multiply)
-    overlap = rates.overlap
     threads = problem.threads
     if tiles:
         products *= ceil(tiles / threads) * threads / tiles
-    if any(rates.surface):
-        sigma_a, sigma_b, sigma_c = rates.surface
-        products = products + (sigma_a * a + sigma_b * b + sigma_c * c)
+    sigma_a, sigma_b, sigma_c = rates.surface
+    products += sigma_a * a + sigma_b * b + sigma_c * c
     sums_a, sums_b = x.rank * a, x.rank * b
     beta_a = beta_b = rates.bandwidth
     if rates.combine:
         near_a, far_a, near_b, far_b = rates.combine
         near = sums_a + sums_b <= rates.cache / problem.dtype.itemsize
         beta_a, beta_b = (near_a, near_b) if near else (far_a, far_b)
-
-    def cost(arithmetic: float, memory: float) -> float:
-        if overlap == 0:
-            return arithmetic + memory
-        both = max(arithmetic, memory)
-        return both if overlap == 1 else overlap * both + (1 - overlap) * (arithmetic + memory)
-
+    overlap = rates.overlap
     times_a, times_b = again[0] * parts_m * parts_k, again[1] * parts_k * parts_n
     times_c = again[2] * parts_m * parts_n
-    first = cost(
-        x.sums_a * a * (times_a / rates.add), (again[0] * M * K + times_a * sums_a) / beta_a
+    first = _combined(
+        x.sums_a * a * (times_a / rates.add),
+        (again[0] * M * K + times_a * sums_a) / beta_a,
+        overlap,
     )
     second = 0.0
     if not problem.packed:
-        second = cost(
-            x.sums_b * b * (times_b / rates.add), (again[1] * K * N + times_b * sums_b) / beta_b
+        second = _combined(
+            x.sums_b * b * (times_b / rates.add),
+            (again[1] * K * N + times_b * sums_b) / beta_b,
+            overlap,
         )
     multiply = x.rank * parts * max(products, (a + b + c) * (1 / rates.bandwidth))
     if fused:
-        last = cost(
+        last = _combined(
             x.terms_c * c * (times_c / (rates.update or rates.add)),
             again[2] * M * N / (rates.store or rates.bandwidth),
+            overlap,
         )
     else:
-        last = cost(
+        last = _combined(
             x.sums_c * c * (times_c / rates.add),
             (again[2] * M * N + times_c * x.rank * c) / rates.bandwidth,
+            overlap,
         )
     return first, second, multiply, last, rates.overhead
+
+
+def _combined(arithmetic: float, memory: float, overlap: float) -> float:
+    """Seconds of a combine, of which the share `overlap` hides the lesser of both."""
+    if overlap == 0:
+        return arithmetic + memory
+    return overlap * max(arithmetic, memory) + (1 - overlap) * (arithmetic + memory)

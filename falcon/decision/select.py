@@ -124,7 +124,7 @@ def _classical(
     why: str,
 ) -> Plan:
     """Choose among the classical algorithms of the backends."""
-    options = [(x, x.candidates(problem, (), request.workspace_limit)[0]) for x in backends]
+    options = [(x, x.candidates(problem, (None,), request.workspace_limit)[0]) for x in backends]
     fitting = [(x, option) for x, option in options if _within_limit(option, request)]
     if not fitting:
         raise _limit_error(options[0][1], request)
@@ -167,8 +167,8 @@ def _requested(
         raise TypeError(f"scheme {scheme.name!r} cannot multiply {problem}: {reason}")
     for backend in able:
         options = backend.candidates(problem, (scheme,), request.workspace_limit)
-        if len(options) > 1:
-            return Plan(problem, backend, options[1], "asked for")
+        if options:
+            return Plan(problem, backend, options[0], "asked for")
     raise ValueError(
         f"workspace_limit is {request.workspace_limit} bytes; scheme {scheme.name!r} cannot "
         f"multiply {problem} within it"
@@ -255,7 +255,7 @@ def _fastest(
     refused: list[Candidate] = []
     fuses = []
     for backend, rates in known:
-        found = judge(problem, request, backend.candidates(problem, (), limit)[0], rates)
+        found = judge(problem, request, backend.candidates(problem, (None,), limit)[0], rates)
         if found.refused:
             refused.append(found)
         else:
@@ -266,7 +266,8 @@ def _fastest(
     for (backend, rates), fused in zip(known, fuses, strict=True):
         if backend.supports(problem) is not None:
             continue
-        if floor(problem, contest.facts, rates, fused=fused) > fastest * (1 + TIE):
+        # Where Combine H is fused some scheme may nearly always win.
+        if not fused and floor(problem, contest.facts, rates) > fastest * (1 + TIE):
             continue
         least = bounds(problem, contest.facts, rates, fused=fused)
         hopeful = np.flatnonzero(allowed & (least <= fastest * (1 + TIE)))
@@ -274,7 +275,7 @@ def _fastest(
         while queue and least[queue[0]] <= fastest * (1 + TIE):
             batch, queue = queue[:_BATCH], queue[_BATCH:]
             schemes = [contest.schemes[x] for x in batch]
-            for option in backend.candidates(problem, schemes, limit)[1:]:
+            for option in backend.candidates(problem, schemes, limit):
                 found = judge(problem, request, option, rates)
                 if not found.refused:
                     kept.append((backend, found))

@@ -233,7 +233,8 @@ def test_bounds_are_bounds(rates, fused, threads, packed):
     problem = Problem(1001, 703, 2049, FLOAT, threads=threads, packed=packed)
     least = bounds(problem, Facts.of(found), rates, fused=fused)
     assert least.shape == (len(found),)
-    assert 0 < floor(problem, Facts.of(found), rates, fused=fused) <= least.min()
+    if not fused:
+        assert 0.8 * least.min() < floor(problem, Facts.of(found), rates) <= least.min()
     alone = replace(problem, threads=1)  # threads change nothing but the imbalance
     for bound, scheme in zip(least.tolist(), found, strict=True):
         whole = total(seconds(problem, option(scheme, problem, fused=fused), rates))

@@ -40,8 +40,11 @@ class Made:
 
     def candidates(self, problem, found, limit, *_):
         whole = (problem.M, problem.N, problem.K)
-        options = [Option(self.name, None, whole, problem.buffer_bytes, self.fused)]
+        options = []
         for scheme in found:
+            if scheme is None:
+                options.append(Option(self.name, None, whole, problem.buffer_bytes, self.fused))
+                continue
             self.asked.append(scheme.name)
             if self.keeps(scheme) and (limit is None or self.workspace <= limit):
                 options.append(Option(self.name, scheme, whole, self.workspace, self.fused))
@@ -167,13 +170,10 @@ def test_backends_that_cannot_keep_a_scheme():
 def test_chunks_that_make_a_scheme_slow_or_small():
     class Chunked(Made):
         def candidates(self, problem, found, limit):
-            whole, *rest = super().candidates(problem, found, limit)
+            options = super().candidates(problem, found, limit)
             small, slow = {"chunks": (300, 300, 300)}, {"again": (1, 30, 1)}
             changes = {"5x5x5:93": small, "5x5x5:93-rms": slow}
-            return [
-                whole,
-                *(dataclasses.replace(x, **changes.get(x.label, {})) for x in rest),
-            ]
+            return [dataclasses.replace(x, **changes.get(x.label, {})) for x in options]
 
     plan = choose(backends=[Chunked()], machine=Machine(Rates(1e10, 1e12, 1e9)))
     assert not plan.scheme.name.startswith("5x5x5")
