@@ -140,7 +140,7 @@ def profile(backends: Sequence[Backend]) -> MachineProfile:
 
 @lru_cache(maxsize=64)
 def _name_of(dtype: np.dtype) -> str:
-    """Name it; NumPy takes a few microseconds to."""
+    """Its name, which NumPy makes anew at each look (microseconds)."""
     return dtype.name
 
 

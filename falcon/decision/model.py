@@ -20,6 +20,9 @@ combine H   w rows columns / F+;                               MN (1 + R/(mn)) /
 start       tau
 ==========  =================================================  ===================================
 
+Where the backend works in chunks, lines, tiles and slices are summed over them, the last one being
+shorter: ``sum r' sum c' sum (inner + s kappa)`` are the products of all.
+
 A combine takes ``omega max(arithmetic, memory) + (1 - omega) (arithmetic + memory)``, multiply the
 larger of both, since kernels fetch the next block while they compute. a_A, a_B, a_H are how often
 chunks make the stage run again (`Option.again`). beta_A and beta_B are the near or the far ones, as
@@ -155,11 +158,10 @@ def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
     return tuple(zip(CLASSICAL_STAGES, (first, second, multiply, store, start), strict=True))
 
 
-def bounds(problem: Problem, facts: Facts, rates: Rates, *, fused: bool) -> np.ndarray:
+def bounds(
+    problem: Problem, facts: Facts, rates: Rates, *, fused: bool, chunked: bool
+) -> np.ndarray:
     """Return what no option of these schemes can be faster than: the whole problem, balanced.
-
-    (Unless chunks bring sums into the cache, whose cost in repeated work is larger, but for a B
-    that comes packed.)
 
     Parameters
     ----------
@@ -167,6 +169,8 @@ def bounds(problem: Problem, facts: Facts, rates: Rates, *, fused: bool) -> np.n
         Of many schemes, as arrays.
     fused : bool
         Whether the backend fuses Combine H.
+    chunked : bool
+        Chunks may be so small that sums of them fit the cache which those of the whole do not.
     """
     x, columns = facts, _columns(rates, fused)
     M, N, K = float(problem.M), float(problem.N), float(problem.K)
@@ -186,11 +190,12 @@ def bounds(problem: Problem, facts: Facts, rates: Rates, *, fused: bool) -> np.n
     products = np.maximum(products, areas.sum(axis=0) * (1 / rates.bandwidth))
     sums = x.rank * areas
     near = sums[0] + sums[1] <= rates.cache / problem.dtype.itemsize
+    far = np.minimum(columns.near, columns.far) if chunked else columns.far
     arithmetic = x.sums[fused] * areas * columns.addition
     matrices = np.array(((M * K,), (K * N,), (M * N,)))
     if fused:
         sums[2] = 0.0
-    memory = (matrices + sums) * np.where(near, columns.near, columns.far)
+    memory = (matrices + sums) * np.where(near, columns.near, far)
     combines = arithmetic + memory
     if rates.overlap:
         both = np.maximum(arithmetic, memory)
@@ -217,13 +222,14 @@ def floor(problem: Problem, facts: Facts, rates: Rates) -> float:
     if problem.packed:
         read_b = add_b = 0.0
     write = M * N / rates.bandwidth
-    return min(
+    least = (
         products * multiply
         + ((1 + sums_a) * read_a + u * add_a)
         + ((1 + sums_b) * read_b + v * add_b)
         + ((1 + sums_c) * write + w * add_c)
         for products, sums_a, sums_b, sums_c, u, v, w in facts.least
     )
+    return min(least, default=float("inf"))
 
 
 @dataclass(frozen=True)
@@ -260,56 +266,66 @@ def _stages(
     """Seconds of the stages; `bounds` works the same formulas out for many schemes at once."""
     # Floats: the products of three large sizes leave int64.
     M, N, K = float(problem.M), float(problem.N), float(problem.K)
-    chunk_m, chunk_n, chunk_k = (float(max(size, 1)) for size in chunks)
-    rows, columns, inner = ceil(chunk_m / x.m), ceil(chunk_n / x.n), ceil(chunk_k / x.k)
-    # How many chunks there are; parts count as such, because backends cut evenly.
-    parts_m, parts_n, parts_k = M / chunk_m, N / chunk_n, K / chunk_k
-    parts = parts_m * parts_n * parts_k
-    a, b, c = rows * inner, inner * columns, rows * columns  # elements of a block
+    chunk_m, chunk_n, chunk_k = (max(size, 1) for size in chunks)
     mr, nr = rates.tile
-    tiles = ceil(rows / mr) * ceil(columns / nr)
-    padded = inner + rates.loss * ceil(inner / rates.slice) if rates.slice else inner
-    products = tiles * padded * (2.0 * mr * nr / rates.multiply)
+    rows, row_tiles, chunks_m = _cut(problem.M, chunk_m, x.m, mr)
+    columns, column_tiles, chunks_n = _cut(problem.N, chunk_n, x.n, nr)
+    inner, slices, chunks_k = _cut(problem.K, chunk_k, x.k, rates.slice or 1)
+    # Elements of a block of A, B and C, all chunks together.
+    a, b, c = rows * inner, inner * columns, rows * columns
+    padded = inner + rates.loss * slices if rates.slice else inner
+    products = row_tiles * column_tiles * padded * (2.0 * mr * nr / rates.multiply)
+    tiles = ceil(ceil(chunk_m / x.m) / mr) * ceil(ceil(chunk_n / x.n) / nr)
     threads = problem.threads
-    if tiles:
-        products *= ceil(tiles / threads) * threads / tiles
+    products *= ceil(tiles / threads) * threads / tiles
     sigma_a, sigma_b, sigma_c = rates.surface
-    products += sigma_a * a + sigma_b * b + sigma_c * c
-    sums_a, sums_b = x.rank * a, x.rank * b
+    operands = a * chunks_n, b * chunks_m, c * chunks_k
+    products += sigma_a * operands[0] + sigma_b * operands[1] + sigma_c * operands[2]
     beta_a = beta_b = rates.bandwidth
     if rates.combine:
         near_a, far_a, near_b, far_b = rates.combine
-        near = sums_a + sums_b <= rates.cache / problem.dtype.itemsize
+        lines = ceil(chunk_m / x.m) + ceil(chunk_n / x.n)
+        sums = x.rank * ceil(chunk_k / x.k) * lines
+        near = sums <= rates.cache / problem.dtype.itemsize
         beta_a, beta_b = (near_a, near_b) if near else (far_a, far_b)
     overlap = rates.overlap
-    times_a, times_b = again[0] * parts_m * parts_k, again[1] * parts_k * parts_n
-    times_c = again[2] * parts_m * parts_n
+    times_a, times_b, times_c = again
     first = _combined(
-        x.sums_a * a * (times_a / rates.add),
-        (again[0] * M * K + times_a * sums_a) / beta_a,
-        overlap,
+        x.sums_a * a * (times_a / rates.add), times_a * (M * K + x.rank * a) / beta_a, overlap
     )
     second = 0.0
     if not problem.packed:
         second = _combined(
-            x.sums_b * b * (times_b / rates.add),
-            (again[1] * K * N + times_b * sums_b) / beta_b,
-            overlap,
+            x.sums_b * b * (times_b / rates.add), times_b * (K * N + x.rank * b) / beta_b, overlap
         )
-    multiply = x.rank * parts * max(products, (a + b + c) * (1 / rates.bandwidth))
+    multiply = x.rank * max(products, sum(operands) * (1 / rates.bandwidth))
     if fused:
         last = _combined(
             x.terms_c * c * (times_c / (rates.update or rates.add)),
-            again[2] * M * N / (rates.store or rates.bandwidth),
+            times_c * M * N / (rates.store or rates.bandwidth),
             overlap,
         )
     else:
         last = _combined(
             x.sums_c * c * (times_c / rates.add),
-            (again[2] * M * N + times_c * x.rank * c) / rates.bandwidth,
+            times_c * (M * N + x.rank * c) / rates.bandwidth,
             overlap,
         )
     return first, second, multiply, last, rates.overhead
+
+
+def _cut(size: int, chunk: int, parts: float, unit: int) -> tuple[float, float, float]:
+    """Cut a dimension into chunks, and these into a scheme's parts.
+
+    Returns
+    -------
+    lines, units, chunks : float
+        Lines of one part, and units that they fill, summed over the chunks; how many chunks.
+    """
+    full, rest = divmod(size, chunk)
+    one, last = ceil(chunk / parts), ceil(rest / parts)
+    units = full * ceil(one / unit) + ceil(last / unit)
+    return float(full * one + last), float(units), float(full + (rest > 0))
 
 
 def _combined(arithmetic: float, memory: float, overlap: float) -> float:

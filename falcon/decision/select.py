@@ -8,7 +8,7 @@ others is made when it is asked for (`explain.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -183,29 +183,28 @@ class Contest:
     facts: Facts
     growth: np.ndarray
     integral: np.ndarray
+    _fitting: dict[tuple[int, int, int, bool], np.ndarray] = field(default_factory=dict, repr=False)
 
     def fits(self, problem: Problem) -> np.ndarray:
         """Whose blocks are large enough and whose coefficients suit the dtype."""
         least, most = smallest_block(problem), self._most_parts
         M, N, K = problem.M // least, problem.N // least, problem.K // least
-        return self._fit(min(M, most), min(N, most), min(K, most), problem.is_exact)
+        key = min(M, most), min(N, most), min(K, most), problem.is_exact
+        found = self._fitting.get(key)
+        if found is None:
+            found = np.asarray((self.facts.parts <= np.array(key[:3])[:, None]).all(axis=0))
+            found &= self.integral | (not problem.is_exact)
+            found.setflags(write=False)
+            self._fitting[key] = found  # at most (most + 1)^3 of them
+        return found
 
     def keeps(self, problem: Problem, request: Request) -> np.ndarray:
         """Whose rounding errors grow within the limit."""
-        return self._keep(np.inf if problem.is_exact else request.max_growth)
+        return np.asarray(self.growth <= (np.inf if problem.is_exact else request.max_growth))
 
     @cached_property
     def _most_parts(self) -> int:
         return int(self.facts.parts.max(initial=0))
-
-    @lru_cache(maxsize=256)  # noqa: B019  (there is one contest at a time)
-    def _fit(self, M: int, N: int, K: int, is_exact: bool) -> np.ndarray:
-        fits = np.asarray((self.facts.parts <= np.array(((M,), (N,), (K,)))).all(axis=0))
-        return fits & self.integral if is_exact else fits
-
-    @lru_cache(maxsize=16)  # noqa: B019
-    def _keep(self, max_growth: float) -> np.ndarray:
-        return np.asarray(self.growth <= max_growth)
 
 
 def contest_of_all() -> Contest:
@@ -269,7 +268,7 @@ def _fastest(
         # Where Combine H is fused some scheme may nearly always win.
         if not fused and floor(problem, contest.facts, rates) > fastest * (1 + TIE):
             continue
-        least = bounds(problem, contest.facts, rates, fused=fused)
+        least = bounds(problem, contest.facts, rates, fused=fused, chunked=limit is not None)
         hopeful = np.flatnonzero(allowed & (least <= fastest * (1 + TIE)))
         queue = hopeful[np.argsort(least[hopeful])].tolist()
         while queue and least[queue[0]] <= fastest * (1 + TIE):

@@ -231,23 +231,50 @@ def test_bounds_are_bounds(rates, fused, threads, packed):
     """No option is faster than its bound; whole and balanced, it is as fast."""
     found = [image for x in schemes.names() for image in schemes.symmetries(schemes.get(x))]
     problem = Problem(1001, 703, 2049, FLOAT, threads=threads, packed=packed)
-    least = bounds(problem, Facts.of(found), rates, fused=fused)
+    least = bounds(problem, Facts.of(found), rates, fused=fused, chunked=False)
+    loose = bounds(problem, Facts.of(found), rates, fused=fused, chunked=True)
     assert least.shape == (len(found),)
-    if not fused:
-        assert 0.8 * least.min() < floor(problem, Facts.of(found), rates) <= least.min()
+    assert (loose <= least).all()
     alone = replace(problem, threads=1)  # threads change nothing but the imbalance
-    for bound, scheme in zip(least.tolist(), found, strict=True):
+    cuts = [
+        ((512, 703, 1000), (1, 2, 3)),
+        ((480, 703, 2049), (1, 1, 1)),
+        ((1001, 96, 2049), (1, 1, 1)),
+    ]
+    for bound, lower, scheme in zip(least.tolist(), loose.tolist(), found, strict=True):
         whole = total(seconds(problem, option(scheme, problem, fused=fused), rates))
-        again = option(scheme, problem, fused=fused, chunks=(512, 703, 1000), again=(1, 2, 3))
         assert bound <= whole * 1.0000001
-        if not packed:  # else chunks that bring sums into the cache may pay: see `bounds`
-            assert bound <= total(seconds(problem, again, rates))
+        for chunks, again in cuts:
+            cut = option(scheme, problem, fused=fused, chunks=chunks, again=again)
+            assert lower <= total(seconds(problem, cut, rates)) * 1.0000001
         balanced = total(seconds(alone, option(scheme, alone, fused=fused), rates))
         assert bound == pytest.approx(balanced)
 
 
+@pytest.mark.parametrize("size", [512, 2048, 8192])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("rates", [Rates(7e10, 5e9, 1.3e9), Rates(2e11, 4e9, 6e8, overlap=0.0)])
+def test_the_floor_is_close_to_the_least_bound(size, packed, rates):
+    found = Facts.of(
+        [image for x in schemes.names() for image in schemes.symmetries(schemes.get(x))]
+    )
+    problem = Problem(size, size, size, FLOAT, packed=packed)
+    least = bounds(problem, found, rates, fused=False, chunked=False).min()
+    assert 0.85 * least < floor(problem, found, rates) <= least
+
+
+def test_chunks_pad_each():
+    """Of 1000 rows in chunks of 600 and 400, parts of 300 and 200 fill 5 and 4 tiles of 64."""
+    problem, s = Problem(1000, 64, 64, FLOAT), schemes.get("strassen")
+    rates = Rates(1e9, 1e30, 1e30, tile=(64, 32))
+    times = dict(seconds(problem, option(s, problem, chunks=(600, 64, 64)), rates))
+    assert times["multiply"] == pytest.approx(7 * (5 + 4) * 64 * 2 * 32 * 32 / 1e9)
+
+
 def test_no_schemes_at_all():
-    assert bounds(Problem(9, 9, 9, FLOAT), Facts.of([]), MEMORY_BOUND, fused=True).shape == (0,)
+    problem, none = Problem(9, 9, 9, FLOAT), Facts.of([])
+    assert bounds(problem, none, MEMORY_BOUND, fused=True, chunked=False).shape == (0,)
+    assert floor(problem, none, MEMORY_BOUND) == float("inf")
 
 
 def test_sizes_beyond_int64():

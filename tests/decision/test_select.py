@@ -3,6 +3,7 @@ time.
 """
 
 import dataclasses
+import sys
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from falcon._problem import Problem
 from falcon.decision import Request, select
 from falcon.decision import select as select_function
 from falcon.decision.model import seconds
+from falcon.decision.select import TIE, contest_of_all, smallest_block
 
 FLOAT, INT = np.dtype("float32"), np.dtype("int32")
 # Multiplying is dear, the rest is cheap: LCMAs win early.
@@ -427,3 +429,60 @@ def test_later_decisions_are_fast():
         choose(Problem(2048 + extra, 2048, 2048, FLOAT), machine=machine, backends=[backend])
         times.append(time.perf_counter() - start)
     assert min(times) < 0.01  # ten times what it takes, for the sake of slow machines
+
+
+# --- the contest ----------------------------------------------------------------------------
+
+SIZES = (1, 64, 65, 7 * 64, 8 * 64 - 1, 8 * 64, 10_000)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("axis", range(3))
+def test_what_fits_is_what_leaves_blocks_of_the_least_size(dtype, axis):
+    contest = contest_of_all()
+    for size in SIZES:
+        sizes = [10_000] * 3
+        sizes[axis] = size
+        problem = Problem(*sizes, np.dtype(dtype))
+        least = smallest_block(problem)
+        expected = [
+            all(part * least <= x for part, x in zip((s.m, s.n, s.k), sizes, strict=True))
+            and (dtype == "float32" or s.is_integral)
+            for s in contest.schemes
+        ]
+        assert contest.fits(problem).tolist() == expected
+        assert contest.fits(problem).tolist() == expected  # remembered
+
+
+@pytest.mark.parametrize("limit", [None, 2**28, 2**24])
+def test_pruning_loses_nothing(monkeypatch, limit):
+    """The choice is as fast as if every scheme had been worked out."""
+    backend = CpuBackend()
+    if backend.why_unavailable() is not None:
+        pytest.skip("needs the compiled extension")
+    rates = Rates(
+        *(8.6e10, 9e9, 2.2e9),
+        overlap=0.0,
+        combine=(4e9, 2.2e9, 4e9, 2.2e9),
+        pack=(4e9, 3e9),
+        cache=2**24,
+        tile=(6, 8),
+        slice=304,
+        loss=6.0,
+        update=1e10,
+        store=2e9,
+        overhead=1e-5,
+    )
+    random = np.random.default_rng(7)
+    problems = [
+        Problem(*(int(x) for x in 2 ** random.uniform(9, 13, 3)), FLOAT, threads=2)
+        for _ in range(30)
+    ]
+    asked = request(limit=limit)
+    pruned = [choose(x, asked, [backend], Machine(rates)) for x in problems]
+    monkeypatch.setattr(
+        sys.modules["falcon.decision.select"], "bounds", lambda *x, **_: np.zeros(len(x[1].rank))
+    )
+    for problem, plan in zip(problems, pruned, strict=True):
+        full = choose(problem, asked, [backend], Machine(rates))
+        assert sum(x for _, x in plan.seconds) <= sum(x for _, x in full.seconds) * (1 + TIE)

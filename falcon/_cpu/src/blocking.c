@@ -326,6 +326,7 @@ void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme
         b.nb = x.t.N;
     /* The passes decide which lines are combined with which, and the order of summation: chosen as
      * for 8 threads, however many there are. What is left to the real number is the tile. */
+    const falcon_blocking asked = b;
     falcon_blocking passes = b;
     search(&x, worth_threads(prob, 8), limit, &passes);
     b.kb = b.kb > 0 ? b.kb : passes.kb;
@@ -335,6 +336,8 @@ void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme
         b.kc = slice_of(&x, b.kb);
     for (;; x.pack_both = 1) { /* again if the threads' share of tiles packed more than was counted */
         falcon_blocking all = b;
+        if (x.pack_both && s == &fl_classical_scheme) /* where M and N are cut changes no sum of its */
+            all.mb = asked.mb, all.nb = asked.nb;
         const int fits = search(&x, fl_threads(prob, threads), limit, &all);
         blk->mb = swap ? all.nb : all.mb, blk->nb = swap ? all.mb : all.nb;
         blk->kb = all.kb, blk->kc = all.kc, blk->mt = all.mt, blk->nt = all.nt;
