@@ -39,7 +39,7 @@ cdef extern from "falcon_cpu.h" nogil:
         const void *packed_b
     ctypedef struct falcon_profile:
         double combine_a, combine_b, gemm, update, wait, total
-        int threads, passes, tiles, transposed
+        int threads, passes, tiles, transposed, b_rests
     const falcon_kernel *falcon_kernel_get(int isa, int dtype)
     const char *falcon_isa_name(int isa)
     int falcon_isa_supported(int isa)

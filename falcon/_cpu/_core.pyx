@@ -398,7 +398,8 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
             return {"combine_a": prof.combine_a, "combine_b": prof.combine_b, "gemm": prof.gemm,
                     "update": prof.update, "wait": prof.wait, "total": prof.total,
                     "threads": prof.threads, "passes": prof.passes, "tiles": prof.tiles,
-                    "transposed": bool(prof.transposed), "blocking": blocking_tuple(&blk),
+                    "transposed": bool(prof.transposed), "b_rests": bool(prof.b_rests),
+                    "blocking": blocking_tuple(&blk),
                     "workspace": need, "finite": not nonfinite}
         return not nonfinite if report else None
     finally:

@@ -32,6 +32,9 @@ except ImportError as error:
 # The engine's name of each dtype that there are kernels for.
 DTYPES = {"f": "f32", "d": "f64"}
 
+# Another one when the speed of kernels or stages changes: what was measured before holds no longer.
+_REVISION = "3"
+
 
 class CpuBackend:
     """See the module's docstring."""
@@ -146,9 +149,9 @@ class CpuBackend:
         return measure(dtype, threads, isa(), _pool().limit, thorough=thorough)
 
     def identity(self) -> dict[str, str]:
-        """What a stored measurement must agree with: instruction set and kernels."""
+        """What a stored measurement must agree with: instruction set, kernels, state of the engine."""
         kernels = ", ".join(_core.kernel_info(name, isa())["name"] for name in DTYPES.values())
-        return {"isa": isa(), "kernels": kernels}
+        return {"isa": isa(), "kernels": kernels, "revision": _REVISION}
 
 
 @cache

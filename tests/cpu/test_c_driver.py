@@ -7,6 +7,7 @@ nothing but our code.
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -28,8 +29,8 @@ def table():
     return module
 
 
-def build(folder, compiler, flags, machine, linking=()):
-    """Compile the driver as its first lines say; return the program and the compiler's words."""
+def build(folder, compiler, flags, machine, linking=(), portable=None):
+    """Compile the driver as its first lines say, `portable` in place of the portable kernels."""
     t = table()
     objects, commands = [], []
     include = ["-I", str(SOURCES / t.INCLUDE_DIR)]
@@ -37,8 +38,11 @@ def build(folder, compiler, flags, machine, linking=()):
     macros = [f"-D{x}" for x in t.macros_for(machine)]
     for isa in t.isas_for(machine):
         for source in isa.sources:
+            replaced = portable is not None and isa.name == "generic"
+            path = portable if replaced else SOURCES / source
             objects.append(str(folder / f"{isa.name}.o"))
-            commands.append([*basic, *isa.flags, "-c", str(SOURCES / source), "-o", objects[-1]])
+            flags = (*isa.flags, *include, "-Wno-psabi") if replaced else isa.flags
+            commands.append([*basic, *flags, "-c", str(path), "-o", objects[-1]])
     sources = [str(SOURCES / x) for x in t.BASELINE]
     program = folder / "test_cpu"
     rest = [*basic, *macros, *include, str(DRIVER), *sources]
@@ -80,6 +84,23 @@ def test_plain(tmp_path):
     require_compiler()
     program = build(tmp_path, COMPILER, ["-O2"], platform.machine())
     assert "generic:" in run([program, "12"])
+
+
+def test_the_shapes_of_wide_vectors(tmp_path):
+    """What AVX-512 makes of the templates, on machines that have none."""
+    require_compiler()
+    program = build(
+        tmp_path, COMPILER, ["-O1"], platform.machine(), portable=DRIVER.parent / "kernels_wide.c"
+    )
+    assert "generic:" in run([program, "12"])
+
+
+def test_the_wide_shapes_are_those_of_avx512():
+    def shapes(path):
+        names = "|".join(("MR", "NR", "NR_VECS", "KC"))
+        return re.findall(rf"#define ({names}) (\d+)", path.read_text(encoding="utf-8"))
+
+    assert shapes(DRIVER.parent / "kernels_wide.c") == shapes(SOURCES / "src/kernels_avx512.c")
 
 
 def test_address_and_undefined_behaviour_sanitizers(tmp_path):

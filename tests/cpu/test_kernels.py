@@ -305,3 +305,15 @@ def test_show_config_names_the_kernels():
     found = falcon.show_config("dict")["cpu kernels"]
     assert found["instruction sets"].split(", ")[-1] == "generic"
     assert found["in use"] in ISAS
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("isa", _core.supported_isas())
+def test_which_panels_rest(isa, dtype):
+    """B's on AVX2 where K makes several slices, else A's."""
+    kc = _core.kernel_info(dtype, isa)["kc"]
+    for K, several in ((kc, False), (kc + 1, True), (4 * kc, True)):
+        a, b, c = (np.ones(x, DTYPES[dtype]) for x in ((40, K), (K, 50), (40, 50)))
+        profile = _core.gemm(a, b, c, isa=isa, profile=True)
+        assert profile["b_rests"] is (several and isa == "avx2")
+        assert (c == K).all()

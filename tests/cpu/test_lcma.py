@@ -292,6 +292,14 @@ def test_workspace_limit_is_kept(limit, scheme, name, beta, monkeypatch):
     release_workspace()
 
 
+def test_more_threads_than_the_passes_were_chosen_for_keep_the_limit():
+    """16 threads share tiles so that A is packed as a whole; M was cut as for 8, which don't."""
+    limit, shapes = 64 << 20, ((2571, 7282), (7282, 127))
+    options = {"scheme": "classical", "backend": "cpu", "workspace_limit": limit}
+    for threads in (1, 8, 16, 64):
+        assert falcon.plan(*shapes, "float32", threads=threads, **options).workspace <= limit
+
+
 def test_a_limit_counts_every_buffer_or_is_refused(monkeypatch):
     """Operands and results that the engine cannot address are copied: inside the limit."""
     a = np.ones((300, 300))

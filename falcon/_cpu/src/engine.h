@@ -33,6 +33,7 @@ typedef struct {
     int k_major; /* input number of block (f, l): k_major ? l*n_line_blocks + f : f*n_k_blocks + l */
     int width;
     ptrdiff_t panels; /* per block */
+    ptrdiff_t group;  /* strips that are packed together, see fl_group */
     int mode;         /* FALCON_PACKED, LOCAL or DIRECT */
     falcon_pack_fn pack;
     const falcon_program *program; /* NULL: one block, plain packing */
@@ -51,7 +52,7 @@ typedef struct {
     int m, n;
     double alpha, beta;
     ptrdiff_t X, Z; /* tiles along M and N */
-    int b_rests;    /* see fl_tile */
+    int b_rests;    /* see fl_b_rests */
     int stream_pack, stream_c;
 } fl_pass;
 
@@ -74,8 +75,8 @@ typedef struct {
 extern const falcon_scheme fl_classical_scheme;
 #define FL_SCHEME(s) ((s) ? (s) : &fl_classical_scheme)
 
-/* Whether B's panels rest, see fl_tile.  Not with a single slice: every call then writes C, whose rows are far apart.
- */
+/* Whether B's panels rest (head of lcma_tiles.c), for all passes of a call.  Not with a single slice: then every
+ * product ends in C or its accumulators, and going along the rows of C was faster. */
 static inline int fl_b_rests(const falcon_kernel *kern, ptrdiff_t block_k, ptrdiff_t kc) {
     return kern->b_rests && block_k > kc;
 }
@@ -114,7 +115,8 @@ int fl_is_gemv(const falcon_scheme *scheme, const falcon_problem *prob);
 /* Returns whether a value was not finite. */
 int fl_gemv(const falcon_kernel *kern, const falcon_problem *prob, int threads);
 
-/* lcma_combine.c: unit u of the combine stage (u < fl_combine_units) */
+/* lcma_combine.c: how many strips make a unit; unit u of the combine stage (u < fl_combine_units) */
+ptrdiff_t fl_group(const fl_operand *o, ptrdiff_t slices, int threads);
 ptrdiff_t fl_combine_units(const fl_pass *p, const fl_operand *o);
 void fl_combine_unit(const fl_pass *p, const fl_operand *o, ptrdiff_t unit, char *scratch);
 

@@ -158,7 +158,7 @@ typedef struct {
 /* Seconds, summed over threads. */
 typedef struct {
     double combine_a, combine_b, gemm, update, wait, total;
-    int32_t threads, passes, tiles, transposed;
+    int32_t threads, passes, tiles, transposed, b_rests;
 } falcon_profile;
 
 /* Fill the zero fields of blk for this problem (only shapes, strides and

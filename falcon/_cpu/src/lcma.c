@@ -111,6 +111,8 @@ static void make_pass(const fl_job *j, ptrdiff_t m0, ptrdiff_t n0, ptrdiff_t k0,
     p->c_rs = q->c_rs, p->c_cs = q->c_cs, p->M = M, p->N = N;
     p->m = p->a.n_line_blocks, p->n = p->b.n_line_blocks;
     p->block_m = p->a.block_lines, p->block_n = p->b.block_lines;
+    p->a.group = fl_group(&p->a, p->slices, j->lay.threads);
+    p->b.group = fl_group(&p->b, p->slices, j->lay.threads);
     p->b_rests = j->lay.b_rests;
     p->alpha = q->alpha, p->beta = k0 == 0 ? q->beta : 1.0;
     p->stream_pack = j->cut.stream_pack == 2;
@@ -300,6 +302,7 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
         profile->total = fl_now() - t0;
         profile->threads = j.lay.threads;
         profile->transposed = j.lay.transposed;
+        profile->b_rests = j.lay.b_rests;
     }
     return FALCON_OK;
 }

@@ -1,7 +1,7 @@
 /* lcma_combine.c - Group Combine: source blocks straight into packed panels.
  *
- * One unit of work is one micro-panel strip (MR or NR lines) of one K slice, of
- * all blocks at once.  Chunk by chunk the source strips are packed into an
+ * One unit of work is one micro-panel strip (MR or NR lines) of one K slice, or
+ * a few neighbouring ones (fl_group), of all blocks at once.  Chunk by chunk the source strips are packed into an
  * L1-sized scratch, where every later step sees contiguous vectors, and one
  * call of the combination program writes the strip of all R outputs.  So each
  * source element is read once and each output written once.  Classical
@@ -38,15 +38,16 @@ size_t fl_scratch_bytes(const falcon_kernel *kern, const falcon_scheme *s) {
 }
 
 /* Where lines are neighbours in memory, a strip is one short piece of every step's row, and rows are far apart: so
- * GROUP strips are made together, some steps at a time, while the next steps are called for. */
+ * up to GROUP strips are made together, some steps at a time, while the next steps are called for.  Fewer where
+ * threads would be left without work. */
 enum { GROUP = 4, GROUP_STEPS = 64 };
 
-static ptrdiff_t group_of(const fl_operand *o) {
-    return o->line_stride == 1 ? GROUP : 1;
+ptrdiff_t fl_group(const fl_operand *o, ptrdiff_t slices, int threads) {
+    return o->line_stride == 1 ? FL_MAX(1, FL_MIN(GROUP, o->panels * slices / (4 * threads))) : 1;
 }
 
 ptrdiff_t fl_combine_units(const fl_pass *p, const fl_operand *o) {
-    return o->mode == FALCON_PACKED && o->src ? fl_div_up(o->panels, group_of(o)) * p->slices : 0;
+    return o->mode == FALCON_PACKED && o->src ? fl_div_up(o->panels, o->group) * p->slices : 0;
 }
 
 /* Some steps of the strips of one panel, in all blocks. */
@@ -60,7 +61,7 @@ static void block_of(const fl_operand *o, int q, ptrdiff_t *line, ptrdiff_t *k) 
     *k = (o->k_major ? q / o->n_line_blocks : q % o->n_k_blocks) * o->block_k;
 }
 
-/* Pack the strip of block q; returns nothing beyond the matrix but zeros. */
+/* Pack the strip of block q, zeros beyond the matrix. */
 static void pack_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q, char *to) {
     ptrdiff_t line, k;
     block_of(o, q, &line, &k);
@@ -92,7 +93,7 @@ void fl_combine_unit(const fl_pass *p, const fl_operand *o, ptrdiff_t unit, char
     const ptrdiff_t elem = kern->elem, width = o->width;
     /* neighbouring units read neighbouring memory: next slice of the same lines
      * where K is contiguous, else the next lines of the same slice */
-    const ptrdiff_t group = group_of(o), groups = fl_div_up(o->panels, group);
+    const ptrdiff_t group = o->group, groups = fl_div_up(o->panels, group);
     const int k_fast = o->k_stride == 1 && group == 1;
     const ptrdiff_t s = k_fast ? unit % p->slices : unit / groups;
     const ptrdiff_t panel0 = (k_fast ? unit / p->slices : unit % groups) * group;

@@ -11,7 +11,7 @@
  *
  * Loop order: one micro-panel rests in L1 while the block of the other operand
  * streams past it from L2.  A 14 x 32 kernel lets A's panel rest, because B's is
- * too large; a 6 x 16 one B's, because A's is the lesser stream (kern->b_rests).
+ * too large; a 6 x 16 one B's, because A's is the lesser stream (fl_b_rests).
  * Meanwhile the micro-kernel prefetches the next resting panel into L2 and,
  * towards the end, the next block, a few lines per call.
  */
