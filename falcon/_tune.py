@@ -207,7 +207,12 @@ def rest_after(backend: str) -> float:
 
 
 def take_turns(
-    calls: Sequence[Callable[[], Any]], rounds: int, rests: Sequence[float], *, least: int = 1
+    calls: Sequence[Callable[[], Any]],
+    rounds: int,
+    rests: Sequence[float],
+    *,
+    least: int = 1,
+    alternate: bool = False,
 ) -> list[list[float]]:
     """Time every call once per round, in turn; if one is short, all count by the fastest of a few.
 
@@ -217,6 +222,8 @@ def take_turns(
         Seconds of sleep after each call's timing.
     least : int
         Every call counts by the fastest of at least that many, unless all take a tenth of a second.
+    alternate : bool
+        Every other round goes through the calls backwards.
 
     Returns
     -------
@@ -229,8 +236,9 @@ def take_turns(
         shortest = min(shortest, _seconds(call))
         time.sleep(rest)
     count = max(least if shortest < 0.1 else 1, min(10, int(0.02 / shortest) + 1))
-    for _ in range(rounds):
-        for call, times, rest in zip(calls, found, rests, strict=True):
+    turns = list(zip(calls, found, rests, strict=True))
+    for number in range(rounds):
+        for call, times, rest in reversed(turns) if alternate and number % 2 else turns:
             times.append(min(_seconds(call) for _ in range(count)))
             time.sleep(rest)
     return found

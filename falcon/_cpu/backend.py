@@ -149,7 +149,7 @@ class CpuBackend:
         return measure(dtype, threads, isa(), _pool().limit, thorough=thorough)
 
     def identity(self) -> dict[str, str]:
-        """What a stored measurement must agree with: instruction set, kernels, state of the engine."""
+        """What a stored measurement must agree with: instruction set, kernels, their state."""
         kernels = ", ".join(_core.kernel_info(name, isa())["name"] for name in DTYPES.values())
         return {"isa": isa(), "kernels": kernels, "revision": _REVISION}
 

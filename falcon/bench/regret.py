@@ -47,6 +47,8 @@ _MOST_LAYER_FLOPS = 4 * _MOST_FLOPS
 _MOST_WEIGHTS = 2**28  # elements of a layer's B
 # Other libraries than NumPy are measured where all sizes are at least this: it takes long.
 _LARGE = 1024
+# Calls of this many seconds are confirmed once.
+_LONG = 0.2
 _PEERS = tuple(x for x in TABLE if x.name != "numpy" and x.device == "cpu")
 
 
@@ -68,6 +70,8 @@ class Record:
     over_numpy: float
     over_library: float
     library: str
+    planned: float  # seconds of a fresh plan, all that it needs being at hand
+    date: str
 
 
 def shapes(dtype: str, threads: int, count: int) -> list[tuple[str, Shape]]:
@@ -138,7 +142,7 @@ def measure_shape(
     if best:
         regret = max(0.0, _ratio([calls[0], calls[best]], [rests[0], rests[best]]) - 1)
     pair = [lambda: falcon.gemm(a, b, out=out), lambda: np.matmul(a, b, out=out)]
-    over_numpy = 1 / _ratio(pair, [rests[0], rest_after("numpy")])
+    over_numpy = 1 / _ratio(pair, [rests[0], rest_after("numpy")], confirm_below=True)
     library, over_library = _against(workers, shape, dtype, pair[0], over_numpy)
     return Record(
         *(dtype, threads, kind, M, N, K),
@@ -149,22 +153,38 @@ def measure_shape(
         over_numpy=over_numpy,
         over_library=over_library,
         library=library,
+        planned=_planning(a, b),
+        date=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     )
 
 
-def _ratio(calls: list[Any], rests: list[float]) -> float:
+def _planning(a: np.ndarray, b: np.ndarray) -> float:
+    """Seconds of the median fresh plan for shapes like these: one row less each time."""
+    times = []
+    for fewer in range(1, 10):
+        start = time.perf_counter()
+        falcon.plan(a[fewer:], b)
+        times.append(time.perf_counter() - start)
+    return median(times)
+
+
+def _ratio(calls: list[Any], rests: list[float], *, confirm_below: bool = False) -> float:
     """Median over interleaved pairs of time of the first call / time of the second.
 
     Each side of a pair is the fastest of three calls or more, because a call on a shared machine
-    differs from the next by a tenth; one that takes a tenth of a second is long enough alone. And
-    the worst of many noisy ratios is too bad to be true: one above 1 is found anew, in fresh pairs,
-    which alone count.
+    differs from the next by a tenth; one that takes a tenth of a second is long enough alone. Every
+    other pair begins with the second call. And the extremes of many noisy ratios are too extreme
+    to be true: one more than 2 % above 1 (or below it, with `confirm_below`) is found anew, in
+    more and fresh pairs, which alone count.
     """
     ratio = 1.0
-    for pairs in (5, 11):
-        first, second = take_turns(calls, pairs, rests, least=3)
-        ratio = median(x / y for x, y in zip(first, second, strict=True))
-        if ratio <= 1.0:
+    for pairs in (5, 11, 21):
+        times = take_turns(calls, pairs, rests, least=3, alternate=True)
+        ratio = median(x / y for x, y in zip(*times, strict=True))
+        slow = min(map(min, times)) > _LONG
+        if ratio < 1.02 and not (confirm_below and ratio < 0.98):
+            break
+        if slow and pairs > 5:
             break
     return ratio
 
@@ -316,7 +336,15 @@ def summary(records: list[Record]) -> dict[str, float]:
         "over NumPy, worst": min(x.over_numpy for x in records),
         "over NumPy, 5th percentile": float(np.quantile([x.over_numpy for x in records], 0.05)),
         "over NumPy, geometric mean": _mean([x.over_numpy for x in records]),
+        "fresh plan, median seconds": float(np.median([x.planned for x in records])),
     }
+    own = [x.over_numpy for x in records if x.choice != "numpy classical"]
+    if own:
+        found |= {
+            "shapes in which NumPy's own product is not the choice": float(len(own)),
+            "these over NumPy, worst": min(own),
+            "these over NumPy, geometric mean": _mean(own),
+        }
     if len(pairs):
         logs = np.log(pairs)
         rest = float(((logs[:, 0] - logs[:, 1]) ** 2).sum())

@@ -16,6 +16,7 @@ def record(**changes):
         "choice": "cpu strassen", "rival": "numpy classical", "regret": 0.0,
         "candidates": [["cpu strassen", 1.0, 1.1], ["numpy classical", 2.0, 2.0]],
         "over_numpy": 1.2, "over_library": 1.1, "library": "onednn",
+        "planned": 2e-4, "date": "2026-01-01T00:00:00Z",
     }  # fmt: skip
     return Record(**{**values, **changes})
 
@@ -52,8 +53,39 @@ def test_summary():
     rest = ((logs[:, 0] - logs[:, 1]) ** 2).sum()
     spread = ((logs[:, 1] - logs[:, 1].mean()) ** 2).sum()
     assert found["R^2 of log time"] == pytest.approx(1 - rest / spread)
+    assert found["fresh plan, median seconds"] == 2e-4
+    assert found["these over NumPy, worst"] == 0.9
+    few = summary([record(), record(choice="numpy classical", over_numpy=0.5)])
+    assert few["shapes in which NumPy's own product is not the choice"] == 1
+    assert few["these over NumPy, worst"] == 1.2
+    assert few["over NumPy, worst"] == 0.5
     # Small shapes do not count here.
     assert found["over the best library, float32, M, N, K >= 1024, worst"] == 1.1
+
+
+@pytest.mark.parametrize(
+    ("times", "below", "rounds"),
+    [
+        ((1e-3, 1e-3), True, [5]),
+        ((0.9e-3, 1e-3), False, [5]),
+        ((0.9e-3, 1e-3), True, [5, 11, 21]),
+        ((1.1e-3, 1e-3), False, [5, 11, 21]),
+        ((1.1, 1.0), True, [5, 11]),
+    ],
+)
+def test_extreme_ratios_are_found_anew(monkeypatch, times, below, rounds):
+    asked = []
+
+    def turns(calls, pairs, rests, *, least, alternate):
+        assert least == 3
+        assert alternate
+        asked.append(pairs)
+        return [[x * 0.98 ** len(asked)] * pairs for x in times]
+
+    monkeypatch.setattr(regret, "take_turns", turns)
+    ratio = regret._ratio([None, None], [0, 0], confirm_below=below)
+    assert ratio == pytest.approx(times[0] / times[1])
+    assert asked == rounds
 
 
 def test_records_survive(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 
 import numpy as np
 import pytest
@@ -172,6 +173,33 @@ def test_compare_measures_the_choice_first():
     assert only.candidate.option is made.option
     assert only.seconds > 0
     assert only.ratio == 1.0
+
+
+@pytest.mark.parametrize(("seconds", "least", "calls"), [(1.0, 3, 1), (0.009, 1, 3), (0.009, 5, 5)])
+def test_short_calls_count_by_the_fastest_of_some(monkeypatch, seconds, least, calls):
+    now = [0.0]
+    monkeypatch.setattr(_tune.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(_tune.time, "sleep", lambda _: None)
+    made = []
+
+    def call():
+        made.append(1)
+        now[0] += seconds
+
+    ((found,),) = take_turns([call], 1, [0.0], least=least)
+    assert len(made) == 1 + calls
+    assert found == pytest.approx(seconds)
+
+
+def test_every_other_round_backwards():
+    order = []
+    take_turns(
+        [lambda i=i: order.append(i) or time.sleep(0.03) for i in (0, 1)],
+        3,
+        [0, 0],
+        alternate=True,
+    )
+    assert order == [0, 1, 0, 1, 1, 0, 0, 1]
 
 
 def test_take_turns():
