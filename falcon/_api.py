@@ -21,7 +21,7 @@ from ._pack import check_packed
 from ._packed import PackedOperand
 from ._plan import Plan
 from ._problem import Problem
-from ._shortcuts import is_small, numpy_suffices, on_gpu, recall, remember
+from ._shortcuts import is_small, numpy_suffices, on_gpu, quiet_matmul, recall, remember
 from ._validate import (
     check_cast,
     check_numeric,
@@ -126,8 +126,7 @@ def gemm(
         and (alpha, beta, backend, scheme, max_growth, threads, workspace_limit, check) == _DEFAULTS
         and is_small(a, b, out)
     ):
-        with np.errstate(all="ignore"):
-            return np.matmul(a, b, out=out)
+        return quiet_matmul(a, b, out)
     arguments = backend, scheme, max_growth, threads, workspace_limit, check
     plain_call = c is None and type(alpha) is type(beta) is float and (alpha, beta) == (1.0, 0.0)
     if plain_call and (known := recall(a, b, out, arguments)) is not None:
