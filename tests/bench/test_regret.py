@@ -70,7 +70,7 @@ def test_summary():
         ((0.9e-3, 1e-3), False, [5]),
         ((0.9e-3, 1e-3), True, [5, 11, 21]),
         ((1.1e-3, 1e-3), False, [5, 11, 21]),
-        ((1.1, 1.0), True, [5, 11]),
+        ((0.11, 0.1), True, [5, 11]),
     ],
 )
 def test_extreme_ratios_are_found_anew(monkeypatch, times, below, rounds):
@@ -106,6 +106,14 @@ def test_rivals_of_a_choice_that_was_not_compared():
     labels = [(x.option.backend, x.option.label) for x in found]
     assert len(set(labels)) == len(labels) >= 2
     assert any(label == "strassen" for _, label in labels)
+
+
+def test_records_of_another_version_are_refused(tmp_path):
+    path = tmp_path / "regret.json"
+    for content in ({}, {"records": [{"dtype": "float32"}]}):
+        path.write_text(json.dumps(content))
+        with pytest.raises(ValueError, match=r"regret\.json holds no records, or those of another"):
+            read(path)
 
 
 @pytest.mark.skipif(not find_spec("matplotlib"), reason="needs matplotlib (the bench extra)")
