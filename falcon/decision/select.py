@@ -34,8 +34,6 @@ _SMALLEST_BLAS_BLOCK = 64
 _SMALLEST_OTHER_BLOCK = 32
 # Predictions this close are a tie, which goes to fewer levels, then to less growth.
 TIE = 0.003
-# Schemes that are worked out together.
-_BATCH = 2
 # An LCMA, or another backend than the last one of the table, must promise this gain: predictions
 # err by about as much.
 _LEAST_GAIN = 1.05
@@ -270,11 +268,10 @@ def _fastest(
             continue
         least = bounds(problem, contest.facts, rates, fused=fused, chunked=limit is not None)
         hopeful = np.flatnonzero(allowed & (least <= fastest * (1 + TIE)))
-        queue = hopeful[np.argsort(least[hopeful])].tolist()
-        while queue and least[queue[0]] <= fastest * (1 + TIE):
-            batch, queue = queue[:_BATCH], queue[_BATCH:]
-            schemes = [contest.schemes[x] for x in batch]
-            for option in backend.candidates(problem, schemes, limit):
+        for index in hopeful[np.argsort(least[hopeful])].tolist():
+            if least[index] > fastest * (1 + TIE):
+                break
+            for option in backend.candidates(problem, (contest.schemes[index],), limit):
                 found = judge(problem, request, option, rates)
                 if not found.refused:
                     kept.append((backend, found))
