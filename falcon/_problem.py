@@ -9,13 +9,13 @@ import numpy as np
 # Up to so many rows, falcon's kernels that read B in place ran at 1.08 to 3.0 of OpenBLAS, which
 # copies it, in float32 and at 0.94 to 1.8 in float64 (N and K from 1024 to 8192, 1 and 2 threads,
 # Zen 4); 24 rows lost in float64, and N = K = 512 did at 2 rows.
-_MOST_THIN_ROWS = 16
+MOST_THIN_ROWS = 16
 _LEAST_THIN_ELEMENTS = 2**20
 
 
 def is_thin(M: int, N: int, K: int) -> bool:
     """Whether A has so few rows that copying B would cost more than multiplying."""
-    return 2 <= M <= _MOST_THIN_ROWS and N * K >= _LEAST_THIN_ELEMENTS
+    return 2 <= M <= MOST_THIN_ROWS and N * K >= _LEAST_THIN_ELEMENTS
 
 
 @dataclass(frozen=True, slots=True)

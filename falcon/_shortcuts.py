@@ -9,7 +9,7 @@ import numpy as np
 from ._config import Settings, are_default, settings, thread_count
 from ._dispatch import overlap, plan_for, planning_state, problem_of, requested_settings
 from ._plan import Plan
-from ._problem import Problem, is_thin
+from ._problem import MOST_THIN_ROWS, Problem, is_thin
 from ._validate import is_direct, is_strided
 from .decision.select import SMALLEST_BLAS, SMALLEST_BLAS_FLOPS
 
@@ -118,40 +118,36 @@ def on_gpu() -> Any:
 _SMALL_FLOPS = 2 * 16**3
 
 
-def _is_small(M: int, K: int, N: int) -> bool:
-    small = min(M, K, N) < SMALLEST_BLAS or 2.0 * M * N * K < SMALLEST_BLAS_FLOPS
-    return small and not is_thin(M, N, K)
-
-
 def is_small(a: np.ndarray, b: np.ndarray, out: Any) -> bool:
     """Whether NumPy's BLAS is the plan of a call without options: a test without planning.
 
     At 64 x 64 validation and the look-up of a plan would cost three times the multiplication.
     NumPy itself minds an `out` that overlaps an operand.
     """
-    if a.ndim != 2 or b.ndim != 2:
+    try:
+        (M, K), (rows, N) = a.shape, b.shape
+    except ValueError:  # not matrices
         return False
-    (M, K), (rows, N), dtype = a.shape, b.shape, a.dtype
+    dtype = a.dtype
+    if (
+        rows != K
+        or dtype is not b.dtype
+        or dtype.char not in "fd"
+        or (2.0 * M * N * K >= SMALLEST_BLAS_FLOPS and min(M, K, N) >= SMALLEST_BLAS)
+        or (M <= MOST_THIN_ROWS and is_thin(M, N, K))
+    ):
+        return False
     left, right = a.flags, b.flags
-    return (
-        rows == K
-        and dtype is b.dtype
-        and dtype.char in "fd"
-        and _is_small(M, K, N)
-        and left.forc
-        and right.forc
-        and left.aligned
-        and right.aligned
-        and are_default()
-        and (out is None or _is_plain(out, (M, N), dtype))
-    )
-
-
-def _is_plain(out: Any, shape: tuple[int, int], dtype: np.dtype) -> bool:
-    """Whether NumPy can write to `out` as it is."""
-    if type(out) is not np.ndarray or out.shape != shape or out.dtype is not dtype:
+    if not (left.forc and right.forc and left.aligned and right.aligned and are_default()):
         return False
-    return bool(out.flags.behaved)
+    if out is None:
+        return True
+    return (
+        type(out) is np.ndarray
+        and out.dtype is dtype
+        and out.shape == (M, N)
+        and bool(out.flags.behaved)
+    )
 
 
 def numpy_suffices(

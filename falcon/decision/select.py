@@ -36,7 +36,7 @@ _SMALLEST_OTHER_BLOCK = 32
 TIE = 0.003
 # An LCMA, or another backend than the last one of the table, must promise this gain: predictions
 # err by about as much.
-_LEAST_GAIN = 1.05
+_LEAST_GAIN = 1.03
 
 
 @dataclass(frozen=True, slots=True)
