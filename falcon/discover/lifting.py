@@ -168,8 +168,8 @@ def _system(
         if place in places[mode]:
             continue  # below
         places[mode] = [place]
-        for key in itertools.product(*places):
-            equations[key] ^= 1 << x
+        for a, b, c in itertools.product(*places):
+            equations[a, b, c] ^= 1 << x
     for r, (us, vs, ws) in enumerate(supports):
         for a in us:
             bit_a = 1 << unknowns[r, 0, a]
