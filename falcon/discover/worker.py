@@ -32,6 +32,12 @@ PLUS_AFTER = (5_000, 20_000, 50_000, 200_000)
 # none lifts as it is, with some 690 non-zeros; with the 374 that are left of them one does.
 THIN = 1_000_000
 
+# Every so many schemes of the lowest rank modulo 2 that do not lift one is lifted with coefficients
+# 2, which takes some tenths of a second, so many times; then walks over {-1, 0, 1} lose the terms
+# that are too many: <3,3,8;56> with one 2 came as 57 terms and was 56 after 16 walks.
+APART, MOST_APART, WALKS_BACK = 5, 10, 40
+PLUS_AFTER_BACK = (2_000, 5_000, 20_000, 50_000)
+
 Start = Callable[[random.Random, bool], np.ndarray]
 Pool = dict[int, list[np.ndarray]]
 
@@ -82,6 +88,7 @@ class Worker:
         self._rank = rank
         self._cube = dims[0] == dims[1] == dims[2]
         self._symmetric: symmetric.Run | None = None  # a symmetric walk under way
+        self._refused: dict[int, int] = {}  # schemes modulo 2 that did not lift, by rank
         if rings == "symmetric" and not self._cube:
             raise ValueError(f"format {dims}: symmetric walks need three equal dimensions")
 
@@ -148,7 +155,7 @@ class Worker:
     def _symmetric_walk(self) -> None:
         if self._symmetric is None or self._symmetric.over:
             self._symmetric = symmetric.Run(self.dims[0], self.rng, self._rank)
-        flips, found = self._symmetric.step(WALK, self.rng)
+        flips, found = self._symmetric.step(min(WALK, self._symmetric.patience), self.rng)
         self.flips += flips
         for terms in found:
             if len(terms) <= (self.best_mod2 or len(terms)):
@@ -185,6 +192,29 @@ class Worker:
             if len(lifted):
                 self._keep(False, lifted)
                 return
+        rank = len(terms)
+        if rank < self.best and rank == self.best_mod2 and self._rings != "symmetric":
+            self._refused[rank] = self._refused.get(rank, 0) + 1
+            if self._refused[rank] % APART == 0 and self._refused[rank] <= APART * MOST_APART:
+                self._lift_apart(sparse)
+
+    def _lift_apart(self, terms: np.ndarray) -> None:
+        """Lift a scheme modulo 2 to one of a few terms more, and walk those off."""
+        rng = self.rng
+        lifted = lifting.lift_apart(terms, self.dims, rng)
+        for _ in range(WALKS_BACK if len(lifted) else 0):
+            if len(lifted) <= len(terms):
+                break
+            walker = Walker(self.dims, lifted, rng.getrandbits(64))
+            before = walker.rank
+            walker.walk(
+                WALK // 2, plus_after=rng.choice(PLUS_AFTER_BACK), margin=rng.choice((1, 2))
+            )
+            self.flips += walker.flips
+            if walker.rank <= before:
+                lifted = walker.terms
+        if 0 < len(lifted) < self.best:
+            self._keep(False, lifted)
 
     def _rare(self) -> bool:
         return self.rng.random() < 0.05
@@ -199,7 +229,7 @@ class Worker:
         ]
         walk = self._symmetric.state() if self._symmetric else None
         return {"flips": self.flips, "random": self.rng.getstate(), "pools": pools,
-                "symmetric": walk}  # fmt: skip
+                "symmetric": walk, "refused": sorted(self._refused.items())}  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a checkpoint; schemes that are none are an error.
@@ -212,6 +242,7 @@ class Worker:
         version, internal, gauss = state["random"]
         self.rng.setstate((version, tuple(internal), gauss))
         self.flips = state["flips"]
+        self._refused = dict(state["refused"])
         walk = state["symmetric"]
         self._symmetric = symmetric.Run(self.dims[0], self.rng, state=walk) if walk else None
         for mod2, pool in enumerate(state["pools"]):

@@ -109,7 +109,7 @@ def test_lift():
 
 def test_lift_after_walks_modulo_two():
     rng = random.Random(1)
-    lifted = refused = 0
+    lifted = apart = 0
     for seed in range(12):
         walker = Walker((3, 3, 3), moves.classical((3, 3, 3)), seed, mod2=True)
         while walker.rank > 24:
@@ -119,9 +119,15 @@ def test_lift_after_walks_modulo_two():
         if len(found):
             lifted += 1
             assert residual(found, (3, 3, 3)) == 0
-        else:
-            refused += 1
+            continue
+        # Where signs do not suffice, coefficients 2 may: as terms of their own.
+        longer = lifting.lift_apart(walker.terms, (3, 3, 3), rng)
+        if len(longer):
+            apart += 1
+            assert len(longer) > walker.rank
+            assert residual(longer, (3, 3, 3)) == 0
     assert lifted > 0
+    assert apart > 0
 
 
 def test_library():
