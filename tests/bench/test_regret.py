@@ -6,8 +6,9 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from falcon.bench import regret
-from falcon.bench.regret import Record, main, read, shapes, summary, write
+from falcon.bench import regret, regret_shapes
+from falcon.bench.regret import Record, main, read, summary, write
+from falcon.bench.regret_shapes import shapes
 
 
 def record(**changes):
@@ -121,7 +122,7 @@ def test_a_run_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
     """Two shapes, in a process of their own; then again, with nothing left to do."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(regret.__file__).split("/falcon/bench/")[0])
-    monkeypatch.setattr(regret, "_MOST_FLOPS", 3e7)
+    monkeypatch.setattr(regret_shapes, "_MOST_FLOPS", 3e7)
     arguments = ["--shapes", "1", "--dtype", "float32", "--threads", "1", "--no-peers"]
     arguments += ["--seconds", "1"]
     assert main(arguments) == 0
