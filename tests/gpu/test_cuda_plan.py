@@ -64,8 +64,7 @@ def test_streamed_programs_keep_one_side_alive():
     scheme = falcon.schemes.get("5x5x5:93")
     a = cuda_plan.streamed(scheme.U.reshape(93, -1))
     h = cuda_plan.streamed(cuda_plan.products(scheme).rows)
-    # 93 products or 25 blocks: of these two sides the smaller one, and the sum under way.
-    assert max(most_live(a), most_live(h)) <= 26
+    assert (most_live(a), most_live(h)) == (22, 26)
 
 
 def test_streamed_sums_that_begin_alike_follow_one_another():
