@@ -14,12 +14,16 @@ cdef extern from "falcon_cpu.h" nogil:
         int n_in, n_out, n_temp, n_ops
         const falcon_op *ops
         falcon_combine_fn generated
+    ctypedef struct falcon_step:
+        int slot, source, flags
+        double coef
+    enum: FALCON_FIRST
+    enum: FALCON_LAST
     ctypedef struct falcon_scheme:
-        int m, k, n, R
+        int m, k, n, R, n_slots
         falcon_program u, v
         const int *w_start
-        const int *w_index
-        const double *w_coef
+        const falcon_step *w
     ctypedef struct falcon_kernel:
         const char *name
         int isa, dtype, elem, mr, nr, vlen, kc
@@ -65,7 +69,7 @@ cdef extern from "falcon_cpu.h" nogil:
                       ptrdiff_t N, const void *b, ptrdiff_t b_rs, ptrdiff_t b_cs, int threads,
                       const falcon_blocking *blk, void *packed, void *workspace,
                       size_t workspace_bytes)
-    const char *falcon_scheme_check(const falcon_scheme *scheme)
+    const char *falcon_scheme_check(const falcon_scheme *scheme, int *scratch)
     int falcon_in_forked_child()
 
 cdef extern from *:

@@ -14,7 +14,7 @@ class Scheme:
     format: tuple[int, int, int, int]
     key: Any
     def __init__(
-        self, m: int, k: int, n: int, R: int, u: Any, v: Any, w: Any, key: Any = None
+        self, m: int, k: int, n: int, R: int, u: Any, v: Any, w: Any, n_slots: int, key: Any = None
     ) -> None: ...
     def set_generated(self, dtype: str, isa: str, u: int, v: int) -> None: ...
 

@@ -88,39 +88,41 @@ cdef class Workspace:
 cdef class Scheme:
     """A scheme <m,k,n;R> as the C engine reads it.
 
-    Scheme(m, k, n, R, u, v, w): u and v are programs (ops, n_temp) where ops is
-    a sequence of (op, dst, a, b, coef); w a sequence over r of sequences of
-    (index, coef).  Op codes: OPS; register ACC is the accumulator.
+    Scheme(m, k, n, R, u, v, w, n_slots): u and v are programs (ops, n_temp) where
+    ops is a sequence of (op, dst, a, b, coef); w a sequence over r of sequences of
+    (slot, source, coef, first, last).  Op codes: OPS; register ACC is the accumulator.
     """
     cdef falcon_scheme s
     cdef void *memory[5]
     cdef uintptr_t generated[16][2]
     cdef readonly object key
 
-    def __cinit__(self, int m, int k, int n, int R, u, v, w, key=None):
+    def __cinit__(self, int m, int k, int n, int R, u, v, w, int n_slots, key=None):
         cdef Py_ssize_t r, e = 0, total
         memset(&self.s, 0, sizeof(falcon_scheme))
         memset(self.memory, 0, sizeof(self.memory))
         memset(self.generated, 0, sizeof(self.generated))
-        if not (0 < m < 1000 and 0 < k < 1000 and 0 < n < 1000 and 0 < R < 1000000) or len(w) != R:
-            raise ValueError(f"scheme <{m},{k},{n};{R}> with {len(w)} lists of C blocks")
-        self.s.m, self.s.k, self.s.n, self.s.R = m, k, n, R
+        if not (0 < m < 1000 and 0 < k < 1000 and 0 < n < 1000 and 0 < R < 1000000
+                and 0 < n_slots < 10000000) or len(w) != R:
+            raise ValueError(f"scheme <{m},{k},{n};{R}> with {len(w)} lists of steps, "
+                             f"{n_slots} slots")
+        self.s.m, self.s.k, self.s.n, self.s.R, self.s.n_slots = m, k, n, R, n_slots
         self.key = key
         self.fill(&self.s.u, 0, u, m * k, R)
         self.fill(&self.s.v, 1, v, k * n, R)
         total = sum([len(t) for t in w])
         cdef int *start = <int *>self.grab(2, (R + 1) * sizeof(int))
-        cdef int *index = <int *>self.grab(3, total * sizeof(int))
-        cdef double *coef = <double *>self.grab(4, total * sizeof(double))
+        cdef falcon_step *step = <falcon_step *>self.grab(3, total * sizeof(falcon_step))
         start[0] = 0
         for r in range(R):
-            for i, x in w[r]:
-                index[e] = i
-                coef[e] = x
+            for slot, source, coef, first, last in w[r]:
+                step[e].slot, step[e].source, step[e].coef = slot, source, coef
+                step[e].flags = (FALCON_FIRST if first else 0) | (FALCON_LAST if last else 0)
                 e += 1
             start[r + 1] = <int>e
-        self.s.w_start, self.s.w_index, self.s.w_coef = start, index, coef
-        cdef const char *why = falcon_scheme_check(&self.s)
+        self.s.w_start, self.s.w = start, step
+        cdef const char *why = falcon_scheme_check(
+            &self.s, <int *>self.grab(4, n_slots * sizeof(int)))
         if why != NULL:
             raise ValueError(f"scheme <{m},{k},{n};{R}>: {why.decode()}")
 

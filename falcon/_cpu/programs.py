@@ -1,4 +1,4 @@
-"""Hand a scheme to the C engine: programs as operations, W as scatter lists."""
+"""Hand a scheme to the C engine: programs as operations, Combine H as updates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from falcon.codegen import combine_a, combine_b
+from falcon.codegen import combine_a, combine_b, updates
 from falcon.codegen.c_program import engine_ops
 from falcon.schemes import Scheme
 
@@ -37,16 +37,18 @@ def engine_scheme(scheme: Scheme | None) -> _core.Scheme | None:
     """
     if scheme is None or scheme.format == (1, 1, 1):
         return None
-    w = [
-        [(int(block), float(row[block])) for block in row.nonzero()[0]]
-        for row in scheme.W.reshape(scheme.rank, -1)
-    ]
+    last = updates(scheme)
+    place = sorted(range(scheme.rank), key=last.order.__getitem__)  # of each product in the order
     return _core.Scheme(
         scheme.m,
         scheme.k,
         scheme.n,
         scheme.rank,
-        engine_ops(combine_a(scheme)),
-        engine_ops(combine_b(scheme)),
-        w,
+        engine_ops(combine_a(scheme), place),
+        engine_ops(combine_b(scheme), place),
+        [
+            [(x.slot, x.source, float(x.coefficient), x.first, x.last) for x in steps]
+            for steps in last.steps
+        ],
+        last.n_slots,
     )

@@ -3,11 +3,22 @@
 ::
 
     program.py     Program: add, subtract, scale over blocks, temporaries reused
-    c_program.py   the same as operations of the CPU engine's interpreter
-    c_emit.py      the same as C, coefficients baked in
+    update.py      Combine H as what follows each product, for engines that keep C on chip
+    c_program.py   a Program as operations of the CPU engine's interpreter
+    c_emit.py      a Program as C, coefficients baked in
     numpy_exec.py  runs a Program on NumPy blocks, strip by strip
 """
 
 from .program import Instruction, Program, combine_a, combine_b, combine_c
+from .update import Update, Updates, updates
 
-__all__ = ["Instruction", "Program", "combine_a", "combine_b", "combine_c"]
+__all__ = [
+    "Instruction",
+    "Program",
+    "Update",
+    "Updates",
+    "combine_a",
+    "combine_b",
+    "combine_c",
+    "updates",
+]

@@ -23,6 +23,7 @@ from falcon.schemes import Scheme
 from falcon.schemes.additions import share
 
 from .program import Compute, Instruction, Load, Op, Program, build, most_live, walk
+from .update import updates
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ def symbol(factor: str, scheme_key: str, dtype: str, isa: str) -> str:
 def source(scheme: Scheme, scheme_key: str, dtype: str, isa: str) -> str:
     """Return a C translation unit that holds Combine A ("u") and Combine B ("v") of a scheme.
 
+    The products are in the engine's order, that of `updates`.
+
     Parameters
     ----------
     scheme : Scheme
@@ -82,7 +85,7 @@ def source(scheme: Scheme, scheme_key: str, dtype: str, isa: str) -> str:
     """
     parts = [PROLOGUE]
     for factor, matrix in (("u", scheme.U), ("v", scheme.V)):
-        rows = matrix.reshape(scheme.rank, -1)
+        rows = matrix.reshape(scheme.rank, -1)[list(updates(scheme).order)]
         parts.append(function(rows, symbol(factor, scheme_key, dtype, isa), dtype, isa))
     return "\n".join(parts)
 

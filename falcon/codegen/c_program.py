@@ -8,6 +8,8 @@ temporary as well.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .program import Op, Program
 
 # The engine's operation codes and its accumulator's register number.
@@ -17,8 +19,14 @@ ACCUMULATOR = -1
 EngineOp = tuple[int, int, int, int, float]
 
 
-def engine_ops(program: Program) -> tuple[list[EngineOp], int]:
+def engine_ops(program: Program, place: Sequence[int]) -> tuple[list[EngineOp], int]:
     """Return the engine's operations for a program and how many temporaries they need.
+
+    Parameters
+    ----------
+    program : Program
+    place : sequence of int
+        The engine's number of each output.
 
     Returns
     -------
@@ -45,7 +53,7 @@ def engine_ops(program: Program) -> tuple[list[EngineOp], int]:
         dst = register.get(x.dst, ACCUMULATOR)
         a = register.get(x.x, ACCUMULATOR)
         if x.op is Op.SCALE and complete and dst == ACCUMULATOR:
-            ops.append((STORE, output, a, 0, float(x.coefficient)))
+            ops.append((STORE, place[output], a, 0, float(x.coefficient)))
             continue
         if x.op is Op.SCALE:
             ops.append((SCALE, dst, a, 0, float(x.coefficient)))
@@ -53,5 +61,5 @@ def engine_ops(program: Program) -> tuple[list[EngineOp], int]:
             b = register.get(x.y, ACCUMULATOR)
             ops.append((ADD if x.op is Op.ADD else SUB, dst, a, b, 1.0))
         if complete:
-            ops.append((STORE, output, dst, 0, 1.0))
+            ops.append((STORE, place[output], dst, 0, 1.0))
     return ops, n_temporaries

@@ -202,7 +202,7 @@ def test_other_dtypes_alignments_and_byte_orders_are_converted():
 def test_error_bound_and_growth(scheme, name):
     rng = np.random.default_rng(8)
     dtype = DTYPES[name]
-    shape = (240, 240)
+    shape = (360, 360)
     plan = falcon.plan(shape, shape, dtype, scheme=scheme, backend="cpu")
     wide = np.float64 if name == "f32" else np.longdouble
     ratios = []
@@ -414,19 +414,50 @@ def test_non_finite_c_stays_where_it_is(name):
 def test_a_scheme_that_is_unsound_is_refused_by_the_engine():
     """The engine checks every register and block index before it trusts a program."""
     store = 4
-    good = ([(store, 0, 0, 0, 1.0)], 0)
-    _core.Scheme(1, 1, 1, 1, good, good, [[(0, 1.0)]])
-    for u, w in (
-        (([(store, 0, 1, 0, 1.0)], 0), [[(0, 1.0)]]),
-        (([(store, 1, 0, 0, 1.0)], 0), [[(0, 1.0)]]),
-        (([(store, 0, -2, 0, 1.0)], 0), [[(0, 1.0)]]),
-        (([(9, 0, 0, 0, 1.0)], 0), [[(0, 1.0)]]),
-        (([(0, 0, 0, 0, 1.0)], 0), [[(0, 1.0)]]),
-        (([], 0), [[(0, 1.0)]]),
-        (good, [[(1, 1.0)]]),
-        (good, [[(-1, 1.0)]]),
-        (good, [[]]),
-        (good, []),
+    good, whole = ([(store, 0, 0, 0, 1.0)], 0), [[(0, -1, 1.0, True, True)]]
+    _core.Scheme(1, 1, 1, 1, good, good, whole, 1)
+    for u in (
+        ([(store, 0, 1, 0, 1.0)], 0),
+        ([(store, 1, 0, 0, 1.0)], 0),
+        ([(store, 0, -2, 0, 1.0)], 0),
+        ([(9, 0, 0, 0, 1.0)], 0),
+        ([(0, 0, 0, 0, 1.0)], 0),
+        ([], 0),
     ):
         with pytest.raises(ValueError, match="scheme <1,1,1;1>"):
-            _core.Scheme(1, 1, 1, 1, u, good, w)
+            _core.Scheme(1, 1, 1, 1, u, good, whole, 1)
+
+
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        ([[]], "not completed"),
+        ([], "0 lists of steps"),
+        ([[(2, -1, 1.0, True, True)]], "slot that does not exist"),
+        ([[(-1, -1, 1.0, True, True)]], "slot that does not exist"),
+        ([[(0, -1, 1.0, True, False)]], "not completed"),
+        ([[(0, -1, 1.0, False, True)]], "begun"),
+        ([[(0, -1, 1.0, True, False), (0, -1, 1.0, True, True)]], "begun"),
+        ([[(0, -1, 1.0, True, True), (0, -1, 1.0, True, True)]], "complete"),
+        ([[(0, 0, 1.0, True, True)]], "has not completed"),
+        ([[(0, 1, 1.0, True, True)]], "has not completed"),
+        ([[(1, -1, 1.0, True, False), (0, 1, 1.0, True, True)]], "has not completed"),
+        ([[(0, -2, 1.0, True, True)]], "has not completed"),
+        ([[(0, 2, 1.0, True, True)]], "has not completed"),
+    ],
+)
+def test_steps_that_are_unsound_are_refused_by_the_engine(steps, why):
+    """Slot 0 is the block of C, slot 1 a sum; a sum is read only after its last term."""
+    good = ([(4, 0, 0, 0, 1.0)], 0)
+    shared = [[(1, -1, 1.0, True, True), (0, 1, 1.0, True, True)]]
+    _core.Scheme(1, 1, 1, 1, good, good, shared, 2)
+    with pytest.raises(ValueError, match=why):
+        _core.Scheme(1, 1, 1, 1, good, good, steps, 2)
+
+
+def test_a_sum_is_read_only_in_the_product_that_completes_it():
+    """Later its value is no longer in L1, where the engine looks for it."""
+    twice = ([(4, 0, 0, 0, 1.0), (4, 1, 0, 0, 1.0)], 0)
+    sums = [(1, -1, 1.0, True, True)], [(0, 1, 1.0, True, True)]
+    with pytest.raises(ValueError, match="has not completed"):
+        _core.Scheme(1, 1, 1, 2, twice, twice, sums, 2)

@@ -7,17 +7,17 @@
 #include "engine.h"
 
 /* The scheme <1,1,1;1>.  Its programs are never run: packing is plain. */
-static const int32_t one_start[] = {0, 1}, one_index[] = {0};
-static const double one_coef[] = {1.0};
+static const int32_t one_start[] = {0, 1};
+static const falcon_step one_step[] = {{0, FALCON_PRODUCT, FALCON_FIRST | FALCON_LAST, 1.0}};
 const falcon_scheme fl_classical_scheme = {.m = 1,
                                            .k = 1,
                                            .n = 1,
                                            .R = 1,
+                                           .n_slots = 1,
                                            .u = {.n_in = 1, .n_out = 1},
                                            .v = {.n_in = 1, .n_out = 1},
                                            .w_start = one_start,
-                                           .w_index = one_index,
-                                           .w_coef = one_coef};
+                                           .w = one_step};
 
 /* Multiply-adds that each thread must have to pay for waking it: about 20
  * microseconds of work, a few times what an OpenMP region costs. */
@@ -98,7 +98,9 @@ static void thread_buffers(const falcon_kernel *kern, const falcon_scheme *s, pt
     out->h = in;
     in += block_k > kc ? (size_t)(mt * nt) * micro : micro;
     out->ct = in;
-    in += s == &fl_classical_scheme ? 0 : (size_t)(s->m * s->n * mt * nt) * micro;
+    in += s == &fl_classical_scheme ? 0 : (size_t)(s->n_slots * mt * nt) * micro;
+    out->sums = in;
+    in += (size_t)(s->n_slots - s->m * s->n) * micro;
     out->scratch = in;
     in += fl_scratch_bytes(kern, s);
     out->local_a = in;
@@ -128,8 +130,6 @@ void fl_layout_make(const falcon_kernel *kern, const falcon_scheme *s, const fal
     out->a_mode = classical && Z == 1 ? FALCON_LOCAL : FALCON_PACKED;
     out->b_mode = prob->packed_b || !classical || X > 1 ? FALCON_PACKED : thin ? FALCON_DIRECT : FALCON_LOCAL;
     size_t at = 0;
-    out->flags = at;
-    at += (size_t)fl_up(s->w_start[s->R], 64);
     out->a = at;
     if (out->a_mode == FALCON_PACKED)
         at += (size_t)fl_operand_elems(kern, s->R, pa, kern->mr, block_k, kc) * elem;
@@ -202,7 +202,7 @@ static void choose_tile(const fl_search *x, int threads, falcon_blocking *b) {
         b->mt =
             FL_MIN(kern->tile[b_rests].a_panels, FL_MAX(1, x->cache.l2 * kern->tile[b_rests].a_share / 100 / panel_a));
     /* The m*n accumulators of a tile are touched once per product: a share of
-     * L3 is near enough, but not more than that. */
+     * L3 is near enough, but not more than that (sums come and go in a few more). */
     const ptrdiff_t micro = (ptrdiff_t)kern->mr * kern->nr * kern->elem;
     const ptrdiff_t room = FL_MAX(2 * x->cache.l2, x->cache.l3 / (2 * FL_MAX(1, threads)));
     while (!keep && x->m * x->n * b->mt * b->nt * micro > room && halve_tile(kern, b)) {
@@ -271,7 +271,7 @@ static int search(const fl_search *x, int threads, size_t limit, falcon_blocking
                                            : pack_b ? FALCON_PACKED
                                                     : FALCON_LOCAL};
                 thread_buffers(kern, s, FL_MIN(b.mt, pa), FL_MIN(b.nt, pb), block_k, kc, &lay);
-                fixed = (double)lay.per_thread * threads + (double)fl_up(s->w_start[s->R], 64);
+                fixed = (double)lay.per_thread * threads;
                 if (keep_tile || (halvings >= shrunk && fixed <= 0.5 * (double)limit) || !halve_tile(kern, &b))
                     break;
             }

@@ -54,10 +54,8 @@ void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, in
         return;
     }
     const falcon_problem q = fl_wants_transpose(prob) ? fl_transposed_problem(prob) : *prob;
-    static const unsigned char flags[1] = {FL_FIRST | FL_LAST};
     fl_pass p = {.kern = kern,
                  .scheme = &fl_classical_scheme,
-                 .w_flags = flags,
                  .c = q.c,
                  .c_rs = q.c_rs,
                  .c_cs = q.c_cs,
@@ -217,24 +215,48 @@ static const char *check_program(const falcon_program *p, int n_in, int n_out) {
     return stores == n_out ? NULL : "a program does not store every output";
 }
 
-const char *falcon_scheme_check(const falcon_scheme *s) {
-    if (s->m < 1 || s->k < 1 || s->n < 1 || s->R < 1)
-        return "m, k, n and R must be positive";
+enum { BEGUN = 1, COMPLETE = 2 };
+
+/* state[slot]: BEGUN, COMPLETE (a block of C), -1 - r (a sum that product r completed) or 0. */
+static const char *check_step(const falcon_scheme *s, int r, const falcon_step *w, int32_t *state) {
+    const int blocks = s->m * s->n;
+    if (w->slot < 0 || w->slot >= s->n_slots)
+        return "a step names a slot that does not exist";
+    if (w->source != FALCON_PRODUCT && (w->source < blocks || w->source >= s->n_slots || state[w->source] != -1 - r))
+        return "a step reads a sum that its product has not completed";
+    if (state[w->slot] == COMPLETE)
+        return "a step adds to a block of C that is complete";
+    if (!(w->flags & FALCON_FIRST) != (state[w->slot] == BEGUN))
+        return "a slot must be begun, once, before it is added to";
+    state[w->slot] = !(w->flags & FALCON_LAST) ? BEGUN : w->slot < blocks ? COMPLETE : -1 - r;
+    return NULL;
+}
+
+static const char *check_steps(const falcon_scheme *s, int32_t *state) {
+    if (s->n_slots < s->m * s->n)
+        return "there must be a slot for every block of C";
+    memset(state, 0, (size_t)s->n_slots * sizeof *state);
     if (s->w_start[0] != 0)
         return "w_start must begin with 0";
-    for (int r = 0; r < s->R; r++)
+    for (int r = 0; r < s->R; r++) {
         if (s->w_start[r + 1] < s->w_start[r])
             return "w_start must not decrease";
-    for (int c = 0; c < s->m * s->n; c++) {
-        int found = 0;
-        for (int e = 0; e < s->w_start[s->R]; e++)
-            found |= s->w_index[e] == c;
-        if (!found)
-            return "a block of C receives no product";
+        for (int e = s->w_start[r]; e < s->w_start[r + 1]; e++) {
+            const char *why = check_step(s, r, s->w + e, state);
+            if (why)
+                return why;
+        }
     }
-    for (int e = 0; e < s->w_start[s->R]; e++)
-        if (s->w_index[e] < 0 || s->w_index[e] >= s->m * s->n)
-            return "w_index names a block of C that does not exist";
-    const char *why = check_program(&s->u, s->m * s->k, s->R);
+    for (int c = 0; c < s->m * s->n; c++)
+        if (state[c] != COMPLETE)
+            return "a block of C is not completed";
+    return NULL;
+}
+
+const char *falcon_scheme_check(const falcon_scheme *s, int32_t *scratch) {
+    if (s->m < 1 || s->k < 1 || s->n < 1 || s->R < 1)
+        return "m, k, n and R must be positive";
+    const char *why = check_steps(s, scratch);
+    why = why ? why : check_program(&s->u, s->m * s->k, s->R);
     return why ? why : check_program(&s->v, s->k * s->n, s->R);
 }

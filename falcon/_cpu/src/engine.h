@@ -46,7 +46,6 @@ typedef struct {
     int transposed;              /* W's index is (column block, row block) */
     fl_operand a, b;
     ptrdiff_t kc, slices, last_kc; /* slices of block_k */
-    const unsigned char *w_flags;  /* per W entry: FL_FIRST, FL_LAST */
     char *c;
     ptrdiff_t c_rs, c_cs, M, N, block_m, block_n;
     int m, n;
@@ -56,19 +55,17 @@ typedef struct {
     int stream_pack, stream_c;
 } fl_pass;
 
-enum { FL_FIRST = 1, FL_LAST = 2 };
-
 /* Per-thread buffers, all 64-byte aligned. */
 typedef struct {
-    char *h, *ct, *scratch, *local_a, *local_b;
+    char *h, *ct, *sums, *scratch, *local_a, *local_b;
     char *watch; /* zero at first; see falcon_write_fn */
 } fl_buffers;
 
 /* Byte offsets into the workspace; the same function computes it for asking
  * and for using, so the two can't differ. */
 typedef struct {
-    size_t flags, a, b, thread0, per_thread, total;
-    size_t h, ct, scratch, local_a, local_b; /* inside a thread's part */
+    size_t a, b, thread0, per_thread, total;
+    size_t h, ct, sums, scratch, local_a, local_b; /* inside a thread's part */
     int threads, a_mode, b_mode, transposed, b_rests;
 } fl_layout;
 

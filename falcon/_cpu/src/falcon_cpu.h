@@ -60,13 +60,20 @@ typedef struct falcon_program {
 } falcon_program;
 
 /* U's program reads A[i,l] as input i*k + l, V's reads B[l,j] as input l*n + j;
- * output r is At_r or Bt_r.  W as scatter lists: entries w_start[r] up to
- * w_start[r+1] say which C block (w_index = i*n + j) gets w_coef times H_r. */
+ * output r is At_r or Bt_r.  W as what becomes of H_r when it is there: steps
+ * w_start[r] up to w_start[r+1], each "slot += coef * source". */
 typedef struct {
-    int32_t m, k, n, R;
+    int32_t slot;   /* block i*n + j of C; from m*n on: a sum that several blocks share */
+    int32_t source; /* FALCON_PRODUCT: H_r, else the slot of a sum that an earlier step of H_r completed */
+    int32_t flags;  /* FALCON_FIRST: the slot holds nothing yet; FALCON_LAST: the block or sum is complete */
+    double coef;
+} falcon_step;
+enum { FALCON_PRODUCT = -1, FALCON_FIRST = 1, FALCON_LAST = 2 };
+typedef struct {
+    int32_t m, k, n, R, n_slots;
     falcon_program u, v;
-    const int32_t *w_start, *w_index;
-    const double *w_coef;
+    const int32_t *w_start;
+    const falcon_step *w;
 } falcon_scheme;
 
 /* ---- Kernels ----------------------------------------------------------- */
@@ -81,8 +88,8 @@ enum { FALCON_PF_EVERY = 2 };
 /* dst[p*width + i] = src[i*is + p*ps] for i < vi, p < vp; 0 for the other i < width, p < len. */
 typedef void (*falcon_pack_fn)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst,
                                ptrdiff_t len);
-/* ct = coef*h (first) or ct += coef*h, over a whole MR x NR micro-tile. */
-typedef void (*falcon_scatter_fn)(void *ct, const void *h, double coef, int first);
+/* dst = ct + coef*h over a whole MR x NR micro-tile; ct may be NULL (zero) or dst. */
+typedef void (*falcon_scatter_fn)(void *dst, const void *ct, const void *h, double coef);
 /* C = alpha*(ct + coef*h) + beta*C on rows x cols elements; ct may be NULL
  * (zero); beta == 0 never reads C; stream: non-temporal stores where aligned.
  * watch: FALCON_WATCH aligned bytes, elements that become NaN if a value of
@@ -195,9 +202,11 @@ int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdif
                   ptrdiff_t b_rs, ptrdiff_t b_cs, int threads, const falcon_blocking *blk, void *packed,
                   void *workspace, size_t workspace_bytes);
 
-/* Checks that no register, output or C block index is out of range and that
- * every output and every C block is written.  NULL if sound, else a message. */
-const char *falcon_scheme_check(const falcon_scheme *scheme);
+/* Checks that no register, output or slot is out of range, that every output is
+ * written once, and that every block of C is begun, added to and completed in
+ * this order, as is every sum before it is read.  scratch: n_slots integers.
+ * NULL if sound, else a message. */
+const char *falcon_scheme_check(const falcon_scheme *scheme, int32_t *scratch);
 
 /* C = beta*C (set to zero if beta == 0); what a call with alpha == 0 or K == 0 is. */
 void falcon_scale_c(const falcon_kernel *kern, const falcon_problem *prob);

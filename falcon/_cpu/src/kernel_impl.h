@@ -141,18 +141,18 @@ static const falcon_ukr_fn NAME(ukr_table)[MR * NV] = {
 #endif
 };
 
-static void NAME(scatter)(void *ct_, const void *h_, double coef, int first) {
-    T *ct = ct_;
-    const T *h = h_;
+static void NAME(scatter)(void *dst_, const void *ct_, const void *h_, double coef) {
+    T *dst = dst_;
+    const T *ct = ct_, *h = h_;
     const VEC w = V_SET1((T)coef);
-    if (first) {
+    if (!ct) {
 #pragma GCC unroll 4
         for (int i = 0; i < MR * NR; i += VLEN)
-            V_STORE(ct + i, w * V_LOAD(h + i));
+            V_STORE(dst + i, w * V_LOAD(h + i));
     } else {
 #pragma GCC unroll 4
         for (int i = 0; i < MR * NR; i += VLEN)
-            V_STORE(ct + i, V_FMA(w, V_LOAD(h + i), V_LOAD(ct + i)));
+            V_STORE(dst + i, V_FMA(w, V_LOAD(h + i), V_LOAD(ct + i)));
     }
 }
 

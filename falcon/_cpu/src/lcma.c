@@ -106,7 +106,6 @@ static void make_pass(const fl_job *j, ptrdiff_t m0, ptrdiff_t n0, ptrdiff_t k0,
     char *whole_b = j->pack_to ? j->pack_to : (char *)q->packed_b;
     if (whole_b)
         p->b.packed = whole_b + packed_b_offset(kern, j->scheme, q->K, q->N, &j->cut, k0, n0) * elem;
-    p->w_flags = (const unsigned char *)j->ws + j->lay.flags;
     p->c = j->pack_to ? NULL : (char *)q->c + (m0 * q->c_rs + n0 * q->c_cs) * elem;
     p->c_rs = q->c_rs, p->c_cs = q->c_cs, p->M = M, p->N = N;
     p->m = p->a.n_line_blocks, p->n = p->b.n_line_blocks;
@@ -119,19 +118,6 @@ static void make_pass(const fl_job *j, ptrdiff_t m0, ptrdiff_t n0, ptrdiff_t k0,
     p->stream_c = j->cut.stream_c == 2 && j->cut.kb >= q->K;
     fl_partition(p->a.panels, p->b.panels, j->cut.mt, j->cut.nt, j->lay.threads, p->b.mode == FALCON_DIRECT, &p->X,
                  &p->Z);
-}
-
-static void mark_first_and_last(const falcon_scheme *s, unsigned char *flags) {
-    const int total = s->w_start[s->R], blocks = s->m * s->n;
-    memset(flags, 0, (size_t)total);
-    for (int c = 0; c < blocks; c++) {
-        int first = -1, last = -1;
-        for (int e = 0; e < total; e++)
-            if (s->w_index[e] == c)
-                first = first < 0 ? e : first, last = e;
-        if (first >= 0)
-            flags[first] |= FL_FIRST, flags[last] |= FL_LAST;
-    }
 }
 
 /* Combine units of A and B together: [0, ua) is A, [ua, ua + ub) is B. */
@@ -208,8 +194,13 @@ static void worker(fl_job *j, int tid, int team) {
     const falcon_problem *q = j->prob;
     char *mine = j->ws + j->lay.thread0 + (size_t)tid * j->lay.per_thread;
     char watch[FALCON_WATCH] __attribute__((aligned(64))) = {0};
-    const fl_buffers buf = {mine + j->lay.h,       mine + j->lay.ct,      mine + j->lay.scratch,
-                            mine + j->lay.local_a, mine + j->lay.local_b, watch};
+    const fl_buffers buf = {mine + j->lay.h,
+                            mine + j->lay.ct,
+                            mine + j->lay.sums,
+                            mine + j->lay.scratch,
+                            mine + j->lay.local_a,
+                            mine + j->lay.local_b,
+                            watch};
     falcon_profile prof;
     memset(&prof, 0, sizeof prof);
     int phase = 0;
@@ -291,7 +282,6 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
     j.prob = &t;
     if (j.lay.transposed)
         j.cut.mb = blk->nb, j.cut.nb = blk->mb;
-    mark_first_and_last(j.scheme, (unsigned char *)workspace + j.lay.flags);
     const double t0 = profile ? fl_now() : 0;
     if (profile)
         memset(profile, 0, sizeof *profile);

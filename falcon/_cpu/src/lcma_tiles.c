@@ -3,11 +3,13 @@
  * A worker owns the same tile of all m x n blocks of C.  It walks r = 1..R:
  * H_r accumulates over the K slices, in registers within a slice and in a
  * contiguous per-thread buffer between slices; in the last slice each finished
- * micro-tile of H_r goes, while still in L1, into the C accumulators that W
- * names, and the last term of each C block takes it to C itself with alpha and
- * beta.  H and the accumulators are arrays of whole micro-tiles: C's own row
- * length (often a multiple of 4 KiB, whose rows share L1 sets) meets the caches
- * only once per pass.
+ * micro-tile of H_r goes, while still in L1, into the accumulators that W's
+ * steps name, those of C blocks and those of sums that several blocks share.
+ * The last term of a sum takes it to L1, from where it goes on like H_r itself;
+ * the last term of a C block takes it to C with alpha and beta.  H and the
+ * accumulators are arrays of whole micro-tiles: C's own row length (often a
+ * multiple of 4 KiB, whose rows share L1 sets) meets the caches only once per
+ * pass.
  *
  * Loop order: one micro-panel rests in L1 while the block of the other operand
  * streams past it from L2.  A 14 x 32 kernel lets A's panel rest, because B's is
@@ -36,28 +38,30 @@ int fl_watch_tripped(const falcon_kernel *kern, const char *watch) {
     return bad;
 }
 
-/* Send one finished micro-tile of H_r (panel x, z) to every C block of W[r]. */
+/* Do the steps that follow one finished micro-tile of H_r (panel x, z). */
 static void scatter(const fl_pass *p, const fl_buffers *buf, int r, const char *h, char *ct, ptrdiff_t ct_step,
                     ptrdiff_t x, ptrdiff_t z) {
     const falcon_kernel *kern = p->kern;
     const falcon_scheme *s = p->scheme;
-    for (int e = s->w_start[r]; e < s->w_start[r + 1]; e++) {
-        const int idx = s->w_index[e], flags = p->w_flags[e];
-        const int i = p->transposed ? idx % p->m : idx / p->n;
-        const int j = p->transposed ? idx / p->m : idx % p->n;
-        char *acc = ct + idx * ct_step;
-        if (!(flags & FL_LAST)) {
-            kern->scatter(acc, h, s->w_coef[e], flags & FL_FIRST);
+    const int blocks = p->m * p->n;
+    const ptrdiff_t micro = (ptrdiff_t)kern->mr * kern->nr * kern->elem;
+    for (const falcon_step *w = s->w + s->w_start[r], *end = s->w + s->w_start[r + 1]; w < end; w++) {
+        char *at = ct + w->slot * ct_step;
+        const char *acc = w->flags & FALCON_FIRST ? NULL : at;
+        const char *source = w->source == FALCON_PRODUCT ? h : buf->sums + (w->source - blocks) * micro;
+        if (!(w->flags & FALCON_LAST) || w->slot >= blocks) {
+            kern->scatter(w->flags & FALCON_LAST ? buf->sums + (w->slot - blocks) * micro : at, acc, source, w->coef);
             continue;
         }
+        const int i = p->transposed ? w->slot % p->m : w->slot / p->n;
+        const int j = p->transposed ? w->slot / p->m : w->slot % p->n;
         const ptrdiff_t in_row = x * kern->mr, in_col = z * kern->nr;
         const ptrdiff_t row = i * p->block_m + in_row, col = j * p->block_n + in_col;
         const ptrdiff_t rows = FL_MIN(FL_MIN(kern->mr, p->block_m - in_row), p->M - row);
         const ptrdiff_t cols = FL_MIN(FL_MIN(kern->nr, p->block_n - in_col), p->N - col);
         if (rows > 0 && cols > 0)
-            kern->write(flags & FL_FIRST ? NULL : acc, h, s->w_coef[e], p->alpha, p->beta,
-                        p->c + (row * p->c_rs + col * p->c_cs) * kern->elem, p->c_rs, p->c_cs, rows, cols, p->stream_c,
-                        buf->watch);
+            kern->write(acc, source, w->coef, p->alpha, p->beta, p->c + (row * p->c_rs + col * p->c_cs) * kern->elem,
+                        p->c_rs, p->c_cs, rows, cols, p->stream_c, buf->watch);
     }
 }
 
@@ -69,7 +73,7 @@ static void scatter_ahead(const fl_pass *p, int r, char *ct, ptrdiff_t ct_step, 
         return;
     for (int e = s->w_start[r]; e < s->w_start[r + 1]; e++)
         for (ptrdiff_t at = 0; at < bytes; at += 64)
-            __builtin_prefetch(ct + s->w_index[e] * ct_step + at, 1, 3);
+            __builtin_prefetch(ct + s->w[e].slot * ct_step + at, 1, 3);
 }
 
 /* Where panel `x` of an operand comes from in slice s of product r. */

@@ -2,7 +2,8 @@
  *
  * Strassen; Strassen with some factors scaled by powers of two (rational, yet
  * exact on small integers); and products with classical formats, so that m, k,
- * n differ.  The programs use temporaries, the accumulator and scaled stores.
+ * n differ.  The programs use temporaries, the accumulator and scaled stores,
+ * and two thirds of the products reach C through a sum with a slot of its own.
  */
 #ifndef FALCON_TEST_SCHEMES_H
 #define FALCON_TEST_SCHEMES_H
@@ -109,21 +110,44 @@ static falcon_program program_of(const double *F, int R, int n_in) {
     return (falcon_program){.n_in = n_in, .n_out = R, .n_temp = 1, .n_ops = n, .ops = ops};
 }
 
+/* Of three products one goes to C itself, one through a sum that is begun and completed with it, and one through a
+ * sum that the next product completes, by nothing. */
+static void steps_of(dense_scheme d, falcon_scheme *s) {
+    const int c = d.m * d.n, sum = c;
+    int32_t *start = calloc((size_t)d.R + 1, sizeof *start);
+    falcon_step *w = calloc((size_t)(d.R * (c + 2)), sizeof *w);
+    int n = 0, late = -1; /* the product whose sum is still to be completed */
+    for (int r = 0; r < d.R; r++) {
+        const int through = late < 0 && r % 3 == 1, later = late < 0 && r % 3 == 2 && r + 1 < d.R;
+        if (through || later)
+            w[n++] = (falcon_step){sum, FALCON_PRODUCT, FALCON_FIRST | (through ? FALCON_LAST : 0), 0.5};
+        if (late >= 0) {
+            w[n++] = (falcon_step){sum, FALCON_PRODUCT, FALCON_LAST, 0};
+            for (int q = 0; q < c; q++)
+                if (d.W[late * c + q] != 0)
+                    w[n++] = (falcon_step){q, sum, 0, 2 * d.W[late * c + q]};
+        }
+        late = later ? r : -1;
+        for (int q = 0; q < c && !later; q++)
+            if (d.W[r * c + q] != 0)
+                w[n++] = (falcon_step){q, through ? sum : FALCON_PRODUCT, 0, d.W[r * c + q] * (through ? 2 : 1)};
+        start[r + 1] = n;
+    }
+    for (int q = 0; q < c; q++) {
+        int first = -1, last = -1;
+        for (int e = 0; e < n; e++)
+            if (w[e].slot == q)
+                first = first < 0 ? e : first, last = e;
+        w[first].flags |= FALCON_FIRST, w[last].flags |= FALCON_LAST;
+    }
+    s->w_start = start, s->w = w, s->n_slots = c + 1;
+}
+
 static falcon_scheme scheme_of(dense_scheme d) {
     falcon_scheme s = {.m = d.m, .k = d.k, .n = d.n, .R = d.R};
     s.u = program_of(d.U, d.R, d.m * d.k);
     s.v = program_of(d.V, d.R, d.k * d.n);
-    const int c = d.m * d.n;
-    int32_t *start = calloc((size_t)d.R + 1, sizeof *start), *index = calloc((size_t)(d.R * c), sizeof *index);
-    double *coef = calloc((size_t)(d.R * c), sizeof *coef);
-    int n = 0;
-    for (int r = 0; r < d.R; r++) {
-        for (int q = 0; q < c; q++)
-            if (d.W[r * c + q] != 0)
-                index[n] = q, coef[n++] = d.W[r * c + q];
-        start[r + 1] = n;
-    }
-    s.w_start = start, s.w_index = index, s.w_coef = coef;
+    steps_of(d, &s);
     dense_free(d);
     return s;
 }
@@ -132,8 +156,7 @@ static void scheme_free(falcon_scheme s) {
     free((void *)s.u.ops);
     free((void *)s.v.ops);
     free((void *)s.w_start);
-    free((void *)s.w_index);
-    free((void *)s.w_coef);
+    free((void *)s.w);
 }
 
 #endif

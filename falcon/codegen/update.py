@@ -1,0 +1,174 @@
+"""Combine H as a stream of updates: what becomes of each product as soon as it is there.
+
+An engine that keeps the blocks of C on chip meets the products one after the other. Each is added
+to the blocks that need it, and to sums that several blocks share: such a sum has a slot of its own
+until its last term comes, and is then passed on to whatever needs it, itself another term. So the
+shared sums of W save here what they save elsewhere, in exchange for slots.
+
+The order of the products is free. One is chosen in which few sums are unfinished at any time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from falcon.schemes import Scheme
+from falcon.schemes.additions import Coefficient, SharedSums
+
+PRODUCT = -1
+
+
+class Update(NamedTuple):
+    """``slot += coefficient * source``.
+
+    Attributes
+    ----------
+    slot : int
+        Below m*n a block of C, else a shared sum.
+    source : int
+        `PRODUCT`, or the slot of a shared sum that the same product has completed.
+    coefficient : Coefficient
+    first, last : bool
+        Whether the slot holds nothing yet, and whether it is complete.
+    """
+
+    slot: int
+    source: int
+    coefficient: Coefficient
+    first: bool
+    last: bool
+
+
+@dataclass(frozen=True)
+class Updates:
+    """All updates of a scheme.
+
+    Attributes
+    ----------
+    order : tuple of int
+        The products in the order in which they must be formed.
+    steps : tuple of tuple of Update
+        What to do with each of them, in that order.
+    n_slots : int
+        Blocks of C and slots for shared sums.
+    """
+
+    order: tuple[int, ...]
+    steps: tuple[tuple[Update, ...], ...]
+    n_slots: int
+
+
+@lru_cache(maxsize=256)
+def updates(scheme: Scheme) -> Updates:
+    """Schedule Combine H of `scheme` after common-subexpression elimination."""
+    return schedule(scheme.shared_sums[2])
+
+
+def schedule(sums: SharedSums) -> Updates:
+    """Schedule shared sums whose inputs are products and whose outputs are blocks of C."""
+    return _Schedule(sums).made()
+
+
+class _Schedule:
+    """Variables are the products, then the blocks of C (outputs), then the sums they share."""
+
+    def __init__(self, sums: SharedSums) -> None:
+        self._rank, self._blocks = sums.n_inputs, len(sums.rows)
+        self._terms = _terms(sums)
+        self._users: dict[int, list[tuple[int, Coefficient]]] = defaultdict(list)
+        for variable, terms in self._terms.items():
+            for source, coefficient in terms:
+                self._users[source].append((variable, coefficient))
+        self._left = {variable: len(terms) for variable, terms in self._terms.items()}
+        self._slots = {self._rank + block: block for block in range(self._blocks)}
+        self._free: list[int] = []
+        self._n_slots = self._blocks
+
+    def made(self) -> Updates:
+        order: list[int] = []
+        steps = []
+        waiting = set(range(self._rank))
+        while waiting:
+            product = min(waiting, key=lambda x: (self._opened(x), x))
+            waiting.remove(product)
+            order.append(product)
+            steps.append(tuple(self._pass_on(product)))
+        return Updates(tuple(order), tuple(steps), self._n_slots)
+
+    def _opened(self, product: int) -> int:
+        """Slots that a product would begin, less those that it would complete."""
+        left: dict[int, int] = {}
+        opened = 0
+        ready = [product]
+        while ready:
+            for user, _ in self._users[ready.pop()]:
+                before = left.get(user, self._left[user])
+                left[user] = before - 1
+                shared = user >= self._rank + self._blocks
+                if before == len(self._terms[user]) and before > 1:
+                    opened += shared
+                if before == 1:
+                    opened -= shared and len(self._terms[user]) > 1
+                    ready.append(user)
+        return opened
+
+    def _pass_on(self, product: int) -> list[Update]:
+        """Add a product, and the sums that it completes, to what needs them."""
+        found: list[Update] = []
+        done: list[int] = []
+        ready = [(product, PRODUCT)]
+        while ready:
+            variable, source = ready.pop()
+            for user, coefficient in self._users[variable]:
+                first = self._left[user] == len(self._terms[user])
+                self._left[user] -= 1
+                last = self._left[user] == 0
+                slot = self._slots[user] if user in self._slots else self._take(user)
+                found.append(Update(slot, source, coefficient, first, last))
+                if last and slot >= self._blocks:
+                    ready.append((user, slot))
+                    done.append(slot)
+        self._free += done  # not before: what they held is read until all is passed on
+        return found
+
+    def _take(self, variable: int) -> int:
+        if not self._free:
+            self._free.append(self._n_slots)
+            self._n_slots += 1
+        self._slots[variable] = self._free.pop()
+        return self._slots[variable]
+
+
+def _terms(sums: SharedSums) -> dict[int, list[tuple[int, Coefficient]]]:
+    """Terms of every output and of every sum that more than one other needs.
+
+    A sum that only one other needs becomes part of that: as many additions, and no slot.
+    """
+    rank, blocks = sums.n_inputs, len(sums.rows)
+
+    def renamed(variable: int) -> int:
+        return variable if variable < rank else variable + blocks
+
+    terms: dict[int, list[tuple[int, Coefficient]]] = {}
+    for index, (x, y, ratio) in enumerate(sums.temporaries):
+        terms[rank + blocks + index] = [(renamed(x), 1), (renamed(y), ratio)]
+    for index, row in enumerate(sums.rows):
+        terms[rank + index] = [(renamed(x), c) for x, c in row]
+    uses: dict[int, list[int]] = defaultdict(list)
+    for variable, parts in terms.items():
+        for source, _ in parts:
+            uses[source].append(variable)
+    # Later temporaries first: by then what they are made of is still whole.
+    for variable in range(rank + blocks + len(sums.temporaries) - 1, rank + blocks - 1, -1):
+        if len(uses[variable]) == 1:
+            user = uses[variable][0]
+            at = next(x for x, (source, _) in enumerate(terms[user]) if source == variable)
+            scale = terms[user][at][1]
+            inner = terms.pop(variable)
+            terms[user][at : at + 1] = [(source, c * scale) for source, c in inner]
+            for source, _ in inner:
+                uses[source][uses[source].index(variable)] = user
+    return terms
