@@ -1,7 +1,8 @@
-"""Build falcon: pure Python plus two optional compiled extensions.
+"""Build falcon: pure Python plus three optional compiled extensions.
 
 `falcon._cpu._core` holds the CPU kernels: what is compiled, with which flags, for which machines,
 stands in `falcon/_cpu/sources.py`. `falcon.discover._core` is the core of the scheme search.
+`falcon.decision.formulas` is Python, which Cython compiles too: a fresh plan runs through it.
 A failure to compile does not fail the installation: the reason is recorded for
 `falcon.show_config()`, and falcon runs on NumPy's BLAS. Environment variables:
 
@@ -118,4 +119,15 @@ def cpu_extension() -> Extension:
     )
 
 
-setup(ext_modules=[cpu_extension(), discover_extension()], cmdclass={"build_ext": BuildOptional})
+def formulas_extension() -> Extension:
+    """Describe the cost model's formulas: Python, with types in a .pxd file."""
+    source = Path("falcon") / "decision" / "formulas.py"
+    return Extension(
+        "falcon.decision.formulas", [str(source)], depends=[str(source.with_suffix(".pxd"))]
+    )
+
+
+setup(
+    ext_modules=[cpu_extension(), discover_extension(), formulas_extension()],
+    cmdclass={"build_ext": BuildOptional},
+)

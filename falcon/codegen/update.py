@@ -10,7 +10,9 @@ The order of the products is free. One is chosen in which few sums are unfinishe
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -86,16 +88,28 @@ class _Schedule:
         self._slots = {self._rank + block: block for block in range(self._blocks)}
         self._free: list[int] = []
         self._n_slots = self._blocks
+        self._touched: set[int] = set()  # products whose neighbours' sums have changed
 
     def made(self) -> Updates:
         order: list[int] = []
         steps = []
+        opens = [self._opened(x) for x in range(self._rank)]
+        heap = [(x, product) for product, x in enumerate(opens)]
+        heapq.heapify(heap)
         waiting = set(range(self._rank))
-        while waiting:
-            product = min(waiting, key=lambda x: (self._opened(x), x))
+        while heap:
+            known, product = heapq.heappop(heap)
+            if product not in waiting or known != opens[product]:
+                continue  # outdated: another entry is in the heap, or was
             waiting.remove(product)
             order.append(product)
             steps.append(tuple(self._pass_on(product)))
+            for other in self._touched & waiting:
+                found = self._opened(other)
+                if found != opens[other]:
+                    opens[other] = found
+                    heapq.heappush(heap, (found, other))
+            self._touched.clear()
         return Updates(tuple(order), tuple(steps), self._n_slots)
 
     def _opened(self, product: int) -> int:
@@ -105,15 +119,26 @@ class _Schedule:
         ready = [product]
         while ready:
             for user, _ in self._users[ready.pop()]:
+                if not self._is_shared(user):
+                    continue
                 before = left.get(user, self._left[user])
                 left[user] = before - 1
-                shared = user >= self._rank + self._blocks
-                if before == len(self._terms[user]) and before > 1:
-                    opened += shared
+                opened += before == len(self._terms[user])
                 if before == 1:
-                    opened -= shared and len(self._terms[user]) > 1
+                    opened -= 1
                     ready.append(user)
         return opened
+
+    def _is_shared(self, variable: int) -> bool:
+        return variable >= self._rank + self._blocks
+
+    def _products(self, variable: int) -> Iterator[int]:
+        """Products that a variable is made of."""
+        if variable < self._rank:
+            yield variable
+            return
+        for source, _ in self._terms[variable]:
+            yield from self._products(source)
 
     def _pass_on(self, product: int) -> list[Update]:
         """Add a product, and the sums that it completes, to what needs them."""
@@ -125,10 +150,12 @@ class _Schedule:
             for user, coefficient in self._users[variable]:
                 first = self._left[user] == len(self._terms[user])
                 self._left[user] -= 1
+                if self._is_shared(user):
+                    self._touched.update(self._products(user))
                 last = self._left[user] == 0
                 slot = self._slots[user] if user in self._slots else self._take(user)
                 found.append(Update(slot, source, coefficient, first, last))
-                if last and slot >= self._blocks:
+                if last and self._is_shared(user):
                     ready.append((user, slot))
                     done.append(slot)
         self._free += done  # not before: what they held is read until all is passed on

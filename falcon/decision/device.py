@@ -8,7 +8,8 @@ from falcon._plan import Candidate, DeviceBackend, Option, Plan
 from falcon._problem import Problem
 from falcon.schemes import Scheme
 
-from .select import Request, contest_of_all
+from .contest import contest_of_all
+from .select import Request
 
 # Below these sizes launches take longer than an LCMA could save.
 _SMALLEST = 1024

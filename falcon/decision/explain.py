@@ -8,8 +8,11 @@ from dataclasses import replace
 from falcon._plan import Backend, Candidate, Option, Rates
 from falcon._problem import Problem
 
-from .model import seconds
-from .select import Contest, Request, judge
+from .contest import Contest
+from .model import bounds, seconds
+from .select import Request, judge
+
+_NEAR = 1.1
 
 
 def candidates(
@@ -30,19 +33,26 @@ def candidates(
         The choice.
     """
     limit = request.workspace_limit
-    fits, keeps = contest.fits(problem), contest.keeps(problem, request)
+    entrants, facts = contest.field_for(problem)
     found: list[Candidate] = []
     for backend, rates in known:
         supported = backend.supports(problem) is None
-        schemes = {id(x): x for x, fit in zip(contest.schemes, fits, strict=True) if fit}
+        # Of compositions only what comes near: there are many, and making one takes its time.
+        fused = best.option.fused_output
+        near = bounds(problem, facts, rates, fused=fused, chunked=limit is not None)
+        far = {at for bound, at in near if bound > _NEAR * best.total}
+        schemes = {
+            id(x.scheme): x.scheme
+            for at, x in enumerate(entrants)
+            if x.outer is None or at not in far
+        }
         options = backend.candidates(
             problem, (None, *(schemes.values() if supported else ())), limit
         )
-        growth = dict(zip(map(id, contest.schemes), keeps, strict=True))
         for option in options:
             schemes.pop(id(option.scheme), None)
             judged = judge(problem, request, option, rates)
-            if option.scheme is not None and not growth[id(option.scheme)]:
+            if option.growth > request.max_growth and not problem.is_exact:
                 judged = replace(
                     judged,
                     refused=f"growth {option.growth:.2f} > max_growth {request.max_growth:.2f}",

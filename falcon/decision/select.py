@@ -8,17 +8,16 @@ others is made when it is asked for (`explain.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-
-import numpy as np
+from dataclasses import dataclass
+from heapq import heapify, heappop
+from math import inf
 
 from falcon._plan import Backend, Candidate, Option, Plan, Rates
 from falcon._problem import Problem
-from falcon.schemes import Scheme, get, names, symmetries
-from falcon.schemes.catalogue import generation
+from falcon.schemes import Scheme
 
-from .model import Facts, bounds, floor, seconds
+from .contest import contest_of_all, smallest_block
+from .model import bounds, seconds
 
 # Below these sizes no LCMA has ever paid and measuring the machine would cost more than it saves;
 # and where falcon's classical kernel was predicted to gain 5 % there, NumPy's BLAS was up to 11 %
@@ -29,9 +28,6 @@ SMALLEST_BLAS = 256
 # 0.93 of NumPy, at 1024 at 1.04.
 SMALLEST_BLAS_FLOPS = 1.0e9
 _SMALLEST_OTHER = 96
-# Blocks below these sizes leave the products too small for any kernel to be fast.
-_SMALLEST_BLAS_BLOCK = 64
-_SMALLEST_OTHER_BLOCK = 32
 # Predictions this close are a tie, which goes to fewer levels, then to less growth.
 TIE = 0.003
 # An LCMA, or another backend than the last one of the table, must promise this gain: predictions
@@ -104,8 +100,7 @@ def _hopeless(problem: Problem, request: Request, backends: Sequence[Backend]) -
     reasons = [backend.supports(problem) for backend in backends]
     if all(reasons):
         return reasons[0]
-    contest = contest_of_all()
-    if len(backends) == 1 and not (contest.fits(problem) & contest.keeps(problem, request)).any():
+    if len(backends) == 1 and not contest_of_all().field_for(problem, request.max_growth).entrants:
         return f"no scheme keeps max_growth {request.max_growth:.2f}"
     return None
 
@@ -173,81 +168,11 @@ def _requested(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Contest:
-    """The schemes that compete, and what decides among them as arrays over the schemes."""
-
-    schemes: tuple[Scheme, ...]
-    facts: Facts
-    growth: np.ndarray
-    integral: np.ndarray
-    _fitting: dict[tuple[int, int, int, bool], np.ndarray] = field(default_factory=dict, repr=False)
-
-    def fits(self, problem: Problem) -> np.ndarray:
-        """Whose blocks are large enough and whose coefficients suit the dtype."""
-        least, most = smallest_block(problem), self._most_parts
-        M, N, K = problem.M // least, problem.N // least, problem.K // least
-        key = min(M, most), min(N, most), min(K, most), problem.is_exact
-        found = self._fitting.get(key)
-        if found is None:
-            found = np.asarray((self.facts.parts <= np.array(key[:3])[:, None]).all(axis=0))
-            found &= self.integral | (not problem.is_exact)
-            found.setflags(write=False)
-            self._fitting[key] = found  # at most (most + 1)^3 of them
-        return found
-
-    def keeps(self, problem: Problem, request: Request) -> np.ndarray:
-        """Whose rounding errors grow within the limit."""
-        return np.asarray(self.growth <= (np.inf if problem.is_exact else request.max_growth))
-
-    @cached_property
-    def _most_parts(self) -> int:
-        return int(self.facts.parts.max(initial=0))
-
-
-def contest_of_all() -> Contest:
-    """Return the schemes that compete at this moment."""
-    return _contest_of(generation())
-
-
-@lru_cache(maxsize=1)
-def _contest_of(_generation: int) -> Contest:
-    """The stored schemes in every permutation, and two levels of Strassen with itself.
-
-    Not those that spend growth to save additions, which are too small a part of the time to pay.
-    """
-    # Of schemes that cost the same the first competes: "strassen" rather than "2x2x2:7".
-    order = sorted(names(), key=lambda name: (name[0].isdigit(), name))
-    order = [name for name in order if not name.endswith("-adds")]
-    images = [image for name in order for image in symmetries(get(name))]
-    strassen = get("strassen")
-    images.append(strassen @ strassen)
-    # Of images that cost the same, one is enough: the six of a cube, for one. How additions are
-    # spread over the combines may differ; that matters most where Combine H is fused.
-    unique: dict[tuple, Scheme] = {}
-    for image in images:
-        key = (image.format, image.rank, image.phi, image.is_integral)
-        if _additions(image) < _additions(unique.setdefault(key, image)):
-            unique[key] = image
-    schemes = tuple(x for x in unique.values() if not x.is_classical)
-    growth = np.array([x.rms_growth for x in schemes])
-    integral = np.array([x.is_integral for x in schemes])
-    return Contest(schemes, Facts.of(schemes), growth, integral)
-
-
-def _additions(scheme: Scheme) -> tuple[int, int]:
-    """Additions with Combine H fused, whose terms share nothing; then those with it apart."""
-    first, second, last = (x.additions for x in scheme.shared_sums)
-    terms = scheme.nnz[2] - scheme.m * scheme.n
-    return first + second + terms, first + second + last
-
-
 def _fastest(
     problem: Problem, request: Request, backends: Sequence[Backend], rates_of: RatesOf
 ) -> Plan:
     contest, limit = contest_of_all(), request.workspace_limit
     known = [(x, rates_of(x, problem)) for x in backends]
-    allowed = contest.fits(problem) & contest.keeps(problem, request)
     kept: list[tuple[Backend, Candidate]] = []
     refused: list[Candidate] = []
     fuses = []
@@ -259,19 +184,23 @@ def _fastest(
             kept.append((backend, found))
         fuses.append(found.option.fused_output)
     classical = [x.total for _, x in kept]
-    fastest = min(classical, default=np.inf)
+    fastest = min(classical, default=inf)
+    entrants, facts = contest.field_for(problem, request.max_growth)
     for (backend, rates), fused in zip(known, fuses, strict=True):
         if backend.supports(problem) is not None:
             continue
-        # Where Combine H is fused some scheme may nearly always win.
-        if not fused and floor(problem, contest.facts, rates) > fastest * (1 + TIE):
-            continue
-        least = bounds(problem, contest.facts, rates, fused=fused, chunked=limit is not None)
-        hopeful = np.flatnonzero(allowed & (least <= fastest * (1 + TIE)))
-        for index in hopeful[np.argsort(least[hopeful])].tolist():
-            if least[index] > fastest * (1 + TIE):
-                break
-            for option in backend.candidates(problem, (contest.schemes[index],), limit):
+        hopeful = bounds(
+            problem,
+            facts,
+            rates,
+            fused=fused,
+            chunked=limit is not None,
+            limit=fastest * (1 + TIE),
+        )
+        heapify(hopeful)
+        while hopeful and hopeful[0][0] <= fastest * (1 + TIE):
+            _, at = heappop(hopeful)
+            for option in backend.candidates(problem, (entrants[at].scheme,), limit):
                 found = judge(problem, request, option, rates)
                 if not found.refused:
                     kept.append((backend, found))
@@ -319,8 +248,3 @@ def judge(problem: Problem, request: Request, option: Option, rates: Rates) -> C
         if any(size < part * least for size, part in zip(option.chunks, parts, strict=True)):
             reason = f"blocks would be smaller than {least}"
     return Candidate(option, seconds(problem, option, rates), reason, not reason)
-
-
-def smallest_block(problem: Problem) -> int:
-    """Least rows, columns and inner length of the blocks of an LCMA."""
-    return _SMALLEST_BLAS_BLOCK if _has_blas(problem) else _SMALLEST_OTHER_BLOCK

@@ -14,6 +14,7 @@ from . import brent, metrics
 from ._coefficients import exact_array
 from .additions import Additions, SharedSums, naive_additions, share
 from .formulas import formulas
+from .nesting import nested_sums
 
 
 class SchemeError(ValueError):
@@ -58,6 +59,8 @@ class Scheme:
     W: np.ndarray
     name: str = "unnamed"
     source: str = field(default="", kw_only=True)
+    # Outer and inner scheme of a composition.
+    _levels: tuple[Scheme, Scheme] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         try:
@@ -134,8 +137,13 @@ class Scheme:
     def shared_sums(self) -> tuple[SharedSums, SharedSums, SharedSums]:
         """Combine A, Combine B and Combine H after common-subexpression elimination.
 
-        Rows are outputs: the R sums of A, the R sums of B, and the m*n blocks of C.
+        Rows are outputs: the R sums of A, the R sums of B, and the m*n blocks of C. A composition
+        reuses those of the two schemes.
         """
+        if self._levels is not None:
+            made = nested_sums(*self._levels)
+            if made is not None:
+                return made
         u, v, w = (x.reshape(self.rank, -1) for x in (self.U, self.V, self.W))
         return share(u), share(v), share(w.T)
 

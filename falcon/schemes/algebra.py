@@ -82,6 +82,7 @@ def compose(outer: Scheme, inner: Scheme) -> Scheme:
         _kronecker(outer.W, inner.W),
         f"{outer.name}@{inner.name}",
         source=f"composition of {outer.name} (outer) and {inner.name} (inner)",
+        _levels=(outer, inner),
     )
 
 

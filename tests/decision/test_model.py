@@ -1,6 +1,9 @@
 """The cost model against FalconGEMM's equations, worked out by hand on made-up machines."""
 
+import importlib.machinery
+import importlib.util
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,8 +11,8 @@ import pytest
 from falcon import schemes
 from falcon._plan import Option, Rates
 from falcon._problem import Problem
-from falcon.decision import model
-from falcon.decision.model import CLASSICAL_STAGES, STAGES, Facts, bounds, floor, seconds
+from falcon.decision import formulas, model
+from falcon.decision.model import CLASSICAL_STAGES, STAGES, bounds, counts, seconds
 
 FLOAT = np.dtype("float32")
 # Nothing is as cheap as adding here, so that combines are bound by memory.
@@ -152,7 +155,7 @@ def test_the_equations_of_falcongemm():
     problem = Problem(M, N, K, FLOAT)
     for multiply, add, beta in ((1e12, 1e11, 1e9), (1e9, 1e8, 1e10), (1e11, 1e8, 1e9)):
         times = seconds(problem, option(s, problem, fused=True), Rates(multiply, add, beta))
-        u, v, _ = (x.additions for x in s.shared_sums)
+        u, v, w = (x.additions for x in s.shared_sums)
         expected = (
             max(u * (M / m) * (K / k) / add, M * K * (1 + R / (m * k)) / beta),
             max(v * (K / k) * (N / n) / add, N * K * (1 + R / (k * n)) / beta),
@@ -160,7 +163,7 @@ def test_the_equations_of_falcongemm():
                 2 * R * M * N * K / (m * k * n) / multiply,
                 R * (M * K / (m * k) + K * N / (k * n) + M * N / (m * n)) / beta,
             ),
-            max((s.nnz[2] - m * n) * (M / m) * (N / n) / add, M * N / beta),
+            max(w * (M / m) * (N / n) / add, M * N / beta),
             0.0,
         )
         assert [x for _, x in times] == pytest.approx(expected)
@@ -231,17 +234,18 @@ def test_bounds_are_bounds(rates, fused, threads, packed):
     """No option is faster than its bound; whole and balanced, it is as fast."""
     found = [image for x in schemes.names() for image in schemes.symmetries(schemes.get(x))]
     problem = Problem(1001, 703, 2049, FLOAT, threads=threads, packed=packed)
-    least = bounds(problem, Facts.of(found), rates, fused=fused, chunked=False)
-    loose = bounds(problem, Facts.of(found), rates, fused=fused, chunked=True)
-    assert least.shape == (len(found),)
-    assert (loose <= least).all()
+    known = tuple(map(counts, found))
+    least = [x for x, _ in bounds(problem, known, rates, fused=fused, chunked=False)]
+    loose = [x for x, _ in bounds(problem, known, rates, fused=fused, chunked=True)]
+    assert len(least) == len(found)
+    assert all(x <= y for x, y in zip(loose, least, strict=True))
     alone = replace(problem, threads=1)  # threads change nothing but the imbalance
     cuts = [
         ((512, 703, 1000), (1, 2, 3)),
         ((480, 703, 2049), (1, 1, 1)),
         ((1001, 96, 2049), (1, 1, 1)),
     ]
-    for bound, lower, scheme in zip(least.tolist(), loose.tolist(), found, strict=True):
+    for bound, lower, scheme in zip(least, loose, found, strict=True):
         whole = total(seconds(problem, option(scheme, problem, fused=fused), rates))
         assert bound <= whole * 1.0000001
         for chunks, again in cuts:
@@ -251,16 +255,52 @@ def test_bounds_are_bounds(rates, fused, threads, packed):
         assert bound == pytest.approx(balanced)
 
 
-@pytest.mark.parametrize("size", [512, 2048, 8192])
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("rates", [Rates(7e10, 5e9, 1.3e9), Rates(2e11, 4e9, 6e8, overlap=0.0)])
-def test_the_floor_is_close_to_the_least_bound(size, packed, rates):
-    found = Facts.of(
-        [image for x in schemes.names() for image in schemes.symmetries(schemes.get(x))]
+def test_bounds_beyond_the_limit_are_left_out():
+    found = tuple(counts(schemes.get(x)) for x in schemes.names())
+    problem = Problem(1001, 703, 2049, FLOAT)
+    whole = bounds(problem, found, FULL, fused=True, chunked=False)
+    assert [at for _, at in whole] == list(range(len(found)))
+    limit = sorted(whole)[len(found) // 2][0]
+    some = bounds(problem, found, FULL, fused=True, chunked=False, limit=limit)
+    assert some == [x for x in whole if x[0] <= limit]
+    assert bounds(problem, (), FULL, fused=True, chunked=False) == []
+
+
+def test_the_compiled_formulas_are_those_of_the_source():
+    """After a change of formulas.py the extension must be built again."""
+    source = Path(model.__file__).with_name("formulas.py")
+    spec = importlib.util.spec_from_loader(
+        "plain", importlib.machinery.SourceFileLoader("plain", str(source))
     )
-    problem = Problem(size, size, size, FLOAT, packed=packed)
-    least = bounds(problem, found, rates, fused=False, chunked=False).min()
-    assert 0.85 * least < floor(problem, found, rates) <= least
+    plain = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plain)
+    random = np.random.default_rng(3)
+    for _ in range(200):
+        sizes = tuple(int(x) for x in random.integers(1, 5000, 3))
+        chunks = tuple(min(x, int(random.integers(1, 3000))) for x in sizes)
+        again = tuple(int(x) for x in random.integers(1, 4, 3))
+        rates = replace(
+            FULL,
+            slice=int(random.choice([0, 384])),
+            overlap=float(random.choice([0, 0.5, 1])),
+            combine=FULL.combine if random.random() < 0.5 else (),
+        )
+        args = (
+            *(sizes, int(random.choice([4, 8])), int(random.integers(1, 9))),
+            *(bool(random.random() < 0.5) for _ in range(2)),
+            *(chunks, again, bool(random.random() < 0.5)),
+        )
+        numbers = [float(x) for x in random.integers(1, 99, 7)]
+        both = [
+            x.stages(x.Machine(rates), x.Counts(*numbers), x.Cut(*args)) for x in (plain, formulas)
+        ]
+        assert both[0] == pytest.approx(both[1], rel=1e-12)
+        both = [
+            x.within(x.Machine(rates), (x.Counts(*numbers),) * 3, x.Cut(*args), 1e9)
+            for x in (plain, formulas)
+        ]
+        assert len(both[0]) == 3
+        assert both[0][2] == pytest.approx(both[1][2], rel=1e-12)
 
 
 def test_chunks_pad_each():
@@ -271,15 +311,9 @@ def test_chunks_pad_each():
     assert times["multiply"] == pytest.approx(7 * (5 + 4) * 64 * 2 * 32 * 32 / 1e9)
 
 
-def test_no_schemes_at_all():
-    problem, none = Problem(9, 9, 9, FLOAT), Facts.of([])
-    assert bounds(problem, none, MEMORY_BOUND, fused=True, chunked=False).shape == (0,)
-    assert floor(problem, none, MEMORY_BOUND) == float("inf")
-
-
 def test_sizes_beyond_int64():
     problem = Problem(10**9, 10**9, 10**9, FLOAT)
     times = seconds(problem, option(schemes.get("5x5x5:93"), problem), MEMORY_BOUND)
     assert all(0 < x < 1e30 for _, x in times[:-1])
-    assert model._facts(schemes.get("strassen")).rank == 7
-    assert model._facts(None).rank == 1
+    assert counts(schemes.get("strassen")).rank == 7
+    assert counts(None).rank == 1

@@ -6,7 +6,7 @@ import pytest
 import falcon
 from falcon.codegen import cuda_emit, cuda_plan
 from falcon.codegen.program import Op, most_live
-from falcon.decision.select import contest_of_all
+from falcon.decision.contest import contest_of_all
 
 IMAGES = contest_of_all().schemes
 

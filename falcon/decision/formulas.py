@@ -1,0 +1,162 @@
+# cython: cdivision=True
+"""The formulas of the cost model over plain floats; `model.py` has them in writing.
+
+A fresh plan evaluates them for every scheme that competes. So this file is compiled where falcon is
+(`formulas.pxd` gives the types), and runs as it stands where it is not. After a change here run
+``python setup.py build_ext --inplace``; a test compares the compiled module with this source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class Machine:
+    """`falcon._plan.Rates`: speeds turned into seconds."""
+
+    def __init__(self, rates: Any) -> None:
+        self.overlap, self.cache, self.overhead = rates.overlap, rates.cache, rates.overhead
+        self.mr, self.nr = rates.tile
+        self.slice, self.loss = rates.slice, rates.loss
+        self.sigma_a, self.sigma_b, self.sigma_c = rates.surface
+        # Seconds: per product of two numbers and its addition, per addition, per element moved.
+        self.multiply = 2.0 / rates.multiply
+        self.add, self.update = 1.0 / rates.add, 1.0 / (rates.update or rates.add)
+        self.move, self.store = 1.0 / rates.bandwidth, 1.0 / (rates.store or rates.bandwidth)
+        near_a, far_a, near_b, far_b = rates.combine or (rates.bandwidth,) * 4
+        self.near_a, self.far_a = 1.0 / near_a, 1.0 / far_a
+        self.near_b, self.far_b = 1.0 / near_b, 1.0 / far_b
+
+
+class Counts:
+    """What the model knows of a scheme <m,k,n;rank>: u, v, w are the additions of its combines."""
+
+    def __init__(
+        self, m: float, k: float, n: float, rank: float, u: float, v: float, w: float
+    ) -> None:
+        self.m, self.k, self.n, self.rank = m, k, n, rank
+        self.u, self.v, self.w = u, v, w
+
+
+class Cut:
+    """A problem, and how a backend cuts it.
+
+    Attributes
+    ----------
+    M, N, K : float
+    itemsize : float
+        Bytes per element.
+    threads : float
+        Sharing the tiles of a product; 1: no imbalance.
+    packed, fused : bool
+        B is combined already; Combine H is fused.
+    chunk_m, chunk_n, chunk_k : float
+        Sizes of the chunks.
+    again_a, again_b, again_c : float
+        How often A and B are combined and C is updated.
+    smaller : bool
+        Not this cut but any smaller one: sums are near if that is better.
+    """
+
+    def __init__(
+        self,
+        sizes: tuple[int, int, int],
+        itemsize: int,
+        threads: int,
+        packed: bool,
+        fused: bool,
+        chunks: tuple[int, int, int],
+        again: tuple[int, int, int],
+        smaller: bool,
+    ) -> None:
+        self.M, self.N, self.K = sizes
+        self.itemsize, self.threads = itemsize, threads
+        self.packed, self.fused, self.smaller = packed, fused, smaller
+        m, n, k = chunks
+        self.chunk_m, self.chunk_n, self.chunk_k = max(m, 1), max(n, 1), max(k, 1)
+        self.again_a, self.again_b, self.again_c = again
+
+
+def stages(machine: Machine, x: Counts, cut: Cut) -> tuple[float, float, float, float, float]:
+    """Seconds of the stages: combine A, combine B, multiply, combine H, start."""
+    rows, row_tiles, chunks_m, part_m, tiles_m = sliced(cut.M, cut.chunk_m, x.m, machine.mr)
+    columns, column_tiles, chunks_n, part_n, tiles_n = sliced(cut.N, cut.chunk_n, x.n, machine.nr)
+    unit = machine.slice if machine.slice > 0 else 1.0
+    inner, slices, chunks_k, part_k, _ = sliced(cut.K, cut.chunk_k, x.k, unit)
+    # Elements of a block of A, B and C, all chunks together.
+    a, b, c = rows * inner, inner * columns, rows * columns
+    padded = inner + machine.loss * slices if machine.slice > 0 else inner
+    products = row_tiles * column_tiles * padded * machine.mr * machine.nr * machine.multiply
+    if cut.threads > 1:
+        tiles = tiles_m * tiles_n
+        products *= up(tiles, cut.threads) * cut.threads / tiles
+    # Operands and results of a product, those of a chunk as often as chunks cross it.
+    all_a, all_b, all_c = a * chunks_n, b * chunks_m, c * chunks_k
+    products += machine.sigma_a * all_a + machine.sigma_b * all_b + machine.sigma_c * all_c
+    moved = (all_a + all_b + all_c) * machine.move
+    multiply = x.rank * (products if products > moved else moved)
+    near = x.rank * part_k * (part_m + part_n) * cut.itemsize <= machine.cache
+    move_a = machine.near_a if near else machine.far_a
+    move_b = machine.near_b if near else machine.far_b
+    if cut.smaller:
+        move_a, move_b = min(move_a, machine.near_a), min(move_b, machine.near_b)
+    first = cut.again_a * both(
+        x.u * a * machine.add, (cut.M * cut.K + x.rank * a) * move_a, machine.overlap
+    )
+    second = cut.again_b * both(
+        x.v * b * machine.add, (cut.K * cut.N + x.rank * b) * move_b, machine.overlap
+    )
+    if cut.fused:
+        adding, storing = x.w * c * machine.update, cut.M * cut.N * machine.store
+    else:
+        adding, storing = x.w * c * machine.add, (cut.M * cut.N + x.rank * c) * machine.move
+    last = cut.again_c * both(adding, storing, machine.overlap)
+    return first, 0.0 if cut.packed else second, multiply, last, machine.overhead
+
+
+def within(
+    machine: Machine, schemes: Sequence[Counts], cut: Cut, limit: float
+) -> list[tuple[float, int]]:
+    """Schemes that take at most `limit` seconds: these, and the number of the scheme."""
+    found = []
+    for number in range(len(schemes)):
+        first, second, multiply, last, start = stages(machine, schemes[number], cut)
+        total = first + second + multiply + last + start
+        if total <= limit:
+            found.append((total, number))
+    return found
+
+
+def sliced(
+    size: float, chunk: float, parts: float, unit: float
+) -> tuple[float, float, float, float, float]:
+    """Cut a dimension into chunks, and these into a scheme's parts.
+
+    Returns
+    -------
+    lines, units, chunks : float
+        Lines of one part, and units that they fill, summed over the chunks; how many chunks.
+    part, filled : float
+        Lines of a part of a whole chunk, and the units that these fill.
+    """
+    part = up(chunk, parts)
+    filled = up(part, unit)
+    if chunk == size:
+        return part, filled, 1.0, part, filled
+    full = size // chunk
+    rest = size - full * chunk
+    last = up(rest, parts)
+    chunks = full + 1.0 if rest > 0 else full
+    return full * part + last, full * filled + up(last, unit), chunks, part, filled
+
+
+def up(x: float, y: float) -> float:
+    """Quotient, rounded up."""
+    return -(-x // y)
+
+
+def both(arithmetic: float, memory: float, overlap: float) -> float:
+    """Seconds of a combine, of which the share `overlap` hides the lesser of both."""
+    larger = arithmetic if arithmetic > memory else memory
+    return overlap * larger + (1.0 - overlap) * (arithmetic + memory)

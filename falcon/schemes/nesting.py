@@ -1,0 +1,149 @@
+"""The sums of two nested schemes, made of theirs.
+
+Combine A of a composition combines the blocks of A by the outer scheme and what comes out by the
+inner one, or the other way round; B likewise, and C in reverse. Either order reuses the programs
+that are known for the two schemes, whereas a search over the flat composition starts afresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from .additions import Coefficient, Pair, SharedSums
+
+if TYPE_CHECKING:
+    from ._scheme import Scheme
+
+# Coefficient times variable.
+Term = tuple[int, Coefficient]
+
+
+def nested_sums(outer: Scheme, inner: Scheme) -> tuple[SharedSums, SharedSums, SharedSums] | None:
+    """Combine A, Combine B and Combine H of ``outer @ inner``; None where it takes divisions."""
+
+    def product(x: int, y: int) -> int:
+        return x * inner.rank + y
+
+    def block(rows: int, outer_columns: int, columns: int) -> Callable[[int, int], int]:
+        """Number of the block that is x of the outer and y, of rows x columns, of the inner one."""
+
+        def at(x: int, y: int) -> int:
+            (row, column), (below, beside) = divmod(x, outer_columns), divmod(y, columns)
+            return (row * rows + below) * outer_columns * columns + column * columns + beside
+
+        return at
+
+    first, second = block(inner.m, outer.k, inner.k), block(inner.k, outer.n, inner.n)
+    last = block(inner.m, outer.n, inner.n)
+    found = (
+        nested(outer.shared_sums[0], inner.shared_sums[0], first, product),
+        nested(outer.shared_sums[1], inner.shared_sums[1], second, product),
+        nested(outer.shared_sums[2], inner.shared_sums[2], product, last),
+    )
+    if found[0] is None or found[1] is None or found[2] is None:
+        return None
+    return found[0], found[1], found[2]
+
+
+def nested(
+    outer: SharedSums,
+    inner: SharedSums,
+    input_at: Callable[[int, int], int],
+    output_at: Callable[[int, int], int],
+) -> SharedSums | None:
+    """Return the sums of a composition in the order that takes fewer additions.
+
+    Parameters
+    ----------
+    outer, inner : SharedSums
+    input_at, output_at : callable
+        Number of the input (output) that is number x of the outer and y of the inner sums.
+
+    Returns
+    -------
+    SharedSums or None
+        None where it would take divisions.
+    """
+    outer_first, inner_first = _additions(outer, inner), _additions(inner, outer)
+    try:
+        if outer_first <= inner_first:
+            return _nested(outer, inner, input_at, output_at)
+        return _nested(inner, outer, lambda x, y: input_at(y, x), lambda x, y: output_at(y, x))
+    except _IndivisibleError:
+        return None
+
+
+def _additions(first: SharedSums, second: SharedSums) -> int:
+    return second.n_inputs * first.additions + len(first.rows) * second.additions
+
+
+def nested_additions(outer: Scheme, inner: Scheme) -> tuple[int, int, int]:
+    """Additions of the three combines of ``outer @ inner``, without making it."""
+    a, b, c = (
+        min(_additions(x, y), _additions(y, x))
+        for x, y in zip(outer.shared_sums, inner.shared_sums, strict=True)
+    )
+    return a, b, c
+
+
+class _IndivisibleError(Exception):
+    """No coefficient of a sum divides the others."""
+
+
+def _nested(
+    first: SharedSums,
+    second: SharedSums,
+    input_at: Callable[[int, int], int],
+    output_at: Callable[[int, int], int],
+) -> SharedSums:
+    """Run `first` for every input of `second`, then `second` for every output of `first`."""
+    n_inputs = first.n_inputs * second.n_inputs
+    program = _Program(n_inputs)
+    between = [
+        [
+            program.total(row)
+            for row in program.rows(first, [(input_at(x, y), 1) for x in range(first.n_inputs)])
+        ]
+        for y in range(second.n_inputs)
+    ]
+    rows: dict[int, list[Term]] = {}
+    for x in range(len(first.rows)):
+        for y, row in enumerate(program.rows(second, [column[x] for column in between])):
+            rows[output_at(x, y)] = row
+    return SharedSums(
+        n_inputs,
+        tuple(program.temporaries),
+        tuple(tuple(sorted(rows[x])) for x in range(len(rows))),
+    )
+
+
+class _Program:
+    """Temporaries as they are made; a value is a variable times a coefficient."""
+
+    def __init__(self, n_inputs: int) -> None:
+        self._n_inputs = n_inputs
+        self.temporaries: list[Pair] = []
+
+    def rows(self, sums: SharedSums, inputs: Sequence[Term]) -> list[list[Term]]:
+        """Terms of the outputs of `sums`, whose temporaries are made."""
+        values = list(inputs)
+        for x, y, ratio in sums.temporaries:
+            values.append(self._plus(values[x], values[y], ratio))
+        return [[(values[x][0], c * values[x][1]) for x, c in row] for row in sums.rows]
+
+    def total(self, row: Sequence[Term]) -> Term:
+        """Make one variable of a sum."""
+        # The unit that all others are multiples of, if any, goes first.
+        value, *rest = sorted(row, key=lambda term: Fraction(abs(term[1])))
+        for term in rest:
+            value = self._plus(value, term, 1)
+        return value
+
+    def _plus(self, x: Term, y: Term, ratio: int) -> Term:
+        factor = Fraction(y[1]) * ratio / Fraction(x[1])
+        if factor.denominator != 1:
+            raise _IndivisibleError
+        self.temporaries.append((x[0], y[0], int(factor)))
+        return self._n_inputs + len(self.temporaries) - 1, x[1]
