@@ -136,7 +136,7 @@ class _Program:
     def total(self, row: Sequence[Term]) -> Term:
         """Make one variable of a sum."""
         # The unit that all others are multiples of, if any, goes first.
-        value, *rest = sorted(row, key=lambda term: Fraction(abs(term[1])))
+        value, *rest = sorted(row, key=lambda term: abs(float(term[1])))
         for term in rest:
             value = self._plus(value, term, 1)
         return value
