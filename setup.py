@@ -1,8 +1,9 @@
-"""Build falcon: pure Python plus three optional compiled extensions.
+"""Build falcon: pure Python plus some optional compiled extensions.
 
 `falcon._cpu._core` holds the CPU kernels: what is compiled, with which flags, for which machines,
 stands in `falcon/_cpu/sources.py`. `falcon.discover._core` is the core of the scheme search.
-`falcon.decision.formulas` is Python, which Cython compiles too: a fresh plan runs through it.
+`falcon.decision.formulas` and `falcon._small`, through which fresh plans and small calls run, are
+Python that Cython compiles as well.
 A failure to compile does not fail the installation: the reason is recorded for
 `falcon.show_config()`, and falcon runs on NumPy's BLAS. Environment variables:
 
@@ -119,15 +120,18 @@ def cpu_extension() -> Extension:
     )
 
 
-def formulas_extension() -> Extension:
-    """Describe the cost model's formulas: Python, with types in a .pxd file."""
-    source = Path("falcon") / "decision" / "formulas.py"
-    return Extension(
-        "falcon.decision.formulas", [str(source)], depends=[str(source.with_suffix(".pxd"))]
-    )
+def compiled_python(name: str) -> Extension:
+    """Describe a module in Python whose types stand in a .pxd file beside it."""
+    source = Path(*name.split(".")).with_suffix(".py")
+    return Extension(name, [str(source)], depends=[str(source.with_suffix(".pxd"))])
 
 
 setup(
-    ext_modules=[cpu_extension(), discover_extension(), formulas_extension()],
+    ext_modules=[
+        cpu_extension(),
+        discover_extension(),
+        compiled_python("falcon.decision.formulas"),
+        compiled_python("falcon._small"),
+    ],
     cmdclass={"build_ext": BuildOptional},
 )

@@ -14,14 +14,15 @@ import numpy.typing as npt
 
 from . import schemes as _schemes
 from ._backends import DEVICE
-from ._config import thread_count
+from ._config import are_default, thread_count
 from ._dispatch import multiply, overlap, plan_for, requested_settings, without
 from ._gpu.where import is_on_gpu
 from ._pack import check_packed
 from ._packed import PackedOperand
 from ._plan import Plan
 from ._problem import Problem
-from ._shortcuts import is_small, numpy_suffices, on_gpu, quiet_matmul, recall, remember
+from ._shortcuts import numpy_suffices, on_gpu, quiet_matmul, recall, remember
+from ._small import is_small
 from ._validate import (
     check_cast,
     check_numeric,
@@ -125,6 +126,7 @@ def gemm(
         and type(alpha) is type(beta) is float
         and (alpha, beta, backend, scheme, max_growth, threads, workspace_limit, check) == _DEFAULTS
         and is_small(a, b, out)
+        and are_default()
     ):
         return quiet_matmul(a, b, out)
     arguments = backend, scheme, max_growth, threads, workspace_limit, check

@@ -6,12 +6,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from ._config import Settings, are_default, settings, thread_count
+from ._config import Settings, settings, thread_count
 from ._dispatch import overlap, plan_for, planning_state, problem_of, requested_settings
 from ._plan import Plan
-from ._problem import MOST_THIN_ROWS, Problem, is_thin
+from ._problem import Problem
 from ._validate import is_direct, is_strided
-from .decision.select import SMALLEST_BLAS, SMALLEST_BLAS_FLOPS
 
 # Ready plans by what the call looked like; a program that uses more shapes than this starts anew.
 _MOST_READY = 1024
@@ -116,38 +115,6 @@ def on_gpu() -> Any:
 # A call per matrix of a batch costs about 20 microseconds, in which NumPy's loops without BLAS
 # multiply matrices of this size (in flop).
 _SMALL_FLOPS = 2 * 16**3
-
-
-def is_small(a: np.ndarray, b: np.ndarray, out: Any) -> bool:
-    """Whether NumPy's BLAS is the plan of a call without options: a test without planning.
-
-    At 64 x 64 validation and the look-up of a plan would cost three times the multiplication.
-    NumPy itself minds an `out` that overlaps an operand.
-    """
-    try:
-        (M, K), (rows, N) = a.shape, b.shape
-    except ValueError:  # not matrices
-        return False
-    dtype = a.dtype
-    if (
-        rows != K
-        or dtype is not b.dtype
-        or dtype.char not in "fd"
-        or (2.0 * M * N * K >= SMALLEST_BLAS_FLOPS and min(M, K, N) >= SMALLEST_BLAS)
-        or (M <= MOST_THIN_ROWS and is_thin(M, N, K))
-    ):
-        return False
-    left, right = a.flags, b.flags
-    if not (left.forc and right.forc and left.aligned and right.aligned and are_default()):
-        return False
-    if out is None:
-        return True
-    return (
-        type(out) is np.ndarray
-        and out.dtype is dtype
-        and out.shape == (M, N)
-        and bool(out.flags.behaved)
-    )
 
 
 def numpy_suffices(

@@ -27,17 +27,21 @@ cdef class Cut:
     adding=double, storing=double, last=double)
 cpdef (double, double, double, double, double) stages(Machine machine, Counts x, Cut cut) noexcept
 
+
 @cython.locals(
     number=Py_ssize_t, first=double, second=double, multiply=double, last=double, start=double,
     total=double, found=list)
 cpdef list within(Machine machine, tuple schemes, Cut cut, double limit)
+
 
 @cython.locals(
     part=double, filled=double, full=double, rest=double, last=double, chunks=double)
 cdef (double, double, double, double, double) sliced(
     double size, double chunk, double parts, double unit) noexcept
 
+
 cdef double up(double x, double y) noexcept
+
 
 @cython.locals(larger=double)
 cdef double both(double arithmetic, double memory, double overlap) noexcept
