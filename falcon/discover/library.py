@@ -27,7 +27,7 @@ SLACK = 1
 SUM_SLACK = 4
 # Flips that a part of a sum, or a scheme to be projected, walks first (20 ms), so that no two
 # starts are alike, and flips before each plus-transition: most are undone within some ten flips.
-WANDER, WANDER_PLUS = 300_000, 2_000
+PART_FLIPS, PART_PLUS_AFTER = 300_000, 2_000
 DRAWS = (1, 6)  # projections, of which the one of the lowest rank is a start
 
 
@@ -187,7 +187,7 @@ def _wandered(factors: Factors, rng: random.Random, mod2: bool) -> Factors:
     if 1 in dims:
         return factors
     walker = Walker(dims, masks.from_arrays(*factors), rng.getrandbits(64), mod2=mod2)
-    walker.walk(WANDER, plus_after=WANDER_PLUS, margin=1)
+    walker.walk(PART_FLIPS, plus_after=PART_PLUS_AFTER, margin=1)
     return masks.arrays_of(walker.terms, dims) if walker.rank <= len(factors[0]) else factors
 
 
