@@ -20,8 +20,9 @@ from ._core import Walker
 from .masks import Format
 from .moves import Factors
 
-# Ranks above the lowest at which a known scheme still is a start.
-SLACK = 1
+# Ranks above the lowest at which a known scheme still is a start: to lower the rank, and where
+# schemes are improved at equal rank (what is sparse and smooth often has a few terms more).
+SLACK, SLACK_TO_IMPROVE = 1, 4
 # Ranks above the least sum at which another sum still is a start: <4,4,6;73> and a column (89) led
 # to <4,4,7;85>, <4,4,4;49> and <4,4,3;38> (87) did not.
 SUM_SLACK = 4
@@ -40,10 +41,15 @@ class Library:
         Finds of earlier searches (``*.json``), beside the catalogue.
     catalogue : bool
         Whether falcon's own catalogue takes part; without it a search starts from nothing.
+    slack : int
+        Ranks above the lowest that are drawn.
     """
 
-    def __init__(self, folder: Path | None = None, *, catalogue: bool = True) -> None:
+    def __init__(
+        self, folder: Path | None = None, *, catalogue: bool = True, slack: int = SLACK
+    ) -> None:
         self._held: dict[Format, list[Factors]] = {}
+        self._slack = slack
         if catalogue:
             for name in schemes.names():
                 self.add(schemes.get(name))
@@ -75,7 +81,7 @@ class Library:
     def draw(self, dims: Format, rng: random.Random) -> Factors:
         """A known scheme of the format, of low rank, in a random image and a random basis."""
         held = self._held.get(_key(dims), [])
-        least = self.rank(dims) + SLACK
+        least = self.rank(dims) + self._slack
         fitting = [x for x in held if len(x[0]) <= least]
         if not fitting or 1 in dims:
             return masks.arrays_of(moves.classical(dims), dims)

@@ -23,8 +23,9 @@ from falcon import schemes
 
 from . import masks
 from .improve import Improver
-from .library import Library
+from .library import SLACK, SLACK_TO_IMPROVE, Library
 from .masks import Format
+from .sums import calmest
 from .worker import Find, Worker
 
 CHECKPOINT_SECONDS = 60.0
@@ -88,7 +89,11 @@ class Run:
         job.folder.mkdir(parents=True, exist_ok=True)
         # To improve schemes from scratch is to begin at the finds of an earlier run.
         alone = job.scratch and job.objective is None
-        library = Library(None if alone else job.folder, catalogue=not job.scratch)
+        library = Library(
+            None if alone else job.folder,
+            catalogue=not job.scratch,
+            slack=SLACK if job.objective is None else SLACK_TO_IMPROVE,
+        )
         self._known = library.rank(job.dims, sums=job.objective is not None)
         self.workers = [self._worker(library, number) for number in range(job.workers)]
         self._lock = threading.Lock()
@@ -209,8 +214,9 @@ class Run:
                 f"-{find.objective}-s{job.seed}w{number}" if find.objective else f"-s{job.seed}"
             )
             name = f"{job.label}:{rank}"
-            scheme = masks.scheme_of(find.terms, job.dims, name, self.origin(number))
-            sums = dict(zip("UVW", find.programs, strict=True)) if find.programs else None
+            terms, programs = calmest(find.terms, job.dims, find.programs)
+            scheme = masks.scheme_of(terms, job.dims, name, self.origin(number))
+            sums = dict(zip("UVW", programs, strict=True)) if programs else None
             path = job.folder / f"{name.replace(':', '_')}{suffix}.json"
             _write(path, schemes.loaders.to_json(scheme, sums))
             if path not in self.finds:
