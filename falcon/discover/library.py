@@ -23,6 +23,7 @@ from .moves import Factors
 # Ranks above the lowest at which a known scheme still is a start: to lower the rank, and where
 # schemes are improved at equal rank (what is sparse and smooth often has a few terms more).
 SLACK, SLACK_TO_IMPROVE = 1, 4
+SHARE_OF_SUMS = 0.3  # of the parts that are drawn to improve schemes
 # Ranks above the least sum at which another sum still is a start: <4,4,6;73> and a column (89) led
 # to <4,4,7;85>, <4,4,4;49> and <4,4,3;38> (87) did not.
 SUM_SLACK = 4
@@ -79,10 +80,19 @@ class Library:
         return min(held, default=dims[0] * dims[1] * dims[2])
 
     def draw(self, dims: Format, rng: random.Random) -> Factors:
-        """A known scheme of the format, of low rank, in a random image and a random basis."""
+        """A known scheme of the format, of low rank, in a random image and a random basis.
+
+        With more slack also sums of two: they are smoother than schemes of lower ranks.
+        """
         held = self._held.get(_key(dims), [])
         least = self.rank(dims) + self._slack
         fitting = [x for x in held if len(x[0]) <= least]
+        if self._slack > SLACK and 1 not in dims and rng.random() < SHARE_OF_SUMS:
+            ways = [way for way in self.sums(dims) if way[0] <= least]
+            if ways:
+                _, first, second, axis = rng.choice(ways)
+                terms = moves.merged(self.draw(first, rng), self.draw(second, rng), axis)
+                return masks.arrays_of(terms, dims)
         if not fitting or 1 in dims:
             return masks.arrays_of(moves.classical(dims), dims)
         return moves.shuffled(moves.reshaped(rng.choice(fitting), dims, rng), rng)
