@@ -3,7 +3,8 @@
 Per format and for its lowest rank up to three schemes are kept: the one with the fewest non-zeros
 (``2x3x4:20``), the one with the least error growth (``-rms``) and the one with the fewest
 additions (``-adds``), each with the programs of its sums. Ties go to the other costs, and then to
-schemes whose file says how they were found.
+schemes whose file says how they were found. A find of a higher rank is kept if it has fewer
+non-zeros or less error growth than all schemes of lower ranks.
 """
 
 from __future__ import annotations
@@ -42,9 +43,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=default, help="the catalogue's folder")
     options = parser.parse_args(arguments)
     held = candidates(options.folder)
-    for dims in tqdm(sorted(held), disable=not sys.stderr.isatty()):
-        texts = chosen(dims, held[dims], options.rounds)
-        stem = f"{'x'.join(map(str, dims))}_{held[dims][0].rank}"
+    for dims, rank in tqdm(sorted(held), disable=not sys.stderr.isatty()):
+        lowest = not any(other == dims and less < rank for other, less in held)
+        some = held[dims, rank]
+        texts = chosen(dims, some, options.rounds, tuple(SUFFIXES)[: 3 if lowest else 2])
+        stem = f"{'x'.join(map(str, dims))}_{rank}"
         for path in (options.out / f"{stem}{suffix}.json" for suffix in SUFFIXES.values()):
             text = texts.get(path.stem.replace("_", ":"))
             if text is None and path.exists():
@@ -56,9 +59,13 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def candidates(folders: list[Path]) -> dict[Format, list[Scheme]]:
-    """Schemes of the lowest rank per format, of the catalogue and of the folders."""
-    held: dict[Format, list[Scheme]] = {}
+def candidates(folders: list[Path]) -> dict[tuple[Format, int], list[Scheme]]:
+    """Schemes of the catalogue and of the folders that may be stored, by format and rank.
+
+    All of the lowest rank of a format; of the higher ranks that the folders hold those that beat
+    all schemes of lower ranks in non-zeros or in growth.
+    """
+    held: dict[Format, dict[int, list[Scheme]]] = {}
     known = [schemes.get(name) for name in schemes.names() if _STORED.fullmatch(name)]
     found = [
         schemes.load(path)
@@ -68,11 +75,24 @@ def candidates(folders: list[Path]) -> dict[Format, list[Scheme]]:
     for scheme in (*found, *known):
         m, k, n = scheme.format
         if m <= k <= n and wanted((m, k, n)):
-            held.setdefault((m, k, n), []).append(scheme)
-    for dims, some in held.items():
-        lowest = min(scheme.rank for scheme in some)
-        held[dims] = [scheme for scheme in some if scheme.rank == lowest]
-    return held
+            held.setdefault((m, k, n), {}).setdefault(scheme.rank, []).append(scheme)
+    new = {(scheme.format, scheme.rank) for scheme in found}
+    kept: dict[tuple[Format, int], list[Scheme]] = {}
+    for dims, ranks in held.items():
+        lower: list[Scheme] = []
+        for rank, some in sorted(ranks.items()):
+            better = [scheme for scheme in some if _beats(scheme, lower)]
+            if not lower or (better and (dims, rank) in new):
+                kept[dims, rank] = better
+            lower += some
+    return kept
+
+
+def _beats(scheme: Scheme, lower: list[Scheme]) -> bool:
+    """Whether a scheme has fewer non-zeros, or grows less, than all of some others."""
+    return all(sum(scheme.nnz) < sum(x.nnz) for x in lower) or all(
+        scheme.phi < x.phi for x in lower
+    )
 
 
 def wanted(dims: Format) -> bool:
@@ -81,7 +101,9 @@ def wanted(dims: Format) -> bool:
     return m >= 2 and (n <= 5 or (n <= 8 and k <= 4))
 
 
-def chosen(dims: Format, some: list[Scheme], rounds: int) -> dict[str, str]:
+def chosen(
+    dims: Format, some: list[Scheme], rounds: int, objectives: tuple[str, ...]
+) -> dict[str, str]:
     """JSON texts of the schemes to be stored, by name."""
     judged = []
     for scheme in some:
@@ -91,7 +113,8 @@ def chosen(dims: Format, some: list[Scheme], rounds: int) -> dict[str, str]:
         judged.append((entry, "seed" not in scheme.source, scheme))
     texts: dict[str, str] = {}
     taken: list[Scheme] = []
-    for objective, suffix in SUFFIXES.items():
+    for objective in objectives:
+        suffix = SUFFIXES[objective]
         entry, _, scheme = min(judged, key=lambda x: (x[0].key(objective), x[1]))
         if any(scheme is other for other in taken):
             continue

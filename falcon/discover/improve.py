@@ -2,8 +2,10 @@
 
 One worker holds a population of schemes of one rank. A step takes one of them, maybe walks away
 from it at random, anneals it (flips and changes of basis, accepted by Metropolis' rule on non-zeros
-or on Phi) and keeps the result if it is among the best. All results enter an archive: the Pareto
-front over non-zeros, additions and Phi.
+or on Phi) and keeps the result if it is among the best. Other steps walk down from a sum or a
+projection of known schemes to this rank, which gives schemes of families not seen before: annealing
+reaches the same floor within a family, and the floors of two of them may differ by half. All
+results enter an archive: the Pareto front over non-zeros, additions and Phi.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import numpy as np
 from . import lifting, masks, sums
 from ._core import Walker, violations
 from .masks import Format
-from .worker import THIN, Find, Worker
+from .worker import THIN, Find, Start, Worker
 
 OBJECTIVES = ("nnz", "growth", "additions")
 POPULATION = 24
@@ -26,9 +28,14 @@ MOVES = (200_000, 1_000_000, 4_000_000)
 # Temperatures (hot, cold) per objective, each scaled at random by up to a factor of two: measured
 # to reach the same floor within a family of schemes from most seeds.
 TEMPERATURES = {"nnz": (1.6, 0.25), "growth": (10.0, 1.2), "additions": (1.6, 0.25)}
-# Flips of a walk away from a scheme, and of those without gain before a term is added.
-WANDER = (300_000, 1_000_000, 3_000_000)
-PLUS_AFTER = (2_000, 10_000, 50_000)
+# Flips of a walk out of the family of a scheme, and of those without gain before a term is added.
+LEAVE_FLIPS = (300_000, 1_000_000, 3_000_000)
+LEAVE_PLUS_AFTER = (2_000, 10_000, 50_000)
+# Flips without gain after which a sum or a projection is given up, and before a plus-transition.
+DESCENT = 2_000_000
+DESCENT_PLUS_AFTER = (5_000, 20_000, 50_000)
+# What comes down is annealed for so many moves, and again if it is so near to the best then.
+TRIAL, NEAR = 600_000, 1.15
 QUICK_ROUNDS, ROUNDS = 40, 1500
 
 
@@ -64,7 +71,7 @@ class Improver:
     ----------
     dims : (m, k, n)
     schemes : sequence of ndarray of uint64, shape (R, 3, 2)
-        Where to begin; all of one rank.
+        Where to begin; all of one rank. They may be none where there are `sources`.
     search : Worker
         Finds further schemes of this rank along the way: annealing reaches the same floor from
         all schemes that flips connect, so that variety of starts is worth more than patience.
@@ -74,6 +81,10 @@ class Improver:
     fresh : sequence of ndarray of uint64, shape (R, 3, 2)
         Further starts that stand in no file, such as direct sums: what beats `schemes` among them
         is a find of the first step.
+    sources : sequence of callables
+        ``start(rng, mod2)`` returns a scheme of a higher rank to walk down from.
+    rank : int, optional
+        The rank wanted, where there are no schemes of it yet.
     """
 
     def __init__(
@@ -85,19 +96,24 @@ class Improver:
         seed: int,
         number: int,
         fresh: Sequence[np.ndarray] = (),
+        sources: Sequence[Start] = (),
+        rank: int | None = None,
     ) -> None:
         if objective not in OBJECTIVES:
             raise ValueError(f"objective {objective!r}; expected one of {', '.join(OBJECTIVES)}")
         self.dims = dims
         self.objective = objective
         self.rng = random.Random(f"{objective}/{seed}/{number}")
-        self.rank = len([*schemes, *fresh][0])
+        self.rank = rank or len([*schemes, *fresh][0])
         self.moves = 0
         self.front: list[Entry] = []
         self.saved: dict[str, Any] | None = None
         self._lower: list[np.ndarray] = []  # schemes of lower rank, met by chance
         self._starts = [*schemes, *fresh]
         self._search = search
+        self._sources = sources
+        # Walks down from each source, and those of them that reached the rank and were lifted.
+        self._descents = [[0, 0] for _ in sources]
         self._population: list[tuple[int, np.ndarray]] = []
         self._written: dict[str, tuple[int, ...]] = {}  # keys of what is in a file, by objective
         for terms in schemes:
@@ -120,26 +136,32 @@ class Improver:
     @property
     def standing(self) -> tuple[int, ...]:
         """What orders workers, best first."""
-        return self.best.key(self.objective)
+        return self.best.key(self.objective) if self.front else (2**62,)
 
     def describe(self) -> str:
         """What has been reached, for a progress bar."""
+        if not self.front:
+            return f"rank {self.rank}, none yet"
         nnz, additions, phi = self.best.costs
         return f"rank {self.rank}, nnz {nnz}, additions {additions}, phi {phi}"
 
     def step(self) -> list[Find]:
         """Walk and anneal once (about a second); return what is new at the front."""
         draw = self.rng.random()
-        if draw < 0.2:
+        if draw < (0.1 if self._sources else 0.2):
             self._search.step()
             self._lower += [x for r in range(1, self.rank) for x in self._search.found(r)[:1]]
+        elif self._sources and (draw < self._descending or not self.front):
+            self._descend()
+        elif not self.front:
+            pass
         elif self.objective == "additions" and draw < 0.8:
             self._nudge()
         else:
             self._anneal()
         finds = [Find(terms) for terms in self._lower]
         self._lower = []
-        for name in OBJECTIVES:
+        for name in OBJECTIVES if self.front else ():
             entry = self._first(name)
             key = entry.key(name)
             if name not in self._written or key < self._written[name]:
@@ -148,6 +170,10 @@ class Improver:
         self.saved = self.state()
         return finds
 
+    @property
+    def _descending(self) -> float:
+        return 0.2 if self.objective == "additions" else 0.5
+
     def _first(self, objective: str) -> Entry:
         return min(self.front, key=lambda entry: entry.key(objective))
 
@@ -155,29 +181,74 @@ class Improver:
         rng = self.rng
         terms = self._draw()
         if rng.random() < 0.6:
-            terms = self._wander(terms, mod2=rng.random() < 0.7)
-        scale = 2 ** rng.uniform(-1, 1)
+            terms = self._left(terms, mod2=rng.random() < 0.7)
+        terms = self._annealed(terms, rng.choice(MOVES), 2 ** rng.uniform(-1, 1))
+        if len(terms) == self.rank:
+            self._judge(terms)
+
+    def _annealed(self, terms: np.ndarray, moves: int, scale: float) -> np.ndarray:
+        """The best scheme that annealing came across, or one of a lower rank."""
         hot, cold = TEMPERATURES[self.objective]
         phi = self.objective == "growth"
-        moves = rng.choice(MOVES)
-        walker = Walker(self.dims, terms, rng.getrandbits(64))
+        walker = Walker(self.dims, terms, self.rng.getrandbits(64))
         cost, terms = walker.anneal(moves, phi=phi, hot=hot * scale, cold=cold * min(scale, 1))
         self.moves += moves
         if cost < 0:
-            self._lower.append(walker.terms)
-        else:
+            self._lower.append(terms)
+        return terms
+
+    def _descend(self) -> None:
+        """Walk down from a source to the rank; most from those that have led there most often."""
+        rng = self.rng
+        chances = [(hits + 1) / (tries + 4) for tries, hits in self._descents]
+        (number,) = rng.choices(range(len(chances)), chances)
+        counts = self._descents[number]
+        counts[0] += 1
+        rings = self._search.rings
+        mod2 = rng.random() < 0.8 if rings == "both" else rings != "ternary"
+        terms = self._sources[number](rng, mod2)
+        walker = Walker(self.dims, terms, rng.getrandbits(64), mod2=mod2)
+        plus_after, margin = rng.choice(DESCENT_PLUS_AFTER), rng.choice((1, 2))
+        while walker.rank > self.rank:
+            if not walker.walk(DESCENT, plus_after=plus_after, margin=margin):
+                break
+        self.moves += walker.flips
+        if walker.rank != self.rank:
+            return
+        terms = self._lifted(walker.terms) if mod2 else walker.terms
+        if len(terms) != self.rank:
+            return
+        counts[1] += 1
+        terms = self._annealed(terms, TRIAL, 1.0)
+        if len(terms) != self.rank:
+            return
+        if not self.front or self._cost(terms) < NEAR * self._cost(self.best.terms):
+            for moves in MOVES:
+                again = self._annealed(terms, moves, 2 ** rng.uniform(-1, 1))
+                if len(again) == self.rank and self._cost(again) < self._cost(terms):
+                    terms = again
             self._judge(terms)
+
+    def _cost(self, terms: np.ndarray) -> int:
+        """What annealing lowers: Phi, or non-zeros, which stand for additions as well."""
+        return masks.phi(terms) if self.objective == "growth" else masks.nnz(terms)
+
+    def _lifted(self, terms: np.ndarray) -> np.ndarray:
+        """A scheme modulo 2, thinned out and lifted; empty where it does not lift."""
+        walker = Walker(self.dims, terms, self.rng.getrandbits(64), mod2=True)
+        _, sparse = walker.anneal(THIN)
+        return lifting.lift(sparse, self.dims, self.rng)
 
     def _draw(self) -> np.ndarray:
         draw = self.rng.random()
         fresh = self._search.found(self.rank)
         if fresh and draw < 0.3:
             return self.rng.choice(fresh)
-        if draw < 0.4 or not self._population:
+        if self._starts and (draw < 0.4 or not self._population):
             return self.rng.choice(self._starts)
         return self.rng.choice(self._population)[1]
 
-    def _wander(self, terms: np.ndarray, mod2: bool) -> np.ndarray:
+    def _left(self, terms: np.ndarray, mod2: bool) -> np.ndarray:
         """Leave the family of a scheme: plus-transitions and back to the rank.
 
         Modulo 2 no flip is refused, so that more families can be reached. Returns the scheme it
@@ -185,8 +256,8 @@ class Improver:
         """
         rng = self.rng
         walker = Walker(self.dims, terms, rng.getrandbits(64), mod2=mod2)
-        flips, plus_after, margin = rng.choice(WANDER), rng.choice(PLUS_AFTER), rng.choice((1, 2))
-        walker.walk(flips, plus_after=plus_after, margin=margin)
+        flips, plus_after = rng.choice(LEAVE_FLIPS), rng.choice(LEAVE_PLUS_AFTER)
+        walker.walk(flips, plus_after=plus_after, margin=rng.choice((1, 2)))
         for _ in range(20):
             if walker.rank <= self.rank:
                 break
@@ -195,8 +266,7 @@ class Improver:
             return terms
         found = walker.terms
         if mod2:
-            _, sparse = Walker(self.dims, found, rng.getrandbits(64), mod2=True).anneal(THIN)
-            found = lifting.lift(sparse, self.dims, rng)
+            found = self._lifted(found)
         if 0 < len(found) < self.rank:
             self._lower.append(found)
         return found if len(found) == self.rank else terms
@@ -248,6 +318,7 @@ class Improver:
             "front": [(entry.terms, entry.programs) for entry in self.front],
             "population": [terms for _, terms in self._population],
             "written": self._written,
+            "descents": self._descents,
             "search": self._search.state(),
         }
 
@@ -269,4 +340,5 @@ class Improver:
         version, internal, gauss = state["random"]
         self.rng.setstate((version, tuple(internal), gauss))
         self.moves = state["moves"]
+        self._descents = [list(counts) for counts in state["descents"]]
         self._written = {name: tuple(key) for name, key in state["written"].items()}

@@ -20,14 +20,16 @@ from ._core import Walker
 from .masks import Format
 from .moves import Factors
 
-# Ranks above the lowest at which a known scheme still is a start.
-SLACK = 1
+# Ranks above the lowest at which a known scheme still is a start: to lower the rank, and where
+# schemes are improved at equal rank (what is sparse and smooth often has a few terms more).
+SLACK, SLACK_TO_IMPROVE = 1, 4
+SHARE_OF_SUMS = 0.3  # of the parts that are drawn to improve schemes
 # Ranks above the least sum at which another sum still is a start: <4,4,6;73> and a column (89) led
 # to <4,4,7;85>, <4,4,4;49> and <4,4,3;38> (87) did not.
 SUM_SLACK = 4
 # Flips that a part of a sum, or a scheme to be projected, walks first (20 ms), so that no two
 # starts are alike, and flips before each plus-transition: most are undone within some ten flips.
-WANDER, WANDER_PLUS = 300_000, 2_000
+PART_FLIPS, PART_PLUS_AFTER = 300_000, 2_000
 DRAWS = (1, 6)  # projections, of which the one of the lowest rank is a start
 
 
@@ -40,10 +42,15 @@ class Library:
         Finds of earlier searches (``*.json``), beside the catalogue.
     catalogue : bool
         Whether falcon's own catalogue takes part; without it a search starts from nothing.
+    slack : int
+        Ranks above the lowest that are drawn.
     """
 
-    def __init__(self, folder: Path | None = None, *, catalogue: bool = True) -> None:
+    def __init__(
+        self, folder: Path | None = None, *, catalogue: bool = True, slack: int = SLACK
+    ) -> None:
         self._held: dict[Format, list[Factors]] = {}
+        self._slack = slack
         if catalogue:
             for name in schemes.names():
                 self.add(schemes.get(name))
@@ -73,10 +80,19 @@ class Library:
         return min(held, default=dims[0] * dims[1] * dims[2])
 
     def draw(self, dims: Format, rng: random.Random) -> Factors:
-        """A known scheme of the format, of low rank, in a random image and a random basis."""
+        """A known scheme of the format, of low rank, in a random image and a random basis.
+
+        With more slack also sums of two: they are smoother than schemes of lower ranks.
+        """
         held = self._held.get(_key(dims), [])
-        least = self.rank(dims) + SLACK
+        least = self.rank(dims) + self._slack
         fitting = [x for x in held if len(x[0]) <= least]
+        if self._slack > SLACK and 1 not in dims and rng.random() < SHARE_OF_SUMS:
+            ways = [way for way in self.sums(dims) if way[0] <= least]
+            if ways:
+                _, first, second, axis = rng.choice(ways)
+                terms = moves.merged(self.draw(first, rng), self.draw(second, rng), axis)
+                return masks.arrays_of(terms, dims)
         if not fitting or 1 in dims:
             return masks.arrays_of(moves.classical(dims), dims)
         return moves.shuffled(moves.reshaped(rng.choice(fitting), dims, rng), rng)
@@ -187,7 +203,7 @@ def _wandered(factors: Factors, rng: random.Random, mod2: bool) -> Factors:
     if 1 in dims:
         return factors
     walker = Walker(dims, masks.from_arrays(*factors), rng.getrandbits(64), mod2=mod2)
-    walker.walk(WANDER, plus_after=WANDER_PLUS, margin=1)
+    walker.walk(PART_FLIPS, plus_after=PART_PLUS_AFTER, margin=1)
     return masks.arrays_of(walker.terms, dims) if walker.rank <= len(factors[0]) else factors
 
 

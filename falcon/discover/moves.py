@@ -53,15 +53,21 @@ def dims_of(factors: Factors) -> Format:
 
 def reshaped(factors: Factors, dims: Format, rng: random.Random) -> Factors:
     """A random one of the images of a scheme that have the format `dims`."""
-    images = []
+    found = images(factors, dims)
+    if not found:
+        raise ValueError(f"no image of {dims_of(factors)} has the format {tuple(dims)}")
+    return rng.choice(found)
+
+
+def images(factors: Factors, dims: Format) -> list[Factors]:
+    """All images of a scheme under rotations and transposition that have the format `dims`."""
+    found = []
     for start in (factors, transpose(factors)):
         for _ in range(3):
             if dims_of(start) == tuple(dims):
-                images.append(start)
+                found.append(start)
             start = rotate(start)
-    if not images:
-        raise ValueError(f"no image of {dims_of(factors)} has the format {tuple(dims)}")
-    return rng.choice(images)
+    return found
 
 
 def transformed(factors: Factors, axis: int, matrix: np.ndarray, inverse: np.ndarray) -> Factors:

@@ -22,15 +22,14 @@ import numpy as np
 from falcon import schemes
 
 from . import masks
-from ._core import Walker
 from .improve import Improver
-from .library import Library
+from .library import SLACK, SLACK_TO_IMPROVE, Library
 from .masks import Format
+from .sums import calmest
 from .worker import Find, Worker
 
 CHECKPOINT_SECONDS = 60.0
 SUMS = 24  # draws of each direct sum, to begin an improvement with
-DESCENT = 1_000_000  # flips without gain after which a sum does not fall to the rank wanted
 
 
 @dataclass
@@ -90,7 +89,11 @@ class Run:
         job.folder.mkdir(parents=True, exist_ok=True)
         # To improve schemes from scratch is to begin at the finds of an earlier run.
         alone = job.scratch and job.objective is None
-        library = Library(None if alone else job.folder, catalogue=not job.scratch)
+        library = Library(
+            None if alone else job.folder,
+            catalogue=not job.scratch,
+            slack=SLACK if job.objective is None else SLACK_TO_IMPROVE,
+        )
         self._known = library.rank(job.dims, sums=job.objective is not None)
         self.workers = [self._worker(library, number) for number in range(job.workers)]
         self._lock = threading.Lock()
@@ -108,19 +111,24 @@ class Run:
         if job.objective is None:
             return search
         rng = random.Random(f"sums/{job.seed}/{number}")
-        sums = [x for x in starts if x.kind == "merge"]
-        drawn = [start(rng, False) for start in sums for _ in range(SUMS)]
-        rank = job.rank or self._known
+        sources = [x for x in starts if x.kind in ("merge", "project")]
+        drawn = [x(rng, False) for x in sources if x.kind == "merge" for _ in range(SUMS)]
+        rank = self._rank
         known = [terms for terms in library.schemes(job.dims) if len(terms) == rank]
         fresh = [terms for terms in drawn if len(terms) == rank]
-        if not known and not fresh:
-            fresh = _lowered(drawn, job.dims, rank, rng)
-        if not known and not fresh:
+        if not known and not fresh and not self._known < rank < max(map(len, drawn), default=0):
             raise ValueError(
-                f"no scheme of format {job.label} and rank {rank} is known, nor did a sum of known "
-                "ones fall to that rank: search for one first (without --objective)"
+                f"no scheme of format {job.label} and rank {rank} is known, nor is there a sum of "
+                "known ones to walk down from: search for one first (without --objective)"
             )
-        return Improver(job.dims, known, search, job.objective, job.seed, number, fresh)
+        return Improver(
+            job.dims, known, search, job.objective, job.seed, number, fresh, sources, rank
+        )
+
+    @property
+    def _rank(self) -> int:
+        """The rank at which schemes are improved."""
+        return self.job.rank or self._known
 
     @property
     def reached(self) -> bool:
@@ -206,8 +214,9 @@ class Run:
                 f"-{find.objective}-s{job.seed}w{number}" if find.objective else f"-s{job.seed}"
             )
             name = f"{job.label}:{rank}"
-            scheme = masks.scheme_of(find.terms, job.dims, name, self.origin(number))
-            sums = dict(zip("UVW", find.programs, strict=True)) if find.programs else None
+            terms, programs = calmest(find.terms, job.dims, find.programs)
+            scheme = masks.scheme_of(terms, job.dims, name, self.origin(number))
+            sums = dict(zip("UVW", programs, strict=True)) if programs else None
             path = job.folder / f"{name.replace(':', '_')}{suffix}.json"
             _write(path, schemes.loaders.to_json(scheme, sums))
             if path not in self.finds:
@@ -227,8 +236,9 @@ class Run:
     @property
     def _checkpoint(self) -> Path:
         job = self.job
+        rank = f"_{self._rank}" if job.rank or job.objective else ""
         task = f"-{job.objective}" if job.objective else ""
-        return job.folder / f"{job.label}{task}-s{job.seed}.checkpoint"
+        return job.folder / f"{job.label}{rank}{task}-s{job.seed}.checkpoint"
 
     def _setting(self) -> dict[str, Any]:
         job = self.job
@@ -256,25 +266,6 @@ class Run:
             if isinstance(worker, Worker):
                 self._best = min(self._best, worker.best)
         self.spent = list(record["spent"])
-
-
-def _lowered(
-    drawn: list[np.ndarray], dims: Format, rank: int, rng: random.Random
-) -> list[np.ndarray]:
-    """Schemes of a rank, by walks down from those of a higher one, the lowest first.
-
-    Walks over {-1, 0, 1} alone: they leave more of a sum as it is, and with it its small growth.
-    """
-    found = []
-    for terms in sorted(drawn, key=len):
-        walker = Walker(dims, terms, rng.getrandbits(64))
-        while walker.rank > rank and walker.walk(DESCENT):
-            pass
-        if walker.rank == rank:
-            found.append(walker.terms)
-        if len(found) == SUMS:
-            break
-    return found
 
 
 def _write(path: Path, text: str) -> None:

@@ -6,7 +6,9 @@ import random
 
 import numpy as np
 
-from . import _core, masks
+from falcon.schemes import metrics
+
+from . import _core, masks, moves
 from .masks import Format
 
 Pair = tuple[int, int, int]
@@ -44,3 +46,44 @@ def reduce(
         total += additions
         found.append(pairs)
     return total, (found[0], found[1], found[2])
+
+
+def calmest(
+    terms: np.ndarray, dims: Format, programs: Programs | None = None
+) -> tuple[np.ndarray, Programs | None]:
+    """The image of a scheme, in the same format, with the least factor of the error bound.
+
+    Rotations and transposition leave ranks, non-zeros, additions and Phi as they are, e_max not.
+    """
+    factors = masks.arrays_of(terms, dims)
+    # The same images of matrices whose entries say where they come from.
+    sizes = [x[0].size for x in factors]
+    labels = [
+        np.arange(size).reshape(1, *x.shape[1:]) + 64 * mode
+        for mode, (size, x) in enumerate(zip(sizes, factors, strict=True))
+    ]
+    images = moves.images(factors, dims)
+    origins = moves.images((labels[0], labels[1], labels[2]), dims)
+    bounds = [metrics.e_max(*(x.astype(np.int64) for x in image)) for image in images]
+    best = bounds.index(min(bounds))
+    if programs is None:
+        return masks.from_arrays(*images[best]), None
+    turned = []
+    for origin in origins[best]:
+        mode, order = int(origin.min()) // 64, origin.ravel() % 64
+        turned.append(renamed(programs[mode], np.argsort(order).tolist()))
+    return masks.from_arrays(*images[best]), (turned[0], turned[1], turned[2])
+
+
+def renamed(pairs: list[Pair], places: list[int]) -> list[Pair]:
+    """A program for the same rows with its columns in another order: column x is `places[x]`."""
+    signs = [1] * len(places)
+    places = list(places)
+    out = []
+    for x, y, ratio in pairs:
+        # Of the two variables the earlier one comes first, whatever sign the sum gets by that.
+        (a, s), (b, t) = sorted(((places[x], signs[x]), (places[y], signs[y] * ratio)))
+        out.append((a, b, s * t))
+        places.append(len(places))
+        signs.append(s)
+    return out

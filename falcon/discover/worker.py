@@ -84,7 +84,7 @@ class Worker:
         self.saved: dict[str, Any] | None = None
         self._starts = starts
         self._fresh = FRESH[len(starts) > 1]
-        self._rings = rings
+        self.rings = rings
         self._rank = rank
         self._cube = dims[0] == dims[1] == dims[2]
         self._symmetric: symmetric.Run | None = None  # a symmetric walk under way
@@ -120,8 +120,8 @@ class Worker:
         """Make one walk (a fraction of a second); return schemes of a rank not seen before."""
         before = self.best
         rng = self.rng
-        mod2 = self._rings == "mod2" or (self._rings == "both" and rng.random() < 0.5)
-        if self._rings == "symmetric" or (mod2 and self._cube and rng.random() < 0.6):
+        mod2 = self.rings == "mod2" or (self.rings == "both" and rng.random() < 0.5)
+        if self.rings == "symmetric" or (mod2 and self._cube and rng.random() < 0.6):
             self._symmetric_walk()
         else:
             self._walk(mod2)
@@ -193,7 +193,7 @@ class Worker:
                 self._keep(False, lifted)
                 return
         rank = len(terms)
-        if rank < self.best and rank == self.best_mod2 and self._rings != "symmetric":
+        if rank < self.best and rank == self.best_mod2 and self.rings != "symmetric":
             self._refused[rank] = self._refused.get(rank, 0) + 1
             if self._refused[rank] % APART == 0 and self._refused[rank] <= APART * MOST_APART:
                 self._lift_apart(sparse)

@@ -64,6 +64,24 @@ def test_collect(tmp_path, capsys):
     assert capsys.readouterr().out == ""  # nothing has changed
 
 
+def test_finds_of_a_higher_rank(tmp_path):
+    """They are kept where they are sparser or grow less than all of lower ranks."""
+    finds, out = tmp_path / "finds", tmp_path / "out"
+    finds.mkdir(), out.mkdir()
+    source = "falcon's own flip-graph search; a command; seed 3, worker 0"
+    classical = schemes.get("2x2x2:8")
+    assert sum(classical.nnz) < 36
+    loaders.dump(classical.renamed("2x2x2:8", source), finds / "classical.json")
+    assert collect.main([str(finds), "--rounds", "50", "--out", str(out)]) == 0
+    assert (out / "2x2x2_8.json").exists()
+    assert not (out / "2x2x2_8-adds.json").exists()
+    assert not (out / "3x4x5_48.json").exists()  # nothing of this rank was found anew
+    winograd, strassen = schemes.get("winograd"), schemes.get("strassen")
+    assert collect._beats(classical, [winograd, strassen])
+    assert not collect._beats(winograd, [classical, strassen])
+    assert not collect._beats(strassen, [winograd, strassen])
+
+
 def test_wanted_formats():
     assert collect.wanted((2, 2, 2)) and collect.wanted((5, 5, 5)) and collect.wanted((8, 4, 2))
     assert not collect.wanted((1, 2, 2)) and not collect.wanted((2, 5, 6))

@@ -165,6 +165,56 @@ def test_a_direct_sum_is_a_find(tmp_path):
     assert improver.best.additions <= 26  # the programs are kept
 
 
+def test_schemes_of_a_rank_that_is_not_known_come_from_sums():
+    """Walks down from sums, most from those that led to the rank before."""
+    dims = (3, 3, 3)
+    sources = [x for x in Library().starts(dims) if x.kind == "merge"]
+
+    def improver():
+        return Improver(dims, [], Worker(dims, scratch(dims), 1, 0, "mod2"), "growth", 1, 0,
+                        sources=sources, rank=23)  # fmt: skip
+
+    first = improver()
+    assert first.describe() == "rank 23, none yet"
+    finds = []
+    for _ in range(200):
+        finds += first.step()
+        if finds:
+            break
+    assert {find.objective for find in finds} >= {"nnz", "growth", "additions"}
+    assert all(residual(find.terms, dims) == 0 and len(find.terms) == 23 for find in finds)
+    counts = first._descents
+    assert sum(hits for _, hits in counts) >= 1
+    assert all(tries >= hits for tries, hits in counts)
+    second = improver()
+    second.restore(json.loads(json.dumps(first.saved, default=np.ndarray.tolist)))
+    assert second._descents == counts
+    for _ in range(3):
+        first.step(), second.step()
+    assert second.flips == first.flips
+
+
+def test_runs_of_two_ranks_in_one_folder(tmp_path):
+    """Each has a checkpoint of its own, and its finds too."""
+    for rank in (7, 8):
+        assert run(tmp_path, 2, 2, 2, "--rank", rank, "--flips", 100_000, "--scratch") == 0
+    loaders = schemes.loaders
+    for name in ("winograd", "2x2x2:8"):
+        scheme = schemes.get(name)
+        (tmp_path / f"{scheme.rank}.json").write_text(
+            loaders.to_json(scheme.renamed(f"2x2x2:{scheme.rank}", "a test"))
+        )
+    for rank in (7, 8):
+        arguments = 2, 2, 2, "--rank", rank, "--objective", "growth", "--flips", 50_000
+        assert run(tmp_path, *arguments, "--scratch") == 0
+    assert sorted(path.name for path in tmp_path.glob("*.checkpoint")) == [
+        "2x2x2_7-growth-s0.checkpoint",
+        "2x2x2_7-s0.checkpoint",
+        "2x2x2_8-growth-s0.checkpoint",
+        "2x2x2_8-s0.checkpoint",
+    ]
+
+
 def test_improved_schemes_hold_their_programs(tmp_path):
     scheme = schemes.get("laderman")
     job = Job((3, 3, 3), minutes=0.1, folder=tmp_path, objective="additions")

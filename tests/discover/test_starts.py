@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
 
 from falcon.discover import library, masks
-from falcon.discover.library import SUM_SLACK, Library
+from falcon.discover.library import SLACK_TO_IMPROVE, SUM_SLACK, Library
 
 from .support import residual
 
@@ -65,3 +65,14 @@ def test_no_two_draws_of_a_sum_are_alike(known, mod2):
     for terms in drawn:
         assert residual(terms, dims, mod2) == 0
     assert len({np.sort(terms, axis=0).tobytes() for terms in drawn}) == 4
+
+
+def test_parts_to_improve_with_may_be_sums():
+    """Their ranks may be a little higher, and they are as smooth as what they consist of."""
+    known, rng, dims = Library(slack=SLACK_TO_IMPROVE), random.Random(3), (4, 5, 5)
+    least = known.rank(dims)
+    drawn = [masks.from_arrays(*known.draw(dims, rng)) for _ in range(40)]
+    assert all(residual(terms, dims) == 0 for terms in drawn)
+    ranks = [len(terms) for terms in drawn]
+    assert min(ranks) == least < max(ranks)
+    assert {len(Library().draw(dims, rng)[0]) for _ in range(40)} <= {least, least + 1}

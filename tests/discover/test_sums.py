@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
 
 from falcon import schemes
-from falcon.discover import masks, sums
+from falcon.discover import masks, moves, sums
 from falcon.discover._core import share
 from falcon.schemes import additions
 from falcon.schemes.additions import naive_additions, replay
@@ -62,3 +62,32 @@ def test_empty_rows_and_columns():
     assert share(np.eye(4, dtype=int), rounds=5, seed=1) == (0, [])
     same = np.ones((5, 3), int)
     assert share(same, rounds=5, seed=1)[0] == 2
+
+
+@pytest.mark.parametrize("name", ["2x3x3:15", "3x5x5:59", "4x4x5:62", "2x2x2:7-adds"])
+def test_the_image_with_the_least_error_bound(name):
+    """Another image of a scheme keeps its costs, and the programs are turned with it."""
+    scheme = schemes.get(name)
+    dims, terms = scheme.format, masks.terms_of(scheme)
+    cost, programs = sums.reduce(terms, dims, 200, random.Random(0))
+    calm, turned = sums.calmest(terms, dims, programs)
+    image = masks.scheme_of(calm, dims, "image", "a test")
+    assert sums.reduce(calm, dims, 0, random.Random(0), turned)[0] == cost
+    assert (sum(image.nnz), image.phi) == (sum(scheme.nnz), scheme.phi)
+    factors = masks.arrays_of(terms, dims)
+    images = [masks.scheme_of(masks.from_arrays(*x), dims, "image", "a test")
+              for x in moves.images(factors, dims)]  # fmt: skip
+    assert len(images) == (6 if len(set(dims)) == 1 else 2)
+    assert image.e_max == min(x.e_max for x in images) <= scheme.e_max
+    assert sums.calmest(terms, dims)[1] is None
+
+
+def test_a_program_with_renamed_columns():
+    generator = np.random.default_rng(0)
+    matrix = generator.choice([-1, 0, 0, 1], (20, 12))
+    cost, pairs = share(matrix, rounds=100, seed=0)
+    order = generator.permutation(12)
+    places = np.argsort(order).tolist()
+    assert any(places[x] > places[y] for x, y, _ in pairs if max(x, y) < 12)
+    again = share(matrix[:, order], rounds=0, seed=0, pairs=sums.renamed(pairs, places))
+    assert again[0] == cost
