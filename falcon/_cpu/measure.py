@@ -192,7 +192,7 @@ def _terms(call: Call, run: dict[str, Any], kernel: dict[str, Any]) -> list[floa
     mr, vlen = kernel["mr"], kernel["vlen"]
     area = 2.0 * (-(-rows // mr) * mr) * (-(-columns // vlen) * vlen)
     products = rank * parts_m * parts_n * parts_k
-    sums = 0 if scheme is None else scheme.nnz[2] - m * n
+    sums = 0 if scheme is None else scheme.shared_sums[2].additions
     again = max(parts_k, 1.0)
     return [
         products * area * inner,
