@@ -21,7 +21,7 @@ from ._pack import check_packed
 from ._packed import PackedOperand
 from ._plan import Plan
 from ._problem import Problem
-from ._shortcuts import numpy_suffices, on_gpu, quiet_dot, recall, remember
+from ._shortcuts import numpy_suffices, on_gpu, quiet_matmul, recall, remember
 from ._small import is_small
 from ._validate import (
     check_cast,
@@ -128,7 +128,7 @@ def gemm(
         and is_small(a, b, out)
         and are_default()
     ):
-        return quiet_dot(a, b, out)
+        return quiet_matmul(a, b, out)
     arguments = backend, scheme, max_growth, threads, workspace_limit, check
     plain_call = c is None and type(alpha) is type(beta) is float and (alpha, beta) == (1.0, 0.0)
     if plain_call and (known := recall(a, b, out, arguments)) is not None:

@@ -17,7 +17,7 @@ from .decision.select import SMALLEST_BLAS, SMALLEST_BLAS_FLOPS
 _SINGLE, _DOUBLE = np.dtype("float32"), np.dtype("float64")
 _ARRAY = np.ndarray
 # Bits of `numpy.ndarray.flags.num`.
-_C_ORDERED, _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x3, 0x100, 0x400
+_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x3, 0x100, 0x400
 
 
 def is_small(a: np.ndarray, b: np.ndarray, out: Any) -> bool:
@@ -46,5 +46,5 @@ def is_small(a: np.ndarray, b: np.ndarray, out: Any) -> bool:
     shape = out.shape
     if len(shape) != 2 or shape[0] != M or shape[1] != N:
         return False
-    behaved = _C_ORDERED | _ALIGNED | _WRITEABLE
+    behaved = _ALIGNED | _WRITEABLE
     return bool(out.flags.num & behaved == behaved)
