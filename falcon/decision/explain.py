@@ -12,7 +12,8 @@ from .contest import Contest
 from .model import bounds, seconds
 from .select import Request, judge
 
-_NEAR = 1.1
+# Compositions in the table of a backend.
+_MOST_NESTED = 16
 
 
 def candidates(
@@ -37,14 +38,15 @@ def candidates(
     found: list[Candidate] = []
     for backend, rates in known:
         supported = backend.supports(problem) is None
-        # Of compositions only what comes near: there are many, and making one takes its time.
+        # Of compositions only the best: there are many, and making one takes its time.
         fused = best.option.fused_output
-        near = bounds(problem, facts, rates, fused=fused, chunked=limit is not None)
-        far = {at for bound, at in near if bound > _NEAR * best.total}
+        least = bounds(problem, facts, rates, fused=fused, chunked=limit is not None)
+        nested = sorted(x for x in least if entrants[x[1]].outer is not None)
+        shown = {at for _, at in nested[:_MOST_NESTED]}
         schemes = {
             id(x.scheme): x.scheme
             for at, x in enumerate(entrants)
-            if x.outer is None or at not in far
+            if x.outer is None or at in shown
         }
         options = backend.candidates(
             problem, (None, *(schemes.values() if supported else ())), limit
