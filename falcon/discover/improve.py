@@ -1,8 +1,9 @@
 """Walks at fixed rank towards fewer non-zeros, less error growth or fewer additions.
 
 One worker holds a population of schemes of one rank. A step takes one of them, maybe walks away
-from it at random, anneals it (flips and changes of basis, accepted by Metropolis' rule on non-zeros
-or on Phi) and keeps the result if it is among the best. Other steps walk down from a sum or a
+from it at random or hops to a family nearby (a few terms more, which a walk that stays sparse loses
+again), anneals it (flips and changes of basis, accepted by Metropolis' rule on non-zeros or on Phi)
+and keeps the result if it is among the best. Other steps walk down from a sum or a
 projection of known schemes to this rank, which gives schemes of families not seen before: annealing
 reaches the same floor within a family, and the floors of two of them may differ by half. All
 results enter an archive: the Pareto front over non-zeros, additions and Phi.
@@ -31,6 +32,17 @@ TEMPERATURES = {"nnz": (1.6, 0.25), "growth": (10.0, 1.2), "additions": (1.6, 0.
 # Flips of a walk out of the family of a scheme, and of those without gain before a term is added.
 LEAVE_FLIPS = (300_000, 1_000_000, 3_000_000)
 LEAVE_PLUS_AFTER = (2_000, 10_000, 50_000)
+# A hop: flips with a plus-transition after each, up to so many terms more, and the temperatures of
+# the walk that loses them, in moves and tries of so many.
+HOP_FLIPS, HOP_TERMS = (3, 10, 30, 100), (1, 1, 2, 2, 3)
+HOP_TEMPERATURES = {
+    "nnz": (0.5, 0.7, 0.9, 1.2),
+    "growth": (4.0, 6.0, 9.0, 13.0),
+    "additions": (0.5, 0.7, 0.9, 1.2),
+}
+HOP_MOVES, HOP_TRIES = 100_000, 30
+# Moves after a hop, and their hottest temperatures as shares of the usual one.
+NEAR_MOVES, NEAR_HEATS = (200_000, 500_000), (0.3, 0.6, 1.0)
 # Flips without gain after which a sum or a projection is given up, and before a plus-transition.
 DESCENT = 2_000_000
 DESCENT_PLUS_AFTER = (5_000, 20_000, 50_000)
@@ -172,17 +184,25 @@ class Improver:
 
     @property
     def _descending(self) -> float:
-        return 0.2 if self.objective == "additions" else 0.5
+        """Share of the steps that walk down from sources: less where few come to the rank."""
+        if self.objective == "additions":
+            return 0.2
+        tries, hits = (sum(counts) for counts in zip(*self._descents, strict=True))
+        return 0.2 + 0.3 * min(1, (hits + 4) / (tries / 10 + 4))
 
     def _first(self, objective: str) -> Entry:
         return min(self.front, key=lambda entry: entry.key(objective))
 
     def _anneal(self) -> None:
         rng = self.rng
-        terms = self._draw()
-        if rng.random() < 0.6:
-            terms = self._left(terms, mod2=rng.random() < 0.7)
-        terms = self._annealed(terms, rng.choice(MOVES), 2 ** rng.uniform(-1, 1))
+        terms, draw = self._draw(), rng.random()
+        if draw < 0.5:
+            terms = self._hopped(terms, mod2=rng.random() < 0.6)
+            terms = self._annealed(terms, rng.choice(NEAR_MOVES), rng.choice(NEAR_HEATS))
+        else:
+            if draw < 0.8:
+                terms = self._left(terms, mod2=rng.random() < 0.7)
+            terms = self._annealed(terms, rng.choice(MOVES), 2 ** rng.uniform(-1, 1))
         if len(terms) == self.rank:
             self._judge(terms)
 
@@ -262,7 +282,25 @@ class Improver:
             if walker.rank <= self.rank:
                 break
             walker.walk(500_000, plus_after=10**12, margin=0)
-        else:
+        return self._returned(walker, terms, mod2)
+
+    def _hopped(self, terms: np.ndarray, mod2: bool) -> np.ndarray:
+        """Hop to a family nearby: a few terms more, lost again by a walk that stays sparse."""
+        rng = self.rng
+        walker = Walker(self.dims, terms, rng.getrandbits(64), mod2=mod2)
+        walker.walk(rng.choice(HOP_FLIPS), plus_after=1, margin=rng.choice(HOP_TERMS))
+        temperature = rng.choice(HOP_TEMPERATURES[self.objective])
+        phi = self.objective == "growth"
+        for _ in range(HOP_TRIES):
+            if walker.rank <= self.rank:
+                break
+            walker.anneal(HOP_MOVES, phi=phi, hot=temperature, cold=temperature)
+            self.moves += HOP_MOVES
+        return self._returned(walker, terms, mod2)
+
+    def _returned(self, walker: Walker, terms: np.ndarray, mod2: bool) -> np.ndarray:
+        """Where a walk came to, over the integers; where it began if not back at the rank."""
+        if walker.rank > self.rank:
             return terms
         found = walker.terms
         if mod2:

@@ -194,6 +194,34 @@ def test_schemes_of_a_rank_that_is_not_known_come_from_sums():
     assert second.flips == first.flips
 
 
+@pytest.mark.parametrize("mod2", [False, True])
+def test_hops(mod2):
+    """A few terms more and back: another scheme of the rank, not much denser."""
+    dims = (2, 3, 3)
+    start = masks.terms_of(schemes.get("2x3x3:15"))
+    improver = Improver(dims, [start], Worker(dims, scratch(dims), 1, 0), "nnz", 1, 0)
+    seen = []
+    for _ in range(20):
+        found = improver._hopped(start, mod2)
+        assert residual(found, dims) == 0
+        assert len(found) == 15
+        seen.append(found.tolist())
+    assert any(x != start.tolist() for x in seen)
+    assert min(masks.nnz(np.array(x, np.uint64)) for x in seen if x != start.tolist()) < 120
+
+
+def test_sources_that_never_lead_to_the_rank_get_less():
+    dims = (2, 2, 2)
+    start = [masks.terms_of(schemes.get("strassen"))]
+    improver = Improver(dims, start, Worker(dims, scratch(dims), 1, 0), "nnz", 1, 0,
+                        sources=scratch(dims))  # fmt: skip
+    assert improver._descending == pytest.approx(0.5)
+    improver._descents = [[400, 0]]
+    assert improver._descending < 0.25
+    improver._descents = [[400, 40]]
+    assert improver._descending == pytest.approx(0.5)
+
+
 def test_runs_of_two_ranks_in_one_folder(tmp_path):
     """Each has a checkpoint of its own, and its finds too."""
     for rank in (7, 8):
