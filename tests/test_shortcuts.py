@@ -241,3 +241,35 @@ def test_a_recalled_call_costs_little():
     falcon.gemm(a, b, out=out)
     extra = least(lambda: falcon.gemm(a, b, out=out)) - least(lambda: ready(a, b, out))
     assert extra < 30e-6
+
+
+def test_the_compiled_look_at_small_calls_is_that_of_the_source():
+    """After a change of _small.py the extension must be built again."""
+    import importlib.machinery
+    import importlib.util
+    from pathlib import Path
+
+    from falcon import _small
+
+    name, source = "falcon._small_source", Path(_small.__file__).with_name("_small.py")
+    loader = importlib.machinery.SourceFileLoader(name, str(source))
+    plain = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(plain)
+    whole = np.zeros((300, 300))
+    operands = [
+        *(whole, whole[:64, :64], whole.T, whole[::2, ::2], whole[0], whole[:0], whole[:4]),
+        *(whole.astype("f4"), whole.astype("i4"), whole.astype(">f8"), np.zeros((300, 1))),
+        *(np.zeros((2, 2**20)), np.zeros((2**20, 1)), np.zeros((1100, 300)), np.zeros((300, 4000))),
+        *(np.zeros((16, 4000)), np.zeros((17, 4000)), np.zeros((4000, 300))),
+    ]
+    frozen = np.zeros((300, 300))
+    frozen.flags.writeable = False
+    outs = [None, np.zeros((300, 300)), np.zeros((300, 300), "f4"), frozen, whole[0], [1.0]]
+    answers = set()
+    for a in operands:
+        for b in operands:
+            for out in outs:
+                expected = plain.is_small(a, b, out)
+                assert _small.is_small(a, b, out) == expected
+                answers.add(expected)
+    assert answers == {True, False}
