@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from contextvars import Context
+from typing import Any
 
 import numpy as np
 
@@ -19,15 +20,27 @@ _ready: dict[tuple, tuple[Settings, int, tuple, Plan, str, bool]] = {}
 
 
 def quiet_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> np.ndarray:
-    """Call np.matmul; overflow and invalid operations show in the result alone, as in BLAS."""
-    with np.errstate(all="ignore"):
-        product: np.ndarray = np.matmul(a, b, out)
-        return product
+    """Call np.matmul; overflow and invalid operations show in the result alone, as in BLAS.
+
+    ``with np.errstate(all="ignore")`` takes half a microsecond more than a context entered anew.
+    """
+    if out is None:  # allocated as the caller's context says
+        out = np.empty((a.shape[0], b.shape[1]), a.dtype)
+    product: np.ndarray = _quiet.copy().run(np.matmul, a, b, out)
+    return product
 
 
-if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
-    # There the decorator may be used by several threads; it takes half a microsecond less.
-    quiet_matmul = cast(Any, np.errstate(all="ignore")(np.matmul))
+# A context of its own, in which NumPy is silent.
+_quiet = Context()
+_quiet.run(np.seterr, all="ignore")
+
+if np.lib.NumpyVersion(np.__version__) < "2.0.0":  # where contexts know nothing of it
+
+    def quiet_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+        """Call np.matmul in silence."""
+        with np.errstate(all="ignore"):
+            product: np.ndarray = np.matmul(a, b, out)
+            return product
 
 
 def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:

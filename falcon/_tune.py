@@ -235,7 +235,7 @@ def take_turns(
     for call, rest in zip(calls, rests, strict=True):
         shortest = min(shortest, _seconds(call))
         time.sleep(rest)
-    count = max(least if shortest < 0.1 else 1, min(10, int(0.02 / shortest) + 1))
+    count = max(least if shortest < 0.1 else 1, min(40, int(0.02 / shortest) + 1))
     turns = list(zip(calls, found, rests, strict=True))
     for number in range(rounds):
         for call, times, rest in reversed(turns) if alternate and number % 2 else turns:

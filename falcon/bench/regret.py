@@ -42,8 +42,8 @@ from .workloads import Shape
 
 # Other libraries than NumPy are measured where all sizes are at least this: it takes long.
 _LARGE = 1024
-# Calls of this many seconds are confirmed once.
-_LONG = 0.03
+# Fresh pairs that confirm a ratio; and for calls of more than so many seconds.
+_CONFIRM, _CONFIRM_LONG, _LONG = 41, 21, 0.03
 _PEERS = tuple(x for x in TABLE if x.name != "numpy" and x.device == "cpu")
 
 
@@ -118,13 +118,14 @@ def measure_shape(
         over_numpy=over_numpy,
         over_library=over_library,
         library=library,
-        planned=_planning(a, b),
+        planned=_planning(a, b, rests[0]),
         date=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     )
 
 
-def _planning(a: np.ndarray, b: np.ndarray) -> float:
+def _planning(a: np.ndarray, b: np.ndarray, rest: float) -> float:
     """Seconds of the median fresh plan for shapes like these: one row less each time."""
+    time.sleep(rest)  # till the threads of a BLAS are asleep
     times = []
     for fewer in range(1, 10):
         start = time.perf_counter()
@@ -139,19 +140,19 @@ def _ratio(calls: list[Any], rests: list[float], *, confirm_below: bool = False)
     Each side of a pair is the fastest of three calls or more, because a call on a shared machine
     differs from the next by a tenth; one that takes a tenth of a second is long enough alone. Every
     other pair begins with the second call. And the extremes of many noisy ratios are too extreme
-    to be true: one more than 2 % above 1 (or below it, with `confirm_below`) is found anew, in
-    more and fresh pairs, which alone count.
+    to be true: one more than 2 % above 1 (or below it, with `confirm_below`) is found anew, once,
+    in more and fresh pairs, which alone count.
     """
-    ratio = 1.0
-    for pairs in (5, 11, 21):
-        times = take_turns(calls, pairs, rests, least=3, alternate=True)
-        ratio = median(x / y for x, y in zip(*times, strict=True))
-        slow = min(map(min, times)) > _LONG
-        if ratio < 1.02 and not (confirm_below and ratio < 0.98):
-            break
-        if slow and pairs > 5:
-            break
+    ratio, slow = _paired(calls, 5, rests)
+    if ratio > 1.02 or (confirm_below and ratio < 0.98):
+        ratio, _ = _paired(calls, _CONFIRM_LONG if slow else _CONFIRM, rests)
     return ratio
+
+
+def _paired(calls: list[Any], pairs: int, rests: list[float]) -> tuple[float, bool]:
+    """Median ratio of times, and whether the calls are long."""
+    times = take_turns(calls, pairs, rests, least=3, alternate=True)
+    return median(x / y for x, y in zip(*times, strict=True)), min(map(min, times)) > _LONG
 
 
 def _label(x: Candidate) -> str:
