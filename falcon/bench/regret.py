@@ -37,11 +37,9 @@ from falcon._tune import rest_after, take_turns
 from .operands import SharedOperands
 from .peers import TABLE, AbsentError, Worker, best_coretype
 from .regret_picture import draw
-from .regret_shapes import shapes
+from .regret_shapes import LARGE, shapes
 from .workloads import Shape
 
-# Other libraries than NumPy are measured where all sizes are at least this: it takes long.
-_LARGE = 1024
 # Fresh pairs that confirm a ratio; and for calls of more than so many seconds.
 _CONFIRM, _CONFIRM_LONG, _LONG = 41, 21, 0.03
 _PEERS = tuple(x for x in TABLE if x.name != "numpy" and x.device == "cpu")
@@ -164,7 +162,7 @@ def _against(
 ) -> tuple[str, float]:
     """Name the library that falcon gains least over, and that gain."""
     worst = ("numpy", over_numpy)
-    if not workers or min(shape.M, shape.N, shape.K) < _LARGE:
+    if not workers or min(shape.M, shape.N, shape.K) < LARGE:
         return worst
     with SharedOperands(shape, np.dtype(dtype), 0) as operands:
         for worker in workers:
@@ -305,8 +303,10 @@ def summary(records: list[Record]) -> dict[str, float]:
         "over NumPy, worst": min(x.over_numpy for x in records),
         "over NumPy, 5th percentile": float(np.quantile([x.over_numpy for x in records], 0.05)),
         "over NumPy, geometric mean": _mean([x.over_numpy for x in records]),
-        "fresh plan, median seconds": float(np.median([x.planned for x in records])),
     }
+    compared = [x.planned for x in records if any(predicted for _, predicted, _ in x.candidates)]
+    if compared:
+        found["fresh plan where candidates are compared, median seconds"] = median(compared)
     own = [x.over_numpy for x in records if x.choice != "numpy classical"]
     if own:
         found |= {
@@ -320,7 +320,7 @@ def summary(records: list[Record]) -> dict[str, float]:
         found["prediction error, median"] = float(np.median(np.abs(pairs[:, 0] / pairs[:, 1] - 1)))
         found["R^2 of log time"] = 1 - rest / float(((logs[:, 1] - logs[:, 1].mean()) ** 2).sum())
     for dtype in sorted({x.dtype for x in records}):
-        large = [x for x in records if x.dtype == dtype and min(x.M, x.N, x.K) >= _LARGE]
+        large = [x for x in records if x.dtype == dtype and min(x.M, x.N, x.K) >= LARGE]
         if large:
             gains = [x.over_library for x in large]
             found[f"over the best library, {dtype}, M, N, K >= 1024, worst"] = min(gains)
@@ -363,7 +363,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     records = run(options)
     for name, value in summary(records).items():
-        print(f"{name:<58}{value:.4g}")
+        print(f"{name:<60}{value:.4g}")
     if records:
         draw(records, Path(options.plot or Path(options.out).with_suffix(".png")))
     return 0

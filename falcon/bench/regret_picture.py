@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .regret_shapes import LARGE
+
 if TYPE_CHECKING:
     from .regret import Record
 
@@ -28,13 +30,16 @@ def draw(records: Sequence[Record], path: Path) -> None:
         two.plot([y * 1e3 for _, y in pairs], [x * 1e3 for x, _ in pairs], ".", ms=2, label=label)
         work = [2 * x.M * x.N * x.K for x in some]
         three.semilogx(work, [x.over_numpy for x in some], ".", label=label)
-        four.semilogx(work, [x.over_library for x in some], ".", label=label)
+        large = [x for x in some if min(x.M, x.N, x.K) >= LARGE]
+        work = [2 * x.M * x.N * x.K for x in large]
+        four.semilogx(work, [x.over_library for x in large], ".", label=label)
     one.set(xlabel="regret, %", ylabel="share of shapes", title="choice against best candidate")
     two.set(xscale="log", yscale="log", xlabel="measured, ms", ylabel="predicted, ms",
             title="every candidate measured")  # fmt: skip
     low, high = two.get_xlim()
     two.plot([low, high], [low, high], "k", lw=0.5)
-    for axes, title in ((three, "NumPy as installed"), (four, "the best library at each shape")):
+    best = f"the best library, M, N, K >= {LARGE}"
+    for axes, title in ((three, "NumPy as installed"), (four, best)):
         axes.axhline(1, color="k", lw=0.5)
         axes.set(xlabel="2MNK", ylabel="speed-up", title=f"falcon(auto) over {title}")
     one.legend()

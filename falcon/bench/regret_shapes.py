@@ -6,6 +6,8 @@ import numpy as np
 
 from .workloads import Shape, model_shapes, models
 
+# Other libraries than NumPy are measured where all sizes are at least this: it takes long.
+LARGE = 1024
 _LEAST_FLOPS = 2e7
 # The most for float32, per thread; float64 half of it: as many seconds. Of layers, more, or none of
 # a prefill would be left.
