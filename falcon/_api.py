@@ -37,8 +37,8 @@ from ._validate import (
     to_array,
 )
 
-# alpha, beta, backend, scheme, max_growth, threads, workspace_limit, check of a plain call.
-_DEFAULTS = (1.0, 0.0, "auto", "auto", None, None, None, None)
+# backend, scheme, max_growth, threads, workspace_limit, check of a plain call.
+_DEFAULTS = ("auto", "auto", None, None, None, None)
 
 
 def gemm(
@@ -119,20 +119,14 @@ def gemm(
     >>> bool((falcon.gemm(a, b, scheme="strassen") == b).all())
     True
     """
-    if (
-        type(a) is np.ndarray
-        and type(b) is np.ndarray
-        and c is None
-        and type(alpha) is type(beta) is float
-        and (alpha, beta, backend, scheme, max_growth, threads, workspace_limit, check) == _DEFAULTS
-        and is_small(a, b, out)
-        and are_default()
-    ):
-        return quiet_matmul(a, b, out)
     arguments = backend, scheme, max_growth, threads, workspace_limit, check
-    plain_call = c is None and type(alpha) is type(beta) is float and (alpha, beta) == (1.0, 0.0)
-    if plain_call and (known := recall(a, b, out, arguments)) is not None:
-        return known
+    plain_call = c is None and type(alpha) is type(beta) is float and alpha == 1.0 and beta == 0.0
+    if plain_call:
+        if arguments == _DEFAULTS and is_small(a, b, out) and are_default():
+            return quiet_matmul(a, b, out)
+        known = recall(a, b, out, arguments)
+        if known is not None:
+            return known
     if is_on_gpu(a) or is_on_gpu(b):
         return on_gpu().gemm(a, b, c, alpha, beta, out, arguments)
     given = a, b

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 # RMS growth of the error that "auto" may spend: three bits.
@@ -201,10 +203,9 @@ def _validate_count(name: str, value: Any, least: int) -> None:
 
 def thread_count(requested: int | None = None) -> int:
     """Threads that a call may use: argument, settings, OMP_NUM_THREADS, then the CPUs at hand."""
-    for value in (requested, settings().threads):
-        if value is not None:
-            return int(value)
-    return _openmp_threads() or _usable_cpus()
+    if requested is None:
+        requested = settings().threads
+    return _openmp_threads() or usable_cpus() if requested is None else int(requested)
 
 
 @cache
@@ -241,10 +242,25 @@ def profile_file() -> Path | None:
     return Path(asked) if asked is not None else None
 
 
-def _usable_cpus() -> int:
-    """CPUs in the affinity mask, cut down to the cgroup's quota where there is one."""
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(cpus or 1, _cpu_quota() or cpus or 1))
+class _Cpus(threading.local):
+    """What a thread was told last, till it asks again: the question takes a microsecond."""
+
+    count = 0
+    until = 0.0
+
+
+_cpus = _Cpus()
+_CPUS_SECONDS = 0.01
+
+
+def usable_cpus() -> int:
+    """CPUs in the thread's affinity mask, cut down to the cgroup's quota where there is one."""
+    now = monotonic()
+    if now >= _cpus.until:
+        cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        _cpus.count = max(1, min(cpus or 1, _cpu_quota() or cpus or 1))
+        _cpus.until = now + _CPUS_SECONDS
+    return _cpus.count
 
 
 @cache

@@ -7,19 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ._config import Settings, settings, thread_count
+from ._config import Settings, settings, thread_count, usable_cpus
 from ._dispatch import overlap, plan_for, planning_state, problem_of, requested_settings
 from ._plan import Plan
 from ._problem import Problem
+from ._small import OWNDATA
 from ._validate import is_direct, is_strided
 
 # Ready plans by what the call looked like; a program that uses more shapes than this starts anew.
 _MOST_READY = 1024
-# What was in force (settings, threads, `planning_state`), the plan, check, whether it is np.matmul.
+# What was in force (settings, CPUs, `planning_state`), the plan, check, whether it is np.matmul.
 _ready: dict[tuple, tuple[Settings, int, tuple, Plan, str, bool]] = {}
 
 
-def quiet_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+def quiet_matmul(a: Any, b: Any, out: np.ndarray | None) -> np.ndarray:
     """Call np.matmul; overflow and invalid operations show in the result alone, as in BLAS.
 
     ``with np.errstate(all="ignore")`` takes half a microsecond more than a context entered anew.
@@ -36,7 +37,7 @@ _quiet.run(np.seterr, all="ignore")
 
 if np.lib.NumpyVersion(np.__version__) < "2.0.0":  # where contexts know nothing of it
 
-    def quiet_matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+    def quiet_matmul(a: Any, b: Any, out: np.ndarray | None) -> np.ndarray:
         """Call np.matmul in silence."""
         with np.errstate(all="ignore"):
             product: np.ndarray = np.matmul(a, b, out)
@@ -46,8 +47,8 @@ if np.lib.NumpyVersion(np.__version__) < "2.0.0":  # where contexts know nothing
 def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
     """Run a call like one that was seen before; None where it was not, or may differ.
 
-    Shapes, strides, dtypes, arguments, settings, threads and what plans depend on are compared;
-    alignment and overlap are looked at. Validation and the look-up of a plan cost about 20
+    Shapes, strides, dtypes, alignment, arguments, settings, CPUs and what plans depend on are
+    compared; overlap is looked at. Validation and the look-up of a plan cost about 20
     microseconds, this costs 3.
 
     Parameters
@@ -59,33 +60,42 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
     """
     if type(a) is not np.ndarray or type(b) is not np.ndarray:
         return None
-    if out is None:
-        key: tuple = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, arguments)
-    elif type(out) is np.ndarray:
-        key = (
-            *(a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, arguments),
-            *(out.shape, out.strides, out.dtype),
-        )
-    else:
+    if out is not None and type(out) is not np.ndarray:
         return None
+    key = _look(a, b, out, arguments)
     try:
         found = _ready.get(key)
     except TypeError:  # an argument that cannot be hashed: validation will name it
         return None
-    if found is None or found[0] is not settings() or found[2] != planning_state():
+    if found is None:
         return None
-    _, threads, _, plan, check, plain = found
-    if thread_count(arguments[3]) != threads or not (a.flags.aligned and b.flags.aligned):
+    used, cpus, state, plan, check, plain = found
+    if used is not settings() or cpus != usable_cpus() or state != planning_state():
         return None
     if out is None:
         problem = plan.problem
         out = np.empty((problem.M, problem.N), problem.dtype)
-    elif not out.flags.behaved or overlap(out, a) or overlap(out, b):
+    # Arrays that own their memory share none.
+    elif (not key[0] & OWNDATA or out is a or out is b) and (overlap(out, a) or overlap(out, b)):
         return None
     if plain:
         return quiet_matmul(a, b, out)
     plan.backend.execute(plan, a, b, None, out, check=check)
     return out
+
+
+def _look(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:
+    """Return what must be equal in calls of one plan, the flags that all arrays have first."""
+    x, y = a.flags.num, b.flags.num
+    # Flags tell the strides of arrays that are contiguous in one order, not in both.
+    if out is None:
+        key: tuple = (x & y, a.shape, x, a.dtype, b.shape, y, b.dtype, arguments)
+        return key if (x + 1) & (y + 1) & 2 else (*key, a.strides, b.strides)
+    z, like = out.flags.num, out.dtype
+    key = (x & y & z, a.shape, x, a.dtype, b.shape, y, b.dtype, arguments, out.shape, z, like)
+    if (x + 1) & (y + 1) & (z + 1) & 2:
+        return key
+    return (*key, a.strides, b.strides, out.strides)
 
 
 def remember(a: Any, b: Any, out: np.ndarray | None, arguments: tuple, result: np.ndarray) -> None:
@@ -105,17 +115,15 @@ def remember(a: Any, b: Any, out: np.ndarray | None, arguments: tuple, result: n
         return
     problem = problem_of(a, b, None, result, a.dtype, requested, fresh=out is None)
     plan = plan_for(problem, requested)
-    key: tuple = (a.shape, a.strides, a.dtype, b.shape, b.strides, b.dtype, arguments)
-    if out is not None:
-        key = (*key, out.shape, out.strides, out.dtype)
     if len(_ready) >= _MOST_READY:
         _ready.clear()
     plain = (
         *(plan.backend.name == "numpy", plan.scheme is None, not problem.buffered),
         *(problem.a_direct, problem.b_direct),
     )
-    state = planning_state()
-    _ready[key] = (settings(), problem.threads, state, plan, requested.check, all(plain))
+    # Threads by argument or by settings are compared as such; otherwise CPUs decide.
+    in_force = settings(), usable_cpus(), planning_state()
+    _ready[_look(a, b, out, arguments)] = (*in_force, plan, requested.check, all(plain))
 
 
 def on_gpu() -> Any:

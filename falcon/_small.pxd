@@ -4,5 +4,5 @@ cimport cython
 
 @cython.locals(
     shape=tuple, other=tuple, M=Py_ssize_t, K=Py_ssize_t, N=Py_ssize_t, rows=Py_ssize_t,
-    left=long, right=long, behaved=long)
+    left=long, right=long)
 cpdef bint is_small(a, b, out)

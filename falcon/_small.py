@@ -17,15 +17,18 @@ from .decision.select import SMALLEST_BLAS, SMALLEST_BLAS_FLOPS
 _SINGLE, _DOUBLE = np.dtype("float32"), np.dtype("float64")
 _ARRAY = np.ndarray
 # Bits of `numpy.ndarray.flags.num`.
-_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x3, 0x100, 0x400
+CONTIGUOUS, OWNDATA, ALIGNED, WRITEABLE = 0x3, 0x4, 0x100, 0x400
+BEHAVED = ALIGNED | WRITEABLE
 
 
-def is_small(a: np.ndarray, b: np.ndarray, out: Any) -> bool:
+def is_small(a: Any, b: Any, out: Any) -> bool:
     """Whether NumPy's BLAS is the plan of a call without options: a test without planning.
 
     At 64 x 64 validation and the look-up of a plan would cost three times the multiplication.
     NumPy itself minds an `out` that overlaps an operand.
     """
+    if type(a) is not _ARRAY or type(b) is not _ARRAY:
+        return False
     shape, other, dtype = a.shape, b.shape, a.dtype
     if len(shape) != 2 or len(other) != 2:
         return False
@@ -37,7 +40,7 @@ def is_small(a: np.ndarray, b: np.ndarray, out: Any) -> bool:
     if M <= MOST_THIN_ROWS and is_thin(M, N, K):
         return False
     left, right = a.flags.num, b.flags.num
-    if not (left & _CONTIGUOUS and right & _CONTIGUOUS and left & right & _ALIGNED):
+    if not (left & CONTIGUOUS and right & CONTIGUOUS and left & right & ALIGNED):
         return False
     if out is None:
         return True
@@ -46,5 +49,4 @@ def is_small(a: np.ndarray, b: np.ndarray, out: Any) -> bool:
     shape = out.shape
     if len(shape) != 2 or shape[0] != M or shape[1] != N:
         return False
-    behaved = _ALIGNED | _WRITEABLE
-    return bool(out.flags.num & behaved == behaved)
+    return bool(out.flags.num & BEHAVED == BEHAVED)

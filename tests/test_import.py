@@ -111,7 +111,7 @@ FLOORS = {
     "falcon._api": 7,
     "falcon._pack": 6.5,
     "falcon._shortcuts": 6.5,
-    "falcon._small": 6.5,
+    "falcon._small": 6.4,
     "falcon._tune": 6.5,
     "falcon._device": 6.3,
     "falcon._dispatch": 6,

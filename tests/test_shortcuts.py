@@ -119,6 +119,29 @@ def test_other_operands_are_planned_anew(recalled, how, scheme):
     np.testing.assert_array_equal(result, np.asarray(a) @ b)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (np.s_[:70, 0:120:2], np.s_[:70, 0:180:3]),
+        (np.s_[:70, :60], np.s_[0:140:2, :60]),
+        (np.s_[:1, :60], np.s_[0:200:200, :60]),  # one row: contiguous both ways, any stride
+    ],
+)
+def test_strides_that_flags_do_not_tell(recalled, first, second):
+    whole = np.random.default_rng(0).integers(-5, 6, (210, 240)).astype("f8")
+    a, other, (_, b) = whole[first], whole[:, ::-1].copy()[second], operands()
+    if a.shape[0] == 1:
+        other = np.lib.stride_tricks.as_strided(other, strides=(8, 8))
+    assert a.shape == other.shape
+    assert a.flags.num & 0x3 == other.flags.num & 0x3
+    assert a.strides != other.strides
+    falcon.gemm(a, b, scheme="classical")
+    assert recalled(falcon.gemm, a, b, scheme="classical")[1]
+    result, was = recalled(falcon.gemm, other, b, scheme="classical")
+    assert not was
+    np.testing.assert_array_equal(result, other @ b)
+
+
 @pytest.mark.parametrize("overlapping", ["a", "b"])
 def test_out_that_overlaps_is_planned_anew(recalled, overlapping):
     a, b = operands(64, 64, 64)
@@ -127,6 +150,27 @@ def test_out_that_overlaps_is_planned_anew(recalled, overlapping):
     result, was = recalled(falcon.gemm, a, b, out=out, scheme="strassen")
     assert not was
     np.testing.assert_array_equal(result, expected)
+
+
+def test_views_of_one_array_that_overlap_are_planned_anew(recalled):
+    memory = np.arange(3 * 64 * 64, dtype="f8") % 7
+    at = [memory[start : start + 64 * 64].reshape(64, 64) for start in (0, 32 * 64, 128 * 64)]
+    b = operands(64, 64, 64)[1]
+    b = np.concatenate([b, b]).reshape(2, 64, 64)[0]
+    falcon.gemm(at[0], b, out=at[2], scheme="strassen")
+    assert recalled(falcon.gemm, at[0], b, out=at[2], scheme="strassen")[1]
+    expected = at[0] @ b
+    result, was = recalled(falcon.gemm, at[0], b, out=at[1], scheme="strassen")
+    assert not was
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_other_cpus_are_planned_anew(recalled, monkeypatch):
+    a, b = operands()
+    falcon.gemm(a, b, scheme="strassen")
+    assert recalled(falcon.gemm, a, b, scheme="strassen")[1]
+    monkeypatch.setattr(_shortcuts, "usable_cpus", lambda: 77)
+    assert not recalled(falcon.gemm, a, b, scheme="strassen")[1]
 
 
 def test_a_read_only_out_is_refused():
