@@ -243,8 +243,8 @@ def share(matrix, *, int rounds, seed, pairs=()):
     """
     cdef signed char[:, ::1] view = np.ascontiguousarray(matrix, np.int8)
     cdef int rows = view.shape[0], columns = view.shape[1], additions
-    # A temporary saves one addition at least, so there are fewer than additions.
-    cdef int room = int(np.maximum(np.count_nonzero(matrix, axis=1) - 1, 0).sum()) + 1
+    # A temporary costs one addition and saves two at least: there are no more than half as many.
+    cdef int room = int(np.maximum(np.count_nonzero(matrix, axis=1) - 1, 0).sum()) // 2 + 1
     cdef int count = len(pairs)
     cdef uint64_t start = <uint64_t>(seed & 0xFFFFFFFFFFFFFFFF)
     room = min(room, 700)

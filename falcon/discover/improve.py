@@ -5,8 +5,9 @@ from it at random or hops to a family nearby (a few terms more, which a walk tha
 again), anneals it (flips and changes of basis, accepted by Metropolis' rule on non-zeros or on Phi)
 and keeps the result if it is among the best. Other steps walk down from a sum or a
 projection of known schemes to this rank, which gives schemes of families not seen before: annealing
-reaches the same floor within a family, and the floors of two of them may differ by half. All
-results enter an archive: the Pareto front over non-zeros, additions and Phi.
+reaches the same floor within a family, and the floors of two of them may differ by half. Where
+additions are the objective most steps are walks on these themselves, see `additions`. All results
+enter an archive: the Pareto front over non-zeros, additions and Phi.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from . import lifting, masks, sums
+from . import additions, lifting, masks, sums
 from ._core import Walker, violations
 from .masks import Format
 from .worker import THIN, Find, Start, Worker
@@ -43,6 +44,8 @@ HOP_TEMPERATURES = {
 HOP_MOVES, HOP_TRIES = 100_000, 30
 # Moves after a hop, and their hottest temperatures as shares of the usual one.
 NEAR_MOVES, NEAR_HEATS = (200_000, 500_000), (0.3, 0.6, 1.0)
+# Moves of a walk on additions, and its hottest temperatures as shares of the usual one.
+WALK_MOVES, WALK_HEATS = 1_000, (0.3, 0.6, 1.0)
 # Flips without gain after which a sum or a projection is given up, and before a plus-transition.
 DESCENT = 2_000_000
 DESCENT_PLUS_AFTER = (5_000, 20_000, 50_000)
@@ -168,7 +171,8 @@ class Improver:
         elif not self.front:
             pass
         elif self.objective == "additions" and draw < 0.8:
-            self._nudge()
+            some = [self.best.terms, *(terms for _, terms in self._population)]
+            self._economise(self.rng.choice(some))
         else:
             self._anneal()
         finds = [Find(terms) for terms in self._lower]
@@ -203,8 +207,7 @@ class Improver:
             if draw < 0.8:
                 terms = self._left(terms, mod2=rng.random() < 0.7)
             terms = self._annealed(terms, rng.choice(MOVES), 2 ** rng.uniform(-1, 1))
-        if len(terms) == self.rank:
-            self._judge(terms)
+        self._settle(terms)
 
     def _annealed(self, terms: np.ndarray, moves: int, scale: float) -> np.ndarray:
         """The best scheme that annealing came across, or one of a lower rank."""
@@ -247,7 +250,7 @@ class Improver:
                 again = self._annealed(terms, moves, 2 ** rng.uniform(-1, 1))
                 if len(again) == self.rank and self._cost(again) < self._cost(terms):
                     terms = again
-            self._judge(terms)
+            self._settle(terms)
 
     def _cost(self, terms: np.ndarray) -> int:
         """What annealing lowers: Phi, or non-zeros, which stand for additions as well."""
@@ -309,18 +312,22 @@ class Improver:
             self._lower.append(found)
         return found if len(found) == self.rank else terms
 
-    def _nudge(self) -> None:
-        """A few flips from the scheme with the fewest additions, judged by additions."""
-        rng = self.rng
-        base = self.best if rng.random() < 0.5 else rng.choice(self.front)
-        for _ in range(20):
-            walker = Walker(self.dims, base.terms, rng.getrandbits(64))
-            temperature = rng.uniform(0.3, 1.2)
-            walker.anneal(rng.choice((20, 70, 200, 1000)), hot=temperature, cold=temperature)
-            if walker.rank != self.rank:
-                self._lower.append(walker.terms)
-                return
-            self._judge(walker.terms)
+    def _economise(self, terms: np.ndarray) -> None:
+        """Walk on additions themselves, and judge where that leads to."""
+        hot = additions.HOT * self.rng.choice(WALK_HEATS)
+        terms = additions.walk(terms, self.dims, WALK_MOVES, self.rng, hot=hot)
+        self.moves += WALK_MOVES
+        if len(terms) == self.rank:
+            self._judge(terms)
+        else:
+            self._lower.append(terms)
+
+    def _settle(self, terms: np.ndarray) -> None:
+        """Judge a scheme, and what a walk on additions makes of it if those are wanted."""
+        if len(terms) == self.rank:
+            self._judge(terms)
+            if self.objective == "additions":
+                self._economise(terms)
 
     def _judge(self, terms: np.ndarray, programs: sums.Programs | None = None) -> None:
         """Put a scheme into the population and, where nothing beats it, into the archive."""
