@@ -98,11 +98,10 @@ def measure(
                 partial(call, scheme=scheme) for scheme in (name, "classical")
             ]
             pairs = interleave(sides, rounds, tick)
-            rate = [
-                2e-9 * shape.M * shape.N * shape.K / pairs.median_seconds(side) for side in (0, 1)
-            ]
-            yield Speed(str(size), name, shape.M, shape.K, shape.N, round(rate[0], 1),
-                        round(rate[1], 1), round(pairs.ratio(0, 1), 4))  # fmt: skip
+            gflop = 2e-9 * shape.M * shape.N * shape.K
+            mine, other = (float(f"{gflop / pairs.median_seconds(side):.4g}") for side in (0, 1))
+            ratio = round(pairs.ratio(0, 1), 4)
+            yield Speed(str(size), name, shape.M, shape.K, shape.N, mine, other, ratio)
 
 
 def to_csv(speeds: Iterable[Speed]) -> str:

@@ -279,7 +279,7 @@ def test_the_engine_refuses_a_packed_b_of_another_kind():
     b = np.ones((64, 48))
     one = programs.engine_scheme(schemes.get("strassen"))
     packed = _core.pack_b(b, scheme=one)
-    c = np.empty((10, 48))
+    c = np.zeros((10, 48))
     for a, options in (
         (np.ones((10, 64)), {}),  # no scheme
         (np.ones((10, 63)), {"scheme": one}),
