@@ -205,7 +205,7 @@ def thread_count(requested: int | None = None) -> int:
     """Threads that a call may use: argument, settings, OMP_NUM_THREADS, then the CPUs at hand."""
     if requested is None:
         requested = settings().threads
-    return _openmp_threads() or usable_cpus() if requested is None else int(requested)
+    return int(requested) if requested is not None else _openmp_threads() or usable_cpus()
 
 
 @cache

@@ -21,7 +21,7 @@ FORBIDDEN = ("scipy", "cupy", "torch", "matplotlib", "tqdm", "threadpoolctl", "p
 PROBE = """
 import os, sys, threading, json
 import numpy, numpy.random
-environment, threads = dict(os.environ), threading.active_count()
+environment, threads, errors = dict(os.environ), threading.active_count(), numpy.geterr()
 affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
 tasks = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 0
 before = set(sys.modules)
@@ -33,6 +33,7 @@ print(json.dumps({
     "threads": threading.active_count() - threads,
     "tasks": (len(os.listdir("/proc/self/task")) if tasks else 0) - tasks,
     "affinity": affinity is None or os.sched_getaffinity(0) == affinity,
+    "errors": numpy.geterr() == errors,
     "modules": sorted({x.split(".")[0] for x in set(sys.modules) - before}),
     "measured": len(falcon.machine().rates),
 }))
@@ -61,6 +62,7 @@ def test_silent():
 def test_no_side_effects(probe):
     assert probe["environment"]
     assert probe["affinity"]
+    assert probe["errors"]
     assert probe["threads"] == 0
     assert probe["tasks"] == 0
     assert probe["measured"] == 0
