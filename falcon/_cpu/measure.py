@@ -1,7 +1,9 @@
 """Measure the engine: the rates that the cost model needs, from a handful of small calls.
 
-The engine's own clock separates the combines; the rest of a call's time is shared out among
-products, updates of C, stores and overhead by least squares over calls in which they differ.
+The engine's own clock separates the three combines; the rest of a call's time is shared out among
+products, slices and overhead by least squares over calls in which they differ. (With updates of C
+in that least squares too, two profiles of one machine gave rates of updates 3.5 times apart: calls
+in which they take a tenth of the time do not tell.)
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ Call = tuple[int, int, int, Scheme | None]
 # Seconds of the largest cube, and the sizes that this may give.
 _LARGEST_SECONDS = 0.02
 _SIZES = 768, 1536
+# Stages that the engine's own clock separates.
+_CLOCKED = "combine_a", "combine_b", "update"
 # Rounds over all calls, and the seconds after which no further one begins: quick, thorough.
 _ROUNDS = {False: (5, 1.0), True: (24, 8.0)}
 
@@ -46,8 +50,9 @@ def measure(dtype: np.dtype, threads: int, isa: str, limit: int, *, thorough: bo
     near_a, far_a, near_b, far_b, add = _combine_costs(runs, calls, cache, dtype.itemsize)
     pack_a, pack_b = _pack_costs(runs, calls)
     terms = [_terms(call, run, kernel) for call, run in zip(calls, runs, strict=True)]
-    rest = [max(x["wall"] - x["combine_a"] - x["combine_b"], 1e-9) for x in runs]
-    flop, lost, update, store, start = fit_times(terms, rest)
+    update, store = fit_times([x[:2] for x in terms], [max(x["update"], 1e-9) for x in runs])
+    rest = [max(x["wall"] - sum(x[stage] for stage in _CLOCKED), 1e-9) for x in runs]
+    flop, lost, start = fit_times([x[2:] for x in terms], rest)
     return Rates(
         multiply=rate(flop),
         add=rate(add),
@@ -124,8 +129,9 @@ class _Bench:
         The calls take turns, so that a disturbance of the machine spoils one round of each, not
         all of one.
         """
-        stages = ("wall", "combine_a", "combine_b")
-        times: list[dict[str, list[float]]] = [{name: [] for name in stages} for _ in calls]
+        times: list[dict[str, list[float]]] = [
+            {name: [] for name in ("wall", *_CLOCKED)} for _ in calls
+        ]
         runs = [self.call(*call) for call in calls]
         tilings: list[Any] = []
         end = perf_counter() + budget
@@ -139,7 +145,7 @@ class _Bench:
                 run()
                 found["wall"].append(perf_counter() - start)
                 tilings.append(profile["blocking"])
-                for stage in ("combine_a", "combine_b"):
+                for stage in _CLOCKED:
                     found[stage].append(profile[stage] / max(profile["threads"], 1))
         return [
             {**{name: typical(x) for name, x in found.items()}, "tiling": tiling}
@@ -182,7 +188,7 @@ def _pack_costs(runs: list[dict[str, Any]], calls: list[Call]) -> tuple[float, f
 
 
 def _terms(call: Call, run: dict[str, Any], kernel: dict[str, Any]) -> list[float]:
-    """What a call does beside combining: flop, lost flop, updates, elements of C, one start."""
+    """Updates, elements of C, flop, lost flop and one start of a call."""
     M, N, K, scheme = call
     m, k, n = (1, 1, 1) if scheme is None else scheme.format
     rank = 1 if scheme is None else scheme.rank
@@ -195,9 +201,9 @@ def _terms(call: Call, run: dict[str, Any], kernel: dict[str, Any]) -> list[floa
     sums = 0 if scheme is None else scheme.shared_sums[2].additions
     again = max(parts_k, 1.0)
     return [
-        products * area * inner,
-        products * area * -(-inner // kernel["kc"]),
         sums * rows * columns * parts_m * parts_n * again,
         M * N * again,
+        products * area * inner,
+        products * area * -(-inner // kernel["kc"]),
         1.0,
     ]

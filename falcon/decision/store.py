@@ -24,7 +24,7 @@ from falcon._plan import Rates
 
 from .hardware import Streaming
 
-FORMAT = 5  # of the file and of how rates are measured; another one is foreign
+FORMAT = 6  # of the file and of how rates are measured; another one is foreign
 
 RatesTable = dict[tuple[str, str, int], Rates]
 

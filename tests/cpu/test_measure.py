@@ -15,7 +15,8 @@ from falcon.decision.model import seconds
 measure = pytest.importorskip("falcon._cpu.measure", reason="needs the compiled extension")
 
 KERNEL = {"mr": 6, "vlen": 8, "kc": 320}
-FLOP, LOST, UPDATE, STORE, START = 2e-11, 3e-10, 5e-11, 4e-10, 1e-5
+UPDATE, STORE, FLOP, LOST, START = COSTS = 5e-11, 4e-10, 2e-11, 3e-10, 1e-5
+NEAR_A, FAR_A, NEAR_B, FAR_B, ADD = 3e-10, 5e-10, 4e-10, 6e-10, 7e-11
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_the_profile_counts_as_the_model_does(name, shape, passes):
     if passes > 1 and K % kb:
         kb, K = 500, 1000  # the profile's own calls have passes of one length
     terms = measure._terms((M, N, K, scheme), {"tiling": (M, N, kb)}, KERNEL)
-    predicted = float(np.dot(terms, (FLOP, LOST, UPDATE, STORE, START)))
+    predicted = float(np.dot(terms, COSTS))
     rates = Rates(
         multiply=1 / FLOP,
         add=1e30,
@@ -47,3 +48,41 @@ def test_the_profile_counts_as_the_model_does(name, shape, passes):
     option = Option("cpu", scheme, (M, N, kb), 0, True, (1, 1, K // kb))
     made = seconds(Problem(M, N, K, np.dtype("float32"), threads=1), option, rates)
     assert sum(x for _, x in made) == pytest.approx(predicted, rel=1e-9)
+
+
+def test_a_profile_finds_the_costs_of_an_engine_that_keeps_to_the_model(monkeypatch):
+    def run(self, calls, rounds, budget):
+        """Time every call as the model has it."""
+        runs = []
+        for M, N, K, scheme in calls:
+            m, k, n = scheme.format if scheme else (1, 1, 1)
+            a, b = M * K / (m * k), K * N / (k * n)
+            if scheme:
+                far = scheme.rank * (a + b) * 4 > measure._core.cache_sizes()["l3"] / 2
+                first, second, _ = (x.additions for x in scheme.shared_sums)
+                moved_a, moved_b = M * K + scheme.rank * a, K * N + scheme.rank * b
+                combine_a = first * a * ADD + moved_a * (FAR_A if far else NEAR_A)
+                combine_b = second * b * ADD + moved_b * (FAR_B if far else NEAR_B)
+            else:
+                combine_a, combine_b = 2 * a * NEAR_A, 2 * b * NEAR_B
+            one = {"tiling": (M, N, K), "combine_a": combine_a, "combine_b": combine_b}
+            terms = measure._terms((M, N, K, scheme), one, KERNEL)
+            update = float(np.dot(terms[:2], COSTS[:2]))
+            wall = combine_a + combine_b + float(np.dot(terms, COSTS))
+            runs.append({**one, "update": update, "wall": wall})
+        return runs
+
+    monkeypatch.setattr(measure._Bench, "run", run)
+    monkeypatch.setattr(measure._core, "kernel_info", lambda *_: KERNEL)
+    made = measure.measure(np.dtype("float32"), 1, "generic", 2**28, thorough=False)
+    assert made.update == pytest.approx(1 / UPDATE)
+    assert made.store == pytest.approx(1 / STORE)
+    assert made.multiply == pytest.approx(1 / FLOP)
+    assert made.loss == pytest.approx(LOST / FLOP)
+    assert made.overhead == pytest.approx(START)
+    assert made.add == pytest.approx(1 / ADD)
+    assert made.pack == pytest.approx((1 / NEAR_A, 1 / NEAR_B))
+    combine = np.array(made.combine)
+    expected = np.array([1 / NEAR_A, 1 / FAR_A, 1 / NEAR_B, 1 / FAR_B])
+    # Where all or none of the sums fit the cache, one rate stands for both.
+    assert (np.isclose(combine, expected) | np.isclose(combine, expected[[1, 0, 3, 2]])).all()
