@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from falcon import schemes
 
@@ -46,7 +47,7 @@ class Job:
     flips : int or None
         Stop every worker after so many flips instead: the run is then reproducible.
     seed, workers : int
-    rings : {"both", "ternary", "mod2", "symmetric"}
+    rings : {"both", "ternary", "mod2", "symmetric", "reals"}
     scratch : bool
         Begin at the classical algorithm alone; with an objective, at the folder's finds. The
         catalogue takes no part.
@@ -153,6 +154,11 @@ class Run:
         KeyboardInterrupt
             After every find and the checkpoint have been written.
         """
+        # Workers use all cores: BLAS gets one thread in each.
+        with threadpool_limits(1, user_api="blas"):
+            return self._search(tick)
+
+    def _search(self, tick: Callable[[Run], None]) -> list[Path]:
         threads = [
             threading.Thread(target=self._work, args=(x,), daemon=True)
             for x in range(self.job.workers)

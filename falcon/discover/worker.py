@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import lifting, sums, symmetric
+from . import lifting, numerical, sums, symmetric
 from ._core import Walker, violations
 from .masks import Format
 
@@ -37,6 +37,9 @@ THIN = 1_000_000
 # that are too many: <3,3,8;56> with one 2 came as 57 terms and was 56 after 16 walks.
 APART, MOST_APART, WALKS_BACK = 5, 10, 40
 PLUS_AFTER_BACK = (2_000, 5_000, 20_000, 50_000)
+
+# Walks (a fraction of a second) per numerical step (some seconds) and start found by these so far.
+WALKS_PER_START = 20
 
 Start = Callable[[random.Random, bool], np.ndarray]
 Pool = dict[int, list[np.ndarray]]
@@ -62,9 +65,16 @@ class Worker:
     seed, number : int
         The run's seed and this worker's number.
     rings : str
-        "ternary", "mod2", "both", or "symmetric": modulo 2, and symmetric walks alone.
+        "ternary", "mod2", "both"; "symmetric": modulo 2, and symmetric walks alone; or "reals":
+        modulo 2, from real schemes of the rank wanted and from nothing else.
     rank : int, optional
         The rank wanted, if there is one: decides how symmetric walks begin.
+
+    Raises
+    ------
+    ValueError
+        The format is no cube and walks are to be symmetric; or the search is to begin at real
+        schemes, and no rank is given or there are too many unknowns.
     """
 
     def __init__(
@@ -82,15 +92,22 @@ class Worker:
         self.pools: tuple[Pool, Pool] = ({}, {})  # ternary, modulo 2
         # The state after the last whole step: what a checkpoint may hold at any time.
         self.saved: dict[str, Any] | None = None
-        self._starts = starts
+        self._starts = starts if rings != "reals" else []
         self._fresh = FRESH[len(starts) > 1]
         self.rings = rings
         self._rank = rank
-        self._cube = dims[0] == dims[1] == dims[2]
+        cube = dims[0] == dims[1] == dims[2]
+        self._blends = cube and rings != "reals"  # symmetric walks among those modulo 2
         self._symmetric: symmetric.Run | None = None  # a symmetric walk under way
         self._refused: dict[int, int] = {}  # schemes modulo 2 that did not lift, by rank
-        if rings == "symmetric" and not self._cube:
+        self._numerical: numerical.Run | None = None
+        if rings == "symmetric" and not cube:
             raise ValueError(f"format {dims}: symmetric walks need three equal dimensions")
+        if rings == "reals":
+            if rank is None:
+                raise ValueError("a search over the real numbers needs a rank")
+            self._numerical = numerical.Run(dims, rank)
+            self._fresh = FRESH[True]
 
     @property
     def best(self) -> int:
@@ -114,14 +131,21 @@ class Worker:
     def describe(self) -> str:
         """What has been reached, for a progress bar."""
         best = self.best if self.pools[0] else "-"
-        return f"rank {best}, modulo 2 {self.best_mod2 or '-'}"
+        reached = f"rank {best}, modulo 2 {self.best_mod2 or '-'}"
+        if self._numerical:
+            starts = len(self._numerical.starts)
+            reached += f", reals: least error {self._numerical.error:.2g}, {starts} starts"
+        return reached
 
     def step(self) -> list[Find]:
         """Make one walk (a fraction of a second); return schemes of a rank not seen before."""
         before = self.best
         rng = self.rng
-        mod2 = self.rings == "mod2" or (self.rings == "both" and rng.random() < 0.5)
-        if self.rings == "symmetric" or (mod2 and self._cube and rng.random() < 0.6):
+        mod2 = self.rings in ("mod2", "reals") or (self.rings == "both" and rng.random() < 0.5)
+        if self._numerical and rng.random() < 1 / (1 + WALKS_PER_START * len(self._starts)):
+            self._numerical.step(rng)
+            self._starts = [_fixed(terms) for terms in self._numerical.starts]
+        elif self.rings == "symmetric" or (self._blends and mod2 and rng.random() < 0.6):
             self._symmetric_walk()
         else:
             self._walk(mod2)
@@ -229,7 +253,8 @@ class Worker:
         ]
         walk = self._symmetric.state() if self._symmetric else None
         return {"flips": self.flips, "random": self.rng.getstate(), "pools": pools,
-                "symmetric": walk, "refused": sorted(self._refused.items())}  # fmt: skip
+                "symmetric": walk, "refused": sorted(self._refused.items()),
+                "numerical": self._numerical and self._numerical.state()}  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a checkpoint; schemes that are none are an error.
@@ -245,6 +270,9 @@ class Worker:
         self._refused = dict(state["refused"])
         walk = state["symmetric"]
         self._symmetric = symmetric.Run(self.dims[0], self.rng, state=walk) if walk else None
+        if state.get("numerical"):
+            self._numerical = numerical.Run(self.dims, self._rank or 0, state["numerical"])
+            self._starts = [_fixed(terms) for terms in self._numerical.starts]
         for mod2, pool in enumerate(state["pools"]):
             for rank, held in pool.items():
                 schemes = [np.array(x, np.uint64) for x in held]
@@ -256,3 +284,8 @@ class Worker:
                             "Brent equations"
                         )
                 self.pools[mod2][int(rank)] = schemes
+
+
+def _fixed(terms: np.ndarray) -> Start:
+    """A start that is always the same scheme modulo 2."""
+    return lambda _rng, _mod2: terms

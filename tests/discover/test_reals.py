@@ -1,0 +1,321 @@
+"""From real schemes by way of rationals to schemes modulo 2: every step keeps the algorithm."""
+
+import json
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+
+from falcon import schemes
+from falcon.__main__ import main
+from falcon.discover import integral, numerical, rational, reals
+from falcon.discover import worker as worker_module
+from falcon.discover.worker import Worker
+
+from .support import residual
+
+
+def columns(name):
+    """U, V, W of a scheme with a column per term."""
+    scheme = schemes.get(name)
+    return [np.asarray(x, float).reshape(scheme.rank, -1).T for x in (scheme.U, scheme.V, scheme.W)]
+
+
+def fitted(name):
+    return reals.Fit(schemes.get(name).format, np.concatenate(columns(name)))
+
+
+def fractions(factors):
+    return [np.array([[Fraction(y) for y in row] for row in x], object) for x in factors]
+
+
+def tensor(factors):
+    return np.einsum("ar,br,cr->abc", *factors)
+
+
+def based(factors, dims, bases):
+    """Columns of a scheme in other bases: C = A B stays true for every invertible change."""
+    m, k, n = dims
+    p, q, s = bases
+    u, v, w = factors
+    rank = u.shape[1]
+    inverse = [np.linalg.inv(x) for x in bases]
+    u = np.einsum("ia,lb,abr->ilr", p, inverse[1].T, u.reshape(m, k, rank))
+    v = np.einsum("la,jb,abr->ljr", q, inverse[2].T, v.reshape(k, n, rank))
+    w = np.einsum("ia,jb,abr->ijr", inverse[0].T, s, w.reshape(m, n, rank))
+    return [x.reshape(-1, rank) for x in (u, v, w)]
+
+
+@pytest.mark.parametrize("name", ["strassen", "2x3x4:20", "3x3x3:23"])
+def test_error_is_zero_at_schemes_alone(name):
+    fit = fitted(name)
+    assert fit.error() == 0
+    fit.x[-1, 0] += 0.5
+    assert fit.error() == pytest.approx((fit.residual() ** 2).sum())
+    assert fit.error() > 0.2
+
+
+def jacobian(fit):
+    """Derivatives of the residual by the free entries: it is linear in each of them."""
+    x, rows = fit.x, []
+    for place in np.argwhere(fit.free):
+        ahead, back = x.copy(), x.copy()
+        ahead[tuple(place)] += 0.5
+        back[tuple(place)] -= 0.5
+        made = reals.Fit(fit.dims, ahead).residual() - reals.Fit(fit.dims, back).residual()
+        rows.append(made.ravel())
+    return np.array(rows)
+
+
+def test_normal_equations_are_those_of_the_jacobian():
+    rng = np.random.default_rng(0)
+    fit = reals.Fit((2, 1, 3), rng.standard_normal((11, 4)))
+    error, gradient = fit._gradient(fit.x)
+    np.testing.assert_allclose(gradient.ravel(), jacobian(fit) @ fit.residual().ravel(), atol=1e-12)
+    assert error == pytest.approx((fit.residual() ** 2).sum())
+    fit.free = rng.random(fit.x.shape) < 0.7
+    some = jacobian(fit)
+    made = fit._normal(fit.x, np.flatnonzero(fit.free))
+    np.testing.assert_allclose(made, some @ some.T, atol=1e-12)
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_both_kinds_of_steps_solve_the_same_equations(even, monkeypatch):
+    monkeypatch.setattr(reals, "ACCURACY", 1e-9)
+    monkeypatch.setattr(reals, "ITERATIONS", 1000)
+    rng = np.random.default_rng(1)
+    fit = reals.Fit((2, 2, 3), rng.standard_normal((16, 9)))
+    _, slope = fit._gradient(fit.x)
+    shift = np.full(fit.x.shape, 0.3) if even else rng.uniform(0.1, 1, fit.x.shape)
+    np.testing.assert_allclose(
+        fit._rough_step(fit.x, slope, shift), fit._exact_step(fit.x, slope, shift), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("rough", [True, False])
+def test_steps_come_back_to_the_equations(rough):
+    rng = np.random.default_rng(1)
+    fit = fitted("strassen")
+    fit.x += 0.02 * rng.standard_normal(fit.x.shape)
+    assert fit.relax(50, rough=rough) < (1e-10 if rough else 1e-18)
+    assert fit.error() == pytest.approx(fit.relax(0), abs=1e-12)
+
+
+def test_steps_leave_fixed_entries_alone():
+    fit = fitted("strassen")
+    fit.free = np.abs(fit.x) > 0.5
+    fit.x += 0.02 * np.random.default_rng(2).standard_normal(fit.x.shape)
+    fixed, before = fit.x[~fit.free], fit.error()
+    assert fit.relax(3) < before
+    np.testing.assert_array_equal(fit.x[~fit.free], fixed)
+
+
+@pytest.mark.parametrize("rough", [True, False])
+def test_weights_pull_to_the_centre(rough):
+    fit = fitted("strassen")
+    fit.relax(50, 1e6, 0.25, goal=-1.0, rough=rough)
+    assert np.abs(fit.x - 0.25).max() < 1e-3
+
+
+def test_families_that_run_away_are_left_alone():
+    hops = reals.Hops((2, 2, 3), 10)  # the border rank: minima come near with endless entries
+    rng = np.random.default_rng(3)
+    assert all(hops.step(rng) is None for _ in range(60))
+    barred = hops.state()["barred"]
+    assert barred
+    for error, _ in hops.minima:
+        assert all(abs(error - other) >= reals.FAMILY * other for other in barred)
+    assert len(hops.minima) <= reals.MINIMA
+    assert [error for error, _ in hops.minima] == sorted(error for error, _ in hops.minima)
+
+
+def test_all_is_forgotten_where_nothing_is_found(monkeypatch):
+    monkeypatch.setattr(reals, "HOPS", 5)
+    hops, rng = reals.Hops((2, 2, 2), 6), np.random.default_rng(4)
+    for _ in range(6):
+        hops.step(rng)
+    assert len(hops.minima) <= 1
+
+
+def test_a_solution_in_any_basis_becomes_rational():
+    rng = np.random.default_rng(2)
+    bases = [np.eye(2) + 0.3 * rng.standard_normal((2, 2)) for _ in range(3)]
+    fit = reals.Fit((2, 2, 2), np.concatenate(based(columns("strassen"), (2, 2, 2), bases)))
+    assert fit.error() < 1e-25
+    exact = rational.rational(fit, rng)
+    assert rational.violations(exact, (2, 2, 2)) == 0
+    assert all(isinstance(q, Fraction) for x in exact for q in x.ravel())
+    np.testing.assert_array_equal(tensor([x.astype(float) for x in exact]), reals.target((2, 2, 2)))
+
+
+def test_scales_are_fixed_at_entries_that_are_not_zero(monkeypatch):
+    """Even where a zero is nearer to 1 than all else in a column."""
+    monkeypatch.setattr(rational, "_scale", lambda fit: None)
+    monkeypatch.setattr(rational, "_pull", lambda fit, softest: None)
+    monkeypatch.setattr(rational, "_balance", lambda fit: None)
+    u, v, w = columns("strassen")
+    fit = reals.Fit((2, 2, 2), np.concatenate([3 * u, 3 * v, w / 9]))
+    exact = rational.rational(fit, np.random.default_rng(7))
+    assert rational.violations(exact, (2, 2, 2)) == 0
+
+
+def test_a_term_that_comes_to_nothing_is_taken_out():
+    u, v, w = columns("strassen")
+    rng = np.random.default_rng(6)
+    more = [np.column_stack([x, rng.standard_normal(4)]) for x in (u, v, w)]
+    more[0][:, -1] = 0
+    exact = rational.rational(reals.Fit((2, 2, 2), np.concatenate(more)), rng)
+    assert exact[0].shape == (4, 7)
+    assert rational.violations(exact, (2, 2, 2)) == 0
+
+
+def test_what_is_no_solution_does_not_become_rational():
+    rng = np.random.default_rng(5)
+    assert rational.rational(reals.Fit((2, 2, 2), rng.standard_normal((12, 6))), rng) is None
+
+
+def test_violations_of_rational_schemes_are_counted():
+    exact = fractions(columns("3x2x3:15"))
+    assert rational.violations(exact, (3, 2, 3)) == 0
+    exact[2][0, 0] += Fraction(1, 7)
+    product = np.einsum("ar,br,cr->abc", *(x.astype(float) for x in exact))
+    expected = np.count_nonzero(np.abs(product - reals.target((3, 2, 3))) > 1e-9)
+    assert rational.violations(exact, (3, 2, 3)) == expected > 0
+
+
+def test_dyadic_terms_add_up_to_the_same_tensor():
+    rng = np.random.default_rng(3)
+    scales = [Fraction(int(p), int(q)) for p, q in rng.integers(1, 9, (7, 2))]
+    exact = fractions(columns("strassen"))
+    for r, scale in enumerate(scales):
+        exact[0][:, r] *= scale
+        exact[1][:, r] *= -4 / scale
+        exact[2][:, r] *= Fraction(-1, 4)
+    made = integral.dyadic(exact)
+    assert (made.exponents == 0).all()
+    assert not ((tensor(made.factors) - reals.target((2, 2, 2))) % 4).any()
+    assert all((x[:, r] % 2).any() for x in made.factors for r in range(7))
+
+
+@pytest.mark.parametrize("name", ["strassen", "3x2x3:15", "3x3x3:23"])
+def test_bases_take_halves_away(name):
+    dims = schemes.get(name).format
+    bases = [np.diag([2.0, *np.ones(x - 1)]) + np.diag(np.ones(x - 1), 1) for x in dims]
+    exact = fractions(based(columns(name), dims, bases))
+    assert rational.violations(exact, dims) == 0
+    start = integral.dyadic(exact)
+    assert start.lacking > 0
+    found = integral.modulo2(exact, dims, np.random.default_rng(4))
+    assert residual(found, dims, mod2=True) == 0
+    assert len(found) <= schemes.get(name).rank
+
+
+def test_moves_keep_the_tensor():
+    """Up to the odd scales that are dropped: compared modulo 2 where no halves are left."""
+    rng = np.random.default_rng(5)
+    one = integral.dyadic(fractions(columns("2x3x4:20")))
+    for _ in range(30):
+        one = integral._moved(one, (2, 3, 4), int(rng.integers(3)), rng)
+        scaled = [one.factors[0] * 2.0**one.exponents, *one.factors[1:]]
+        got = tensor(scaled)
+        # In the basis of the lattices the tensor is that of matrix multiplication, unchanged.
+        np.testing.assert_array_equal(got, reals.target((2, 3, 4)))
+
+
+def test_halves_that_no_basis_removes_are_decomposed_anew(monkeypatch):
+    exact = fractions(columns("strassen"))
+    term = [x[:, :1].copy() for x in exact]
+    other = np.array([[Fraction(x)] for x in (1, 1, 0, 1)], object)
+    # t = (t + x) / 2 + (t - x) / 2 in one factor: two terms with a half each.
+    halves = [np.hstack([x[:, 1:], y, y]) for x, y in zip(exact, term, strict=True)]
+    halves[2][:, -2] = (term[2] + other)[:, 0] / 2
+    halves[2][:, -1] = (term[2] - other)[:, 0] / 2
+    assert rational.violations(halves, (2, 2, 2)) == 0
+    monkeypatch.setattr(integral, "MOST_MOVES", 0)
+    assert integral.dyadic(halves).lacking == 2
+    found = integral.modulo2(halves, (2, 2, 2), np.random.default_rng(6))
+    assert residual(found, (2, 2, 2), mod2=True) == 0
+    assert 7 <= len(found) <= 8
+    quarter = [x.copy() for x in halves]
+    quarter[2][:, -2] /= 2
+    assert integral.modulo2(quarter, (2, 2, 2), np.random.default_rng(6)) is None
+
+
+def test_decompositions_are_of_the_tensor():
+    rng = np.random.default_rng(7)
+    some = rng.integers(0, 2, (3, 4, 5))
+    terms = integral._decomposed(some, rng)
+    total = sum(np.einsum("a,b,c->abc", *term) for term in terms)
+    np.testing.assert_array_equal(total % 2, some)
+    assert not integral._decomposed(np.zeros((2, 2, 2), int), rng)
+
+
+def searched(dims, rank, seed=0, steps=60):
+    worker = Worker(dims, [], seed, 0, "reals", rank)
+    for _ in range(steps):
+        for find in worker.step():
+            assert residual(find.terms, dims) == 0
+        if worker.best <= rank:
+            break
+    return worker
+
+
+def test_a_search_by_way_of_the_reals(monkeypatch):
+    monkeypatch.setattr(worker_module, "WALK", 100_000)
+    worker = searched((2, 2, 2), 7)
+    assert worker.best == 7
+    assert "reals: least error" in worker.describe()
+    again = searched((2, 2, 2), 7)
+    np.testing.assert_array_equal(again.found(7)[0], worker.found(7)[0])
+
+
+def test_a_search_goes_on_from_its_checkpoint(monkeypatch):
+    monkeypatch.setattr(worker_module, "WALK", 20_000)
+    worker = Worker((2, 2, 3), [], 1, 0, "reals", 11)
+    while not worker._numerical.starts:
+        worker.step()
+    state = json.loads(json.dumps(worker.saved, default=np.ndarray.tolist))
+    other = Worker((2, 2, 3), [], 1, 0, "reals", 11)
+    other.restore(state)
+    assert other._numerical.error == worker._numerical.error
+    for _ in range(5):
+        worker.step()
+        other.step()
+    assert json.dumps(other.saved, default=np.ndarray.tolist) == json.dumps(
+        worker.saved, default=np.ndarray.tolist
+    )
+
+
+def test_the_command_and_its_errors(tmp_path, capsys):
+    words = ["discover", "2", "2", "2", "--ring", "reals", "--out", str(tmp_path), "--threads", "1"]
+    assert main([*words, "--rank", "7", "--scratch"]) == 0
+    capsys.readouterr()
+    (path,) = tmp_path.glob("*.json")
+    assert schemes.load(path).rank == 7
+    assert "--ring reals" in json.loads(path.read_text())["source"]
+    for wrong, message in (
+        ([], "--ring reals needs a --rank"),
+        (["--rank", "7", "--objective", "nnz"], "goes with no --objective"),
+        (["--rank", "7", "--flips", "9"], "bound it by --minutes"),
+    ):
+        assert main([*words, *wrong]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_what_is_too_large_is_said():
+    with pytest.raises(ValueError, match="16524 unknown coefficients at rank 153"):
+        numerical.Run((6, 6, 6), 153)
+
+
+def test_steps_of_a_run_are_bounded_in_what_they_keep():
+    run, rng = numerical.Run((1, 2, 2), 4), random.Random(0)
+    for _ in range(40):
+        run.step(rng)
+    state = run.state()
+    assert len(state["solutions"]) <= numerical.SOLUTIONS
+    assert len(state["hops"]["minima"]) <= reals.MINIMA
+    assert all(residual(x, (1, 2, 2), mod2=True) == 0 for x in run.starts)
+    assert run.starts
