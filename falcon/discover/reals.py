@@ -257,11 +257,16 @@ class Hops:
         """The least error so far."""
         return self.minima[0][0] if self.minima else float("inf")
 
+    def forget(self) -> None:
+        """Begin afresh, but for the families that run away."""
+        self.minima, self._hops = [], 0
+
     def step(self, rng: np.random.Generator) -> Fit | None:
         """Go to one more minimum; return it where it is a solution."""
         self._hops += 1
         if self._hops > HOPS:
-            self.minima, self._hops = [], 1
+            self.forget()
+            self._hops = 1
         before = None
         if self._hops <= FRESH or not self.minima or rng.random() < 0.02:
             m, k, n = self.dims

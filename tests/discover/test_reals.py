@@ -310,6 +310,22 @@ def test_what_is_too_large_is_said():
         numerical.Run((6, 6, 6), 153)
 
 
+def test_solutions_that_lead_nowhere_are_given_up(monkeypatch):
+    monkeypatch.setattr(numerical, "rational", lambda fit, rng: None)
+    run, rng = numerical.Run((1, 2, 2), 4), random.Random(0)
+    most = 0
+    for _ in range(60):
+        run.step(rng)
+        state = run.state()
+        most = max(most, state["failures"])
+        if state["failures"] == 0 and most:
+            break
+    assert most == numerical.FAILURES - 1
+    assert not state["solutions"]
+    assert not state["hops"]["minima"]
+    assert not run.starts
+
+
 def test_steps_of_a_run_are_bounded_in_what_they_keep():
     run, rng = numerical.Run((1, 2, 2), 4), random.Random(0)
     for _ in range(40):
