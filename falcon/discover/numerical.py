@@ -1,7 +1,7 @@
 """Starts modulo 2 of a rank at which walks from sums find nothing: by way of the real numbers.
 
-Hops find real schemes of that rank (`reals`), these become rational (`rational`) and, with a few
-terms more, schemes modulo 2 (`integral`), far from where walks from direct sums are.
+Hops find real schemes of that rank (`hops`, `reals`), these become rational (`rational`) and, with
+a few terms more, schemes modulo 2 (`integral`), far from where walks from direct sums are.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from .hops import Hops
 from .integral import modulo2
 from .masks import Format
 from .rational import rational
-from .reals import Fit, Hops
+from .reals import Fit
 
 SOLUTIONS = 4  # real schemes kept
 # Attempts in a row that lead from these to no start: others may be better. (Of two families of

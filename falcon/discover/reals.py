@@ -1,16 +1,14 @@
-"""Schemes over the real numbers: least squares on the Brent equations, and hops between minima.
+"""Schemes over the real numbers: least squares on the Brent equations.
 
 Steps are Levenberg and Marquardt's. The normal equations of a sum of rank-one terms are made of
 small Gram matrices, so that a product with them costs little more than the error itself, and
 conjugate gradients solve them roughly in milliseconds (as in L. Sorber, M. Van Barel and L. De
-Lathauwer, "Optimization-based algorithms for tensor decompositions", 2013). Most minima miss a few
-of the Brent equations each; hops away from the best of them (D. J. Wales and J. P. K. Doye, "Global
-optimization by basin-hopping", 1997) reach one that misses none.
+Lathauwer, "Optimization-based algorithms for tensor decompositions", 2013).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,16 +16,7 @@ import numpy as np
 from . import moves
 from .masks import Format, arrays_of
 
-SCALE = 0.4  # standard deviation of fresh coefficients
-FRESH, MINIMA = 40, 12  # minima to begin with, and those kept
-HOPS = 500  # without a solution, after which all minima are forgotten
-ALIKE = 0.002  # difference of errors below which two minima count as one
-# Minima whose entries run away lie in families: relative width of what is left alone then.
-FAMILY = 0.05
-# Weights of |x|^2 beside the equations, lower and lower: first from nothing, then after a hop.
-COOLING, AFTER_HOP = (0.1, 0.05, 0.02, 0.008, 0.003), (0.02, 0.008, 0.003)
-NEAR, SOLVED = 0.7, 1e-16  # error of minima that may be solutions, and of those that are
-STALL = 2e-3  # relative gain of six steps below which a minimum counts as reached
+SOLVED = 1e-16  # error below which a scheme solves the Brent equations
 # Levenberg and Marquardt's weight of a step: at first, at least, and attempts to take a step.
 DAMPING, LEAST_DAMPING, ATTEMPTS = 0.1, {"f": 1e-4, "d": 1e-13}, 8
 ACCURACY, ITERATIONS = 0.1, 150  # of conjugate gradients: relative residual, and most of them
@@ -119,7 +108,8 @@ class Fit:
         def total(x: np.ndarray, error: float) -> float:
             return error + float(np.vdot(pull * (x - rest), x - rest))
 
-        step_of = self._rough_step if rough else self._exact_step
+        prepare: Callable[[np.ndarray], Any] = self._grams if rough else self._normal
+        step_of: Callable[..., np.ndarray] = self._rough_step if rough else self._exact_step
         error, gradient = self._gradient(x)
         best = total(x, error)
         self.damping = min(self.damping, 1.0)
@@ -128,9 +118,10 @@ class Fit:
             if error <= goal:
                 break
             slope = gradient + pull * (x - rest)
+            made = prepare(x)  # the same for every damping
             growth = 2.0
             for _ in range(ATTEMPTS):
-                step = step_of(x, slope, pull + kind.type(self.damping))
+                step = step_of(made, x, slope, pull + kind.type(self.damping))
                 tried = x + step
                 tried_error, tried_gradient = self._gradient(tried)
                 tried_best = total(tried, tried_error)
@@ -164,10 +155,24 @@ class Fit:
         ])  # fmt: skip
         return float(np.vdot(missed, missed)), gradient
 
-    def _rough_step(self, x: np.ndarray, slope: np.ndarray, shift: np.ndarray) -> np.ndarray:
-        """Solve (J^T J + diag(shift)) step = -slope to a tenth, by conjugate gradients."""
+    def _grams(self, x: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Gram matrices of the factors; and J^T J within a row of each factor, their products."""
+        grams = [factor.T @ factor for factor in self.factors(x)]
+        return grams, [grams[mode - 2] * grams[mode - 1] for mode in range(3)]
+
+    def _rough_step(
+        self,
+        made: tuple[list[np.ndarray], list[np.ndarray]],
+        x: np.ndarray,
+        slope: np.ndarray,
+        shift: np.ndarray,
+    ) -> np.ndarray:
+        """Solve (J^T J + diag(shift)) step = -slope to a tenth, by conjugate gradients.
+
+        `made` are the Gram matrices at x.
+        """
+        grams, parts = made
         factors = self.factors(x)
-        grams, parts = _grams(factors)
         if shift.min() == shift.max():
             diagonal = shift[0, 0] * np.eye(self.rank, dtype=x.dtype)
             inverses = [np.linalg.inv(part + diagonal) for part in parts]
@@ -194,19 +199,21 @@ class Fit:
 
         return _conjugate_gradients(times, conditioned, -slope)
 
-    def _exact_step(self, x: np.ndarray, slope: np.ndarray, shift: np.ndarray) -> np.ndarray:
-        """Solve (J^T J + diag(shift)) step = -slope for the free entries."""
+    def _exact_step(
+        self, made: np.ndarray, x: np.ndarray, slope: np.ndarray, shift: np.ndarray
+    ) -> np.ndarray:
+        """Solve (J^T J + diag(shift)) step = -slope for the free entries; `made` is J^T J at x."""
         free = np.flatnonzero(self.free)
-        matrix = self._normal(x, free)
+        matrix = made.copy()
         matrix[np.diag_indices(len(free))] += shift.ravel()[free]
         out = np.zeros(x.shape)
-        out.ravel()[free] = np.linalg.solve(matrix, -slope.ravel()[free])
+        out.flat[free] = np.linalg.solve(matrix, -slope.ravel()[free])
         return out
 
-    def _normal(self, x: np.ndarray, free: np.ndarray) -> np.ndarray:
+    def _normal(self, x: np.ndarray) -> np.ndarray:
         """The matrix J^T J of the free entries."""
-        factors = self.factors(x)
-        grams, parts = _grams(factors)
+        free = np.flatnonzero(self.free)
+        grams, parts = self._grams(x)
         rows, terms = np.divmod(free, self.rank)
         ends = np.searchsorted(rows, [0, *(place.stop for place in self._rows)])
         blocks = [slice(ends[mode], ends[mode + 1]) for mode in range(3)]
@@ -225,148 +232,15 @@ class Fit:
         return matrix
 
 
-class Hops:
-    """A walk over the minima of the real problem.
-
-    Parameters
-    ----------
-    dims : (m, k, n)
-    rank : int
-    state : dict, optional
-        A walk to go on with.
-
-    Attributes
-    ----------
-    minima : list of (float, ndarray)
-        The best ones, best first, with a little weight on |x|^2 still.
-    """
-
-    def __init__(self, dims: Format, rank: int, state: dict[str, Any] | None = None) -> None:
-        state = state or {"minima": [], "hops": 0, "barred": []}
-        self.dims, self.rank = dims, rank
-        self.minima = [(float(error), np.array(x)) for error, x in state["minima"]]
-        self._hops = int(state["hops"])
-        self._barred: list[float] = list(state["barred"])
-
-    def state(self) -> dict[str, Any]:
-        """What another walk needs to go on."""
-        return {"minima": list(self.minima), "hops": self._hops, "barred": list(self._barred)}
-
-    @property
-    def best(self) -> float:
-        """The least error so far."""
-        return self.minima[0][0] if self.minima else float("inf")
-
-    def forget(self) -> None:
-        """Begin afresh, but for the families that run away."""
-        self.minima, self._hops = [], 0
-
-    def step(self, rng: np.random.Generator) -> Fit | None:
-        """Go to one more minimum; return it where it is a solution."""
-        self._hops += 1
-        if self._hops > HOPS:
-            self.forget()
-            self._hops = 1
-        before = None
-        if self._hops <= FRESH or not self.minima or rng.random() < 0.02:
-            m, k, n = self.dims
-            shape = m * k + k * n + m * n, self.rank
-            fit = Fit(self.dims, SCALE * rng.standard_normal(shape))
-            error = _cooled(fit, COOLING)
-        else:
-            before = self.minima[min(int(rng.exponential(3.0)), len(self.minima) - 1)]
-            fit = self._hopped(before[1], rng)
-            error = _cooled(fit, AFTER_HOP)
-        reached = error, fit.x
-        solution = None
-        if error < NEAR and not self._is_barred(error):
-            solution = fit if solved(fit) else None
-            if solution is not None:
-                self._hops = FRESH
-            else:
-                self._barred.append(error)
-                self.minima = [x for x in self.minima if not self._is_barred(x[0])]
-        if not self._is_barred(error):
-            self._keep(reached, before, rng.random() < 0.05)
-        return solution
-
-    def _keep(
-        self,
-        reached: tuple[float, np.ndarray],
-        before: tuple[float, np.ndarray] | None,
-        anyway: bool,
-    ) -> None:
-        """Take a minimum into the list: for the one it was reached from if no worse, or the last.
-
-        `anyway`: even if it is worse than the last one.
-        """
-        error = reached[0]
-        held = [x for x in self.minima if x is not before]
-        if before is not None and error >= before[0] + 0.02:  # sideways is fine
-            held = self.minima
-            if any(abs(error - other) < ALIKE for other, _ in held):
-                return
-        if len(held) >= MINIMA and anyway:
-            del held[-1]
-        self.minima = sorted([*held, reached], key=lambda x: x[0])[:MINIMA]
-
-    def _is_barred(self, error: float) -> bool:
-        return any(abs(error - other) < FAMILY * other for other in self._barred)
-
-    def _hopped(self, x: np.ndarray, rng: np.random.Generator) -> Fit:
-        """Add noise everywhere, or draw some terms anew: any, or those at an equation missed."""
-        fit = Fit(self.dims, x)
-        kind = rng.integers(5)
-        if kind == 0:
-            fit.x += rng.choice((0.3, 0.4)) * rng.standard_normal(x.shape)
-            return fit
-        count = min(int(rng.integers(2, 10)), self.rank)
-        if kind < 3:
-            terms = rng.choice(self.rank, count, replace=False)
-        else:
-            missed = np.abs(fit.residual())
-            worst = np.argsort(-missed, axis=None)[: max(1, round(float((missed**2).sum())))]
-            place = np.unravel_index(rng.choice(worst), missed.shape)
-            u, v, w = (np.abs(part[row]) for part, row in zip(fit.factors(), place, strict=True))
-            terms = np.argsort(-(u * v + v * w + w * u))[:count]
-        fit.x[:, terms] = SCALE * rng.standard_normal((len(x), len(terms)))
-        return fit
-
-
-def solved(fit: Fit) -> bool:
-    """Take the weight off; whether the equations hold then."""
-    first, second = (fit.relax(80, weight, rough=True, stall=STALL / 2) for weight in (1e-3, 3e-4))
-    if second > 0.3 * first or second > 0.02:  # entries run away
-        return False
-    fit.damping = 1e-4
-    fit.relax(40, 3e-5, rough=True)
-    fit.damping = 1e-4
-    fit.relax(15, 1e-6)
-    return polished(fit) < SOLVED
-
-
 def polished(fit: Fit) -> float:
     """Go all the way to a solution; the error."""
     fit.damping = 1e-4
     return fit.relax(60, goal=1e-24, stall=0.5)
 
 
-def _cooled(fit: Fit, weights: Sequence[float]) -> float:
-    error = np.inf
-    for weight in weights:
-        error = fit.relax(100, weight, rough=True, stall=STALL, goal=1e-3)
-    return error
-
-
 def _khatri_rao(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Outer products of the columns, shape (rows of x times rows of y, R)."""
     return (x[:, None, :] * y[None, :, :]).reshape(-1, x.shape[1])
-
-
-def _grams(factors: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Gram matrices of the factors; and J^T J within a row of each factor, their products."""
-    grams = [factor.T @ factor for factor in factors]
-    return grams, [grams[mode - 2] * grams[mode - 1] for mode in range(3)]
 
 
 def _conjugate_gradients(

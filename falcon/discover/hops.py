@@ -1,0 +1,153 @@
+"""Hops between minima of the real problem, until one of them is a scheme.
+
+Most minima miss a few of the Brent equations each; hops away from the best of them (D. J. Wales and
+J. P. K. Doye, "Global optimization by basin-hopping", 1997) reach one that misses none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .masks import Format
+from .reals import SOLVED, Fit, polished
+
+SCALE = 0.4  # standard deviation of fresh coefficients
+FRESH, MINIMA = 40, 12  # minima to begin with, and those kept
+HOPS = 500  # without a solution, after which all minima are forgotten
+ALIKE = 0.002  # difference of errors below which two minima count as one
+# Minima whose entries run away lie in families: relative width of what is left alone then.
+FAMILY = 0.05
+# Weights of |x|^2 beside the equations, lower and lower: first from nothing, then after a hop.
+COOLING, AFTER_HOP = (0.1, 0.05, 0.02, 0.008, 0.003), (0.02, 0.008, 0.003)
+NEAR = 0.7  # error of minima that may be solutions
+STALL = 2e-3  # relative gain of six steps below which a minimum counts as reached
+
+
+class Hops:
+    """A walk over the minima of the real problem.
+
+    Parameters
+    ----------
+    dims : (m, k, n)
+    rank : int
+    state : dict, optional
+        A walk to go on with.
+
+    Attributes
+    ----------
+    minima : list of (float, ndarray)
+        The best ones, best first, with a little weight on |x|^2 still.
+    """
+
+    def __init__(self, dims: Format, rank: int, state: dict[str, Any] | None = None) -> None:
+        state = state or {"minima": [], "hops": 0, "barred": []}
+        self.dims, self.rank = dims, rank
+        self.minima = [(float(error), np.array(x)) for error, x in state["minima"]]
+        self._hops = int(state["hops"])
+        self._barred: list[float] = list(state["barred"])
+
+    def state(self) -> dict[str, Any]:
+        """What another walk needs to go on."""
+        return {"minima": list(self.minima), "hops": self._hops, "barred": list(self._barred)}
+
+    @property
+    def best(self) -> float:
+        """The least error so far."""
+        return self.minima[0][0] if self.minima else float("inf")
+
+    def forget(self) -> None:
+        """Begin afresh, but for the families that run away."""
+        self.minima, self._hops = [], 0
+
+    def step(self, rng: np.random.Generator) -> Fit | None:
+        """Go to one more minimum; return it where it is a solution."""
+        self._hops += 1
+        if self._hops > HOPS:
+            self.forget()
+            self._hops = 1
+        before = None
+        if self._hops <= FRESH or not self.minima or rng.random() < 0.02:
+            m, k, n = self.dims
+            shape = m * k + k * n + m * n, self.rank
+            fit = Fit(self.dims, SCALE * rng.standard_normal(shape))
+            error = _cooled(fit, COOLING)
+        else:
+            before = self.minima[min(int(rng.exponential(3.0)), len(self.minima) - 1)]
+            fit = self._hopped(before[1], rng)
+            error = _cooled(fit, AFTER_HOP)
+        reached = error, fit.x
+        solution = None
+        if error < NEAR and not self._is_barred(error):
+            solution = fit if solved(fit) else None
+            if solution is not None:
+                self._hops = FRESH
+            else:
+                self._barred.append(error)
+                self.minima = [x for x in self.minima if not self._is_barred(x[0])]
+        if not self._is_barred(error):
+            self._keep(reached, before, rng.random() < 0.05)
+        return solution
+
+    def _keep(
+        self,
+        reached: tuple[float, np.ndarray],
+        before: tuple[float, np.ndarray] | None,
+        anyway: bool,
+    ) -> None:
+        """Take a minimum into the list: for the one it was reached from if no worse, or the last.
+
+        `anyway`: even if it is worse than the last one.
+        """
+        error = reached[0]
+        held = [x for x in self.minima if x is not before]
+        if before is not None and error >= before[0] + 0.02:  # sideways is fine
+            held = self.minima
+            if any(abs(error - other) < ALIKE for other, _ in held):
+                return
+        if len(held) >= MINIMA and anyway:
+            del held[-1]
+        self.minima = sorted([*held, reached], key=lambda x: x[0])[:MINIMA]
+
+    def _is_barred(self, error: float) -> bool:
+        return any(abs(error - other) < FAMILY * other for other in self._barred)
+
+    def _hopped(self, x: np.ndarray, rng: np.random.Generator) -> Fit:
+        """Add noise everywhere, or draw some terms anew: any, or those at an equation missed."""
+        fit = Fit(self.dims, x)
+        kind = rng.integers(5)
+        if kind == 0:
+            fit.x += rng.choice((0.3, 0.4)) * rng.standard_normal(x.shape)
+            return fit
+        count = min(int(rng.integers(2, 10)), self.rank)
+        if kind < 3:
+            terms = rng.choice(self.rank, count, replace=False)
+        else:
+            missed = np.abs(fit.residual())
+            worst = np.argsort(-missed, axis=None)[: max(1, round(float((missed**2).sum())))]
+            place = np.unravel_index(rng.choice(worst), missed.shape)
+            u, v, w = (np.abs(part[row]) for part, row in zip(fit.factors(), place, strict=True))
+            terms = np.argsort(-(u * v + v * w + w * u))[:count]
+        fit.x[:, terms] = SCALE * rng.standard_normal((len(x), len(terms)))
+        return fit
+
+
+def solved(fit: Fit) -> bool:
+    """Take the weight off; whether the equations hold then."""
+    first, second = (fit.relax(80, weight, rough=True, stall=STALL / 2) for weight in (1e-3, 3e-4))
+    if second > 0.3 * first or second > 0.02:  # entries run away
+        return False
+    fit.damping = 1e-4
+    fit.relax(40, 3e-5, rough=True)
+    fit.damping = 1e-4
+    fit.relax(15, 1e-6)
+    return polished(fit) < SOLVED
+
+
+def _cooled(fit: Fit, weights: Sequence[float]) -> float:
+    error = np.inf
+    for weight in weights:
+        error = fit.relax(100, weight, rough=True, stall=STALL, goal=1e-3)
+    return error
