@@ -40,6 +40,23 @@ cdef extern from "sums.h" nogil:
         int ratio "ratio"
     int cse_search(const signed char *, int, int, int, uint64_t, cse_pair *, int *, int)
 
+cdef extern from "fit.h" nogil:
+    ctypedef struct fit_problem:
+        int rows[3]
+        int rank
+        const double *target
+        const double *weight
+        const double *centre
+        const double *free
+        int steps
+        double goal
+        double stall
+        double accuracy
+        int iterations
+        double least_damping
+    double fit_relax_single(const fit_problem *, double *, double *)
+    double fit_relax_double(const fit_problem *, double *, double *)
+
 MAX_RANK = FG_MAX_RANK - 8
 MAX_ORBITS = (FG_MAX_RANK - 24) // 3
 MAX_CUBES = FZ_MAX_CUBES
@@ -222,6 +239,52 @@ cdef class SymmetricWalker:
         with nogil:
             outcome = fz_walk(self._state, flips, plus_after, margin)
         return outcome == 1
+
+
+def relax(target, x, weight, centre, free, *, bint single, int steps, double damping, double goal,
+          double stall, double accuracy, int iterations, double least_damping):
+    """Steps of least squares: see fit.h.
+
+    Parameters
+    ----------
+    target : array_like, shape (p, q, s)
+    x, weight, centre, free : array_like, shape (p + q + s, R)
+
+    Returns
+    -------
+    error : float
+    x : ndarray of float64
+    damping : float
+    """
+    cdef const double[:, :, ::1] wanted = np.ascontiguousarray(target, float)
+    cdef const double[:, ::1] weights = np.ascontiguousarray(weight, float)
+    cdef const double[:, ::1] centres = np.ascontiguousarray(centre, float)
+    cdef const double[:, ::1] moving = np.ascontiguousarray(free, float)
+    made = np.array(x, float, order="C")
+    cdef double[:, ::1] view = made
+    cdef fit_problem problem
+    cdef double error
+    cdef int mode
+    expected = (sum(np.shape(target)), np.shape(x)[1])
+    for name, array in (("x", x), ("weight", weight), ("centre", centre), ("free", free)):
+        if np.shape(array) != expected or 0 in expected:
+            raise ValueError(f"{name} has shape {np.shape(array)}; expected {expected}, not empty")
+    for mode in range(3):
+        problem.rows[mode] = wanted.shape[mode]
+    problem.rank = view.shape[1]
+    problem.target, problem.weight = &wanted[0, 0, 0], &weights[0, 0]
+    problem.centre, problem.free = &centres[0, 0], &moving[0, 0]
+    problem.steps, problem.goal, problem.stall = steps, goal, stall
+    problem.accuracy, problem.iterations = accuracy, iterations
+    problem.least_damping = least_damping
+    with nogil:
+        if single:
+            error = fit_relax_single(&problem, &view[0, 0], &damping)
+        else:
+            error = fit_relax_double(&problem, &view[0, 0], &damping)
+    if error < 0:
+        raise MemoryError
+    return error, made, damping
 
 
 def share(matrix, *, int rounds, seed, pairs=()):

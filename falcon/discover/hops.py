@@ -6,13 +6,14 @@ J. P. K. Doye, "Global optimization by basin-hopping", 1997) reach one that miss
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .masks import Format
-from .reals import SOLVED, Fit, polished
+from .masks import Format, arrays_of
+from .reals import SOLVED, Fit, balance, polished
 
 SCALE = 0.4  # standard deviation of fresh coefficients
 FRESH, MINIMA = 40, 12  # minima to begin with, and those kept
@@ -22,17 +23,28 @@ ALIKE = 0.002  # difference of errors below which two minima count as one
 FAMILY = 0.05
 # Weights of |x|^2 beside the equations, lower and lower: first from nothing, then after a hop.
 COOLING, AFTER_HOP = (0.1, 0.05, 0.02, 0.008, 0.003), (0.02, 0.008, 0.003)
+# Of a known scheme as a start: terms drawn anew beside those that the rank leaves no room for,
+# standard deviations of the noise, and the share of starts in bases turned at random.
+REDRAWN, NOISE, TURNED = (0, 0, 3, 6, 10), (0.03, 0.1, 0.2), 0.5
 NEAR = 0.7  # error of minima that may be solutions
 STALL = 2e-3  # relative gain of six steps below which a minimum counts as reached
+
+
+Start = Callable[[random.Random, bool], np.ndarray]
 
 
 class Hops:
     """A walk over the minima of the real problem.
 
+    It begins at noise, or at most terms of a known scheme of more terms, as <4,4,4;49> plus the
+    classical <4,4,1;16> for <4,4,5;61>; each time that all is forgotten anew.
+
     Parameters
     ----------
     dims : (m, k, n)
     rank : int
+    starts : sequence of callables
+        ``start(rng, mod2)`` returns the masks of a scheme of the format.
     state : dict, optional
         A walk to go on with.
 
@@ -42,16 +54,25 @@ class Hops:
         The best ones, best first, with a little weight on |x|^2 still.
     """
 
-    def __init__(self, dims: Format, rank: int, state: dict[str, Any] | None = None) -> None:
-        state = state or {"minima": [], "hops": 0, "barred": []}
+    def __init__(
+        self,
+        dims: Format,
+        rank: int,
+        starts: Sequence[Start] = (),
+        state: dict[str, Any] | None = None,
+    ) -> None:
+        state = state or {"minima": [], "hops": 0, "barred": [], "start": 0}
         self.dims, self.rank = dims, rank
+        self._starts = starts
+        self._start = int(state["start"])  # which: 0 for noise
         self.minima = [(float(error), np.array(x)) for error, x in state["minima"]]
         self._hops = int(state["hops"])
         self._barred: list[float] = list(state["barred"])
 
     def state(self) -> dict[str, Any]:
         """What another walk needs to go on."""
-        return {"minima": list(self.minima), "hops": self._hops, "barred": list(self._barred)}
+        return {"minima": list(self.minima), "hops": self._hops, "barred": list(self._barred),
+                "start": self._start}  # fmt: skip
 
     @property
     def best(self) -> float:
@@ -69,11 +90,11 @@ class Hops:
             self.forget()
             self._hops = 1
         before = None
+        if self._hops == 1:
+            self._start = int(rng.integers(1 + len(self._starts)))
         if self._hops <= FRESH or not self.minima or rng.random() < 0.02:
-            m, k, n = self.dims
-            shape = m * k + k * n + m * n, self.rank
-            fit = Fit(self.dims, SCALE * rng.standard_normal(shape))
-            error = _cooled(fit, COOLING)
+            fit, cooling = self._fresh(rng)
+            error = _cooled(fit, cooling)
         else:
             before = self.minima[min(int(rng.exponential(3.0)), len(self.minima) - 1)]
             fit = self._hopped(before[1], rng)
@@ -114,6 +135,26 @@ class Hops:
     def _is_barred(self, error: float) -> bool:
         return any(abs(error - other) < FAMILY * other for other in self._barred)
 
+    def _fresh(self, rng: np.random.Generator) -> tuple[Fit, Sequence[float]]:
+        """Noise, or terms of a known scheme beside it; and the weights to begin with."""
+        m, k, n = self.dims
+        fit = Fit(self.dims, SCALE * rng.standard_normal((m * k + k * n + m * n, self.rank)))
+        if not self._start:
+            return fit, COOLING
+        drawn = random.Random(int(rng.integers(2**63)))
+        terms = self._starts[self._start - 1](drawn, False)
+        factors = [x.astype(float) for x in arrays_of(terms, self.dims)]
+        if rng.random() < TURNED:
+            factors = _turned(factors, self.dims, rng)
+        known = np.concatenate([x.reshape(len(terms), -1) for x in factors], axis=1).T
+        if rng.random() < 0.5:  # otherwise the first ones: of a sum, those of its larger part
+            known = known[:, rng.permutation(len(terms))]
+        known = known[:, : max(1, self.rank - int(rng.choice(REDRAWN)))]
+        balance(fit.factors(known))
+        fit.x[:, : known.shape[1]] = known
+        fit.x += rng.choice(NOISE) * rng.standard_normal(fit.x.shape)
+        return fit, AFTER_HOP
+
     def _hopped(self, x: np.ndarray, rng: np.random.Generator) -> Fit:
         """Add noise everywhere, or draw some terms anew: any, or those at an equation missed."""
         fit = Fit(self.dims, x)
@@ -132,6 +173,15 @@ class Hops:
             terms = np.argsort(-(u * v + v * w + w * u))[:count]
         fit.x[:, terms] = SCALE * rng.standard_normal((len(x), len(terms)))
         return fit
+
+
+def _turned(
+    factors: Sequence[np.ndarray], dims: Format, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """A scheme in random orthogonal bases; factors (R, m, k), (R, k, n) and (R, m, n)."""
+    p, q, s = (np.linalg.qr(rng.standard_normal((size, size)))[0] for size in dims)
+    u, v, w = factors
+    return [p @ u @ q.T, q @ v @ s.T, p @ w @ s.T]
 
 
 def solved(fit: Fit) -> bool:

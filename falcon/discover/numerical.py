@@ -7,11 +7,12 @@ a few terms more, schemes modulo 2 (`integral`), far from where walks from direc
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .hops import Hops
+from .hops import Hops, Start
 from .integral import modulo2
 from .masks import Format
 from .rational import rational
@@ -31,6 +32,8 @@ class Run:
     ----------
     dims : (m, k, n)
     rank : int
+    known : sequence of callables
+        Where hops may begin; see `Hops`.
     state : dict, optional
         A search to go on with.
 
@@ -45,7 +48,13 @@ class Run:
         The problem is too large.
     """
 
-    def __init__(self, dims: Format, rank: int, state: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        dims: Format,
+        rank: int,
+        known: Sequence[Start] = (),
+        state: dict[str, Any] | None = None,
+    ) -> None:
         m, k, n = dims
         unknowns = rank * (m * k + k * n + m * n)
         if unknowns > MOST_UNKNOWNS:
@@ -55,7 +64,7 @@ class Run:
             )
         state = state or {"hops": None, "solutions": [], "failures": 0, "starts": []}
         self._dims = dims
-        self._hops = Hops(dims, rank, state["hops"])
+        self._hops = Hops(dims, rank, known, state["hops"])
         self._solutions = [np.array(x) for x in state["solutions"]]
         self._failures = int(state["failures"])
         self.starts = [np.array(x, np.uint64) for x in state["starts"]]

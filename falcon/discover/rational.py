@@ -13,12 +13,13 @@ from itertools import product
 import numpy as np
 
 from .masks import Format
-from .reals import SOLVED, Fit, polished
+from .reals import SOLVED, Fit, balance, polished
 
 Fractions = list[np.ndarray]  # U, V, W: object arrays of `Fraction`, a column per term
 
-# Error at which a try is good enough, and below which the equations hold for this once.
-ENOUGH, HOLDS = 1e-11, 1e-9
+# Error at which a try is good enough, and below which the equations hold for this once; and at
+# which single precision has done its part.
+ENOUGH, HOLDS, ROUGHLY = 1e-11, 1e-9, 1e-6
 LARGEST = 12.0  # entry beyond which a solution runs away
 DENOMINATOR = 2000
 FAILURES = 20  # single entries in a row that can't be clamped
@@ -28,10 +29,10 @@ VALUES = {-1.0: 0.0, 1.0: 0.0, 0.0: 0.05, 2.0: 0.3, -2.0: 0.3, 0.5: 0.3, -0.5: 0
 
 def rational(fit: Fit, rng: np.random.Generator) -> Fractions | None:
     """Move a solution to a rational one with many zeros and ones; None where that fails."""
-    _balance(fit)
+    balance(fit.factors())
     if _sparse(fit, rng) > SOLVED:
         return None
-    _balance(fit)
+    balance(fit.factors())
     _clamp(fit, {0.0: 0.0}, most=300, reach=(2.0, 0.05, 0.8))
     _drop(fit)
     _scale(fit)
@@ -86,7 +87,7 @@ def _sparse(fit: Fit, rng: np.random.Generator, steps: int = 30) -> float:
     Weights ``(x^2 + e^2)^(p/2 - 1)`` with e from 0.5 to 0.02; random ones at first, so that the
     same solution leads to many.
     """
-    power, spread = rng.choice((0.3, 0.5, 0.7)), rng.choice((0.0, 0.5, 1.0))
+    power, spread = rng.choice((0.3, 0.5, 0.7)), rng.choice((0.2, 0.5, 1.0))
     noise = np.exp(spread * rng.standard_normal(fit.x.shape))
     for step in range(steps):
         done = step / (steps - 1)
@@ -109,16 +110,8 @@ def _pull(fit: Fit, softest: float) -> None:
         away = np.abs(fit.x) - 1
         weight = np.where(fit.free, 1e-3 * (away * away + soft * soft) ** -0.75, 0.0)
         fit.damping = 1e-4
-        fit.relax(3, weight, np.sign(fit.x))
+        fit.relax(3, weight, np.sign(fit.x), rough=True)
     polished(fit)
-
-
-def _balance(fit: Fit) -> None:
-    """Give the three factors of a term the same norm."""
-    norms = [np.abs(x).sum(0) + 1e-12 for x in fit.factors()]
-    mean = (norms[0] * norms[1] * norms[2]) ** (1 / 3)
-    for x, norm in zip(fit.factors(), norms, strict=True):
-        x *= mean / norm
 
 
 def _drop(fit: Fit) -> None:
@@ -161,6 +154,13 @@ def _scale(fit: Fit) -> None:
         x[places, terms] *= np.exp(part @ scales)
 
 
+def _holds(fit: Fit) -> bool:
+    """Whether the equations can be met with the free entries that are left; meets them then."""
+    return (
+        fit.relax(10, goal=ROUGHLY, rough=True) < 10 * ROUGHLY and fit.relax(5, goal=ENOUGH) < HOLDS
+    )
+
+
 def _clamp(
     fit: Fit, values: dict[float, float], *, most: int, reach: tuple[float, float, float]
 ) -> None:
@@ -194,7 +194,7 @@ def _clamp(
         fit.x.flat[order] = wanted[best[order], 0]
         fit.free.flat[order] = False
         fit.damping = 1e-4
-        if fit.relax(25, goal=ENOUGH) < HOLDS and np.abs(fit.x).max() < LARGEST:
+        if _holds(fit) and np.abs(fit.x).max() < LARGEST:
             batch, failures = min(most, 2 * len(order) + 1), 0
             continue
         fit.x, fit.free = kept

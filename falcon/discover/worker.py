@@ -8,13 +8,14 @@ is found modulo 2 counts only once it has been lifted.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import lifting, numerical, sums, symmetric
 from ._core import Walker, violations
+from .hops import Start
 from .masks import Format
 
 # Flips of one walk from a scheme of the pool. Walks of 5 million flips found most of what was
@@ -41,7 +42,6 @@ PLUS_AFTER_BACK = (2_000, 5_000, 20_000, 50_000)
 # Walks (a fraction of a second) per numerical step (some seconds) and start found by these so far.
 WALKS_PER_START = 20
 
-Start = Callable[[random.Random, bool], np.ndarray]
 Pool = dict[int, list[np.ndarray]]
 
 
@@ -93,6 +93,8 @@ class Worker:
         # The state after the last whole step: what a checkpoint may hold at any time.
         self.saved: dict[str, Any] | None = None
         self._starts = starts if rings != "reals" else []
+        # The classical algorithm, which comes first, is none that real schemes are near to.
+        self._known = starts[1:] if rings == "reals" else []
         self._fresh = FRESH[len(starts) > 1]
         self.rings = rings
         self._rank = rank
@@ -106,7 +108,7 @@ class Worker:
         if rings == "reals":
             if rank is None:
                 raise ValueError("a search over the real numbers needs a rank")
-            self._numerical = numerical.Run(dims, rank)
+            self._numerical = numerical.Run(dims, rank, self._known)
             self._fresh = FRESH[True]
 
     @property
@@ -271,7 +273,9 @@ class Worker:
         walk = state["symmetric"]
         self._symmetric = symmetric.Run(self.dims[0], self.rng, state=walk) if walk else None
         if state.get("numerical"):
-            self._numerical = numerical.Run(self.dims, self._rank or 0, state["numerical"])
+            self._numerical = numerical.Run(
+                self.dims, self._rank or 0, self._known, state["numerical"]
+            )
             self._starts = [_fixed(terms) for terms in self._numerical.starts]
         for mod2, pool in enumerate(state["pools"]):
             for rank, held in pool.items():

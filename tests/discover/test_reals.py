@@ -14,6 +14,7 @@ from falcon.__main__ import main
 from falcon.discover import hops as hops_module
 from falcon.discover import integral, numerical, rational, reals
 from falcon.discover import worker as worker_module
+from falcon.discover.library import Library
 from falcon.discover.worker import Worker
 
 from .support import residual
@@ -50,6 +51,15 @@ def based(factors, dims, bases):
     return [x.reshape(-1, rank) for x in (u, v, w)]
 
 
+def test_shapes_that_do_not_fit_are_refused():
+    fit = fitted("strassen")
+    fit.free = fit.free[:-1]
+    with pytest.raises(ValueError, match=r"free has shape \(11, 7\); expected \(12, 7\)"):
+        fit.relax(1)
+    with pytest.raises(ValueError, match="not empty"):
+        reals.Fit((2, 2, 2), np.zeros((12, 0))).relax(1)
+
+
 @pytest.mark.parametrize("name", ["strassen", "2x3x4:20", "3x3x3:23"])
 def test_error_is_zero_at_schemes_alone(name):
     fit = fitted(name)
@@ -71,29 +81,27 @@ def jacobian(fit):
     return np.array(rows)
 
 
-def test_normal_equations_are_those_of_the_jacobian():
-    rng = np.random.default_rng(0)
-    fit = reals.Fit((2, 1, 3), rng.standard_normal((11, 4)))
-    error, gradient = fit._gradient(fit.x)
-    np.testing.assert_allclose(gradient.ravel(), jacobian(fit) @ fit.residual().ravel(), atol=1e-12)
-    assert error == pytest.approx((fit.residual() ** 2).sum())
-    fit.free = rng.random(fit.x.shape) < 0.7
-    some = jacobian(fit)
-    made = fit._normal(fit.x)
-    np.testing.assert_allclose(made, some @ some.T, atol=1e-12)
-
-
+@pytest.mark.parametrize("rough", [True, False])
+@pytest.mark.parametrize("fixed", [0.0, 0.3])
 @pytest.mark.parametrize("even", [True, False])
-def test_both_kinds_of_steps_solve_the_same_equations(even, monkeypatch):
-    monkeypatch.setattr(reals, "ACCURACY", 1e-9)
-    monkeypatch.setattr(reals, "ITERATIONS", 1000)
+def test_a_step_solves_the_normal_equations(even, fixed, rough, monkeypatch):
+    monkeypatch.setattr(reals, "ROUGH", (1e-7, 1000, 1e-4))
+    monkeypatch.setattr(reals, "FINE", (1e-12, 1000, 1e-9))
     rng = np.random.default_rng(1)
-    fit = reals.Fit((2, 2, 3), rng.standard_normal((16, 9)))
-    _, slope = fit._gradient(fit.x)
-    shift = np.full(fit.x.shape, 0.3) if even else rng.uniform(0.1, 1, fit.x.shape)
-    rough = fit._rough_step(fit._grams(fit.x), fit.x, slope, shift)
-    exact = fit._exact_step(fit._normal(fit.x), fit.x, slope, shift)
-    np.testing.assert_allclose(rough, exact, atol=1e-6)
+    fit = reals.Fit((2, 1, 3), rng.standard_normal((11, 18)))  # more terms than a panel's columns
+    fit.free = rng.random(fit.x.shape) >= fixed
+    weight = np.full(fit.x.shape, 0.3) if even else rng.uniform(0.1, 1, fit.x.shape)
+    centre = rng.standard_normal(fit.x.shape)
+    rows, free = jacobian(fit), fit.free
+    fit.damping = 1.0
+    matrix = rows @ rows.T + np.diag(weight[free] + 1)
+    slope = rows @ fit.residual().ravel() + (weight * (fit.x - centre))[free]
+    expected = fit.x.copy()
+    expected[free] -= np.linalg.solve(matrix, slope)
+    error = fit.relax(1, weight, centre, rough=rough)
+    np.testing.assert_allclose(fit.x, expected, atol=1e-4 if rough else 1e-10)
+    np.testing.assert_array_equal(fit.x[~free], expected[~free])
+    assert error == pytest.approx(fit.error(), rel=1e-5 if rough else 1e-10)
 
 
 @pytest.mark.parametrize("rough", [True, False])
@@ -133,6 +141,37 @@ def test_families_that_run_away_are_left_alone():
     assert [error for error, _ in hops.minima] == sorted(error for error, _ in hops.minima)
 
 
+def test_hops_begin_at_known_schemes(monkeypatch):
+    """At their terms: all those of <2,2,3;11> here, in any order and basis, or at noise."""
+    monkeypatch.setattr(hops_module, "NOISE", (0.0,))
+    monkeypatch.setattr(hops_module, "REDRAWN", (0,))
+    errors = []
+    monkeypatch.setattr(hops_module, "_cooled", lambda fit, _: errors.append(fit.error()) or 9.0)
+    terms = Library().schemes((2, 2, 3))[0]
+    hops = hops_module.Hops((2, 2, 3), 11, [lambda _rng, _mod2: terms])
+    rng = np.random.default_rng(6)
+    for _ in range(30):
+        hops.step(rng)
+        hops.forget()
+    assert 8 < sum(error < 1e-20 for error in errors) < 22
+    monkeypatch.setattr(hops_module, "REDRAWN", (1,))
+    assert all(fit.error() > 0.1 for fit in (hops._fresh(rng)[0] for _ in range(5)))
+
+
+def test_turned_bases_keep_the_algorithm():
+    rng = np.random.default_rng(7)
+    scheme = schemes.get("2x3x4:20")
+    factors = [np.asarray(x, float) for x in (scheme.U, scheme.V, scheme.W)]
+    m, k, n = scheme.format
+    factors = [
+        x.reshape(-1, *shape) for x, shape in zip(factors, ((m, k), (k, n), (m, n)), strict=True)
+    ]
+    turned = hops_module._turned(factors, scheme.format, rng)
+    assert not np.allclose(turned[0], factors[0])
+    x = np.concatenate([y.reshape(scheme.rank, -1).T for y in turned])
+    assert reals.Fit(scheme.format, x).error() < 1e-20
+
+
 def test_all_is_forgotten_where_nothing_is_found(monkeypatch):
     monkeypatch.setattr(hops_module, "HOPS", 5)
     hops, rng = hops_module.Hops((2, 2, 2), 6), np.random.default_rng(4)
@@ -156,7 +195,7 @@ def test_scales_are_fixed_at_entries_that_are_not_zero(monkeypatch):
     """Even where a zero is nearer to 1 than all else in a column."""
     monkeypatch.setattr(rational, "_scale", lambda fit: None)
     monkeypatch.setattr(rational, "_pull", lambda fit, softest: None)
-    monkeypatch.setattr(rational, "_balance", lambda fit: None)
+    monkeypatch.setattr(rational, "balance", lambda factors: None)
     u, v, w = columns("strassen")
     fit = reals.Fit((2, 2, 2), np.concatenate([3 * u, 3 * v, w / 9]))
     exact = rational.rational(fit, np.random.default_rng(7))
