@@ -15,7 +15,7 @@ def relax(
     x: Any,
     weight: Any,
     centre: Any,
-    free: Any,
+    moving: Any,
     *,
     single: bool,
     steps: int,

@@ -241,14 +241,14 @@ cdef class SymmetricWalker:
         return outcome == 1
 
 
-def relax(target, x, weight, centre, free, *, bint single, int steps, double damping, double goal,
+def relax(target, x, weight, centre, moving, *, bint single, int steps, double damping, double goal,
           double stall, double accuracy, int iterations, double least_damping):
     """Steps of least squares: see fit.h.
 
     Parameters
     ----------
     target : array_like, shape (p, q, s)
-    x, weight, centre, free : array_like, shape (p + q + s, R)
+    x, weight, centre, moving : array_like, shape (p + q + s, R)
 
     Returns
     -------
@@ -259,21 +259,21 @@ def relax(target, x, weight, centre, free, *, bint single, int steps, double dam
     cdef const double[:, :, ::1] wanted = np.ascontiguousarray(target, float)
     cdef const double[:, ::1] weights = np.ascontiguousarray(weight, float)
     cdef const double[:, ::1] centres = np.ascontiguousarray(centre, float)
-    cdef const double[:, ::1] moving = np.ascontiguousarray(free, float)
+    cdef const double[:, ::1] movable = np.ascontiguousarray(moving, float)
     made = np.array(x, float, order="C")
     cdef double[:, ::1] view = made
     cdef fit_problem problem
     cdef double error
     cdef int mode
     expected = (sum(np.shape(target)), np.shape(x)[1])
-    for name, array in (("x", x), ("weight", weight), ("centre", centre), ("free", free)):
+    for name, array in (("x", x), ("weight", weight), ("centre", centre), ("moving", moving)):
         if np.shape(array) != expected or 0 in expected:
             raise ValueError(f"{name} has shape {np.shape(array)}; expected {expected}, not empty")
     for mode in range(3):
         problem.rows[mode] = wanted.shape[mode]
     problem.rank = view.shape[1]
     problem.target, problem.weight = &wanted[0, 0, 0], &weights[0, 0]
-    problem.centre, problem.free = &centres[0, 0], &moving[0, 0]
+    problem.centre, problem.free = &centres[0, 0], &movable[0, 0]
     problem.steps, problem.goal, problem.stall = steps, goal, stall
     problem.accuracy, problem.iterations = accuracy, iterations
     problem.least_damping = least_damping

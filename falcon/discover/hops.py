@@ -16,8 +16,8 @@ from .masks import Format, arrays_of
 from .reals import SOLVED, Fit, balance, polished
 
 SCALE = 0.4  # standard deviation of fresh coefficients
-FRESH, MINIMA = 40, 12  # minima to begin with, and those kept
-HOPS = 500  # without a solution, after which all minima are forgotten
+FRESH, MINIMA = 50, 16  # minima to begin with, and those kept
+HOPS = 700  # without a better minimum, after which all are forgotten
 ALIKE = 0.002  # difference of errors below which two minima count as one
 # Minima whose entries run away lie in families: relative width of what is left alone then.
 FAMILY = 0.05
@@ -26,6 +26,7 @@ COOLING, AFTER_HOP = (0.1, 0.05, 0.02, 0.008, 0.003), (0.02, 0.008, 0.003)
 # Of a known scheme as a start: terms drawn anew beside those that the rank leaves no room for,
 # standard deviations of the noise, and the share of starts in bases turned at random.
 REDRAWN, NOISE, TURNED = (0, 0, 3, 6, 10), (0.03, 0.1, 0.2), 0.5
+HEATED, HEAT = 0.4, (0.05, 0.1, 0.2)  # share of hops, and weights of |x|^2
 NEAR = 0.7  # error of minima that may be solutions
 STALL = 2e-3  # relative gain of six steps below which a minimum counts as reached
 
@@ -89,7 +90,7 @@ class Hops:
         if self._hops > HOPS:
             self.forget()
             self._hops = 1
-        before = None
+        before, best = None, self.best
         if self._hops == 1:
             self._start = int(rng.integers(1 + len(self._starts)))
         if self._hops <= FRESH or not self.minima or rng.random() < 0.02:
@@ -110,6 +111,8 @@ class Hops:
                 self.minima = [x for x in self.minima if not self._is_barred(x[0])]
         if not self._is_barred(error):
             self._keep(reached, before, rng.random() < 0.05)
+        if self._hops > FRESH and self.best < best - ALIKE:
+            self._hops = FRESH
         return solution
 
     def _keep(
@@ -156,15 +159,24 @@ class Hops:
         return fit, AFTER_HOP
 
     def _hopped(self, x: np.ndarray, rng: np.random.Generator) -> Fit:
-        """Add noise everywhere, or draw some terms anew: any, or those at an equation missed."""
+        """Add noise everywhere, or draw some terms anew: any, large ones, or those that matter.
+
+        The latter to an equation that is missed. Some steps with a large weight may follow.
+        """
         fit = Fit(self.dims, x)
-        kind = rng.integers(5)
+        kind = rng.integers(6)
+        few = rng.random() < 0.7
+        count = min(
+            int(rng.integers(2, 10) if few else rng.integers(10, 11 + self.rank // 3)), self.rank
+        )
         if kind == 0:
-            fit.x += rng.choice((0.3, 0.4)) * rng.standard_normal(x.shape)
-            return fit
-        count = min(int(rng.integers(2, 10)), self.rank)
+            fit.x += rng.choice((0.3, 0.4, 0.5)) * rng.standard_normal(x.shape)
+            count = 0
         if kind < 3:
             terms = rng.choice(self.rank, count, replace=False)
+        elif kind == 3:
+            u, v, w = (np.linalg.norm(part, axis=0) for part in fit.factors())
+            terms = np.argsort(-u * v * w * np.exp(0.3 * rng.standard_normal(self.rank)))[:count]
         else:
             missed = np.abs(fit.residual())
             worst = np.argsort(-missed, axis=None)[: max(1, round(float((missed**2).sum())))]
@@ -172,6 +184,8 @@ class Hops:
             u, v, w = (np.abs(part[row]) for part, row in zip(fit.factors(), place, strict=True))
             terms = np.argsort(-(u * v + v * w + w * u))[:count]
         fit.x[:, terms] = SCALE * rng.standard_normal((len(x), len(terms)))
+        if rng.random() < HEATED:
+            fit.relax(int(rng.choice((5, 10, 20, 40))), rng.choice(HEAT), rough=True)
         return fit
 
 

@@ -54,7 +54,7 @@ def based(factors, dims, bases):
 def test_shapes_that_do_not_fit_are_refused():
     fit = fitted("strassen")
     fit.free = fit.free[:-1]
-    with pytest.raises(ValueError, match=r"free has shape \(11, 7\); expected \(12, 7\)"):
+    with pytest.raises(ValueError, match=r"moving has shape \(11, 7\); expected \(12, 7\)"):
         fit.relax(1)
     with pytest.raises(ValueError, match="not empty"):
         reals.Fit((2, 2, 2), np.zeros((12, 0))).relax(1)
