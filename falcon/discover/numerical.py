@@ -19,9 +19,10 @@ from .rational import rational
 from .reals import Fit
 
 SOLUTIONS = 4  # real schemes kept
-# Attempts in a row that lead from these to no start: others may be better. (Of two families of
-# 3x3x6:42 one gave starts nearly always, the other kept quarters and thirds.)
-FAILURES = 8
+# Attempts to bring these over, before others are looked for: they may be of another family. (One
+# family of 3x3x6:42 has ternary members, two that are found as often seem to need halves.)
+ATTEMPTS = 8
+STARTS = 8  # schemes modulo 2 kept
 MOST_UNKNOWNS = 8_000  # the normal equations of an exact step then fill 512 MB
 
 
@@ -40,7 +41,7 @@ class Run:
     Attributes
     ----------
     starts : list of ndarray
-        Masks of the schemes modulo 2 so far.
+        Masks of the last schemes modulo 2.
 
     Raises
     ------
@@ -62,11 +63,11 @@ class Run:
                 f"format {m}x{k}x{n} has {unknowns} unknown coefficients at rank {rank}; a search "
                 f"over the real numbers takes at most {MOST_UNKNOWNS}"
             )
-        state = state or {"hops": None, "solutions": [], "failures": 0, "starts": []}
+        state = state or {"hops": None, "solutions": [], "attempts": 0, "starts": []}
         self._dims = dims
         self._hops = Hops(dims, rank, known, state["hops"])
         self._solutions = [np.array(x) for x in state["solutions"]]
-        self._failures = int(state["failures"])
+        self._attempts = int(state["attempts"])
         self.starts = [np.array(x, np.uint64) for x in state["starts"]]
 
     @property
@@ -74,25 +75,28 @@ class Run:
         """The least sum of squares by which the Brent equations are missed, with a little slack."""
         return self._hops.best
 
-    def step(self, rng: random.Random) -> None:
-        """Make one hop, or one attempt to bring a real scheme over to a start modulo 2."""
+    def step(self, rng: random.Random) -> bool:
+        """Make one hop, or one attempt to bring a real scheme over; whether that made a start."""
         drawn = np.random.default_rng(rng.getrandbits(64))
         if self._solutions and rng.random() < 0.5:
-            fit = Fit(self._dims, rng.choice(self._solutions))
-            exact = rational(fit, drawn)
-            start = None if exact is None else modulo2(exact, self._dims, drawn)
-            if start is not None:
-                self.starts.append(start)
-            self._failures = 0 if start is not None else self._failures + 1
-            if self._failures == FAILURES:
-                self._hops.forget()
-                self._solutions, self._failures = [], 0
-            return
+            return self._bring_over(Fit(self._dims, rng.choice(self._solutions)), drawn)
         solution = self._hops.step(drawn)
         if solution is not None:
             self._solutions = [*self._solutions, solution.x][-SOLUTIONS:]
+        return False
+
+    def _bring_over(self, fit: Fit, rng: np.random.Generator) -> bool:
+        exact = rational(fit, rng)
+        start = None if exact is None else modulo2(exact, self._dims, rng)
+        if start is not None:
+            self.starts = [*self.starts, start][-STARTS:]
+        self._attempts += 1
+        if self._attempts == ATTEMPTS:
+            self._hops.forget()
+            self._solutions, self._attempts = [], 0
+        return start is not None
 
     def state(self) -> dict[str, Any]:
         """What another `Run` needs to go on."""
         return {"hops": self._hops.state(), "solutions": list(self._solutions),
-                "failures": self._failures, "starts": list(self.starts)}  # fmt: skip
+                "attempts": self._attempts, "starts": list(self.starts)}  # fmt: skip

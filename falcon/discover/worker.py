@@ -39,8 +39,7 @@ THIN = 1_000_000
 APART, MOST_APART, WALKS_BACK = 5, 10, 40
 PLUS_AFTER_BACK = (2_000, 5_000, 20_000, 50_000)
 
-# Walks (a fraction of a second) per numerical step (some seconds) and start found by these so far.
-WALKS_PER_START = 20
+WALKS_PER_START = 20  # after each start that a numerical search has found
 
 Pool = dict[int, list[np.ndarray]]
 
@@ -103,6 +102,7 @@ class Worker:
         self._symmetric: symmetric.Run | None = None  # a symmetric walk under way
         self._refused: dict[int, int] = {}  # schemes modulo 2 that did not lift, by rank
         self._numerical: numerical.Run | None = None
+        self._owed = 0  # walks before it goes on
         if rings == "symmetric" and not cube:
             raise ValueError(f"format {dims}: symmetric walks need three equal dimensions")
         if rings == "reals":
@@ -144,13 +144,15 @@ class Worker:
         before = self.best
         rng = self.rng
         mod2 = self.rings in ("mod2", "reals") or (self.rings == "both" and rng.random() < 0.5)
-        if self._numerical and rng.random() < 1 / (1 + WALKS_PER_START * len(self._starts)):
-            self._numerical.step(rng)
-            self._starts = [_fixed(terms) for terms in self._numerical.starts]
+        if self._numerical and not self._owed:
+            if self._numerical.step(rng):
+                self._starts = [_fixed(terms) for terms in self._numerical.starts]
+                self._owed = WALKS_PER_START
         elif self.rings == "symmetric" or (self._blends and mod2 and rng.random() < 0.6):
             self._symmetric_walk()
         else:
             self._walk(mod2)
+            self._owed = max(0, self._owed - 1)
         self.saved = self.state()
         ranks = [rank for rank in sorted(self.pools[0], reverse=True) if rank < before]
         return [Find(self.pools[0][rank][0]) for rank in ranks]
@@ -256,6 +258,7 @@ class Worker:
         walk = self._symmetric.state() if self._symmetric else None
         return {"flips": self.flips, "random": self.rng.getstate(), "pools": pools,
                 "symmetric": walk, "refused": sorted(self._refused.items()),
+                "owed": self._owed,
                 "numerical": self._numerical and self._numerical.state()}  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -270,6 +273,7 @@ class Worker:
         self.rng.setstate((version, tuple(internal), gauss))
         self.flips = state["flips"]
         self._refused = dict(state["refused"])
+        self._owed = state.get("owed", 0)
         walk = state["symmetric"]
         self._symmetric = symmetric.Run(self.dims[0], self.rng, state=walk) if walk else None
         if state.get("numerical"):
