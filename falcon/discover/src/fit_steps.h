@@ -25,10 +25,10 @@ typedef struct {
     long size, square;  /* all * wide, wide * wide */
     int even;           /* whether all weights are the same, and all entries free */
     real *weight, *centre;
-    real *free;               /* 1 or 0 */
-    real *products, *turned; /* Khatri-Rao product of V and W (pairs, wide), and transposed */
-    real *missed;            /* what the equations are missed by (rows of U, padded) */
-    real *over;              /* that, summed over the rows of U (pairs, wide) */
+    real *free;                                     /* 1 or 0 */
+    real *products, *turned;                        /* Khatri-Rao product of V and W (pairs, wide), and transposed */
+    real *missed;                                   /* what the equations are missed by (rows of U, padded) */
+    real *over;                                     /* that, summed over the rows of U (pairs, wide) */
     real *grams[3], *parts[3], *crossed[3], *mixed; /* (wide, wide) */
     real *inverses; /* one (wide, wide) for each mode, or for each row where weights differ */
 } fit_state;
@@ -36,8 +36,7 @@ typedef struct {
 /* Matrix product: out (rows, columns) = A B, or out += A B; A[i,k] = a[i * step_i + k * step_k],
  * B (depth, columns) by rows, columns in whole panels. */
 FIT_CLONES static void multiply(int rows, int columns, int depth, const real *a, long step_i, long step_k,
-                                const real *b, real *out, int add)
-{
+                                const real *b, real *out, int add) {
     for (int i = 0; i < rows; i += 4) {
         int left = rows - i < 4 ? rows - i : 4;
         const real *row[4];
@@ -64,8 +63,7 @@ FIT_CLONES static void multiply(int rows, int columns, int depth, const real *a,
 }
 
 /* Panels are summed in single, their sums in double precision. */
-FIT_CLONES static double dot(long size, const real *x, const real *y)
-{
+FIT_CLONES static double dot(long size, const real *x, const real *y) {
     double total = 0;
     for (long i = 0; i < size; i += PANEL) {
         vec sum = *(const vec *)(x + i) * *(const vec *)(y + i) +
@@ -77,8 +75,7 @@ FIT_CLONES static double dot(long size, const real *x, const real *y)
 }
 
 /* Invert a symmetric positive definite matrix in place, by Gauss and Jordan. */
-FIT_CLONES static void invert(int rank, int wide, real *a)
-{
+FIT_CLONES static void invert(int rank, int wide, real *a) {
     for (int k = 0; k < rank; k++) {
         real *pivot = a + (long)k * wide;
         real scale = 1 / pivot[k];
@@ -98,8 +95,7 @@ FIT_CLONES static void invert(int rank, int wide, real *a)
 }
 
 /* Sum of the weights' part; adds half of its gradient to `slope`. */
-FIT_CLONES static double pulled(const fit_state *f, const real *x, real *slope)
-{
+FIT_CLONES static double pulled(const fit_state *f, const real *x, real *slope) {
     double total = 0;
     for (long i = 0; i < f->size; i++) {
         real away = x[i] - f->centre[i], force = f->weight[i] * away;
@@ -111,8 +107,7 @@ FIT_CLONES static double pulled(const fit_state *f, const real *x, real *slope)
 }
 
 /* The error, and half of its gradient. */
-FIT_CLONES static double error_at(fit_state *f, const real *x, real *gradient)
-{
+FIT_CLONES static double error_at(fit_state *f, const real *x, real *gradient) {
     const int *rows = f->asked->rows, wide = f->wide;
     const real *v = x + (long)rows[0] * wide, *w = v + (long)rows[1] * wide;
     real *gradient_v = gradient + (long)rows[0] * wide, *gradient_w = gradient_v + (long)rows[1] * wide;
@@ -149,8 +144,7 @@ FIT_CLONES static double error_at(fit_state *f, const real *x, real *gradient)
 }
 
 /* Gram matrices, and J^T J within a row of each factor: their products. */
-FIT_CLONES static void prepare(fit_state *f, const real *x)
-{
+FIT_CLONES static void prepare(fit_state *f, const real *x) {
     for (int mode = 0; mode < 3; mode++) {
         multiply(f->wide, f->wide, f->asked->rows[mode], x, 1, f->wide, x, f->grams[mode], 0);
         x += (long)f->asked->rows[mode] * f->wide;
@@ -162,8 +156,7 @@ FIT_CLONES static void prepare(fit_state *f, const real *x)
     }
 }
 
-static void invert_blocks(fit_state *f, real damping)
-{
+static void invert_blocks(fit_state *f, real damping) {
     int row = 0;
     for (int mode = 0; mode < 3; mode++) {
         for (int i = 0; i < f->asked->rows[mode]; i++, row++) {
@@ -183,8 +176,7 @@ static void invert_blocks(fit_state *f, real damping)
     }
 }
 
-static void condition(const fit_state *f, const real *x, real *out)
-{
+static void condition(const fit_state *f, const real *x, real *out) {
     long at = 0;
     for (int mode = 0, row = 0; mode < 3; mode++) {
         int rows = f->asked->rows[mode];
@@ -200,8 +192,7 @@ static void condition(const fit_state *f, const real *x, real *out)
 }
 
 /* out = (J^T J + diag(weight + damping)) y at x. */
-FIT_CLONES static void times(fit_state *f, const real *x, const real *y, real damping, real *out)
-{
+FIT_CLONES static void times(fit_state *f, const real *x, const real *y, real damping, real *out) {
     const int *rows = f->asked->rows, wide = f->wide;
     long at = 0;
     for (long i = 0; i < f->size; i++)
@@ -223,15 +214,13 @@ FIT_CLONES static void times(fit_state *f, const real *x, const real *y, real da
         out[i] *= f->free[i];
 }
 
-FIT_CLONES static void add(long size, real share, const real *x, real *to)
-{
+FIT_CLONES static void add(long size, real share, const real *x, real *to) {
     for (long i = 0; i < size; i++)
         to[i] += share * x[i];
 }
 
 /* One step by conjugate gradients. `scratch` has room for four arrays like x. */
-static void solve(fit_state *f, const real *x, const real *slope, real damping, real *step, real *scratch)
-{
+static void solve(fit_state *f, const real *x, const real *slope, real damping, real *step, real *scratch) {
     long size = f->size;
     real *rest = scratch, *ahead = rest + size, *direction = ahead + size, *image = direction + size;
 
@@ -261,8 +250,7 @@ static void solve(fit_state *f, const real *x, const real *slope, real damping, 
 }
 
 /* Share the memory out, or only count it where there is none yet: `memory` is NULL then. */
-static size_t share_out(fit_state *f, real *memory, real **arrays, int count)
-{
+static size_t share_out(fit_state *f, real *memory, real **arrays, int count) {
     size_t used = 0;
     long blocks = f->even ? 3 : f->all;
 #define ROOM(to, wanted) (to = memory ? memory + used : NULL, used += (size_t)(wanted))
@@ -286,15 +274,13 @@ static size_t share_out(fit_state *f, real *memory, real **arrays, int count)
     return used;
 }
 
-static void spread(const fit_state *f, const double *from, real *to)
-{
+static void spread(const fit_state *f, const double *from, real *to) {
     for (int row = 0; row < f->all; row++)
         for (int r = 0; r < f->asked->rank; r++)
             to[(long)row * f->wide + r] = (real)from[(long)row * f->asked->rank + r];
 }
 
-double RELAX(const fit_problem *problem, double *x, double *damping)
-{
+double RELAX(const fit_problem *problem, double *x, double *damping) {
     enum { AT, TRIED, GRADIENT, TRIED_GRADIENT, SLOPE, STEP, SCRATCH, ARRAYS = SCRATCH + 4 };
     real *arrays[ARRAYS];
     const int *rows = problem->rows, rank = problem->rank;
@@ -336,8 +322,7 @@ double RELAX(const fit_problem *problem, double *x, double *damping)
         }
         if (attempt == ATTEMPTS)
             break;
-        double expected =
-            *damping * dot(f.size, arrays[STEP], arrays[STEP]) - dot(f.size, arrays[STEP], arrays[SLOPE]);
+        double expected = *damping * dot(f.size, arrays[STEP], arrays[STEP]) - dot(f.size, arrays[STEP], arrays[SLOPE]);
         double quality = (best - tried_best) / fmax(expected, 1e-300);
         *damping *= fmax(0.2, 1 - pow(2 * quality - 1, 3));
         *damping = fmax(*damping, problem->least_damping);
