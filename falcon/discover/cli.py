@@ -72,10 +72,8 @@ def _check(options: argparse.Namespace, dims: tuple[int, int, int]) -> None:
         raise ValueError(f"--minutes is {options.minutes:g}; expected more than 0")
     if options.flips is not None and options.flips < 1:
         raise ValueError(f"--flips is {options.flips}; expected at least 1")
-    if options.ring == "reals" and options.rank is None:
+    if options.ring == "reals" and options.rank is None and options.objective is None:
         raise ValueError("--ring reals needs a --rank")
-    if options.ring == "reals" and options.objective is not None:
-        raise ValueError("--ring reals finds schemes of a rank; it goes with no --objective")
     if options.ring == "reals" and options.flips is not None:
         raise ValueError("--ring reals makes no flips at first; bound it by --minutes, not --flips")
     if options.rank is not None and not 1 <= options.rank <= m * k * n:

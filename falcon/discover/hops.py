@@ -26,6 +26,7 @@ COOLING, AFTER_HOP = (0.1, 0.05, 0.02, 0.008, 0.003), (0.02, 0.008, 0.003)
 # Of a known scheme as a start: terms drawn anew beside those that the rank leaves no room for,
 # standard deviations of the noise, and the share of starts in bases turned at random.
 REDRAWN, NOISE, TURNED = (0, 0, 3, 6, 10), (0.03, 0.1, 0.2), 0.5
+FEWEST = 3  # terms drawn anew where the rank leaves room for all
 HEATED, HEAT = 0.4, (0.05, 0.1, 0.2)  # share of hops, and weights of |x|^2
 NEAR = 0.7  # error of minima that may be solutions
 STALL = 2e-3  # relative gain of six steps below which a minimum counts as reached
@@ -152,7 +153,10 @@ class Hops:
         known = np.concatenate([x.reshape(len(terms), -1) for x in factors], axis=1).T
         if rng.random() < 0.5:  # otherwise the first ones: of a sum, those of its larger part
             known = known[:, rng.permutation(len(terms))]
-        known = known[:, : max(1, self.rank - int(rng.choice(REDRAWN)))]
+        redrawn = int(rng.choice(REDRAWN))
+        if len(terms) <= self.rank:
+            redrawn = max(redrawn, FEWEST)
+        known = known[:, : max(1, self.rank - redrawn)]
         balance(fit.factors(known))
         fit.x[:, : known.shape[1]] = known
         fit.x += rng.choice(NOISE) * rng.standard_normal(fit.x.shape)

@@ -21,7 +21,7 @@ from .reals import Fit
 SOLUTIONS = 4  # real schemes kept
 # Attempts to bring these over, before others are looked for: they may be of another family. (One
 # family of 3x3x6:42 has ternary members, two that are found as often seem to need halves.)
-ATTEMPTS = 8
+ATTEMPTS = 4
 STARTS = 8  # schemes modulo 2 kept
 MOST_UNKNOWNS = 8_000  # the normal equations of an exact step then fill 512 MB
 

@@ -108,16 +108,17 @@ class Run:
     def _worker(self, library: Library, number: int) -> Worker | Improver:
         job = self.job
         starts = library.starts(job.dims)
-        search = Worker(job.dims, starts, job.seed, number, job.rings, job.rank)
         if job.objective is None:
-            return search
+            return Worker(job.dims, starts, job.seed, number, job.rings, job.rank)
+        rank = self._rank
+        search = Worker(job.dims, starts, job.seed, number, job.rings, rank)
         rng = random.Random(f"sums/{job.seed}/{number}")
         sources = [x for x in starts if x.kind in ("merge", "project")]
         drawn = [x(rng, False) for x in sources if x.kind == "merge" for _ in range(SUMS)]
-        rank = self._rank
         known = [terms for terms in library.schemes(job.dims) if len(terms) == rank]
         fresh = [terms for terms in drawn if len(terms) == rank]
-        if not known and not fresh and not self._known < rank < max(map(len, drawn), default=0):
+        within = self._known < rank < max(map(len, drawn), default=0) or job.rings == "reals"
+        if not known and not fresh and not within:
             raise ValueError(
                 f"no scheme of format {job.label} and rank {rank} is known, nor is there a sum of "
                 "known ones to walk down from: search for one first (without --objective)"

@@ -39,6 +39,7 @@ THIN = 1_000_000
 APART, MOST_APART, WALKS_BACK = 5, 10, 40
 PLUS_AFTER_BACK = (2_000, 5_000, 20_000, 50_000)
 
+REAL_STEPS = 20  # numerical steps of one search for a start
 WALKS_PER_START = 20  # after each start that a numerical search has found
 
 Pool = dict[int, list[np.ndarray]]
@@ -179,6 +180,21 @@ class Worker:
                 self._keep(mod2, walker.terms)
             if not fell:
                 return
+
+    def real_start(self, _rng: random.Random, _mod2: bool) -> np.ndarray:
+        """A scheme modulo 2 by way of the reals; one of no terms where a second or so brings none.
+
+        Raises
+        ------
+        ValueError
+            The rings are others.
+        """
+        if self._numerical is None:
+            raise ValueError(f'rings {self.rings!r}: real schemes need "reals"')
+        for _ in range(REAL_STEPS):
+            if self._numerical.step(self.rng):
+                return self._numerical.starts[-1]
+        return np.zeros((0, 3, 2), np.uint64)
 
     def _symmetric_walk(self) -> None:
         if self._symmetric is None or self._symmetric.over:
