@@ -255,6 +255,11 @@ def relax(target, x, weight, centre, moving, *, bint single, int steps, double d
     error : float
     x : ndarray of float64
     damping : float
+
+    Raises
+    ------
+    ValueError
+        Shapes do not fit.
     """
     cdef const double[:, :, ::1] wanted = np.ascontiguousarray(target, float)
     cdef const double[:, ::1] weights = np.ascontiguousarray(weight, float)
@@ -265,7 +270,9 @@ def relax(target, x, weight, centre, moving, *, bint single, int steps, double d
     cdef fit_problem problem
     cdef double error
     cdef int mode
-    expected = (sum(np.shape(target)), np.shape(x)[1])
+    expected = (sum(np.shape(target)), made.shape[1])
+    if 0 in np.shape(target):
+        raise ValueError(f"target has shape {np.shape(target)}; expected no zeros")
     for name, array in (("x", x), ("weight", weight), ("centre", centre), ("moving", moving)):
         if np.shape(array) != expected or 0 in expected:
             raise ValueError(f"{name} has shape {np.shape(array)}; expected {expected}, not empty")

@@ -17,7 +17,7 @@ from .reals import SOLVED, Fit, balance, polished
 
 SCALE = 0.4  # standard deviation of fresh coefficients
 FRESH, MINIMA = 50, 16  # minima to begin with, and those kept
-HOPS = 700  # without a better minimum, after which all are forgotten
+HOPS = 650  # without a better minimum, after which all are forgotten
 ALIKE = 0.002  # difference of errors below which two minima count as one
 # Minima whose entries run away lie in families: relative width of what is left alone then.
 FAMILY = 0.05
@@ -26,10 +26,9 @@ COOLING, AFTER_HOP = (0.1, 0.05, 0.02, 0.008, 0.003), (0.02, 0.008, 0.003)
 # Of a known scheme as a start: terms drawn anew beside those that the rank leaves no room for,
 # standard deviations of the noise, and the share of starts in bases turned at random.
 REDRAWN, NOISE, TURNED = (0, 0, 3, 6, 10), (0.03, 0.1, 0.2), 0.5
-FEWEST = 3  # terms drawn anew where the rank leaves room for all
 HEATED, HEAT = 0.4, (0.05, 0.1, 0.2)  # share of hops, and weights of |x|^2
 NEAR = 0.7  # error of minima that may be solutions
-STALL = 2e-3  # relative gain of six steps below which a minimum counts as reached
+STALL = 2e-3  # relative gain of five steps below which a minimum counts as reached
 
 
 Start = Callable[[random.Random, bool], np.ndarray]
@@ -63,10 +62,10 @@ class Hops:
         starts: Sequence[Start] = (),
         state: dict[str, Any] | None = None,
     ) -> None:
-        state = state or {"minima": [], "hops": 0, "barred": [], "start": 0}
+        state = state or {"minima": [], "hops": 0, "barred": [], "start": ""}
         self.dims, self.rank = dims, rank
-        self._starts = starts
-        self._start = int(state["start"])  # which: 0 for noise
+        self._starts = {repr(start): start for start in starts}
+        self._start = str(state["start"])  # which; noise if none of them
         self.minima = [(float(error), np.array(x)) for error, x in state["minima"]]
         self._hops = int(state["hops"])
         self._barred: list[float] = list(state["barred"])
@@ -88,12 +87,12 @@ class Hops:
     def step(self, rng: np.random.Generator) -> Fit | None:
         """Go to one more minimum; return it where it is a solution."""
         self._hops += 1
-        if self._hops > HOPS:
+        if self._hops > FRESH + HOPS:
             self.forget()
             self._hops = 1
         before, best = None, self.best
         if self._hops == 1:
-            self._start = int(rng.integers(1 + len(self._starts)))
+            self._start = str(rng.choice(["", *self._starts]))
         if self._hops <= FRESH or not self.minima or rng.random() < 0.02:
             fit, cooling = self._fresh(rng)
             error = _cooled(fit, cooling)
@@ -143,29 +142,27 @@ class Hops:
         """Noise, or terms of a known scheme beside it; and the weights to begin with."""
         m, k, n = self.dims
         fit = Fit(self.dims, SCALE * rng.standard_normal((m * k + k * n + m * n, self.rank)))
-        if not self._start:
+        if self._start not in self._starts:
             return fit, COOLING
-        drawn = random.Random(int(rng.integers(2**63)))
-        terms = self._starts[self._start - 1](drawn, False)
+        terms = self._starts[self._start](random.Random(int(rng.integers(2**63))), False)
+        if len(terms) <= self.rank:  # leads back to where it came from
+            return fit, COOLING
         factors = [x.astype(float) for x in arrays_of(terms, self.dims)]
         if rng.random() < TURNED:
             factors = _turned(factors, self.dims, rng)
         known = np.concatenate([x.reshape(len(terms), -1) for x in factors], axis=1).T
         if rng.random() < 0.5:  # otherwise the first ones: of a sum, those of its larger part
             known = known[:, rng.permutation(len(terms))]
-        redrawn = int(rng.choice(REDRAWN))
-        if len(terms) <= self.rank:
-            redrawn = max(redrawn, FEWEST)
-        known = known[:, : max(1, self.rank - redrawn)]
+        known = known[:, : max(1, self.rank - int(rng.choice(REDRAWN)))]
         balance(fit.factors(known))
         fit.x[:, : known.shape[1]] = known
         fit.x += rng.choice(NOISE) * rng.standard_normal(fit.x.shape)
         return fit, AFTER_HOP
 
     def _hopped(self, x: np.ndarray, rng: np.random.Generator) -> Fit:
-        """Add noise everywhere, or draw some terms anew: any, large ones, or those that matter.
+        """Add noise everywhere, or draw terms anew; some steps with a large weight may follow.
 
-        The latter to an equation that is missed. Some steps with a large weight may follow.
+        Any terms, the largest, or those that matter most to an equation that is missed.
         """
         fit = Fit(self.dims, x)
         kind = rng.integers(6)

@@ -243,9 +243,11 @@ class Improver:
             if not walker.walk(DESCENT, plus_after=plus_after, margin=margin):
                 break
         self.moves += walker.flips
-        if walker.rank != self.rank:
+        if walker.rank > self.rank:
             return
         terms = self._lifted(walker.terms) if mod2 else walker.terms
+        if 0 < len(terms) < self.rank:
+            self._lower.append(terms)
         if len(terms) != self.rank:
             return
         counts[1] += 1

@@ -23,11 +23,13 @@ SOLUTIONS = 4  # real schemes kept
 # family of 3x3x6:42 has ternary members, two that are found as often seem to need halves.)
 ATTEMPTS = 4
 STARTS = 8  # schemes modulo 2 kept
-MOST_UNKNOWNS = 8_000  # the normal equations of an exact step then fill 512 MB
+MOST_UNKNOWNS = 8_000  # a minimum takes some seconds beyond
 
 
 class Run:
-    """A numerical search in steps of some seconds; `state` holds it in a checkpoint.
+    """A numerical search; `state` holds it in a checkpoint.
+
+    A step takes from some hundredths of a second, a hop, to some ten seconds.
 
     Parameters
     ----------
@@ -75,15 +77,15 @@ class Run:
         """The least sum of squares by which the Brent equations are missed, with a little slack."""
         return self._hops.best
 
-    def step(self, rng: random.Random) -> bool:
-        """Make one hop, or one attempt to bring a real scheme over; whether that made a start."""
+    def step(self, rng: random.Random) -> bool | None:
+        """Make one hop: None; or try to bring a real scheme over: whether that made a start."""
         drawn = np.random.default_rng(rng.getrandbits(64))
         if self._solutions and rng.random() < 0.5:
             return self._bring_over(Fit(self._dims, rng.choice(self._solutions)), drawn)
         solution = self._hops.step(drawn)
         if solution is not None:
             self._solutions = [*self._solutions, solution.x][-SOLUTIONS:]
-        return False
+        return None
 
     def _bring_over(self, fit: Fit, rng: np.random.Generator) -> bool:
         exact = rational(fit, rng)

@@ -95,7 +95,7 @@ class Fit:
         rough : bool
             In single precision, with rougher steps.
         stall : float
-            Stop where six steps gain less than this share.
+            Stop where five steps, after ten, gain less than this share.
         """
         accuracy, iterations, least = ROUGH if rough else FINE
         error, self.x, self.damping = relax(

@@ -111,13 +111,15 @@ class Run:
         if job.objective is None:
             return Worker(job.dims, starts, job.seed, number, job.rings, job.rank)
         rank = self._rank
-        search = Worker(job.dims, starts, job.seed, number, job.rings, rank)
+        wanted = rank if job.rings == "reals" else job.rank
+        search = Worker(job.dims, starts, job.seed, number, job.rings, wanted)
         rng = random.Random(f"sums/{job.seed}/{number}")
         sources = [x for x in starts if x.kind in ("merge", "project")]
         drawn = [x(rng, False) for x in sources if x.kind == "merge" for _ in range(SUMS)]
         known = [terms for terms in library.schemes(job.dims) if len(terms) == rank]
         fresh = [terms for terms in drawn if len(terms) == rank]
-        within = self._known < rank < max(map(len, drawn), default=0) or job.rings == "reals"
+        within = self._known < rank < max(map(len, drawn), default=0)
+        within = within or (job.rings == "reals" and job.rank is not None)
         if not known and not fresh and not within:
             raise ValueError(
                 f"no scheme of format {job.label} and rank {rank} is known, nor is there a sum of "

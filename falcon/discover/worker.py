@@ -66,7 +66,7 @@ class Worker:
         The run's seed and this worker's number.
     rings : str
         "ternary", "mod2", "both"; "symmetric": modulo 2, and symmetric walks alone; or "reals":
-        modulo 2, from real schemes of the rank wanted and from nothing else.
+        modulo 2, from real schemes of the rank wanted; `starts` is where hops to these begin.
     rank : int, optional
         The rank wanted, if there is one: decides how symmetric walks begin.
 
@@ -182,7 +182,9 @@ class Worker:
                 return
 
     def real_start(self, _rng: random.Random, _mod2: bool) -> np.ndarray:
-        """A scheme modulo 2 by way of the reals; one of no terms where a second or so brings none.
+        """A scheme modulo 2 by way of the reals; one of no terms where some hops bring none.
+
+        At most one real scheme is brought over: a second to some ten of them.
 
         Raises
         ------
@@ -192,8 +194,11 @@ class Worker:
         if self._numerical is None:
             raise ValueError(f'rings {self.rings!r}: real schemes need "reals"')
         for _ in range(REAL_STEPS):
-            if self._numerical.step(self.rng):
+            made = self._numerical.step(self.rng)
+            if made:
                 return self._numerical.starts[-1]
+            if made is not None:
+                break
         return np.zeros((0, 3, 2), np.uint64)
 
     def _symmetric_walk(self) -> None:
@@ -289,7 +294,7 @@ class Worker:
         self.rng.setstate((version, tuple(internal), gauss))
         self.flips = state["flips"]
         self._refused = dict(state["refused"])
-        self._owed = state.get("owed", 0)
+        self._owed = state["owed"]
         walk = state["symmetric"]
         self._symmetric = symmetric.Run(self.dims[0], self.rng, state=walk) if walk else None
         if state.get("numerical"):

@@ -8,7 +8,7 @@ from falcon.schemes import additions
 
 @pytest.fixture(scope="session")
 def _catalogue():
-    """Load every scheme of the catalogue: its file tells of sums, once."""
+    """Load the catalogue before any test: loading remembers the sums in its files."""
     for name in schemes.names():
         schemes.get(name)
 

@@ -14,6 +14,7 @@ from falcon.__main__ import main
 from falcon.discover import hops as hops_module
 from falcon.discover import integral, numerical, rational, reals
 from falcon.discover import worker as worker_module
+from falcon.discover.improve import Improver
 from falcon.discover.library import Library
 from falcon.discover.worker import Worker
 
@@ -149,14 +150,21 @@ def test_hops_begin_at_known_schemes(monkeypatch):
     monkeypatch.setattr(hops_module, "_cooled", lambda fit, _: errors.append(fit.error()) or 9.0)
     terms = Library().schemes((2, 2, 3))[0]
     terms = np.concatenate([terms, terms[:1]])
-    hops = hops_module.Hops((2, 2, 3), 11, [lambda _rng, _mod2: terms])
+
+    def start(_rng, _mod2):
+        return terms
+
+    hops = hops_module.Hops((2, 2, 3), 11, [start])
     rng = np.random.default_rng(6)
     for _ in range(30):
         hops.step(rng)
         hops.forget()
     assert 4 < sum(error < 1e-20 for error in errors) < 15
-    hops = hops_module.Hops((2, 2, 3), 12, [lambda _rng, _mod2: terms])
-    assert all(hops._fresh(rng)[0].error() > 0.1 for _ in range(9))  # some terms drawn anew
+    state = {**hops.state(), "start": repr(start)}
+    for some, expected in ((terms, True), (terms[:11], False)):  # no room for all, and for all
+        hops = hops_module.Hops((2, 2, 3), 11, [start], state)
+        hops._starts[repr(start)] = lambda _rng, _mod2, some=some: some
+        assert any(hops._fresh(rng)[0].error() < 1e-20 for _ in range(20)) == expected
 
 
 def test_turned_bases_keep_the_algorithm():
@@ -174,7 +182,8 @@ def test_turned_bases_keep_the_algorithm():
 
 
 def test_all_is_forgotten_where_nothing_is_found(monkeypatch):
-    monkeypatch.setattr(hops_module, "HOPS", 5)
+    monkeypatch.setattr(hops_module, "HOPS", 3)
+    monkeypatch.setattr(hops_module, "FRESH", 2)
     hops, rng = hops_module.Hops((2, 2, 2), 6), np.random.default_rng(4)
     for _ in range(6):
         hops.step(rng)
@@ -354,6 +363,41 @@ def test_schemes_are_improved_by_way_of_the_reals(tmp_path, capsys):
     assert all("--ring reals" in scheme.source for scheme in held)
 
 
+def test_lower_ranks_by_way_of_the_reals_are_kept(monkeypatch):
+    search = Worker((2, 2, 2), [], 0, 0, "reals", 8)
+    (strassen,) = {len(x): x for x in Library().schemes((2, 2, 2)) if len(x) == 7}.values()
+    monkeypatch.setattr(search, "real_start", lambda _rng, _mod2: strassen)
+    improver = Improver((2, 2, 2), [], search, "nnz", 0, 0, rank=8)
+    finds = [find for _ in range(10) for find in improver.step()]
+    assert {len(find.terms) for find in finds} == {7}
+
+
+def test_an_improvement_goes_on_from_its_checkpoint():
+    def made():
+        starts = Library().starts((2, 2, 3))
+        search = Worker((2, 2, 3), starts, 3, 0, "reals", 11)
+        return Improver((2, 2, 3), [], search, "nnz", 3, 0, rank=11)
+
+    one, other = made(), made()
+    for _ in range(12):
+        one.step()
+    state = json.loads(json.dumps(one.saved, default=np.ndarray.tolist))
+    assert state["search"]["numerical"]["hops"]["start"] or one.front
+    other.restore(state)
+    for _ in range(4):
+        one.step()
+        other.step()
+    assert json.dumps(one.saved["search"], default=np.ndarray.tolist) == json.dumps(
+        other.saved["search"], default=np.ndarray.tolist
+    )
+
+
+def test_a_rank_is_needed_where_none_is_known(tmp_path, capsys):
+    words = ["discover", "2", "2", "2", "--ring", "reals", "--scratch", "--objective", "nnz"]
+    assert main([*words, "--out", str(tmp_path), "--threads", "1"]) == 2
+    assert "no scheme of format 2x2x2 and rank 8 is known" in capsys.readouterr().err
+
+
 def test_real_starts_need_real_rings():
     with pytest.raises(ValueError, match="rings 'both': real schemes need"):
         Worker((2, 2, 2), [], 0, 0).real_start(random.Random(0), True)
@@ -370,7 +414,7 @@ def test_other_solutions_are_looked_for(monkeypatch):
     run, rng = numerical.Run((1, 2, 2), 4), random.Random(0)
     most = 0
     for _ in range(60):
-        assert not run.step(rng)
+        assert not run.step(rng)  # no start
         state = run.state()
         most = max(most, state["attempts"])
         if state["attempts"] == 0 and most:
@@ -383,7 +427,7 @@ def test_other_solutions_are_looked_for(monkeypatch):
 
 def test_steps_of_a_run_are_bounded_in_what_they_keep():
     run, rng = numerical.Run((1, 2, 2), 4), random.Random(0)
-    made = sum(run.step(rng) for _ in range(60))
+    made = sum(bool(run.step(rng)) for _ in range(60))
     state = run.state()
     assert len(state["solutions"]) <= numerical.SOLUTIONS
     assert len(state["hops"]["minima"]) <= hops_module.MINIMA

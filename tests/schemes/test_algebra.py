@@ -90,7 +90,7 @@ def test_names_of_images():
     assert cyclic(schemes.get("hopcroft-kerr")).name == "hopcroft-kerr[2x3x3]"
     assert cyclic(cyclic(schemes.get("hopcroft-kerr"))).name == "hopcroft-kerr[3x3x2]"
     assert cyclic(schemes.get("strassen")).name == "strassen"
-    assert cyclic(schemes.get("2x3x5:25-rms")).name == "3x5x2:25-rms"
+    assert cyclic(schemes.get("3x4x5:47-adds")).name == "4x5x3:47-adds"
     both = schemes.get("strassen") @ schemes.get("2x2x3:11")
     assert cyclic(both).name == "(strassen@2x2x3:11)[4x6x4]"
 

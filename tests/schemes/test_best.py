@@ -90,7 +90,7 @@ def test_names_of_what_is_built():
     assert scheme.name == "2x3x9:45"
     assert scheme.source.startswith("built as ")
     assert schemes.get("2x3x9:45") == scheme
-    assert best(4, 3, 3).name == "4x3x3:29"
+    assert best(4, 3, 3).name == "4x3x3:29-adds"
 
 
 def test_numpy_integers():

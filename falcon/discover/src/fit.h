@@ -2,7 +2,7 @@
  *
  * The unknowns are the factors U, V, W one below the other, a column per term. A step solves
  * (J^T J + diag(weight + damping)) d = -slope to a given accuracy by conjugate gradients. J^T J is
- * made of Gram matrices of the factors, R x R each, so that a product with it costs 6 N R^2
+ * made of Gram matrices of the factors, R x R each, so that a product with it costs 3 N R^2
  * multiplications for N rows (L. Sorber, M. Van Barel and L. De Lathauwer, "Optimization-based
  * algorithms for tensor decompositions", 2013); the preconditioner is its blocks within a row.
  */
@@ -17,7 +17,7 @@ typedef struct {
     const double *free;   /* like x: 1, or 0 for an entry that stays as it is */
     int steps;            /* at most */
     double goal;          /* error that is enough */
-    double stall;         /* stop where five steps gain less than this share; 0: never */
+    double stall;         /* stop where five steps, after ten, gain less than this share; 0: never */
     double accuracy;      /* relative residual at which a step counts as solved */
     int iterations;       /* of conjugate gradients, at most */
     double least_damping; /* Levenberg and Marquardt's weight of a step, at least */

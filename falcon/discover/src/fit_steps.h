@@ -9,9 +9,9 @@
 #define PANEL (2 * VECTOR) /* columns of a tile; a row of any matrix here is as many or a multiple */
 #define ATTEMPTS 8         /* to take a step, with more and more damping */
 
-/* Instructions chosen when the library is loaded, where the toolchain can. */
+/* Instructions chosen when the library is loaded, where the toolchain can. (With FMA it is no faster.) */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define FIT_CLONES __attribute__((target_clones("avx2,fma", "default")))
+#define FIT_CLONES __attribute__((target_clones("avx2", "default")))
 #else
 #define FIT_CLONES
 #endif
@@ -231,6 +231,8 @@ static void solve(fit_state *f, const real *x, const real *slope, real damping, 
     condition(f, rest, ahead);
     memcpy(direction, ahead, size * sizeof(real));
     double now = dot(size, rest, ahead), enough = f->asked->accuracy * f->asked->accuracy * now;
+    if (!(now > 0)) /* the blocks are singular in this precision */
+        return;
     for (int k = 0; k < f->asked->iterations; k++) {
         times(f, x, direction, damping, image);
         double along = dot(size, direction, image), before = now;
