@@ -99,7 +99,8 @@ class Improver:
         Further starts that stand in no file, such as direct sums: what beats `schemes` among them
         is a find of the first step.
     sources : sequence of callables
-        ``start(rng, mod2)`` returns a scheme of a higher rank to walk down from.
+        ``start(rng, mod2)`` returns a scheme of a higher rank to walk down from. Not used where
+        `search` goes by way of the reals: these are the source then.
     rank : int, optional
         The rank wanted, where there are no schemes of it yet.
     """

@@ -5,6 +5,7 @@ Steps are Levenberg and Marquardt's, made in C (src/fit.h).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,11 +21,14 @@ DAMPING = 0.1  # Levenberg and Marquardt's weight of a step, at first
 ROUGH, FINE = (0.1, 150, 1e-4), (0.01, 2000, 1e-12)
 
 
+@functools.cache
 def target(dims: Format) -> np.ndarray:
-    """The tensor of the Brent equations, shape (mk, kn, mn)."""
+    """The tensor of the Brent equations, shape (mk, kn, mn), read-only: every hop asks for it."""
     u, v, w = arrays_of(moves.classical(dims), dims)
     flat = [x.reshape(len(x), -1).astype(float) for x in (u, v, w)]
-    return np.asarray(np.einsum("ra,rb,rc->abc", *flat, optimize=True))
+    tensor = np.asarray(np.einsum("ra,rb,rc->abc", *flat, optimize=True))
+    tensor.flags.writeable = False
+    return tensor
 
 
 class Fit:

@@ -146,8 +146,8 @@ def test_hops_begin_at_known_schemes(monkeypatch):
     """At noise, or at their terms in any basis: the first ones, or any."""
     monkeypatch.setattr(hops_module, "NOISE", (0.0,))
     monkeypatch.setattr(hops_module, "REDRAWN", (0,))
-    errors = []
-    monkeypatch.setattr(hops_module, "_cooled", lambda fit, _: errors.append(fit.error()) or 9.0)
+    fits = []
+    monkeypatch.setattr(hops_module, "_cooled", lambda fit, _: fits.append(fit) or 9.0)
     terms = Library().schemes((2, 2, 3))[0]
     terms = np.concatenate([terms, terms[:1]])
 
@@ -159,7 +159,10 @@ def test_hops_begin_at_known_schemes(monkeypatch):
     for _ in range(30):
         hops.step(rng)
         hops.forget()
-    assert 4 < sum(error < 1e-20 for error in errors) < 15
+    assert 4 < sum(fit.error() < 1e-20 for fit in fits) < 15
+    known = next(fit for fit in fits if fit.error() < 1e-20)
+    sums = [np.abs(x).sum(0) for x in known.factors()]  # balanced, as noise beside them is
+    np.testing.assert_allclose(sums[1:], [sums[0]] * 2, rtol=1e-9)
     state = {**hops.state(), "start": repr(start)}
     for some, expected in ((terms, True), (terms[:11], False)):  # no room for all, and for all
         hops = hops_module.Hops((2, 2, 3), 11, [start], state)
