@@ -29,6 +29,7 @@ from .masks import Format
 from .sums import calmest
 from .worker import Find, Worker
 
+CHECKPOINT = 2  # format of the file: raised when a state holds other things
 CHECKPOINT_SECONDS = 60.0
 SUMS = 24  # draws of each direct sum, to begin an improvement with
 
@@ -257,13 +258,19 @@ class Run:
     def checkpoint(self) -> None:
         """Write the state of all workers; one that is in the middle of a walk is caught later."""
         states = [worker.saved for worker in self.workers]
-        record = {"setting": self._setting(), "spent": self.spent, "workers": states}
+        record = {"format": CHECKPOINT, "setting": self._setting(), "spent": self.spent,
+                  "workers": states}  # fmt: skip
         _write(self._checkpoint, json.dumps(record, default=np.ndarray.tolist))
 
     def _restore(self) -> None:
         if not self._checkpoint.exists():
             return
         record = json.loads(self._checkpoint.read_text(encoding="utf-8"))
+        if record.get("format") != CHECKPOINT:
+            raise ValueError(
+                f"{self._checkpoint} was written by another version of falcon; delete it, or choose "
+                "another --seed or --out"
+            )
         if record["setting"] != self._setting():
             raise ValueError(
                 f"{self._checkpoint} belongs to another search ({record['setting']}); "

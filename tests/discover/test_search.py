@@ -279,6 +279,14 @@ def test_another_search_in_the_same_folder_is_not_resumed(tmp_path, capsys):
     assert "belongs to another search" in capsys.readouterr().err
 
 
+def test_a_checkpoint_of_another_version_is_not_resumed(tmp_path, capsys):
+    assert run(tmp_path, 2, 2, 2, "--flips", 1000) == 0
+    (path,) = tmp_path.glob("*.checkpoint")
+    path.write_text(path.read_text().replace('{"format": ', '{"format": 9'))
+    assert run(tmp_path, 2, 2, 2, "--flips", 1000) == 2
+    assert "written by another version of falcon; delete it" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
 def test_ctrl_c_keeps_what_was_found(tmp_path):
     command = [sys.executable, "-m", "falcon", "discover", "3", "3", "3", "--scratch", "--minutes",
