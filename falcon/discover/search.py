@@ -268,8 +268,8 @@ class Run:
         record = json.loads(self._checkpoint.read_text(encoding="utf-8"))
         if record.get("format") != CHECKPOINT:
             raise ValueError(
-                f"{self._checkpoint} was written by another version of falcon; delete it, or choose "
-                "another --seed or --out"
+                f"{self._checkpoint} was written by another version of falcon; delete it, "
+                "or choose another --seed or --out"
             )
         if record["setting"] != self._setting():
             raise ValueError(
