@@ -56,6 +56,17 @@ def test_steps_keep_the_symmetry(dims, order, moved, kinds):
     np.testing.assert_allclose(symmetry.symmetric(fit.x), fit.x, atol=1e-6)
 
 
+def test_factors_of_fixed_terms_are_multiplied_by_signs():
+    symmetry = orbits.Symmetry((2, 3, 4), 2, (1, 0, 2), (0, 1, 2, 3))
+    x = symmetry.noise(6, np.random.default_rng(9))
+    fit = reals.Fit((2, 3, 4), x)
+    turned = fit.factors(symmetry._powers[1] @ x)
+    for term, signs in enumerate(orbits.SIGNS[2]):
+        for before, after, sign in zip(fit.factors(), turned, signs, strict=True):
+            assert np.abs(before[:, term]).max() > 1e-3
+            np.testing.assert_allclose(after[:, term], sign * before[:, term], atol=1e-12)
+
+
 def test_whole_orbits_and_their_noise():
     symmetry = orbits.Symmetry((3, 3, 3), 3, (1, 1, 1), (0, 0))
     assert list(symmetry.orbits(np.array([1, 3, 9]))) == [1, 2, 3, 4, 8, 9, 10]
@@ -79,6 +90,20 @@ def test_what_is_drawn_has_no_empty_terms(dims, rank):
         assert x.shape[1] == rank
         for part in reals.Fit(dims, x).factors():
             assert (np.linalg.norm(part, axis=0) > 1e-6).all()
+
+
+def test_families_of_another_symmetry_are_not_barred(monkeypatch):
+    monkeypatch.setattr(hops_module, "SYMMETRIC", 1.0)
+    rng = np.random.default_rng(10)
+    hops = hops_module.Hops((2, 2, 3), 10)  # the border rank: entries run away
+    while not hops.state()["barred"]:
+        hops.step(rng)
+    hops.forget()
+    monkeypatch.setattr(hops_module, "NEAR", 0.0)
+    for _ in range(2):  # the first start may have had none
+        hops.step(rng)
+        hops.forget()
+    assert hops.state()["barred"] == []
 
 
 def test_symmetric_starts_find_schemes_and_go_on(monkeypatch):
