@@ -19,8 +19,8 @@ from .reals import SOLVED, Fit, balance, polished
 SCALE = 0.4  # standard deviation of fresh coefficients
 FRESH, MINIMA = 50, 16  # minima to begin with, and those kept
 HOPS = 650  # without a better minimum, after which all are forgotten
-# The share of symmetric starts, and the same two numbers for these: they fall early or never. (Real
-# 3x3x3:23 come in a quarter of a second each, of other starts in 5 s; 3x3x6:42 in 5 s.)
+# The share of symmetric starts, and the same two numbers for these: they fall early or never. Most
+# symmetries have no scheme of a rank, but 3x4x6:54 was found by one that has, and never from noise.
 SYMMETRIC, SYMMETRIC_FRESH, SYMMETRIC_HOPS = 0.85, 15, 60
 ALIKE = 0.002  # difference of errors below which two minima count as one
 # Minima whose entries run away lie in families: relative width of what is left alone then.
@@ -67,20 +67,27 @@ class Hops:
         starts: Sequence[Start] = (),
         state: dict[str, Any] | None = None,
     ) -> None:
-        state = state or {"minima": [], "hops": 0, "barred": [], "start": "", "symmetry": None}
+        state = state or {
+            "minima": [],
+            "hops": 0,
+            "barred": [[], []],
+            "start": "",
+            "symmetry": None,
+        }
         self.dims, self.rank = dims, rank
         self._starts = {repr(start): start for start in starts}
         self._start = str(state["start"])  # which; noise if none of them
         self.minima = [(float(error), np.array(x)) for error, x in state["minima"]]
         self._hops = int(state["hops"])
-        self._barred: list[float] = list(state["barred"])
+        # Errors of families that run away: of starts without a symmetry, and with the present one.
+        self._barred: list[list[float]] = [list(errors) for errors in state["barred"]]
         made = state["symmetry"]
         self._symmetry = None if made is None else orbits.Symmetry(dims, *made)
 
     def state(self) -> dict[str, Any]:
         """What another walk needs to go on."""
-        return {"minima": list(self.minima), "hops": self._hops, "barred": list(self._barred),
-                "start": self._start,
+        return {"minima": list(self.minima), "hops": self._hops,
+                "barred": [list(errors) for errors in self._barred], "start": self._start,
                 "symmetry": self._symmetry and self._symmetry.state()}  # fmt: skip
 
     @property
@@ -116,7 +123,7 @@ class Hops:
             if solution is not None:
                 self._hops = fresh
             else:
-                self._barred.append(error)
+                self._barred[self._symmetry is not None].append(error)
                 self.minima = [x for x in self.minima if not self._is_barred(x[0])]
         if not self._is_barred(error):
             self._keep(reached, before, rng.random() < 0.05)
@@ -126,9 +133,7 @@ class Hops:
 
     def _begin(self, rng: np.random.Generator) -> None:
         """Choose where fresh minima are looked for."""
-        if self._symmetry:
-            self._barred = []  # families of that symmetry
-        self._symmetry = None
+        self._symmetry, self._barred[True] = None, []
         if rng.random() < SYMMETRIC:
             self._symmetry = orbits.drawn(self.dims, self.rank, rng)
         self._start = "" if self._symmetry else str(rng.choice(["", *self._starts]))
@@ -154,7 +159,8 @@ class Hops:
         self.minima = sorted([*held, reached], key=lambda x: x[0])[:MINIMA]
 
     def _is_barred(self, error: float) -> bool:
-        return any(abs(error - other) < FAMILY * other for other in self._barred)
+        barred = self._barred[self._symmetry is not None]
+        return any(abs(error - other) < FAMILY * other for other in barred)
 
     def _fresh(self, rng: np.random.Generator) -> tuple[Fit, Sequence[float]]:
         """Noise, or terms of a known scheme beside it; and the weights to begin with."""

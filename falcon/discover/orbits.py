@@ -41,8 +41,7 @@ class Symmetry:
         self, dims: Format, order: int, moved: Sequence[int], kinds: Sequence[int]
     ) -> None:
         self.order, self.moved, self.kinds = order, tuple(moved), tuple(kinds)
-        p, q, s = (_turn(size, order, count) for size, count in zip(dims, moved, strict=True))
-        parts = [np.kron(p, q), np.kron(q, s), np.kron(p, s)]
+        parts = _turns(dims, order, moved)
         ends = np.cumsum([0, *map(len, parts)])
         turn = np.zeros((ends[-1], ends[-1]))
         for part, start, end in zip(parts, ends[:-1], ends[1:], strict=True):
@@ -96,6 +95,12 @@ def drawn(dims: Format, rank: int, rng: np.random.Generator) -> Symmetry | None:
     return Symmetry(dims, order, moved, [int(rng.choice(kinds)) for _ in range(fixed)])
 
 
+def _turns(dims: Format, order: int, moved: Sequence[int]) -> list[np.ndarray]:
+    """What the change of bases does to u, v and w."""
+    p, q, s = (_turn(size, order, count) for size, count in zip(dims, moved, strict=True))
+    return [np.kron(p, q), np.kron(q, s), np.kron(p, s)]
+
+
 def _turn(size: int, order: int, count: int) -> np.ndarray:
     turn = np.eye(size)
     if order == 2:
@@ -110,10 +115,9 @@ def _turn(size: int, order: int, count: int) -> np.ndarray:
 
 def _kinds(dims: Format, order: int, moved: Sequence[int]) -> list[int]:
     """The kinds of fixed terms that there are: each factor has vectors multiplied so."""
-    p, q, s = (_turn(size, order, count) for size, count in zip(dims, moved, strict=True))
+    turns = _turns(dims, order, moved)
     kinds = []
     for kind, signs in enumerate(SIGNS[order]):
-        turns = (np.kron(x, y) for x, y in ((p, q), (q, s), (p, s)))
         # The trace of the projection on these vectors is how many there are.
         found = [
             sum(np.trace(np.linalg.matrix_power(sign * turn, power)) for power in range(order))

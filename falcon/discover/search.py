@@ -29,7 +29,7 @@ from .masks import Format
 from .sums import calmest
 from .worker import Find, Worker
 
-CHECKPOINT = 2  # format of the file: raised when a state holds other things
+CHECKPOINT = 3  # format of the file: raised when a state holds other things
 CHECKPOINT_SECONDS = 60.0
 SUMS = 24  # draws of each direct sum, to begin an improvement with
 

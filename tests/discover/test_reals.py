@@ -135,8 +135,9 @@ def test_families_that_run_away_are_left_alone(monkeypatch):
     hops = hops_module.Hops((2, 2, 3), 10)  # the border rank: minima come near with endless entries
     rng = np.random.default_rng(3)
     assert all(hops.step(rng) is None for _ in range(60))
-    barred = hops.state()["barred"]
+    barred, symmetric = hops.state()["barred"]
     assert barred
+    assert not symmetric
     for error, _ in hops.minima:
         assert all(abs(error - other) >= hops_module.FAMILY * other for other in barred)
     assert len(hops.minima) <= hops_module.MINIMA

@@ -86,6 +86,21 @@ SPARSER = {
     "5x5x5": (99, 810, 3.49, 3.49, 99, 351),
 }
 
+# One scheme has all of these though a sparser one stands beside it: non-zeros, RMS growth, e_max.
+BESIDE = {
+    "2x4x5:33": (235, 3.02, 60),
+    "2x4x6:39": (307, 3.62, 94),
+}
+
+
+@pytest.mark.parametrize(("name", "numbers"), BESIDE.items())
+def test_what_stands_beside_a_sparser_scheme(name, numbers):
+    nonzeros, growth, e_max = numbers
+    equal = [schemes.get(x) for x in schemes.names() if x.split("-")[0] == name]
+    assert any(
+        sum(x.nnz) <= nonzeros and x.rms_growth <= growth and x.e_max <= e_max for x in equal
+    )
+
 
 @pytest.mark.parametrize(("form", "numbers"), [*SEARCHED.items(), *SPARSER.items()])
 def test_catalogue_holds_what_the_search_found(form, numbers):
