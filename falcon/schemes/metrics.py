@@ -24,7 +24,11 @@ def phi(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Fraction:
 
 
 def rms_growth(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> float:
-    """RMS error on random data relative to the classical algorithm: ``sqrt(phi / (m k n))``."""
+    """RMS error on random data relative to the classical algorithm: ``sqrt(phi / (m k n))``.
+
+    Both on the same blocks: one sum over all of K would be up to ``sqrt(k)`` times less accurate
+    than the sum of k blocks that this is relative to.
+    """
     m, k, n = U.shape[1], U.shape[2], V.shape[2]
     return sqrt(phi(U, V, W) / (m * k * n))
 
