@@ -48,7 +48,7 @@ def show_config(mode: str = "print") -> dict[str, Any] | None:
         print(f"{title}:" if isinstance(content, dict) else f"{title}: {content}")
         if isinstance(content, dict):
             for key, value in content.items():
-                print(f"    {key:<18}{value}")
+                print(f"    {key:<16}  {value}")
     return None
 
 

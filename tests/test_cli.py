@@ -49,6 +49,12 @@ def test_info(capsys):
         assert word in out
 
 
+def test_info_sets_long_labels_apart(capsys, monkeypatch):
+    monkeypatch.setattr("falcon._info._gather", lambda: {"part": {"a label of some length": 1}})
+    falcon.show_config()
+    assert "    a label of some length  1\n" in capsys.readouterr().out
+
+
 def test_info_json(capsys):
     status, out, _ = run(capsys, "info", "--json")
     assert status == 0
