@@ -83,7 +83,9 @@ def gemm(
     threads : int
         Threads for falcon's own code. NumPy's BLAS keeps its own setting.
     workspace_limit : int
-        Bytes that the call may allocate beyond its result.
+        Bytes that the call may allocate beyond its result. More than falcon keeps by default
+        between calls (`release_workspace`) lets its CPU kernels make fewer passes; they take
+        and keep at most a quarter of the memory then.
     check : {"finite", "verify", "none"}
         "finite": where an LCMA comes upon a non-finite value (in the input, or by overflow of a
         sum), the product is redone classically, so that a NaN or Inf spreads no further than it

@@ -118,7 +118,8 @@ def config(**changes: Any) -> Iterator[Settings]:
     threads : int or None
         None: FALCON_NUM_THREADS, then OMP_NUM_THREADS, then the CPUs this process may use.
     workspace_limit : int or None
-        Bytes that one call may allocate beyond its result; None is no limit.
+        Bytes that one call may allocate beyond its result. None: falcon's own kernels take at
+        most what is kept between calls (`falcon.release_workspace`), NumPy's what they need.
     check : {"finite", "verify", "none"}
         See `falcon.gemm`.
     verbose : bool

@@ -23,7 +23,7 @@ try:
     from . import _core
     from .measure import measure
     from .packed import Payload
-    from .pool import Pool, kept_bytes
+    from .pool import Pool, kept_bytes, largest_bytes
     from .programs import engine_scheme
 except ImportError as error:
     _core = None  # type: ignore[assignment]
@@ -117,7 +117,7 @@ class CpuBackend:
                 source = _readable(source, problem.dtype)
                 _classical_within(workspace, nbytes, a, source, scalars, plan.threads)
         finally:
-            _pool().give(workspace)
+            _pool().give(workspace, nbytes)
         if buffered:
             with np.errstate(all="ignore"):
                 np.copyto(out, target, casting="same_kind")
@@ -164,13 +164,13 @@ def describe() -> dict[str, str]:
     """Return what `falcon.show_config` tells of the kernels."""
     if _core is None:
         return {}
-    caches = _core.cache_sizes()
+    caches, kept = _core.cache_sizes(), _pool().nbytes
     sizes = ", ".join(f"{name} {caches[name] // 1024} KiB" for name in ("l1d", "l2", "l3"))
     found = {
         "instruction sets": ", ".join(_core.supported_isas()),
         "in use": isa() if CpuBackend().why_unavailable() is None else "none",
         "caches": sizes,
-        "kept workspace": f"{_pool().nbytes // 2**20} of at most {_pool().limit // 2**20} MiB",
+        "kept workspace": f"{kept // 2**20} of at most {max(kept, _pool().limit) // 2**20} MiB",
     }
     if found["in use"] != "none":
         for name in DTYPES.values():
@@ -301,8 +301,8 @@ def _extra_bytes(problem: Problem, scheme: Scheme | None) -> int:
 
 
 def _room(limit: int | None, extra: int) -> int:
-    """Bytes that the engine may use: what the pool keeps, or less."""
-    return _pool().limit if limit is None else min(max(limit - extra, 1), _pool().limit)
+    """Bytes that the engine may use: what the pool keeps, or what the caller leaves it."""
+    return _pool().limit if limit is None else min(max(limit - extra, 1), largest_bytes())
 
 
 def _copied_bytes(problem: Problem) -> int:

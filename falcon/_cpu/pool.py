@@ -18,22 +18,34 @@ from . import _core
 # The default workspace limit of a call is the same, so the usual call is served from the pool.
 _LARGEST_KEPT = 512 * 2**20
 _MEMORY_SHARE = 32
+# Of the memory, what a call may take that is given a larger limit.
+_LARGEST_SHARE = 4
 
 
 def kept_bytes() -> int:
     """Bytes that are kept between calls: 1/32 of the memory, at most 512 MiB."""
+    memory = _memory()
+    return min(_LARGEST_KEPT, memory // _MEMORY_SHARE) if memory else _LARGEST_KEPT // 8
+
+
+def largest_bytes() -> int:
+    """Bytes that a workspace may have where the caller allows more than is kept otherwise."""
+    return max(kept_bytes(), _memory() // _LARGEST_SHARE)
+
+
+def _memory() -> int:
+    """Bytes of the machine's memory; 0 where the system does not tell."""
     try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        return _LARGEST_KEPT // 8
-    return min(_LARGEST_KEPT, memory // _MEMORY_SHARE)
+        return 0
 
 
 class Pool:
-    """Keeps at most one workspace, of at most `limit` bytes."""
+    """Keeps at most one workspace, of at most `limit` bytes or what a call since allowed."""
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
+        self.limit = self._allowed = limit
         self._kept: Any = None
         self._renew_lock()
         if hasattr(os, "register_at_fork"):
@@ -52,18 +64,22 @@ class Pool:
         del kept  # before the larger one is allocated
         return _core.Workspace(nbytes)
 
-    def give(self, workspace: Any) -> None:
-        """Put a workspace back; the larger of two is kept, one beyond the limit is freed."""
-        if workspace.nbytes > self.limit:
-            return
+    def give(self, workspace: Any, allowed: int = 0) -> None:
+        """Put a workspace back; the larger of two is kept, one beyond the limit is freed.
+
+        `allowed`: bytes that may be kept from now on, if that is more than so far.
+        """
         with self._lock:
+            self._allowed = max(self._allowed, allowed)
+            if workspace.nbytes > self._allowed:
+                return
             if self._kept is None or self._kept.nbytes < workspace.nbytes:
                 self._kept = workspace
 
     def clear(self) -> None:
-        """Free what is kept."""
+        """Free what is kept, and keep no more than `limit` again."""
         with self._lock:
-            self._kept = None
+            self._kept, self._allowed = None, self.limit
 
     @property
     def nbytes(self) -> int:

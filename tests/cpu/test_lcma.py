@@ -16,7 +16,7 @@ from reference.lcma import lcma
 from .support import DTYPES, KINDS, WRITABLE, Guarded, Operand, require_cpu, same_bits, whole
 
 require_cpu()
-from falcon._cpu import _core, pool  # noqa: E402  (absent where the extension is)
+from falcon._cpu import _core, backend, pool  # noqa: E402  (absent where the extension is)
 from falcon._cpu.backend import release_workspace  # noqa: E402
 from falcon._cpu.programs import engine_scheme  # noqa: E402
 
@@ -287,6 +287,31 @@ def test_workspace_limit_is_kept(limit, scheme, name, beta, monkeypatch):
             if order == "C" and not beta:
                 assert ledger.sizes[0] == plan.workspace
     release_workspace()
+
+
+@both
+def test_a_limit_above_what_is_kept_otherwise_is_used(name, monkeypatch):
+    """Fewer passes, and the next call finds the workspace; at most a share of the memory."""
+    rng = np.random.default_rng(11)
+    # Plans are cached: shapes of its own.
+    a, b = (whole(rng, x).astype(DTYPES[name]) for x in ((517, 523), (523, 541)))
+    small = pool.Pool(1 << 20)
+    monkeypatch.setattr(backend, "_pool", lambda: small)
+    options = {"backend": "cpu", "scheme": "strassen@strassen", "threads": 2}
+    usual = falcon.plan(a, b, **options)
+    assert usual.workspace <= 1 << 20
+    plan = falcon.plan(a, b, workspace_limit=1 << 26, **options)
+    assert 1 << 20 < plan.workspace <= 1 << 26
+    assert np.prod(plan.option.chunks) > np.prod(usual.option.chunks)
+    ledger = Ledger()
+    monkeypatch.setattr(pool, "_core", ledger)
+    for limit in (1 << 26, None, 1 << 26):
+        c = falcon.gemm(a, b, workspace_limit=limit, **options)
+        np.testing.assert_array_equal(c, a.astype(int) @ b.astype(int))
+    assert ledger.sizes == [plan.workspace]
+    assert small.nbytes == plan.workspace
+    monkeypatch.setattr(backend, "largest_bytes", lambda: 1 << 21)
+    assert falcon.plan(a, b, workspace_limit=1 << 40, **options).workspace <= 1 << 21
 
 
 def test_more_threads_than_the_passes_were_chosen_for_keep_the_limit():

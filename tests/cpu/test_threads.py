@@ -19,7 +19,7 @@ from .support import ROOT, require_cpu, run_script, same_bits
 require_cpu()
 from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
 from falcon._cpu.backend import release_workspace  # noqa: E402
-from falcon._cpu.pool import Pool, kept_bytes  # noqa: E402
+from falcon._cpu.pool import Pool, kept_bytes, largest_bytes  # noqa: E402
 
 
 def product(seed, shape=(211, 223, 227), dtype="f8", scheme="strassen", threads=2):
@@ -287,6 +287,21 @@ def test_the_pool_keeps_the_largest_within_its_limit():
     pool.clear()
     assert pool.nbytes == 0
     assert 0 < kept_bytes() <= 512 << 20
+    assert largest_bytes() >= kept_bytes()
+
+
+def test_the_pool_keeps_more_where_a_call_allows_it():
+    pool = Pool(1000)
+    large = pool.take(2000)
+    pool.give(large, 1999)
+    assert pool.nbytes == 0
+    pool.give(large, large.nbytes)
+    assert pool.nbytes == large.nbytes and pool.take(10) is large
+    pool.give(large, 10)  # a small call that was served with it
+    assert pool.nbytes == large.nbytes
+    pool.clear()
+    pool.give(large)
+    assert pool.nbytes == 0
 
 
 def test_what_is_kept_can_be_released_and_is_told():
