@@ -119,9 +119,10 @@ def _add_discover(commands: Any) -> None:
     discover.add_argument("--seed", type=int, default=0)
     discover.add_argument("--objective", choices=("nnz", "growth", "additions"),
                           help="improve schemes of the rank instead of lowering it")  # fmt: skip
-    discover.add_argument("--ring", choices=("both", "ternary", "mod2", "symmetric", "reals"),
-                          default="both",
-                          help="reals: begin at real schemes of the rank")  # fmt: skip
+    discover.add_argument("--ring", default="both",
+                          choices=("both", "ternary", "mod2", "symmetric", "families", "reals"),
+                          help="families: modulo 2, many families evenly; "
+                               "reals: begin at real schemes of the rank")  # fmt: skip
     discover.add_argument("--scratch", action="store_true",
                           help="begin at the classical algorithm alone")  # fmt: skip
     discover.add_argument("--threads", type=int, help="workers (default: all cores)")

@@ -31,6 +31,8 @@ SUM_SLACK = 4
 # starts are alike, and flips before each plus-transition: most are undone within some ten flips.
 PART_FLIPS, PART_PLUS_AFTER = 300_000, 2_000
 DRAWS = (1, 6)  # projections, of which the one of the lowest rank is a start
+# Of a format that grows: lines added at a time, and the walks after each.
+GROWTH, GROWING_FLIPS, GROWING_PLUS_AFTER = (1, 1, 2), (200_000, 1_000_000), (3_000, 20_000, 50_000)
 
 
 class Library:
@@ -120,6 +122,11 @@ class Library:
                 found.append((sum(map(self.rank, parts)), tuple(parts), axis))
         return sorted(found)
 
+    def varied(self, dims: Format) -> list[Start]:
+        """Functions that draw starts far from each other: sums, and as many grown formats."""
+        sums = [start for start in self.starts(dims) if start.kind == "merge"]
+        return sums + [Start("grow", self, dims) for _ in range(len(sums) or 1)]
+
     def starts(self, dims: Format) -> list[Start]:
         """Functions that draw a start, the classical algorithm first."""
         found: list[Start] = [Start("classical", self, dims)]
@@ -166,6 +173,8 @@ class Start:
             return masks.from_arrays(*self._library.draw(self._dims, rng))
         if self.kind == "merge":
             return self._merge(rng, mod2)
+        if self.kind == "grow":
+            return self._grow(rng, mod2)
         if self.kind == "project":
             drawn = [self._project(rng, mod2) for _ in range(rng.choice(DRAWS))]
             held = [terms for terms in drawn if terms is not None]
@@ -191,6 +200,30 @@ class Start:
             terms = moves.merged(total, other, axis)
             total = masks.arrays_of(terms, _with(self._dims, axis, width))
         return terms
+
+    def _grow(self, rng: random.Random, mod2: bool) -> np.ndarray:
+        """Begin at a smaller format and walk after each line that is added to a dimension."""
+        goal = self._dims
+        sizes = [rng.randint((size + 1) // 2, size) for size in goal]
+        if tuple(sizes) == goal:
+            axis = rng.choice([x for x in range(3) if goal[x] > 1])
+            sizes[axis] -= 1
+        dims = sizes[0], sizes[1], sizes[2]
+        factors = self._library.draw(dims, rng)
+        while dims != goal:
+            axis = rng.choice([x for x in range(3) if dims[x] < goal[x]])
+            lines = rng.choice(GROWTH) if goal[axis] > dims[axis] + 1 else 1
+            dims = _with(dims, axis, dims[axis] + lines)
+            slab = _with(dims, axis, lines)
+            part = masks.arrays_of(moves.classical(slab), slab)
+            walker = Walker(dims, moves.merged(factors, part, axis), rng.getrandbits(64), mod2=mod2)
+            rank = walker.rank + 1
+            while walker.rank < rank and dims != goal:
+                rank = walker.rank
+                flips, margin = rng.choice(GROWING_FLIPS), 2
+                walker.walk(flips, plus_after=rng.choice(GROWING_PLUS_AFTER), margin=margin)
+            factors = masks.arrays_of(walker.terms, dims)
+        return masks.from_arrays(*factors)
 
     def __repr__(self) -> str:
         parts = " + ".join("x".join(map(str, x)) for x in self._parts)

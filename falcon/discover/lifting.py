@@ -103,6 +103,52 @@ def lift_apart(terms: np.ndarray, dims: Format, rng: random.Random) -> np.ndarra
     return best
 
 
+def liftable(terms: np.ndarray, dims: Format) -> bool:
+    """Whether a scheme modulo 2 is one modulo 4, with even coefficients where it has zeros.
+
+    Coefficients change by 0 or 2, so the equations modulo 4 that fail must be a sum modulo 2 of
+    what single changes do: a factor's unit vector times the other two factors of its term.
+    """
+    m, k, n = dims
+    sizes = m * k, k * n, m * n
+    supports = _supports(terms)
+
+    def cube(us: list[int], vs: list[int], ws: list[int]) -> int:
+        """The positions of a term, as bits of a Python integer."""
+        row = sum(1 << w for w in ws)
+        plane = sum(row << v * sizes[2] for v in vs)
+        return sum(plane << u * sizes[1] * sizes[2] for u in us)
+
+    # The sum of the terms modulo 4, as two bits, less the tensor.
+    low = high = 0
+    for us, vs, ws in supports:
+        term = cube(us, vs, ws)
+        high ^= low & term
+        low ^= term
+    wanted = 0
+    for i, l, j in itertools.product(range(m), range(k), range(n)):
+        wanted |= cube([i * k + l], [l * n + j], [i * n + j])
+    if low != wanted:
+        raise ValueError("the terms are no scheme modulo 2")
+    changes = set()
+    for us, vs, ws in supports:
+        changes |= {cube([u], vs, ws) for u in range(sizes[0])}
+        changes |= {cube(us, [v], ws) for v in range(sizes[1])}
+        changes |= {cube(us, vs, [w]) for w in range(sizes[2])}
+    pivots: dict[int, int] = {}
+
+    def reduced(rest: int) -> int:
+        while rest and rest.bit_length() in pivots:
+            rest ^= pivots[rest.bit_length()]
+        return rest
+
+    for change in sorted(changes, key=int.bit_count):
+        rest = reduced(change)
+        if rest:
+            pivots[rest.bit_length()] = rest
+    return not reduced(high)
+
+
 def _apart(lifted: np.ndarray, twos: list[tuple[int, int, int]], rng: random.Random) -> np.ndarray:
     """Add 2 or -2 at some places of ternary terms, as terms of their own."""
     held = {r: [lifted[r]] for r in range(len(lifted))}

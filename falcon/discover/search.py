@@ -48,7 +48,7 @@ class Job:
     flips : int or None
         Stop every worker after so many flips instead: the run is then reproducible.
     seed, workers : int
-    rings : {"both", "ternary", "mod2", "symmetric", "reals"}
+    rings : {"both", "ternary", "mod2", "symmetric", "families", "reals"}
     scratch : bool
         Begin at the classical algorithm alone; with an objective, at the folder's finds. The
         catalogue takes no part.
@@ -108,7 +108,8 @@ class Run:
 
     def _worker(self, library: Library, number: int) -> Worker | Improver:
         job = self.job
-        starts = library.starts(job.dims)
+        varied = job.rings == "families"
+        starts = library.varied(job.dims) if varied else library.starts(job.dims)
         if job.objective is None:
             return Worker(job.dims, starts, job.seed, number, job.rings, job.rank)
         rank = self._rank

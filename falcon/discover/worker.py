@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import lifting, numerical, sums, symmetric
+from . import families, lifting, numerical, sums, symmetric
 from ._core import Walker, violations
 from .hops import Start
 from .masks import Format
@@ -65,8 +65,9 @@ class Worker:
     seed, number : int
         The run's seed and this worker's number.
     rings : str
-        "ternary", "mod2", "both"; "symmetric": modulo 2, and symmetric walks alone; or "reals":
-        modulo 2, from real schemes of the rank wanted; `starts` is where hops to these begin.
+        "ternary", "mod2", "both"; "symmetric": modulo 2, and symmetric walks alone; "families":
+        modulo 2, many families evenly; or "reals": modulo 2, from real schemes of the rank wanted;
+        `starts` is where hops to these begin.
     rank : int, optional
         The rank wanted, if there is one: decides how symmetric walks begin.
 
@@ -101,6 +102,7 @@ class Worker:
         cube = dims[0] == dims[1] == dims[2]
         self._blends = cube and rings != "reals"  # symmetric walks among those modulo 2
         self._symmetric: symmetric.Run | None = None  # a symmetric walk under way
+        self._families = families.Run(dims, starts) if rings == "families" else None
         self._refused: dict[int, int] = {}  # schemes modulo 2 that did not lift, by rank
         self._numerical: numerical.Run | None = None
         self._owed = 0  # walks before it goes on
@@ -138,6 +140,8 @@ class Worker:
         if self._numerical:
             starts = len(self._numerical.starts)
             reached += f", reals: least error {self._numerical.error:.2g}, {starts} starts"
+        if self._families:
+            reached += f" in {self._families.count} families"
         return reached
 
     def step(self) -> list[Find]:
@@ -149,6 +153,11 @@ class Worker:
             if self._numerical.step(rng):
                 self._starts = [_fixed(terms) for terms in self._numerical.starts]
                 self._owed = WALKS_PER_START
+        elif self._families:
+            flips, found = self._families.step(rng)
+            self.flips += flips
+            for terms in found:
+                self._keep(True, terms)
         elif self.rings == "symmetric" or (self._blends and mod2 and rng.random() < 0.6):
             self._symmetric_walk()
         else:
@@ -279,7 +288,7 @@ class Worker:
         walk = self._symmetric.state() if self._symmetric else None
         return {"flips": self.flips, "random": self.rng.getstate(), "pools": pools,
                 "symmetric": walk, "refused": sorted(self._refused.items()),
-                "owed": self._owed,
+                "owed": self._owed, "families": self._families and self._families.state(),
                 "numerical": self._numerical and self._numerical.state()}  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -297,6 +306,8 @@ class Worker:
         self._owed = state["owed"]
         walk = state["symmetric"]
         self._symmetric = symmetric.Run(self.dims[0], self.rng, state=walk) if walk else None
+        if state.get("families"):
+            self._families = families.Run(self.dims, self._starts, state["families"])
         if state.get("numerical"):
             self._numerical = numerical.Run(
                 self.dims, self._rank or 0, self._known, state["numerical"]

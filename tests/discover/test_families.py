@@ -1,0 +1,183 @@
+"""Walks over families: what tells these apart, which are left out, how evenly they are drawn."""
+
+import collections
+import json
+import random
+
+import numpy as np
+import pytest
+
+pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+
+from falcon import schemes
+from falcon.__main__ import main
+from falcon.discover import families, lifting, masks, moves
+from falcon.discover._core import Walker
+from falcon.discover.library import Library
+from falcon.discover.worker import Worker
+
+from .support import residual
+
+
+def walked(dims, rank, seed):
+    """A scheme modulo 2 of that rank, by walks from the classical algorithm."""
+    walker = Walker(dims, moves.classical(dims), seed, mod2=True)
+    for _ in range(40):
+        if walker.rank <= rank:
+            break
+        walker.walk(300_000, plus_after=5_000, margin=2)
+    assert walker.rank == rank
+    return walker.terms
+
+
+@pytest.mark.parametrize(
+    ("name", "core"),
+    [
+        ("1x1x1:1", {}),
+        ("strassen", {(2, 2, 2): 1}),
+        ("winograd", {(2, 2, 2): 1}),
+        ("laderman", {(2, 2, 2): 4}),
+        ("4x4x4:49", {(2, 2, 2): 12, (4, 4, 4): 1}),
+        ("5x5x5:93", {(2, 2, 2): 32}),
+    ],
+)
+def test_the_core_of_known_schemes(name, core):
+    scheme = schemes.get(name)
+    key = families.family(masks.terms_of(scheme), scheme.format)
+    assert dict(collections.Counter(key)) == core
+    assert list(key) == sorted(key)
+
+
+def test_a_core_is_the_same_in_other_bases():
+    scheme, rng = schemes.get("3x4x5:47"), random.Random(1)
+    expected = families.family(masks.terms_of(scheme), scheme.format)
+    for _ in range(5):
+        factors = moves.shuffled((scheme.U, scheme.V, scheme.W), rng)
+        assert families.family(masks.from_arrays(*factors), scheme.format) == expected
+
+
+def test_ranks_modulo_2():
+    """Of all vectors in the span of the rows there are 2^rank."""
+    rng = np.random.default_rng(2)
+    for shape in [(1, 1), (2, 3), (4, 4), (5, 4)] * 10:
+        matrix = rng.integers(0, 2, shape)
+        spanned = {tuple(np.array(c) @ matrix % 2) for c in np.ndindex(*(2,) * shape[0])}
+        mask = int(masks.pack(matrix[None])[0, 0])
+        assert 2 ** families._rank(mask, shape) == len(spanned)
+
+
+def whole_system(terms, dims):
+    """The same question as `lifting.liftable`, by the equations that `lift_apart` solves."""
+    supports = lifting._supports(terms)
+    sizes = [rows * columns for rows, columns in masks.shapes(dims)]
+    places = [(r, x, y) for r in range(len(terms)) for x in range(3) for y in range(sizes[x])]
+    unknowns = {place: x for x, place in enumerate(places)}
+    rows = lifting._system(supports, unknowns, dims, len(unknowns))
+    return lifting._eliminated(rows, len(unknowns)) is not None
+
+
+def test_which_schemes_modulo_2_are_liftable():
+    dims = (3, 3, 4)
+    found = collections.Counter()
+    for seed in (1, 2, 3, 4, 5, 141):
+        terms = walked(dims, 30, seed)
+        expected = whole_system(terms, dims)
+        assert lifting.liftable(terms, dims) == expected
+        if not expected:
+            assert not len(lifting.lift_apart(terms, dims, random.Random(seed)))
+        found[expected] += 1
+    assert len(found) == 2  # some are, some not
+    for name in ("strassen", "4x4x4:49", "3x4x5:47"):
+        scheme = schemes.get(name)
+        walker = Walker(scheme.format, masks.terms_of(scheme), 1, mod2=True)
+        assert lifting.liftable(walker.terms, scheme.format)
+    with pytest.raises(ValueError, match="no scheme modulo 2"):
+        lifting.liftable(moves.classical(dims)[1:], dims)
+
+
+@pytest.mark.parametrize("mod2", [False, True])
+@pytest.mark.parametrize("dims", [(2, 2, 2), (1, 3, 2), (3, 4, 4), (4, 3, 5)])
+def test_formats_that_grow(dims, mod2):
+    rng = random.Random(3)
+    starts = [x for x in Library(catalogue=False).varied(dims) if x.kind == "grow"]
+    assert starts
+    ranks = set()
+    for _ in range(4):
+        terms = starts[0](rng, mod2)
+        assert residual(terms, dims, mod2=mod2) == 0
+        ranks.add(len(terms))
+    if dims == (4, 3, 5):
+        assert min(ranks) < 60 and len(ranks) > 1
+
+
+@pytest.fixture
+def short(monkeypatch):
+    monkeypatch.setattr(families, "FIRST_WALK", 300_000)
+    monkeypatch.setattr(families, "WALKS", (200_000, 500_000))
+
+
+@pytest.mark.parametrize(("dims", "rank"), [((2, 2, 3), 11), ((3, 3, 3), 23)])
+def test_from_scratch(dims, rank, short):
+    worker = Worker(dims, Library(catalogue=False).varied(dims), 1, 0, "families")
+    for _ in range(300):
+        for find in worker.step():
+            assert residual(find.terms, dims) == 0
+        if worker.best <= rank:
+            break
+    assert worker.best == rank
+    assert "in " in worker.describe() and "families" in worker.describe()
+
+
+def test_only_low_ranks_and_liftable_schemes_are_kept(short):
+    dims, rng = (3, 3, 4), random.Random(4)
+    run = families.Run(dims, Library(catalogue=False).varied(dims))
+    for _ in range(60):
+        _, found = run.step(rng)
+        assert all(lifting.liftable(terms, dims) for terms in found)
+        assert not run.held or max(run.held) <= min(run.held) + families.SLACK
+    assert min(run.held) <= 30
+    for rank, held in run.held.items():
+        for key, kept in held.items():
+            assert 0 < len(kept) <= families.HELD
+            assert all(len(x) == rank and families.family(x, dims) == key for x in kept)
+    assert run.count == len(run.held[min(run.held)])
+
+
+def test_families_are_drawn_evenly_and_low_ranks_more_often():
+    dims, rng = (2, 2, 2), random.Random(5)
+    run = families.Run(dims, [])
+    strassen = masks.terms_of(schemes.get("strassen"))
+    run.held = {
+        7: {((2, 2, 2),): [strassen] * 6, ((2, 2, 2),) * 2: [strassen[1:]]},
+        8: {(): [moves.classical(dims)]},
+    }
+    drawn = collections.Counter(len(run._draw(rng)) for _ in range(3000))
+    assert 0.8 < drawn[7] / drawn[6] < 1.25  # six schemes of the one, one of the other
+    # Counts n of a rank and of one above balance at 5 / sqrt(n) = 1 / sqrt(n'), if n is long.
+    assert drawn[8] < drawn[6] / 2
+
+
+def test_a_checkpoint_goes_on_the_same(short):
+    dims = (3, 3, 3)
+    starts = Library(catalogue=False).varied(dims)
+    first = Worker(dims, starts, 7, 0, "families")
+    for _ in range(30):
+        first.step()
+    second = Worker(dims, starts, 7, 0, "families")
+    second.restore(json.loads(json.dumps(first.saved, default=np.ndarray.tolist)))
+    for _ in range(10):
+        first.step()
+        second.step()
+    assert first.flips == second.flips and first.best == second.best
+    assert first.saved["families"]["families"] and second.saved["families"]["families"]
+    for x, y in zip(*(run.saved["families"]["families"] for run in (first, second)), strict=True):
+        np.testing.assert_array_equal(x[0], y[0])
+        assert x[1] == y[1]
+
+
+def test_from_the_command_line(tmp_path, capsys, short):
+    command = "discover 2 2 3 --ring families --rank 11 --scratch --seed 2 --threads 1 --minutes 1"
+    assert main([*command.split(), "--out", str(tmp_path)]) == 0
+    assert "families" in capsys.readouterr().out
+    scheme = schemes.load(tmp_path / "2x2x3_11-s2.json")
+    assert scheme.rank == 11 and "--ring families" in scheme.source
