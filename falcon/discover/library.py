@@ -204,6 +204,8 @@ class Start:
     def _grow(self, rng: random.Random, mod2: bool) -> np.ndarray:
         """Begin at a smaller format and walk after each line that is added to a dimension."""
         goal = self._dims
+        if max(goal) == 1:
+            return moves.classical(goal)
         sizes = [rng.randint((size + 1) // 2, size) for size in goal]
         if tuple(sizes) == goal:
             axis = rng.choice([x for x in range(3) if goal[x] > 1])

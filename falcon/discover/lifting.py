@@ -3,7 +3,8 @@
 `lift` keeps the support: every non-zero coefficient becomes +1 or -1, that is 1 + 2y modulo 4 with
 a bit y. A product of three is then 1 + 2(y1 + y2 + y3), so that the Brent equations modulo 4 are
 linear in the bits (one step of Hensel lifting). A solution is checked over the integers; where the
-system has none, or none of a few random solutions passes, the scheme is not lifted.
+system has none, or none of a few random solutions passes, the scheme is not lifted. `liftable`
+tells whether there is a scheme modulo 4 at all, on any support.
 
 `lift_apart` lets coefficients that are zero modulo 2 become 2 as well, which are bits of the same
 kind, and looks for a solution with few of them. A term with a 2 is the sum of two terms without.
@@ -108,6 +109,17 @@ def liftable(terms: np.ndarray, dims: Format) -> bool:
 
     Coefficients change by 0 or 2, so the equations modulo 4 that fail must be a sum modulo 2 of
     what single changes do: a factor's unit vector times the other two factors of its term.
+
+    Parameters
+    ----------
+    terms : ndarray of uint64, shape (R, 3, 2)
+        A scheme modulo 2: the second masks are empty.
+    dims : (m, k, n)
+
+    Raises
+    ------
+    ValueError
+        The terms are no scheme modulo 2.
     """
     m, k, n = dims
     sizes = m * k, k * n, m * n

@@ -96,7 +96,7 @@ def test_which_schemes_modulo_2_are_liftable():
 
 
 @pytest.mark.parametrize("mod2", [False, True])
-@pytest.mark.parametrize("dims", [(2, 2, 2), (1, 3, 2), (3, 4, 4), (4, 3, 5)])
+@pytest.mark.parametrize("dims", [(1, 1, 1), (2, 2, 2), (1, 3, 2), (3, 4, 4), (4, 3, 5)])
 def test_formats_that_grow(dims, mod2):
     rng = random.Random(3)
     starts = [x for x in Library(catalogue=False).varied(dims) if x.kind == "grow"]
