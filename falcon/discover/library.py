@@ -222,8 +222,7 @@ class Start:
             rank = walker.rank + 1
             while walker.rank < rank and dims != goal:
                 rank = walker.rank
-                flips, margin = rng.choice(GROWING_FLIPS), 2
-                walker.walk(flips, plus_after=rng.choice(GROWING_PLUS_AFTER), margin=margin)
+                walker.walk(rng.choice(GROWING_FLIPS), plus_after=rng.choice(GROWING_PLUS_AFTER))
             factors = masks.arrays_of(walker.terms, dims)
         return masks.from_arrays(*factors)
 

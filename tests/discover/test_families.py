@@ -153,7 +153,6 @@ def test_families_are_drawn_evenly_and_low_ranks_more_often():
     }
     drawn = collections.Counter(len(run._draw(rng)) for _ in range(3000))
     assert 0.8 < drawn[7] / drawn[6] < 1.25  # six schemes of the one, one of the other
-    # Counts n of a rank and of one above balance at 5 / sqrt(n) = 1 / sqrt(n'), if n is long.
     assert drawn[8] < drawn[6] / 2
 
 
