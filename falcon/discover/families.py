@@ -1,4 +1,4 @@
-"""Walks modulo 2 over many families of schemes at once.
+"""Walks modulo 2 over many families of schemes at once, of a format and those next to it.
 
 Over all terms ``trace(u v w')`` adds up to mkn. In good schemes nearly all terms with a factor of
 rank 1 have a trace of 1, and the others, the core, one of 2 or more: the rank is mkn less what the
@@ -7,46 +7,68 @@ all have rank 2: of 4,739 walks from 4x4x5:62 with 18 of them, raised to 70 to 8
 ended at rank 62 again and none at a lower one. Others go on where these stop. So the pool
 is kept by cores: one that is common gets no more walks than one that is rare.
 
-Other cores come from sums of known schemes, and from formats that grow line by line and are walked
-at every size. Schemes that exist modulo 2 only are left out: the equations modulo 4 tell
-(`lifting.liftable`). Source of the moves between formats: see `moves`.
+Other cores come from sums of known schemes, from formats that grow line by line and are walked
+at every size, and from next door: a scheme gets a line more in one dimension, is walked, and loses
+one in another direction. So there is a pool for every format that has one line more or less, too.
+Schemes that exist modulo 2 only are left out: the equations modulo 4 tell (`lifting.liftable`).
+Source of the moves between formats: see `moves`.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 
-from . import lifting, masks
-from ._core import Walker
+from . import lifting, masks, moves
+from ._core import Walker, violations
 from .hops import Start
 from .masks import Format
 
 Family = tuple[tuple[int, int, int], ...]
 
-FRESH = 0.3  # share of walks that begin anew
+FRESH = 0.2  # share of walks that begin anew
+AT_HOME = 0.5  # share of all walks in the format itself, not in one next to it
+MOST_ENTRIES = 64  # of a factor: the bits of a mask
 HELD = 6  # schemes per family
-SLACK = 2  # ranks above the lowest that are kept
+SLACK = 2  # ranks above a format's lowest that are kept
 # How much more often a family is drawn than one of a rank above.
 LOWER = 5.0
-# Flips of a walk: from a start, and from a family.
-FIRST_WALK, WALKS = 2_500_000, (3_000_000, 10_000_000, 40_000_000)
-IDLE = 2  # walks from a start without gain
-PLUS_AFTER, MARGINS = (1_000, 5_000, 20_000, 50_000), (1, 2, 3, 4)
+# Flips of a walk: from a start, after a move between formats, and from a family. Short walks find
+# most families for their time: at 4x4x5:62 700,000 flips seven times as many as 8 million.
+FIRST_WALK, AFTER_MOVE, WALKS = 2_500_000, 1_000_000, (200_000, 700_000, 2_000_000)
+IDLE = 2  # walks from a start, or of a scheme that has grown, without gain
+PLUS_AFTER, MARGINS = (1_000, 5_000, 20_000, 50_000), (1, 2, 3, 4, 6)
+
+
+def near(dims: Format) -> list[Format]:
+    """The format and those with one line more or less, their dimensions in ascending order."""
+    others = {ascending(_grown(dims, axis, lines)) for axis in range(3) for lines in (1, -1)}
+    fitting = [x for x in others if x[0] > 1 and x[1] * x[2] <= MOST_ENTRIES]
+    return [ascending(dims), *sorted(fitting)]
 
 
 def family(terms: np.ndarray, dims: Format) -> Family:
-    """Ranks modulo 2 of the factors of each term that has none of rank 1, sorted."""
+    """Ranks modulo 2 of the factors of each term that has none of rank 1, sorted.
+
+    In the order of the dimension that a factor lacks: V, W, U. Exchanges of equal dimensions
+    count as one family.
+    """
     shapes = masks.shapes(dims)
-    ranks = (
-        tuple(_rank(int(term[mode, 0] | term[mode, 1]), shapes[mode]) for mode in range(3))
+    ranks = [
+        tuple(_rank(int(term[mode, 0] | term[mode, 1]), shapes[mode]) for mode in (1, 2, 0))
         for term in terms
+    ]
+    core = [x for x in ranks if min(x) > 1]
+    return min(
+        tuple(sorted((x[a], x[b], x[c]) for x in core))
+        for a, b, c in permutations(range(3))
+        if (dims[a], dims[b], dims[c]) == tuple(dims)
     )
-    return tuple(sorted((u, v, w) for u, v, w in ranks if min(u, v, w) > 1))
 
 
 def _rank(mask: int, shape: tuple[int, int]) -> int:
@@ -67,35 +89,50 @@ class Run:
     Parameters
     ----------
     dims : (m, k, n)
-    starts : sequence of callables
-        ``start(rng, True)`` returns the masks of a scheme modulo 2.
+    starts : dict
+        Sequences of functions by format, this one and those `near` it: ``start(rng, True)``
+        returns the masks of a scheme modulo 2.
     state : dict, optional
         A search to go on with.
 
     Attributes
     ----------
     held : dict
-        Schemes modulo 2 by rank and family.
+        Schemes modulo 2 by format (dimensions in ascending order), rank and family.
+
+    Raises
+    ------
+    ValueError
+        A scheme of `state` violates a Brent equation.
     """
 
     def __init__(
-        self, dims: Format, starts: Sequence[Start], state: dict[str, Any] | None = None
+        self,
+        dims: Format,
+        starts: Mapping[Format, Sequence[Start]],
+        state: dict[str, Any] | None = None,
     ) -> None:
         self.dims = dims
+        self._home = ascending(dims)
         self._starts = starts
-        self.held: dict[int, dict[Family, list[np.ndarray]]] = {}
-        self._drawn: Counter[tuple[int, Family]] = Counter()
-        for schemes, drawn in state["families"] if state else []:
+        self.held: dict[Format, dict[int, dict[Family, list[np.ndarray]]]] = {}
+        self._drawn: Counter[tuple[Format, int, Family]] = Counter()
+        for (m, k, n), schemes, drawn in state["families"] if state else []:
+            form = m, k, n
             arrays = [np.array(terms, np.uint64) for terms in schemes]
-            rank, key = len(arrays[0]), family(arrays[0], dims)
-            self.held.setdefault(rank, {})[key] = arrays
-            self._drawn[rank, key] = drawn
+            wrong = sum(violations(form, terms, mod2=True) for terms in arrays)
+            if wrong:
+                raise ValueError(f"the checkpoint holds families with {wrong} violations modulo 2")
+            rank, key = len(arrays[0]), family(arrays[0], form)
+            self.held.setdefault(form, {}).setdefault(rank, {})[key] = arrays
+            self._drawn[form, rank, key] = drawn
 
     def state(self) -> dict[str, Any]:
         """What another `Run` needs to go on."""
         kept = [
-            (list(schemes), self._drawn[rank, key])
-            for rank, families in self.held.items()
+            (form, list(schemes), self._drawn[form, rank, key])
+            for form, ranks in self.held.items()
+            for rank, families in ranks.items()
             for key, schemes in families.items()
         ]
         return {"families": kept}
@@ -103,47 +140,110 @@ class Run:
     @property
     def count(self) -> int:
         """Families of the lowest rank."""
-        return len(self.held[min(self.held)]) if self.held else 0
+        ranks = self.held.get(self._home)
+        return len(ranks[min(ranks)]) if ranks else 0
 
     def step(self, rng: random.Random) -> tuple[int, list[np.ndarray]]:
         """Walk; return the flips made and what was reached, schemes modulo 2 that may be lifted."""
-        fresh = not self.held or rng.random() < FRESH
-        terms = rng.choice(self._starts)(rng, True) if fresh else self._draw(rng)
-        walker = Walker(self.dims, terms, rng.getrandbits(64), mod2=True)
-        flips = FIRST_WALK if fresh else rng.choice(WALKS)
+        others = [form for form in self._starts if form != self._home]
+        form = rng.choice(others) if others and rng.random() > AT_HOME else self._home
+        if form not in self.held or rng.random() < FRESH:
+            start = rng.choice(self._starts[form])
+            return self._walk(form, start(rng, True), FIRST_WALK, IDLE, rng)
+        terms = self._draw(form, rng)
+        made = self._moved(form, terms, rng)
+        if made is None:
+            return self._walk(form, terms, rng.choice(WALKS), 1, rng)
+        new, terms = made
+        return self._walk(new, terms, AFTER_MOVE, IDLE if sum(new) > sum(form) else 1, rng)
+
+    def _moved(
+        self, form: Format, terms: np.ndarray, rng: random.Random
+    ) -> tuple[Format, np.ndarray] | None:
+        """A scheme with a line more or less, and its format; None to stay, as one draw in three."""
+        ways = []
+        for axis in range(3):
+            for lines in (1, -1):
+                new = _grown(form, axis, lines)
+                if ascending(new) in self._starts:
+                    ways.append((axis, lines, new))
+        if not ways or rng.random() < 1 / 3:
+            return None
+        axis, lines, new = rng.choice(ways)
+        factors = masks.arrays_of(terms, form)
+        if lines > 0:
+            slab = _grown(form, axis, 1 - form[axis])
+            line = masks.arrays_of(moves.classical(slab), slab)
+            return new, moves.merged(factors, line, axis)
+        left = moves.projected(factors, axis, rng, mod2=True)
+        return None if left is None else (new, left)
+
+    def _walk(
+        self, form: Format, terms: np.ndarray, flips: int, most_idle: int, rng: random.Random
+    ) -> tuple[int, list[np.ndarray]]:
+        walker = Walker(form, terms, rng.getrandbits(64), mod2=True)
         plus_after, margin = rng.choice(PLUS_AFTER), rng.choice(MARGINS)
         reached, found, idle = walker.terms, [], 0
-        while idle < (IDLE if fresh else 1):
-            if walker.walk(flips, plus_after=plus_after, margin=margin):
+        while idle < most_idle:
+            fell = walker.walk(flips, plus_after=plus_after, margin=margin)
+            if walker.rank < len(reached):
+                found += self._keep(form, reached, rng)
                 idle = 0
-            else:
+            elif not fell:  # what falls from a plus-transition goes on
                 idle += 1
             if walker.rank <= len(reached):
-                if walker.rank < len(reached) and self._keep(reached, rng):
-                    found.append(reached)
                 reached = walker.terms
-        if self._keep(reached, rng):
-            found.append(reached)
+        found += self._keep(form, reached, rng)
         return walker.flips, found
 
-    def _draw(self, rng: random.Random) -> np.ndarray:
-        keys = [(rank, key) for rank, families in self.held.items() for key in families]
-        lowest = min(self.held)
-        weights = [LOWER ** (lowest - key[0]) / (1 + self._drawn[key]) ** 0.5 for key in keys]
+    def _draw(self, form: Format, rng: random.Random) -> np.ndarray:
+        ranks = self.held[form]
+        keys = [(rank, key) for rank, families in ranks.items() for key in families]
+        lowest = min(ranks)
+        weights = [
+            LOWER ** (lowest - rank) / (1 + self._drawn[form, rank, key]) ** 0.5
+            for rank, key in keys
+        ]
         rank, key = rng.choices(keys, weights)[0]
-        self._drawn[rank, key] += 1
-        return rng.choice(self.held[rank][key])
+        self._drawn[form, rank, key] += 1
+        return rng.choice(ranks[rank][key])
 
-    def _keep(self, terms: np.ndarray, rng: random.Random) -> bool:
-        """Put a scheme with its family, if its rank is low and the equations modulo 4 allow it."""
-        rank = len(terms)
-        if rank > min(self.held, default=rank) + SLACK or not lifting.liftable(terms, self.dims):
-            return False
-        schemes = self.held.setdefault(rank, {}).setdefault(family(terms, self.dims), [])
+    def _keep(self, form: Format, terms: np.ndarray, rng: random.Random) -> list[np.ndarray]:
+        """Put a scheme with its family, if its rank is low and the equations modulo 4 allow it.
+
+        Returns it in a list, its dimensions in their order, if it is of the format searched.
+        """
+        home = ascending(form)
+        rank, ranks = len(terms), self.held.get(home, {})
+        if rank > min(ranks, default=rank) + SLACK or not lifting.liftable(terms, form):
+            return []
+        kept = _turned(terms, form, home, rng)
+        ranks = self.held.setdefault(home, {})
+        schemes = ranks.setdefault(rank, {}).setdefault(family(kept, home), [])
         if len(schemes) < HELD:
-            schemes.append(terms)
+            schemes.append(kept)
         else:
-            schemes[rng.randrange(HELD)] = terms
-        for other in [x for x in self.held if x > min(self.held) + SLACK]:
-            del self.held[other]
-        return True
+            schemes[rng.randrange(HELD)] = kept
+        for other in [x for x in ranks if x > min(ranks) + SLACK]:
+            del ranks[other]
+        return [_turned(kept, home, self.dims, rng)] if home == self._home else []
+
+
+def _turned(terms: np.ndarray, form: Format, dims: Format, rng: random.Random) -> np.ndarray:
+    """Masks of a scheme modulo 2 with its dimensions in another order."""
+    if form == dims:
+        return terms
+    u, v, w = moves.reshaped(masks.arrays_of(terms, form), dims, rng)
+    return masks.from_arrays(u, v, w)
+
+
+def _grown(form: Format, axis: int, lines: int) -> Format:
+    sizes = list(form)
+    sizes[axis] += lines
+    return sizes[0], sizes[1], sizes[2]
+
+
+def ascending(form: Format) -> Format:
+    """The format with its dimensions in ascending order."""
+    a, b, c = sorted(form)
+    return a, b, c

@@ -123,9 +123,9 @@ class Library:
         return sorted(found)
 
     def varied(self, dims: Format) -> list[Start]:
-        """Functions that draw starts far from each other: sums, and as many grown formats."""
-        sums = [start for start in self.starts(dims) if start.kind == "merge"]
-        return sums + [Start("grow", self, dims) for _ in range(len(sums) or 1)]
+        """Functions that draw starts far from each other: sums, known ones, and grown formats."""
+        found = [start for start in self.starts(dims) if start.kind in ("merge", "known")]
+        return found + [Start("grow", self, dims) for _ in range(len(found) or 1)]
 
     def starts(self, dims: Format) -> list[Start]:
         """Functions that draw a start, the classical algorithm first."""

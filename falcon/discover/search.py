@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from falcon import schemes
 
-from . import masks
+from . import families, masks
 from .improve import Improver
 from .library import SLACK, SLACK_TO_IMPROVE, Library
 from .masks import Format
@@ -108,13 +108,14 @@ class Run:
 
     def _worker(self, library: Library, number: int) -> Worker | Improver:
         job = self.job
-        varied = job.rings == "families"
-        starts = library.varied(job.dims) if varied else library.starts(job.dims)
+        starts = library.starts(job.dims)
+        varied = families.near(job.dims) if job.rings == "families" else []
+        near = {form: library.varied(form) for form in varied}
         if job.objective is None:
-            return Worker(job.dims, starts, job.seed, number, job.rings, job.rank)
+            return Worker(job.dims, starts, job.seed, number, job.rings, job.rank, near)
         rank = self._rank
         wanted = rank if job.rings == "reals" else job.rank
-        search = Worker(job.dims, starts, job.seed, number, job.rings, wanted)
+        search = Worker(job.dims, starts, job.seed, number, job.rings, wanted, near)
         rng = random.Random(f"sums/{job.seed}/{number}")
         sources = [x for x in starts if x.kind in ("merge", "project")]
         drawn = [x(rng, False) for x in sources if x.kind == "merge" for _ in range(SUMS)]

@@ -8,7 +8,7 @@ is found modulo 2 counts only once it has been lifted.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,10 +66,12 @@ class Worker:
         The run's seed and this worker's number.
     rings : str
         "ternary", "mod2", "both"; "symmetric": modulo 2, and symmetric walks alone; "families":
-        modulo 2, many families evenly; or "reals": modulo 2, from real schemes of the rank wanted;
-        `starts` is where hops to these begin.
+        modulo 2, many families of this format and those near it, evenly; or "reals": modulo 2,
+        from real schemes of the rank wanted; `starts` is where hops to these begin.
     rank : int, optional
         The rank wanted, if there is one: decides how symmetric walks begin.
+    near : dict, optional
+        For "families": starts by format (`families.near`), instead of `starts`.
 
     Raises
     ------
@@ -86,6 +88,7 @@ class Worker:
         number: int,
         rings: str = "both",
         rank: int | None = None,
+        near: Mapping[Format, Sequence[Start]] | None = None,
     ) -> None:
         self.dims = dims
         self.flips = 0
@@ -102,7 +105,8 @@ class Worker:
         cube = dims[0] == dims[1] == dims[2]
         self._blends = cube and rings != "reals"  # symmetric walks among those modulo 2
         self._symmetric: symmetric.Run | None = None  # a symmetric walk under way
-        self._families = families.Run(dims, starts) if rings == "families" else None
+        self._near = near or {families.ascending(dims): starts}
+        self._families = families.Run(dims, self._near) if rings == "families" else None
         self._refused: dict[int, int] = {}  # schemes modulo 2 that did not lift, by rank
         self._numerical: numerical.Run | None = None
         self._owed = 0  # walks before it goes on
@@ -307,7 +311,7 @@ class Worker:
         walk = state["symmetric"]
         self._symmetric = symmetric.Run(self.dims[0], self.rng, state=walk) if walk else None
         if state.get("families"):
-            self._families = families.Run(self.dims, self._starts, state["families"])
+            self._families = families.Run(self.dims, self._near, state["families"])
         if state.get("numerical"):
             self._numerical = numerical.Run(
                 self.dims, self._rank or 0, self._known, state["numerical"]

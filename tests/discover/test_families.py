@@ -30,6 +30,11 @@ def walked(dims, rank, seed):
     return walker.terms
 
 
+def starts_near(dims):
+    library = Library(catalogue=False)
+    return {form: library.varied(form) for form in families.near(dims)}
+
+
 @pytest.mark.parametrize(
     ("name", "core"),
     [
@@ -48,12 +53,26 @@ def test_the_core_of_known_schemes(name, core):
     assert list(key) == sorted(key)
 
 
-def test_a_core_is_the_same_in_other_bases():
-    scheme, rng = schemes.get("3x4x5:47"), random.Random(1)
+@pytest.mark.parametrize("name", ["3x4x5:47", "4x4x5:62", "2x4x4:26"])
+def test_a_core_is_the_same_in_other_bases_and_images(name):
+    scheme, rng = schemes.get(name), random.Random(1)
     expected = families.family(masks.terms_of(scheme), scheme.format)
-    for _ in range(5):
-        factors = moves.shuffled((scheme.U, scheme.V, scheme.W), rng)
+    for image in moves.images((scheme.U, scheme.V, scheme.W), scheme.format):
+        factors = moves.shuffled(image, rng)
         assert families.family(masks.from_arrays(*factors), scheme.format) == expected
+
+
+@pytest.mark.parametrize(
+    ("dims", "formats"),
+    [
+        ((1, 1, 1), [(1, 1, 1)]),
+        ((2, 2, 2), [(2, 2, 2), (2, 2, 3)]),
+        ((5, 4, 4), [(4, 4, 5), (3, 4, 5), (4, 4, 4), (4, 4, 6), (4, 5, 5)]),
+        ((7, 2, 8), [(2, 7, 8), (2, 6, 8), (2, 7, 7), (2, 7, 9), (2, 8, 8), (3, 7, 8)]),
+    ],
+)
+def test_formats_near(dims, formats):
+    assert families.near(dims) == formats
 
 
 def test_ranks_modulo_2():
@@ -113,12 +132,13 @@ def test_formats_that_grow(dims, mod2):
 @pytest.fixture
 def short(monkeypatch):
     monkeypatch.setattr(families, "FIRST_WALK", 300_000)
+    monkeypatch.setattr(families, "AFTER_MOVE", 200_000)
     monkeypatch.setattr(families, "WALKS", (200_000, 500_000))
 
 
 @pytest.mark.parametrize(("dims", "rank"), [((2, 2, 3), 11), ((3, 3, 3), 23)])
 def test_from_scratch(dims, rank, short):
-    worker = Worker(dims, Library(catalogue=False).varied(dims), 1, 0, "families")
+    worker = Worker(dims, [], 1, 0, "families", near=starts_near(dims))
     for _ in range(300):
         for find in worker.step():
             assert residual(find.terms, dims) == 0
@@ -130,39 +150,72 @@ def test_from_scratch(dims, rank, short):
 
 def test_only_low_ranks_and_liftable_schemes_are_kept(short):
     dims, rng = (3, 3, 4), random.Random(4)
-    run = families.Run(dims, Library(catalogue=False).varied(dims))
-    for _ in range(60):
+    run = families.Run(dims, starts_near(dims))
+    for _ in range(120):
         _, found = run.step(rng)
         assert all(lifting.liftable(terms, dims) for terms in found)
-        assert not run.held or max(run.held) <= min(run.held) + families.SLACK
-    assert min(run.held) <= 30
-    for rank, held in run.held.items():
-        for key, kept in held.items():
-            assert 0 < len(kept) <= families.HELD
-            assert all(len(x) == rank and families.family(x, dims) == key for x in kept)
-    assert run.count == len(run.held[min(run.held)])
+        for ranks in run.held.values():
+            assert max(ranks) <= min(ranks) + families.SLACK
+    assert min(run.held[dims]) <= 30
+    assert set(run.held) == set(families.near(dims))
+    for form, ranks in run.held.items():
+        for rank, held in ranks.items():
+            for key, kept in held.items():
+                assert 0 < len(kept) <= families.HELD
+                assert all(len(x) == rank and families.family(x, form) == key for x in kept)
+                assert all(residual(x, form, mod2=True) == 0 for x in kept)
+    assert run.count == len(run.held[dims][min(run.held[dims])])
+
+
+@pytest.mark.parametrize("dims", [(3, 3, 4), (4, 3, 2)])
+def test_moves_between_formats(dims):
+    """A line more or less makes a scheme of a format that is searched, in all directions."""
+    run, rng = families.Run(dims, starts_near(dims)), random.Random(6)
+    reached = collections.Counter()
+    for form in families.near(dims):
+        for _ in range(60):
+            made = run._moved(form, moves.classical(form), rng)
+            if made is None:
+                reached[form, None] += 1
+            else:
+                new, terms = made
+                assert residual(terms, new, mod2=True) == 0
+                assert families.ascending(new) in families.near(dims)
+                assert abs(sum(new) - sum(form)) == 1
+                reached[form, families.ascending(new)] += 1
+    home = families.ascending(dims)
+    assert all(reached[form, None] for form in families.near(dims))
+    assert all(reached[home, x] and reached[x, home] for x in families.near(dims)[1:])
+
+
+def test_finds_have_the_dimensions_in_their_order(short):
+    dims, rng = (4, 2, 3), random.Random(7)
+    run = families.Run(dims, starts_near(dims))
+    found = [terms for _ in range(60) for terms in run.step(rng)[1]]
+    assert min(map(len, found)) <= 21
+    assert all(residual(terms, dims, mod2=True) == 0 for terms in found)
 
 
 def test_families_are_drawn_evenly_and_low_ranks_more_often():
     dims, rng = (2, 2, 2), random.Random(5)
-    run = families.Run(dims, [])
+    run = families.Run(dims, {dims: []})
     strassen = masks.terms_of(schemes.get("strassen"))
-    run.held = {
+    run.held[dims] = {
         7: {((2, 2, 2),): [strassen] * 6, ((2, 2, 2),) * 2: [strassen[1:]]},
         8: {(): [moves.classical(dims)]},
     }
-    drawn = collections.Counter(len(run._draw(rng)) for _ in range(3000))
+    drawn = collections.Counter(len(run._draw(dims, rng)) for _ in range(3000))
     assert 0.8 < drawn[7] / drawn[6] < 1.25  # six schemes of the one, one of the other
     assert drawn[8] < drawn[6] / 2
 
 
 def test_a_checkpoint_goes_on_the_same(short):
     dims = (3, 3, 3)
-    starts = Library(catalogue=False).varied(dims)
-    first = Worker(dims, starts, 7, 0, "families")
+    near = starts_near(dims)
+    first = Worker(dims, [], 7, 0, "families", near=near)
     for _ in range(30):
         first.step()
-    second = Worker(dims, starts, 7, 0, "families")
+    second = Worker(dims, [], 7, 0, "families", near=near)
     second.restore(json.loads(json.dumps(first.saved, default=np.ndarray.tolist)))
     for _ in range(10):
         first.step()
@@ -170,8 +223,16 @@ def test_a_checkpoint_goes_on_the_same(short):
     assert first.flips == second.flips and first.best == second.best
     assert first.saved["families"]["families"] and second.saved["families"]["families"]
     for x, y in zip(*(run.saved["families"]["families"] for run in (first, second)), strict=True):
-        np.testing.assert_array_equal(x[0], y[0])
-        assert x[1] == y[1]
+        assert x[0] == y[0] and x[2] == y[2]
+        np.testing.assert_array_equal(x[1], y[1])
+
+
+def test_a_checkpoint_with_a_wrong_scheme_is_refused():
+    dims = (2, 2, 2)
+    strassen = masks.terms_of(schemes.get("strassen"))
+    state = {"families": [(dims, [strassen[1:].tolist()], 0)]}
+    with pytest.raises(ValueError, match="violations modulo 2"):
+        families.Run(dims, {dims: []}, state)
 
 
 def test_from_the_command_line(tmp_path, capsys, short):
