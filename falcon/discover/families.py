@@ -157,6 +157,14 @@ class Run:
         new, terms = made
         return self._walk(new, terms, AFTER_MOVE, IDLE if sum(new) > sum(form) else 1, rng)
 
+    def scheme(self, rank: int, rng: random.Random) -> np.ndarray:
+        """A scheme of that rank, of any family alike; one of no terms where there is none."""
+        families = self.held.get(self._home, {}).get(rank)
+        if not families:
+            return np.zeros((0, 3, 2), np.uint64)
+        terms = rng.choice(rng.choice(list(families.values())))
+        return _turned(terms, self._home, self.dims, rng)
+
     def _moved(
         self, form: Format, terms: np.ndarray, rng: random.Random
     ) -> tuple[Format, np.ndarray] | None:

@@ -3,9 +3,9 @@
 One worker holds a population of schemes of one rank. A step takes one of them, maybe walks away
 from it at random or hops to a family nearby (a few terms more, which a walk that stays sparse loses
 again), anneals it (flips and changes of basis, accepted by Metropolis' rule on non-zeros or on Phi)
-and keeps the result if it is among the best. Other steps walk down from a sum or a
-projection of known schemes to this rank, or come to it by way of the real numbers, which gives
-schemes of families not seen before: annealing reaches the same floor within a family, and the
+and keeps the result if it is among the best. Other steps walk down from a sum or a projection of
+known schemes to this rank, or come to it by way of the real numbers or from walks over families,
+which gives schemes not seen before: annealing reaches the same floor within a family, and the
 floors of two of them may differ by half. Where additions are the objective most steps are walks on
 these themselves, see `additions`. All results enter an archive: the Pareto front over non-zeros,
 additions and Phi.
@@ -47,7 +47,7 @@ HOP_MOVES, HOP_TRIES = 100_000, 30
 NEAR_MOVES, NEAR_HEATS = (200_000, 500_000), (0.3, 0.6, 1.0)
 # Moves of a walk on additions, and its hottest temperatures as shares of the usual one.
 WALK_MOVES, WALK_HEATS = 1_000, (0.3, 0.6, 1.0)
-REAL = 0.6  # share of the steps that look for a real scheme, where those are wanted
+ELSEWHERE = 0.6  # share of the steps that come from the reals or from walks over families
 # Flips without gain after which a sum or a projection is given up, and before a plus-transition.
 DESCENT = 2_000_000
 DESCENT_PLUS_AFTER = (5_000, 20_000, 50_000)
@@ -100,7 +100,7 @@ class Improver:
         is a find of the first step.
     sources : sequence of callables
         ``start(rng, mod2)`` returns a scheme of a higher rank to walk down from. Not used where
-        `search` goes by way of the reals: these are the source then.
+        `search` goes by way of the reals or over families: these are the source then.
     rank : int, optional
         The rank wanted, where there are no schemes of it yet.
     """
@@ -129,8 +129,8 @@ class Improver:
         self._lower: list[np.ndarray] = []  # schemes of lower rank, met by chance
         self._starts = [*schemes, *fresh]
         self._search = search
-        self._real = search.rings == "reals"
-        self._sources = [search.real_start] if self._real else sources
+        self._elsewhere = search.rings in ("reals", "families")
+        self._sources = [search.elsewhere] if self._elsewhere else sources
         # Walks down from each source, and those of them that reached the rank and were lifted.
         self._descents = [[0, 0] for _ in self._sources]
         self._population: list[tuple[int, np.ndarray]] = []
@@ -167,7 +167,7 @@ class Improver:
     def step(self) -> list[Find]:
         """Walk and anneal once (about a second); return what is new at the front."""
         draw = self.rng.random()
-        if draw < (0.1 if self._sources else 0.2) and not self._real:
+        if draw < (0.1 if self._sources else 0.2) and not self._elsewhere:
             self._search.step()
             self._lower += [x for r in range(1, self.rank) for x in self._search.found(r)[:1]]
         elif self._sources and (draw < self._descending or not self.front):
@@ -193,8 +193,8 @@ class Improver:
     @property
     def _descending(self) -> float:
         """Share of the steps that walk down from sources: less where few come to the rank."""
-        if self._real:
-            return REAL
+        if self._elsewhere:
+            return ELSEWHERE
         if self.objective == "additions":
             return 0.2
         tries, hits = (sum(counts) for counts in zip(*self._descents, strict=True))

@@ -114,7 +114,7 @@ class Run:
         if job.objective is None:
             return Worker(job.dims, starts, job.seed, number, job.rings, job.rank, near)
         rank = self._rank
-        wanted = rank if job.rings == "reals" else job.rank
+        wanted = rank if job.rings in ("reals", "families") else job.rank
         search = Worker(job.dims, starts, job.seed, number, job.rings, wanted, near)
         rng = random.Random(f"sums/{job.seed}/{number}")
         sources = [x for x in starts if x.kind in ("merge", "project")]
@@ -122,7 +122,7 @@ class Run:
         known = [terms for terms in library.schemes(job.dims) if len(terms) == rank]
         fresh = [terms for terms in drawn if len(terms) == rank]
         within = self._known < rank < max(map(len, drawn), default=0)
-        within = within or (job.rings == "reals" and job.rank is not None)
+        within = within or (job.rings in ("reals", "families") and job.rank is not None)
         if not known and not fresh and not within:
             raise ValueError(
                 f"no scheme of format {job.label} and rank {rank} is known, nor is there a sum of "

@@ -40,6 +40,8 @@ APART, MOST_APART, WALKS_BACK = 5, 10, 40
 PLUS_AFTER_BACK = (2_000, 5_000, 20_000, 50_000)
 
 REAL_STEPS = 20  # numerical steps of one search for a start
+FAMILY_STEPS = 5  # walks over families before one of them is a start
+NONE = np.zeros((0, 3, 2), np.uint64)
 WALKS_PER_START = 20  # after each start that a numerical search has found
 
 Pool = dict[int, list[np.ndarray]]
@@ -194,25 +196,35 @@ class Worker:
             if not fell:
                 return
 
-    def real_start(self, _rng: random.Random, _mod2: bool) -> np.ndarray:
-        """A scheme modulo 2 by way of the reals; one of no terms where some hops bring none.
+    def elsewhere(self, _rng: random.Random, _mod2: bool) -> np.ndarray:
+        """A scheme modulo 2 of some other family, by way of the reals or from walks over families.
 
-        At most one real scheme is brought over: a second to some ten of them.
+        Of the rank wanted or a lower one, or of some terms more by way of the reals: at most one
+        real scheme is brought over, a second to some ten of them. One of no terms where there is
+        none so far.
 
         Raises
         ------
         ValueError
             The rings are others.
         """
+        if self._families:
+            for _ in range(FAMILY_STEPS):
+                flips, found = self._families.step(self.rng)
+                self.flips += flips
+                lower = [terms for terms in found if len(terms) < (self._rank or 0)]
+                if lower:
+                    return lower[-1]
+            return self._families.scheme(self._rank or 0, self.rng)
         if self._numerical is None:
-            raise ValueError(f'rings {self.rings!r}: real schemes need "reals"')
+            raise ValueError(f'rings {self.rings!r}: other families need "reals" or "families"')
         for _ in range(REAL_STEPS):
             made = self._numerical.step(self.rng)
             if made:
                 return self._numerical.starts[-1]
             if made is not None:
                 break
-        return np.zeros((0, 3, 2), np.uint64)
+        return NONE
 
     def _symmetric_walk(self) -> None:
         if self._symmetric is None or self._symmetric.over:

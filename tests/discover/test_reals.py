@@ -358,37 +358,39 @@ def test_the_command_and_its_errors(tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
-def test_schemes_are_improved_by_way_of_the_reals(tmp_path, capsys):
+@pytest.mark.parametrize("ring", ["reals", "families"])
+def test_schemes_are_improved_from_elsewhere(ring, tmp_path, capsys):
     """From nothing: what is found at the rank becomes the archive."""
-    words = ["discover", "2", "2", "3", "--ring", "reals", "--scratch", "--objective", "additions"]
+    words = ["discover", "2", "2", "3", "--ring", ring, "--scratch", "--objective", "additions"]
     words += ["--rank", "11", "--minutes", "0.1", "--threads", "1", "--out", str(tmp_path)]
     assert main(words) == 0
     capsys.readouterr()
     held = [schemes.load(path) for path in tmp_path.glob("*.json")]
     assert {scheme.rank for scheme in held} == {11}
-    assert all("--ring reals" in scheme.source for scheme in held)
+    assert all(f"--ring {ring}" in scheme.source for scheme in held)
 
 
 def test_lower_ranks_by_way_of_the_reals_are_kept(monkeypatch):
     search = Worker((2, 2, 2), [], 0, 0, "reals", 8)
     (strassen,) = {len(x): x for x in Library().schemes((2, 2, 2)) if len(x) == 7}.values()
-    monkeypatch.setattr(search, "real_start", lambda _rng, _mod2: strassen)
+    monkeypatch.setattr(search, "elsewhere", lambda _rng, _mod2: strassen)
     improver = Improver((2, 2, 2), [], search, "nnz", 0, 0, rank=8)
     finds = [find for _ in range(10) for find in improver.step()]
     assert {len(find.terms) for find in finds} == {7}
 
 
-def test_an_improvement_goes_on_from_its_checkpoint():
+@pytest.mark.parametrize("ring", ["reals", "families"])
+def test_an_improvement_goes_on_from_its_checkpoint(ring):
     def made():
         starts = Library().starts((2, 2, 3))
-        search = Worker((2, 2, 3), starts, 3, 0, "reals", 11)
+        search = Worker((2, 2, 3), starts, 3, 0, ring, 11)
         return Improver((2, 2, 3), [], search, "nnz", 3, 0, rank=11)
 
     one, other = made(), made()
     for _ in range(12):
         one.step()
     state = json.loads(json.dumps(one.saved, default=np.ndarray.tolist))
-    assert state["search"]["numerical"]["hops"]["start"] or one.front
+    assert one.front or state["search"]["numerical"]["hops"]["start"]
     other.restore(state)
     for _ in range(4):
         one.step()
@@ -404,9 +406,9 @@ def test_a_rank_is_needed_where_none_is_known(tmp_path, capsys):
     assert "no scheme of format 2x2x2 and rank 8 is known" in capsys.readouterr().err
 
 
-def test_real_starts_need_real_rings():
-    with pytest.raises(ValueError, match="rings 'both': real schemes need"):
-        Worker((2, 2, 2), [], 0, 0).real_start(random.Random(0), True)
+def test_schemes_from_elsewhere_need_their_rings():
+    with pytest.raises(ValueError, match="rings 'both': other families need"):
+        Worker((2, 2, 2), [], 0, 0).elsewhere(random.Random(0), True)
 
 
 def test_what_is_too_large_is_said():
