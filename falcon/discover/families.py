@@ -34,7 +34,7 @@ Family = tuple[tuple[int, int, int], ...]
 FRESH = 0.2  # share of walks that begin anew
 AT_HOME = 0.5  # share of all walks in the format itself, not in one next to it
 MOST_ENTRIES = 64  # of a factor: the bits of a mask
-HELD = 6  # schemes per family
+HELD, MOST = 6, 500  # schemes per family, and families per format and rank: the least drawn ones
 SLACK = 2  # ranks above a format's lowest that are kept
 # How much more often a family is drawn than one of a rank above.
 LOWER = 5.0
@@ -43,6 +43,12 @@ LOWER = 5.0
 FIRST_WALK, AFTER_MOVE, WALKS = 2_500_000, 1_000_000, (200_000, 700_000, 2_000_000)
 IDLE = 2  # walks from a start, or of a scheme that has grown, without gain
 PLUS_AFTER, MARGINS = (1_000, 5_000, 20_000, 50_000), (1, 2, 3, 4, 6)
+
+
+def ascending(form: Format) -> Format:
+    """The format with its dimensions in ascending order."""
+    a, b, c = sorted(form)
+    return a, b, c
 
 
 def near(dims: Format) -> list[Format]:
@@ -227,7 +233,11 @@ class Run:
             return []
         kept = _turned(terms, form, home, rng)
         ranks = self.held.setdefault(home, {})
-        schemes = ranks.setdefault(rank, {}).setdefault(family(kept, home), [])
+        families, key = ranks.setdefault(rank, {}), family(kept, home)
+        if key not in families and len(families) >= MOST:
+            worn = max(families, key=lambda other: self._drawn[home, rank, other])
+            del families[worn], self._drawn[home, rank, worn]
+        schemes = families.setdefault(key, [])
         if len(schemes) < HELD:
             schemes.append(kept)
         else:
@@ -249,9 +259,3 @@ def _grown(form: Format, axis: int, lines: int) -> Format:
     sizes = list(form)
     sizes[axis] += lines
     return sizes[0], sizes[1], sizes[2]
-
-
-def ascending(form: Format) -> Format:
-    """The format with its dimensions in ascending order."""
-    a, b, c = sorted(form)
-    return a, b, c
