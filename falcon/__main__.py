@@ -121,7 +121,7 @@ def _add_discover(commands: Any) -> None:
                           help="improve schemes of the rank instead of lowering it")  # fmt: skip
     discover.add_argument("--ring", default="both",
                           choices=("both", "ternary", "mod2", "symmetric", "families", "reals"),
-                          help="families: modulo 2, many families evenly; "
+                          help="families: modulo 2, many families here and in formats nearby; "
                                "reals: begin at real schemes of the rank")  # fmt: skip
     discover.add_argument("--scratch", action="store_true",
                           help="begin at the classical algorithm alone")  # fmt: skip
