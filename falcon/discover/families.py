@@ -27,7 +27,7 @@ import numpy as np
 from . import lifting, masks, moves
 from ._core import Walker, violations
 from .hops import Start
-from .masks import Format
+from .masks import Format, ascending, resized
 
 Family = tuple[tuple[int, int, int], ...]
 
@@ -45,15 +45,13 @@ IDLE = 2  # walks from a start, or of a scheme that has grown, without gain
 PLUS_AFTER, MARGINS = (1_000, 5_000, 20_000, 50_000), (1, 2, 3, 4, 6)
 
 
-def ascending(form: Format) -> Format:
-    """The format with its dimensions in ascending order."""
-    a, b, c = sorted(form)
-    return a, b, c
-
-
 def near(dims: Format) -> list[Format]:
     """The format and those with one line more or less, their dimensions in ascending order."""
-    others = {ascending(_grown(dims, axis, lines)) for axis in range(3) for lines in (1, -1)}
+    others = {
+        ascending(resized(dims, axis, size + lines))
+        for axis, size in enumerate(dims)
+        for lines in (1, -1)
+    }
     fitting = [x for x in others if x[0] > 1 and x[1] * x[2] <= MOST_ENTRIES]
     return [ascending(dims), *sorted(fitting)]
 
@@ -178,7 +176,7 @@ class Run:
         ways = []
         for axis in range(3):
             for lines in (1, -1):
-                new = _grown(form, axis, lines)
+                new = resized(form, axis, form[axis] + lines)
                 if ascending(new) in self._starts:
                     ways.append((axis, lines, new))
         if not ways or rng.random() < 1 / 3:
@@ -186,7 +184,7 @@ class Run:
         axis, lines, new = rng.choice(ways)
         factors = masks.arrays_of(terms, form)
         if lines > 0:
-            slab = _grown(form, axis, 1 - form[axis])
+            slab = resized(form, axis, 1)
             line = masks.arrays_of(moves.classical(slab), slab)
             return new, moves.merged(factors, line, axis)
         left = moves.projected(factors, axis, rng, mod2=True)
@@ -253,9 +251,3 @@ def _turned(terms: np.ndarray, form: Format, dims: Format, rng: random.Random) -
         return terms
     u, v, w = moves.reshaped(masks.arrays_of(terms, form), dims, rng)
     return masks.from_arrays(u, v, w)
-
-
-def _grown(form: Format, axis: int, lines: int) -> Format:
-    sizes = list(form)
-    sizes[axis] += lines
-    return sizes[0], sizes[1], sizes[2]

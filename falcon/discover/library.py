@@ -17,7 +17,7 @@ from falcon import schemes
 
 from . import masks, moves
 from ._core import Walker
-from .masks import Format
+from .masks import Format, ascending, resized
 from .moves import Factors
 
 # Ranks above the lowest at which a known scheme still is a start: to lower the rank, and where
@@ -66,17 +66,17 @@ class Library:
         m, k, n = scheme.format
         ternary = all(x.dtype != object and np.abs(x).max() <= 1 for x in factors)
         if ternary and max(m * k, k * n, m * n) <= 64:
-            self._held.setdefault(_key(scheme.format), []).append(factors)
+            self._held.setdefault(ascending(scheme.format), []).append(factors)
 
     def schemes(self, dims: Format) -> list[np.ndarray]:
         """Masks of the known schemes of a format, brought to this order of its dimensions."""
         rng = random.Random(0)
-        held = self._held.get(_key(dims), [])
+        held = self._held.get(ascending(dims), [])
         return [masks.from_arrays(*moves.reshaped(x, dims, rng)) for x in held]
 
     def rank(self, dims: Format, *, sums: bool = False) -> int:
         """Lowest known rank of a format, `sums` of two known schemes included if wanted."""
-        held = [len(x[0]) for x in self._held.get(_key(dims), [])]
+        held = [len(x[0]) for x in self._held.get(ascending(dims), [])]
         if sums:
             held += [rank for rank, *_ in self.sums(dims)]
         return min(held, default=dims[0] * dims[1] * dims[2])
@@ -86,7 +86,7 @@ class Library:
 
         With more slack also sums of two: they are smoother than schemes of lower ranks.
         """
-        held = self._held.get(_key(dims), [])
+        held = self._held.get(ascending(dims), [])
         least = self.rank(dims) + self._slack
         fitting = [x for x in held if len(x[0]) <= least]
         if self._slack > SLACK and 1 not in dims and rng.random() < SHARE_OF_SUMS:
@@ -104,7 +104,7 @@ class Library:
         found = []
         for axis in range(3):
             for part in range(1, dims[axis] // 2 + 1):
-                first, second = _with(dims, axis, dims[axis] - part), _with(dims, axis, part)
+                first, second = resized(dims, axis, dims[axis] - part), resized(dims, axis, part)
                 found.append((self.rank(first) + self.rank(second), first, second, axis))
         return sorted(found)
 
@@ -117,8 +117,8 @@ class Library:
         for axis in range(3):
             for size in range(2, dims[axis] // 2 + 1):
                 copies, rest = divmod(dims[axis], size)
-                parts = [_with(dims, axis, size)] * copies
-                parts += [_with(dims, axis, rest)] * bool(rest)
+                parts = [resized(dims, axis, size)] * copies
+                parts += [resized(dims, axis, rest)] * bool(rest)
                 found.append((sum(map(self.rank, parts)), tuple(parts), axis))
         return sorted(found)
 
@@ -136,10 +136,10 @@ class Library:
             if rank <= ways[0][0] + SUM_SLACK and rank < dims[0] * dims[1] * dims[2]:
                 found.append(Start("merge", self, dims, axis, parts, same=same))
         for axis in range(3):
-            larger = _with(dims, axis, dims[axis] + 1)
-            if _key(larger) in self._held:
+            larger = resized(dims, axis, dims[axis] + 1)
+            if ascending(larger) in self._held:
                 found.append(Start("project", self, dims, axis, (larger,)))
-        if _key(dims) in self._held:
+        if ascending(dims) in self._held:
             found.append(Start("known", self, dims))
         return found
 
@@ -198,7 +198,7 @@ class Start:
         for part, other in zip(self._parts[1:], drawn[1:], strict=True):
             width += part[axis]
             terms = moves.merged(total, other, axis)
-            total = masks.arrays_of(terms, _with(self._dims, axis, width))
+            total = masks.arrays_of(terms, resized(self._dims, axis, width))
         return terms
 
     def _grow(self, rng: random.Random, mod2: bool) -> np.ndarray:
@@ -215,8 +215,8 @@ class Start:
         while dims != goal:
             axis = rng.choice([x for x in range(3) if dims[x] < goal[x]])
             lines = rng.choice(GROWTH) if goal[axis] > dims[axis] + 1 else 1
-            dims = _with(dims, axis, dims[axis] + lines)
-            slab = _with(dims, axis, lines)
+            dims = resized(dims, axis, dims[axis] + lines)
+            slab = resized(dims, axis, lines)
             part = masks.arrays_of(moves.classical(slab), slab)
             walker = Walker(dims, moves.merged(factors, part, axis), rng.getrandbits(64), mod2=mod2)
             rank = walker.rank + 1
@@ -239,14 +239,3 @@ def _wandered(factors: Factors, rng: random.Random, mod2: bool) -> Factors:
     walker = Walker(dims, masks.from_arrays(*factors), rng.getrandbits(64), mod2=mod2)
     walker.walk(PART_FLIPS, plus_after=PART_PLUS_AFTER, margin=1)
     return masks.arrays_of(walker.terms, dims) if walker.rank <= len(factors[0]) else factors
-
-
-def _key(dims: Format) -> Format:
-    a, b, c = sorted(dims)
-    return a, b, c
-
-
-def _with(dims: Format, axis: int, size: int) -> Format:
-    sizes = list(dims)
-    sizes[axis] = size
-    return sizes[0], sizes[1], sizes[2]

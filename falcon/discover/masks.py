@@ -13,6 +13,19 @@ from falcon.schemes import Scheme
 Format = tuple[int, int, int]
 
 
+def ascending(dims: Format) -> Format:
+    """The format with its dimensions in ascending order."""
+    a, b, c = sorted(dims)
+    return a, b, c
+
+
+def resized(dims: Format, axis: int, size: int) -> Format:
+    """The format with another size of one dimension."""
+    sizes = list(dims)
+    sizes[axis] = size
+    return sizes[0], sizes[1], sizes[2]
+
+
 def shapes(dims: Format) -> tuple[tuple[int, int], ...]:
     """Shapes of the factors u, v, w of a format (m, k, n)."""
     m, k, n = dims

@@ -16,7 +16,7 @@ import numpy as np
 from . import families, lifting, numerical, sums, symmetric
 from ._core import Walker, violations
 from .hops import Start
-from .masks import Format
+from .masks import Format, ascending
 
 # Flips of one walk from a scheme of the pool. Walks of 5 million flips found most of what was
 # found; longer ones spend themselves far from low ranks.
@@ -107,7 +107,7 @@ class Worker:
         cube = dims[0] == dims[1] == dims[2]
         self._blends = cube and rings != "reals"  # symmetric walks among those modulo 2
         self._symmetric: symmetric.Run | None = None  # a symmetric walk under way
-        self._near = near or {families.ascending(dims): starts}
+        self._near = near or {ascending(dims): starts}
         self._families = families.Run(dims, self._near) if rings == "families" else None
         self._refused: dict[int, int] = {}  # schemes modulo 2 that did not lift, by rank
         self._numerical: numerical.Run | None = None

@@ -180,10 +180,10 @@ def test_moves_between_formats(dims):
             else:
                 new, terms = made
                 assert residual(terms, new, mod2=True) == 0
-                assert families.ascending(new) in families.near(dims)
+                assert masks.ascending(new) in families.near(dims)
                 assert abs(sum(new) - sum(form)) == 1
-                reached[form, families.ascending(new)] += 1
-    home = families.ascending(dims)
+                reached[form, masks.ascending(new)] += 1
+    home = masks.ascending(dims)
     assert all(reached[form, None] for form in families.near(dims))
     assert all(reached[home, x] and reached[x, home] for x in families.near(dims)[1:])
 
