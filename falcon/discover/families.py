@@ -44,6 +44,8 @@ FIRST_WALK, AFTER_MOVE, WALKS = 2_500_000, 1_000_000, (200_000, 700_000, 2_000_0
 IDLE = 2  # walks from a start, or of a scheme that has grown, without gain
 PLUS_AFTER, MARGINS = (1_000, 5_000, 20_000, 50_000), (1, 2, 3, 4, 6)
 
+NONE = np.zeros((0, 3, 2), np.uint64)  # a scheme of no terms
+
 
 def near(dims: Format) -> list[Format]:
     """The format and those with one line more or less, their dimensions in ascending order."""
@@ -165,7 +167,7 @@ class Run:
         """A scheme of that rank, of any family alike; one of no terms where there is none."""
         families = self.held.get(self._home, {}).get(rank)
         if not families:
-            return np.zeros((0, 3, 2), np.uint64)
+            return NONE
         terms = rng.choice(rng.choice(list(families.values())))
         return _turned(terms, self._home, self.dims, rng)
 

@@ -41,7 +41,6 @@ PLUS_AFTER_BACK = (2_000, 5_000, 20_000, 50_000)
 
 REAL_STEPS = 20  # numerical steps of one search for a start
 FAMILY_STEPS = 5  # walks over families before one of them is a start
-NONE = np.zeros((0, 3, 2), np.uint64)
 WALKS_PER_START = 20  # after each start that a numerical search has found
 
 Pool = dict[int, list[np.ndarray]]
@@ -224,7 +223,7 @@ class Worker:
                 return self._numerical.starts[-1]
             if made is not None:
                 break
-        return NONE
+        return families.NONE
 
     def _symmetric_walk(self) -> None:
         if self._symmetric is None or self._symmetric.over:

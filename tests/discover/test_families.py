@@ -209,6 +209,28 @@ def test_families_are_drawn_evenly_and_low_ranks_more_often():
     assert drawn[8] < drawn[6] / 2
 
 
+@pytest.mark.parametrize("dims", [(2, 2, 3), (3, 2, 2)])
+def test_schemes_to_improve_are_drawn_from_all_families_alike(dims):
+    rng, home = random.Random(9), (2, 2, 3)
+    run = families.Run(dims, {home: []})
+    assert not len(run.scheme(12, rng))
+    classical = moves.classical(home)
+    twice = np.concatenate([classical, classical[:1], classical[:1]])  # cancel modulo 2
+    run.held[home] = {12: {(): [classical] * 5, ((2, 2, 2),): [twice]}}
+    drawn = [run.scheme(12, rng) for _ in range(400)]
+    assert all(residual(terms, dims, mod2=True) == 0 for terms in drawn)
+    assert 150 < sum(len(terms) == 14 for terms in drawn) < 250
+    assert not len(run.scheme(11, rng))
+
+
+def test_lower_ranks_met_in_families_are_returned(monkeypatch):
+    worker = Worker((2, 2, 2), [], 0, 0, "families", 8, near={(2, 2, 2): []})
+    strassen = masks.terms_of(schemes.get("strassen"))
+    monkeypatch.setattr(worker._families, "step", lambda _rng: (5, [strassen]))
+    assert worker.elsewhere(random.Random(0), True) is strassen
+    assert worker.flips == 5
+
+
 def test_of_many_families_the_least_drawn_stay(monkeypatch):
     monkeypatch.setattr(families, "MOST", 2)
     dims, rng = (2, 2, 2), random.Random(8)
