@@ -77,8 +77,8 @@ class Worker:
     Raises
     ------
     ValueError
-        The format is no cube and walks are to be symmetric; or the search is to begin at real
-        schemes, and no rank is given or there are too many unknowns.
+        The format is no cube and walks are to be symmetric; there is no `near` for families; or
+        the search is to begin at real schemes, and no rank is given or there are too many unknowns.
     """
 
     def __init__(
@@ -106,7 +106,9 @@ class Worker:
         cube = dims[0] == dims[1] == dims[2]
         self._blends = cube and rings != "reals"  # symmetric walks among those modulo 2
         self._symmetric: symmetric.Run | None = None  # a symmetric walk under way
-        self._near = near or {ascending(dims): starts}
+        self._near = near or {}
+        if rings == "families" and ascending(dims) not in self._near:
+            raise ValueError("a search over families needs starts of its format, in `near`")
         self._families = families.Run(dims, self._near) if rings == "families" else None
         self._refused: dict[int, int] = {}  # schemes modulo 2 that did not lift, by rank
         self._numerical: numerical.Run | None = None

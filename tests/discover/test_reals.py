@@ -383,7 +383,7 @@ def test_lower_ranks_by_way_of_the_reals_are_kept(monkeypatch):
 def test_an_improvement_goes_on_from_its_checkpoint(ring):
     def made():
         starts = Library().starts((2, 2, 3))
-        search = Worker((2, 2, 3), starts, 3, 0, ring, 11)
+        search = Worker((2, 2, 3), starts, 3, 0, ring, 11, {(2, 2, 3): starts})
         return Improver((2, 2, 3), [], search, "nnz", 3, 0, rank=11)
 
     one, other = made(), made()
@@ -407,6 +407,8 @@ def test_a_rank_is_needed_where_none_is_known(tmp_path, capsys):
 
 
 def test_schemes_from_elsewhere_need_their_rings():
+    with pytest.raises(ValueError, match="families needs starts of its format"):
+        Worker((3, 2, 2), Library().starts((3, 2, 2)), 0, 0, "families")
     with pytest.raises(ValueError, match="rings 'both': other families need"):
         Worker((2, 2, 2), [], 0, 0).elsewhere(random.Random(0), True)
 
