@@ -9,7 +9,10 @@ is kept by cores: one that is common gets no more walks than one that is rare.
 
 Other cores come from sums of known schemes, from formats that grow line by line and are walked
 at every size, and from next door: a scheme gets a line more in one dimension, is walked, and loses
-one in another direction. So there is a pool for every format that has one line more or less, too.
+one in another direction. So there is a pool for every format that has one line more, one less or
+two less, too. With a line less schemes are kept that are a few terms above the lowest rank: what is
+best there is mostly no part of what is best with the line. The 4x4x4 whose sums with a column fall
+to 4x4x5:61 and 62 have 51 to 53 terms, and walks leave them there.
 Schemes that exist modulo 2 only are left out: the equations modulo 4 tell (`lifting.liftable`).
 Source of the moves between formats: see `moves`.
 """
@@ -31,12 +34,15 @@ from .masks import Format, ascending, resized
 
 Family = tuple[tuple[int, int, int], ...]
 
-FRESH = 0.2  # share of walks that begin anew
-AT_HOME = 0.5  # share of all walks in the format itself, not in one next to it
+# Of all walks: those in the format itself, not in one next to it; of these, in either, those from a
+# format that lacks a line, with that line; of the others those that begin anew.
+AT_HOME, GROWN, FRESH = 0.5, 0.5, 0.2
 MOST_ENTRIES = 64  # of a factor: the bits of a mask
 HELD, MOST = 6, 500  # schemes per family, and families per format and rank: the least drawn ones
-SLACK = 2  # ranks above a format's lowest that are kept
-# How much more often a family is drawn than one of a rank above.
+# Ranks above a format's lowest that are kept, and of a format with a line less.
+SLACK, WARM = 2, 4
+# How much more often a group of families is drawn than one of a rank above; in smaller formats
+# all alike.
 LOWER = 5.0
 # Flips of a walk: from a start, after a move between formats, and from a family. Short walks find
 # most families for their time: at 4x4x5:62 700,000 flips seven times as many as 8 million.
@@ -48,11 +54,15 @@ NONE = np.zeros((0, 3, 2), np.uint64)  # a scheme of no terms
 
 
 def near(dims: Format) -> list[Format]:
-    """The format and those with one line more or less, their dimensions in ascending order."""
+    """The format and those with a line more, one less or two, their dimensions in ascending order.
+
+    Two less in the same dimension, for these grow to what has one less.
+    """
     others = {
         ascending(resized(dims, axis, size + lines))
         for axis, size in enumerate(dims)
-        for lines in (1, -1)
+        for lines in (1, -1, -2)
+        if size + lines > 0
     }
     fitting = [x for x in others if x[0] > 1 and x[1] * x[2] <= MOST_ENTRIES]
     return [ascending(dims), *sorted(fitting)]
@@ -153,6 +163,11 @@ class Run:
         """Walk; return the flips made and what was reached, schemes modulo 2 that may be lifted."""
         others = [form for form in self._starts if form != self._home]
         form = rng.choice(others) if others and rng.random() > AT_HOME else self._home
+        shorter = [(x, axis) for x in self.held for axis in range(3) if _grown(x, axis) == form]
+        if shorter and rng.random() < GROWN:
+            form, axis = rng.choice(shorter)
+            new, terms = _extended(self._draw(form, rng), form, axis)
+            return self._walk(new, terms, AFTER_MOVE, IDLE, rng)
         if form not in self.held or rng.random() < FRESH:
             start = rng.choice(self._starts[form])
             return self._walk(form, start(rng, True), FIRST_WALK, IDLE, rng)
@@ -184,12 +199,9 @@ class Run:
         if not ways or rng.random() < 1 / 3:
             return None
         axis, lines, new = rng.choice(ways)
-        factors = masks.arrays_of(terms, form)
         if lines > 0:
-            slab = resized(form, axis, 1)
-            line = masks.arrays_of(moves.classical(slab), slab)
-            return new, moves.merged(factors, line, axis)
-        left = moves.projected(factors, axis, rng, mod2=True)
+            return _extended(terms, form, axis)
+        left = moves.projected(masks.arrays_of(terms, form), axis, rng, mod2=True)
         return None if left is None else (new, left)
 
     def _walk(
@@ -213,10 +225,15 @@ class Run:
     def _draw(self, form: Format, rng: random.Random) -> np.ndarray:
         ranks = self.held[form]
         keys = [(rank, key) for rank, families in ranks.items() for key in families]
-        lowest = min(ranks)
+        groups = [(rank, _group(key)) for rank, key in keys]
+        seldom = [(1 + self._drawn[form, rank, key]) ** -0.5 for rank, key in keys]
+        totals: dict[tuple[int, tuple[int, ...]], float] = {}
+        for group, share in zip(groups, seldom, strict=True):
+            totals[group] = totals.get(group, 0.0) + share
+        lowest, lower = min(ranks), LOWER if sum(form) >= sum(self._home) else 1.0
         weights = [
-            LOWER ** (lowest - rank) / (1 + self._drawn[form, rank, key]) ** 0.5
-            for rank, key in keys
+            lower ** (lowest - group[0]) * share / totals[group]
+            for group, share in zip(groups, seldom, strict=True)
         ]
         rank, key = rng.choices(keys, weights)[0]
         self._drawn[form, rank, key] += 1
@@ -229,22 +246,44 @@ class Run:
         """
         home = ascending(form)
         rank, ranks = len(terms), self.held.get(home, {})
-        if rank > min(ranks, default=rank) + SLACK or not lifting.liftable(terms, form):
+        slack = WARM if sum(home) == sum(self._home) - 1 else SLACK
+        if rank > min(ranks, default=rank) + slack or not lifting.liftable(terms, form):
             return []
         kept = _turned(terms, form, home, rng)
         ranks = self.held.setdefault(home, {})
         families, key = ranks.setdefault(rank, {}), family(kept, home)
         if key not in families and len(families) >= MOST:
-            worn = max(families, key=lambda other: self._drawn[home, rank, other])
+            groups = Counter(map(_group, families))
+            worn = max(families, key=lambda x: (groups[_group(x)], self._drawn[home, rank, x]))
             del families[worn], self._drawn[home, rank, worn]
         schemes = families.setdefault(key, [])
         if len(schemes) < HELD:
             schemes.append(kept)
         else:
             schemes[rng.randrange(HELD)] = kept
-        for other in [x for x in ranks if x > min(ranks) + SLACK]:
+        for other in [x for x in ranks if x > min(ranks) + slack]:
             del ranks[other]
         return [_turned(kept, home, self.dims, rng)] if home == self._home else []
+
+
+def _group(key: Family) -> tuple[int, ...]:
+    """How many factors of the core have a rank above 2, by operand.
+
+    Walks seldom change that, and families of which it is large are rare: groups are drawn alike.
+    """
+    return tuple(sum(ranks[mode] > 2 for ranks in key) for mode in range(3))
+
+
+def _grown(form: Format, axis: int) -> Format:
+    return ascending(resized(form, axis, form[axis] + 1))
+
+
+def _extended(terms: np.ndarray, form: Format, axis: int) -> tuple[Format, np.ndarray]:
+    """The direct sum of a scheme with one line: its format and its terms."""
+    slab = resized(form, axis, 1)
+    line = masks.arrays_of(moves.classical(slab), slab)
+    new = resized(form, axis, form[axis] + 1)
+    return new, moves.merged(masks.arrays_of(terms, form), line, axis)
 
 
 def _turned(terms: np.ndarray, form: Format, dims: Format, rng: random.Random) -> np.ndarray:

@@ -67,8 +67,23 @@ def test_a_core_is_the_same_in_other_bases_and_images(name):
     [
         ((1, 1, 1), [(1, 1, 1)]),
         ((2, 2, 2), [(2, 2, 2), (2, 2, 3)]),
-        ((5, 4, 4), [(4, 4, 5), (3, 4, 5), (4, 4, 4), (4, 4, 6), (4, 5, 5)]),
-        ((7, 2, 8), [(2, 7, 8), (2, 6, 8), (2, 7, 7), (2, 7, 9), (2, 8, 8), (3, 7, 8)]),
+        (
+            (5, 4, 4),
+            [(4, 4, 5), (2, 4, 5), (3, 4, 4), (3, 4, 5), (4, 4, 4), (4, 4, 6), (4, 5, 5)],
+        ),
+        (
+            (7, 2, 8),
+            [
+                (2, 7, 8),
+                (2, 5, 8),
+                (2, 6, 7),
+                (2, 6, 8),
+                (2, 7, 7),
+                (2, 7, 9),
+                (2, 8, 8),
+                (3, 7, 8),
+            ],
+        ),
     ],
 )
 def test_formats_near(dims, formats):
@@ -149,13 +164,16 @@ def test_from_scratch(dims, rank, short):
 
 
 def test_only_low_ranks_and_liftable_schemes_are_kept(short):
-    dims, rng = (3, 3, 4), random.Random(4)
+    dims, rng, widest = (3, 3, 4), random.Random(4), 0
     run = families.Run(dims, starts_near(dims))
     for _ in range(120):
         _, found = run.step(rng)
         assert all(lifting.liftable(terms, dims) for terms in found)
-        for ranks in run.held.values():
-            assert max(ranks) <= min(ranks) + families.SLACK
+        for form, ranks in run.held.items():
+            slack = families.WARM if sum(form) == sum(dims) - 1 else families.SLACK
+            assert max(ranks) <= min(ranks) + slack
+            widest = max(widest, max(ranks) - min(ranks))
+    assert widest > families.SLACK  # of a format with a line less
     assert min(run.held[dims]) <= 30
     assert set(run.held) == set(families.near(dims))
     for form, ranks in run.held.items():
@@ -185,7 +203,9 @@ def test_moves_between_formats(dims):
                 reached[form, masks.ascending(new)] += 1
     home = masks.ascending(dims)
     assert all(reached[form, None] for form in families.near(dims))
-    assert all(reached[home, x] and reached[x, home] for x in families.near(dims)[1:])
+    for form in families.near(dims)[1:]:
+        beside = abs(sum(form) - sum(home)) == 1
+        assert bool(reached[home, form]) == bool(reached[form, home]) == beside
 
 
 def test_finds_have_the_dimensions_in_their_order(short):
@@ -196,17 +216,42 @@ def test_finds_have_the_dimensions_in_their_order(short):
     assert all(residual(terms, dims, mod2=True) == 0 for terms in found)
 
 
+def drawn(held, dims, home):
+    """How often each number of terms comes up when families are drawn."""
+    run, rng = families.Run(home, {home: []}), random.Random(5)
+    run.held[dims] = held
+    return collections.Counter(len(run._draw(dims, rng)) for _ in range(3000))
+
+
 def test_families_are_drawn_evenly_and_low_ranks_more_often():
-    dims, rng = (2, 2, 2), random.Random(5)
-    run = families.Run(dims, {dims: []})
-    strassen = masks.terms_of(schemes.get("strassen"))
-    run.held[dims] = {
+    dims = (2, 2, 2)
+    strassen, classical = masks.terms_of(schemes.get("strassen")), moves.classical(dims)
+    held = {
         7: {((2, 2, 2),): [strassen] * 6, ((2, 2, 2),) * 2: [strassen[1:]]},
-        8: {(): [moves.classical(dims)]},
+        8: {(): [classical]},
     }
-    drawn = collections.Counter(len(run._draw(dims, rng)) for _ in range(3000))
-    assert 0.8 < drawn[7] / drawn[6] < 1.25  # six schemes of the one, one of the other
-    assert drawn[8] < drawn[6] / 2
+    times = drawn(held, dims, dims)
+    assert 0.8 < times[7] / times[6] < 1.25  # six schemes of the one, one of the other
+    assert times[8] < (times[7] + times[6]) / 2
+    times = drawn(held, dims, (2, 2, 3))  # of a format with a line less all ranks alike
+    assert times[8] > 0.8 * (times[7] + times[6])
+
+
+def test_families_with_factors_of_higher_rank_are_drawn_as_often():
+    """Two families of which one factor has rank 3 as often as five others together."""
+    dims, terms = (3, 3, 3), moves.classical((3, 3, 3))
+    held: dict = {((2, 2, 2),) * count: [terms[1:]] for count in range(5)}
+    held |= {((2, 2, 2),) * count + ((2, 3, 2),): [terms] for count in range(2)}
+    times = drawn({27: held}, dims, dims)
+    assert 0.8 < times[27] / times[26] < 1.25
+
+
+@pytest.mark.parametrize(
+    ("key", "group"),
+    [((), (0, 0, 0)), (((2, 2, 2), (2, 3, 4), (2, 3, 2)), (0, 2, 1)), (((3, 2, 2),), (1, 0, 0))],
+)
+def test_groups_of_families(key, group):
+    assert families._group(key) == group
 
 
 @pytest.mark.parametrize("dims", [(2, 2, 3), (3, 2, 2)])
@@ -243,6 +288,43 @@ def test_of_many_families_the_least_drawn_stay(monkeypatch):
     assert set(run.held[dims][7]) == {((2, 2, 2),), other}
     run._keep(dims, strassen, rng)  # of a family that is held
     assert len(run.held[dims][7][((2, 2, 2),)]) == 2 and other in run.held[dims][7]
+
+
+def test_of_many_families_rare_groups_stay(monkeypatch):
+    """One of the largest group goes, however often those of a smaller one were drawn."""
+    monkeypatch.setattr(families, "MOST", 3)
+    dims, rng = (2, 2, 2), random.Random(8)
+    run = families.Run(dims, {dims: []})
+    strassen = Walker(dims, masks.terms_of(schemes.get("strassen")), 1, mod2=True).terms
+    rare, common = ((2, 3, 2),), [((2, 2, 2),) * count for count in (2, 3)]
+    run.held[dims] = {7: {key: [strassen] for key in [rare, *common]}}
+    run._drawn.update({(dims, 7, rare): 9, (dims, 7, common[1]): 1})
+    run._keep(dims, strassen, rng)
+    assert set(run.held[dims][7]) == {rare, common[0], ((2, 2, 2),)}
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_line_more(axis):
+    dims = (2, 3, 4)
+    new, terms = families._extended(masks.terms_of(schemes.get("2x3x4:20")), dims, axis)
+    assert new == masks.resized(dims, axis, dims[axis] + 1)
+    assert len(terms) == 20 + 24 // dims[axis] and residual(terms, new, mod2=True) == 0
+
+
+def test_smaller_formats_grow(short, monkeypatch):
+    """Half of the walks begin at what is held of a format that lacks a line."""
+    dims, rng = (3, 3, 3), random.Random(10)
+    run = families.Run(dims, {dims: [lambda _rng, _mod2: moves.classical(dims)]})
+    less = (2, 3, 3)
+    run.held[less] = {18: {(): [moves.classical(less)]}}
+    begun = collections.Counter()
+    monkeypatch.setattr(
+        run, "_walk", lambda form, terms, *_: begun.update([(form, len(terms))]) or (0, [])
+    )
+    for _ in range(300):
+        run.step(rng)
+    assert set(begun) == {(dims, 27)}  # 18 and a line of 9, and the start
+    assert 110 < run._drawn[less, 18, ()] < 190
 
 
 def test_a_checkpoint_goes_on_the_same(short):
