@@ -34,9 +34,10 @@ from .masks import Format, ascending, resized
 
 Family = tuple[tuple[int, int, int], ...]
 
-# Of all walks: those in the format itself, not in one next to it; of these, in either, those from a
-# format that lacks a line, with that line; of the others those that begin anew.
-AT_HOME, GROWN, FRESH = 0.5, 0.5, 0.2
+# Of all steps: those in the format itself, not in one next to it; of these, in either, those from a
+# format that lacks a line, with that line; of the others those that begin anew, and of what is left
+# those that stay in the format.
+AT_HOME, GROWN, FRESH, STAY = 0.5, 0.35, 0.1, 0.5
 MOST_ENTRIES = 64  # of a factor: the bits of a mask
 HELD, MOST = 6, 500  # schemes per family, and families per format and rank: the least drawn ones
 # Ranks above a format's lowest that are kept, and of a format with a line less.
@@ -44,10 +45,10 @@ SLACK, WARM = 2, 4
 # How much more often a group of families is drawn than one of a rank above; in smaller formats
 # all alike.
 LOWER = 5.0
-# Flips of a walk: from a start, after a move between formats, and from a family. Short walks find
-# most families for their time: at 4x4x5:62 700,000 flips seven times as many as 8 million.
-FIRST_WALK, AFTER_MOVE, WALKS = 2_500_000, 1_000_000, (200_000, 700_000, 2_000_000)
-IDLE = 2  # walks from a start, or of a scheme that has grown, without gain
+# Flips of a walk: from a start, with a line more, and from a family or with a line less. Short
+# ones find most families for their time: at 4x4x5:62 700,000 seven times as many as 8 million.
+FIRST_WALK, EXTENDED_WALK, WALKS = 2_500_000, 1_000_000, (200_000, 700_000, 2_000_000)
+IDLE = 2  # walks without gain from a start, or of a scheme that has grown; of others one
 PLUS_AFTER, MARGINS = (1_000, 5_000, 20_000, 50_000), (1, 2, 3, 4, 6)
 
 NONE = np.zeros((0, 3, 2), np.uint64)  # a scheme of no terms
@@ -167,16 +168,15 @@ class Run:
         if shorter and rng.random() < GROWN:
             form, axis = rng.choice(shorter)
             new, terms = _extended(self._draw(form, rng), form, axis)
-            return self._walk(new, terms, AFTER_MOVE, IDLE, rng)
+            return self._walk(new, terms, EXTENDED_WALK, IDLE, rng)[:2]
         if form not in self.held or rng.random() < FRESH:
             start = rng.choice(self._starts[form])
-            return self._walk(form, start(rng, True), FIRST_WALK, IDLE, rng)
+            return self._walk(form, start(rng, True), FIRST_WALK, IDLE, rng)[:2]
         terms = self._draw(form, rng)
-        made = self._moved(form, terms, rng)
-        if made is None:
-            return self._walk(form, terms, rng.choice(WALKS), 1, rng)
-        new, terms = made
-        return self._walk(new, terms, AFTER_MOVE, IDLE if sum(new) > sum(form) else 1, rng)
+        ways = self._ways(form)
+        if not ways or rng.random() < STAY:
+            return self._walk(form, terms, rng.choice(WALKS), 1, rng)[:2]
+        return self._detour(form, terms, *rng.choice(ways), rng)
 
     def scheme(self, rank: int, rng: random.Random) -> np.ndarray:
         """A scheme of that rank, of any family alike; one of no terms where there is none."""
@@ -186,27 +186,41 @@ class Run:
         terms = rng.choice(rng.choice(list(families.values())))
         return _turned(terms, self._home, self.dims, rng)
 
-    def _moved(
-        self, form: Format, terms: np.ndarray, rng: random.Random
-    ) -> tuple[Format, np.ndarray] | None:
-        """A scheme with a line more or less, and its format; None to stay, as one draw in three."""
-        ways = []
-        for axis in range(3):
-            for lines in (1, -1):
-                new = resized(form, axis, form[axis] + lines)
-                if ascending(new) in self._starts:
-                    ways.append((axis, lines, new))
-        if not ways or rng.random() < 1 / 3:
-            return None
-        axis, lines, new = rng.choice(ways)
-        if lines > 0:
-            return _extended(terms, form, axis)
-        left = moves.projected(masks.arrays_of(terms, form), axis, rng, mod2=True)
-        return None if left is None else (new, left)
+    def _ways(self, form: Format) -> list[tuple[int, int]]:
+        """Dimensions, and 1 or -1: a line more or less makes a format that is searched, too."""
+        return [
+            (axis, lines)
+            for axis in range(3)
+            for lines in (1, -1)
+            if ascending(resized(form, axis, form[axis] + lines)) in self._starts
+        ]
+
+    def _detour(
+        self, form: Format, terms: np.ndarray, axis: int, lines: int, rng: random.Random
+    ) -> tuple[int, list[np.ndarray]]:
+        """Walk with a line more or less, then in the format again.
+
+        Mostly what was reached between is no scheme to keep, of too high a rank for its format.
+        """
+        flips, found = 0, []
+        for step in (lines, -lines):
+            if step > 0:
+                form, terms = _extended(terms, form, axis)
+            else:
+                left = moves.projected(masks.arrays_of(terms, form), axis, rng, mod2=True)
+                if left is None:
+                    break
+                form, terms = resized(form, axis, form[axis] - 1), left
+            length, idle = (EXTENDED_WALK, IDLE) if step > 0 else (rng.choice(WALKS), 1)
+            made, reached, terms = self._walk(form, terms, length, idle, rng)
+            flips += made
+            found += reached
+        return flips, found
 
     def _walk(
         self, form: Format, terms: np.ndarray, flips: int, most_idle: int, rng: random.Random
-    ) -> tuple[int, list[np.ndarray]]:
+    ) -> tuple[int, list[np.ndarray], np.ndarray]:
+        """Walk; return the flips made, what was kept of the format searched, and the end."""
         walker = Walker(form, terms, rng.getrandbits(64), mod2=True)
         plus_after, margin = rng.choice(PLUS_AFTER), rng.choice(MARGINS)
         reached, found, idle = walker.terms, [], 0
@@ -220,7 +234,7 @@ class Run:
             if walker.rank <= len(reached):
                 reached = walker.terms
         found += self._keep(form, reached, rng)
-        return walker.flips, found
+        return walker.flips, found, reached
 
     def _draw(self, form: Format, rng: random.Random) -> np.ndarray:
         ranks = self.held[form]
