@@ -34,10 +34,10 @@ from .masks import Format, ascending, resized
 
 Family = tuple[tuple[int, int, int], ...]
 
-# Of all steps: those in the format itself, not in one next to it; of these, in either, those from a
-# format that lacks a line, with that line; of the others those that begin anew, and of what is left
-# those that stay in the format.
-AT_HOME, GROWN, FRESH, STAY = 0.5, 0.35, 0.1, 0.5
+# Of all steps: those in the format itself, and in formats with a line less; of these, in any, those
+# from a format that lacks a line, with that line; of the others those that begin anew, and of what
+# is left those that stay in the format.
+AT_HOME, A_LINE_LESS, GROWN, FRESH, STAY = 0.5, 0.35, 0.35, 0.1, 0.5
 MOST_ENTRIES = 64  # of a factor: the bits of a mask
 HELD, MOST = 6, 500  # schemes per family, and families per format and rank: the least drawn ones
 # Ranks above a format's lowest that are kept, and of a format with a line less.
@@ -133,7 +133,9 @@ class Run:
         self._home = ascending(dims)
         self._starts = starts
         self.held: dict[Format, dict[int, dict[Family, list[np.ndarray]]]] = {}
+        # Draws since a family last led to one that was not held.
         self._drawn: Counter[tuple[Format, int, Family]] = Counter()
+        self._last: tuple[Format, int, Family] | None = None
         for (m, k, n), schemes, drawn in state["families"] if state else []:
             form = m, k, n
             arrays = [np.array(terms, np.uint64) for terms in schemes]
@@ -162,8 +164,7 @@ class Run:
 
     def step(self, rng: random.Random) -> tuple[int, list[np.ndarray]]:
         """Walk; return the flips made and what was reached, schemes modulo 2 that may be lifted."""
-        others = [form for form in self._starts if form != self._home]
-        form = rng.choice(others) if others and rng.random() > AT_HOME else self._home
+        form, self._last = self._format(rng), None
         shorter = [(x, axis) for x in self.held for axis in range(3) if _grown(x, axis) == form]
         if shorter and rng.random() < GROWN:
             form, axis = rng.choice(shorter)
@@ -177,6 +178,22 @@ class Run:
         if not ways or rng.random() < STAY:
             return self._walk(form, terms, rng.choice(WALKS), 1, rng)[:2]
         return self._detour(form, terms, *rng.choice(ways), rng)
+
+    def _format(self, rng: random.Random) -> Format:
+        """The format to search in."""
+        less = [form for form in self._starts if sum(form) == sum(self._home) - 1]
+        others = [form for form in self._starts if form not in (self._home, *less)]
+        some = [
+            (forms, share)
+            for forms, share in (
+                ([self._home], AT_HOME),
+                (less, A_LINE_LESS),
+                (others, 1 - AT_HOME - A_LINE_LESS),
+            )
+            if forms
+        ]
+        forms = rng.choices([x for x, _ in some], [share for _, share in some])[0]
+        return rng.choice(forms)
 
     def scheme(self, rank: int, rng: random.Random) -> np.ndarray:
         """A scheme of that rank, of any family alike; one of no terms where there is none."""
@@ -240,7 +257,7 @@ class Run:
         ranks = self.held[form]
         keys = [(rank, key) for rank, families in ranks.items() for key in families]
         groups = [(rank, _group(key)) for rank, key in keys]
-        seldom = [(1 + self._drawn[form, rank, key]) ** -0.5 for rank, key in keys]
+        seldom = [1 / (1 + self._drawn[form, rank, key]) for rank, key in keys]
         totals: dict[tuple[int, tuple[int, ...]], float] = {}
         for group, share in zip(groups, seldom, strict=True):
             totals[group] = totals.get(group, 0.0) + share
@@ -250,7 +267,8 @@ class Run:
             for group, share in zip(groups, seldom, strict=True)
         ]
         rank, key = rng.choices(keys, weights)[0]
-        self._drawn[form, rank, key] += 1
+        self._last = form, rank, key
+        self._drawn[self._last] += 1
         return rng.choice(ranks[rank][key])
 
     def _keep(self, form: Format, terms: np.ndarray, rng: random.Random) -> list[np.ndarray]:
@@ -270,6 +288,8 @@ class Run:
             groups = Counter(map(_group, families))
             worn = max(families, key=lambda x: (groups[_group(x)], self._drawn[home, rank, x]))
             del families[worn], self._drawn[home, rank, worn]
+        if key not in families and self._last:
+            self._drawn[self._last] = 0
         schemes = families.setdefault(key, [])
         if len(schemes) < HELD:
             schemes.append(kept)

@@ -331,6 +331,34 @@ def test_smaller_formats_grow(short, monkeypatch):
     assert 0.7 < run._drawn[less, 18, ()] / (300 * families.GROWN) < 1.3
 
 
+def test_a_family_that_leads_to_a_new_one_is_drawn_as_if_new():
+    dims, rng = (2, 2, 2), random.Random(8)
+    run = families.Run(dims, {dims: []})
+    strassen = Walker(dims, masks.terms_of(schemes.get("strassen")), 1, mod2=True).terms
+    begun = ((2, 2, 2),) * 2
+    run.held[dims] = {7: {begun: [strassen]}}
+    for _ in range(5):
+        run._draw(dims, rng)
+    run._keep(dims, strassen, rng)
+    assert not run._drawn[dims, 7, begun]
+    run._draw(dims, rng)
+    run._keep(dims, strassen, rng)  # it is held by now
+    assert sum(run._drawn.values()) == 1
+
+
+def test_where_walks_are_made():
+    dims, rng = (3, 4, 4), random.Random(11)
+    starts = starts_near(dims)
+    run, small = families.Run(dims, starts), families.Run((2, 2, 2), {(2, 2, 2): []})
+    assert small._format(rng) == (2, 2, 2)
+    shares = collections.Counter(run._format(rng) for _ in range(4000))
+    assert set(shares) == set(starts)
+    assert 0.9 < shares[dims] / (4000 * families.AT_HOME) < 1.1
+    less = [shares[form] for form in ((2, 4, 4), (3, 3, 4))]
+    assert 0.9 < sum(less) / (4000 * families.A_LINE_LESS) < 1.1
+    assert 0.8 < less[0] / less[1] < 1.25
+
+
 def test_a_checkpoint_goes_on_the_same(short):
     dims = (3, 3, 3)
     near = starts_near(dims)
