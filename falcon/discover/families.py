@@ -39,7 +39,8 @@ Family = tuple[tuple[int, int, int], ...]
 # is left those that stay in the format.
 AT_HOME, A_LINE_LESS, GROWN, FRESH, STAY = 0.5, 0.35, 0.35, 0.1, 0.5
 MOST_ENTRIES = 64  # of a factor: the bits of a mask
-HELD, MOST = 6, 500  # schemes per family, and families per format and rank: the least drawn ones
+# Schemes per family, and families per format and rank: of the largest group the most drawn goes.
+HELD, MOST = 6, 500
 # Ranks above a format's lowest that are kept, and of a format with a line less.
 SLACK, WARM = 2, 4
 # How much more often a group of families is drawn than one of a rank above; in smaller formats
