@@ -281,6 +281,7 @@ class Run:
         for worker, state in zip(self.workers, record["workers"], strict=True):
             if state is not None:
                 worker.restore(state)
+                worker.saved = state  # where the time is up before its first step
             if isinstance(worker, Worker):
                 self._best = min(self._best, worker.best)
         self.spent = list(record["spent"])

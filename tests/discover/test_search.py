@@ -279,6 +279,17 @@ def test_another_search_in_the_same_folder_is_not_resumed(tmp_path, capsys):
     assert "belongs to another search" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("objective", [(), ("--objective", "nnz")])
+def test_a_checkpoint_outlives_a_run_whose_time_is_up(tmp_path, objective):
+    """It ends before its first step, and keeps what the run before had come to."""
+    assert run(tmp_path, 2, 2, 2, *objective, "--flips", 1000) == 0
+    (path,) = tmp_path.glob("*.checkpoint")
+    before = json.loads(path.read_text())
+    assert all(before["workers"])
+    assert run(tmp_path, 2, 2, 2, *objective, "--flips", 1) == 0
+    assert json.loads(path.read_text()) == before
+
+
 def test_a_checkpoint_of_another_version_is_not_resumed(tmp_path, capsys):
     assert run(tmp_path, 2, 2, 2, "--flips", 1000) == 0
     (path,) = tmp_path.glob("*.checkpoint")
