@@ -75,8 +75,10 @@ def gemm(
     backend : str
         "auto" or the name of a backend ("cpu", "numpy", "gpu").
     scheme : str or Scheme
-        "auto" chooses by predicted time; "classical" uses no LCMA; a name such as "strassen",
-        "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as asked.
+        "auto" chooses by predicted time, and leaves operands whose rows (columns of `b`) are of
+        very different scale to the classical algorithm; "classical" uses no LCMA; a name such as
+        "strassen", "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as
+        asked, whatever the scales.
     max_growth : float
         Largest predicted RMS error, relative to the classical algorithm, that "auto" may
         spend (default 8.0: three bits; 1.0 forbids every LCMA).
@@ -110,7 +112,12 @@ def gemm(
     Notes
     -----
     An LCMA's error is bounded in norm, not entry by entry: `falcon.plan` returns the predicted
-    growth and `Plan.error_bound` the bound. Integer results wrap exactly as NumPy's do.
+    growth and `Plan.error_bound` the bound. It adds rows of `a` (columns of `b`) to one another, so
+    that errors of the largest reach the smallest: before "auto" runs one, a pass over `a` and `b`
+    compares their norms, and where errors of an entry could come to more than about 8 eps times
+    the norms of its row and its column, the product is classical (logged to "falcon" at level
+    DEBUG). A scheme that is asked for by name promises nothing about rows much smaller than the
+    largest. Integer results wrap exactly as NumPy's do.
 
     Source of the method: FalconGEMM, arXiv:2605.06057.
 

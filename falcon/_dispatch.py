@@ -190,7 +190,8 @@ def _tuned(problem: Problem, requested: Settings) -> Plan | None:
         made = select(problem, request, _backends_for(problem, name), _rates)
     except (ValueError, TypeError):  # the backend is not here, or a limit forbids the scheme
         return None
-    return replace(made, why="measured as the fastest by falcon.tune")
+    guarded = made.scheme is not None and not problem.is_exact
+    return replace(made, why="measured as the fastest by falcon.tune", guarded=guarded)
 
 
 def _show(made: Plan) -> None:
@@ -212,7 +213,8 @@ def plan_packed(problem: Problem, packed: PackedOperand, requested: Settings) ->
             f"workspace_limit is {limit} bytes; {option.label} multiplication of {problem} with "
             f"the packed operand needs at least {option.workspace}"
         )
-    return Plan(problem, backend, option, "as b was packed")
+    guarded = packed.scales is not None
+    return Plan(problem, backend, option, "as b was packed", guarded=guarded)
 
 
 def _backends_for(problem: Problem, name: str) -> list[Backend]:

@@ -12,6 +12,7 @@ whose workspace would pass the limit is cut into chunks of M, N and K that are m
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
@@ -23,9 +24,12 @@ from ._numpy_rates import blas_name, measure
 from ._packed import PackedOperand
 from ._plan import Option, Plan, Rates
 from ._problem import Problem
+from ._spread import uneven
 from .codegen import combine_a, combine_b, combine_c
 from .codegen.numpy_exec import run, scratch_slots, strip_rows
 from .schemes import Scheme
+
+_log = logging.getLogger("falcon")
 
 # Chunks are not cut below blocks of this size: the limit is then refused.
 _SMALLEST_BLOCK = 2
@@ -93,8 +97,11 @@ class NumpyBackend:
         shape = (problem.M, problem.N)
         product = np.empty(shape, problem.dtype) if problem.buffered else out
         with np.errstate(all="ignore"):  # as BLAS: overflow and invalid are in the result
-            empty = 0 in (*shape, problem.K)
-            if plan.scheme is None or empty or not _multiply(plan, a, right, product, alpha, check):
+            done = False
+            if plan.scheme is not None and 0 not in (*shape, problem.K):
+                scales = b.scales if isinstance(b, PackedOperand) else None
+                done = _multiply(plan, a, right, product, alpha, check, scales)
+            if not done:
                 fits = _finish_bytes(problem) + _copied_bytes(problem) <= plan.workspace
                 _classical(problem, a, right, product, copy=fits)
                 if alpha != 1:
@@ -105,6 +112,10 @@ class NumpyBackend:
     def pack(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Copy `b` as BLAS likes it; its sums are formed anew in every product."""
         return np.array(b, plan.problem.dtype, order="C")
+
+    def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
+        """Return the squared 2-norms of the columns of `b`."""
+        return _squares(b, 1)
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return the option of the packed scheme."""
@@ -277,14 +288,52 @@ def _chunks_within(
     return tuple(chunks)  # type: ignore[return-value]
 
 
-def _multiply(
-    plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, alpha: Any, check: str
+def _squares(x: np.ndarray, axis: int) -> np.ndarray:
+    """Add up the squares of each row (axis 0) or column (1) of x, strip by strip."""
+    found = np.zeros(x.shape[axis])
+    step = max(1, _STRIP_ELEMENTS // max(x.shape[1], 1))
+    for start in range(0, x.shape[0], step):
+        strip = x[start : start + step]
+        parts = (strip.real, strip.imag) if x.dtype.kind == "c" else (strip,)
+        for part in parts:
+            sums = np.square(part, dtype=np.float64, casting="unsafe").sum(axis=1 - axis)
+            found[slice(start, start + step) if axis == 0 else slice(None)] += sums
+    return found
+
+
+def _is_refused(
+    plan: Plan, a: np.ndarray, b: np.ndarray, columns: np.ndarray | None, stages: _Stages
 ) -> bool:
-    """Run the four stages over all chunks; False if a non-finite value came up on the way."""
+    """Whether the operands are too uneven for a scheme that was not asked for by name."""
+    if not plan.guarded:
+        return False
+    columns = _squares(b, 1) if columns is None else columns
+    blocks = stages.rows, stages.columns
+    why = uneven(stages.scheme, plan.growth, plan.option.chunks, _squares(a, 0), columns, blocks)
+    if why is not None:
+        _log.debug("falcon: %s is multiplied classically: %s", plan.problem, why)
+    return why is not None
+
+
+def _multiply(
+    plan: Plan,
+    a: np.ndarray,
+    b: np.ndarray,
+    out: np.ndarray,
+    alpha: Any,
+    check: str,
+    column_squares: np.ndarray | None,
+) -> bool:
+    """Run the four stages over all chunks.
+
+    False if the operands are too uneven for the scheme, or a non-finite value came up on the way.
+    """
     problem, scheme = plan.problem, plan.scheme
     assert scheme is not None  # guarded by the caller; for type checkers
     rows, columns, inner = plan.option.chunks
     stages = _Stages.of(problem, scheme, plan.option.chunks)
+    if _is_refused(plan, a, b, column_squares, stages):
+        return False
     (at, bt, h), (scratch_a, scratch_b, scratch_c) = stages.carve(problem.dtype)
     programs = combine_a(scheme), combine_b(scheme), combine_c(scheme)
     m, k, n = scheme.format

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,10 @@ from ._dispatch import plan_for, requested_settings
 from ._gpu.where import is_on_gpu
 from ._packed import PackedOperand
 from ._problem import Problem
+from ._spread import uneven
 from ._validate import check_numeric, matrix
+
+_log = logging.getLogger("falcon")
 
 
 def pack(
@@ -85,9 +89,15 @@ def pack(
         rows or max(K, 1), N, K, native, packed=True, threads=thread_count(requested.threads)
     )
     chosen = plan_for(problem, requested)
+    scales = chosen.backend.scales(source, chosen) if chosen.guarded else None
+    if scales is not None and chosen.scheme is not None:
+        chunks, growth = chosen.option.chunks, chosen.growth
+        if (why := uneven(chosen.scheme, growth, chunks, np.ones(1), scales)) is not None:
+            _log.debug("falcon: b is packed for the classical algorithm: %s", why)
+            chosen, scales = plan_for(problem, replace(requested, scheme="classical")), None
     payload = chosen.backend.pack(source, chosen)
     name = chosen.backend.name
-    return PackedOperand((K, N), native, chosen.scheme, name, payload, source)
+    return PackedOperand((K, N), native, chosen.scheme, name, payload, source, scales)
 
 
 def check_packed(

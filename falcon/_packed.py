@@ -32,6 +32,9 @@ class PackedOperand:
     source : ndarray
         B itself, by reference: needed where a NaN or Inf in A, or an overflow, makes falcon redo
         a product classically. Must not be changed while the packed operand is in use.
+    scales : object, optional
+        What the backend keeps of the norms of B's columns, by which badly scaled operands are found
+        (`falcon._spread`); None where the scheme was asked for by name.
     """
 
     shape: tuple[int, int]
@@ -40,6 +43,7 @@ class PackedOperand:
     backend: str
     payload: Any
     source: np.ndarray
+    scales: Any = None
 
     @property
     def nbytes(self) -> int:

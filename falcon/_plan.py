@@ -191,6 +191,9 @@ class Backend(Protocol):
     def pack(self, b: np.ndarray, plan: Plan) -> Any:
         """Combine and lay out `b` for the scheme of `plan`: a `PackedOperand`'s payload."""
 
+    def scales(self, b: np.ndarray, plan: Plan) -> Any:
+        """Return what products by a packed `b` must know of the norms of its columns."""
+
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand; the workspace may exceed `limit`."""
 
@@ -228,6 +231,9 @@ class Plan:
         Predicted time per stage; empty where no prediction was needed.
     table : callable, optional
         Makes `candidates`; the choice itself needs but a few of them.
+    guarded : bool
+        The scheme was not asked for by name: operands whose scales are too uneven for it
+        (`falcon._spread`) are multiplied classically.
     """
 
     problem: Problem
@@ -236,6 +242,7 @@ class Plan:
     why: str
     seconds: tuple[tuple[str, float], ...] = ()
     table: Callable[[], tuple[Candidate, ...]] | None = None
+    guarded: bool = False
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:

@@ -125,6 +125,7 @@ FLOORS = {
     "falcon._gpu": 3,
     "falcon._numpy_rates": 2.5,
     "falcon._plan": 2,
+    "falcon._spread": 1.5,
     "falcon._packed": 1.5,
     "falcon.codegen": 2,
     "falcon._verify": 1,

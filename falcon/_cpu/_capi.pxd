@@ -69,6 +69,8 @@ cdef extern from "falcon_cpu.h" nogil:
                       ptrdiff_t N, const void *b, ptrdiff_t b_rs, ptrdiff_t b_cs, int threads,
                       const falcon_blocking *blk, void *packed, void *workspace,
                       size_t workspace_bytes)
+    void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len,
+                      ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, double *sums)
     const char *falcon_scheme_check(const falcon_scheme *scheme, int *scratch)
     int falcon_in_forked_child()
 

@@ -237,6 +237,32 @@ def layout(a, b, c):
     return flags
 
 
+def norms(x, sums, int axis=0, int threads=1, isa=None):
+    """Squared 2-norms of the rows (axis 0) or columns (axis 1) of x into `sums`, float64.
+
+    Inf where a square overflows the dtype; 0 where all of a line are 0 or underflow."""
+    cdef Py_buffer v, s
+    cdef ptrdiff_t rs, cs, lines, steps
+    cdef const falcon_kernel *k
+    PyObject_GetBuffer(x, &v, PyBUF_STRIDES | PyBUF_FORMAT)
+    try:
+        k = kernel(isa, dtype_of(&v))
+        strides_of(&v, &rs, &cs)
+        lines, steps = v.shape[0], v.shape[1]
+        if axis:
+            lines, steps, rs, cs = steps, lines, cs, rs
+        PyObject_GetBuffer(sums, &s, PyBUF_SIMPLE | PyBUF_WRITABLE)
+        try:
+            if s.len != lines * 8 or <uintptr_t>s.buf % 8:
+                raise ValueError(f"sums hold {s.len} bytes; expected {lines * 8}, aligned to 8")
+            with nogil:
+                falcon_norms(k, v.buf, lines, steps, rs, cs, threads, <double *>s.buf)
+        finally:
+            PyBuffer_Release(&s)
+    finally:
+        PyBuffer_Release(&v)
+
+
 def is_small(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype="f32"):
     """True if gemm(...) without scheme takes the path that needs no workspace."""
     cdef falcon_problem p

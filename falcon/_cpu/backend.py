@@ -7,6 +7,7 @@ where it comes from, and the fallback to the classical algorithm where a non-fin
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -17,6 +18,7 @@ from falcon._config import forced_isa
 from falcon._packed import PackedOperand
 from falcon._plan import Option, Plan, Rates
 from falcon._problem import Problem, is_thin
+from falcon._spread import squares_bytes, uneven
 from falcon.schemes import Scheme
 
 try:
@@ -28,6 +30,8 @@ try:
 except ImportError as error:
     _core = None  # type: ignore[assignment]
     _import_error = str(error)
+
+_log = logging.getLogger("falcon")
 
 # The engine's name of each dtype that there are kernels for.
 DTYPES = {"f": "f32", "d": "f64"}
@@ -98,7 +102,8 @@ class CpuBackend:
         workspace = _pool().take(nbytes)
         try:
             _load(c, target)
-            finite = _core.gemm(
+            columns = b.scales if isinstance(b, PackedOperand) else None
+            finite = not _is_refused(plan, a, source, columns, workspace) and _core.gemm(
                 a,
                 None if packed is not None else source,
                 *scalars,
@@ -111,8 +116,8 @@ class CpuBackend:
                 report=engine is not None and check != "none",
             )
             if finite is False:
-                # NaN or Inf in the input, or a sum that overflowed: as the classical algorithm
-                # would have it.
+                # Scales too uneven for the scheme, NaN or Inf in the input, or a sum that
+                # overflowed: as the classical algorithm would have it.
                 _load(c, target)
                 source = _readable(source, problem.dtype)
                 _classical_within(workspace, nbytes, a, source, scalars, plan.threads)
@@ -125,6 +130,12 @@ class CpuBackend:
     def pack(self, b: np.ndarray, plan: Plan) -> Payload:
         """Combine B, or lay it out for the classical kernel."""
         return Payload.of(_readable(b, plan.problem.dtype), plan.scheme, plan.threads, isa())
+
+    def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
+        """Return the squared 2-norms of the columns of `b`."""
+        found = np.empty(b.shape[1])
+        _core.norms(_readable(b, plan.problem.dtype), found, 1, plan.threads, isa())
+        return found
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""
@@ -141,6 +152,7 @@ class CpuBackend:
             packed=packed.payload.engine,
             **_layout(problem, packed.scheme),
         )
+        nbytes = max(nbytes, squares_bytes(problem))
         cut = _cut(problem, tiling, nbytes + extra)
         return Option(self.name, packed.scheme, *cut, (*tiling, nbytes))
 
@@ -203,6 +215,8 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         limit=_room(limit, extra),
         **_layout(problem, scheme),
     )
+    if scheme is not None:
+        nbytes = max(nbytes, squares_bytes(problem))
     workspace = nbytes + extra
     if scheme is not None and limit is not None and workspace > limit:
         return None
@@ -216,6 +230,28 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     )
     cut = _cut(problem, tiling, workspace)
     return Option("cpu", scheme, *cut, (*tiling, nbytes), in_place=in_place)
+
+
+def _is_refused(
+    plan: Plan, a: np.ndarray, b: np.ndarray, columns: np.ndarray | None, workspace: Any
+) -> bool:
+    """Whether the operands are too uneven for a scheme that was not asked for by name.
+
+    `columns`: squared norms of B's columns, where they are known. The others are formed in the
+    workspace, which nothing else needs yet.
+    """
+    if not plan.guarded or plan.scheme is None:
+        return False
+    problem, threads = plan.problem, plan.threads
+    room = np.frombuffer(workspace, np.float64, problem.M + problem.N)
+    _core.norms(a, room[: problem.M], 0, threads, isa())
+    if columns is None:
+        columns = room[problem.M :]
+        _core.norms(b, columns, 1, threads, isa())
+    why = uneven(plan.scheme, plan.growth, plan.option.chunks, room[: problem.M], columns)
+    if why is not None:
+        _log.debug("falcon: %s is multiplied classically: %s", problem, why)
+    return why is not None
 
 
 def _cut(

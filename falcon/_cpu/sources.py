@@ -54,6 +54,7 @@ BASELINE = (
     "src/lcma_combine.c",
     "src/lcma_tiles.c",
     "src/classical.c",
+    "src/norms.c",
     "src/peak.c",
 )
 
@@ -64,6 +65,7 @@ HEADERS = (
     "src/vec_x86.h",
     "src/vec_gcc.h",
     "src/kernel_impl.h",
+    "src/norm_impl.h",
     "src/pack_impl.h",
     "src/combine_impl.h",
 )

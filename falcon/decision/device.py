@@ -68,7 +68,8 @@ def _fastest(problem: Problem, request: Request, backend: DeviceBackend, classic
         else f"no scheme is predicted to be {_MARGIN:.2f} x as fast"
     )
     candidates = (best, *losers, *refused)
-    return Plan(problem, backend, best.option, why, best.seconds, lambda: candidates)
+    guarded = best is not plain
+    return Plan(problem, backend, best.option, why, best.seconds, lambda: candidates, guarded)
 
 
 def _lost(candidate: Candidate, best: Candidate, plain: Candidate) -> Candidate:

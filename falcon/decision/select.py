@@ -219,7 +219,8 @@ def _fastest(
 
         return candidates(problem, request, known, contest, best)
 
-    return Plan(problem, backend, best.option, why, best.seconds, table)
+    guarded = best.option.scheme is not None and not problem.is_exact
+    return Plan(problem, backend, best.option, why, best.seconds, table, guarded)
 
 
 def preferred(kept: Sequence[tuple[Backend, Candidate]]) -> tuple[Backend, Candidate]:

@@ -114,6 +114,8 @@ const falcon_kernel CAT3(falcon_kernel, ISA, D) = {
     .fence = NAME(fence),
     .dot = NAME(dot),
     .axpy = NAME(axpy),
+    .norm_dot = NAME(norm_dot),
+    .norm_axpy = NAME(norm_axpy),
 };
 #undef STR_
 #undef STR

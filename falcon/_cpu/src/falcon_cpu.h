@@ -102,6 +102,11 @@ typedef void (*falcon_write_fn)(const void *ct, const void *h, double coef, doub
  * axpy: stride s from step to step of K, lines contiguous.  The order of a sum depends on len and on i modulo 64. */
 typedef void (*falcon_gemv_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, const void *x, void *y);
 
+/* sums[i] += sum over k < len of mat(i, k)^2 for i < lines.  dot, axpy: strides as in falcon_gemv_fn.  axpy adds up
+ * FALCON_NORM_LINES lines at a time, which stay in L1. */
+typedef void (*falcon_norm_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, double *sums);
+enum { FALCON_NORM_LINES = 1024, FALCON_NORM_RUN = 2048 };
+
 typedef struct falcon_kernel {
     const char *name; /* isa_dtype_ukr_MRxNR */
     int isa, dtype, elem, mr, nr, vlen, kc;
@@ -116,6 +121,7 @@ typedef struct falcon_kernel {
     falcon_scatter_fn scatter;
     falcon_write_fn write;
     falcon_gemv_fn dot, axpy;
+    falcon_norm_fn norm_dot, norm_axpy;
     void (*fence)(void); /* orders non-temporal stores before what follows */
 } falcon_kernel;
 
@@ -207,6 +213,10 @@ int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdif
  * this order, as is every sum before it is read.  scratch: n_slots integers.
  * NULL if sound, else a message. */
 const char *falcon_scheme_check(const falcon_scheme *scheme, int32_t *scratch);
+
+/* sums[i] = squared 2-norm of line i, lines x len elements (norms.c). */
+void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
+                  ptrdiff_t k_stride, int threads, double *sums);
 
 /* C = beta*C (set to zero if beta == 0); what a call with alpha == 0 or K == 0 is. */
 void falcon_scale_c(const falcon_kernel *kern, const falcon_problem *prob);

@@ -277,6 +277,8 @@ static void NAME(axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff
         NAME(axpy_steps)(1, lines, mat + k * ks, ks, x + k, y);
 }
 
+#include "norm_impl.h"
+
 /* Those two in this order: the last one fills in the kernel and clears the macros. */
 #include "pack_impl.h"
 

@@ -5,7 +5,8 @@
  *   gcc $W -c kernels_generic.c && gcc $W -mavx2 -mfma -c kernels_avx2.c &&
  *   gcc $W -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -c kernels_avx512.c &&
  *   gcc $W -DFALCON_HAVE_AVX2 -DFALCON_HAVE_AVX512 ../tests_c/test_cpu.c registry.c cpuid.c blocking.c \
- *       lcma.c lcma_combine.c lcma_tiles.c classical.c peak.c kernels_*.o -o test_cpu && ./test_cpu [rounds] [isa]
+ *       lcma.c lcma_combine.c lcma_tiles.c classical.c norms.c peak.c kernels_*.o -o test_cpu &&
+ *       ./test_cpu [rounds] [isa]
  *
  * aarch64: as above with kernels_neon.c and -DFALCON_HAVE_NEON only.
  *
@@ -323,6 +324,38 @@ static int blocking_case(int isa, int dtype, const falcon_scheme *scheme, const 
     return why != NULL;
 }
 
+/* Squared norms of the lines of a matrix of any strides: exact on integers, the same bits for every team. */
+static int norms_case(int isa, int dtype) {
+    const uint64_t seed0 = seed;
+    const falcon_kernel *kern = falcon_kernel_get(isa, dtype);
+    const int many = rnd(10) == 0, real = rnd(2); /* many: enough for a team, several strips and runs */
+    const ptrdiff_t rows = many ? 1 + rnd(3000) : sizes[rnd(N_SIZES)];
+    const ptrdiff_t cols = many ? 1 + rnd(3000) : sizes[rnd(N_SIZES)];
+    matrix x = matrix_new(dtype, rows, cols, rnd(8));
+    fill(&x, real);
+    const int by_columns = rnd(2);
+    const ptrdiff_t lines = by_columns ? cols : rows, len = by_columns ? rows : cols;
+    const ptrdiff_t ls = by_columns ? x.cs : x.rs, ks = by_columns ? x.rs : x.cs;
+    guarded first = guarded_new((size_t)lines * 8, 1), again = guarded_new((size_t)lines * 8, rnd(2));
+    falcon_norms(kern, x.p, lines, len, ls, ks, 1, (double *)first.at);
+    falcon_norms(kern, x.p, lines, len, ls, ks, 3, (double *)again.at);
+    int bad = memcmp(first.at, again.at, (size_t)lines * 8) != 0;
+    for (ptrdiff_t i = 0; i < lines && !bad; i++) {
+        double sum = 0;
+        for (ptrdiff_t k = 0; k < len; k++) {
+            const double v = by_columns ? get(&x, k, i) : get(&x, i, k);
+            sum += v * v;
+        }
+        const double off = fabs(((double *)first.at)[i] - sum);
+        bad = real ? !(off <= 1e-5 * sum) : off != 0;
+    }
+    if (bad)
+        printf("FAIL norms %s %td x %td rs=%td cs=%td by_columns=%d seed=%llu\n", kern->name, rows, cols, x.rs, x.cs,
+               by_columns, (unsigned long long)seed0);
+    guarded_free(x.mem), guarded_free(first), guarded_free(again);
+    return bad;
+}
+
 int main(int argc, char **argv) {
     const int rounds = argc > 1 ? atoi(argv[1]) : 60;
     dense_scheme st = dense_strassen(0), sc = dense_strassen(1), c1 = dense_classical(1, 3, 2),
@@ -351,6 +384,9 @@ int main(int argc, char **argv) {
             for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
                 for (int n = 0; n < rounds && failures < 10; n++, cases++)
                     failures += one_case(isa, dtype, i ? &schemes[i].s : NULL, schemes[i].name);
+        for (int dtype = 0; dtype < FALCON_N_DTYPE; dtype++)
+            for (int n = 0; n < 2 * rounds && failures < 10; n++, cases++)
+                failures += norms_case(isa, dtype);
         double slowest = 0;
         for (int dtype = 0; dtype < FALCON_N_DTYPE; dtype++)
             for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)

@@ -1,0 +1,81 @@
+/* norms.c - squared 2-norms of the rows of A or the columns of B: what tells, before an LCMA runs,
+ * whether it would add lines of very different scale.
+ *
+ * One pass over the matrix, bound by memory.  Threads take strips of lines from a counter; a line's
+ * sum is formed by one thread in one order, so that it never depends on their number.
+ */
+#include "engine.h"
+#include <omp.h>
+#include <string.h>
+
+/* Elements below which a second thread costs more than it saves. */
+static const double elements_per_thread = 1 << 17;
+/* Elements of a strip of lines that are not neighbours in memory, and steps that are packed at a time where neither
+ * lines nor steps are. */
+enum { STRIP = 1 << 15, STEPS = 128 };
+
+typedef struct {
+    const falcon_kernel *kern;
+    const char *x;
+    ptrdiff_t lines, len, line_stride, k_stride, strip;
+    double *sums;
+    atomic_ptrdiff_t next;
+    fl_barrier barrier;
+} fl_norm_job;
+
+/* Neither lines nor steps are neighbours in memory: packed a few at a time. */
+static void strided(const fl_norm_job *j, const char *x, ptrdiff_t lines, double *sums) {
+    char packed[STEPS * 32 * sizeof(double)] __attribute__((aligned(64)));
+    const ptrdiff_t width = j->kern->mr, elem = j->kern->elem;
+    for (ptrdiff_t i = 0; i < lines; i += width)
+        for (ptrdiff_t k = 0; k < j->len; k += STEPS) {
+            const ptrdiff_t some = FL_MIN(width, lines - i), steps = FL_MIN(STEPS, j->len - k);
+            const char *from = x + (i * j->line_stride + k * j->k_stride) * elem;
+            j->kern->pack_a(from, j->line_stride, j->k_stride, some, steps, packed, steps);
+            j->kern->norm_axpy(some, steps, packed, width, sums + i);
+        }
+}
+
+static void norm_worker(fl_norm_job *j, int team) {
+    ptrdiff_t i;
+    while ((i = atomic_fetch_add(&j->next, j->strip)) < j->lines) {
+        const ptrdiff_t lines = FL_MIN(j->strip, j->lines - i);
+        const char *x = j->x + i * j->line_stride * j->kern->elem;
+        double *sums = j->sums + i;
+        memset(sums, 0, (size_t)lines * sizeof *sums);
+        if (j->k_stride == 1)
+            j->kern->norm_dot(lines, j->len, x, j->line_stride, sums);
+        else if (j->line_stride == 1)
+            j->kern->norm_axpy(lines, j->len, x, j->k_stride, sums);
+        else
+            strided(j, x, lines, sums);
+    }
+    if (team > 1)
+        fl_meet(&j->barrier, team);
+}
+
+void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
+                  ptrdiff_t k_stride, int threads, double *sums) {
+    const double worth = (double)lines * (double)len / elements_per_thread;
+    const int team = falcon_in_forked_child() || worth < 2 ? 1 : worth < threads ? (int)worth : FL_MAX(1, threads);
+    fl_norm_job j = {.kern = kern,
+                     .x = x,
+                     .lines = lines,
+                     .len = len,
+                     .line_stride = line_stride,
+                     .k_stride = k_stride,
+                     .sums = sums};
+    /* strips begin where a line has the same place among the vectors of any other cut: the same bits */
+    if (k_stride == 1)
+        j.strip = FL_MAX(1, STRIP / FL_MAX(len, 1));
+    else if (line_stride == 1)
+        j.strip = FL_MIN(FALCON_NORM_LINES, fl_up(fl_div_up(FL_MAX(lines, 1), team), 64));
+    else
+        j.strip = 16 * kern->mr;
+    if (team == 1) { /* no region: it would wait for ever in a forked child */
+        norm_worker(&j, 1);
+    } else {
+#pragma omp parallel num_threads(team)
+        norm_worker(&j, omp_get_num_threads());
+    }
+}
