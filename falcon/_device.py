@@ -15,7 +15,7 @@ from . import schemes as _schemes
 from ._backends import DEVICE, get_backend
 from ._config import Settings
 from ._dispatch import plan_for, plan_packed, requested_settings
-from ._gpu import driver, kernels
+from ._gpu import kernels, operands
 from ._gpu.arrays import Library, library_of, numpy_dtype, promoted
 from ._gpu.device import current, on
 from ._gpu.matrix import Matrix
@@ -36,9 +36,9 @@ def gemm(
     number("beta", beta)
     if beta != 0 and c is None:
         raise ValueError(f"beta is {beta!r} but c is missing")
-    operands = {"a": a, "b": source, "c": c, "out": out}
-    library, index = _place({name: x for name, x in operands.items() if x is not None})
-    for name, x in operands.items():
+    given = {"a": a, "b": source, "c": c, "out": out}
+    library, index = _place({name: x for name, x in given.items() if x is not None})
+    for name, x in given.items():
         if x is not None and len(x.shape) != 2:
             raise ValueError(f"{name} has shape {tuple(x.shape)}; expected a matrix")
     (M, K), (inner, N) = a.shape, source.shape
@@ -85,19 +85,19 @@ def _multiply(
     M, N, K = *out.shape, a.shape[1]
     if K == 0 or alpha == 0:
         # Neighbouring threads may not read what others have written.
-        if c is not None and c.overlaps(out) and not driver.same(c, out):
-            c = driver.duplicate(c)
+        if c is not None and c.overlaps(out) and not operands.same(c, out):
+            c = operands.duplicate(c)
         kernels.copy(c, out, float(beta) if c is not None else 1.0)
         return
-    product = driver.needs_product(out, a, None if packed is not None else b, c, dtype)
+    product = operands.needs_product(out, a, None if packed is not None else b, c, dtype)
     problem = Problem(
         M,
         N,
         K,
         numpy_dtype(dtype),
-        buffered=c is not None and driver.needs_copy(c, None if product else out),
-        a_direct=driver.readable(a, dtype),
-        b_direct=packed is not None or driver.readable(b, dtype),
+        buffered=c is not None and operands.needs_copy(c, None if product else out),
+        a_direct=operands.readable(a, dtype),
+        b_direct=packed is not None or operands.readable(b, dtype),
         out_direct=not product,
         packed=packed is not None,
         device=index,
@@ -199,8 +199,10 @@ def pack(b: Any, rows: int | None, dtype: Any, options: tuple[Any, ...]) -> Pack
     with on(index), library.stream(index):
         chosen = plan_for(problem, requested)
         backend: Any = chosen.backend
-        payload = backend.pack(library.matrix(b), chosen)
-    return PackedOperand((K, N), kind, chosen.scheme, DEVICE, payload, b)
+        matrix = library.matrix(b)
+        scales = backend.scales(matrix, chosen) if chosen.guarded else None
+        payload = backend.pack(matrix, chosen)
+    return PackedOperand((K, N), kind, chosen.scheme, DEVICE, payload, b, scales)
 
 
 def _place(operands: dict[str, Any]) -> tuple[Library, int]:

@@ -65,6 +65,11 @@ def spread(squares: np.ndarray, parts: int, chunk: int, block: int | None = None
     return float(np.sqrt(worst))
 
 
+def most_uneven(growth: float) -> float:
+    """Return the largest product of both spreads that an LCMA of that growth may run with."""
+    return max(_MOST / growth, _LEAST_ROOM)
+
+
 def is_uneven(growth: float, rows: float, columns: float) -> bool:
     """Whether an LCMA of that growth could err by more than 8 eps ``norm(a_i) norm(b_j)``.
 
@@ -76,7 +81,7 @@ def is_uneven(growth: float, rows: float, columns: float) -> bool:
         What `spread` found for A and B.
     """
     with np.errstate(all="ignore"):
-        return not growth * rows * columns <= max(_MOST, _LEAST_ROOM * growth)
+        return not rows * columns <= most_uneven(growth)
 
 
 def uneven(

@@ -1,5 +1,7 @@
 """Figures that are no times: effective GFLOP/s, ratio to NumPy, rounding errors."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import falcon
@@ -32,6 +34,28 @@ class BesideNumPy:
         return interleave(self.sides, _PAIRS).ratio(0, 1)
 
     track_ratio.unit = "NumPy's time / falcon's"
+
+
+class Guard:
+    """A plan that compares the scales of its operands first, over one that does not."""
+
+    params = ((1024, 2048, 4096), DTYPES)
+    param_names = ("size", "dtype")
+    timeout = 300
+
+    def setup(self, size, dtype):
+        require_own_process()
+        random = np.random.default_rng(0)
+        a, b = random.standard_normal((2, size, size)).astype(dtype)
+        out = np.empty((size, size), dtype)
+        asked = falcon.plan(a, b, scheme="3x6x4:54", backend="cpu")
+        guarded = replace(asked, guarded=True)
+        self.sides = [lambda: guarded(a, b, out), lambda: asked(a, b, out)]
+
+    def track_ratio(self, size, dtype):
+        return 1 / interleave(self.sides, _PAIRS).ratio(0, 1)
+
+    track_ratio.unit = "time with the guard / without"
 
 
 class Errors:

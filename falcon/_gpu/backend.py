@@ -17,9 +17,9 @@ from falcon._problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import device, driver, kernels, model, profile
+from . import device, driver, kernels, model, operands, profile
 from .arrays import library_of
-from .geometry import Buffers, block_sizes, chunks_within, combined_again, round_up
+from .geometry import Buffers, block_sizes, chunks_within, combined_again, norms_bytes, round_up
 from .matrix import ITEM_BYTES, Matrix
 from .packed import Packed
 from .sources import SUMS_DTYPE
@@ -82,8 +82,18 @@ class GpuBackend:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         packed = b.payload.packed if isinstance(b, PackedOperand) else None
         source = b.payload.source if isinstance(b, PackedOperand) else b
-        scalars = {"alpha": float(alpha), "beta": float(beta)}
-        driver.execute(plan, a, source, c, out, packed=packed, check=check, **scalars)
+        driver.execute(
+            plan,
+            a,
+            source,
+            c,
+            out,
+            packed=packed,
+            scales=b.scales if isinstance(b, PackedOperand) else None,
+            alpha=float(alpha),
+            beta=float(beta),
+            check=check,
+        )
 
     def call(self, plan: Plan, a: Any, b: Any, out: Any) -> Any:
         """Run a plan on arrays: what `Plan.__call__` does for arrays on a GPU."""
@@ -114,7 +124,7 @@ class GpuBackend:
     def pack(self, b: Matrix, plan: Plan) -> Payload:
         """Form the sums of B."""
         problem, scheme, dtype = plan.problem, plan.scheme, plan.problem.dtype.name
-        if not driver.readable(b, dtype):
+        if not operands.readable(b, dtype):
             memory = device.allocate(problem.K * problem.N * ITEM_BYTES[dtype])
             copied = Matrix(int(memory.data.ptr), b.shape, (max(problem.N, 1), 1), dtype, memory)
             kernels.copy(b, copied)
@@ -128,6 +138,13 @@ class GpuBackend:
         whole = (block[2], block[1])
         kernels.combine_in(scheme, "v", b, int(memory.data.ptr), whole, (0, 0), whole)
         return Payload(b, Packed(memory, block, b.by_columns, dtype, problem.device))
+
+    def scales(self, b: Matrix, plan: Plan) -> Any:
+        """Compare the norms of B's columns, without waiting for the result."""
+        p, scheme = plan.problem, plan.scheme
+        assert scheme is not None
+        block = block_sizes(p.M, p.N, p.K, scheme, ITEM_BYTES[p.dtype.name])
+        return driver.scales_of(b, scheme, block)
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand; the workspace may exceed `limit`."""
@@ -200,7 +217,7 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     dtype = problem.dtype.name
     M, N, K = problem.M, problem.N, problem.K
     added = problem.buffered or problem.in_place
-    copies = driver.copied_bytes(
+    copies = operands.copied_bytes(
         M,
         N,
         K,
@@ -222,7 +239,11 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     chunk = chunks_within(block, arranged, item, sums, room, packed=problem.packed)
     if chunk is None:
         return None
-    workspace = extra + Buffers.of(chunk, arranged, item, sums, packed=problem.packed).total
+    buffers = Buffers.of(chunk, arranged, item, sums, packed=problem.packed)
+    compared = M if problem.packed else max(M, N)
+    if buffers.at + buffers.bt + buffers.h < norms_bytes(compared, K, sums):
+        return None  # chunks so small that the norms, which are formed there, have no room
+    workspace = extra + buffers.total
     m, k, n = scheme.format
     whole = (m * chunk[0], n * chunk[1], k * chunk[2])
     return Option(

@@ -2,28 +2,39 @@
 
 ::
 
+    compare norms             A, B  -> 2 words            norms.cu, spread.cu; for "auto" alone
     for each chunk of rows, columns:                      (one chunk without a workspace limit)
         for each chunk of the inner dimension:
             Combine A, Combine B    A, B  -> At, Bt       sources.combine_in, once each
             products                At, Bt -> H           a strided-batched call per chain length
         Combine H                   H     -> C            alpha, beta, C and out folded in
-        repair                                            ends at once unless Combine H marked some
+        refuse                                            marks all where norms differ by too much
+        repair                                            ends at once unless something is marked
 
 Nothing waits for the device. See docs/gpu.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from falcon._plan import Plan
+from falcon._spread import most_uneven
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
 from . import device, kernels
-from .geometry import Buffers, Sizes, block_sizes, mark_bytes, matrix_bytes, round_up, spans
-from .matrix import ITEM_BYTES, Matrix, Operand, dense
+from .geometry import (
+    Offsets,
+    Sizes,
+    block_sizes,
+    mark_bytes,
+    norms_bytes,
+    spans,
+)
+from .matrix import ITEM_BYTES, Matrix, Operand
+from .operands import Call, local_chunk, same
 from .packed import Packed
 from .sources import SUMS_DTYPE
 
@@ -39,6 +50,7 @@ def execute(
     out: Matrix,
     *,
     packed: Packed | None = None,
+    scales: Any = None,
     alpha: float = 1.0,
     beta: float = 0.0,
     check: str = "finite",
@@ -55,10 +67,12 @@ def execute(
         May be `out`, or not overlap it.
     packed : Packed, optional
         The sums of `b`.
+    scales : cupy.ndarray, optional
+        What `scales_of` found for a packed `b`.
     check : {"finite", "none"}
         See `falcon.gemm`.
     """
-    call = _Call.of(plan, a, b, c, out, packed)
+    call = Call.of(plan, a, b, c, out, packed)
     memory = device.allocate(call.nbytes)
     if device.is_capturing():
         _kept.append(memory)
@@ -67,160 +81,26 @@ def execute(
         _classical(plan, a, b, c, target, alpha, beta)
     else:
         stages = _Stages(plan, plan.scheme, a, b, target, packed, call.place(memory))
+        if plan.guarded:
+            stages.compare(scales)
         stages.run(c, alpha, beta, check)
     if target is not out:
         kernels.copy(target, out)
 
 
+def scales_of(b: Matrix, scheme: Scheme, block: Sizes) -> Any:
+    """Compare the norms of columns of `b` that a scheme adds up; return one word in GPU memory."""
+    item = ITEM_BYTES[SUMS_DTYPE[b.dtype]]
+    scratch = device.allocate(norms_bytes(*b.shape[::-1], item))
+    worst = device.allocate(4)
+    places = int(scratch.data.ptr), int(worst.data.ptr)
+    kernels.spread(b.transposed(), scheme.n, block[1], *places)
+    return worst
+
+
 def release() -> None:
     """Free the workspaces of recorded graphs."""
     _kept.clear()
-
-
-def copied_bytes(
-    M: int, N: int, K: int, dtype: str, *, a: bool, b: bool, c: bool, out: bool
-) -> tuple[int, int, int, int]:
-    """Return the bytes of the copies of those operands that need one."""
-    item, sums = ITEM_BYTES[dtype], ITEM_BYTES[SUMS_DTYPE[dtype]]
-    sizes = (
-        (a, M, K, item),
-        (b, K, N, item),
-        (c, M, N, sums),  # an out of the sums' dtype takes a c of that dtype
-        (out, M, N, item),
-    )
-    return tuple(  # type: ignore[return-value]
-        matrix_bytes(rows, columns, width) if needed else 0
-        for needed, rows, columns, width in sizes
-    )
-
-
-@dataclass(frozen=True)
-class _Call:
-    """The operands of a call, and the copies that they need."""
-
-    plan: Plan
-    operands: tuple[Matrix, Matrix, Matrix | None, Matrix]
-    copied: tuple[bool, bool, bool, bool]
-    packed: Packed | None
-
-    @classmethod
-    def of(
-        cls,
-        plan: Plan,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix | None,
-        out: Matrix,
-        packed: Packed | None,
-    ) -> _Call:
-        dtype = plan.problem.dtype.name
-        product = needs_product(out, a, None if packed else b, c, dtype)
-        copied = (
-            not readable(a, dtype),
-            packed is None and not readable(b, dtype),
-            plan.scheme is not None and c is not None and needs_copy(c, None if product else out),
-            product,
-        )
-        return cls(plan, (a, b, c, out), copied, packed)
-
-    @property
-    def _copies(self) -> tuple[int, int, int, int]:
-        p = self.plan.problem
-        a, b, c, out = self.copied
-        return copied_bytes(p.M, p.N, p.K, p.dtype.name, a=a, b=b, c=c, out=out)
-
-    @property
-    def _start(self) -> int:
-        return sum(round_up(x, 256) for x in self._copies)
-
-    @property
-    def buffers(self) -> Buffers:
-        """Sizes of At, Bt, H and the marks."""
-        dtype = self.plan.problem.dtype.name
-        if self.plan.scheme is None:
-            return Buffers(0, 0, 0, 0)
-        return Buffers.of(
-            local_chunk(self.plan),
-            products(self.plan.scheme),
-            ITEM_BYTES[dtype],
-            ITEM_BYTES[SUMS_DTYPE[dtype]],
-            packed=self.packed is not None,
-        )
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the workspace."""
-        return self._start + self.buffers.total
-
-    def place(self, memory: Any) -> tuple[int, int, int, int]:
-        """Return the addresses of At, Bt, H and the marks."""
-        return self.buffers.offsets(int(memory.data.ptr) + self._start)
-
-    def settle(self, at: int) -> tuple[Matrix, Matrix, Matrix | None, Matrix]:
-        """Copy what must be, from address `at` on; return operands that the kernels can take."""
-        dtype = self.plan.problem.dtype.name
-        a, b, c, out = self.operands
-        places = []
-        for nbytes in self._copies:
-            places.append(at)
-            at += round_up(nbytes, 256)
-        target = dense(places[3], out.shape, dtype) if self.copied[3] else out
-        if self.copied[0]:
-            a = _copied(a, dense(places[0], a.shape, dtype))
-        if self.copied[1]:
-            b = _copied(b, dense(places[1], b.shape, dtype))
-        if c is not None and self.copied[2]:
-            like = dense(places[2], out.shape, target.dtype)
-            if target.by_columns:
-                like = dense(places[2], out.shape[::-1], target.dtype).transposed()
-            c = _copied(c, like)
-        return a, b, c, target
-
-
-def readable(x: Matrix, dtype: str) -> bool:
-    """Whether cuBLAS and the kernels can read the matrix as it stands."""
-    return x.dtype == dtype and x.is_direct
-
-
-def needs_product(out: Matrix, a: Matrix, b: Matrix | None, c: Matrix | None, dtype: str) -> bool:
-    """Whether the product needs a matrix of its own before it is converted into `out`."""
-    if not out.is_direct or out.dtype not in (dtype, SUMS_DTYPE[dtype]):
-        return True
-    if c is not None and c.overlaps(out) and not same(c, out):
-        return True
-    return out.overlaps(a) or (b is not None and out.overlaps(b))
-
-
-def same(x: Matrix, y: Matrix) -> bool:
-    """Whether the two are one matrix in memory."""
-    return (x.pointer, x.strides, x.dtype) == (y.pointer, y.strides, y.dtype)
-
-
-def needs_copy(c: Matrix, out: Matrix | None) -> bool:
-    """Whether Combine H cannot add `c` as it stands to `out` (None: to a buffer by rows).
-
-    A c that is overwritten could not be added again where a region has to be repaired.
-    """
-    if out is None:
-        return True
-    alike = c.dtype == out.dtype and c.is_direct and c.by_columns == out.by_columns
-    return not alike or c.overlaps(out)
-
-
-def duplicate(x: Matrix) -> Matrix:
-    """Copy a matrix to memory of its own."""
-    memory = device.allocate(matrix_bytes(*x.shape, x.itemsize))
-    return _copied(x, dense(int(memory.data.ptr), x.shape, x.dtype, memory))
-
-
-def local_chunk(plan: Plan) -> Sizes:
-    """Rows, columns and inner length of the part of every block that is multiplied at a time."""
-    return plan.option.tiling[3:6]  # type: ignore[return-value]
-
-
-def _copied(x: Matrix, target: Matrix) -> Matrix:
-    kernels.copy(x, target)
-    return target
 
 
 def _classical(
@@ -254,16 +134,30 @@ class _Stages:
         b: Matrix,
         out: Matrix,
         packed: Packed | None,
-        places: tuple[int, int, int, int],
+        places: Offsets,
     ) -> None:
         problem = plan.problem
         self._plan, self._scheme, self._packed = plan, scheme, packed
         self._a, self._b, self._out = a, b, out
-        self._at, self._bt, self._h, self._marks = places
+        self._at, self._bt, self._h, self._marks, self._words = places
         self._dtype = problem.dtype.name
         self._sums = SUMS_DTYPE[self._dtype]
         self._block = block_sizes(problem.M, problem.N, problem.K, scheme, ITEM_BYTES[self._dtype])
         self._held: dict[str, tuple] = {}
+        # Addresses of what `compare` found for A and B.
+        self._uneven: tuple[int, int] | None = None
+
+    def compare(self, scales: Any) -> None:
+        """Look at the norms of A's rows and B's columns, for `_finish` to refuse the scheme.
+
+        `scales` is what is known of a packed B. The norms take memory of At, Bt and H.
+        """
+        scratch, words = self._at, (self._words, self._words + 4)
+        kernels.spread(self._a, self._scheme.m, self._block[0], scratch, words[0])
+        if scales is None:
+            columns = self._b.transposed()
+            kernels.spread(columns, self._scheme.n, self._block[1], scratch, words[1])
+        self._uneven = words[0], words[1] if scales is None else int(scales.data.ptr)
 
     def run(self, c: Matrix | None, alpha: float, beta: float, check: str) -> None:
         chunk = local_chunk(self._plan)
@@ -347,7 +241,7 @@ class _Stages:
         beta: float,
         check: str,
     ) -> None:
-        marks = self._marks if check == "finite" else 0
+        marks = self._marks if check == "finite" or self._uneven else 0
         if marks:
             device.set_zero(marks, mark_bytes(row[1], column[1]))
         update = kernels.Update(
@@ -362,6 +256,8 @@ class _Stages:
             0.0 if c is None else beta,
             marks,
         )
-        kernels.combine_out(update, self._h)
+        kernels.combine_out(update if check == "finite" else replace(update, marks=0), self._h)
+        if self._uneven is not None:
+            kernels.refuse(update, *self._uneven, most_uneven(self._plan.growth) ** 2)
         if marks:
             kernels.repair(update, self._a, self._b)

@@ -30,6 +30,8 @@ _ALIGNMENT = 256
 MARK_MAJOR, MARK_MINOR = 64, 128
 # A launch takes at most this many blocks along x, and along y.
 GRID_X, GRID_Y = 2**31 - 1, 65535
+# Elements of a line that a thread adds up, at least, and threads of a line, at most.
+_NORM_RUN, _MOST_NORM_PARTS = 64, 64
 # Chunks smaller than these would leave the products far below the speed that was measured.
 _LEAST_CHUNK = 256
 
@@ -52,17 +54,18 @@ def round_up(size: int, unit: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """Bytes of At, Bt, H and the marks for chunks of a given size.
+    """Bytes of At, Bt, H, the marks and two words of the norms for chunks of a given size.
 
     Attributes
     ----------
-    at, bt, h, marks : int
+    at, bt, h, marks, words : int
     """
 
     at: int
     bt: int
     h: int
     marks: int
+    words: int = 8
 
     @classmethod
     def of(
@@ -87,18 +90,22 @@ class Buffers:
     @property
     def total(self) -> int:
         """Bytes of all, each aligned."""
-        return sum(round_up(x, _ALIGNMENT) for x in (self.at, self.bt, self.h, self.marks))
+        return sum(round_up(x, _ALIGNMENT) for x in self._sizes)
 
-    def offsets(self, start: int) -> Sizes4:
+    def offsets(self, start: int) -> Offsets:
         """Return where each begins, in an allocation in which `start` bytes are taken."""
         starts, at = [], start
-        for size in (self.at, self.bt, self.h, self.marks):
+        for size in self._sizes:
             starts.append(at)
             at += round_up(size, _ALIGNMENT)
         return tuple(starts)  # type: ignore[return-value]
 
+    @property
+    def _sizes(self) -> Offsets:
+        return self.at, self.bt, self.h, self.marks, self.words
 
-Sizes4 = tuple[int, int, int, int]
+
+Offsets = tuple[int, int, int, int, int]
 
 
 def chunks_within(
@@ -181,6 +188,27 @@ def repair_launch(height: int, width: int, blocks: int) -> tuple[Sizes, Sizes]:
 def copy_launch(major: int, minor: int) -> tuple[Sizes, Sizes]:
     """Return grid and block of copy.cu."""
     return (_along_x(major * -(-minor // 256)), 1, 1), (256, 1, 1)
+
+
+def norm_parts(inner: int) -> int:
+    """Parts in which the squares of a line are added up."""
+    return min(max(-(-inner // _NORM_RUN), 1), _MOST_NORM_PARTS)
+
+
+def norms_launch(lines: int, parts: int, along: bool) -> tuple[Sizes, Sizes]:
+    """Return grid and block of norms.cu; `along`: the elements of a line are neighbours."""
+    across, down = (8, LANES) if along else (LANES, 8)
+    return (_along_x(-(-lines // across)), -(-parts // down), 1), (LANES, 8, 1)
+
+
+def flat_launch(count: int) -> tuple[Sizes, Sizes]:
+    """Return grid and block of a kernel with a thread per item."""
+    return (_along_x(-(-count // 256)), 1, 1), (256, 1, 1)
+
+
+def norms_bytes(lines: int, inner: int, sum_itemsize: int) -> int:
+    """Bytes of the parts of the squared norms of some lines."""
+    return lines * norm_parts(inner) * sum_itemsize
 
 
 def regions(height: int, width: int) -> int:

@@ -142,7 +142,7 @@ class Update:
 
 
 def combine_out(update: Update, planes: int) -> None:
-    """Launch Combine H of the products at address `planes`."""
+    """Launch Combine H of the products at address `planes`; `update.marks` as they shall be."""
     scheme, sums, out = update.scheme, update.sums, update.out
     key = ("out", scheme, sums, out.dtype)
     kernel, unit = _function(key, lambda: sources.combine_out(scheme, sums, out.dtype))
@@ -164,6 +164,44 @@ def combine_out(update: Update, planes: int) -> None:
             np.int32(aligned),
         ),
     )
+
+
+def spread(x: Matrix, parts: int, block: int, scratch: int, worst: int) -> None:
+    """Compare the norms of rows of `x` that a scheme adds to one another.
+
+    Parameters
+    ----------
+    x : Matrix
+        A, or the transpose of B.
+    parts, block : int
+        Blocks that the scheme cuts the rows into, and the rows of one.
+    scratch : int
+        Address of `geometry.norm_parts` sums per row.
+    worst : int
+        Address of a word: becomes the largest ratio of mean to least square, as a float; 0 where
+        the scheme adds up no rows.
+    """
+    device.set_zero(worst, 4)
+    if parts == 1:
+        return
+    (lines, inner), along = x.shape, not x.by_columns
+    sums = sources.SUMS_DTYPE[x.dtype]
+    kernel, _ = _function(("norms", x.dtype), lambda: sources.norms(x.dtype))
+    count = geometry.norm_parts(inner)
+    sizes = (lines, inner, scratch, np.int32(count), np.int32(along))
+    grid, threads = geometry.norms_launch(lines, count, along)
+    device.launch(kernel, grid, threads, (x.pointer, *x.strides, *sizes))
+    kernel, _ = _function(("spread", sums), lambda: sources.spread(sums))
+    arguments = (scratch, np.int32(count), lines, block, worst)
+    device.launch(kernel, *geometry.flat_launch(block), arguments)
+
+
+def refuse(update: Update, rows: int, columns: int, most: float) -> None:
+    """Mark all regions where the spreads at two addresses multiply to more than `most`."""
+    kernel, _ = _function(("refuse",), sources.refuse)
+    count = geometry.regions(update.window.height, update.window.width)
+    arguments = (rows, columns, np.float32(most), update.marks, count)
+    device.launch(kernel, *geometry.flat_launch(count), arguments)
 
 
 def repair(update: Update, a: Matrix, b: Matrix) -> None:

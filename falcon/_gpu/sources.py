@@ -73,6 +73,21 @@ def copy(dtype: str, out_dtype: str) -> Unit:
     return _plain("copy", dtype, out_dtype, "float64" if wide else "float32")
 
 
+def norms(dtype: str) -> Unit:
+    """Squared norms of lines, in parts."""
+    return _plain("norms", dtype, SUMS_DTYPE[dtype], SUMS_DTYPE[dtype])
+
+
+def spread(sums: str) -> Unit:
+    """Compare the norms of lines that a scheme adds up."""
+    return _plain("spread", sums, sums, sums)
+
+
+def refuse() -> Unit:
+    """Mark everything where the norms differ by too much."""
+    return _plain("refuse", "float32", "float32", "float32")
+
+
 def assemble(units: Iterable[Unit]) -> str:
     """Return one translation unit."""
     return "\n".join([_template("common", "cuh"), *(unit.source for unit in units)])

@@ -14,6 +14,22 @@ struct Index3 {
 };
 static thread_local Index3 blockIdx, threadIdx, blockDim;
 
+static unsigned __float_as_uint(float x) {
+    unsigned u;
+    std::memcpy(&u, &x, sizeof u);
+    return u;
+}
+static float __uint_as_float(unsigned u) {
+    float x;
+    std::memcpy(&x, &u, sizeof x);
+    return x;
+}
+static unsigned atomicMax(unsigned *at, unsigned value) {
+    const unsigned before = *at;
+    *at = before > value ? before : value;
+    return before;
+}
+
 struct half_t;
 struct bfloat_t;
 float widen(half_t x);

@@ -1,43 +1,31 @@
 // 16-bit conversions, rounding to nearest with ties to even, and the launch itself.
 
-static unsigned bits_of(float x) {
-    unsigned u;
-    std::memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static float float_of(unsigned u) {
-    float x;
-    std::memcpy(&x, &u, sizeof x);
-    return x;
-}
-
 float widen(bfloat_t x) {
-    return float_of((unsigned)x.bits << 16);
+    return __uint_as_float((unsigned)x.bits << 16);
 }
 
 void narrow(float x, bfloat_t &to) {
-    const unsigned u = bits_of(x);
+    const unsigned u = __float_as_uint(x);
     to.bits = x != x ? 0x7fff : (unsigned short)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
 }
 
 float widen(half_t x) {
     const unsigned sign = (unsigned)(x.bits & 0x8000) << 16, rest = x.bits & 0x7fff;
     if (rest >= 0x7c00)
-        return float_of(sign | 0x7f800000 | (rest & 0x3ff) << 13);
+        return __uint_as_float(sign | 0x7f800000 | (rest & 0x3ff) << 13);
     // Exact for subnormal numbers too: a product by a power of two.
-    return float_of(sign | bits_of(float_of(rest << 13) * float_of(0x77800000)));
+    return __uint_as_float(sign | __float_as_uint(__uint_as_float(rest << 13) * __uint_as_float(0x77800000)));
 }
 
 void narrow(float x, half_t &to) {
-    const unsigned u = bits_of(x), sign = (u >> 16) & 0x8000, size = u & 0x7fffffff;
+    const unsigned u = __float_as_uint(x), sign = (u >> 16) & 0x8000, size = u & 0x7fffffff;
     unsigned short h;
     if (size > 0x7f800000) {
         h = 0x7fff;
     } else if (size >= 0x477ff000) { // 65520, which rounds up to infinity
         h = 0x7c00;
     } else if (size < 0x38800000) { // subnormal: adding 0.5 leaves its bits at the end
-        h = (unsigned short)(bits_of(float_of(size) + 0.5f) - 0x3f000000);
+        h = (unsigned short)(__float_as_uint(__uint_as_float(size) + 0.5f) - 0x3f000000);
     } else {
         h = (unsigned short)((size + 0xfff + ((size >> 13) & 1) - 0x38000000) >> 13);
     }

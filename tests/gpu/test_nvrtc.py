@@ -27,6 +27,8 @@ PLAIN = [
     for dtype in sources.SUMS_DTYPE
     for out in sources.SUMS_DTYPE
 ]
+PLAIN += [sources.norms(dtype) for dtype in sources.SUMS_DTYPE]
+PLAIN += [sources.spread("float32"), sources.spread("float64"), sources.refuse()]
 
 
 def checked(result):

@@ -1,0 +1,35 @@
+// Squares of the elements of every line of a matrix, added up in parts: the first step towards the
+// norms by which badly scaled operands are found. spread.cu adds the parts.
+//
+//   x         lines x inner, any strides
+//   sums      parts x lines
+//   along     neighbouring threads take neighbours along the inner axis, otherwise neighbouring
+//             lines: whichever are neighbours in memory
+//
+// A thread block is 32 x 8 threads. No atomics: sums, and so the choice, are the same every time.
+
+extern "C" __global__ void __launch_bounds__(256)
+    FALCON_NAME(const FALCON_A *__restrict__ x, long long line_stride, long long inner_stride, long long lines,
+                long long inner, FALCON_S *sums, int parts, int along) {
+    const int across = along ? threadIdx.y : threadIdx.x, down = along ? threadIdx.x : threadIdx.y;
+    const long long line = (long long)blockIdx.x * (along ? 8 : FALCON_LANES) + across;
+    const int part = blockIdx.y * (along ? FALCON_LANES : 8) + down;
+    if (line >= lines || part >= parts)
+        return;
+    const long long run = (inner + parts - 1) / parts;
+    const long long first = along ? part : part * run, step = along ? parts : 1;
+    const long long end = along || first + run > inner ? inner : first + run;
+    x += line * line_stride;
+    FALCON_S sum = 0;
+#pragma unroll 4
+    for (long long k = first; k < end; k += step) {
+        const FALCON_S value = (FALCON_S)widen(x[k * inner_stride]);
+        sum += value * value;
+    }
+    sums[part * lines + line] = sum;
+}
+
+#undef FALCON_NAME
+#undef FALCON_A
+#undef FALCON_T
+#undef FALCON_S

@@ -1,0 +1,18 @@
+// Marks every region of a block of C where A and B are too uneven for the scheme: repair.cu then
+// forms the classical product.
+//
+//   rows, columns    what spread.cu found for A and for B; 0: nothing is added up there
+//   most             the largest product of both that the scheme may run with
+
+extern "C" __global__ void __launch_bounds__(256) FALCON_NAME(const unsigned *rows, const unsigned *columns, float most,
+                                                              unsigned *marks, long long count) {
+    const long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    const float of_rows = *rows ? __uint_as_float(*rows) : 1.0f, of_columns = *columns ? __uint_as_float(*columns) : 1.0f;
+    if (at < count && !(of_rows * of_columns <= most))
+        marks[at] = 1;
+}
+
+#undef FALCON_NAME
+#undef FALCON_A
+#undef FALCON_T
+#undef FALCON_S

@@ -1,0 +1,161 @@
+"""The operands of a call: the copies that some need, and where the call's buffers lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from falcon._plan import Plan
+from falcon.codegen.cuda_plan import products
+
+from . import device, kernels
+from .geometry import Buffers, Offsets, Sizes, matrix_bytes, round_up
+from .matrix import ITEM_BYTES, Matrix, dense
+from .packed import Packed
+from .sources import SUMS_DTYPE
+
+
+@dataclass(frozen=True)
+class Call:
+    """The operands of a call, and the copies that they need."""
+
+    plan: Plan
+    operands: tuple[Matrix, Matrix, Matrix | None, Matrix]
+    copied: tuple[bool, bool, bool, bool]
+    packed: Packed | None
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix | None,
+        out: Matrix,
+        packed: Packed | None,
+    ) -> Call:
+        dtype = plan.problem.dtype.name
+        product = needs_product(out, a, None if packed else b, c, dtype)
+        copied = (
+            not readable(a, dtype),
+            packed is None and not readable(b, dtype),
+            plan.scheme is not None and c is not None and needs_copy(c, None if product else out),
+            product,
+        )
+        return cls(plan, (a, b, c, out), copied, packed)
+
+    @property
+    def _copies(self) -> tuple[int, int, int, int]:
+        p = self.plan.problem
+        a, b, c, out = self.copied
+        return copied_bytes(p.M, p.N, p.K, p.dtype.name, a=a, b=b, c=c, out=out)
+
+    @property
+    def _start(self) -> int:
+        return sum(round_up(x, 256) for x in self._copies)
+
+    @property
+    def buffers(self) -> Buffers:
+        """Sizes of At, Bt, H and the marks."""
+        dtype = self.plan.problem.dtype.name
+        if self.plan.scheme is None:
+            return Buffers(0, 0, 0, 0, 0)
+        return Buffers.of(
+            local_chunk(self.plan),
+            products(self.plan.scheme),
+            ITEM_BYTES[dtype],
+            ITEM_BYTES[SUMS_DTYPE[dtype]],
+            packed=self.packed is not None,
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the workspace; norms are formed where At, Bt and H will be."""
+        return self._start + self.buffers.total
+
+    def place(self, memory: Any) -> Offsets:
+        """Return the addresses of At, Bt, H, the marks and the words of the norms."""
+        return self.buffers.offsets(int(memory.data.ptr) + self._start)
+
+    def settle(self, at: int) -> tuple[Matrix, Matrix, Matrix | None, Matrix]:
+        """Copy what must be, from address `at` on; return operands that the kernels can take."""
+        dtype = self.plan.problem.dtype.name
+        a, b, c, out = self.operands
+        places = []
+        for nbytes in self._copies:
+            places.append(at)
+            at += round_up(nbytes, 256)
+        target = dense(places[3], out.shape, dtype) if self.copied[3] else out
+        if self.copied[0]:
+            a = _copied(a, dense(places[0], a.shape, dtype))
+        if self.copied[1]:
+            b = _copied(b, dense(places[1], b.shape, dtype))
+        if c is not None and self.copied[2]:
+            like = dense(places[2], out.shape, target.dtype)
+            if target.by_columns:
+                like = dense(places[2], out.shape[::-1], target.dtype).transposed()
+            c = _copied(c, like)
+        return a, b, c, target
+
+
+def local_chunk(plan: Plan) -> Sizes:
+    """Rows, columns and inner length of the part of every block that is multiplied at a time."""
+    return plan.option.tiling[3:6]  # type: ignore[return-value]
+
+
+def copied_bytes(
+    M: int, N: int, K: int, dtype: str, *, a: bool, b: bool, c: bool, out: bool
+) -> tuple[int, int, int, int]:
+    """Return the bytes of the copies of those operands that need one."""
+    item, sums = ITEM_BYTES[dtype], ITEM_BYTES[SUMS_DTYPE[dtype]]
+    sizes = (
+        (a, M, K, item),
+        (b, K, N, item),
+        (c, M, N, sums),  # an out of the sums' dtype takes a c of that dtype
+        (out, M, N, item),
+    )
+    return tuple(  # type: ignore[return-value]
+        matrix_bytes(rows, columns, width) if needed else 0
+        for needed, rows, columns, width in sizes
+    )
+
+
+def readable(x: Matrix, dtype: str) -> bool:
+    """Whether cuBLAS and the kernels can read the matrix as it stands."""
+    return x.dtype == dtype and x.is_direct
+
+
+def needs_product(out: Matrix, a: Matrix, b: Matrix | None, c: Matrix | None, dtype: str) -> bool:
+    """Whether the product needs a matrix of its own before it is converted into `out`."""
+    if not out.is_direct or out.dtype not in (dtype, SUMS_DTYPE[dtype]):
+        return True
+    if c is not None and c.overlaps(out) and not same(c, out):
+        return True
+    return out.overlaps(a) or (b is not None and out.overlaps(b))
+
+
+def same(x: Matrix, y: Matrix) -> bool:
+    """Whether the two are one matrix in memory."""
+    return (x.pointer, x.strides, x.dtype) == (y.pointer, y.strides, y.dtype)
+
+
+def needs_copy(c: Matrix, out: Matrix | None) -> bool:
+    """Whether Combine H cannot add `c` as it stands to `out` (None: to a buffer by rows).
+
+    A c that is overwritten could not be added again where a region has to be repaired.
+    """
+    if out is None:
+        return True
+    alike = c.dtype == out.dtype and c.is_direct and c.by_columns == out.by_columns
+    return not alike or c.overlaps(out)
+
+
+def duplicate(x: Matrix) -> Matrix:
+    """Copy a matrix to memory of its own."""
+    memory = device.allocate(matrix_bytes(*x.shape, x.itemsize))
+    return _copied(x, dense(int(memory.data.ptr), x.shape, x.dtype, memory))
+
+
+def _copied(x: Matrix, target: Matrix) -> Matrix:
+    kernels.copy(x, target)
+    return target
