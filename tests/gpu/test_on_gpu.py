@@ -2,6 +2,8 @@
 ``compute-sanitizer --error-exitcode 1 python -m pytest -m gpu -k "not capture"``.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -145,3 +147,19 @@ def test_more_than_two_to_the_31_elements(real):
     c = falcon.gemm(a, b, scheme="strassen")
     assert c.size > 2**31
     assert bool((c == inner).all())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_uneven_operands_are_multiplied_classically(real, dtype):
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal((600, 600)).astype(kind(dtype)) for _ in range(2))
+    left, right = (on_device(real, x, dtype) for x in (a, b))
+    plan = replace(falcon.plan(left, right, scheme="strassen@strassen"), guarded=True)
+    asked = replace(plan, guarded=False)
+    assert (real.asnumpy(plan(left, right)) == real.asnumpy(asked(left, right))).all()
+    a[5] *= 300
+    left = on_device(real, a, dtype)
+    classical = falcon.gemm(left, right, scheme="classical")
+    found, wanted = (real.asnumpy(x).astype(float) for x in (plan(left, right), classical))
+    unit = {"float64": 1e-14, "float32": 1e-5, "float16": 2e-3, "bfloat16": 2e-2}[dtype]
+    assert (np.abs(found - wanted) <= unit * (np.abs(a).astype(float) @ np.abs(b))).all()
