@@ -84,23 +84,21 @@ class CpuBackend:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem, scheme = plan.problem, plan.scheme
         packed = b.payload if isinstance(b, PackedOperand) else None
-        source = b.source if isinstance(b, PackedOperand) else b
+        source = None if isinstance(b, PackedOperand) else _readable(b, problem.dtype)
         a = _readable(a, problem.dtype)
-        if packed is None:
-            source = _readable(source, problem.dtype)
         buffered = _needs_buffer(problem, scheme) or not _is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.dtype) if buffered else out
         scalars = (target, float(alpha), 0.0 if c is None else float(beta))
         engine = engine_scheme(scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
-        if packed is None:
+        if source is not None:
             nbytes = max(nbytes, _needed(plan, a, source, target))
         workspace = _pool().take(nbytes)
         try:
             _load(c, target)
             finite = _core.gemm(
                 a,
-                None if packed is not None else source,
+                source,
                 *scalars,
                 packed=None if packed is None else packed.engine,
                 threads=plan.threads,
@@ -113,9 +111,10 @@ class CpuBackend:
             if finite is False:
                 # NaN or Inf in the input, or a sum that overflowed: as the classical algorithm
                 # would have it.
+                whole = b.source_to_redo() if isinstance(b, PackedOperand) else b
+                whole = _readable(whole, problem.dtype)
                 _load(c, target)
-                source = _readable(source, problem.dtype)
-                _classical_within(workspace, nbytes, a, source, scalars, plan.threads)
+                _classical_within(workspace, nbytes, a, whole, scalars, plan.threads)
         finally:
             _pool().give(workspace, nbytes)
         if buffered:
