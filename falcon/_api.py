@@ -140,14 +140,15 @@ def gemm(
         return on_gpu().gemm(a, b, c, alpha, beta, out, arguments)
     given = a, b
     packed = b if isinstance(b, PackedOperand) else None
-    a, b = matrix("a", a), matrix("b", b if packed is None else packed.source)
-    if a.shape[1] != b.shape[0]:
+    a, source = matrix("a", a), matrix("b", b) if packed is None else packed.source
+    right: Any = b if source is None else source  # has shape and dtype
+    if a.shape[1] != right.shape[0]:
         raise ValueError(
-            f"a has shape {a.shape} and b {b.shape}: a's columns ({a.shape[1]}) must equal b's "
-            f"rows ({b.shape[0]})"
+            f"a has shape {a.shape} and b {right.shape}: a's columns ({a.shape[1]}) must equal b's "
+            f"rows ({right.shape[0]})"
         )
-    shape = (a.shape[0], b.shape[1])
-    dtype = np.result_type(a.dtype, b.dtype).newbyteorder("=")
+    shape = (a.shape[0], right.shape[1])
+    dtype = np.result_type(a.dtype, right.dtype).newbyteorder("=")
     c_array = None if c is None else matrix("c", c)
     if c_array is not None and c_array.shape != shape:
         raise ValueError(f"c has shape {c_array.shape}; expected {shape}")
@@ -165,7 +166,8 @@ def gemm(
     if packed is not None:
         check_packed(packed, dtype, backend, scheme)
     result = np.empty(shape, dtype) if out is None else out
-    multiply(a, b, c_array, alpha, beta, result, dtype, requested, fresh=out is None, packed=packed)
+    operands = a, source, c_array, alpha, beta, result
+    multiply(*operands, dtype, requested, fresh=out is None, packed=packed)
     if plain_call:
         remember(*given, out, arguments, result)
     return result

@@ -32,7 +32,9 @@ def gemm(
 ) -> Any:
     """Multiply matrices in GPU memory; see `falcon.gemm`."""
     packed = b if isinstance(b, PackedOperand) else None
-    source = b if packed is None else packed.source
+    if packed is not None and packed.backend != DEVICE:
+        raise ValueError(f"b was packed for backend {packed.backend!r}, but a is in GPU memory")
+    source: Any = b if packed is None else packed.source
     number("beta", beta)
     if beta != 0 and c is None:
         raise ValueError(f"beta is {beta!r} but c is missing")
@@ -247,15 +249,13 @@ def _requested(backend: str, *others: Any) -> Settings:
 
 
 def _check_packed(packed: PackedOperand, dtype: str, options: tuple[Any, ...]) -> None:
-    if packed.backend != DEVICE:
-        raise ValueError(f"b was packed for backend {packed.backend!r}, but a is in GPU memory")
     if dtype != packed.dtype.name:
         raise TypeError(f"the arithmetic would be {dtype}, but b was packed for {packed.dtype}")
     scheme = options[1]
     if isinstance(scheme, str) and scheme not in ("auto", "classical"):
         scheme = _schemes.get(scheme)
     wanted = None if isinstance(scheme, str) else scheme
-    if scheme != "auto" and wanted != packed.scheme:
+    if scheme != "auto" and not packed.is_for(wanted):
         raise ValueError(f"scheme is {options[1]!r}, but b is {packed!r}")
 
 

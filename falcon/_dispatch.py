@@ -51,7 +51,7 @@ def requested_settings(*given: Any) -> Settings:
 
 def multiply(
     a: np.ndarray,
-    b: np.ndarray,
+    b: np.ndarray | None,
     c: np.ndarray | None,
     alpha: Any,
     beta: Any,
@@ -64,7 +64,7 @@ def multiply(
 ) -> None:
     """Multiply in core form: 2-D operands of fitting shapes, `out` writable and given.
 
-    Where B comes packed, `b` is its source.
+    Where B comes packed, `b` is its source, or None if that was not kept.
     """
     if 0 in out.shape:
         return
@@ -76,6 +76,8 @@ def multiply(
                 np.multiply(c, beta, out=out, dtype=dtype, casting="same_kind")
         return
     verified = requested.check == "verify"
+    if verified and packed is not None:
+        b = packed.needed_source("check='verify' takes b itself; keep the source, or use another")
     if verified and dtype.kind in "iu" and out.dtype.kind not in "iu":
         # Wrapped integers can only be compared as integers.
         product = np.empty(out.shape, dtype)
@@ -88,8 +90,8 @@ def multiply(
         chosen = plan_for(problem, requested)
     else:
         chosen = plan_packed(problem, packed, requested)
-    test = Freivalds(a, b, c, alpha, beta, dtype=dtype) if verified else None
-    right = b if packed is None else packed
+    test = Freivalds(a, cast(np.ndarray, b), c, alpha, beta, dtype=dtype) if verified else None
+    right = cast(np.ndarray, b) if packed is None else packed
     chosen.backend.execute(chosen, a, right, c, out, alpha=alpha, beta=beta, check=requested.check)
     if test is None:
         return
@@ -103,7 +105,7 @@ def multiply(
 
 def problem_of(
     a: np.ndarray,
-    b: np.ndarray,
+    b: np.ndarray | None,
     c: np.ndarray | None,
     out: np.ndarray,
     dtype: np.dtype,
@@ -112,10 +114,15 @@ def problem_of(
     fresh: bool,
     packed: bool = False,
 ) -> Problem:
-    """Describe a multiplication of these arrays; where B comes packed, `b` is its source."""
-    (M, K), N = a.shape, b.shape[1]
-    a_strided, b_strided = is_strided(a, dtype), is_strided(b, dtype)
-    out_direct = fresh or (is_strided(out, dtype) and not (overlap(out, a) or overlap(out, b)))
+    """Describe a multiplication of these arrays; of a packed B, `b` is the source or None."""
+    (M, K), N = a.shape, out.shape[1]
+    b_by_rows = b_strided = b_direct = True
+    if b is not None and not packed:
+        b_strided, b_direct = is_strided(b, dtype), is_direct(b, dtype)
+        b_by_rows = not b_strided or b.strides[1] == dtype.itemsize
+    a_strided = is_strided(a, dtype)
+    apart = not (overlap(out, a) or (b is not None and overlap(out, b)))
+    out_direct = fresh or (is_strided(out, dtype) and apart)
     size = dtype.itemsize
     return Problem(
         M,
@@ -124,12 +131,12 @@ def problem_of(
         dtype,
         buffered=c is not None or not out_direct or not (fresh or is_direct(out, dtype)),
         a_direct=is_direct(a, dtype),
-        b_direct=packed or is_direct(b, dtype),
+        b_direct=b_direct,
         a_strided=a_strided,
         b_strided=b_strided,
         layout=(  # copies are by rows; a single column has a unit stride both ways
             a.strides[0] == size if a_strided else K == 1,
-            packed or not b_strided or b.strides[1] == size,
+            b_by_rows,
             out_direct and out.strides[0] == size != out.strides[1],
         ),
         out_direct=out_direct,

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ._numpy_rates import blas_name, measure
-from ._packed import PackedOperand
+from ._packed import ArrayPayload, PackedOperand
 from ._plan import Option, Plan, Rates
 from ._problem import Problem
 from ._spread import uneven
@@ -93,7 +93,7 @@ class NumpyBackend:
     ) -> None:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem = plan.problem
-        right = b.payload if isinstance(b, PackedOperand) else b
+        right = b.payload.array if isinstance(b, PackedOperand) else b
         shape = (problem.M, problem.N)
         product = np.empty(shape, problem.dtype) if problem.buffered else out
         with np.errstate(all="ignore"):  # as BLAS: overflow and invalid are in the result
@@ -109,9 +109,9 @@ class NumpyBackend:
             if problem.buffered:
                 _finish(product, c, beta, out)
 
-    def pack(self, b: np.ndarray, plan: Plan) -> np.ndarray:
+    def pack(self, b: np.ndarray, plan: Plan) -> ArrayPayload:
         """Copy `b` as BLAS likes it; its sums are formed anew in every product."""
-        return np.array(b, plan.problem.dtype, order="C")
+        return ArrayPayload(np.array(b, plan.problem.dtype, order="C"))
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""

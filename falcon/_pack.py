@@ -31,6 +31,7 @@ def pack(
     max_growth: float | None = None,
     threads: int | None = None,
     workspace_limit: int | None = None,
+    keep_source: bool = True,
 ) -> PackedOperand:
     """Combine and lay out B once, for many products with the same weights.
 
@@ -39,13 +40,20 @@ def pack(
     Parameters
     ----------
     b : array_like, shape (K, N)
-        Must not be changed while the packed operand is in use.
+        Must not be changed while the packed operand is in use, unless `keep_source` is False.
     rows : int, optional
         Rows of A to expect: decides which scheme "auto" takes, nothing else. Default: K.
     dtype : dtype, optional
         Of the arithmetic; default: b's own.
     backend, scheme, max_growth, threads, workspace_limit
         As for `gemm`; the scheme is fixed from here on.
+    keep_source : bool
+        False saves the memory of B. Four things take B itself, and are then refused with a
+        ValueError: to redo a product classically where an LCMA comes upon a NaN or Inf
+        (``check="none"`` does not look for them), or where "auto" chose the scheme and A is scaled
+        too badly for it, ``check="verify"``, and to load a pickle where the panels would lie
+        otherwise. Products then see B as being of `dtype`. A B in GPU memory
+        is always kept.
 
     Returns
     -------
@@ -60,7 +68,13 @@ def pack(
     Notes
     -----
     With a scheme, R/(kn) times the bytes of B are held (Strassen: 1.75 times), and B itself stays
-    referenced. Source of the method: FalconGEMM's offline Combine B.
+    referenced, unless `keep_source` is False. Source of the method: FalconGEMM's offline Combine B.
+
+    A pickle holds both, with checksums, and a fingerprint of what the layout depends on: the
+    scheme as it runs, the kernel, the blocking, the layout's version. Within one version of falcon
+    and on one kind of machine it is loaded as it is. With another instruction set (another
+    machine, FALCON_ISA), another version, or where the panels are damaged, they are made again of
+    B (logged by "falcon", level debug). A damaged B is refused.
 
     Examples
     --------
@@ -71,7 +85,14 @@ def pack(
     """
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
         raise ValueError(f"rows is {rows!r}; expected a positive integer")
+    if not isinstance(keep_source, bool):
+        raise ValueError(f"keep_source is {keep_source!r}; expected True or False")
     if is_on_gpu(b):
+        if not keep_source:
+            raise ValueError(
+                "keep_source is False, but b is in GPU memory, where b itself is always kept for "
+                "products that are redone classically; leave it out"
+            )
         from . import _device  # at first need
 
         options = (backend, scheme, max_growth, threads, workspace_limit, None)
@@ -97,7 +118,8 @@ def pack(
             chosen, scales = plan_for(problem, replace(requested, scheme="classical")), None
     payload = chosen.backend.pack(source, chosen)
     name = chosen.backend.name
-    return PackedOperand((K, N), native, chosen.scheme, name, payload, source, scales)
+    kept = source if keep_source else None
+    return PackedOperand((K, N), native, chosen.scheme, name, payload, kept, scales)
 
 
 def check_packed(
@@ -111,5 +133,5 @@ def check_packed(
     if isinstance(scheme, str) and scheme not in ("auto", "classical"):
         scheme = _schemes.get(scheme)
     wanted = None if isinstance(scheme, str) else scheme
-    if scheme != "auto" and wanted != packed.scheme:
+    if scheme != "auto" and not packed.is_for(wanted):
         raise ValueError(f"scheme is {scheme!r}, but b is {packed!r}")

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from ._packed import PackedOperand
+from ._packed import PackedOperand, Payload
 from ._problem import Problem
 from .schemes import Scheme
 
@@ -188,8 +188,8 @@ class Backend(Protocol):
     ) -> None:
         """Write ``alpha a b + beta c`` to `out` as planned."""
 
-    def pack(self, b: np.ndarray, plan: Plan) -> Any:
-        """Combine and lay out `b` for the scheme of `plan`: a `PackedOperand`'s payload."""
+    def pack(self, b: np.ndarray, plan: Plan) -> Payload:
+        """Combine and lay out `b` for the scheme of `plan`."""
 
     def scales(self, b: np.ndarray, plan: Plan) -> Any:
         """Return what products by a packed `b` must know of the norms of its columns."""

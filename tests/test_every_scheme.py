@@ -111,6 +111,7 @@ def test_any_flipped_coefficient_spoils_the_product(name):
     for factor, changed in flips(scheme, most=20):
         wrong = scheme.renamed("wrong", "a test")
         object.__setattr__(wrong, factor, changed)
+        object.__setattr__(wrong, "_programs", {})
         for derived in ("shared_sums", "_hash"):
             wrong.__dict__.pop(derived, None)
         try:

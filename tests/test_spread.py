@@ -239,6 +239,19 @@ def test_packed_operands_keep_their_norms(told, backend):
     assert len(told()) == 1
 
 
+@pytest.mark.skipif("cpu" not in HOST, reason="needs falcon's own kernels")
+@pytest.mark.usefixtures("lcma")
+def test_without_its_source_a_product_is_refused_before_anything_is_written():
+    a, b = with_line(normal(900, 900), 0, 1e5), normal(900, 900, seed=1)
+    packed = falcon.pack(b, backend="cpu", keep_source=False)
+    out = np.zeros((900, 900), "f4")
+    with pytest.raises(ValueError, match=r"keep_source=False: norms of rows of a.*nothing was"):
+        falcon.gemm(a, packed, np.ones_like(out), beta=2.0, out=out)
+    assert not out.any()
+    named = falcon.pack(b, scheme="strassen", backend="cpu", keep_source=False)
+    assert falcon.gemm(a, named, out=out) is out
+
+
 @pytest.mark.usefixtures("lcma")
 @pytest.mark.parametrize("backend", HOST)
 def test_an_uneven_b_is_packed_for_the_classical_algorithm(told, backend):

@@ -88,39 +88,40 @@ class CpuBackend:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem, scheme = plan.problem, plan.scheme
         packed = b.payload if isinstance(b, PackedOperand) else None
-        source = b.source if isinstance(b, PackedOperand) else b
+        source = None if isinstance(b, PackedOperand) else _readable(b, problem.dtype)
         a = _readable(a, problem.dtype)
-        if packed is None:
-            source = _readable(source, problem.dtype)
         buffered = _needs_buffer(problem, scheme) or not _is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.dtype) if buffered else out
         scalars = (target, float(alpha), 0.0 if c is None else float(beta))
         engine = engine_scheme(scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
-        if packed is None:
+        if source is not None:
             nbytes = max(nbytes, _needed(plan, a, source, target))
         workspace = _pool().take(nbytes)
         try:
-            _load(c, target)
             columns = b.scales if isinstance(b, PackedOperand) else None
-            finite = not _is_refused(plan, a, source, columns, workspace) and _core.gemm(
-                a,
-                None if packed is not None else source,
-                *scalars,
-                packed=None if packed is None else packed.engine,
-                threads=plan.threads,
-                isa=isa() if packed is None else packed.isa,
-                scheme=engine,
-                blocking=tiling,
-                workspace=workspace,
-                report=engine is not None and check != "none",
-            )
-            if finite is False:
+            refused = _is_refused(plan, a, source, columns, workspace)
+            if not refused:
+                _load(c, target)
+                finite = _core.gemm(
+                    a,
+                    source,
+                    *scalars,
+                    packed=None if packed is None else packed.engine,
+                    threads=plan.threads,
+                    isa=isa() if packed is None else packed.isa,
+                    scheme=engine,
+                    blocking=tiling,
+                    workspace=workspace,
+                    report=engine is not None and check != "none",
+                )
+            if refused or finite is False:
                 # Scales too uneven for the scheme, NaN or Inf in the input, or a sum that
                 # overflowed: as the classical algorithm would have it.
+                whole = b.source_to_redo(refused) if isinstance(b, PackedOperand) else b
+                whole = _readable(whole, problem.dtype)
                 _load(c, target)
-                source = _readable(source, problem.dtype)
-                _classical_within(workspace, nbytes, a, source, scalars, plan.threads)
+                _classical_within(workspace, nbytes, a, whole, scalars, plan.threads)
         finally:
             _pool().give(workspace, nbytes)
         if buffered:
@@ -233,12 +234,12 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
 
 
 def _is_refused(
-    plan: Plan, a: np.ndarray, b: np.ndarray, columns: np.ndarray | None, workspace: Any
+    plan: Plan, a: np.ndarray, b: np.ndarray | None, columns: np.ndarray | None, workspace: Any
 ) -> bool:
     """Whether the operands are too uneven for a scheme that was not asked for by name.
 
-    `columns`: squared norms of B's columns, where they are known. The others are formed in the
-    workspace, which nothing else needs yet.
+    `columns`: squared norms of the columns of a B that comes packed. What is not known is formed in
+    the workspace, which nothing else needs yet.
     """
     if not plan.guarded or plan.scheme is None:
         return False

@@ -37,9 +37,17 @@ def engine_scheme(scheme: Scheme | None) -> _core.Scheme | None:
     """
     if scheme is None or scheme.format == (1, 1, 1):
         return None
+    return _core.Scheme(*engine_form(scheme))
+
+
+def engine_form(scheme: Scheme) -> tuple[Any, ...]:
+    """Return what the engine is told of a scheme: the arguments of `_core.Scheme`.
+
+    A function of the scheme alone: packed operands are checked against it in other processes.
+    """
     last = updates(scheme)
     place = sorted(range(scheme.rank), key=last.order.__getitem__)  # of each product in the order
-    return _core.Scheme(
+    return (
         scheme.m,
         scheme.k,
         scheme.n,

@@ -177,6 +177,8 @@ class Payload:
         None where no scheme is used.
     """
 
+    stale = None  # nothing is loaded that could be
+
     def __init__(self, source: Matrix, packed: Packed | None) -> None:
         self.source = source
         self.packed = packed
@@ -185,6 +187,10 @@ class Payload:
     def nbytes(self) -> int:
         """Bytes of the sums."""
         return 0 if self.packed is None else self.packed.nbytes
+
+    def remade(self, source: Any) -> Payload:
+        """Refuse: what cannot be pickled is never to be made again."""
+        raise TypeError("an operand packed on a GPU cannot be made again; pack b instead")
 
     def __reduce__(self) -> tuple:
         raise TypeError("an operand packed on a GPU cannot be pickled; pickle b, and pack it again")

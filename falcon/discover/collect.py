@@ -126,7 +126,7 @@ def chosen(
         source = re.sub(r"; (fewest|least) [^;]* found", "", source)
         renamed = scheme.renamed(name, f"{source}; {TITLES[objective]}")
         written = dict(zip("UVW", entry.programs, strict=True))
-        texts[name] = schemes.loaders.to_json(renamed, written)
+        texts[name] = schemes.loaders.to_json(renamed.with_sums(written))
     return texts
 
 
@@ -149,12 +149,12 @@ def _reduced(scheme: Scheme, terms: np.ndarray, rounds: int) -> tuple[int, sums.
 
 
 def _programs(scheme: Scheme) -> sums.Programs | None:
-    """Programs of U, V, W that the scheme's file holds, if it holds some."""
-    found = []
-    for factor in "UVW":
-        pairs = schemes.additions.share(getattr(scheme, factor).reshape(scheme.rank, -1))
-        found.append([(x, y, int(ratio)) for x, y, ratio in pairs.temporaries])
-    # The greedy search orders variables its own way; the core's own programs have x < y.
+    """Programs of U, V, W that the scheme's file holds, if it holds all three."""
+    held = scheme.sums or {}
+    if held.keys() != set("UVW"):
+        return None
+    found = [[(x, y, ratio) for x, y, ratio in held[factor]] for factor in "UVW"]
+    # Those of a scheme of another source may name the later variable first; the core's never do.
     ordered = all(x < y for pairs in found for x, y, _ in pairs)
     return (found[0], found[1], found[2]) if ordered else None
 

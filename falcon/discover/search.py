@@ -228,9 +228,10 @@ class Run:
             name = f"{job.label}:{rank}"
             terms, programs = calmest(find.terms, job.dims, find.programs)
             scheme = masks.scheme_of(terms, job.dims, name, self.origin(number))
-            sums = dict(zip("UVW", programs, strict=True)) if programs else None
+            if programs:
+                scheme = scheme.with_sums(dict(zip("UVW", programs, strict=True)))
             path = job.folder / f"{name.replace(':', '_')}{suffix}.json"
-            _write(path, schemes.loaders.to_json(scheme, sums))
+            _write(path, schemes.loaders.to_json(scheme))
             if path not in self.finds:
                 self.finds.append(path)
             self._best = min(self._best, rank)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from copy import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from . import brent, metrics
 from ._coefficients import exact_array
-from .additions import Additions, SharedSums, naive_additions, share
+from .additions import Additions, SharedSums, naive_additions, replay, share
 from .formulas import formulas
 from .nesting import nested_sums
 
@@ -38,12 +39,16 @@ class Scheme:
         What `falcon.gemm(..., scheme=name)` and printed plans call it.
     source : str
         Where the scheme was published or how it was found.
+    sums : mapping of str to list of (x, y, ratio), optional
+        Which sums to share, for any of the factors "U", "V" and "W" as R rows of inputs:
+        temporary t is ``x + ratio * y`` (`falcon.schemes.additions.replay`). A factor that is
+        missing is searched. Integer schemes only.
 
     Raises
     ------
     SchemeError
-        Shapes do not fit together, a coefficient is not finite or too large, or a Brent equation
-        fails (the message names the first).
+        Shapes do not fit together, a coefficient is not finite or too large, a Brent equation
+        fails (the message names the first), or `sums` do not fit the coefficients.
     TypeError
         A coefficient is not a number.
 
@@ -59,8 +64,11 @@ class Scheme:
     W: np.ndarray
     name: str = "unnamed"
     source: str = field(default="", kw_only=True)
+    sums: Mapping[str, Sequence[Sequence[int]]] | None = field(default=None, kw_only=True)
     # Outer and inner scheme of a composition.
     _levels: tuple[Scheme, Scheme] | None = field(default=None, kw_only=True)
+    # `sums` replayed; those of an image are made of the original's.
+    _programs: Mapping[str, SharedSums] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         try:
@@ -77,6 +85,36 @@ class Scheme:
                 f"{self.name!r} as <{self.m},{self.k},{self.n};{self.rank}> is not a matrix "
                 f"multiplication algorithm: {violation}"
             )
+        self._adopt(self._programs or self._replayed(self.sums))
+
+    def _adopt(self, programs: Mapping[str, SharedSums]) -> None:
+        held = {factor: program.temporaries for factor, program in programs.items()}
+        object.__setattr__(self, "_programs", programs)
+        object.__setattr__(self, "sums", MappingProxyType(held) if held else None)
+
+    def _replayed(self, sums: Any) -> dict[str, SharedSums]:
+        """Return the programs that `sums` stand for; raises SchemeError."""
+        if sums is None:
+            return {}
+        if not isinstance(sums, Mapping) or not sums.keys() <= set("UVW") or not self.is_integral:
+            raise SchemeError(
+                f"{self.name!r}: sums is {type(sums).__name__} {str(sums)[:40]!r}; expected lists "
+                "of [x, y, ratio] by factor (U, V, W), of a scheme of integers"
+            )
+        programs = {}
+        for factor, pairs in sums.items():
+            if not isinstance(pairs, list | tuple) or not all(
+                isinstance(pair, list | tuple) for pair in pairs
+            ):
+                raise SchemeError(
+                    f"{self.name!r}: sums of {factor}: got {str(pairs)[:40]!r}; expected a list "
+                    "of [x, y, ratio]"
+                )
+            try:
+                programs[factor] = replay(getattr(self, factor).reshape(self.rank, -1), pairs)
+            except ValueError as error:
+                raise SchemeError(f"{self.name!r}: sums of {factor}: {error}") from None
+        return programs
 
     @property
     def m(self) -> int:
@@ -137,15 +175,21 @@ class Scheme:
     def shared_sums(self) -> tuple[SharedSums, SharedSums, SharedSums]:
         """Combine A, Combine B and Combine H after common-subexpression elimination.
 
-        Rows are outputs: the R sums of A, the R sums of B, and the m*n blocks of C. A composition
-        reuses those of the two schemes.
+        Rows are outputs: the R sums of A, the R sums of B, and the m*n blocks of C. What `sums`
+        says is used, a composition reuses those of its two schemes, and what remains is searched:
+        a function of the scheme alone, in every process.
         """
         if self._levels is not None:
             made = nested_sums(*self._levels)
             if made is not None:
                 return made
         u, v, w = (x.reshape(self.rank, -1) for x in (self.U, self.V, self.W))
-        return share(u), share(v), share(w.T)
+        known = self._programs
+        return (
+            known["U"] if "U" in known else share(u),
+            known["V"] if "V" in known else share(v),
+            known["W"].transposed() if "W" in known else share(w.T),
+        )
 
     @cached_property
     def additions(self) -> Additions:
@@ -189,10 +233,21 @@ class Scheme:
         return float(self.e_max) * block * (block + longest) * unit_roundoff
 
     def renamed(self, name: str, source: str) -> Scheme:
-        """Return the same proved coefficients under another name."""
-        other = copy(self)
-        object.__setattr__(other, "name", name)
-        object.__setattr__(other, "source", source)
+        """Return the same proved coefficients, and sums, under another name."""
+        return self._changed(name=name, source=source)
+
+    def with_sums(self, sums: Mapping[str, Sequence[Sequence[int]]] | None) -> Scheme:
+        """Return the same proved coefficients with other shared sums: see the parameter `sums`."""
+        other = self._changed(_levels=None)
+        for derived in ("shared_sums", "additions"):
+            other.__dict__.pop(derived, None)
+        other._adopt(self._replayed(sums))
+        return other
+
+    def _changed(self, **fields: Any) -> Scheme:
+        """Return a copy that is not verified again."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, **fields)
         return other
 
     def __matmul__(self, other: Scheme) -> Scheme:
@@ -204,9 +259,23 @@ class Scheme:
         return compose(self, other)
 
     def __eq__(self, other: Any) -> bool:
-        """Equal coefficients; names and sources may differ."""
+        """Equal coefficients and equal shared sums; names and sources may differ.
+
+        Equal schemes run alike, in every process: whatever is kept per scheme may rely on it.
+        """
+        if self is other:
+            return True
         if not isinstance(other, Scheme):
             return NotImplemented
+        if not self.same_coefficients(other):
+            return False
+        # What decides the shared sums; they are searched only where it differs.
+        if (self.sums, self._levels) == (other.sums, other._levels):
+            return True
+        return self.shared_sums == other.shared_sums
+
+    def same_coefficients(self, other: Scheme) -> bool:
+        """Whether U, V and W are equal; the sums that are shared may differ."""
         return self.format == other.format and all(
             np.array_equal(getattr(self, x), getattr(other, x)) for x in "UVW"
         )
@@ -220,8 +289,11 @@ class Scheme:
         return hash((self.format, *rows))
 
     def __reduce__(self) -> tuple:
-        """Pickle as coefficients: loading verifies them again."""
-        return _unpickled, (self.U, self.V, self.W, self.name, self.source)
+        """Pickle as coefficients and sums, a composition as its levels: loading verifies them."""
+        if self._levels is not None:
+            return _recomposed, (*self._levels, self.name, self.source)
+        sums = None if self.sums is None else dict(self.sums)
+        return _unpickled, (self.U, self.V, self.W, self.name, self.source, sums)
 
     def __repr__(self) -> str:
         return f"<Scheme {self.name} <{self.m},{self.k},{self.n};{self.rank}>>"
@@ -254,5 +326,16 @@ def _check_shapes(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> None:
         )
 
 
-def _unpickled(U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str, source: str) -> Scheme:
-    return Scheme(U, V, W, name, source=source)
+def _unpickled(
+    U: np.ndarray,
+    V: np.ndarray,
+    W: np.ndarray,
+    name: str,
+    source: str,
+    sums: Mapping[str, Sequence[Sequence[int]]] | None = None,  # older pickles have none
+) -> Scheme:
+    return Scheme(U, V, W, name, source=source, sums=sums)
+
+
+def _recomposed(outer: Scheme, inner: Scheme, name: str, source: str) -> Scheme:
+    return (outer @ inner).renamed(name, source)

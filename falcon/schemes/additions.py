@@ -10,8 +10,9 @@ the order of their entries and to transposition. So the search is run on one rep
 and carried over: reversing every arrow of a program for a matrix gives one for its transpose
 (Tellegen's principle), which costs rows minus columns less.
 
-A program that a longer search has found (`falcon.discover`) stands in the scheme's file as the list
-of its temporaries; `remember` replays it, and `share` prefers it from then on.
+A program that a longer search has found (`falcon.discover`) belongs to its scheme (`Scheme.sums`)
+as the list of its temporaries, which `replay` turns into sums. Nothing is kept beside the scheme:
+what a process has read before never decides how a scheme runs.
 """
 
 from __future__ import annotations
@@ -116,20 +117,10 @@ def share(matrix: np.ndarray) -> SharedSums:
     """
     if matrix.shape[0] < matrix.shape[1]:
         return share(matrix.T).transposed()
-    key, order = _key(matrix)
-    return (_remembered.get(key) or _share(key)).with_inputs(order)
-
-
-Columns = tuple[tuple[Coefficient, ...], ...]
-# The best program that `remember` was told for a matrix: loading a scheme's file costs no search.
-_remembered: dict[Columns, SharedSums] = {}
-
-
-def _key(matrix: np.ndarray) -> tuple[Columns, list[int]]:
-    """One representative of the matrices that differ in their inputs' order, and that order."""
+    # One representative stands for all matrices that differ in their inputs' order.
     columns = list(zip(*matrix.tolist(), strict=True))
     order = sorted(range(len(columns)), key=columns.__getitem__)
-    return tuple(columns[x] for x in order), order
+    return _share(tuple(columns[x] for x in order)).with_inputs(order)
 
 
 def replay(matrix: np.ndarray, pairs: Iterable[Sequence[int]]) -> SharedSums:
@@ -173,15 +164,7 @@ def replay(matrix: np.ndarray, pairs: Iterable[Sequence[int]]) -> SharedSums:
     )
 
 
-def remember(matrix: np.ndarray, pairs: Iterable[Sequence[int]]) -> SharedSums:
-    """Make `share` return this program for `matrix`, if it needs the fewest additions so far."""
-    sums = replay(matrix, pairs)
-    key, order = _key(matrix)
-    known = _remembered.get(key)
-    if known is None or sums.additions < known.additions:
-        place = sorted(range(len(order)), key=order.__getitem__)  # the inverse permutation
-        _remembered[key] = sums.with_inputs(place)
-    return sums
+Columns = tuple[tuple[Coefficient, ...], ...]
 
 
 # Three for each scheme of the catalogue, and room for those of a user.

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import brent
 from ._scheme import Scheme
+from .additions import SharedSums
 
 
 def classical(m: int, k: int, n: int) -> Scheme:
@@ -25,13 +26,12 @@ def classical(m: int, k: int, n: int) -> Scheme:
 
 def cyclic(scheme: Scheme) -> Scheme:
     """Turn <m,k,n> into <k,n,m>: the trace of ABC does not change when the factors rotate."""
-    U, V, W = scheme.U, scheme.V, scheme.W
-    return _moved(scheme, V, _flip(W), _flip(U))
+    return _moved(scheme, ("V", False), ("W", True), ("U", True))
 
 
 def transposed(scheme: Scheme) -> Scheme:
     """Turn <m,k,n> into <n,k,m>, because the transpose of AB is B'A'."""
-    return _moved(scheme, _flip(scheme.V), _flip(scheme.U), _flip(scheme.W))
+    return _moved(scheme, ("V", True), ("U", True), ("W", True))
 
 
 def symmetries(scheme: Scheme) -> list[Scheme]:
@@ -119,13 +119,26 @@ def direct_sum(first: Scheme, second: Scheme, axis: str) -> Scheme:
     return Scheme(U, V, W, f"({first.name}+{axis}+{second.name})", source=source)
 
 
-def _flip(x: np.ndarray) -> np.ndarray:
-    return x.transpose(0, 2, 1)
+# Which factor of a scheme to take, and whether its blocks are to be transposed.
+_From = tuple[str, bool]
 
 
-def _moved(scheme: Scheme, U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Scheme:
-    new = (U.shape[1], U.shape[2], V.shape[2])
-    return Scheme(U, V, W, _renamed(scheme, new), source=scheme.source)
+def _moved(scheme: Scheme, u: _From, v: _From, w: _From) -> Scheme:
+    """Return the image whose U, V and W are these factors; their sums are carried over."""
+    factors: list[np.ndarray] = []
+    programs: dict[str, SharedSums] = {}
+    for new, (old, flipped) in zip("UVW", (u, v, w), strict=True):
+        x = getattr(scheme, old)
+        factors.append(x.transpose(0, 2, 1) if flipped else x)
+        if old in scheme._programs:
+            # Products keep their order, so that only the inputs have new numbers.
+            places = np.arange(x[0].size)
+            if flipped:
+                places = places.reshape(x.shape[:0:-1]).T.ravel()
+            programs[new] = scheme._programs[old].with_inputs(places.tolist())
+    U, V, W = factors
+    name = _renamed(scheme, (U.shape[1], U.shape[2], V.shape[2]))
+    return Scheme(U, V, W, name, source=scheme.source, _programs=programs)
 
 
 def _renamed(scheme: Scheme, new: tuple[int, int, int]) -> str:

@@ -4,7 +4,7 @@
 format                 layout                                                       W belongs to
 =====================  ===========================================================  ============
 falcon JSON            m, k, n, U, V, W: R rows of mk, kn, mn coefficients;         C
-                       maybe "sums": temporaries of U, V, W (`additions.replay`)
+                       maybe "sums": temporaries of U, V, W (`Scheme.sums`)
 flip-graph JSON        n = [m, k, n], m = R, u, v, w: R rows                        C transposed
 AlphaTensor .npz       key "m,k,n": three arrays of shape (mk|kn|mn, R)             C transposed
 =====================  ===========================================================  ============
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -25,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from . import additions, brent
+from . import brent
 from ._coefficients import exact_array
 from ._scheme import Scheme, SchemeError
 
@@ -110,34 +109,25 @@ def from_record(record: Any, where: str = "record", default_name: str = "unnamed
     if not isinstance(name, str) or not isinstance(source, str):
         raise SchemeError(f"{where}: name and source must be strings")
     scheme = _assemble(dims, rank, rows, where, name, source, w_transposed=w_transposed)
-    if "sums" in record:
-        _remember(scheme, record["sums"], where)
-    return scheme
-
-
-def _remember(scheme: Scheme, sums: Any, where: str) -> None:
-    """Adopt the programs for the sums of a scheme that its file holds."""
-    if not isinstance(sums, dict) or not sums.keys() <= set("UVW") or not scheme.is_integral:
-        raise SchemeError(f'{where}: "sums" is not an object of lists for U, V, W')
-    for factor, pairs in sums.items():
-        if not isinstance(pairs, list) or not all(isinstance(pair, list) for pair in pairs):
-            raise SchemeError(f"{where}: sums of {factor}: expected a list of [x, y, ratio]")
-        try:
-            additions.remember(getattr(scheme, factor).reshape(scheme.rank, -1), pairs)
-        except ValueError as error:
-            raise SchemeError(f"{where}: sums of {factor}: {error}") from None
+    if "sums" not in record:
+        return scheme
+    try:
+        return scheme.with_sums(record["sums"])
+    except SchemeError as error:
+        raise SchemeError(f"{where}: {error}") from None
 
 
 def dump(scheme: Scheme, path: str | PathLike[str]) -> None:
-    """Write a scheme as falcon JSON; fractions become strings such as ``"1/2"``."""
+    """Write a scheme as falcon JSON; fractions become strings such as ``"1/2"``.
+
+    `load` returns an equal scheme. Of a composition the flat coefficients are written, whose sums
+    are then searched anew.
+    """
     Path(path).write_text(to_json(scheme), encoding="utf-8")
 
 
-def to_json(scheme: Scheme, sums: Mapping[str, Sequence[Sequence[int]]] | None = None) -> str:
-    """Return falcon's JSON text of a scheme, a row of coefficients per line.
-
-    `sums` are programs for its factors: see `falcon.schemes.additions.replay`.
-    """
+def to_json(scheme: Scheme) -> str:
+    """Return falcon's JSON text of a scheme, a row of coefficients or a factor's sums per line."""
     head = {
         "name": scheme.name,
         "source": scheme.source,
@@ -155,10 +145,10 @@ def to_json(scheme: Scheme, sums: Mapping[str, Sequence[Sequence[int]]] | None =
             for row in rows
         ]
         fields.append(f'  "{factor}": [\n' + ",\n".join(lines) + "\n  ]")
-    if sums:
+    if scheme.sums:
         lines = [
             f"    {json.dumps(factor)}: {json.dumps([*map(list, pairs)], separators=(',', ':'))}"
-            for factor, pairs in sums.items()
+            for factor, pairs in scheme.sums.items()
         ]
         fields.append('  "sums": {\n' + ",\n".join(lines) + "\n  }")
     return "{\n" + ",\n".join(fields) + "\n}\n"

@@ -108,15 +108,20 @@ print((falcon.gemm(a, packed) == a.astype(int) @ packed.source.astype(int)).all(
     assert run_script(script) == "True"
 
 
-def test_a_damaged_pickle_is_refused():
-    packed = falcon.pack(np.ones((40, 40)), scheme="strassen", backend="cpu")
-    restore, (sizes, scheme, data) = packed.payload.__reduce__()
+def test_the_engine_refuses_panels_of_other_sizes():
+    p = falcon.pack(np.ones((40, 40)), scheme="strassen", backend="cpu").payload.engine
+    data = bytes(p.memory)
+
+    def restored(isa=p.isa, kb=p.kb, data=data):
+        return _core.PackedB(p.K, p.N, p.dtype, isa, p.scheme, kb, p.nb, p.kc, data=data)
+
+    assert bytes(restored().memory) == data
     with pytest.raises(ValueError, match="packed B of"):
-        restore(sizes, scheme, data[:-64])
+        restored(data=data[:-64])
     with pytest.raises(ValueError, match="instruction set 'vax' is not"):
-        restore((*sizes[:3], "vax", *sizes[4:]), scheme, data)
+        restored(isa="vax")
     with pytest.raises(ValueError, match="bad size"):
-        restore((*sizes[:4], 0, *sizes[5:]), scheme, data)
+        restored(kb=0)
 
 
 def test_one_packed_operand_from_many_threads():
@@ -273,6 +278,61 @@ def test_verify_and_limits_work_on_packed_operands():
     # A limit cuts M, and with it the blocks of the scheme: not the same bits.
     within = falcon.gemm(a, packed, workspace_limit=1 << 20)
     np.testing.assert_allclose(within, expected, rtol=0, atol=1e-11)
+
+
+# --- without its source ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend, dtype", CASES)
+def test_no_product_of_finite_values_needs_the_source(backend, dtype):
+    rng = np.random.default_rng(10)
+    a, b, c = (abs(whole(rng, x)).astype(dtype) for x in ((50, 61), (61, 59), (50, 59)))
+    for scheme in ("classical", "strassen", "3x4x4:38"):
+        kept = falcon.pack(b, scheme=scheme, backend=backend)
+        bare = falcon.pack(b, scheme=scheme, backend=backend, keep_source=False)
+        assert bare.source is None and kept.source is b
+        assert (bare.shape, bare.dtype, bare.nbytes) == (kept.shape, kept.dtype, kept.nbytes)
+        for packed in (bare, pickle.loads(pickle.dumps(bare))):
+            assert packed.source is None
+            np.testing.assert_array_equal(falcon.gemm(a, packed), a @ b)
+            got = falcon.gemm(a, packed, c, alpha=2, beta=3, out=c.copy())
+            np.testing.assert_array_equal(got, 2 * (a @ b) + 3 * c)
+            np.testing.assert_array_equal(falcon.matmul(a[0], packed), a[0] @ b)
+            np.testing.assert_array_equal(falcon.gemm(a, packed, scheme=scheme), a @ b)
+            np.testing.assert_array_equal(falcon.gemm(a[:0], packed), a[:0] @ b)
+        assert len(pickle.dumps(kept)) - len(pickle.dumps(bare)) > 0.9 * b.nbytes
+
+
+def test_what_needs_the_source_is_refused_without_it():
+    rng = np.random.default_rng(11)
+    a, b = (whole(rng, x).astype("f8") for x in ((97, 101), (101, 89)))
+    packed = falcon.pack(b, scheme="strassen", backend="cpu", keep_source=False)
+    bad = a.copy()
+    bad[5, 6] = np.nan
+    for product in (falcon.gemm, falcon.matmul):
+        with pytest.raises(ValueError, match=r"keep_source=False: a NaN or Inf came up .*'none'"):
+            product(bad, packed)
+        assert np.isnan(product(bad, packed, check="none")).any()
+        with pytest.raises(ValueError, match="keep_source=False: check='verify' takes b itself"):
+            product(a, packed, check="verify")
+    np.testing.assert_array_equal(falcon.gemm(a, packed), a @ b)  # the workspace was given back
+    expected = falcon.gemm(bad, b, scheme="classical")
+    # The classical algorithm redoes nothing, and NumPy's backend holds b anyway.
+    for scheme, backend in (("classical", "cpu"), ("strassen", "numpy")):
+        packed = falcon.pack(b, scheme=scheme, backend=backend, keep_source=False)
+        np.testing.assert_array_equal(falcon.gemm(bad, packed), expected)
+    with pytest.raises(ValueError, match="keep_source is 0; expected True or False"):
+        falcon.pack(b, keep_source=0)
+
+
+def test_without_its_source_b_may_change_and_is_of_the_dtype_of_the_arithmetic():
+    b = np.arange(40 * 30).reshape(40, 30) % 7
+    packed = falcon.pack(b, dtype="f4", scheme="strassen", backend="cpu", keep_source=False)
+    expected = np.ones((20, 40)) @ b
+    b[...] = 0
+    got = falcon.gemm(np.ones((20, 40), "f4"), packed)
+    assert got.dtype == "f4"
+    np.testing.assert_array_equal(got, expected)
 
 
 def test_the_engine_refuses_a_packed_b_of_another_kind():

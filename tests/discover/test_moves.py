@@ -27,7 +27,7 @@ def test_masks_and_back(name):
     scheme = schemes.get(name)
     terms = masks.terms_of(scheme)
     again = masks.scheme_of(terms, scheme.format, name, "a test")
-    assert again == scheme
+    assert again.same_coefficients(scheme)
     assert masks.nnz(terms) == sum(scheme.nnz)
     assert masks.phi(terms) == scheme.phi
 

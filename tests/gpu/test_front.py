@@ -184,6 +184,14 @@ def test_packed_errors(cupy, pair):
     packed = falcon.pack(pair[1], scheme="strassen")
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(packed)
+    with pytest.raises(ValueError, match="keep_source is False, but b is in GPU memory"):
+        falcon.pack(pair[1], scheme="strassen", keep_source=False)
+    for keep in (True, False):
+        host = falcon.pack(np.ones((48, 48), np.float32), keep_source=keep)
+        with pytest.raises(ValueError, match="but a is in GPU memory"):
+            falcon.gemm(pair[0], host)
+        with pytest.raises(ValueError, match="but a is in GPU memory"):
+            falcon.matmul(pair[0], host)
     with pytest.raises(TypeError, match="the arithmetic would be float64"):
         falcon.gemm(on_device(cupy, whole((48, 48), 1), "float64"), packed)
     with pytest.raises(ValueError, match="scheme is 'winograd', but b is"):

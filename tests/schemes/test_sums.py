@@ -1,0 +1,135 @@
+"""The sums that a scheme shares belong to the scheme, wherever it goes and whatever was loaded."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from falcon import schemes
+from falcon.schemes import Scheme, SchemeError
+
+NAMES = [name for name in schemes.names() if schemes.get(name).sums]
+
+
+def additions(scheme):
+    return [sums.additions for sums in scheme.shared_sums]
+
+
+def test_the_catalogue_has_them():
+    assert len(NAMES) > 90
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_images_and_pickles_keep_them(name):
+    scheme = schemes.get(name)
+    rows_w = scheme.rank - scheme.m * scheme.n
+    u, v, w = additions(scheme)
+    expected = {"U": u, "V": v, "W": w - rows_w}  # of the factors as R rows
+    for image in schemes.symmetries(scheme):
+        held = Scheme(image.U, image.V, image.W, "constructed", sums=image.sums)
+        assert held.shared_sums == image.shared_sums  # replayed, they are the same programs
+        u, v, w = additions(image)
+        w -= image.rank - image.m * image.n
+        assert sorted((u, v, w)) == sorted(expected.values())
+        again = pickle.loads(pickle.dumps(image))
+        assert again == image and again.sums == image.sums
+        assert again.shared_sums == image.shared_sums
+
+
+def test_an_image_and_back():
+    scheme = schemes.get("3x4x5:47-adds")
+    assert schemes.cyclic(schemes.cyclic(schemes.cyclic(scheme))) == scheme
+    assert schemes.transposed(schemes.transposed(scheme)) == scheme
+
+
+def test_equal_schemes_run_alike():
+    scheme = schemes.get("3x4x4:38")
+    searched = Scheme(scheme.U, scheme.V, scheme.W, scheme.name)
+    assert searched.sums is None and searched == scheme.with_sums(None)
+    assert hash(searched) == hash(scheme) and searched.same_coefficients(scheme)
+    assert searched != scheme and searched.shared_sums != scheme.shared_sums
+    assert searched.with_sums(scheme.sums) == scheme
+    assert not searched.same_coefficients(schemes.get("3x4x4:38-adds"))
+    # A program that says what the search finds makes no difference.
+    strassen = schemes.get("strassen").with_sums(None)
+    assert strassen.with_sums({"U": []}) == strassen
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, lambda x: x.renamed("other", "a test")])
+def test_copies_keep_them(make):
+    for name in ("3x4x4:38", "strassen@3x4x4:38"):
+        scheme = schemes.get(name)
+        made = make(scheme)
+        assert made == scheme and made.shared_sums == scheme.shared_sums
+
+
+@pytest.mark.parametrize("name", ["strassen@3x4x4:38", "2x3x4:20@(strassen@winograd)"])
+def test_compositions_pickle_as_their_levels(name):
+    scheme = schemes.get(name).renamed("composed", "a test")
+    again = pickle.loads(pickle.dumps(scheme))
+    assert (again.name, again.source) == ("composed", "a test")
+    assert again == scheme and again.shared_sums == scheme.shared_sums
+    assert len(pickle.dumps(scheme)) < scheme.U.nbytes
+
+
+def test_pickles_of_older_versions_have_none():
+    scheme = schemes.get("3x4x4:38")
+    load, arguments = scheme.__reduce__()
+    older = load(*arguments[:5])
+    assert older == scheme.with_sums(None)
+
+
+def test_they_cannot_be_changed():
+    scheme = schemes.get("3x4x4:38")
+    with pytest.raises(TypeError):
+        scheme.sums["U"] = ()
+    given = {"U": [[2, 3, 1]]}
+    made = schemes.get("winograd").with_sums(given)
+    given["U"].append([0, 0, 0])
+    assert dict(made.sums) == {"U": ((2, 3, 1),)}
+
+
+@pytest.mark.parametrize(
+    ("sums", "message"),
+    [
+        ([1], r"'mine': sums is list '\[1\]'; expected lists of \[x, y, ratio\] by factor"),
+        ({"X": []}, "sums is dict"),
+        ({"U": 3}, "sums of U: got '3'; expected a list"),
+        ({"V": [3]}, r"sums of V: got '\[3\]'; expected a list"),
+        ({"W": [[0, 0, 1]]}, r"sums of W: temporary 0 is \[0, 0, 1\]; expected two earlier"),
+        ({"U": [[0, 3, -1]]}, r"sums of U: temporary 0 is \[0, 3, -1\]: in no row"),
+    ],
+)
+def test_what_does_not_fit_is_refused(sums, message):
+    s = schemes.get("strassen")
+    for make in (
+        lambda: Scheme(s.U, s.V, s.W, "mine", sums=sums),
+        lambda: s.renamed("mine", "a test").with_sums(sums),
+    ):
+        with pytest.raises(SchemeError, match=message):
+            make()
+
+
+def test_only_integers_have_them():
+    s = schemes.get("winograd")
+    with pytest.raises(SchemeError, match="of a scheme of integers"):
+        Scheme(s.U * 0.5, s.V * 2, s.W, sums={"V": []})
+
+
+def test_files_hold_them(tmp_path):
+    for name in ("3x4x4:38", "strassen", "4x4x4:49-adds"):
+        for scheme in schemes.symmetries(schemes.get(name)):
+            schemes.dump(scheme, tmp_path / "scheme.json")
+            assert schemes.load(tmp_path / "scheme.json") == scheme
+
+
+def test_no_search_is_run_for_what_a_file_says(monkeypatch):
+    def refuse(matrix):
+        raise AssertionError("a search")
+
+    monkeypatch.setattr(schemes._scheme, "share", refuse)
+    for name in NAMES:
+        scheme = schemes.get(name).renamed("again", "a test")
+        scheme.__dict__.pop("shared_sums", None)
+        assert np.all([x.additions >= 0 for x in scheme.shared_sums])
