@@ -340,10 +340,10 @@ def test_many_threads_at_once():
 
 def test_more_shapes_than_plans_are_kept(monkeypatch):
     """Threads that evict each other's plans get right results."""
-    from falcon import _dispatch
+    from falcon._front import planner
 
-    monkeypatch.setattr(_dispatch, "_CACHED_PLANS", 3)
-    monkeypatch.setattr(_dispatch, "_plans", {})
+    monkeypatch.setattr(planner, "_CACHED_PLANS", 3)
+    monkeypatch.setattr(planner, "_plans", {})
     ones = np.ones((40, 40))
 
     def run(i):
@@ -352,7 +352,7 @@ def test_more_shapes_than_plans_are_kept(monkeypatch):
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(run, range(400)))
-    assert len(_dispatch._plans) <= 3
+    assert len(planner._plans) <= 3
 
 
 def test_a_replaced_scheme_replaces_its_plans():

@@ -203,12 +203,12 @@ def test_workspace_is_what_the_plan_says_and_keeps_the_limit(scheme, case, layou
 
 def planned_workspace(a, b, options, scheme, limit):
     """The plan that gemm itself makes, buffers for beta and out included."""
-    from falcon import _dispatch, _shortcuts
+    from falcon._front import planner, recall
 
-    _dispatch._plans.clear()
-    _shortcuts._ready.clear()
+    planner._plans.clear()
+    recall._ready.clear()
     falcon.gemm(a, b, scheme=scheme, workspace_limit=limit, **options)
-    (plan,) = _dispatch._plans.values()
+    (plan,) = planner._plans.values()
     assert plan.problem.buffered == ("c" in options or plan_needs_buffer(options))
     return plan.workspace
 

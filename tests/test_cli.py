@@ -50,7 +50,9 @@ def test_info(capsys):
 
 
 def test_info_sets_long_labels_apart(capsys, monkeypatch):
-    monkeypatch.setattr("falcon._info._gather", lambda: {"part": {"a label of some length": 1}})
+    monkeypatch.setattr(
+        "falcon._front.info._gather", lambda: {"part": {"a label of some length": 1}}
+    )
     falcon.show_config()
     assert "    a label of some length  1\n" in capsys.readouterr().out
 

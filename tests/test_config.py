@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon import _config
-from falcon._config import Settings, parse_bytes, settings, thread_count
+from falcon._core import options
+from falcon._core.options import Settings, parse_bytes, settings, thread_count
 
 VARIABLES = {
     "FALCON_BACKEND": ("numpy", "backend", "numpy"),
@@ -31,10 +31,10 @@ def fresh(monkeypatch):
     """Nothing of the environment, and nothing read yet."""
     for name in (*VARIABLES, "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(_config, "_base", None)
-    _config._openmp_threads.cache_clear()
+    monkeypatch.setattr(options, "_base", None)
+    options._openmp_threads.cache_clear()
     yield monkeypatch
-    _config._openmp_threads.cache_clear()
+    options._openmp_threads.cache_clear()
 
 
 def test_defaults(fresh):
@@ -166,27 +166,27 @@ def test_thread_count(fresh):
     assert 1 <= thread_count() <= available
     fresh.setenv("OMP_NUM_THREADS", "5,2")
     assert 1 <= thread_count() <= available, "it is read once"
-    _config._openmp_threads.cache_clear()
+    options._openmp_threads.cache_clear()
     assert thread_count() == 5
     for nonsense in ("", "0", "-1", "all"):
         fresh.setenv("OMP_NUM_THREADS", nonsense)
-        _config._openmp_threads.cache_clear()
+        options._openmp_threads.cache_clear()
         assert 1 <= thread_count() <= available
     fresh.setenv("OMP_NUM_THREADS", "5")
-    _config._openmp_threads.cache_clear()
+    options._openmp_threads.cache_clear()
     with falcon.config(threads=4):
         assert thread_count() == 4
         assert thread_count(7) == 7
 
 
 def test_cpu_quota(fresh):
-    fresh.setattr(_config, "_cpu_quota", lambda: 1)
-    time.sleep(2 * _config._CPUS_SECONDS)  # what was said last holds so long at most
+    fresh.setattr(options, "_cpu_quota", lambda: 1)
+    time.sleep(2 * options._CPUS_SECONDS)  # what was said last holds so long at most
     assert thread_count() == 1
-    fresh.setattr(_config, "_cpu_quota", lambda: 10**6)
-    time.sleep(2 * _config._CPUS_SECONDS)
+    fresh.setattr(options, "_cpu_quota", lambda: 10**6)
+    time.sleep(2 * options._CPUS_SECONDS)
     assert thread_count() < 10**6
-    fresh.setattr(_config, "_cpu_quota", lambda: None)
+    fresh.setattr(options, "_cpu_quota", lambda: None)
     assert thread_count() >= 1
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._plan import Candidate, Option, Plan, Rates, format_table
-from falcon._problem import Problem
+from falcon._core.plan import Candidate, Option, Plan, Rates, format_table
+from falcon._core.problem import Problem
 from falcon.decision import Request, select
 
 F8 = np.dtype("f8")

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon import _dispatch, _shortcuts
+from falcon._front import planner, recall
 from falcon.decision.machine import replaced
 
 
 @pytest.fixture(autouse=True)
 def blank(monkeypatch):
-    monkeypatch.setattr(_shortcuts, "_ready", {})
+    monkeypatch.setattr(recall, "_ready", {})
 
 
 def operands(M=70, N=50, K=60, dtype="f8"):
@@ -27,13 +27,13 @@ class Counted:
 
     def __init__(self, monkeypatch):
         self.calls = 0
-        found = _dispatch.plan_for
+        found = planner.plan_for
 
         def plan_for(*arguments):
             self.calls += 1
             return found(*arguments)
 
-        for module in (_dispatch, _shortcuts):
+        for module in (planner, recall):
             monkeypatch.setattr(module, "plan_for", plan_for)
 
     def __call__(self, function, *arguments, **options):
@@ -169,7 +169,7 @@ def test_other_cpus_are_planned_anew(recalled, monkeypatch):
     a, b = operands()
     falcon.gemm(a, b, scheme="strassen")
     assert recalled(falcon.gemm, a, b, scheme="strassen")[1]
-    monkeypatch.setattr(_shortcuts, "usable_cpus", lambda: 77)
+    monkeypatch.setattr(recall, "usable_cpus", lambda: 77)
     assert not recalled(falcon.gemm, a, b, scheme="strassen")[1]
 
 
@@ -221,7 +221,7 @@ def test_errors_are_not_remembered():
             falcon.gemm(a, b, scheme="strasen")
         with pytest.raises(ValueError, match="a's columns"):
             falcon.gemm(a, b.T)
-    assert not _shortcuts._ready
+    assert not recall._ready
 
 
 def test_nan_is_contained_in_recalled_calls_too():
@@ -243,10 +243,10 @@ def test_empty_products():
 
 
 def test_few_are_kept(monkeypatch):
-    monkeypatch.setattr(_shortcuts, "_MOST_READY", 3)
+    monkeypatch.setattr(recall, "_MOST_READY", 3)
     for size in range(2, 12):
         falcon.gemm(np.ones((size, 2)), np.ones((2, 2)), out=np.empty((size, 2)))
-        assert len(_shortcuts._ready) <= 3
+        assert len(recall._ready) <= 3
 
 
 def test_from_many_threads():
@@ -288,14 +288,14 @@ def test_a_recalled_call_costs_little():
 
 
 def test_the_compiled_look_at_small_calls_is_that_of_the_source():
-    """After a change of _small.py the extension must be built again."""
+    """After a change of small.py the extension must be built again."""
     import importlib.machinery
     import importlib.util
     from pathlib import Path
 
-    from falcon import _small
+    from falcon._front import small
 
-    name, source = "falcon._small_source", Path(_small.__file__).with_name("_small.py")
+    name, source = "falcon._front.small_source", Path(small.__file__).with_name("small.py")
     loader = importlib.machinery.SourceFileLoader(name, str(source))
     plain = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
     loader.exec_module(plain)
@@ -314,6 +314,6 @@ def test_the_compiled_look_at_small_calls_is_that_of_the_source():
         for b in operands:
             for out in outs:
                 expected = plain.is_small(a, b, out)
-                assert _small.is_small(a, b, out) == expected
+                assert small.is_small(a, b, out) == expected
                 answers.add(expected)
     assert answers == {True, False}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._numpy import NumpyBackend
+from falcon._numpy.backend import NumpyBackend
 
 
 def test_right_products_pass():

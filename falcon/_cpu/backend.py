@@ -1,4 +1,4 @@
-"""`CpuBackend`: falcon's own kernels behind the contract of `falcon._plan.Backend`.
+"""`CpuBackend`: falcon's own kernels behind the contract of `falcon._core.plan.Backend`.
 
 The C engine does everything in one call: sums of A and B straight into packed panels, products and
 C updates on chip, alpha and beta. What is decided here: the instruction set, the workspace and
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from falcon._config import forced_isa
-from falcon._packed import PackedOperand
-from falcon._plan import Option, Plan, Rates
-from falcon._problem import Problem, is_thin
+from falcon._core.options import forced_isa
+from falcon._core.packed import PackedOperand
+from falcon._core.plan import Option, Plan, Rates
+from falcon._core.problem import Problem, is_thin
 from falcon.schemes import Scheme
 
 try:

@@ -30,9 +30,9 @@ import numpy as np
 
 import falcon
 from falcon._backends import available_backends
-from falcon._info import cpu_model, numpy_blas
-from falcon._plan import Candidate, Option, Plan
-from falcon._tune import rest_after, take_turns
+from falcon._core.plan import Candidate, Option, Plan
+from falcon._front.info import cpu_model, numpy_blas
+from falcon._front.tune import rest_after, take_turns
 
 from .operands import SharedOperands
 from .peers import TABLE, AbsentError, Worker, best_coretype

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from math import inf
 from typing import NamedTuple
 
-from falcon._problem import Problem
+from falcon._core.problem import Problem
 from falcon.schemes import Scheme, get, names, symmetries
 from falcon.schemes.catalogue import generation
 from falcon.schemes.nesting import nested_additions

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from falcon._plan import Candidate, DeviceBackend, Option, Plan
-from falcon._problem import Problem
+from falcon._core.plan import Candidate, DeviceBackend, Option, Plan
+from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 
 from .contest import contest_of_all

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from falcon._plan import Backend, Candidate, Option, Rates
-from falcon._problem import Problem
+from falcon._core.plan import Backend, Candidate, Option, Rates
+from falcon._core.problem import Problem
 
 from .contest import Contest
 from .model import bounds, seconds

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from heapq import heapify, heappop
 from math import inf
 
-from falcon._plan import Backend, Candidate, Option, Plan, Rates
-from falcon._problem import Problem
+from falcon._core.plan import Backend, Candidate, Option, Plan, Rates
+from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 
 from .contest import contest_of_all, smallest_block

@@ -10,10 +10,10 @@ import pytest
 
 import falcon
 from falcon import Scheme, schemes
+from falcon._core.plan import Option, Rates
+from falcon._core.problem import Problem
 from falcon._cpu.backend import CpuBackend
-from falcon._numpy import NumpyBackend
-from falcon._plan import Option, Rates
-from falcon._problem import Problem
+from falcon._numpy.backend import NumpyBackend
 from falcon.decision import Request, select
 from falcon.decision import select as select_function
 from falcon.decision.contest import contest_of_all, smallest_block

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ._fit import fastest, fit_times, rate, typical
-from ._plan import Rates
-from .codegen import combine_a
-from .codegen.numpy_exec import run, strip_rows
-from .schemes import get
+from falcon._core.fit import fastest, fit_times, rate, typical
+from falcon._core.plan import Rates
+from falcon.codegen import combine_a
+from falcon.codegen.numpy_exec import run, strip_rows
+from falcon.schemes import get
 
 _FLAT = (0.0, 0.0, 0.0)
 # What glibc's malloc takes from memory that it holds, rather than new from the system.

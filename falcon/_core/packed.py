@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .schemes import Scheme
+from falcon.schemes import Scheme
 
 
 @dataclass(frozen=True, eq=False)

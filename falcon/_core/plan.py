@@ -10,9 +10,10 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from ._packed import PackedOperand
-from ._problem import Problem
-from .schemes import Scheme
+from falcon.schemes import Scheme
+
+from .packed import PackedOperand
+from .problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

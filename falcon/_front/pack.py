@@ -7,14 +7,15 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from . import schemes as _schemes
-from ._backends import available_backends
-from ._config import thread_count
-from ._dispatch import plan_for, requested_settings
-from ._gpu.where import is_on_gpu
-from ._packed import PackedOperand
-from ._problem import Problem
-from ._validate import check_numeric, matrix
+from falcon import schemes as _schemes
+from falcon._backends import available_backends
+from falcon._core.options import thread_count
+from falcon._core.packed import PackedOperand
+from falcon._core.problem import Problem
+from falcon._gpu.where import is_on_gpu
+
+from .planner import plan_for, requested_settings
+from .validate import check_numeric, matrix
 
 
 def pack(
@@ -68,10 +69,10 @@ def pack(
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
         raise ValueError(f"rows is {rows!r}; expected a positive integer")
     if is_on_gpu(b):
-        from . import _device  # at first need
+        from . import device  # at first need
 
         options = (backend, scheme, max_growth, threads, workspace_limit, None)
-        return _device.pack(b, rows, dtype, options)
+        return device.pack(b, rows, dtype, options)
     source = matrix("b", b)
     native = np.dtype(source.dtype if dtype is None else dtype).newbyteorder("=")
     check_numeric("dtype", native)

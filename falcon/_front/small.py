@@ -1,7 +1,7 @@
 """Whether NumPy's BLAS is the plan of a call: a test for calls that are over in microseconds.
 
 Such a call must cost hardly more than NumPy's own. So this file is compiled where falcon is
-(`_small.pxd` gives the types), and runs as it stands where it is not.
+(`small.pxd` gives the types), and runs as it stands where it is not.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ._problem import MOST_THIN_ROWS, is_thin
-from .decision.select import SMALLEST_BLAS, SMALLEST_BLAS_FLOPS
+from falcon._core.problem import MOST_THIN_ROWS, is_thin
+from falcon.decision.select import SMALLEST_BLAS, SMALLEST_BLAS_FLOPS
 
 # NumPy has one object for each of them; a dtype that is another object takes the longer way.
 _SINGLE, _DOUBLE = np.dtype("float32"), np.dtype("float64")

@@ -1,4 +1,4 @@
-# _small.pxd - types for _small.py, which Cython compiles as it stands.
+# small.pxd - types for small.py, which Cython compiles as it stands.
 cimport cython
 
 

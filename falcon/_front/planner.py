@@ -11,17 +11,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from ._backends import available_backends, get_backend
-from ._config import Settings, forced_isa, thread_count
-from ._packed import PackedOperand
-from ._plan import Backend, DeviceBackend, Plan, Rates
-from ._problem import Problem
-from ._validate import arguments, is_direct, is_strided
-from ._verify import Freivalds, VerificationError
-from .decision import Request, select, select_on_device
-from .decision.machine import rates, revision
-from .decision.tuned import recall
-from .schemes.catalogue import generation
+from falcon._backends import available_backends, get_backend
+from falcon._core.options import Settings, forced_isa, thread_count
+from falcon._core.packed import PackedOperand
+from falcon._core.plan import Backend, DeviceBackend, Plan, Rates
+from falcon._core.problem import Problem
+from falcon.decision import Request, select, select_on_device
+from falcon.decision.machine import rates, revision
+from falcon.decision.tuned import recall
+from falcon.schemes.catalogue import generation
+
+from .validate import arguments, is_direct, is_strided
+from .verify import Freivalds, VerificationError
 
 _log = logging.getLogger("falcon")
 

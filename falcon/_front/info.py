@@ -8,12 +8,12 @@ import platform
 import sys
 from typing import Any
 
-from ._backends import BACKENDS, DEVICE, device_backend
-from ._config import settings, thread_count
-from ._cpu.backend import describe
-from ._numpy_rates import blas_name as numpy_blas
-from ._version import __version__
-from .decision.hardware import cpu_model
+from falcon._backends import BACKENDS, DEVICE, device_backend
+from falcon._core.options import settings, thread_count
+from falcon._cpu.backend import describe
+from falcon._numpy.rates import blas_name as numpy_blas
+from falcon._version import __version__
+from falcon.decision.hardware import cpu_model
 
 
 def show_config(mode: str = "print") -> dict[str, Any] | None:
@@ -79,7 +79,7 @@ def compiled_parts() -> str:
     if importlib.util.find_spec("falcon._cpu._core") is not None:
         return "built"
     try:
-        from ._cpu._build import reason  # written by setup.py
+        from falcon._cpu._build import reason  # written by setup.py
     except ImportError:
         reason = "falcon runs from a source tree where setup.py has not built them"
     return f"missing: {reason}"

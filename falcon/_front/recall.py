@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ._config import Settings, settings, thread_count, usable_cpus
-from ._dispatch import overlap, plan_for, planning_state, problem_of, requested_settings
-from ._plan import Plan
-from ._problem import Problem
-from ._small import OWNDATA
-from ._validate import is_direct, is_strided
+from falcon._core.options import Settings, settings, thread_count, usable_cpus
+from falcon._core.plan import Plan
+from falcon._core.problem import Problem
+
+from .planner import overlap, plan_for, planning_state, problem_of, requested_settings
+from .small import OWNDATA
+from .validate import is_direct, is_strided
 
 # Ready plans by what the call looked like; a program that uses more shapes than this starts anew.
 _MOST_READY = 1024
@@ -126,9 +127,9 @@ def remember(a: Any, b: Any, out: np.ndarray | None, arguments: tuple, result: n
 
 def on_gpu() -> Any:
     """Return the module that works on arrays in GPU memory, imported at first need."""
-    from . import _device
+    from . import device
 
-    return _device
+    return device
 
 
 # A call per matrix of a batch costs about 20 microseconds, in which NumPy's loops without BLAS

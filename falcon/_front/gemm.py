@@ -1,8 +1,8 @@
-"""The public entry points: the only place that normalises arguments (`_validate` checks them).
+"""The public entry points: the only place that normalises arguments (`validate` checks them).
 
 ::
 
-    gemm / matmul --_validate--> core form (2-D operands, one out) --_dispatch--> plan, execute
+    gemm / matmul --validate--> core form (2-D operands, one out) --planner--> plan, execute
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import schemes as _schemes
-from ._backends import DEVICE
-from ._config import are_default, thread_count
-from ._dispatch import multiply, overlap, plan_for, requested_settings, without
-from ._gpu.where import is_on_gpu
-from ._pack import check_packed
-from ._packed import PackedOperand
-from ._plan import Plan
-from ._problem import Problem
-from ._shortcuts import numpy_suffices, on_gpu, quiet_matmul, recall, remember
-from ._small import is_small
-from ._validate import (
+from falcon import schemes as _schemes
+from falcon._backends import DEVICE
+from falcon._core.options import are_default, thread_count
+from falcon._core.packed import PackedOperand
+from falcon._core.plan import Plan
+from falcon._core.problem import Problem
+from falcon._gpu.where import is_on_gpu
+
+from .pack import check_packed
+from .planner import multiply, overlap, plan_for, requested_settings, without
+from .recall import numpy_suffices, on_gpu, quiet_matmul, recall, remember
+from .small import is_small
+from .validate import (
     check_cast,
     check_numeric,
     check_out,

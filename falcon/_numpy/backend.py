@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from ._numpy_rates import blas_name, measure
-from ._packed import PackedOperand
-from ._plan import Option, Plan, Rates
-from ._problem import Problem
-from .codegen import combine_a, combine_b, combine_c
-from .codegen.numpy_exec import run, scratch_slots, strip_rows
-from .schemes import Scheme
+from falcon._core.packed import PackedOperand
+from falcon._core.plan import Option, Plan, Rates
+from falcon._core.problem import Problem
+from falcon.codegen import combine_a, combine_b, combine_c
+from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
+from falcon.schemes import Scheme
+
+from .rates import blas_name, measure
 
 # Chunks are not cut below blocks of this size: the limit is then refused.
 _SMALLEST_BLOCK = 2
@@ -35,7 +36,7 @@ _CONVERTED_BLOCK = 96
 
 
 class NumpyBackend:
-    """See the module's docstring; `falcon._plan.Backend` states the contract."""
+    """See the module's docstring; `falcon._core.plan.Backend` states the contract."""
 
     name = "numpy"
 

@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._backends import available_backends
-from ._config import thread_count
-from ._dispatch import plan_for, requested_settings
-from ._plan import Candidate, Option, Plan
-from ._problem import Problem
-from ._validate import check_numeric
-from .decision import MachineProfile, profile
-from .decision.machine import measure_all, replaced
-from .decision.tuned import Choice, remember
+from falcon._backends import available_backends
+from falcon._core.options import thread_count
+from falcon._core.plan import Candidate, Option, Plan
+from falcon._core.problem import Problem
+from falcon.decision import MachineProfile, profile
+from falcon.decision.machine import measure_all, replaced
+from falcon.decision.tuned import Choice, remember
+
+from .planner import plan_for, requested_settings
+from .validate import check_numeric
 
 # Threads of OpenBLAS spin for almost 0.1 s after a call: falcon's next call took up to twice as
 # long (Strassen at 1500, 2 threads). Falcon's own sleep sooner.

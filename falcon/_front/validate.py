@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from . import schemes as _schemes
-from ._config import Settings, settings, validate
+from falcon import schemes as _schemes
+from falcon._core.options import Settings, settings, validate
 
 _NUMBER = int | float | complex | np.number
 _INTEGER = int | np.integer

@@ -11,20 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from . import schemes as _schemes
-from ._backends import DEVICE, get_backend
-from ._config import Settings
-from ._dispatch import plan_for, plan_packed, requested_settings
-from ._gpu import driver, kernels
-from ._gpu.arrays import Library, library_of, numpy_dtype, promoted
-from ._gpu.device import current, on
-from ._gpu.matrix import Matrix
-from ._gpu.sources import SUMS_DTYPE
-from ._gpu.where import device_of
-from ._packed import PackedOperand
-from ._plan import Plan
-from ._problem import Problem
-from ._validate import matmul_shape, number, scalar, shape_and_dtype
+from falcon import schemes as _schemes
+from falcon._backends import DEVICE, get_backend
+from falcon._core.options import Settings
+from falcon._core.packed import PackedOperand
+from falcon._core.plan import Plan
+from falcon._core.problem import Problem
+from falcon._gpu import driver, kernels
+from falcon._gpu.arrays import Library, library_of, numpy_dtype, promoted
+from falcon._gpu.device import current, on
+from falcon._gpu.matrix import Matrix
+from falcon._gpu.sources import SUMS_DTYPE
+from falcon._gpu.where import device_of
+
+from .planner import plan_for, plan_packed, requested_settings
+from .validate import matmul_shape, number, scalar, shape_and_dtype
 
 
 def gemm(

@@ -1,0 +1,12 @@
+"""The front: the only place that sees a user's arguments.
+
+::
+
+    gemm.py      gemm, matmul and plan          validate.py  every argument, checked in Python
+    pack.py      pack                           verify.py    Freivalds' check
+    tune.py      machine, tune, compare         info.py      show_config
+    device.py    the same for arrays in GPU memory
+    planner.py   from core form to a cached plan, and its execution
+    recall.py    calls whose plan is known without planning
+    small.py     calls for which NumPy's BLAS is the plan; compiled, types in small.pxd
+"""
