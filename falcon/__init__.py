@@ -14,8 +14,9 @@ from ._backends import release_workspace
 from ._core.options import config
 from ._core.packed import PackedOperand
 from ._core.plan import Plan
-from ._front.gemm import gemm, matmul, plan
+from ._front.gemm import gemm, plan
 from ._front.info import show_config
+from ._front.matmul import matmul
 from ._front.pack import pack
 from ._front.tune import machine, tune
 from ._front.verify import Verification, VerificationError, verify

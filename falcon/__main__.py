@@ -16,7 +16,7 @@ import numpy as np
 
 import falcon
 from falcon._core.options import parse_bytes
-from falcon._core.plan import format_table
+from falcon._core.text import format_table
 from falcon.bench import command
 
 

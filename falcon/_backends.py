@@ -6,7 +6,7 @@ import sys
 from functools import cache
 from typing import cast
 
-from ._core.plan import Backend
+from ._core.backend import Backend
 from ._cpu.backend import CpuBackend
 from ._cpu.backend import release_workspace as _release_cpu
 from ._numpy.backend import NumpyBackend

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core import options
+from falcon._core import cpus, options
 from falcon._core.options import Settings, parse_bytes, settings, thread_count
 
 VARIABLES = {
@@ -180,13 +180,13 @@ def test_thread_count(fresh):
 
 
 def test_cpu_quota(fresh):
-    fresh.setattr(options, "_cpu_quota", lambda: 1)
-    time.sleep(2 * options._CPUS_SECONDS)  # what was said last holds so long at most
+    fresh.setattr(cpus, "_cpu_quota", lambda: 1)
+    time.sleep(2 * cpus._CPUS_SECONDS)  # what was said last holds so long at most
     assert thread_count() == 1
-    fresh.setattr(options, "_cpu_quota", lambda: 10**6)
-    time.sleep(2 * options._CPUS_SECONDS)
+    fresh.setattr(cpus, "_cpu_quota", lambda: 10**6)
+    time.sleep(2 * cpus._CPUS_SECONDS)
     assert thread_count() < 10**6
-    fresh.setattr(options, "_cpu_quota", lambda: None)
+    fresh.setattr(cpus, "_cpu_quota", lambda: None)
     assert thread_count() >= 1
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.plan import Candidate, Option, Plan, Rates, format_table
+from falcon._core.plan import Candidate, Option, Plan, Rates
 from falcon._core.problem import Problem
+from falcon._core.text import format_table
 from falcon.decision import Request, select
 
 F8 = np.dtype("f8")

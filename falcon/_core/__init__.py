@@ -3,8 +3,11 @@
 ::
 
     problem.py   Problem: what the decision needs to know of a multiplication
-    plan.py      Plan, Option, Candidate, Rates: how it will be multiplied; what backends fulfil
+    plan.py      Plan, Option, Candidate, Rates: how it will be multiplied, and why
+    backend.py   the contract that backends fulfil
     packed.py    PackedOperand: a right operand that is laid out once
     options.py   Settings: `falcon.config`, and what the environment says
+    cpus.py      CPUs that this process may use, memory of the machine
     fit.py       least squares for measured times
+    text.py      tables
 """

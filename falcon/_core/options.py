@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from time import monotonic
 from typing import Any
+
+from .cpus import usable_cpus
 
 # RMS growth of the error that "auto" may spend: three bits.
 DEFAULT_MAX_GROWTH = 8.0
@@ -176,7 +176,7 @@ def validate(
     """Raise ValueError or TypeError for a setting that is out of range."""
     if not isinstance(backend, str):
         raise TypeError(f"backend is {backend!r}; expected a str")
-    # A Scheme is known by its U: schemes are on this file's own floor.
+    # A Scheme is known by its U: looking names up is the front's.
     if not isinstance(scheme, str) and not hasattr(scheme, "U"):
         raise TypeError(f"scheme is a {type(scheme).__name__}; expected a name or a Scheme")
     if isinstance(max_growth, bool) or not isinstance(max_growth, int | float):
@@ -241,35 +241,3 @@ def profile_file() -> Path | None:
     """Return the machine profile that FALCON_PROFILE names: it is used whatever its key."""
     asked = os.environ.get("FALCON_PROFILE") or None
     return Path(asked) if asked is not None else None
-
-
-class _Cpus(threading.local):
-    """What a thread was told last, till it asks again: the question takes a microsecond."""
-
-    count = 0
-    until = 0.0
-
-
-_cpus = _Cpus()
-_CPUS_SECONDS = 0.01
-
-
-def usable_cpus() -> int:
-    """CPUs in the thread's affinity mask, cut down to the cgroup's quota where there is one."""
-    now = monotonic()
-    if now >= _cpus.until:
-        cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        _cpus.count = max(1, min(cpus or 1, _cpu_quota() or cpus or 1))
-        _cpus.until = now + _CPUS_SECONDS
-    return _cpus.count
-
-
-@cache
-def _cpu_quota() -> int | None:
-    """CPUs by the cgroup's quota, rounded up; read once, because every call asks."""
-    try:
-        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
-            quota, period = file.read().split()
-        return -(-int(quota) // int(period))
-    except (OSError, ValueError):  # no cgroup v2, or "max": no quota
-        return None

@@ -1,12 +1,12 @@
-"""`Plan`: how one problem will be multiplied, and why; and the contract that backends fulfil."""
+"""`Plan`: how one problem will be multiplied, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from falcon.schemes import Scheme
 
 from .packed import PackedOperand
 from .problem import Problem
+from .text import format_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,27 +154,10 @@ class Candidate:
         return total
 
 
-class Backend(Protocol):
-    """What falcon asks of a backend; the table of them is `falcon._backends`."""
+class Executor(Protocol):
+    """What a plan asks of the backend that runs it; the whole contract is in `backend.py`."""
 
     name: str
-
-    def why_unavailable(self) -> str | None:
-        """Return None if the backend runs here, else the reason in a short sentence."""
-
-    def why_not(self, problem: Problem) -> str | None:
-        """Return None if the backend can multiply the problem at all, else the reason."""
-
-    def supports(self, problem: Problem) -> str | None:
-        """Return None if an LCMA may run on the problem, else the reason why only classical."""
-
-    def candidates(
-        self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
-    ) -> list[Option]:
-        """Return an option per scheme that can keep `limit`.
-
-        None among the schemes is the classical algorithm, which runs whatever the limit.
-        """
 
     def execute(
         self,
@@ -192,25 +176,6 @@ class Backend(Protocol):
     def pack(self, b: np.ndarray, plan: Plan) -> Any:
         """Combine and lay out `b` for the scheme of `plan`: a `PackedOperand`'s payload."""
 
-    def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
-        """Return how to multiply by a packed operand; the workspace may exceed `limit`."""
-
-    def measure(self, dtype: np.dtype, threads: int, thorough: bool = False) -> Rates:
-        """Measure the backend's speed on this machine (about a second; thorough: some)."""
-
-    def identity(self) -> dict[str, str]:
-        """What must be the same for a stored measurement to hold: kernels, versions."""
-
-
-class DeviceBackend(Backend, Protocol):
-    """What is asked, on top, of a backend whose operands are in a device's memory."""
-
-    def predicted(self, problem: Problem, option: Option) -> Candidate:
-        """Return the option with its seconds on the problem's device."""
-
-    def call(self, plan: Plan, a: Any, b: Any, out: Any) -> Any:
-        """Run a plan on arrays; `out` may be None."""
-
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -219,7 +184,7 @@ class Plan:
     Attributes
     ----------
     problem : Problem
-    backend : Backend
+    backend : Executor
         Runs the plan.
     option : Option
         What will run: scheme, chunks, workspace in bytes.
@@ -232,7 +197,7 @@ class Plan:
     """
 
     problem: Problem
-    backend: Backend
+    backend: Executor
     option: Option
     why: str
     seconds: tuple[tuple[str, float], ...] = ()
@@ -289,7 +254,8 @@ class Plan:
         """
         p = self.problem
         if p.device is not None:
-            return cast(DeviceBackend, self.backend).call(self, a, b, out)
+            backend: Any = self.backend  # a DeviceBackend
+            return backend.call(self, a, b, out)
         a, b = np.asarray(a), np.asarray(b)
         for name, x, shape in (
             ("a", a, (p.M, p.K)),
@@ -362,17 +328,3 @@ class Plan:
 def _unit_roundoff(dtype: np.dtype) -> float:
     """Half the distance from 1 to the next number."""
     return 2.0**-8 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps) / 2
-
-
-def format_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Align rows of text: the first `left` columns and the last one left, the others right."""
-    last = len(rows[0]) - 1
-    widths = [max(len(row[i]) for row in rows) for i in range(last + 1)]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if i < left or i == last else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""`CpuBackend`: falcon's own kernels behind the contract of `falcon._core.plan.Backend`.
+"""`CpuBackend`: falcon's own kernels behind the contract of `falcon._core.backend.Backend`.
 
 The C engine does everything in one call: sums of A and B straight into packed panels, products and
 C updates on chip, alpha and beta. What is decided here: the instruction set, the workspace and

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.options import thread_count
-from falcon._core.plan import format_table
+from falcon._core.text import format_table
 from falcon.codegen import c_emit
 from falcon.schemes import Scheme, get
 

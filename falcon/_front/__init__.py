@@ -2,9 +2,10 @@
 
 ::
 
-    gemm.py      gemm, matmul and plan          validate.py  every argument, checked in Python
-    pack.py      pack                           verify.py    Freivalds' check
+    gemm.py      gemm and plan                  matmul.py    matmul
+    pack.py      pack                           verify.py    verify: Freivalds' check
     tune.py      machine, tune, compare         info.py      show_config
+    validate.py  every argument, checked in Python
     device.py    the same for arrays in GPU memory
     planner.py   from core form to a cached plan, and its execution
     recall.py    calls whose plan is known without planning

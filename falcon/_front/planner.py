@@ -12,9 +12,10 @@ from typing import Any, cast
 import numpy as np
 
 from falcon._backends import available_backends, get_backend
+from falcon._core.backend import Backend, DeviceBackend
 from falcon._core.options import Settings, forced_isa, thread_count
 from falcon._core.packed import PackedOperand
-from falcon._core.plan import Backend, DeviceBackend, Plan, Rates
+from falcon._core.plan import Plan, Rates
 from falcon._core.problem import Problem
 from falcon.decision import Request, select, select_on_device
 from falcon.decision.machine import rates, revision

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.options import Settings, settings, thread_count, usable_cpus
+from falcon._core.cpus import usable_cpus
+from falcon._core.options import Settings, settings, thread_count
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 

@@ -1,4 +1,4 @@
-"""`GpuBackend`: CUDA kernels and cuBLAS behind the contract of `falcon._core.plan.Backend`.
+"""`GpuBackend`: CUDA kernels and cuBLAS behind the contract of `falcon._core.backend.Backend`.
 
 Its operands are `Matrix` objects, which `falcon._front.device` makes of CuPy arrays and torch
 tensors.

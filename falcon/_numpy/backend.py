@@ -36,7 +36,7 @@ _CONVERTED_BLOCK = 96
 
 
 class NumpyBackend:
-    """See the module's docstring; `falcon._core.plan.Backend` states the contract."""
+    """See the module's docstring; `falcon._core.backend.Backend` states the contract."""
 
     name = "numpy"
 

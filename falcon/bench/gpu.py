@@ -16,7 +16,7 @@ import numpy as np
 
 import falcon
 from falcon._backends import DEVICE, get_backend
-from falcon._core.plan import format_table
+from falcon._core.text import format_table
 from falcon._gpu import device
 from falcon._gpu.arrays import numpy_dtype
 from falcon._gpu.matrix import ITEM_BYTES, Matrix, Operand

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from falcon._core.plan import Candidate, DeviceBackend, Option, Plan
+from falcon._core.backend import DeviceBackend
+from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 

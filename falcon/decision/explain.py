@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from falcon._core.plan import Backend, Candidate, Option, Rates
+from falcon._core.backend import Backend
+from falcon._core.plan import Candidate, Option, Rates
 from falcon._core.problem import Problem
 
 from .contest import Contest

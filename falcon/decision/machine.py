@@ -18,9 +18,10 @@ from time import monotonic, sleep
 
 import numpy as np
 
+from falcon._core.backend import Backend
 from falcon._core.fit import fastest
 from falcon._core.options import cache_folder, profile_file
-from falcon._core.plan import Backend, Plan, Rates
+from falcon._core.plan import Plan, Rates
 from falcon._core.problem import Problem
 from falcon._version import __version__
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from heapq import heapify, heappop
 from math import inf
 
-from falcon._core.plan import Backend, Candidate, Option, Plan, Rates
+from falcon._core.backend import Backend
+from falcon._core.plan import Candidate, Option, Plan, Rates
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 

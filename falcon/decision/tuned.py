@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from falcon._core.backend import Backend
 from falcon._core.options import cache_folder
-from falcon._core.plan import Backend
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme, get
 
