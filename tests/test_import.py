@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from statistics import median
 
@@ -175,9 +176,24 @@ def test_imports_go_down(file):
             assert not any(part.startswith("_") for part in inner), f"{own} imports {target}"
 
 
+def test_no_file_imports_itself_by_way_of_others():
+    """Inside packages too; imports in functions and for type checkers count."""
+    graph = {module_of(file): {x for x in imports(file) if x not in GENERATED} for file in FILES}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle of imports: {' <- '.join(error.args[1])}")
+
+
 def test_the_table_has_no_stale_entries():
     for name in FLOORS:
-        assert exists(name) or name in ("falcon._gpu", "falcon.discover", "falcon._cpu"), name
+        assert exists(name), name
+
+
+def test_few_files_are_loose():
+    """Everything else is in a package, which has a floor and a map."""
+    loose = {file.name for file in PACKAGE.glob("*.py")}
+    assert loose == {"__init__.py", "__main__.py", "_version.py", "_backends.py"}
 
 
 def test_the_environment_is_read_in_one_place():

@@ -16,7 +16,7 @@ from falcon._cpu.backend import CpuBackend
 from falcon._numpy.backend import NumpyBackend
 from falcon.decision import Request, select
 from falcon.decision import select as select_function
-from falcon.decision.contest import contest_of_all, smallest_block
+from falcon.decision.candidates import scheme_candidates, smallest_block
 from falcon.decision.model import seconds
 from falcon.decision.select import TIE
 
@@ -439,7 +439,7 @@ def test_later_decisions_are_fast():
     assert min(times) < 0.01  # ten times what it takes, for the sake of slow machines
 
 
-# --- the contest ----------------------------------------------------------------------------
+# --- the candidates -------------------------------------------------------------------------
 
 SIZES = (1, 64, 65, 7 * 64, 8 * 64 - 1, 8 * 64, 10_000)
 
@@ -447,12 +447,12 @@ SIZES = (1, 64, 65, 7 * 64, 8 * 64 - 1, 8 * 64, 10_000)
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize("axis", range(3))
 def test_what_fits_is_what_leaves_blocks_of_the_least_size(dtype, axis):
-    contest = contest_of_all()
+    candidates = scheme_candidates()
     for size in SIZES:
         sizes = [10_000] * 3
         sizes[axis] = size
         problem = Problem(*sizes, np.dtype(dtype))
-        for x in contest.entrants:
+        for x in candidates.all:
             scheme = x.scheme
             # A nested scheme must leave blocks four times as large.
             least = smallest_block(problem) * (4 if x.outer else 1)
@@ -462,11 +462,11 @@ def test_what_fits_is_what_leaves_blocks_of_the_least_size(dtype, axis):
                 expected = fits and (
                     scheme.is_integral if dtype == "int32" else scheme.rms_growth <= most
                 )
-                assert (x in contest.field_for(problem, most).entrants) == expected
+                assert (x in candidates.suited_to(problem, most).candidates) == expected
 
 
 def test_what_is_known_of_nested_schemes_is_true_of_the_composition():
-    nested = [x for x in contest_of_all().entrants if x.outer]
+    nested = [x for x in scheme_candidates().all if x.outer]
     assert len(nested) > 50
     for x in nested[:: len(nested) // 12]:
         made, known = x.scheme, x.counts

@@ -6,9 +6,9 @@ import pytest
 import falcon
 from falcon.codegen import cuda_emit, cuda_plan
 from falcon.codegen.program import Op, most_live
-from falcon.decision.contest import contest_of_all
+from falcon.decision.candidates import scheme_candidates
 
-IMAGES = contest_of_all().schemes
+IMAGES = scheme_candidates().schemes
 
 
 def evaluated(program):

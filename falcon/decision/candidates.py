@@ -1,4 +1,4 @@
-"""Which schemes compete: the stored ones in every permutation, and nested with Strassen's."""
+"""Which schemes are candidates: the stored ones in every permutation, and nested in Strassen's."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _SMALLEST_OTHER_BLOCK = 32
 _OUTER = "strassen"
 _MOST_GROWTH = 8.0
 _NESTED_BLOCK = 4
-# Sets of entrants kept, one per combination of small sizes and max_growth.
+# Sets of suited candidates kept, one per combination of small sizes and max_growth.
 _MOST_SETS = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Entrant:
-    """A scheme that competes, or two of them nested, which are composed when they are needed.
+class SchemeCandidate:
+    """A scheme that may be chosen, or two of them nested, which are composed when it is needed.
 
     Attributes
     ----------
@@ -71,46 +71,46 @@ class Entrant:
         return x.u / (x.m * x.k) + x.v / (x.k * x.n) + x.w / (x.m * x.n)
 
 
-class Field(NamedTuple):
-    """Entrants that may be chosen for a problem, and what the model knows of each."""
+class Suited(NamedTuple):
+    """The candidates that suit a problem, and what the model knows of each."""
 
-    entrants: tuple[Entrant, ...]
+    candidates: tuple[SchemeCandidate, ...]
     counts: tuple[Counts, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Contest:
-    """Everything that competes."""
+class SchemeCandidates:
+    """All candidates."""
 
-    entrants: tuple[Entrant, ...]
-    _fields: dict[tuple, Field] = field(default_factory=dict, repr=False)
+    all: tuple[SchemeCandidate, ...]
+    _suited: dict[tuple, Suited] = field(default_factory=dict, repr=False)
 
-    def field_for(self, problem: Problem, max_growth: float = inf) -> Field:
+    def suited_to(self, problem: Problem, max_growth: float = inf) -> Suited:
         """Whose blocks are large enough, coefficients suit the dtype, and errors grow little."""
         least, most = smallest_block(problem), _NESTED_BLOCK * self._most_parts
         m, k, n = (min(size // least, most) for size in (problem.M, problem.K, problem.N))
         key = m, k, n, problem.is_exact, max_growth
-        found = self._fields.get(key)
+        found = self._suited.get(key)
         if found is None:
-            entrants = tuple(x for x in self.entrants if _may_enter(x, *key))
-            found = Field(entrants, tuple(x.counts for x in entrants))
-            if len(self._fields) >= _MOST_SETS:
-                self._fields.clear()
-            self._fields[key] = found
+            suited = tuple(x for x in self.all if _suits(x, *key))
+            found = Suited(suited, tuple(x.counts for x in suited))
+            if len(self._suited) >= _MOST_SETS:
+                self._suited.clear()
+            self._suited[key] = found
         return found
 
     @cached_property
     def schemes(self) -> tuple[Scheme, ...]:
-        """The entrants of one level, and Strassen's scheme nested with itself."""
-        return tuple(x.scheme for x in self.entrants if x.outer is None or x.inner.name == _OUTER)
+        """The candidates of one level, and Strassen's scheme nested with itself."""
+        return tuple(x.scheme for x in self.all if x.outer is None or x.inner.name == _OUTER)
 
     @cached_property
     def _most_parts(self) -> int:
-        parts = ((x.counts.m, x.counts.k, x.counts.n) for x in self.entrants)
+        parts = ((x.counts.m, x.counts.k, x.counts.n) for x in self.all)
         return int(max(map(max, parts), default=0))
 
 
-def _may_enter(x: Entrant, m: int, k: int, n: int, exact: bool, max_growth: float) -> bool:
+def _suits(x: SchemeCandidate, m: int, k: int, n: int, exact: bool, max_growth: float) -> bool:
     larger = 1 if x.outer is None else _NESTED_BLOCK
     parts = (x.counts.m, x.counts.k, x.counts.n)
     fits = all(part * larger <= most for part, most in zip(parts, (m, k, n), strict=True))
@@ -122,29 +122,29 @@ def smallest_block(problem: Problem) -> int:
     return _SMALLEST_BLAS_BLOCK if problem.dtype.char in "fdFD" else _SMALLEST_OTHER_BLOCK
 
 
-def contest_of_all() -> Contest:
-    """Return what competes at this moment."""
-    return _contest_of(generation())
+def scheme_candidates() -> SchemeCandidates:
+    """Return the candidates that there are at this moment."""
+    return _candidates_of(generation())
 
 
 @lru_cache(maxsize=1)
-def _contest_of(_generation: int) -> Contest:
+def _candidates_of(_generation: int) -> SchemeCandidates:
     """The stored schemes in every permutation, and within Strassen's what grows little enough.
 
     Not those that spend growth to save additions, which are too small a part of the time to pay.
     """
-    # Of schemes that cost the same the first competes: "strassen" rather than "2x2x2:7".
+    # Of schemes that cost the same the first is kept: "strassen" rather than "2x2x2:7".
     order = sorted(names(), key=lambda name: (name[0].isdigit(), name))
     order = [name for name in order if not name.endswith("-adds")]
     # Of images that cost the same, one is enough: the six of a cube, for one. How additions are
     # spread over the combines differs: the one with the fewest per element of A, B and C stays.
-    unique: dict[tuple, Entrant] = {}
+    unique: dict[tuple, SchemeCandidate] = {}
     for image in (image for name in order for image in symmetries(get(name))):
-        x = Entrant(image)
+        x = SchemeCandidate(image)
         key = (image.format, image.rank, image.phi, image.is_integral)
         if x.additions < unique.setdefault(key, x).additions:
             unique[key] = x
     single = [x for x in unique.values() if not x.inner.is_classical]
     outer = get(_OUTER)
-    nested = [Entrant(x.inner, outer) for x in single]
-    return Contest((*single, *(x for x in nested if x.rms_growth <= _MOST_GROWTH)))
+    nested = [SchemeCandidate(x.inner, outer) for x in single]
+    return SchemeCandidates((*single, *(x for x in nested if x.rms_growth <= _MOST_GROWTH)))
