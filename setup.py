@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import zlib
 from pathlib import Path
 from types import ModuleType
 
@@ -121,9 +122,18 @@ def cpu_extension() -> Extension:
 
 
 def compiled_python(name: str) -> Extension:
-    """Describe a module in Python whose types stand in a .pxd file beside it."""
+    """Describe a module in Python whose types stand in a .pxd file beside it.
+
+    It is given the checksum of its source, which `falcon._core.compiled` compares.
+    """
     source = Path(*name.split(".")).with_suffix(".py")
-    return Extension(name, [str(source)], depends=[str(source.with_suffix(".pxd"))])
+    checksum = zlib.crc32((ROOT / source).read_bytes()) & 0x7FFFFFFF
+    return Extension(
+        name,
+        [str(source)],
+        define_macros=[("SOURCE_CRC32", str(checksum))],
+        depends=[str(source.with_suffix(".pxd"))],
+    )
 
 
 setup(

@@ -10,4 +10,5 @@
     cpus.py      CPUs that this process may use, memory of the machine
     fit.py       least squares for measured times
     text.py      tables
+    compiled.py  whether a compiled module is that of its source
 """

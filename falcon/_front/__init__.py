@@ -11,3 +11,7 @@
     recall.py    calls whose plan is known without planning
     small.py     calls for which NumPy's BLAS is the plan; compiled, types in small.pxd
 """
+
+from falcon._core.compiled import load
+
+__compiled__ = load(__name__, "small")  # before anything else imports it

@@ -15,6 +15,10 @@
     tuned.py       choices that were measured for a shape, and remembered
 """
 
+from falcon._core.compiled import load
+
+__compiled__ = load(__name__, "formulas")  # before anything else imports it
+
 from .device import select_on_device
 from .machine import MachineProfile, profile
 from .request import Request

@@ -2,8 +2,8 @@
 """The formulas of the cost model over plain floats; `model.py` has them in writing.
 
 A fresh plan evaluates them for every candidate. So this file is compiled where falcon is
-(`formulas.pxd` gives the types), and runs as it stands where it is not. After a change here run
-``python setup.py build_ext --inplace``; a test compares the compiled module with this source.
+(`formulas.pxd` gives the types), and runs as it stands where it is not, or where it has changed
+since: then run ``python setup.py build_ext --inplace``.
 """
 
 from __future__ import annotations
