@@ -4,7 +4,8 @@
 
     _scheme.py      Scheme: U, V, W, verified on construction; compose: one within another
     brent.py        the exact proof            metrics.py    nnz, growth, e_max
-    additions.py    common subexpressions      formulas.py   the pretty printer
+    additions.py    common subexpressions      nesting.py    those of compositions
+    formulas.py     the pretty printer         _like.py      what these need to know of a Scheme
     algebra.py      permute, add               best.py       the best scheme of a format
     catalogue.py    named schemes (data/)      loaders.py    files of other researchers
 """
