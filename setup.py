@@ -2,8 +2,8 @@
 
 `falcon._cpu._core` holds the CPU kernels: what is compiled, with which flags, for which machines,
 stands in `falcon/_cpu/sources.py`. `falcon.discover._core` is the core of the scheme search.
-`falcon.decision.formulas` and `falcon._small`, through which fresh plans and small calls run, are
-Python that Cython compiles as well.
+`falcon.decision.formulas` and `falcon._front.small`, through which fresh plans and small calls run,
+are Python that Cython compiles as well.
 A failure to compile does not fail the installation: the reason is recorded for
 `falcon.show_config()`, and falcon runs on NumPy's BLAS. Environment variables:
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import zlib
 from pathlib import Path
 from types import ModuleType
 
@@ -121,9 +122,18 @@ def cpu_extension() -> Extension:
 
 
 def compiled_python(name: str) -> Extension:
-    """Describe a module in Python whose types stand in a .pxd file beside it."""
+    """Describe a module in Python whose types stand in a .pxd file beside it.
+
+    It is given the checksum of its source, which `falcon._core.compiled` compares.
+    """
     source = Path(*name.split(".")).with_suffix(".py")
-    return Extension(name, [str(source)], depends=[str(source.with_suffix(".pxd"))])
+    checksum = zlib.crc32((ROOT / source).read_bytes()) & 0x7FFFFFFF
+    return Extension(
+        name,
+        [str(source)],
+        define_macros=[("SOURCE_CRC32", str(checksum))],
+        depends=[str(source.with_suffix(".pxd"))],
+    )
 
 
 setup(
@@ -131,7 +141,7 @@ setup(
         cpu_extension(),
         discover_extension(),
         compiled_python("falcon.decision.formulas"),
-        compiled_python("falcon._small"),
+        compiled_python("falcon._front.small"),
     ],
     cmdclass={"build_ext": BuildOptional},
 )

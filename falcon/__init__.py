@@ -10,15 +10,16 @@ Importing falcon is silent and starts nothing: no threads, no measurements, no G
 """
 
 from . import schemes
-from ._api import gemm, matmul, plan
 from ._backends import release_workspace
-from ._config import config
-from ._info import show_config
-from ._pack import pack
-from ._packed import PackedOperand
-from ._plan import Plan
-from ._tune import machine, tune
-from ._verify import Verification, VerificationError, verify
+from ._core.options import config
+from ._core.packed import PackedOperand
+from ._core.plan import Plan
+from ._front.gemm import gemm, plan
+from ._front.info import show_config
+from ._front.matmul import matmul
+from ._front.pack import pack
+from ._front.tune import machine, tune
+from ._front.verify import Verification, VerificationError, verify
 from ._version import __version__
 from .decision import MachineProfile
 from .schemes import Scheme, SchemeError

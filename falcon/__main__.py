@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import falcon
-from falcon._config import parse_bytes
-from falcon._plan import format_table
+from falcon._core.options import parse_bytes
+from falcon._core.text import format_table
 from falcon.bench import command
 
 
@@ -212,7 +212,7 @@ def _plan(options: argparse.Namespace) -> int:
     plan = falcon.plan(*shapes, dtype, **_gemm_options(options))
     print(plan.explain())
     if options.compare:
-        from falcon._tune import compare
+        from falcon._front.tune import compare
 
         if options.rounds < 1 or options.most < 1:
             raise ValueError("--rounds and --most must be at least 1")
@@ -231,8 +231,8 @@ def _plan(options: argparse.Namespace) -> int:
 def _tune(options: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from falcon._config import thread_count
-    from falcon._tune import measure_machine
+    from falcon._core.options import thread_count
+    from falcon._front.tune import measure_machine
     from falcon.bench import workloads
 
     kinds: list[np.dtype] = [np.dtype(np.float32), np.dtype(np.float64)]

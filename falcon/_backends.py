@@ -6,10 +6,10 @@ import sys
 from functools import cache
 from typing import cast
 
+from ._core.backend import Backend
 from ._cpu.backend import CpuBackend
 from ._cpu.backend import release_workspace as _release_cpu
-from ._numpy import NumpyBackend
-from ._plan import Backend
+from ._numpy.backend import NumpyBackend
 
 # In the order in which they are preferred where nothing is measured: LCMAs by name run on the first
 # that can; the last one, NumPy, has the least overhead and multiplies what is small.

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon import _numpy
-from falcon._numpy import NumpyBackend, _chunks_within, _Stages
-from falcon._plan import Plan
-from falcon._problem import Problem
+from falcon._core.plan import Plan
+from falcon._core.problem import Problem
+from falcon._numpy import backend as numpy_backend
+from falcon._numpy.backend import NumpyBackend, _chunks_within, _Stages
 
 BACKEND = NumpyBackend()
 F8 = np.dtype("f8")
@@ -114,7 +114,7 @@ def test_workspace_is_filled_before_it_is_read(limit, monkeypatch):
 
     rng = np.random.default_rng(2)
     a, b, c = whole(rng, (37, 41)), whole(rng, (41, 29)), whole(rng, (37, 29))
-    monkeypatch.setattr(_numpy.np, "empty", poisoned)
+    monkeypatch.setattr(numpy_backend.np, "empty", poisoned)
     for name in ("strassen", "3x3x3:23", "4x2x3:20"):
         options = {"scheme": name, "workspace_limit": limit, "check": "none", "backend": "numpy"}
         found = falcon.gemm(a, b, c, alpha=2, beta=3, **options)
@@ -149,7 +149,7 @@ def test_a_non_finite_value_anywhere_is_noticed(where, limit):
 
 
 def test_strips_of_beta_c(monkeypatch):
-    monkeypatch.setattr(_numpy, "_STRIP_ELEMENTS", 10)
+    monkeypatch.setattr(numpy_backend, "_STRIP_ELEMENTS", 10)
     rng = np.random.default_rng(4)
     for m, n in ((7, 3), (3, 30), (1, 1), (25, 10)):
         a, b, c = whole(rng, (m, 4)), whole(rng, (4, n)), whole(rng, (m, n))
@@ -161,7 +161,7 @@ def test_strips_of_beta_c(monkeypatch):
 @pytest.mark.parametrize("dtype", ["f4", "i8", "c8", "g"])
 def test_conversion_in_blocks(dtype, monkeypatch):
     """Operands that BLAS cannot read, under a limit that forbids copies."""
-    monkeypatch.setattr(_numpy, "_CONVERTED_BLOCK", 5)
+    monkeypatch.setattr(numpy_backend, "_CONVERTED_BLOCK", 5)
     rng = np.random.default_rng(5)
     a, b = whole(rng, (13, 21), dtype), whole(rng, (21, 11), dtype)
     options = {"backend": "numpy", "scheme": "classical", "workspace_limit": 0}

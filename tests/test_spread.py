@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon import _dispatch
-from falcon._plan import Rates
-from falcon._spread import is_uneven, spread
+from falcon._core.plan import Rates
+from falcon._core.spread import is_uneven, spread
+from falcon._front import planner
 
 EPS = {"f4": np.finfo("f4").eps, "f8": np.finfo("f8").eps}
-HOST = [backend.name for backend in _dispatch.available_backends()]
+HOST = [backend.name for backend in planner.available_backends()]
 
 
 def normal(rows, columns, dtype="f4", seed=0):
@@ -22,8 +22,8 @@ def normal(rows, columns, dtype="f4", seed=0):
 @pytest.fixture
 def lcma(monkeypatch):
     """A machine that multiplies slowly and adds fast: an LCMA is predicted to be faster."""
-    monkeypatch.setattr(_dispatch, "_rates", lambda *_: Rates(1e9, 1e13, 1e13))
-    monkeypatch.setattr(_dispatch, "_plans", {})
+    monkeypatch.setattr(planner, "_rates", lambda *_: Rates(1e9, 1e13, 1e13))
+    monkeypatch.setattr(planner, "_plans", {})
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 ::
 
-    backend.py    the contract of falcon._plan.Backend: plan, execute, measure
+    backend.py    the contract of falcon._core.backend.Backend: plan, execute, measure
     programs.py   Scheme -> the engine's operations and scatter lists
     pool.py       workspaces that outlive a call
     _core.pyx     thin binding: check, take pointers, release the GIL, one C call

@@ -1,4 +1,4 @@
-"""`CpuBackend`: falcon's own kernels behind the contract of `falcon._plan.Backend`.
+"""`CpuBackend`: falcon's own kernels behind the contract of `falcon._core.backend.Backend`.
 
 The C engine does everything in one call: sums of A and B straight into packed panels, products and
 C updates on chip, alpha and beta. What is decided here: the instruction set, the workspace and
@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from falcon._config import forced_isa
-from falcon._packed import PackedOperand
-from falcon._plan import Option, Plan, Rates
-from falcon._problem import Problem, is_thin
-from falcon._spread import squares_bytes, uneven
+from falcon._core.packed import PackedOperand
+from falcon._core.plan import Option, Plan, Rates
+from falcon._core.problem import Problem, is_thin
+from falcon._core.spread import squares_bytes, uneven
 from falcon.schemes import Scheme
+
+from .extension import isa, why_unavailable
 
 try:
     from . import _core
@@ -27,9 +28,8 @@ try:
     from .packed import Payload
     from .pool import Pool, kept_bytes, largest_bytes
     from .programs import engine_scheme
-except ImportError as error:
+except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
-    _import_error = str(error)
 
 _log = logging.getLogger("falcon")
 
@@ -47,13 +47,7 @@ class CpuBackend:
 
     def why_unavailable(self) -> str | None:
         """Return None where the extension was built and the instruction set asked for runs."""
-        if _core is None:
-            return f"the compiled extension is missing ({_import_error})"
-        asked = forced_isa()
-        if asked is not None and asked not in _core.supported_isas():
-            runs = ", ".join(_core.supported_isas())
-            return f"FALCON_ISA is {asked!r}; this machine and build run {runs}"
-        return None
+        return why_unavailable()
 
     def why_not(self, problem: Problem) -> str | None:
         """Return None for float32 and float64, else why the problem cannot run here."""
@@ -167,12 +161,6 @@ class CpuBackend:
         return {"isa": isa(), "kernels": kernels, "revision": _REVISION}
 
 
-@cache
-def isa() -> str:
-    """Return the instruction set in use: FALCON_ISA, else the best that runs here."""
-    return forced_isa() or _core.supported_isas()[0]
-
-
 def describe() -> dict[str, str]:
     """Return what `falcon.show_config` tells of the kernels."""
     if _core is None:
@@ -181,7 +169,7 @@ def describe() -> dict[str, str]:
     sizes = ", ".join(f"{name} {caches[name] // 1024} KiB" for name in ("l1d", "l2", "l3"))
     found = {
         "instruction sets": ", ".join(_core.supported_isas()),
-        "in use": isa() if CpuBackend().why_unavailable() is None else "none",
+        "in use": isa() if why_unavailable() is None else "none",
         "caches": sizes,
         "kept workspace": f"{kept // 2**20} of at most {max(kept, _pool().limit) // 2**20} MiB",
     }

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from falcon._config import thread_count
-from falcon._plan import format_table
+from falcon._core.options import thread_count
+from falcon._core.text import format_table
 from falcon.codegen import c_emit
 from falcon.schemes import Scheme, get
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from falcon._fit import fastest, fit_times, rate, typical
-from falcon._plan import Rates
+from falcon._core.fit import fastest, fit_times, rate, typical
+from falcon._core.plan import Rates
 from falcon.schemes import Scheme, get
 
 from . import _core

@@ -8,8 +8,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from falcon._config import thread_count
+from falcon._core.options import thread_count
 from falcon.schemes import Scheme
+
+from .extension import isa, why_unavailable
 
 try:
     from . import _core
@@ -93,9 +95,7 @@ class Unusable:
 
 
 def _packed_here(source: np.ndarray, scheme: Scheme | None) -> Payload:
-    from .backend import CpuBackend, isa  # backend imports this module
-
-    reason = CpuBackend().why_unavailable()
+    reason = why_unavailable()
     if reason is not None:
         raise ValueError(
             f"b was packed for backend 'cpu', which is not available here: {reason}; pack b again "
@@ -128,13 +128,11 @@ def _why_stale(
     checksum: str | None,
 ) -> str | None:
     """Return why stored panels cannot be used in this process; None where they can."""
-    from .backend import CpuBackend, isa  # backend imports this module
-
     if fingerprint is None:
         return "it was stored by an older version of falcon, which did not record the layout"
     if checksum != _checksum(sizes, data, fingerprint):
         return "its panels are damaged"
-    unavailable = CpuBackend().why_unavailable()
+    unavailable = why_unavailable()
     if unavailable is not None:
         return f"backend 'cpu' is not available ({unavailable})"
     if sizes[3] != isa():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from falcon._plan import format_table
+from falcon._core.text import format_table
 
 _SECONDS = 0.3
 

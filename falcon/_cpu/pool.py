@@ -13,6 +13,8 @@ import os
 import threading
 from typing import Any
 
+from falcon._core.cpus import memory_bytes
+
 from . import _core
 
 # The default workspace limit of a call is the same, so the usual call is served from the pool.
@@ -24,21 +26,13 @@ _LARGEST_SHARE = 4
 
 def kept_bytes() -> int:
     """Bytes that are kept between calls: 1/32 of the memory, at most 512 MiB."""
-    memory = _memory()
+    memory = memory_bytes()
     return min(_LARGEST_KEPT, memory // _MEMORY_SHARE) if memory else _LARGEST_KEPT // 8
 
 
 def largest_bytes() -> int:
     """Bytes that a workspace may have where the caller allows more than is kept otherwise."""
-    return max(kept_bytes(), _memory() // _LARGEST_SHARE)
-
-
-def _memory() -> int:
-    """Bytes of the machine's memory; 0 where the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 0
+    return max(kept_bytes(), memory_bytes() // _LARGEST_SHARE)
 
 
 class Pool:

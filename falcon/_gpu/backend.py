@@ -1,6 +1,7 @@
-"""`GpuBackend`: CUDA kernels and cuBLAS behind the contract of `falcon._plan.Backend`.
+"""`GpuBackend`: CUDA kernels and cuBLAS behind the contract of `falcon._core.backend.Backend`.
 
-Its operands are `Matrix` objects, which `falcon._device` makes of CuPy arrays and torch tensors.
+Its operands are `Matrix` objects, which `falcon._front.device` makes of CuPy arrays and torch
+tensors.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from falcon._packed import PackedOperand
-from falcon._plan import Candidate, Option, Plan, Rates
-from falcon._problem import Problem
+from falcon._core.packed import PackedOperand
+from falcon._core.plan import Candidate, Option, Plan, Rates
+from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 

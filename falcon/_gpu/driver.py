@@ -19,8 +19,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from falcon._plan import Plan
-from falcon._spread import most_uneven
+from falcon._core.plan import Plan
+from falcon._core.spread import most_uneven
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from math import ceil, sqrt
 
-from falcon._plan import Option
-from falcon._problem import Problem
+from falcon._core.plan import Option
+from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from falcon._plan import Plan
+from falcon._core.plan import Plan
 from falcon.codegen.cuda_plan import products
 
 from . import device, kernels

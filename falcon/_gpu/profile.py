@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from falcon._config import cache_folder
+from falcon._core.options import cache_folder
 from falcon._version import __version__
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import get

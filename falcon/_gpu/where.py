@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._packed import PackedOperand
+from falcon._core.packed import PackedOperand
 
 # kDLCUDA and kDLCUDAManaged of the DLPack standard.
 _CUDA_KINDS = (2, 13)

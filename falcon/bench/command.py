@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._config import thread_count
+from falcon._core.options import thread_count
 
 from . import workloads
 from .workloads import WORKLOADS, Case, Shape
@@ -195,7 +195,7 @@ def _spec(options: argparse.Namespace, falcon_options: dict[str, Any]) -> Any:
 
 
 def _has_own_kernels() -> bool:
-    from falcon._info import backends
+    from falcon._front.info import backends
 
     return backends()["cpu"] == "available"
 

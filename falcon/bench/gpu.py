@@ -16,12 +16,12 @@ import numpy as np
 
 import falcon
 from falcon._backends import DEVICE, get_backend
+from falcon._core.text import format_table
 from falcon._gpu import device
 from falcon._gpu.arrays import numpy_dtype
 from falcon._gpu.matrix import ITEM_BYTES, Matrix, Operand
 from falcon._gpu.profile import random_matrix
 from falcon._gpu.sources import SUMS_DTYPE
-from falcon._plan import format_table
 
 from .workloads import Shape
 

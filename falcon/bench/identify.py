@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
-from falcon._plan import format_table
+from falcon._core.text import format_table
 
 from .peers import Peer, environment_of
 

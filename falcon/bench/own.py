@@ -12,7 +12,7 @@ import numpy as np
 import falcon
 from falcon._cpu import peak
 from falcon._cpu.profile import stage_seconds
-from falcon._info import backends
+from falcon._front.info import backends
 
 from .measure import Spread, interleave, sampled_error
 from .workloads import Shape, operands

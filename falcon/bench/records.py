@@ -14,7 +14,7 @@ from math import exp, log
 from pathlib import Path
 from typing import Any
 
-from falcon._plan import format_table
+from falcon._core.text import format_table
 
 from .measure import Spread
 from .stream import Stream

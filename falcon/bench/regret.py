@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,41 +30,20 @@ import numpy as np
 
 import falcon
 from falcon._backends import available_backends
-from falcon._info import cpu_model, numpy_blas
-from falcon._plan import Candidate, Option, Plan
-from falcon._tune import rest_after, take_turns
+from falcon._core.plan import Candidate, Option, Plan
+from falcon._front.info import cpu_model, numpy_blas
+from falcon._front.tune import rest_after, take_turns
 
 from .operands import SharedOperands
 from .peers import TABLE, AbsentError, Worker, best_coretype
 from .regret_picture import draw
+from .regret_record import Record
 from .regret_shapes import LARGE, shapes
 from .workloads import Shape
 
 # Fresh pairs that confirm a ratio; and for calls of more than so many seconds.
 _CONFIRM, _CONFIRM_LONG, _LONG = 41, 21, 0.03
 _PEERS = tuple(x for x in TABLE if x.name != "numpy" and x.device == "cpu")
-
-
-@dataclass(frozen=True)
-class Record:
-    """What was measured for one shape; times in seconds, ratios above 1: falcon is faster."""
-
-    dtype: str
-    threads: int
-    kind: str
-    M: int
-    N: int
-    K: int
-    choice: str
-    rival: str
-    regret: float
-    # (backend and scheme, predicted or 0, measured)
-    candidates: list[tuple[str, float, float]]
-    over_numpy: float
-    over_library: float
-    library: str
-    planned: float  # seconds of a fresh plan, all that it needs being at hand
-    date: str
 
 
 def rivals(plan: Plan, most: int) -> list[Candidate]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .regret_record import Record
 from .regret_shapes import LARGE
-
-if TYPE_CHECKING:
-    from .regret import Record
 
 
 def draw(records: Sequence[Record], path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import falcon
-from falcon._plan import format_table
+from falcon._core.text import format_table
 from falcon.schemes import Scheme, get, names
 
 from .measure import interleave

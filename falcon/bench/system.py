@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 import falcon
-from falcon._config import thread_count
+from falcon._core.options import thread_count
 from falcon._cpu.profile import cache_bytes
-from falcon._info import cpu_model
+from falcon._front.info import cpu_model
 
 # Other work takes more of the processors than this: figures are not to be trusted.
 BUSY = 0.1

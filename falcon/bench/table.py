@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import falcon
-from falcon._info import cpu_model, numpy_blas
-from falcon._plan import format_table
+from falcon._core.text import format_table
+from falcon._front.info import cpu_model, numpy_blas
 
 from .measure import interleave, sampled_error
 from .workloads import Shape, operands

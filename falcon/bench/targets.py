@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._plan import format_table
+from falcon._core.text import format_table
 
 from .measure import REST_SECONDS
 from .operands import SharedOperands

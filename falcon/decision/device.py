@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from falcon._plan import Candidate, DeviceBackend, Option, Plan
-from falcon._problem import Problem
+from falcon._core.backend import DeviceBackend
+from falcon._core.plan import Candidate, Option, Plan
+from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 
-from .contest import contest_of_all
-from .select import Request
+from .candidates import scheme_candidates
+from .request import Request
 
 # Below these sizes launches take longer than an LCMA could save.
 _SMALLEST = 1024
@@ -49,7 +50,7 @@ def _too_small(problem: Problem) -> str | None:
 
 def _fastest(problem: Problem, request: Request, backend: DeviceBackend, classical: Option) -> Plan:
     plain = backend.predicted(problem, classical)
-    options = backend.candidates(problem, _contestants(problem), request.workspace_limit)
+    options = backend.candidates(problem, _suited(problem), request.workspace_limit)
     kept, refused = [plain], []
     for option in options:
         found = backend.predicted(problem, option)
@@ -80,9 +81,9 @@ def _lost(candidate: Candidate, best: Candidate, plain: Candidate) -> Candidate:
     return Candidate(candidate.option, candidate.seconds, reason)
 
 
-def _contestants(problem: Problem) -> Iterable[Scheme]:
+def _suited(problem: Problem) -> Iterable[Scheme]:
     """Yield the schemes whose blocks are large enough."""
-    for scheme in contest_of_all().schemes:
+    for scheme in scheme_candidates().schemes:
         sizes = zip((problem.M, problem.K, problem.N), scheme.format, strict=True)
         if all(size >= parts * _SMALLEST_BLOCK for size, parts in sizes):
             yield scheme

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from falcon._plan import Backend, Candidate, Option, Rates
-from falcon._problem import Problem
+from falcon._core.backend import Backend
+from falcon._core.plan import Candidate, Option, Rates
+from falcon._core.problem import Problem
 
-from .contest import Contest
+from .candidates import SchemeCandidates
 from .model import bounds, seconds
-from .select import Request, judge
+from .request import Request, judge
 
 # Compositions in the table of a backend.
 _MOST_NESTED = 16
@@ -20,7 +21,7 @@ def candidates(
     problem: Problem,
     request: Request,
     known: Sequence[tuple[Backend, Rates]],
-    contest: Contest,
+    everything: SchemeCandidates,
     best: Candidate,
 ) -> tuple[Candidate, ...]:
     """Return `best`, then what lost to it by time, then what a limit forbids, each by time.
@@ -28,25 +29,22 @@ def candidates(
     Parameters
     ----------
     known : sequence of (Backend, Rates)
-    contest : Contest
-        The schemes that compete.
+    everything : SchemeCandidates
     best : Candidate
         The choice.
     """
     limit = request.workspace_limit
-    entrants, facts = contest.field_for(problem)
+    suited, facts = everything.suited_to(problem)
     found: list[Candidate] = []
     for backend, rates in known:
         supported = backend.supports(problem) is None
         # Of compositions only the best: there are many, and making one takes its time.
         fused = best.option.fused_output
         least = bounds(problem, facts, rates, fused=fused, chunked=limit is not None)
-        nested = sorted(x for x in least if entrants[x[1]].outer is not None)
+        nested = sorted(x for x in least if suited[x[1]].outer is not None)
         shown = {at for _, at in nested[:_MOST_NESTED]}
         schemes = {
-            id(x.scheme): x.scheme
-            for at, x in enumerate(entrants)
-            if x.outer is None or at in shown
+            id(x.scheme): x.scheme for at, x in enumerate(suited) if x.outer is None or at in shown
         }
         options = backend.candidates(
             problem, (None, *(schemes.values() if supported else ())), limit

@@ -2,6 +2,12 @@
 cimport cython
 
 
+# Checksum of the source, given by setup.py: an attribute of the module (falcon/_core/compiled.py).
+cdef extern from *:
+    cpdef enum:
+        SOURCE_CRC32
+
+
 cdef class Machine:
     cdef double overlap, cache, overhead, mr, nr, slice, loss, sigma_a, sigma_b, sigma_c
     cdef double multiply, add, update, move, store, near_a, far_a, near_b, far_b

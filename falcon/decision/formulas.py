@@ -1,9 +1,9 @@
 # cython: cdivision=True
 """The formulas of the cost model over plain floats; `model.py` has them in writing.
 
-A fresh plan evaluates them for every scheme that competes. So this file is compiled where falcon is
-(`formulas.pxd` gives the types), and runs as it stands where it is not. After a change here run
-``python setup.py build_ext --inplace``; a test compares the compiled module with this source.
+A fresh plan evaluates them for every candidate. So this file is compiled where falcon is
+(`formulas.pxd` gives the types), and runs as it stands where it is not, or where it has changed
+since: then run ``python setup.py build_ext --inplace``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Machine:
-    """`falcon._plan.Rates`: speeds turned into seconds."""
+    """`falcon._core.plan.Rates`: speeds turned into seconds."""
 
     def __init__(self, rates: Any) -> None:
         self.overlap, self.cache, self.overhead = rates.overlap, rates.cache, rates.overhead

@@ -18,10 +18,11 @@ from time import monotonic, sleep
 
 import numpy as np
 
-from falcon._config import cache_folder, profile_file
-from falcon._fit import fastest
-from falcon._plan import Backend, Plan, Rates
-from falcon._problem import Problem
+from falcon._core.backend import Backend
+from falcon._core.fit import fastest
+from falcon._core.options import cache_folder, profile_file
+from falcon._core.plan import Plan, Rates
+from falcon._core.problem import Problem
 from falcon._version import __version__
 
 from .hardware import Streaming, cache_sizes, cpu_model, streaming

@@ -8,16 +8,17 @@ others is made when it is asked for (`explain.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop
 from math import inf
 
-from falcon._plan import Backend, Candidate, Option, Plan, Rates
-from falcon._problem import Problem
+from falcon._core.backend import Backend
+from falcon._core.plan import Candidate, Option, Plan, Rates
+from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 
-from .contest import contest_of_all, smallest_block
+from .candidates import scheme_candidates
 from .model import bounds, seconds
+from .request import Request, judge, within_limit
 
 # Below these sizes no LCMA has ever paid and measuring the machine would cost more than it saves;
 # and where falcon's classical kernel was predicted to gain 5 % there, NumPy's BLAS was up to 11 %
@@ -33,20 +34,6 @@ TIE = 0.003
 # An LCMA, or another backend than the last one of the table, must promise this gain: predictions
 # err by about as much.
 _LEAST_GAIN = 1.03
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What the caller asked for, validated.
-
-    Attributes
-    ----------
-    scheme : Scheme, "auto" or "classical"
-    """
-
-    scheme: Scheme | str
-    max_growth: float
-    workspace_limit: int | None
 
 
 RatesOf = Callable[[Backend, Problem], Rates]
@@ -100,7 +87,8 @@ def _hopeless(problem: Problem, request: Request, backends: Sequence[Backend]) -
     reasons = [backend.supports(problem) for backend in backends]
     if all(reasons):
         return reasons[0]
-    if len(backends) == 1 and not contest_of_all().field_for(problem, request.max_growth).entrants:
+    suited = scheme_candidates().suited_to
+    if len(backends) == 1 and not suited(problem, request.max_growth).candidates:
         return f"no scheme keeps max_growth {request.max_growth:.2f}"
     return None
 
@@ -118,7 +106,7 @@ def _classical(
 ) -> Plan:
     """Choose among the classical algorithms of the backends."""
     options = [(x, x.candidates(problem, (None,), request.workspace_limit)[0]) for x in backends]
-    fitting = [(x, option) for x, option in options if _within_limit(option, request)]
+    fitting = [(x, option) for x, option in options if within_limit(option, request)]
     if not fitting:
         raise _limit_error(options[0][1], request)
     # The last backend of the table, NumPy, has the least overhead and needs no measuring.
@@ -134,10 +122,6 @@ def _classical(
         ]
         backend, option = (found := preferred(known))[0], found[1].option
     return Plan(problem, backend, option, why)
-
-
-def _within_limit(option: Option, request: Request) -> bool:
-    return request.workspace_limit is None or option.workspace <= request.workspace_limit
 
 
 def _limit_error(option: Option, request: Request) -> ValueError:
@@ -171,7 +155,7 @@ def _requested(
 def _fastest(
     problem: Problem, request: Request, backends: Sequence[Backend], rates_of: RatesOf
 ) -> Plan:
-    contest, limit = contest_of_all(), request.workspace_limit
+    everything, limit = scheme_candidates(), request.workspace_limit
     known = [(x, rates_of(x, problem)) for x in backends]
     kept: list[tuple[Backend, Candidate]] = []
     refused: list[Candidate] = []
@@ -185,7 +169,7 @@ def _fastest(
         fuses.append(found.option.fused_output)
     classical = [x.total for _, x in kept]
     fastest = min(classical, default=inf)
-    entrants, facts = contest.field_for(problem, request.max_growth)
+    suited, facts = everything.suited_to(problem, request.max_growth)
     for (backend, rates), fused in zip(known, fuses, strict=True):
         if backend.supports(problem) is not None:
             continue
@@ -200,7 +184,7 @@ def _fastest(
         heapify(hopeful)
         while hopeful and hopeful[0][0] <= fastest * (1 + TIE):
             _, at = heappop(hopeful)
-            for option in backend.candidates(problem, (entrants[at].scheme,), limit):
+            for option in backend.candidates(problem, (suited[at].scheme,), limit):
                 found = judge(problem, request, option, rates)
                 if not found.refused:
                     kept.append((backend, found))
@@ -217,7 +201,7 @@ def _fastest(
     def table() -> tuple[Candidate, ...]:
         from .explain import candidates
 
-        return candidates(problem, request, known, contest, best)
+        return candidates(problem, request, known, everything, best)
 
     guarded = best.option.scheme is not None and not problem.is_exact
     return Plan(problem, backend, best.option, why, best.seconds, table, guarded)
@@ -236,16 +220,3 @@ def preferred(kept: Sequence[tuple[Backend, Candidate]]) -> tuple[Backend, Candi
     classical = [x for x in zip(kept, totals, strict=True) if x[0][1].option.scheme is None]
     safe, safe_time = classical[-1] if classical else (best, time)
     return safe if time * _LEAST_GAIN > safe_time else best
-
-
-def judge(problem: Problem, request: Request, option: Option, rates: Rates) -> Candidate:
-    """Predict an option's time, and refuse it where it breaks a limit."""
-    reason = ""
-    if not _within_limit(option, request):
-        reason = f"workspace {option.workspace} > workspace_limit {request.workspace_limit}"
-    elif option.scheme is not None:
-        scheme, least = option.scheme, smallest_block(problem)
-        parts = (scheme.m, scheme.n, scheme.k)
-        if any(size < part * least for size, part in zip(option.chunks, parts, strict=True)):
-            reason = f"blocks would be smaller than {least}"
-    return Candidate(option, seconds(problem, option, rates), reason, not reason)

@@ -20,7 +20,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from falcon._plan import Rates
+from falcon._core.plan import Rates
 
 from .hardware import Streaming
 

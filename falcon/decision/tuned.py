@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from falcon._config import cache_folder
-from falcon._plan import Backend
-from falcon._problem import Problem
+from falcon._core.backend import Backend
+from falcon._core.options import cache_folder
+from falcon._core.problem import Problem
 from falcon.schemes import Scheme, get
 
 from . import machine

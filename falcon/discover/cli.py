@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from falcon._config import thread_count
+from falcon._core.options import thread_count
 
 from .search import Job, Run, progress_line
 

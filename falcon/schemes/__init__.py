@@ -2,15 +2,16 @@
 
 ::
 
-    _scheme.py      Scheme: U, V, W, verified on construction
+    _scheme.py      Scheme: U, V, W, verified on construction; compose: one within another
     brent.py        the exact proof            metrics.py    nnz, growth, e_max
-    additions.py    common subexpressions      formulas.py   the pretty printer
-    algebra.py      permute, compose, add      best.py       the best scheme of a format
+    additions.py    common subexpressions      nesting.py    those of compositions
+    formulas.py     the pretty printer         _like.py      what these need to know of a Scheme
+    algebra.py      permute, add               best.py       the best scheme of a format
     catalogue.py    named schemes (data/)      loaders.py    files of other researchers
 """
 
-from ._scheme import Scheme, SchemeError
-from .algebra import classical, compose, cyclic, direct_sum, permuted, symmetries, transposed
+from ._scheme import Scheme, SchemeError, compose
+from .algebra import classical, cyclic, direct_sum, permuted, symmetries, transposed
 from .catalogue import best, get, names, register
 from .loaders import dump, load, load_all
 

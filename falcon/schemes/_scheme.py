@@ -254,8 +254,6 @@ class Scheme:
         """Two levels as one flat scheme: this one outside, `other` inside."""
         if not isinstance(other, Scheme):
             return NotImplemented
-        from .algebra import compose  # algebra builds Schemes: import at call time
-
         return compose(self, other)
 
     def __eq__(self, other: Any) -> bool:
@@ -308,6 +306,38 @@ class Scheme:
         )
         source = f"\nsource: {self.source}" if self.source else ""
         return f"{head}{source}\n\n{formulas(self)}"
+
+
+def compose(outer: Scheme, inner: Scheme) -> Scheme:
+    """Two levels as one flat scheme: the Kronecker product of the factors.
+
+    Raises
+    ------
+    ValueError
+        The composition would be too large to be verified.
+    """
+    products = brent.work(outer.U, outer.V, outer.W) * brent.work(inner.U, inner.V, inner.W)
+    if products > brent.LARGEST_WORK:
+        raise ValueError(
+            f"{outer.name}@{inner.name} is too large to be verified: {products} products of "
+            f"coefficients, at most {brent.LARGEST_WORK} are supported"
+        )
+    return Scheme(
+        _kronecker(outer.U, inner.U),
+        _kronecker(outer.V, inner.V),
+        _kronecker(outer.W, inner.W),
+        f"{outer.name}@{inner.name}",
+        source=f"composition of {outer.name} (outer) and {inner.name} (inner)",
+        _levels=(outer, inner),
+    )
+
+
+def _kronecker(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Kronecker product of every block of x with every block of y."""
+    product = x[:, None, :, None, :, None] * y[None, :, None, :, None, :]
+    return product.reshape(
+        x.shape[0] * y.shape[0], x.shape[1] * y.shape[1], x.shape[2] * y.shape[2]
+    )
 
 
 def _check_shapes(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> None:

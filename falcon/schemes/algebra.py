@@ -1,4 +1,4 @@
-"""New schemes from old ones: symmetries, composition, direct sums, the classical algorithm."""
+"""New schemes from old ones: symmetries, direct sums, the classical algorithm."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from itertools import permutations
 
 import numpy as np
 
-from . import brent
 from ._scheme import Scheme
 from .additions import SharedSums
 
@@ -60,30 +59,6 @@ def permuted(scheme: Scheme, m: int, k: int, n: int) -> Scheme:
     if sorted((m, k, n)) != sorted(scheme.format):
         raise ValueError(f"{scheme!r} has no permutation of the format {(m, k, n)}")
     return next(image for image in _images(scheme) if image.format == (m, k, n))
-
-
-def compose(outer: Scheme, inner: Scheme) -> Scheme:
-    """Two levels as one flat scheme: the Kronecker product of the factors.
-
-    Raises
-    ------
-    ValueError
-        The composition would be too large to be verified.
-    """
-    products = brent.work(outer.U, outer.V, outer.W) * brent.work(inner.U, inner.V, inner.W)
-    if products > brent.LARGEST_WORK:
-        raise ValueError(
-            f"{outer.name}@{inner.name} is too large to be verified: {products} products of "
-            f"coefficients, at most {brent.LARGEST_WORK} are supported"
-        )
-    return Scheme(
-        _kronecker(outer.U, inner.U),
-        _kronecker(outer.V, inner.V),
-        _kronecker(outer.W, inner.W),
-        f"{outer.name}@{inner.name}",
-        source=f"composition of {outer.name} (outer) and {inner.name} (inner)",
-        _levels=(outer, inner),
-    )
 
 
 def direct_sum(first: Scheme, second: Scheme, axis: str) -> Scheme:
@@ -158,11 +133,3 @@ def _renamed(scheme: Scheme, new: tuple[int, int, int]) -> str:
 def formats(m: int, k: int, n: int) -> list[tuple[int, ...]]:
     """The distinct permutations of a format, in ascending order."""
     return sorted(set(permutations((m, k, n))))
-
-
-def _kronecker(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Kronecker product of every block of x with every block of y."""
-    product = x[:, None, :, None, :, None] * y[None, :, None, :, None, :]
-    return product.reshape(
-        x.shape[0] * y.shape[0], x.shape[1] * y.shape[1], x.shape[2] * y.shape[2]
-    )

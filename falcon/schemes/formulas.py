@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from ._scheme import Scheme
+from ._like import SchemeLike
 
 
-def formulas(scheme: Scheme) -> str:
+def formulas(scheme: SchemeLike) -> str:
     """Return the bilinear formulas of `scheme`, a product or an entry of C per line.
 
     Examples

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+from ._like import SchemeLike
 from .additions import Coefficient, Pair, SharedSums
-
-if TYPE_CHECKING:
-    from ._scheme import Scheme
 
 # Coefficient times variable.
 Term = tuple[int, Coefficient]
 
 
-def nested_sums(outer: Scheme, inner: Scheme) -> tuple[SharedSums, SharedSums, SharedSums] | None:
+def nested_sums(
+    outer: SchemeLike, inner: SchemeLike
+) -> tuple[SharedSums, SharedSums, SharedSums] | None:
     """Combine A, Combine B and Combine H of ``outer @ inner``; None where it takes divisions."""
 
     def product(x: int, y: int) -> int:
@@ -79,7 +78,7 @@ def _additions(first: SharedSums, second: SharedSums) -> int:
     return second.n_inputs * first.additions + len(first.rows) * second.additions
 
 
-def nested_additions(outer: Scheme, inner: Scheme) -> tuple[int, int, int]:
+def nested_additions(outer: SchemeLike, inner: SchemeLike) -> tuple[int, int, int]:
     """Additions of the three combines of ``outer @ inner``, without making it."""
     a, b, c = (
         min(_additions(x, y), _additions(y, x))

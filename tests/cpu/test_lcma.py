@@ -392,7 +392,7 @@ def poisons(dtype):
 def test_non_finite_values_spread_as_classically(scheme, isa, name, monkeypatch):
     """Bit for bit what the classical algorithm gives, with and without c, in place too."""
     monkeypatch.setattr(falcon._cpu.backend, "isa", lambda: isa)
-    monkeypatch.setattr(falcon._dispatch, "_plans", {})  # they are of another instruction set
+    monkeypatch.setattr(falcon._front.planner, "_plans", {})  # they are of another instruction set
     rng = np.random.default_rng(11)
     M, N, K = 97, 89, 101
     dtype = DTYPES[name]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from falcon import schemes
-from falcon._plan import Option, Rates
-from falcon._problem import Problem
+from falcon._core.plan import Option, Rates
+from falcon._core.problem import Problem
 from falcon.decision.model import seconds
 
 measure = pytest.importorskip("falcon._cpu.measure", reason="needs the compiled extension")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._plan import Option, Rates
+from falcon._core.plan import Option, Rates
 from falcon.decision import MachineProfile
 from falcon.decision import machine as machine_module
 from falcon.decision.machine import measure_all, profile, rates, replaced, revision
@@ -249,7 +249,7 @@ def test_no_home(monkeypatch):
 
 HOMELESS = """
 import numpy as np, falcon
-from falcon._dispatch import _plans
+from falcon._front.planner import _plans
 plan = falcon.plan((1100, 1100), (1100, 1100), "float32")
 print(len(falcon.machine().rates), plan.seconds != ())
 """

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from falcon import schemes
-from falcon._plan import Option, Rates
-from falcon._problem import Problem
+from falcon._core.plan import Option, Rates
+from falcon._core.problem import Problem
 from falcon.decision import formulas, model
 from falcon.decision.model import CLASSICAL_STAGES, STAGES, bounds, counts, seconds
 

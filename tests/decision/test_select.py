@@ -10,13 +10,13 @@ import pytest
 
 import falcon
 from falcon import Scheme, schemes
+from falcon._core.plan import Option, Rates
+from falcon._core.problem import Problem
 from falcon._cpu.backend import CpuBackend
-from falcon._numpy import NumpyBackend
-from falcon._plan import Option, Rates
-from falcon._problem import Problem
+from falcon._numpy.backend import NumpyBackend
 from falcon.decision import Request, select
-from falcon.decision import select as select_function
-from falcon.decision.contest import contest_of_all, smallest_block
+from falcon.decision import candidates as candidates_module
+from falcon.decision.candidates import scheme_candidates, smallest_block
 from falcon.decision.model import seconds
 from falcon.decision.select import TIE
 
@@ -108,9 +108,14 @@ def test_nothing_considered_is_faster(rates, shape, fused):
 
 def test_extremes():
     plan = choose(machine=Machine(DEAR_PRODUCTS))
-    assert plan.scheme.speedup_bound > 1.4  # three levels
-    assert plan.why.startswith("predicted 1.4")
-    assert plan.why.endswith("x as fast as classical")
+    # Nothing but products counts: the fewest are the fastest.
+    suited, _ = scheme_candidates().suited_to(BIG, 8.0)
+    bounds = [x.counts.m * x.counts.k * x.counts.n / x.counts.rank for x in suited]
+    assert plan.scheme.speedup_bound >= max(bounds) * (1 - 0.01)
+    (classical,) = (x for x in plan.candidates if x.option.scheme is None)
+    gain = classical.total / plan.candidates[0].total
+    assert gain == pytest.approx(plan.scheme.speedup_bound, rel=0.02)
+    assert plan.why == f"predicted {gain:.3f} x as fast as classical"
     plan = choose(machine=Machine(CHEAP_PRODUCTS))
     assert plan.scheme is None
     assert plan.why == "no scheme is predicted to be faster"
@@ -119,16 +124,17 @@ def test_extremes():
 
 def test_ties_go_to_less_growth():
     """With memory free and additions free, schemes of a format and rank take the same time."""
-    small = Problem(960, 960, 960, FLOAT)  # too small for three levels
-    plan = choose(small, machine=Machine(Rates(1e9, 1e30, 1e30)))
-    assert plan.scheme.format == (5, 5, 5)
-    assert plan.scheme.rms_growth == schemes.best(5, 5, 5, by="growth").rms_growth
-    runner_up = plan.candidates[1]
-    assert runner_up.option.scheme.rank == 93
-    assert runner_up.refused == "as fast, but errors grow no less"
-    plan = choose(asked=request(max_growth=2.7), machine=Machine(Rates(1e9, 1e30, 1e30)))
-    growths = [x.option.growth for x in plan.candidates if x.total == plan.candidates[0].total]
-    assert plan.growth == min(growths)
+    machine = Machine(Rates(1e9, 1e30, 1e30))
+    one_level = Problem(960, 960, 960, FLOAT)  # too small for more
+    for problem, most in ((one_level, 8.0), (BIG, 2.7)):
+        plan = choose(problem, request(max_growth=most), machine=machine)
+        first, *others = plan.candidates
+        alike = [x for x in others if x.allowed and x.total == first.total]
+        levels = [x for x in alike if x.option.levels == first.option.levels]
+        assert plan.growth == min(x.option.growth for x in (first, *levels))
+        for x in levels:
+            assert x.refused == "as fast, but errors grow no less"
+        assert levels or problem is BIG, "no tie: nothing was tested"
 
 
 def test_every_candidate_but_the_chosen_has_a_reason():
@@ -138,7 +144,8 @@ def test_every_candidate_but_the_chosen_has_a_reason():
     labels = [x.option.label for x in plan.candidates]
     assert len(labels) == len(set(labels))
     assert "classical" in labels
-    assert "4x4x4:49" in labels  # it costs as much as strassen@strassen, or less
+    suited, _ = scheme_candidates().suited_to(BIG)
+    assert {x.scheme.name for x in suited if x.outer is None} <= set(labels)
     table = plan.explain()
     assert "chosen" in table
     assert "more" in table
@@ -177,18 +184,21 @@ def test_backends_that_cannot_keep_a_scheme():
 
 
 def test_chunks_that_make_a_scheme_slow_or_small():
+    machine = Machine(Rates(1e10, 1e12, 1e9))
+    first, second = (x.option.label for x in choose(machine=machine).candidates[:2])
+
     class Chunked(Made):
         def candidates(self, problem, found, limit):
             options = super().candidates(problem, found, limit)
-            small, slow = {"chunks": (300, 300, 300)}, {"again": (1, 30, 1)}
-            changes = {"5x5x5:93": small, "5x5x5:93-rms": slow}
+            small, slow = {"chunks": (100, 100, 100)}, {"again": (1, 30, 1)}
+            changes = {first: small, second: slow}
             return [dataclasses.replace(x, **changes.get(x.label, {})) for x in options]
 
-    plan = choose(backends=[Chunked()], machine=Machine(Rates(1e10, 1e12, 1e9)))
-    assert not plan.scheme.name.startswith("5x5x5")
+    plan = choose(backends=[Chunked()], machine=machine)
+    assert plan.option.label not in (first, second)
     reasons = {x.option.label: x.refused for x in plan.candidates}
-    assert reasons["5x5x5:93"] == "blocks would be smaller than 64"
-    assert "ms slower, combine B by" in reasons["5x5x5:93-rms"]
+    assert reasons[first] == "blocks would be smaller than 64"
+    assert "ms slower, combine B by" in reasons[second]
 
 
 def test_the_faster_backend_wins():
@@ -382,18 +392,18 @@ def test_a_requested_scheme_goes_to_the_backend_that_can():
 def test_fractional_schemes_do_not_compete_for_integers():
     from falcon.schemes import catalogue
 
-    s = schemes.get("5x5x5:93")
+    s = schemes.get("strassen")
     fractional = Scheme(s.U * 0.5, s.V, s.W * 2, "fractional")
     schemes.register(fractional)
     try:
         machine = Machine(Rates(1e9, 1e30, 1e30))
-        small = Problem(960, 960, 960, FLOAT)
-        assert choose(small, machine=machine).candidates[1].option.scheme.rank == 93
         labels = [x.option.label for x in choose(machine=machine).candidates]
         assert "fractional" in labels
-        assert "5x5x5:93" in labels
+        assert "strassen" in labels
         plan = choose(Problem(2048, 2048, 2048, INT), machine=machine)
-        assert "fractional" not in [x.option.label for x in plan.candidates]
+        labels = [x.option.label for x in plan.candidates]
+        assert "fractional" not in labels
+        assert "strassen" in labels
         # Registered anew under the same name, it is the new one that competes.
         schemes.register(schemes.get("strassen").renamed("fractional", ""), overwrite=True)
         found = [x.option.scheme for x in choose(machine=machine).candidates]
@@ -419,27 +429,25 @@ def test_the_same_input_gives_the_same_plan(limit):
         assert plan.explain(999) == plans[0].explain(999)
 
 
-def test_it_is_what_falcon_plans(monkeypatch):
+def test_it_is_what_falcon_plans():
     made = falcon.plan((40, 50), (50, 60), "float32", scheme="strassen", backend="numpy")
     chosen = choose(Problem(40, 60, 50, FLOAT), request(schemes.get("strassen")), [NumpyBackend()])
     assert made.option == chosen.option
-    assert select_function is select
 
 
-def test_later_decisions_are_fast():
-    import time
-
-    machine, backend = Machine(Rates(7e10, 5e9, 1.3e9)), NumpyBackend()
+def test_later_decisions_begin_with_what_is_known(monkeypatch):
+    """Which candidates suit such sizes, and their sums; only those that may win are worked out."""
+    machine, backend = Machine(Rates(7e10, 5e9, 1.3e9)), Made()
     choose(machine=machine, backends=[backend])
-    times = []
-    for extra in range(20):
-        start = time.perf_counter()
+    monkeypatch.setattr(candidates_module, "_suits", lambda *_: 1 / 0)
+    monkeypatch.setattr(candidates_module, "counts", lambda _: 1 / 0)
+    backend.asked.clear()
+    for extra in range(1, 20):
         choose(Problem(2048 + extra, 2048, 2048, FLOAT), machine=machine, backends=[backend])
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.01  # ten times what it takes, for the sake of slow machines
+    assert len(backend.asked) <= 19 * len(scheme_candidates().all) / 20
 
 
-# --- the contest ----------------------------------------------------------------------------
+# --- the candidates -------------------------------------------------------------------------
 
 SIZES = (1, 64, 65, 7 * 64, 8 * 64 - 1, 8 * 64, 10_000)
 
@@ -447,12 +455,12 @@ SIZES = (1, 64, 65, 7 * 64, 8 * 64 - 1, 8 * 64, 10_000)
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize("axis", range(3))
 def test_what_fits_is_what_leaves_blocks_of_the_least_size(dtype, axis):
-    contest = contest_of_all()
+    candidates = scheme_candidates()
     for size in SIZES:
         sizes = [10_000] * 3
         sizes[axis] = size
         problem = Problem(*sizes, np.dtype(dtype))
-        for x in contest.entrants:
+        for x in candidates.all:
             scheme = x.scheme
             # A nested scheme must leave blocks four times as large.
             least = smallest_block(problem) * (4 if x.outer else 1)
@@ -462,11 +470,11 @@ def test_what_fits_is_what_leaves_blocks_of_the_least_size(dtype, axis):
                 expected = fits and (
                     scheme.is_integral if dtype == "int32" else scheme.rms_growth <= most
                 )
-                assert (x in contest.field_for(problem, most).entrants) == expected
+                assert (x in candidates.suited_to(problem, most).candidates) == expected
 
 
 def test_what_is_known_of_nested_schemes_is_true_of_the_composition():
-    nested = [x for x in contest_of_all().entrants if x.outer]
+    nested = [x for x in scheme_candidates().all if x.outer]
     assert len(nested) > 50
     for x in nested[:: len(nested) // 12]:
         made, known = x.scheme, x.counts

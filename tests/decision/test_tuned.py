@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon import _tune
-from falcon._tune import compare, take_turns
+from falcon._front import tune as tune_module
+from falcon._front.tune import compare, take_turns
 from falcon.decision import machine as machine_module
 from falcon.decision import tuned
 from falcon.decision.tuned import Choice
@@ -36,7 +36,7 @@ def plan(**options):
 
 
 def remember(backend, scheme):
-    tuned.remember(plan().problem, Choice(backend, scheme, 1.0), _tune.available_backends())
+    tuned.remember(plan().problem, Choice(backend, scheme, 1.0), tune_module.available_backends())
     machine_module.replaced()
 
 
@@ -124,7 +124,7 @@ def test_tune_remembers_the_fastest(monkeypatch):
         assert rounds == 2
         return [[10.0 - i, 11.0 - i] for i in range(len(calls))]
 
-    monkeypatch.setattr(_tune, "take_turns", turns)
+    monkeypatch.setattr(tune_module, "take_turns", turns)
     shape, ticks = (1030, 1040, 1050), []
     (found,) = falcon.tune(
         [shape], backend="numpy", rounds=2, candidates=3, tick=lambda: ticks.append(1)
@@ -141,7 +141,7 @@ def test_tune_remembers_the_fastest(monkeypatch):
 
 def test_tune_keeps_the_choice_of_the_model_unless_clearly_slower(monkeypatch):
     monkeypatch.setattr(
-        _tune, "take_turns", lambda calls, *_: [[1.0 - 0.001 * i] for i in range(len(calls))]
+        tune_module, "take_turns", lambda calls, *_: [[1.0 - 0.001 * i] for i in range(len(calls))]
     )
     (found,) = falcon.tune([(1030, 1040, 1050)], backend="numpy", rounds=1)
     model = falcon.plan((1030, 1050), (1050, 1040), "float32", backend="numpy")
@@ -178,8 +178,8 @@ def test_compare_measures_the_choice_first():
 @pytest.mark.parametrize(("seconds", "least", "calls"), [(1.0, 3, 1), (0.009, 1, 3), (0.009, 5, 5)])
 def test_short_calls_count_by_the_fastest_of_some(monkeypatch, seconds, least, calls):
     now = [0.0]
-    monkeypatch.setattr(_tune.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(_tune.time, "sleep", lambda _: None)
+    monkeypatch.setattr(tune_module.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(tune_module.time, "sleep", lambda _: None)
     made = []
 
     def call():

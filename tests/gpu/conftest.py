@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from falcon import _backends, _dispatch
+from falcon import _backends
+from falcon._front import planner
 from falcon._gpu import device, driver, kernels, profile
 
 from . import fake_cupy
@@ -17,7 +18,7 @@ def forget():
     kernels.clear()
     profile.clear()
     driver.release()
-    _dispatch._plans.clear()
+    planner._plans.clear()
     _backends.device_backend.cache_clear()
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._core.spread import spread
 from falcon._gpu import kernels
 from falcon._gpu.arrays import library_of
-from falcon._spread import spread
 
 from .support import DTYPES, kind, on_device
 

@@ -1,0 +1,209 @@
+"""`PackedOperand`: B combined and laid out once, for many products with the same weights."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Protocol
+
+import numpy as np
+
+from falcon.schemes import Scheme
+
+_log = logging.getLogger("falcon")
+
+
+class Payload(Protocol):
+    """What a backend holds of B.
+
+    A pickled payload says what its layout depends on, and judges when it is loaded whether this
+    process would have made the same; `PackedOperand` then has it made again, or refuses.
+    """
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+
+    @property
+    def stale(self) -> str | None:
+        """Return why this process cannot use what was loaded; None where it can."""
+
+    def remade(self, source: np.ndarray) -> Payload:
+        """Return a payload made of `source`, which is B in the dtype of the arithmetic."""
+
+
+@dataclass(frozen=True, eq=False)
+class PackedOperand:
+    """The right operand of many products, prepared by `falcon.pack`.
+
+    Depends on B, the scheme and the machine's instruction set, never on the number of rows of A.
+    May be used from several threads at once, and pickled: it is checked when it is loaded. Where
+    this process would lay B out otherwise (another instruction set, another version of falcon), or
+    the panels are damaged, they are made again of `source`; that is logged, at level debug.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        K and N of the matrix that was packed.
+    dtype : numpy.dtype
+        Of the arithmetic.
+    scheme : Scheme or None
+        Whose sums of B are held; None: B in the layout of the classical kernel.
+    backend : str
+        The backend that packed it and multiplies it.
+    payload : Payload
+        The backend's own data.
+    source : ndarray or None
+        B itself, by reference: needed where a NaN or Inf in A, or an overflow, makes falcon redo
+        a product classically, and where a loaded operand is to be made again. Must not be changed
+        while the packed operand is in use. None: not kept.
+    scales : object, optional
+        What the backend keeps of the norms of B's columns, by which badly scaled operands are found
+        (`falcon._core.spread`); None where the scheme was asked for by name.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+    scheme: Scheme | None
+    backend: str
+    payload: Any
+    source: np.ndarray | None
+    scales: Any = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the packed data, without `source`."""
+        return int(self.payload.nbytes)
+
+    def needed_source(self, what: str) -> np.ndarray:
+        """Return `source`; raises ValueError, which says `what` needs it, where it was not kept."""
+        if self.source is None:
+            raise ValueError(f"b was packed with keep_source=False: {what}")
+        return self.source
+
+    def source_to_redo(self, refused: bool = False) -> np.ndarray:
+        """Return `source` for a product that came upon a non-finite value, or that was refused.
+
+        `refused`: before it began, because the operands are too uneven for the scheme.
+        """
+        if refused:
+            return self.needed_source(
+                "norms of rows of a, or of columns of b, differ by too much for the scheme that b "
+                "was packed for by scheme='auto', and the product is then classical, with b "
+                "itself; nothing was written. Keep the source, or pack with a scheme that you "
+                "name, which runs whatever the norms"
+            )
+        return self.needed_source(
+            "a NaN or Inf came up (in a or b, or by overflow), and the product is then redone "
+            "classically with b itself; out holds no result. Keep the source, or ask for "
+            "check='none', with which a NaN or Inf may spread to other entries"
+        )
+
+    def is_for(self, scheme: Scheme | None) -> bool:
+        """Whether it holds the sums of B for the algorithm `scheme`, in whichever order."""
+        if scheme is None or self.scheme is None:
+            return scheme is self.scheme
+        return scheme.same_coefficients(self.scheme)
+
+    def __repr__(self) -> str:
+        scheme = "classical" if self.scheme is None else self.scheme.name
+        return (
+            f"<PackedOperand {self.shape[0]} x {self.shape[1]} {self.dtype} for {scheme} on "
+            f"backend {self.backend}, {self.nbytes / 2**20:.1f} MiB>"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "checksum": _checksum_of_fields(self.__dict__)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        found = state.pop("checksum", None)  # pickles of older versions have none
+        if found is not None and found != _checksum_of_fields(state):
+            raise ValueError(
+                "the packed operand is damaged: b or its description differs from what was "
+                "stored; load another copy, or pack b again"
+            )
+        self.__dict__.update(state)
+        if isinstance(self.payload, np.ndarray):  # as older versions stored that of "numpy"
+            self.__dict__["payload"] = ArrayPayload(self.payload)
+        reason = self.payload.stale
+        if reason is None:
+            return
+        source = self.needed_source(
+            f"its {self.shape[0]} x {self.shape[1]} {self.dtype} cannot be used here, nor be made "
+            f"again without b itself, because {reason}; pack b in this process, or keep the source"
+        )
+        _log.debug("falcon: a packed operand is made again: %s", reason)
+        self.__dict__["payload"] = self.payload.remade(np.asarray(source, self.dtype))
+
+
+# Pickles name the class by its public name: they are loaded wherever this file lies.
+PackedOperand.__module__ = "falcon"
+
+
+class ArrayPayload:
+    """B as a plain array: it depends on no layout, and only damage makes it stale.
+
+    Attributes
+    ----------
+    array : ndarray
+    stale : str or None
+    """
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self.stale: str | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array."""
+        return self.array.nbytes
+
+    def remade(self, source: np.ndarray) -> ArrayPayload:
+        """Return a copy of `source`."""
+        return ArrayPayload(np.array(source, order="C"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"array": self.array, "checksum": _checksum(_bytes_of(self.array))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["array"])  # type: ignore[misc]
+        if _checksum(_bytes_of(self.array)) != state["checksum"]:
+            self.stale = "its copy of B is damaged"
+
+
+# Rows are read this many bytes at a time where they are not contiguous.
+_STRIP_BYTES = 2**20
+
+
+def _checksum_of_fields(fields: dict[str, Any]) -> str:
+    """Return a checksum of all that does not check itself, as scheme and payload do."""
+    return _checksum(
+        part
+        for name, value in sorted(fields.items())
+        if name not in ("scheme", "payload")
+        for part in (name.encode(), *_bytes_of(value))
+    )
+
+
+def _checksum(parts: Any) -> str:
+    digest = sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _bytes_of(value: Any) -> Iterator[Any]:
+    """Yield what a value holds, whatever the strides of an array; nothing of foreign objects."""
+    if not isinstance(value, np.ndarray):
+        if isinstance(value, str | bytes | int | float | tuple | np.dtype | None):
+            yield repr(value).encode()
+        return
+    native = value.dtype.newbyteorder("=")  # as which NumPy's pickles are loaded
+    yield repr((native.str, value.shape)).encode()
+    rows = max(1, _STRIP_BYTES // max(value[:1].nbytes, 1)) if value.ndim else 1
+    for start in range(0, len(value) if value.ndim else 1, rows):
+        strip = np.ascontiguousarray(value[start : start + rows] if value.ndim else value, native)
+        if strip.nbytes:
+            yield strip.view(np.uint8).reshape(-1)

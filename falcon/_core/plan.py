@@ -1,0 +1,337 @@
+"""`Plan`: how one problem will be multiplied, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+from typing import Any, Protocol
+
+import numpy as np
+
+from falcon.schemes import Scheme
+
+from .packed import PackedOperand, Payload
+from .problem import Problem
+from .text import format_table
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Speed of a backend for one dtype and number of threads on this machine, measured.
+
+    The first three are FalconGEMM's machine; with the defaults of the others the cost model
+    (`falcon.decision.model`, which has the formulas) is FalconGEMM's.
+
+    Attributes
+    ----------
+    multiply : float
+        F*: products, flop/s, all threads together.
+    add : float
+        F+: block additions inside the cache, flop/s.
+    bandwidth : float
+        beta: streaming to and from memory, elements/s.
+    overlap : float
+        omega: 1, arithmetic and memory traffic of a stage hide each other; 0, they add up.
+    combine : 4 floats or ()
+        beta_A near, far, beta_B near, far: elements/s that Combine A and B read and write, where
+        all sums take at most `cache` bytes and where they take more. (): `bandwidth`.
+    pack : 2 floats or ()
+        pi_A, pi_B: elements/s that the classical algorithm reads and writes to lay out A and B.
+        (): `bandwidth`.
+    cache : float
+        See `combine`, bytes.
+    tile : (int, int)
+        mr, nr: products are computed in whole tiles of that many rows and columns.
+    slice : int
+        kc: length of the slices of K in which products are summed; 0, no slices.
+    loss : float
+        kappa: a slice of K takes as long as if it were that much longer.
+    surface : (float, float, float)
+        sigma_A, sigma_B, sigma_C: seconds per element of a product's operands and result.
+    update : float
+        F_H: products added to blocks of C on chip, elements/s; 0, at `add`.
+    store : float
+        beta_C: C written, elements/s; 0, `bandwidth`.
+    overhead : float
+        tau: seconds of a call in which nothing is computed.
+    probe : float
+        Seconds of a small product when the others were measured, by which a later change of the
+        machine's speed is noticed; 0, unknown. No part of the model.
+    """
+
+    multiply: float
+    add: float
+    bandwidth: float
+    overlap: float = 1.0
+    combine: tuple[float, ...] = ()
+    pack: tuple[float, ...] = ()
+    cache: float = 0.0
+    tile: tuple[int, int] = (1, 1)
+    slice: int = 0
+    loss: float = 0.0
+    surface: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    update: float = 0.0
+    store: float = 0.0
+    overhead: float = 0.0
+    probe: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way in which a backend could multiply a problem; `scheme` None is the classical one.
+
+    Attributes
+    ----------
+    chunks : (int, int, int)
+        Rows of A, columns of B and inner length that are multiplied at a time.
+    workspace : int
+        Bytes allocated during the call, beyond the result.
+    fused_output : bool
+        Combine H happens on chip: the products are not written to memory.
+    again : (int, int, int)
+        How often A and B are combined and C is updated, because the problem is cut into chunks.
+    in_place : bool
+        Few rows of A meet a B that is read where it lies, once.
+    tiling : tuple of int
+        What else the backend needs to know to run it; its own business.
+    rounded_growth : float or None
+        Predicted RMS error where the backend rounds otherwise than `Scheme.rms_growth` assumes.
+    """
+
+    backend: str
+    scheme: Scheme | None
+    chunks: tuple[int, int, int]
+    workspace: int
+    fused_output: bool = False
+    again: tuple[int, int, int] = (1, 1, 1)
+    tiling: tuple[int, ...] = ()
+    in_place: bool = False
+    rounded_growth: float | None = None
+
+    @property
+    def label(self) -> str:
+        """Name of the scheme, or "classical"."""
+        return self.scheme.name if self.scheme is not None else "classical"
+
+    @property
+    def growth(self) -> float:
+        """Predicted RMS error relative to the classical algorithm."""
+        if self.rounded_growth is not None:
+            return self.rounded_growth
+        return self.scheme.rms_growth if self.scheme is not None else 1.0
+
+    @property
+    def levels(self) -> int:
+        """How many schemes are nested: 0 for the classical algorithm, 2 for Strassen twice."""
+        return 0 if self.scheme is None else self.scheme.name.count("@") + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An option with its predicted seconds per stage, and why it was not taken.
+
+    Attributes
+    ----------
+    refused : str
+        Empty for what was chosen.
+    allowed : bool
+        No limit forbids it: it lost by time.
+    """
+
+    option: Option
+    seconds: tuple[tuple[str, float], ...]
+    refused: str = ""
+    allowed: bool = True
+
+    @property
+    def total(self) -> float:
+        """Predicted seconds in all."""
+        total = 0.0
+        for _, time in self.seconds:
+            total += time
+        return total
+
+
+class Executor(Protocol):
+    """What a plan asks of the backend that runs it; the whole contract is in `backend.py`."""
+
+    name: str
+
+    def execute(
+        self,
+        plan: Plan,
+        a: np.ndarray,
+        b: np.ndarray | PackedOperand,
+        c: np.ndarray | None,
+        out: np.ndarray,
+        *,
+        alpha: Any = 1,
+        beta: Any = 0,
+        check: str = "finite",
+    ) -> None:
+        """Write ``alpha a b + beta c`` to `out` as planned."""
+
+    def pack(self, b: np.ndarray, plan: Plan) -> Payload:
+        """Combine and lay out `b` for the scheme of `plan`."""
+
+    def scales(self, b: np.ndarray, plan: Plan) -> Any:
+        """Return what products by a packed `b` must know of the norms of its columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A decision: printable, reusable, callable.
+
+    Attributes
+    ----------
+    problem : Problem
+    backend : Executor
+        Runs the plan.
+    option : Option
+        What will run: scheme, chunks, workspace in bytes.
+    why : str
+        The reason for the choice.
+    seconds : tuple of (str, float)
+        Predicted time per stage; empty where no prediction was needed.
+    table : callable, optional
+        Makes `candidates`; the choice itself needs but a few of them.
+    guarded : bool
+        The scheme was not asked for by name: operands whose scales are too uneven for it
+        (`falcon._core.spread`) are multiplied classically.
+    """
+
+    problem: Problem
+    backend: Executor
+    option: Option
+    why: str
+    seconds: tuple[tuple[str, float], ...] = ()
+    table: Callable[[], tuple[Candidate, ...]] | None = None
+    guarded: bool = False
+
+    @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Everything that was compared, best first, each with the reason why it lost."""
+        return self.table() if self.table is not None else ()
+
+    @property
+    def scheme(self) -> Scheme | None:
+        """The scheme that will run; None for the classical algorithm."""
+        return self.option.scheme
+
+    @property
+    def threads(self) -> int:
+        """Threads that falcon's own code may use. NumPy's BLAS keeps its own setting."""
+        return self.problem.threads
+
+    @property
+    def workspace(self) -> int:
+        """Bytes that the call allocates beyond its result."""
+        return self.option.workspace
+
+    @property
+    def growth(self) -> float:
+        """Predicted RMS error relative to the classical algorithm (1.0 for exact dtypes)."""
+        return 1.0 if self.problem.is_exact else self.option.growth
+
+    def error_bound(self) -> float:
+        """Factor f of the first-order bound ``max|error| <= f max|A| max|B|``; 0 if exact."""
+        if self.problem.is_exact:
+            return 0.0
+        unit = _unit_roundoff(self.problem.dtype)
+        if self.problem.dtype.kind == "c":
+            # A complex product, of four real ones, rounds by up to sqrt(2) gamma_2 instead of u.
+            unit *= 2 * sqrt(2)
+        inner = max(self.problem.K, 1)
+        chunks = -(-inner // max(self.option.chunks[2], 1))
+        if self.scheme is None:
+            return inner * inner * unit
+        chunk = min(inner, self.option.chunks[2])
+        # Each chunk of K has its own bound; adding them up costs one more rounding per chunk.
+        return chunks * (self.scheme.error_bound(chunk, unit) + chunks * chunk * unit)
+
+    def __call__(self, a: Any, b: Any, out: Any = None) -> Any:
+        """Multiply two matrices of the planned shapes and dtype.
+
+        Raises
+        ------
+        ValueError
+            An operand has another shape or dtype than planned, or `out` overlaps an operand.
+        """
+        p = self.problem
+        if p.device is not None:
+            backend: Any = self.backend  # a DeviceBackend
+            return backend.call(self, a, b, out)
+        a, b = np.asarray(a), np.asarray(b)
+        for name, x, shape in (
+            ("a", a, (p.M, p.K)),
+            ("b", b, (p.K, p.N)),
+            ("out", out, (p.M, p.N)),
+        ):
+            if x is None:
+                continue
+            if x.shape != shape or x.dtype != p.dtype:
+                raise ValueError(
+                    f"{name} is {x.shape} {x.dtype}; this plan is for {shape} {p.dtype}"
+                )
+        if out is None:
+            out = np.empty((p.M, p.N), p.dtype)
+        elif np.may_share_memory(out, a) or np.may_share_memory(out, b):
+            raise ValueError("out overlaps an operand; falcon.gemm handles that, a plan does not")
+        self.backend.execute(self, a, b, None, out)
+        return out
+
+    def __str__(self) -> str:
+        p = self.problem
+        lines = [
+            f"{p}: {self.option.label} on backend {self.backend.name}",
+            f"  why        {self.why}",
+        ]
+        if self.scheme is not None:
+            s = self.scheme
+            lines.append(
+                f"  scheme     <{s.m},{s.k},{s.n};{s.rank}>, speed-up bound {s.speedup_bound:.3f}"
+            )
+            lines.append(f"  chunks     M, N, K = {', '.join(map(str, self.option.chunks))}")
+        exact = "exact" if p.is_exact else f"{self.growth:.2f} x classical RMS error"
+        lines.append(f"  growth     {exact}")
+        lines.append(f"  workspace  {self.workspace / 2**20:.1f} MiB")
+        if self.seconds:
+            total = sum(time for _, time in self.seconds)
+            parts = ", ".join(f"{name} {time * 1e3:.2f}" for name, time in self.seconds)
+            lines.append(f"  predicted  {total * 1e3:.2f} ms ({parts})")
+        return "\n".join(lines)
+
+    def explain(self, most: int = 12) -> str:
+        """Return the plan and the table of candidates: stages in ms, and why each lost.
+
+        Parameters
+        ----------
+        most : int
+            Rows of the table.
+        """
+        shown = self.candidates[:most]
+        stages = list(dict.fromkeys(name for x in shown for name, _ in x.seconds))
+        rows = [("candidate", "backend", "ms", *stages, "growth", "MiB", "")]
+        for x in shown:
+            times = dict(x.seconds)
+            rows.append(
+                (
+                    x.option.label,
+                    x.option.backend,
+                    f"{x.total * 1e3:.2f}",
+                    *(f"{times[name] * 1e3:.2f}" if name in times else "-" for name in stages),
+                    f"{x.option.growth:.2f}",
+                    f"{x.option.workspace / 2**20:.1f}",
+                    x.refused or "chosen",
+                )
+            )
+        left = len(self.candidates) - most
+        table = format_table(rows, left=2) if len(rows) > 1 else "no candidates were compared"
+        return f"{self}\n\n{table}" + (f"\n... and {left} more" if left > 0 else "")
+
+
+def _unit_roundoff(dtype: np.dtype) -> float:
+    """Half the distance from 1 to the next number."""
+    return 2.0**-8 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps) / 2

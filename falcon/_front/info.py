@@ -1,0 +1,99 @@
+"""`show_config`: what this installation has, what is missing, and why."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import sys
+from typing import Any
+
+from falcon._backends import BACKENDS, DEVICE, device_backend
+from falcon._core.options import settings, thread_count
+from falcon._cpu.backend import describe
+from falcon._numpy.rates import blas_name as numpy_blas
+from falcon._version import __version__
+from falcon.decision.hardware import cpu_model
+
+
+def show_config(mode: str = "print") -> dict[str, Any] | None:
+    """Tell what falcon found on this machine: backends, libraries, settings, what is missing.
+
+    Parameters
+    ----------
+    mode : {"print", "dict"}
+        Print a table, or return a dictionary that JSON can hold.
+
+    Returns
+    -------
+    dict or None
+
+    Raises
+    ------
+    ValueError
+        `mode` is neither.
+
+    Examples
+    --------
+    >>> import falcon
+    >>> falcon.show_config("dict")["backends"]["numpy"]
+    'available'
+    """
+    if mode not in ("print", "dict"):
+        raise ValueError(f"mode is {mode!r}; expected 'print' or 'dict'")
+    information = _gather()
+    if mode == "dict":
+        return information
+    for title, content in information.items():
+        print(f"{title}:" if isinstance(content, dict) else f"{title}: {content}")
+        if isinstance(content, dict):
+            for key, value in content.items():
+                print(f"    {key:<16}  {value}")
+    return None
+
+
+def _gather() -> dict[str, Any]:
+    chosen = settings()
+    return {
+        "falcon": __version__,
+        "Python": f"{sys.version.split()[0]} ({platform.system()} {platform.machine()})",
+        "CPU": cpu_model(),
+        "CPUs usable": thread_count(),
+        "compiled parts": compiled_parts(),
+        "backends": backends(),
+        "cpu kernels": describe(),
+        "libraries": libraries(),
+        "settings": {name: getattr(chosen, name) for name in chosen.__slots__},
+        "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("FALCON_")},
+    }
+
+
+def backends() -> dict[str, str]:
+    """Per backend "available", or the reason why not."""
+    known = {**BACKENDS, DEVICE: device_backend()}
+    return {name: backend.why_unavailable() or "available" for name, backend in known.items()}
+
+
+def compiled_parts() -> str:
+    """Whether the compiled extension was built, and if not, why."""
+    if importlib.util.find_spec("falcon._cpu._core") is not None:
+        return "built"
+    try:
+        from falcon._cpu._build import reason  # written by setup.py
+    except ImportError:
+        reason = "falcon runs from a source tree where setup.py has not built them"
+    return f"missing: {reason}"
+
+
+def libraries() -> dict[str, str]:
+    """Versions of what falcon uses or compares itself with, and NumPy's BLAS kernels."""
+    from importlib.metadata import PackageNotFoundError, version  # a quarter of falcon's import
+
+    versions = {}
+    for name in ("numpy", "scipy", "threadpoolctl", "tqdm", "cupy", "torch"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = "not installed"
+    versions["numpy BLAS"] = numpy_blas()
+    return versions

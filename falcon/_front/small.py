@@ -1,0 +1,52 @@
+"""Whether NumPy's BLAS is the plan of a call: a test for calls that are over in microseconds.
+
+Such a call must cost hardly more than NumPy's own. So this file is compiled where falcon is
+(`small.pxd` gives the types), and runs as it stands where it is not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from falcon._core.problem import MOST_THIN_ROWS, is_thin
+from falcon.decision.select import SMALLEST_BLAS, SMALLEST_BLAS_FLOPS
+
+# NumPy has one object for each of them; a dtype that is another object takes the longer way.
+_SINGLE, _DOUBLE = np.dtype("float32"), np.dtype("float64")
+_ARRAY = np.ndarray
+# Bits of `numpy.ndarray.flags.num`.
+CONTIGUOUS, OWNDATA, ALIGNED, WRITEABLE = 0x3, 0x4, 0x100, 0x400
+BEHAVED = ALIGNED | WRITEABLE
+
+
+def is_small(a: Any, b: Any, out: Any) -> bool:
+    """Whether NumPy's BLAS is the plan of a call without options: a test without planning.
+
+    At 64 x 64 validation and the look-up of a plan would cost three times the multiplication.
+    NumPy itself minds an `out` that overlaps an operand.
+    """
+    if type(a) is not _ARRAY or type(b) is not _ARRAY:
+        return False
+    shape, other, dtype = a.shape, b.shape, a.dtype
+    if len(shape) != 2 or len(other) != 2:
+        return False
+    (M, K), (rows, N) = shape, other
+    if rows != K or dtype is not b.dtype or not (dtype is _SINGLE or dtype is _DOUBLE):
+        return False
+    if 2.0 * M * N * K >= SMALLEST_BLAS_FLOPS and min(M, K, N) >= SMALLEST_BLAS:
+        return False
+    if M <= MOST_THIN_ROWS and is_thin(M, N, K):
+        return False
+    left, right = a.flags.num, b.flags.num
+    if not (left & CONTIGUOUS and right & CONTIGUOUS and left & right & ALIGNED):
+        return False
+    if out is None:
+        return True
+    if type(out) is not _ARRAY or out.dtype is not dtype:
+        return False
+    shape = out.shape
+    if len(shape) != 2 or shape[0] != M or shape[1] != N:
+        return False
+    return bool(out.flags.num & BEHAVED == BEHAVED)

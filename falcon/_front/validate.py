@@ -1,0 +1,207 @@
+"""Validation: every argument is checked here, in Python, before anything runs.
+
+Each message names the operand, what was got and what was expected.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from falcon import schemes as _schemes
+from falcon._core.options import Settings, settings, validate
+
+_NUMBER = int | float | complex | np.number
+_INTEGER = int | np.integer
+_COMPLEX = complex | np.complexfloating
+
+
+def arguments(
+    backend: str,
+    scheme: str | _schemes.Scheme,
+    max_growth: float | None,
+    threads: int | None,
+    workspace_limit: int | None,
+    check: str | None,
+) -> Settings:
+    """Merge explicit arguments with the settings in force; "auto" and None defer to these.
+
+    In the result, `scheme` is "auto", "classical" or a Scheme: names are looked up here.
+    """
+    base = settings()
+    given: dict[str, Any] = {
+        name: value
+        for name, value in (
+            ("backend", backend),
+            ("scheme", scheme),
+            ("max_growth", max_growth),
+            ("threads", threads),
+            ("workspace_limit", workspace_limit),
+            ("check", check),
+        )
+        if value is not None and not (type(value) is str and value == "auto")
+    }
+    if given:
+        validate(**given)
+    wanted = given.get("scheme", base.scheme)
+    if isinstance(wanted, str) and wanted not in ("auto", "classical"):
+        wanted = _schemes.get(wanted)
+    return Settings(
+        given.get("backend", base.backend),
+        wanted,
+        given.get("max_growth", base.max_growth),
+        given.get("threads", base.threads),
+        given.get("workspace_limit", base.workspace_limit),
+        given.get("check", base.check),
+        base.verbose,
+        base.tuned,
+        base.tf32,
+    )
+
+
+def matrix(name: str, value: Any) -> np.ndarray:
+    """Return a numeric operand as a plain 2-D array, without a copy where it is one."""
+    array = value if type(value) is np.ndarray else to_array(name, value)
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} has shape {array.shape}; expected a matrix (use falcon.matmul for vectors "
+            "and batches)"
+        )
+    check_numeric(name, array.dtype)
+    return array
+
+
+def to_array(name: str, value: Any) -> np.ndarray:
+    """Convert to an array, refusing what would lose something on the way."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array, whose mask would be lost; fill it first")
+    # Asked of the object, not of its class: a torch.Tensor has it only where it is on a GPU.
+    if not isinstance(value, np.ndarray) and hasattr(value, "__cuda_array_interface__"):
+        raise TypeError(
+            f"{name} is a {type(value).__name__} in GPU memory; backend 'gpu' is needed"
+        )
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be converted to an array: {error}") from None
+
+
+def check_numeric(name: str, dtype: np.dtype) -> None:
+    """Raise TypeError unless the dtype is an integer, float or complex one."""
+    if dtype.kind not in "iufc":
+        raise TypeError(f"{name} has dtype {dtype}; expected integers, floats or complex numbers")
+
+
+def plain(value: Any) -> Any:
+    """Turn lists and scalars into arrays; leave arrays, subclasses and foreign arrays alone."""
+    if isinstance(value, np.ndarray) or hasattr(type(value), "__array_ufunc__"):
+        return value
+    return np.asarray(value)
+
+
+def describe(value: Any) -> str:
+    """Return type, shape and dtype, for messages."""
+    return f"{type(value).__name__} {getattr(value, 'shape', '')} {getattr(value, 'dtype', '')}"
+
+
+def shape_and_dtype(name: str, value: Any) -> tuple[tuple[int, int], np.dtype | None, bool]:
+    """Return shape, dtype (None for a bare shape) and whether BLAS can read it as it stands."""
+    if isinstance(value, tuple) and all(isinstance(x, _INTEGER) for x in value):
+        if len(value) != 2 or min(value) < 0:
+            raise ValueError(f"{name} is the shape {value}; expected two sizes >= 0")
+        return (int(value[0]), int(value[1])), None, True
+    array = matrix(name, value)
+    return array.shape, array.dtype, is_direct(array, array.dtype)
+
+
+def matmul_shape(
+    a: tuple[int, ...], b: tuple[int, ...], out: tuple[int, ...] | None
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the batch axes of ``matmul(a, b, out)`` and the axes that M and N leave.
+
+    As in NumPy, operands are broadcast to the batch axes of `out`, never `out` to theirs.
+    """
+    rows, columns = a[-2:-1], b[-1:] if len(b) > 1 else ()
+    inner = a[-1], b[-2] if len(b) > 1 else b[-1]
+    if inner[0] != inner[1]:
+        raise ValueError(
+            f"matmul: a has shape {a} and b {b}: the inner dimensions {inner[0]} and {inner[1]} "
+            "differ"
+        )
+    try:
+        batch = np.broadcast_shapes(a[:-2], b[:-2])
+    except ValueError:
+        raise ValueError(
+            f"matmul: the batch axes of a {a} and b {b} cannot be broadcast together"
+        ) from None
+    kept = rows + columns
+    if out is not None:
+        wanted = out[: max(len(out) - len(kept), 0)]
+        with suppress(ValueError):  # left to check_out, whose message names both shapes
+            batch = wanted if np.broadcast_shapes(batch, wanted) == wanted else batch
+    return batch, kept
+
+
+def number(name: str, value: Any) -> None:
+    """Raise TypeError unless the value is a Python or NumPy number."""
+    if not isinstance(value, _NUMBER):
+        raise TypeError(f"{name} is {value!r}; expected a number")
+
+
+def scalar(name: str, value: Any, dtype: np.dtype) -> Any:
+    """Return alpha or beta in the arithmetic's dtype, refusing what it cannot represent."""
+    number(name, value)
+    if dtype.kind != "c" and isinstance(value, _COMPLEX):
+        raise TypeError(f"{name} is {value!r}, but the matrices are real ({dtype})")
+    if dtype.kind in "iu":
+        if not (isinstance(value, _INTEGER) or float(value).is_integer()):
+            raise TypeError(f"{name} is {value!r}; integer matrices ({dtype}) need an integer")
+        # Wraps, as the products do.
+        return np.array(int(value) % 2 ** (8 * dtype.itemsize), np.uint64).astype(dtype)[()]
+    try:
+        with np.errstate(all="ignore"):
+            return dtype.type(value)
+    except OverflowError:
+        raise ValueError(f"{name} is too large for {dtype}: it has more than 300 digits") from None
+
+
+def check_cast(out: Any, dtype: np.dtype) -> None:
+    """Raise TypeError unless `out` is an array to which results of this dtype cast."""
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise TypeError(f"out is a {type(out).__name__}; expected a NumPy array")
+    if not np.can_cast(dtype, out.dtype, "same_kind"):
+        raise TypeError(
+            f"out has dtype {out.dtype}, to which the result's {dtype} does not cast (same_kind)"
+        )
+
+
+def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    """Raise unless a result of this shape and dtype can be written to `out`."""
+    check_cast(out, dtype)
+    if out.shape != shape:
+        raise ValueError(f"out has shape {out.shape}; expected {shape}")
+    if not out.flags.writeable:
+        raise ValueError("out is read-only")
+
+
+def is_strided(x: np.ndarray, dtype: np.dtype) -> bool:
+    """Whether the array needs no conversion, though BLAS may not take its strides."""
+    return bool(
+        x.dtype == dtype
+        and x.dtype.isnative
+        and x.flags.aligned
+        and all(stride % x.itemsize == 0 for stride in x.strides)
+    )
+
+
+def is_direct(x: np.ndarray, dtype: np.dtype) -> bool:
+    """Whether BLAS can use the array as it stands: dtype, alignment, one unit stride."""
+    if x.dtype != dtype or not x.dtype.isnative or not x.flags.aligned:
+        return False
+    rows, columns = x.strides
+    size = x.itemsize
+    by_rows = columns == size and rows >= x.shape[1] * size and rows % size == 0
+    by_columns = rows == size and columns >= x.shape[0] * size and columns % size == 0
+    return by_rows or by_columns or x.flags.forc

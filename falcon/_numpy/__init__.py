@@ -1,0 +1,7 @@
+"""Backend "numpy": any scheme on top of NumPy's own BLAS.
+
+::
+
+    backend.py   plan and execute: combine, np.matmul, combine
+    rates.py     what the cost model needs to know of NumPy, measured; which BLAS it has
+"""

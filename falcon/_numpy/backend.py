@@ -1,0 +1,391 @@
+r"""Backend "numpy": any scheme, any level, on top of NumPy's own BLAS; always available.
+
+::
+
+    A --Combine A--> At (R blocks) --\
+                                      np.matmul --> H (R blocks) --Combine H--> C
+    B --Combine B--> Bt (R blocks) --/
+
+Each combine reads every input element once (strip by strip, see `codegen.numpy_exec`). A problem
+whose workspace would pass the limit is cut into chunks of M, N and K that are multiplied in turn.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from falcon._core.packed import ArrayPayload, PackedOperand
+from falcon._core.plan import Option, Plan, Rates
+from falcon._core.problem import Problem
+from falcon._core.spread import uneven
+from falcon.codegen import combine_a, combine_b, combine_c
+from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
+from falcon.schemes import Scheme
+
+from .rates import blas_name, measure
+
+_log = logging.getLogger("falcon")
+
+# Chunks are not cut below blocks of this size: the limit is then refused.
+_SMALLEST_BLOCK = 2
+_STRIP_ELEMENTS = 32768  # of beta * c, formed strip by strip
+# As much as a ufunc's own buffers for converting operands; not counted as workspace either.
+_CONVERTED_BLOCK = 96
+
+
+class NumpyBackend:
+    """See the module's docstring; `falcon._core.backend.Backend` states the contract."""
+
+    name = "numpy"
+
+    def why_unavailable(self) -> str | None:
+        """NumPy is a dependency: always available."""
+        return None
+
+    def why_not(self, problem: Problem) -> str | None:
+        """NumPy multiplies everything."""
+        return None
+
+    def supports(self, problem: Problem) -> str | None:
+        """LCMAs run on all integer, float and complex dtypes but float16."""
+        if problem.dtype.kind not in "iufc":
+            return f"dtype {problem.dtype} is multiplied by NumPy alone"
+        if problem.dtype == np.float16:
+            return "float16 sums would be rounded to 11 bits before they are multiplied"
+        return None
+
+    def candidates(
+        self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
+    ) -> list[Option]:
+        """Return an option per scheme that can keep the limit; None is the classical algorithm."""
+        options = []
+        for scheme in schemes:
+            if scheme is None:
+                whole = (problem.M, problem.N, problem.K)
+                workspace = _classical_workspace(problem, limit)
+                options.append(Option(self.name, None, whole, workspace))
+                continue
+            chunks = _chunks_within(problem, scheme, limit)
+            if chunks is not None:
+                stages = _Stages.of(problem, scheme, chunks)
+                workspace = stages.workspace + _finish_bytes(problem)
+                cuts = -(-problem.M // max(chunks[0], 1)), -(-problem.K // max(chunks[2], 1))
+                again = 1, cuts[0], cuts[1]  # A's sums serve all chunks along N
+                options.append(Option(self.name, scheme, chunks, workspace, again=again))
+        return options
+
+    def execute(
+        self,
+        plan: Plan,
+        a: np.ndarray,
+        b: np.ndarray | PackedOperand,
+        c: np.ndarray | None,
+        out: np.ndarray,
+        *,
+        alpha: Any = 1,
+        beta: Any = 0,
+        check: str = "finite",
+    ) -> None:
+        """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
+        problem = plan.problem
+        right = b.payload.array if isinstance(b, PackedOperand) else b
+        shape = (problem.M, problem.N)
+        product = np.empty(shape, problem.dtype) if problem.buffered else out
+        with np.errstate(all="ignore"):  # as BLAS: overflow and invalid are in the result
+            done = False
+            if plan.scheme is not None and 0 not in (*shape, problem.K):
+                scales = b.scales if isinstance(b, PackedOperand) else None
+                done = _multiply(plan, a, right, product, alpha, check, scales)
+            if not done:
+                fits = _finish_bytes(problem) + _copied_bytes(problem) <= plan.workspace
+                _classical(problem, a, right, product, copy=fits)
+                if alpha != 1:
+                    np.multiply(product, alpha, out=product)
+            if problem.buffered:
+                _finish(product, c, beta, out)
+
+    def pack(self, b: np.ndarray, plan: Plan) -> ArrayPayload:
+        """Copy `b` as BLAS likes it; its sums are formed anew in every product."""
+        return ArrayPayload(np.array(b, plan.problem.dtype, order="C"))
+
+    def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
+        """Return the squared 2-norms of the columns of `b`."""
+        return _squares(b, 1)
+
+    def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
+        """Return the option of the packed scheme."""
+        schemes = (packed.scheme,)
+        options = self.candidates(problem, schemes, limit)
+        return (options or self.candidates(problem, schemes, None))[0]
+
+    def measure(self, dtype: np.dtype, threads: int, thorough: bool = False) -> Rates:
+        """Time np.matmul, additions in cache, and combines of Strassen's A (about 0.5 s).
+
+        The bandwidth is that of real combines into new memory, because what they cost on most
+        machines is less the reading and adding than the first touch of new memory. `threads` does
+        not count: NumPy's BLAS keeps its own setting.
+        """
+        return measure(dtype, thorough=thorough)
+
+    def identity(self) -> dict[str, str]:
+        """What a stored measurement must agree with: NumPy and its BLAS."""
+        return {"numpy": np.__version__, "blas": blas_name()}
+
+
+# --- classical -----------------------------------------------------------------------------
+
+
+def _copied_bytes(problem: Problem) -> int:
+    """Operands that BLAS cannot read as they stand are copied first."""
+    a = 0 if problem.a_direct else problem.M * problem.K
+    b = 0 if problem.b_direct else problem.K * problem.N
+    return (a + b) * problem.dtype.itemsize
+
+
+def _finish_bytes(problem: Problem) -> int:
+    """Product buffer plus the strip of ``beta * c``."""
+    if not problem.buffered:
+        return 0
+    strip = max(problem.N, min(_STRIP_ELEMENTS, problem.M * problem.N))
+    return problem.buffer_bytes + strip * problem.dtype.itemsize
+
+
+def _classical_workspace(problem: Problem, limit: int | None) -> int:
+    copied = _finish_bytes(problem) + _copied_bytes(problem)
+    # Without the copies, blocks are converted on the way: slow, but inside the limit.
+    return copied if limit is None or copied <= limit else _finish_bytes(problem)
+
+
+def _classical(
+    problem: Problem, a: np.ndarray, b: np.ndarray, product: np.ndarray, *, copy: bool
+) -> None:
+    if not copy:
+        _in_blocks(a, b, product)
+        return
+    if not problem.a_direct:
+        a = np.array(a, problem.dtype, order="C")
+    if not problem.b_direct:
+        b = np.array(b, problem.dtype, order="C")
+    np.matmul(a, b, out=product)
+
+
+def _in_blocks(a: np.ndarray, b: np.ndarray, product: np.ndarray) -> None:
+    """Convert a block at a time: np.matmul itself would convert whole operands."""
+    step, dtype = _CONVERTED_BLOCK, product.dtype
+    product[...] = 0
+    for i, j, l in np.ndindex(*(-(-size // step) for size in (*product.shape, a.shape[1]))):
+        rows, columns, inner = (slice(x * step, (x + 1) * step) for x in (i, j, l))
+        c = product[rows, columns]
+        part = a[rows, inner].astype(dtype) @ b[inner, columns].astype(dtype)
+        np.add(c, part, out=c)
+
+
+def _finish(product: np.ndarray, c: np.ndarray | None, beta: Any, out: np.ndarray) -> None:
+    """Write ``product + beta * c`` to `out`, a strip of rows at a time."""
+    if beta == 0 or c is None:
+        np.copyto(out, product, casting="same_kind")
+        return
+    step = max(1, _STRIP_ELEMENTS // max(product.shape[1], 1))
+    scratch = np.empty((min(step, product.shape[0]), product.shape[1]), product.dtype)
+    for start in range(0, product.shape[0], step):
+        strip = product[start : start + step]
+        scaled = scratch[: strip.shape[0]]
+        np.multiply(c[start : start + step], beta, out=scaled, dtype=scaled.dtype)
+        np.add(strip, scaled, out=strip)
+    # Only now: c may be out itself, or overlap it in any way.
+    np.copyto(out, product, casting="same_kind")
+
+
+# --- LCMA ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """Block sizes and buffers for chunks of a given size."""
+
+    scheme: Scheme
+    rows: int  # of a block of A and C
+    columns: int  # of a block of B and C
+    inner: int  # columns of a block of A, rows of a block of B
+    scratch: tuple[tuple[int, int, int], ...]  # strips of Combine A, B, H
+    itemsize: int
+
+    @classmethod
+    def of(cls, problem: Problem, scheme: Scheme, chunks: tuple[int, int, int]) -> _Stages:
+        M, N, K = chunks
+        m, k, n = scheme.format
+        rows, columns, inner = -(-M // m), -(-N // n), -(-K // k)
+        itemsize = problem.dtype.itemsize
+        accumulate = K < problem.K
+        # The last chunk of a dimension may be smaller, so any block may turn out ragged.
+        shapes = (
+            (combine_a(scheme), m * k, rows, inner, False),
+            (combine_b(scheme), k * n, inner, columns, False),
+            (combine_c(scheme), m * n, rows, columns, accumulate),
+        )
+        even = M % m == N % n == K % k == 0 and all(
+            chunk and size % chunk == 0
+            for size, chunk in zip((problem.M, problem.N, problem.K), chunks, strict=True)
+        )
+        scratch = tuple(
+            (
+                scratch_slots(program, 0 if even else blocks, accumulate=acc),
+                strip_rows(program.n_inputs, height, width, itemsize),
+                width,
+            )
+            for program, blocks, height, width, acc in shapes
+        )
+        return cls(scheme, rows, columns, inner, scratch, itemsize)
+
+    @property
+    def buffers(self) -> tuple[tuple[int, int, int], ...]:
+        """Shapes of At, Bt and H."""
+        r = self.scheme.rank
+        return (
+            (r, self.rows, self.inner),
+            (r, self.inner, self.columns),
+            (r, self.rows, self.columns),
+        )
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of At, Bt, H and the largest scratch."""
+        elements = sum(prod(shape) for shape in self.buffers) + max(prod(x) for x in self.scratch)
+        return elements * self.itemsize
+
+    def carve(self, dtype: np.dtype) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Allocate once; return views (At, Bt, H) and the scratch of each combine."""
+        memory = np.empty(self.workspace // self.itemsize, dtype)
+        views, offset = [], 0
+        for shape in self.buffers:
+            views.append(memory[offset : offset + prod(shape)].reshape(shape))
+            offset += prod(shape)
+        rest = memory[offset:]
+        return views, [rest[: prod(shape)].reshape(shape) for shape in self.scratch]
+
+
+def _chunks_within(
+    problem: Problem, scheme: Scheme, limit: int | None
+) -> tuple[int, int, int] | None:
+    """Halve the largest dimension until the workspace fits; None if it never does."""
+    chunks = [problem.M, problem.N, problem.K]
+    if limit is None:
+        return problem.M, problem.N, problem.K
+    dims = (scheme.m, scheme.n, scheme.k)
+    room = limit - _finish_bytes(problem)
+    while _Stages.of(problem, scheme, tuple(chunks)).workspace > room:  # type: ignore[arg-type]
+        sizes = [chunk / d for chunk, d in zip(chunks, dims, strict=True)]
+        largest = max(range(3), key=lambda axis: sizes[axis])
+        if sizes[largest] < 2 * _SMALLEST_BLOCK:
+            return None
+        half = -(-chunks[largest] // 2)
+        chunks[largest] = -(-half // dims[largest]) * dims[largest]
+    return tuple(chunks)  # type: ignore[return-value]
+
+
+def _squares(x: np.ndarray, axis: int) -> np.ndarray:
+    """Add up the squares of each row (axis 0) or column (1) of x, strip by strip."""
+    found = np.zeros(x.shape[axis])
+    step = max(1, _STRIP_ELEMENTS // max(x.shape[1], 1))
+    for start in range(0, x.shape[0], step):
+        strip = x[start : start + step]
+        parts = (strip.real, strip.imag) if x.dtype.kind == "c" else (strip,)
+        for part in parts:
+            sums = np.square(part, dtype=np.float64, casting="unsafe").sum(axis=1 - axis)
+            found[slice(start, start + step) if axis == 0 else slice(None)] += sums
+    return found
+
+
+def _is_refused(
+    plan: Plan, a: np.ndarray, b: np.ndarray, columns: np.ndarray | None, stages: _Stages
+) -> bool:
+    """Whether the operands are too uneven for a scheme that was not asked for by name."""
+    if not plan.guarded:
+        return False
+    columns = _squares(b, 1) if columns is None else columns
+    blocks = stages.rows, stages.columns
+    why = uneven(stages.scheme, plan.growth, plan.option.chunks, _squares(a, 0), columns, blocks)
+    if why is not None:
+        _log.debug("falcon: %s is multiplied classically: %s", plan.problem, why)
+    return why is not None
+
+
+def _multiply(
+    plan: Plan,
+    a: np.ndarray,
+    b: np.ndarray,
+    out: np.ndarray,
+    alpha: Any,
+    check: str,
+    column_squares: np.ndarray | None,
+) -> bool:
+    """Run the four stages over all chunks.
+
+    False if the operands are too uneven for the scheme, or a non-finite value came up on the way.
+    """
+    problem, scheme = plan.problem, plan.scheme
+    assert scheme is not None  # guarded by the caller; for type checkers
+    rows, columns, inner = plan.option.chunks
+    stages = _Stages.of(problem, scheme, plan.option.chunks)
+    if _is_refused(plan, a, b, column_squares, stages):
+        return False
+    (at, bt, h), (scratch_a, scratch_b, scratch_c) = stages.carve(problem.dtype)
+    programs = combine_a(scheme), combine_b(scheme), combine_c(scheme)
+    m, k, n = scheme.format
+    finish = _finisher(problem, alpha, check)
+    for i in range(0, problem.M, rows):
+        for l in range(0, problem.K, inner):
+            a_blocks = _blocks(a[i : i + rows, l : l + inner], m, k, stages.rows, stages.inner)
+            run(programs[0], a_blocks, list(at), scratch_a)
+            for j in range(0, problem.N, columns):
+                b_chunk = b[l : l + inner, j : j + columns]
+                b_blocks = _blocks(b_chunk, k, n, stages.inner, stages.columns)
+                run(programs[1], b_blocks, list(bt), scratch_b)
+                np.matmul(at, bt, out=h)
+                c_chunk = out[i : i + rows, j : j + columns]
+                c_blocks = _blocks(c_chunk, m, n, stages.rows, stages.columns)
+                last = l + inner >= problem.K
+                if not run(
+                    programs[2],
+                    list(h),
+                    c_blocks,
+                    scratch_c,
+                    accumulate=l > 0,
+                    finish=finish if last else None,
+                ):
+                    return False
+    return True
+
+
+def _blocks(x: np.ndarray, p: int, q: int, height: int, width: int) -> list[np.ndarray]:
+    """Cut x into p x q block views of nominal size; those at the edge may be smaller or empty."""
+    return [
+        x[i * height : (i + 1) * height, j * width : (j + 1) * width]
+        for i in range(p)
+        for j in range(q)
+    ]
+
+
+def _finisher(problem: Problem, alpha: Any, check: str) -> Callable[[np.ndarray], bool] | None:
+    """Return what is done to each finished strip of C: scale by alpha, look for NaN and Inf."""
+    scale = alpha != 1
+    test = check != "none" and not problem.is_exact
+    if not scale and not test:
+        return None
+
+    def finish(strip: np.ndarray) -> bool:
+        # A non-finite input or an overflowed sum always leaves a trace here, because NaN and Inf
+        # never cancel to a finite number; the whole product is then redone classically.
+        if test and not np.isfinite(strip).all():
+            return False
+        if scale:
+            np.multiply(strip, alpha, out=strip)
+        return True
+
+    return finish

@@ -1,0 +1,115 @@
+"""Measure NumPy's BLAS and loops: the rates that the cost model needs; and say which BLAS it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from falcon._core.fit import fastest, fit_times, rate, typical
+from falcon._core.plan import Rates
+from falcon.codegen import combine_a
+from falcon.codegen.numpy_exec import run, strip_rows
+from falcon.schemes import get
+
+_FLAT = (0.0, 0.0, 0.0)
+# What glibc's malloc takes from memory that it holds, rather than new from the system.
+_MALLOC_KEEPS = 32 * 2**20
+
+
+def measure(dtype: np.dtype, *, thorough: bool) -> Rates:
+    """Time np.matmul, additions in cache, and combines of Strassen's A (about a second)."""
+    repeats = 12 if thorough else 4
+    if blas := dtype.char in "fdFD":
+        multiply, surface = _blas_rates(dtype, *((24, 8.0) if thorough else (8, 0.8)))
+    else:
+        multiply, surface = _loop_rate(dtype), _FLAT
+    strip = np.ones((3, 8192), dtype)
+    add = fastest(lambda: np.add(strip[0], strip[1], out=strip[2]), 50) / strip.shape[1]
+    near, far = (
+        size * size * (1 + 7 / 4) / fastest(_combine_call(dtype, size), repeats, 0.3)
+        for size in ((512, 2048) if blas else (256, 512))
+    )
+    return Rates(
+        multiply=multiply,
+        add=rate(add),
+        bandwidth=far,
+        combine=(near, far, near, far),
+        cache=_MALLOC_KEEPS,
+        surface=surface,
+        overhead=fastest(lambda: np.matmul(strip[:1, :1], strip[:1, :1]), 50),
+    )
+
+
+def blas_name() -> str:
+    """Name, version, kernel architecture and threads of the BLAS that NumPy runs."""
+    build: Any = np.show_config(mode="dicts")
+    name = build.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown")
+    try:
+        from threadpoolctl import threadpool_info
+    except ImportError:
+        return f"{name} (install threadpoolctl to see more)"
+    for pool in threadpool_info():
+        if pool["user_api"] == "blas" and "numpy" in pool["filepath"].lower():
+            return (
+                f"{pool['internal_api']} {pool['version']}, {pool.get('architecture', '?')} "
+                f"kernels, {pool['num_threads']} threads"
+            )
+    return str(name)
+
+
+def _blas_rates(
+    dtype: np.dtype, rounds: int, budget: float
+) -> tuple[float, tuple[float, float, float]]:
+    """F* and sigma of the BLAS: from cubes, and from slabs of which one side is short."""
+    long = 1536
+    some = np.resize(np.random.default_rng(0).standard_normal(2**16), 3 * long**2).astype(dtype)
+    sizes = [(size, size, size) for size in (512, 768, 1152)]
+    for short in (128, 384):
+        sizes += [(short, long, long), (long, short, long), (long, long, short)]
+    calls = [_product_call(some, *x) for x in sizes]
+    times: list[list[float]] = [[] for _ in calls]
+    for call in calls:  # touches the memory
+        call()
+    end = perf_counter() + budget
+    for number in range(rounds):
+        if number > 2 and perf_counter() > end:
+            break
+        for call, found in zip(calls, times, strict=True):
+            start = perf_counter()
+            call()
+            found.append(perf_counter() - start)
+    terms = [(2.0 * M * N * K, M * K, K * N, M * N) for M, N, K in sizes]
+    flop, *surface = fit_times(terms, [typical(x) for x in times])
+    return rate(flop), (surface[0], surface[1], surface[2])
+
+
+def _product_call(some: np.ndarray, M: int, N: int, K: int) -> Callable[[], Any]:
+    third = len(some) // 3
+    a, b, c = (
+        some[i * third : i * third + rows * columns].reshape(rows, columns)
+        for i, (rows, columns) in enumerate(((M, K), (K, N), (M, N)))
+    )
+    return lambda: np.matmul(a, b, out=c)
+
+
+def _loop_rate(dtype: np.dtype) -> float:
+    """F* of the dtypes that NumPy multiplies without BLAS."""
+    ones = np.ones((192, 192), dtype)
+    return 2 * 192**3 / fastest(lambda: np.matmul(ones, ones), 3)
+
+
+def _combine_call(dtype: np.dtype, size: int) -> Callable[[], None]:
+    """Strassen's Combine A of a square matrix, into new memory each time."""
+    program = combine_a(get("strassen"))
+    half, ones = size // 2, np.ones((size, size), dtype)
+    blocks = [ones[i : i + half, j : j + half] for i in (0, half) for j in (0, half)]
+    rows = strip_rows(4, half, half, dtype.itemsize)
+    scratch = np.empty((program.n_temporaries, rows, half), dtype)
+
+    def combine() -> None:
+        run(program, blocks, list(np.empty((7, half, half), dtype)), scratch)
+
+    return combine

@@ -1,8 +1,0 @@
-# _small.pxd - types for _small.py, which Cython compiles as it stands.
-cimport cython
-
-
-@cython.locals(
-    shape=tuple, other=tuple, M=Py_ssize_t, K=Py_ssize_t, N=Py_ssize_t, rows=Py_ssize_t,
-    left=long, right=long)
-cpdef bint is_small(a, b, out)

@@ -1,0 +1,45 @@
+"""What files below `Scheme` need to know of one."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from .additions import SharedSums
+
+
+class SchemeLike(Protocol):
+    """The part of a `Scheme` that its formulas and the sums of a composition are made of."""
+
+    @property
+    def m(self) -> int:
+        """Rows of A and C, in blocks."""
+
+    @property
+    def k(self) -> int:
+        """Columns of A and rows of B, in blocks."""
+
+    @property
+    def n(self) -> int:
+        """Columns of B and C, in blocks."""
+
+    @property
+    def rank(self) -> int:
+        """Number of block products."""
+
+    @property
+    def U(self) -> np.ndarray:
+        """Coefficients of A, shape (R, m, k)."""
+
+    @property
+    def V(self) -> np.ndarray:
+        """Coefficients of B, shape (R, k, n)."""
+
+    @property
+    def W(self) -> np.ndarray:
+        """Coefficients of C, shape (R, m, n)."""
+
+    @property
+    def shared_sums(self) -> tuple[SharedSums, SharedSums, SharedSums]:
+        """Combine A, Combine B and Combine H."""

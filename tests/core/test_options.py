@@ -1,0 +1,200 @@
+"""Settings: environment, `falcon.config`, argument, in this order; and the number of threads."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._core import cpus, options
+from falcon._core.options import Settings, parse_bytes, settings, thread_count
+
+VARIABLES = {
+    "FALCON_BACKEND": ("numpy", "backend", "numpy"),
+    "FALCON_SCHEME": ("strassen", "scheme", "strassen"),
+    "FALCON_MAX_GROWTH": ("3.5", "max_growth", 3.5),
+    "FALCON_NUM_THREADS": ("3", "threads", 3),
+    "FALCON_WORKSPACE_LIMIT": ("2MiB", "workspace_limit", 2 * 2**20),
+    "FALCON_CHECK": ("none", "check", "none"),
+    "FALCON_VERBOSE": ("yes", "verbose", True),
+}
+ONES = np.ones((64, 64))
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    """Nothing of the environment, and nothing read yet."""
+    for name in (*VARIABLES, "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(options, "_base", None)
+    options._openmp_threads.cache_clear()
+    yield monkeypatch
+    options._openmp_threads.cache_clear()
+
+
+def test_defaults(fresh):
+    assert settings() == Settings()
+    assert settings() == Settings("auto", "auto", 8.0, None, None, "finite", False)
+
+
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_environment(fresh, variable):
+    text, name, value = VARIABLES[variable]
+    fresh.setenv(variable, text)
+    assert getattr(settings(), name) == value
+    fresh.setenv(variable, "changed later")
+    assert getattr(settings(), name) == value, "the environment is read once"
+
+
+@pytest.mark.parametrize(
+    "variable, text",
+    [("FALCON_NUM_THREADS", "many"), ("FALCON_NUM_THREADS", "0"), ("FALCON_NUM_THREADS", ""),
+     ("FALCON_MAX_GROWTH", "0.5"), ("FALCON_MAX_GROWTH", "nan"), ("FALCON_CHECK", "always"),
+     ("FALCON_WORKSPACE_LIMIT", "-1"), ("FALCON_WORKSPACE_LIMIT", "1 parsec"),
+     ("FALCON_VERBOSE", "maybe")],
+)  # fmt: skip
+def test_a_bad_variable_is_named(fresh, variable, text):
+    fresh.setenv(variable, text)
+    with pytest.raises(ValueError, match=f"environment variable {variable}='{text}': "):
+        falcon.gemm(ONES, ONES)
+
+
+def test_environment_in_a_new_process():
+    code = "import falcon; print(falcon.plan((64, 64), (64, 64)).option.label)"
+    environment = {**os.environ, "FALCON_SCHEME": "winograd"}
+    root = Path(falcon.__file__).parents[1]
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, env=environment, text=True, capture_output=True, check=True, cwd=root
+    )
+    assert done.stdout == "winograd\n"
+
+
+def test_config_nests_and_restores(fresh):
+    with falcon.config(scheme="strassen", workspace_limit=10) as outer:
+        assert outer.scheme == "strassen"
+        with falcon.config(scheme="classical"):
+            assert settings().scheme == "classical"
+            assert settings().workspace_limit == 10
+        assert settings() == outer
+        with pytest.raises(ZeroDivisionError), falcon.config(scheme="classical"):
+            _ = 1 / 0
+        assert settings() == outer
+    assert settings() == Settings()
+
+
+def test_arguments_come_before_config():
+    with falcon.config(scheme="strassen", max_growth=2.0, threads=3, backend="numpy"):
+        assert falcon.plan(ONES, ONES).scheme.name == "strassen"
+        assert falcon.plan(ONES, ONES).threads == 3
+        assert falcon.plan(ONES, ONES, threads=2).threads == 2
+        assert falcon.plan(ONES, ONES, scheme="winograd").scheme.name == "winograd"
+        assert falcon.plan(ONES, ONES, scheme="classical").scheme is None
+        assert falcon.plan(ONES, ONES, scheme="auto").scheme.name == "strassen"
+
+
+def test_a_scheme_object_is_a_setting_too():
+    mine = falcon.schemes.best(2, 3, 2)
+    with falcon.config(scheme=mine):
+        assert falcon.plan(ONES, ONES).scheme is mine
+
+
+def test_config_belongs_to_one_thread():
+    seen = []
+    with falcon.config(scheme="strassen"):
+        thread = threading.Thread(target=lambda: seen.append(settings().scheme))
+        thread.start()
+        thread.join()
+    assert seen == ["auto"]
+
+
+@pytest.mark.parametrize(
+    "changes, error, pattern",
+    [
+        (
+            {"shceme": "auto"},
+            TypeError,
+            r"config\(\) has no setting 'shceme'; known: backend, check",
+        ),
+        ({"scheme": None}, TypeError, "scheme is a NoneType; expected a name or a Scheme"),
+        ({"backend": 1}, TypeError, "backend is 1; expected a str"),
+        ({"max_growth": True}, TypeError, "max_growth is True; expected a number"),
+        ({"max_growth": 0}, ValueError, "max_growth is 0; expected a number >= 1.0"),
+        ({"threads": -2}, ValueError, "threads is -2; expected an integer >= 1"),
+        (
+            {"workspace_limit": 1.5},
+            TypeError,
+            "workspace_limit is 1.5; expected an integer or None",
+        ),
+        ({"check": None}, ValueError, "check is None; expected one of 'none', 'finite', 'verify'"),
+    ],
+)
+def test_bad_settings(changes, error, pattern):
+    before = settings()
+    with pytest.raises(error, match=pattern), falcon.config(**changes):
+        pass
+    assert settings() == before
+
+
+def test_a_scheme_name_is_looked_up_where_it_is_used():
+    with falcon.config(scheme="strasen"), pytest.raises(ValueError, match="no scheme 'strasen'"):
+        falcon.gemm(ONES, ONES)
+
+
+@pytest.mark.parametrize(
+    "text, size",
+    [("0", 0), ("268435456", 2**28), ("256MiB", 2**28), ("1.5G", 3 * 2**29), (" 2 kb ", 2048),
+     ("1t", 2**40), ("10B", 10)],
+)  # fmt: skip
+def test_parse_bytes(text, size):
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MiB", "-1", "1e6", "1 MiB 2", "1PiB", "0x10"])
+def test_parse_bytes_refuses(text):
+    with pytest.raises(ValueError, match="expected a number of bytes such as"):
+        parse_bytes(text)
+
+
+def test_thread_count(fresh):
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert 1 <= thread_count() <= available
+    fresh.setenv("OMP_NUM_THREADS", "5,2")
+    assert 1 <= thread_count() <= available, "it is read once"
+    options._openmp_threads.cache_clear()
+    assert thread_count() == 5
+    for nonsense in ("", "0", "-1", "all"):
+        fresh.setenv("OMP_NUM_THREADS", nonsense)
+        options._openmp_threads.cache_clear()
+        assert 1 <= thread_count() <= available
+    fresh.setenv("OMP_NUM_THREADS", "5")
+    options._openmp_threads.cache_clear()
+    with falcon.config(threads=4):
+        assert thread_count() == 4
+        assert thread_count(7) == 7
+
+
+def test_cpu_quota(fresh):
+    fresh.setattr(cpus, "_cpu_quota", lambda: 1)
+    time.sleep(2 * cpus._CPUS_SECONDS)  # what was said last holds so long at most
+    assert thread_count() == 1
+    fresh.setattr(cpus, "_cpu_quota", lambda: 10**6)
+    time.sleep(2 * cpus._CPUS_SECONDS)
+    assert thread_count() < 10**6
+    fresh.setattr(cpus, "_cpu_quota", lambda: None)
+    assert thread_count() >= 1
+
+
+def test_verbose_logs_a_fresh_plan(caplog):
+    caplog.set_level("INFO", "falcon")
+    shapes = (61, 62), (62, 63)
+    with falcon.config(verbose=True):
+        falcon.plan(*shapes, scheme="strassen")
+        falcon.plan(*shapes, scheme="strassen")
+    assert len(caplog.records) == 1
+    assert "strassen on backend" in caplog.text

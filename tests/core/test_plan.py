@@ -1,0 +1,192 @@
+"""`Problem` and `Plan` as values: what they print, explain, predict; plans as callables."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._core.plan import Candidate, Option, Plan, Rates
+from falcon._core.problem import Problem
+from falcon._core.text import format_table
+from falcon.decision import Request, select
+
+F8 = np.dtype("f8")
+SLOW_MEMORY = Rates(multiply=1e11, add=1e9, bandwidth=1e7)
+FAST_MEMORY = Rates(multiply=1e10, add=1e10, bandwidth=1e10)
+
+
+def chosen(shape=(2048, 2048, 2048), dtype="f8", rates=FAST_MEMORY, growth=8.0, limit=None):
+    """Let the decision choose for a machine of these rates."""
+    backend = falcon.plan((2, 2), (2, 2), backend="numpy").backend
+    request = Request("auto", growth, limit)
+    return select(Problem(*shape, np.dtype(dtype)), request, [backend], lambda *_: rates)
+
+
+def test_problem_is_a_small_frozen_value():
+    p = Problem(3, 4, 5, F8)
+    assert str(p) == "3 x 5 @ 5 x 4 float64"
+    assert p == Problem(3, 4, 5, np.dtype("f8"))
+    assert hash(p) == hash(Problem(3, 4, 5, F8))
+    assert p != Problem(3, 4, 5, np.dtype("f4"))
+    assert p.flops == 120
+    assert (p.is_exact, Problem(1, 1, 1, np.dtype("u1")).is_exact) == (False, True)
+    assert (p.buffer_bytes, Problem(3, 4, 5, F8, True).buffer_bytes) == (0, 96)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        p.M = 4
+
+
+def test_plan_prints_what_and_why():
+    p = falcon.plan((300, 200), (200, 100), "f4", scheme="strassen", threads=3)
+    lines = str(p).splitlines()
+    assert lines[0] == f"300 x 200 @ 200 x 100 float32: strassen on backend {p.backend.name}"
+    text = str(p)
+    for part in (
+        "why        asked for",
+        "<2,2,2;7>, speed-up bound 1.143",
+        "chunks     M, N, K = 3",
+        "growth     2.00 x classical",
+        "workspace  ",
+    ):
+        assert part in text
+    assert p.explain() == f"{text}\n\nno candidates were compared"
+    assert (p.threads, p.growth, p.scheme.name) == (3, 2.0, "strassen")
+    assert "growth     exact" in str(falcon.plan((3, 3), (3, 3), int, scheme="strassen"))
+    small = str(falcon.plan((3, 3), (3, 3)))
+    assert "classical" in small
+    assert "too small for any LCMA" in small
+
+
+def test_explain_lists_the_candidates_and_their_reasons():
+    p = chosen()
+    assert p.scheme is not None
+    text = p.explain()
+    assert text.startswith(str(p))
+    assert "predicted " in text
+    assert "combine A" in text
+    table = text.split("\n\n")[1].splitlines()
+    head = " ".join(table[0].split())
+    assert head == ("candidate backend ms combine A combine B multiply combine H start growth MiB")
+    assert table[1].split()[0] == p.option.label
+    assert table[1].endswith("chosen")
+    assert table[-1].startswith(f"... and {len(p.candidates) - 12} more")
+    everything = p.explain(most=10**6)
+    assert "ms slower" in everything
+    assert "classical" in everything
+    assert "more" not in everything.splitlines()[-1]
+    assert p.candidates[0].total == pytest.approx(sum(t for _, t in p.seconds))
+    assert all(x.refused for x in p.candidates[1:])
+
+
+def test_explain_says_what_eats_the_saving():
+    p = chosen(rates=SLOW_MEMORY)
+    assert p.scheme is None
+    assert "no scheme is predicted to be faster" in str(p)
+    assert "> saving" in p.explain()
+
+
+def test_max_growth_and_workspace_limit_are_reasons():
+    assert chosen(growth=1.0).scheme is None
+    assert "max_growth 1.00" in chosen(growth=1.0).explain(10**6)
+    p = chosen(growth=2.5)
+    assert 1.0 < p.growth <= 2.5
+    assert "> max_growth 2.50" in p.explain(10**6)
+    assert chosen(growth=2.5, limit=10**7).workspace <= 10**7
+    assert chosen((600, 600, 600), limit=0).workspace == 0
+
+
+def test_the_same_input_gives_the_same_plan():
+    first, second = chosen(), chosen()
+    assert str(first) == str(second)
+    assert first.explain() == second.explain()
+    assert falcon.plan((5, 5), (5, 5)) is falcon.plan((5, 5), (5, 5))
+
+
+@pytest.mark.parametrize("scheme", ["classical", "strassen", "3x3x3:23", "4x2x3:20"])
+@pytest.mark.parametrize("dtype", ["f4", "i4", "c16", "e"])
+def test_a_plan_is_callable(dtype, scheme):
+    if dtype == "e":
+        scheme = "classical"
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(-5, 6, (13, 9)).astype(dtype), rng.integers(-5, 6, (9, 17)).astype(dtype)
+    p = falcon.plan(a.shape, b.shape, dtype, scheme=scheme)
+    c = p(a, b)
+    assert c.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(c, a @ b)
+    out = np.empty((17, 13), dtype).T
+    assert p(a[::-1], b, out) is out
+    np.testing.assert_array_equal(out, a[::-1] @ b)
+    np.testing.assert_array_equal(p(a.tolist(), b, out) if dtype == "i8" else p(a, b, out), a @ b)
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)])
+@pytest.mark.parametrize("scheme", ["auto", "classical", "strassen"])
+def test_empty_plans_run(shape, scheme):
+    m, k, n = shape
+    p = falcon.plan((m, k), (k, n), scheme=scheme)
+    str(p), p.explain()
+    np.testing.assert_array_equal(p(np.ones((m, k)), np.ones((k, n))), np.zeros((m, n)))
+    out = np.full((m, n), np.nan)
+    np.testing.assert_array_equal(p(np.ones((m, k)), np.ones((k, n)), out), np.zeros((m, n)))
+
+
+def test_a_plan_refuses_what_it_was_not_made_for():
+    p = falcon.plan((3, 4), (4, 5), scheme="strassen")
+    a, b = np.ones((3, 4)), np.ones((4, 5))
+    with pytest.raises(
+        ValueError, match=r"a is \(4, 3\) float64; this plan is for \(3, 4\) float64"
+    ):
+        p(a.T, b)
+    with pytest.raises(
+        ValueError, match=r"b is \(4, 5\) float32; this plan is for \(4, 5\) float64"
+    ):
+        p(a, b.astype("f4"))
+    with pytest.raises(ValueError, match=r"out is \(5, 3\) float64"):
+        p(a, b, np.empty((5, 3)))
+    square = falcon.plan((4, 4), (4, 4))
+    x = np.ones((4, 4))
+    with pytest.raises(ValueError, match=r"out overlaps an operand; falcon.gemm handles that"):
+        square(x, x.copy(), x)
+
+
+def test_plan_takes_arrays_or_shapes():
+    a, b = np.ones((30, 40), "f4"), np.ones((40, 20), "i2")
+    p = falcon.plan(a, b)
+    wanted = Problem(30, 20, 40, np.dtype("f4"), b_direct=False, threads=p.threads)
+    assert p.problem == wanted
+    assert falcon.plan(a, (40, 20)).problem.dtype == np.float32
+    assert falcon.plan((30, 40), (40, 20)).problem.dtype == np.float64
+    assert falcon.plan((30, 40), (40, 20), ">i4").problem.dtype == np.dtype("i4")
+    # An array of another dtype than asked for must be converted: float64 too, which == None.
+    converted = falcon.plan(a.astype("f8"), b.astype("f8"), "f4").problem
+    assert (converted.a_direct, converted.b_direct) == (False, False)
+    assert not falcon.plan(a[:, ::2], b[::2]).problem.a_direct
+    assert falcon.plan(a.T, a).problem.a_direct
+    assert falcon.plan(np.broadcast_to(a[:1], a.shape), b).problem.a_direct is False
+
+
+def test_error_bound():
+    classical = falcon.plan((10, 100), (100, 10), "f8", scheme="classical")
+    assert classical.error_bound() == pytest.approx(100**2 * 2.0**-53)
+    strassen = falcon.plan((10, 100), (100, 10), "f8", scheme="strassen")
+    assert strassen.error_bound() > classical.error_bound()
+    assert falcon.plan((10, 100), (100, 10), "i4", scheme="strassen").error_bound() == 0
+    assert falcon.plan((10, 0), (0, 10), "f4").error_bound() >= 0
+    limited = falcon.plan((64, 6400), (6400, 64), "f4", scheme="strassen", workspace_limit=300_000)
+    assert limited.option.chunks[2] < 6400
+    assert 0 < limited.error_bound() < np.inf
+
+
+def test_options_and_candidates():
+    s = falcon.schemes.get("winograd")
+    classical, fast = (Option("numpy", x, (1, 2, 3), 8) for x in (None, s))
+    assert (classical.label, classical.growth) == ("classical", 1.0)
+    assert (fast.label, fast.growth) == ("winograd", s.rms_growth)
+    assert Candidate(fast, (("multiply", 1.0), ("combine H", 0.5))).total == 1.5
+    p = Plan(Problem(1, 2, 3, np.dtype("i4")), None, fast, 1, "because")
+    assert p.growth == 1.0
+
+
+def test_format_table():
+    rows = [("name", "value", "note"), ("a", "10", "x"), ("long", "9", "")]
+    assert format_table(rows) == "name  value  note\na        10  x\nlong      9"

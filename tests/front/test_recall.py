@@ -1,0 +1,332 @@
+"""Calls like one that was seen before: run without planning, and never anything else."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._front import gemm, matmul, planner, recall
+from falcon.decision.machine import replaced
+
+
+@pytest.fixture(autouse=True)
+def blank(monkeypatch):
+    monkeypatch.setattr(recall, "_ready", {})
+
+
+def operands(M=70, N=50, K=60, dtype="f8"):
+    random = np.random.default_rng(0)
+    a, b = random.integers(-5, 6, (M, K)), random.integers(-5, 6, (K, N))
+    return a.astype(dtype), b.astype(dtype)
+
+
+class Counted:
+    """Counts validations, of which a recalled call needs none."""
+
+    def __init__(self, monkeypatch):
+        self.calls = 0
+        found = planner.plan_for
+
+        def plan_for(*arguments):
+            self.calls += 1
+            return found(*arguments)
+
+        for module in (planner, recall):
+            monkeypatch.setattr(module, "plan_for", plan_for)
+
+    def __call__(self, function, *arguments, **options):
+        before = self.calls
+        result = function(*arguments, **options)
+        return result, self.calls == before
+
+
+@pytest.fixture
+def recalled(monkeypatch):
+    """(result, whether no plan was looked up) of a call."""
+    return Counted(monkeypatch)
+
+
+@pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul])
+@pytest.mark.parametrize("scheme", ["auto", "strassen", falcon.schemes.get("winograd")])
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16", "i4"])
+def test_the_second_call_is_recalled_and_right(recalled, function, scheme, backend, dtype):
+    a, b = operands(dtype=dtype)
+    out = np.empty((70, 50), dtype)
+    options = {"scheme": scheme, "backend": backend}
+    function(a, b, out=out, **options)
+    for factor in (1, 2, 3):
+        result, was = recalled(function, factor * a, b, out=out, **options)
+        assert was
+        assert result is out
+        np.testing.assert_array_equal(out, factor * (a @ b))
+
+
+def test_without_out_the_result_is_new(recalled):
+    a, b = operands(300, 300, 300)
+    first = falcon.gemm(a, b, scheme="strassen")
+    second, was = recalled(falcon.gemm, a, b, scheme="strassen")
+    assert was
+    assert not np.shares_memory(first, second)
+    np.testing.assert_array_equal(second, a @ b)
+
+
+def changed(a, b, out, how):
+    """Operands that differ in one thing from those that were seen."""
+    if how == "strides of a":
+        a = np.asfortranarray(a)
+    elif how == "strides of b":
+        b = np.repeat(b, 2, axis=1)[:, ::2]
+    elif how == "strides of out":
+        out = np.empty((*out.shape, 2))[..., 0]
+    elif how == "reversed":
+        a = a[::-1]
+    elif how == "dtype of a":
+        a = a.astype("f4")
+    elif how == "byte order":
+        a = a.astype(">f8")
+    elif how == "dtype of out":
+        out = np.empty(out.shape, "c16")
+    elif how == "unaligned":
+        raw = np.empty(a.nbytes + 1, "u1")
+        view = raw[1:].view("f8").reshape(a.shape)
+        view[...] = a
+        a = view
+    elif how == "unaligned out":
+        out = np.empty(out.nbytes + 1, "u1")[1:].view("f8").reshape(out.shape)
+    elif how == "list":
+        a = a.tolist()
+    elif how == "matrix":
+        a = np.asarray(a).view(np.matrix)
+    return a, b, out
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["strides of a", "strides of b", "strides of out", "reversed", "dtype of a", "byte order",
+     "dtype of out", "unaligned", "unaligned out", "list", "matrix"],
+)  # fmt: skip
+@pytest.mark.parametrize("scheme", ["strassen", "classical"])
+def test_other_operands_are_planned_anew(recalled, how, scheme):
+    a, b = operands()
+    out = np.empty((70, 50))
+    falcon.gemm(a, b, out=out, scheme=scheme)
+    a, b, out = changed(a, b, out, how)
+    result, was = recalled(falcon.gemm, a, b, out=out, scheme=scheme)
+    assert not was
+    np.testing.assert_array_equal(result, np.asarray(a) @ b)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (np.s_[:70, 0:120:2], np.s_[:70, 0:180:3]),
+        (np.s_[:70, :60], np.s_[0:140:2, :60]),
+        (np.s_[:1, :60], np.s_[0:200:200, :60]),  # one row: contiguous both ways, any stride
+    ],
+)
+def test_strides_that_flags_do_not_tell(recalled, first, second):
+    whole = np.random.default_rng(0).integers(-5, 6, (210, 240)).astype("f8")
+    a, other, (_, b) = whole[first], whole[:, ::-1].copy()[second], operands()
+    if a.shape[0] == 1:
+        other = np.lib.stride_tricks.as_strided(other, strides=(8, 8))
+    assert a.shape == other.shape
+    assert a.flags.num & 0x3 == other.flags.num & 0x3
+    assert a.strides != other.strides
+    falcon.gemm(a, b, scheme="classical")
+    assert recalled(falcon.gemm, a, b, scheme="classical")[1]
+    result, was = recalled(falcon.gemm, other, b, scheme="classical")
+    assert not was
+    np.testing.assert_array_equal(result, other @ b)
+
+
+@pytest.mark.parametrize("overlapping", ["a", "b"])
+def test_out_that_overlaps_is_planned_anew(recalled, overlapping):
+    a, b = operands(64, 64, 64)
+    falcon.gemm(a, b, out=np.empty((64, 64)), scheme="strassen")
+    expected, out = a @ b, {"a": a, "b": b}[overlapping]
+    result, was = recalled(falcon.gemm, a, b, out=out, scheme="strassen")
+    assert not was
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_views_of_one_array_that_overlap_are_planned_anew(recalled):
+    memory = np.arange(3 * 64 * 64, dtype="f8") % 7
+    at = [memory[start : start + 64 * 64].reshape(64, 64) for start in (0, 32 * 64, 128 * 64)]
+    b = operands(64, 64, 64)[1]
+    b = np.concatenate([b, b]).reshape(2, 64, 64)[0]
+    falcon.gemm(at[0], b, out=at[2], scheme="strassen")
+    assert recalled(falcon.gemm, at[0], b, out=at[2], scheme="strassen")[1]
+    expected = at[0] @ b
+    result, was = recalled(falcon.gemm, at[0], b, out=at[1], scheme="strassen")
+    assert not was
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_other_cpus_are_planned_anew(recalled, monkeypatch):
+    a, b = operands()
+    falcon.gemm(a, b, scheme="strassen")
+    assert recalled(falcon.gemm, a, b, scheme="strassen")[1]
+    monkeypatch.setattr(recall, "usable_cpus", lambda: 77)
+    assert not recalled(falcon.gemm, a, b, scheme="strassen")[1]
+
+
+def test_a_read_only_out_is_refused():
+    a, b = operands()
+    out = np.empty((70, 50))
+    falcon.gemm(a, b, out=out)
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="out is read-only"):
+        falcon.gemm(a, b, out=out)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"alpha": 2.0}, {"beta": 1.0}, {"check": "verify"}, {"scheme": "winograd"}, {"threads": 1},
+     {"workspace_limit": 10**6}, {"max_growth": 3.0}, {"check": "none"}],
+)  # fmt: skip
+def test_other_arguments_are_planned_anew(recalled, options):
+    a, b = operands()
+    c, out = np.ones((70, 50)), np.empty((70, 50))
+    falcon.gemm(a, b, out=out, scheme="strassen")
+    given = {"scheme": "strassen", **options}
+    result, was = recalled(falcon.gemm, a, b, c, out=out, **given)
+    assert not was
+    expected = options.get("alpha", 1) * (a @ b) + options.get("beta", 0) * c
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_settings_and_what_plans_depend_on(recalled):
+    a, b = operands()
+    out = np.empty((70, 50))
+    assert not recalled(falcon.gemm, a, b, out=out, threads=1)[1]
+    assert recalled(falcon.gemm, a, b, out=out, threads=1)[1]
+    with falcon.config(scheme="strassen"):
+        assert not recalled(falcon.gemm, a, b, out=out, threads=1)[1]
+        assert recalled(falcon.gemm, a, b, out=out, threads=1)[1]
+    assert not recalled(falcon.gemm, a, b, out=out, threads=1)[1]
+    replaced()
+    assert not recalled(falcon.gemm, a, b, out=out, threads=1)[1]
+    assert recalled(falcon.gemm, a, b, out=out, threads=1)[1]
+
+
+def test_errors_are_not_remembered():
+    a, b = operands()
+    for _ in range(3):
+        with pytest.raises(TypeError, match="scheme"):
+            falcon.gemm(a, b, scheme=["strassen"])
+        with pytest.raises(ValueError, match="there is no scheme"):
+            falcon.gemm(a, b, scheme="strasen")
+        with pytest.raises(ValueError, match="a's columns"):
+            falcon.gemm(a, b.T)
+    assert not recall._ready
+
+
+def test_nan_is_contained_in_recalled_calls_too():
+    a, b = operands(64, 64, 64)
+    out = np.empty((64, 64))
+    falcon.gemm(a, b, out=out, scheme="strassen")
+    a[3, 5] = np.nan
+    falcon.gemm(a, b, out=out, scheme="strassen")
+    assert np.isnan(out[3]).all()
+    assert np.isfinite(np.delete(out, 3, axis=0)).all()
+
+
+def test_empty_products():
+    for M, N, K in ((0, 3, 4), (3, 0, 4), (3, 4, 0)):
+        out = np.full((M, N), np.nan)
+        for _ in range(2):
+            falcon.gemm(np.ones((M, K)), np.ones((K, N)), out=out)
+            np.testing.assert_array_equal(out, np.zeros((M, N)))
+
+
+def test_few_are_kept(monkeypatch):
+    monkeypatch.setattr(recall, "_MOST_READY", 3)
+    for size in range(2, 12):
+        falcon.gemm(np.ones((size, 2)), np.ones((2, 2)), out=np.empty((size, 2)))
+        assert len(recall._ready) <= 3
+
+
+def test_from_many_threads():
+    a, b = operands()
+    expected, wrong = a @ b, []
+
+    def work():
+        out = np.empty((70, 50))
+        for _ in range(200):
+            falcon.gemm(a, b, out=out, scheme="strassen", threads=1)
+            if not np.array_equal(out, expected):
+                wrong.append(out.copy())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def forbidden(*_, **__):
+    raise AssertionError("a call that is recalled needs none of this")
+
+
+def test_a_recalled_call_neither_validates_nor_plans(monkeypatch):
+    a, b = operands()
+    out, options = np.empty((70, 50)), {"scheme": "strassen"}
+    for function in (falcon.gemm, falcon.matmul):
+        function(a, b, out=out, **options)
+    for module, names in {
+        gemm: ("matrix", "check_out", "requested_settings", "multiply", "remember"),
+        matmul: ("plain", "check_out", "requested_settings", "multiply", "remember"),
+        recall: ("requested_settings", "problem_of", "plan_for"),
+        planner: ("problem_of", "plan_for"),
+    }.items():
+        for name in names:
+            monkeypatch.setattr(module, name, forbidden)
+    for function in (falcon.gemm, falcon.matmul):
+        out[...] = 0
+        np.testing.assert_array_equal(function(a, b, out=out, **options), a @ b)
+    with pytest.raises(AssertionError, match="needs none of this"):
+        falcon.gemm(a, b.copy("F"), out=out, **options)
+
+
+def test_a_small_call_looks_nothing_up(monkeypatch):
+    a, b = operands(8, 8, 8)
+    for name in ("recall", "matrix", "requested_settings", "multiply", "is_on_gpu"):
+        monkeypatch.setattr(gemm, name, forbidden)
+    np.testing.assert_array_equal(falcon.gemm(a, b), a @ b)
+    with pytest.raises(AssertionError, match="needs none of this"):
+        falcon.gemm(a, b, scheme="strassen")
+
+
+def test_the_compiled_look_at_small_calls_is_that_of_the_source():
+    """After a change of small.py the extension must be built again."""
+    import importlib.machinery
+    import importlib.util
+    from pathlib import Path
+
+    from falcon._front import small
+
+    name, source = "falcon._front.small_source", Path(small.__file__).with_name("small.py")
+    loader = importlib.machinery.SourceFileLoader(name, str(source))
+    plain = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(plain)
+    whole = np.zeros((300, 300))
+    operands = [
+        *(whole, whole[:64, :64], whole.T, whole[::2, ::2], whole[0], whole[:0], whole[:4]),
+        *(whole.astype("f4"), whole.astype("i4"), whole.astype(">f8"), np.zeros((300, 1))),
+        *(np.zeros((2, 2**20)), np.zeros((2**20, 1)), np.zeros((1100, 300)), np.zeros((300, 4000))),
+        *(np.zeros((16, 4000)), np.zeros((17, 4000)), np.zeros((4000, 300))),
+    ]
+    frozen = np.zeros((300, 300))
+    frozen.flags.writeable = False
+    outs = [None, np.zeros((300, 300)), np.zeros((300, 300), "f4"), frozen, whole[0], [1.0]]
+    answers = set()
+    for a in operands:
+        for b in operands:
+            for out in outs:
+                expected = plain.is_small(a, b, out)
+                assert small.is_small(a, b, out) == expected
+                answers.add(expected)
+    assert answers == {True, False}
