@@ -1,4 +1,4 @@
-"""Settings of the test run: marks of NumPy's own test modules, a cache folder of its own."""
+"""Options of the test run: marks of NumPy's own test modules, a cache folder of its own."""
 
 import atexit
 import os

@@ -1,6 +1,6 @@
-"""Settings: one context-local value; the FALCON_* environment variables are read here only.
+"""Options: one context-local value; the FALCON_* environment variables are read here only.
 
-To add a setting: a field of `Settings`, a line in `_VARIABLES`, a keyword of `config`.
+To add a setting: a field of `Options`, a line in `_VARIABLES`, a keyword of `config`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHECKS = ("none", "finite", "verify")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Options:
     """Defaults for the keyword arguments of `falcon.gemm`; see `falcon.config`."""
 
     backend: str = "auto"
@@ -66,12 +66,12 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "tf32": ("FALCON_TF32", _parse_bool),
 }
 
-_DEFAULTS = Settings()
-_active: ContextVar[Settings | None] = ContextVar("falcon_settings", default=None)
-_base: Settings | None = None
+_DEFAULTS = Options()
+_active: ContextVar[Options | None] = ContextVar("falcon_settings", default=None)
+_base: Options | None = None
 
 
-def settings() -> Settings:
+def settings() -> Options:
     """Return the settings in force here; the environment is read once, at first need."""
     active = _active.get()
     if active is not None:
@@ -87,7 +87,7 @@ def are_default() -> bool:
     return _active.get() is None and settings() is _DEFAULTS
 
 
-def _from_environment() -> Settings:
+def _from_environment() -> Options:
     values = {}
     for name, (variable, parse) in _VARIABLES.items():
         text = os.environ.get(variable)
@@ -98,12 +98,12 @@ def _from_environment() -> Settings:
             validate(**{name: values[name]})
         except (ValueError, TypeError) as error:
             raise ValueError(f"environment variable {variable}={text!r}: {error}") from None
-    found = Settings(**values)
+    found = Options(**values)
     return _DEFAULTS if found == _DEFAULTS else found
 
 
 @contextmanager
-def config(**changes: Any) -> Iterator[Settings]:
+def config(**changes: Any) -> Iterator[Options]:
     """Change falcon's defaults inside a ``with`` block, for this thread or task only.
 
     Parameters
@@ -132,7 +132,7 @@ def config(**changes: Any) -> Iterator[Settings]:
 
     Yields
     ------
-    Settings
+    Options
         The settings in force inside the block.
 
     Raises
@@ -149,7 +149,7 @@ def config(**changes: Any) -> Iterator[Settings]:
     >>> with falcon.config(scheme="strassen", workspace_limit=2**20):
     ...     c = falcon.gemm(a, a)
     """
-    known = {field.name for field in fields(Settings)}
+    known = {field.name for field in fields(Options)}
     for name in changes:
         if name not in known:
             raise TypeError(f"config() has no setting {name!r}; known: {', '.join(sorted(known))}")

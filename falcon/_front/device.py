@@ -13,7 +13,7 @@ import numpy as np
 
 from falcon import schemes as _schemes
 from falcon._backends import DEVICE, get_backend
-from falcon._core.options import Settings
+from falcon._core.options import Options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
@@ -82,7 +82,7 @@ def _multiply(
     out: Matrix,
     dtype: str,
     index: int,
-    requested: Settings,
+    requested: Options,
     packed: PackedOperand | None,
 ) -> None:
     M, N, K = *out.shape, a.shape[1]
@@ -233,7 +233,7 @@ def _place(operands: dict[str, Any]) -> tuple[Library, int]:
     return libraries[first], gpu
 
 
-def _requested(backend: str, *others: Any) -> Settings:
+def _requested(backend: str, *others: Any) -> Options:
     """Merge arguments and settings; "auto" is the GPU, because that is where the data is."""
     requested = requested_settings(backend, *others)
     if requested.backend not in ("auto", DEVICE):

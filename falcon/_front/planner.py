@@ -13,7 +13,7 @@ import numpy as np
 
 from falcon._backends import available_backends, get_backend
 from falcon._core.backend import Backend, DeviceBackend
-from falcon._core.options import Settings, forced_isa, thread_count
+from falcon._core.options import Options, forced_isa, thread_count
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan, Rates
 from falcon._core.problem import Problem
@@ -43,7 +43,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
 
-def requested_settings(*given: Any) -> Settings:
+def requested_settings(*given: Any) -> Options:
     """Merge the arguments with the settings; a backend asked for by name must be there."""
     requested = arguments(*given)
     if requested.backend != "auto":
@@ -59,7 +59,7 @@ def multiply(
     beta: Any,
     out: np.ndarray,
     dtype: np.dtype,
-    requested: Settings,
+    requested: Options,
     *,
     fresh: bool,
     packed: PackedOperand | None = None,
@@ -111,7 +111,7 @@ def problem_of(
     c: np.ndarray | None,
     out: np.ndarray,
     dtype: np.dtype,
-    requested: Settings,
+    requested: Options,
     *,
     fresh: bool,
     packed: bool = False,
@@ -153,7 +153,7 @@ def planning_state() -> tuple:
     return generation(), revision(), forced_isa()
 
 
-def plan_for(problem: Problem, requested: Settings) -> Plan:
+def plan_for(problem: Problem, requested: Options) -> Plan:
     """Return the cached plan of a problem, or make one."""
     key = (
         problem,
@@ -184,7 +184,7 @@ def plan_for(problem: Problem, requested: Settings) -> Plan:
     return made
 
 
-def _tuned(problem: Problem, requested: Settings) -> Plan | None:
+def _tuned(problem: Problem, requested: Options) -> Plan | None:
     """Plan what `falcon.tune` found to be fastest, where that is wanted and keeps the limits."""
     if not requested.tuned or requested.scheme != "auto":
         return None
@@ -212,7 +212,7 @@ def _show(made: Plan) -> None:
     _log.info("%s", made.explain())
 
 
-def plan_packed(problem: Problem, packed: PackedOperand, requested: Settings) -> Plan:
+def plan_packed(problem: Problem, packed: PackedOperand, requested: Options) -> Plan:
     """Plan for the scheme and the backend that B was packed for."""
     backend = get_backend(packed.backend)
     option = backend.packed_option(problem, packed, requested.workspace_limit)
@@ -241,7 +241,7 @@ def _rates(backend: Backend, problem: Problem) -> Rates:
     return rates(backend, problem.dtype, problem.threads, available_backends())
 
 
-def without(requested: Settings, shape: tuple[int, ...], dtype: np.dtype) -> Settings:
+def without(requested: Options, shape: tuple[int, ...], dtype: np.dtype) -> Options:
     """Take a buffer of that shape off the workspace limit."""
     limit = requested.workspace_limit
     if limit is None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.cpus import usable_cpus
-from falcon._core.options import Settings, settings, thread_count
+from falcon._core.options import Options, settings, thread_count
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 
@@ -19,7 +19,7 @@ from .validate import is_direct, is_strided
 # Ready plans by what the call looked like; a program that uses more shapes than this starts anew.
 _MOST_READY = 1024
 # What was in force (settings, CPUs, `planning_state`), the plan, check, whether it is np.matmul.
-_ready: dict[tuple, tuple[Settings, int, tuple, Plan, str, bool]] = {}
+_ready: dict[tuple, tuple[Options, int, tuple, Plan, str, bool]] = {}
 
 
 if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
@@ -139,7 +139,7 @@ _SMALL_FLOPS = 2 * 16**3
 
 
 def numpy_suffices(
-    left: np.ndarray, right: np.ndarray, dtype: np.dtype, requested: Settings
+    left: np.ndarray, right: np.ndarray, dtype: np.dtype, requested: Options
 ) -> bool:
     """Whether one call of np.matmul for the whole batch does what falcon would do."""
     if requested.check == "verify" or requested.workspace_limit is not None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from falcon import schemes as _schemes
-from falcon._core.options import Settings, settings, validate
+from falcon._core.options import Options, settings, validate
 
 _NUMBER = int | float | complex | np.number
 _INTEGER = int | np.integer
@@ -25,7 +25,7 @@ def arguments(
     threads: int | None,
     workspace_limit: int | None,
     check: str | None,
-) -> Settings:
+) -> Options:
     """Merge explicit arguments with the settings in force; "auto" and None defer to these.
 
     In the result, `scheme` is "auto", "classical" or a Scheme: names are looked up here.
@@ -48,7 +48,7 @@ def arguments(
     wanted = given.get("scheme", base.scheme)
     if isinstance(wanted, str) and wanted not in ("auto", "classical"):
         wanted = _schemes.get(wanted)
-    return Settings(
+    return Options(
         given.get("backend", base.backend),
         wanted,
         given.get("max_growth", base.max_growth),

@@ -1,4 +1,4 @@
-"""Settings: environment, `falcon.config`, argument, in this order; and the number of threads."""
+"""Options: environment, `falcon.config`, argument, in this order; and the number of threads."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ import pytest
 
 import falcon
 from falcon._core import cpus, options
-from falcon._core.options import Settings, parse_bytes, settings, thread_count
+from falcon._core.options import Options, parse_bytes, settings, thread_count
 
 VARIABLES = {
     "FALCON_BACKEND": ("numpy", "backend", "numpy"),
@@ -38,8 +38,8 @@ def fresh(monkeypatch):
 
 
 def test_defaults(fresh):
-    assert settings() == Settings()
-    assert settings() == Settings("auto", "auto", 8.0, None, None, "finite", False)
+    assert settings() == Options()
+    assert settings() == Options("auto", "auto", 8.0, None, None, "finite", False)
 
 
 @pytest.mark.parametrize("variable", VARIABLES)
@@ -85,7 +85,7 @@ def test_config_nests_and_restores(fresh):
         with pytest.raises(ZeroDivisionError), falcon.config(scheme="classical"):
             _ = 1 / 0
         assert settings() == outer
-    assert settings() == Settings()
+    assert settings() == Options()
 
 
 def test_arguments_come_before_config():
