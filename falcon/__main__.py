@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import falcon
-from falcon._core.options import parse_bytes
+from falcon._core.checks import parse_bytes
 from falcon._core.text import format_table
 from falcon.bench import command
 

@@ -1,70 +1,244 @@
-"""Options: one context-local value; the FALCON_* environment variables are read here only.
+"""Options: one frozen value from the front door to the end; the environment is read here only.
 
-To add a setting: a field of `Options`, a line in `_VARIABLES`, a keyword of `config`.
+To add an option: a field of `Options` (its default, environment variable, check and the line that
+documents it), and the place that acts on it. `falcon.config`, and with ``keyword=True`` the public
+functions, then know it.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, TypeVar
 
+from falcon.schemes import Scheme
+
+from .checks import (
+    check_backend,
+    check_check,
+    check_count,
+    check_max_growth,
+    check_scheme,
+    parse_bool,
+    parse_bytes,
+)
 from .cpus import usable_cpus
 
 # RMS growth of the error that "auto" may spend: three bits.
 DEFAULT_MAX_GROWTH = 8.0
 
-CHECKS = ("none", "finite", "verify")
+
+def _about(
+    variable: str,
+    parse: Callable[[str], Any],
+    text: str,
+    *,
+    check: Callable[[Any], None] = lambda value: None,
+    keyword: bool = False,
+) -> dict[str, Any]:
+    """Describe an option: `text` documents it, its first line the type."""
+    return {"variable": variable, "parse": parse, "text": text, "check": check, "keyword": keyword}
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Defaults for the keyword arguments of `falcon.gemm`; see `falcon.config`."""
+    """What a call may be asked for: keywords, settings (`falcon.config`) and environment.
 
-    backend: str = "auto"
-    scheme: str = "auto"
-    max_growth: float = DEFAULT_MAX_GROWTH
-    threads: int | None = None
-    workspace_limit: int | None = None
-    check: str = "finite"
-    verbose: bool = False
-    tuned: bool = False
-    tf32: bool = False
+    In the options of a call `scheme` is "auto", "classical" or a Scheme.
+    """
+
+    backend: str = field(
+        default="auto",
+        metadata=_about(
+            "FALCON_BACKEND",
+            str,
+            """str
+        "auto" or the name of a backend ("cpu", "numpy", "gpu").""",
+            check=check_backend,
+            keyword=True,
+        ),
+    )
+    scheme: str | Scheme = field(
+        default="auto",
+        metadata=_about(
+            "FALCON_SCHEME",
+            str,
+            """str or Scheme
+        "auto" chooses by predicted time, and leaves operands whose rows (columns of `b`) are of
+        very different scale to the classical algorithm; "classical" uses no LCMA; a name such as
+        "strassen", "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as
+        asked, whatever the scales.""",
+            check=check_scheme,
+            keyword=True,
+        ),
+    )
+    max_growth: float = field(
+        default=DEFAULT_MAX_GROWTH,
+        metadata=_about(
+            "FALCON_MAX_GROWTH",
+            float,
+            """float
+        Largest predicted RMS error, relative to the classical algorithm, that "auto" may
+        spend (default 8.0: three bits; 1.0 forbids every LCMA).""",
+            check=check_max_growth,
+            keyword=True,
+        ),
+    )
+    threads: int | None = field(
+        default=None,
+        metadata=_about(
+            "FALCON_NUM_THREADS",
+            int,
+            """int
+        Threads for falcon's own code; by default OMP_NUM_THREADS, then the CPUs that this process
+        may use. NumPy's BLAS keeps its own setting.""",
+            check=check_count("threads", 1),
+            keyword=True,
+        ),
+    )
+    workspace_limit: int | None = field(
+        default=None,
+        metadata=_about(
+            "FALCON_WORKSPACE_LIMIT",
+            parse_bytes,
+            """int
+        Bytes that the call may allocate beyond its result. More than falcon keeps by default
+        between calls (`release_workspace`) lets its CPU kernels make fewer passes; they take
+        and keep at most a quarter of the memory then.""",
+            check=check_count("workspace_limit", 0),
+            keyword=True,
+        ),
+    )
+    check: str = field(
+        default="finite",
+        metadata=_about(
+            "FALCON_CHECK",
+            str,
+            """{"finite", "verify", "none"}
+        "finite": where an LCMA comes upon a non-finite value (in the input, or by overflow of a
+        sum), the product is redone classically, so that a NaN or Inf spreads no further than it
+        would there. "verify": also Freivalds' test of the result. "none": neither.""",
+            check=check_check,
+            keyword=True,
+        ),
+    )
+    verbose: bool = field(
+        default=False,
+        metadata=_about(
+            "FALCON_VERBOSE",
+            parse_bool,
+            """bool
+        Log every fresh plan, with the table of its candidates, to the logger "falcon"; to standard
+        error where the program has set up no logging.""",
+        ),
+    )
+    tuned: bool = field(
+        default=False,
+        metadata=_about(
+            "FALCON_TUNED",
+            parse_bool,
+            """bool
+        Use what `falcon.tune` has measured for a shape instead of the prediction.""",
+        ),
+    )
+    tf32: bool = field(
+        default=False,
+        metadata=_about(
+            "FALCON_TF32",
+            parse_bool,
+            """bool
+        On a GPU, round float32 operands of products to TF32 (10 bits of mantissa).""",
+        ),
+    )
 
 
-def parse_bytes(text: str) -> int:
-    """Parse a size such as ``268435456``, ``256MiB`` or ``1.5G`` (powers of 1024)."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", text, re.IGNORECASE)
-    if not match:
-        raise ValueError("expected a number of bytes such as 268435456 or 256MiB")
-    return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+class CallOptions(TypedDict, total=False):
+    """The options that the public functions take as keywords, for type checkers."""
+
+    backend: str
+    scheme: str | Scheme
+    max_growth: float | None
+    threads: int | None
+    workspace_limit: int | None
+    check: str | None
 
 
-def _parse_bool(text: str) -> bool:
-    if text.lower() in ("1", "true", "yes", "on"):
-        return True
-    if text.lower() in ("", "0", "false", "no", "off"):
-        return False
-    raise ValueError("expected 0 or 1")
+_FIELDS = {x.name: x for x in fields(Options)}
+KEYWORDS = tuple(name for name, x in _FIELDS.items() if x.metadata["keyword"])
+# Of functions that multiply nothing.
+PLANNING = tuple(name for name in KEYWORDS if name != "check")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-_VARIABLES: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "backend": ("FALCON_BACKEND", str),
-    "scheme": ("FALCON_SCHEME", str),
-    "max_growth": ("FALCON_MAX_GROWTH", float),
-    "threads": ("FALCON_NUM_THREADS", int),
-    "workspace_limit": ("FALCON_WORKSPACE_LIMIT", parse_bytes),
-    "check": ("FALCON_CHECK", str),
-    "verbose": ("FALCON_VERBOSE", _parse_bool),
-    "tuned": ("FALCON_TUNED", _parse_bool),
-    "tf32": ("FALCON_TF32", _parse_bool),
-}
+def takes_options(*names: str) -> Callable[[Function], Function]:
+    """Give a function that takes ``**options`` the signature and the documentation of options.
+
+    Parameters
+    ----------
+    names : str
+        The options that it takes. Their documentation replaces the line ``{options}`` of the
+        docstring.
+    """
+
+    def decorate(function: Function) -> Function:
+        known = inspect.signature(function)
+        given = [x for x in known.parameters.values() if x.kind is not x.VAR_KEYWORD]
+        # None, and "auto", leave a choice to the settings.
+        added = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default="auto" if _FIELDS[name].default == "auto" else None,
+                annotation=_FIELDS[name].type,
+            )
+            for name in names
+        ]
+        function.__signature__ = known.replace(parameters=[*given, *added])  # type: ignore[attr-defined]
+        if function.__doc__ is not None:  # python -OO leaves none
+            function.__doc__ = function.__doc__.replace("    {options}\n", _documented(names))
+        return function
+
+    return decorate
+
+
+def _documented(names: tuple[str, ...]) -> str:
+    return "".join(f"    {name} : {_FIELDS[name].metadata['text']}\n" for name in names)
+
+
+def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:
+    """Return the settings in force, with the keywords of a call; "auto" and None defer to these.
+
+    Raises
+    ------
+    TypeError
+        `function` takes no such keyword, or its value has the wrong type.
+    ValueError
+        A value is out of range.
+    """
+    base = settings()
+    if not keywords:
+        return base
+    unknown = keywords.keys() - set(names)
+    if unknown:
+        raise TypeError(
+            f"{function}() got an unexpected keyword argument {min(unknown)!r}; its options are "
+            f"{', '.join(names)}"
+        )
+    given = {
+        name: value
+        for name, value in keywords.items()
+        if value is not None and not (type(value) is str and value == "auto")
+    }
+    validate(given)
+    return replace(base, **given) if given else base
+
 
 _DEFAULTS = Options()
 _active: ContextVar[Options | None] = ContextVar("falcon_settings", default=None)
@@ -89,46 +263,28 @@ def are_default() -> bool:
 
 def _from_environment() -> Options:
     values = {}
-    for name, (variable, parse) in _VARIABLES.items():
+    for name, option in _FIELDS.items():
+        variable, parse = option.metadata["variable"], option.metadata["parse"]
         text = os.environ.get(variable)
         if text is None:
             continue
         try:
             values[name] = parse(text)
-            validate(**{name: values[name]})
+            validate({name: values[name]})
         except (ValueError, TypeError) as error:
             raise ValueError(f"environment variable {variable}={text!r}: {error}") from None
     found = Options(**values)
     return _DEFAULTS if found == _DEFAULTS else found
 
 
+@takes_options(*_FIELDS)
 @contextmanager
 def config(**changes: Any) -> Iterator[Options]:
     """Change falcon's defaults inside a ``with`` block, for this thread or task only.
 
     Parameters
     ----------
-    backend : str
-        "auto" or the name of a backend.
-    scheme : str or Scheme
-        "auto", "classical", the name of a scheme, or a `falcon.schemes.Scheme`.
-    max_growth : float
-        Largest RMS error growth, relative to classical multiplication, that "auto" may spend.
-        1.0 forbids every LCMA; the default 8.0 is three bits.
-    threads : int or None
-        None: FALCON_NUM_THREADS, then OMP_NUM_THREADS, then the CPUs this process may use.
-    workspace_limit : int or None
-        Bytes that one call may allocate beyond its result. None: falcon's own kernels take at
-        most what is kept between calls (`falcon.release_workspace`), NumPy's what they need.
-    check : {"finite", "verify", "none"}
-        See `falcon.gemm`.
-    verbose : bool
-        Log every fresh plan, with the table of its candidates, to the logger "falcon"; to standard
-        error where the program has set up no logging.
-    tuned : bool
-        Use what `falcon.tune` has measured for a shape instead of the prediction.
-    tf32 : bool
-        On a GPU, round float32 operands of products to TF32 (10 bits of mantissa).
+    {options}
 
     Yields
     ------
@@ -149,11 +305,11 @@ def config(**changes: Any) -> Iterator[Options]:
     >>> with falcon.config(scheme="strassen", workspace_limit=2**20):
     ...     c = falcon.gemm(a, a)
     """
-    known = {field.name for field in fields(Options)}
     for name in changes:
-        if name not in known:
-            raise TypeError(f"config() has no setting {name!r}; known: {', '.join(sorted(known))}")
-    validate(**changes)
+        if name not in _FIELDS:
+            known = ", ".join(sorted(_FIELDS))
+            raise TypeError(f"config() has no setting {name!r}; known: {known}")
+    validate(changes)
     token = _active.set(replace(settings(), **changes))
     try:
         yield settings()
@@ -161,45 +317,10 @@ def config(**changes: Any) -> Iterator[Options]:
         _active.reset(token)
 
 
-def validate(
-    *,
-    backend: Any = "auto",
-    scheme: Any = "auto",
-    max_growth: Any = DEFAULT_MAX_GROWTH,
-    threads: Any = None,
-    workspace_limit: Any = None,
-    check: Any = "finite",
-    verbose: Any = False,
-    tuned: Any = False,
-    tf32: Any = False,
-) -> None:
-    """Raise ValueError or TypeError for a setting that is out of range."""
-    if not isinstance(backend, str):
-        raise TypeError(f"backend is {backend!r}; expected a str")
-    # A Scheme is known by its U: looking names up is the front's.
-    if not isinstance(scheme, str) and not hasattr(scheme, "U"):
-        raise TypeError(f"scheme is a {type(scheme).__name__}; expected a name or a Scheme")
-    if isinstance(max_growth, bool) or not isinstance(max_growth, int | float):
-        raise TypeError(f"max_growth is {max_growth!r}; expected a number")
-    if not max_growth >= 1.0:
-        raise ValueError(f"max_growth is {max_growth!r}; expected a number >= 1.0")
-    _validate_count("threads", threads, 1)
-    _validate_count("workspace_limit", workspace_limit, 0)
-    if check not in CHECKS:
-        raise ValueError(f"check is {check!r}; expected one of {', '.join(map(repr, CHECKS))}")
-
-
-def _validate_count(name: str, value: Any, least: int) -> None:
-    if value is None:
-        return
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        count = value.__index__()
-    except (AttributeError, TypeError):
-        raise TypeError(f"{name} is {value!r}; expected an integer or None") from None
-    if count < least:
-        raise ValueError(f"{name} is {value!r}; expected an integer >= {least}")
+def validate(values: Mapping[str, Any]) -> None:
+    """Raise ValueError or TypeError for a value that its option cannot have."""
+    for name, value in values.items():
+        _FIELDS[name].metadata["check"](value)
 
 
 def thread_count(requested: int | None = None) -> int:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from .options import Options, thread_count
 
 # Up to so many rows, falcon's kernels that read B in place ran at 1.08 to 3.0 of OpenBLAS, which
 # copies it, in float32 and at 0.94 to 1.8 in float64 (N and K from 1024 to 8192, 1 and 2 threads,
@@ -68,6 +71,33 @@ class Problem:
     threads: int = 1
     device: int | None = None
     tf32: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        sizes: tuple[int, int, int],
+        dtype: np.dtype,
+        options: Options,
+        *,
+        device: int | None = None,
+        **layout: Any,
+    ) -> Problem:
+        """Describe a multiplication: the one place that makes a Problem.
+
+        Parameters
+        ----------
+        sizes : (int, int, int)
+            M, N, K.
+        dtype : numpy.dtype
+        options : Options
+        device : int, optional
+        layout
+            How operands lie in memory: the attributes of that name. By default they are by rows,
+            and the result is new.
+        """
+        tf32 = options.tf32 and device is not None and dtype.char == "f"
+        threads = thread_count(options.threads)
+        return cls(*sizes, dtype, threads=threads, device=device, tf32=tf32, **layout)
 
     @property
     def flops(self) -> int:

@@ -1,42 +1,26 @@
-"""`gemm` and `plan`: arguments are normalised here, after `validate` has checked them.
-
-::
-
-    gemm --validate--> core form (2-D operands, one out) --planner--> plan, execute
-"""
+"""`gemm`: from a user's arguments to a product in core form."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from falcon import schemes as _schemes
-from falcon._backends import DEVICE
-from falcon._core.options import are_default, thread_count
+from falcon import schemes
+from falcon._core.options import KEYWORDS, CallOptions, are_default, takes_options
 from falcon._core.packed import PackedOperand
-from falcon._core.plan import Plan
-from falcon._core.problem import Problem
-from falcon._gpu.where import is_on_gpu
 
-from .pack import check_packed
-from .planner import multiply, plan_for, requested_settings
-from .recall import on_gpu, quiet_matmul, recall, remember
+from .execute import Product, multiply
+from .families import family_of
+from .planner import requested
+from .recall import quiet_matmul, recall, remember
 from .small import is_small
-from .validate import (
-    check_numeric,
-    check_out,
-    matrix,
-    number,
-    scalar,
-    shape_and_dtype,
-)
-
-# backend, scheme, max_growth, threads, workspace_limit, check of a plain call.
-_DEFAULTS = ("auto", "auto", None, None, None, None)
+from .validate import number, scalar
 
 
+@takes_options(*KEYWORDS)
 def gemm(
     a: npt.ArrayLike,
     b: npt.ArrayLike | PackedOperand,
@@ -45,12 +29,7 @@ def gemm(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: np.ndarray | None = None,
-    backend: str = "auto",
-    scheme: str | _schemes.Scheme = "auto",
-    max_growth: float | None = None,
-    threads: int | None = None,
-    workspace_limit: int | None = None,
-    check: str | None = None,
+    **options: Unpack[CallOptions],
 ) -> np.ndarray:
     """Multiply two matrices: ``alpha * a @ b + beta * c``.
 
@@ -68,26 +47,7 @@ def gemm(
     out : ndarray, shape (M, N), optional
         Receives the result; may overlap any operand. Its dtype may be another one that the result
         casts to by the rule "same_kind".
-    backend : str
-        "auto" or the name of a backend ("cpu", "numpy", "gpu").
-    scheme : str or Scheme
-        "auto" chooses by predicted time, and leaves operands whose rows (columns of `b`) are of
-        very different scale to the classical algorithm; "classical" uses no LCMA; a name such as
-        "strassen", "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as
-        asked, whatever the scales.
-    max_growth : float
-        Largest predicted RMS error, relative to the classical algorithm, that "auto" may
-        spend (default 8.0: three bits; 1.0 forbids every LCMA).
-    threads : int
-        Threads for falcon's own code. NumPy's BLAS keeps its own setting.
-    workspace_limit : int
-        Bytes that the call may allocate beyond its result. More than falcon keeps by default
-        between calls (`release_workspace`) lets its CPU kernels make fewer passes; they take
-        and keep at most a quarter of the memory then.
-    check : {"finite", "verify", "none"}
-        "finite": where an LCMA comes upon a non-finite value (in the input, or by overflow of a
-        sum), the product is redone classically, so that a NaN or Inf spreads no further than it
-        would there. "verify": also Freivalds' test of the result. "none": neither.
+    {options}
 
     Returns
     -------
@@ -124,113 +84,71 @@ def gemm(
     >>> bool((falcon.gemm(a, b, scheme="strassen") == b).all())
     True
     """
-    arguments = backend, scheme, max_growth, threads, workspace_limit, check
+    arguments = tuple(options.items())
     plain_call = c is None and type(alpha) is type(beta) is float and alpha == 1.0 and beta == 0.0
     if plain_call:
-        if arguments == _DEFAULTS and is_small(a, b, out) and are_default():
+        if not arguments and is_small(a, b, out) and are_default():
             return quiet_matmul(a, b, out)
         known = recall(a, b, out, arguments)
         if known is not None:
             return known
-    if is_on_gpu(a) or is_on_gpu(b):
-        return on_gpu().gemm(a, b, c, alpha, beta, out, arguments)
-    given = a, b
     packed = b if isinstance(b, PackedOperand) else None
-    a, source = matrix("a", a), matrix("b", b) if packed is None else packed.source
-    right: Any = b if source is None else source  # has shape and dtype
-    if a.shape[1] != right.shape[0]:
-        raise ValueError(
-            f"a has shape {a.shape} and b {right.shape}: a's columns ({a.shape[1]}) must equal b's "
-            f"rows ({right.shape[0]})"
-        )
-    shape = (a.shape[0], right.shape[1])
-    dtype = np.result_type(a.dtype, right.dtype).newbyteorder("=")
-    c_array = None if c is None else matrix("c", c)
-    if c_array is not None and c_array.shape != shape:
-        raise ValueError(f"c has shape {c_array.shape}; expected {shape}")
     number("beta", beta)
-    if beta != 0:
-        if c_array is None:
-            raise ValueError(f"beta is {beta!r} but c is missing")
-        dtype = np.result_type(dtype, c_array.dtype).newbyteorder("=")
-    alpha, beta = scalar("alpha", alpha, dtype), scalar("beta", beta, dtype)
+    if beta != 0 and c is None:
+        raise ValueError(f"beta is {beta!r} but c is missing")
+    family = family_of(a=a, b=b, c=c, out=out)
+    asked = requested("gemm", KEYWORDS, options, family)
+    left = family.array("a", a)
+    source: Any = family.array("b", b) if packed is None else packed.source
+    right: Any = packed if source is None else source  # has shape and dtype
+    added = None if c is None else family.array("c", c)
+    for name, x in (("a", left), ("b", right), ("c", added)):
+        if x is not None and len(x.shape) != 2:
+            raise ValueError(
+                f"{name} has shape {tuple(x.shape)}; expected a matrix (use falcon.matmul for "
+                "vectors and batches)"
+            )
+    (M, K), (inner, N) = left.shape, right.shape
+    if inner != K:
+        raise ValueError(
+            f"a has shape {tuple(left.shape)} and b {tuple(right.shape)}: a's columns ({K}) must "
+            f"equal b's rows ({inner})"
+        )
+    if added is not None and tuple(added.shape) != (M, N):
+        raise ValueError(f"c has shape {tuple(added.shape)}; expected {(M, N)}")
     if beta == 0:
-        c_array = None
+        added = None
+    dtype = family.dtype([x for x in (left, right, added) if x is not None])
+    alpha, beta = (
+        scalar(name, x, family.scalars(dtype)) for name, x in (("alpha", alpha), ("beta", beta))
+    )
+    if beta == 0:  # rounded to it
+        added = None
     if out is not None:
-        check_out(out, shape, dtype)
-    requested = requested_settings(*arguments)
+        family.check_out(out, (M, N), dtype)
     if packed is not None:
-        check_packed(packed, dtype, backend, scheme)
-    result = np.empty(shape, dtype) if out is None else out
-    operands = a, source, c_array, alpha, beta, result
-    multiply(*operands, dtype, requested, fresh=out is None, packed=packed)
+        check_packed(packed, dtype, asked.backend, options.get("scheme", "auto"))
+    with family.current():
+        result = family.empty((M, N), dtype) if out is None else out
+        factor = (K, N) if source is None else source
+        product = Product(family, left, factor, added, result, dtype, asked, alpha, beta)
+        multiply(replace(product, fresh=out is None, packed=packed))
     if plain_call:
-        remember(*given, out, arguments, result)
+        remember(a, b, out, arguments, asked, result)
     return result
 
 
-def plan(
-    a: Any,
-    b: Any,
-    dtype: npt.DTypeLike | None = None,
-    *,
-    backend: str = "auto",
-    scheme: str | _schemes.Scheme = "auto",
-    max_growth: float | None = None,
-    threads: int | None = None,
-    workspace_limit: int | None = None,
-) -> Plan:
-    """Decide how ``a @ b`` would be multiplied, without multiplying.
-
-    Parameters
-    ----------
-    a, b : array_like or tuple of int
-        Matrices, or their shapes (M, K) and (K, N).
-    dtype : dtype, optional
-        Of the arithmetic. Default: ``np.result_type`` of the arrays; float64 for shapes.
-    backend, scheme, max_growth, threads, workspace_limit
-        As for `gemm`.
-
-    Returns
-    -------
-    Plan
-        Printable, callable on operands of these shapes, with `Plan.explain`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `gemm`.
-
-    Examples
-    --------
-    >>> import falcon
-    >>> p = falcon.plan((60, 70), (70, 80), "float32", scheme="strassen")
-    >>> p.growth
-    2.0
-    """
-    if is_on_gpu(a) or is_on_gpu(b) or (backend == DEVICE and type(a) is type(b) is tuple):
-        arguments = backend, scheme, max_growth, threads, workspace_limit, None
-        return on_gpu().plan(a, b, dtype, arguments)
-    a_shape, a_dtype, a_direct = shape_and_dtype("a", a)
-    b_shape, b_dtype, b_direct = shape_and_dtype("b", b)
-    if a_shape[1] != b_shape[0]:
-        raise ValueError(f"a has shape {a_shape} and b {b_shape}: a's columns must equal b's rows")
-    if dtype is None:
-        kinds = [x for x in (a_dtype, b_dtype) if x is not None]
-        dtype = np.result_type(*kinds) if kinds else np.float64
-    native = np.dtype(dtype).newbyteorder("=")
-    check_numeric("dtype", native)
-    requested = requested_settings(backend, scheme, max_growth, threads, workspace_limit, None)
-    # Not "in (None, native)": NumPy takes None for float64.
-    a_direct = a_direct and (a_dtype is None or a_dtype == native)
-    b_direct = b_direct and (b_dtype is None or b_dtype == native)
-    problem = Problem(
-        a_shape[0],
-        b_shape[1],
-        a_shape[1],
-        native,
-        a_direct=a_direct,
-        b_direct=b_direct,
-        threads=thread_count(requested.threads),
-    )
-    return plan_for(problem, requested)
+def check_packed(
+    packed: PackedOperand, dtype: np.dtype, backend: str, scheme: str | schemes.Scheme
+) -> None:
+    """Refuse what contradicts the way in which b was packed."""
+    if dtype != packed.dtype:
+        raise TypeError(f"the arithmetic would be {dtype}, but b was packed for {packed.dtype}")
+    if backend not in ("auto", packed.backend):
+        raise ValueError(f"backend is {backend!r}, but b was packed for {packed.backend!r}")
+    asked = scheme
+    if isinstance(scheme, str) and scheme not in ("auto", "classical"):
+        scheme = schemes.get(scheme)
+    wanted = None if isinstance(scheme, str) else scheme
+    if scheme != "auto" and not packed.is_for(wanted):
+        raise ValueError(f"scheme is {asked!r}, but b is {packed!r}")

@@ -1,41 +1,25 @@
-"""`matmul`: vectors, matrices and batches with the semantics of `numpy.matmul`."""
+"""`matmul`: vectors, batches and broadcasting, as products in core form."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from falcon import schemes as _schemes
+from falcon._core.options import KEYWORDS, CallOptions, Options, takes_options
 from falcon._core.packed import PackedOperand
-from falcon._gpu.where import is_on_gpu
+from falcon._core.plan import Plan
 
+from .execute import Product, multiply, without
+from .families import Family, family_of
 from .gemm import gemm
-from .planner import multiply, overlap, requested_settings, without
-from .recall import numpy_suffices, on_gpu, recall, remember
-from .validate import (
-    check_cast,
-    check_out,
-    describe,
-    matmul_shape,
-    plain,
-    to_array,
-)
+from .planner import plan_for, requested
+from .recall import recall, remember
+from .validate import matmul_shape
 
 
-def matmul(
-    a: Any,
-    b: Any,
-    /,
-    out: Any = None,
-    *,
-    backend: str = "auto",
-    scheme: str | _schemes.Scheme = "auto",
-    max_growth: float | None = None,
-    threads: int | None = None,
-    workspace_limit: int | None = None,
-    check: str | None = None,
-) -> Any:
+@takes_options(*KEYWORDS)
+def matmul(a: Any, b: Any, /, out: Any = None, **options: Unpack[CallOptions]) -> Any:
     """Multiply with the semantics of `numpy.matmul`: vectors, batches, broadcasting.
 
     Parameters
@@ -45,8 +29,7 @@ def matmul(
         row (`a`) or column (`b`) vector whose axis is dropped from the result.
     out : ndarray or 1-tuple of ndarray, optional
         As for `numpy.matmul`.
-    backend, scheme, max_growth, threads, workspace_limit, check
-        As for `gemm`; one plan serves all matrices of a batch.
+    {options}
 
     Returns
     -------
@@ -70,119 +53,99 @@ def matmul(
     >>> falcon.matmul(np.ones((5, 2, 3)), np.ones(3)).shape
     (5, 2)
     """
-    if is_on_gpu(a) or is_on_gpu(b):
-        arguments = backend, scheme, max_growth, threads, workspace_limit, check
-        return on_gpu().matmul(a, b, out, arguments)
-    if isinstance(b, PackedOperand):
-        return _matmul_packed(
-            a, b, out, backend, scheme, max_growth, threads, workspace_limit, check
-        )
-    arguments = backend, scheme, max_growth, threads, workspace_limit, check
+    arguments = tuple(options.items())
     if (known := recall(a, b, out, arguments)) is not None:
         return known
-    given = a, b
-    requested = requested_settings(*arguments)
-    by_name = requested.backend not in ("auto", "numpy")
-    asked = by_name or requested.scheme not in ("auto", "classical")
-    a, b = plain(a), plain(b)
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
-    special = not (
-        type(a) is np.ndarray and type(b) is np.ndarray and (out is None or type(out) is np.ndarray)
-    )
-    if not special:
-        special = min(a.ndim, b.ndim) == 0 or not all(x.dtype.kind in "iufc" for x in (a, b))
-    if special:
-        if asked:
-            what = f"backend {requested.backend!r}" if by_name else f"{requested.scheme!r}"
-            raise TypeError(
-                f"{what} needs plain numeric arrays of at least one axis; got a {describe(a)}, "
-                f"b {describe(b)}" + ("" if out is None else f" and out {describe(out)}")
-            )
-        return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
-    left = a[np.newaxis, :] if a.ndim == 1 else a
-    right = b[:, np.newaxis] if b.ndim == 1 else b
-    dtype = np.result_type(a.dtype, b.dtype).newbyteorder("=")
-    if out is not None:
-        check_cast(out, dtype)  # before shapes, as NumPy
-    batch, kept = matmul_shape(a.shape, b.shape, None if out is None else out.shape)
-    view = out
-    if out is not None:
-        if min(len(kept), 1) <= out.ndim < len(batch) + len(kept):
-            # NumPy lets out lack leading axes of size 1.
-            view = out[(np.newaxis,) * (len(batch) + len(kept) - out.ndim)]
-        check_out(view, (*batch, *kept), dtype)
-    full = (*batch, left.shape[-2], right.shape[-1])
-    dropped = tuple(axis for axis, x in ((-2, a), (-1, b)) if x.ndim == 1)
-    left = np.broadcast_to(left, (*batch, *left.shape[-2:]))
-    right = np.broadcast_to(right, (*batch, *right.shape[-2:]))
-    if not asked and numpy_suffices(left, right, dtype, requested):
-        with np.errstate(all="ignore"):
-            return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
-    result = np.empty((*batch, *kept), dtype) if out is None else view
-    target = np.expand_dims(result, dropped)
-    separate = out is not None and batch != () and (overlap(out, a) or overlap(out, b))
-    if separate:  # a later product may read what an earlier one wrote
-        requested = without(requested, full, dtype)
-        target = np.empty(full, dtype)
-    for index in np.ndindex(*batch):
-        multiply(
-            left[index],
-            right[index],
-            None,
-            dtype.type(1),
-            dtype.type(0),
-            target[index],
-            dtype,
-            requested,
-            fresh=out is None,
-        )
-    if separate:
-        with np.errstate(all="ignore"):
-            np.copyto(result, np.squeeze(target, dropped), casting="same_kind")
-    if batch == () and dropped == ():
-        remember(*given, out, arguments, result)
+    if isinstance(b, PackedOperand):
+        return _by_packed(a, b, out, options)
+    family = family_of(a=a, b=b, out=out)
+    asked = requested("matmul", KEYWORDS, options, family)
+    alone = family.left_alone(a, b, out, asked)
+    if alone is not NotImplemented:
+        return alone
+    left, right = family.array("a", a), family.array("b", b)
+    with family.current():
+        result = _multiplied(family, left, right, out, asked)
+    if len(left.shape) == len(right.shape) == len(result.shape) == 2:
+        remember(a, b, out, arguments, asked, result)
     if out is not None:
         return out
-    return result if result.ndim else result[()]
+    return family.scalar(result) if len(result.shape) == 0 else result
 
 
-def _matmul_packed(
-    a: Any,
-    b: PackedOperand,
-    out: Any,
-    backend: str,
-    scheme: str | _schemes.Scheme,
-    max_growth: float | None,
-    threads: int | None,
-    workspace_limit: int | None,
-    check: str | None,
-) -> np.ndarray:
+def _multiplied(family: Family, a: Any, b: Any, out: Any, options: Options) -> Any:
+    """Multiply arrays of at least one axis; return `out` with all axes, or the new result."""
+    dtype = family.dtype([a, b])
+    if out is not None:
+        family.check_cast(out, dtype)  # before shapes, as NumPy
+    a_shape, b_shape = tuple(a.shape), tuple(b.shape)
+    batch, kept = matmul_shape(a_shape, b_shape, None if out is None else tuple(out.shape))
+    shape = (*batch, *kept)
+    result = out
+    if out is None:
+        result = family.empty(shape, dtype)
+    else:
+        missing = len(shape) - len(out.shape)
+        if missing > 0 and len(out.shape) >= min(len(kept), 1):
+            # NumPy lets out lack leading axes of size 1.
+            result = family.expanded(out, tuple(range(-len(shape), -len(out.shape))))
+        family.check_out(result, shape, dtype)
+    dropped = tuple(axis for axis, x in ((-2, a_shape), (-1, b_shape)) if len(x) == 1)
+    target = family.expanded(result, dropped)
+    left = family.expanded(a, (-2,)) if -2 in dropped else a
+    right = family.expanded(b, (-1,)) if -1 in dropped else b
+    left = family.broadcast(left, (*batch, *left.shape[-2:]))
+    right = family.broadcast(right, (*batch, *right.shape[-2:]))
+    separate = (
+        out is not None and batch != () and (family.overlap(out, a) or family.overlap(out, b))
+    )
+    if separate:  # a later product may read what an earlier one wrote
+        options = without(options, target.shape, dtype)
+        target = family.empty(tuple(target.shape), dtype)
+    if not _in_one_call(family, left, right, target, dtype, options):
+        for at in np.ndindex(*batch):
+            x = Product(family, left[at], right[at], None, target[at], dtype, options)
+            multiply(x if out is not None else x.made())
+    if separate:
+        family.copy(target.reshape(shape), result)
+    return result
+
+
+def _in_one_call(
+    family: Family, a: Any, b: Any, out: Any, dtype: np.dtype, options: Options
+) -> bool:
+    """Multiply all matrices by one call of the library, where falcon would do the same."""
+    if options.scheme not in ("auto", "classical") or options.backend not in family.own:
+        return False  # asked for by name
+    (M, K), N = a.shape[-2:], b.shape[-1]
+    plan: Plan | None = None  # vectors are bound by memory: nothing to decide
+    if options.scheme == "auto" and min(M, N) > 1:
+        if K == 0 or len(a.shape) == 2 or 0 in out.shape:
+            return False
+        first = (0,) * (len(a.shape) - 2)
+        problem = family.problem(a[first], b[first], None, None, dtype, options)
+        plan = plan_for(problem, options)
+    return family.in_one_call(a, b, out, dtype, options, plan)
+
+
+def _by_packed(a: Any, b: PackedOperand, out: Any, options: CallOptions) -> Any:
     """Multiply a vector, a matrix or a batch by a packed operand: all rows in one product."""
-    array = to_array("a", a)
-    if array.ndim == 0:
+    family = family_of(a=a, b=b, out=out)
+    array = family.array("a", a)
+    if len(array.shape) == 0:
         raise ValueError("matmul: a is a scalar; expected at least one axis")
     if array.shape[-1] != b.shape[0]:
         raise ValueError(
-            f"matmul: a has shape {array.shape} and b {b.shape}: the inner dimensions differ"
+            f"matmul: a has shape {tuple(array.shape)} and b {b.shape}: the inner dimensions differ"
         )
     shape = (*array.shape[:-1], b.shape[1])
-    if isinstance(out, tuple) and len(out) == 1:
-        out = out[0]
     if out is not None:
-        check_out(out, shape, np.result_type(array.dtype, b.dtype))
+        family.check_out(out, shape, b.dtype)
     rows = int(np.prod(array.shape[:-1]))
-    product = gemm(
-        array.reshape(rows, b.shape[0]),
-        b,
-        backend=backend,
-        scheme=scheme,
-        max_growth=max_growth,
-        threads=threads,
-        workspace_limit=workspace_limit,
-        check=check,
-    ).reshape(shape)
+    product: Any = gemm(array.reshape(rows, b.shape[0]), b, **options).reshape(shape)
     if out is None:
         return product
-    np.copyto(out, product, casting="same_kind")
+    family.copy(product, out)
     return out

@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from falcon import schemes as _schemes
 from falcon._backends import available_backends
-from falcon._core.options import thread_count
+from falcon._core.options import PLANNING, CallOptions, Options, takes_options
 from falcon._core.packed import PackedOperand
+from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._core.spread import uneven
-from falcon._gpu.where import is_on_gpu
 
-from .planner import plan_for, requested_settings
-from .validate import check_numeric, matrix
+from .families import family_of
+from .planner import plan_for, requested
 
 _log = logging.getLogger("falcon")
 
 
+@takes_options(*PLANNING)
 def pack(
     b: npt.ArrayLike,
     *,
     rows: int | None = None,
     dtype: npt.DTypeLike | None = None,
-    backend: str = "auto",
-    scheme: str | _schemes.Scheme = "auto",
-    max_growth: float | None = None,
-    threads: int | None = None,
-    workspace_limit: int | None = None,
     keep_source: bool = True,
+    **options: Unpack[CallOptions],
 ) -> PackedOperand:
     """Combine and lay out B once, for many products with the same weights.
 
@@ -46,8 +43,6 @@ def pack(
         Rows of A to expect: decides which scheme "auto" takes, nothing else. Default: K.
     dtype : dtype, optional
         Of the arithmetic; default: b's own.
-    backend, scheme, max_growth, threads, workspace_limit
-        As for `gemm`; the scheme is fixed from here on.
     keep_source : bool
         False saves the memory of B. Four things take B itself, and are then refused with a
         ValueError: to redo a product classically where an LCMA comes upon a NaN or Inf
@@ -55,6 +50,7 @@ def pack(
         too badly for it, ``check="verify"``, and to load a pickle where the panels would lie
         otherwise. Products then see B as being of `dtype`. A B in GPU memory
         is always kept.
+    {options}
 
     Returns
     -------
@@ -88,51 +84,47 @@ def pack(
         raise ValueError(f"rows is {rows!r}; expected a positive integer")
     if not isinstance(keep_source, bool):
         raise ValueError(f"keep_source is {keep_source!r}; expected True or False")
-    if is_on_gpu(b):
-        if not keep_source:
-            raise ValueError(
-                "keep_source is False, but b is in GPU memory, where b itself is always kept for "
-                "products that are redone classically; leave it out"
-            )
-        from . import device  # at first need
-
-        options = (backend, scheme, max_growth, threads, workspace_limit, None)
-        return device.pack(b, rows, dtype, options)
-    source = matrix("b", b)
-    native = np.dtype(source.dtype if dtype is None else dtype).newbyteorder("=")
-    check_numeric("dtype", native)
+    family = family_of(b=b)
+    if not (keep_source or family.source_is_optional):
+        raise ValueError(
+            "keep_source is False, but b is in GPU memory, where b itself is always kept for "
+            "products that are redone classically; leave it out"
+        )
+    source = family.array("b", b)
+    if len(source.shape) != 2:
+        raise ValueError(f"b has shape {tuple(source.shape)}; expected a matrix")
+    native = family.dtype([source]) if dtype is None else family.named(dtype)
     K, N = source.shape
-    requested = requested_settings(backend, scheme, max_growth, threads, workspace_limit, None)
-    if requested.backend == "auto":  # NumPy, which cannot use packed operands, comes last
-        able = Problem(1, N, K, native)
-        first = next(x for x in available_backends() if x.why_not(able) is None)
-        requested = replace(requested, backend=first.name)
-    problem = Problem(
-        rows or max(K, 1), N, K, native, packed=True, threads=thread_count(requested.threads)
-    )
-    chosen = plan_for(problem, requested)
-    scales = chosen.backend.scales(source, chosen) if chosen.guarded else None
-    if scales is not None and chosen.scheme is not None:
-        chunks, growth = chosen.option.chunks, chosen.growth
-        if (why := uneven(chosen.scheme, growth, chunks, np.ones(1), scales)) is not None:
-            _log.debug("falcon: b is packed for the classical algorithm: %s", why)
-            chosen, scales = plan_for(problem, replace(requested, scheme="classical")), None
-    payload = chosen.backend.pack(source, chosen)
-    name = chosen.backend.name
-    kept = source if keep_source else None
-    return PackedOperand((K, N), native, chosen.scheme, name, payload, kept, scales)
+    asked = requested("pack", PLANNING, options, family)
+    with family.current():
+        shape, factor = (rows or max(K, 1), K), family.operand(source)
+        problem = family.problem(shape, factor, None, None, native, asked, packed=True)
+        asked = _for_one_backend(asked, problem)
+        plan = plan_for(problem, asked)
+        scales = plan.backend.scales(factor, plan) if plan.guarded else None
+        if _is_uneven(plan, scales):
+            plan, scales = plan_for(problem, replace(asked, scheme="classical")), None
+        payload = plan.backend.pack(factor, plan)
+    kept: Any = source if keep_source else None
+    return PackedOperand((K, N), native, plan.scheme, plan.backend.name, payload, kept, scales)
 
 
-def check_packed(
-    packed: PackedOperand, dtype: np.dtype, backend: str, scheme: str | _schemes.Scheme
-) -> None:
-    """Refuse what contradicts the way in which b was packed."""
-    if dtype != packed.dtype:
-        raise TypeError(f"the arithmetic would be {dtype}, but b was packed for {packed.dtype}")
-    if backend not in ("auto", packed.backend):
-        raise ValueError(f"backend is {backend!r}, but b was packed for {packed.backend!r}")
-    if isinstance(scheme, str) and scheme not in ("auto", "classical"):
-        scheme = _schemes.get(scheme)
-    wanted = None if isinstance(scheme, str) else scheme
-    if scheme != "auto" and not packed.is_for(wanted):
-        raise ValueError(f"scheme is {scheme!r}, but b is {packed!r}")
+def _for_one_backend(options: Options, problem: Problem) -> Options:
+    """Settle for a backend: of those that can multiply, NumPy, which gains nothing, comes last."""
+    if options.backend != "auto":
+        return options
+    first = next(x for x in available_backends() if x.why_not(problem) is None)
+    return replace(options, backend=first.name)
+
+
+def _is_uneven(plan: Plan, scales: Any) -> bool:
+    """Whether B alone is scaled too badly for the scheme, whatever A is.
+
+    On a device nobody waits to look: there every product decides.
+    """
+    if plan.scheme is None or not isinstance(scales, np.ndarray):
+        return False
+    why = uneven(plan.scheme, plan.growth, plan.option.chunks, np.ones(1), scales)
+    if why is not None:
+        _log.debug("falcon: b is packed for the classical algorithm: %s", why)
+    return why is not None

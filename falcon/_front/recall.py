@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from falcon._core.cpus import usable_cpus
-from falcon._core.options import Options, settings, thread_count
+from falcon._core.options import Options, settings
 from falcon._core.plan import Plan
-from falcon._core.problem import Problem
 
-from .planner import overlap, plan_for, planning_state, problem_of, requested_settings
+from .families.numpy import NUMPY
+from .planner import plan_for, planning_state
 from .small import OWNDATA
-from .validate import is_direct, is_strided
+from .validate import overlap
 
 # Ready plans by what the call looked like; a program that uses more shapes than this starts anew.
 _MOST_READY = 1024
@@ -56,7 +56,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
     a, b, out
         As the caller gave them; `out` None asks for a new array.
     arguments : tuple
-        backend, scheme, max_growth, threads, workspace_limit, check.
+        The options of the call, by keyword.
     """
     if type(a) is not np.ndarray or type(b) is not np.ndarray:
         return None
@@ -98,7 +98,9 @@ def _look(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, arguments: tuple
     return (*key, a.strides, b.strides, out.strides)
 
 
-def remember(a: Any, b: Any, out: np.ndarray | None, arguments: tuple, result: np.ndarray) -> None:
+def remember(
+    a: Any, b: Any, out: np.ndarray | None, arguments: tuple, options: Options, result: Any
+) -> None:
     """Keep the plan of a call ``a @ b`` that went well for `recall`, if it is one to be kept."""
     if type(a) is not np.ndarray or type(b) is not np.ndarray:
         return
@@ -110,11 +112,10 @@ def remember(a: Any, b: Any, out: np.ndarray | None, arguments: tuple, result: n
         return
     if out is not None and (overlap(out, a) or overlap(out, b)):
         return
-    requested = requested_settings(*arguments)
-    if requested.check == "verify":
+    if options.check == "verify":
         return
-    problem = problem_of(a, b, None, result, a.dtype, requested, fresh=out is None)
-    plan = plan_for(problem, requested)
+    problem = NUMPY.problem(a, b, None, None if out is None else result, a.dtype, options)
+    plan = plan_for(problem, options)
     if len(_ready) >= _MOST_READY:
         _ready.clear()
     plain = (
@@ -123,46 +124,4 @@ def remember(a: Any, b: Any, out: np.ndarray | None, arguments: tuple, result: n
     )
     # Threads by argument or by settings are compared as such; otherwise CPUs decide.
     in_force = settings(), usable_cpus(), planning_state()
-    _ready[_look(a, b, out, arguments)] = (*in_force, plan, requested.check, all(plain))
-
-
-def on_gpu() -> Any:
-    """Return the module that works on arrays in GPU memory, imported at first need."""
-    from . import device
-
-    return device
-
-
-# A call per matrix of a batch costs about 20 microseconds, in which NumPy's loops without BLAS
-# multiply matrices of this size (in flop).
-_SMALL_FLOPS = 2 * 16**3
-
-
-def numpy_suffices(
-    left: np.ndarray, right: np.ndarray, dtype: np.dtype, requested: Options
-) -> bool:
-    """Whether one call of np.matmul for the whole batch does what falcon would do."""
-    if requested.check == "verify" or requested.workspace_limit is not None:
-        return False  # NumPy keeps no limit: it copies operands of another dtype, or under out
-    (M, K), N = left.shape[-2:], right.shape[-1]
-    if requested.scheme == "classical" or min(M, N) <= 1:
-        return True  # vectors are bound by memory: nothing to decide
-    if K == 0 or left.ndim == 2 or left.size == 0:
-        return False
-    first = (0,) * (left.ndim - 2)
-    direct = is_direct(left[first], dtype), is_direct(right[first], dtype)
-    problem = Problem(
-        M,
-        N,
-        K,
-        dtype,
-        a_direct=direct[0],
-        b_direct=direct[1],
-        a_strided=is_strided(left[first], dtype),
-        b_strided=is_strided(right[first], dtype),
-        threads=thread_count(requested.threads),
-    )
-    if not all(direct) and problem.flops > _SMALL_FLOPS:
-        return False  # falcon copies such operands for BLAS
-    chosen = plan_for(problem, requested)
-    return chosen.scheme is None and chosen.backend.name == "numpy"
+    _ready[_look(a, b, out, arguments)] = (*in_force, plan, options.check, all(plain))

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import available_backends
-from falcon._core.options import thread_count
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.problem import Problem
 from falcon.decision import MachineProfile, profile
 from falcon.decision.machine import measure_all, replaced
 from falcon.decision.tuned import Choice, remember
 
-from .planner import plan_for, requested_settings
+from .families.numpy import NUMPY
+from .planner import plan_for, requested
 from .validate import check_numeric
 
 # Threads of OpenBLAS spin for almost 0.1 s after a call: falcon's next call took up to twice as
@@ -137,8 +137,8 @@ def tune(
     for name, value in (("candidates", candidates), ("rounds", rounds)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} is {value!r}; expected a positive integer")
-    requested = requested_settings(backend, "auto", max_growth, threads, None, None)
-    requested = replace(requested, tuned=False)
+    given = {"backend": backend, "max_growth": max_growth, "threads": threads}
+    options = replace(requested("tune", tuple(given), given), tuned=False)
     found = []
     for shape in shapes:
         sizes = tuple(shape)
@@ -147,8 +147,8 @@ def tune(
         ):
             raise ValueError(f"shape {shape!r}: expected three positive integers M, N, K")
         M, N, K = map(int, sizes)
-        problem = Problem(M, N, K, native, threads=thread_count(requested.threads))
-        measured = compare(plan_for(problem, requested), candidates, rounds)
+        problem = NUMPY.problem((M, K), (K, N), None, None, native, options)
+        measured = compare(plan_for(problem, options), candidates, rounds)
         best = min(measured, key=lambda x: x.ratio)
         if best.ratio * _CLEARLY > measured[0].ratio:
             best = measured[0]

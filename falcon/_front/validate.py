@@ -10,67 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from falcon import schemes as _schemes
-from falcon._core.options import Options, settings, validate
-
 _NUMBER = int | float | complex | np.number
 _INTEGER = int | np.integer
 _COMPLEX = complex | np.complexfloating
-
-
-def arguments(
-    backend: str,
-    scheme: str | _schemes.Scheme,
-    max_growth: float | None,
-    threads: int | None,
-    workspace_limit: int | None,
-    check: str | None,
-) -> Options:
-    """Merge explicit arguments with the settings in force; "auto" and None defer to these.
-
-    In the result, `scheme` is "auto", "classical" or a Scheme: names are looked up here.
-    """
-    base = settings()
-    given: dict[str, Any] = {
-        name: value
-        for name, value in (
-            ("backend", backend),
-            ("scheme", scheme),
-            ("max_growth", max_growth),
-            ("threads", threads),
-            ("workspace_limit", workspace_limit),
-            ("check", check),
-        )
-        if value is not None and not (type(value) is str and value == "auto")
-    }
-    if given:
-        validate(**given)
-    wanted = given.get("scheme", base.scheme)
-    if isinstance(wanted, str) and wanted not in ("auto", "classical"):
-        wanted = _schemes.get(wanted)
-    return Options(
-        given.get("backend", base.backend),
-        wanted,
-        given.get("max_growth", base.max_growth),
-        given.get("threads", base.threads),
-        given.get("workspace_limit", base.workspace_limit),
-        given.get("check", base.check),
-        base.verbose,
-        base.tuned,
-        base.tf32,
-    )
-
-
-def matrix(name: str, value: Any) -> np.ndarray:
-    """Return a numeric operand as a plain 2-D array, without a copy where it is one."""
-    array = value if type(value) is np.ndarray else to_array(name, value)
-    if array.ndim != 2:
-        raise ValueError(
-            f"{name} has shape {array.shape}; expected a matrix (use falcon.matmul for vectors "
-            "and batches)"
-        )
-    check_numeric(name, array.dtype)
-    return array
 
 
 def to_array(name: str, value: Any) -> np.ndarray:
@@ -104,16 +46,6 @@ def plain(value: Any) -> Any:
 def describe(value: Any) -> str:
     """Return type, shape and dtype, for messages."""
     return f"{type(value).__name__} {getattr(value, 'shape', '')} {getattr(value, 'dtype', '')}"
-
-
-def shape_and_dtype(name: str, value: Any) -> tuple[tuple[int, int], np.dtype | None, bool]:
-    """Return shape, dtype (None for a bare shape) and whether BLAS can read it as it stands."""
-    if isinstance(value, tuple) and all(isinstance(x, _INTEGER) for x in value):
-        if len(value) != 2 or min(value) < 0:
-            raise ValueError(f"{name} is the shape {value}; expected two sizes >= 0")
-        return (int(value[0]), int(value[1])), None, True
-    array = matrix(name, value)
-    return array.shape, array.dtype, is_direct(array, array.dtype)
 
 
 def matmul_shape(
@@ -177,15 +109,6 @@ def check_cast(out: Any, dtype: np.dtype) -> None:
         )
 
 
-def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    """Raise unless a result of this shape and dtype can be written to `out`."""
-    check_cast(out, dtype)
-    if out.shape != shape:
-        raise ValueError(f"out has shape {out.shape}; expected {shape}")
-    if not out.flags.writeable:
-        raise ValueError("out is read-only")
-
-
 def is_strided(x: np.ndarray, dtype: np.dtype) -> bool:
     """Whether the array needs no conversion, though BLAS may not take its strides."""
     return bool(
@@ -205,3 +128,8 @@ def is_direct(x: np.ndarray, dtype: np.dtype) -> bool:
     by_rows = columns == size and rows >= x.shape[1] * size and rows % size == 0
     by_columns = rows == size and columns >= x.shape[0] * size and columns % size == 0
     return by_rows or by_columns or x.flags.forc
+
+
+def overlap(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether the arrays may share memory."""
+    return bool(np.may_share_memory(x, y))  # bounds only: a false alarm costs a buffer

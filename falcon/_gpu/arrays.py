@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from . import device
+from .batches import Batch
 from .matrix import ITEM_BYTES, Matrix
 
 
@@ -32,8 +33,8 @@ class Library(Protocol):
     def stream(self, index: int) -> AbstractContextManager[Any]:
         """Make the library's current stream CuPy's."""
 
-    def matmul(self, a: Any, b: Any, out: Any) -> Any:
-        """Multiply by the library's own product; `out` may be None."""
+    def blocks(self, x: Any) -> Batch | None:
+        """View an array of more axes as a batch; None where its matrices are at no one distance."""
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         """View an array with that shape."""
@@ -74,8 +75,8 @@ class _CuPy:
     def stream(self, index: int) -> AbstractContextManager[Any]:
         return nullcontext()
 
-    def matmul(self, a: Any, b: Any, out: Any) -> Any:
-        return device.matmul(a, b, out)
+    def blocks(self, x: Any) -> Batch | None:
+        return _batch(x, x.dtype.name)
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         return device.broadcast(x, shape)
@@ -91,14 +92,20 @@ class _Torch:
         return str(x.dtype).removeprefix("torch.")
 
     def matrix(self, x: Any) -> Matrix:
+        return _viewed(self._bits(x), self.dtype_name(x))
+
+    def blocks(self, x: Any) -> Batch | None:
+        return _batch(self._bits(x), self.dtype_name(x))
+
+    def _bits(self, x: Any) -> Any:
+        """View a tensor as a CuPy array; as bits, because not every CuPy knows bfloat16."""
         if x.requires_grad:
             raise TypeError(
                 "a tensor requires grad, but falcon has no backward pass; pass tensor.detach()"
             )
-        name = self.dtype_name(x)
-        # As bits, because not every CuPy knows bfloat16.
-        bits = x.view(self._torch.int16) if name == "bfloat16" else x
-        return _viewed(device.from_dlpack(bits), name)
+        return device.from_dlpack(
+            x.view(self._torch.int16) if self.dtype_name(x) == "bfloat16" else x
+        )
 
     def empty(self, shape: tuple[int, ...], dtype: str, index: int) -> Any:
         kind = getattr(self._torch, dtype)
@@ -108,17 +115,20 @@ class _Torch:
         stream = self._torch.cuda.current_stream(index)
         return device.on_stream(int(stream.cuda_stream), index)
 
-    def matmul(self, a: Any, b: Any, out: Any) -> Any:
-        return self._torch.matmul(a, b, out=out)
-
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         return self._torch.broadcast_to(x, shape)
 
 
 def _viewed(x: Any, dtype: str) -> Matrix:
+    """View the last two axes."""
     size = x.dtype.itemsize
-    rows, columns = (stride // size for stride in x.strides)
-    return Matrix(int(x.data.ptr), tuple(x.shape), (rows, columns), dtype, x)
+    rows, columns = (stride // size for stride in x.strides[-2:])
+    return Matrix(int(x.data.ptr), tuple(x.shape[-2:]), (rows, columns), dtype, x)
+
+
+def _batch(x: Any, dtype: str) -> Batch | None:
+    strides = tuple(stride // x.dtype.itemsize for stride in x.strides[:-2])
+    return Batch.of(_viewed(x, dtype), tuple(x.shape[:-2]), strides)
 
 
 def numpy_dtype(name: str) -> np.dtype:

@@ -1,7 +1,7 @@
 """`GpuBackend`: CUDA kernels and cuBLAS behind the contract of `falcon._core.backend.Backend`.
 
-Its operands are `Matrix` objects, which `falcon._front.device` makes of CuPy arrays and torch
-tensors.
+Its operands are `Matrix` objects, which `falcon._front.families.device` makes of CuPy arrays and
+torch tensors.
 """
 
 from __future__ import annotations

@@ -188,11 +188,6 @@ def from_dlpack(array: Any) -> Any:
     return _cupy().from_dlpack(array)
 
 
-def matmul(a: Any, b: Any, out: Any) -> Any:
-    """CuPy's own product, for batches."""
-    return _cupy().matmul(a, b, out=out)
-
-
 def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
     """View a CuPy array with that shape."""
     return _cupy().broadcast_to(x, shape)

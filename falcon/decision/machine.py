@@ -20,7 +20,7 @@ import numpy as np
 
 from falcon._core.backend import Backend
 from falcon._core.fit import fastest
-from falcon._core.options import cache_folder, profile_file
+from falcon._core.options import Options, cache_folder, profile_file
 from falcon._core.plan import Plan, Rates
 from falcon._core.problem import Problem
 from falcon._version import __version__
@@ -218,7 +218,7 @@ def measure_all(
         speeds[count] = streaming(count)
         for dtype in dtypes:
             for backend in backends:
-                if backend.supports(Problem(1024, 1024, 1024, dtype, threads=count)) is None:
+                if backend.supports(Problem.of((1024,) * 3, dtype, Options(threads=count))) is None:
                     tick(f"{backend.name} {dtype.name}, {count} threads")
                     found[backend.name, dtype.name, count] = _measure(backend, dtype, count, True)
     made = MachineProfile(found, speeds, _key(backends), cache_sizes(), base.path, base.pinned)
@@ -310,7 +310,7 @@ def _probe(backend: Backend, dtype: np.dtype, threads: int) -> float:
     if dtype.char not in "fd":
         return 0.0
     size = _PROBED_SIZE
-    problem = Problem(size, size, size, dtype, threads=threads)
+    problem = Problem.of((size,) * 3, dtype, Options(threads=threads))
     plan = Plan(problem, backend, backend.candidates(problem, (None,), None)[0], "")
     a, b, out = np.ones((3, size, size), dtype)
     return fastest(lambda: backend.execute(plan, a, b, None, out), 5)

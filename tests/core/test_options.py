@@ -12,7 +12,8 @@ import pytest
 
 import falcon
 from falcon._core import cpus, options
-from falcon._core.options import Options, parse_bytes, settings, thread_count
+from falcon._core.checks import parse_bytes
+from falcon._core.options import Options, settings, thread_count
 
 VARIABLES = {
     "FALCON_BACKEND": ("numpy", "backend", "numpy"),

@@ -152,7 +152,8 @@ def test_a_plan_refuses_what_it_was_not_made_for():
 def test_plan_takes_arrays_or_shapes():
     a, b = np.ones((30, 40), "f4"), np.ones((40, 20), "i2")
     p = falcon.plan(a, b)
-    wanted = Problem(30, 20, 40, np.dtype("f4"), b_direct=False, threads=p.threads)
+    layout = {"a_strided": True, "b_direct": False, "b_strided": False}
+    wanted = Problem(30, 20, 40, np.dtype("f4"), threads=p.threads, **layout)
     assert p.problem == wanted
     assert falcon.plan(a, (40, 20)).problem.dtype == np.float32
     assert falcon.plan((30, 40), (40, 20)).problem.dtype == np.float64

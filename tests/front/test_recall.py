@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._front import gemm, matmul, planner, recall
+from falcon._front import execute, gemm, matmul, planner, recall
 from falcon.decision.machine import replaced
 
 
@@ -32,7 +32,7 @@ class Counted:
             self.calls += 1
             return found(*arguments)
 
-        for module in (planner, recall):
+        for module in (execute, matmul, recall):
             monkeypatch.setattr(module, "plan_for", plan_for)
 
     def __call__(self, function, *arguments, **options):
@@ -277,10 +277,10 @@ def test_a_recalled_call_neither_validates_nor_plans(monkeypatch):
     for function in (falcon.gemm, falcon.matmul):
         function(a, b, out=out, **options)
     for module, names in {
-        gemm: ("matrix", "check_out", "requested_settings", "multiply", "remember"),
-        matmul: ("plain", "check_out", "requested_settings", "multiply", "remember"),
-        recall: ("requested_settings", "problem_of", "plan_for"),
-        planner: ("problem_of", "plan_for"),
+        gemm: ("family_of", "requested", "multiply", "remember"),
+        matmul: ("family_of", "requested", "multiply", "remember"),
+        recall: ("NUMPY", "plan_for"),
+        planner: ("merged", "plan_for"),
     }.items():
         for name in names:
             monkeypatch.setattr(module, name, forbidden)
@@ -293,7 +293,7 @@ def test_a_recalled_call_neither_validates_nor_plans(monkeypatch):
 
 def test_a_small_call_looks_nothing_up(monkeypatch):
     a, b = operands(8, 8, 8)
-    for name in ("recall", "matrix", "requested_settings", "multiply", "is_on_gpu"):
+    for name in ("recall", "family_of", "requested", "multiply"):
         monkeypatch.setattr(gemm, name, forbidden)
     np.testing.assert_array_equal(falcon.gemm(a, b), a @ b)
     with pytest.raises(AssertionError, match="needs none of this"):

@@ -180,6 +180,53 @@ def test_plans(cupy, pair):
         assert "(TF32)" in str(falcon.plan(*pair))
 
 
+def test_plans_are_of_the_problem_that_runs(cupy, monkeypatch):
+    """Over layouts, dtypes, and whether TF32 is allowed."""
+    from falcon._front import execute
+
+    problems, plan_for = [], execute.plan_for
+    monkeypatch.setattr(execute, "plan_for", lambda *x: (problems.append(x[0]), plan_for(*x))[1])
+    for dtype in ("float32", "bfloat16", "float64"):
+        for orders in ("CC", "FC", "SF", "CS"):
+            a, b = (on_device(cupy, whole((40, 40), 1), dtype, x) for x in orders)
+            for tf32 in (False, True):
+                with falcon.config(tf32=tf32):
+                    falcon.gemm(a, b, scheme="strassen")
+                    falcon.gemm(a, b, out=cupy.empty((40, 40), kind(dtype)), scheme="strassen")
+                    assert problems[-2:] == [falcon.plan(a, b, scheme="strassen").problem] * 2
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_batches_are_one_product_that_obeys_tf32(cupy, state, tf32):
+    a, b = whole((3, 20, 30), 1), whole((30, 10), 2)
+    left, right = (cupy.asarray(x.astype(np.float32)) for x in (a, b))
+    with falcon.config(tf32=tf32):
+        found = falcon.matmul(left, right)
+    np.testing.assert_array_equal(cupy.asnumpy(found), a @ b)
+    (product,) = state.products
+    assert (product[1], product[3]) == (3, "32F_FAST_TF32" if tf32 else "32F")
+
+
+@pytest.mark.parametrize(
+    "view", [lambda x: x[:, ::2], lambda x: x.reshape(2, 2, 20, 30), lambda x: x[::2]]
+)
+def test_batches_of_any_strides(cupy, view):
+    a, b = view(whole((4, 20, 30), 1)), whole((30, 10), 2)
+    left = view(cupy.asarray(whole((4, 20, 30), 1).astype(np.float32)))
+    for dtype in ("float32", "float64"):
+        right = cupy.asarray(b.astype(dtype))
+        found = falcon.matmul(left, right)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(cupy.asnumpy(found), a @ b)
+
+
+def test_a_batch_may_be_written_over_an_operand(cupy):
+    a = whole((3, 8, 8), 1)
+    x = cupy.asarray(a.astype(np.float32))
+    assert falcon.matmul(x[:1], x, out=x) is x
+    np.testing.assert_array_equal(cupy.asnumpy(x), a[:1] @ a)
+
+
 def test_packed_errors(cupy, pair):
     packed = falcon.pack(pair[1], scheme="strassen")
     with pytest.raises(TypeError, match="cannot be pickled"):
@@ -225,7 +272,7 @@ def test_small_cpu_calls_do_not_ask_where_arrays_are(monkeypatch):
     """The shortcut for small NumPy arrays comes first."""
     from falcon._front import gemm
 
-    monkeypatch.setattr(gemm, "is_on_gpu", lambda x: 1 / 0)
+    monkeypatch.setattr(gemm, "family_of", lambda **x: 1 / 0)
     falcon.gemm(np.ones((64, 64)), np.ones((64, 64)))
 
 

@@ -1,0 +1,127 @@
+"""Multiplication in core form: 2-D operands of fitting shapes; planned and run by a backend.
+
+::
+
+    gemm, matmul --> Product --family--> Problem --planner--> Plan --> backend.execute
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from falcon._core.options import Options
+from falcon._core.packed import PackedOperand
+from falcon._core.plan import Plan
+
+from .families import Family
+from .planner import plan_for, plan_packed
+from .verify import Freivalds, VerificationError
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What is to be done: ``out = alpha a b + beta c``.
+
+    Attributes
+    ----------
+    family : Family
+        Of all arrays.
+    a : array
+    b : array, or (K, N)
+        Where B comes packed, its source, or its shape if that was not kept.
+    c : array or None
+        None where beta is 0.
+    out : array
+    dtype : numpy.dtype
+        Of the arithmetic.
+    alpha, beta : scalar
+    options : Options
+    fresh : bool
+        `out` was made by `family.empty`, and nobody else knows it.
+    packed : PackedOperand or None
+    """
+
+    family: Family
+    a: Any
+    b: Any
+    c: Any
+    out: Any
+    dtype: np.dtype
+    options: Options
+    alpha: Any = 1
+    beta: Any = 0
+    fresh: bool = False
+    packed: PackedOperand | None = None
+
+    def made(self) -> Product:
+        """The same with an `out` that was made for it."""
+        return replace(self, fresh=True)
+
+
+def multiply(x: Product) -> None:
+    """Write the product to its `out`."""
+    if 0 in x.out.shape:
+        return
+    if x.a.shape[1] == 0 or x.alpha == 0:
+        x.family.scale(x.c, x.beta, x.out, x.dtype)
+    elif x.options.check == "verify":
+        _verified(x)
+    else:
+        _run(x)
+
+
+def _run(x: Product) -> Plan:
+    """Plan and execute."""
+    family, packed = x.family, x.packed
+    a, out = family.operand(x.a), family.operand(x.out)
+    b: Any = x.b if isinstance(x.b, tuple) else family.operand(x.b)
+    c = None if x.c is None else family.operand(x.c)
+    target = None if x.fresh else out
+    problem = family.problem(a, b, c, target, x.dtype, x.options, packed=packed is not None)
+    if packed is None:
+        plan = plan_for(problem, x.options)
+    else:
+        plan, b = plan_packed(problem, packed, x.options), packed
+    plan.backend.execute(plan, a, b, c, out, alpha=x.alpha, beta=x.beta, check=x.options.check)
+    return plan
+
+
+def _verified(x: Product) -> None:
+    """Multiply, and test the result by Freivalds' check."""
+    dtype, out = x.dtype, x.out
+    if dtype.kind in "iu" and out.dtype.kind not in "iu":
+        # Wrapped integers can only be compared as integers.
+        product = x.family.empty(out.shape, dtype)
+        options = without(x.options, out.shape, dtype)
+        _verified(replace(x, out=product, options=options, fresh=True))
+        x.family.copy(product, out)
+        return
+    b = x.b
+    if x.packed is not None:
+        b = x.packed.needed_source("check='verify' takes b itself; keep the source, or use another")
+    test = Freivalds(x.a, b, x.c, x.alpha, x.beta, dtype=dtype)
+    plan = _run(x)
+    outcome = test.check(out, plan.growth)
+    if not outcome:
+        raise VerificationError(
+            f"the product of {plan.problem} by {plan.option.label} failed Freivalds' check: "
+            f"residual {outcome.residual:.3g} > tolerance {outcome.tolerance:.3g}"
+        )
+
+
+def without(options: Options, shape: tuple[int, ...], dtype: np.dtype) -> Options:
+    """Take a buffer of that shape off the workspace limit."""
+    limit = options.workspace_limit
+    if limit is None:
+        return options
+    needed = prod(shape) * dtype.itemsize
+    if needed > limit:
+        raise ValueError(
+            f"workspace_limit is {limit} bytes; out needs a buffer of {needed} (it overlaps an "
+            "operand of a batch, or has another kind of dtype and is to be verified)"
+        )
+    return replace(options, workspace_limit=limit - needed)

@@ -1,0 +1,150 @@
+"""Array families: whose arrays are these, and what the front must know of them.
+
+::
+
+    numpy.py     NumPy arrays, and whatever converts to them
+    device.py    CuPy arrays and torch tensors in GPU memory
+
+To add an array library: a class that fulfils `Family`, and a line in `family_of`.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import numpy as np
+
+from falcon._backends import DEVICE
+from falcon._core.options import Options
+from falcon._core.packed import PackedOperand
+from falcon._core.problem import Problem
+from falcon._gpu.where import is_on_gpu
+
+from .numpy import NUMPY
+
+
+class Family(Protocol):
+    """What the front asks of a family; `x` is always an array (or what converts to one)."""
+
+    # Names of backends that mean the library's own product, or none in particular.
+    own: tuple[str, ...]
+
+    # Whether a packed operand may do without B itself.
+    source_is_optional: bool
+
+    def requested(self, options: Options) -> Options:
+        """Return the options as they are meant here; raises where one cannot be served."""
+
+    def current(self) -> AbstractContextManager[Any]:
+        """Return the context in which arrays are made and multiplied: device, stream."""
+
+    def array(self, name: str, x: Any) -> Any:
+        """Return an operand as an array of the family.
+
+        Raises
+        ------
+        TypeError
+            It is none, would lose something, or is not numeric.
+        """
+
+    def dtype(self, arrays: list[Any]) -> np.dtype:
+        """Return the dtype of the arithmetic; raises TypeError where there is none."""
+
+    def named(self, dtype: Any) -> np.dtype:
+        """Return the dtype that a user names, in native byte order."""
+
+    def scalars(self, dtype: np.dtype) -> np.dtype:
+        """Return the dtype of alpha and beta."""
+
+    def check_cast(self, out: Any, dtype: np.dtype) -> None:
+        """Raise TypeError unless `out` is an array of the family to which results cast."""
+
+    def check_out(self, out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        """Raise unless a result of this shape and dtype can be written to `out`."""
+
+    def left_alone(self, a: Any, b: Any, out: Any, options: Options) -> Any:
+        """Return the library's own ``matmul(a, b)`` of what falcon does not multiply.
+
+        NotImplemented for what it does.
+        """
+
+    def scalar(self, x: Any) -> Any:
+        """Return an array without axes as the library returns it from a product."""
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        """Make an array by rows."""
+
+    def problem(
+        self,
+        a: Any,
+        b: Any,
+        c: Any,
+        out: Any,
+        dtype: np.dtype,
+        options: Options,
+        *,
+        packed: bool = False,
+    ) -> Problem:
+        """Describe ``out = a @ b + c``.
+
+        Parameters
+        ----------
+        a, b : array, or (rows, columns) of one by rows
+        c : array or None
+        out : array or None
+            None: it will be made by `empty`.
+        packed : bool
+            B comes packed, and `b` is its source, or its shape where that was not kept.
+        """
+
+    def operand(self, x: Any) -> Any:
+        """Return a matrix as backends of the family take it."""
+
+    def scale(self, c: Any, beta: Any, out: Any, dtype: np.dtype) -> None:
+        """Write ``beta c`` to `out`, zeros where `c` is None."""
+
+    def copy(self, x: Any, out: Any) -> None:
+        """Write `x` to `out`, of another dtype maybe."""
+
+    def overlap(self, x: Any, y: Any) -> bool:
+        """Whether the arrays may share memory."""
+
+    def expanded(self, x: Any, axes: tuple[int, ...]) -> Any:
+        """Return a view with axes of size 1 at these places (negative numbers)."""
+
+    def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
+        """Return a view with that shape."""
+
+    def in_one_call(
+        self, a: Any, b: Any, out: Any, dtype: np.dtype, options: Options, plan: Any
+    ) -> bool:
+        """Multiply a whole batch at once, where that is what falcon would do matrix by matrix.
+
+        `a` and `b` are broadcast to the batch of `out`; `plan` is that of one of its matrices.
+        """
+
+
+def family_of(**operands: Any) -> Family:
+    """Return the family of the operands that are given; None stands for none.
+
+    Raises
+    ------
+    TypeError, ValueError
+        They are of several families, libraries or devices.
+    """
+    arrays: dict[str, Any] = {}
+    on_gpu = False
+    for name, x in operands.items():
+        if x is None:
+            continue
+        arrays[name] = x.source if isinstance(x, PackedOperand) else x
+        on_gpu = on_gpu or (name in ("a", "b") and is_on_gpu(x))
+    if not on_gpu:
+        return NUMPY
+    for name, x in operands.items():
+        if isinstance(x, PackedOperand) and x.backend != DEVICE:
+            raise ValueError(f"{name} was packed for backend {x.backend!r}, but a is in GPU memory")
+    from .device import device_family  # at first need: 30 ms
+
+    return device_family(arrays)

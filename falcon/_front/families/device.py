@@ -1,0 +1,231 @@
+"""CuPy arrays and torch tensors in GPU memory.
+
+Nothing is moved: operands stay where they are, the result has the caller's type, and everything
+runs in the caller's current stream, without waiting for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from falcon._backends import DEVICE, get_backend
+from falcon._core.options import Options
+from falcon._core.plan import Plan
+from falcon._core.problem import Problem
+from falcon._gpu import batches, kernels, operands
+from falcon._gpu.arrays import Library, library_of, numpy_dtype, promoted
+from falcon._gpu.device import current, on
+from falcon._gpu.matrix import Matrix
+from falcon._gpu.sources import SUMS_DTYPE
+from falcon._gpu.where import device_of
+
+
+def device_family(arrays: dict[str, Any]) -> DeviceFamily:
+    """Return the family of arrays of one library on one device.
+
+    Raises
+    ------
+    TypeError
+        One is in host memory, or of another library.
+    ValueError
+        One is on another device.
+    """
+    first = next(iter(arrays))
+    index = {name: device_of(x) for name, x in arrays.items()}
+    gpu = next(x for x in index.values() if x is not None)
+    for name, found in index.items():
+        if found is None:
+            kind = type(arrays[name]).__name__
+            raise TypeError(
+                f"{name} is a {kind} in host memory, but another operand is on cuda:{gpu}; move "
+                f"it there first (cupy.asarray({name}), or {name}.cuda() of torch): falcon moves "
+                "no data by itself"
+            )
+        if found != gpu:
+            raise ValueError(f"{name} is on cuda:{found} and {first} on cuda:{index[first]}")
+    libraries = {name: library_of(x) for name, x in arrays.items()}
+    for name, library in libraries.items():
+        if library.name != libraries[first].name:
+            raise TypeError(
+                f"{name} is of {library.name} and {first} of {libraries[first].name}; convert one "
+                "(cupy.from_dlpack and torch.from_dlpack do it without a copy)"
+            )
+    return DeviceFamily(libraries[first], gpu)
+
+
+def current_device() -> DeviceFamily:
+    """Return the family of shapes alone: CuPy's, on the current device."""
+    get_backend(DEVICE)
+    return DeviceFamily(None, current())
+
+
+class DeviceFamily:
+    """Arrays of one library on one device; `falcon._front.families.Family` states the contract."""
+
+    own: tuple[str, ...] = (DEVICE,)
+    source_is_optional = False
+
+    def __init__(self, library: Library | None, index: int) -> None:
+        self._known, self._index = library, index
+
+    @property
+    def _library(self) -> Library:
+        assert self._known is not None  # there are arrays, not shapes alone
+        return self._known
+
+    def requested(self, options: Options) -> Options:
+        """Only the GPU backend works where the data is, and checks of results are the host's."""
+        if options.backend not in ("auto", DEVICE):
+            raise ValueError(
+                f"backend is {options.backend!r}, but the operands are in GPU memory; use 'auto' "
+                f"or {DEVICE!r}, or move them to the host (cupy.asnumpy(a), or a.cpu() of torch)"
+            )
+        if options.check == "verify":
+            raise ValueError(
+                "check='verify' works on the host; use falcon.verify on host copies, or "
+                "check='finite'"
+            )
+        get_backend(DEVICE)
+        return replace(options, backend=DEVICE)
+
+    def current(self) -> AbstractContextManager[Any]:
+        """Make the device, and the library's current stream, current."""
+        return self._entered()
+
+    @contextmanager
+    def _entered(self) -> Iterator[None]:
+        with on(self._index):
+            if self._known is None:
+                yield
+                return
+            with self._known.stream(self._index):
+                yield
+
+    def array(self, name: str, x: Any) -> Any:
+        """Arrays stay as they are; `dtype` looks at their dtypes."""
+        return x
+
+    def dtype(self, arrays: list[Any]) -> np.dtype:
+        """Return the wider of floating dtypes; float16 and bfloat16 do not meet."""
+        return numpy_dtype(promoted([self._library.dtype_name(x) for x in arrays]))
+
+    def named(self, dtype: Any) -> np.dtype:
+        """Return a floating dtype of a GPU; bfloat16 has that name."""
+        return numpy_dtype(promoted([dtype if isinstance(dtype, str) else np.dtype(dtype).name]))
+
+    def scalars(self, dtype: np.dtype) -> np.dtype:
+        """Alpha and beta have the dtype of the sums."""
+        return np.dtype(SUMS_DTYPE[dtype.name])
+
+    def check_cast(self, out: Any, dtype: np.dtype) -> None:
+        """Raise TypeError unless `out` has a floating dtype."""
+        promoted([self._library.dtype_name(out)])
+
+    def check_out(self, out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        """Raise unless `out` has that shape and a floating dtype."""
+        self.check_cast(out, dtype)
+        if tuple(out.shape) != shape:
+            raise ValueError(f"out has shape {tuple(out.shape)}; expected {shape}")
+
+    def left_alone(self, a: Any, b: Any, out: Any, options: Options) -> Any:
+        """Scalars are refused; all else is falcon's."""
+        if min(len(a.shape), len(b.shape)) == 0:
+            raise ValueError("matmul: an operand is a scalar; expected at least one axis")
+        return NotImplemented
+
+    def scalar(self, x: Any) -> Any:
+        """Arrays without axes stay what they are."""
+        return x
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        """Make an array by rows."""
+        return self._library.empty(shape, dtype.name, self._index)
+
+    def problem(
+        self,
+        a: Any,
+        b: Any,
+        c: Any,
+        out: Any,
+        dtype: np.dtype,
+        options: Options,
+        *,
+        packed: bool = False,
+    ) -> Problem:
+        """Describe ``out = a @ b + c``."""
+        shapes = [x if isinstance(x, tuple) else tuple(x.shape) for x in (a, b)]
+        left, right, added, target = (
+            None if x is None or isinstance(x, tuple) else self.operand(x) for x in (a, b, c, out)
+        )
+        if packed:
+            right = None
+        name = dtype.name
+        product = (
+            target is not None
+            and left is not None
+            and operands.needs_product(target, left, right, added, name)
+        )
+        seen = None if product or target is None else target
+        return Problem.of(
+            (shapes[0][0], shapes[1][1], shapes[0][1]),
+            dtype,
+            options,
+            device=self._index,
+            buffered=added is not None and operands.needs_copy(added, seen),
+            a_direct=left is None or operands.readable(left, name),
+            b_direct=right is None or operands.readable(right, name),
+            out_direct=not product,
+            packed=packed,
+        )
+
+    def operand(self, x: Any) -> Matrix:
+        """View an array as a matrix in GPU memory."""
+        return x if isinstance(x, Matrix) else self._library.matrix(x)
+
+    def scale(self, c: Any, beta: Any, out: Any, dtype: np.dtype) -> None:
+        """Write ``beta c`` to `out`, zeros where `c` is None."""
+        added, target = None if c is None else self.operand(c), self.operand(out)
+        # Neighbouring threads may not read what others have written.
+        if added is not None and added.overlaps(target) and not operands.same(added, target):
+            added = operands.duplicate(added)
+        kernels.copy(added, target, float(beta) if added is not None else 1.0)
+
+    def copy(self, x: Any, out: Any) -> None:
+        """Write `x` to `out`."""
+        out[...] = x
+
+    def overlap(self, x: Any, y: Any) -> bool:
+        """Whether the arrays may share memory."""
+        return self._flat(x).overlaps(self._flat(y))
+
+    def _flat(self, x: Any) -> Matrix:
+        """Bounds of an array of any number of axes, as a matrix of one row."""
+        return self.operand(x.reshape(1, -1) if len(x.shape) != 2 else x)
+
+    def expanded(self, x: Any, axes: tuple[int, ...]) -> Any:
+        """Return a view with axes of size 1 at these places."""
+        if -1 in axes:
+            x = x[..., None]
+        return x[..., None, :] if -2 in axes else x
+
+    def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
+        """Return a view with that shape."""
+        return self._library.broadcast(x, shape)
+
+    def in_one_call(
+        self, a: Any, b: Any, out: Any, dtype: np.dtype, options: Options, plan: Plan | None
+    ) -> bool:
+        """Multiply a batch by one strided-batched product, unless an LCMA pays."""
+        if len(out.shape) < 3 or options.workspace_limit is not None:
+            return False
+        if plan is not None and plan.scheme is not None:
+            return False
+        return batches.multiply(
+            *(self._library.blocks(x) for x in (a, b, out)),
+            tf32=options.tf32 and dtype.char == "f",
+        )

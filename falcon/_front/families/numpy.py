@@ -1,0 +1,204 @@
+"""NumPy arrays, and whatever converts to them."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from falcon._core.options import Options
+from falcon._core.plan import Plan
+from falcon._core.problem import Problem
+
+from ..validate import (
+    check_cast,
+    check_numeric,
+    describe,
+    is_direct,
+    is_strided,
+    overlap,
+    plain,
+    to_array,
+)
+
+# A call per matrix of a batch costs about 20 microseconds, in which NumPy's loops without BLAS
+# multiply matrices of this size (in flop).
+_SMALL_FLOPS = 2 * 16**3
+_HERE = nullcontext()
+
+
+class NumpyFamily:
+    """See the module's docstring; `falcon._front.families.Family` states the contract."""
+
+    own: tuple[str, ...] = ("auto", "numpy")
+    source_is_optional = True
+
+    def requested(self, options: Options) -> Options:
+        """Any backend may be asked for: those that cannot multiply host arrays say so."""
+        return options
+
+    def current(self) -> AbstractContextManager[Any]:
+        """Host memory needs no context."""
+        return _HERE
+
+    def array(self, name: str, x: Any) -> np.ndarray:
+        """Convert to a numeric array, without a copy where it is one."""
+        array = x if type(x) is np.ndarray else to_array(name, x)
+        check_numeric(name, array.dtype)
+        return array
+
+    def dtype(self, arrays: list[Any]) -> np.dtype:
+        """Return NumPy's result type, in native byte order."""
+        return np.result_type(*(x.dtype for x in arrays)).newbyteorder("=")
+
+    def named(self, dtype: Any) -> np.dtype:
+        """Return a NumPy dtype in native byte order."""
+        native = np.dtype(dtype).newbyteorder("=")
+        check_numeric("dtype", native)
+        return native
+
+    def scalars(self, dtype: np.dtype) -> np.dtype:
+        """Alpha and beta have the dtype of the arithmetic."""
+        return dtype
+
+    def check_cast(self, out: Any, dtype: np.dtype) -> None:
+        """Raise TypeError unless `out` is an array to which results cast by "same_kind"."""
+        check_cast(out, dtype)
+
+    def check_out(self, out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        """Raise unless `out` is a writable array to which results cast by "same_kind"."""
+        self.check_cast(out, dtype)
+        if out.shape != shape:
+            raise ValueError(f"out has shape {out.shape}; expected {shape}")
+        if not out.flags.writeable:
+            raise ValueError("out is read-only")
+
+    def left_alone(self, a: Any, b: Any, out: Any, options: Options) -> Any:
+        """Leave booleans, objects, array subclasses and other array types to np.matmul."""
+        a, b = plain(a), plain(b)
+        ordinary = all(type(x) is np.ndarray for x in (a, b)) and (
+            out is None or type(out) is np.ndarray
+        )
+        if ordinary and min(a.ndim, b.ndim) and all(x.dtype.kind in "iufc" for x in (a, b)):
+            return NotImplemented
+        by_name = options.backend not in self.own
+        if by_name or options.scheme not in ("auto", "classical"):
+            what = f"backend {options.backend!r}" if by_name else f"{options.scheme!r}"
+            raise TypeError(
+                f"{what} needs plain numeric arrays of at least one axis; got a {describe(a)}, "
+                f"b {describe(b)}" + ("" if out is None else f" and out {describe(out)}")
+            )
+        return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
+
+    def scalar(self, x: Any) -> Any:
+        """Return a NumPy scalar."""
+        return x[()]
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Make an array by rows."""
+        return np.empty(shape, dtype)
+
+    def problem(
+        self,
+        a: Any,
+        b: Any,
+        c: Any,
+        out: Any,
+        dtype: np.dtype,
+        options: Options,
+        *,
+        packed: bool = False,
+    ) -> Problem:
+        """Describe ``out = a @ b + c``."""
+        a_shape, b_shape = (x if isinstance(x, tuple) else x.shape for x in (a, b))
+        left, right = _Operand(a, dtype), _Operand(b_shape if packed else b, dtype)
+        fresh = out is None
+        sources = [x for x in (a, b) if isinstance(x, np.ndarray)]
+        out_direct = fresh or (
+            is_strided(out, dtype) and not any(self.overlap(out, x) for x in sources)
+        )
+        size = dtype.itemsize
+        K = a_shape[1]
+        return Problem.of(
+            (a_shape[0], b_shape[1], K),
+            dtype,
+            options,
+            buffered=c is not None or not out_direct or not (fresh or is_direct(out, dtype)),
+            a_direct=left.direct,
+            b_direct=right.direct,
+            a_strided=left.strided,
+            b_strided=right.strided,
+            layout=(  # copies are by rows; a single column has a unit stride both ways
+                left.strides[0] == size if left.strided else K == 1,
+                not right.strided or right.strides[1] == size,
+                not fresh and out_direct and out.strides[0] == size != out.strides[1],
+            ),
+            out_direct=out_direct,
+            in_place=c is not None and not fresh and self.overlap(out, c),
+            packed=packed,
+        )
+
+    def operand(self, x: Any) -> Any:
+        """Backends take arrays as they are."""
+        return x
+
+    def scale(self, c: Any, beta: Any, out: Any, dtype: np.dtype) -> None:
+        """Write ``beta c`` to `out`, zeros where `c` is None."""
+        if c is None:
+            out[...] = 0
+            return
+        with np.errstate(all="ignore"):
+            np.multiply(c, beta, out=out, dtype=dtype, casting="same_kind")
+
+    def copy(self, x: Any, out: Any) -> None:
+        """Write `x` to `out`; what overflows there is in the result alone."""
+        with np.errstate(all="ignore"):
+            np.copyto(out, x, casting="same_kind")
+
+    def overlap(self, x: Any, y: Any) -> bool:
+        """Whether the arrays may share memory."""
+        return overlap(x, y)
+
+    def expanded(self, x: Any, axes: tuple[int, ...]) -> np.ndarray:
+        """Return a view with axes of size 1 at these places."""
+        return np.expand_dims(x, axes)
+
+    def broadcast(self, x: Any, shape: tuple[int, ...]) -> np.ndarray:
+        """Return a view with that shape."""
+        return np.broadcast_to(x, shape)
+
+    def in_one_call(
+        self, a: Any, b: Any, out: Any, dtype: np.dtype, options: Options, plan: Plan | None
+    ) -> bool:
+        """Call np.matmul for a batch of vectors, or of matrices that it would multiply one by one.
+
+        Not with a limit: it copies operands of another dtype, or under `out`.
+        """
+        if options.check == "verify" or options.workspace_limit is not None:
+            return False
+        if options.scheme != "classical" and plan is not None:  # else nothing is to be decided
+            p = plan.problem
+            if not (p.a_direct and p.b_direct) and p.flops > _SMALL_FLOPS:
+                return False  # falcon copies such operands for BLAS
+            if plan.scheme is not None or plan.backend.name != "numpy":
+                return False
+        with np.errstate(all="ignore"):
+            np.matmul(a, b, out=out)
+        return True
+
+
+NUMPY = NumpyFamily()
+
+
+class _Operand:
+    """How an operand lies in memory; where only its shape is known, by rows."""
+
+    __slots__ = ("direct", "strided", "strides")
+
+    def __init__(self, x: Any, dtype: np.dtype) -> None:
+        known = isinstance(x, np.ndarray)
+        self.direct = not known or is_direct(x, dtype)
+        self.strided = not known or is_strided(x, dtype)
+        size = dtype.itemsize
+        self.strides = x.strides if known else (x[1] * size, size)

@@ -1,0 +1,89 @@
+"""`falcon.plan` plans exactly the Problem that `falcon.gemm` runs."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._front import execute
+
+M, K, N = 20, 30, 25
+LAYOUTS = {
+    "by rows": lambda x: np.ascontiguousarray(x),
+    "by columns": lambda x: np.asfortranarray(x),
+    "transposed": lambda x: np.ascontiguousarray(x.T).T,
+    "every second": lambda x: np.repeat(np.repeat(x, 2, 0), 2, 1)[::2, ::2],
+    "padded rows": lambda x: np.pad(x, ((0, 0), (0, 3)))[:, : x.shape[1]],
+    "reversed": lambda x: np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1],
+    "one row repeated": lambda x: np.broadcast_to(x[:1], x.shape),
+    "byte order": lambda x: x.astype(x.dtype.newbyteorder("S")),
+    "unaligned": lambda x: unaligned(x),
+}
+
+
+def unaligned(x):
+    memory = np.empty(x.nbytes + 1, np.uint8)[1:]
+    y = memory.view(x.dtype).reshape(x.shape)
+    y[...] = x
+    return y
+
+
+def operands(a_dtype, b_dtype, sizes=(M, K, N)):
+    m, k, n = sizes
+    return np.ones((m, k), a_dtype), np.ones((k, n), b_dtype)
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """The problems that `gemm` and `matmul` plan."""
+    problems, plan_for = [], execute.plan_for
+
+    def recorded(problem, options):
+        problems.append(problem)
+        return plan_for(problem, options)
+
+    monkeypatch.setattr(execute, "plan_for", recorded)
+    return problems
+
+
+@pytest.mark.parametrize(("left", "right"), [*product(LAYOUTS, LAYOUTS)])
+def test_over_layouts(planned, left, right):
+    a, b = operands("f4", "f4")
+    a, b = LAYOUTS[left](a), LAYOUTS[right](b)
+    for scheme in ("auto", "strassen"):
+        falcon.gemm(a, b, scheme=scheme, alpha=2.0)  # not recalled
+        falcon.matmul(a[None], b, scheme="strassen")
+        plan = falcon.plan(a, b, scheme=scheme)
+        assert {*planned, plan.problem} == {plan.problem}
+
+
+@pytest.mark.parametrize("dtypes", [*product(("f4", "f8", "i4", "c8", "f2"), repeat=2)])
+@pytest.mark.parametrize("sizes", [(M, K, N), (1, K, N), (M, K, 1), (M, 1, N), (1, 1, 1)])
+def test_over_dtypes_and_sizes(planned, dtypes, sizes):
+    a, b = operands(*dtypes, sizes)
+    falcon.gemm(a, b, alpha=2)
+    falcon.gemm(a, b, alpha=2, out=np.empty((sizes[0], sizes[2]), np.result_type(a, b)))
+    assert planned == [falcon.plan(a, b).problem] * 2
+    if dtypes[0] == dtypes[1]:
+        assert planned[0] == falcon.plan(a.shape, b.shape, dtypes[0]).problem
+
+
+def test_over_options(planned):
+    a, b = operands("f8", "f8")
+    for options in ({"threads": 3}, {"workspace_limit": 2**20}, {"backend": "numpy"}):
+        falcon.gemm(a, b, alpha=2.0, **options)
+        assert planned[-1] == falcon.plan(a, b, **options).problem
+    with falcon.config(threads=5):
+        falcon.gemm(a, b, alpha=2.0)
+        assert planned[-1] == falcon.plan(a, b).problem
+        assert planned[-1].threads == 5
+
+
+def test_packed_operands_are_planned_for_their_rows(monkeypatch):
+    from falcon._front import pack
+
+    seen, plan_for = [], pack.plan_for
+    monkeypatch.setattr(pack, "plan_for", lambda *x: (seen.append(x[0]), plan_for(*x))[1])
+    falcon.pack(np.ones((K, N)), rows=7)
+    assert (seen[0].M, seen[0].K, seen[0].N, seen[0].packed) == (7, K, N, True)
