@@ -2,12 +2,14 @@
 
 ::
 
-    gemm.py      gemm and plan                  matmul.py    matmul
-    pack.py      pack                           verify.py    verify: Freivalds' check
-    tune.py      machine, tune, compare         info.py      show_config
-    validate.py  every argument, checked in Python
-    device.py    the same for arrays in GPU memory
-    planner.py   from core form to a cached plan, and its execution
+    gemm.py      gemm                           matmul.py    matmul
+    plan.py      plan                           pack.py      pack
+    verify.py    verify: Freivalds' check       info.py      show_config
+    tune.py      machine, tune, compare
+    families/    whose arrays are these: NumPy's, or on a device
+    validate.py  arguments, checked in Python
+    execute.py   a product in core form: its Problem, its plan, its execution
+    planner.py   from what was asked for to a cached plan
     recall.py    calls whose plan is known without planning
     small.py     calls for which NumPy's BLAS is the plan; compiled, types in small.pxd
 """

@@ -1,1 +1,16 @@
-"""Backend "gpu" (CuPy RawKernel): not part of this version; `falcon.show_config` says so."""
+"""Backend "gpu": CUDA kernels generated per scheme, products by cuBLAS; arrays stay where they are.
+
+::
+
+    backend.py    the contract of falcon._core.backend.Backend
+    driver.py     the stages of one multiplication, launched in the current stream
+    operands.py   the operands of a call, and the copies that some need
+    batches.py    batches of matrices by one call of cuBLAS
+    geometry.py   sizes of blocks, chunks, buffers and launches
+    kernels.py    compiled kernels and their launches
+    sources.py    CUDA source text: kernels/*.cu behind what is generated for each
+    matrix.py     a matrix in GPU memory; packed.py: the sums of B
+    arrays.py     CuPy arrays and torch tensors as matrices; where.py: where an array is
+    device.py     all that is used of CuPy
+    model.py      the cost of an option; profile.py: what it is measured from
+"""

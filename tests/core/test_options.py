@@ -1,10 +1,12 @@
 """Options: environment, `falcon.config`, argument, in this order; and the number of threads."""
 
+import inspect
 import os
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -199,3 +201,43 @@ def test_verbose_logs_a_fresh_plan(caplog):
         falcon.plan(*shapes, scheme="strassen")
     assert len(caplog.records) == 1
     assert "strassen on backend" in caplog.text
+
+
+# --- options as keywords ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul, falcon.pack, falcon.plan])
+def test_options_are_keywords_with_documentation(function):
+    names = options.KEYWORDS if function in (falcon.gemm, falcon.matmul) else options.PLANNING
+    parameters = inspect.signature(function).parameters
+    assert set(names) <= parameters.keys()
+    assert "{options}" not in function.__doc__
+    for name in names:
+        assert parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
+        assert f"\n    {name} : " in function.__doc__
+
+
+def test_config_documents_every_option():
+    for field in fields(Options):
+        assert f"\n    {field.name} : " in falcon.config.__doc__
+
+
+def test_types_of_keywords_are_declared():
+    assert tuple(options.CallOptions.__annotations__) == options.KEYWORDS
+
+
+@pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul, falcon.plan])
+def test_an_unknown_keyword_is_named(function):
+    with pytest.raises(
+        TypeError, match=r"got an unexpected keyword argument 'treads'; its options"
+    ):
+        function(ONES, ONES, treads=2)
+    with pytest.raises(TypeError, match=r"pack\(\) got an unexpected keyword argument 'check'"):
+        falcon.pack(ONES, check="none")
+
+
+def test_auto_and_none_leave_the_choice_to_the_settings(fresh):
+    with falcon.config(scheme="strassen", threads=3, max_growth=5.0):
+        plan = falcon.plan(ONES, ONES, scheme="auto", threads=None, max_growth=None)
+        assert (plan.scheme.name, plan.threads) == ("strassen", 3)
+        assert falcon.plan(ONES, ONES, scheme="winograd", threads=1).threads == 1
