@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+
+# Of a row that is not made yet: put in its place at once.
+_ITSELF = cast("DType", None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,8 +31,10 @@ class DType:
         Half the distance from 1 to the next number, of a complex type that of its parts; 0 where
         arithmetic is exact: integers wrap, they never round.
     is_complex, is_unsigned : bool
-    sums : DType or None
-        In which products of such elements are summed; None: in the type itself.
+    accumulator : DType
+        In which products of such elements are summed; unless given, the type itself.
+    result : DType
+        Of a product, if no other type is asked for; unless given, the type itself, as in NumPy.
     module : str
         The package whose NumPy dtype it is: "numpy" or "ml_dtypes".
     blas : str or None
@@ -52,7 +57,8 @@ class DType:
     unit_roundoff: float
     is_complex: bool = False
     is_unsigned: bool = False
-    sums: DType | None = None
+    accumulator: DType = _ITSELF
+    result: DType = _ITSELF
     module: str = "numpy"
     blas: str | None = None
     torch: str | None = None
@@ -67,6 +73,9 @@ class DType:
     def __post_init__(self) -> None:
         if self.module == "numpy":
             object.__setattr__(self, "_numpy", np.dtype(self.name))
+        for name in ("accumulator", "result"):
+            if getattr(self, name) is _ITSELF:
+                object.__setattr__(self, name, self)
 
     @property
     def is_exact(self) -> bool:
@@ -79,14 +88,9 @@ class DType:
         return self.blas is not None
 
     @property
-    def accumulator(self) -> DType:
-        """The type in which products are summed."""
-        return self.sums or self
-
-    @property
-    def result(self) -> DType:
-        """The type of a product if no other is asked for: as in NumPy, that of the operands."""
-        return self
+    def has_tf32(self) -> bool:
+        """Whether GPUs have a faster product that rounds operands of this type to TF32."""
+        return self.cublas_tf32 is not None
 
     @property
     def numpy(self) -> np.dtype:
@@ -126,9 +130,11 @@ FLOAT64 = DType(
     "float64", 8, 2.0**-53, blas="d", torch="float64", engine="f64", c="double",
     cuda="double", cublas=1, cublas_sums="CUBLAS_COMPUTE_64F",
 )  # fmt: skip
-FLOAT16 = DType("float16", 2, 2.0**-11, sums=FLOAT32, torch="float16", cuda="half_t", cublas=2)
+FLOAT16 = DType(
+    "float16", 2, 2.0**-11, accumulator=FLOAT32, torch="float16", cuda="half_t", cublas=2,
+)  # fmt: skip
 BFLOAT16 = DType(
-    "bfloat16", 2, 2.0**-8, sums=FLOAT32, module="ml_dtypes", torch="bfloat16",
+    "bfloat16", 2, 2.0**-8, accumulator=FLOAT32, module="ml_dtypes", torch="bfloat16",
     cuda="bfloat_t", cublas=14,
 )  # fmt: skip
 LONGDOUBLE = _long(np.longdouble)

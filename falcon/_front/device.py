@@ -13,15 +13,15 @@ import numpy as np
 
 from falcon import schemes as _schemes
 from falcon._backends import DEVICE, get_backend
+from falcon._core.dtypes import FLOAT64, DType, of
 from falcon._core.options import Options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._gpu import kernels, operands
-from falcon._gpu.arrays import Library, library_of, numpy_dtype, promoted
+from falcon._gpu.arrays import Library, library_of, promoted
 from falcon._gpu.device import current, on
 from falcon._gpu.matrix import Matrix
-from falcon._gpu.sources import SUMS_DTYPE
 from falcon._gpu.where import device_of
 
 from .planner import plan_for, plan_packed, requested_settings
@@ -56,10 +56,10 @@ def gemm(
     if beta == 0:
         c = None
     read = [x for x in (a, source, c) if x is not None]
-    dtype = promoted([library_of(x).dtype_name(x) for x in read])
+    dtype = promoted([library_of(x).dtype(x) for x in read])
     if out is not None:
-        promoted([library_of(out).dtype_name(out)])
-    sums = np.dtype(SUMS_DTYPE[dtype])
+        promoted([library_of(out).dtype(out)])
+    sums = dtype.accumulator.numpy
     alpha, beta = scalar("alpha", alpha, sums), scalar("beta", beta, sums)
     requested = _requested(*options)
     if packed is not None:
@@ -80,7 +80,7 @@ def _multiply(
     alpha: Any,
     beta: Any,
     out: Matrix,
-    dtype: str,
+    dtype: DType,
     index: int,
     requested: Options,
     packed: PackedOperand | None,
@@ -97,14 +97,14 @@ def _multiply(
         M,
         N,
         K,
-        numpy_dtype(dtype),
+        dtype,
         buffered=c is not None and operands.needs_copy(c, None if product else out),
         a_direct=operands.readable(a, dtype),
         b_direct=packed is not None or operands.readable(b, dtype),
         out_direct=not product,
         packed=packed is not None,
         device=index,
-        tf32=requested.tf32 and dtype == "float32",
+        tf32=requested.tf32 and dtype.has_tf32,
     )
     if packed is None:
         plan = plan_for(problem, requested)
@@ -130,16 +130,16 @@ def matmul(a: Any, b: Any, out: Any, options: tuple[Any, ...]) -> Any:
     batch, kept = matmul_shape(tuple(a.shape), tuple(b.shape), wanted)
     if out is not None and wanted != (*batch, *kept):
         raise ValueError(f"out has shape {wanted}; expected {(*batch, *kept)}")
-    dtype = promoted([library.dtype_name(a), library.dtype_name(b)])
+    dtype = promoted([library.dtype(a), library.dtype(b)])
     left = a[None, :] if len(a.shape) == 1 else a
     right = b[:, None] if len(b.shape) == 1 else b
     (M, K), N = left.shape[-2:], right.shape[-1]
     requested = _requested(*options)
-    problem = Problem(M, N, K, numpy_dtype(dtype), device=index)
+    problem = Problem(M, N, K, dtype, device=index)
     asked = requested.workspace_limit is not None
     with on(index), library.stream(index):
         # One call for the whole batch does what falcon would do, unless an LCMA pays.
-        alike = library.dtype_name(a) == library.dtype_name(b)
+        alike = library.dtype(a) == library.dtype(b)
         if alike and not asked and (K == 0 or plan_for(problem, requested).scheme is None):
             return library.matmul(a, b, out)
         if out is not None and any(_flat(library, out).overlaps(_flat(library, x)) for x in (a, b)):
@@ -181,11 +181,11 @@ def plan(a: Any, b: Any, dtype: Any, options: tuple[Any, ...]) -> Plan:
     requested = _requested(*options)
     arrays = {name: x for name, x in (("a", a), ("b", b)) if not isinstance(x, tuple)}
     index = _place(arrays)[1] if arrays else current()
-    found = [library_of(x).dtype_name(x) for x in arrays.values()]
-    name = str(dtype) if dtype is not None else promoted(found or ["float64"])
-    tf32 = requested.tf32 and name == "float32"
+    found = [library_of(x).dtype(x) for x in arrays.values()]
+    operand = of(dtype) if dtype is not None else promoted(found or [FLOAT64])
+    tf32 = requested.tf32 and operand.has_tf32
     with on(index):
-        problem = Problem(M, N, K, numpy_dtype(name), device=index, tf32=tf32)
+        problem = Problem(M, N, K, operand, device=index, tf32=tf32)
         return plan_for(problem, requested)
 
 
@@ -194,18 +194,18 @@ def pack(b: Any, rows: int | None, dtype: Any, options: tuple[Any, ...]) -> Pack
     library, index = _place({"b": b})
     if len(b.shape) != 2:
         raise ValueError(f"b has shape {tuple(b.shape)}; expected a matrix")
-    name = promoted([library.dtype_name(b) if dtype is None else str(dtype)])
+    operand = promoted([library.dtype(b) if dtype is None else of(dtype)])
     requested = _requested(*options)
-    (K, N), kind = b.shape, numpy_dtype(name)
-    tf32 = requested.tf32 and name == "float32"
-    problem = Problem(rows or max(K, 1), N, K, kind, packed=True, device=index, tf32=tf32)
+    K, N = b.shape
+    tf32 = requested.tf32 and operand.has_tf32
+    problem = Problem(rows or max(K, 1), N, K, operand, packed=True, device=index, tf32=tf32)
     with on(index), library.stream(index):
         chosen = plan_for(problem, requested)
         backend: Any = chosen.backend
         matrix = library.matrix(b)
         scales = backend.scales(matrix, chosen) if chosen.guarded else None
         payload = backend.pack(matrix, chosen)
-    return PackedOperand((K, N), kind, chosen.scheme, DEVICE, payload, b, scales)
+    return PackedOperand((K, N), operand.numpy, chosen.scheme, DEVICE, payload, b, scales)
 
 
 def _place(operands: dict[str, Any]) -> tuple[Library, int]:
@@ -249,8 +249,8 @@ def _requested(backend: str, *others: Any) -> Options:
     return replace(requested, backend=DEVICE)
 
 
-def _check_packed(packed: PackedOperand, dtype: str, options: tuple[Any, ...]) -> None:
-    if dtype != packed.dtype.name:
+def _check_packed(packed: PackedOperand, dtype: DType, options: tuple[Any, ...]) -> None:
+    if dtype is not of(packed.dtype):
         raise TypeError(f"the arithmetic would be {dtype}, but b was packed for {packed.dtype}")
     scheme = options[1]
     if isinstance(scheme, str) and scheme not in ("auto", "classical"):

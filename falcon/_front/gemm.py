@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from falcon import schemes as _schemes
 from falcon._backends import DEVICE
+from falcon._core.dtypes import of
 from falcon._core.options import are_default, thread_count
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
@@ -228,7 +229,7 @@ def plan(
         a_shape[0],
         b_shape[1],
         a_shape[1],
-        native,
+        of(native),
         a_direct=a_direct,
         b_direct=b_direct,
         threads=thread_count(requested.threads),

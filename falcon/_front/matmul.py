@@ -17,6 +17,7 @@ from .validate import (
     check_cast,
     check_out,
     describe,
+    is_numeric,
     matmul_shape,
     plain,
     to_array,
@@ -91,7 +92,7 @@ def matmul(
         type(a) is np.ndarray and type(b) is np.ndarray and (out is None or type(out) is np.ndarray)
     )
     if not special:
-        special = min(a.ndim, b.ndim) == 0 or not all(x.dtype.kind in "iufc" for x in (a, b))
+        special = min(a.ndim, b.ndim) == 0 or not all(is_numeric(x.dtype) for x in (a, b))
     if special:
         if asked:
             what = f"backend {requested.backend!r}" if by_name else f"{requested.scheme!r}"

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from falcon import schemes as _schemes
 from falcon._backends import available_backends
+from falcon._core.dtypes import of
 from falcon._core.options import thread_count
 from falcon._core.packed import PackedOperand
 from falcon._core.problem import Problem
@@ -104,11 +105,11 @@ def pack(
     K, N = source.shape
     requested = requested_settings(backend, scheme, max_growth, threads, workspace_limit, None)
     if requested.backend == "auto":  # NumPy, which cannot use packed operands, comes last
-        able = Problem(1, N, K, native)
+        able = Problem(1, N, K, of(native))
         first = next(x for x in available_backends() if x.why_not(able) is None)
         requested = replace(requested, backend=first.name)
     problem = Problem(
-        rows or max(K, 1), N, K, native, packed=True, threads=thread_count(requested.threads)
+        rows or max(K, 1), N, K, of(native), packed=True, threads=thread_count(requested.threads)
     )
     chosen = plan_for(problem, requested)
     scales = chosen.backend.scales(source, chosen) if chosen.guarded else None

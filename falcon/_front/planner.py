@@ -13,6 +13,7 @@ import numpy as np
 
 from falcon._backends import available_backends, get_backend
 from falcon._core.backend import Backend, DeviceBackend
+from falcon._core.dtypes import find, of
 from falcon._core.options import Options, forced_isa, thread_count
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan, Rates
@@ -80,7 +81,8 @@ def multiply(
     verified = requested.check == "verify"
     if verified and packed is not None:
         b = packed.needed_source("check='verify' takes b itself; keep the source, or use another")
-    if verified and dtype.kind in "iu" and out.dtype.kind not in "iu":
+    target = find(out.dtype)
+    if verified and of(dtype).is_exact and not (target is not None and target.is_exact):
         # Wrapped integers can only be compared as integers.
         product = np.empty(out.shape, dtype)
         requested = without(requested, out.shape, dtype)
@@ -130,7 +132,7 @@ def problem_of(
         M,
         N,
         K,
-        dtype,
+        of(dtype),
         buffered=c is not None or not out_direct or not (fresh or is_direct(out, dtype)),
         a_direct=is_direct(a, dtype),
         b_direct=b_direct,
@@ -238,7 +240,7 @@ def _backends_for(problem: Problem, name: str) -> list[Backend]:
 
 
 def _rates(backend: Backend, problem: Problem) -> Rates:
-    return rates(backend, problem.dtype, problem.threads, available_backends())
+    return rates(backend, problem.operand, problem.threads, available_backends())
 
 
 def without(requested: Options, shape: tuple[int, ...], dtype: np.dtype) -> Options:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.cpus import usable_cpus
+from falcon._core.dtypes import of
 from falcon._core.options import Options, settings, thread_count
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
@@ -74,7 +75,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
         return None
     if out is None:
         problem = plan.problem
-        out = np.empty((problem.M, problem.N), problem.dtype)
+        out = np.empty((problem.M, problem.N), problem.result.numpy)
     # Arrays that own their memory share none.
     elif (not key[0] & OWNDATA or out is a or out is b) and (overlap(out, a) or overlap(out, b)):
         return None
@@ -155,7 +156,7 @@ def numpy_suffices(
         M,
         N,
         K,
-        dtype,
+        of(dtype),
         a_direct=direct[0],
         b_direct=direct[1],
         a_strided=is_strided(left[first], dtype),
