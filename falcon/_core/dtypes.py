@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-
-# Of a row that is not made yet: put in its place at once.
-_ITSELF = cast("DType", None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,10 +28,8 @@ class DType:
         Half the distance from 1 to the next number, of a complex type that of its parts; 0 where
         arithmetic is exact: integers wrap, they never round.
     is_complex, is_unsigned : bool
-    accumulator : DType
-        In which products of such elements are summed; unless given, the type itself.
-    result : DType
-        Of a product, if no other type is asked for; unless given, the type itself, as in NumPy.
+    sums : DType or None
+        In which products of such elements are summed; None: in the type itself.
     module : str
         The package whose NumPy dtype it is: "numpy" or "ml_dtypes".
     blas : str or None
@@ -57,8 +52,7 @@ class DType:
     unit_roundoff: float
     is_complex: bool = False
     is_unsigned: bool = False
-    accumulator: DType = _ITSELF
-    result: DType = _ITSELF
+    sums: DType | None = None
     module: str = "numpy"
     blas: str | None = None
     torch: str | None = None
@@ -73,9 +67,6 @@ class DType:
     def __post_init__(self) -> None:
         if self.module == "numpy":
             object.__setattr__(self, "_numpy", np.dtype(self.name))
-        for name in ("accumulator", "result"):
-            if getattr(self, name) is _ITSELF:
-                object.__setattr__(self, name, self)
 
     @property
     def is_exact(self) -> bool:
@@ -86,6 +77,16 @@ class DType:
     def has_blas(self) -> bool:
         """Whether NumPy's BLAS multiplies it; other types NumPy multiplies by plain loops."""
         return self.blas is not None
+
+    @property
+    def accumulator(self) -> DType:
+        """The type in which products are summed."""
+        return self if self.sums is None else self.sums
+
+    @property
+    def result(self) -> DType:
+        """The type of a product if no other is asked for: as in NumPy, that of the operands."""
+        return self
 
     @property
     def has_tf32(self) -> bool:
@@ -130,11 +131,9 @@ FLOAT64 = DType(
     "float64", 8, 2.0**-53, blas="d", torch="float64", engine="f64", c="double",
     cuda="double", cublas=1, cublas_sums="CUBLAS_COMPUTE_64F",
 )  # fmt: skip
-FLOAT16 = DType(
-    "float16", 2, 2.0**-11, accumulator=FLOAT32, torch="float16", cuda="half_t", cublas=2,
-)  # fmt: skip
+FLOAT16 = DType("float16", 2, 2.0**-11, sums=FLOAT32, torch="float16", cuda="half_t", cublas=2)
 BFLOAT16 = DType(
-    "bfloat16", 2, 2.0**-8, accumulator=FLOAT32, module="ml_dtypes", torch="bfloat16",
+    "bfloat16", 2, 2.0**-8, sums=FLOAT32, module="ml_dtypes", torch="bfloat16",
     cuda="bfloat_t", cublas=14,
 )  # fmt: skip
 LONGDOUBLE = _long(np.longdouble)
@@ -180,7 +179,10 @@ def of(dtype: np.dtype | str) -> DType:
     if row is None:
         row = find(np.dtype(dtype))
     if row is None:
-        raise TypeError(f"the dtype is {dtype}; expected integers, floats or complex numbers")
+        raise TypeError(
+            f"falcon multiplies no matrices of dtype {dtype}; expected integers, floats or complex "
+            "numbers"
+        )
     return row
 
 
