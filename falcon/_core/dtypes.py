@@ -106,6 +106,11 @@ class DType:
             object.__setattr__(self, "_numpy", _imported(self))
         return self._numpy  # type: ignore[return-value]
 
+    @property
+    def finfo(self) -> Any:
+        """NumPy's `finfo`, or that of the package that defines the dtype; not of exact types."""
+        return import_module(self.module).finfo(self.numpy)
+
     def __str__(self) -> str:
         return self.name
 

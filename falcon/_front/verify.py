@@ -202,7 +202,7 @@ class Freivalds:
         kind = np.result_type(out, self._expected)
         scaled = _Scaled(out, kind, self._columns, self._exponent)
         overflown = self._rows & ~scaled.rows
-        limit = min((np.longdouble(np.finfo(x.numpy).max) for x in floats), default=np.inf)
+        limit = min((np.longdouble(x.finfo.max) for x in floats), default=np.inf)
         if overflown.any() and not self._largest * max(growth, 1.0) >= limit:
             return Verification(False, float("inf"), 0.0)
         image, _ = scaled.times(self._x)
@@ -213,7 +213,7 @@ class Freivalds:
         alike = self._inner * float(np.linalg.norm(image, axis=0).max(initial=0.0))
         unit = max(x.unit_roundoff for x in floats)
         # Each product, and each entry of out, may lose up to one subnormal number.
-        tiny = max(np.longdouble(np.finfo(x.numpy).smallest_subnormal) for x in floats)
+        tiny = max(np.longdouble(x.finfo.smallest_subnormal) for x in floats)
         lost = np.ldexp(tiny * (self._underflows + 1) * sqrt(out.size), -self._exponent)
         tolerance = float(_SLACK * growth * (unit * (self._scale + alike) + lost))
         return Verification(residual <= tolerance and residual < np.inf, residual, tolerance)

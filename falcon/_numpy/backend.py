@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import DType
+from falcon._core.dtypes import DType, of
 from falcon._core.packed import ArrayPayload, PackedOperand
 from falcon._core.plan import Option, Plan, Rates
 from falcon._core.problem import Problem
@@ -295,7 +295,7 @@ def _squares(x: np.ndarray, axis: int) -> np.ndarray:
     step = max(1, _STRIP_ELEMENTS // max(x.shape[1], 1))
     for start in range(0, x.shape[0], step):
         strip = x[start : start + step]
-        parts = (strip.real, strip.imag) if x.dtype.kind == "c" else (strip,)
+        parts = (strip.real, strip.imag) if of(x.dtype).is_complex else (strip,)
         for part in parts:
             sums = np.square(part, dtype=np.float64, casting="unsafe").sum(axis=1 - axis)
             found[slice(start, start + step) if axis == 0 else slice(None)] += sums
