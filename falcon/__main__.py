@@ -231,12 +231,12 @@ def _plan(options: argparse.Namespace) -> int:
 def _tune(options: argparse.Namespace) -> int:
     from tqdm import tqdm
 
+    from falcon._core.dtypes import ENGINE
     from falcon._core.options import thread_count
     from falcon._front.tune import measure_machine
     from falcon.bench import workloads
 
-    kinds: list[np.dtype] = [np.dtype(np.float32), np.dtype(np.float64)]
-    dtypes = [_dtype(options)] if options.dtype else kinds
+    dtypes = [_dtype(options)] if options.dtype else [row.numpy for row in ENGINE]
     if options.tokens < 1:
         raise ValueError("--tokens must be at least 1")
     shapes = [workloads.parse_shape(text) for text in options.shape or ()]

@@ -2,6 +2,7 @@
 
 ::
 
+    dtypes.py    DType: one row per element type, the only table of types
     problem.py   Problem: what the decision needs to know of a multiplication
     plan.py      Plan, Option, Candidate, Rates: how it will be multiplied, and why
     backend.py   the contract that backends fulfil

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-import numpy as np
-
 from falcon.schemes import Scheme
 
+from .dtypes import DType
 from .packed import PackedOperand
 from .plan import Candidate, Executor, Option, Plan, Rates
 from .problem import Problem
@@ -37,7 +36,7 @@ class Backend(Executor, Protocol):
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand; the workspace may exceed `limit`."""
 
-    def measure(self, dtype: np.dtype, threads: int, thorough: bool = False) -> Rates:
+    def measure(self, dtype: DType, threads: int, thorough: bool = False) -> Rates:
         """Measure the backend's speed on this machine (about a second; thorough: some)."""
 
     def identity(self) -> dict[str, str]:

@@ -239,8 +239,8 @@ class Plan:
         """Factor f of the first-order bound ``max|error| <= f max|A| max|B|``; 0 if exact."""
         if self.problem.is_exact:
             return 0.0
-        unit = _unit_roundoff(self.problem.dtype)
-        if self.problem.dtype.kind == "c":
+        unit = self.problem.operand.unit_roundoff
+        if self.problem.operand.is_complex:
             # A complex product, of four real ones, rounds by up to sqrt(2) gamma_2 instead of u.
             unit *= 2 * sqrt(2)
         inner = max(self.problem.K, 1)
@@ -264,19 +264,17 @@ class Plan:
             backend: Any = self.backend  # a DeviceBackend
             return backend.call(self, a, b, out)
         a, b = np.asarray(a), np.asarray(b)
-        for name, x, shape in (
-            ("a", a, (p.M, p.K)),
-            ("b", b, (p.K, p.N)),
-            ("out", out, (p.M, p.N)),
+        for name, x, shape, kind in (
+            ("a", a, (p.M, p.K), p.operand),
+            ("b", b, (p.K, p.N), p.operand),
+            ("out", out, (p.M, p.N), p.result),
         ):
             if x is None:
                 continue
-            if x.shape != shape or x.dtype != p.dtype:
-                raise ValueError(
-                    f"{name} is {x.shape} {x.dtype}; this plan is for {shape} {p.dtype}"
-                )
+            if x.shape != shape or x.dtype != kind.numpy:
+                raise ValueError(f"{name} is {x.shape} {x.dtype}; this plan is for {shape} {kind}")
         if out is None:
-            out = np.empty((p.M, p.N), p.dtype)
+            out = np.empty((p.M, p.N), p.result.numpy)
         elif np.may_share_memory(out, a) or np.may_share_memory(out, b):
             raise ValueError("out overlaps an operand; falcon.gemm handles that, a plan does not")
         self.backend.execute(self, a, b, None, out)
@@ -330,8 +328,3 @@ class Plan:
         left = len(self.candidates) - most
         table = format_table(rows, left=2) if len(rows) > 1 else "no candidates were compared"
         return f"{self}\n\n{table}" + (f"\n... and {left} more" if left > 0 else "")
-
-
-def _unit_roundoff(dtype: np.dtype) -> float:
-    """Half the distance from 1 to the next number."""
-    return 2.0**-8 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps) / 2

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 
+from .dtypes import DType
 from .options import Options, thread_count
 
 # Up to so many rows, falcon's kernels that read B in place ran at 1.08 to 3.0 of OpenBLAS, which
@@ -14,6 +15,7 @@ from .options import Options, thread_count
 # Zen 4); 24 rows lost in float64, and N = K = 512 did at 2 rows.
 MOST_THIN_ROWS = 16
 _LEAST_THIN_ELEMENTS = 2**20
+_set = object.__setattr__  # what a frozen dataclass sets its own fields by
 
 
 def is_thin(M: int, N: int, K: int) -> bool:
@@ -29,19 +31,22 @@ class Problem:
     ----------
     M, N, K : int
         A is M x K, B is K x N, C is M x N.
-    dtype : numpy.dtype
-        Of the arithmetic and of the result, in native byte order.
+    operand : DType
+        Of A and B, once they are converted to the arithmetic.
+    accumulator, result : DType
+        In which products are summed, and in which the backend writes them; unless given, those of
+        `operand`'s row.
     buffered : bool
         The product needs a buffer of its own before it reaches C: beta is not zero, C overlaps an
-        operand, or C has another dtype than the arithmetic.
+        operand, or C has another dtype than the result.
     a_direct, b_direct : bool
-        The operand is readable by a BLAS as it stands: dtype as the arithmetic's, one unit stride.
+        The operand is readable by a BLAS as it stands: dtype as `operand`, one unit stride.
     a_strided, b_strided : bool
-        Not direct, but of the arithmetic's dtype, aligned, with strides of whole elements.
+        Not direct, but of the dtype of `operand`, aligned, with strides of whole elements.
     layout : (bool, bool, bool)
         Where the unit strides are: A is by columns, B by rows, C by columns.
     out_direct : bool
-        C has the arithmetic's dtype, is aligned, with strides of whole elements, and overlaps no
+        C has the dtype of `result`, is aligned, with strides of whole elements, and overlaps no
         operand (but maybe c).
     in_place : bool
         The c that is added overlaps C.
@@ -58,7 +63,10 @@ class Problem:
     M: int
     N: int
     K: int
-    dtype: np.dtype
+    operand: DType
+    # Not hashed, because they rarely differ where operands do not.
+    accumulator: DType = field(default=cast(DType, None), hash=False)
+    result: DType = field(default=cast(DType, None), hash=False)
     buffered: bool = False
     a_direct: bool = True
     b_direct: bool = True
@@ -72,11 +80,18 @@ class Problem:
     device: int | None = None
     tf32: bool = False
 
+    def __post_init__(self) -> None:
+        operand = self.operand
+        if self.accumulator is None:
+            _set(self, "accumulator", operand.accumulator)
+        if self.result is None:
+            _set(self, "result", operand.result)
+
     @classmethod
     def of(
         cls,
         sizes: tuple[int, int, int],
-        dtype: np.dtype,
+        operand: DType,
         options: Options,
         *,
         device: int | None = None,
@@ -88,16 +103,21 @@ class Problem:
         ----------
         sizes : (int, int, int)
             M, N, K.
-        dtype : numpy.dtype
+        operand : DType
         options : Options
         device : int, optional
         layout
             How operands lie in memory: the attributes of that name. By default they are by rows,
             and the result is new.
         """
-        tf32 = options.tf32 and device is not None and dtype.char == "f"
+        tf32 = options.tf32 and device is not None and operand.has_tf32
         threads = thread_count(options.threads)
-        return cls(*sizes, dtype, threads=threads, device=device, tf32=tf32, **layout)
+        return cls(*sizes, operand, threads=threads, device=device, tf32=tf32, **layout)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """NumPy's dtype of the operands, in native byte order."""
+        return self.operand.numpy
 
     @property
     def flops(self) -> int:
@@ -107,15 +127,15 @@ class Problem:
     @property
     def is_exact(self) -> bool:
         """Integer arithmetic: wraps, never rounds."""
-        return self.dtype.kind in "iub"
+        return self.operand.is_exact
 
     @property
     def buffer_bytes(self) -> int:
         """Size of the product buffer."""
-        return self.M * self.N * self.dtype.itemsize if self.buffered else 0
+        return self.M * self.N * self.result.itemsize if self.buffered else 0
 
     def __str__(self) -> str:
-        text = f"{self.M} x {self.K} @ {self.K} x {self.N} {self.dtype}"
+        text = f"{self.M} x {self.K} @ {self.K} x {self.N} {self.operand}"
         if self.device is not None:
             text += f"{' (TF32)' if self.tf32 else ''} on cuda:{self.device}"
         return text

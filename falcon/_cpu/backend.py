@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import ENGINE, DType, of
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Option, Plan, Rates
 from falcon._core.problem import Problem, is_thin
@@ -33,9 +34,6 @@ except ImportError:  # `why_unavailable` says so
 
 _log = logging.getLogger("falcon")
 
-# The engine's name of each dtype that there are kernels for.
-DTYPES = {"f": "f32", "d": "f64"}
-
 # Another one when the speed of kernels or stages changes: what was measured before holds no longer.
 _REVISION = "5"
 
@@ -50,9 +48,10 @@ class CpuBackend:
         return why_unavailable()
 
     def why_not(self, problem: Problem) -> str | None:
-        """Return None for float32 and float64, else why the problem cannot run here."""
-        if problem.dtype.char not in DTYPES:
-            return f"its kernels multiply float32 and float64, not {problem.dtype}"
+        """Return None for types that there are kernels for, else why it cannot run here."""
+        if problem.operand.engine is None:
+            known = " and ".join(x.name for x in ENGINE)
+            return f"its kernels multiply {known}, not {problem.operand}"
         return None
 
     def supports(self, problem: Problem) -> str | None:
@@ -81,11 +80,12 @@ class CpuBackend:
     ) -> None:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem, scheme = plan.problem, plan.scheme
+        dtype = problem.operand.numpy
         packed = b.payload if isinstance(b, PackedOperand) else None
-        source = None if isinstance(b, PackedOperand) else _readable(b, problem.dtype)
-        a = _readable(a, problem.dtype)
+        source = None if isinstance(b, PackedOperand) else _readable(b, dtype)
+        a = _readable(a, dtype)
         buffered = _needs_buffer(problem, scheme) or not _is_aligned(out)
-        target = np.empty((problem.M, problem.N), problem.dtype) if buffered else out
+        target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
         scalars = (target, float(alpha), 0.0 if c is None else float(beta))
         engine = engine_scheme(scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
@@ -113,7 +113,7 @@ class CpuBackend:
                 # Scales too uneven for the scheme, NaN or Inf in the input, or a sum that
                 # overflowed: as the classical algorithm would have it.
                 whole = b.source_to_redo(refused) if isinstance(b, PackedOperand) else b
-                whole = _readable(whole, problem.dtype)
+                whole = _readable(whole, dtype)
                 _load(c, target)
                 _classical_within(workspace, nbytes, a, whole, scalars, plan.threads)
         finally:
@@ -124,12 +124,13 @@ class CpuBackend:
 
     def pack(self, b: np.ndarray, plan: Plan) -> Payload:
         """Combine B, or lay it out for the classical kernel."""
-        return Payload.of(_readable(b, plan.problem.dtype), plan.scheme, plan.threads, isa())
+        b = _readable(b, plan.problem.operand.numpy)
+        return Payload.of(b, plan.scheme, plan.threads, isa())
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
         found = np.empty(b.shape[1])
-        _core.norms(_readable(b, plan.problem.dtype), found, 1, plan.threads, isa())
+        _core.norms(_readable(b, plan.problem.operand.numpy), found, 1, plan.threads, isa())
         return found
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
@@ -139,7 +140,7 @@ class CpuBackend:
             problem.M,
             problem.N,
             problem.K,
-            DTYPES[problem.dtype.char],
+            problem.operand.engine,
             isa=packed.payload.isa,
             scheme=engine_scheme(packed.scheme),
             threads=problem.threads,
@@ -151,13 +152,13 @@ class CpuBackend:
         cut = _cut(problem, tiling, nbytes + extra)
         return Option(self.name, packed.scheme, *cut, (*tiling, nbytes))
 
-    def measure(self, dtype: np.dtype, threads: int, thorough: bool = False) -> Rates:
+    def measure(self, dtype: DType, threads: int, thorough: bool = False) -> Rates:
         """Measure the rates of the cost model (about a second; `thorough`: some seconds)."""
         return measure(dtype, threads, isa(), _pool().limit, thorough=thorough)
 
     def identity(self) -> dict[str, str]:
         """What a stored measurement must agree with: instruction set, kernels, their state."""
-        kernels = ", ".join(_core.kernel_info(name, isa())["name"] for name in DTYPES.values())
+        kernels = ", ".join(_core.kernel_info(x.engine, isa())["name"] for x in ENGINE)
         return {"isa": isa(), "kernels": kernels, "revision": _REVISION}
 
 
@@ -174,8 +175,8 @@ def describe() -> dict[str, str]:
         "kept workspace": f"{kept // 2**20} of at most {max(kept, _pool().limit) // 2**20} MiB",
     }
     if found["in use"] != "none":
-        for name in DTYPES.values():
-            found[f"{name} kernel"] = _core.kernel_info(name, isa())["name"]
+        for x in ENGINE:
+            found[f"{x.engine} kernel"] = _core.kernel_info(x.engine, isa())["name"]
     return found
 
 
@@ -197,7 +198,7 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         problem.M,
         problem.N,
         problem.K,
-        DTYPES[problem.dtype.char],
+        problem.operand.engine,
         isa=isa(),
         scheme=engine_scheme(scheme),
         threads=problem.threads,
@@ -269,7 +270,7 @@ def _needed(plan: Plan, a: np.ndarray, b: np.ndarray, target: np.ndarray) -> int
         problem.M,
         problem.N,
         problem.K,
-        DTYPES[problem.dtype.char],
+        problem.operand.engine,
         isa=isa(),
         scheme=engine_scheme(scheme),
         threads=plan.threads,
@@ -300,7 +301,7 @@ def _classical_within(
         target.shape[0],
         target.shape[1],
         K,
-        DTYPES[a.dtype.char],
+        of(a.dtype).engine,
         isa=isa(),
         threads=threads,
         limit=max(nbytes, 1),
@@ -322,7 +323,7 @@ def _needs_buffer(problem: Problem, scheme: Scheme | None) -> bool:
 def _extra_bytes(problem: Problem, scheme: Scheme | None) -> int:
     """Bytes beyond the engine's workspace: converted operands, a buffer for the product."""
     buffer = problem.M * problem.N if _needs_buffer(problem, scheme) else 0
-    return _copied_bytes(problem) + buffer * problem.dtype.itemsize
+    return _copied_bytes(problem) + buffer * problem.result.itemsize
 
 
 def _room(limit: int | None, extra: int) -> int:
@@ -334,7 +335,7 @@ def _copied_bytes(problem: Problem) -> int:
     """Operands of another dtype or alignment are converted first; strides do not matter."""
     a = 0 if problem.a_direct or problem.a_strided else problem.M * problem.K
     b = 0 if problem.b_direct or problem.b_strided or problem.packed else problem.K * problem.N
-    return (a + b) * problem.dtype.itemsize
+    return (a + b) * problem.operand.itemsize
 
 
 def _readable(x: np.ndarray, dtype: np.dtype) -> np.ndarray:

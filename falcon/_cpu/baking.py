@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import FLOAT32, DType
 from falcon._core.options import thread_count
 from falcon._core.text import format_table
 from falcon.codegen import c_emit
@@ -44,7 +45,7 @@ class Gain:
     speedup: float
 
 
-def compiled(scheme: Scheme, dtype: str, folder: Path) -> tuple[ctypes.CDLL, int, int]:
+def compiled(scheme: Scheme, dtype: DType, folder: Path) -> tuple[ctypes.CDLL, int, int]:
     """Compile Combine A and Combine B of a scheme; return the library and their addresses.
 
     Raises
@@ -69,17 +70,16 @@ def compiled(scheme: Scheme, dtype: str, folder: Path) -> tuple[ctypes.CDLL, int
 def measure(M: int, N: int, K: int, rounds: int, tick: Callable[[], object]) -> list[Gain]:
     """Compare the two for every scheme of `SCHEMES` in float32; `tick` follows each."""
     random = np.random.default_rng(1)
-    a = random.standard_normal((M, K), np.float32)
-    b = random.standard_normal((K, N), np.float32)
-    out = np.empty((M, N), np.float32)
+    a, b = (random.standard_normal(x).astype(FLOAT32.numpy) for x in ((M, K), (K, N)))
+    out = np.empty((M, N), FLOAT32.numpy)
     gains = []
     with tempfile.TemporaryDirectory() as folder:
         for name in SCHEMES:
             scheme = get(name)
             # __wrapped__: objects of our own, the interned one must stay interpreted.
             sides: list[Any] = [engine_scheme.__wrapped__(scheme) for _ in range(2)]
-            library = compiled(scheme, "f32", Path(folder))
-            sides[1].set_generated("f32", isa(), *library[1:])
+            library = compiled(scheme, FLOAT32, Path(folder))
+            sides[1].set_generated(FLOAT32.engine, isa(), *library[1:])
             gains.append(_compare(name, sides, (a, b, out), rounds))
             tick()
     return gains
@@ -95,7 +95,7 @@ def _compare(
     threads = thread_count()
     (M, N), K = out.shape, a.shape[1]
     call = {"threads": threads, "isa": isa(), "limit": _WORKSPACE}
-    tiling, nbytes = _core.plan(M, N, K, "f32", scheme=sides[0], **call)
+    tiling, nbytes = _core.plan(M, N, K, FLOAT32.engine, scheme=sides[0], **call)
     workspace = _core.Workspace(nbytes)
     runs: list[list[dict[str, float]]] = [[], []]
     for _ in range(rounds + 1):

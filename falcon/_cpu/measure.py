@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import DType
 from falcon._core.fit import fastest, fit_times, rate, typical
 from falcon._core.plan import Rates
 from falcon.schemes import Scheme, get
@@ -33,7 +34,7 @@ _CLOCKED = "combine_a", "combine_b", "update"
 _ROUNDS = {False: (5, 1.0), True: (24, 8.0)}
 
 
-def measure(dtype: np.dtype, threads: int, isa: str, limit: int, *, thorough: bool) -> Rates:
+def measure(operand: DType, threads: int, isa: str, limit: int, *, thorough: bool) -> Rates:
     """Measure all rates of one dtype and number of threads (quick: about a second).
 
     Parameters
@@ -41,13 +42,12 @@ def measure(dtype: np.dtype, threads: int, isa: str, limit: int, *, thorough: bo
     limit : int
         Workspace that calls keep to, bytes.
     """
-    one = {"f": "f32", "d": "f64"}[dtype.char]
-    kernel, cache = _core.kernel_info(one, isa), _core.cache_sizes()["l3"] / 2
-    bench = _Bench(dtype, one, threads, isa, limit)
+    kernel, cache = _core.kernel_info(operand.engine, isa), _core.cache_sizes()["l3"] / 2
+    bench = _Bench(operand, threads, isa, limit)
     first = fastest(bench.call(480, 480, 480, None), 3)
-    calls = _calls(_size(first, cache, dtype.itemsize))
+    calls = _calls(_size(first, cache, operand.itemsize))
     runs = bench.run(calls, *_ROUNDS[thorough])
-    near_a, far_a, near_b, far_b, add = _combine_costs(runs, calls, cache, dtype.itemsize)
+    near_a, far_a, near_b, far_b, add = _combine_costs(runs, calls, cache, operand.itemsize)
     pack_a, pack_b = _pack_costs(runs, calls)
     terms = [_terms(call, run, kernel) for call, run in zip(calls, runs, strict=True)]
     update, store = fit_times([x[:2] for x in terms], [max(x["update"], 1e-9) for x in runs])
@@ -98,11 +98,11 @@ def _size(seconds: float, cache: float, itemsize: int) -> int:
 class _Bench:
     """Runs calls of one dtype on shared memory."""
 
-    def __init__(self, dtype: np.dtype, one: str, threads: int, isa: str, limit: int) -> None:
+    def __init__(self, operand: DType, threads: int, isa: str, limit: int) -> None:
         largest = (3 * _SIZES[1] // 2) ** 2
-        some = np.random.default_rng(0).standard_normal(2**16).astype(dtype)
+        some = np.random.default_rng(0).standard_normal(2**16).astype(operand.numpy)
         self._memory = np.resize(some, (3, largest))
-        self._one, self._limit = one, limit
+        self._operand, self._limit = operand, limit
         self._call: dict[str, Any] = {"threads": threads, "isa": isa}
         self._workspace = _core.Workspace(limit)
 
@@ -113,12 +113,13 @@ class _Bench:
             for i, (rows, columns) in enumerate(((M, K), (K, N), (M, N)))
         )
         engine = engine_scheme(scheme)
-        tiling, _ = _core.plan(M, N, K, self._one, scheme=engine, limit=self._limit, **self._call)
+        call, limit = self._call, self._limit
+        tiling, _ = _core.plan(M, N, K, self._operand.engine, scheme=engine, limit=limit, **call)
 
         def run(profile: bool = False) -> Any:
             return _core.gemm(
                 a, b, c, scheme=engine, blocking=tiling, workspace=self._workspace,
-                profile=profile, **self._call,
+                profile=profile, **call,
             )  # fmt: skip
 
         return run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from falcon._core.dtypes import ENGINE
 from falcon._core.text import format_table
 
 _SECONDS = 0.3
@@ -20,7 +21,7 @@ class Peak:
 
 
 def measure(threads: int, seconds: float = _SECONDS) -> list[Peak]:
-    """Measure float32 and float64 on every instruction set that runs here, best first.
+    """Measure every type of the kernels on every instruction set that runs here, best first.
 
     Parameters
     ----------
@@ -38,9 +39,9 @@ def measure(threads: int, seconds: float = _SECONDS) -> list[Peak]:
     except ImportError:
         return []
     return [
-        Peak(name, isa, threads, _core.peak(dtype, threads, isa, seconds) / 1e9)
+        Peak(x.name, isa, threads, _core.peak(x.engine, threads, isa, seconds) / 1e9)
         for isa in _core.supported_isas()
-        for dtype, name in (("f32", "float32"), ("f64", "float64"))
+        for x in ENGINE
     ]
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import of
 from falcon.schemes import Scheme
 
-from .backend import DTYPES, isa
+from .backend import isa
 
 try:
     from . import _core
@@ -43,7 +44,7 @@ def stage_seconds(
 
     Parameters
     ----------
-    a, b : ndarray, shapes (M, K), (K, N), float32 or float64
+    a, b : ndarray, shapes (M, K), (K, N), of a type that the engine multiplies
     scheme : Scheme or None
         None: the classical algorithm.
     threads : int
@@ -67,7 +68,7 @@ def stage_seconds(
     out = np.empty((M, N), a.dtype)
     engine = engine_scheme(scheme)
     call = {"threads": threads, "isa": isa(), "scheme": engine}
-    tiling, nbytes = _core.plan(M, N, K, DTYPES[a.dtype.char], limit=kept_bytes(), **call)
+    tiling, nbytes = _core.plan(M, N, K, of(a.dtype).engine, limit=kept_bytes(), **call)
     workspace = _core.Workspace(nbytes)
     runs = []
     for _ in range(rounds + 1):

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-import numpy as np
-
+from falcon._core.dtypes import DType, find
 from falcon._core.options import Options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
@@ -36,7 +35,7 @@ class Product:
     c : array or None
         None where beta is 0.
     out : array
-    dtype : numpy.dtype
+    dtype : DType
         Of the arithmetic.
     alpha, beta : scalar
     options : Options
@@ -50,7 +49,7 @@ class Product:
     b: Any
     c: Any
     out: Any
-    dtype: np.dtype
+    dtype: DType
     options: Options
     alpha: Any = 1
     beta: Any = 0
@@ -93,7 +92,8 @@ def _run(x: Product) -> Plan:
 def _verified(x: Product) -> None:
     """Multiply, and test the result by Freivalds' check."""
     dtype, out = x.dtype, x.out
-    if dtype.kind in "iu" and out.dtype.kind not in "iu":
+    target = find(out.dtype)
+    if dtype.is_exact and not (target is not None and target.is_exact):
         # Wrapped integers can only be compared as integers.
         product = x.family.empty(out.shape, dtype)
         options = without(x.options, out.shape, dtype)
@@ -103,7 +103,7 @@ def _verified(x: Product) -> None:
     b = x.b
     if x.packed is not None:
         b = x.packed.needed_source("check='verify' takes b itself; keep the source, or use another")
-    test = Freivalds(x.a, b, x.c, x.alpha, x.beta, dtype=dtype)
+    test = Freivalds(x.a, b, x.c, x.alpha, x.beta, dtype=dtype.numpy)
     plan = _run(x)
     outcome = test.check(out, plan.growth)
     if not outcome:
@@ -113,7 +113,7 @@ def _verified(x: Product) -> None:
         )
 
 
-def without(options: Options, shape: tuple[int, ...], dtype: np.dtype) -> Options:
+def without(options: Options, shape: tuple[int, ...], dtype: DType) -> Options:
     """Take a buffer of that shape off the workspace limit."""
     limit = options.workspace_limit
     if limit is None:

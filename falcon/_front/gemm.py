@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon import schemes
+from falcon._core.dtypes import DType
 from falcon._core.options import KEYWORDS, CallOptions, are_default, takes_options
 from falcon._core.packed import PackedOperand
 
@@ -118,9 +119,11 @@ def gemm(
         raise ValueError(f"c has shape {tuple(added.shape)}; expected {(M, N)}")
     if beta == 0:
         added = None
-    dtype = family.dtype([x for x in (left, right, added) if x is not None])
+    read = [x for x in (left, right, added) if x is not None]
+    dtype = family.dtype(read)
     alpha, beta = (
-        scalar(name, x, family.scalars(dtype)) for name, x in (("alpha", alpha), ("beta", beta))
+        scalar(name, x, family.scalars(dtype).numpy)
+        for name, x in (("alpha", alpha), ("beta", beta))
     )
     if beta == 0:  # rounded to it
         added = None
@@ -129,7 +132,7 @@ def gemm(
     if packed is not None:
         check_packed(packed, dtype, asked.backend, options.get("scheme", "auto"))
     with family.current():
-        result = family.empty((M, N), dtype) if out is None else out
+        result = family.empty((M, N), dtype, read) if out is None else out
         factor = (K, N) if source is None else source
         product = Product(family, left, factor, added, result, dtype, asked, alpha, beta)
         multiply(replace(product, fresh=out is None, packed=packed))
@@ -139,10 +142,10 @@ def gemm(
 
 
 def check_packed(
-    packed: PackedOperand, dtype: np.dtype, backend: str, scheme: str | schemes.Scheme
+    packed: PackedOperand, dtype: DType, backend: str, scheme: str | schemes.Scheme
 ) -> None:
     """Refuse what contradicts the way in which b was packed."""
-    if dtype != packed.dtype:
+    if dtype.numpy != packed.dtype:
         raise TypeError(f"the arithmetic would be {dtype}, but b was packed for {packed.dtype}")
     if backend not in ("auto", packed.backend):
         raise ValueError(f"backend is {backend!r}, but b was packed for {packed.backend!r}")

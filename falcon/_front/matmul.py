@@ -6,6 +6,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from falcon._core.dtypes import DType, of
 from falcon._core.options import KEYWORDS, CallOptions, Options, takes_options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
@@ -85,7 +86,7 @@ def _multiplied(family: Family, a: Any, b: Any, out: Any, options: Options) -> A
     shape = (*batch, *kept)
     result = out
     if out is None:
-        result = family.empty(shape, dtype)
+        result = family.empty(shape, dtype, (a, b))
     else:
         missing = len(shape) - len(out.shape)
         if missing > 0 and len(out.shape) >= min(len(kept), 1):
@@ -113,9 +114,7 @@ def _multiplied(family: Family, a: Any, b: Any, out: Any, options: Options) -> A
     return result
 
 
-def _in_one_call(
-    family: Family, a: Any, b: Any, out: Any, dtype: np.dtype, options: Options
-) -> bool:
+def _in_one_call(family: Family, a: Any, b: Any, out: Any, dtype: DType, options: Options) -> bool:
     """Multiply all matrices by one call of the library, where falcon would do the same."""
     if options.scheme not in ("auto", "classical") or options.backend not in family.own:
         return False  # asked for by name
@@ -142,7 +141,7 @@ def _by_packed(a: Any, b: PackedOperand, out: Any, options: CallOptions) -> Any:
         )
     shape = (*array.shape[:-1], b.shape[1])
     if out is not None:
-        family.check_out(out, shape, b.dtype)
+        family.check_out(out, shape, of(b.dtype))
     rows = int(np.prod(array.shape[:-1]))
     product: Any = gemm(array.reshape(rows, b.shape[0]), b, **options).reshape(shape)
     if out is None:

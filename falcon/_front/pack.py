@@ -106,7 +106,9 @@ def pack(
             plan, scales = plan_for(problem, replace(asked, scheme="classical")), None
         payload = plan.backend.pack(factor, plan)
     kept: Any = source if keep_source else None
-    return PackedOperand((K, N), native, plan.scheme, plan.backend.name, payload, kept, scales)
+    return PackedOperand(
+        (K, N), native.numpy, plan.scheme, plan.backend.name, payload, kept, scales
+    )
 
 
 def _for_one_backend(options: Options, problem: Problem) -> Options:

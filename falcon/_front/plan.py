@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import DEVICE
+from falcon._core.dtypes import FLOAT64
 from falcon._core.options import PLANNING, CallOptions, takes_options
 from falcon._core.plan import Plan
 
@@ -63,7 +64,7 @@ def plan(
     elif arrays:
         native = family.dtype([x for x in (left, right) if not isinstance(x, tuple)])
     else:
-        native = np.dtype(np.float64)
+        native = FLOAT64
     asked = requested("plan", PLANNING, options, family)
     with family.current():
         return plan_for(family.problem(left, right, None, None, native, asked), asked)

@@ -150,4 +150,4 @@ def _backends_for(problem: Problem, name: str) -> list[Backend]:
 
 
 def _rates(backend: Backend, problem: Problem) -> Rates:
-    return rates(backend, problem.dtype, problem.threads, available_backends())
+    return rates(backend, problem.operand, problem.threads, available_backends())

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.cpus import usable_cpus
+from falcon._core.dtypes import of
 from falcon._core.options import Options, settings
 from falcon._core.plan import Plan
 
@@ -74,7 +75,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
         return None
     if out is None:
         problem = plan.problem
-        out = np.empty((problem.M, problem.N), problem.dtype)
+        out = np.empty((problem.M, problem.N), problem.result.numpy)
     # Arrays that own their memory share none.
     elif (not key[0] & OWNDATA or out is a or out is b) and (overlap(out, a) or overlap(out, b)):
         return None
@@ -114,7 +115,7 @@ def remember(
         return
     if options.check == "verify":
         return
-    problem = NUMPY.problem(a, b, None, None if out is None else result, a.dtype, options)
+    problem = NUMPY.problem(a, b, None, None if out is None else result, of(a.dtype), options)
     plan = plan_for(problem, options)
     if len(_ready) >= _MOST_READY:
         _ready.clear()

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.problem import MOST_THIN_ROWS, is_thin
 from falcon.decision.select import SMALLEST_BLAS, SMALLEST_BLAS_FLOPS
 
 # NumPy has one object for each of them; a dtype that is another object takes the longer way.
-_SINGLE, _DOUBLE = np.dtype("float32"), np.dtype("float64")
+_SINGLE, _DOUBLE = FLOAT32.numpy, FLOAT64.numpy
 _ARRAY = np.ndarray
 # Bits of `numpy.ndarray.flags.num`.
 CONTIGUOUS, OWNDATA, ALIGNED, WRITEABLE = 0x3, 0x4, 0x100, 0x400

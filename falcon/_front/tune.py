@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import available_backends
+from falcon._core.dtypes import of
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.problem import Problem
 from falcon.decision import MachineProfile, profile
@@ -52,7 +53,7 @@ def measure_machine(
     dtypes: Iterable[npt.DTypeLike], threads: Sequence[int], tick: Callable[[str], None]
 ) -> MachineProfile:
     """Measure this machine thoroughly and store the profile; see `machine.measure_all`."""
-    return measure_all(available_backends(), [np.dtype(x) for x in dtypes], threads, tick)
+    return measure_all(available_backends(), [of(np.dtype(x)) for x in dtypes], threads, tick)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ def tune(
         ):
             raise ValueError(f"shape {shape!r}: expected three positive integers M, N, K")
         M, N, K = map(int, sizes)
-        problem = NUMPY.problem((M, K), (K, N), None, None, native, options)
+        problem = NUMPY.problem((M, K), (K, N), None, None, of(native), options)
         measured = compare(plan_for(problem, options), candidates, rounds)
         best = min(measured, key=lambda x: x.ratio)
         if best.ratio * _CLEARLY > measured[0].ratio:
@@ -186,9 +187,9 @@ def compare(plan: Plan, most: int, rounds: int) -> list[Measured]:
     rivals = rivals[: most - 1] + [x for x in rivals[most - 1 :] if x.option.scheme is None]
     sides = [first, *rivals]
     backends = {x.name: x for x in available_backends()}
-    some = np.random.default_rng(0).integers(0, 9, 2**12).astype(problem.dtype)
+    some = np.random.default_rng(0).integers(0, 9, 2**12).astype(problem.operand.numpy)
     a, b = np.resize(some, (problem.M, problem.K)), np.resize(some, (problem.K, problem.N))
-    out = np.empty((problem.M, problem.N), problem.dtype)
+    out = np.empty((problem.M, problem.N), problem.result.numpy)
 
     def call(option: Option) -> Callable[[], None]:
         made = Plan(problem, backends[option.backend], option, "")

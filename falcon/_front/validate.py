@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import find, of
+
 _NUMBER = int | float | complex | np.number
 _INTEGER = int | np.integer
 _COMPLEX = complex | np.complexfloating
@@ -30,9 +32,15 @@ def to_array(name: str, value: Any) -> np.ndarray:
         raise ValueError(f"{name} cannot be converted to an array: {error}") from None
 
 
+def is_numeric(dtype: np.dtype) -> bool:
+    """Whether the dtype is an integer, float or complex one of NumPy's own."""
+    row = find(dtype)
+    return row is not None and row.module == "numpy"
+
+
 def check_numeric(name: str, dtype: np.dtype) -> None:
     """Raise TypeError unless the dtype is an integer, float or complex one."""
-    if dtype.kind not in "iufc":
+    if not is_numeric(dtype):
         raise TypeError(f"{name} has dtype {dtype}; expected integers, floats or complex numbers")
 
 
@@ -85,13 +93,14 @@ def number(name: str, value: Any) -> None:
 def scalar(name: str, value: Any, dtype: np.dtype) -> Any:
     """Return alpha or beta in the arithmetic's dtype, refusing what it cannot represent."""
     number(name, value)
-    if dtype.kind != "c" and isinstance(value, _COMPLEX):
+    row = of(dtype)
+    if not row.is_complex and isinstance(value, _COMPLEX):
         raise TypeError(f"{name} is {value!r}, but the matrices are real ({dtype})")
-    if dtype.kind in "iu":
+    if row.is_exact:
         if not (isinstance(value, _INTEGER) or float(value).is_integer()):
             raise TypeError(f"{name} is {value!r}; integer matrices ({dtype}) need an integer")
         # Wraps, as the products do.
-        return np.array(int(value) % 2 ** (8 * dtype.itemsize), np.uint64).astype(dtype)[()]
+        return np.array(int(value) % 2 ** (8 * row.itemsize), np.uint64).astype(dtype)[()]
     try:
         with np.errstate(all="ignore"):
             return dtype.type(value)

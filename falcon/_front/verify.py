@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import of
+
+from .validate import is_numeric
+
 # Residuals of a correct product stay below about 1 on this scale (random signs: see verify);
 # a wrong block raises them by many orders of magnitude.
 _SLACK = 8.0
@@ -95,15 +99,16 @@ def verify(
     for name, x in (("a", a), ("b", b), ("c", c)):
         if x.ndim != 2:
             raise ValueError(f"{name} has shape {x.shape}; expected a matrix")
-        if x.dtype.kind not in "iufc":
+        if not is_numeric(x.dtype):
             raise TypeError(f"{name} has dtype {x.dtype}; expected integers, floats or complex")
     if a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]):
         raise ValueError(f"shapes do not fit: a {a.shape}, b {b.shape}, c {c.shape}")
     if trials < 1:
         raise ValueError(f"trials is {trials}; expected at least 1")
-    floats = [x.dtype for x in (a, b, c) if x.dtype.kind in "fc"]
-    coarsest = max(floats, key=lambda dtype: np.finfo(dtype).eps, default=c.dtype)
-    return Freivalds(a, b, dtype=coarsest, trials=trials, seed=seed).check(c, growth)
+    rows = [of(x.dtype) for x in (a, b, c)]
+    rounded = (x for x in rows if not x.is_exact)
+    coarsest = max(rounded, key=lambda row: row.unit_roundoff, default=rows[-1])
+    return Freivalds(a, b, dtype=coarsest.numpy, trials=trials, seed=seed).check(c, growth)
 
 
 class Freivalds:
@@ -139,7 +144,7 @@ class Freivalds:
         random = np.random.default_rng(seed)
         shape = (b.shape[1], trials)
         with np.errstate(all="ignore"):
-            if dtype.kind in "iu":
+            if of(dtype).is_exact:
                 self._x = random.integers(0, 2**64, shape, np.uint64)
                 wrapped = np.asarray(alpha).astype(np.uint64)
                 self._expected = wrapped * _times(a, _times(b, self._x))
@@ -185,7 +190,7 @@ class Freivalds:
     def check(self, out: np.ndarray, growth: float) -> Verification:
         """Compare `out`, of shape (M, N), with what was expected of it."""
         with np.errstate(all="ignore"):
-            if self._dtype.kind in "iu":
+            if of(self._dtype).is_exact:
                 bits = 8 * min(out.dtype.itemsize, self._dtype.itemsize)
                 difference = _times(out, self._x) - self._expected
                 wrong = float(np.count_nonzero(difference & np.uint64(2**bits - 1)))
@@ -193,11 +198,11 @@ class Freivalds:
             return self._check_rounded(out, growth)
 
     def _check_rounded(self, out: np.ndarray, growth: float) -> Verification:
-        floats = [x for x in (self._dtype, out.dtype) if x.kind in "fc"]
+        floats = [x for x in (of(self._dtype), of(out.dtype)) if not x.is_exact]
         kind = np.result_type(out, self._expected)
         scaled = _Scaled(out, kind, self._columns, self._exponent)
         overflown = self._rows & ~scaled.rows
-        limit = min((np.longdouble(np.finfo(x).max) for x in floats), default=np.inf)
+        limit = min((np.longdouble(x.finfo.max) for x in floats), default=np.inf)
         if overflown.any() and not self._largest * max(growth, 1.0) >= limit:
             return Verification(False, float("inf"), 0.0)
         image, _ = scaled.times(self._x)
@@ -206,9 +211,9 @@ class Freivalds:
         # Equal terms round alike, and errors then grow with K itself; but so does the product.
         image = self._expected[self._rows]
         alike = self._inner * float(np.linalg.norm(image, axis=0).max(initial=0.0))
-        unit = max(float(np.finfo(x).eps) / 2 for x in floats)
+        unit = max(x.unit_roundoff for x in floats)
         # Each product, and each entry of out, may lose up to one subnormal number.
-        tiny = max(np.longdouble(np.finfo(x).smallest_subnormal) for x in floats)
+        tiny = max(np.longdouble(x.finfo.smallest_subnormal) for x in floats)
         lost = np.ldexp(tiny * (self._underflows + 1) * sqrt(out.size), -self._exponent)
         tolerance = float(_SLACK * growth * (unit * (self._scale + alike) + lost))
         return Verification(residual <= tolerance and residual < np.inf, residual, tolerance)

@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any, Protocol
 
-import numpy as np
+from falcon._core.dtypes import CUDA, DType, find, find_torch
 
 from . import device
 from .batches import Batch
-from .matrix import ITEM_BYTES, Matrix
+from .matrix import Matrix
 
 
 class Library(Protocol):
@@ -21,13 +21,13 @@ class Library(Protocol):
 
     name: str
 
-    def dtype_name(self, x: Any) -> str:
-        """Name of an array's dtype, as NumPy calls it."""
+    def dtype(self, x: Any) -> DType:
+        """Type of an array's elements; raises TypeError where falcon has no such type."""
 
     def matrix(self, x: Any) -> Matrix:
         """View a 2-D array."""
 
-    def empty(self, shape: tuple[int, ...], dtype: str, index: int) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         """Make a new array by rows."""
 
     def stream(self, index: int) -> AbstractContextManager[Any]:
@@ -63,20 +63,20 @@ def library_of(x: Any) -> Library:
 class _CuPy:
     name = "cupy"
 
-    def dtype_name(self, x: Any) -> str:
-        return str(x.dtype.name)
+    def dtype(self, x: Any) -> DType:
+        return _known(find(x.dtype), x.dtype)
 
     def matrix(self, x: Any) -> Matrix:
-        return _viewed(x, x.dtype.name)
+        return _viewed(x, self.dtype(x))
 
-    def empty(self, shape: tuple[int, ...], dtype: str, index: int) -> Any:
-        return device.empty(shape, numpy_dtype(dtype))
+    def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
+        return device.empty(shape, dtype.numpy)
 
     def stream(self, index: int) -> AbstractContextManager[Any]:
         return nullcontext()
 
     def blocks(self, x: Any) -> Batch | None:
-        return _batch(x, x.dtype.name)
+        return _batch(x, self.dtype(x))
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         return device.broadcast(x, shape)
@@ -88,27 +88,28 @@ class _Torch:
     def __init__(self) -> None:
         self._torch = import_module("torch")
 
-    def dtype_name(self, x: Any) -> str:
-        return str(x.dtype).removeprefix("torch.")
+    def dtype(self, x: Any) -> DType:
+        name = str(x.dtype).removeprefix("torch.")
+        return _known(find_torch(name), name)
 
     def matrix(self, x: Any) -> Matrix:
-        return _viewed(self._bits(x), self.dtype_name(x))
+        return _viewed(self._bits(x), self.dtype(x))
 
     def blocks(self, x: Any) -> Batch | None:
-        return _batch(self._bits(x), self.dtype_name(x))
+        return _batch(self._bits(x), self.dtype(x))
 
     def _bits(self, x: Any) -> Any:
-        """View a tensor as a CuPy array; as bits, because not every CuPy knows bfloat16."""
+        """View a tensor as a CuPy array; as bits where not every CuPy knows the type: bfloat16."""
         if x.requires_grad:
             raise TypeError(
                 "a tensor requires grad, but falcon has no backward pass; pass tensor.detach()"
             )
-        return device.from_dlpack(
-            x.view(self._torch.int16) if self.dtype_name(x) == "bfloat16" else x
-        )
+        known = self.dtype(x).module == "numpy"
+        return device.from_dlpack(x if known else x.view(self._torch.int16))
 
-    def empty(self, shape: tuple[int, ...], dtype: str, index: int) -> Any:
-        kind = getattr(self._torch, dtype)
+    def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
+        assert dtype.torch is not None  # as all types of GPUs have
+        kind = getattr(self._torch, dtype.torch)
         return self._torch.empty(shape, dtype=kind, device=f"cuda:{index}")
 
     def stream(self, index: int) -> AbstractContextManager[Any]:
@@ -119,48 +120,42 @@ class _Torch:
         return self._torch.broadcast_to(x, shape)
 
 
-def _viewed(x: Any, dtype: str) -> Matrix:
+def _viewed(x: Any, dtype: DType) -> Matrix:
     """View the last two axes."""
     size = x.dtype.itemsize
     rows, columns = (stride // size for stride in x.strides[-2:])
     return Matrix(int(x.data.ptr), tuple(x.shape[-2:]), (rows, columns), dtype, x)
 
 
-def _batch(x: Any, dtype: str) -> Batch | None:
+def _batch(x: Any, dtype: DType) -> Batch | None:
     strides = tuple(stride // x.dtype.itemsize for stride in x.strides[:-2])
     return Batch.of(_viewed(x, dtype), tuple(x.shape[:-2]), strides)
 
 
-def numpy_dtype(name: str) -> np.dtype:
-    """Return the NumPy dtype of that name; bfloat16 comes from ml_dtypes.
+def _known(row: DType | None, name: Any) -> DType:
+    if row is None:
+        raise _unknown(name)
+    return row
+
+
+def _unknown(name: Any) -> TypeError:
+    expected = ", ".join(row.name for row in CUDA)
+    return TypeError(f"an operand in GPU memory is {name}; expected one of {expected}")
+
+
+def promoted(rows: list[DType]) -> DType:
+    """Return the type in which operands of these types are multiplied.
 
     Raises
     ------
     TypeError
-        It is no dtype, or ml_dtypes is missing.
+        One is no floating type of a GPU, or float16 meets bfloat16.
     """
-    if name != "bfloat16":
-        return np.dtype(name)
-    try:
-        return np.dtype(import_module("ml_dtypes").bfloat16)
-    except ImportError:
-        raise TypeError("bfloat16 needs the package ml_dtypes: pip install ml_dtypes") from None
-
-
-def promoted(names: list[str]) -> str:
-    """Return the dtype in which operands of these dtypes are multiplied.
-
-    Raises
-    ------
-    TypeError
-        One is no floating dtype of a GPU, or float16 meets bfloat16.
-    """
-    for name in names:
-        if name not in ITEM_BYTES:
-            raise TypeError(
-                f"an operand in GPU memory is {name}; expected one of {', '.join(ITEM_BYTES)}"
-            )
-    widest = max(names, key=ITEM_BYTES.__getitem__)
-    if ITEM_BYTES[widest] == 2 and len(set(names)) > 1:
-        raise TypeError("float16 and bfloat16 have no common dtype; convert one of the operands")
+    for row in rows:
+        if row.cuda is None:
+            raise _unknown(row)
+    widest = max(rows, key=lambda row: row.itemsize)
+    for row in rows:
+        if row.itemsize == widest.itemsize and row is not widest:
+            raise TypeError(f"{widest} and {row} have no common dtype; convert one of the operands")
     return widest

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from math import sqrt
 from typing import Any
 
-import numpy as np
-
+from falcon._core.dtypes import CUDA, DType
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan, Rates
 from falcon._core.problem import Problem
@@ -21,9 +20,8 @@ from falcon.schemes import Scheme
 from . import device, driver, kernels, model, operands, profile
 from .arrays import library_of
 from .geometry import Buffers, block_sizes, chunks_within, combined_again, norms_bytes, round_up
-from .matrix import ITEM_BYTES, Matrix
+from .matrix import Matrix
 from .packed import Packed
-from .sources import SUMS_DTYPE
 from .where import device_of
 
 # Of the device's memory, the most that a call takes for its workspace unless a limit is given.
@@ -46,9 +44,9 @@ class GpuBackend:
                 "a and b are in host memory; move them first (cupy.asarray(a), or a.cuda() of "
                 "torch), or leave backend='auto' for the CPU"
             )
-        if problem.dtype.name not in ITEM_BYTES:
-            known = ", ".join(ITEM_BYTES)
-            return f"GPU matrices must be of {known}, not {problem.dtype}"
+        if problem.operand.cuda is None:
+            known = ", ".join(x.name for x in CUDA)
+            return f"GPU matrices must be of {known}, not {problem.operand}"
         return None
 
     def supports(self, problem: Problem) -> str | None:
@@ -65,7 +63,7 @@ class GpuBackend:
     def predicted(self, problem: Problem, option: Option) -> Candidate:
         """Return the option with its seconds on the problem's device."""
         assert problem.device is not None
-        rates = profile.rates(problem.device, problem.dtype.name, problem.tf32)
+        rates = profile.rates(problem.device, problem.operand, problem.tf32)
         return Candidate(option, model.seconds(problem, option, rates))
 
     def execute(
@@ -104,16 +102,16 @@ class GpuBackend:
         for name, x, shape in shapes:
             if x is None:
                 continue
-            found = (tuple(x.shape), library_of(x).dtype_name(x), device_of(x))
-            if found != (shape, p.dtype.name, p.device):
+            found = (tuple(x.shape), library_of(x).dtype(x), device_of(x))
+            if found != (shape, p.operand, p.device):
                 raise ValueError(
                     f"{name} is {found[0]} {found[1]} on {_place(found[2])}; this plan is for "
-                    f"{shape} {p.dtype} on {_place(p.device)}"
+                    f"{shape} {p.operand} on {_place(p.device)}"
                 )
         assert p.device is not None
         with device.on(p.device), library.stream(p.device):
             if out is None:
-                out = library.empty((p.M, p.N), p.dtype.name, p.device)
+                out = library.empty((p.M, p.N), p.result, p.device)
             left, right, target = (library_of(x).matrix(x) for x in (a, b, out))
             if target.overlaps(left) or target.overlaps(right):
                 raise ValueError(
@@ -124,17 +122,17 @@ class GpuBackend:
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
         """Form the sums of B."""
-        problem, scheme, dtype = plan.problem, plan.scheme, plan.problem.dtype.name
+        problem, scheme, dtype = plan.problem, plan.scheme, plan.problem.operand
         if not operands.readable(b, dtype):
-            memory = device.allocate(problem.K * problem.N * ITEM_BYTES[dtype])
+            memory = device.allocate(problem.K * problem.N * dtype.itemsize)
             copied = Matrix(int(memory.data.ptr), b.shape, (max(problem.N, 1), 1), dtype, memory)
             kernels.copy(b, copied)
             b = copied
         assert problem.device is not None
         if scheme is None:
             return Payload(b, None)
-        block = block_sizes(problem.M, problem.N, problem.K, scheme, ITEM_BYTES[dtype])
-        nbytes = scheme.rank * block[1] * block[2] * ITEM_BYTES[dtype]
+        block = block_sizes(problem.M, problem.N, problem.K, scheme, dtype.itemsize)
+        nbytes = scheme.rank * block[1] * block[2] * dtype.itemsize
         memory = device.allocate(nbytes)
         whole = (block[2], block[1])
         kernels.combine_in(scheme, "v", b, int(memory.data.ptr), whole, (0, 0), whole)
@@ -144,7 +142,7 @@ class GpuBackend:
         """Compare the norms of B's columns, without waiting for the result."""
         p, scheme = plan.problem, plan.scheme
         assert scheme is not None
-        block = block_sizes(p.M, p.N, p.K, scheme, ITEM_BYTES[p.dtype.name])
+        block = block_sizes(p.M, p.N, p.K, scheme, p.operand.itemsize)
         return driver.scales_of(b, scheme, block)
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
@@ -158,9 +156,9 @@ class GpuBackend:
         """What a stored measurement must agree with; `profile.path` has the rest."""
         return {"devices": ", ".join(device.properties(x).name for x in range(device.count()))}
 
-    def measure(self, dtype: np.dtype, threads: int, thorough: bool = False) -> Rates:
+    def measure(self, dtype: DType, threads: int, thorough: bool = False) -> Rates:
         """Return the current device's rates in the terms of the common cost model."""
-        found = profile.rates(device.current(), dtype.name, False)
+        found = profile.rates(device.current(), dtype, False)
         return Rates(found.multiply, found.add, found.bandwidth / dtype.itemsize)
 
 
@@ -197,7 +195,7 @@ class Payload:
         raise TypeError("an operand packed on a GPU cannot be pickled; pickle b, and pack it again")
 
 
-def growth(scheme: Scheme, dtype: str) -> float:
+def growth(scheme: Scheme, dtype: DType) -> float:
     """Predict the RMS error of a scheme relative to the classical product.
 
     16-bit products add in float32 and round once at their end, by delta say. A scheme also rounds
@@ -205,7 +203,7 @@ def growth(scheme: Scheme, dtype: str) -> float:
     the error is ``delta^2 (1 + (Phi_A + Phi_B) / (mkn))`` where Phi_A is Phi over the products
     whose A is such a sum: 2.65 for Strassen.
     """
-    if ITEM_BYTES[dtype] > 2:
+    if dtype.accumulator is dtype:
         return scheme.rms_growth
     m, k, n = scheme.format
     total = 0.0
@@ -221,14 +219,13 @@ def growth(scheme: Scheme, dtype: str) -> float:
 
 def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
     """Cut the problem for a scheme; None where it cannot keep the limit."""
-    dtype = problem.dtype.name
     M, N, K = problem.M, problem.N, problem.K
     added = problem.buffered or problem.in_place
     copies = operands.copied_bytes(
         M,
         N,
         K,
-        dtype,
+        problem.operand,
         a=not problem.a_direct,
         b=not (problem.b_direct or problem.packed),
         c=added and scheme is not None,
@@ -237,7 +234,7 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     extra = sum(round_up(x, 256) for x in copies)
     if scheme is None:
         return Option("gpu", None, (M, N, K), extra)
-    item, sums = ITEM_BYTES[dtype], ITEM_BYTES[SUMS_DTYPE[dtype]]
+    item, sums = problem.operand.itemsize, problem.accumulator.itemsize
     block = block_sizes(M, N, K, scheme, item)
     assert problem.device is not None
     most = device.properties(problem.device).memory_bytes // _WORKSPACE_SHARE
@@ -260,5 +257,5 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         workspace,
         again=combined_again(block, chunk),
         tiling=(*block, *chunk),
-        rounded_growth=growth(scheme, dtype),
+        rounded_growth=growth(scheme, problem.operand),
     )

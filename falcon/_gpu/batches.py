@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from . import device
 from .matrix import Matrix, Operand
-from .sources import SUMS_DTYPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +53,7 @@ def multiply(a: Batch | None, b: Batch | None, out: Batch | None, *, tf32: bool)
     left, right, target = (
         Operand(x.first.pointer, x.first.ld, x.first.by_columns, x.step, dtype) for x in (a, b, out)
     )
-    sums = SUMS_DTYPE[dtype]
-    device.multiply(M, N, K, left, right, target, batch=out.count, sums=sums, tf32=tf32)
+    device.multiply(
+        M, N, K, left, right, target, batch=out.count, sums=dtype.accumulator, tf32=tf32
+    )
     return True

@@ -15,18 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import DType
+
 from .matrix import Operand
 
 _INSTALL = "pip install 'falcon-gemm[cuda13x]' (or [cuda12x])"
-# cudaDataType, by dtype name.
-_DATA_TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
-# By the dtype of the sums, and whether TF32 was asked for.
-_COMPUTE_TYPES = {
-    ("float32", False): "CUBLAS_COMPUTE_32F",
-    ("float32", True): "CUBLAS_COMPUTE_32F_FAST_TF32",
-    ("float64", False): "CUBLAS_COMPUTE_64F",
-    ("float64", True): "CUBLAS_COMPUTE_64F",
-}
 # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: parts of a 16-bit product that are computed
 # apart are added as they are, in float32; without it they may be rounded first.
 _MATH_MODE = 16
@@ -225,7 +218,7 @@ def multiply(
     alpha: float = 1.0,
     beta: float = 0.0,
     batch: int = 1,
-    sums: str,
+    sums: DType,
     tf32: bool = False,
 ) -> None:
     """Launch ``out = alpha a b + beta out`` by cuBLAS, in the current stream.
@@ -239,16 +232,18 @@ def multiply(
     a, b, out : Operand
     alpha, beta : float
     batch : int
-    sums : {"float32", "float64"}
+    sums : DType
         Of the accumulators, alpha and beta.
     tf32 : bool
-        Round float32 operands to TF32.
+        Round operands to TF32 where there is such a product with these sums.
     """
     from cupy_backends.cuda.libs import cublas  # by attribute: CuPy finds the library then
 
     handle = _cupy().cuda.device.get_cublas_handle()
-    scale = np.array([alpha, beta], sums)  # read before the call returns
-    compute = getattr(cublas, _COMPUTE_TYPES[sums, tf32])
+    scale = np.array([alpha, beta], sums.numpy)  # read before the call returns
+    name = (sums.cublas_tf32 if tf32 else None) or sums.cublas_sums
+    assert name is not None  # as all accumulators of GPUs have
+    compute = getattr(cublas, name)
     mode = cublas.getMathMode(handle)
     # The mode of the handle is the caller's; TF32, and sums in `sums`, must not depend on it.
     cublas.setMathMode(handle, _MATH_MODE)
@@ -263,10 +258,10 @@ def multiply(
             _OPERATIONS[right.by_columns != out.by_columns],
             *sizes,
             scale.ctypes.data,
-            *(left.pointer, _DATA_TYPES[left.dtype], left.ld, left.step),
-            *(right.pointer, _DATA_TYPES[right.dtype], right.ld, right.step),
+            *(left.pointer, left.dtype.cublas, left.ld, left.step),
+            *(right.pointer, right.dtype.cublas, right.ld, right.step),
             scale.ctypes.data + scale.itemsize,
-            *(out.pointer, _DATA_TYPES[out.dtype], out.ld, out.step),
+            *(out.pointer, out.dtype.cublas, out.ld, out.step),
             batch,
             compute,
             cublas.CUBLAS_GEMM_DEFAULT,

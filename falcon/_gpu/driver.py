@@ -33,10 +33,9 @@ from .geometry import (
     norms_bytes,
     spans,
 )
-from .matrix import ITEM_BYTES, Matrix, Operand
+from .matrix import Matrix, Operand
 from .operands import Call, local_chunk, same
 from .packed import Packed
-from .sources import SUMS_DTYPE
 
 # Workspaces that a recorded graph will use when it is replayed.
 _kept: list[Any] = []
@@ -90,8 +89,7 @@ def execute(
 
 def scales_of(b: Matrix, scheme: Scheme, block: Sizes) -> Any:
     """Compare the norms of columns of `b` that a scheme adds up; return one word in GPU memory."""
-    item = ITEM_BYTES[SUMS_DTYPE[b.dtype]]
-    scratch = device.allocate(norms_bytes(*b.shape[::-1], item))
+    scratch = device.allocate(norms_bytes(*b.shape[::-1], b.dtype.accumulator.itemsize))
     worst = device.allocate(4)
     places = int(scratch.data.ptr), int(worst.data.ptr)
     kernels.spread(b.transposed(), scheme.n, block[1], *places)
@@ -118,7 +116,7 @@ def _classical(
         Operand.of(out),
         alpha=alpha,
         beta=0.0 if c is None else beta,
-        sums=SUMS_DTYPE[problem.dtype.name],
+        sums=problem.accumulator,
         tf32=problem.tf32,
     )
 
@@ -140,9 +138,8 @@ class _Stages:
         self._plan, self._scheme, self._packed = plan, scheme, packed
         self._a, self._b, self._out = a, b, out
         self._at, self._bt, self._h, self._marks, self._words = places
-        self._dtype = problem.dtype.name
-        self._sums = SUMS_DTYPE[self._dtype]
-        self._block = block_sizes(problem.M, problem.N, problem.K, scheme, ITEM_BYTES[self._dtype])
+        self._dtype, self._sums = problem.operand, problem.accumulator
+        self._block = block_sizes(problem.M, problem.N, problem.K, scheme, self._dtype.itemsize)
         self._held: dict[str, tuple] = {}
         # Addresses of what `compare` found for A and B.
         self._uneven: tuple[int, int] | None = None
@@ -188,7 +185,7 @@ class _Stages:
     def _products(
         self, row: tuple[int, int], column: tuple[int, int], part: tuple[int, int]
     ) -> None:
-        item, sum_item = ITEM_BYTES[self._dtype], ITEM_BYTES[self._sums]
+        item, sum_item = self._dtype.itemsize, self._sums.itemsize
         (_, rows), (first_column, columns), (first_inner, inner) = row, column, part
         by_columns, a_columns = self._out.by_columns, self._a.by_columns
         for group in products(self._scheme).groups:

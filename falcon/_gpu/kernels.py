@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import DType
 from falcon.schemes import Scheme
 
 from . import device, geometry, sources
@@ -90,8 +91,8 @@ class Update:
     Attributes
     ----------
     scheme : Scheme
-    sums : str
-        Dtype of the products, of alpha and of beta.
+    sums : DType
+        Of the products, of alpha and of beta.
     out : Matrix
     c : Matrix or None
         In the order of `out`.
@@ -103,7 +104,7 @@ class Update:
     """
 
     scheme: Scheme
-    sums: str
+    sums: DType
     out: Matrix
     c: Matrix | None
     block: tuple[int, int]
@@ -128,7 +129,7 @@ class Update:
     @property
     def scales(self) -> tuple[Any, Any]:
         """Alpha and beta as the kernels take them."""
-        kind = np.dtype(self.sums).type
+        kind = self.sums.numpy.type
         return kind(self.alpha), kind(self.beta)
 
     @property
@@ -185,7 +186,7 @@ def spread(x: Matrix, parts: int, block: int, scratch: int, worst: int) -> None:
     if parts == 1:
         return
     (lines, inner), along = x.shape, not x.by_columns
-    sums = sources.SUMS_DTYPE[x.dtype]
+    sums = x.dtype.accumulator
     kernel, _ = _function(("norms", x.dtype), lambda: sources.norms(x.dtype))
     count = geometry.norm_parts(inner)
     sizes = (lines, inner, scratch, np.int32(count), np.int32(along))
@@ -239,7 +240,7 @@ def copy(source: Matrix | None, target: Matrix, scale: float = 1.0) -> None:
     """Launch ``target = scale * source``, or zero where there is no source."""
     dtype = target.dtype if source is None else source.dtype
     kernel, _ = _function(("copy", dtype, target.dtype), lambda: sources.copy(dtype, target.dtype))
-    sums = np.float64 if "float64" in (dtype, target.dtype) else np.float32
+    sums = sources.wider(dtype, target.dtype).numpy.type
     if target.by_columns:  # neighbouring threads write neighbours
         source, target = source and source.transposed(), target.transposed()
     grid, threads = geometry.copy_launch(*target.shape)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-ITEM_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+from falcon._core.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,7 @@ class Matrix:
     shape : (int, int)
     strides : (int, int)
         In elements.
-    dtype : str
-        A key of `ITEM_BYTES`.
+    dtype : DType
     owner : object
         Keeps the memory alive.
     """
@@ -31,13 +30,13 @@ class Matrix:
     pointer: int
     shape: tuple[int, int]
     strides: tuple[int, int]
-    dtype: str
+    dtype: DType
     owner: Any = None
 
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return ITEM_BYTES[self.dtype]
+        return self.dtype.itemsize
 
     @property
     def by_columns(self) -> bool:
@@ -83,7 +82,7 @@ class Matrix:
         return low < other_high and other_low < high
 
 
-def dense(pointer: int, shape: tuple[int, int], dtype: str, owner: Any = None) -> Matrix:
+def dense(pointer: int, shape: tuple[int, int], dtype: DType, owner: Any = None) -> Matrix:
     """Describe a matrix stored by rows without gaps."""
     return Matrix(pointer, shape, (max(shape[1], 1), 1), dtype, owner)
 
@@ -101,14 +100,14 @@ class Operand:
         Neighbours along a column touch.
     step : int
         Elements between matrices.
-    dtype : str
+    dtype : DType
     """
 
     pointer: int
     ld: int
     by_columns: bool
     step: int
-    dtype: str
+    dtype: DType
 
     @classmethod
     def of(cls, x: Matrix) -> Operand:

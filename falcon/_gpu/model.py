@@ -21,9 +21,7 @@ from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
 from .geometry import spans
-from .matrix import ITEM_BYTES
 from .profile import DeviceRates
-from .sources import SUMS_DTYPE
 
 TILE = 128
 # Of the L2 cache, what survives from one kernel to the next.
@@ -34,8 +32,7 @@ Seconds = tuple[tuple[str, float], ...]
 
 def seconds(problem: Problem, option: Option, rates: DeviceRates) -> Seconds:
     """Predict the seconds of each stage of an option."""
-    dtype = problem.dtype.name
-    item, sums = ITEM_BYTES[dtype], ITEM_BYTES[SUMS_DTYPE[dtype]]
+    item, sums = problem.operand.itemsize, problem.accumulator.itemsize
     if option.scheme is None:
         shape = (problem.M, problem.N, problem.K)
         return (("multiply", product_seconds(*shape, 1, item, item, rates)),)

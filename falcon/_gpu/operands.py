@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from falcon._core.dtypes import DType
 from falcon._core.plan import Plan
 from falcon.codegen.cuda_plan import products
 
 from . import device, kernels
 from .geometry import Buffers, Offsets, Sizes, matrix_bytes, round_up
-from .matrix import ITEM_BYTES, Matrix, dense
+from .matrix import Matrix, dense
 from .packed import Packed
-from .sources import SUMS_DTYPE
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Call:
         out: Matrix,
         packed: Packed | None,
     ) -> Call:
-        dtype = plan.problem.dtype.name
+        dtype = plan.problem.operand
         product = needs_product(out, a, None if packed else b, c, dtype)
         copied = (
             not readable(a, dtype),
@@ -48,7 +48,7 @@ class Call:
     def _copies(self) -> tuple[int, int, int, int]:
         p = self.plan.problem
         a, b, c, out = self.copied
-        return copied_bytes(p.M, p.N, p.K, p.dtype.name, a=a, b=b, c=c, out=out)
+        return copied_bytes(p.M, p.N, p.K, p.operand, a=a, b=b, c=c, out=out)
 
     @property
     def _start(self) -> int:
@@ -57,14 +57,14 @@ class Call:
     @property
     def buffers(self) -> Buffers:
         """Sizes of At, Bt, H and the marks."""
-        dtype = self.plan.problem.dtype.name
+        p = self.plan.problem
         if self.plan.scheme is None:
             return Buffers(0, 0, 0, 0, 0)
         return Buffers.of(
             local_chunk(self.plan),
             products(self.plan.scheme),
-            ITEM_BYTES[dtype],
-            ITEM_BYTES[SUMS_DTYPE[dtype]],
+            p.operand.itemsize,
+            p.accumulator.itemsize,
             packed=self.packed is not None,
         )
 
@@ -79,7 +79,7 @@ class Call:
 
     def settle(self, at: int) -> tuple[Matrix, Matrix, Matrix | None, Matrix]:
         """Copy what must be, from address `at` on; return operands that the kernels can take."""
-        dtype = self.plan.problem.dtype.name
+        dtype = self.plan.problem.operand
         a, b, c, out = self.operands
         places = []
         for nbytes in self._copies:
@@ -104,10 +104,10 @@ def local_chunk(plan: Plan) -> Sizes:
 
 
 def copied_bytes(
-    M: int, N: int, K: int, dtype: str, *, a: bool, b: bool, c: bool, out: bool
+    M: int, N: int, K: int, dtype: DType, *, a: bool, b: bool, c: bool, out: bool
 ) -> tuple[int, int, int, int]:
     """Return the bytes of the copies of those operands that need one."""
-    item, sums = ITEM_BYTES[dtype], ITEM_BYTES[SUMS_DTYPE[dtype]]
+    item, sums = dtype.itemsize, dtype.accumulator.itemsize
     sizes = (
         (a, M, K, item),
         (b, K, N, item),
@@ -120,14 +120,14 @@ def copied_bytes(
     )
 
 
-def readable(x: Matrix, dtype: str) -> bool:
+def readable(x: Matrix, dtype: DType) -> bool:
     """Whether cuBLAS and the kernels can read the matrix as it stands."""
     return x.dtype == dtype and x.is_direct
 
 
-def needs_product(out: Matrix, a: Matrix, b: Matrix | None, c: Matrix | None, dtype: str) -> bool:
+def needs_product(out: Matrix, a: Matrix, b: Matrix | None, c: Matrix | None, dtype: DType) -> bool:
     """Whether the product needs a matrix of its own before it is converted into `out`."""
-    if not out.is_direct or out.dtype not in (dtype, SUMS_DTYPE[dtype]):
+    if not out.is_direct or out.dtype not in (dtype, dtype.accumulator):
         return True
     if c is not None and c.overlaps(out) and not same(c, out):
         return True

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from falcon._core.dtypes import DType
 from falcon.codegen.cuda_plan import Group
 
 from .geometry import Sizes
-from .matrix import ITEM_BYTES, Operand
+from .matrix import Operand
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,14 +24,14 @@ class Packed:
         Rows, columns and inner length of a block; the rows do not matter.
     by_columns : bool
         Every sum is stored by columns, as B was.
-    dtype : str
+    dtype : DType
     device : int
     """
 
     memory: Any
     block: Sizes
     by_columns: bool
-    dtype: str
+    dtype: DType
     device: int
 
     @property
@@ -45,5 +46,5 @@ class Packed:
         ld = long if self.by_columns else columns
         skipped = first_column * (long if self.by_columns else 1)
         pointer = int(self.memory.data.ptr)
-        pointer += (group.block * plane + skipped) * ITEM_BYTES[self.dtype]
+        pointer += (group.block * plane + skipped) * self.dtype.itemsize
         return Operand(pointer, ld, self.by_columns, group.length * plane, self.dtype)

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
+from falcon._core.dtypes import FLOAT32, FLOAT64, DType
 from falcon._core.options import cache_folder
 from falcon._version import __version__
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import get
 
 from . import device, kernels
-from .matrix import ITEM_BYTES, Matrix, Operand, dense
-from .sources import SUMS_DTYPE
+from .matrix import Matrix, Operand, dense
 
 # Large enough that waves and launches hardly show: 137 Gflop, 1.1 Tflop for 16-bit elements.
 _MEASURED_SIZE = {8: 4096, 4: 4096, 2: 8192}
@@ -59,10 +59,10 @@ class DeviceRates:
 
 
 _lock = threading.Lock()
-_known: dict[tuple[int, str, bool], DeviceRates] = {}
+_known: dict[tuple[int, DType, bool], DeviceRates] = {}
 
 
-def rates(index: int, dtype: str, tf32: bool) -> DeviceRates:
+def rates(index: int, dtype: DType, tf32: bool) -> DeviceRates:
     """Return the rates of device number `index`, from this process, the cache folder, or measured.
 
     Measuring takes a fraction of a second and waits for the device; no graph may be recording.
@@ -79,7 +79,7 @@ def known() -> dict[str, DeviceRates]:
     """Return what this process has measured or loaded, for `falcon.show_config`."""
     return {
         f"{device.properties(index).name} (cuda:{index}) {dtype}{' TF32' if tf32 else ''}": found
-        for (index, dtype, tf32), found in sorted(_known.items())
+        for (index, dtype, tf32), found in _known.items()
     }
 
 
@@ -111,11 +111,11 @@ def _document(index: int) -> dict:
     return {}
 
 
-def _name(dtype: str, tf32: bool) -> str:
-    return f"{dtype} tf32" if tf32 else dtype
+def _name(dtype: DType, tf32: bool) -> str:
+    return f"{dtype} tf32" if tf32 else dtype.name
 
 
-def _load(index: int, dtype: str, tf32: bool) -> DeviceRates | None:
+def _load(index: int, dtype: DType, tf32: bool) -> DeviceRates | None:
     stored = _document(index).get("rates", {}).get(_name(dtype, tf32))
     with suppress(TypeError, ValueError):
         found = DeviceRates(**stored)
@@ -124,7 +124,7 @@ def _load(index: int, dtype: str, tf32: bool) -> DeviceRates | None:
     return None
 
 
-def _store(index: int, dtype: str, tf32: bool, found: DeviceRates) -> DeviceRates:
+def _store(index: int, dtype: DType, tf32: bool, found: DeviceRates) -> DeviceRates:
     """Write the rates; a folder that cannot be written to is no error."""
     file = path(index)
     if file is None:
@@ -147,20 +147,20 @@ def _store(index: int, dtype: str, tf32: bool, found: DeviceRates) -> DeviceRate
 # --- measurement -----------------------------------------------------------------------------
 
 
-def _measure(index: int, dtype: str, tf32: bool) -> DeviceRates:
+def _measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
     if device.is_capturing():
         raise RuntimeError(
             "falcon measures a GPU once per dtype, which a stream that is being captured cannot "
             "do: multiply once before the capture, or name a scheme"
         )
     about = device.properties(index)
-    size = _MEASURED_SIZE[ITEM_BYTES[dtype]]
-    slower = about.single_to_double if dtype == "float64" else 1
+    size = _MEASURED_SIZE[dtype.itemsize]
+    slower = about.single_to_double if dtype is FLOAT64 else 1
     with device.on(index):
         a, b = (random_matrix(size, size, dtype, seed) for seed in (0, 1))
         scheme = get("strassen")
         sums = device.allocate(scheme.rank * size * size // 4 * 8)
-        sums_dtype = SUMS_DTYPE[dtype]
+        sums_dtype = dtype.accumulator
         out = dense(int(sums.data.ptr), (size, size), sums_dtype, sums)
         small = dense(int(sums.data.ptr), (1, 32), sums_dtype, sums)
 
@@ -176,7 +176,7 @@ def _measure(index: int, dtype: str, tf32: bool) -> DeviceRates:
             for _ in range(100):
                 kernels.copy(None, small)
 
-        moved = size * size * ITEM_BYTES[dtype] * (1 + len(products(scheme).places) / 4)
+        moved = size * size * dtype.itemsize * (1 + len(products(scheme).places) / 4)
         return DeviceRates(
             multiply=2.0 * size**3 / fastest(product),
             bandwidth=moved / fastest(combine),
@@ -199,19 +199,19 @@ def fastest(call: Callable[[], None]) -> float:
     return max(min(times), 1e-9)
 
 
-def random_matrix(rows: int, columns: int, dtype: str, seed: int) -> Matrix:
+def random_matrix(rows: int, columns: int, dtype: DType, seed: int) -> Matrix:
     """Fill a matrix on the device with a repeated piece of normal random data."""
     piece = np.random.default_rng(seed).standard_normal(
-        min(_RANDOM_ELEMENTS, rows * columns), np.float32
+        min(_RANDOM_ELEMENTS, rows * columns), FLOAT32.numpy
     )
     source = device.upload(piece)
-    memory = device.allocate(rows * columns * ITEM_BYTES[dtype])
+    memory = device.allocate(rows * columns * dtype.itemsize)
     target = dense(int(memory.data.ptr), (rows, columns), dtype, memory)
     flat = dense(target.pointer, (1, rows * columns), dtype, memory)
     whole, rest = divmod(rows * columns, piece.size)
-    spread = Matrix(int(source.data.ptr), (whole, piece.size), (0, 1), "float32", source)
+    spread = Matrix(int(source.data.ptr), (whole, piece.size), (0, 1), FLOAT32, source)
     kernels.copy(spread, dense(target.pointer, (whole, piece.size), dtype, memory))
     if rest:
         tail = Matrix(flat.address(0, whole * piece.size), (1, rest), (rest, 1), dtype, memory)
-        kernels.copy(dense(spread.pointer, (1, rest), "float32", source), tail)
+        kernels.copy(dense(spread.pointer, (1, rest), FLOAT32, source), tail)
     return target

@@ -12,18 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from falcon._core.dtypes import FLOAT32, DType
 from falcon.codegen import cuda_emit
-from falcon.codegen.cuda_emit import TYPES
 from falcon.codegen.cuda_plan import Fit
 from falcon.schemes import Scheme
-
-# Sums of 16-bit elements, and the planes of H, are float32.
-SUMS_DTYPE = {
-    "float64": "float64",
-    "float32": "float32",
-    "float16": "float32",
-    "bfloat16": "float32",
-}
 
 # C++17 is CuPy's default from version 14 on. Single-precision division and square root occur
 # nowhere; -fmad may contract alpha * sum + beta * c, which rounds once less.
@@ -48,44 +40,48 @@ class Unit:
     fit: Fit | None = None
 
 
-def combine_in(scheme: Scheme, factor: str, dtype: str) -> Unit:
+def combine_in(scheme: Scheme, factor: str, dtype: DType) -> Unit:
     """Combine A ("u") or B ("v")."""
     name = f"falcon_combine_{'a' if factor == 'u' else 'b'}_{_key(scheme)}_{dtype}"
     head, fit = cuda_emit.combine_in(scheme, factor, dtype, name)
     return Unit(name, head + _template("combine_in"), fit)
 
 
-def combine_out(scheme: Scheme, products_dtype: str, dtype: str) -> Unit:
+def combine_out(scheme: Scheme, sums: DType, dtype: DType) -> Unit:
     """Combine H into a C of another or the same dtype."""
-    name = f"falcon_combine_h_{_key(scheme)}_{products_dtype}_{dtype}"
-    head, fit = cuda_emit.combine_out(scheme, products_dtype, dtype, name)
+    name = f"falcon_combine_h_{_key(scheme)}_{sums}_{dtype}"
+    head, fit = cuda_emit.combine_out(scheme, sums, dtype, name)
     return Unit(name, head + _template("combine_out"), fit)
 
 
-def repair(dtype: str, out_dtype: str) -> Unit:
+def repair(dtype: DType, out_dtype: DType) -> Unit:
     """Redo marked regions classically."""
-    return _plain("repair", dtype, out_dtype, SUMS_DTYPE[dtype])
+    return _plain("repair", dtype, out_dtype, dtype.accumulator)
 
 
-def copy(dtype: str, out_dtype: str) -> Unit:
+def wider(dtype: DType, out_dtype: DType) -> DType:
+    """Return the type in which elements of one are scaled before they are stored as the other."""
+    return max(dtype.accumulator, out_dtype.accumulator, key=lambda row: row.itemsize)
+
+
+def copy(dtype: DType, out_dtype: DType) -> Unit:
     """Copy with conversion and a scale."""
-    wide = "float64" in (dtype, out_dtype)
-    return _plain("copy", dtype, out_dtype, "float64" if wide else "float32")
+    return _plain("copy", dtype, out_dtype, wider(dtype, out_dtype))
 
 
-def norms(dtype: str) -> Unit:
+def norms(dtype: DType) -> Unit:
     """Squared norms of lines, in parts."""
-    return _plain("norms", dtype, SUMS_DTYPE[dtype], SUMS_DTYPE[dtype])
+    return _plain("norms", dtype, dtype.accumulator, dtype.accumulator)
 
 
-def spread(sums: str) -> Unit:
+def spread(sums: DType) -> Unit:
     """Compare the norms of lines that a scheme adds up."""
     return _plain("spread", sums, sums, sums)
 
 
 def refuse() -> Unit:
     """Mark everything where the norms differ by too much."""
-    return _plain("refuse", "float32", "float32", "float32")
+    return _plain("refuse", FLOAT32, FLOAT32, FLOAT32)
 
 
 def assemble(units: Iterable[Unit]) -> str:
@@ -93,13 +89,13 @@ def assemble(units: Iterable[Unit]) -> str:
     return "\n".join([_template("common", "cuh"), *(unit.source for unit in units)])
 
 
-def _plain(template: str, dtype: str, out_dtype: str, sums: str) -> Unit:
+def _plain(template: str, dtype: DType, out_dtype: DType, sums: DType) -> Unit:
     name = f"falcon_{template}_{dtype}_{out_dtype}"
     macros = {
         "NAME": name,
-        "A": TYPES[dtype].memory,
-        "T": TYPES[out_dtype].memory,
-        "S": TYPES[sums].sums,
+        "A": dtype.cuda,
+        "T": out_dtype.cuda,
+        "S": sums.cuda,
     }
     head = "".join(f"#define FALCON_{key} {value}\n" for key, value in macros.items())
     return Unit(name, head + _template(template))

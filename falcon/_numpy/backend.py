@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import DType, of
 from falcon._core.packed import ArrayPayload, PackedOperand
 from falcon._core.plan import Option, Plan, Rates
 from falcon._core.problem import Problem
@@ -53,11 +54,10 @@ class NumpyBackend:
         return None
 
     def supports(self, problem: Problem) -> str | None:
-        """LCMAs run on all integer, float and complex dtypes but float16."""
-        if problem.dtype.kind not in "iufc":
-            return f"dtype {problem.dtype} is multiplied by NumPy alone"
-        if problem.dtype == np.float16:
-            return "float16 sums would be rounded to 11 bits before they are multiplied"
+        """LCMAs run where sums of elements are as precise as sums of products."""
+        operand = problem.operand
+        if operand is not problem.accumulator:
+            return f"sums of {operand} would be rounded to {operand} before they are multiplied"
         return None
 
     def candidates(
@@ -96,7 +96,7 @@ class NumpyBackend:
         problem = plan.problem
         right = b.payload.array if isinstance(b, PackedOperand) else b
         shape = (problem.M, problem.N)
-        product = np.empty(shape, problem.dtype) if problem.buffered else out
+        product = np.empty(shape, problem.result.numpy) if problem.buffered else out
         with np.errstate(all="ignore"):  # as BLAS: overflow and invalid are in the result
             done = False
             if plan.scheme is not None and 0 not in (*shape, problem.K):
@@ -112,7 +112,7 @@ class NumpyBackend:
 
     def pack(self, b: np.ndarray, plan: Plan) -> ArrayPayload:
         """Copy `b` as BLAS likes it; its sums are formed anew in every product."""
-        return ArrayPayload(np.array(b, plan.problem.dtype, order="C"))
+        return ArrayPayload(np.array(b, plan.problem.operand.numpy, order="C"))
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
@@ -124,7 +124,7 @@ class NumpyBackend:
         options = self.candidates(problem, schemes, limit)
         return (options or self.candidates(problem, schemes, None))[0]
 
-    def measure(self, dtype: np.dtype, threads: int, thorough: bool = False) -> Rates:
+    def measure(self, dtype: DType, threads: int, thorough: bool = False) -> Rates:
         """Time np.matmul, additions in cache, and combines of Strassen's A (about 0.5 s).
 
         The bandwidth is that of real combines into new memory, because what they cost on most
@@ -145,7 +145,7 @@ def _copied_bytes(problem: Problem) -> int:
     """Operands that BLAS cannot read as they stand are copied first."""
     a = 0 if problem.a_direct else problem.M * problem.K
     b = 0 if problem.b_direct else problem.K * problem.N
-    return (a + b) * problem.dtype.itemsize
+    return (a + b) * problem.operand.itemsize
 
 
 def _finish_bytes(problem: Problem) -> int:
@@ -153,7 +153,7 @@ def _finish_bytes(problem: Problem) -> int:
     if not problem.buffered:
         return 0
     strip = max(problem.N, min(_STRIP_ELEMENTS, problem.M * problem.N))
-    return problem.buffer_bytes + strip * problem.dtype.itemsize
+    return problem.buffer_bytes + strip * problem.result.itemsize
 
 
 def _classical_workspace(problem: Problem, limit: int | None) -> int:
@@ -169,9 +169,9 @@ def _classical(
         _in_blocks(a, b, product)
         return
     if not problem.a_direct:
-        a = np.array(a, problem.dtype, order="C")
+        a = np.array(a, problem.operand.numpy, order="C")
     if not problem.b_direct:
-        b = np.array(b, problem.dtype, order="C")
+        b = np.array(b, problem.operand.numpy, order="C")
     np.matmul(a, b, out=product)
 
 
@@ -221,7 +221,7 @@ class _Stages:
         M, N, K = chunks
         m, k, n = scheme.format
         rows, columns, inner = -(-M // m), -(-N // n), -(-K // k)
-        itemsize = problem.dtype.itemsize
+        itemsize = problem.operand.itemsize
         accumulate = K < problem.K
         # The last chunk of a dimension may be smaller, so any block may turn out ragged.
         shapes = (
@@ -295,7 +295,7 @@ def _squares(x: np.ndarray, axis: int) -> np.ndarray:
     step = max(1, _STRIP_ELEMENTS // max(x.shape[1], 1))
     for start in range(0, x.shape[0], step):
         strip = x[start : start + step]
-        parts = (strip.real, strip.imag) if x.dtype.kind == "c" else (strip,)
+        parts = (strip.real, strip.imag) if of(x.dtype).is_complex else (strip,)
         for part in parts:
             sums = np.square(part, dtype=np.float64, casting="unsafe").sum(axis=1 - axis)
             found[slice(start, start + step) if axis == 0 else slice(None)] += sums
@@ -335,7 +335,7 @@ def _multiply(
     stages = _Stages.of(problem, scheme, plan.option.chunks)
     if _is_refused(plan, a, b, column_squares, stages):
         return False
-    (at, bt, h), (scratch_a, scratch_b, scratch_c) = stages.carve(problem.dtype)
+    (at, bt, h), (scratch_a, scratch_b, scratch_c) = stages.carve(problem.operand.numpy)
     programs = combine_a(scheme), combine_b(scheme), combine_c(scheme)
     m, k, n = scheme.format
     finish = _finisher(problem, alpha, check)

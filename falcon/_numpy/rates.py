@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import DType
 from falcon._core.fit import fastest, fit_times, rate, typical
 from falcon._core.plan import Rates
 from falcon.codegen import combine_a
@@ -19,10 +20,10 @@ _FLAT = (0.0, 0.0, 0.0)
 _MALLOC_KEEPS = 32 * 2**20
 
 
-def measure(dtype: np.dtype, *, thorough: bool) -> Rates:
+def measure(operand: DType, *, thorough: bool) -> Rates:
     """Time np.matmul, additions in cache, and combines of Strassen's A (about a second)."""
-    repeats = 12 if thorough else 4
-    if blas := dtype.char in "fdFD":
+    repeats, dtype = 12 if thorough else 4, operand.numpy
+    if operand.has_blas:
         multiply, surface = _blas_rates(dtype, *((24, 8.0) if thorough else (8, 0.8)))
     else:
         multiply, surface = _loop_rate(dtype), _FLAT
@@ -30,7 +31,7 @@ def measure(dtype: np.dtype, *, thorough: bool) -> Rates:
     add = fastest(lambda: np.add(strip[0], strip[1], out=strip[2]), 50) / strip.shape[1]
     near, far = (
         size * size * (1 + 7 / 4) / fastest(_combine_call(dtype, size), repeats, 0.3)
-        for size in ((512, 2048) if blas else (256, 512))
+        for size in ((512, 2048) if operand.has_blas else (256, 512))
     )
     return Rates(
         multiply=multiply,

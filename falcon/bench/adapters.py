@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import falcon
+from falcon._core.dtypes import of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +37,18 @@ def with_numpy(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
 def with_mkl(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
     """Intel MKL's cblas_?gemm, from the PyPI package `mkl`."""
     library = mkl_library()
-    char = a.dtype.char
-    call = getattr(library, f"cblas_{ {'f': 's', 'd': 'd', 'F': 'c', 'D': 'z'}[char] }gemm")
+    row = of(a.dtype)
+    call = getattr(library, f"cblas_{row.blas}gemm")
     (m, k), n = a.shape, b.shape[1]
     row_major, no_transpose = 101, 111
     pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, out)]
     one, zero = np.ones((), a.dtype), np.zeros((), a.dtype)
     alpha: Any
     beta: Any
-    if char in "FD":  # complex scalars are handed over by address
+    if row.is_complex:  # complex scalars are handed over by address
         alpha, beta = (ctypes.c_void_p(x.ctypes.data) for x in (one, zero))
     else:
-        scalar = ctypes.c_float if char == "f" else ctypes.c_double
+        scalar = np.ctypeslib.as_ctypes_type(a.dtype)
         alpha, beta = scalar(1), scalar(0)
 
     def run(_keep: Any = (a, b, out, one, zero)) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import of
 from falcon._core.options import thread_count
 
 from . import workloads
@@ -178,8 +179,9 @@ def _spec(options: argparse.Namespace, falcon_options: dict[str, Any]) -> Any:
     base = FALCON if options.device == "cpu" else FALCON_GPU
     settings = {k: v for k, v in falcon_options.items() if k != "threads" and v != "auto"}
     classical = {**settings, "scheme": "classical"}
-    dtypes = tuple(_dtypes(options) or ("float32", "float64"))
-    if options.device == "cpu" and set(dtypes) <= {"float32", "float64"} and _has_own_kernels():
+    dtypes = tuple(_dtypes(options)) or workloads.BOTH
+    own_kernels = all(of(x).engine is not None for x in dtypes) and _has_own_kernels()
+    if options.device == "cpu" and own_kernels:
         classical.setdefault("backend", "cpu")
     sides = [
         falcon_peer("falcon", base=base, **settings),
@@ -259,7 +261,7 @@ def _list_peers(options: argparse.Namespace) -> int:
     from .identify import format_identities, identify
     from .peers import FALCON, TABLE
 
-    dtypes = _dtypes(options) or ["float32", "float64"]
+    dtypes = _dtypes(options) or workloads.BOTH
     threads = thread_count(options.threads)
     found = [
         identify(peer, [x for x in dtypes if peer.multiplies(np.dtype(x))] or ["float32"], threads)

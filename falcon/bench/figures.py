@@ -36,7 +36,6 @@ _STAGES = {
     "combine H": "#009e73",
     "wait": "#999999",
 }
-_DTYPES = ("float32", "float64")
 _SETTINGS: Any = {
     "font.size": 10,
     "axes.titlesize": 11,

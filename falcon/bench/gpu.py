@@ -16,12 +16,11 @@ import numpy as np
 
 import falcon
 from falcon._backends import DEVICE, get_backend
+from falcon._core.dtypes import CUDA, DType
 from falcon._core.text import format_table
 from falcon._gpu import device
-from falcon._gpu.arrays import numpy_dtype
-from falcon._gpu.matrix import ITEM_BYTES, Matrix, Operand
+from falcon._gpu.matrix import Matrix, Operand
 from falcon._gpu.profile import random_matrix
-from falcon._gpu.sources import SUMS_DTYPE
 
 from .workloads import Shape
 
@@ -89,11 +88,13 @@ def run_shape(
         No GPU runs here (the message says why), or the dtype is none of these.
     """
     get_backend(DEVICE)
-    if dtype not in ITEM_BYTES:
-        raise ValueError(f"--dtype {dtype!r}; expected one of {', '.join(ITEM_BYTES)}")
+    row = next((x for x in CUDA if x.name == dtype), None)
+    if row is None:
+        known = ", ".join(x.name for x in CUDA)
+        raise ValueError(f"--dtype {dtype!r}; expected one of {known}")
     index = device.current()
     about = device.properties(index)
-    operands = _operands(shape, dtype, about.l2_bytes)
+    operands = _operands(shape, row, about.l2_bytes)
     a, b = operands[0]
     options = {key: value for key, value in options.items() if key != "backend"}
     plan = falcon.plan(a, b, **options)
@@ -101,15 +102,15 @@ def run_shape(
         falcon.pack(y, rows=shape.M, **{k: v for k, v in options.items() if k != "check"})
         for _, y in operands
     ]
-    outs = {side: device.empty((shape.M, shape.N), numpy_dtype(dtype)) for side in SIDES}
+    outs = {side: device.empty((shape.M, shape.N), row.numpy) for side in SIDES}
     classical = {**options, "scheme": "classical"}
     calls: dict[str, Callable[[int], Any]] = {
         "falcon": lambda at: falcon.gemm(*operands[at], out=outs["falcon"], **options),
         "packed": lambda at: falcon.gemm(operands[at][0], packed[at], out=outs["packed"]),
         "classical": lambda at: falcon.gemm(*operands[at], out=outs["classical"], **classical),
-        "cublas": lambda at: _cublas(*operands[at], outs["cublas"], dtype),
+        "cublas": lambda at: _cublas(*operands[at], outs["cublas"], row),
     }
-    torch = _torch_call(operands, outs["torch"], dtype)
+    torch = _torch_call(operands, outs["torch"], row)
     if torch is not None:
         calls["torch"] = torch
     times = _interleaved(calls, len(operands), rounds, tick)
@@ -135,9 +136,9 @@ def run_shape(
     )
 
 
-def _operands(shape: Shape, dtype: str, l2_bytes: int) -> list[tuple[Any, Any]]:
+def _operands(shape: Shape, dtype: DType, l2_bytes: int) -> list[tuple[Any, Any]]:
     """Random pairs, as many as exceed the L2 cache twice."""
-    nbytes = (shape.M * shape.K + shape.K * shape.N) * ITEM_BYTES[dtype]
+    nbytes = (shape.M * shape.K + shape.K * shape.N) * dtype.itemsize
     copies = min(_MOST_COPIES, max(2, -(-2 * l2_bytes // max(nbytes, 1))))
     return [
         (
@@ -148,22 +149,22 @@ def _operands(shape: Shape, dtype: str, l2_bytes: int) -> list[tuple[Any, Any]]:
     ]
 
 
-def _random(rows: int, columns: int, dtype: str, seed: int) -> Any:
+def _random(rows: int, columns: int, dtype: DType, seed: int) -> Any:
     source = random_matrix(rows, columns, dtype, seed).owner
-    return source.view(numpy_dtype(dtype)).reshape(rows, columns)
+    return source.view(dtype.numpy).reshape(rows, columns)
 
 
-def _cublas(a: Any, b: Any, out: Any, dtype: str) -> None:
+def _cublas(a: Any, b: Any, out: Any, dtype: DType) -> None:
     """Call cuBLAS and nothing else."""
     x, y, z = (
         Operand.of(Matrix(int(m.data.ptr), m.shape, (m.shape[1], 1), dtype)) for m in (a, b, out)
     )
     (M, K), N = a.shape, b.shape[1]
-    device.multiply(M, N, K, x, y, z, sums=SUMS_DTYPE[dtype])
+    device.multiply(M, N, K, x, y, z, sums=dtype.accumulator)
 
 
 def _torch_call(
-    operands: list[tuple[Any, Any]], out: Any, dtype: str
+    operands: list[tuple[Any, Any]], out: Any, dtype: DType
 ) -> Callable[[int], Any] | None:
     """Return torch's product of the same memory; None without torch and CUDA."""
     try:
@@ -174,9 +175,9 @@ def _torch_call(
         return None
 
     def view(x: Any) -> Any:
-        if dtype != "bfloat16":
+        if dtype.module == "numpy":
             return torch.from_dlpack(x)
-        return torch.from_dlpack(x.view(np.int16)).view(torch.bfloat16)
+        return torch.from_dlpack(x.view(np.int16)).view(getattr(torch, str(dtype.torch)))
 
     pairs, target = [(view(x), view(y)) for x, y in operands], view(out)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
+from falcon._core.dtypes import of
 from falcon._core.text import format_table
 
 from .peers import Peer, environment_of
@@ -135,8 +136,7 @@ def _kernel(adapter: str, dtype: str, described: dict[str, Any]) -> str:
     if adapter in ("cupy", "torch cuda", "falcon gpu"):
         return described["device"]
     if adapter.startswith("falcon"):
-        short = {"float32": "f32", "float64": "f64"}.get(dtype)
-        return described["kernels"].get(f"{short} kernel", "NumPy's BLAS")
+        return described["kernels"].get(f"{of(dtype).engine} kernel", "NumPy's BLAS")
     return ""
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import FLOAT64, LONGDOUBLE, DType, of
+
 # Threads of OpenBLAS and OpenMP spin for tens of milliseconds after a call and would steal the
 # cores from the other side: without a rest the same code ran at 0.4 to 0.9 of its speed.
 REST_SECONDS = 0.15
@@ -116,7 +118,8 @@ def _timed(call: Callable[[], Any]) -> float:
 
 def sampled_rows(shape: tuple[int, ...], dtype: np.dtype, rows: int = 32) -> np.ndarray:
     """Return the indices of the rows that `sampled_error` compares, spread over C."""
-    rows = 4 if _WIDER.get(dtype.char) in ("g", "G") else rows
+    row = of(dtype)
+    rows = 4 if not row.is_exact and _checked_in(row) is LONGDOUBLE else rows
     return np.unique(np.linspace(0, shape[0] - 1, rows).astype(int))
 
 
@@ -126,10 +129,12 @@ def exact_rows(a: np.ndarray, b: np.ndarray, index: np.ndarray) -> np.ndarray:
     float16 and float32 (complex64) go to float64 (complex128), all wider ones to long double,
     which has no BLAS; integers are multiplied as NumPy does.
     """
-    kind = _WIDER.get(a.dtype.char)
-    if kind is None:
+    row = of(a.dtype)
+    if row.is_exact:
         return a[index] @ b
-    if kind in "dD":
+    wider = _checked_in(row)
+    kind = np.result_type(wider.numpy, a.dtype)  # complex where the operands are
+    if wider.has_blas:
         return a[index].astype(kind) @ b.astype(kind)
     exact = np.zeros((len(index), b.shape[1]), kind)
     step = max(1, 2**22 // max(b.shape[1], 1))  # a slice of B at a time is widened
@@ -140,7 +145,7 @@ def exact_rows(a: np.ndarray, b: np.ndarray, index: np.ndarray) -> np.ndarray:
 
 def relative_error(c: np.ndarray, exact: np.ndarray) -> float:
     """RMS of ``c - exact`` relative to the RMS of ``exact``; integers are right (0) or wrong."""
-    if c.dtype.kind in "iu":
+    if of(c.dtype).is_exact:
         return 0.0 if np.array_equal(c, exact) else float("inf")
     error = np.linalg.norm((c.astype(exact.dtype) - exact).astype(np.complex128))
     return float(error) / max(float(np.linalg.norm(exact.astype(np.complex128))), 1e-300)
@@ -166,5 +171,6 @@ def sampled_error(a: np.ndarray, b: np.ndarray, c: np.ndarray, rows: int = 32) -
     return relative_error(c[index], exact_rows(a, b, index))
 
 
-# The dtype in which the product of each is checked; integers have none.
-_WIDER = {"e": "d", "f": "d", "d": "g", "g": "g", "F": "D", "D": "G", "G": "G"}
+def _checked_in(row: DType) -> DType:
+    """Return the real type in whose precision products of rounding types are checked."""
+    return FLOAT64 if row.unit_roundoff > FLOAT64.unit_roundoff else LONGDOUBLE

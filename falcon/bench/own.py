@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import falcon
+from falcon._core.dtypes import of
 from falcon._cpu import peak
 from falcon._cpu.profile import stage_seconds
 from falcon._front.info import backends
@@ -46,7 +47,7 @@ def tasks(threads: int, dtypes: tuple[str, ...], *, quick: bool) -> list[Task]:
     """Return the tasks; `quick` leaves most of them out."""
     found = [_peak_task(threads)]
     for dtype in dtypes:
-        if dtype not in ("float32", "float64"):
+        if of(dtype).engine is None:
             continue
         found += _stage_tasks(threads, dtype, quick)
         found += _error_tasks(threads, dtype, quick)

@@ -18,6 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core import dtypes
+from falcon._core.dtypes import FLOAT16, FLOAT32, of
+
 from .operands import SharedOperands
 from .workloads import Shape
 
@@ -38,8 +41,8 @@ class Peer:
         As printed.
     adapter : str
         Key of `falcon.bench.adapters.ADAPTERS`.
-    dtypes : str
-        Type characters that it multiplies.
+    dtypes : tuple of str
+        Names of the types that it multiplies.
     install : str
         The command that installs it.
     environment : dict
@@ -49,26 +52,29 @@ class Peer:
 
     name: str
     adapter: str
-    dtypes: str
+    dtypes: tuple[str, ...]
     install: str
     environment: dict[str, str] = field(default_factory=dict)
     device: str = "cpu"
 
     def multiplies(self, dtype: np.dtype) -> bool:
         """Whether the peer has a product of that dtype."""
-        return dtype.char in self.dtypes
+        return of(dtype).name in self.dtypes
 
 
-FALCON = Peer("falcon", "falcon", "fdFD", "")
-FALCON_GPU = Peer("falcon", "falcon gpu", "efd", "pip install cupy-cuda12x", device="gpu")
+_BLAS = tuple(row.name for row in dtypes.TABLE if row.has_blas)
+# Workers share operands as NumPy arrays, of NumPy's own types.
+_CUDA = tuple(row.name for row in dtypes.CUDA if row.module == "numpy")
+FALCON = Peer("falcon", "falcon", _BLAS, "")
+FALCON_GPU = Peer("falcon", "falcon gpu", _CUDA, "pip install cupy-cuda12x", device="gpu")
 TABLE = (
-    Peer("numpy", "numpy", "fdFD", "pip install numpy"),
-    Peer("numpy (best kernels)", "numpy", "fdFD", "pip install numpy", {"OPENBLAS_CORETYPE": BEST}),
-    Peer("mkl", "mkl", "fdFD", "pip install mkl"),
-    Peer("torch", "torch", "efdFD", "pip install torch"),
-    Peer("onednn", "onednn", "f", "pip install torch"),
-    Peer("cupy (cuBLAS)", "cupy", "efdFD", "pip install cupy-cuda12x", device="gpu"),
-    Peer("torch (cuBLAS)", "torch cuda", "efdFD", "pip install torch", device="gpu"),
+    Peer("numpy", "numpy", _BLAS, "pip install numpy"),
+    Peer("numpy (best kernels)", "numpy", _BLAS, "pip install numpy", {"OPENBLAS_CORETYPE": BEST}),
+    Peer("mkl", "mkl", _BLAS, "pip install mkl"),
+    Peer("torch", "torch", (FLOAT16.name, *_BLAS), "pip install torch"),
+    Peer("onednn", "onednn", (FLOAT32.name,), "pip install torch"),
+    Peer("cupy (cuBLAS)", "cupy", (FLOAT16.name, *_BLAS), "pip install cupy-cuda12x", device="gpu"),
+    Peer("torch (cuBLAS)", "torch cuda", (FLOAT16.name, *_BLAS), "pip install torch", device="gpu"),
 )
 
 

@@ -39,7 +39,7 @@ from .peers import TABLE, AbsentError, Worker, best_coretype
 from .regret_picture import draw
 from .regret_record import Record
 from .regret_shapes import LARGE, shapes
-from .workloads import Shape
+from .workloads import BOTH, Shape
 
 # Fresh pairs that confirm a ratio; and for calls of more than so many seconds.
 _CONFIRM, _CONFIRM_LONG, _LONG = 41, 21, 0.03
@@ -319,7 +319,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=float("inf"),
                         help="stop after this time; run again to go on")  # fmt: skip
     parser.add_argument("--most", type=int, default=8, help="rivals by predicted time (default 8)")
-    parser.add_argument("--dtype", nargs="+", default=["float32", "float64"])
+    parser.add_argument("--dtype", nargs="+", default=list(BOTH))
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--no-peers", dest="peers", action="store_false",
                         help="NumPy as installed only")  # fmt: skip

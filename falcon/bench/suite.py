@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import of
+
 from .identify import identify
 from .measure import REST_SECONDS, TOLERANCE, Spread, repeats_for
 from .operands import SharedOperands
@@ -284,10 +286,7 @@ def speedups(rounds: Iterable[dict[str, float]]) -> dict[str, Spread]:
 
 def wrong_beyond(dtype: str, K: int, growth: float = 1.0) -> float:
     """Relative RMS error beyond which a product is wrong, not rounded; 0 for integers."""
-    kind = np.dtype(dtype)
-    if kind.kind in "iu":
-        return 0.0
-    return _WRONG * growth * float(np.finfo(kind).eps) * max(K, 1) ** 0.5
+    return _WRONG * growth * 2 * of(dtype).unit_roundoff * max(K, 1) ** 0.5
 
 
 def self_check(threads: int) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from falcon._core.text import format_table
 from .measure import REST_SECONDS
 from .operands import SharedOperands
 from .peers import TABLE, AbsentError, Peer, Worker, best_coretype, falcon_peer
-from .workloads import Shape, quick_shapes
+from .workloads import BOTH, Shape, quick_shapes
 
 _SCHEMES = ("auto", "strassen", "strassen@strassen")
 
@@ -57,8 +57,8 @@ def _schemes(**settings: Any) -> tuple[Peer, ...]:
 def cases(coretype: str | None, *, large: bool) -> list[Case]:
     """Return the cases; `large` adds those at 8192."""
     environment = {"OPENBLAS_CORETYPE": coretype} if coretype else {}
-    openblas = Peer("openblas " + (coretype or ""), "numpy", "fd", "", environment)
-    haswell = Peer("openblas Haswell", "numpy", "fd", "", {"OPENBLAS_CORETYPE": "Haswell"})
+    openblas = Peer("openblas " + (coretype or ""), "numpy", BOTH, "", environment)
+    haswell = Peer("openblas Haswell", "numpy", BOTH, "", {"OPENBLAS_CORETYPE": "Haswell"})
     onednn = next(peer for peer in TABLE if peer.name == "onednn")
     libraries = (openblas, onednn)
     classical = (falcon_peer("classical", backend="cpu", scheme="classical"),)

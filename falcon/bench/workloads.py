@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import FLOAT32, FLOAT64, of
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -95,10 +97,11 @@ def _shapes(*sizes: tuple[int, int, int]) -> Callable[[], list[Shape]]:
     return lambda: [Shape(*x) for x in sizes]
 
 
-_BOTH = ("float32", "float64")
+# What is measured unless types are asked for.
+BOTH = ("float32", "float64")
 WORKLOADS = {
     "squares": Workload(
-        "512 to 8192", _shapes(*((n, n, n) for n in (512, 1024, 2048, 4096, 8192))), _BOTH
+        "512 to 8192", _shapes(*((n, n, n) for n in (512, 1024, 2048, 4096, 8192))), BOTH
     ),
     "llm": Workload(
         "linear layers of Qwen2.5-7B and Llama-3.1-8B at 2048 tokens",
@@ -108,7 +111,7 @@ WORKLOADS = {
     "rank-k": Workload(
         "2048 x 2048 and 4096 x 4096 with K from 64 to 512",
         _shapes(*((n, n, k) for n in (2048, 4096) for k in (64, 128, 256, 512))),
-        _BOTH,
+        BOTH,
     ),
     "tall": Workload(
         "one long side: 32 to 256 columns, or as few rows",
@@ -124,7 +127,7 @@ WORKLOADS = {
             (777, 555, 999), (1023, 1023, 1023), (1025, 1025, 1025), (1999, 2053, 2011),
             (4097, 4095, 4093),
         ),
-        _BOTH,
+        BOTH,
     ),
     "quick": Workload(
         "one or two shapes of each kind",
@@ -165,11 +168,12 @@ def operands(shape: Shape, dtype: np.dtype, seed: int) -> tuple[np.ndarray, np.n
 
 
 def _random(random: np.random.Generator, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
-    if dtype.kind in "iu":
-        return random.integers(-8 if dtype.kind == "i" else 0, 9, shape).astype(dtype)
-    if dtype.kind == "c":
+    row = of(dtype)
+    if row.is_exact:
+        return random.integers(0 if row.is_unsigned else -8, 9, shape).astype(dtype)
+    if row.is_complex:
         parts = random.standard_normal((2, *shape))
         return (parts[0] + 1j * parts[1]).astype(dtype)
-    if dtype in (np.float32, np.float64):
+    if dtype in (FLOAT32.numpy, FLOAT64.numpy):  # which the generator makes itself
         return random.standard_normal(shape, dtype)
     return random.standard_normal(shape).astype(dtype)

@@ -2,6 +2,7 @@
 
 ::
 
+    element.py     Element: what the emitters of C and CUDA ask of an element type
     program.py     Program: add, subtract, scale over blocks, temporaries reused
     update.py      Combine H as what follows each product, for engines that keep C on chip
     c_program.py   a Program as operations of the CPU engine's interpreter

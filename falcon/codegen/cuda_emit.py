@@ -19,56 +19,32 @@ Loads stand where their value is first needed, between the additions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from falcon.schemes import Scheme
 
 from .cuda_plan import THREADS, Fit, fit, products
+from .element import Element
 from .program import Compute, Instruction, Load, Op, walk
-
-
-@dataclass(frozen=True, slots=True)
-class CudaType:
-    """How a dtype is written in CUDA C++: in memory, in registers.
-
-    Attributes
-    ----------
-    memory, sums : str
-    memory_bytes, sum_bytes : int
-    """
-
-    memory: str
-    sums: str
-    memory_bytes: int
-    sum_bytes: int
-
-
-TYPES = {
-    "float64": CudaType("double", "double", 8, 8),
-    "float32": CudaType("float", "float", 4, 4),
-    "float16": CudaType("half_t", "float", 2, 4),
-    "bfloat16": CudaType("bfloat_t", "float", 2, 4),
-}
 
 FACTORS = ("u", "v")
 
 
-def combine_in(scheme: Scheme, factor: str, dtype: str, name: str) -> tuple[str, Fit]:
+def combine_in(scheme: Scheme, factor: str, dtype: Element, name: str) -> tuple[str, Fit]:
     """Return macros and `Sums` of Combine A ("u") or Combine B ("v"), for combine_in.cu.
 
     Parameters
     ----------
     scheme : Scheme
     factor : {"u", "v"}
-    dtype : str
-        A key of `TYPES`.
+    dtype : Element
+        Of the matrix and of its sums, which are formed in its accumulator.
     name : str
         Of the kernel.
     """
     matrix = (scheme.U, scheme.V)[FACTORS.index(factor)]
     p, q = matrix.shape[1:]
-    kind = TYPES[dtype]
-    found = fit(matrix.reshape(scheme.rank, -1), kind.memory_bytes, kind.sum_bytes)
+    sums = dtype.accumulator
+    found = fit(matrix.reshape(scheme.rank, -1), dtype.itemsize, sums.itemsize)
     places = products(scheme).places
 
     def store(output: int, value: str) -> str:
@@ -77,28 +53,27 @@ def combine_in(scheme: Scheme, factor: str, dtype: str, name: str) -> tuple[str,
         sign = "-" if negated else ""
         return f"store({place.block}, {place.position}, {place.length}, {sign}{value});"
 
-    macros = {"T": kind.memory, "S": kind.sums, "P": p, "Q": q}
+    macros: dict[str, object] = {"T": dtype.cuda, "S": sums.cuda, "P": p, "Q": q}
     load = lambda slot: "load({}, {})".format(*divmod(slot, q))  # noqa: E731
     return _unit(name, macros, found, load, store), found
 
 
-def combine_out(scheme: Scheme, products_dtype: str, dtype: str, name: str) -> tuple[str, Fit]:
+def combine_out(scheme: Scheme, sums: Element, dtype: Element, name: str) -> tuple[str, Fit]:
     """Return macros and `Sums` of Combine H, for combine_out.cu.
 
     Parameters
     ----------
     scheme : Scheme
-    products_dtype : {"float32", "float64"}
-        Of H, and of the sums.
-    dtype : str
-        Of C; a key of `TYPES`.
+    sums : Element
+        Of H, and of what is added up of it.
+    dtype : Element
+        Of C.
     name : str
         Of the kernel.
     """
-    sums, kind = TYPES[products_dtype], TYPES[dtype]
-    found = fit(products(scheme).rows, sums.memory_bytes, sums.sum_bytes)
+    found = fit(products(scheme).rows, sums.itemsize, sums.itemsize)
     n = scheme.n
-    macros = {"T": kind.memory, "S": sums.sums, "P": scheme.m, "Q": n}
+    macros: dict[str, object] = {"T": dtype.cuda, "S": sums.cuda, "P": scheme.m, "Q": n}
 
     def store(output: int, value: str) -> str:
         i, j = divmod(output, n)

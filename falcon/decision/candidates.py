@@ -119,7 +119,7 @@ def _suits(x: SchemeCandidate, m: int, k: int, n: int, exact: bool, max_growth: 
 
 def smallest_block(problem: Problem) -> int:
     """Least rows, columns and inner length of the blocks of an LCMA."""
-    return _SMALLEST_BLAS_BLOCK if problem.dtype.char in "fdFD" else _SMALLEST_OTHER_BLOCK
+    return _SMALLEST_BLAS_BLOCK if problem.operand.has_blas else _SMALLEST_OTHER_BLOCK
 
 
 def scheme_candidates() -> SchemeCandidates:

@@ -12,13 +12,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from time import monotonic, sleep
 
 import numpy as np
 
 from falcon._core.backend import Backend
+from falcon._core.dtypes import DType
 from falcon._core.fit import fastest
 from falcon._core.options import Options, cache_folder, profile_file
 from falcon._core.plan import Plan, Rates
@@ -139,16 +139,10 @@ def profile(backends: Sequence[Backend]) -> MachineProfile:
     return _profile
 
 
-@lru_cache(maxsize=64)
-def _name_of(dtype: np.dtype) -> str:
-    """Its name, which NumPy makes anew at each look (microseconds)."""
-    return dtype.name
-
-
-def rates(backend: Backend, dtype: np.dtype, threads: int, backends: Sequence[Backend]) -> Rates:
+def rates(backend: Backend, dtype: DType, threads: int, backends: Sequence[Backend]) -> Rates:
     """Return the rates of a backend for a dtype: stored, or measured once and then stored."""
     global _profile, _revision
-    key = (backend.name, _name_of(dtype), threads)
+    key = (backend.name, dtype.name, threads)
     found_in = profile(backends)
     known = found_in.rates.get(key)
     if known is not None and not _outdated(key, backend, dtype, threads, known, found_in.pinned):
@@ -165,18 +159,18 @@ def rates(backend: Backend, dtype: np.dtype, threads: int, backends: Sequence[Ba
     return _profile.rates[key]
 
 
-def _measure(backend: Backend, dtype: np.dtype, threads: int, thorough: bool = False) -> Rates:
+def _measure(backend: Backend, dtype: DType, threads: int, thorough: bool = False) -> Rates:
     found = replace(
         backend.measure(dtype, threads, thorough), probe=_probe(backend, dtype, threads)
     )
-    _checks.setdefault((backend.name, _name_of(dtype), threads), (0, monotonic()))
+    _checks.setdefault((backend.name, dtype.name, threads), (0, monotonic()))
     return found
 
 
 def _outdated(
     key: tuple[str, str, int],
     backend: Backend,
-    dtype: np.dtype,
+    dtype: DType,
     threads: int,
     known: Rates,
     pinned: bool,
@@ -193,7 +187,7 @@ def _outdated(
 
 def measure_all(
     backends: Sequence[Backend],
-    dtypes: Iterable[np.dtype],
+    dtypes: Iterable[DType],
     threads: Sequence[int],
     tick: Callable[[str], None],
 ) -> MachineProfile:
@@ -282,7 +276,7 @@ def _save(made: MachineProfile) -> None:
 
 
 def _slower_than_stored(
-    backend: Backend, dtype: np.dtype, threads: int, stored: Rates, pinned: bool
+    backend: Backend, dtype: DType, threads: int, stored: Rates, pinned: bool
 ) -> float:
     """Time a small product over what it took for the profile; say so where that does not fit."""
     if not stored.probe:
@@ -305,12 +299,12 @@ def _slower_than_stored(
     return ratio
 
 
-def _probe(backend: Backend, dtype: np.dtype, threads: int) -> float:
+def _probe(backend: Backend, dtype: DType, threads: int) -> float:
     """Seconds of the fastest of some small products; 0.0 where NumPy has no BLAS to compare."""
-    if dtype.char not in "fd":
+    if not dtype.has_blas or dtype.is_complex:
         return 0.0
     size = _PROBED_SIZE
     problem = Problem.of((size,) * 3, dtype, Options(threads=threads))
     plan = Plan(problem, backend, backend.candidates(problem, (None,), None)[0], "")
-    a, b, out = np.ones((3, size, size), dtype)
+    a, b, out = np.ones((3, size, size), dtype.numpy)
     return fastest(lambda: backend.execute(plan, a, b, None, out), 5)

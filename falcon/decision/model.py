@@ -79,7 +79,7 @@ def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
     M, N, K = problem.M, problem.N, problem.K
     cut = Cut(
         (M, N, K),
-        problem.dtype.itemsize,
+        problem.operand.itemsize,
         problem.threads,
         problem.packed,
         option.fused_output,
@@ -126,6 +126,6 @@ def bounds(
         Bounds in seconds, and which scheme's.
     """
     whole = (problem.M, problem.N, problem.K)
-    itemsize = problem.dtype.itemsize
+    itemsize = problem.operand.itemsize
     cut = Cut(whole, itemsize, 1, problem.packed, fused, whole, (1, 1, 1), chunked)
     return within(Machine(rates), schemes, cut, limit)

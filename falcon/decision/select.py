@@ -94,7 +94,7 @@ def _hopeless(problem: Problem, request: Request, backends: Sequence[Backend]) -
 
 
 def _has_blas(problem: Problem) -> bool:
-    return problem.dtype.char in "fdFD"
+    return problem.operand.has_blas
 
 
 def _classical(

@@ -70,7 +70,7 @@ def remember(problem: Problem, choice: Choice, backends: Sequence[Backend]) -> N
 
 
 def _name(problem: Problem) -> str:
-    return f"{problem.M},{problem.N},{problem.K},{problem.dtype.name},{problem.threads}"
+    return f"{problem.M},{problem.N},{problem.K},{problem.operand.name},{problem.threads}"
 
 
 def _path(backends: Sequence[Backend]) -> Path | None:

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from falcon._core.dtypes import of
 from falcon.bench import adapters, identify, peers
 from falcon.bench.measure import relative_error
 from falcon.bench.operands import SharedOperands
@@ -25,19 +26,19 @@ def available(adapter):
 @pytest.mark.parametrize("peer", [FALCON, *TABLE], ids=lambda peer: peer.name)
 def test_adapters(peer):
     available(peer.adapter)
-    for char in peer.dtypes:
-        multiplies_right(peer, char)
+    for name in peer.dtypes:
+        multiplies_right(peer, of(name))
 
 
-def multiplies_right(peer, char):
-    a, b = operands(SHAPE, np.dtype(char), seed=1)
-    out = np.full((SHAPE.M, SHAPE.N), np.nan, char)
+def multiplies_right(peer, row):
+    a, b = operands(SHAPE, row.numpy, seed=1)
+    out = np.full((SHAPE.M, SHAPE.N), np.nan, row.numpy)
     a.flags.writeable = b.flags.writeable = False  # as shared operands are
     job = adapters.ADAPTERS[peer.adapter](a, b, out)
     job.run()
     job.fetch()
-    wide = np.result_type(char, "float64")
-    limit = 20 * np.finfo(char).eps
+    wide = np.result_type(row.numpy, "float64")
+    limit = 40 * row.unit_roundoff
     assert relative_error(out, a.astype(wide) @ b.astype(wide)) < limit
 
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._core.dtypes import of
 from falcon._core.plan import Candidate, Option, Plan, Rates
 from falcon._core.problem import Problem
 from falcon._core.text import format_table
 from falcon.decision import Request, select
 
-F8 = np.dtype("f8")
+F4, F8 = of("float32"), of("float64")
 SLOW_MEMORY = Rates(multiply=1e11, add=1e9, bandwidth=1e7)
 FAST_MEMORY = Rates(multiply=1e10, add=1e10, bandwidth=1e10)
 
@@ -20,18 +21,18 @@ def chosen(shape=(2048, 2048, 2048), dtype="f8", rates=FAST_MEMORY, growth=8.0, 
     """Let the decision choose for a machine of these rates."""
     backend = falcon.plan((2, 2), (2, 2), backend="numpy").backend
     request = Request("auto", growth, limit)
-    return select(Problem(*shape, np.dtype(dtype)), request, [backend], lambda *_: rates)
+    return select(Problem(*shape, of(dtype)), request, [backend], lambda *_: rates)
 
 
 def test_problem_is_a_small_frozen_value():
     p = Problem(3, 4, 5, F8)
     assert str(p) == "3 x 5 @ 5 x 4 float64"
-    assert p == Problem(3, 4, 5, np.dtype("f8"))
+    assert p == Problem(3, 4, 5, of(np.dtype("f8")))
     assert hash(p) == hash(Problem(3, 4, 5, F8))
-    assert p != Problem(3, 4, 5, np.dtype("f4"))
+    assert p != Problem(3, 4, 5, F4)
     assert p.flops == 120
-    assert (p.is_exact, Problem(1, 1, 1, np.dtype("u1")).is_exact) == (False, True)
-    assert (p.buffer_bytes, Problem(3, 4, 5, F8, True).buffer_bytes) == (0, 96)
+    assert (p.is_exact, Problem(1, 1, 1, of("uint8")).is_exact) == (False, True)
+    assert (p.buffer_bytes, Problem(3, 4, 5, F8, buffered=True).buffer_bytes) == (0, 96)
     with pytest.raises(dataclasses.FrozenInstanceError):
         p.M = 4
 
@@ -153,7 +154,7 @@ def test_plan_takes_arrays_or_shapes():
     a, b = np.ones((30, 40), "f4"), np.ones((40, 20), "i2")
     p = falcon.plan(a, b)
     layout = {"a_strided": True, "b_direct": False, "b_strided": False}
-    wanted = Problem(30, 20, 40, np.dtype("f4"), threads=p.threads, **layout)
+    wanted = Problem(30, 20, 40, F4, threads=p.threads, **layout)
     assert p.problem == wanted
     assert falcon.plan(a, (40, 20)).problem.dtype == np.float32
     assert falcon.plan((30, 40), (40, 20)).problem.dtype == np.float64
@@ -184,7 +185,7 @@ def test_options_and_candidates():
     assert (classical.label, classical.growth) == ("classical", 1.0)
     assert (fast.label, fast.growth) == ("winograd", s.rms_growth)
     assert Candidate(fast, (("multiply", 1.0), ("combine H", 0.5))).total == 1.5
-    p = Plan(Problem(1, 2, 3, np.dtype("i4")), None, fast, 1, "because")
+    p = Plan(Problem(1, 2, 3, of("int32")), None, fast, 1, "because")
     assert p.growth == 1.0
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from falcon import schemes
+from falcon._core.dtypes import of
 from falcon._core.plan import Option, Rates
 from falcon._core.problem import Problem
 from falcon.decision.model import seconds
@@ -46,7 +47,7 @@ def test_the_profile_counts_as_the_model_does(name, shape, passes):
         overhead=START,
     )
     option = Option("cpu", scheme, (M, N, kb), 0, True, (1, 1, K // kb))
-    made = seconds(Problem(M, N, K, np.dtype("float32"), threads=1), option, rates)
+    made = seconds(Problem(M, N, K, of("float32"), threads=1), option, rates)
     assert sum(x for _, x in made) == pytest.approx(predicted, rel=1e-9)
 
 
@@ -74,7 +75,7 @@ def test_a_profile_finds_the_costs_of_an_engine_that_keeps_to_the_model(monkeypa
 
     monkeypatch.setattr(measure._Bench, "run", run)
     monkeypatch.setattr(measure._core, "kernel_info", lambda *_: KERNEL)
-    made = measure.measure(np.dtype("float32"), 1, "generic", 2**28, thorough=False)
+    made = measure.measure(of("float32"), 1, "generic", 2**28, thorough=False)
     assert made.update == pytest.approx(1 / UPDATE)
     assert made.store == pytest.approx(1 / STORE)
     assert made.multiply == pytest.approx(1 / FLOP)

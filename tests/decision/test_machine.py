@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._core.dtypes import of
 from falcon._core.plan import Option, Rates
 from falcon.decision import MachineProfile
 from falcon.decision import machine as machine_module
@@ -22,7 +23,7 @@ from falcon.decision.machine import measure_all, profile, rates, replaced, revis
 from falcon.decision.store import read_profile
 
 SOME = Rates(2e9, 3e9, 4e9, overlap=0.0, combine=(1e9, 2e9, 3e9, 4e9), tile=(12, 16), slice=384)
-F4, F8 = np.dtype("float32"), np.dtype("float64")
+F4, F8 = of("float32"), of("float64")
 
 
 class Made:
@@ -35,7 +36,7 @@ class Made:
         return {"kernels": self.kernels}
 
     def supports(self, problem):
-        return None if problem.dtype.kind == "f" else "made so"
+        return None if not problem.operand.is_exact else "made so"
 
     def measure(self, dtype, threads, thorough=False):
         self.calls.append((dtype.name, threads, thorough))
@@ -85,7 +86,7 @@ def test_measured_once_per_dtype_and_threads():
         assert ask(backend) == SOME
         ask(backend, F8)
         ask(backend, F8, 2)
-        ask(backend, np.dtype(">f4"))
+        ask(backend, of(np.dtype(">f4")))
     assert backend.calls == [
         ("float32", 1, False),
         ("float64", 1, False),
@@ -354,7 +355,7 @@ def test_the_probe_is_kept_with_the_rates(monkeypatch, folder):
     assert 0.02 <= ask(slow).probe < 0.04
     forget(monkeypatch)
     assert 0.02 <= profile([slow]).rates["made up", "float32", 1].probe < 0.04
-    assert machine_module._probe(slow, np.dtype(int), 1) == 0.0
+    assert machine_module._probe(slow, of("int64"), 1) == 0.0
 
 
 @pytest.fixture
@@ -418,7 +419,7 @@ def test_what_a_busy_machine_stored_is_measured_again(monkeypatch, clock, slower
 def test_measure_all(folder, monkeypatch):
     backend, steps = Made(), []
     before = revision()
-    made = measure_all([backend], [F4, F8, np.dtype("int32")], [1, 2], steps.append)
+    made = measure_all([backend], [F4, F8, of("int32")], [1, 2], steps.append)
     assert set(made.rates) == {("made up", x, t) for x in ("float32", "float64") for t in (1, 2)}
     assert all(thorough for _, _, thorough in backend.calls)
     assert len(steps) == 2 + 4

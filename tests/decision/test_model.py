@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from falcon import schemes
+from falcon._core.dtypes import of
 from falcon._core.plan import Option, Rates
 from falcon._core.problem import Problem
 from falcon.decision import formulas, model
 from falcon.decision.model import CLASSICAL_STAGES, STAGES, bounds, counts, seconds
 
-FLOAT = np.dtype("float32")
+FLOAT = of("float32")
 # Nothing is as cheap as adding here, so that combines are bound by memory.
 MEMORY_BOUND = Rates(multiply=1e12, add=1e30, bandwidth=1e10)
 

@@ -10,6 +10,7 @@ import pytest
 
 import falcon
 from falcon import Scheme, schemes
+from falcon._core.dtypes import of
 from falcon._core.plan import Option, Rates
 from falcon._core.problem import Problem
 from falcon._cpu.backend import CpuBackend
@@ -20,7 +21,7 @@ from falcon.decision.candidates import scheme_candidates, smallest_block
 from falcon.decision.model import seconds
 from falcon.decision.select import TIE
 
-FLOAT, INT = np.dtype("float32"), np.dtype("int32")
+FLOAT, INT = of("float32"), of("int32")
 # Multiplying is dear, the rest is cheap: LCMAs win early.
 DEAR_PRODUCTS = Rates(multiply=1e9, add=1e12, bandwidth=1e12)
 CHEAP_PRODUCTS = Rates(multiply=1e14, add=1e9, bandwidth=1e9)
@@ -342,7 +343,7 @@ def test_unsupported_dtypes_are_not_measured():
     plan = choose(backends=[backend], machine=machine)
     assert (plan.scheme, plan.why) == (None, "it is made so")
     assert machine.measured == []
-    half = Problem(2048, 2048, 2048, np.dtype("float16"))
+    half = Problem(2048, 2048, 2048, of("float16"))
     plan = choose(half, backends=[NumpyBackend()], machine=machine)
     assert "float16" in plan.why
     assert machine.measured == []
@@ -459,7 +460,7 @@ def test_what_fits_is_what_leaves_blocks_of_the_least_size(dtype, axis):
     for size in SIZES:
         sizes = [10_000] * 3
         sizes[axis] = size
-        problem = Problem(*sizes, np.dtype(dtype))
+        problem = Problem(*sizes, of(dtype))
         for x in candidates.all:
             scheme = x.scheme
             # A nested scheme must leave blocks four times as large.

@@ -2,15 +2,13 @@
 
 import numpy as np
 
-DTYPES = ("float64", "float32", "float16", "bfloat16")
+from falcon._core.dtypes import CUDA, of
+
+DTYPES = tuple(row.name for row in CUDA)
 
 
 def kind(name):
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
+    return of(name).numpy
 
 
 def whole(shape, seed, most=1):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._core.dtypes import CUDA, FLOAT32
 from falcon.codegen import cuda_emit, cuda_plan
 from falcon.codegen.program import Op, most_live
 from falcon.decision.candidates import scheme_candidates
@@ -51,11 +52,12 @@ def test_programs_form_the_sums(scheme):
         cuda_plan.products(scheme).rows,
     ):
         np.testing.assert_array_equal(evaluated(cuda_plan.streamed(rows)), rows.astype(float))
-        for kind in cuda_emit.TYPES.values():
-            found = cuda_plan.fit(rows, kind.memory_bytes, kind.sum_bytes)
+        for kind in CUDA:
+            sum_bytes = kind.accumulator.itemsize
+            found = cuda_plan.fit(rows, kind.itemsize, sum_bytes)
             np.testing.assert_array_equal(evaluated(found.program), rows.astype(float))
-            assert found.width * kind.memory_bytes <= 16
-            values = most_live(found.program) * found.width * kind.sum_bytes // 4
+            assert found.width * kind.itemsize <= 16
+            values = most_live(found.program) * found.width * sum_bytes // 4
             assert values + values // 2 + 48 <= found.registers <= 255
             assert found.registers * cuda_plan.THREADS * found.blocks <= 65536
 
@@ -82,7 +84,7 @@ def test_a_scheme_without_common_rows_has_no_chains():
 
 
 def test_generated_source_bakes_the_coefficients():
-    text, found = cuda_emit.combine_in(falcon.schemes.get("strassen"), "u", "float32", "k")
+    text, found = cuda_emit.combine_in(falcon.schemes.get("strassen"), "u", FLOAT32, "k")
     assert "const X r0 = load(0, 0);" in text
     assert text.count("store(") == 7
     assert text.count(" + ") + text.count(" - ") == found.program.additions == 5

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from falcon._gpu import device
+from falcon._core.dtypes import CUDA
 
 from . import fake_cupy
 
@@ -79,7 +79,7 @@ def test_attributes_and_data_types():
         "float16": runtime.CUDA_R_16F,
         "bfloat16": runtime.CUDA_R_16BF,
     }
-    assert wanted == device._DATA_TYPES
+    assert wanted == {row.name: row.cublas for row in CUDA}
 
 
 @pytest.mark.parametrize("name", CUBLAS)
@@ -94,7 +94,7 @@ def test_cublas(name):
     fake = getattr(fake_cupy.modules()["cupy_backends.cuda.libs"].cublas, name)
     assert real == tuple(inspect.signature(fake).parameters)
     constants = (
-        *("CUBLAS_COMPUTE_32F", "CUBLAS_COMPUTE_32F_FAST_TF32", "CUBLAS_COMPUTE_64F"),
+        *{x for row in CUDA for x in (row.accumulator.cublas_sums, row.cublas_tf32) if x},
         *("CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION", "CUBLAS_GEMM_DEFAULT"),
     )
     for constant in constants:

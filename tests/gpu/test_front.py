@@ -251,12 +251,6 @@ def test_packed_errors(cupy, pair):
             host.shape, host.dtype, None, host.backend, host.payload, pair[1]))  # fmt: skip
 
 
-def test_bfloat16_without_ml_dtypes(cupy, pair, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    with pytest.raises(TypeError, match="pip install ml_dtypes"):
-        falcon.plan((48, 48), (48, 48), "bfloat16", backend="gpu", scheme="strassen")
-
-
 def test_without_cupy_the_reason_is_told(monkeypatch):
     from falcon._gpu import device
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import falcon
+from falcon._core.dtypes import FLOAT16, FLOAT32
 from falcon._gpu import geometry, kernels, sources
 from falcon._gpu.matrix import Matrix, dense
 from falcon.codegen.cuda_plan import products
@@ -109,7 +110,7 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
         for j in range(2):
             matrix[i * h + x, j * w + y] = 1 + 2 * i + j
     a11, a12, a21, a22 = 1, 2, 3, 4
-    operand = dense(large.pointer, (M, N), "float16")
+    operand = dense(large.pointer, (M, N), FLOAT16)
     kernels.combine_in(STRASSEN, "u", operand, planes.pointer, (h, w), (0, 0), (h, w))
     kernel, grid, block, arguments = launched.pop()
     assert grid[0] * 128 * 8 >= h * w
@@ -122,7 +123,7 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
 
     hs = wide.bytes.view(np.float32).reshape(7, h, w)
     hs[:, x, y] = np.arange(1, 8)
-    update = kernels.Update(STRASSEN, "float32", operand, None, (h, w), (0, 0), (h, w), 1.0, 0.0, 0)
+    update = kernels.Update(STRASSEN, FLOAT32, operand, None, (h, w), (0, 0), (h, w), 1.0, 0.0, 0)
     kernels.combine_out(update, wide.pointer)
     kernel, grid, block, arguments = launched.pop()
     tiles = -(-w // 128)
@@ -137,12 +138,12 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
 
 def test_windows():
     """Address and sizes of a part of every block, by rows and by columns."""
-    rows = Matrix(4096, (100, 60), (72, 1), "float32")
+    rows = Matrix(4096, (100, 60), (72, 1), FLOAT32)
     window = kernels.Window.of(rows, (56, 32), (8, 16), (24, 16))
     assert window.pointer == 4096 + (8 * 72 + 16) * 4
     assert window.sizes == (92, 44, 56, 32, 24, 16)
     assert window.allows(4)
-    columns = Matrix(4100, (100, 60), (1, 101), "float32")
+    columns = Matrix(4100, (100, 60), (1, 101), FLOAT32)
     window = kernels.Window.of(columns, (56, 32), (8, 16), (24, 16))
     assert window.pointer == 4100 + (8 + 16 * 101) * 4
     assert window.sizes == (44, 92, 32, 56, 16, 24)

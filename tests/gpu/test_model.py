@@ -3,10 +3,10 @@
 import json
 from dataclasses import asdict, replace
 
-import numpy as np
 import pytest
 
 import falcon
+from falcon._core.dtypes import of
 from falcon._core.problem import Problem
 from falcon._gpu import backend, model, profile
 from falcon.bench import gpu as bench
@@ -17,7 +17,7 @@ RATES = profile.DeviceRates(50e12, 4e12, 3e-6, 16e12, 132, 50 * 2**20, 140 * 2**
 
 
 def predicted(size, scheme, dtype="float32", rates=RATES, *, packed=False):
-    problem = Problem(size, size, size, np.dtype(dtype), packed=packed, device=0)
+    problem = Problem(size, size, size, of(dtype), packed=packed, device=0)
     option = backend._option(problem, scheme and falcon.schemes.get(scheme), None)
     return dict(model.seconds(problem, option, rates))
 
@@ -73,29 +73,29 @@ def test_the_choice(cupy, monkeypatch):
 
 def test_growth_of_16_bit_types():
     strassen = falcon.schemes.get("strassen")
-    assert backend.growth(strassen, "bfloat16") == pytest.approx(7**0.5)
-    assert backend.growth(strassen, "float32") == strassen.rms_growth == 2.0
+    assert backend.growth(strassen, of("bfloat16")) == pytest.approx(7**0.5)
+    assert backend.growth(strassen, of("float32")) == strassen.rms_growth == 2.0
 
 
 def test_profiles_are_measured_once_and_stored(cupy, state, monkeypatch):
     monkeypatch.setattr(profile, "_MEASURED_SIZE", {8: 64, 4: 64, 2: 64})
-    found = profile.rates(0, "float32", False)
+    found = profile.rates(0, of("float32"), False)
     assert found.multiprocessors == 8
     assert all(x > 0 for x in asdict(found).values())
     file = profile.path(0)
     stored = json.loads(file.read_text())
     assert stored["device"] == "Stand-in"
     assert stored["rates"]["float32"] == asdict(found)
-    profile.rates(0, "float64", False)
+    profile.rates(0, of("float64"), False)
     assert set(json.loads(file.read_text())["rates"]) == {"float32", "float64"}
     assert len(profile.known()) == 2
     profile.clear()
     launched = len(state.launches)
-    assert profile.rates(0, "float32", False) == found
+    assert profile.rates(0, of("float32"), False) == found
     assert len(state.launches) == launched
     file.write_text("{not JSON")
     profile.clear()
-    assert profile.rates(0, "float32", False) != found
+    assert profile.rates(0, of("float32"), False) != found
 
 
 def test_the_benchmark_runs(cupy, monkeypatch, capsys):

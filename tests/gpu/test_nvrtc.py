@@ -9,6 +9,7 @@ import re
 import pytest
 
 import falcon
+from falcon._core.dtypes import CUDA, FLOAT32, FLOAT64
 from falcon._gpu import sources
 from falcon.codegen.cuda_plan import THREADS
 
@@ -22,13 +23,10 @@ MOST_SPILLED = 16
 # Small, chained, without shared sums, two levels.
 SOME = ("strassen", "2x4x2:14", "3x4x4:38", "strassen@strassen")
 PLAIN = [
-    make(dtype, out)
-    for make in (sources.repair, sources.copy)
-    for dtype in sources.SUMS_DTYPE
-    for out in sources.SUMS_DTYPE
+    make(dtype, out) for make in (sources.repair, sources.copy) for dtype in CUDA for out in CUDA
 ]
-PLAIN += [sources.norms(dtype) for dtype in sources.SUMS_DTYPE]
-PLAIN += [sources.spread("float32"), sources.spread("float64"), sources.refuse()]
+PLAIN += [sources.norms(dtype) for dtype in CUDA]
+PLAIN += [sources.spread(FLOAT32), sources.spread(FLOAT64), sources.refuse()]
 
 
 def checked(result):
@@ -51,11 +49,8 @@ def compiled(text, architecture):
 
 def units(scheme):
     """All kernels of a scheme, over all dtypes."""
-    found = [sources.combine_in(scheme, x, dtype) for x in "uv" for dtype in sources.SUMS_DTYPE]
-    found.append(sources.combine_out(scheme, "float64", "float64"))
-    found.extend(
-        sources.combine_out(scheme, "float32", x) for x in sources.SUMS_DTYPE if x != "float64"
-    )
+    found = [sources.combine_in(scheme, x, dtype) for x in "uv" for dtype in CUDA]
+    found.extend(sources.combine_out(scheme, dtype.accumulator, dtype) for dtype in CUDA)
     return found
 
 
@@ -97,7 +92,7 @@ def test_whole_catalogue(name, architecture):
 
 
 def test_the_check_sees_warnings_and_errors():
-    unit = sources.copy("float32", "float32")
+    unit = sources.copy(FLOAT32, FLOAT32)
     status, log = compiled(sources.assemble([unit]) + "\n__device__ int f() { int x; return 1; }",
                            "sm_80")  # fmt: skip
     assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS

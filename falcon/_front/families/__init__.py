@@ -10,12 +10,12 @@ To add an array library: a class that fulfils `Family`, and a line in `family_of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-import numpy as np
-
 from falcon._backends import DEVICE
+from falcon._core.dtypes import DType
 from falcon._core.options import Options
 from falcon._core.packed import PackedOperand
 from falcon._core.problem import Problem
@@ -48,19 +48,19 @@ class Family(Protocol):
             It is none, would lose something, or is not numeric.
         """
 
-    def dtype(self, arrays: list[Any]) -> np.dtype:
-        """Return the dtype of the arithmetic; raises TypeError where there is none."""
+    def dtype(self, arrays: list[Any]) -> DType:
+        """Return the type of the arithmetic; raises TypeError where there is none."""
 
-    def named(self, dtype: Any) -> np.dtype:
-        """Return the dtype that a user names, in native byte order."""
+    def named(self, dtype: Any) -> DType:
+        """Return the type that a user names."""
 
-    def scalars(self, dtype: np.dtype) -> np.dtype:
-        """Return the dtype of alpha and beta."""
+    def scalars(self, dtype: DType) -> DType:
+        """Return the type of alpha and beta."""
 
-    def check_cast(self, out: Any, dtype: np.dtype) -> None:
+    def check_cast(self, out: Any, dtype: DType) -> None:
         """Raise TypeError unless `out` is an array of the family to which results cast."""
 
-    def check_out(self, out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    def check_out(self, out: Any, shape: tuple[int, ...], dtype: DType) -> None:
         """Raise unless a result of this shape and dtype can be written to `out`."""
 
     def left_alone(self, a: Any, b: Any, out: Any, options: Options) -> Any:
@@ -72,8 +72,11 @@ class Family(Protocol):
     def scalar(self, x: Any) -> Any:
         """Return an array without axes as the library returns it from a product."""
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        """Make an array by rows."""
+    def empty(self, shape: tuple[int, ...], dtype: DType, of: Sequence[Any] = ()) -> Any:
+        """Make an array by rows: of that type, as the library has it for a product of arrays `of`.
+
+        (NumPy has several dtypes of 64-bit integers.)
+        """
 
     def problem(
         self,
@@ -81,7 +84,7 @@ class Family(Protocol):
         b: Any,
         c: Any,
         out: Any,
-        dtype: np.dtype,
+        dtype: DType,
         options: Options,
         *,
         packed: bool = False,
@@ -101,7 +104,7 @@ class Family(Protocol):
     def operand(self, x: Any) -> Any:
         """Return a matrix as backends of the family take it."""
 
-    def scale(self, c: Any, beta: Any, out: Any, dtype: np.dtype) -> None:
+    def scale(self, c: Any, beta: Any, out: Any, dtype: DType) -> None:
         """Write ``beta c`` to `out`, zeros where `c` is None."""
 
     def copy(self, x: Any, out: Any) -> None:
@@ -117,7 +120,7 @@ class Family(Protocol):
         """Return a view with that shape."""
 
     def in_one_call(
-        self, a: Any, b: Any, out: Any, dtype: np.dtype, options: Options, plan: Any
+        self, a: Any, b: Any, out: Any, dtype: DType, options: Options, plan: Any
     ) -> bool:
         """Multiply a whole batch at once, where that is what falcon would do matrix by matrix.
 

@@ -6,7 +6,7 @@ runs in the caller's current stream, without waiting for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from falcon._backends import DEVICE, get_backend
+from falcon._core.dtypes import DType, of
 from falcon._core.options import Options
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._gpu import batches, kernels, operands
-from falcon._gpu.arrays import Library, library_of, numpy_dtype, promoted
+from falcon._gpu.arrays import Library, library_of, promoted
 from falcon._gpu.device import current, on
 from falcon._gpu.matrix import Matrix
-from falcon._gpu.sources import SUMS_DTYPE
 from falcon._gpu.where import device_of
 
 
@@ -110,23 +110,25 @@ class DeviceFamily:
         """Arrays stay as they are; `dtype` looks at their dtypes."""
         return x
 
-    def dtype(self, arrays: list[Any]) -> np.dtype:
-        """Return the wider of floating dtypes; float16 and bfloat16 do not meet."""
-        return numpy_dtype(promoted([self._library.dtype_name(x) for x in arrays]))
+    def dtype(self, arrays: list[Any]) -> DType:
+        """Return the wider of floating types; float16 and bfloat16 do not meet."""
+        return promoted([self._library.dtype(x) for x in arrays])
 
-    def named(self, dtype: Any) -> np.dtype:
-        """Return a floating dtype of a GPU; bfloat16 has that name."""
-        return numpy_dtype(promoted([dtype if isinstance(dtype, str) else np.dtype(dtype).name]))
+    def named(self, dtype: Any) -> DType:
+        """Return a floating type of a GPU; bfloat16 has that name."""
+        row = promoted([of(dtype if isinstance(dtype, str) else np.dtype(dtype))])
+        assert row.numpy is not None  # raises where the package that defines it is missing
+        return row
 
-    def scalars(self, dtype: np.dtype) -> np.dtype:
-        """Alpha and beta have the dtype of the sums."""
-        return np.dtype(SUMS_DTYPE[dtype.name])
+    def scalars(self, dtype: DType) -> DType:
+        """Alpha and beta have the type of the sums."""
+        return dtype.accumulator
 
-    def check_cast(self, out: Any, dtype: np.dtype) -> None:
+    def check_cast(self, out: Any, dtype: DType) -> None:
         """Raise TypeError unless `out` has a floating dtype."""
-        promoted([self._library.dtype_name(out)])
+        promoted([self._library.dtype(out)])
 
-    def check_out(self, out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    def check_out(self, out: Any, shape: tuple[int, ...], dtype: DType) -> None:
         """Raise unless `out` has that shape and a floating dtype."""
         self.check_cast(out, dtype)
         if tuple(out.shape) != shape:
@@ -142,9 +144,9 @@ class DeviceFamily:
         """Arrays without axes stay what they are."""
         return x
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: DType, of: Sequence[Any] = ()) -> Any:
         """Make an array by rows."""
-        return self._library.empty(shape, dtype.name, self._index)
+        return self._library.empty(shape, dtype, self._index)
 
     def problem(
         self,
@@ -152,7 +154,7 @@ class DeviceFamily:
         b: Any,
         c: Any,
         out: Any,
-        dtype: np.dtype,
+        dtype: DType,
         options: Options,
         *,
         packed: bool = False,
@@ -164,11 +166,10 @@ class DeviceFamily:
         )
         if packed:
             right = None
-        name = dtype.name
         product = (
             target is not None
             and left is not None
-            and operands.needs_product(target, left, right, added, name)
+            and operands.needs_product(target, left, right, added, dtype)
         )
         seen = None if product or target is None else target
         return Problem.of(
@@ -177,8 +178,8 @@ class DeviceFamily:
             options,
             device=self._index,
             buffered=added is not None and operands.needs_copy(added, seen),
-            a_direct=left is None or operands.readable(left, name),
-            b_direct=right is None or operands.readable(right, name),
+            a_direct=left is None or operands.readable(left, dtype),
+            b_direct=right is None or operands.readable(right, dtype),
             out_direct=not product,
             packed=packed,
         )
@@ -187,7 +188,7 @@ class DeviceFamily:
         """View an array as a matrix in GPU memory."""
         return x if isinstance(x, Matrix) else self._library.matrix(x)
 
-    def scale(self, c: Any, beta: Any, out: Any, dtype: np.dtype) -> None:
+    def scale(self, c: Any, beta: Any, out: Any, dtype: DType) -> None:
         """Write ``beta c`` to `out`, zeros where `c` is None."""
         added, target = None if c is None else self.operand(c), self.operand(out)
         # Neighbouring threads may not read what others have written.
@@ -218,7 +219,7 @@ class DeviceFamily:
         return self._library.broadcast(x, shape)
 
     def in_one_call(
-        self, a: Any, b: Any, out: Any, dtype: np.dtype, options: Options, plan: Plan | None
+        self, a: Any, b: Any, out: Any, dtype: DType, options: Options, plan: Plan | None
     ) -> bool:
         """Multiply a batch by one strided-batched product, unless an LCMA pays."""
         if len(out.shape) < 3 or options.workspace_limit is not None:
@@ -227,5 +228,5 @@ class DeviceFamily:
             return False
         return batches.multiply(
             *(self._library.blocks(x) for x in (a, b, out)),
-            tf32=options.tf32 and dtype.char == "f",
+            tf32=options.tf32 and dtype.has_tf32,
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import DType, of
 from falcon._core.options import Options
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
@@ -16,6 +18,7 @@ from ..validate import (
     check_numeric,
     describe,
     is_direct,
+    is_numeric,
     is_strided,
     overlap,
     plain,
@@ -48,25 +51,25 @@ class NumpyFamily:
         check_numeric(name, array.dtype)
         return array
 
-    def dtype(self, arrays: list[Any]) -> np.dtype:
-        """Return NumPy's result type, in native byte order."""
-        return np.result_type(*(x.dtype for x in arrays)).newbyteorder("=")
+    def dtype(self, arrays: list[Any]) -> DType:
+        """Return NumPy's result type."""
+        return of(np.result_type(*(x.dtype for x in arrays)))
 
-    def named(self, dtype: Any) -> np.dtype:
-        """Return a NumPy dtype in native byte order."""
-        native = np.dtype(dtype).newbyteorder("=")
+    def named(self, dtype: Any) -> DType:
+        """Return the type of one of NumPy's own dtypes."""
+        native = np.dtype(dtype)
         check_numeric("dtype", native)
-        return native
+        return of(native)
 
-    def scalars(self, dtype: np.dtype) -> np.dtype:
-        """Alpha and beta have the dtype of the arithmetic."""
+    def scalars(self, dtype: DType) -> DType:
+        """Alpha and beta have the type of the arithmetic."""
         return dtype
 
-    def check_cast(self, out: Any, dtype: np.dtype) -> None:
+    def check_cast(self, out: Any, dtype: DType) -> None:
         """Raise TypeError unless `out` is an array to which results cast by "same_kind"."""
-        check_cast(out, dtype)
+        check_cast(out, dtype.numpy)
 
-    def check_out(self, out: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    def check_out(self, out: Any, shape: tuple[int, ...], dtype: DType) -> None:
         """Raise unless `out` is a writable array to which results cast by "same_kind"."""
         self.check_cast(out, dtype)
         if out.shape != shape:
@@ -80,7 +83,7 @@ class NumpyFamily:
         ordinary = all(type(x) is np.ndarray for x in (a, b)) and (
             out is None or type(out) is np.ndarray
         )
-        if ordinary and min(a.ndim, b.ndim) and all(x.dtype.kind in "iufc" for x in (a, b)):
+        if ordinary and min(a.ndim, b.ndim) and all(is_numeric(x.dtype) for x in (a, b)):
             return NotImplemented
         by_name = options.backend not in self.own
         if by_name or options.scheme not in ("auto", "classical"):
@@ -95,9 +98,10 @@ class NumpyFamily:
         """Return a NumPy scalar."""
         return x[()]
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    def empty(self, shape: tuple[int, ...], dtype: DType, of: Sequence[Any] = ()) -> np.ndarray:
         """Make an array by rows."""
-        return np.empty(shape, dtype)
+        kind = np.result_type(*(x.dtype for x in of)).newbyteorder("=") if of else dtype.numpy
+        return np.empty(shape, kind)
 
     def problem(
         self,
@@ -105,18 +109,19 @@ class NumpyFamily:
         b: Any,
         c: Any,
         out: Any,
-        dtype: np.dtype,
+        dtype: DType,
         options: Options,
         *,
         packed: bool = False,
     ) -> Problem:
         """Describe ``out = a @ b + c``."""
         a_shape, b_shape = (x if isinstance(x, tuple) else x.shape for x in (a, b))
-        left, right = _Operand(a, dtype), _Operand(b_shape if packed else b, dtype)
+        kind = dtype.numpy
+        left, right = _Operand(a, kind), _Operand(b_shape if packed else b, kind)
         fresh = out is None
         sources = [x for x in (a, b) if isinstance(x, np.ndarray)]
         out_direct = fresh or (
-            is_strided(out, dtype) and not any(self.overlap(out, x) for x in sources)
+            is_strided(out, kind) and not any(self.overlap(out, x) for x in sources)
         )
         size = dtype.itemsize
         K = a_shape[1]
@@ -124,7 +129,7 @@ class NumpyFamily:
             (a_shape[0], b_shape[1], K),
             dtype,
             options,
-            buffered=c is not None or not out_direct or not (fresh or is_direct(out, dtype)),
+            buffered=c is not None or not out_direct or not (fresh or is_direct(out, kind)),
             a_direct=left.direct,
             b_direct=right.direct,
             a_strided=left.strided,
@@ -143,13 +148,13 @@ class NumpyFamily:
         """Backends take arrays as they are."""
         return x
 
-    def scale(self, c: Any, beta: Any, out: Any, dtype: np.dtype) -> None:
+    def scale(self, c: Any, beta: Any, out: Any, dtype: DType) -> None:
         """Write ``beta c`` to `out`, zeros where `c` is None."""
         if c is None:
             out[...] = 0
             return
         with np.errstate(all="ignore"):
-            np.multiply(c, beta, out=out, dtype=dtype, casting="same_kind")
+            np.multiply(c, beta, out=out, dtype=dtype.numpy, casting="same_kind")
 
     def copy(self, x: Any, out: Any) -> None:
         """Write `x` to `out`; what overflows there is in the result alone."""
@@ -169,7 +174,7 @@ class NumpyFamily:
         return np.broadcast_to(x, shape)
 
     def in_one_call(
-        self, a: Any, b: Any, out: Any, dtype: np.dtype, options: Options, plan: Plan | None
+        self, a: Any, b: Any, out: Any, dtype: DType, options: Options, plan: Plan | None
     ) -> bool:
         """Call np.matmul for a batch of vectors, or of matrices that it would multiply one by one.
 

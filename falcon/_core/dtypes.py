@@ -1,0 +1,225 @@
+"""`DType`: one row per element type that falcon multiplies, the only table of types.
+
+What depends on the type of an element asks its row; what generates code is handed the row. Rows are
+unique objects: they are compared, hashed and copied by identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DType:
+    """An element type: what it can represent, and what everybody calls it.
+
+    Attributes
+    ----------
+    name : str
+        As NumPy or ml_dtypes calls it.
+    itemsize : int
+        Bytes of an element.
+    unit_roundoff : float
+        Half the distance from 1 to the next number, of a complex type that of its parts; 0 where
+        arithmetic is exact: integers wrap, they never round.
+    is_complex, is_unsigned : bool
+    sums : DType or None
+        In which products of such elements are summed; None: in the type itself.
+    module : str
+        The package whose NumPy dtype it is: "numpy" or "ml_dtypes".
+    blas : str or None
+        BLAS's letter for it (the s of sgemm), where NumPy's BLAS multiplies it.
+    torch : str or None
+        Attribute of the module torch.
+    engine, c : str or None
+        The CPU engine's name of its kernels, and how C writes it.
+    cuda : str or None
+        How CUDA C++ writes it in memory; those that have a name are multiplied on GPUs.
+    cublas : int or None
+        Its cudaDataType.
+    cublas_sums, cublas_tf32 : str or None
+        CuPy's name of the cublasComputeType_t that sums in this type, and of the one that rounds
+        operands of this type to TF32 before.
+    """
+
+    name: str
+    itemsize: int
+    unit_roundoff: float
+    is_complex: bool = False
+    is_unsigned: bool = False
+    sums: DType | None = None
+    module: str = "numpy"
+    blas: str | None = None
+    torch: str | None = None
+    engine: str | None = None
+    c: str | None = None
+    cuda: str | None = None
+    cublas: int | None = None
+    cublas_sums: str | None = None
+    cublas_tf32: str | None = None
+    _numpy: np.dtype | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.module == "numpy":
+            object.__setattr__(self, "_numpy", np.dtype(self.name))
+
+    @property
+    def is_exact(self) -> bool:
+        """Integer arithmetic: wraps, never rounds."""
+        return self.unit_roundoff == 0.0
+
+    @property
+    def has_blas(self) -> bool:
+        """Whether NumPy's BLAS multiplies it; other types NumPy multiplies by plain loops."""
+        return self.blas is not None
+
+    @property
+    def accumulator(self) -> DType:
+        """The type in which products are summed."""
+        return self if self.sums is None else self.sums
+
+    @property
+    def result(self) -> DType:
+        """The type of a product if no other is asked for: as in NumPy, that of the operands."""
+        return self
+
+    @property
+    def has_tf32(self) -> bool:
+        """Whether GPUs have a faster product that rounds operands of this type to TF32."""
+        return self.cublas_tf32 is not None
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The NumPy dtype in native byte order; bfloat16's comes from ml_dtypes, at first need.
+
+        Raises
+        ------
+        TypeError
+            ml_dtypes is missing.
+        """
+        if self._numpy is None:
+            object.__setattr__(self, "_numpy", _imported(self))
+        return self._numpy  # type: ignore[return-value]
+
+    @property
+    def finfo(self) -> Any:
+        """NumPy's `finfo`, or that of the package that defines the dtype; not of exact types."""
+        return import_module(self.module).finfo(self.numpy)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<DType {self.name}>"
+
+    def __reduce__(self) -> tuple[Callable[[str], DType], tuple[str]]:
+        return of, (self.name,)  # the row of the process that loads it
+
+
+def _long(kind: Any, *, is_complex: bool = False) -> DType:
+    """Return the row of a type whose width depends on the platform."""
+    found, unit = np.dtype(kind), float(np.finfo(kind).eps) / 2
+    return DType(found.name, found.itemsize, unit, is_complex)
+
+
+FLOAT32 = DType(
+    "float32", 4, 2.0**-24, blas="s", torch="float32", engine="f32", c="float",
+    cuda="float", cublas=0, cublas_sums="CUBLAS_COMPUTE_32F",
+    cublas_tf32="CUBLAS_COMPUTE_32F_FAST_TF32",
+)  # fmt: skip
+FLOAT64 = DType(
+    "float64", 8, 2.0**-53, blas="d", torch="float64", engine="f64", c="double",
+    cuda="double", cublas=1, cublas_sums="CUBLAS_COMPUTE_64F",
+)  # fmt: skip
+FLOAT16 = DType("float16", 2, 2.0**-11, sums=FLOAT32, torch="float16", cuda="half_t", cublas=2)
+BFLOAT16 = DType(
+    "bfloat16", 2, 2.0**-8, sums=FLOAT32, module="ml_dtypes", torch="bfloat16",
+    cuda="bfloat_t", cublas=14,
+)  # fmt: skip
+LONGDOUBLE = _long(np.longdouble)
+
+# In the order in which messages and tables list them.
+TABLE = (
+    FLOAT32,
+    FLOAT64,
+    FLOAT16,
+    BFLOAT16,
+    DType("complex64", 8, 2.0**-24, is_complex=True, blas="c", torch="complex64"),
+    DType("complex128", 16, 2.0**-53, is_complex=True, blas="z", torch="complex128"),
+    DType("int8", 1, 0.0, torch="int8"),
+    DType("int16", 2, 0.0, torch="int16"),
+    DType("int32", 4, 0.0, torch="int32"),
+    DType("int64", 8, 0.0, torch="int64"),
+    DType("uint8", 1, 0.0, is_unsigned=True, torch="uint8"),
+    DType("uint16", 2, 0.0, is_unsigned=True, torch="uint16"),
+    DType("uint32", 4, 0.0, is_unsigned=True, torch="uint32"),
+    DType("uint64", 8, 0.0, is_unsigned=True, torch="uint64"),
+    LONGDOUBLE,
+    _long(np.clongdouble, is_complex=True),
+)
+# Those that falcon's own kernels multiply in host memory, and those that GPUs do.
+ENGINE = tuple(row for row in TABLE if row.engine is not None)
+CUDA = tuple(row for row in TABLE if row.cuda is not None)
+
+# Rows by NumPy dtype and by name. Where long double is double, the first row stands for both.
+_KNOWN: dict[np.dtype | str, DType] = {row.name: row for row in reversed(TABLE)}
+_KNOWN |= {row.numpy: row for row in reversed(TABLE) if row.module == "numpy"}
+_BY_TORCH = {row.torch: row for row in TABLE if row.torch is not None}
+
+
+def of(dtype: np.dtype | str) -> DType:
+    """Return the row of a NumPy dtype in any byte order, or of its name.
+
+    Raises
+    ------
+    TypeError
+        It is no dtype, or one of which falcon multiplies no matrices.
+    """
+    row = _KNOWN.get(dtype)
+    if row is None:
+        row = find(np.dtype(dtype))
+    if row is None:
+        raise TypeError(
+            f"falcon multiplies no matrices of dtype {dtype}; expected integers, floats or complex "
+            "numbers"
+        )
+    return row
+
+
+def find(dtype: np.dtype) -> DType | None:
+    """Return the row of a NumPy dtype in any byte order; None for all that is not multiplied."""
+    row = _KNOWN.get(dtype)
+    if row is None:
+        row = _searched(dtype.newbyteorder("="))
+        if row is not None:
+            _KNOWN[dtype] = row
+    return row
+
+
+def find_torch(name: str) -> DType | None:
+    """Return the row of what torch calls by that name; None if falcon has none."""
+    return _BY_TORCH.get(name.removeprefix("torch."))
+
+
+def _searched(native: np.dtype) -> DType | None:
+    """Find aliases that NumPy hashes differently, and dtypes of other packages."""
+    for row in TABLE:
+        if row.module == "numpy" and row.numpy == native:
+            return row
+    named = _KNOWN.get(native.name)
+    return named if named is not None and named.module == native.type.__module__ else None
+
+
+def _imported(row: DType) -> np.dtype:
+    """Import a row's NumPy dtype from the package that defines it."""
+    try:
+        return np.dtype(getattr(import_module(row.module), row.name))
+    except ImportError:
+        raise TypeError(
+            f"{row.name} needs the package {row.module}: pip install {row.module}"
+        ) from None

@@ -1,0 +1,192 @@
+"""The table of element types, against NumPy, ml_dtypes, the engine's and CUDA's names."""
+
+import ast
+import copy
+import pickle
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._core import dtypes
+from falcon._core.dtypes import BFLOAT16, ENGINE, FLOAT16, FLOAT32, FLOAT64, LONGDOUBLE, TABLE, of
+
+NUMPY = [x for x in TABLE if x.module == "numpy"]
+# What NumPy's matmul multiplies as numbers, by type character.
+MULTIPLIED = "efdgFDGbhilqBHILQ"
+# cudaDataType_t, as CUDA's library_types.h numbers them.
+CUDA_R = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
+
+PACKAGE = Path(falcon.__file__).parent
+NAMES = {x.name for x in TABLE} | {x.engine for x in ENGINE}
+# The only file besides the table that lists types: what is measured unless others are asked for.
+LISTS = {"bench/workloads.py"}
+
+every = pytest.mark.parametrize("row", TABLE, ids=str)
+of_numpy = pytest.mark.parametrize("row", NUMPY, ids=str)
+
+
+@every
+def test_rows_agree_with_numpy(row):
+    if row.module != "numpy":
+        pytest.importorskip(row.module)
+    assert (row.numpy.name, row.numpy.itemsize) == (row.name, row.itemsize)
+    assert row.numpy.isnative
+    if row.is_exact:
+        assert row.numpy.kind == ("u" if row.is_unsigned else "i")
+        assert row.unit_roundoff == 0.0
+    else:
+        assert row.is_complex == (row.numpy.kind == "c")
+        assert row.unit_roundoff == float(row.finfo.eps) / 2
+        assert 0 < np.longdouble(row.finfo.smallest_subnormal) < 1 < np.longdouble(row.finfo.max)
+        assert not row.is_unsigned
+
+
+def test_the_table_is_what_numpy_multiplies_and_bfloat16():
+    assert {np.dtype(x) for x in MULTIPLIED} == {x.numpy for x in NUMPY}
+    assert [x for x in TABLE if x.module != "numpy"] == [BFLOAT16]
+    assert len({x.name for x in TABLE}) == len(TABLE)
+
+
+@of_numpy
+def test_a_row_is_found_by_whatever_names_it(row):
+    assert of(row.numpy) is of(row.name) is dtypes.find(row.numpy) is row
+    swapped = row.numpy.newbyteorder()
+    assert of(swapped) is of(swapped) is row
+    assert of(row.numpy.str) is row
+
+
+def test_aliases_are_one_row():
+    for char in MULTIPLIED:
+        assert of(np.dtype(char)).numpy == np.dtype(char)
+    assert of("longdouble") is LONGDOUBLE
+
+
+def test_bfloat16_is_that_of_ml_dtypes():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    assert of("bfloat16") is of(np.dtype(ml_dtypes.bfloat16)) is BFLOAT16
+    assert BFLOAT16.numpy == np.dtype(ml_dtypes.bfloat16)
+    assert dtypes.find(np.dtype(ml_dtypes.float8_e4m3)) is None
+
+
+def test_bfloat16_without_ml_dtypes(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    row = replace(BFLOAT16)  # which has not imported it yet
+    with pytest.raises(TypeError, match="bfloat16 needs the package ml_dtypes: pip install"):
+        row.numpy  # noqa: B018
+
+
+@pytest.mark.parametrize("other", ["bool", "O", "M8[s]", "m8[s]", "S3", "U3", [("x", "f4")]])
+def test_what_is_not_multiplied_has_no_row(other):
+    assert dtypes.find(np.dtype(other)) is None
+    with pytest.raises(TypeError, match="expected integers, floats or complex numbers"):
+        of(np.dtype(other))
+
+
+def test_no_dtype_at_all():
+    with pytest.raises(TypeError, match="float63"):
+        of("float63")
+
+
+@every
+def test_sums(row):
+    """Sixteen bits are summed in float32, everything else in itself; results are as operands."""
+    assert row.accumulator is (FLOAT32 if row in (FLOAT16, BFLOAT16) else row)
+    assert row.accumulator.accumulator is row.accumulator
+    assert row.accumulator.unit_roundoff <= row.unit_roundoff
+    assert row.result is row
+
+
+@every
+def test_names_of_libraries(row):
+    assert row.torch in (row.name, None)
+    assert (row.torch is None) == (row.numpy.char in "gG")  # long double
+    if row.torch is not None:
+        assert dtypes.find_torch(f"torch.{row.torch}") is row
+    assert row.has_blas == (row.module == "numpy" and row.numpy.char in "fdFD")
+    if row.has_blas:
+        assert row.blas == {"f": "s", "d": "d", "F": "c", "D": "z"}[row.numpy.char]
+
+
+def test_torch_itself():
+    torch = pytest.importorskip("torch")
+    for row in TABLE:
+        if row.torch is not None:
+            assert dtypes.find_torch(str(getattr(torch, row.torch))) is row
+    assert dtypes.find_torch("torch.bool") is None
+
+
+@every
+def test_names_in_cuda(row):
+    assert row.cublas == CUDA_R.get(row.name)
+    assert (row.cuda is None) == (row.cublas is None)
+    if row.cuda is not None:
+        assert row.accumulator.cuda in ("float", "double")
+        bits = 8 * row.accumulator.itemsize
+        assert row.accumulator.cublas_sums == f"CUBLAS_COMPUTE_{bits}F"
+    assert row.cublas_tf32 == ("CUBLAS_COMPUTE_32F_FAST_TF32" if row is FLOAT32 else None)
+    assert row.has_tf32 == (row is FLOAT32)
+
+
+def test_names_of_the_engine():
+    assert ENGINE == (FLOAT32, FLOAT64)
+    assert [x.c for x in ENGINE] == ["float", "double"]
+    core = pytest.importorskip("falcon._cpu._core")
+    assert tuple(x.engine for x in ENGINE) == core.DTYPES
+
+
+@every
+def test_rows_are_unique_objects(row):
+    assert copy.deepcopy(row) is copy.copy(row) is pickle.loads(pickle.dumps(row)) is row
+    assert len({*TABLE, row}) == len(TABLE)
+    assert str(row) == row.name
+    assert asdict(row)["name"] == row.name  # ends: no row holds itself
+    with pytest.raises(AttributeError):
+        row.name = "other"
+
+
+# --- nobody else has a table of types ---------------------------------------------------------
+
+
+def type_name(node):
+    """The type that a constant or an attribute of NumPy names; None for all else."""
+    name = getattr(node, "value" if isinstance(node, ast.Constant) else "attr", None)
+    return name if isinstance(name, str) and name in NAMES else None
+
+
+def lists_of_types(source):
+    """Line numbers of literals that hold two names of types, or more."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Dict):
+            parts = [*node.keys, *node.values]
+        elif isinstance(node, ast.List | ast.Tuple | ast.Set):
+            parts = node.elts
+        else:
+            continue
+        if len({type_name(x) for x in parts} - {None}) > 1:
+            yield node.lineno
+
+
+def test_what_counts_as_a_list_of_types():
+    for text in (
+        '{"float32": 4, "float64": 8}',
+        '{"f": "f32", "d": "f64"}',
+        '("bfloat16", 1, "float16")',
+        "x in {np.int8, np.uint8}",
+        'Literal["float32", "float64"]',
+    ):
+        assert list(lists_of_types(text)) == [1]
+    for text in ('["float32", "auto"]', 'f("float32", "float64")', "(FLOAT32, FLOAT64)"):
+        assert list(lists_of_types(text)) == []
+
+
+def test_no_other_file_has_a_table_of_types():
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        lines = list(lists_of_types(path.read_text(encoding="utf-8")))
+        if lines:
+            found[path.relative_to(PACKAGE).as_posix()] = lines
+    assert set(found) == LISTS, found
