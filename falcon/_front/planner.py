@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import threading
 from dataclasses import replace
 from math import prod
 from typing import Any, cast
@@ -13,6 +11,7 @@ import numpy as np
 
 from falcon._backends import available_backends, get_backend
 from falcon._core.backend import Backend, DeviceBackend
+from falcon._core.locks import ForkLock
 from falcon._core.options import Options, forced_isa, thread_count
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan, Rates
@@ -30,17 +29,7 @@ _log = logging.getLogger("falcon")
 # Plans are small; a program that uses more shapes than this re-plans the oldest.
 _CACHED_PLANS = 1024
 _plans: dict[tuple, Plan] = {}
-_plans_lock = threading.Lock()
-
-
-def _renew_lock() -> None:
-    """Forget a lock that a thread held which does not exist in this (forked) process."""
-    global _plans_lock
-    _plans_lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+_plans_lock = ForkLock()
 
 
 def requested_settings(*given: Any) -> Options:
@@ -175,7 +164,7 @@ def plan_for(problem: Problem, requested: Options) -> Plan:
         made = _tuned(problem, requested) or select(
             problem, request, _backends_for(problem, requested.backend), _rates
         )
-    with _plans_lock:
+    with _plans_lock.lock:
         while len(_plans) >= _CACHED_PLANS:
             del _plans[next(iter(_plans))]
         _plans[key] = made

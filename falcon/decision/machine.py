@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -20,6 +19,7 @@ import numpy as np
 
 from falcon._core.backend import Backend
 from falcon._core.fit import fastest
+from falcon._core.locks import ForkLock
 from falcon._core.options import cache_folder, profile_file
 from falcon._core.plan import Plan, Rates
 from falcon._core.problem import Problem
@@ -95,20 +95,10 @@ def _giga(rate: float) -> str:
     return f"{rate / 1e9:.2f}" if rate < 1e13 else "beyond measure"
 
 
-_lock = threading.Lock()
+_lock = ForkLock()
 _profile: MachineProfile | None = None
 _checks: dict[tuple[str, str, int], tuple[int, float]] = {}  # how many, and when the last was
 _revision = 0
-
-
-def _renew_lock() -> None:
-    """Forget a lock that another thread held when the process forked."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def revision() -> int:
@@ -119,7 +109,7 @@ def revision() -> int:
 def replaced() -> None:
     """Make plans anew: what they depend on has changed."""
     global _revision
-    with _lock:
+    with _lock.lock:
         _revision += 1
 
 
@@ -133,7 +123,7 @@ def profile(backends: Sequence[Backend]) -> MachineProfile:
     """
     global _profile
     if _profile is None:
-        with _lock:
+        with _lock.lock:
             if _profile is None:
                 _profile = _load(backends)
     return _profile
@@ -153,7 +143,7 @@ def rates(backend: Backend, dtype: np.dtype, threads: int, backends: Sequence[Ba
     known = found_in.rates.get(key)
     if known is not None and not _outdated(key, backend, dtype, threads, known, found_in.pinned):
         return known
-    with _lock:
+    with _lock.lock:
         assert _profile is not None  # for type checkers
         if _profile.rates.get(key) is known:  # no other thread has measured meanwhile
             _profile = replace(
@@ -222,7 +212,7 @@ def measure_all(
                     tick(f"{backend.name} {dtype.name}, {count} threads")
                     found[backend.name, dtype.name, count] = _measure(backend, dtype, count, True)
     made = MachineProfile(found, speeds, _key(backends), cache_sizes(), base.path, base.pinned)
-    with _lock:
+    with _lock.lock:
         _profile, _revision = made, _revision + 1
     if made.pinned and made.path is not None:
         write_profile(made.path, made.key, made.rates, made.streaming, made.caches)
