@@ -25,10 +25,16 @@ CHECKS = ("none", "finite", "verify")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Defaults for the keyword arguments of `falcon.gemm`; see `falcon.config`."""
+    """Every keyword and setting of a call, or the defaults for them; see `falcon.config`.
+
+    Attributes
+    ----------
+    scheme : str or Scheme
+        As the front passes it on: "auto", "classical" or a Scheme; of settings also a name.
+    """
 
     backend: str = "auto"
-    scheme: str = "auto"
+    scheme: Any = "auto"
     max_growth: float = DEFAULT_MAX_GROWTH
     threads: int | None = None
     workspace_limit: int | None = None

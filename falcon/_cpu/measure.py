@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.fit import fastest, fit_times, rate, typical
-from falcon._core.plan import Rates
+from falcon._core.rates import Rates
 from falcon.schemes import Scheme, get
 
 from . import _core

@@ -112,7 +112,7 @@ def _multiply(
         plan = plan_packed(problem, packed, requested)
     backend: Any = plan.backend  # whose operands are no NumPy arrays
     right = b if packed is None else packed
-    backend.execute(plan, a, right, c, out, alpha=alpha, beta=beta, check=requested.check)
+    backend.execute(plan, a, right, c, out, alpha=alpha, beta=beta)
 
 
 def matmul(a: Any, b: Any, out: Any, options: tuple[Any, ...]) -> Any:

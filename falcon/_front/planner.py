@@ -10,13 +10,13 @@ from typing import Any, cast
 import numpy as np
 
 from falcon._backends import available_backends, get_backend
-from falcon._core.backend import Backend, DeviceBackend
+from falcon._core.backend import Backend
 from falcon._core.locks import ForkLock
 from falcon._core.options import Options, forced_isa, thread_count
 from falcon._core.packed import PackedOperand
-from falcon._core.plan import Plan, Rates
+from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon.decision import Request, select, select_on_device
+from falcon.decision import select
 from falcon.decision.machine import rates, revision
 from falcon.decision.tuned import recall
 from falcon.schemes.catalogue import generation
@@ -83,7 +83,7 @@ def multiply(
         chosen = plan_packed(problem, packed, requested)
     test = Freivalds(a, cast(np.ndarray, b), c, alpha, beta, dtype=dtype) if verified else None
     right = cast(np.ndarray, b) if packed is None else packed
-    chosen.backend.execute(chosen, a, right, c, out, alpha=alpha, beta=beta, check=requested.check)
+    chosen.backend.execute(chosen, a, right, c, out, alpha=alpha, beta=beta)
     if test is None:
         return
     outcome = test.check(out, chosen.growth)
@@ -144,26 +144,13 @@ def planning_state() -> tuple:
 
 def plan_for(problem: Problem, requested: Options) -> Plan:
     """Return the cached plan of a problem, or make one."""
-    key = (
-        problem,
-        requested.backend,
-        requested.scheme,
-        requested.max_growth,
-        requested.workspace_limit,
-        requested.tuned,
-        planning_state(),
-    )
+    key = (problem, requested, planning_state())
     found = _plans.get(key)
     if found is not None:
         return found
-    request = Request(requested.scheme, requested.max_growth, requested.workspace_limit)
-    if problem.device is not None:
-        backend = _backends_for(problem, requested.backend)[0]
-        made = select_on_device(problem, request, cast(DeviceBackend, backend))
-    else:
-        made = _tuned(problem, requested) or select(
-            problem, request, _backends_for(problem, requested.backend), _rates
-        )
+    made = _tuned(problem, requested) or select(
+        problem, requested, _backends_for(problem, requested.backend), _rates
+    )
     with _plans_lock.lock:
         while len(_plans) >= _CACHED_PLANS:
             del _plans[next(iter(_plans))]
@@ -175,7 +162,7 @@ def plan_for(problem: Problem, requested: Options) -> Plan:
 
 def _tuned(problem: Problem, requested: Options) -> Plan | None:
     """Plan what `falcon.tune` found to be fastest, where that is wanted and keeps the limits."""
-    if not requested.tuned or requested.scheme != "auto":
+    if not requested.tuned or requested.scheme != "auto" or problem.device is not None:
         return None
     found = recall(problem, available_backends())
     if found is None or requested.backend not in ("auto", found[0]):
@@ -183,13 +170,14 @@ def _tuned(problem: Problem, requested: Options) -> Plan | None:
     name, scheme = found
     if scheme is not None and scheme.rms_growth > requested.max_growth and not problem.is_exact:
         return None
-    request = Request(scheme or "classical", requested.max_growth, requested.workspace_limit)
+    wanted = replace(requested, scheme=scheme or "classical")
     try:
-        made = select(problem, request, _backends_for(problem, name), _rates)
+        made = select(problem, wanted, _backends_for(problem, name), _rates)
     except (ValueError, TypeError):  # the backend is not here, or a limit forbids the scheme
         return None
     guarded = made.scheme is not None and not problem.is_exact
-    return replace(made, why="measured as the fastest by falcon.tune", guarded=guarded)
+    why = "measured as the fastest by falcon.tune"
+    return replace(made, why=why, guarded=guarded, options=requested)
 
 
 def _show(made: Plan) -> None:
@@ -212,7 +200,7 @@ def plan_packed(problem: Problem, packed: PackedOperand, requested: Options) -> 
             f"the packed operand needs at least {option.workspace}"
         )
     guarded = packed.scales is not None
-    return Plan(problem, backend, option, "as b was packed", guarded=guarded)
+    return Plan(problem, backend, option, "as b was packed", guarded=guarded, options=requested)
 
 
 def _backends_for(problem: Problem, name: str) -> list[Backend]:
@@ -226,8 +214,8 @@ def _backends_for(problem: Problem, name: str) -> list[Backend]:
     return [backend]
 
 
-def _rates(backend: Backend, problem: Problem) -> Rates:
-    return rates(backend, problem.dtype, problem.threads, available_backends())
+def _rates(backend: Backend, problem: Problem) -> Any:
+    return rates(backend, problem, available_backends() if problem.device is None else [backend])
 
 
 def without(requested: Options, shape: tuple[int, ...], dtype: np.dtype) -> Options:

@@ -18,8 +18,8 @@ from .validate import is_direct, is_strided
 
 # Ready plans by what the call looked like; a program that uses more shapes than this starts anew.
 _MOST_READY = 1024
-# What was in force (settings, CPUs, `planning_state`), the plan, check, whether it is np.matmul.
-_ready: dict[tuple, tuple[Options, int, tuple, Plan, str, bool]] = {}
+# What was in force (settings, CPUs, `planning_state`), the plan, whether it is np.matmul.
+_ready: dict[tuple, tuple[Options, int, tuple, Plan, bool]] = {}
 
 
 if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
@@ -69,7 +69,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
         return None
     if found is None:
         return None
-    used, cpus, state, plan, check, plain = found
+    used, cpus, state, plan, plain = found
     if used is not settings() or cpus != usable_cpus() or state != planning_state():
         return None
     if out is None:
@@ -80,7 +80,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
         return None
     if plain:
         return quiet_matmul(a, b, out)
-    plan.backend.execute(plan, a, b, None, out, check=check)
+    plan.backend.execute(plan, a, b, None, out)
     return out
 
 
@@ -123,7 +123,7 @@ def remember(a: Any, b: Any, out: np.ndarray | None, arguments: tuple, result: n
     )
     # Threads by argument or by settings are compared as such; otherwise CPUs decide.
     in_force = settings(), usable_cpus(), planning_state()
-    _ready[_look(a, b, out, arguments)] = (*in_force, plan, requested.check, all(plain))
+    _ready[_look(a, b, out, arguments)] = (*in_force, plan, all(plain))
 
 
 def on_gpu() -> Any:

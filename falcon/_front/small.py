@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.policy import SMALLEST_BLAS, SMALLEST_BLAS_FLOPS
 from falcon._core.problem import MOST_THIN_ROWS, is_thin
-from falcon.decision.select import SMALLEST_BLAS, SMALLEST_BLAS_FLOPS
 
 # NumPy has one object for each of them; a dtype that is another object takes the longer way.
 _SINGLE, _DOUBLE = np.dtype("float32"), np.dtype("float64")

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.plan import Candidate, Option, Plan, Rates
+from falcon._core.options import Options
+from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.problem import Problem
+from falcon._core.rates import Rates
 from falcon._core.text import format_table
-from falcon.decision import Request, select
+from falcon.decision import select
 
 F8 = np.dtype("f8")
 SLOW_MEMORY = Rates(multiply=1e11, add=1e9, bandwidth=1e7)
@@ -19,8 +21,8 @@ FAST_MEMORY = Rates(multiply=1e10, add=1e10, bandwidth=1e10)
 def chosen(shape=(2048, 2048, 2048), dtype="f8", rates=FAST_MEMORY, growth=8.0, limit=None):
     """Let the decision choose for a machine of these rates."""
     backend = falcon.plan((2, 2), (2, 2), backend="numpy").backend
-    request = Request("auto", growth, limit)
-    return select(Problem(*shape, np.dtype(dtype)), request, [backend], lambda *_: rates)
+    options = Options(max_growth=growth, workspace_limit=limit)
+    return select(Problem(*shape, np.dtype(dtype)), options, [backend], lambda *_: rates)
 
 
 def test_problem_is_a_small_frozen_value():

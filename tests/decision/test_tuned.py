@@ -24,7 +24,7 @@ SHAPE = (260, 270, 280)
 def folder(monkeypatch, tmp_path):
     """A cache folder of its own, and nothing known."""
     monkeypatch.setattr(tuned, "_choices", None)
-    monkeypatch.setattr(machine_module, "_profile", None)
+    monkeypatch.setattr(machine_module, "_profiles", {})
     monkeypatch.setattr(machine_module, "_probe", lambda *_: 0.0)
     monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("FALCON_PROFILE", raising=False)
@@ -79,7 +79,7 @@ def test_results_are_those_of_the_choice():
 def test_a_pinned_profile_overrules(monkeypatch, tmp_path):
     """Deterministic: what is pinned decides alone."""
     remember("numpy", "strassen")
-    monkeypatch.setattr(machine_module, "_profile", None)
+    monkeypatch.setattr(machine_module, "_profiles", {})
     monkeypatch.setenv("FALCON_PROFILE", str(tmp_path / "pinned.json"))
     machine_module.replaced()
     with falcon.config(tuned=True):
