@@ -203,7 +203,7 @@ class Plan:
         """
         p = self.problem
         if p.device is not None:
-            backend: Any = self.backend
+            backend: Any = self.backend  # of a device: it takes arrays of other libraries
             return backend.call(self, a, b, out)
         a, b = np.asarray(a), np.asarray(b)
         for name, x, shape in (

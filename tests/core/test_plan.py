@@ -179,6 +179,24 @@ def test_error_bound():
     assert 0 < limited.error_bound() < np.inf
 
 
+def test_a_plan_has_the_options_that_it_was_made_with():
+    a = np.full((64, 64), np.nan)
+    a[1:] = 1.0
+    checked = falcon.plan(a, a.T, scheme="strassen", max_growth=3.0)
+    assert checked.options.scheme is checked.scheme
+    assert (checked.options.max_growth, checked.options.check) == (3.0, "finite")
+    with falcon.config(check="none"):
+        unchecked = falcon.plan(a, a.T, scheme="strassen", max_growth=3.0)
+        packed = falcon.pack(a.T, scheme="strassen")
+    assert unchecked.options == dataclasses.replace(checked.options, check="none")
+    # The product is redone classically where the plan says that values are looked at.
+    assert np.isfinite(checked(a, a.T)[1:, 1:]).all()
+    assert not np.isfinite(unchecked(a, a.T)[1:, 1:]).all()
+    # Of a packed operand the call decides.
+    assert np.isfinite(falcon.gemm(a, packed)[1:, 1:]).all()
+    assert not np.isfinite(falcon.gemm(a, packed, check="none")[1:, 1:]).all()
+
+
 def test_options_and_candidates():
     s = falcon.schemes.get("winograd")
     classical, fast = (Option("numpy", x, (1, 2, 3), 8) for x in (None, s))
