@@ -2,7 +2,7 @@
 
 `falcon._cpu._core` holds the CPU kernels: what is compiled, with which flags, for which machines,
 stands in `falcon/_cpu/sources.py`. `falcon.discover._core` is the core of the scheme search.
-`falcon.decision.formulas` and `falcon._front.small`, through which fresh plans and small calls run,
+`falcon._core.formulas` and `falcon._front.small`, through which fresh plans and small calls run,
 are Python that Cython compiles as well.
 A failure to compile does not fail the installation: the reason is recorded for
 `falcon.show_config()`, and falcon runs on NumPy's BLAS. Environment variables:
@@ -140,7 +140,7 @@ setup(
     ext_modules=[
         cpu_extension(),
         discover_extension(),
-        compiled_python("falcon.decision.formulas"),
+        compiled_python("falcon._core.formulas"),
         compiled_python("falcon._front.small"),
     ],
     cmdclass={"build_ext": BuildOptional},

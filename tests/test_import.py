@@ -20,7 +20,8 @@ ROOT = PACKAGE.parent
 FORBIDDEN = ("scipy", "cupy", "torch", "matplotlib", "tqdm", "threadpoolctl", "pandas", "numba")
 LATER = (
     *("falcon.bench", "falcon.discover", "falcon.__main__", "falcon._front.device"),
-    *("falcon.decision.explain", "falcon._gpu.driver", "falcon._cpu.baking", "falcon._cpu.peak"),
+    *("falcon.decision.explain", "falcon._gpu.driver", "falcon._gpu.backend", "falcon._gpu.rates"),
+    *("falcon._cpu.baking", "falcon._cpu.peak"),
 )
 SLOW = ("importlib.metadata", "subprocess", "multiprocessing", "asyncio", "argparse", "unittest")
 PROBE = """

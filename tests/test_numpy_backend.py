@@ -29,13 +29,13 @@ def test_contract():
     assert BACKEND.name == "numpy"
     assert BACKEND.why_unavailable() is None
     for dtype in "bBhHiIlLfdgFDG":
-        assert BACKEND.supports(Problem(1, 1, 1, of(np.dtype(dtype)))) is None
-    assert "float16" in BACKEND.supports(Problem(1, 1, 1, of("float16")))
+        assert BACKEND.why_classical_only(Problem(1, 1, 1, of(np.dtype(dtype)))) is None
+    assert "float16" in BACKEND.why_classical_only(Problem(1, 1, 1, of("float16")))
 
 
 @pytest.mark.parametrize("dtype", ["f8", "i4", "g"])
 def test_measure(dtype):
-    rates = BACKEND.measure(of(np.dtype(dtype)), 1)
+    rates = BACKEND.measure(Problem(1, 1, 1, of(np.dtype(dtype))))
     assert rates.multiply > 0
     assert rates.add > 0
     assert rates.bandwidth > 0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.plan import Rates
+from falcon._core.rates import Rates
 from falcon._core.spread import is_uneven, spread
 from falcon._front import planner
 

@@ -7,14 +7,18 @@ from typing import Any, Protocol
 
 from falcon.schemes import Scheme
 
-from .dtypes import DType
 from .packed import PackedOperand
-from .plan import Candidate, Executor, Option, Plan, Rates
+from .plan import Candidate, Executor, Option
+from .policy import Policy
 from .problem import Problem
 
 
 class Backend(Executor, Protocol):
     """What falcon asks of a backend; the table of them is `falcon._backends`."""
+
+    @property
+    def rates_type(self) -> type:
+        """The type of what `measure` returns: a frozen dataclass (`falcon._core.rates`)."""
 
     def why_unavailable(self) -> str | None:
         """Return None if the backend runs here, else the reason in a short sentence."""
@@ -22,8 +26,11 @@ class Backend(Executor, Protocol):
     def why_not(self, problem: Problem) -> str | None:
         """Return None if the backend can multiply the problem at all, else the reason."""
 
-    def supports(self, problem: Problem) -> str | None:
-        """Return None if an LCMA may run on the problem, else the reason why only classical."""
+    def why_classical_only(self, problem: Problem) -> str | None:
+        """Return None if an LCMA may run on the problem, else why only the classical algorithm."""
+
+    def policy(self, problem: Problem) -> Policy:
+        """Return when LCMAs are worth comparing, and what they must gain."""
 
     def candidates(
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
@@ -36,18 +43,14 @@ class Backend(Executor, Protocol):
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand; the workspace may exceed `limit`."""
 
-    def measure(self, dtype: DType, threads: int, thorough: bool = False) -> Rates:
-        """Measure the backend's speed on this machine (about a second; thorough: some)."""
+    def predicted(self, problem: Problem, option: Option, rates: Any) -> Candidate:
+        """Return an option with its predicted seconds; `rates` are those that `measure` found."""
 
-    def identity(self) -> dict[str, str]:
-        """What must be the same for a stored measurement to hold: kernels, versions."""
+    def measure(self, problem: Problem, thorough: bool = False) -> Any:
+        """Measure the rates for the dtype, threads and device of a problem of whatever sizes.
 
+        About a second; thorough: some.
+        """
 
-class DeviceBackend(Backend, Protocol):
-    """What is asked, on top, of a backend whose operands are in a device's memory."""
-
-    def predicted(self, problem: Problem, option: Option) -> Candidate:
-        """Return the option with its seconds on the problem's device."""
-
-    def call(self, plan: Plan, a: Any, b: Any, out: Any) -> Any:
-        """Run a plan on arrays; `out` may be None."""
+    def identity(self, device: int | None = None, /) -> dict[str, str]:
+        """What must be the same for a stored measurement to hold: kernels, versions, the device."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import sqrt
 from typing import Any, Protocol
@@ -12,70 +12,10 @@ import numpy as np
 
 from falcon.schemes import Scheme
 
+from .options import Options
 from .packed import PackedOperand, Payload
 from .problem import Problem
 from .text import format_table
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Speed of a backend for one dtype and number of threads on this machine, measured.
-
-    The first three are FalconGEMM's machine; with the defaults of the others the cost model
-    (`falcon.decision.model`, which has the formulas) is FalconGEMM's.
-
-    Attributes
-    ----------
-    multiply : float
-        F*: products, flop/s, all threads together.
-    add : float
-        F+: block additions inside the cache, flop/s.
-    bandwidth : float
-        beta: streaming to and from memory, elements/s.
-    overlap : float
-        omega: 1, arithmetic and memory traffic of a stage hide each other; 0, they add up.
-    combine : 4 floats or ()
-        beta_A near, far, beta_B near, far: elements/s that Combine A and B read and write, where
-        all sums take at most `cache` bytes and where they take more. (): `bandwidth`.
-    pack : 2 floats or ()
-        pi_A, pi_B: elements/s that the classical algorithm reads and writes to lay out A and B.
-        (): `bandwidth`.
-    cache : float
-        See `combine`, bytes.
-    tile : (int, int)
-        mr, nr: products are computed in whole tiles of that many rows and columns.
-    slice : int
-        kc: length of the slices of K in which products are summed; 0, no slices.
-    loss : float
-        kappa: a slice of K takes as long as if it were that much longer.
-    surface : (float, float, float)
-        sigma_A, sigma_B, sigma_C: seconds per element of a product's operands and result.
-    update : float
-        F_H: products added to blocks of C on chip, elements/s; 0, at `add`.
-    store : float
-        beta_C: C written, elements/s; 0, `bandwidth`.
-    overhead : float
-        tau: seconds of a call in which nothing is computed.
-    probe : float
-        Seconds of a small product when the others were measured, by which a later change of the
-        machine's speed is noticed; 0, unknown. No part of the model.
-    """
-
-    multiply: float
-    add: float
-    bandwidth: float
-    overlap: float = 1.0
-    combine: tuple[float, ...] = ()
-    pack: tuple[float, ...] = ()
-    cache: float = 0.0
-    tile: tuple[int, int] = (1, 1)
-    slice: int = 0
-    loss: float = 0.0
-    surface: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    update: float = 0.0
-    store: float = 0.0
-    overhead: float = 0.0
-    probe: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +109,8 @@ class Executor(Protocol):
         *,
         alpha: Any = 1,
         beta: Any = 0,
-        check: str = "finite",
     ) -> None:
-        """Write ``alpha a b + beta c`` to `out` as planned."""
+        """Write ``alpha a b + beta c`` to `out` as planned; `c` is read only if `beta` is not 0."""
 
     def pack(self, b: np.ndarray, plan: Plan) -> Payload:
         """Combine and lay out `b` for the scheme of `plan`."""
@@ -200,6 +139,8 @@ class Plan:
     guarded : bool
         The scheme was not asked for by name: operands whose scales are too uneven for it
         (`falcon._core.spread`) are multiplied classically.
+    options : Options
+        What the plan was made with; `execute` looks for non-finite values as `check` says.
     """
 
     problem: Problem
@@ -209,6 +150,7 @@ class Plan:
     seconds: tuple[tuple[str, float], ...] = ()
     table: Callable[[], tuple[Candidate, ...]] | None = None
     guarded: bool = False
+    options: Options = field(default_factory=Options)
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -261,7 +203,7 @@ class Plan:
         """
         p = self.problem
         if p.device is not None:
-            backend: Any = self.backend  # a DeviceBackend
+            backend: Any = self.backend  # of a device: it takes arrays of other libraries
             return backend.call(self, a, b, out)
         a, b = np.asarray(a), np.asarray(b)
         for name, x, shape, kind in (

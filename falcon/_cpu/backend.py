@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import ENGINE, DType, of
+from falcon._core.dtypes import ENGINE, of
+from falcon._core.model import seconds
 from falcon._core.packed import PackedOperand
-from falcon._core.plan import Option, Plan, Rates
+from falcon._core.plan import Candidate, Option, Plan
+from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem, is_thin
+from falcon._core.rates import Rates
 from falcon._core.spread import squares_bytes, uneven
 from falcon.schemes import Scheme
 
@@ -42,6 +45,7 @@ class CpuBackend:
     """See the module's docstring."""
 
     name = "cpu"
+    rates_type = Rates
 
     def why_unavailable(self) -> str | None:
         """Return None where the extension was built and the instruction set asked for runs."""
@@ -54,9 +58,13 @@ class CpuBackend:
             return f"its kernels multiply {known}, not {problem.operand}"
         return None
 
-    def supports(self, problem: Problem) -> str | None:
+    def why_classical_only(self, problem: Problem) -> str | None:
         """Every scheme runs on every dtype that there is a kernel for."""
         return self.why_not(problem)
+
+    def policy(self, problem: Problem) -> Policy:
+        """Return that of all backends for host memory."""
+        return host_policy(problem)
 
     def candidates(
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
@@ -76,7 +84,6 @@ class CpuBackend:
         *,
         alpha: Any = 1,
         beta: Any = 0,
-        check: str = "finite",
     ) -> None:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem, scheme = plan.problem, plan.scheme
@@ -107,7 +114,7 @@ class CpuBackend:
                     scheme=engine,
                     blocking=tiling,
                     workspace=workspace,
-                    report=engine is not None and check != "none",
+                    report=engine is not None and plan.options.check != "none",
                 )
             if refused or finite is False:
                 # Scales too uneven for the scheme, NaN or Inf in the input, or a sum that
@@ -152,11 +159,16 @@ class CpuBackend:
         cut = _cut(problem, tiling, nbytes + extra)
         return Option(self.name, packed.scheme, *cut, (*tiling, nbytes))
 
-    def measure(self, dtype: DType, threads: int, thorough: bool = False) -> Rates:
-        """Measure the rates of the cost model (about a second; `thorough`: some seconds)."""
-        return measure(dtype, threads, isa(), _pool().limit, thorough=thorough)
+    def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
+        """Return the option with its seconds by the common cost model."""
+        return Candidate(option, seconds(problem, option, rates))
 
-    def identity(self) -> dict[str, str]:
+    def measure(self, problem: Problem, thorough: bool = False) -> Rates:
+        """Measure the rates of the cost model (about a second; `thorough`: some seconds)."""
+        limit = _pool().limit
+        return measure(problem.operand, problem.threads, isa(), limit, thorough=thorough)
+
+    def identity(self, device: int | None = None, /) -> dict[str, str]:
         """What a stored measurement must agree with: instruction set, kernels, their state."""
         kernels = ", ".join(_core.kernel_info(x.engine, isa())["name"] for x in ENGINE)
         return {"isa": isa(), "kernels": kernels, "revision": _REVISION}

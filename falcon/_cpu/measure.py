@@ -17,7 +17,7 @@ import numpy as np
 
 from falcon._core.dtypes import DType
 from falcon._core.fit import fastest, fit_times, rate, typical
-from falcon._core.plan import Rates
+from falcon._core.rates import Rates
 from falcon.schemes import Scheme, get
 
 from . import _core

@@ -9,11 +9,10 @@ pool while in use: two threads never share one.
 
 from __future__ import annotations
 
-import os
-import threading
 from typing import Any
 
 from falcon._core.cpus import memory_bytes
+from falcon._core.locks import ForkLock
 
 from . import _core
 
@@ -41,17 +40,11 @@ class Pool:
     def __init__(self, limit: int) -> None:
         self.limit = self._allowed = limit
         self._kept: Any = None
-        self._renew_lock()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._renew_lock)
-
-    def _renew_lock(self) -> None:
-        """Forget a lock that a thread held which does not exist in this (forked) process."""
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     def take(self, nbytes: int) -> Any:
         """Return a workspace of at least that many bytes, for the caller alone."""
-        with self._lock:
+        with self._lock.lock:
             kept, self._kept = self._kept, None
         if kept is not None and kept.nbytes >= nbytes:
             return kept
@@ -63,7 +56,7 @@ class Pool:
 
         `allowed`: bytes that may be kept from now on, if that is more than so far.
         """
-        with self._lock:
+        with self._lock.lock:
             self._allowed = max(self._allowed, allowed)
             if workspace.nbytes > self._allowed:
                 return
@@ -72,7 +65,7 @@ class Pool:
 
     def clear(self) -> None:
         """Free what is kept, and keep no more than `limit` again."""
-        with self._lock:
+        with self._lock.lock:
             self._kept, self._allowed = None, self.limit
 
     @property

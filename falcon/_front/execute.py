@@ -85,7 +85,7 @@ def _run(x: Product) -> Plan:
         plan = plan_for(problem, x.options)
     else:
         plan, b = plan_packed(problem, packed, x.options), packed
-    plan.backend.execute(plan, a, b, c, out, alpha=x.alpha, beta=x.beta, check=x.options.check)
+    plan.backend.execute(plan, a, b, c, out, alpha=x.alpha, beta=x.beta)
     return plan
 
 

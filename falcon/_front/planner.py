@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import logging
-import os
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from falcon import schemes
 from falcon._backends import available_backends, get_backend
-from falcon._core.backend import Backend, DeviceBackend
+from falcon._core.backend import Backend
+from falcon._core.locks import ForkLock
 from falcon._core.options import Options, forced_isa, merged
 from falcon._core.packed import PackedOperand
-from falcon._core.plan import Plan, Rates
+from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon.decision import Request, select, select_on_device
+from falcon.decision import select
 from falcon.decision.machine import rates, revision
 from falcon.decision.tuned import recall
 from falcon.schemes.catalogue import generation
@@ -29,17 +28,7 @@ _log = logging.getLogger("falcon")
 # Plans are small; a program that uses more shapes than this re-plans the oldest.
 _CACHED_PLANS = 1024
 _plans: dict[tuple, Plan] = {}
-_plans_lock = threading.Lock()
-
-
-def _renew_lock() -> None:
-    """Forget a lock that a thread held which does not exist in this (forked) process."""
-    global _plans_lock
-    _plans_lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+_plans_lock = ForkLock()
 
 
 def requested(
@@ -67,27 +56,14 @@ def planning_state() -> tuple:
 
 def plan_for(problem: Problem, options: Options) -> Plan:
     """Return the cached plan of a problem, or make one."""
-    key = (
-        problem,
-        options.backend,
-        options.scheme,
-        options.max_growth,
-        options.workspace_limit,
-        options.tuned,
-        planning_state(),
-    )
+    key = (problem, options, planning_state())
     found = _plans.get(key)
     if found is not None:
         return found
-    request = Request(options.scheme, options.max_growth, options.workspace_limit)
-    if problem.device is not None:
-        backend = _backends_for(problem, options.backend)[0]
-        made = select_on_device(problem, request, cast(DeviceBackend, backend))
-    else:
-        made = _tuned(problem, options) or select(
-            problem, request, _backends_for(problem, options.backend), _rates
-        )
-    with _plans_lock:
+    made = _tuned(problem, options) or select(
+        problem, options, _backends_for(problem, options.backend), _rates
+    )
+    with _plans_lock.lock:
         while len(_plans) >= _CACHED_PLANS:
             del _plans[next(iter(_plans))]
         _plans[key] = made
@@ -98,7 +74,7 @@ def plan_for(problem: Problem, options: Options) -> Plan:
 
 def _tuned(problem: Problem, options: Options) -> Plan | None:
     """Plan what `falcon.tune` found to be fastest, where that is wanted and keeps the limits."""
-    if not options.tuned or options.scheme != "auto":
+    if not options.tuned or options.scheme != "auto" or problem.device is not None:
         return None
     found = recall(problem, available_backends())
     if found is None or options.backend not in ("auto", found[0]):
@@ -106,13 +82,14 @@ def _tuned(problem: Problem, options: Options) -> Plan | None:
     name, scheme = found
     if scheme is not None and scheme.rms_growth > options.max_growth and not problem.is_exact:
         return None
-    request = Request(scheme or "classical", options.max_growth, options.workspace_limit)
+    wanted = replace(options, scheme=scheme or "classical")
     try:
-        made = select(problem, request, _backends_for(problem, name), _rates)
+        made = select(problem, wanted, _backends_for(problem, name), _rates)
     except (ValueError, TypeError):  # the backend is not here, or a limit forbids the scheme
         return None
     guarded = made.scheme is not None and not problem.is_exact
-    return replace(made, why="measured as the fastest by falcon.tune", guarded=guarded)
+    why = "measured as the fastest by falcon.tune"
+    return replace(made, why=why, guarded=guarded, options=options)
 
 
 def _show(made: Plan) -> None:
@@ -135,7 +112,7 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
             f"the packed operand needs at least {option.workspace}"
         )
     guarded = packed.scales is not None
-    return Plan(problem, backend, option, "as b was packed", guarded=guarded)
+    return Plan(problem, backend, option, "as b was packed", guarded=guarded, options=options)
 
 
 def _backends_for(problem: Problem, name: str) -> list[Backend]:
@@ -149,5 +126,5 @@ def _backends_for(problem: Problem, name: str) -> list[Backend]:
     return [backend]
 
 
-def _rates(backend: Backend, problem: Problem) -> Rates:
-    return rates(backend, problem.operand, problem.threads, available_backends())
+def _rates(backend: Backend, problem: Problem) -> Any:
+    return rates(backend, problem, available_backends() if problem.device is None else [backend])

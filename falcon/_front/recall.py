@@ -19,8 +19,8 @@ from .validate import overlap
 
 # Ready plans by what the call looked like; a program that uses more shapes than this starts anew.
 _MOST_READY = 1024
-# What was in force (settings, CPUs, `planning_state`), the plan, check, whether it is np.matmul.
-_ready: dict[tuple, tuple[Options, int, tuple, Plan, str, bool]] = {}
+# What was in force (settings, CPUs, `planning_state`), the plan, whether it is np.matmul.
+_ready: dict[tuple, tuple[Options, int, tuple, Plan, bool]] = {}
 
 
 if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
@@ -70,18 +70,18 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
         return None
     if found is None:
         return None
-    used, cpus, state, plan, check, plain = found
+    used, cpus, state, plan, plain = found
     if used is not settings() or cpus != usable_cpus() or state != planning_state():
         return None
     if out is None:
         problem = plan.problem
-        out = np.empty((problem.M, problem.N), problem.result.numpy)
+        out = np.empty((problem.M, problem.N), a.dtype)
     # Arrays that own their memory share none.
     elif (not key[0] & OWNDATA or out is a or out is b) and (overlap(out, a) or overlap(out, b)):
         return None
     if plain:
         return quiet_matmul(a, b, out)
-    plan.backend.execute(plan, a, b, None, out, check=check)
+    plan.backend.execute(plan, a, b, None, out)
     return out
 
 
@@ -125,4 +125,4 @@ def remember(
     )
     # Threads by argument or by settings are compared as such; otherwise CPUs decide.
     in_force = settings(), usable_cpus(), planning_state()
-    _ready[_look(a, b, out, arguments)] = (*in_force, plan, options.check, all(plain))
+    _ready[_look(a, b, out, arguments)] = (*in_force, plan, all(plain))

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import FLOAT32, FLOAT64
+from falcon._core.policy import SMALLEST_BLAS, SMALLEST_BLAS_FLOPS
 from falcon._core.problem import MOST_THIN_ROWS, is_thin
-from falcon.decision.select import SMALLEST_BLAS, SMALLEST_BLAS_FLOPS
 
 # NumPy has one object for each of them; a dtype that is another object takes the longer way.
 _SINGLE, _DOUBLE = FLOAT32.numpy, FLOAT64.numpy

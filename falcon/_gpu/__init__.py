@@ -12,5 +12,5 @@
     matrix.py     a matrix in GPU memory; packed.py: the sums of B
     arrays.py     CuPy arrays and torch tensors as matrices; where.py: where an array is
     device.py     all that is used of CuPy
-    model.py      the cost of an option; profile.py: what it is measured from
+    model.py      the cost of an option; rates.py: the speeds that it needs, measured
 """

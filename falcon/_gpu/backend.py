@@ -12,26 +12,48 @@ from typing import Any
 
 from falcon._core.dtypes import CUDA, DType
 from falcon._core.packed import PackedOperand
-from falcon._core.plan import Candidate, Option, Plan, Rates
+from falcon._core.plan import Candidate, Option, Plan
+from falcon._core.policy import Policy
 from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import device, driver, kernels, model, operands, profile
+from . import device, driver, kernels, model, operands
 from .arrays import library_of
 from .geometry import Buffers, block_sizes, chunks_within, combined_again, norms_bytes, round_up
 from .matrix import Matrix
 from .packed import Packed
+from .rates import DeviceRates, measure
 from .where import device_of
 
 # Of the device's memory, the most that a call takes for its workspace unless a limit is given.
 _WORKSPACE_SHARE = 4
+# What the model may err by.
+_LEAST_GAIN = 1.02
+_POLICY = Policy(
+    # Below these sizes launches take longer than an LCMA could save.
+    smallest=1024,
+    smallest_flops=0.0,
+    smallest_block=256,
+    # The model counts the launches and the waves of small chunks.
+    smallest_chunk=0,
+    # No bounds prune: every candidate is worked out, so there are few compositions.
+    nested=False,
+    nested_block=1,
+    least_gain=_LEAST_GAIN,
+    tie=0.0,
+    # Neither its times nor its rounding are those of the common model.
+    common_model=False,
+    no_gain=f"no scheme is predicted to be {_LEAST_GAIN:.2f} x as fast",
+    too_little=f"less than {_LEAST_GAIN:.2f} x as fast",
+)
 
 
 class GpuBackend:
     """See the module's docstring."""
 
     name = "gpu"
+    rates_type = DeviceRates
 
     def why_unavailable(self) -> str | None:
         """Return None where CuPy is installed and sees a GPU."""
@@ -49,9 +71,13 @@ class GpuBackend:
             return f"GPU matrices must be of {known}, not {problem.operand}"
         return None
 
-    def supports(self, problem: Problem) -> str | None:
+    def why_classical_only(self, problem: Problem) -> str | None:
         """Every scheme runs on every dtype."""
         return self.why_not(problem)
+
+    def policy(self, problem: Problem) -> Policy:
+        """Return when LCMAs are worth comparing on a GPU."""
+        return _POLICY
 
     def candidates(
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
@@ -60,10 +86,8 @@ class GpuBackend:
         options = [_option(problem, scheme, limit) for scheme in schemes]
         return [option for option in options if option is not None]
 
-    def predicted(self, problem: Problem, option: Option) -> Candidate:
+    def predicted(self, problem: Problem, option: Option, rates: DeviceRates) -> Candidate:
         """Return the option with its seconds on the problem's device."""
-        assert problem.device is not None
-        rates = profile.rates(problem.device, problem.operand, problem.tf32)
         return Candidate(option, model.seconds(problem, option, rates))
 
     def execute(
@@ -76,7 +100,6 @@ class GpuBackend:
         *,
         alpha: Any = 1,
         beta: Any = 0,
-        check: str = "finite",
     ) -> None:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         packed = b.payload.packed if isinstance(b, PackedOperand) else None
@@ -91,7 +114,6 @@ class GpuBackend:
             scales=b.scales if isinstance(b, PackedOperand) else None,
             alpha=float(alpha),
             beta=float(beta),
-            check=check,
         )
 
     def call(self, plan: Plan, a: Any, b: Any, out: Any) -> Any:
@@ -152,14 +174,15 @@ class GpuBackend:
         assert found is not None  # without a limit there always is one
         return found
 
-    def identity(self) -> dict[str, str]:
-        """What a stored measurement must agree with; `profile.path` has the rest."""
-        return {"devices": ", ".join(device.properties(x).name for x in range(device.count()))}
+    def measure(self, problem: Problem, thorough: bool = False) -> DeviceRates:
+        """Measure the problem's device for its dtype, always alike; no graph may be recording."""
+        assert problem.device is not None
+        return measure(problem.device, problem.operand, problem.tf32)
 
-    def measure(self, dtype: DType, threads: int, thorough: bool = False) -> Rates:
-        """Return the current device's rates in the terms of the common cost model."""
-        found = profile.rates(device.current(), dtype, False)
-        return Rates(found.multiply, found.add, found.bandwidth / dtype.itemsize)
+    def identity(self, index: int | None = None, /) -> dict[str, str]:
+        """What a stored measurement must agree with: the model of the device, its driver."""
+        found = device.properties(device.current() if index is None else index)
+        return {"device": found.name, "driver": str(found.driver)}
 
 
 def _place(index: int | None) -> str:

@@ -96,11 +96,6 @@ def properties(device: int) -> Properties:
     )
 
 
-def count() -> int:
-    """Return how many devices there are."""
-    return int(_cupy().cuda.runtime.getDeviceCount())
-
-
 def current() -> int:
     """Return the number of the current device."""
     return int(_cupy().cuda.runtime.getDevice())

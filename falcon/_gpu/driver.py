@@ -52,7 +52,6 @@ def execute(
     scales: Any = None,
     alpha: float = 1.0,
     beta: float = 0.0,
-    check: str = "finite",
 ) -> None:
     """Write ``alpha a b + beta c`` to `out`, on the current device and stream.
 
@@ -68,8 +67,6 @@ def execute(
         The sums of `b`.
     scales : cupy.ndarray, optional
         What `scales_of` found for a packed `b`.
-    check : {"finite", "none"}
-        See `falcon.gemm`.
     """
     call = Call.of(plan, a, b, c, out, packed)
     memory = device.allocate(call.nbytes)
@@ -82,7 +79,7 @@ def execute(
         stages = _Stages(plan, plan.scheme, a, b, target, packed, call.place(memory))
         if plan.guarded:
             stages.compare(scales)
-        stages.run(c, alpha, beta, check)
+        stages.run(c, alpha, beta)
     if target is not out:
         kernels.copy(target, out)
 
@@ -156,7 +153,7 @@ class _Stages:
             kernels.spread(columns, self._scheme.n, self._block[1], scratch, words[1])
         self._uneven = words[0], words[1] if scales is None else int(scales.data.ptr)
 
-    def run(self, c: Matrix | None, alpha: float, beta: float, check: str) -> None:
+    def run(self, c: Matrix | None, alpha: float, beta: float) -> None:
         chunk = local_chunk(self._plan)
         rows, columns, inner = (
             spans(size, part) for size, part in zip(self._block, chunk, strict=True)
@@ -168,7 +165,7 @@ class _Stages:
                     if self._packed is None:
                         self._combine("v", part, column)
                     self._products(row, column, part)
-                self._finish(row, column, c, alpha, beta, check)
+                self._finish(row, column, c, alpha, beta)
 
     def _combine(self, factor: str, first: tuple[int, int], second: tuple[int, int]) -> None:
         """Form the sums of a part of A or B, unless they are still there."""
@@ -236,9 +233,9 @@ class _Stages:
         c: Matrix | None,
         alpha: float,
         beta: float,
-        check: str,
     ) -> None:
-        marks = self._marks if check == "finite" or self._uneven else 0
+        checked = self._plan.options.check != "none"
+        marks = self._marks if checked or self._uneven else 0
         if marks:
             device.set_zero(marks, mark_bytes(row[1], column[1]))
         update = kernels.Update(
@@ -253,7 +250,7 @@ class _Stages:
             0.0 if c is None else beta,
             marks,
         )
-        kernels.combine_out(update if check == "finite" else replace(update, marks=0), self._h)
+        kernels.combine_out(update if checked else replace(update, marks=0), self._h)
         if self._uneven is not None:
             kernels.refuse(update, *self._uneven, most_uneven(self._plan.growth) ** 2)
         if marks:

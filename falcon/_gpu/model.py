@@ -21,7 +21,7 @@ from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
 from .geometry import spans
-from .profile import DeviceRates
+from .rates import DeviceRates
 
 TILE = 128
 # Of the L2 cache, what survives from one kernel to the next.
@@ -55,7 +55,7 @@ def product_seconds(
     # Libraries split tiles over multiprocessors where the last wave is nearly empty: half of what
     # is lost at worst.
     exact = tiles / rates.multiprocessors
-    compute = (max(exact, 1.0) + waves) / 2 * per_wave / _peak(rates)
+    compute = (max(exact, 1.0) + waves) / 2 * per_wave / rates.multiply
     traffic = operand_bytes(rows, columns, inner, batch, item, rates)
     traffic += batch * rows * columns * out_item
     return max(compute, traffic / rates.bandwidth) + rates.launch
@@ -72,11 +72,6 @@ def operand_bytes(
     waves_rows, waves_columns = max(rows / side, 1.0), max(columns / side, 1.0)
     panels = min(rows, side) + min(columns, side)
     return batch * max(waves_rows * waves_columns * panels * inner * item, float(once))
-
-
-def _peak(rates: DeviceRates) -> float:
-    """Speed of full waves: what was measured, of which waves at that size lost hardly anything."""
-    return rates.multiply
 
 
 def _stages(

@@ -20,10 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import DType, of
+from falcon._core.dtypes import of
+from falcon._core.model import seconds
 from falcon._core.packed import ArrayPayload, PackedOperand
-from falcon._core.plan import Option, Plan, Rates
+from falcon._core.plan import Candidate, Option, Plan
+from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem
+from falcon._core.rates import Rates
 from falcon._core.spread import uneven
 from falcon.codegen import combine_a, combine_b, combine_c
 from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
@@ -44,6 +47,7 @@ class NumpyBackend:
     """See the module's docstring; `falcon._core.backend.Backend` states the contract."""
 
     name = "numpy"
+    rates_type = Rates
 
     def why_unavailable(self) -> str | None:
         """NumPy is a dependency: always available."""
@@ -53,12 +57,16 @@ class NumpyBackend:
         """NumPy multiplies everything."""
         return None
 
-    def supports(self, problem: Problem) -> str | None:
+    def why_classical_only(self, problem: Problem) -> str | None:
         """LCMAs run where sums of elements are as precise as sums of products."""
         operand = problem.operand
         if operand is not problem.accumulator:
             return f"sums of {operand} would be rounded to {operand} before they are multiplied"
         return None
+
+    def policy(self, problem: Problem) -> Policy:
+        """Return that of all backends for host memory."""
+        return host_policy(problem)
 
     def candidates(
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
@@ -90,7 +98,6 @@ class NumpyBackend:
         *,
         alpha: Any = 1,
         beta: Any = 0,
-        check: str = "finite",
     ) -> None:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem = plan.problem
@@ -101,7 +108,7 @@ class NumpyBackend:
             done = False
             if plan.scheme is not None and 0 not in (*shape, problem.K):
                 scales = b.scales if isinstance(b, PackedOperand) else None
-                done = _multiply(plan, a, right, product, alpha, check, scales)
+                done = _multiply(plan, a, right, product, alpha, scales)
             if not done:
                 fits = _finish_bytes(problem) + _copied_bytes(problem) <= plan.workspace
                 _classical(problem, a, right, product, copy=fits)
@@ -124,16 +131,19 @@ class NumpyBackend:
         options = self.candidates(problem, schemes, limit)
         return (options or self.candidates(problem, schemes, None))[0]
 
-    def measure(self, dtype: DType, threads: int, thorough: bool = False) -> Rates:
+    def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
+        """Return the option with its seconds by the common cost model."""
+        return Candidate(option, seconds(problem, option, rates))
+
+    def measure(self, problem: Problem, thorough: bool = False) -> Rates:
         """Time np.matmul, additions in cache, and combines of Strassen's A (about 0.5 s).
 
-        The bandwidth is that of real combines into new memory, because what they cost on most
-        machines is less the reading and adding than the first touch of new memory. `threads` does
-        not count: NumPy's BLAS keeps its own setting.
+        The bandwidth is that of combines into new memory, because what they cost on most machines
+        is its first touch. Threads do not count: NumPy's BLAS keeps its own setting.
         """
-        return measure(dtype, thorough=thorough)
+        return measure(problem.operand, thorough=thorough)
 
-    def identity(self) -> dict[str, str]:
+    def identity(self, device: int | None = None, /) -> dict[str, str]:
         """What a stored measurement must agree with: NumPy and its BLAS."""
         return {"numpy": np.__version__, "blas": blas_name()}
 
@@ -322,7 +332,6 @@ def _multiply(
     b: np.ndarray,
     out: np.ndarray,
     alpha: Any,
-    check: str,
     column_squares: np.ndarray | None,
 ) -> bool:
     """Run the four stages over all chunks.
@@ -338,7 +347,7 @@ def _multiply(
     (at, bt, h), (scratch_a, scratch_b, scratch_c) = stages.carve(problem.operand.numpy)
     programs = combine_a(scheme), combine_b(scheme), combine_c(scheme)
     m, k, n = scheme.format
-    finish = _finisher(problem, alpha, check)
+    finish = _finisher(problem, alpha, plan.options.check)
     for i in range(0, problem.M, rows):
         for l in range(0, problem.K, inner):
             a_blocks = _blocks(a[i : i + rows, l : l + inner], m, k, stages.rows, stages.inner)

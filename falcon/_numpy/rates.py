@@ -10,7 +10,7 @@ import numpy as np
 
 from falcon._core.dtypes import DType
 from falcon._core.fit import fastest, fit_times, rate, typical
-from falcon._core.plan import Rates
+from falcon._core.rates import Rates
 from falcon.codegen import combine_a
 from falcon.codegen.numpy_exec import run, strip_rows
 from falcon.schemes import get

@@ -20,7 +20,7 @@ from falcon._core.dtypes import CUDA, DType
 from falcon._core.text import format_table
 from falcon._gpu import device
 from falcon._gpu.matrix import Matrix, Operand
-from falcon._gpu.profile import random_matrix
+from falcon._gpu.rates import random_matrix
 
 from .workloads import Shape
 

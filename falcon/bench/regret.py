@@ -53,7 +53,7 @@ def rivals(plan: Plan, most: int) -> list[Candidate]:
     if not others:  # too small to have been compared
         problem, strassen = plan.problem, falcon.schemes.get("strassen")
         for backend in available_backends():
-            wanted = (None, strassen) if backend.supports(problem) is None else (None,)
+            wanted = (None, strassen) if backend.why_classical_only(problem) is None else (None,)
             options = backend.candidates(problem, wanted, None)
             others += [Candidate(x, ()) for x in options if x != plan.option]
     kept = others[:most]

@@ -7,23 +7,18 @@ from functools import cached_property, lru_cache
 from math import inf
 from typing import NamedTuple
 
+from falcon._core.formulas import Counts
+from falcon._core.model import counts
+from falcon._core.policy import Policy
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme, get, names, symmetries
 from falcon.schemes.catalogue import generation
 from falcon.schemes.nesting import nested_additions
 
-from .formulas import Counts
-from .model import counts
-
-# Blocks below these sizes leave the products too small for any kernel to be fast.
-_SMALLEST_BLAS_BLOCK = 64
-_SMALLEST_OTHER_BLOCK = 32
-# The outer level of compositions, how much the errors of one may grow, and how much larger their
-# blocks must be: what a level more saves is spent on blocks below that.
+# The outer level of compositions, and how much the errors of one may grow.
 _OUTER = "strassen"
 _MOST_GROWTH = 8.0
-_NESTED_BLOCK = 4
-# Sets of suited candidates kept, one per combination of small sizes and max_growth.
+# Sets of suited candidates kept, one per combination of small sizes, policy and max_growth.
 _MOST_SETS = 1024
 
 
@@ -85,11 +80,11 @@ class SchemeCandidates:
     all: tuple[SchemeCandidate, ...]
     _suited: dict[tuple, Suited] = field(default_factory=dict, repr=False)
 
-    def suited_to(self, problem: Problem, max_growth: float = inf) -> Suited:
+    def suited_to(self, problem: Problem, policy: Policy, max_growth: float = inf) -> Suited:
         """Whose blocks are large enough, coefficients suit the dtype, and errors grow little."""
-        least, most = smallest_block(problem), _NESTED_BLOCK * self._most_parts
+        least, most = policy.smallest_block, policy.nested_block * self._most_parts
         m, k, n = (min(size // least, most) for size in (problem.M, problem.K, problem.N))
-        key = m, k, n, problem.is_exact, max_growth
+        key = m, k, n, problem.is_exact, max_growth, policy.nested, policy.nested_block
         found = self._suited.get(key)
         if found is None:
             suited = tuple(x for x in self.all if _suits(x, *key))
@@ -100,26 +95,27 @@ class SchemeCandidates:
         return found
 
     @cached_property
-    def schemes(self) -> tuple[Scheme, ...]:
-        """The candidates of one level, and Strassen's scheme nested with itself."""
-        return tuple(x.scheme for x in self.all if x.outer is None or x.inner.name == _OUTER)
-
-    @cached_property
     def _most_parts(self) -> int:
         parts = ((x.counts.m, x.counts.k, x.counts.n) for x in self.all)
         return int(max(map(max, parts), default=0))
 
 
-def _suits(x: SchemeCandidate, m: int, k: int, n: int, exact: bool, max_growth: float) -> bool:
-    larger = 1 if x.outer is None else _NESTED_BLOCK
+def _suits(
+    x: SchemeCandidate,
+    m: int,
+    k: int,
+    n: int,
+    exact: bool,
+    max_growth: float,
+    nested: bool,
+    nested_block: int,
+) -> bool:
+    if x.outer is not None and not nested and x.inner.name != _OUTER:
+        return False
+    larger = 1 if x.outer is None else nested_block
     parts = (x.counts.m, x.counts.k, x.counts.n)
     fits = all(part * larger <= most for part, most in zip(parts, (m, k, n), strict=True))
     return fits and (x.is_integral if exact else x.rms_growth <= max_growth)
-
-
-def smallest_block(problem: Problem) -> int:
-    """Least rows, columns and inner length of the blocks of an LCMA."""
-    return _SMALLEST_BLAS_BLOCK if problem.operand.has_blas else _SMALLEST_OTHER_BLOCK
 
 
 def scheme_candidates() -> SchemeCandidates:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from falcon._core.backend import Backend
-from falcon._core.plan import Candidate, Option, Rates
+from falcon._core.model import seconds
+from falcon._core.options import Options
+from falcon._core.plan import Candidate, Option
+from falcon._core.policy import Policy
 from falcon._core.problem import Problem
 
 from .candidates import SchemeCandidates
-from .model import bounds, seconds
-from .request import Request, judge
+from .limits import judge, least_seconds
 
 # Compositions in the table of a backend.
 _MOST_NESTED = 16
@@ -19,8 +22,8 @@ _MOST_NESTED = 16
 
 def candidates(
     problem: Problem,
-    request: Request,
-    known: Sequence[tuple[Backend, Rates]],
+    options: Options,
+    known: Sequence[tuple[Backend, Any]],
     everything: SchemeCandidates,
     best: Candidate,
 ) -> tuple[Candidate, ...]:
@@ -28,55 +31,51 @@ def candidates(
 
     Parameters
     ----------
-    known : sequence of (Backend, Rates)
+    known : sequence of (Backend, its rates)
     everything : SchemeCandidates
     best : Candidate
         The choice.
     """
-    limit = request.workspace_limit
-    suited, facts = everything.suited_to(problem)
+    limit, policy = options.workspace_limit, known[0][0].policy(problem)
+    suited, facts = everything.suited_to(problem, policy)
     found: list[Candidate] = []
     for backend, rates in known:
-        supported = backend.supports(problem) is None
+        supported = backend.why_classical_only(problem) is None
         # Of compositions only the best: there are many, and making one takes its time.
         fused = best.option.fused_output
-        least = bounds(problem, facts, rates, fused=fused, chunked=limit is not None)
+        least = least_seconds(
+            problem, facts, backend, rates, fused=fused, chunked=limit is not None
+        )
         nested = sorted(x for x in least if suited[x[1]].outer is not None)
         shown = {at for _, at in nested[:_MOST_NESTED]}
         schemes = {
             id(x.scheme): x.scheme for at, x in enumerate(suited) if x.outer is None or at in shown
         }
-        options = backend.candidates(
-            problem, (None, *(schemes.values() if supported else ())), limit
-        )
-        for option in options:
+        able = backend.candidates(problem, (None, *(schemes.values() if supported else ())), limit)
+        for option in able:
             schemes.pop(id(option.scheme), None)
-            judged = judge(problem, request, option, rates)
-            if option.growth > request.max_growth and not problem.is_exact:
-                judged = replace(
-                    judged,
-                    refused=f"growth {option.growth:.2f} > max_growth {request.max_growth:.2f}",
-                    allowed=False,
-                )
-            found.append(judged)
-        for scheme in schemes.values() if supported else ():
+            found.append(judge(problem, option, backend, rates, options))
+        # What the backend cannot cut to the limit only the common model can tell the time of.
+        for scheme in schemes.values() if supported and policy.common_model else ():
             whole = (problem.M, problem.N, problem.K)
-            option = Option(backend.name, scheme, whole, 0, options[0].fused_output)
+            option = Option(backend.name, scheme, whole, 0, able[0].fused_output)
             refused = f"cannot keep workspace_limit {limit}"
             found.append(Candidate(option, seconds(problem, option, rates), refused, False))
     found.sort(key=lambda x: (x.total, x.option.growth))
     lost = [
-        replace(x, refused=_reason(x, best)) for x in found if x.allowed and x.option != best.option
+        replace(x, refused=_reason(x, best, policy))
+        for x in found
+        if x.allowed and x.option != best.option
     ]
     return (best, *lost, *(x for x in found if not x.allowed))
 
 
-def _reason(candidate: Candidate, best: Candidate) -> str:
+def _reason(candidate: Candidate, best: Candidate, policy: Policy) -> str:
     """Say which stages eat the saving of a candidate, or where it loses most."""
     slower = candidate.total - best.total
     if slower <= 0:
         if best.option.scheme is None:
-            return "faster by too little to be sure"
+            return policy.too_little
         more = candidate.option.levels > best.option.levels
         return "as fast, but of more levels" if more else "as fast, but errors grow no less"
     times, others = dict(candidate.seconds), dict(best.seconds)

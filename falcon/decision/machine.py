@@ -1,28 +1,31 @@
 """The machine profile: measured speeds, made at first need (never at import), kept on disk.
 
-The profile does not import kernels: each backend's own ``measure`` and ``identity`` are used. It is
-stored per key (CPU, instruction set, kernels, versions of falcon, NumPy and its BLAS), so that on
-another machine another file is looked for; FALCON_PROFILE names the file to use whatever its key.
+The profile does not import kernels: each backend's own ``measure`` and ``identity`` are used. There
+is one of the host, and one of each GPU in use. It is stored per key (CPU, instruction set, kernels,
+versions of falcon, NumPy and its BLAS; or the GPU and its driver), so that on another machine
+another file is looked for; FALCON_PROFILE names the host's file, to use whatever its key.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import numpy as np
 
 from falcon._core.backend import Backend
 from falcon._core.dtypes import DType
 from falcon._core.fit import fastest
+from falcon._core.locks import ForkLock
 from falcon._core.options import Options, cache_folder, profile_file
-from falcon._core.plan import Plan, Rates
+from falcon._core.plan import Plan
 from falcon._core.problem import Problem
+from falcon._core.rates import Rates
 from falcon._version import __version__
 
 from .hardware import Streaming, cache_sizes, cpu_model, streaming
@@ -43,11 +46,11 @@ _CHECK_PAUSE = 45.0
 
 @dataclass(frozen=True)
 class MachineProfile:
-    """Measured speeds of this machine.
+    """Measured speeds of this machine, or of a GPU.
 
     Attributes
     ----------
-    rates : dict of (backend, dtype name, threads) to Rates
+    rates : dict of (backend, dtype name, threads) to the backend's rates
     streaming : dict of int to Streaming
         Bandwidth of caches and memory per number of threads; measured by `python -m falcon tune`.
     key : dict of str to str
@@ -80,10 +83,7 @@ class MachineProfile:
             )
             lines.append(f"{threads} threads: read / copy GB/s {speeds}")
         for (backend, dtype, threads), y in sorted(self.rates.items()):
-            lines.append(
-                f"{backend} {dtype} {threads} threads: multiply {y.multiply / 1e9:.1f} GFLOP/s, "
-                f"add {_giga(y.add)} GFLOP/s, combine {_giga(y.bandwidth)} G elements/s"
-            )
+            lines.append(f"{backend} {dtype} {threads} threads: {y}")
         if not self.rates:
             lines.append(
                 "nothing measured yet: falcon measures at the first decision that needs it"
@@ -91,24 +91,10 @@ class MachineProfile:
         return "\n".join(lines)
 
 
-def _giga(rate: float) -> str:
-    return f"{rate / 1e9:.2f}" if rate < 1e13 else "beyond measure"
-
-
-_lock = threading.Lock()
-_profile: MachineProfile | None = None
+_lock = ForkLock()
+_profiles: dict[int | None, MachineProfile] = {}  # by device; None is the host
 _checks: dict[tuple[str, str, int], tuple[int, float]] = {}  # how many, and when the last was
 _revision = 0
-
-
-def _renew_lock() -> None:
-    """Forget a lock that another thread held when the process forked."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def revision() -> int:
@@ -119,70 +105,88 @@ def revision() -> int:
 def replaced() -> None:
     """Make plans anew: what they depend on has changed."""
     global _revision
-    with _lock:
+    with _lock.lock:
         _revision += 1
 
 
-def profile(backends: Sequence[Backend]) -> MachineProfile:
+def profile(backends: Sequence[Backend], device: int | None = None) -> MachineProfile:
     """Return what is known of this machine: read from the file once, never measured here.
 
     Parameters
     ----------
     backends : sequence of Backend
-        All that run here: the key names them.
+        All that run on the host, or on the device: the key names them.
+    device : int, optional
+        Number of a GPU; None is the host.
     """
-    global _profile
-    if _profile is None:
-        with _lock:
-            if _profile is None:
-                _profile = _load(backends)
-    return _profile
+    found = _profiles.get(device)
+    if found is None:
+        with _lock.lock:
+            found = _profiles.get(device)
+            if found is None:
+                found = _profiles[device] = _load(backends, device)
+    return found
 
 
-def rates(backend: Backend, dtype: DType, threads: int, backends: Sequence[Backend]) -> Rates:
-    """Return the rates of a backend for a dtype: stored, or measured once and then stored."""
-    global _profile, _revision
-    key = (backend.name, dtype.name, threads)
-    found_in = profile(backends)
+def rates(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> Any:
+    """Return the rates of a backend for a problem's dtype, threads and device.
+
+    They are stored, or measured once and then stored.
+
+    Parameters
+    ----------
+    backends : sequence of Backend
+        See `profile`.
+    """
+    global _revision
+    key, device = _entry(backend, problem), problem.device
+    found_in = profile(backends, device)
     known = found_in.rates.get(key)
-    if known is not None and not _outdated(key, backend, dtype, threads, known, found_in.pinned):
+    if known is not None and not _outdated(key, backend, problem, known, found_in.pinned):
         return known
-    with _lock:
-        assert _profile is not None  # for type checkers
-        if _profile.rates.get(key) is known:  # no other thread has measured meanwhile
-            _profile = replace(
-                _profile, rates={**_profile.rates, key: _measure(backend, dtype, threads)}
-            )
+    with _lock.lock:
+        held = _profiles[device]
+        if held.rates.get(key) is known:  # no other thread has measured meanwhile
+            held = replace(held, rates={**held.rates, key: _measure(backend, problem)})
+            _profiles[device] = held
             _revision += known is not None
-            if not _profile.pinned:
-                _save(_profile)
-    return _profile.rates[key]
+            if not held.pinned:
+                _save(held, backends)
+    return held.rates[key]
 
 
-def _measure(backend: Backend, dtype: DType, threads: int, thorough: bool = False) -> Rates:
-    found = replace(
-        backend.measure(dtype, threads, thorough), probe=_probe(backend, dtype, threads)
-    )
-    _checks.setdefault((backend.name, dtype.name, threads), (0, monotonic()))
+def _entry(backend: Backend, problem: Problem) -> tuple[str, str, int]:
+    """Return the key of a profile's entry."""
+    name = problem.operand.name
+    return backend.name, f"{name} tf32" if problem.tf32 else name, problem.threads
+
+
+def _measure(backend: Backend, problem: Problem, thorough: bool = False) -> Any:
+    found = backend.measure(problem, thorough)
+    if problem.device is None:
+        found = replace(found, probe=_probe(backend, problem.operand, problem.threads))
+    _checks.setdefault(_entry(backend, problem), (0, monotonic()))
     return found
 
 
 def _outdated(
     key: tuple[str, str, int],
     backend: Backend,
-    dtype: DType,
-    threads: int,
-    known: Rates,
+    problem: Problem,
+    known: Any,
     pinned: bool,
 ) -> bool:
-    """Tell whether these rates are worth measuring anew, looking at the machine now and then."""
+    """Tell whether these rates are worth measuring again, looking at the machine now and then."""
+    if problem.device is not None:  # whose rates hold no time to compare with
+        return False
     count, last = _checks.get(key, (0, -_CHECK_PAUSE))
     now = monotonic()
     if count >= _CHECKS or now - last < _CHECK_PAUSE:
         return False
     _checks[key] = count + 1, now
     # A machine that is slower is busy now and will be as fast as stored again.
-    return _slower_than_stored(backend, dtype, threads, known, pinned) * _FASTER < 1 and not pinned
+    slower = _slower_than_stored(backend, problem.operand, problem.threads, known, pinned)
+    return slower * _FASTER < 1 and not pinned
 
 
 def measure_all(
@@ -203,7 +207,7 @@ def measure_all(
     OSError
         FALCON_PROFILE names a file that cannot be written.
     """
-    global _profile, _revision
+    global _revision
     base = profile(backends)
     found: RatesTable = dict(base.rates) if not base.pinned else {}
     speeds: dict[int, Streaming] = {}
@@ -212,35 +216,42 @@ def measure_all(
         speeds[count] = streaming(count)
         for dtype in dtypes:
             for backend in backends:
-                if backend.supports(Problem.of((1024,) * 3, dtype, Options(threads=count))) is None:
+                problem = Problem.of((1024,) * 3, dtype, Options(threads=count))
+                if backend.why_classical_only(problem) is None:
                     tick(f"{backend.name} {dtype.name}, {count} threads")
-                    found[backend.name, dtype.name, count] = _measure(backend, dtype, count, True)
-    made = MachineProfile(found, speeds, _key(backends), cache_sizes(), base.path, base.pinned)
-    with _lock:
-        _profile, _revision = made, _revision + 1
+                    found[_entry(backend, problem)] = _measure(backend, problem, True)
+    key = _key(backends, None)
+    made = MachineProfile(found, speeds, key, cache_sizes(), base.path, base.pinned)
+    with _lock.lock:
+        _profiles[None], _revision = made, _revision + 1
     if made.pinned and made.path is not None:
         write_profile(made.path, made.key, made.rates, made.streaming, made.caches)
     else:
-        _save(made)
+        _save(made, backends)
     return made
 
 
-def _key(backends: Sequence[Backend]) -> dict[str, str]:
+def _key(backends: Sequence[Backend], device: int | None) -> dict[str, str]:
     key = {"falcon": __version__, "cpu": f"{cpu_model()}, {os.cpu_count()} CPUs"}
     for backend in backends:
-        key |= {f"{backend.name}.{name}": value for name, value in backend.identity().items()}
+        key |= {f"{backend.name}.{name}": value for name, value in backend.identity(device).items()}
     return key
 
 
-def _load(backends: Sequence[Backend]) -> MachineProfile:
-    key, caches = _key(backends), cache_sizes()
-    asked, folder = profile_file(), cache_folder()
+def _kinds(backends: Sequence[Backend]) -> dict[str, type]:
+    return {backend.name: backend.rates_type for backend in backends}
+
+
+def _load(backends: Sequence[Backend], device: int | None) -> MachineProfile:
+    key, folder = _key(backends, device), cache_folder()
+    on_host = device is None
+    asked, caches = (profile_file(), cache_sizes()) if on_host else (None, {})
     path = asked or (folder / file_name("profile", key) if folder is not None else None)
     empty = MachineProfile({}, {}, key, caches, path, asked is not None)
     if path is None:
         return empty
     try:
-        stored, found, speeds = read_profile(path)
+        stored, found, speeds = read_profile(path, _kinds(backends))
     except FileNotFoundError:
         if asked is not None:
             _log.warning("falcon: FALCON_PROFILE names %s, which does not exist", path)
@@ -258,13 +269,13 @@ def _load(backends: Sequence[Backend]) -> MachineProfile:
     return MachineProfile(found, speeds, key, caches, path, asked is not None)
 
 
-def _save(made: MachineProfile) -> None:
+def _save(made: MachineProfile, backends: Sequence[Backend]) -> None:
     """Write the profile, with what other processes have added; without a folder, do without."""
     if made.path is None:
         return
     merged, speeds = made.rates, made.streaming
     try:
-        stored, found, others = read_profile(made.path)
+        stored, found, others = read_profile(made.path, _kinds(backends))
         if stored == made.key:
             merged, speeds = {**found, **merged}, {**others, **speeds}
     except (OSError, ForeignError):

@@ -13,20 +13,20 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from falcon._core.plan import Rates
+from falcon._core.rates import Rates, not_negative, positive
 
 from .hardware import Streaming
 
 FORMAT = 6  # of the file and of how rates are measured; another one is foreign
 
-RatesTable = dict[tuple[str, str, int], Rates]
+# By backend, name of the dtype (and "tf32" where products round to it), threads.
+RatesTable = dict[tuple[str, str, int], Any]
 
 
 class ForeignError(ValueError):
@@ -82,14 +82,22 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
         raise
 
 
-def read_profile(path: Path) -> tuple[dict[str, str], RatesTable, dict[int, Streaming]]:
-    """Read key, rates and streaming bandwidths; raises as `read_json`."""
+def read_profile(
+    path: Path, kinds: Mapping[str, type] | None = None
+) -> tuple[dict[str, str], RatesTable, dict[int, Streaming]]:
+    """Read key, rates and streaming bandwidths; raises as `read_json`.
+
+    Parameters
+    ----------
+    kinds : mapping of str to type, optional
+        The rates of each backend (`Backend.rates_type`); `Rates` of those that are not named.
+    """
     found = read_json(path)
+    rates: RatesTable = {}
     try:
-        rates = {
-            (str(x.pop("backend")), str(x.pop("dtype")), int(x.pop("threads"))): _rates(x)
-            for x in map(dict, found["rates"])
-        }
+        for x in map(dict, found["rates"]):
+            key = str(x.pop("backend")), str(x.pop("dtype")), int(x.pop("threads"))
+            rates[key] = _rates(x, (kinds or {}).get(key[0], Rates))
         streaming = {int(x["threads"]): _streaming(x) for x in map(dict, found["streaming"])}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ForeignError(f"an entry is damaged ({error})") from None
@@ -116,50 +124,18 @@ def write_profile(
     write_json(path, content)
 
 
-def _positive(value: Any) -> float:
-    return _checked(value, lambda x: x > 0)
-
-
-def _not_negative(value: Any) -> float:
-    return _checked(value, lambda x: x >= 0)
-
-
-def _checked(value: Any, fits: Callable[[float], bool]) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is not a number")
-    if not isfinite(value) or not fits(value):
-        raise ValueError(f"{value!r} is out of range")
-    return float(value)
-
-
-def _rates(found: dict[str, Any]) -> Rates:
-    if found.keys() != {x.name for x in fields(Rates)}:
+def _rates(found: dict[str, Any], kind: type) -> Any:
+    """Make rates of what was read; their class refuses values out of range."""
+    if found.keys() != {x.name for x in fields(kind)}:
         raise ValueError("rates lack a field, or have one too many")
-    values: dict[str, Any] = {}
-    for name, value in found.items():
-        if name in ("multiply", "add", "bandwidth"):
-            values[name] = _positive(value)
-        elif name in ("combine", "pack"):
-            values[name] = tuple(map(_positive, value))
-            if len(value) not in (0, 4 if name == "combine" else 2):
-                raise ValueError(f"{name} has {len(value)} numbers")
-        elif name == "tile":
-            mr, nr = value
-            values[name] = int(_positive(mr)), int(_positive(nr))
-        elif name == "surface":
-            sigma_a, sigma_b, sigma_c = map(_not_negative, value)
-            values[name] = sigma_a, sigma_b, sigma_c
-        else:
-            values[name] = _not_negative(value)
-    if values["overlap"] > 1:
-        raise ValueError("overlap is more than 1")
-    values["slice"] = int(values["slice"])
-    return Rates(**values)
+    return kind(**{k: tuple(x) if isinstance(x, list) else x for k, x in found.items()})
 
 
 def _streaming(found: dict[str, Any]) -> Streaming:
     read, copy = (
-        {str(level): _positive(x) for level, x in dict(found[name]).items()}
+        {str(level): float(x) for level, x in dict(found[name]).items()}
         for name in ("read", "copy")
     )
-    return Streaming(int(found["threads"]), read, copy, _not_negative(found["region"]))
+    positive("streaming", *read.values(), *copy.values())
+    not_negative("region", found["region"])
+    return Streaming(int(found["threads"]), read, copy, float(found["region"]))

@@ -7,13 +7,13 @@ is pinned decides alone, so that results stay the same.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from falcon._core.backend import Backend
+from falcon._core.locks import ForkLock
 from falcon._core.options import cache_folder
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme, get
@@ -33,7 +33,7 @@ class Choice:
     seconds: float
 
 
-_lock = threading.Lock()
+_lock = ForkLock()
 _choices: dict[str, Choice] | None = None
 
 
@@ -53,7 +53,7 @@ def recall(problem: Problem, backends: Sequence[Backend]) -> tuple[str, Scheme |
 def remember(problem: Problem, choice: Choice, backends: Sequence[Backend]) -> None:
     """Keep a choice, in this process and, where there is a cache folder, on disk."""
     global _choices
-    with _lock:
+    with _lock.lock:
         known = {**_read(backends), **(_choices or {}), _name(problem): choice}
         _choices = known
     path = _path(backends)
@@ -84,7 +84,7 @@ def _known(backends: Sequence[Backend]) -> dict[str, Choice]:
     global _choices
     if _choices is None:
         found = _read(backends)
-        with _lock:
+        with _lock.lock:
             _choices = _choices if _choices is not None else found
     return _choices
 

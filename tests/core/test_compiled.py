@@ -12,14 +12,14 @@ import pytest
 import falcon
 
 PACKAGE = Path(falcon.__file__).parent
-MODULES = ("decision/formulas", "_front/small")
+MODULES = ("_core/formulas", "_front/small")
 PROBE = """
 import falcon
-from falcon import _front, decision
+from falcon import _core, _front
 from falcon._front import gemm, small
-from falcon.decision import formulas, model
+from falcon._core import formulas, model
 assert model.stages is formulas.stages and gemm.is_small is small.is_small
-print(decision.__compiled__, getattr(formulas, "EDITED", 0))
+print(_core.__compiled__, getattr(formulas, "EDITED", 0))
 print(_front.__compiled__, getattr(small, "EDITED", 0))
 """
 

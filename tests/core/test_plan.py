@@ -7,10 +7,12 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import of
-from falcon._core.plan import Candidate, Option, Plan, Rates
+from falcon._core.options import Options
+from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.problem import Problem
+from falcon._core.rates import Rates
 from falcon._core.text import format_table
-from falcon.decision import Request, select
+from falcon.decision import select
 
 F4, F8 = of("float32"), of("float64")
 SLOW_MEMORY = Rates(multiply=1e11, add=1e9, bandwidth=1e7)
@@ -20,8 +22,8 @@ FAST_MEMORY = Rates(multiply=1e10, add=1e10, bandwidth=1e10)
 def chosen(shape=(2048, 2048, 2048), dtype="f8", rates=FAST_MEMORY, growth=8.0, limit=None):
     """Let the decision choose for a machine of these rates."""
     backend = falcon.plan((2, 2), (2, 2), backend="numpy").backend
-    request = Request("auto", growth, limit)
-    return select(Problem(*shape, of(dtype)), request, [backend], lambda *_: rates)
+    options = Options(max_growth=growth, workspace_limit=limit)
+    return select(Problem(*shape, of(dtype)), options, [backend], lambda *_: rates)
 
 
 def test_problem_is_a_small_frozen_value():
@@ -177,6 +179,24 @@ def test_error_bound():
     limited = falcon.plan((64, 6400), (6400, 64), "f4", scheme="strassen", workspace_limit=300_000)
     assert limited.option.chunks[2] < 6400
     assert 0 < limited.error_bound() < np.inf
+
+
+def test_a_plan_has_the_options_that_it_was_made_with():
+    a = np.full((64, 64), np.nan)
+    a[1:] = 1.0
+    checked = falcon.plan(a, a.T, scheme="strassen", max_growth=3.0)
+    assert checked.options.scheme is checked.scheme
+    assert (checked.options.max_growth, checked.options.check) == (3.0, "finite")
+    with falcon.config(check="none"):
+        unchecked = falcon.plan(a, a.T, scheme="strassen", max_growth=3.0)
+        packed = falcon.pack(a.T, scheme="strassen")
+    assert unchecked.options == dataclasses.replace(checked.options, check="none")
+    # The product is redone classically where the plan says that values are looked at.
+    assert np.isfinite(checked(a, a.T)[1:, 1:]).all()
+    assert not np.isfinite(unchecked(a, a.T)[1:, 1:]).all()
+    # Of a packed operand the call decides.
+    assert np.isfinite(falcon.gemm(a, packed)[1:, 1:]).all()
+    assert not np.isfinite(falcon.gemm(a, packed, check="none")[1:, 1:]).all()
 
 
 def test_options_and_candidates():

@@ -9,9 +9,10 @@ import pytest
 
 from falcon import schemes
 from falcon._core.dtypes import of
-from falcon._core.plan import Option, Rates
+from falcon._core.model import seconds
+from falcon._core.plan import Option
 from falcon._core.problem import Problem
-from falcon.decision.model import seconds
+from falcon._core.rates import Rates
 
 measure = pytest.importorskip("falcon._cpu.measure", reason="needs the compiled extension")
 

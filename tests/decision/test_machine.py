@@ -16,7 +16,9 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import of
-from falcon._core.plan import Option, Rates
+from falcon._core.plan import Option
+from falcon._core.problem import Problem
+from falcon._core.rates import Rates
 from falcon.decision import MachineProfile
 from falcon.decision import machine as machine_module
 from falcon.decision.machine import measure_all, profile, rates, replaced, revision
@@ -32,14 +34,16 @@ class Made:
     def __init__(self, name="made up", kernels="fast", found=SOME):
         self.name, self.kernels, self.found, self.calls = name, kernels, found, []
 
-    def identity(self):
+    rates_type = Rates
+
+    def identity(self, device=None):
         return {"kernels": self.kernels}
 
-    def supports(self, problem):
+    def why_classical_only(self, problem):
         return None if not problem.operand.is_exact else "made so"
 
-    def measure(self, dtype, threads, thorough=False):
-        self.calls.append((dtype.name, threads, thorough))
+    def measure(self, problem, thorough=False):
+        self.calls.append((problem.dtype.name, problem.threads, thorough))
         if isinstance(self.found, Exception):
             raise self.found
         return self.found
@@ -57,12 +61,12 @@ def folder(monkeypatch, tmp_path):
 
 def forget(monkeypatch):
     """As a new process."""
-    monkeypatch.setattr(machine_module, "_profile", None)
+    monkeypatch.setattr(machine_module, "_profiles", {})
     monkeypatch.setattr(machine_module, "_checks", {})
 
 
 def ask(backend, dtype=F4, threads=1):
-    return rates(backend, dtype, threads, [backend])
+    return rates(backend, Problem(1, 1, 1, dtype, threads=threads), [backend])
 
 
 def stored(folder):
@@ -157,7 +161,7 @@ def test_processes_add_to_one_file(folder, monkeypatch):
     ask(backend)
     other = Made()
     forget(monkeypatch)
-    machine_module._profile = MachineProfile(
+    machine_module._profiles[None] = MachineProfile(
         {}, {}, profile([other]).key, {}, profile([other]).path
     )
     ask(other, F8)
@@ -252,6 +256,7 @@ HOMELESS = """
 import numpy as np, falcon
 from falcon._front.planner import _plans
 plan = falcon.plan((1100, 1100), (1100, 1100), "float32")
+assert "falcon._gpu.backend" not in __import__("sys").modules
 print(len(falcon.machine().rates), plan.seconds != ())
 """
 

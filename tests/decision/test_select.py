@@ -11,21 +11,24 @@ import pytest
 import falcon
 from falcon import Scheme, schemes
 from falcon._core.dtypes import of
-from falcon._core.plan import Option, Rates
+from falcon._core.model import seconds
+from falcon._core.options import Options
+from falcon._core.plan import Candidate, Option
+from falcon._core.policy import host_policy
 from falcon._core.problem import Problem
+from falcon._core.rates import Rates
 from falcon._cpu.backend import CpuBackend
 from falcon._numpy.backend import NumpyBackend
-from falcon.decision import Request, select
 from falcon.decision import candidates as candidates_module
-from falcon.decision.candidates import scheme_candidates, smallest_block
-from falcon.decision.model import seconds
-from falcon.decision.select import TIE
+from falcon.decision import select
+from falcon.decision.candidates import scheme_candidates
 
 FLOAT, INT = of("float32"), of("int32")
 # Multiplying is dear, the rest is cheap: LCMAs win early.
 DEAR_PRODUCTS = Rates(multiply=1e9, add=1e12, bandwidth=1e12)
 CHEAP_PRODUCTS = Rates(multiply=1e14, add=1e9, bandwidth=1e9)
 BIG = Problem(2048, 2048, 2048, FLOAT)
+TIE = host_policy(BIG).tie
 
 
 class Made:
@@ -39,8 +42,14 @@ class Made:
     def why_unavailable(self):
         return None
 
-    def supports(self, problem):
+    def policy(self, problem):
+        return host_policy(problem)
+
+    def why_classical_only(self, problem):
         return self.refuses
+
+    def predicted(self, problem, option, rates):
+        return Candidate(option, seconds(problem, option, rates))
 
     def candidates(self, problem, found, limit, *_):
         whole = (problem.M, problem.N, problem.K)
@@ -67,7 +76,7 @@ class Machine:
 
 
 def request(scheme="auto", max_growth=8.0, limit=None, threads=1):
-    return Request(scheme, max_growth, limit)
+    return Options(scheme=scheme, max_growth=max_growth, workspace_limit=limit)
 
 
 def choose(problem=BIG, asked=None, backends=None, machine=None):
@@ -110,7 +119,7 @@ def test_nothing_considered_is_faster(rates, shape, fused):
 def test_extremes():
     plan = choose(machine=Machine(DEAR_PRODUCTS))
     # Nothing but products counts: the fewest are the fastest.
-    suited, _ = scheme_candidates().suited_to(BIG, 8.0)
+    suited, _ = scheme_candidates().suited_to(BIG, host_policy(BIG), 8.0)
     bounds = [x.counts.m * x.counts.k * x.counts.n / x.counts.rank for x in suited]
     assert plan.scheme.speedup_bound >= max(bounds) * (1 - 0.01)
     (classical,) = (x for x in plan.candidates if x.option.scheme is None)
@@ -145,7 +154,7 @@ def test_every_candidate_but_the_chosen_has_a_reason():
     labels = [x.option.label for x in plan.candidates]
     assert len(labels) == len(set(labels))
     assert "classical" in labels
-    suited, _ = scheme_candidates().suited_to(BIG)
+    suited, _ = scheme_candidates().suited_to(BIG, host_policy(BIG))
     assert {x.scheme.name for x in suited if x.outer is None} <= set(labels)
     table = plan.explain()
     assert "chosen" in table
@@ -464,14 +473,15 @@ def test_what_fits_is_what_leaves_blocks_of_the_least_size(dtype, axis):
         for x in candidates.all:
             scheme = x.scheme
             # A nested scheme must leave blocks four times as large.
-            least = smallest_block(problem) * (4 if x.outer else 1)
+            least = host_policy(problem).smallest_block * (4 if x.outer else 1)
             parts = (scheme.m, scheme.n, scheme.k)
             fits = all(part * least <= y for part, y in zip(parts, sizes, strict=True))
             for most in (np.inf, 3.0):
                 expected = fits and (
                     scheme.is_integral if dtype == "int32" else scheme.rms_growth <= most
                 )
-                assert (x in candidates.suited_to(problem, most).candidates) == expected
+                suited = candidates.suited_to(problem, host_policy(problem), most).candidates
+                assert (x in suited) == expected
 
 
 def test_what_is_known_of_nested_schemes_is_true_of_the_composition():
@@ -512,7 +522,7 @@ def test_pruning_loses_nothing(monkeypatch, limit):
     asked = request(limit=limit)
     pruned = [choose(x, asked, [backend], Machine(rates)) for x in problems]
     monkeypatch.setattr(
-        sys.modules["falcon.decision.select"],
+        sys.modules["falcon.decision.limits"],
         "bounds",
         lambda *x, **_: [(0.0, at) for at in range(len(x[1]))],
     )

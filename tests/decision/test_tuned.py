@@ -2,6 +2,9 @@
 
 import json
 import logging
+import os
+import signal
+import threading
 import time
 
 import numpy as np
@@ -21,7 +24,7 @@ SHAPE = (260, 270, 280)
 def folder(monkeypatch, tmp_path):
     """A cache folder of its own, and nothing known."""
     monkeypatch.setattr(tuned, "_choices", None)
-    monkeypatch.setattr(machine_module, "_profile", None)
+    monkeypatch.setattr(machine_module, "_profiles", {})
     monkeypatch.setattr(machine_module, "_probe", lambda *_: 0.0)
     monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("FALCON_PROFILE", raising=False)
@@ -76,7 +79,7 @@ def test_results_are_those_of_the_choice():
 def test_a_pinned_profile_overrules(monkeypatch, tmp_path):
     """Deterministic: what is pinned decides alone."""
     remember("numpy", "strassen")
-    monkeypatch.setattr(machine_module, "_profile", None)
+    monkeypatch.setattr(machine_module, "_profiles", {})
     monkeypatch.setenv("FALCON_PROFILE", str(tmp_path / "pinned.json"))
     machine_module.replaced()
     with falcon.config(tuned=True):
@@ -94,6 +97,35 @@ def test_a_scheme_that_is_gone(monkeypatch):
     remember("numpy", "of another process")
     with falcon.config(tuned=True):
         assert plan().scheme is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_child_remembers_what_is_tuned_while_the_parent_does(monkeypatch):
+    """A process that forks while another of its threads holds the lock."""
+    backends, problem = tune_module.available_backends(), plan().problem
+    parent, held, done = os.getpid(), threading.Event(), threading.Event()
+
+    def read(_):
+        if os.getpid() == parent:
+            held.set()
+            done.wait()
+        return {}
+
+    monkeypatch.setattr(tuned, "_read", read)
+    keep = threading.Thread(
+        target=tuned.remember, args=(problem, Choice("numpy", None, 1.0), backends)
+    )
+    keep.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(5)  # ends a child that waits for a lock which nobody releases
+        tuned.remember(problem, Choice("numpy", "strassen", 1.0), backends)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    done.set()
+    keep.join()
+    assert status == 0
 
 
 @pytest.mark.parametrize("how", ["cut", "key", "entry", "list"])

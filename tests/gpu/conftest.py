@@ -7,7 +7,8 @@ import pytest
 
 from falcon import _backends
 from falcon._front import planner
-from falcon._gpu import device, driver, kernels, profile
+from falcon._gpu import device, driver, kernels
+from falcon.decision import machine
 
 from . import fake_cupy
 
@@ -16,7 +17,8 @@ def forget():
     device.why_unavailable.cache_clear()
     device.properties.cache_clear()
     kernels.clear()
-    profile.clear()
+    for number in [x for x in machine._profiles if x is not None]:
+        del machine._profiles[number]
     driver.release()
     planner._plans.clear()
     _backends.device_backend.cache_clear()

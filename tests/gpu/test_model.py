@@ -1,4 +1,4 @@
-"""The cost model on a GPU, the choice that it makes, and the profile it reads."""
+"""The cost model on a GPU, the choice that it makes, and the rates it rests on."""
 
 import json
 from dataclasses import asdict, replace
@@ -6,20 +6,25 @@ from dataclasses import asdict, replace
 import pytest
 
 import falcon
+from falcon._backends import device_backend
 from falcon._core.dtypes import of
 from falcon._core.problem import Problem
-from falcon._gpu import backend, model, profile
+from falcon._front import planner
+from falcon._gpu import backend, model, rates
 from falcon.bench import gpu as bench
 from falcon.bench.workloads import Shape
+from falcon.decision import machine
+
+from .conftest import forget
 
 # Figures of an H200's order: 50 TFLOP/s in float32, 4 TB/s, 50 MB of L2.
-RATES = profile.DeviceRates(50e12, 4e12, 3e-6, 16e12, 132, 50 * 2**20, 140 * 2**30)
+RATES = rates.DeviceRates(50e12, 4e12, 3e-6, 16e12, 132, 50 * 2**20, 140 * 2**30)
 
 
-def predicted(size, scheme, dtype="float32", rates=RATES, *, packed=False):
+def predicted(size, scheme, dtype="float32", *, packed=False):
     problem = Problem(size, size, size, of(dtype), packed=packed, device=0)
     option = backend._option(problem, scheme and falcon.schemes.get(scheme), None)
-    return dict(model.seconds(problem, option, rates))
+    return dict(model.seconds(problem, option, RATES))
 
 
 def test_stages(cupy, monkeypatch):
@@ -51,7 +56,7 @@ def test_operands_that_fit_the_cache_are_read_once():
 
 
 def test_the_choice(cupy, monkeypatch):
-    monkeypatch.setattr(profile, "rates", lambda *_: RATES)
+    monkeypatch.setattr(planner, "_rates", lambda *_: RATES)
 
     def plan(size, **options):
         return falcon.plan((size, size), (size, size), "float32", backend="gpu", **options)
@@ -62,13 +67,17 @@ def test_the_choice(cupy, monkeypatch):
     assert chosen.scheme is not None
     assert sum(x for _, x in chosen.seconds) == min(x.total for x in chosen.candidates if x.allowed)
     assert "slower" in chosen.explain()
+    for x in chosen.candidates[1:]:
+        assert x.refused and x.option.workspace <= 2**31
     assert plan(8192, max_growth=1.0).scheme is None
+    assert "growth 2.00 > max_growth 1.00" in plan(8192, max_growth=1.0).explain(999)
     assert plan(8192, max_growth=2.0, workspace_limit=2**31).growth <= 2.0
     assert plan(8192, scheme="classical").why == "asked for"
     slow = replace(RATES, bandwidth=1e11)
-    monkeypatch.setattr(profile, "rates", lambda *_: slow)
-    falcon._front.planner._plans.clear()
+    monkeypatch.setattr(planner, "_rates", lambda *_: slow)
+    planner._plans.clear()
     assert plan(2048).scheme is None
+    assert plan(2048).why == "no scheme is predicted to be 1.02 x as fast"
 
 
 def test_growth_of_16_bit_types():
@@ -77,30 +86,64 @@ def test_growth_of_16_bit_types():
     assert backend.growth(strassen, of("float32")) == strassen.rms_growth == 2.0
 
 
-def test_profiles_are_measured_once_and_stored(cupy, state, monkeypatch):
-    monkeypatch.setattr(profile, "_MEASURED_SIZE", {8: 64, 4: 64, 2: 64})
-    found = profile.rates(0, of("float32"), False)
+def measured(dtype, tf32=False, device=0):
+    """What the decision knows of a device: stored, or measured."""
+    gpu = device_backend()
+    return machine.rates(gpu, Problem(1, 1, 1, of(dtype), device=device, tf32=tf32), [gpu])
+
+
+def test_devices_are_measured_once_and_stored(cupy, state, monkeypatch):
+    monkeypatch.setattr(rates, "_MEASURED_SIZE", {8: 64, 4: 64, 2: 64})
+    found = measured("float32")
     assert found.multiprocessors == 8
     assert all(x > 0 for x in asdict(found).values())
-    file = profile.path(0)
-    stored = json.loads(file.read_text())
-    assert stored["device"] == "Stand-in"
-    assert stored["rates"]["float32"] == asdict(found)
-    profile.rates(0, of("float64"), False)
-    assert set(json.loads(file.read_text())["rates"]) == {"float32", "float64"}
-    assert len(profile.known()) == 2
-    profile.clear()
+    known = machine.profile([device_backend()], 0)
+    assert known.key["gpu.device"] == "Stand-in"
+    assert "gpu float32 1 threads: multiply" in str(known)
+    (stored,) = json.loads(known.path.read_text())["rates"]
+    assert stored == {"backend": "gpu", "dtype": "float32", "threads": 1, **asdict(found)}
+    measured("float64")
+    measured("float32", tf32=True)
+    names = [x["dtype"] for x in json.loads(known.path.read_text())["rates"]]
+    assert names == ["float32", "float32 tf32", "float64"]
     launched = len(state.launches)
-    assert profile.rates(0, of("float32"), False) == found
+    assert measured("float32", device=1) == found  # another of the same model
+    forget()
+    assert measured("float32") == found
     assert len(state.launches) == launched
-    file.write_text("{not JSON")
-    profile.clear()
-    assert profile.rates(0, of("float32"), False) != found
+    known.path.write_text("{not JSON")
+    forget()
+    assert measured("float32") != found
+
+
+@pytest.mark.parametrize(
+    "change", [{"launch": 0}, {"launch": -1.0}, {"add": "fast"}, {"luck": 1.0}, {"bandwidth": None}]
+)
+def test_a_damaged_entry_is_ignored(cupy, state, monkeypatch, caplog, change):
+    monkeypatch.setattr(rates, "_MEASURED_SIZE", {8: 64, 4: 64, 2: 64})
+    measured("float32")
+    path = machine.profile([device_backend()], 0).path
+    content = json.loads(path.read_text())
+    content["rates"][0].update(change)
+    path.write_text(json.dumps(content))
+    forget()
+    launched = len(state.launches)
+    measured("float32")
+    assert len(state.launches) > launched
+    assert "is ignored: an entry is damaged" in caplog.text
+
+
+def test_the_hosts_profile_knows_nothing_of_devices(cupy, monkeypatch):
+    monkeypatch.setattr(rates, "_MEASURED_SIZE", {8: 64, 4: 64, 2: 64})
+    measured("float32")
+    host = falcon.machine()
+    assert not any(name.startswith("gpu") for name in host.key)
+    assert not any(backend == "gpu" for backend, _, _ in host.rates)
 
 
 def test_the_benchmark_runs(cupy, monkeypatch, capsys):
     """Every side of `bench --gpu`, on the stand-in: its times mean nothing, its errors do."""
-    monkeypatch.setattr(profile, "_MEASURED_SIZE", {8: 64, 4: 64, 2: 64})
+    monkeypatch.setattr(rates, "_MEASURED_SIZE", {8: 64, 4: 64, 2: 64})
     monkeypatch.setattr(bench, "_SPAN_SECONDS", 1e-6)
     monkeypatch.setattr(bench, "_torch_call", lambda *_: None)
     record = bench.run_shape(Shape(48, 40, 56, "layer"), "float32", 1, {"scheme": "strassen"})

@@ -2,7 +2,7 @@
 
 A scheme <m,k,n;R> cuts the matrices (a chunk of them, where the backend works in chunks) into
 blocks of rows x inner, inner x columns and rows x columns elements (ceilings); u, v, w are the
-additions of the three combines. The other symbols are the measured `falcon._core.plan.Rates`; the
+additions of the three combines. The other symbols are the measured `falcon._core.rates.Rates`; the
 formulas themselves stand in `formulas.py`. Products are padded to tiles of mr x nr, and cut into s
 slices of K::
 
@@ -44,11 +44,12 @@ from __future__ import annotations
 from functools import lru_cache
 from math import inf
 
-from falcon._core.plan import Option, Rates
-from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 
 from .formulas import Counts, Cut, Machine, stages, within
+from .plan import Option
+from .problem import Problem
+from .rates import Rates
 
 Seconds = tuple[tuple[str, float], ...]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Machine:
-    """`falcon._core.plan.Rates`: speeds turned into seconds."""
+    """`falcon._core.rates.Rates`: speeds turned into seconds."""
 
     def __init__(self, rates: Any) -> None:
         self.overlap, self.cache, self.overhead = rates.overlap, rates.cache, rates.overhead

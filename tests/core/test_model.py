@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from falcon import schemes
+from falcon._core import formulas, model
 from falcon._core.dtypes import of
-from falcon._core.plan import Option, Rates
+from falcon._core.model import CLASSICAL_STAGES, STAGES, bounds, counts, seconds
+from falcon._core.plan import Option
 from falcon._core.problem import Problem
-from falcon.decision import formulas, model
-from falcon.decision.model import CLASSICAL_STAGES, STAGES, bounds, counts, seconds
+from falcon._core.rates import Rates
 
 FLOAT = of("float32")
 # Nothing is as cheap as adding here, so that combines are bound by memory.

@@ -1,21 +1,14 @@
-"""The device profile: measured once per device with events, stored in falcon's cache folder."""
+"""Measure a GPU: the rates that its cost model needs, by events."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import threading
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from falcon._core.dtypes import FLOAT32, FLOAT64, DType
-from falcon._core.options import cache_folder
-from falcon._version import __version__
+from falcon._core.rates import giga, positive
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import get
 
@@ -57,97 +50,25 @@ class DeviceRates:
     l2_bytes: int
     memory_bytes: int
 
+    def __post_init__(self) -> None:
+        for x in fields(self):
+            positive(x.name, getattr(self, x.name))
 
-_lock = threading.Lock()
-_known: dict[tuple[int, DType, bool], DeviceRates] = {}
+    def __str__(self) -> str:
+        return (
+            f"multiply {self.multiply / 1e9:.1f} GFLOP/s, add {giga(self.add)} GFLOP/s, "
+            f"combine {giga(self.bandwidth)} GB/s"
+        )
 
 
-def rates(index: int, dtype: DType, tf32: bool) -> DeviceRates:
-    """Return the rates of device number `index`, from this process, the cache folder, or measured.
+def measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
+    """Measure device number `index` (a fraction of a second, in which it is waited for).
 
-    Measuring takes a fraction of a second and waits for the device; no graph may be recording.
+    Raises
+    ------
+    RuntimeError
+        The current stream is being captured.
     """
-    key = (index, dtype, tf32)
-    if key not in _known:
-        with _lock:
-            if key not in _known:
-                _known[key] = _load(*key) or _store(*key, _measure(*key))
-    return _known[key]
-
-
-def known() -> dict[str, DeviceRates]:
-    """Return what this process has measured or loaded, for `falcon.show_config`."""
-    return {
-        f"{device.properties(index).name} (cuda:{index}) {dtype}{' TF32' if tf32 else ''}": found
-        for (index, dtype, tf32), found in _known.items()
-    }
-
-
-def clear() -> None:
-    """Forget what this process knows; files stay."""
-    with _lock:
-        _known.clear()
-
-
-# --- files -----------------------------------------------------------------------------------
-
-
-def path(index: int) -> Path | None:
-    """Return the file of a device: one per device model, driver and version of falcon."""
-    folder, found = cache_folder(), device.properties(index)
-    if folder is None:
-        return None
-    text = f"{found.name}|{found.driver}|{__version__}"
-    return folder / f"gpu-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
-
-
-def _document(index: int) -> dict:
-    """Read a device's file; empty where there is none, or it is not a profile."""
-    file = path(index)
-    with suppress(OSError, ValueError):
-        document = json.loads(file.read_text(encoding="utf-8")) if file is not None else {}
-        if isinstance(document, dict) and isinstance(document.get("rates"), dict):
-            return document
-    return {}
-
-
-def _name(dtype: DType, tf32: bool) -> str:
-    return f"{dtype} tf32" if tf32 else dtype.name
-
-
-def _load(index: int, dtype: DType, tf32: bool) -> DeviceRates | None:
-    stored = _document(index).get("rates", {}).get(_name(dtype, tf32))
-    with suppress(TypeError, ValueError):
-        found = DeviceRates(**stored)
-        if min(float(x) for x in asdict(found).values()) > 0:
-            return found
-    return None
-
-
-def _store(index: int, dtype: DType, tf32: bool, found: DeviceRates) -> DeviceRates:
-    """Write the rates; a folder that cannot be written to is no error."""
-    file = path(index)
-    if file is None:
-        return found
-    about = device.properties(index)
-    document = {
-        "device": about.name,
-        "driver": about.driver,
-        "falcon": __version__,
-        "rates": {**_document(index).get("rates", {}), _name(dtype, tf32): asdict(found)},
-    }
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = file.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
-        fresh.write_text(json.dumps(document, indent=2), encoding="utf-8")
-        os.replace(fresh, file)
-    return found
-
-
-# --- measurement -----------------------------------------------------------------------------
-
-
-def _measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
     if device.is_capturing():
         raise RuntimeError(
             "falcon measures a GPU once per dtype, which a stream that is being captured cannot "

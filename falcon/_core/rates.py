@@ -1,0 +1,118 @@
+"""`Rates`: measured speeds of a backend, of which the cost model makes seconds.
+
+A backend with a cost model of its own has rates of its own: any frozen dataclass of numbers, and
+tuples of numbers, that refuses values out of range when it is made, for it is stored as JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+
+def positive(name: str, *values: Any) -> None:
+    """Raise TypeError or ValueError unless all values are finite numbers above 0."""
+    not_negative(name, *values)
+    if 0 in values:
+        raise ValueError(f"{name} is 0; expected a number above it")
+
+
+def not_negative(name: str, *values: Any) -> None:
+    """Raise TypeError or ValueError unless all values are finite numbers from 0."""
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError(f"{name} is {value!r}; expected a number")
+        if not isfinite(value) or value < 0:
+            raise ValueError(f"{name} is {value!r}, which is out of range")
+
+
+def giga(rate: float) -> str:
+    """Print a rate in units of 10^9; one that was too large to see as such."""
+    return f"{rate / 1e9:.2f}" if rate < 1e13 else "beyond measure"
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Speed of a backend for one dtype and number of threads on this machine.
+
+    The first three are FalconGEMM's machine; with the defaults of the others the cost model
+    (`model.py`, which has the formulas) is FalconGEMM's.
+
+    Attributes
+    ----------
+    multiply : float
+        F*: products, flop/s, all threads together.
+    add : float
+        F+: block additions inside the cache, flop/s.
+    bandwidth : float
+        beta: streaming to and from memory, elements/s.
+    overlap : float
+        omega: 1, arithmetic and memory traffic of a stage hide each other; 0, they add up.
+    combine : 4 floats or ()
+        beta_A near, far, beta_B near, far: elements/s that Combine A and B read and write, where
+        all sums take at most `cache` bytes and where they take more. (): `bandwidth`.
+    pack : 2 floats or ()
+        pi_A, pi_B: elements/s that the classical algorithm reads and writes to lay out A and B.
+        (): `bandwidth`.
+    cache : float
+        See `combine`, bytes.
+    tile : (int, int)
+        mr, nr: products are computed in whole tiles of that many rows and columns.
+    slice : int
+        kc: length of the slices of K in which products are summed; 0, no slices.
+    loss : float
+        kappa: a slice of K takes as long as if it were that much longer.
+    surface : (float, float, float)
+        sigma_A, sigma_B, sigma_C: seconds per element of a product's operands and result.
+    update : float
+        F_H: products added to blocks of C on chip, elements/s; 0, at `add`.
+    store : float
+        beta_C: C written, elements/s; 0, `bandwidth`.
+    overhead : float
+        tau: seconds of a call in which nothing is computed.
+    probe : float
+        Seconds of a small product when the others were measured, by which a later change of the
+        machine's speed is noticed; 0, unknown. No part of the model.
+    """
+
+    multiply: float
+    add: float
+    bandwidth: float
+    overlap: float = 1.0
+    combine: tuple[float, ...] = ()
+    pack: tuple[float, ...] = ()
+    cache: float = 0.0
+    tile: tuple[int, int] = (1, 1)
+    slice: int = 0
+    loss: float = 0.0
+    surface: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    update: float = 0.0
+    store: float = 0.0
+    overhead: float = 0.0
+    probe: float = 0.0
+
+    def __post_init__(self) -> None:
+        positive("multiply", self.multiply)
+        positive("add", self.add)
+        positive("bandwidth", self.bandwidth)
+        for name, values, counts in (
+            ("combine", self.combine, (0, 4)),
+            ("pack", self.pack, (0, 2)),
+            ("tile", self.tile, (2,)),
+        ):
+            positive(name, *values)
+            if len(values) not in counts:
+                raise ValueError(f"{name} has {len(values)} numbers; expected {counts[-1]}")
+        sigma_a, sigma_b, sigma_c = self.surface
+        not_negative("surface", sigma_a, sigma_b, sigma_c)
+        for name in ("overlap", "cache", "slice", "loss", "update", "store", "overhead", "probe"):
+            not_negative(name, getattr(self, name))
+        if self.overlap > 1:
+            raise ValueError(f"overlap is {self.overlap}; expected 1 at most")
+
+    def __str__(self) -> str:
+        return (
+            f"multiply {self.multiply / 1e9:.1f} GFLOP/s, add {giga(self.add)} GFLOP/s, "
+            f"combine {giga(self.bandwidth)} G elements/s"
+        )

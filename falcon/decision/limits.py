@@ -1,0 +1,57 @@
+"""Whether an option keeps to what the caller allows; what no option can be faster than."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from falcon._core.backend import Backend
+from falcon._core.formulas import Counts
+from falcon._core.model import bounds
+from falcon._core.options import Options
+from falcon._core.plan import Candidate, Option
+from falcon._core.problem import Problem
+
+
+def within_limit(option: Option, options: Options) -> bool:
+    """Whether the option's workspace is one that the caller allows."""
+    return options.workspace_limit is None or option.workspace <= options.workspace_limit
+
+
+def judge(
+    problem: Problem, option: Option, backend: Backend, rates: Any, options: Options
+) -> Candidate:
+    """Predict an option's time, and refuse it where it breaks a limit."""
+    found = backend.predicted(problem, option, rates)
+    reason = _why_refused(problem, option, backend, options)
+    return replace(found, refused=reason, allowed=False) if reason else found
+
+
+def _why_refused(problem: Problem, option: Option, backend: Backend, options: Options) -> str:
+    if option.growth > options.max_growth and not problem.is_exact:
+        return f"growth {option.growth:.2f} > max_growth {options.max_growth:.2f}"
+    if not within_limit(option, options):
+        return f"workspace {option.workspace} > workspace_limit {options.workspace_limit}"
+    scheme, least = option.scheme, backend.policy(problem).smallest_chunk
+    if scheme is not None:
+        parts = (scheme.m, scheme.n, scheme.k)
+        if any(size < part * least for size, part in zip(option.chunks, parts, strict=True)):
+            return f"blocks would be smaller than {least}"
+    return ""
+
+
+def least_seconds(
+    problem: Problem,
+    schemes: tuple[Counts, ...],
+    backend: Backend,
+    rates: Any,
+    *,
+    fused: bool,
+    chunked: bool,
+    limit: float = inf,
+) -> list[tuple[float, int]]:
+    """Return `falcon._core.model.bounds` where that is the backend's model; else 0 for each."""
+    if not backend.policy(problem).common_model:
+        return [(0.0, at) for at in range(len(schemes))]
+    return bounds(problem, schemes, rates, fused=fused, chunked=chunked, limit=limit)
