@@ -1,6 +1,7 @@
 """Badly scaled operands: "auto" multiplies them classically and logs it; others keep their LCMA."""
 
 import logging
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -287,3 +288,51 @@ def test_integers_are_exact_whatever_their_scale(told):
     assert falcon.plan(a, a).scheme is not None
     np.testing.assert_array_equal(falcon.gemm(a, a), a @ a)
     assert not told()
+
+
+@pytest.mark.usefixtures("lcma")
+@pytest.mark.parametrize("backend", HOST)
+def test_b_is_judged_as_it_is_packed(told, backend):
+    """Not as the plan, within its limit, would have cut it: a step where the plan's chunks meet."""
+    b = normal(1024, 3000)
+    b[:, 1500:] *= 300
+    packed = falcon.pack(b, backend=backend, rows=1024, workspace_limit=2**22)
+    assert packed.scheme is None
+    assert told()
+    out = falcon.gemm(normal(300, 1024, seed=2), packed)
+    np.testing.assert_allclose(out, normal(300, 1024, seed=2) @ b, rtol=1e-3, atol=0.1)
+
+
+@pytest.mark.skipif("cpu" not in HOST, reason="needs falcon's own kernels")
+def test_a_scheme_that_is_named_pays_for_no_norms():
+    a, b = normal(20_000, 64), normal(64, 64, seed=1)
+    options = {"backend": "cpu", "workspace_limit": 120_000}
+    assert falcon.plan(a, b, scheme="strassen", **options).workspace <= 120_000
+    falcon.gemm(a, falcon.pack(b, scheme="classical", backend="cpu"), **options)
+
+
+@pytest.mark.parametrize("backend", HOST)
+def test_norms_keep_the_limit(backend):
+    """They are formed where the sums will be; without room for them, the product is classical."""
+    for M, K, N in ((600, 600, 600), (3000, 64, 3000)):
+        a, b, out = normal(M, K), normal(K, N, seed=1), np.empty((M, N), "f4")
+        limit = 60_000 if backend == "numpy" else 2_000_000
+        options = {"scheme": "strassen", "backend": backend, "workspace_limit": limit}
+        plan = replace(falcon.plan(a, b, **options), guarded=True)
+        plan(a, b, out)
+        tracemalloc.start()
+        plan(a, b, out)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak <= plan.workspace + 50_000  # small objects
+        np.testing.assert_allclose(out, a @ b, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.usefixtures("lcma")
+def test_a_scheme_named_at_the_product_runs_as_asked(told):
+    a, b = with_line(normal(900, 900), 0, 1e5), normal(900, 900, seed=1)
+    packed = falcon.pack(b)
+    falcon.gemm(a, packed, scheme=packed.scheme)
+    assert not told()
+    falcon.gemm(a, packed, scheme=None)
+    assert told()

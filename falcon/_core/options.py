@@ -96,8 +96,8 @@ class Options:
             "FALCON_NUM_THREADS",
             int,
             """int
-        Threads for falcon's own code; by default OMP_NUM_THREADS, then the CPUs that this process
-        may use. NumPy's BLAS keeps its own setting.""",
+        Threads for falcon's own code; None: OMP_NUM_THREADS, then the CPUs that this process may
+        use. NumPy's BLAS keeps its own setting.""",
             check=check_count("threads", 1),
             keyword=True,
         ),
@@ -108,9 +108,10 @@ class Options:
             "FALCON_WORKSPACE_LIMIT",
             parse_bytes,
             """int
-        Bytes that the call may allocate beyond its result. More than falcon keeps by default
-        between calls (`release_workspace`) lets its CPU kernels make fewer passes; they take
-        and keep at most a quarter of the memory then.""",
+        Bytes that the call may allocate beyond its result. None: falcon's own kernels take at most
+        what is kept between calls (`release_workspace`), NumPy's what they need. More than that
+        lets falcon's kernels make fewer passes; they take and keep at most a quarter of the memory
+        then.""",
             check=check_count("workspace_limit", 0),
             keyword=True,
         ),
@@ -177,7 +178,7 @@ PLANNING = tuple(name for name in KEYWORDS if name != "check")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def takes_options(*names: str) -> Callable[[Function], Function]:
+def takes_options(*names: str, unchanged: Any = None) -> Callable[[Function], Function]:
     """Give a function that takes ``**options`` the signature and the documentation of options.
 
     Parameters
@@ -185,21 +186,25 @@ def takes_options(*names: str) -> Callable[[Function], Function]:
     names : str
         The options that it takes. Their documentation replaces the line ``{options}`` of the
         docstring.
+    unchanged : object
+        What the signature shows where leaving a keyword out means that nothing is changed. None:
+        "auto" and None, which leave the choice to the settings.
     """
+
+    def parameter(name: str) -> inspect.Parameter:
+        if unchanged is not None:
+            default, kind = unchanged, _FIELDS[name].type
+        else:
+            default = "auto" if _FIELDS[name].default == "auto" else None
+            kind = CallOptions.__annotations__[name].__forward_arg__
+        return inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+        )
 
     def decorate(function: Function) -> Function:
         known = inspect.signature(function)
         given = [x for x in known.parameters.values() if x.kind is not x.VAR_KEYWORD]
-        # None, and "auto", leave a choice to the settings.
-        added = [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default="auto" if _FIELDS[name].default == "auto" else None,
-                annotation=_FIELDS[name].type,
-            )
-            for name in names
-        ]
+        added = map(parameter, names)
         function.__signature__ = known.replace(parameters=[*given, *added])  # type: ignore[attr-defined]
         if function.__doc__ is not None:  # python -OO leaves none
             function.__doc__ = function.__doc__.replace("    {options}\n", _documented(names))
@@ -277,7 +282,7 @@ def _from_environment() -> Options:
     return _DEFAULTS if found == _DEFAULTS else found
 
 
-@takes_options(*_FIELDS)
+@takes_options(*_FIELDS, unchanged=...)
 @contextmanager
 def config(**changes: Any) -> Iterator[Options]:
     """Change falcon's defaults inside a ``with`` block, for this thread or task only.

@@ -118,15 +118,12 @@ class PackedOperand:
         return {**self.__dict__, "checksum": _checksum_of_fields(self.__dict__)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        found = state.pop("checksum", None)  # pickles of older versions have none
-        if found is not None and found != _checksum_of_fields(state):
+        if state.pop("checksum") != _checksum_of_fields(state):
             raise ValueError(
                 "the packed operand is damaged: b or its description differs from what was "
                 "stored; load another copy, or pack b again"
             )
         self.__dict__.update(state)
-        if isinstance(self.payload, np.ndarray):  # as older versions stored that of "numpy"
-            self.__dict__["payload"] = ArrayPayload(self.payload)
         reason = self.payload.stale
         if reason is None:
             return

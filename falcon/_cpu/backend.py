@@ -21,7 +21,7 @@ from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem, is_thin
 from falcon._core.rates import Rates
-from falcon._core.spread import squares_bytes, uneven
+from falcon._core.spread import uneven
 from falcon.schemes import Scheme
 
 from .extension import isa, why_unavailable
@@ -101,7 +101,7 @@ class CpuBackend:
         workspace = _pool().take(nbytes)
         try:
             columns = b.scales if isinstance(b, PackedOperand) else None
-            refused = _is_refused(plan, a, source, columns, workspace)
+            refused = _is_refused(plan, a, source, columns, workspace, nbytes)
             if not refused:
                 _load(c, target)
                 finite = _core.gemm(
@@ -155,7 +155,6 @@ class CpuBackend:
             packed=packed.payload.engine,
             **_layout(problem, packed.scheme),
         )
-        nbytes = max(nbytes, squares_bytes(problem))
         cut = _cut(problem, tiling, nbytes + extra)
         return Option(self.name, packed.scheme, *cut, (*tiling, nbytes))
 
@@ -217,8 +216,6 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         limit=_room(limit, extra),
         **_layout(problem, scheme),
     )
-    if scheme is not None:
-        nbytes = max(nbytes, squares_bytes(problem))
     workspace = nbytes + extra
     if scheme is not None and limit is not None and workspace > limit:
         return None
@@ -235,22 +232,32 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
 
 
 def _is_refused(
-    plan: Plan, a: np.ndarray, b: np.ndarray | None, columns: np.ndarray | None, workspace: Any
+    plan: Plan,
+    a: np.ndarray,
+    b: np.ndarray | None,
+    columns: np.ndarray | None,
+    workspace: Any,
+    nbytes: int,
 ) -> bool:
     """Whether the operands are too uneven for a scheme that was not asked for by name.
 
     `columns`: squared norms of the columns of a B that comes packed. What is not known is formed in
-    the workspace, which nothing else needs yet.
+    the workspace, which nothing else needs yet; where `nbytes` of it are too few, nothing can be
+    known, and the scheme is refused. (Not the size of what the pool had: see below.)
     """
     if not plan.guarded or plan.scheme is None:
         return False
     problem, threads = plan.problem, plan.threads
-    room = np.frombuffer(workspace, np.float64, problem.M + problem.N)
-    _core.norms(a, room[: problem.M], 0, threads, isa())
+    M, N = problem.M, problem.N
+    needed = M + (N if columns is None else 0)
+    if nbytes < 8 * needed:
+        return True
+    room = np.frombuffer(workspace, np.float64, needed)
+    _core.norms(a, room[:M], 0, threads, isa())
     if columns is None:
-        columns = room[problem.M :]
+        columns = room[M:]
         _core.norms(b, columns, 1, threads, isa())
-    why = uneven(plan.scheme, plan.growth, plan.option.chunks, room[: problem.M], columns)
+    why = uneven(plan.scheme, plan.growth, plan.option.chunks, room[:M], columns)
     if why is not None:
         _log.debug("falcon: %s is multiplied classically: %s", problem, why)
     return why is not None

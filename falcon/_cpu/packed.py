@@ -108,8 +108,8 @@ def _restored(
     sizes: Sizes,
     scheme: Scheme | None,
     data: bytes,
-    fingerprint: str | None = None,  # pickles of older versions have neither of the two
-    checksum: str | None = None,
+    fingerprint: str,
+    checksum: str,
 ) -> Payload | Unusable:
     """Load a payload, if its panels are what this process would have made of B."""
     reason = _why_stale(sizes, scheme, data, fingerprint, checksum)
@@ -124,12 +124,10 @@ def _why_stale(
     sizes: Sizes,
     scheme: Scheme | None,
     data: bytes,
-    fingerprint: str | None,
-    checksum: str | None,
+    fingerprint: str,
+    checksum: str,
 ) -> str | None:
     """Return why stored panels cannot be used in this process; None where they can."""
-    if fingerprint is None:
-        return "it was stored by an older version of falcon, which did not record the layout"
     if checksum != _checksum(sizes, data, fingerprint):
         return "its panels are damaged"
     unavailable = why_unavailable()

@@ -56,10 +56,6 @@ class Product:
     fresh: bool = False
     packed: PackedOperand | None = None
 
-    def made(self) -> Product:
-        """The same with an `out` that was made for it."""
-        return replace(self, fresh=True)
-
 
 def multiply(x: Product) -> None:
     """Write the product to its `out`."""
@@ -95,8 +91,8 @@ def _verified(x: Product) -> None:
     target = find(out.dtype)
     if dtype.is_exact and not (target is not None and target.is_exact):
         # Wrapped integers can only be compared as integers.
-        product = x.family.empty(out.shape, dtype)
         options = without(x.options, out.shape, dtype)
+        product = x.family.empty(out.shape, dtype)
         _verified(replace(x, out=product, options=options, fresh=True))
         x.family.copy(product, out)
         return

@@ -69,12 +69,13 @@ def gemm(
     Notes
     -----
     An LCMA's error is bounded in norm, not entry by entry: `falcon.plan` returns the predicted
-    growth and `Plan.error_bound` the bound. It adds rows of `a` (columns of `b`) to one another, so
-    that errors of the largest reach the smallest: before "auto" runs one, a pass over `a` and `b`
-    compares their norms, and where errors of an entry could come to more than about 8 eps times
-    the norms of its row and its column, the product is classical (logged to "falcon" at level
-    DEBUG). A scheme that is asked for by name promises nothing about rows much smaller than the
-    largest. Integer results wrap exactly as NumPy's do.
+    growth (for entries of mean zero; where all have one sign, the largest error can be 20 times
+    the classical one) and `Plan.error_bound` the bound. It adds rows of `a` (columns of `b`) to
+    one another, so that errors of the largest reach the smallest: before "auto" runs one, a pass
+    over `a` and `b` compares their norms, and where that could add more than about 8 eps times the
+    norms of its row and column to the error of an entry, the product is classical (logged to
+    "falcon" at level DEBUG). A scheme that is asked for by name promises nothing about rows much
+    smaller than the largest. Integer results wrap exactly as NumPy's do.
 
     Source of the method: FalconGEMM, arXiv:2605.06057.
 
@@ -130,7 +131,7 @@ def gemm(
     if out is not None:
         family.check_out(out, (M, N), dtype)
     if packed is not None:
-        check_packed(packed, dtype, asked.backend, options.get("scheme", "auto"))
+        check_packed(packed, dtype, asked.backend, options.get("scheme") or "auto")
     with family.current():
         result = family.empty((M, N), dtype, read) if out is None else out
         factor = (K, N) if source is None else source

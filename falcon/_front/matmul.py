@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -108,7 +109,7 @@ def _multiplied(family: Family, a: Any, b: Any, out: Any, options: Options) -> A
     if not _in_one_call(family, left, right, target, dtype, options):
         for at in np.ndindex(*batch):
             x = Product(family, left[at], right[at], None, target[at], dtype, options)
-            multiply(x if out is not None else x.made())
+            multiply(replace(x, fresh=out is None))
     if separate:
         family.copy(target.reshape(shape), result)
     return result
@@ -119,9 +120,11 @@ def _in_one_call(family: Family, a: Any, b: Any, out: Any, dtype: DType, options
     if options.scheme not in ("auto", "classical") or options.backend not in family.own:
         return False  # asked for by name
     (M, K), N = a.shape[-2:], b.shape[-1]
+    if len(a.shape) == 2 and min(M, N) > 1:
+        return False  # a single product: planned
     plan: Plan | None = None  # vectors are bound by memory: nothing to decide
     if options.scheme == "auto" and min(M, N) > 1:
-        if K == 0 or len(a.shape) == 2 or 0 in out.shape:
+        if K == 0 or 0 in out.shape:
             return False
         first = (0,) * (len(a.shape) - 2)
         problem = family.problem(a[first], b[first], None, None, dtype, options)
@@ -143,8 +146,8 @@ def _by_packed(a: Any, b: PackedOperand, out: Any, options: CallOptions) -> Any:
     if out is not None:
         family.check_out(out, shape, of(b.dtype))
     rows = int(np.prod(array.shape[:-1]))
-    product: Any = gemm(array.reshape(rows, b.shape[0]), b, **options).reshape(shape)
-    if out is None:
-        return product
-    family.copy(product, out)
-    return out
+    with family.current():
+        product: Any = gemm(array.reshape(rows, b.shape[0]), b, **options).reshape(shape)
+        if out is not None:
+            family.copy(product, out)
+    return product if out is None else out

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from falcon._backends import available_backends
+from falcon._backends import available_backends, get_backend
 from falcon._core.options import PLANNING, CallOptions, Options, takes_options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
@@ -48,8 +48,7 @@ def pack(
         ValueError: to redo a product classically where an LCMA comes upon a NaN or Inf
         (``check="none"`` does not look for them), or where "auto" chose the scheme and A is scaled
         too badly for it, ``check="verify"``, and to load a pickle where the panels would lie
-        otherwise. Products then see B as being of `dtype`. A B in GPU memory
-        is always kept.
+        otherwise. Products then see B as being of `dtype`. In GPU memory B is always kept.
     {options}
 
     Returns
@@ -94,21 +93,24 @@ def pack(
     if len(source.shape) != 2:
         raise ValueError(f"b has shape {tuple(source.shape)}; expected a matrix")
     native = family.dtype([source]) if dtype is None else family.named(dtype)
-    K, N = source.shape
     asked = requested("pack", PLANNING, options, family)
     with family.current():
-        shape, factor = (rows or max(K, 1), K), family.operand(source)
+        shape, factor = (rows or max(source.shape[0], 1), source.shape[0]), family.operand(source)
         problem = family.problem(shape, factor, None, None, native, asked, packed=True)
         asked = _for_one_backend(asked, problem)
         plan = plan_for(problem, asked)
-        scales = plan.backend.scales(factor, plan) if plan.guarded else None
-        if _is_uneven(plan, scales):
-            plan, scales = plan_for(problem, replace(asked, scheme="classical")), None
-        payload = plan.backend.pack(factor, plan)
-    kept: Any = source if keep_source else None
-    return PackedOperand(
-        (K, N), native.numpy, plan.scheme, plan.backend.name, payload, kept, scales
-    )
+        packed = _packed(plan, source, factor)
+        if _is_uneven(plan, packed, problem):
+            plan = plan_for(problem, replace(asked, scheme="classical"))
+            packed = _packed(plan, source, factor)
+    return packed if keep_source else replace(packed, source=None)
+
+
+def _packed(plan: Plan, source: Any, factor: Any) -> PackedOperand:
+    scales = plan.backend.scales(factor, plan) if plan.guarded else None
+    payload = plan.backend.pack(factor, plan)
+    about = tuple(source.shape), plan.problem.operand.numpy, plan.scheme, plan.backend.name
+    return PackedOperand(*about, payload, source, scales)
 
 
 def _for_one_backend(options: Options, problem: Problem) -> Options:
@@ -119,14 +121,16 @@ def _for_one_backend(options: Options, problem: Problem) -> Options:
     return replace(options, backend=first.name)
 
 
-def _is_uneven(plan: Plan, scales: Any) -> bool:
+def _is_uneven(plan: Plan, packed: PackedOperand, problem: Problem) -> bool:
     """Whether B alone is scaled too badly for the scheme, whatever A is.
 
     On a device nobody waits to look: there every product decides.
     """
-    if plan.scheme is None or not isinstance(scales, np.ndarray):
+    if packed.scheme is None or not isinstance(packed.scales, np.ndarray):
         return False
-    why = uneven(plan.scheme, plan.growth, plan.option.chunks, np.ones(1), scales)
+    # How B is cut, which its own layout says, not the plan.
+    chunks = get_backend(packed.backend).packed_option(problem, packed, None).chunks
+    why = uneven(packed.scheme, plan.growth, chunks, np.ones(1), packed.scales)
     if why is not None:
         _log.debug("falcon: b is packed for the classical algorithm: %s", why)
     return why is not None

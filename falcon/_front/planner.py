@@ -111,7 +111,7 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
             f"workspace_limit is {limit} bytes; {option.label} multiplication of {problem} with "
             f"the packed operand needs at least {option.workspace}"
         )
-    guarded = packed.scales is not None
+    guarded = packed.scales is not None and options.scheme == "auto"
     return Plan(problem, backend, option, "as b was packed", guarded=guarded, options=options)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import find, of
+from falcon._core.packed import PackedOperand
 
 _NUMBER = int | float | complex | np.number
 _INTEGER = int | np.integer
@@ -19,6 +20,8 @@ _COMPLEX = complex | np.complexfloating
 
 def to_array(name: str, value: Any) -> np.ndarray:
     """Convert to an array, refusing what would lose something on the way."""
+    if isinstance(value, PackedOperand):
+        raise TypeError(f"{name} is a PackedOperand, which gemm and matmul take as b alone")
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array, whose mask would be lost; fill it first")
     # Asked of the object, not of its class: a torch.Tensor has it only where it is on a GPU.

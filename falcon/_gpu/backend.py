@@ -20,7 +20,7 @@ from falcon.schemes import Scheme
 
 from . import device, driver, kernels, model, operands
 from .arrays import library_of
-from .geometry import Buffers, block_sizes, chunks_within, combined_again, norms_bytes, round_up
+from .geometry import Buffers, block_sizes, chunks_within, combined_again, round_up
 from .matrix import Matrix
 from .packed import Packed
 from .rates import DeviceRates, measure
@@ -267,9 +267,6 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     if chunk is None:
         return None
     buffers = Buffers.of(chunk, arranged, item, sums, packed=problem.packed)
-    compared = M if problem.packed else max(M, N)
-    if buffers.at + buffers.bt + buffers.h < norms_bytes(compared, K, sums):
-        return None  # chunks so small that the norms, which are formed there, have no room
     workspace = extra + buffers.total
     m, k, n = scheme.format
     whole = (m * chunk[0], n * chunk[1], k * chunk[2])

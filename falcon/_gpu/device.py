@@ -181,10 +181,10 @@ def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
     return _cupy().broadcast_to(x, shape)
 
 
-def set_zero(pointer: int, nbytes: int) -> None:
-    """Zero memory, in the current stream."""
+def set_bytes(pointer: int, value: int, nbytes: int) -> None:
+    """Set every byte of memory to `value`, in the current stream."""
     cuda = _cupy().cuda
-    cuda.runtime.memsetAsync(pointer, 0, nbytes, cuda.get_current_stream().ptr)
+    cuda.runtime.memsetAsync(pointer, value, nbytes, cuda.get_current_stream().ptr)
 
 
 # --- kernels and products --------------------------------------------------------------------

@@ -86,9 +86,9 @@ def execute(
 
 def scales_of(b: Matrix, scheme: Scheme, block: Sizes) -> Any:
     """Compare the norms of columns of `b` that a scheme adds up; return one word in GPU memory."""
-    scratch = device.allocate(norms_bytes(*b.shape[::-1], b.dtype.accumulator.itemsize))
-    worst = device.allocate(4)
-    places = int(scratch.data.ptr), int(worst.data.ptr)
+    nbytes = norms_bytes(*b.shape[::-1], b.dtype.accumulator.itemsize)
+    scratch, worst = device.allocate(nbytes), device.allocate(4)
+    places = int(scratch.data.ptr), nbytes, int(worst.data.ptr)
     kernels.spread(b.transposed(), scheme.n, block[1], *places)
     return worst
 
@@ -146,11 +146,12 @@ class _Stages:
 
         `scales` is what is known of a packed B. The norms take memory of At, Bt and H.
         """
-        scratch, words = self._at, (self._words, self._words + 4)
-        kernels.spread(self._a, self._scheme.m, self._block[0], scratch, words[0])
+        words = self._words, self._words + 4
+        scratch = self._at, self._marks - self._at
+        kernels.spread(self._a, self._scheme.m, self._block[0], *scratch, words[0])
         if scales is None:
             columns = self._b.transposed()
-            kernels.spread(columns, self._scheme.n, self._block[1], scratch, words[1])
+            kernels.spread(columns, self._scheme.n, self._block[1], *scratch, words[1])
         self._uneven = words[0], words[1] if scales is None else int(scales.data.ptr)
 
     def run(self, c: Matrix | None, alpha: float, beta: float) -> None:
@@ -237,7 +238,7 @@ class _Stages:
         checked = self._plan.options.check != "none"
         marks = self._marks if checked or self._uneven else 0
         if marks:
-            device.set_zero(marks, mark_bytes(row[1], column[1]))
+            device.set_bytes(marks, 0, mark_bytes(row[1], column[1]))
         update = kernels.Update(
             self._scheme,
             self._sums,

@@ -167,7 +167,7 @@ def combine_out(update: Update, planes: int) -> None:
     )
 
 
-def spread(x: Matrix, parts: int, block: int, scratch: int, worst: int) -> None:
+def spread(x: Matrix, parts: int, block: int, scratch: int, room: int, worst: int) -> None:
     """Compare the norms of rows of `x` that a scheme adds to one another.
 
     Parameters
@@ -176,19 +176,23 @@ def spread(x: Matrix, parts: int, block: int, scratch: int, worst: int) -> None:
         A, or the transpose of B.
     parts, block : int
         Blocks that the scheme cuts the rows into, and the rows of one.
-    scratch : int
-        Address of `geometry.norm_parts` sums per row.
+    scratch, room : int
+        Address of memory for partial sums, and its bytes. Where there is not one sum per row,
+        nothing can be known.
     worst : int
         Address of a word: becomes the largest ratio of mean to least square, as a float; 0 where
-        the scheme adds up no rows.
+        the scheme adds up no rows, huge where nothing is known.
     """
-    device.set_zero(worst, 4)
+    device.set_bytes(worst, 0, 4)
     if parts == 1:
         return
     (lines, inner), along = x.shape, not x.by_columns
+    count = min(geometry.norm_parts(inner), room // (lines * x.dtype.accumulator.itemsize))
+    if count == 0:
+        device.set_bytes(worst, 0x7F, 4)  # 3.4e38
+        return
     sums = x.dtype.accumulator
     kernel, _ = _function(("norms", x.dtype), lambda: sources.norms(x.dtype))
-    count = geometry.norm_parts(inner)
     sizes = (lines, inner, scratch, np.int32(count), np.int32(along))
     grid, threads = geometry.norms_launch(lines, count, along)
     device.launch(kernel, grid, threads, (x.pointer, *x.strides, *sizes))

@@ -3,5 +3,6 @@
 ::
 
     backend.py   plan and execute: combine, np.matmul, combine
+    norms.py     whether operands are too uneven for a scheme
     rates.py     what the cost model needs to know of NumPy, measured; which BLAS it has
 """

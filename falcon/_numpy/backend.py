@@ -12,7 +12,6 @@ whose workspace would pass the limit is cut into chunks of M, N and K that are m
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
@@ -20,21 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import of
 from falcon._core.model import seconds
 from falcon._core.packed import ArrayPayload, PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon._core.spread import uneven
 from falcon.codegen import combine_a, combine_b, combine_c
 from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
 from falcon.schemes import Scheme
 
+from .norms import is_refused, squares
 from .rates import blas_name, measure
-
-_log = logging.getLogger("falcon")
 
 # Chunks are not cut below blocks of this size: the limit is then refused.
 _SMALLEST_BLOCK = 2
@@ -123,7 +119,9 @@ class NumpyBackend:
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
-        return _squares(b, 1)
+        found = np.empty(b.shape[1])
+        squares(b, 1, found)
+        return found
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return the option of the packed scheme."""
@@ -269,9 +267,8 @@ class _Stages:
         elements = sum(prod(shape) for shape in self.buffers) + max(prod(x) for x in self.scratch)
         return elements * self.itemsize
 
-    def carve(self, dtype: np.dtype) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Allocate once; return views (At, Bt, H) and the scratch of each combine."""
-        memory = np.empty(self.workspace // self.itemsize, dtype)
+    def carve(self, memory: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return At, Bt and H, and the scratch of each combine, in the workspace."""
         views, offset = [], 0
         for shape in self.buffers:
             views.append(memory[offset : offset + prod(shape)].reshape(shape))
@@ -299,33 +296,6 @@ def _chunks_within(
     return tuple(chunks)  # type: ignore[return-value]
 
 
-def _squares(x: np.ndarray, axis: int) -> np.ndarray:
-    """Add up the squares of each row (axis 0) or column (1) of x, strip by strip."""
-    found = np.zeros(x.shape[axis])
-    step = max(1, _STRIP_ELEMENTS // max(x.shape[1], 1))
-    for start in range(0, x.shape[0], step):
-        strip = x[start : start + step]
-        parts = (strip.real, strip.imag) if of(x.dtype).is_complex else (strip,)
-        for part in parts:
-            sums = np.square(part, dtype=np.float64, casting="unsafe").sum(axis=1 - axis)
-            found[slice(start, start + step) if axis == 0 else slice(None)] += sums
-    return found
-
-
-def _is_refused(
-    plan: Plan, a: np.ndarray, b: np.ndarray, columns: np.ndarray | None, stages: _Stages
-) -> bool:
-    """Whether the operands are too uneven for a scheme that was not asked for by name."""
-    if not plan.guarded:
-        return False
-    columns = _squares(b, 1) if columns is None else columns
-    blocks = stages.rows, stages.columns
-    why = uneven(stages.scheme, plan.growth, plan.option.chunks, _squares(a, 0), columns, blocks)
-    if why is not None:
-        _log.debug("falcon: %s is multiplied classically: %s", plan.problem, why)
-    return why is not None
-
-
 def _multiply(
     plan: Plan,
     a: np.ndarray,
@@ -342,9 +312,10 @@ def _multiply(
     assert scheme is not None  # guarded by the caller; for type checkers
     rows, columns, inner = plan.option.chunks
     stages = _Stages.of(problem, scheme, plan.option.chunks)
-    if _is_refused(plan, a, b, column_squares, stages):
+    memory = np.empty(stages.workspace // stages.itemsize, problem.operand.numpy)
+    if is_refused(plan, a, b, column_squares, (stages.rows, stages.columns), memory):
         return False
-    (at, bt, h), (scratch_a, scratch_b, scratch_c) = stages.carve(problem.operand.numpy)
+    (at, bt, h), (scratch_a, scratch_b, scratch_c) = stages.carve(memory)
     programs = combine_a(scheme), combine_b(scheme), combine_c(scheme)
     m, k, n = scheme.format
     finish = _finisher(problem, alpha, plan.options.check)

@@ -120,8 +120,8 @@ def from_record(record: Any, where: str = "record", default_name: str = "unnamed
 def dump(scheme: Scheme, path: str | PathLike[str]) -> None:
     """Write a scheme as falcon JSON; fractions become strings such as ``"1/2"``.
 
-    `load` returns an equal scheme. Of a composition the flat coefficients are written, whose sums
-    are then searched anew.
+    `load` returns an equal scheme, but for a composition: of it the flat coefficients are written,
+    whose sums are then searched again.
     """
     Path(path).write_text(to_json(scheme), encoding="utf-8")
 

@@ -196,3 +196,15 @@ MATMUL = [
 def test_matmul(given, options, error, pattern):
     with pytest.raises(error, match=pattern):
         falcon.matmul(*given, **options)
+
+
+def test_a_packed_operand_is_b_alone():
+    packed = falcon.pack(np.ones((4, 4)))
+    for call in (
+        lambda: falcon.gemm(packed, np.ones((4, 4))),
+        lambda: falcon.gemm(np.ones((4, 4)), np.ones((4, 4)), packed, beta=1.0),
+        lambda: falcon.plan(np.ones((4, 4)), packed),
+        lambda: falcon.pack(packed),
+    ):
+        with pytest.raises(TypeError, match="is a PackedOperand, which gemm and matmul take as b"):
+            call()

@@ -332,3 +332,13 @@ if _Numpys is not None:
             plain = all(type(x) is np.ndarray and x.dtype.kind in "iufc" for x in (a, b))
             runs = plain and min(a.ndim, b.ndim) > 0 and np.result_type(a, b) != np.float16
             return falcon.matmul(a, b, out, scheme="strassen" if runs else "auto")
+
+
+def test_every_call_of_a_product_is_multiplied_alike():
+    """Also with the classical algorithm by name, where the plan may be falcon's own kernels."""
+    random = np.random.default_rng(0)
+    for M, K, N in ((8, 2048, 2048), (300, 300, 300), (1, 700, 600), (700, 600, 1)):
+        a, b = (random.standard_normal(x).astype("f4") for x in ((M, K), (K, N)))
+        first, *others = (falcon.matmul(a, b, scheme="classical") for _ in range(3))
+        assert all((x == first).all() for x in others)
+        assert (falcon.gemm(a, b, scheme="classical") == first).all()

@@ -116,6 +116,7 @@ const falcon_kernel CAT3(falcon_kernel, ISA, D) = {
     .axpy = NAME(axpy),
     .norm_dot = NAME(norm_dot),
     .norm_axpy = NAME(norm_axpy),
+    .least_square = sizeof(T) == 4 ? 0x1p-106 : 0x1p-1002, /* the least normal number times 2^20 */
 };
 #undef STR_
 #undef STR

@@ -122,6 +122,7 @@ typedef struct falcon_kernel {
     falcon_write_fn write;
     falcon_gemv_fn dot, axpy;
     falcon_norm_fn norm_dot, norm_axpy;
+    double least_square; /* of a line: below, squares of its elements may have underflowed */
     void (*fence)(void); /* orders non-temporal stores before what follows */
 } falcon_kernel;
 

@@ -1,9 +1,9 @@
 /* norm_impl.h - template: sums of squares of the lines of a matrix for one (ISA, dtype);
  * included by kernel_impl.h, whose macros it uses.  See falcon_norm_fn.
  *
- * Squares are added in T, FALCON_NORM_RUN steps at most, and then in double.  Where a square overflows the
- * sum is Inf, where all of a line's squares underflow it is 0: both tell the caller that the line
- * could not be measured.
+ * Squares are added in T, FALCON_NORM_RUN steps at most, and then in double.  Where a square overflows
+ * the sum is Inf; falcon_norms makes sums 0 that are so small that squares may have been lost. Both tell
+ * the caller that the line could not be measured.
  */
 static void NAME(norm_dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t is, double *sums) {
     const T *mat = mat_;

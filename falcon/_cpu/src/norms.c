@@ -49,6 +49,8 @@ static void norm_worker(fl_norm_job *j, int team) {
             j->kern->norm_axpy(lines, j->len, x, j->k_stride, sums);
         else
             strided(j, x, lines, sums);
+        for (ptrdiff_t l = 0; l < lines; l++)
+            sums[l] = sums[l] < j->kern->least_square ? 0 : sums[l];
     }
     if (team > 1)
         fl_meet(&j->barrier, team);
