@@ -86,7 +86,7 @@ def gemm(
     >>> bool((falcon.gemm(a, b, scheme="strassen") == b).all())
     True
     """
-    arguments = tuple(options.items())
+    arguments = tuple(options.items()) if options else ()
     plain_call = c is None and type(alpha) is type(beta) is float and alpha == 1.0 and beta == 0.0
     if plain_call:
         if not arguments and is_small(a, b, out) and are_default():

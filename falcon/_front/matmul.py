@@ -55,7 +55,7 @@ def matmul(a: Any, b: Any, /, out: Any = None, **options: Unpack[CallOptions]) -
     >>> falcon.matmul(np.ones((5, 2, 3)), np.ones(3)).shape
     (5, 2)
     """
-    arguments = tuple(options.items())
+    arguments = tuple(options.items()) if options else ()
     if (known := recall(a, b, out, arguments)) is not None:
         return known
     if isinstance(out, tuple) and len(out) == 1:

@@ -13,6 +13,7 @@ from falcon._core.options import PLANNING, CallOptions, takes_options
 from falcon._core.plan import Plan
 
 from .families import Family, family_of
+from .families.numpy import NUMPY
 from .planner import plan_for, requested
 
 
@@ -47,39 +48,44 @@ def plan(
     >>> p.growth
     2.0
     """
-    arrays = {name: x for name, x in (("a", a), ("b", b)) if not _is_shape(x)}
-    family = family_of(**arrays)
-    if not arrays and options.get("backend") == DEVICE:
+    left: Any = _shape("a", a)
+    right: Any = _shape("b", b)
+    family: Family = NUMPY
+    if left is None or right is None:
+        given = {name: x for name, x, y in (("a", a, left), ("b", b, right)) if y is None}
+        family = family_of(**given)
+        left = left or _matrix(family, "a", a)
+        right = right or _matrix(family, "b", b)
+    elif options and options.get("backend") == DEVICE:
         from .families.device import current_device  # at first need: 30 ms
 
         family = current_device()
-    left, right = (_operand(family, name, x) for name, x in (("a", a), ("b", b)))
-    shapes = [x if isinstance(x, tuple) else tuple(x.shape) for x in (left, right)]
-    if shapes[0][1] != shapes[1][0]:
-        raise ValueError(
-            f"a has shape {shapes[0]} and b {shapes[1]}: a's columns must equal b's rows"
-        )
+    first, second = (x if type(x) is tuple else tuple(x.shape) for x in (left, right))
+    if first[1] != second[0]:
+        raise ValueError(f"a has shape {first} and b {second}: a's columns must equal b's rows")
     if dtype is not None:
         native = family.named(dtype)
-    elif arrays:
-        native = family.dtype([x for x in (left, right) if not isinstance(x, tuple)])
     else:
-        native = FLOAT64
+        arrays = [x for x in (left, right) if type(x) is not tuple]
+        native = family.dtype(arrays) if arrays else FLOAT64
     asked = requested("plan", PLANNING, options, family)
     with family.current():
         return plan_for(family.problem(left, right, None, None, native, asked), asked)
 
 
-def _is_shape(x: Any) -> bool:
-    return isinstance(x, tuple) and all(isinstance(size, int | np.integer) for size in x)
+def _shape(name: str, x: Any) -> tuple[int, int] | None:
+    """Return a shape that was given as such; None for anything else."""
+    if not isinstance(x, tuple):
+        return None
+    for size in x:
+        if not isinstance(size, int | np.integer):
+            return None
+    if len(x) != 2 or min(x) < 0:
+        raise ValueError(f"{name} is the shape {x}; expected two sizes >= 0")
+    return int(x[0]), int(x[1])
 
 
-def _operand(family: Family, name: str, x: Any) -> Any:
-    """Return a matrix, or its shape."""
-    if _is_shape(x):
-        if len(x) != 2 or min(x) < 0:
-            raise ValueError(f"{name} is the shape {x}; expected two sizes >= 0")
-        return int(x[0]), int(x[1])
+def _matrix(family: Family, name: str, x: Any) -> Any:
     array = family.array(name, x)
     if len(array.shape) != 2:
         raise ValueError(f"{name} has shape {tuple(array.shape)}; expected a matrix")

@@ -115,6 +115,16 @@ class NumpyFamily:
         packed: bool = False,
     ) -> Problem:
         """Describe ``out = a @ b + c``."""
+        if type(a) is type(b) is tuple and out is None:  # by rows: the most that shapes can say
+            return Problem.of(
+                (a[0], b[1], a[1]),
+                dtype,
+                options,
+                packed=packed,
+                a_strided=True,
+                b_strided=True,
+                layout=(a[1] == 1, True, False),  # a single column has a unit stride both ways
+            )
         a_shape, b_shape = (x if isinstance(x, tuple) else x.shape for x in (a, b))
         kind = dtype.numpy
         left, right = _Operand(a, kind), _Operand(b_shape if packed else b, kind)
