@@ -65,7 +65,7 @@ class Option:
     @property
     def levels(self) -> int:
         """How many schemes are nested: 0 for the classical algorithm, 2 for Strassen twice."""
-        return 0 if self.scheme is None else self.scheme.name.count("@") + 1
+        return 0 if self.scheme is None else self.scheme.levels
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from .masks import Format
 
 _STORED = re.compile(r"\d+x\d+x\d+:\d+(-rms|-adds)?")
 SUFFIXES = {"nnz": "", "growth": "-rms", "additions": "-adds"}
+KINDS = {"nnz": "plain", "growth": "growth", "additions": "additions"}
 TITLES = {
     "nnz": "fewest non-zeros found",
     "growth": "least RMS growth found",
@@ -125,6 +126,7 @@ def chosen(
         source = scheme.source.split("; " + TITLES[objective])[0]
         source = re.sub(r"; (fewest|least) [^;]* found", "", source)
         renamed = scheme.renamed(name, f"{source}; {TITLES[objective]}")
+        renamed = renamed.with_facts(KINDS[objective])
         written = dict(zip("UVW", entry.programs, strict=True))
         texts[name] = schemes.loaders.to_json(renamed.with_sums(written))
     return texts

@@ -17,6 +17,10 @@ from .additions import Additions, SharedSums, naive_additions, replay, share
 from .formulas import formulas
 from .nesting import nested_sums
 
+# What a scheme was chosen for among those of its format and rank: nothing (it is the sparsest), the
+# fewest additions, the least growth of errors.
+KINDS = ("plain", "additions", "growth")
+
 
 class SchemeError(ValueError):
     """U, V, W do not form a scheme; the message names the first thing that is wrong."""
@@ -44,6 +48,11 @@ class Scheme:
         temporary t is ``x + ratio * y`` (`falcon.schemes.additions.replay`). A factor that is
         missing is searched. Integer schemes only.
 
+    kind : {"plain", "additions", "growth"}
+        What it was chosen for among schemes of its format and rank.
+    levels : int
+        How many schemes are nested in it.
+
     Raises
     ------
     SchemeError
@@ -65,8 +74,10 @@ class Scheme:
     name: str = "unnamed"
     source: str = field(default="", kw_only=True)
     sums: Mapping[str, Sequence[Sequence[int]]] | None = field(default=None, kw_only=True)
+    kind: str = field(default="plain", kw_only=True)
+    levels: int = field(default=1, kw_only=True)
     # Outer and inner scheme of a composition.
-    _levels: tuple[Scheme, Scheme] | None = field(default=None, kw_only=True)
+    _composed: tuple[Scheme, Scheme] | None = field(default=None, kw_only=True)
     # `sums` replayed; those of an image are made of the original's.
     _programs: Mapping[str, SharedSums] = field(default_factory=dict, kw_only=True)
 
@@ -75,6 +86,7 @@ class Scheme:
             for factor in "UVW":
                 object.__setattr__(self, factor, exact_array(getattr(self, factor), factor))
             _check_shapes(self.U, self.V, self.W)
+            _check_facts(self.kind, self.levels)
             violation = brent.first_violation(self.U, self.V, self.W)
         except SchemeError:
             raise
@@ -179,8 +191,8 @@ class Scheme:
         says is used, a composition reuses those of its two schemes, and what remains is searched:
         a function of the scheme alone, in every process.
         """
-        if self._levels is not None:
-            made = nested_sums(*self._levels)
+        if self._composed is not None:
+            made = nested_sums(*self._composed)
             if made is not None:
                 return made
         u, v, w = (x.reshape(self.rank, -1) for x in (self.U, self.V, self.W))
@@ -236,9 +248,14 @@ class Scheme:
         """Return the same proved coefficients, and sums, under another name."""
         return self._changed(name=name, source=source)
 
+    def with_facts(self, kind: str = "plain", levels: int = 1) -> Scheme:
+        """Return the same proved coefficients, and sums, of another kind: see the parameters."""
+        _check_facts(kind, levels)
+        return self._changed(kind=kind, levels=levels)
+
     def with_sums(self, sums: Mapping[str, Sequence[Sequence[int]]] | None) -> Scheme:
         """Return the same proved coefficients with other shared sums: see the parameter `sums`."""
-        other = self._changed(_levels=None)
+        other = self._changed(_composed=None)
         for derived in ("shared_sums", "additions"):
             other.__dict__.pop(derived, None)
         other._adopt(self._replayed(sums))
@@ -268,7 +285,7 @@ class Scheme:
         if not self.same_coefficients(other):
             return False
         # What decides the shared sums; they are searched only where it differs.
-        if (self.sums, self._levels) == (other.sums, other._levels):
+        if (self.sums, self._composed) == (other.sums, other._composed):
             return True
         return self.shared_sums == other.shared_sums
 
@@ -288,10 +305,11 @@ class Scheme:
 
     def __reduce__(self) -> tuple:
         """Pickle as coefficients and sums, a composition as its levels: loading verifies them."""
-        if self._levels is not None:
-            return _recomposed, (*self._levels, self.name, self.source)
+        if self._composed is not None:
+            return _recomposed, (*self._composed, self.name, self.source)
         sums = None if self.sums is None else dict(self.sums)
-        return _unpickled, (self.U, self.V, self.W, self.name, self.source, sums)
+        facts = (self.name, self.source, sums, self.kind, self.levels)
+        return _unpickled, (self.U, self.V, self.W, *facts)
 
     def __repr__(self) -> str:
         return f"<Scheme {self.name} <{self.m},{self.k},{self.n};{self.rank}>>"
@@ -328,7 +346,8 @@ def compose(outer: Scheme, inner: Scheme) -> Scheme:
         _kronecker(outer.W, inner.W),
         f"{outer.name}@{inner.name}",
         source=f"composition of {outer.name} (outer) and {inner.name} (inner)",
-        _levels=(outer, inner),
+        levels=outer.levels + inner.levels,
+        _composed=(outer, inner),
     )
 
 
@@ -356,15 +375,24 @@ def _check_shapes(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> None:
         )
 
 
+def _check_facts(kind: Any, levels: Any) -> None:
+    if kind not in KINDS:
+        raise SchemeError(f"kind is {kind!r}; expected one of {', '.join(map(repr, KINDS))}")
+    if type(levels) is not int or levels < 1:
+        raise SchemeError(f"levels is {levels!r}; expected a positive integer")
+
+
 def _unpickled(
     U: np.ndarray,
     V: np.ndarray,
     W: np.ndarray,
     name: str,
     source: str,
-    sums: Mapping[str, Sequence[Sequence[int]]] | None = None,  # older pickles have none
+    sums: Mapping[str, Sequence[Sequence[int]]] | None = None,  # older pickles end before it
+    kind: str = "plain",
+    levels: int = 1,
 ) -> Scheme:
-    return Scheme(U, V, W, name, source=source, sums=sums)
+    return Scheme(U, V, W, name, source=source, sums=sums, kind=kind, levels=levels)
 
 
 def _recomposed(outer: Scheme, inner: Scheme, name: str, source: str) -> Scheme:

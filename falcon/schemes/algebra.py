@@ -113,7 +113,13 @@ def _moved(scheme: Scheme, u: _From, v: _From, w: _From) -> Scheme:
             programs[new] = scheme._programs[old].with_inputs(places.tolist())
     U, V, W = factors
     name = _renamed(scheme, (U.shape[1], U.shape[2], V.shape[2]))
-    return Scheme(U, V, W, name, source=scheme.source, _programs=programs)
+    return Scheme(
+        *(U, V, W, name),
+        source=scheme.source,
+        kind=scheme.kind,
+        levels=scheme.levels,
+        _programs=programs,
+    )
 
 
 def _renamed(scheme: Scheme, new: tuple[int, int, int]) -> str:

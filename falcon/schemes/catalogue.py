@@ -10,6 +10,7 @@ import re
 from functools import cache
 from importlib import resources
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -40,9 +41,21 @@ def _files() -> dict[str, str]:
 
 
 @cache
-def _stored(name: str) -> Scheme:
+def _record(name: str) -> Any:
     text = (resources.files(__package__) / "data" / _files()[name]).read_text(encoding="utf-8")
-    return from_record(json.loads(text), f"catalogue file {_files()[name]}")
+    return json.loads(text)
+
+
+@cache
+def _stored(name: str) -> Scheme:
+    return from_record(_record(name), f"catalogue file {_files()[name]}")
+
+
+def kind(name: str) -> str:
+    """Return what a scheme of `names` was chosen for (see `Scheme`), without proving the scheme."""
+    if name in _registered:
+        return _registered[name].kind
+    return str(_record(name).get("kind", "plain"))
 
 
 @cache

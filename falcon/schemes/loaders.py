@@ -109,10 +109,10 @@ def from_record(record: Any, where: str = "record", default_name: str = "unnamed
     if not isinstance(name, str) or not isinstance(source, str):
         raise SchemeError(f"{where}: name and source must be strings")
     scheme = _assemble(dims, rank, rows, where, name, source, w_transposed=w_transposed)
-    if "sums" not in record:
-        return scheme
     try:
-        return scheme.with_sums(record["sums"])
+        if facts := {key: record[key] for key in ("kind", "levels") if key in record}:
+            scheme = scheme.with_facts(**facts)
+        return scheme.with_sums(record["sums"]) if "sums" in record else scheme
     except SchemeError as error:
         raise SchemeError(f"{where}: {error}") from None
 
@@ -135,6 +135,8 @@ def to_json(scheme: Scheme) -> str:
         "k": scheme.k,
         "n": scheme.n,
         "rank": scheme.rank,
+        **({} if scheme.kind == "plain" else {"kind": scheme.kind}),
+        **({} if scheme.levels == 1 else {"levels": scheme.levels}),
     }
     fields = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
     for factor in "UVW":

@@ -1,6 +1,7 @@
 """`Scheme` as a value: what it accepts, refuses and derives, and that it cannot be changed."""
 
 import copy
+import json
 import pickle
 from dataclasses import FrozenInstanceError
 from fractions import Fraction
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 
 from falcon import schemes
-from falcon.schemes import Scheme, SchemeError
+from falcon.schemes import Scheme, SchemeError, dump, get, load, names, symmetries
+from falcon.schemes.catalogue import kind
+from falcon.schemes.loaders import from_record, to_json
 
 STRASSEN = schemes.get("strassen")
 
@@ -184,3 +187,42 @@ def test_too_large_to_verify():
     big = np.ones((1, 400, 400), np.int64)
     with pytest.raises(SchemeError, match="too large to be verified"):
         Scheme(big, big, big)
+
+
+# --- kind and levels --------------------------------------------------------------------------
+
+
+def test_kind_and_levels_are_fields():
+    plain, fewest = get("4x4x5:61"), get("4x4x5:61-adds")
+    assert (plain.kind, fewest.kind, get("4x4x5:62-rms").kind) == ("plain", "additions", "growth")
+    twice = get("strassen") @ fewest
+    assert (plain.levels, twice.levels, (get("strassen") @ twice).levels) == (1, 2, 3)
+    renamed = twice.renamed("mine", "")
+    for image in (*symmetries(renamed), pickle.loads(pickle.dumps(renamed))):
+        assert image.levels == 2
+    for image in (*symmetries(fewest), pickle.loads(pickle.dumps(fewest))):
+        assert image.kind == "additions"
+
+
+def test_files_hold_kind_and_levels(tmp_path):
+    for scheme in (get("4x4x5:61-adds"), get("strassen") @ get("winograd")):
+        dump(scheme, tmp_path / "x.json")
+        loaded = load(tmp_path / "x.json")
+        assert (loaded.kind, loaded.levels) == (scheme.kind, scheme.levels)
+
+
+@pytest.mark.parametrize("facts", [{"kind": "best"}, {"levels": 0}, {"levels": "two"}])
+def test_wrong_facts_are_refused(facts):
+    x = get("strassen")
+    with pytest.raises(SchemeError, match=f"{next(iter(facts))} is .*; expected"):
+        Scheme(x.U, x.V, x.W, "x", **facts)
+    record = {**json.loads(to_json(x)), **facts}
+    with pytest.raises(SchemeError, match=f"{next(iter(facts))} is .*; expected"):
+        from_record(record)
+
+
+def test_the_catalogue_says_what_its_files_do():
+    """A file's name follows from its kind."""
+    for name in names():
+        ending = {"-adds": "additions", "-rms": "growth"}.get(name[name.rfind("-") :], "plain")
+        assert kind(name) == get(name).kind == ending, name
