@@ -206,6 +206,18 @@ def test_files_are_small():
         assert lines <= 400, f"{file.relative_to(ROOT)} has {lines} lines; 400 are the limit"
 
 
+@pytest.mark.parametrize(
+    "package", sorted({file.parent for file in FILES} - {PACKAGE}), ids=lambda x: x.name
+)
+def test_a_package_says_what_its_files_are_for(package):
+    """Its docstring is a map: every file, and none that is gone."""
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8")))
+    named = {word.strip(",.:;()") for word in text.split()}
+    files = {file.name for file in package.glob("*.py")} - {"__init__.py", "_build.py"}
+    assert files - named == set()
+    assert {x for x in named if x.endswith(".py")} - files == set()
+
+
 def test_the_oracle_is_never_imported():
     for file in FILES:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

@@ -8,6 +8,8 @@
     c_program.py   a Program as operations of the CPU engine's interpreter
     c_emit.py      a Program as C, coefficients baked in
     numpy_exec.py  runs a Program on NumPy blocks, strip by strip
+    cuda_plan.py   a scheme on a GPU: chains of products, vectors that fit the registers
+    cuda_emit.py   a Program as the CUDA struct that differs per scheme
 """
 
 from .program import Instruction, Program, combine_a, combine_b, combine_c

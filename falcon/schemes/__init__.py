@@ -8,6 +8,7 @@
     formulas.py     the pretty printer         _like.py      what these need to know of a Scheme
     algebra.py      permute, add               best.py       the best scheme of a format
     catalogue.py    named schemes (data/)      loaders.py    files of other researchers
+    _coefficients.py    exact arrays of numbers   _unpickle.py  arrays out of pickles, nothing else
 """
 
 from ._scheme import Scheme, SchemeError, compose
