@@ -19,7 +19,7 @@ ROOT = PACKAGE.parent
 
 FORBIDDEN = ("scipy", "cupy", "torch", "matplotlib", "tqdm", "threadpoolctl", "pandas", "numba")
 LATER = (
-    *("falcon.bench", "falcon.discover", "falcon.__main__", "falcon._front.device"),
+    *("falcon.bench", "falcon.discover", "falcon.__main__", "falcon._front.families.device"),
     *("falcon.decision.explain", "falcon._gpu.driver", "falcon._gpu.backend", "falcon._gpu.rates"),
     *("falcon._cpu.baking", "falcon._cpu.peak"),
 )
@@ -85,6 +85,7 @@ def test_only_what_a_first_call_needs_is_imported(probe):
     loaded = set(probe["loaded"])
     assert {"falcon._front.gemm", "falcon._numpy.backend", "falcon.schemes.catalogue"} <= loaded
     # Tools, what only GPUs, tables and tuning need, and modules that are slow to import.
+    assert all(exists(name) for name in LATER)
     for name in (*LATER, *SLOW):
         assert not [x for x in loaded if x == name or x.startswith(f"{name}.")], name
     installed = {x for x in probe["modules"] if not x.startswith(("_", "numpy"))}

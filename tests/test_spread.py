@@ -336,3 +336,26 @@ def test_a_scheme_named_at_the_product_runs_as_asked(told):
     assert not told()
     falcon.gemm(a, packed, scheme=None)
     assert told()
+
+
+@pytest.mark.usefixtures("lcma")
+@pytest.mark.parametrize("setting", ["winograd", "classical", "strassen@strassen"])
+def test_a_setting_is_no_name_for_the_scheme_of_a_packed_operand(told, setting):
+    a, b = with_line(normal(900, 900), 0, 1e5), normal(900, 900, seed=1)
+    packed = falcon.pack(b)
+    assert packed.scheme is not None
+    with falcon.config(scheme=setting):
+        found = falcon.gemm(a, packed)
+    if not packed.is_for(None if setting == "classical" else falcon.schemes.get(setting)):
+        assert told()
+        error = np.abs(found - a.astype("f8") @ b.astype("f8"))
+        assert np.delete(error, 7, 0).max() < 1e-3
+
+
+def test_settings_of_backend_and_scheme_do_not_refuse_packed_operands():
+    a, b = normal(40, 50), normal(50, 30, seed=1)
+    for backend in HOST:
+        packed = falcon.pack(b, scheme="strassen", backend=backend)
+        for settings in ({"backend": "numpy"}, {"scheme": "winograd"}):
+            with falcon.config(**settings):
+                np.testing.assert_array_equal(falcon.gemm(a, packed), falcon.matmul(a, packed))

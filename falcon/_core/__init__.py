@@ -14,7 +14,6 @@
     spread.py    how far the scales of lines differ that an LCMA adds up
     packed.py    PackedOperand: a right operand that is laid out once
     checks.py    values of options, parsed and checked
-    options.py   Options: `falcon.config`, and what the environment says
     locks.py     a lock that a forked child can take
     cpus.py      CPUs that this process may use, memory of the machine
     fit.py       least squares for measured times

@@ -332,7 +332,12 @@ def thread_count(requested: int | None = None) -> int:
     """Threads that a call may use: argument, settings, OMP_NUM_THREADS, then the CPUs at hand."""
     if requested is None:
         requested = settings().threads
-    return int(requested) if requested is not None else _openmp_threads() or usable_cpus()
+    return int(requested) if requested is not None else default_threads()
+
+
+def default_threads() -> int:
+    """Threads where nobody has said how many: OMP_NUM_THREADS, then the CPUs at hand."""
+    return _openmp_threads() or usable_cpus()
 
 
 @cache

@@ -177,6 +177,12 @@ class Plan:
         """Predicted RMS error relative to the classical algorithm (1.0 for exact dtypes)."""
         return 1.0 if self.problem.is_exact else self.option.growth
 
+    def instead(self, option: Option, backend: Executor) -> Plan:
+        """Return the plan of another option for the same problem, guarded as a choice would be."""
+        chosen = option.scheme is not None and self.options.scheme == "auto"
+        guarded = chosen and not self.problem.is_exact
+        return Plan(self.problem, backend, option, "", guarded=guarded, options=self.options)
+
     def error_bound(self) -> float:
         """Factor f of the first-order bound ``max|error| <= f max|A| max|B|``; 0 if exact."""
         if self.problem.is_exact:

@@ -131,7 +131,9 @@ def gemm(
     if out is not None:
         family.check_out(out, (M, N), dtype)
     if packed is not None:
-        check_packed(packed, dtype, asked.backend, options.get("scheme") or "auto")
+        # The settings of backend and scheme are not for an operand that brings its own.
+        given = (options.get("backend") or "auto", options.get("scheme") or "auto")
+        check_packed(packed, dtype, *given)
     with family.current():
         result = family.empty((M, N), dtype, read) if out is None else out
         factor = (K, N) if source is None else source

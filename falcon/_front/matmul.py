@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from falcon._core.dtypes import DType, of
-from falcon._core.options import KEYWORDS, CallOptions, Options, takes_options
+from falcon._core.options import KEYWORDS, CallOptions, Options, merged, takes_options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 
@@ -134,6 +134,7 @@ def _in_one_call(family: Family, a: Any, b: Any, out: Any, dtype: DType, options
 
 def _by_packed(a: Any, b: PackedOperand, out: Any, options: CallOptions) -> Any:
     """Multiply a vector, a matrix or a batch by a packed operand: all rows in one product."""
+    merged("matmul", KEYWORDS, options)  # which names what is wrong with them
     family = family_of(a=a, b=b, out=out)
     array = family.array("a", a)
     if len(array.shape) == 0:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from falcon._backends import DEVICE
 from falcon._core.dtypes import FLOAT64
-from falcon._core.options import PLANNING, CallOptions, takes_options
+from falcon._core.options import PLANNING, CallOptions, merged, takes_options
 from falcon._core.plan import Plan
 
 from .families import Family, family_of
@@ -56,7 +56,7 @@ def plan(
         family = family_of(**given)
         left = left or _matrix(family, "a", a)
         right = right or _matrix(family, "b", b)
-    elif options and options.get("backend") == DEVICE:
+    elif merged("plan", PLANNING, options).backend == DEVICE:
         from .families.device import current_device  # at first need: 30 ms
 
         family = current_device()

@@ -18,6 +18,7 @@ from falcon._core.problem import Problem
 from falcon.decision import select
 from falcon.decision.machine import rates, revision
 from falcon.decision.tuned import recall
+from falcon.schemes import Scheme
 from falcon.schemes.catalogue import generation
 
 from .families import Family
@@ -111,7 +112,9 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
             f"workspace_limit is {limit} bytes; {option.label} multiplication of {problem} with "
             f"the packed operand needs at least {option.workspace}"
         )
-    guarded = packed.scales is not None and options.scheme == "auto"
+    # A scheme that is named at the product runs as asked; one in a setting is another's business.
+    named = isinstance(options.scheme, Scheme) and packed.is_for(options.scheme)
+    guarded = packed.scales is not None and not named
     return Plan(problem, backend, option, "as b was packed", guarded=guarded, options=options)
 
 

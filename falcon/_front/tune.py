@@ -192,7 +192,7 @@ def compare(plan: Plan, most: int, rounds: int) -> list[Measured]:
     out = np.empty((problem.M, problem.N), problem.result.numpy)
 
     def call(option: Option) -> Callable[[], None]:
-        made = Plan(problem, backends[option.backend], option, "")
+        made = plan.instead(option, backends[option.backend])
         return lambda: made.backend.execute(made, a, b, None, out)
 
     rests = [rest_after(x.option.backend) for x in sides]

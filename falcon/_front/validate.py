@@ -20,8 +20,7 @@ _COMPLEX = complex | np.complexfloating
 
 def to_array(name: str, value: Any) -> np.ndarray:
     """Convert to an array, refusing what would lose something on the way."""
-    if isinstance(value, PackedOperand):
-        raise TypeError(f"{name} is a PackedOperand, which gemm and matmul take as b alone")
+    refuse_packed(name, value)
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array, whose mask would be lost; fill it first")
     # Asked of the object, not of its class: a torch.Tensor has it only where it is on a GPU.
@@ -39,6 +38,12 @@ def is_numeric(dtype: np.dtype) -> bool:
     """Whether the dtype is an integer, float or complex one of NumPy's own."""
     row = find(dtype)
     return row is not None and row.module == "numpy"
+
+
+def refuse_packed(name: str, value: Any) -> None:
+    """Raise TypeError for a packed operand where only an array will do."""
+    if isinstance(value, PackedOperand):
+        raise TypeError(f"{name} is a PackedOperand, which gemm and matmul take as b alone")
 
 
 def check_numeric(name: str, dtype: np.dtype) -> None:

@@ -50,7 +50,9 @@ class NumpyBackend:
         return None
 
     def why_not(self, problem: Problem) -> str | None:
-        """NumPy multiplies everything."""
+        """NumPy multiplies everything, in the type of the operands."""
+        if problem.result is not problem.operand:
+            return f"NumPy multiplies {problem.operand} to {problem.operand}, not {problem.result}"
         return None
 
     def why_classical_only(self, problem: Problem) -> str | None:

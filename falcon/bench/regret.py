@@ -74,7 +74,7 @@ def measure_shape(
     sides = rivals(plan, most)
 
     def call(option: Option) -> Any:
-        made = Plan(plan.problem, backends[option.backend], option, "")
+        made = plan.instead(option, backends[option.backend])
         return lambda: made.backend.execute(made, a, b, None, out)
 
     calls = [call(x.option) for x in sides]

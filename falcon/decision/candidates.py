@@ -12,7 +12,7 @@ from falcon._core.model import counts
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme, get, names, symmetries
-from falcon.schemes.catalogue import generation, kind
+from falcon.schemes.catalogue import generation, is_for_additions
 from falcon.schemes.nesting import nested_additions
 
 # The outer level of compositions, and how much the errors of one may grow.
@@ -131,7 +131,7 @@ def _candidates_of(_generation: int) -> SchemeCandidates:
     """
     # Of schemes that cost the same the first is kept: "strassen" rather than "2x2x2:7".
     order = sorted(names(), key=lambda name: (name[0].isdigit(), name))
-    order = [name for name in order if kind(name) != "additions"]
+    order = [name for name in order if not is_for_additions(name)]
     # Of images that cost the same, one is enough: the six of a cube, for one. How additions are
     # spread over the combines differs: the one with the fewest per element of A, B and C stays.
     unique: dict[tuple, SchemeCandidate] = {}

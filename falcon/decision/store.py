@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 5, "key": {"cpu": ..., "cpu.isa": ..., "numpy.blas": ...}, "caches": {...},
+    {"format": 6, "key": {"cpu": ..., "cpu.isa": ..., "numpy.blas": ...}, "caches": {...},
      "rates": [{"backend":, "dtype":, "threads":, "multiply":, ...}, ...],
      "streaming": [{"threads":, "read": {...}, "copy": {...}, "region":}, ...]}
 """

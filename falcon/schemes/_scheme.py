@@ -306,7 +306,7 @@ class Scheme:
     def __reduce__(self) -> tuple:
         """Pickle as coefficients and sums, a composition as its levels: loading verifies them."""
         if self._composed is not None:
-            return _recomposed, (*self._composed, self.name, self.source)
+            return _recomposed, (*self._composed, self.name, self.source, self.kind, self.levels)
         sums = None if self.sums is None else dict(self.sums)
         facts = (self.name, self.source, sums, self.kind, self.levels)
         return _unpickled, (self.U, self.V, self.W, *facts)
@@ -395,5 +395,5 @@ def _unpickled(
     return Scheme(U, V, W, name, source=source, sums=sums, kind=kind, levels=levels)
 
 
-def _recomposed(outer: Scheme, inner: Scheme, name: str, source: str) -> Scheme:
-    return (outer @ inner).renamed(name, source)
+def _recomposed(outer: Scheme, inner: Scheme, name: str, source: str, *facts: Any) -> Scheme:
+    return (outer @ inner).renamed(name, source).with_facts(*facts)

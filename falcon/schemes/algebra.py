@@ -91,7 +91,8 @@ def direct_sum(first: Scheme, second: Scheme, axis: str) -> Scheme:
         factors.append(whole)
     U, V, W = factors
     source = f"direct sum of {first.name} and {second.name} along {axis}"
-    return Scheme(U, V, W, f"({first.name}+{axis}+{second.name})", source=source)
+    name = f"({first.name}+{axis}+{second.name})"
+    return Scheme(U, V, W, name, source=source, levels=max(first.levels, second.levels))
 
 
 # Which factor of a scheme to take, and whether its blocks are to be transposed.

@@ -51,11 +51,9 @@ def _stored(name: str) -> Scheme:
     return from_record(_record(name), f"catalogue file {_files()[name]}")
 
 
-def kind(name: str) -> str:
-    """Return what a scheme of `names` was chosen for (see `Scheme`), without proving the scheme."""
-    if name in _registered:
-        return _registered[name].kind
-    return str(_record(name).get("kind", "plain"))
+def is_for_additions(name: str) -> bool:
+    """Whether a stored scheme was chosen for its additions; not of what a user registered."""
+    return name not in _registered and _record(name).get("kind") == "additions"
 
 
 @cache

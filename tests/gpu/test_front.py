@@ -174,6 +174,9 @@ def test_plans(cupy, pair):
     with pytest.raises(ValueError, match="out overlaps an operand"):
         plan(*pair, out=pair[0])
     by_shape = falcon.plan((48, 48), (48, 48), "bfloat16", backend="gpu", scheme="strassen")
+    with falcon.config(backend="gpu"):
+        same = falcon.plan((48, 48), (48, 48), "bfloat16", scheme="strassen")
+    assert same.problem == by_shape.problem
     assert by_shape.growth == pytest.approx(7**0.5)
     assert by_shape.error_bound() > 0
     with falcon.config(tf32=True):
@@ -225,6 +228,43 @@ def test_a_batch_may_be_written_over_an_operand(cupy):
     x = cupy.asarray(a.astype(np.float32))
     assert falcon.matmul(x[:1], x, out=x) is x
     np.testing.assert_array_equal(cupy.asnumpy(x), a[:1] @ a)
+
+
+def test_packed_operands_are_b_alone(cupy, pair):
+    packed = falcon.pack(pair[1], scheme="strassen")
+    for call in (
+        lambda: falcon.gemm(packed, pair[1]),
+        lambda: falcon.gemm(*pair, packed, beta=1.0),
+        lambda: falcon.matmul(packed, pair[1]),
+        lambda: falcon.plan(pair[0], packed),
+        lambda: falcon.pack(packed),
+    ):
+        with pytest.raises(TypeError, match="is a PackedOperand, which gemm and matmul take as b"):
+            call()
+
+
+def test_a_new_result_takes_no_copy_of_c(cupy, monkeypatch):
+    """As one that is given; nor do threads of the host matter to a device."""
+    from falcon._front import execute
+
+    problems, plan_for = [], execute.plan_for
+    monkeypatch.setattr(execute, "plan_for", lambda *x: (problems.append(x[0]), plan_for(*x))[1])
+    a, b, c = (on_device(cupy, whole((64, 64), x), "float32") for x in (1, 2, 3))
+    for threads in (None, 1, 7):
+        falcon.gemm(a, b, c, beta=1.0, scheme="strassen", threads=threads)
+    falcon.gemm(a, b, c, beta=1.0, scheme="strassen", out=cupy.empty((64, 64), np.float32))
+    assert problems == problems[:1] * 4
+    assert not problems[0].buffered
+    by_columns = on_device(cupy, whole((64, 64), 3), "float32", "F")
+    falcon.gemm(a, b, by_columns, beta=1.0, scheme="strassen")
+    assert problems[-1].buffered
+
+
+def test_out_may_lack_leading_axes_of_size_one(cupy):
+    a, b = whole((1, 20, 30), 1), whole((30, 10), 2)
+    out = cupy.empty((20, 10), np.float32)
+    falcon.matmul(*(cupy.asarray(x.astype(np.float32)) for x in (a, b)), out=out)
+    np.testing.assert_array_equal(cupy.asnumpy(out), (a @ b)[0])
 
 
 def test_packed_errors(cupy, pair):

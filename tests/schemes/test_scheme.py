@@ -11,7 +11,7 @@ import pytest
 
 from falcon import schemes
 from falcon.schemes import Scheme, SchemeError, dump, get, load, names, symmetries
-from falcon.schemes.catalogue import kind
+from falcon.schemes.catalogue import is_for_additions
 from falcon.schemes.loaders import from_record, to_json
 
 STRASSEN = schemes.get("strassen")
@@ -204,6 +204,14 @@ def test_kind_and_levels_are_fields():
         assert image.kind == "additions"
 
 
+def test_facts_of_sums_and_pickles():
+    twice = (get("strassen") @ get("strassen")).with_facts(kind="growth", levels=3)
+    again = pickle.loads(pickle.dumps(twice))
+    assert (again.kind, again.levels) == ("growth", 3)
+    assert schemes.direct_sum(get("strassen"), get("2x2x2:7"), "k").levels == 1
+    assert schemes.direct_sum(twice, schemes.classical(4, 1, 4), "k").levels == 3
+
+
 def test_files_hold_kind_and_levels(tmp_path):
     for scheme in (get("4x4x5:61-adds"), get("strassen") @ get("winograd")):
         dump(scheme, tmp_path / "x.json")
@@ -225,4 +233,5 @@ def test_the_catalogue_says_what_its_files_do():
     """A file's name follows from its kind."""
     for name in names():
         ending = {"-adds": "additions", "-rms": "growth"}.get(name[name.rfind("-") :], "plain")
-        assert kind(name) == get(name).kind == ending, name
+        assert get(name).kind == ending, name
+        assert is_for_additions(name) == (ending == "additions")

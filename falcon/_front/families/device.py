@@ -24,6 +24,8 @@ from falcon._gpu.device import current, on
 from falcon._gpu.matrix import Matrix
 from falcon._gpu.where import device_of
 
+from ..validate import refuse_packed
+
 
 def device_family(arrays: dict[str, Any]) -> DeviceFamily:
     """Return the family of arrays of one library on one device.
@@ -108,6 +110,7 @@ class DeviceFamily:
 
     def array(self, name: str, x: Any) -> Any:
         """Arrays stay as they are; `dtype` looks at their dtypes."""
+        refuse_packed(name, x)
         return x
 
     def dtype(self, arrays: list[Any]) -> DType:
@@ -117,7 +120,7 @@ class DeviceFamily:
     def named(self, dtype: Any) -> DType:
         """Return a floating type of a GPU; bfloat16 has that name."""
         row = promoted([of(dtype if isinstance(dtype, str) else np.dtype(dtype))])
-        assert row.numpy is not None  # raises where the package that defines it is missing
+        np.dtype(row.numpy)  # raises where the package that defines it is missing
         return row
 
     def scalars(self, dtype: DType) -> DType:
@@ -171,13 +174,18 @@ class DeviceFamily:
             and left is not None
             and operands.needs_product(target, left, right, added, dtype)
         )
-        seen = None if product or target is None else target
+        if added is None:
+            buffered = False
+        elif out is None:  # by rows, of the arithmetic's type
+            buffered = added.dtype is not dtype or not added.is_direct or added.by_columns
+        else:
+            buffered = operands.needs_copy(added, None if product else target)
         return Problem.of(
             (shapes[0][0], shapes[1][1], shapes[0][1]),
             dtype,
             options,
             device=self._index,
-            buffered=added is not None and operands.needs_copy(added, seen),
+            buffered=buffered,
             a_direct=left is None or operands.readable(left, dtype),
             b_direct=right is None or operands.readable(right, dtype),
             out_direct=not product,
@@ -210,9 +218,9 @@ class DeviceFamily:
 
     def expanded(self, x: Any, axes: tuple[int, ...]) -> Any:
         """Return a view with axes of size 1 at these places."""
-        if -1 in axes:
-            x = x[..., None]
-        return x[..., None, :] if -2 in axes else x
+        ndim = len(x.shape) + len(axes)
+        added = {axis % ndim for axis in axes}
+        return x[tuple(None if axis in added else slice(None) for axis in range(ndim))]
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         """Return a view with that shape."""
