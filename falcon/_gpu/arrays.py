@@ -27,6 +27,9 @@ class Library(Protocol):
     def matrix(self, x: Any) -> Matrix:
         """View a 2-D array."""
 
+    def span(self, x: Any) -> tuple[int, int]:
+        """First address of an array of any axes, and the one after its last."""
+
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         """Make a new array by rows."""
 
@@ -78,6 +81,9 @@ class _CuPy:
     def blocks(self, x: Any) -> Batch | None:
         return _batch(x, self.dtype(x))
 
+    def span(self, x: Any) -> tuple[int, int]:
+        return _span(x)
+
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         return device.broadcast(x, shape)
 
@@ -97,6 +103,9 @@ class _Torch:
 
     def blocks(self, x: Any) -> Batch | None:
         return _batch(self._bits(x), self.dtype(x))
+
+    def span(self, x: Any) -> tuple[int, int]:
+        return _span(self._bits(x))
 
     def _bits(self, x: Any) -> Any:
         """View a tensor as a CuPy array; as bits where not every CuPy knows the type: bfloat16."""
@@ -130,6 +139,13 @@ def _viewed(x: Any, dtype: DType) -> Matrix:
 def _batch(x: Any, dtype: DType) -> Batch | None:
     strides = tuple(stride // x.dtype.itemsize for stride in x.strides[:-2])
     return Batch.of(_viewed(x, dtype), tuple(x.shape[:-2]), strides)
+
+
+def _span(x: Any) -> tuple[int, int]:
+    reach = [(size - 1) * stride for size, stride in zip(x.shape, x.strides, strict=True)]
+    start = int(x.data.ptr)
+    low, high = sum(min(y, 0) for y in reach), sum(max(y, 0) for y in reach)
+    return start + low, start + high + x.dtype.itemsize
 
 
 def _known(row: DType | None, name: Any) -> DType:

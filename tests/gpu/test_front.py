@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._front.families.device import device_family
 
 from . import fake_cupy
 from .support import kind, on_device, whole
@@ -228,6 +229,19 @@ def test_a_batch_may_be_written_over_an_operand(cupy):
     x = cupy.asarray(a.astype(np.float32))
     assert falcon.matmul(x[:1], x, out=x) is x
     np.testing.assert_array_equal(cupy.asnumpy(x), a[:1] @ a)
+
+
+def test_overlap_is_seen_whatever_the_strides(cupy):
+    """An out between the elements of an operand, which no reshaping shows."""
+    whole_of_both = cupy.asarray(whole((3, 8, 16), 1).astype(np.float32))
+    a, out = whole_of_both[:, :, ::2], whole_of_both[:, :, 1::2]
+    b = cupy.asarray(whole((8, 8), 2).astype(np.float32))
+    exact = cupy.asnumpy(a) @ cupy.asnumpy(b)
+    family = device_family({"a": a, "out": out})
+    assert family.overlap(a, out)
+    assert not family.overlap(a, b)
+    assert falcon.matmul(a, b, out=out) is out
+    np.testing.assert_array_equal(cupy.asnumpy(out), exact)
 
 
 def test_packed_operands_are_b_alone(cupy, pair):

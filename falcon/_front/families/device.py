@@ -210,11 +210,8 @@ class DeviceFamily:
 
     def overlap(self, x: Any, y: Any) -> bool:
         """Whether the arrays may share memory."""
-        return self._flat(x).overlaps(self._flat(y))
-
-    def _flat(self, x: Any) -> Matrix:
-        """Bounds of an array of any number of axes, as a matrix of one row."""
-        return self.operand(x.reshape(1, -1) if len(x.shape) != 2 else x)
+        (low, high), (other_low, other_high) = self._library.span(x), self._library.span(y)
+        return low < other_high and other_low < high
 
     def expanded(self, x: Any, axes: tuple[int, ...]) -> Any:
         """Return a view with axes of size 1 at these places."""
