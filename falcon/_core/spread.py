@@ -18,10 +18,10 @@ import numpy as np
 from falcon.schemes import Scheme
 
 # What growth * s_A * s_B may come to. The classical algorithm errs by 0.3 to 0.6 eps norm(a_i)
-# norm(b_j) on normal data, so that 20 keeps what scales add below 8 eps. (examples/scales.py prints,
-# for five schemes: one row ten times as large 15 to 35, errors of 4.3 to 7.7 eps; one row and one
-# column 90 to 127, 4.7 to 10 eps; normal and uniform data 2.1 to 8.9; six channels a thousand times
-# as large 6 to 15 for growth up to 4.)
+# norm(b_j) on normal data, so that 20 keeps what scales add below 8 eps. Five schemes, as
+# examples/scales.py prints them: one row ten times as large 15 to 35, errors of 4.3 to 7.7 eps; one
+# row and one column 90 to 127, 4.7 to 10 eps; normal and uniform data 2.1 to 8.9; six channels a
+# thousand times as large 6 to 15 for growth up to 4.
 _MOST = 20.0
 # Plans whose growth the caller allowed to be larger run where lines are as alike as random ones.
 _LEAST_ROOM = 2.0
