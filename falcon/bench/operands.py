@@ -7,12 +7,11 @@ import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from .measure import exact_rows, sampled_rows
+from .errors import exact_rows, sampled_rows
 from .workloads import Shape, operands
 
 # In memory where the system says so; else an ordinary file, which its cache holds in memory.
@@ -61,15 +60,10 @@ class SharedOperands:
         with suppress(OSError):  # in use, on Windows
             os.unlink(self.path)
 
-    def __enter__(self) -> SharedOperands:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

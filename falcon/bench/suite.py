@@ -1,38 +1,28 @@
-"""Falcon beside its peers, case by case: interleaved rounds that can stop and go on at any time.
-
-In each round every side is timed once, with a rest before it; the order rotates from round to
-round, so that none is always measured after the same neighbour. A case ends when the median of
-every ratio is known to 2 %, or its time is up; it has at least five rounds then.
-"""
+"""Falcon beside its peers, case by case: interleaved rounds that can stop and go on at any time."""
 
 from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import of
+from falcon._core.timing import REST_SECONDS, TOLERANCE, Side, interleave
 
 from .identify import identify
-from .measure import REST_SECONDS, TOLERANCE, Spread, repeats_for
 from .operands import SharedOperands
 from .own import Task
 from .peers import BEST, TABLE, AbsentError, Peer, Worker, coretype_rates
 from .stream import Stream
 from .system import describe_falcon, load
-from .workloads import Case, Shape
+from .workloads import Case, Shape, guessed_seconds
 
-# flop/s: a guess, for the progress bar and before anything was measured.
-_GUESS = 5e10
-_MOST_ROUNDS_PER_LEAST = 4
+# NumPy against itself: the product, and how many pairs.
 _CHECKED = Shape(1024, 1024, 1024)
 _CHECK_PAIRS = 9
-# Errors beyond these many roundings of a random sum mean a wrong product, not rounding.
-_WRONG = 8.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +39,7 @@ class Spec:
     threads, rounds : int
         Rounds that each case has at least.
     case_seconds : float
-        Time after which a case ends, though not stable, once it has its rounds.
+        Time after which a case ends, though a ratio is not known, once it has its rounds.
     """
 
     cases: list[Case]
@@ -74,7 +64,7 @@ class Spec:
     def seconds(self, case: Case) -> float:
         """Guess how long a case takes."""
         sides = sum(side.multiplies(np.dtype(case.dtype)) for side in self.sides)
-        return (self.rounds + 1) * sides * (REST_SECONDS + 0.1 + case.flops / _GUESS)
+        return (self.rounds + 1) * sides * (REST_SECONDS + 0.1 + guessed_seconds(case.shape))
 
 
 class TimeUpError(Exception):
@@ -216,7 +206,7 @@ class Suite:
             if side.multiplies(np.dtype(case.dtype))
         ]
         rounds = [x["seconds"] for x in self.stream.of("round") if x["round"] == case.key]
-        self._allow(2 * len(able) * (REST_SECONDS + 0.1 + case.flops / _GUESS))
+        self._allow(2 * len(able) * (REST_SECONDS + 0.1 + guessed_seconds(case.shape)))
         before = load()
         prepared = self._prepare(case, able)
         able = [side for side in able if side.name in prepared]
@@ -224,22 +214,20 @@ class Suite:
             {"prepared": case.key, "in": self.session, "load": before, "sides": prepared}
         )
         able = [side for side in able if "failed" not in prepared[side.name]]
-        start = time.monotonic()
-        duration = 0.0
-        while not self._enough(rounds, time.monotonic() - start):
-            self._allow(duration)
-            begun = time.monotonic()
-            order = [able[(i + len(rounds)) % len(able)] for i in range(len(able))]
-            seconds = {}
-            for side in order:
-                time.sleep(REST_SECONDS)
-                repeats = repeats_for(prepared[side.name]["seconds"])
-                seconds[side.name] = _rounded(self._worker(side).seconds(repeats))
-            rounds.append(seconds)
+        begun = time.monotonic()
+
+        def keep(seconds: dict[str, float]) -> None:
+            nonlocal begun
             self.stream.append({"round": case.key, "in": self.session, "seconds": seconds})
+            rounds.append(seconds)
             self._worked = True
-            duration = time.monotonic() - begun
             self.progress(0.0, f"{case.key}, round {len(rounds)}")
+            took, begun = time.monotonic() - begun, time.monotonic()
+            self._allow(took)
+
+        timers = [Side(side.name, self._worker(side).seconds) for side in able]
+        interleave(timers, self.spec.rounds, seconds=self.spec.case_seconds, earlier=rounds,
+                   after_round=keep)  # fmt: skip
         self.stream.append({"done": case.key, "load": load()})
 
     def _prepare(self, case: Case, able: list[Peer]) -> dict[str, Any]:
@@ -248,12 +236,8 @@ class Suite:
         with SharedOperands(case.shape, dtype, zlib.crc32(case.key.encode())) as operands:
             for side in able:
                 self.progress(0.0, f"{case.key}, {side.name}")
-                time.sleep(REST_SECONDS)
                 try:
                     found[side.name] = self._worker(side).prepare(operands)
-                    # The first call may have compiled or loaded something.
-                    if found[side.name]["seconds"] < 1.0:
-                        found[side.name]["seconds"] = _rounded(self._worker(side).seconds())
                 except AbsentError:
                     continue
                 except RuntimeError as error:
@@ -261,60 +245,24 @@ class Suite:
                     self._drop(side)
         return found
 
-    def _enough(self, rounds: list[dict[str, float]], seconds: float) -> bool:
-        if len(rounds) < self.spec.rounds:
-            return False
-        if seconds > self.spec.case_seconds:
-            return True
-        if len(rounds) >= _MOST_ROUNDS_PER_LEAST * self.spec.rounds:
-            return True
-        return all(spread.stable for spread in speedups(rounds).values())
-
-
-def speedups(rounds: Iterable[dict[str, float]]) -> dict[str, Spread]:
-    """Return, per other side, the spread of its time over that of the first side, falcon."""
-    rounds = list(rounds)
-    if not rounds:
-        return {}
-    # The first side is falcon by name: the order in a round rotates.
-    names = [name for name in rounds[0] if name != "falcon"]
-    return {
-        name: Spread.of(x[name] / x["falcon"] for x in rounds if name in x and "falcon" in x)
-        for name in names
-    }
-
-
-def wrong_beyond(dtype: str, K: int, growth: float = 1.0) -> float:
-    """Relative RMS error beyond which a product is wrong, not rounded; 0 for integers."""
-    return _WRONG * growth * 2 * of(dtype).unit_roundoff * max(K, 1) ** 0.5
-
 
 def self_check(threads: int) -> dict[str, Any]:
     """Compare NumPy with itself, in two processes: the median ratio must come out at 1.00.
 
     Tried twice, because one hiccup of the machine is not yet a noisy one.
     """
-    spread = Spread(0.0, 0.0, 0.0, 0)
     with (
         SharedOperands(_CHECKED, np.dtype("float32"), 0) as operands,
         Worker(TABLE[0], threads) as one,
         Worker(TABLE[0], threads) as two,
     ):
-        for side in (one, two):
-            side.prepare(operands)
+        for worker in (one, two):
+            worker.prepare(operands)
+        sides = [Side("numpy", one.seconds), Side("numpy again", two.seconds)]
         for _ in range(2):
-            ratios = []
-            for i in range(_CHECK_PAIRS):
-                seconds = {}
-                for side in ((one, two), (two, one))[i % 2]:
-                    time.sleep(REST_SECONDS)
-                    seconds[side is one] = side.seconds(5)
-                ratios.append(seconds[False] / seconds[True])
-            spread = Spread.of(ratios)
-            if abs(spread.median - 1) <= TOLERANCE:
+            first, second = interleave(sides, _CHECK_PAIRS, most=_CHECK_PAIRS)
+            estimate = first.over(second)
+            passed = abs(estimate.median - 1) <= TOLERANCE
+            if passed:
                 break
-    return {**asdict(spread), "passed": abs(spread.median - 1) <= TOLERANCE}
-
-
-def _rounded(seconds: float) -> float:
-    return float(f"{seconds:.5g}")
+    return {**estimate.document(), "passed": passed}

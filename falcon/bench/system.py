@@ -84,8 +84,3 @@ def load() -> dict[str, Any]:
         found["stolen"] = round(stolen / total, 3)
         found["busy"] = round(max(0.0, 1 - (idle + stolen) / total), 3)
     return found
-
-
-def is_busy(found: dict[str, Any]) -> bool:
-    """Whether other work took more than a tenth of the processors."""
-    return (found["busy"] or 0) + (found["stolen"] or 0) > BUSY

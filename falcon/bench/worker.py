@@ -29,7 +29,7 @@ import numpy as np
 import falcon
 
 from .adapters import ADAPTERS, Job, load
-from .measure import relative_error
+from .errors import relative_error
 from .operands import mapped
 from .workloads import Shape, operands
 

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from falcon.bench.measure import relative_error
+from falcon.bench.errors import relative_error
 from falcon.bench.operands import SharedOperands, mapped
 from falcon.bench.workloads import Shape, operands
 
