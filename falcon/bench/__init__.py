@@ -13,7 +13,7 @@ cases of a record file.
     errors.py      rounding errors, on sampled rows
 
     peer_run.py    the command line of runs against peers
-    suite.py       cases against peers, which stop and go on    stream.py    such a run in a file
+    suite.py       cases against peers, which stop and go on    run.py       such a run in a file
     peers.py       the table of libraries, each a process       adapters.py  how each multiplies
     worker.py      such a process                               operands.py  memory they share
     identify.py    which kernels each really runs               system.py    machine and load

@@ -19,7 +19,7 @@ from falcon._front.info import backends
 from . import asked, own, records, tables
 from .identify import Identity, format_identities, identify
 from .peers import FALCON, FALCON_GPU, TABLE, falcon_peer
-from .stream import Stream
+from .run import Run
 from .suite import Spec, Suite
 from .system import describe_machine
 from .workloads import BOTH
@@ -42,21 +42,20 @@ def run(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
         print(f"{output} is complete; --fresh measures again", file=sys.stderr)
         found, complete = records.read(output), True
     else:
-        stream = Stream(part, spec.header(describe_machine()))
+        kept = Run(part, spec.asked(describe_machine()))
         budget = options.time_budget or (_QUICK_SECONDS if options.quick else float("inf"))
         parts = {x.key: spec.seconds(x) for x in spec.cases}
         parts |= {x.key: x.seconds for x in spec.tasks}
-        done = {x.get("done") or x.get("task") for x in stream.lines}
         with asked.progress(round(sum(parts.values())), None) as bar:
-            bar.update(sum(seconds for key, seconds in parts.items() if key in done))
+            bar.update(sum(seconds for key, seconds in parts.items() if key in kept.done))
 
             def progress(seconds: float, word: str) -> None:
                 bar.set_description_str(word, refresh=False)
                 bar.update(seconds)
                 bar.refresh()
 
-            complete = Suite(spec, stream, time.monotonic() + budget, progress).run()
-        found = records.document(stream)
+            complete = Suite(spec, kept, time.monotonic() + budget, progress).run()
+        found = kept.found
         if output and part and complete:
             output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
             part.unlink()

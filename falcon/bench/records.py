@@ -8,22 +8,24 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from falcon._core.options import thread_count
-from falcon._core.timing import Estimate, Record, records_of
+from falcon._core.timing import Estimate, Record
 from falcon._front.info import numpy_blas
 
 from .errors import wrong_beyond
-from .stream import Stream
 from .system import describe_falcon, describe_machine
-from .workloads import Case, parse_shape
+from .workloads import Case
 
 FORMAT = "falcon-bench/2"
+# The side that all others are compared with.
+FALCON = "falcon"
+# What falcon measures of itself, beside its peak.
+KINDS = ("stages", "errors", "crossover")
 
 
 @cache
@@ -65,7 +67,7 @@ def case_entry(
     ----------
     case : Case
     measured : sequence of Record
-        falcon first: it is what the speed-ups are of.
+        falcon first: it is what the speed-ups are of. There are none where it failed.
     about : dict of str to dict
         What else is known of each side: its error, and what differs from `_UNKNOWN`.
     more : dict
@@ -95,7 +97,7 @@ def case_entry(
         "load": None,
         "sides": sides,
         "failed": {},
-        "speedups": {x.name: first.over(x).document() for x in others},
+        "speedups": {x.name: first.over(x).document() for x in others if first.name == FALCON},
         **more,
     }
 
@@ -110,90 +112,23 @@ def plan_entry(plan: Any) -> dict[str, Any]:
             "workspace": plan.workspace, "growth": plan.growth}  # fmt: skip
 
 
+def empty(machine: dict[str, Any], threads: int) -> dict[str, Any]:
+    """Return a record file in which nothing has been measured yet."""
+    lists: dict[str, Any] = {x: [] for x in ("peers", "sessions", "cases", *KINDS)}
+    return {"format": FORMAT, "machine": machine, "threads": threads, **lists, "peak": None}
+
+
+def session(load: dict[str, Any] | None, self_check: dict[str, Any] | None) -> dict[str, Any]:
+    """Return a session that begins now."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return {"started": now, "falcon": describe_falcon(), "load": load, "self_check": self_check}
+
+
 def here(cases: list[dict[str, Any]], threads: int | None) -> dict[str, Any]:
     """Return the record file of cases that were measured in this process."""
-    session = {
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "falcon": describe_falcon(),
-        "load": None,
-        "self_check": None,
-    }
-    nothing: dict[str, Any] = {"stages": [], "errors": [], "crossover": [], "peak": None}
-    return {"format": FORMAT, "machine": {**describe_machine(), "numpy_blas": numpy_blas()},
-            "threads": thread_count(threads), "peers": [], "sessions": [session], "cases": cases,
-            **nothing}  # fmt: skip
-
-
-def document(stream: Stream) -> dict[str, Any]:
-    """Put together what a stream holds; cases that have no round yet are left out."""
-    header = stream.lines[0]["header"]
-    sessions = []
-    for line in stream.of("session"):
-        number = line["session"]
-        after = next((x["load"] for x in stream.of("ended") if x["ended"] == number), None)
-        sessions.append(
-            {
-                "started": line["started"],
-                "falcon": line["falcon"],
-                "load": {"before": line["load"], "after": after},
-                "self_check": line["self_check"],
-            }
-        )
-    peers = [{**x["found"], "tried": x["tried"]} for x in stream.of("identity")]
-    known = {x["peer"]: x for x in peers}
-    cases = []
-    for key, label in zip(header["cases"], header["labels"], strict=True):
-        case = _case(stream, key, label, known)
-        if case is not None:
-            cases.append(case)
-    found: dict[str, Any] = {
-        "format": FORMAT,
-        "machine": header["machine"],
-        "threads": header["threads"],
-        "peers": peers,
-        "sessions": sessions,
-        "cases": cases,
-    }
-    tasks = stream.of("task")
-    for kind in ("stages", "errors", "crossover", "peak"):
-        found[kind] = [entry for x in tasks if x["kind"] == kind for entry in x["found"]]
-    found["peak"] = found["peak"][0] if found["peak"] else None
-    return found
-
-
-def _case(
-    stream: Stream, key: str, label: str, known: dict[str, dict[str, Any]]
-) -> dict[str, Any] | None:
-    rounds = [x for x in stream.of("round") if x["round"] == key]
-    prepared = [x for x in stream.of("prepared") if x["prepared"] == key]
-    if not rounds:
-        return None
-    workload, sizes, dtype = key.rsplit(" ", 2)
-    case = Case(workload, replace(parse_shape(sizes), label=label), dtype)
-    # The last preparation that a round followed: figures of one and the same process.
-    last = [x for x in prepared if x["in"] == rounds[-1]["in"]][-1]["sides"]
-    about = {}
-    for name, first in last.items():
-        if "failed" not in first:
-            identity = known[name]
-            about[name] = {
-                "library": identity["library"],
-                "version": identity["version"],
-                "kernel": identity["kernels"].get(dtype, "?"),
-                "threads": identity["threads"],
-                "error": first["error"],
-                "extra_bytes": first["extra_bytes"],
-                "plan": first.get("plan"),
-            }
-    done = [x for x in stream.of("done") if x["done"] == key]
-    return case_entry(
-        case,
-        [x for x in records_of([x["seconds"] for x in rounds]) if x.name in about],
-        about,
-        sessions=sorted({x["in"] for x in rounds}),
-        load={"before": prepared[0]["load"], "after": done[-1]["load"] if done else None},
-        failed={name: x["failed"] for name, x in last.items() if "failed" in x},
-    )
+    machine = {**describe_machine(), "numpy_blas": numpy_blas()}
+    found = empty(machine, thread_count(threads))
+    return {**found, "sessions": [session(None, None)], "cases": cases}
 
 
 def estimate_of(entry: dict[str, Any]) -> Estimate:

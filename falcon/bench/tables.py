@@ -11,10 +11,9 @@ import numpy as np
 from falcon._core.text import format_table
 from falcon._core.timing import LEAST_PAIRS, Estimate, Record, geometric_mean
 
-from .records import estimate_of
+from .records import FALCON, estimate_of
 from .system import BUSY
 
-_FALCON = "falcon"
 # How warnings begin that are about wrong results, not about noise.
 WRONG = "WRONG RESULT"
 
@@ -71,7 +70,7 @@ def side_names(cases: Iterable[dict[str, Any]]) -> list[str]:
 
 def choice(case: dict[str, Any]) -> str:
     """Return what falcon chose: scheme and backend."""
-    plan = case["sides"].get(_FALCON, {}).get("plan") or {"scheme": "?", "backend": "?"}
+    plan = case["sides"].get(FALCON, {}).get("plan") or {"scheme": "?", "backend": "?"}
     return f"{plan['scheme']} ({plan['backend']})"
 
 
@@ -112,14 +111,14 @@ def verdicts(found: dict[str, Any]) -> list[Verdict]:
         means = {
             name: geometric_mean(estimate_of(x["speedups"][name]) for x in cases)
             for name in cases[0]["speedups"]
-            if not name.startswith(_FALCON) and all(name in x["speedups"] for x in cases)
+            if not name.startswith(FALCON) and all(name in x["speedups"] for x in cases)
         }
         if means:
             judged.append(Verdict(group, len(cases), means))
     return judged
 
 
-def format_cases(cases: Sequence[dict[str, Any]], *, first: str = _FALCON) -> str:
+def format_cases(cases: Sequence[dict[str, Any]], *, first: str = FALCON) -> str:
     """Return the table of some cases, with geometric means.
 
     Parameters

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from falcon.bench import here, records, suite, tables
-from falcon.bench.stream import Stream
+from falcon.bench.run import Run
 from falcon.bench.workloads import Case, Shape
 
 from .support import MACHINE, pretend, small_tasks, spec
@@ -21,9 +21,9 @@ def found():
         times = {"falcon": [1.0], "falcon_classical": [1.1], "numpy": [1.2]}
         pretend(monkeypatch, **times)
         asked = spec(dtypes=("float32", "float64"), tasks=small_tasks())
-        stream = Stream(None, asked.header(MACHINE))
-        assert suite.Suite(asked, stream, float("inf"), lambda *x: None).run()
-        return json.loads(json.dumps(records.document(stream)))
+        kept = Run(None, asked.asked(MACHINE))
+        assert suite.Suite(asked, kept, float("inf"), lambda *x: None).run()
+        return json.loads(json.dumps(kept.found))
 
 
 @pytest.fixture

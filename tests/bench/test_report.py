@@ -7,14 +7,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from falcon.bench.stream import Stream
+from falcon.bench.run import Run
 from falcon.bench.suite import Suite
 
 from .support import MACHINE, pretend, small_tasks, spec
 
 pytest.importorskip("matplotlib")
 
-from falcon.bench import figures, records, report
+from falcon.bench import figures, report
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +22,9 @@ def found():
     with pytest.MonkeyPatch.context() as monkeypatch:
         pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.1], numpy=[1.2])
         asked = spec(dtypes=("float32", "float64"), tasks=small_tasks())
-        stream = Stream(None, asked.header(MACHINE))
-        Suite(asked, stream, float("inf"), lambda *x: None).run()
-        return records.document(stream)
+        kept = Run(None, asked.asked(MACHINE))
+        Suite(asked, kept, float("inf"), lambda *x: None).run()
+        return kept.found
 
 
 class Page(HTMLParser):
