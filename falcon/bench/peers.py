@@ -132,7 +132,7 @@ class Worker:
 
     def prepare(self, operands: SharedOperands) -> dict[str, Any]:
         """Map the operands and multiply once: seconds, relative error, bytes that it took."""
-        return self.ask("prepare", **operands.request())
+        return self.ask("prepare", path=operands.path)
 
     def seconds(self, repeats: int = 1) -> float:
         """Time the fastest of some calls."""

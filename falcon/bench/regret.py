@@ -19,7 +19,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -116,11 +115,13 @@ def _libraries_beside(
     return {x.name: mine.over(x) for x in others}
 
 
-def measure(
-    dtype: str, threads: int, options: argparse.Namespace, done: set[tuple[int, int, int]]
-) -> Iterator[dict[str, Any]]:
+def measure(dtype: str, threads: int, options: argparse.Namespace) -> None:
     """Measure what is left of one dtype and number of threads, until the time is over."""
-    end = time.monotonic() + options.seconds
+    end, path = time.monotonic() + options.seconds, Path(options.out)
+    found = read(path)
+    done = {
+        (x["M"], x["N"], x["K"]) for x in found if (x["dtype"], x["threads"]) == (dtype, threads)
+    }
     left = [
         x for x in shapes(dtype, threads, options.shapes) if (x[1].M, x[1].N, x[1].K) not in done
     ]
@@ -129,7 +130,11 @@ def measure(
         for kind, shape in left:
             if time.monotonic() > end:
                 return
-            yield measure_shape(kind, shape, dtype, threads, options.most, workers)
+            x = measure_shape(kind, shape, dtype, threads, options.most, workers)
+            found.append(x)
+            write(path, found)
+            said = f"{x['choice']}, regret {x['regret']:.1%}, over NumPy {x['over_numpy']:.3f}"
+            print(f"{len(found):4} {dtype} {threads} {shape}: {said}", file=sys.stderr)
 
 
 def _libraries(dtype: str, threads: int, stack: ExitStack) -> list[Worker]:
@@ -153,44 +158,28 @@ def _libraries(dtype: str, threads: int, stack: ExitStack) -> list[Worker]:
 # --- the whole run --------------------------------------------------------------------------
 
 
-def run(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Measure every (dtype, threads) in a process of its own; keep what is measured."""
-    path = Path(options.out)
-    found = read(path)
+def run(options: argparse.Namespace) -> None:
+    """Measure every (dtype, threads) in a process of its own."""
     end = time.monotonic() + options.seconds
     for dtype in options.dtype:
         for threads in options.threads:
             remaining = end - time.monotonic()
-            if remaining > 0:
-                found = _run_one(dtype, threads, remaining, options, path, found)
-    return found
-
-
-def _run_one(
-    dtype: str,
-    threads: int,
-    seconds: float,
-    options: argparse.Namespace,
-    path: Path,
-    found: list[dict[str, Any]],
-) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "falcon.bench.regret", "--worker", "--out", str(path)]
-    command += ["--dtype", dtype, "--threads", str(threads), "--seconds", str(seconds)]
-    command += ["--shapes", str(options.shapes), "--most", str(options.most)]
-    command += [] if options.peers else ["--no-peers"]
-    environment = {**os.environ, **threads_in_environment(threads)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None  # for type checkers
-        for line in process.stdout:
-            x = json.loads(line)
-            found = [*found, x]
-            write(path, found)
-            print(f"{len(found):4} {dtype} {threads} {x['M']} x {x['N']} x {x['K']}: "
-                  f"{x['choice']}, regret {x['regret']:.1%}, over NumPy {x['over_numpy']:.3f}",
-                  file=sys.stderr)  # fmt: skip
-    if process.returncode:
-        raise RuntimeError(f"the process that measured {dtype}, {threads} threads failed")
-    return found
+            if remaining <= 0:
+                return
+            command = [
+                sys.executable,
+                "-m",
+                "falcon.bench.regret",
+                "--worker",
+                "--out",
+                options.out,
+            ]
+            command += ["--dtype", dtype, "--threads", str(threads), "--seconds", str(remaining)]
+            command += ["--shapes", str(options.shapes), "--most", str(options.most)]
+            command += [] if options.peers else ["--no-peers"]
+            environment = {**os.environ, **threads_in_environment(threads)}
+            if subprocess.run(command, env=environment, check=False).returncode:
+                raise RuntimeError(f"the process that measured {dtype}, {threads} threads failed")
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -247,15 +236,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.worker:
         (dtype,), (threads,) = options.dtype, options.threads
-        done = {
-            (x["M"], x["N"], x["K"])
-            for x in read(Path(options.out))
-            if (x["dtype"], x["threads"]) == (dtype, threads)
-        }
-        for entry in measure(dtype, threads, options, done):
-            print(json.dumps(entry), flush=True)
+        measure(dtype, threads, options)
         return 0
-    found = run(options)
+    run(options)
+    found = read(Path(options.out))
     for name, value in summary(found).items():
         print(f"{name:<60}{value:.4g}")
     if found:

@@ -22,13 +22,13 @@ def summary(records: Sequence[dict[str, Any]]) -> dict[str, float]:
         "regret mean": float(regrets.mean()),
         "regret 95th percentile": float(np.quantile(regrets, 0.95)),
         "regret worst": float(regrets.max()),
-        "ratios over NumPy not known to 2 %": float(
-            sum(not x["known"]["over_numpy"]["known"] for x in records if "known" in x)
-        ),
         "over NumPy, worst": min(over_numpy),
         "over NumPy, 5th percentile": float(np.quantile(over_numpy, 0.05)),
         "over NumPy, geometric mean": _mean(over_numpy),
     }
+    if all("known" in x for x in records):
+        unknown = sum(not x["known"]["over_numpy"]["known"] for x in records)
+        found["ratios over NumPy not known to 2 %"] = float(unknown)
     compared = [x["planned"] for x in records if any(time for _, time, _ in x["candidates"])]
     if compared:
         name = "fresh plan where candidates are compared, median seconds"

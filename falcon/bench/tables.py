@@ -16,6 +16,8 @@ from .system import BUSY
 
 # How warnings begin that are about wrong results, not about noise.
 WRONG = "WRONG RESULT"
+# The table holds the rates of all sides where there are no more than these besides falcon.
+_MOST_RATED = 4
 
 
 def warnings(found: dict[str, Any]) -> list[str]:
@@ -129,8 +131,9 @@ def format_cases(cases: Sequence[dict[str, Any]], *, first: str = FALCON) -> str
     """
     sides = side_names(cases)
     others = [name for name in sides if name != first]
+    rated = [first, *others] if len(others) <= _MOST_RATED else [first]
     versus = [f"vs {name}" for name in others]
-    head = ("workload", "M x N x K", "dtype", "falcon chose", "GFLOP/s", *versus, "RMS error",
+    head = ("workload", "M x N x K", "dtype", "falcon chose", *rated, *versus, "RMS error",
             "others'", "MiB", "pairs", "")  # fmt: skip
     rows: list[tuple[str, ...]] = [head]
     estimates: dict[str, list[Estimate]] = {name: [] for name in others}
@@ -143,7 +146,8 @@ def format_cases(cases: Sequence[dict[str, Any]], *, first: str = FALCON) -> str
                 ratios.append(str(estimates[name][-1]))
             else:
                 ratios.append("-")
-        mine = x["sides"].get(first, {"gflops": 0.0, "error": np.nan, "plan": None})
+        mine = x["sides"].get(first, {"error": np.nan, "plan": None})
+        rates = (f"{x['sides'][k]['gflops']:.1f}" if k in x["sides"] else "-" for k in rated)
         errors = [x["sides"][name]["error"] for name in others if name in x["sides"]]
         rows.append(
             (
@@ -151,7 +155,7 @@ def format_cases(cases: Sequence[dict[str, Any]], *, first: str = FALCON) -> str
                 f"{x['M']} x {x['N']} x {x['K']}",
                 x["dtype"],
                 choice(x),
-                f"{mine['gflops']:.1f}",
+                *rates,
                 *ratios,
                 f"{mine['error']:.1e}",
                 f"{min(errors, default=np.nan):.1e}",
@@ -165,10 +169,10 @@ def format_cases(cases: Sequence[dict[str, Any]], *, first: str = FALCON) -> str
         if estimates[name]:
             mean, uncertainty = geometric_mean(estimates[name])
             means[i] = f"{mean:.3f} ±{mean * uncertainty:.3f}"
-    rows.append(("geometric mean", "", "", "", "", *means, "", "", "", "", ""))
+    rows.append(("geometric mean", "", "", "", *("" for _ in rated), *means, *[""] * 5))
     note = (
-        "GFLOP/s: effective (2MNK/time), median; vs X: median of X's time over that of "
-        f"{first}, pair by pair,\n± the farther end of its 95 % confidence interval; "
+        f"{', '.join(rated)}: effective GFLOP/s (2MNK/time), median; vs X: median of X's time over "
+        f"that of {first},\npair by pair, ± the farther end of its 95 % confidence interval; "
         "* not known to 2 %; others': the least error of the other sides"
     )
     return f"{format_table(rows, left=4)}\n{note}"

@@ -65,7 +65,7 @@ def test_worker():
             assert 0 < worker.seconds(2) < 10
         assert mine.prepare(shared)["plan"]["scheme"] == "strassen"
         with pytest.raises(RuntimeError, match=r"peer numpy: .*FileNotFoundError"):
-            other.ask("prepare", path="/no/such/file", layout=[])
+            other.ask("prepare", path="/no/such/folder")
         with pytest.raises(RuntimeError, match="peer numpy: AttributeError"):
             other.ask("dance")
 
