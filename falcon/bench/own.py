@@ -32,7 +32,7 @@ _CROSSOVER_K = (256, 512, 1024, 2048, 4096)
 _SCHEMES = ("classical", "strassen", "strassen@strassen")
 _ROUNDS = 5
 # More rounds than these are made only for so long.
-_SECONDS = 10.0
+_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from .workloads import BOTH
 # Exit status of a run that its time budget ended: not a failure, but not complete either.
 INCOMPLETE = 3
 _QUICK_SECONDS = 170.0
-_QUICK_CASE_SECONDS = 10.0
+_QUICK_CASE_SECONDS = 6.0
 
 
 def run(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:

@@ -114,9 +114,10 @@ def _self_check(found: dict[str, Any]) -> str:
     medians = [x["self_check"]["median"] for x in found["sessions"] if x["self_check"]]
     if not medians:
         return ""
+    span = " to ".join(dict.fromkeys(f"{x(medians):.3f}" for x in (min, max)))
     return (
-        f"Self-check: NumPy against itself, in two processes, came out at {min(medians):.3f} to "
-        f"{max(medians):.3f} (must be within 2 % of 1)."
+        f"Self-check: NumPy against itself, in two processes, came out at {span} (must be within "
+        "2 % of 1)."
     )
 
 

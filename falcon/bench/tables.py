@@ -97,7 +97,7 @@ class Verdict:
         """Say which side is the fastest, in a few words."""
         name, (mean, uncertainty) = min(self.means.items(), key=lambda x: x[1][0])
         if abs(mean - 1) <= uncertainty * mean:
-            return f"falcon and {name} are equally fast, as far as is known"
+            return f"falcon and {name} alike, as far as is known"
         if mean > 1:
             return f"falcon, {mean:.3f} times as fast as {name}"
         return f"{name}, {1 / mean:.3f} times as fast as falcon"

@@ -128,7 +128,7 @@ def test_verdicts(document):
     for case in document["cases"]:
         case["speedups"]["numpy"].update(median=1.01, low=0.9, high=1.1)
     one, _ = tables.verdicts(document)
-    assert one.winner() == "falcon and numpy are equally fast, as far as is known"
+    assert one.winner() == "falcon and numpy alike, as far as is known"
     for case in document["cases"]:
         case["speedups"]["numpy"].update(median=0.5, low=0.5, high=0.5)
     assert tables.verdicts(document)[1].winner() == "numpy, 2.000 times as fast as falcon"
