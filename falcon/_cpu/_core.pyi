@@ -12,11 +12,9 @@ class Workspace:
 
 class Scheme:
     format: tuple[int, int, int, int]
-    key: Any
     def __init__(
-        self, m: int, k: int, n: int, R: int, u: Any, v: Any, w: Any, n_slots: int, key: Any = None
+        self, m: int, k: int, n: int, R: int, u: Any, v: Any, w: Any, n_slots: int
     ) -> None: ...
-    def set_generated(self, dtype: str | None, isa: str, u: int, v: int) -> None: ...
 
 class PackedB:
     K: int
