@@ -98,7 +98,7 @@ cdef extern from *:
 
 
 cdef inline int dtype_of(const Py_buffer *v) except -1:
-    """Place in DTYPES; 'H' holds the bits of bfloat16, which the buffer protocol has no letter for."""
+    """Place in DTYPES; 'H' holds the bits of bfloat16, for which buffers have no letter."""
     cdef const char *f = v.format
     if f != NULL and v.ndim == 2:
         if f[0] == b"@" or f[0] == b"=":
