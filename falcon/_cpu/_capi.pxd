@@ -73,6 +73,9 @@ cdef extern from "falcon_cpu.h" nogil:
     void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len,
                       ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, double *sums)
     const char *falcon_scheme_check(const falcon_scheme *scheme, int *scratch)
+    enum: FALCON_OWN_TEAM
+    enum: FALCON_OPENMP
+    int falcon_threading(int wanted)
     int falcon_in_forked_child()
 
 cdef extern from *:

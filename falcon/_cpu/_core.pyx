@@ -32,8 +32,17 @@ def cache_sizes():
 
 
 def in_forked_child():
-    """True after a fork: calls then run on one thread."""
+    """True after a fork, with OpenMP's team: calls then run on one thread."""
     return bool(falcon_in_forked_child())
+
+
+def threading(wanted=None):
+    """Whose threads work on calls, "own" or "openmp"; `wanted` changes it for the process."""
+    teams = {"own": FALCON_OWN_TEAM, "openmp": FALCON_OPENMP}
+    if wanted is not None and wanted not in teams:
+        raise ValueError(f"threading {wanted!r}; expected one of {', '.join(teams)}")
+    cdef int found = falcon_threading(-1 if wanted is None else teams[wanted])
+    return "own" if found == FALCON_OWN_TEAM else "openmp"
 
 
 cdef const falcon_kernel *kernel(isa, int dtype) except NULL:

@@ -85,6 +85,7 @@ def test_plain(tmp_path):
     require_compiler()
     program = build(tmp_path, COMPILER, ["-O2"], platform.machine())
     assert "generic:" in run([program, "12"])
+    run([program, "3", "all", "openmp"])
 
 
 def test_the_shapes_of_wide_vectors(tmp_path):
@@ -104,18 +105,28 @@ def test_the_wide_shapes_are_those_of_avx512():
     assert shapes(DRIVER.parent / "kernels_wide.c") == shapes(SOURCES / "src/kernels/avx512.c")
 
 
-def test_address_and_undefined_behaviour_sanitizers(tmp_path):
+@pytest.mark.parametrize(
+    "flags",
+    [["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"], ["-fsanitize=thread"]],
+    ids=["address and undefined behaviour", "threads"],
+)
+def test_sanitizers(flags, tmp_path):
     require_compiler()
-    flags = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    flags = ["-O1", *flags]
     probe = tmp_path / "probe.c"
     probe.write_text("int main(void) { return 0; }\n", encoding="ascii")
     found = subprocess.run(
         [COMPILER, *flags, str(probe), "-o", str(tmp_path / "probe")], capture_output=True
     )
     if found.returncode or subprocess.run([tmp_path / "probe"], capture_output=True).returncode:
-        pytest.skip("the compiler has no sanitizers that run here")
+        pytest.skip("the compiler has no such sanitizer that runs here")
     program = build(tmp_path, COMPILER, flags, platform.machine())
-    run([program, "8"], ASAN_OPTIONS="detect_leaks=0", UBSAN_OPTIONS="print_stacktrace=1")
+    run(
+        [program, "8"],
+        ASAN_OPTIONS="detect_leaks=0",
+        UBSAN_OPTIONS="print_stacktrace=1",
+        TSAN_OPTIONS="halt_on_error=1 die_after_fork=0",
+    )
 
 
 def test_first_lines_name_every_source():

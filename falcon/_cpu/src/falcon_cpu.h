@@ -97,7 +97,7 @@ size_t falcon_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, 
 /* Does the call.  workspace: 64-byte aligned; profile and nonfinite may be
  * NULL.  *nonfinite becomes 1 if some value of alpha*A*B (over one K pass, and
  * before beta*C is added) was NaN or infinite as it was written, else 0.  Safe
- * from many host threads at once; serial in a forked child. */
+ * from many host threads at once. */
 int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
                 const falcon_blocking *blk, void *workspace, size_t workspace_bytes, falcon_profile *profile,
                 int *nonfinite);
@@ -129,6 +129,12 @@ void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptr
 /* C = beta*C (set to zero if beta == 0); what a call with alpha == 0 or K == 0 is. */
 void falcon_scale_c(const falcon_kernel *kern, const falcon_problem *prob);
 
+/* Which team works on calls, for the whole process; returns the one in use.  wanted: one of these where it is
+ * available here, else (-1) nothing changes. */
+enum falcon_team { FALCON_OWN_TEAM, FALCON_OPENMP };
+int falcon_threading(int wanted);
+
+/* Whether calls run on one thread because the process was forked (OpenMP's team only). */
 int falcon_in_forked_child(void);
 
 #endif

@@ -5,7 +5,7 @@
  *   gcc $W -c kernels/generic.c kernels/generic_bf16.c && gcc $W -mavx2 -mfma -c kernels/avx2.c &&
  *   gcc $W -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -c kernels/avx512.c &&
  *   gcc $W -DFALCON_HAVE_AVX2 -DFALCON_HAVE_AVX512 ../tests_c/test_cpu.c kernels/registry.c machine/?*.c engine/?*.c \
- *       *.o -lm -o test_cpu && ./test_cpu [rounds] [isa]
+ *       *.o -lm -o test_cpu && ./test_cpu [rounds] [isa or all] [own or openmp]
  *
  * aarch64: as above with kernels/neon.c and -DFALCON_HAVE_NEON only.
  *
@@ -16,10 +16,14 @@
  * end at an unreadable page, C's gaps hold canaries, workspaces hold NaN.
  */
 #include "../src/engine/engine.h"
+#include "../src/engine/team.h"
 #include "schemes.h"
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static uint64_t seed = 88172645463325252ull;
@@ -385,8 +389,74 @@ static int norms_case(int isa, int dtype) {
     return bad;
 }
 
+/* A job of a few short stages: every unit is done once, in its own stage, on a seat of its own. */
+enum { STAGES = 5, MOST_UNITS = 40, TEAM = 3 };
+typedef struct {
+    int stage, wrong;
+    ptrdiff_t units;      /* of the open stage */
+    int done[MOST_UNITS]; /* how often, in this stage */
+    atomic_int seated[TEAM];
+} counted;
+
+static ptrdiff_t counted_open(void *job, ptrdiff_t *grab) {
+    counted *j = job;
+    for (ptrdiff_t u = 0; u < MOST_UNITS; u++)
+        j->wrong |= j->done[u] != (u < j->units);
+    memset(j->done, 0, sizeof j->done);
+    *grab = 1 + j->stage % 3;
+    j->units = j->stage == STAGES ? 0 : 1 + (j->stage * 7) % MOST_UNITS;
+    j->stage++;
+    return j->units;
+}
+
+static void counted_units(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
+    counted *j = job;
+    if (seat < 0 || seat >= TEAM || atomic_fetch_add(&j->seated[seat], 1))
+        abort();
+    for (; first < end; first++)
+        j->done[first]++;
+    atomic_fetch_sub(&j->seated[seat], 1);
+}
+
+static void *count_all(void *rounds) {
+    static const fl_stages stages = {counted_open, counted_units};
+    for (int n = 0; n < *(int *)rounds; n++) {
+        counted job = {0};
+        fl_team_run(&stages, &job, TEAM);
+        if (job.wrong || job.stage != STAGES + 1)
+            return "a unit was left out, done twice or done in another stage";
+    }
+    return NULL;
+}
+
+/* Several host threads at once, then a forked child. */
+static int team_case(int rounds) {
+    enum { HOSTS = 4 };
+    pthread_t hosts[HOSTS];
+    const char *why = NULL;
+    for (int i = 0; i < HOSTS; i++)
+        pthread_create(hosts + i, NULL, count_all, &rounds);
+    for (int i = 0; i < HOSTS; i++) {
+        void *found;
+        pthread_join(hosts[i], &found);
+        why = found ? found : why;
+    }
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(count_all(&rounds) != NULL);
+    int status;
+    waitpid(child, &status, 0);
+    if (!why && status)
+        why = "wrong in a forked child";
+    if (why)
+        printf("FAIL team: %s\n", why);
+    return why != NULL;
+}
+
 int main(int argc, char **argv) {
     const int rounds = argc > 1 ? atoi(argv[1]) : 60;
+    if (argc > 3 && !strcmp(argv[3], "openmp"))
+        falcon_threading(FALCON_OPENMP);
     dense_scheme st = dense_strassen(0), sc = dense_strassen(1), c1 = dense_classical(1, 3, 2),
                  c2 = dense_classical(3, 1, 1);
     struct {
@@ -399,7 +469,7 @@ int main(int argc, char **argv) {
                    {"strassen x <1,3,2>", scheme_of(dense_compose(st, c1))},
                    {"<3,1,1> x strassen", scheme_of(dense_compose(c2, st))}};
     dense_free(st), dense_free(c1), dense_free(c2);
-    int failures = 0, cases = 0;
+    int cases = 0, failures = team_case(100 * rounds);
     for (size_t i = 1; i < sizeof schemes / sizeof *schemes; i++) {
         int32_t scratch[256];
         const char *why = falcon_scheme_check(&schemes[i].s, scratch);
@@ -407,7 +477,7 @@ int main(int argc, char **argv) {
             printf("FAIL %s: %s\n", schemes[i].name, why), failures++;
     }
     for (int isa = 0; isa < FALCON_N_ISA; isa++) {
-        if (!falcon_isa_supported(isa) || (argc > 2 && strcmp(argv[2], falcon_isa_name(isa))))
+        if (!falcon_isa_supported(isa) || (argc > 2 && strcmp(argv[2], falcon_isa_name(isa)) && strcmp(argv[2], "all")))
             continue;
         double slowest = 0;
         for (int dtype = 0; dtype < FALCON_N_DTYPE; dtype++) {
