@@ -1,47 +1,33 @@
-/* lcma.c - the driver: passes, threads, and the two stages of each pass.
+/* driver.c - passes and the two stages of each: what falcon_gemm and falcon_pack_b do.
  *
- * One parallel region per call.  In each pass threads take combine units, meet
- * at a barrier, take C tiles, and meet again.  Units and tiles are handed out
- * by a counter in ascending order, so that threads work on neighbouring panels
- * at the same time and a late thread costs no more than one tile; who computes
- * a tile doesn't change its result.
+ * In each pass the members of the team take combine units, then C tiles, handed out in ascending order, so that threads
+ * work on neighbouring panels at the same time and a late thread costs no more than one tile; who computes a tile
+ * doesn't change its result.
  */
 #include "engine.h"
-#include <omp.h>
+#include "team.h"
 #include <pthread.h>
-#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
-/* libgomp's pool does not survive fork(): a child that enters a parallel
- * region waits for ever.  The flag is set once, in the child. */
-static atomic_int forked;
-static void on_fork_child(void) {
-    atomic_store(&forked, 1);
-}
-__attribute__((constructor)) static void watch_forks(void) {
-    pthread_atfork(NULL, NULL, on_fork_child);
-}
-int falcon_in_forked_child(void) {
-    return atomic_load(&forked);
-}
-
-/* Counters are used in turn; the one used two phases ago is reset while no
- * thread can still look at it (phases are separated by barriers). */
-enum { N_COUNTERS = 4 };
+enum { COMBINE, GEMM };
 
 typedef struct {
     const falcon_kernel *kern;
     const falcon_scheme *scheme;
     const falcon_problem *prob; /* after transposition */
-    const falcon_blocking *blk;
-    falcon_blocking cut; /* mb, nb after transposition */
+    falcon_blocking cut;        /* the same */
     fl_layout lay;
     char *ws;
-    char *pack_to; /* falcon_pack_b: only pack B, to here */
-    falcon_profile *profile;
+    char *pack_to;           /* falcon_pack_b: only pack B, to here */
+    falcon_profile *profile; /* NULL: nobody asked */
+    pthread_mutex_t profiling;
     atomic_int nonfinite;
-    fl_barrier barrier;
-    atomic_ptrdiff_t counter[N_COUNTERS];
+    /* The open stage: written by open_stage() alone, while nobody works. */
+    ptrdiff_t m0, n0, k0; /* where its pass begins; k0 < 0: there was none yet */
+    fl_pass pass;
+    int stage;
+    ptrdiff_t units_a; /* COMBINE: units of A, before those of B */
 } fl_job;
 
 static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t line_stride, ptrdiff_t k_stride,
@@ -62,6 +48,7 @@ static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t 
                     .width = is_a ? j->kern->mr : j->kern->nr,
                     .mode = is_a ? j->lay.a_mode : j->lay.b_mode,
                     .pack = is_a ? j->kern->pack_a : j->kern->pack_b,
+                    .load = is_a ? j->kern->load_a : j->kern->load_b,
                     .program = s == &fl_classical_scheme ? NULL
                                : from_a                  ? &s->u
                                                          : &s->v};
@@ -69,7 +56,7 @@ static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t 
     return o;
 }
 
-/* Elements of packed B before pass (k0, n0); passes are stored K-major. */
+/* Bytes of packed B before pass (k0, n0); passes are stored K-major. */
 static ptrdiff_t packed_b_offset(const falcon_kernel *kern, const falcon_scheme *s, ptrdiff_t K, ptrdiff_t N,
                                  const falcon_blocking *blk, ptrdiff_t k0, ptrdiff_t n0) {
     ptrdiff_t at = 0;
@@ -79,12 +66,14 @@ static ptrdiff_t packed_b_offset(const falcon_kernel *kern, const falcon_scheme 
                 return at;
             const ptrdiff_t bk = fl_div_up(FL_MIN(blk->kb, K - k), s->k);
             const ptrdiff_t panels = fl_div_up(fl_div_up(FL_MIN(blk->nb, N - n), s->n), kern->nr);
-            at += fl_operand_elems(kern, s->R, panels, kern->nr, bk, FL_MIN(blk->kc, fl_up(bk, 16)));
+            at += fl_operand_bytes(kern, s->R, panels, kern->nr, bk, fl_slice(kern, blk->kc, bk));
         }
     return at;
 }
 
-static void make_pass(const fl_job *j, ptrdiff_t m0, ptrdiff_t n0, ptrdiff_t k0, fl_pass *p) {
+static void make_pass(fl_job *j) {
+    const ptrdiff_t m0 = j->m0, n0 = j->n0, k0 = j->k0;
+    fl_pass *p = &j->pass;
     const falcon_problem *q = j->prob;
     const falcon_kernel *kern = j->kern;
     const ptrdiff_t elem = kern->elem;
@@ -98,21 +87,22 @@ static void make_pass(const fl_job *j, ptrdiff_t m0, ptrdiff_t n0, ptrdiff_t k0,
                    q->a_cs, M, K);
     p->b = operand(j, 0, q->packed_b ? NULL : (const char *)q->b + (n0 * q->b_cs + k0 * q->b_rs) * elem, q->b_cs,
                    q->b_rs, N, K);
-    p->kc = FL_MIN(j->cut.kc, fl_up(p->a.block_k, 16));
+    p->kc = fl_slice(kern, j->cut.kc, p->a.block_k);
     p->slices = fl_div_up(p->a.block_k, p->kc);
     p->last_kc = p->a.block_k - (p->slices - 1) * p->kc;
     p->a.packed = j->ws + j->lay.a;
     p->b.packed = j->ws + j->lay.b;
     char *whole_b = j->pack_to ? j->pack_to : (char *)q->packed_b;
     if (whole_b)
-        p->b.packed = whole_b + packed_b_offset(kern, j->scheme, q->K, q->N, &j->cut, k0, n0) * elem;
-    p->c = j->pack_to ? NULL : (char *)q->c + (m0 * q->c_rs + n0 * q->c_cs) * elem;
+        p->b.packed = whole_b + packed_b_offset(kern, j->scheme, q->K, q->N, &j->cut, k0, n0);
+    p->c_elem = fl_c_elem(kern, q), p->write = kern->write[q->c_form];
+    p->c = j->pack_to ? NULL : (char *)q->c + (m0 * q->c_rs + n0 * q->c_cs) * p->c_elem;
     p->c_rs = q->c_rs, p->c_cs = q->c_cs, p->M = M, p->N = N;
     p->m = p->a.n_line_blocks, p->n = p->b.n_line_blocks;
     p->block_m = p->a.block_lines, p->block_n = p->b.block_lines;
     p->a.group = fl_group(&p->a, p->slices, j->lay.threads);
     p->b.group = fl_group(&p->b, p->slices, j->lay.threads);
-    p->b_rests = j->lay.b_rests;
+    p->b_kept = j->lay.b_kept;
     p->alpha = q->alpha, p->beta = k0 == 0 ? q->beta : 1.0;
     p->stream_pack = j->cut.stream_pack == 2;
     p->stream_c = j->cut.stream_c == 2 && j->cut.kb >= q->K;
@@ -120,26 +110,55 @@ static void make_pass(const fl_job *j, ptrdiff_t m0, ptrdiff_t n0, ptrdiff_t k0,
                  &p->Z);
 }
 
-/* Combine units of A and B together: [0, ua) is A, [ua, ua + ub) is B. */
-static void combine_phase(fl_job *j, const fl_pass *p, int team, ptrdiff_t ua, ptrdiff_t ub, atomic_ptrdiff_t *next,
-                          const fl_buffers *buf, falcon_profile *prof) {
-    /* several neighbouring units at a time: they read on where the last one ended */
-    const ptrdiff_t grab = FL_MAX(1, FL_MIN(8, (ua + ub) / (8 * team)));
-    for (;;) {
-        const ptrdiff_t first = atomic_fetch_add(next, grab);
-        for (ptrdiff_t u = first; u < FL_MIN(first + grab, ua + ub); u++) {
-            const double t0 = j->profile ? fl_now() : 0;
-            if (u < ua)
-                fl_combine_unit(p, &p->a, u, buf->scratch);
-            else
-                fl_combine_unit(p, &p->b, u - ua, buf->scratch);
-            if (j->profile)
-                *(u < ua ? &prof->combine_a : &prof->combine_b) += fl_now() - t0;
+/* The next pass: M innermost, so that B is combined once; 0 if there is none. */
+static int next_pass(fl_job *j) {
+    const falcon_problem *q = j->prob;
+    if (j->k0 < 0)
+        j->k0 = 0;
+    else if ((j->m0 += j->cut.mb) >= q->M) {
+        j->m0 = 0;
+        if ((j->n0 += j->cut.nb) >= q->N) {
+            j->n0 = 0;
+            if ((j->k0 += j->cut.kb) >= q->K)
+                return 0;
         }
-        if (first + grab >= ua + ub)
-            break;
     }
-    j->kern->fence();
+    make_pass(j);
+    if (j->profile)
+        j->profile->passes++;
+    return 1;
+}
+
+static ptrdiff_t open_stage(void *job, ptrdiff_t *grab) {
+    fl_job *j = job;
+    for (;;) {
+        if (j->stage == COMBINE && !j->pack_to) {
+            j->stage = GEMM;
+            *grab = 1;
+            return j->pass.X * j->pass.Z;
+        }
+        if (!next_pass(j))
+            return 0;
+        j->stage = COMBINE;
+        /* A's panels survive from one N pass to the next if there is but one M pass */
+        j->units_a = j->n0 == 0 || j->cut.mb < j->prob->M ? fl_combine_units(&j->pass, &j->pass.a) : 0;
+        const ptrdiff_t units = j->units_a + (j->m0 == 0 ? fl_combine_units(&j->pass, &j->pass.b) : 0);
+        /* several neighbouring units at a time: they read on where the last one ended */
+        *grab = FL_MAX(1, FL_MIN(8, units / (8 * j->lay.threads)));
+        if (units)
+            return units;
+    }
+}
+
+static void combine_units(fl_job *j, const fl_buffers *buf, ptrdiff_t first, ptrdiff_t end, falcon_profile *took) {
+    const fl_pass *p = &j->pass;
+    for (ptrdiff_t u = first; u < end; u++) {
+        const int is_a = u < j->units_a;
+        const double t0 = j->profile ? fl_now() : 0;
+        fl_combine_unit(p, is_a ? &p->a : &p->b, is_a ? u : u - j->units_a, buf->scratch);
+        if (j->profile)
+            *(is_a ? &took->combine_a : &took->combine_b) += fl_now() - t0;
+    }
 }
 
 /* Tiles in columns: threads share the B panels and then move on together. */
@@ -149,50 +168,29 @@ static fl_rect nth_tile(const fl_pass *p, ptrdiff_t t) {
                      (z + 1) * p->b.panels / p->Z};
 }
 
-static void gemm_phase(fl_job *j, const fl_pass *p, int team, atomic_ptrdiff_t *next, const fl_buffers *buf,
-                       falcon_profile *prof) {
-    const ptrdiff_t tiles = p->X * p->Z;
-    for (;;) {
-        const ptrdiff_t t = atomic_fetch_add(next, 1);
-        if (t >= tiles)
-            break;
-        const fl_rect following = nth_tile(p, FL_MIN(t + team, tiles - 1));
-        const double t0 = j->profile ? fl_now() : 0;
-        double update = 0;
-        fl_tile(p, buf, nth_tile(p, t), t + team < tiles ? &following : NULL, j->profile ? &update : NULL);
-        if (j->profile) {
-            prof->update += update;
-            prof->gemm += fl_now() - t0 - update;
-            prof->tiles++;
-        }
-    }
-    j->kern->fence();
-}
-
-void fl_meet(fl_barrier *b, int team) {
-    const int round = atomic_load(&b->round);
-    if (atomic_fetch_add(&b->arrived, 1) + 1 == team) {
-        atomic_store(&b->arrived, 0);
-        atomic_fetch_add(&b->round, 1);
-        return;
-    }
-    for (int spins = 0; atomic_load(&b->round) == round; spins += spins < 2000)
-        if (spins >= 2000) /* some microseconds */
-            sched_yield();
-}
-
-static void meet(fl_job *j, int team, falcon_profile *prof) {
-    if (team < 2)
-        return;
+static void tiles(fl_job *j, const fl_buffers *buf, ptrdiff_t first, ptrdiff_t end, falcon_profile *took) {
+    const fl_pass *p = &j->pass;
+    const ptrdiff_t all = p->X * p->Z, step = j->lay.threads;
     const double t0 = j->profile ? fl_now() : 0;
-    fl_meet(&j->barrier, team);
-    if (j->profile)
-        prof->wait += fl_now() - t0;
+    if (p->kern->begin)
+        p->kern->begin();
+    for (ptrdiff_t t = first; t < end; t++) {
+        const fl_rect following = nth_tile(p, FL_MIN(t + step, all - 1));
+        fl_tile(p, buf, nth_tile(p, t), t + step < all ? &following : NULL, j->profile ? &took->update : NULL);
+    }
+    if (p->kern->end)
+        p->kern->end();
+    if (j->profile) {
+        took->gemm = fl_now() - t0 - took->update;
+        took->tiles = (int32_t)(end - first);
+    }
+    if (p->kern->tripped(buf->watch))
+        atomic_store(&j->nonfinite, 1);
 }
 
-static void worker(fl_job *j, int tid, int team) {
-    const falcon_problem *q = j->prob;
-    char *mine = j->ws + j->lay.thread0 + (size_t)tid * j->lay.per_thread;
+static void do_units(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
+    fl_job *j = job;
+    char *mine = j->ws + j->lay.thread0 + (size_t)seat * j->lay.per_thread;
     char watch[FALCON_WATCH] __attribute__((aligned(64))) = {0};
     const fl_buffers buf = {mine + j->lay.h,
                             mine + j->lay.ct,
@@ -201,55 +199,41 @@ static void worker(fl_job *j, int tid, int team) {
                             mine + j->lay.local_a,
                             mine + j->lay.local_b,
                             watch};
-    falcon_profile prof;
-    memset(&prof, 0, sizeof prof);
-    int phase = 0;
-    for (ptrdiff_t k0 = 0; k0 < q->K; k0 += j->cut.kb)
-        for (ptrdiff_t n0 = 0; n0 < q->N; n0 += j->cut.nb)
-            for (ptrdiff_t m0 = 0; m0 < q->M; m0 += j->cut.mb) {
-                fl_pass p;
-                make_pass(j, m0, n0, k0, &p);
-                /* A's panels survive from one N pass to the next if there is but one M pass */
-                const ptrdiff_t ua = n0 == 0 || j->cut.mb < q->M ? fl_combine_units(&p, &p.a) : 0;
-                const ptrdiff_t ub = m0 == 0 ? fl_combine_units(&p, &p.b) : 0;
-                prof.passes++;
-                for (int stage = 0; stage < 2; stage++, phase++) {
-                    if (tid == 0)
-                        atomic_store(&j->counter[(phase + 2) % N_COUNTERS], 0);
-                    if (stage == 0 && ua + ub)
-                        combine_phase(j, &p, team, ua, ub, &j->counter[phase % N_COUNTERS], &buf, &prof);
-                    if (stage == 1 && !j->pack_to)
-                        gemm_phase(j, &p, team, &j->counter[phase % N_COUNTERS], &buf, &prof);
-                    meet(j, team, &prof);
-                }
-            }
-    if (fl_watch_tripped(j->kern, watch))
-        atomic_store(&j->nonfinite, 1);
-    if (j->profile) {
-#pragma omp critical(falcon_profile)
-        {
-            j->profile->combine_a += prof.combine_a;
-            j->profile->combine_b += prof.combine_b;
-            j->profile->gemm += prof.gemm;
-            j->profile->update += prof.update;
-            j->profile->wait += prof.wait;
-            j->profile->tiles += prof.tiles;
-            j->profile->passes = prof.passes;
-        }
-    }
+    falcon_profile took;
+    memset(&took, 0, sizeof took);
+    (j->stage == COMBINE ? combine_units : tiles)(j, &buf, first, end, &took);
+    j->kern->fence();
+    if (!j->profile)
+        return;
+    pthread_mutex_lock(&j->profiling);
+    j->profile->combine_a += took.combine_a;
+    j->profile->combine_b += took.combine_b;
+    j->profile->gemm += took.gemm;
+    j->profile->update += took.update;
+    j->profile->tiles += took.tiles;
+    pthread_mutex_unlock(&j->profiling);
 }
 
 static void run(fl_job *j) {
-    if (j->lay.threads == 1) {
-        worker(j, 0, 1);
-        return;
+    static const fl_stages stages = {open_stage, do_units};
+    falcon_profile *prof = j->profile;
+    const double t0 = prof ? fl_now() : 0;
+    j->k0 = -1, j->stage = GEMM;
+    if (prof) {
+        *prof = (falcon_profile){.threads = j->lay.threads, .transposed = j->lay.transposed, .b_kept = j->lay.b_kept};
+        pthread_mutex_init(&j->profiling, NULL);
     }
-#pragma omp parallel num_threads(j->lay.threads)
-    worker(j, omp_get_thread_num(), omp_get_num_threads());
+    fl_team_run(&stages, j, j->lay.threads);
+    if (prof) {
+        pthread_mutex_destroy(&j->profiling);
+        prof->total = fl_now() - t0;
+        const double worked = prof->combine_a + prof->combine_b + prof->gemm + prof->update;
+        prof->wait = FL_MAX(0, prof->total * prof->threads - worked);
+    }
 }
 
-static int bad_blocking(const falcon_blocking *b) {
-    return b->mb <= 0 || b->nb <= 0 || b->kb <= 0 || b->kc <= 0 || b->kc % 16 || b->mt <= 0 || b->nt <= 0;
+static int bad_blocking(const falcon_kernel *kern, const falcon_blocking *b) {
+    return b->mb <= 0 || b->nb <= 0 || b->kb <= 0 || b->kc <= 0 || b->kc % kern->k_grain || b->mt <= 0 || b->nt <= 0;
 }
 
 int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
@@ -263,7 +247,7 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
         falcon_scale_c(kern, prob);
         return FALCON_OK;
     }
-    if (bad_blocking(blk))
+    if (bad_blocking(kern, blk))
         return FALCON_BAD_ARGUMENT;
     if (fl_is_gemv(scheme, prob)) {
         const double start = fl_now();
@@ -282,24 +266,15 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
     j.prob = &t;
     if (j.lay.transposed)
         j.cut.mb = blk->nb, j.cut.nb = blk->mb;
-    const double t0 = profile ? fl_now() : 0;
-    if (profile)
-        memset(profile, 0, sizeof *profile);
     run(&j);
     if (nonfinite)
         *nonfinite = atomic_load(&j.nonfinite);
-    if (profile) {
-        profile->total = fl_now() - t0;
-        profile->threads = j.lay.threads;
-        profile->transposed = j.lay.transposed;
-        profile->b_rests = j.lay.b_rests;
-    }
     return FALCON_OK;
 }
 
 size_t falcon_packed_b_size(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K, ptrdiff_t N,
                             const falcon_blocking *blk) {
-    return (size_t)packed_b_offset(kern, FL_SCHEME(scheme), K, N, blk, K, 0) * (size_t)kern->elem;
+    return (size_t)packed_b_offset(kern, FL_SCHEME(scheme), K, N, blk, K, 0);
 }
 
 size_t falcon_pack_b_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, int threads) {
@@ -311,11 +286,11 @@ int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdif
                   void *workspace, size_t workspace_bytes) {
     if (K <= 0 || N <= 0)
         return FALCON_OK;
-    if (bad_blocking(blk))
+    if (bad_blocking(kern, blk))
         return FALCON_BAD_ARGUMENT;
     const falcon_problem q = {.M = 1, .N = N, .K = K, .b = b, .b_rs = b_rs, .b_cs = b_cs, .c_cs = 1};
     fl_job j = {.kern = kern, .scheme = FL_SCHEME(scheme), .prob = &q, .cut = *blk, .ws = workspace, .pack_to = packed};
-    j.lay.threads = threads < 1 || falcon_in_forked_child() ? 1 : threads;
+    j.lay.threads = fl_team_size(threads, threads);
     j.lay.a_mode = j.lay.b_mode = FALCON_PACKED;
     j.lay.per_thread = (size_t)fl_up((ptrdiff_t)fl_scratch_bytes(kern, j.scheme), 64);
     j.cut.mb = 1;
