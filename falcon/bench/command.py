@@ -200,8 +200,8 @@ def _print_cases(
         print(f"{machine['cpu']}, {found['threads']} threads; numpy {machine['numpy']} with "
               f"{machine['numpy_blas']}\n")  # fmt: skip
         print((formatted or tables.format_cases)(cases))
-    for text in tables.warnings(found):
-        print(f"warning: {text}", file=sys.stderr)
+    for doubt in tables.doubts(found):
+        print(f"warning: {doubt.text}", file=sys.stderr)
     return int(any(not side["correct"] for x in cases for side in x["sides"].values()))
 
 

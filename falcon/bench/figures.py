@@ -360,7 +360,7 @@ def memory(found: dict[str, Any]) -> Figure | None:
         axis.set_xscale("log", base=2)
         axis.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
     panels[-1][0].set_xlabel(
-        "MiB at the height of a call, beyond A, B and C (less than 1 is drawn at 1)"
+        "peak memory of a call beyond A, B and C, MiB (less than 1 is drawn at 1)"
     )
     _legend(figure)
     return figure
@@ -388,6 +388,6 @@ FIGURES: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Figure | None]], 
      "Measured on sampled rows against higher precision (normally distributed operands); the lines "
      "are the prediction: the classical error times the scheme's growth.", errors),
     ("memory", "Memory of a call",
-     "What the library holds at the height of a call, beyond A, B and C: growth of its process, "
+     "Peak memory of a call beyond A, B and C: growth of the library's process, "
      "and buffers kept from earlier calls.", memory),
 )  # fmt: skip

@@ -103,7 +103,7 @@ def _stages(shape: Shape, dtype: str, threads: int) -> list[dict[str, Any]]:
 
 
 def _errors(shape: Shape, dtype: str, threads: int) -> list[dict[str, Any]]:
-    """Measure the errors of some schemes on one product; classical ones times growth predict."""
+    """Measure the errors of some schemes on one product, and how they are predicted to grow."""
     a, b = operands(shape, np.dtype(dtype), seed=shape.M)
     measured, growth = {}, {}
     for name in _ERROR_SCHEMES:
@@ -114,7 +114,7 @@ def _errors(shape: Shape, dtype: str, threads: int) -> list[dict[str, Any]]:
 
 
 def _crossover(shape: Shape, dtype: str, threads: int) -> list[dict[str, Any]]:
-    """Compare schemes with falcon's classical path, and note what it would choose itself."""
+    """Compare schemes with falcon's classical path, and note what "auto" would choose."""
     a, b = operands(shape, np.dtype(dtype), seed=2)
     out = np.empty((shape.M, shape.N), dtype)
     backend = "cpu" if backends()["cpu"] == "available" else "auto"

@@ -75,8 +75,8 @@ def _print(found: dict[str, Any], options: argparse.Namespace, complete: bool) -
             print(f"\n{tables.format_cases(found['cases'])}\n")
         for verdict in tables.verdicts(found):
             print(f"fastest, {verdict.group}: {verdict.winner()}")
-    for text in tables.warnings(found):
-        print(f"warning: {text}", file=sys.stderr)
+    for doubt in tables.doubts(found):
+        print(f"warning: {doubt.text}", file=sys.stderr)
     if not complete:
         how = "the same command goes on" if options.output else "with -o FILE it could go on"
         print(f"the time is up before the run is complete; {how}", file=sys.stderr)

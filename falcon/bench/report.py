@@ -70,13 +70,12 @@ def page(found: dict[str, Any], pictures: list[dict[str, str]]) -> str:
         autoescape=True, trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
     )
     template = environment.from_string(file.read_text(encoding="utf-8"))
-    said = tables.warnings(found)
-    wrong = [x for x in said if x.startswith(tables.WRONG)]
+    said = tables.doubts(found)
     judged = tables.verdicts(found)
     return template.render(
         setting=_setting(found),
-        wrong=wrong,
-        warnings=[x for x in said if x not in wrong],
+        severe=[x.text for x in said if x.severe],
+        warnings=[x.text for x in said if not x.severe],
         self_check=_self_check(found),
         verdicts=judged,
         peers_measured=list(dict.fromkeys(name for x in judged for name in x.means)),

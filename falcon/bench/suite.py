@@ -137,14 +137,14 @@ class Suite:
     # --- the peers ---------------------------------------------------------------------------
 
     def _identified(self) -> list[Peer]:
-        """Find out, once per run, what every peer is; return the sides that are here."""
+        """Identify every peer, once per run; return the sides that are installed."""
         known = {x["peer"]: x for x in self.kept.found["peers"]}
         dtypes = list(dict.fromkeys(case.dtype for case in self.spec.cases))
         devices = {side.device for side in self.spec.sides}
         others = [peer for peer in TABLE if peer.device not in devices]
         for peer in [*self.spec.sides, *others]:
             if peer.name not in known:
-                self.progress(0.0, f"looking at {peer.name}")
+                self.progress(0.0, f"identifying {peer.name}")
                 known[peer.name] = self._identity(peer, dtypes)
                 self.kept.found["peers"].append(known[peer.name])
         self._known = known

@@ -14,34 +14,43 @@ from falcon._core.timing import LEAST_PAIRS, Estimate, Record, geometric_mean
 from .records import FALCON, estimate_of
 from .system import BUSY
 
-# How warnings begin that are about wrong results, not about noise.
-WRONG = "WRONG RESULT"
 # The table holds the rates of all sides where there are no more than these besides falcon.
 _MOST_RATED = 4
 
 
-def warnings(found: dict[str, Any]) -> list[str]:
-    """Say what speaks against trusting a record file, in sentences; what is wrong comes first."""
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What speaks against trusting a record file; `severe`: against all of it, or a result."""
+
+    text: str
+    severe: bool
+
+
+def doubts(found: dict[str, Any]) -> list[Doubt]:
+    """Return what speaks against trusting a record file."""
     said = []
     for x in found["cases"]:
         for name, side in x["sides"].items():
             if not side["correct"]:
-                said.append(f"{WRONG}: {name} on {x['key']}, relative error {side['error']:.1e}")
+                text = f"WRONG RESULT: {name} on {x['key']}, relative error {side['error']:.1e}"
+                said.append(Doubt(text, True))
         for name, reason in x["failed"].items():
-            said.append(f"{name} failed on {x['key']}: {reason}")
+            said.append(Doubt(f"{name} failed on {x['key']}: {reason}", True))
     for i, session in enumerate(found["sessions"], 1):
         check = session["self_check"]
         if check and not check["passed"]:
-            said.append(
+            text = (
                 f"session {i}: NumPy against itself came out at {check['median']:.3f}, not within "
                 "2 % of 1.00: this machine is too noisy for figures to be trusted"
             )
+            said.append(Doubt(text, True))
     busy = [x["key"] for x in found["cases"] if x["load"] and _is_busy(x["load"]["before"])]
     if busy:
-        said.append(
+        text = (
             f"other processes took more than {100 * BUSY:.0f} % of the processors before "
             f"{len(busy)} of {len(found['cases'])} cases: {_some(busy)}"
         )
+        said.append(Doubt(text, False))
     estimates = [(x["key"], *y) for x in found["cases"] for y in x["speedups"].items()]
     unknown = [
         f"{key} ({name} to {100 * estimate['uncertainty']:.1f} %)"
@@ -49,10 +58,11 @@ def warnings(found: dict[str, Any]) -> list[str]:
         if not estimate["known"]
     ]
     if unknown:
-        said.append(
+        text = (
             f"{len(unknown)} of {len(estimates)} ratios not known to 2 %, or from under "
             f"{LEAST_PAIRS} pairs: {_some(unknown)}"
         )
+        said.append(Doubt(text, False))
     return said
 
 

@@ -10,8 +10,8 @@ JSON::
 
 The operands lie in memory that all peers share; each writes to an output of its own.
 
-With ``--probe DTYPES`` it multiplies once per dtype instead, in between lines that `identify`
-knows, and describes itself: what libraries print about themselves comes to standard output.
+With ``--probe DTYPES`` it multiplies once per dtype instead, prints a marker line before and after
+each product, and then describes itself; `identify` reads what libraries log in between.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Server:
         self.memory = Memory()
 
     def prepare(self, path: str) -> dict[str, Any]:
-        """Map the operands, multiply once, and tell what that took and how exact it is."""
+        """Map the operands, multiply once; return the time, the error and the memory it took."""
         self.job = self.out = None  # the last operands go first
         if self.name.startswith("falcon"):
             falcon.release_workspace()
@@ -78,7 +78,7 @@ class Server:
 
 
 class Memory:
-    """What a library holds at the height of a call, beyond the operands; Linux only.
+    """The peak memory of a library's call, beyond the operands; Linux only.
 
     Counted are the growth during the call and what the library has kept from earlier calls, not
     what the process held before its first one.
@@ -89,13 +89,13 @@ class Memory:
         self._kept = self._before = 0
 
     def between_jobs(self) -> None:
-        """Look while there are no operands."""
+        """Measure while there are no operands."""
         with suppress(OSError, AttributeError, TypeError):
             ctypes.CDLL(None).malloc_trim(0)  # what was freed goes back to the system
         self._kept = max(0, (_status("VmRSS") or 0) - (self._start or 0))
 
     def before_call(self) -> None:
-        """Look while operands and result are there, and forget the largest size so far."""
+        """Measure while operands and result are there, and reset the largest size so far."""
         self._before = _status("VmRSS") or 0
         try:
             with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
@@ -104,7 +104,7 @@ class Memory:
             self._start = None
 
     def extra(self) -> int | None:
-        """Return the bytes, None where the system does not tell."""
+        """Return the bytes; None where the system does not say."""
         peak = _status("VmHWM")
         if peak is None or self._start is None:
             return None

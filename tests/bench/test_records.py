@@ -93,14 +93,16 @@ def test_read(tmp_path, document):
 
 
 def test_warnings(document):
-    assert tables.warnings(document) == []
+    assert tables.doubts(document) == []
     document["sessions"][0]["self_check"].update(median=1.2, passed=False)
     case = document["cases"][0]
     case["load"]["before"]["busy"] = 0.5
     case["speedups"]["numpy"].update(known=False, uncertainty=0.08)
     case["sides"]["numpy"]["correct"] = False
     case["failed"] = {"mkl": "MemoryError"}
-    said = "\n".join(tables.warnings(document))
+    found = tables.doubts(document)
+    assert [x.severe for x in found] == [True, True, True, False, False]
+    said = "\n".join(x.text for x in found)
     assert "NumPy against itself came out at 1.200" in said
     assert "more than 10 % of the processors before 1 of 4 cases" in said
     assert "squares 8x8x8 float32 (numpy to 8.0 %)" in said
@@ -144,7 +146,7 @@ def test_a_file_of_this_process():
     validate(found)
     assert found["cases"][0]["sides"]["falcon"]["plan"]["scheme"] == "strassen"
     assert 0 < found["cases"][0]["sides"]["numpy"]["error"] < 1e-15
-    assert tables.warnings(found) == [
+    assert [x.text for x in tables.doubts(found)] == [
         "2 of 2 ratios not known to 2 %, or from under 5 pairs: given 40x30x20 float64 (falcon "
         "classical to 100.0 %), given 40x30x20 float64 (numpy to 100.0 %)"
     ]

@@ -122,7 +122,7 @@ def test_warnings_are_folded_and_wrong_results_are_not(found):
     folded = text[text.index("<details>") : text.index("</details>")]
     assert "1 warning about this measurement" in folded
     assert "ratios not known to 2 %" in folded
-    assert '<p class="wrong">WRONG RESULT: numpy' in text
+    assert '<p class="severe">WRONG RESULT: numpy' in text
     assert "WRONG RESULT" not in folded
 
 
