@@ -276,8 +276,11 @@ def stages(found: dict[str, Any]) -> Figure | None:
             classical = next((x for x in group if x["scheme"] == "classical"), group[0])["total"]
             for x in group:
                 y, left = len(heights) + 0.6 * at, 0.0
+                # As long as its median ratio to classical says; the stages share that length.
+                ratio = 1 / x["speedup"]["median"] if "speedup" in x else x["total"] / classical
+                scale = ratio / sum(x["stages"].values())
                 for name, colour in _STAGES.items():
-                    share = x["stages"].get(name, 0.0) / classical
+                    share = scale * x["stages"].get(name, 0.0)
                     axis.barh(y, share, left=left, height=0.8, color=colour, label=name)
                     left += share
                 text = _milliseconds(x["total"])

@@ -148,3 +148,16 @@ def test_legends_are_whole(found):
         for draw in (figures.rates, figures.speedups, figures.memory):
             (legend,) = draw(more).legends
             assert "onednn" in {x.get_text() for x in legend.get_texts()}
+
+
+def test_stages_are_as_long_as_the_ratio_of_times(found):
+    """So that this picture agrees with the others."""
+    with figures.style():
+        axis = figures.stages(found).axes[0]
+    items = [x for x in found["stages"] if "stages" in x]
+    ends = {}
+    for bar in axis.patches:
+        y = round(bar.get_y(), 3)
+        ends[y] = max(ends.get(y, 0.0), bar.get_x() + bar.get_width())
+    ratios = [1 / x["speedup"]["median"] for x in items]
+    assert [ends[y] for y in sorted(ends)] == pytest.approx(ratios)
