@@ -272,6 +272,7 @@ def stages(found: dict[str, Any]) -> Figure | None:
                 groups.setdefault(_label(x), []).append(x)
         heights: list[float] = []
         labels: list[str] = []
+        longest = 1.0
         for at, (label, group) in enumerate(groups.items()):
             classical = next((x for x in group if x["scheme"] == "classical"), group[0])["total"]
             for x in group:
@@ -283,6 +284,7 @@ def stages(found: dict[str, Any]) -> Figure | None:
                     share = scale * x["stages"].get(name, 0.0)
                     axis.barh(y, share, left=left, height=0.8, color=colour, label=name)
                     left += share
+                longest = max(longest, left)
                 text = _milliseconds(x["total"])
                 if "speedup" in x and x["scheme"] != "classical":
                     text += f", {_with_interval(estimate_of(x['speedup']))} times as fast"
@@ -293,8 +295,9 @@ def stages(found: dict[str, Any]) -> Figure | None:
         axis.invert_yaxis()
         axis.grid(axis="y", visible=False)
         axis.axvline(1, color="black", linewidth=1)
-        axis.set_xlim(0, 1.65 if any("speedup" in x for x in items) else 1.25)
-        axis.set_xticks(np.arange(0, 1.2, 0.2))
+        # Room for the text beside the longest bar.
+        room = 1.65 if any("speedup" in x for x in items) else 1.25
+        axis.set_xlim(0, room * longest)
         axis.set(title=dtype, xlabel="time, relative to classical on the same shape")
     _legend(figure, columns=len(_STAGES))
     return figure
