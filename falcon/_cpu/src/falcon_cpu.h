@@ -72,6 +72,9 @@ typedef struct {
     double alpha, beta;
     const void *packed_b; /* NULL, or from falcon_pack_b; then b is not read */
     int c_form;           /* what C holds, enum falcon_c_form */
+    /* NULL, or powers of two by which the M rows of A and the N columns of B are multiplied before a scheme adds them
+     * up; what C receives is divided by both. */
+    const double *a_scale, *b_scale;
 } falcon_problem;
 
 /* Seconds, summed over threads. */
@@ -113,8 +116,8 @@ size_t falcon_packed_b_size(const falcon_kernel *kern, const falcon_scheme *sche
                             const falcon_blocking *blk);
 size_t falcon_pack_b_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, int threads);
 int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K, ptrdiff_t N, const void *b,
-                  ptrdiff_t b_rs, ptrdiff_t b_cs, int threads, const falcon_blocking *blk, void *packed,
-                  void *workspace, size_t workspace_bytes);
+                  ptrdiff_t b_rs, ptrdiff_t b_cs, const double *b_scale, int threads, const falcon_blocking *blk,
+                  void *packed, void *workspace, size_t workspace_bytes);
 
 /* Checks that no register, output or slot is out of range, that every output is
  * written once, and that every block of C is begun, added to and completed in

@@ -95,6 +95,20 @@ static void scatter(void *dst_, const void *ct_, const void *h_, double coef) {
         dst[i] = (ct ? ct[i] : 0) + w * h[i];
 }
 
+static void scale_strip(void *strip, ptrdiff_t steps, ptrdiff_t width, const double *scale, ptrdiff_t lines) {
+    float *x = strip;
+    for (ptrdiff_t p = 0; p < steps; p += KR, x += width * KR)
+        for (ptrdiff_t i = 0; i < lines * KR; i++)
+            x[i] *= (float)scale[i / KR];
+}
+
+static void unscale(void *tile, ptrdiff_t n_rows, ptrdiff_t n_columns, const double *rows, const double *columns) {
+    float *x = tile;
+    for (ptrdiff_t i = 0; i < n_rows; i++)
+        for (ptrdiff_t j = 0; j < n_columns; j++)
+            x[i * NR + j] = (float)((double)x[i * NR + j] / ((rows ? rows[i] : 1) * (columns ? columns[j] : 1)));
+}
+
 /* See falcon_write_fn; x is what would be written without beta*C, in C's own form. */
 #define WRITE(name, T, widen, narrow)                                                                                  \
     static void name(const void *ct_, const void *h_, double coef, double alpha_, double beta_, void *c_,              \
@@ -178,6 +192,8 @@ const falcon_kernel falcon_kernel_generic_bf16 = {
     .load_b = load_b,
     .interpret = interpret,
     .scatter = scatter,
+    .scale_strip = scale_strip,
+    .unscale = unscale,
     .write = {write_elem, write_acc},
     .scale = {scale_elem, scale_acc},
     .tripped = tripped,
