@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from . import additions, lifting, masks, sums
-from ._core import Walker, violations
-from .masks import Format
-from .worker import THIN, Find, Start, Worker
+from .walk import additions, lifting, masks, sums
+from .walk._core import Walker, violations
+from .walk.masks import Format, Start
+from .worker import THIN, Find, Worker
 
 OBJECTIVES = ("nnz", "growth", "additions")
 POPULATION = 24

@@ -22,11 +22,11 @@ from threadpoolctl import threadpool_limits
 
 from falcon import schemes
 
-from . import families, masks
+from .catalogue.library import SLACK, SLACK_TO_IMPROVE, Library
 from .improve import Improver
-from .library import SLACK, SLACK_TO_IMPROVE, Library
-from .masks import Format
-from .sums import calmest
+from .walk import families, masks
+from .walk.masks import Format
+from .walk.sums import calmest
 from .worker import Find, Worker
 
 CHECKPOINT = 3  # format of the file: raised when a state holds other things

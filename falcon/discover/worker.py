@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import families, lifting, numerical, sums, symmetric
-from ._core import Walker, violations
-from .hops import Start
-from .masks import Format, ascending
+from .numerical import starts as numerical
+from .walk import families, lifting, sums, symmetric
+from .walk._core import Walker, violations
+from .walk.masks import Format, Start, ascending
 
 # Flips of one walk from a scheme of the pool. Walks of 5 million flips found most of what was
 # found; longer ones spend themselves far from low ranks.

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+pytest.importorskip("falcon.discover.walk._core", reason="the search core is not compiled")
 
-from falcon.discover import hops as hops_module
-from falcon.discover import orbits, reals
+from falcon.discover.numerical import hops as hops_module
+from falcon.discover.numerical import orbits, reals
 
 CASES = [
     ((2, 3, 4), 2, (1, 0, 2), (0, 1)),

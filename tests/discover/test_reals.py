@@ -7,15 +7,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+pytest.importorskip("falcon.discover.walk._core", reason="the search core is not compiled")
 
 from falcon import schemes
 from falcon.__main__ import main
-from falcon.discover import hops as hops_module
-from falcon.discover import integral, numerical, rational, reals
 from falcon.discover import worker as worker_module
+from falcon.discover.catalogue.library import Library
 from falcon.discover.improve import Improver
-from falcon.discover.library import Library
+from falcon.discover.numerical import hops as hops_module
+from falcon.discover.numerical import integral, rational, reals
+from falcon.discover.numerical import starts as numerical
 from falcon.discover.worker import Worker
 
 from .support import residual

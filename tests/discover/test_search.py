@@ -11,15 +11,16 @@ import time
 import numpy as np
 import pytest
 
-pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+pytest.importorskip("falcon.discover.walk._core", reason="the search core is not compiled")
 
 from falcon import schemes
 from falcon.__main__ import main
-from falcon.discover import improve, masks, moves
+from falcon.discover import improve
 from falcon.discover import worker as worker_module
+from falcon.discover.catalogue.library import Library
 from falcon.discover.improve import Improver
-from falcon.discover.library import Library
 from falcon.discover.search import Job, Run
+from falcon.discover.walk import masks, moves
 from falcon.discover.worker import Find, Worker
 
 from .support import residual

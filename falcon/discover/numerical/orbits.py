@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .masks import Format
+from ..walk.masks import Format
 
 ORDERS = (2, 3)
 MANY = 0.7  # mean number of orders by which fixed terms exceed the fewest

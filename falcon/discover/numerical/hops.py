@@ -7,13 +7,13 @@ J. P. K. Doye, "Global optimization by basin-hopping", 1997) reach one that miss
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ..walk.masks import Format, Start, arrays_of
 from . import orbits
-from .masks import Format, arrays_of
 from .reals import SOLVED, Fit, balance, polished
 
 SCALE = 0.4  # standard deviation of fresh coefficients
@@ -33,9 +33,6 @@ REDRAWN, NOISE, TURNED = (0, 0, 3, 6, 10), (0.03, 0.1, 0.2), 0.5
 HEATED, HEAT = 0.4, (0.05, 0.1, 0.2)  # share of hops, and weights of |x|^2
 NEAR = 0.7  # error of minima that may be solutions
 STALL = 2e-3  # relative gain of five steps below which a minimum counts as reached
-
-
-Start = Callable[[random.Random, bool], np.ndarray]
 
 
 class Hops:

@@ -29,8 +29,7 @@ import numpy as np
 
 from . import lifting, masks, moves
 from ._core import Walker, violations
-from .hops import Start
-from .masks import Format, ascending, resized
+from .masks import Format, Start, ascending, resized
 
 Family = tuple[tuple[int, int, int], ...]
 

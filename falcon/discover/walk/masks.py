@@ -6,11 +6,16 @@ where the first has that bit, -1 where the second has it.
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+
 import numpy as np
 
 from falcon.schemes import Scheme
 
 Format = tuple[int, int, int]
+# ``start(rng, mod2)`` returns the masks of a scheme at which a search begins.
+Start = Callable[[random.Random, bool], np.ndarray]
 
 
 def ascending(dims: Format) -> Format:

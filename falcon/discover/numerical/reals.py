@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from . import moves
-from ._core import relax
-from .masks import Format, arrays_of
+from ..walk import moves
+from ..walk.masks import Format, arrays_of
+from ._fit import relax
 
 SOLVED = 1e-16  # error below which a scheme solves the Brent equations
 DAMPING = 0.1  # Levenberg and Marquardt's weight of a step, at first

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .hops import Hops, Start
+from ..walk.masks import Format, Start
+from .hops import Hops
 from .integral import modulo2
-from .masks import Format
 from .rational import rational
 from .reals import Fit
 

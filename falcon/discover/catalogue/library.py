@@ -15,10 +15,10 @@ import numpy as np
 
 from falcon import schemes
 
-from . import masks, moves
-from ._core import Walker
-from .masks import Format, ascending, resized
-from .moves import Factors
+from ..walk import masks, moves
+from ..walk._core import Walker
+from ..walk.masks import Format, ascending, resized
+from ..walk.moves import Factors
 
 # Ranks above the lowest at which a known scheme still is a start: to lower the rank, and where
 # schemes are improved at equal rank (what is sparse and smooth often has a few terms more).

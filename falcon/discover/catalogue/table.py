@@ -1,4 +1,4 @@
-"""The table of docs/schemes.md: ``python -m falcon.discover.table docs/schemes.md``.
+"""The table of docs/schemes.md: ``python -m falcon.discover.catalogue.table docs/schemes.md``.
 
 Everything in it follows from the catalogue and from two small files: the best known ranks and
 additions (`data/known.csv`) and the measured speed-ups (`data/speed.csv`, written by
@@ -16,9 +16,9 @@ from pathlib import Path
 from falcon import schemes
 from falcon.schemes import Scheme
 
-from .masks import Format
+from ..walk.masks import Format
 
-BEGIN = "<!-- table: python -m falcon.discover.table docs/schemes.md -->\n"
+BEGIN = "<!-- table: python -m falcon.discover.catalogue.table docs/schemes.md -->\n"
 END = "<!-- end of table -->\n"
 HEADER = (
     "| format | scheme | rank | best known | mkn/R | nnz | additions | known | RMS growth "

@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from .masks import Format
+from ..walk.masks import Format
 from .reals import SOLVED, Fit, balance, polished
 
 Fractions = list[np.ndarray]  # U, V, W: object arrays of `Fraction`, a column per term

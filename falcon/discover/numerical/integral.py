@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._core import violations
-from .masks import Format
+from ..walk._core import violations
+from ..walk.masks import Format
 from .rational import Fractions
 
 MOST_MOVES, PATIENCE = 8_000, 1_500  # of the search for bases
