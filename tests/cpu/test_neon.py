@@ -44,7 +44,7 @@ def test_the_neon_kernels_use_fused_multiply_add(program):
     if tool is None:
         pytest.skip("aarch64-linux-gnu-objdump is not installed")
     done = subprocess.run(
-        [tool, "-d", "--no-show-raw-insn", str(program.parent / "neon.o")],
+        [tool, "-d", "--no-show-raw-insn", str(program.parent / "kernels_neon.o")],
         capture_output=True,
         text=True,
         check=True,

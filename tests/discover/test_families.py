@@ -166,7 +166,7 @@ def test_from_scratch(dims, rank, short):
 def test_only_low_ranks_and_liftable_schemes_are_kept(short):
     dims, rng, widest = (3, 3, 4), random.Random(4), 0
     run = families.Run(dims, starts_near(dims))
-    for _ in range(120):
+    for _ in range(60):
         _, found = run.step(rng)
         assert all(lifting.liftable(terms, dims) for terms in found)
         for form, ranks in run.held.items():
