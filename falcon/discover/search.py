@@ -138,9 +138,14 @@ class Run:
         return self.job.rank or self._known
 
     @property
+    def lowest(self) -> int:
+        """The lowest rank of the format that is known, to this search or before it."""
+        return min(self._known, self._best)
+
+    @property
     def reached(self) -> bool:
         """Whether a scheme of the wanted rank is there."""
-        return min(self._known, self._best) <= (self.job.rank or self._known)
+        return self.lowest <= (self.job.rank or self._known)
 
     @property
     def flips(self) -> int:
@@ -295,8 +300,15 @@ def _write(path: Path, text: str) -> None:
     os.replace(new, path)
 
 
-def progress_line(run: Run) -> str:
-    """What a progress bar says: what is best, and flips per second of CPU time and worker."""
+def progress_line(run: Run, *, ended: bool = False) -> str:
+    """What a progress bar says: ranks, and flips per second of CPU time and worker.
+
+    When a search for a lower rank has `ended`, walks that stay above the lowest rank are left out.
+    """
     rate = run.flips / max(sum(run.spent), 1e-9) / 1e6
     leader = min(run.workers, key=lambda worker: worker.standing)
-    return f"{leader.describe()}, {rate:.1f} M flips/s per core"
+    state = leader.describe()
+    if run.job.objective is None:
+        above = ended and leader.standing[0] > run.lowest
+        state = f"lowest rank {run.lowest}" + ("" if above else f"; walks at {state}")
+    return f"{state}, {rate:.1f} M flips/s per core"
