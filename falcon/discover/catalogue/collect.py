@@ -63,8 +63,8 @@ def main(arguments: list[str] | None = None) -> int:
 def candidates(folders: list[Path]) -> dict[tuple[Format, int], list[Scheme]]:
     """Schemes of the catalogue and of the folders that may be stored, by format and rank.
 
-    All of the lowest rank of a format; of the higher ranks that the folders hold those that beat
-    all schemes of lower ranks in non-zeros or in growth.
+    All of the lowest rank of a format; of higher ranks in the folders, those with fewer non-zeros
+    or less growth than all schemes of lower ranks.
     """
     held: dict[Format, dict[int, list[Scheme]]] = {}
     known = [schemes.get(name) for name in schemes.names() if _STORED.fullmatch(name)]
@@ -141,7 +141,7 @@ def _equal(
 
 
 def _reduced(scheme: Scheme, terms: np.ndarray, rounds: int) -> tuple[int, sums.Programs]:
-    """Additions and programs, those of the scheme's file where none better are found."""
+    """Additions and programs: those of the scheme's file unless better ones are found."""
     rng = random.Random(str(scheme.format))
     stored = _programs(scheme)
     additions, programs = sums.reduce(terms, scheme.format, rounds, rng, stored)

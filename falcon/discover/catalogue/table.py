@@ -48,7 +48,7 @@ def _rows(name: str) -> Iterator[dict[str, str]]:
 
 
 def stored() -> list[Scheme]:
-    """The catalogue's schemes with coefficients of a format's own, by format and rank."""
+    """The catalogue's schemes that are named by their format, by format and rank."""
     found = [schemes.get(name) for name in schemes.names() if name[0].isdigit()]
     found = [scheme for scheme in found if not scheme.is_classical]
     return sorted(found, key=lambda x: (x.format, x.rank, sum(x.nnz), x.additions.reduced))

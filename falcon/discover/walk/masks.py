@@ -1,4 +1,4 @@
-"""Schemes as bit masks, the form that the C core walks over, and back.
+"""Schemes as bit masks, the form of the C walks, and back.
 
 A factor of at most 64 entries is a pair of 64-bit masks: entry ``row * columns + column`` is +1
 where the first has that bit, -1 where the second has it.
