@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     try:
-        with falcon.config(**({"verbose": True} if options.verbose else {})):
-            if options.verbose:
-                logging.getLogger("falcon").setLevel(logging.INFO)
+        # Where the machine is measured, the command takes a second longer, and says so.
+        logging.getLogger("falcon").setLevel(logging.INFO)
+        with falcon.config(verbose=True) if options.verbose else nullcontext():
             status = options.run(options)
         sys.stdout.flush()
         return status

@@ -117,7 +117,7 @@ def test_show(capsys):
         (["²x2x2"], "expected three sizes"),
         (["0x2x2"], "m is 0; expected a positive integer"),
         (["99x99x99"], "at most 4096"),
-        (["--show", "strasen"], "there is no scheme 'strasen'; known:"),
+        (["--show", "strasen"], "there is no scheme 'strasen'; did you mean 'strassen'?"),
         (["--verify", "no/such/file.json"], "No such file"),
     ],
 )

@@ -26,7 +26,7 @@ from falcon.schemes import Scheme, get
 
 from . import _core
 from .backend import isa
-from .programs import engine_scheme
+from .programs import engine_form
 from .sources import ISAS
 
 SCHEMES = ("strassen", "winograd", "3x3x3:23", "strassen@strassen", "3x4x5:48", "5x5x5:93")
@@ -76,8 +76,8 @@ def measure(M: int, N: int, K: int, rounds: int, tick: Callable[[], object]) -> 
     with tempfile.TemporaryDirectory() as folder:
         for name in SCHEMES:
             scheme = get(name)
-            # __wrapped__: objects of our own, the interned one must stay interpreted.
-            sides: list[Any] = [engine_scheme.__wrapped__(scheme) for _ in range(2)]
+            # Objects of our own: that of `engine_scheme` must stay interpreted.
+            sides: list[Any] = [_core.Scheme(*engine_form(scheme)) for _ in range(2)]
             library = compiled(scheme, FLOAT32, Path(folder))
             sides[1].set_generated(FLOAT32.engine, isa(), *library[1:])
             gains.append(_compare(name, sides, (a, b, out), rounds))

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from falcon import schemes
 from falcon._core.dtypes import DType
-from falcon._core.options import KEYWORDS, CallOptions, are_default, takes_options
+from falcon._core.keywords import CallOptions, takes_options
+from falcon._core.options import KEYWORDS, are_default
 from falcon._core.packed import PackedOperand
 
 from .execute import Product, multiply
@@ -128,20 +129,21 @@ def gemm(
     )
     if beta == 0:  # rounded to it
         added = None
-    if out is not None:
-        family.check_out(out, (M, N), dtype)
+    target = None if out is None else family.target(out)
+    if target is not None:
+        family.check_out(target, (M, N), dtype)
     if packed is not None:
         # The settings of backend and scheme are not for an operand that brings its own.
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")
         check_packed(packed, dtype, *given)
     with family.current():
-        result = family.empty((M, N), dtype, read) if out is None else out
+        result = family.empty((M, N), dtype, read) if target is None else target
         factor = (K, N) if source is None else source
         product = Product(family, left, factor, added, result, dtype, asked, alpha, beta)
         multiply(replace(product, fresh=out is None, packed=packed))
     if plain_call:
         remember(a, b, out, arguments, asked, result)
-    return result
+    return family.result(result) if out is None else out
 
 
 def check_packed(
