@@ -34,10 +34,10 @@ from .threads import within_limits
 _log = logging.getLogger("falcon")
 
 # What the environment may say beside options.
-_OTHER_VARIABLES = (
+_OTHER_VARIABLES = {
     *("FALCON_BUILD", "FALCON_CACHE_DIR", "FALCON_ISA", "FALCON_OVERSUBSCRIBE", "FALCON_PROFILE"),
     "FALCON_THREADING",
-)
+}
 
 # RMS growth of the error that "auto" may spend: three bits.
 DEFAULT_MAX_GROWTH = 8.0
@@ -249,11 +249,12 @@ def _from_environment() -> Options:
 
 def _notice_misspelt() -> None:
     """Log variables that look like a misspelt one; others may be another program's."""
-    known = [*(x.metadata["variable"] for x in FIELDS.values()), *_OTHER_VARIABLES]
+    known = {x.metadata["variable"] for x in FIELDS.values()} | _OTHER_VARIABLES
     for name in os.environ:
-        hint = did_you_mean(name, known) if name.startswith("FALCON_") and name not in known else ""
-        if hint:
-            _log.warning("falcon: environment variable %s is ignored%s", name, hint)
+        if name.startswith("FALCON_") and name not in known:
+            hint = did_you_mean(name, known, "FALCON_")
+            if hint:
+                _log.warning("falcon: environment variable %s is ignored%s", name, hint)
 
 
 def changed(function: str, changes: Mapping[str, Any], *, process: bool = False) -> Options:

@@ -19,10 +19,13 @@ def format_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
     return "\n".join(lines)
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ``" (did you mean 'strassen'?)"`` for a word like a known one, else nothing."""
+def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
+    """Return ``" (did you mean 'strassen'?)"`` for a word like a known one, else nothing.
+
+    `prefix`: what stands before every word, and is not compared.
+    """
     from difflib import get_close_matches  # at first need: nobody errs in most processes
 
-    lower = {x.lower(): x for x in known}
-    close = get_close_matches(word.lower(), lower, 1, 0.75)
+    lower = {x.removeprefix(prefix).lower(): x for x in known}
+    close = get_close_matches(word.removeprefix(prefix).lower(), lower, 1, 0.75)
     return f" (did you mean {lower[close[0]]!r}?)" if close else ""
