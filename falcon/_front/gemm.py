@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from falcon import schemes
 from falcon._core.dtypes import DType
@@ -21,26 +20,62 @@ from .recall import quiet_matmul, recall, remember
 from .small import is_small
 from .validate import number, scalar
 
+Array = TypeVar("Array")
 
-@takes_options(*KEYWORDS)
+
+@overload
 def gemm(
-    a: npt.ArrayLike,
-    b: npt.ArrayLike | PackedOperand,
-    c: npt.ArrayLike | None = None,
+    a: np.ndarray,
+    b: np.ndarray | PackedOperand,
+    c: np.ndarray | None = None,
     *,
     alpha: complex = 1.0,
     beta: complex = 0.0,
-    out: np.ndarray | None = None,
+    out: None = None,
     **options: Unpack[CallOptions],
-) -> np.ndarray:
+) -> np.ndarray: ...
+@overload
+def gemm(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    out: Array,
+    **options: Unpack[CallOptions],
+) -> Array: ...
+@overload
+def gemm(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    out: None = None,
+    **options: Unpack[CallOptions],
+) -> Any: ...
+@takes_options(*KEYWORDS)
+def gemm(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    out: Any = None,
+    **options: Unpack[CallOptions],
+) -> Any:
     """Multiply two matrices: ``alpha * a @ b + beta * c``.
 
     Parameters
     ----------
     a : array_like, shape (M, K)
     b : array_like or PackedOperand, shape (K, N)
-        Integer, float or complex, any strides and byte order; or CuPy arrays or torch tensors on
-        one GPU, floats (see docs/gpu.md). A packed operand brings its scheme and backend with it.
+        Integer, float or complex, any strides and byte order; torch tensors in host memory; or
+        CuPy arrays or torch tensors on one GPU, floats (see docs/gpu.md). A packed operand brings
+        its scheme and backend with it.
     c : array_like, shape (M, N), optional
         Read only where `beta` is not zero; never written, unless it is `out` too.
     alpha, beta : scalar
@@ -53,7 +88,7 @@ def gemm(
 
     Returns
     -------
-    ndarray (or GPU array of the caller's library), shape (M, N)
+    ndarray (or tensor, or GPU array of the caller's library), shape (M, N)
         `out`, or a new C-ordered array of dtype ``np.result_type(a, b)`` (with `c` where `beta` is
         not zero).
 

@@ -25,7 +25,11 @@ Array = TypeVar("Array")
 
 @overload
 def matmul(
-    a: np.ndarray, b: np.ndarray, /, out: None = None, **options: Unpack[CallOptions]
+    a: np.ndarray,
+    b: np.ndarray | PackedOperand,
+    /,
+    out: None = None,
+    **options: Unpack[CallOptions],
 ) -> np.ndarray: ...
 @overload
 def matmul(a: Any, b: Any, /, out: Array, **options: Unpack[CallOptions]) -> Array: ...

@@ -51,7 +51,7 @@ class _Array:
     def __setstate__(self, state: tuple) -> None:
         _, shape, dtype, fortran_order, content = state
         if dtype.has_objects:
-            flat = np.empty(len(content), object)
+            flat, fortran_order = np.empty(len(content), object), False  # lists are always by rows
             flat[:] = content
         else:
             flat = np.frombuffer(content, dtype.text)

@@ -53,7 +53,9 @@ def test_set_config_leaves_a_block_alone(restored):
 
 def test_set_config_refuses_as_config_does(restored):
     before = settings()
-    with pytest.raises(TypeError, match=r"set_config\(\) has no setting 'treads' \(did you mean 't"):
+    with pytest.raises(
+        TypeError, match=r"set_config\(\) has no setting 'treads' \(did you mean 't"
+    ):
         falcon.set_config(treads=1)
     with pytest.raises(ValueError, match="threads is 0; expected an integer >= 1"):
         falcon.set_config(max_growth=2.0, threads=0)
@@ -141,7 +143,9 @@ def test_misspelt_variables_are_logged():
 def test_an_instruction_set_that_does_not_run_is_logged():
     out, err = python(LARGE, FALCON_ISA="avx9")
     assert out == "1100.0\n"
-    assert err.startswith("falcon: its own kernels do not run (NumPy's BLAS does): FALCON_ISA is 'a")
+    assert err.startswith(
+        "falcon: its own kernels do not run (NumPy's BLAS does): FALCON_ISA is 'a"
+    )
     assert err.count("\n") == 1
 
 

@@ -178,7 +178,9 @@ def test_packed_tensors(torch):
 def test_plan_describes_what_tensors_run(torch):
     a, b = torch.from_numpy(A), torch.from_numpy(B)
     assert falcon.plan(a, b).problem == falcon.plan(A, B).problem
-    assert falcon.plan(a.T.contiguous().T, b).problem == falcon.plan(np.asfortranarray(A), B).problem
+    assert (
+        falcon.plan(a.T.contiguous().T, b).problem == falcon.plan(np.asfortranarray(A), B).problem
+    )
 
 
 def test_tensors_share_memory(torch):

@@ -42,8 +42,8 @@ print("well")
 """
 
 
-@pytest.mark.parametrize("backend, scheme", [("cpu", "strassen"), ("cpu", "classical"),
-                                             ("numpy", "strassen"), ("numpy", "classical")])  # fmt: skip
+@pytest.mark.parametrize("scheme", ["classical", "strassen"])
+@pytest.mark.parametrize("backend", ["cpu", "numpy"])
 def test_interrupt(backend, scheme):
     if falcon.show_config("dict")["backends"][backend] != "available":
         pytest.skip(f"backend {backend} is not available")
