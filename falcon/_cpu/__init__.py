@@ -10,6 +10,6 @@
     programs.py   Scheme -> the engine's operations and scatter lists
     pool.py       workspaces that outlive a call
     _core.pyx     thin binding: check, take pointers, release the GIL, one C call
-    src/          the engine: drivers, one template of kernels per instruction set
-    sources.py    what is compiled, with which flags, for which machines
+    src/          C: engine (passes, threads), kernels (per type and instruction set), machine
+    sources.py    what is compiled, with which flags, for which machines; who may use whose symbols
 """

@@ -1,6 +1,6 @@
-/* kernels_neon.c - aarch64 NEON kernels (baseline flags; a*b + c contracts to fmla).
+/* neon.c - aarch64 NEON kernels (baseline flags; a*b + c contracts to fmla).
  * A new dtype: one more block like those below, and a line in registry.c. */
-#include "falcon_cpu.h"
+#include "kernel.h"
 #include "vec_gcc.h"
 #include <string.h>
 

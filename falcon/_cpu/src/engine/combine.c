@@ -1,4 +1,4 @@
-/* lcma_combine.c - Group Combine: source blocks straight into packed panels.
+/* combine.c - Group Combine: source blocks straight into packed panels.
  *
  * One unit of work is one micro-panel strip (MR or NR lines) of one K slice, or
  * a few neighbouring ones (fl_group), of all blocks at once.  Chunk by chunk the source strips are packed into an
@@ -10,35 +10,9 @@
 #include "engine.h"
 #include <string.h>
 
-/* The rows of scratch that fit about 24 KiB (L1 less room for the outputs'
- * lines), as a multiple of 16 steps so that chunks start on whole lines. */
-ptrdiff_t fl_chunk(const falcon_kernel *kern, int width, int n_in) {
-    const ptrdiff_t per_step = (ptrdiff_t)width * n_in * kern->elem;
-    return FL_MAX(16, (24 << 10) / per_step / 16 * 16);
-}
-
-static ptrdiff_t scratch_stride(const falcon_kernel *kern, int width, ptrdiff_t chunk) {
-    /* one line more than the data: sources must not share L1 sets */
-    return fl_up(chunk * width, 64 / kern->elem) + 64 / kern->elem;
-}
-
-size_t fl_scratch_bytes(const falcon_kernel *kern, const falcon_scheme *s) {
-    if (s->R == 1 && s->m * s->k * s->n == 1)
-        return 0;
-    const int in_a = s->m * s->k, in_b = s->k * s->n;
-    size_t most = 0;
-    for (int w = 0; w < 4; w++) { /* either matrix may be packed with either width */
-        const int width = w & 1 ? kern->mr : kern->nr, n_in = w & 2 ? in_a : in_b;
-        const falcon_program *prog = w & 2 ? &s->u : &s->v;
-        const size_t bytes = (size_t)(n_in * scratch_stride(kern, width, fl_chunk(kern, width, n_in)) * kern->elem) +
-                             (size_t)prog->n_temp * FALCON_BLOCK;
-        most = FL_MAX(most, bytes);
-    }
-    return most;
-}
-
 /* Where lines are neighbours in memory, a strip is one short piece of every step's row, and rows are far apart: so
- * up to GROUP strips are made together, some steps at a time, while the next steps are called for.  Fewer where
+ * up to GROUP strips are made together, some steps at a time, while the next steps are
+ * prefetched.  Fewer where
  * threads would be left without work. */
 enum { GROUP = 4, GROUP_STEPS = 64 };
 
@@ -50,7 +24,7 @@ ptrdiff_t fl_combine_units(const fl_pass *p, const fl_operand *o) {
     return o->mode == FALCON_PACKED && o->src ? fl_div_up(o->panels, o->group) * p->slices : 0;
 }
 
-/* Some steps of the strips of one panel, in all blocks. */
+/* Some steps of the strips of one panel, in all blocks; whole groups of them. */
 typedef struct {
     ptrdiff_t panel, k, steps; /* k: first step, in its block */
 } fl_strip;
@@ -68,13 +42,15 @@ static void pack_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q,
     const ptrdiff_t in_block = x.panel * o->width;
     line += in_block, k += x.k;
     const ptrdiff_t lines = FL_MIN(FL_MIN(o->width, o->block_lines - in_block), o->lines - line);
-    const ptrdiff_t steps = FL_MIN(x.steps, o->K - k);
+    const ptrdiff_t steps = FL_MIN(FL_MIN(x.steps, o->block_k - x.k), o->K - k);
     const char *from =
         lines > 0 && steps > 0 ? o->src + (line * o->line_stride + k * o->k_stride) * p->kern->elem : NULL;
-    o->pack(from, o->line_stride, o->k_stride, lines, steps, to, x.steps);
+    (o->program ? o->load : o->pack)(from, o->line_stride, o->k_stride, lines, steps, to, x.steps);
+    if (o->scale && lines > 0)
+        p->kern->scale_strip(to, x.steps, o->width, o->scale + line, lines);
 }
 
-/* Call for the source lines of `panels` neighbouring strips (line_stride 1). */
+/* Prefetch the source lines of `panels` neighbouring strips (line_stride 1). */
 static void strips_ahead(const fl_pass *p, const fl_operand *o, fl_strip x, ptrdiff_t panels, int n_in) {
     const ptrdiff_t elem = p->kern->elem;
     for (int q = 0; q < n_in; q++) {
@@ -88,9 +64,31 @@ static void strips_ahead(const fl_pass *p, const fl_operand *o, fl_strip x, ptrd
     }
 }
 
+/* Form the strip x of all outputs, whose first one begins at `to`. */
+static void combine_strip(const fl_pass *p, const fl_operand *o, fl_strip x, ptrdiff_t out_stride, char *to,
+                          char *scratch) {
+    const falcon_kernel *kern = p->kern;
+    const int n_in = o->n_line_blocks * o->n_k_blocks;
+    const ptrdiff_t elems = x.steps * o->width, line = FL_LINE / FL_MIN(kern->sum, kern->panel);
+    const ptrdiff_t vecs = fl_up(elems, line);
+    if (!o->program) {
+        pack_strip(p, o, x, 0, to);
+        memset(to + elems * kern->panel, 0, (size_t)((vecs - elems) * kern->panel));
+        return;
+    }
+    const ptrdiff_t stride = fl_scratch_stride(kern, o->width, fl_chunk(kern, o->width, n_in));
+    for (int q = 0; q < n_in; q++) {
+        char *in = scratch + q * stride * kern->sum;
+        pack_strip(p, o, x, q, in);
+        memset(in + elems * kern->sum, 0, (size_t)((vecs - elems) * kern->sum));
+    }
+    kern->interpret(scratch, stride, to, out_stride / kern->panel, vecs, p->stream_pack, o->program,
+                    scratch + n_in * stride * kern->sum);
+}
+
 void fl_combine_unit(const fl_pass *p, const fl_operand *o, ptrdiff_t unit, char *scratch) {
     const falcon_kernel *kern = p->kern;
-    const ptrdiff_t elem = kern->elem, width = o->width;
+    const ptrdiff_t width = o->width;
     /* neighbouring units read neighbouring memory: next slice of the same lines
      * where K is contiguous, else the next lines of the same slice */
     const ptrdiff_t group = o->group, groups = fl_div_up(o->panels, group);
@@ -98,35 +96,20 @@ void fl_combine_unit(const fl_pass *p, const fl_operand *o, ptrdiff_t unit, char
     const ptrdiff_t s = k_fast ? unit % p->slices : unit / groups;
     const ptrdiff_t panel0 = (k_fast ? unit / p->slices : unit % groups) * group;
     const ptrdiff_t panels = FL_MIN(group, o->panels - panel0);
-    const ptrdiff_t len = fl_slice_len(p, s), stride = fl_panel_stride(kern, width, len);
-    char *dst = o->packed + s * p->scheme->R * o->panels * fl_panel_stride(kern, width, p->kc) * elem;
+    const ptrdiff_t len = fl_slice_len(p, s), stride = fl_panel_bytes(kern, width, len);
+    char *dst = o->packed + s * p->scheme->R * o->panels * fl_panel_bytes(kern, width, p->kc);
 
     const int n_in = o->n_line_blocks * o->n_k_blocks;
-    const ptrdiff_t most = fl_chunk(kern, (int)width, n_in), chunk = group > 1 ? FL_MIN(GROUP_STEPS, most) : most;
-    const ptrdiff_t sstride = scratch_stride(kern, (int)width, most);
-    char *temps = scratch + n_in * sstride * elem;
+    const ptrdiff_t most = fl_chunk(kern, (int)width, n_in);
+    const ptrdiff_t chunk = group > 1 ? FL_MIN(fl_up(GROUP_STEPS, kern->k_grain), most) : most;
     for (ptrdiff_t at = 0; at < len; at += chunk) {
         fl_strip x = {panel0, s * p->kc + at, FL_MIN(chunk, len - at)};
-        const ptrdiff_t vecs = fl_up(x.steps * width, 64 / elem), pad = (vecs - x.steps * width) * elem;
         if (group > 1) {
             const int more = at + chunk < len;
             const fl_strip y = {more ? panel0 : panel0 + group, more ? x.k + chunk : s * p->kc, chunk};
             strips_ahead(p, o, y, FL_MIN(group, o->panels - y.panel), n_in);
         }
-        for (; x.panel < panel0 + panels; x.panel++) {
-            char *to = dst + (x.panel * stride + at * width) * elem;
-            if (!o->program) {
-                pack_strip(p, o, x, 0, to);
-                memset(to + x.steps * width * elem, 0, (size_t)pad);
-                continue;
-            }
-            for (int q = 0; q < n_in; q++) {
-                char *in = scratch + q * sstride * elem;
-                pack_strip(p, o, x, q, in);
-                memset(in + x.steps * width * elem, 0, (size_t)pad);
-            }
-            const falcon_combine_fn combine = o->program->generated ? o->program->generated : kern->interpret;
-            combine(scratch, sstride, to, o->panels * stride, vecs, p->stream_pack, o->program, temps);
-        }
+        for (; x.panel < panel0 + panels; x.panel++)
+            combine_strip(p, o, x, o->panels * stride, dst + x.panel * stride + at * width * kern->panel, scratch);
     }
 }

@@ -1,6 +1,6 @@
-/* kernels_generic.c - portable kernels in GCC vector extensions (baseline flags).
+/* generic.c - portable kernels in GCC vector extensions (baseline flags).
  * A new dtype: one more block like those below, and a line in registry.c. */
-#include "falcon_cpu.h"
+#include "kernel.h"
 #include "vec_gcc.h"
 #include <string.h>
 

@@ -1,13 +1,14 @@
 /* cpuid.c - which instruction sets can run here, and how large the caches are.
  *
- * An instruction set counts only if its kernels are built in, the CPU has it
- * and the operating system saves its registers (XGETBV).  Compiled with
+ * An instruction set counts only if the CPU has it and the operating system
+ * saves its registers (XGETBV); whether kernels are built in is registry.c's.  Compiled with
  * baseline flags: nothing in this object may need what it asks about.
  *
  * The answers are found once per process: CPUID traps in a virtual machine and
  * costs some 15 microseconds there, more than a whole small product.
  */
-#include "falcon_cpu.h"
+#include "../kernels/kernel.h"
+#include "machine.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -77,12 +78,12 @@ static void x86_caches(falcon_caches *out) {
 #endif
 
 static int detect_isa(int isa) {
-    if (!falcon_kernels[isa][FALCON_F32])
-        return 0;
-#ifdef FALCON_X86
+#if defined(FALCON_X86)
     return x86_supports(isa);
+#elif defined(__aarch64__)
+    return isa == FALCON_GENERIC || isa == FALCON_NEON; /* which aarch64 always has */
 #else
-    return 1; /* aarch64 always has NEON; kernels of other machines are not built in */
+    return isa == FALCON_GENERIC;
 #endif
 }
 
@@ -155,16 +156,9 @@ static void detect(void) {
     detect_caches(&found.caches);
 }
 
-int falcon_isa_supported(int isa) {
+int fl_cpu_runs(int isa) {
     pthread_once(&found_once, detect);
     return isa >= 0 && isa < FALCON_N_ISA && found.isa[isa];
-}
-
-int falcon_isa_best(void) {
-    for (int isa = FALCON_N_ISA - 1; isa > 0; isa--)
-        if (falcon_isa_supported(isa))
-            return isa;
-    return FALCON_GENERIC;
 }
 
 void falcon_cache_sizes(falcon_caches *out) {

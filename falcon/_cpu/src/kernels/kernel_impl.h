@@ -4,16 +4,19 @@
  * T (element type), MR, NR, KC, ISA_ID, DTYPE_ID and ISA (name), and gets a
  * `falcon_kernel` filled in at the bottom of combine_impl.h, which this file
  * includes last, after pack_impl.h.  All functions are static.
+ *
+ * For types whose elements are their own sums, panels and accumulators, one step of K at a time (float32, float64), and
+ * for vectors of any width that the compiler knows: 64 bytes and more, fixed-width builds of SVE among them.
  */
-/* Bytes ahead in A to call into L1 at every second step, 0: none. */
+/* Bytes ahead in A to prefetch into L1 at every second step, 0: none. */
 #ifndef A_AHEAD
 #define A_AHEAD 0
 #endif
 /* The C tile, see falcon_kernel; an instruction set may define its own. */
-#ifndef B_RESTS
-#define B_RESTS 0
-#define A_RESTS_TILE {32, 16, 20, 25}
-#define B_RESTS_TILE {0}
+#ifndef B_KEPT
+#define B_KEPT 0
+#define A_KEPT_TILE {32, 16, 20, 25}
+#define B_KEPT_TILE {0}
 #endif
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
@@ -204,6 +207,49 @@ static void NAME(write)(const void *ct_, const void *h_, double coef, double alp
     }
     V_STORE((T *)watch, seen);
     *(T *)watch += seen1;
+}
+
+INLINE void NAME(scale_lines)(const int width, T *x, ptrdiff_t steps, const T *scale) {
+    for (ptrdiff_t p = 0; p < steps; p++, x += width)
+#pragma GCC unroll 32
+        for (int i = 0; i < width; i++)
+            x[i] *= scale[i];
+}
+
+static void NAME(scale_strip)(void *strip, ptrdiff_t steps, ptrdiff_t width, const double *scale, ptrdiff_t lines) {
+    T s[MR > NR ? MR : NR];
+    for (ptrdiff_t i = 0; i < width; i++)
+        s[i] = i < lines ? (T)scale[i] : 1;
+    if (width == MR)
+        NAME(scale_lines)(MR, strip, steps, s);
+    else
+        NAME(scale_lines)(NR, strip, steps, s);
+}
+
+static void NAME(unscale)(void *tile, ptrdiff_t n_rows, ptrdiff_t n_columns, const double *rows,
+                          const double *columns) {
+    T *x = tile;
+    double of_column[NR];
+    for (ptrdiff_t j = 0; j < NR; j++)
+        of_column[j] = columns && j < n_columns ? 1 / columns[j] : 1;
+    for (ptrdiff_t i = 0; i < n_rows; i++, x += NR) {
+        const double of_row = rows ? 1 / rows[i] : 1;
+        for (ptrdiff_t j = 0; j < NR; j++)
+            x[j] = (T)((double)x[j] * of_row * of_column[j]);
+    }
+}
+
+static int NAME(tripped)(const void *watch) {
+    for (int i = 0; i < VLEN; i++)
+        if (((const T *)watch)[i] != 0)
+            return 1;
+    return 0;
+}
+
+static void NAME(scale)(void *c_, ptrdiff_t s, ptrdiff_t n, double beta) {
+    T *c = c_;
+    for (ptrdiff_t i = 0; i < n; i++)
+        c[i * s] = beta == 0 ? 0 : c[i * s] * (T)beta;
 }
 
 /* Matrix times vector, see falcon_gemv_fn: sums of each line along K, `lines` a constant. */

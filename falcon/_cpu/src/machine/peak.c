@@ -5,12 +5,11 @@
  * g / (1 - f), so no value overflows or becomes subnormal.  Compiled with
  * baseline flags; the wide code carries its instruction set as an attribute.
  */
-#include "engine.h"
-#include "falcon_cpu.h"
-#include <omp.h>
+#include "../engine/engine.h"
+#include "../engine/team.h"
 
-/* Steps of one burst: about 2 ms, long against starting the threads. */
-enum { STEPS = 400 * 1000, MOST_THREADS = 1024 };
+/* Steps of one burst, about 2 ms, and bursts of each thread: long against starting the threads. */
+enum { STEPS = 400 * 1000, BURSTS = 4, MOST_THREADS = 1024 };
 
 /* Each function returns the sum of its chains, so that none is dropped. */
 #define PEAK(name, T, bytes, chains, target)                                                                           \
@@ -63,32 +62,39 @@ static const peak peaks[FALCON_N_ISA][FALCON_N_DTYPE] = {
 #endif
 };
 
+typedef struct {
+    peak_fn run;
+    int threads, opened;
+    double sums[MOST_THREADS];
+} job;
+
+static ptrdiff_t open_bursts(void *j_, ptrdiff_t *grab) {
+    job *j = j_;
+    *grab = 1;
+    return j->opened++ ? 0 : BURSTS * j->threads;
+}
+
+static void do_burst(void *j_, int seat, ptrdiff_t first, ptrdiff_t end) {
+    job *j = j_;
+    for (; first < end; first++)
+        j->sums[seat] += j->run();
+}
+
 double falcon_peak(int isa, int dtype, int threads, double seconds) {
-    if (!falcon_kernel_get(isa, dtype))
+    if (!falcon_kernel_get(isa, dtype) || !peaks[isa][dtype].run)
         return 0;
+    static const fl_stages stages = {open_bursts, do_burst};
     const peak p = peaks[isa][dtype];
-    const int team = falcon_in_forked_child() ? 1 : FL_MAX(1, FL_MIN(threads, MOST_THREADS));
+    const int team = FL_MAX(1, FL_MIN(threads, MOST_THREADS));
     const double end = fl_now() + seconds;
     double best = 0;
     do {
-        /* from the moment when all have started to the moment when all have ended */
-        double from = 0, sum = 0;
-        int members = 1;
-        if (team == 1) {
-            from = fl_now();
-            sum = p.run();
-        } else {
-#pragma omp parallel num_threads(team) reduction(+ : sum)
-            {
-#pragma omp barrier
-#pragma omp master
-                from = fl_now(), members = omp_get_num_threads();
-                sum += p.run();
-            }
-        }
-        volatile double keep = sum;
+        job j = {.run = p.run, .threads = fl_team_size(team, team)};
+        const double from = fl_now();
+        fl_team_run(&stages, &j, j.threads);
+        best = FL_MAX(best, p.flops * BURSTS * j.threads / (fl_now() - from));
+        volatile double keep = j.sums[0];
         (void)keep;
-        best = FL_MAX(best, p.flops * members / (fl_now() - from));
     } while (fl_now() < end);
     return best;
 }

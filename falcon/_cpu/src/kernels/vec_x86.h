@@ -1,11 +1,10 @@
 /* vec_x86.h - the small vector vocabulary that the kernel template is written
- * in, for AVX-512 and AVX2.  Included by kernels_avx512.c and kernels_avx2.c
- * only; everything is a macro or static, so that no wide code can leak into
- * objects compiled for the baseline.
+ * in, for AVX-512 and AVX2.  Included by avx512.c and avx2.c only; everything is a macro or static, so that no wide
+ * code can leak into objects compiled for the baseline.
  *
  * Per dtype D: D##_VEC, D##_IVEC (integer vector for shuffles), D##_VLEN and
- * D##_{ZERO, LOAD, LOADA, STORE, STREAM, SET1, FMA, MUL}; LOAD and STORE take
- * any address, LOADA and STREAM one aligned to the vector.
+ * D##_{ZERO, LOAD, STORE, STREAM, SET1, FMA}; LOAD and STORE take
+ * any address, STREAM one aligned to the vector.
  */
 #ifndef FALCON_VEC_X86_H
 #define FALCON_VEC_X86_H
