@@ -22,7 +22,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """With ``-m soak``, property tests run 10^5 cases each; without, what is for soaking is left."""
+    """With ``-m soak``, property tests run 10^5 cases each; without, what soaks is left out."""
     soaks = "soak" in config.getoption("markexpr").replace("not soak", "")
     left = []
     for item in items:
