@@ -25,6 +25,15 @@ WORKERS = 4
 # What the caches of memory and of plans may still grow by, once they are warm.
 GROWTH = 96 * 2**20
 SCHEMES = ["auto", "auto", "classical", "strassen", "winograd", "3x4x4:38", "2x3x3:15"]
+# Few enough that the caches of plans are soon full, and memory must be flat from then on.
+SHAPES = [
+    (1, 64, 700),
+    (3, 700, 120),
+    (17, 64, 1),
+    (120, 257, 400),
+    (400, 400, 400),
+    (700, 257, 700),
+]
 DTYPES = [np.float32, np.float32, np.float64, np.complex64, np.int64, np.float16]
 
 
@@ -80,7 +89,7 @@ class Soak:
 
     def operands(self, rng, dtype=None):
         dtype = dtype or rng.choice(DTYPES)
-        M, N, K = (rng.choice([1, 3, 17, 64, 120, 257, 400, 700]) for _ in range(3))
+        M, N, K = rng.choice(SHAPES)
         random = np.random.default_rng(rng.randrange(2**32))
         return tuple(random.integers(-4, 5, shape).astype(dtype) for shape in ((M, K), (K, N)))
 
