@@ -31,7 +31,7 @@ _known: WeakSet[ForkLock] = WeakSet()
 
 
 def in_forked_child() -> bool:
-    """Whether this process was forked: falcon's own code then runs on one thread."""
+    """Whether this process was forked: with OpenMP's team falcon then runs on one thread."""
     return _forked
 
 
