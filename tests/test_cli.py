@@ -158,7 +158,7 @@ def test_schemes_say_what_they_are_best_at(capsys):
         (["²x2x2"], "expected three sizes"),
         (["0x2x2"], "m is 0; expected a positive integer"),
         (["99x99x99"], "at most 4096"),
-        (["--show", "strasen"], "there is no scheme 'strasen'; known:"),
+        (["--show", "strasen"], "there is no scheme 'strasen'; did you mean 'strassen'?"),
         (["--verify", "no/such/file.json"], "No such file"),
     ],
 )

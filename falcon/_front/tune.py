@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from falcon._backends import available_backends
 from falcon._core.dtypes import of
+from falcon._core.options import thread_count
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.problem import Problem
 from falcon._core.timing import REST_SECONDS, Estimate, Record, Side, interleave
@@ -50,7 +51,8 @@ def measure_machine(
     dtypes: Iterable[npt.DTypeLike], threads: Sequence[int], tick: Callable[[str], None]
 ) -> MachineProfile:
     """Measure this machine thoroughly and store the profile; see `machine.measure_all`."""
-    return measure_all(available_backends(), [of(np.dtype(x)) for x in dtypes], threads, tick)
+    counts = sorted({thread_count(x) for x in threads})
+    return measure_all(available_backends(), [of(np.dtype(x)) for x in dtypes], counts, tick)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +161,11 @@ def tune(
         option = best.candidate.option
         label = None if option.scheme is None else option.scheme.name
         remember(problem, Choice(option.backend, label, best.seconds), available_backends())
+        replaced()  # after every shape: Ctrl-C leaves what was done
         others = tuple(x for x in compared if x is not best)
         found.append(Tuned(problem, (best, *others)))
         if tick is not None:
             tick()
-    replaced()
     return found
 
 

@@ -354,12 +354,8 @@ def compose(outer: Scheme, inner: Scheme) -> Scheme:
     ValueError
         The composition would be too large to be verified.
     """
-    products = brent.work(outer.U, outer.V, outer.W) * brent.work(inner.U, inner.V, inner.W)
-    if products > brent.LARGEST_WORK:
-        raise ValueError(
-            f"{outer.name}@{inner.name} is too large to be verified: {products} products of "
-            f"coefficients, at most {brent.LARGEST_WORK} are supported"
-        )
+    work = brent.work(outer.U, outer.V, outer.W) * brent.work(inner.U, inner.V, inner.W)
+    brent.check_work(f"{outer.name}@{inner.name}", work)
     return Scheme(
         _kronecker(outer.U, inner.U),
         _kronecker(outer.V, inner.V),

@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -128,18 +129,24 @@ def test_a_child_remembers_what_is_tuned_while_the_parent_does(monkeypatch):
     assert status == 0
 
 
-@pytest.mark.parametrize("how", ["cut", "key", "entry", "list"])
+@pytest.mark.parametrize("how", ["cut", "key", "entry", "list", "seconds", "text"])
 def test_a_damaged_file_is_ignored(folder, monkeypatch, caplog, how):
     remember("numpy", "strassen")
     (path,) = folder.glob("choices-*.json")
     content = json.loads(path.read_text())
-    name = next(iter(content["choices"]))
+    name, choice = next(iter(content["choices"].items()))
+
+    def entry(**changes):
+        return {**content, "choices": {name: {**choice, **changes}}}
+
     path.write_text(
         {
             "cut": lambda: path.read_text()[:-30],
             "key": lambda: json.dumps({**content, "key": {}}),
             "entry": lambda: json.dumps({**content, "choices": {name: {"backend": 1}}}),
             "list": lambda: json.dumps({**content, "choices": [1]}),
+            "seconds": lambda: json.dumps(entry(seconds=10**400)),
+            "text": lambda: json.dumps(entry(seconds="1.0")),
         }[how]()
     )
     monkeypatch.setattr(tuned, "_choices", None)
@@ -218,3 +225,43 @@ def test_rivals_of_a_choice_that_was_not_compared():
     labels = [(x.option.backend, x.option.label) for x in found]
     assert len(set(labels)) == len(labels) >= 2
     assert any(label == "strassen" for _, label in labels)
+
+
+@pytest.mark.parametrize(
+    "name", ["(" * 5000, "strassen@" * 40 + "strassen", "strassen@" * 6 + "9x9"]
+)
+def test_a_scheme_that_cannot_be(folder, monkeypatch, caplog, name):
+    """Ignored with one line, at once; decisions go on."""
+    remember("numpy", "strassen")
+    (path,) = folder.glob("choices-*.json")
+    path.write_text(path.read_text().replace('"strassen"', json.dumps(name)))
+    monkeypatch.setattr(tuned, "_choices", None)
+    machine_module.replaced()
+    start = time.perf_counter()
+    with caplog.at_level(logging.WARNING, "falcon"), falcon.config(tuned=True):
+        assert plan().scheme is None
+        machine_module.replaced()
+        assert plan().scheme is None
+    assert time.perf_counter() - start < 1
+    assert len(caplog.records) == 1
+    assert "a tuned choice is ignored: " in caplog.text
+
+
+def test_tune_keeps_what_was_done_until_ctrl_c(monkeypatch):
+    monkeypatch.setattr(
+        tune_module,
+        "interleave",
+        lambda sides, *_, **__: [
+            Record(side.name, (10.0 - i,) * 5) for i, side in enumerate(sides)
+        ],
+    )
+
+    def tick():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        falcon.tune([(1030, 1040, 1050), (1100, 1100, 1100)], backend="numpy", tick=tick)
+    assert len(tuned._choices) == 1
+    with falcon.config(tuned=True):
+        found = falcon.plan((1030, 1050), (1050, 1040), "float32")
+    assert found.why == "measured as the fastest by falcon.tune"
