@@ -20,7 +20,8 @@ from ._front.matmul import matmul
 from ._front.pack import pack
 from ._front.plan import plan
 from ._front.tune import machine, tune
-from ._front.verify import Verification, VerificationError, verify
+from ._front.freivalds import Verification, VerificationError
+from ._front.verify import verify
 from ._version import __version__
 from .decision import MachineProfile
 from .schemes import Scheme, SchemeError

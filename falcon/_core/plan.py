@@ -22,7 +22,7 @@ from .text import format_table
 _log = logging.getLogger("falcon")
 
 # Times growth u sqrt(K) norm(a_i) norm(b_j): errors of every plan that "auto" takes stay below.
-_PROMISED = 1.5
+PROMISED = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ class Plan:
         if p.is_exact:
             factor = 0.0
         elif not proved:
-            factor = _PROMISED * self.growth * sqrt(p.K) * unit
+            factor = PROMISED * self.growth * sqrt(p.K) * unit
         elif scheme is None:
             factor = (p.K + 1) * unit
         else:
