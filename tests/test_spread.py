@@ -1,4 +1,4 @@
-"""Badly scaled operands: "auto" scales rows and columns by powers of two; others keep their bits."""
+"""Badly scaled operands: "auto" scales them by powers of two; others keep their bits."""
 
 import logging
 import pickle
@@ -76,7 +76,9 @@ def test_lines_of_zeros_do_not_count():
 
 
 @pytest.mark.parametrize("parts", [2, 3, 4, 8])
-@pytest.mark.parametrize(("size", "chunk", "block"), [(240, 240, None), (239, 100, None), (50, 50, 9)])
+@pytest.mark.parametrize(
+    ("size", "chunk", "block"), [(240, 240, None), (239, 100, None), (50, 50, 9)]
+)
 def test_powers_bring_norms_together(parts, size, chunk, block):
     """As close as the largest gap on the circle of their fractions allows: proved in the docs."""
     squares = 10.0 ** np.random.default_rng(parts).uniform(-12, 12, size)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .dtypes import DType, of
+from .dtypes import DType
 
 if TYPE_CHECKING:
     from .packed import PackedOperand
@@ -28,7 +28,7 @@ _log = logging.getLogger("falcon")
 
 # What s_A * s_B may come to without scaling. Largest error in units of growth u sqrt(K) norm(a_i)
 # norm(b_j), entries of one sign, seven schemes, 300 to 500: 0.75 where all is of one scale, 0.96 up
-# to 2.4, 1.4 up to 4, 2.7 at 8 (examples/scales.py); promised is 1.5. Normal entries come to 1.2.
+# to 2.4, 1.4 up to 4, 2.7 at 8 (examples/accuracy.py); promised is 1.5. Normal entries come to 1.2.
 MOST_UNEVEN = 2.0
 # Powers of two beyond are not used: a factor of C, the product of two, must be a float64.
 _LARGEST_EXPONENT = 500
@@ -62,35 +62,46 @@ class Scaling:
 
     def of_rows(self, a: np.ndarray, dtype: np.dtype) -> np.ndarray:
         """Return A times the powers of its rows: a copy of that dtype, or A if it is the same."""
-        if self.rows is None or np.isin(self.rows, (0, 1)).all():
-            return a
-        return _times(a, self.rows[:, None], np.empty(a.shape, dtype))
+        return a if self.rows is None else _times(a, self.rows, dtype, axis=0)
 
     def of_columns(self, b: np.ndarray, dtype: np.dtype) -> np.ndarray:
         """Return B times the powers of its columns, likewise."""
-        return Scaling(self.columns).of_rows(b.T, dtype).T
+        return b if self.columns is None else _times(b, self.columns, dtype, axis=1)
 
     def undo(self, product: np.ndarray) -> None:
         """Divide a product by the powers of its rows and columns, in place."""
         if not self:
             return
-        rows, columns = (1.0 if x is None else _inverse(x) for x in (self.rows, self.columns))
+        rows = np.ones(len(product)) if self.rows is None else _inverse(self.rows)
+        columns = np.ones(1) if self.columns is None else _inverse(self.columns)
+        kind = _kind(product.dtype, rows, columns)
+        rows, columns = rows.astype(kind)[:, None], columns.astype(kind)
         for start in range(0, len(product), _LINES):
             # Both at once: one alone could overflow.
-            at = slice(start, start + _LINES)
-            powers = columns if self.rows is None else rows[at, None] * columns
-            _times(product[at], powers, product[at])
+            some = product[start : start + _LINES]
+            powers = rows[start : start + _LINES] * columns
+            np.multiply(some, powers, out=some, casting="same_kind")
 
 
 def _inverse(powers: np.ndarray) -> np.ndarray:
     return np.divide(1, powers, out=np.zeros_like(powers), where=powers > 0)
 
 
-def _times(x: np.ndarray, powers: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Multiply in the dtype of `out`; in float64 where that cannot hold the powers."""
-    if Scaling(powers).fits(of(out.dtype)):
-        powers = powers.astype(out.real.dtype)
-    return np.multiply(x, powers, out=out, casting="same_kind")
+def _times(x: np.ndarray, powers: np.ndarray, dtype: np.dtype, axis: int) -> np.ndarray:
+    if np.isin(powers, (0, 1)).all():
+        return x
+    powers = powers.astype(_kind(dtype, powers))
+    powers = powers[:, None] if axis == 0 else powers
+    return np.multiply(x, powers, out=np.empty_like(x, dtype), casting="same_kind")
+
+
+def _kind(dtype: np.dtype, *powers: np.ndarray) -> np.dtype:
+    """Return the real type that holds products of the powers: that of `dtype`, or float64."""
+    info, positive = np.finfo(dtype), [x[x > 0] for x in powers]
+    least = float(np.prod([x.min(initial=1) for x in positive]))
+    largest = float(np.prod([x.max(initial=1) for x in positive]))
+    fits = float(info.smallest_normal) <= least and largest <= float(info.max)
+    return info.dtype if fits else np.dtype(np.float64)
 
 
 def look(

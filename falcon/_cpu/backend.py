@@ -99,7 +99,7 @@ class CpuBackend:
         try:
             scaling = _look(plan, a, b if source is None else source, workspace, nbytes)
             refused = scaling is None or not plan.has_room_for(scaling)
-            if not refused:
+            if scaling is not None and not refused:
                 _load(c, target)
                 finite = _gemm(
                     a,

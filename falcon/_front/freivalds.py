@@ -110,7 +110,7 @@ class Freivalds:
     def _prepare(self, a: _Scaled, b: _Scaled, alpha: Any) -> None:
         """Expect ``alpha a b``, divided by 2 to the power of `_exponent`."""
         self._rows, self._columns = a.rows, b.columns
-        norms = np.sqrt(b.sums(np.ones(b.shape[0]), axis=0))
+        norms = b.column_norms()
         used = self._columns & (norms > 0)
         scales = np.minimum(1 / np.where(used, norms, 1), _LARGEST_SCALE) * used
         self._x *= scales[:, None]
@@ -118,15 +118,14 @@ class Freivalds:
         self._inner, largest = a.shape[1], _size(alpha)
         self._exponent = a.exponent + b.exponent + int(np.frexp(largest)[1])
         alpha = alpha * np.ldexp(1.0, a.exponent + b.exponent - self._exponent)
-        image, lines = b.times(self._x), b.sums(self._sizes, axis=1)
-        self._expected = alpha * a.times(image)
+        image, lines, _ = b.times(self._x, self._sizes)
+        image, norms, fourths = a.times(image, np.ones(self._inner))
+        self._expected = alpha * image
         # What rounding is relative to, by rows: of sums, to the norms; of single operands and
         # products, to no more than this by Cauchy and Schwarz, whichever lines of K a scheme adds.
-        a_norms = np.sqrt(a.sums(np.ones(self._inner), axis=1))
-        fourth = np.sqrt(np.sqrt(a.sums(np.ones(self._inner), axis=1, power=4)))
         size = float(abs(alpha))
-        self._of_sums = size * a_norms * sqrt(np.count_nonzero(used))
-        self._of_operands = size * fourth * float(np.square(lines).sum()) ** 0.25
+        self._of_sums = size * norms * sqrt(np.count_nonzero(used))
+        self._of_operands = size * (fourths * float((lines**4).sum())) ** 0.25
         self._of_product = _row_norms(self._expected)
         self._of_added = np.zeros(len(self._expected))
         self._largest = np.ldexp(np.longdouble(self._inner), self._exponent)
@@ -139,10 +138,11 @@ class Freivalds:
         common = max(exponent, self._exponent)
         beta = beta * np.ldexp(1.0, c.exponent - exponent)
         shrink, enlarge = np.ldexp(1.0, [self._exponent - common, exponent - common])
-        self._expected = self._expected * shrink + beta * c.times(self._x) * enlarge
+        image, norms, _ = c.times(self._x, self._sizes)
+        self._expected = self._expected * shrink + beta * image * enlarge
         for name in ("_of_sums", "_of_operands", "_of_product"):
             setattr(self, name, getattr(self, name) * shrink)
-        self._of_added = float(abs(beta)) * enlarge * np.sqrt(c.sums(self._sizes, axis=1))
+        self._of_added = float(abs(beta)) * enlarge * norms
         self._exponent = common
         self._largest += np.ldexp(np.longdouble(1), exponent)
 
@@ -169,8 +169,9 @@ class Freivalds:
             why = "wrong: an entry that is not finite, of finite operands"
             return Verification(False, float("inf"), 1.0, why)
         rows = self._rows & scaled.rows
-        residual = _row_norms(scaled.times(self._x) - self._expected)[rows]
-        tolerance = self._tolerance(scaled, types, growth)[rows]
+        image, norms, _ = scaled.times(self._x, self._sizes)
+        residual = _row_norms(image - self._expected)[rows]
+        tolerance = self._tolerance(norms, types, growth)[rows]
         worst, whole = _ratio(residual, tolerance), _whole(residual, tolerance)
         trials, each = self._x.shape[1], _FALSE_ALARM / max(residual.size, 1)
         of_row, of_all = _quantile(each, trials), _quantile(_FALSE_ALARM, trials)
@@ -185,16 +186,16 @@ class Freivalds:
         elif self._of_product[rows].any():
             signal = _whole(self._of_product[rows], tolerance)
             if signal <= 2 * of_all:
-                why = f"cannot verify: rounding may hide {of_all / max(signal, 1e-99):.2g} of the product"
+                share = of_all / max(signal, 1e-99)
+                why = f"cannot verify: rounding may hide {share:.2g} of the product"
         return Verification(not why, found, 1.0, why)
 
-    def _tolerance(self, out: _Scaled, types: list[DType], growth: float) -> np.ndarray:
-        """Return the 2-norm of each row of the error, columns being of norm 1, at most."""
+    def _tolerance(self, written: np.ndarray, types: list[DType], growth: float) -> np.ndarray:
+        """Return the 2-norm that each row of the error has at most, of a result of such norms."""
         arithmetic = self._dtype
-        own = np.finfo(self._expected.dtype).eps / 2 * (sqrt(self._inner) + sqrt(out.shape[1]))
+        own = np.finfo(self._expected.dtype).eps / 2 * (sqrt(self._inner) + sqrt(len(self._sizes)))
         unit = float(arithmetic.accumulator.unit_roundoff)
         rounded = float(max(x.unit_roundoff for x in types))
-        written = np.sqrt(out.sums(self._sizes, axis=1))
         # Equal terms round alike: errors then grow with K itself, but so does the product.
         alike = sqrt(self._inner) * written
         tolerance = growth * unit * sqrt(self._inner) * np.hypot(self._of_sums, alike)
@@ -264,24 +265,28 @@ class _Scaled:
                 self.rows[at] = (finite | ~kept).all(axis=1)
         self.exponent = int(np.frexp(largest)[1]) if exponent is None else exponent
 
-    def times(self, vectors: np.ndarray) -> np.ndarray:
-        """Return the scaled matrix times `vectors`."""
+    def times(
+        self, vectors: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the scaled matrix times `vectors`; of its rows 2-norms and sums of fourth powers.
+
+        Both of entries times the roots of `weights`.
+        """
         product = np.empty((self.shape[0], vectors.shape[1]), self._kind)
+        squares, fourths = np.empty((2, self.shape[0]))
         for at, strip in self._scaled_strips():
             product[at] = strip @ vectors
-        return product
+            weighted = np.square(abs(strip)).astype(np.float64) * weights
+            squares[at] = weighted.sum(axis=1)
+            fourths[at] = np.square(weighted).sum(axis=1)
+        return product, np.sqrt(squares), fourths
 
-    def sums(self, weights: np.ndarray, axis: int, power: int = 2) -> np.ndarray:
-        """Return the weighted sums, along an axis, of absolute values to a power of 2 or 4."""
-        found = np.zeros(self.shape[1 - axis])
-        for at, strip in self._scaled_strips():
-            squares = np.square(abs(strip)).astype(np.float64)
-            squares = squares if power == 2 else np.square(squares)
-            if axis == 1:
-                found[at] = squares @ weights
-            else:
-                found += weights[at] @ squares
-        return found
+    def column_norms(self) -> np.ndarray:
+        """Return the 2-norms of the columns of the scaled matrix."""
+        squares = np.zeros(self.shape[1])
+        for _, strip in self._scaled_strips():
+            squares += np.square(abs(strip)).astype(np.float64).sum(axis=0)
+        return np.sqrt(squares)
 
     def _scaled_strips(self) -> Iterator[tuple[slice, np.ndarray]]:
         for at, strip in _strips(self._x, self._kind):

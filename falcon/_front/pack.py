@@ -12,6 +12,7 @@ from falcon._backends import available_backends, get_backend
 from falcon._core.options import PLANNING, CallOptions, Options, takes_options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
+from falcon._core.problem import Problem
 from falcon._core.spread import of_packed
 
 from .families import family_of
@@ -60,8 +61,9 @@ def pack(
     Notes
     -----
     With a scheme, R/(kn) times the bytes of B are held (Strassen: 1.75 times), and B itself stays
-    referenced, unless `keep_source` is False. Columns of different scale are scaled by powers of
-    two as they are packed, where "auto" chooses the scheme. Source of the method: FalconGEMM's offline Combine B.
+    referenced, unless `keep_source` is False. Where "auto" chooses the scheme, columns of different
+    scale are scaled by powers of two as they are packed. Source of the method: FalconGEMM's offline
+    Combine B.
 
     A pickle holds both, with checksums, and a fingerprint of what the layout depends on: the
     scheme as it runs, the kernel, the blocking, the layout's version. Within one version of falcon

@@ -188,7 +188,9 @@ def test_error_bound():
     assert falcon.plan((10, 0), (0, 10), "f4").error_bound(np.ones((10, 0)), rows).shape == (10, 10)
     for dtype in ("f4", "f8", "c8", "e"):
         a, b = (np.random.default_rng(0).standard_normal(s).astype(dtype) * 100 for s in shapes)
-        scale = np.outer(np.linalg.norm(a.astype("c16"), axis=1), np.linalg.norm(b.astype("c16"), axis=0))
+        scale = np.outer(
+            np.linalg.norm(a.astype("c16"), axis=1), np.linalg.norm(b.astype("c16"), axis=0)
+        )
         plan = falcon.plan(a, b)
         unit = float(np.finfo(dtype).eps) / 2 * (2 * 2**0.5 if dtype == "c8" else 1)
         np.testing.assert_allclose(plan.error_bound(a, b), 15 * unit * scale, rtol=1e-6)
