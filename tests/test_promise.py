@@ -83,6 +83,15 @@ def test_the_promise_holds_in_float64():
     check_promise(4, seed=1, dtype="f8")
 
 
+def test_schemes_that_err_on_entries_of_one_sign_do_not_compete():
+    get = falcon.schemes.get
+    assert get("strassen").one_sign_growth == pytest.approx(np.sqrt(5 / 2))
+    assert get("8x2x4:52").one_sign_growth > 1.8 * get("8x2x4:52").rms_growth
+    names = {x.inner.name for x in suited()}
+    assert names & {"8x2x4:52", "4x2x8:52", "4x2x5:33", "5x2x4:33"} == set()
+    assert "strassen" in names
+
+
 @pytest.mark.slow
 def test_ten_thousand_products_of_every_scale():
     worst = check_promise(10_000, seed=2)
