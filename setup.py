@@ -9,6 +9,7 @@ A failure to compile does not fail the installation: the reason is recorded for
 
     FALCON_BUILD=require   fail where the extension cannot be built
     FALCON_BUILD=skip      do not try
+    FALCON_THREADING=openmp    leave out falcon's own team of threads
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ ROOT = Path(__file__).resolve().parent
 CPU = Path("falcon") / "_cpu"
 DISCOVER = Path("falcon") / "discover"
 MODE = os.environ.get("FALCON_BUILD", "optional")
+OPENMP_ONLY = ["FALCON_OPENMP_ONLY"] if os.environ.get("FALCON_THREADING") == "openmp" else []
 
 
 def load_table() -> ModuleType:
@@ -114,7 +116,7 @@ def cpu_extension() -> Extension:
         "falcon._cpu._core",
         [str(CPU / TABLE.CYTHON), *(str(CPU / name) for name in TABLE.BASELINE)],
         include_dirs=[str(CPU / TABLE.INCLUDE_DIR)],
-        define_macros=[(macro, "1") for macro in TABLE.macros_for()],
+        define_macros=[(macro, "1") for macro in (*TABLE.macros_for(), *OPENMP_ONLY)],
         extra_compile_args=[*TABLE.COMMON_FLAGS, *TABLE.OPENMP_FLAGS],
         extra_link_args=[*TABLE.OPENMP_FLAGS],
         depends=[str(CPU / name) for name in TABLE.HEADERS],

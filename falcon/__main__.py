@@ -18,6 +18,7 @@ import falcon
 from falcon._core.checks import parse_bytes
 from falcon._core.text import format_table
 from falcon.bench import command
+from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,11 +63,11 @@ def _parser() -> argparse.ArgumentParser:
     schemes.set_defaults(run=_schemes)
 
     plan = commands.add_parser("plan", help="what would run for a shape, and why")
-    for size in "MNK":
-        plan.add_argument(size, type=int)
+    plan.add_argument("sizes", nargs="+", metavar="M N K", help="2048 2048 2048, 2048,2048,2048 "
+                      "or 2048x2048x2048")  # fmt: skip
     plan.add_argument("--compare", action="store_true",
                       help="measure the best candidates too, beside their prediction")  # fmt: skip
-    plan.add_argument("--rounds", type=int, default=5, help="with --compare (default 5)")
+    plan.add_argument("--rounds", type=int, default=5, help="with --compare, at least (default 5)")
     plan.add_argument("--most", type=int, default=8, help="candidates to measure (default 8)")
     _common(plan)
     plan.set_defaults(run=_plan)
@@ -80,7 +81,8 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--model", action="append", help="layers of a language model (repeatable)")
     tune.add_argument("--tokens", type=int, default=2048, help="M for --model (default 2048)")
     tune.add_argument("--shape", action="append", metavar="M,N,K", help="a shape (repeatable)")
-    tune.add_argument("--rounds", type=int, default=5, help="timings per candidate (default 5)")
+    tune.add_argument("--rounds", type=int, default=5, help="timings per candidate, at least "
+                      "(default 5)")  # fmt: skip
     tune.add_argument("--most", type=int, default=5, help="candidates per shape (default 5)")
     tune.add_argument("--dtype", help="only this dtype (default float32 for shapes, and float32 "
                       "and float64 for the machine)")  # fmt: skip
@@ -207,24 +209,30 @@ def _format(text: str) -> tuple[int, int, int]:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    dtype = _dtype(options)
-    shapes = (options.M, options.K), (options.K, options.N)
-    plan = falcon.plan(*shapes, dtype, **_gemm_options(options))
+    shapes = parse_shapes(options.sizes, least=0)
+    if len(shapes) != 1:
+        raise ValueError(f"{len(shapes)} shapes were given; plan takes one")
+    (shape,) = shapes
+    operands = (shape.M, shape.K), (shape.K, shape.N)
+    plan = falcon.plan(*operands, _dtype(options), **_gemm_options(options))
     print(plan.explain())
     if options.compare:
         from falcon._front.tune import compare
 
         if options.rounds < 1 or options.most < 1:
             raise ValueError("--rounds and --most must be at least 1")
-        rows = [("candidate", "backend", "predicted ms", "measured ms", "error", "of the choice")]
+        rows = [("candidate", "backend", "predicted ms", "measured ms", "error", "of the choice",
+                 "")]  # fmt: skip
         for x in compare(plan, options.most, options.rounds):
             option, predicted = x.candidate.option, x.candidate.total
             rows.append((option.label, option.backend,
-                         f"{predicted * 1e3:.2f}" if predicted else "-", f"{x.seconds * 1e3:.2f}",
+                         f"{predicted * 1e3:.4g}" if predicted else "-", f"{x.seconds * 1e3:.4g}",
                          f"{predicted / x.seconds - 1:+.1%}" if predicted else "-",
-                         f"{x.ratio:.3f}"))  # fmt: skip
-        print(f"\nleast of {options.rounds} interleaved rounds; the last column is the median of "
-              f"the pairwise ratios\n\n{format_table(rows, left=2)}")  # fmt: skip
+                         str(x.ratio) if len(rows) > 1 else "1.000", ""))  # fmt: skip
+        print(f"\nmedian of {len(x.record.seconds)} interleaved rounds; of the choice: median of "
+              "its time over the choice's, pair by pair,\n± the farther end of its 95 % "
+              "confidence interval; * not known to 2 %\n")  # fmt: skip
+        print(format_table(rows, left=2))
     return 0
 
 
@@ -234,14 +242,13 @@ def _tune(options: argparse.Namespace) -> int:
     from falcon._core.dtypes import ENGINE
     from falcon._core.options import thread_count
     from falcon._front.tune import measure_machine
-    from falcon.bench import workloads
 
     dtypes = [_dtype(options)] if options.dtype else [row.numpy for row in ENGINE]
     if options.tokens < 1:
         raise ValueError("--tokens must be at least 1")
-    shapes = [workloads.parse_shape(text) for text in options.shape or ()]
+    shapes = [parse_shape(text) for text in options.shape or ()]
     for model in options.model or ():
-        shapes.extend(workloads.model_shapes(model, options.tokens))
+        shapes.extend(model_shapes(model, options.tokens))
     quiet = {"leave": False, "disable": not sys.stderr.isatty()}
     if shapes:
         with tqdm(total=len(shapes), unit="shape", **quiet) as bar:

@@ -21,7 +21,7 @@ FORBIDDEN = ("scipy", "cupy", "torch", "matplotlib", "tqdm", "threadpoolctl", "p
 LATER = (
     *("falcon.bench", "falcon.discover", "falcon.__main__", "falcon._front.families.device"),
     *("falcon.decision.explain", "falcon._gpu.driver", "falcon._gpu.backend", "falcon._gpu.rates"),
-    *("falcon._cpu.baking", "falcon._cpu.peak"),
+    "falcon._cpu.peak",
 )
 SLOW = ("importlib.metadata", "subprocess", "multiprocessing", "asyncio", "argparse", "unittest")
 PROBE = """

@@ -17,6 +17,7 @@
     locks.py     a lock that a forked child can take
     cpus.py      CPUs that this process may use, memory of the machine
     fit.py       least squares for measured times
+    timing.py    interleaved timings, and how well their ratios are known
     text.py      tables
     compiled.py  whether a compiled module is that of its source
 """

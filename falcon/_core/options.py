@@ -353,6 +353,12 @@ def forced_isa() -> str | None:
     return os.environ.get("FALCON_ISA") or None
 
 
+@cache
+def forced_threading() -> str | None:
+    """Return whose threads FALCON_THREADING has work on calls, "own" or "openmp"; read once."""
+    return os.environ.get("FALCON_THREADING") or None
+
+
 def cache_folder() -> Path | None:
     """Folder for compiled programs and profiles: FALCON_CACHE_DIR, else the user's cache folder.
 

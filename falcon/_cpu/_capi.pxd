@@ -1,19 +1,20 @@
 # _capi.pxd - src/falcon_cpu.h for Cython, and what the binding needs around it: an allocator
 # and the checks of buffers.
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyObject_GetBuffer
 from libc.stdint cimport uintptr_t
 
 cdef extern from "falcon_cpu.h" nogil:
     enum: FALCON_N_ISA
     enum: FALCON_N_DTYPE
     enum: FALCON_DEFAULT_LIMIT
+    enum: FALCON_C_ELEM
+    enum: FALCON_C_ACC
     ctypedef struct falcon_op:
         int op, dst, a, b
         double coef
-    ctypedef void (*falcon_combine_fn)()
     ctypedef struct falcon_program:
         int n_in, n_out, n_temp, n_ops
         const falcon_op *ops
-        falcon_combine_fn generated
     ctypedef struct falcon_step:
         int slot, source, flags
         double coef
@@ -26,7 +27,7 @@ cdef extern from "falcon_cpu.h" nogil:
         const falcon_step *w
     ctypedef struct falcon_kernel:
         const char *name
-        int isa, dtype, elem, mr, nr, vlen, kc
+        int isa, dtype, elem, sum, panel, acc, acc_dtype, mr, nr, vlen, kr, k_grain, kc
     ctypedef struct falcon_caches:
         ptrdiff_t l1d, l2, l3
         int l3_sharers
@@ -41,10 +42,13 @@ cdef extern from "falcon_cpu.h" nogil:
         ptrdiff_t a_rs, a_cs, b_rs, b_cs, c_rs, c_cs
         double alpha, beta
         const void *packed_b
+        int c_form
+        const double *a_scale
+        const double *b_scale
     ctypedef struct falcon_profile:
         double combine_a, combine_b, gemm, update, wait, total
-        int threads, passes, tiles, transposed, b_rests
-    const falcon_kernel *falcon_kernel_get(int isa, int dtype)
+        int threads, passes, tiles, transposed, b_kept
+    const falcon_kernel *falcon_kernel_best(int most, int dtype)
     const char *falcon_isa_name(int isa)
     int falcon_isa_supported(int isa)
     int falcon_isa_best()
@@ -66,12 +70,16 @@ cdef extern from "falcon_cpu.h" nogil:
     size_t falcon_pack_b_workspace(const falcon_kernel *kern, const falcon_scheme *scheme,
                                    int threads)
     int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K,
-                      ptrdiff_t N, const void *b, ptrdiff_t b_rs, ptrdiff_t b_cs, int threads,
+                      ptrdiff_t N, const void *b, ptrdiff_t b_rs, ptrdiff_t b_cs,
+                      const double *b_scale, int threads,
                       const falcon_blocking *blk, void *packed, void *workspace,
                       size_t workspace_bytes)
     void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len,
                       ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, double *sums)
     const char *falcon_scheme_check(const falcon_scheme *scheme, int *scratch)
+    enum: FALCON_OWN_TEAM
+    enum: FALCON_OPENMP
+    int falcon_threading(int wanted)
     int falcon_in_forked_child()
 
 cdef extern from *:
@@ -97,6 +105,7 @@ cdef extern from *:
 
 
 cdef inline int dtype_of(const Py_buffer *v) except -1:
+    """Place in DTYPES; 'H' holds the bits of bfloat16, for which buffers have no letter."""
     cdef const char *f = v.format
     if f != NULL and v.ndim == 2:
         if f[0] == b"@" or f[0] == b"=":
@@ -105,7 +114,10 @@ cdef inline int dtype_of(const Py_buffer *v) except -1:
             return 0
         if f[0] == b"d" and f[1] == 0 and v.itemsize == 8:
             return 1
-    raise ValueError("operands must be two-dimensional, of native float32 or float64")
+        if f[0] == b"H" and f[1] == 0 and v.itemsize == 2:
+            return 2
+    raise ValueError("operands must be two-dimensional, of native float32 or float64, or bfloat16 "
+                     "seen as uint16")
 
 
 cdef inline int strides_of(const Py_buffer *v, ptrdiff_t *rs, ptrdiff_t *cs) except -1:
@@ -114,4 +126,16 @@ cdef inline int strides_of(const Py_buffer *v, ptrdiff_t *rs, ptrdiff_t *cs) exc
         raise ValueError("operands must be aligned, their strides multiples of the item size")
     rs[0] = v.strides[0] // v.itemsize
     cs[0] = v.strides[1] // v.itemsize
+    return 0
+
+
+cdef inline int scales_of(x, Py_buffer *v, ptrdiff_t lines, const double **out) except -1:
+    """The powers of two of `lines` lines, float64; NULL for None."""
+    out[0] = NULL
+    if x is None:
+        return 0
+    PyObject_GetBuffer(x, v, PyBUF_ND | PyBUF_FORMAT)
+    if v.format == NULL or v.format[0] != b"d" or v.ndim != 1 or v.shape[0] != lines:
+        raise ValueError(f"scales must be {lines} contiguous float64")
+    out[0] = <const double *>v.buf
     return 0

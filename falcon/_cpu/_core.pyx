@@ -4,16 +4,16 @@
 Takes buffers, checks what memory safety needs, releases the GIL and calls one C
 function.  Friendly messages about operands belong to the Python layer above;
 everything here raises ValueError all the same.  No NumPy is needed: operands
-are anything with the buffer protocol, format 'f' or 'd', two dimensions.
+are anything with the buffer protocol, two dimensions, format 'f', 'd' or 'H' (bfloat16).
 """
-from cpython.buffer cimport (PyBUF_FORMAT, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE,
-                             PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer)
+from cpython.buffer cimport (PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_FillInfo,
+                             PyBuffer_Release)
 from libc.stdint cimport uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 from falcon._cpu._capi cimport *
 
-DTYPES = ("f32", "f64")
+DTYPES = ("f32", "f64", "bf16")
 DEFAULT_LIMIT = FALCON_DEFAULT_LIMIT
 ISA_NAMES = tuple([falcon_isa_name(i).decode() for i in range(FALCON_N_ISA)])
 cdef int BEST = falcon_isa_best()
@@ -32,20 +32,30 @@ def cache_sizes():
 
 
 def in_forked_child():
-    """True after a fork: calls then run on one thread."""
+    """True after a fork, with OpenMP's team: calls then run on one thread."""
     return bool(falcon_in_forked_child())
 
 
+def threading(wanted=None):
+    """Whose threads work on calls, "own" or "openmp"; `wanted` changes it for the process."""
+    teams = {"own": FALCON_OWN_TEAM, "openmp": FALCON_OPENMP}
+    if wanted is not None and wanted not in teams:
+        raise ValueError(f"threading {wanted!r}; expected one of {', '.join(teams)}")
+    cdef int found = falcon_threading(-1 if wanted is None else teams[wanted])
+    return "own" if found == FALCON_OWN_TEAM else "openmp"
+
+
 cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
+    """The best kernel for a type on no better an instruction set than `isa` (None: any)."""
     cdef int i = BEST if isa is None else ISA_NAMES.index(isa) if isa in ISA_NAMES else -1
-    cdef const falcon_kernel *k = falcon_kernel_get(i, dtype)
+    cdef const falcon_kernel *k = falcon_kernel_best(i, dtype) if falcon_isa_supported(i) else NULL
     if k == NULL:
         raise ValueError(f"instruction set {isa!r} is not among those here: {supported_isas()}")
     return k
 
 
 def kernel_info(dtype, isa=None):
-    """Name, tile and slice of the micro-kernel for dtype "f32" or "f64"."""
+    """Name, tile and slice of the micro-kernel for a dtype of DTYPES."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     return {"name": k.name.decode(), "isa": ISA_NAMES[k.isa], "mr": k.mr, "nr": k.nr,
             "vlen": k.vlen, "kc": k.kc}
@@ -94,20 +104,16 @@ cdef class Scheme:
     """
     cdef falcon_scheme s
     cdef void *memory[5]
-    cdef uintptr_t generated[16][2]
-    cdef readonly object key
 
-    def __cinit__(self, int m, int k, int n, int R, u, v, w, int n_slots, key=None):
+    def __cinit__(self, int m, int k, int n, int R, u, v, w, int n_slots):
         cdef Py_ssize_t r, e = 0, total
         memset(&self.s, 0, sizeof(falcon_scheme))
         memset(self.memory, 0, sizeof(self.memory))
-        memset(self.generated, 0, sizeof(self.generated))
         if not (0 < m < 1000 and 0 < k < 1000 and 0 < n < 1000 and 0 < R < 1000000
                 and 0 < n_slots < 10000000) or len(w) != R:
             raise ValueError(f"scheme <{m},{k},{n};{R}> with {len(w)} lists of steps, "
                              f"{n_slots} slots")
         self.s.m, self.s.k, self.s.n, self.s.R, self.s.n_slots = m, k, n, R, n_slots
-        self.key = key
         self.fill(&self.s.u, 0, u, m * k, R)
         self.fill(&self.s.v, 1, v, k * n, R)
         total = sum([len(t) for t in w])
@@ -141,20 +147,6 @@ cdef class Scheme:
             o[i].op, o[i].dst, o[i].a, o[i].b, o[i].coef = ops[i]
         return 0
 
-    def set_generated(self, dtype, isa, uintptr_t u, uintptr_t v):
-        """Use the compiled functions at these addresses (0: interpret) for dtype and isa.
-
-        The caller keeps their library loaded for as long as this object lives."""
-        cdef int at = ISA_NAMES.index(isa) * FALCON_N_DTYPE + DTYPES.index(dtype)
-        self.generated[at][0], self.generated[at][1] = u, v
-
-    cdef falcon_scheme bound(self, const falcon_kernel *k):
-        cdef falcon_scheme s = self.s
-        cdef int at = k.isa * FALCON_N_DTYPE + k.dtype
-        s.u.generated = <falcon_combine_fn>self.generated[at][0]
-        s.v.generated = <falcon_combine_fn>self.generated[at][1]
-        return s
-
     def __dealloc__(self):
         for i in range(5):
             free(self.memory[i])
@@ -168,21 +160,19 @@ ACC = -1
 OPS = {"add": 0, "sub": 1, "scale": 2, "axpy": 3, "store": 4}
 
 
-cdef int blocking_from(blocking, falcon_blocking *b) except -1:
+cdef int blocking_from(blocking, const falcon_kernel *k, falcon_blocking *b) except -1:
     memset(b, 0, sizeof(falcon_blocking))
     if blocking is not None:
         b.mb, b.nb, b.kb, b.kc, b.mt, b.nt, b.stream_pack, b.stream_c = blocking
-        if min(blocking) < 0 or b.kc % 16:
-            raise ValueError(f"blocking {blocking}: no negative numbers, kc a multiple of 16")
+        if min(blocking) < 0 or b.kc % k.k_grain:
+            raise ValueError(f"blocking {blocking}: no negative numbers, kc a multiple of "
+                             f"{k.k_grain}")
     return 0
 
 
-cdef const falcon_scheme *bind(Scheme scheme, const falcon_kernel *k, falcon_scheme *s):
-    """The C scheme in *s, or NULL: classical."""
-    if scheme is None:
-        return NULL
-    s[0] = scheme.bound(k)
-    return s
+cdef inline const falcon_scheme *form_of(Scheme scheme):
+    """The C scheme; NULL: classical."""
+    return NULL if scheme is None else &scheme.s
 
 
 cdef tuple blocking_tuple(const falcon_blocking *b):
@@ -191,7 +181,8 @@ cdef tuple blocking_tuple(const falcon_blocking *b):
 
 def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme scheme=None,
          int threads=1, size_t limit=0, blocking=None, bint b_by_rows=True,
-         bint c_by_columns=False, bint a_by_columns=False, PackedB packed=None):
+         bint c_by_columns=False, bint a_by_columns=False, bint c_wide=False,
+         PackedB packed=None):
     """(blocking, workspace bytes) of gemm() on operands of this shape and layout.
 
     blocking = (mb, nb, kb, kc, mt, nt, stream_pack, stream_c), see falcon_blocking; numbers given
@@ -202,36 +193,38 @@ def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme schem
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     cdef falcon_problem p
     cdef falcon_blocking b
-    cdef falcon_scheme s
-    cdef const falcon_scheme *sp = bind(scheme, k, &s)
+    cdef const falcon_scheme *s = form_of(scheme)
     memset(&p, 0, sizeof(p))
     p.M, p.N, p.K, p.alpha = M, N, K, 1.0
     # any other stride than 1 will do for "not contiguous"
     p.a_rs, p.a_cs = (1, 2) if a_by_columns else (2, 1)
     p.b_rs, p.b_cs = (2, 1) if b_by_rows else (1, 2)
     p.c_rs, p.c_cs = (1, 2) if c_by_columns else (2, 1)
-    blocking_from(blocking, &b)
+    p.c_form = FALCON_C_ACC if c_wide else FALCON_C_ELEM
+    blocking_from(blocking, k, &b)
     if packed is not None:
         packed.prepare(k, &p, scheme, &b)
-    falcon_blocking_fill(k, sp, &p, threads, limit, &b)
+    falcon_blocking_fill(k, s, &p, threads, limit, &b)
     if scheme is None and falcon_is_small(k, &p):
         return blocking_tuple(&b), 0
-    return blocking_tuple(&b), falcon_workspace(k, sp, &p, threads, &b)
+    return blocking_tuple(&b), falcon_workspace(k, s, &p, threads, &b)
 
 
 def layout(a, b, c):
     """The flags of plan() for these operands (b None: packed), as a dict."""
     cdef Py_buffer v
+    cdef int dtype = -1
     flags = {}
     for name, x, axis in (("a_by_columns", a, 0), ("b_by_rows", b, 1), ("c_by_columns", c, 0)):
         if x is None:
             continue
         PyObject_GetBuffer(x, &v, PyBUF_STRIDES | PyBUF_FORMAT)
         try:
-            dtype_of(&v)
             flags[name] = v.strides[axis] == v.itemsize
             if name == "c_by_columns":
                 flags[name] &= v.strides[1] != v.itemsize
+                flags["c_wide"] = dtype_of(&v) != dtype
+            dtype = dtype_of(&v)
         finally:
             PyBuffer_Release(&v)
     return flags
@@ -287,16 +280,13 @@ cdef class PackedB:
                   ptrdiff_t nb, ptrdiff_t kc, data=None):
         cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
         cdef falcon_blocking b
-        cdef falcon_scheme s
-        cdef const falcon_scheme *sp
-        if K < 0 or N < 0 or kb <= 0 or nb <= 0 or kc <= 0 or kc % 16:
+        if K < 0 or N < 0 or kb <= 0 or nb <= 0 or kc <= 0 or kc % k.k_grain:
             raise ValueError(f"packed B: bad size among {(K, N, kb, nb, kc)}")
-        sp = bind(scheme, k, &s)
         memset(&b, 0, sizeof(b))
         b.mb, b.nb, b.kb, b.kc, b.mt, b.nt = 1, nb, kb, kc, 1, 1
         self.K, self.N, self.kb, self.nb, self.kc = K, N, kb, nb, kc
         self.dtype, self.isa, self.scheme = dtype, ISA_NAMES[k.isa], scheme
-        self.nbytes = falcon_packed_b_size(k, sp, K, N, &b) if K and N else 0
+        self.nbytes = falcon_packed_b_size(k, form_of(scheme), K, N, &b) if K and N else 0
         self.memory = Workspace(self.nbytes)
         if data is not None:
             raw = memoryview(data).cast("B")
@@ -315,8 +305,11 @@ cdef class PackedB:
         return 0
 
 
-def pack_b(b, *, isa=None, Scheme scheme=None, int threads=1, size_t limit=0, blocking=None):
+def pack_b(b, *, isa=None, Scheme scheme=None, int threads=1, size_t limit=0, blocking=None,
+           column_scales=None):
     """Pack B (K x N) for later gemm(a, None, c, packed=...).
+
+    column_scales: powers of two by which the columns are multiplied; gemm is given them again.
 
     limit: what a later call may need of workspace if A has as many rows as B has columns (the
     packed operand itself is not counted); fewer or more rows keep it too, cut along M.
@@ -326,54 +319,93 @@ def pack_b(b, *, isa=None, Scheme scheme=None, int threads=1, size_t limit=0, bl
     cdef const falcon_kernel *k
     cdef falcon_problem p
     cdef falcon_blocking blk
-    cdef falcon_scheme s
-    cdef const falcon_scheme *sp
+    cdef const falcon_scheme *s = form_of(scheme)
     cdef PackedB out
     cdef Workspace ws
     cdef int status = 0
+    cdef Py_buffer vs
+    cdef const double *scale
+    memset(&vs, 0, sizeof(vs))
     PyObject_GetBuffer(b, &vb, PyBUF_STRIDES | PyBUF_FORMAT)
     try:
         k = kernel(isa, dtype_of(&vb))
         strides_of(&vb, &rs, &cs)
         K, N = vb.shape[0], vb.shape[1]
-        sp = bind(scheme, k, &s)
-        blocking_from(blocking, &blk)
+        scales_of(column_scales, &vs, N, &scale)
+        blocking_from(blocking, k, &blk)
         memset(&p, 0, sizeof(p))
         p.M, p.N, p.K, p.alpha, p.c_rs, p.c_cs = N, N, K, 1.0, N, 1
         p.packed_b = <const void *>&p  # not NULL; not read
-        falcon_blocking_fill(k, sp, &p, 1, limit, &blk)
+        falcon_blocking_fill(k, s, &p, 1, limit, &blk)
         out = PackedB(K, N, DTYPES[k.dtype], ISA_NAMES[k.isa], scheme, blk.kb, blk.nb, blk.kc)
         if K and N:
-            ws = Workspace(falcon_pack_b_workspace(k, sp, threads))
+            ws = Workspace(falcon_pack_b_workspace(k, s, threads))
             with nogil:
-                status = falcon_pack_b(k, sp, K, N, vb.buf, rs, cs, threads, &blk, out.memory.ptr,
-                                       ws.ptr, ws.nbytes)
+                status = falcon_pack_b(k, s, K, N, vb.buf, rs, cs, scale, threads, &blk,
+                                       out.memory.ptr, ws.ptr, ws.nbytes)
         if status:
             raise ValueError(f"falcon_pack_b: status {status}")
         return out
     finally:
         PyBuffer_Release(&vb)
+        PyBuffer_Release(&vs)
+
+
+cdef const falcon_kernel *take_operands(Py_buffer *v, a, b, c, isa, falcon_problem *p) except NULL:
+    """Get the buffers of a, b (None: packed) and c in v[0..2] and enter them into the problem."""
+    cdef const falcon_kernel *k
+    cdef int dtype, c_dtype
+    PyObject_GetBuffer(a, &v[0], PyBUF_STRIDES | PyBUF_FORMAT)
+    PyObject_GetBuffer(c, &v[2], PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE)
+    dtype, c_dtype = dtype_of(&v[0]), dtype_of(&v[2])
+    k = kernel(isa, dtype)
+    if c_dtype not in (dtype, k.acc_dtype) or v[2].shape[0] != v[0].shape[0]:
+        raise ValueError("c does not fit a and b in shape or dtype")
+    p.M, p.K, p.N = v[0].shape[0], v[0].shape[1], v[2].shape[1]
+    p.c_form = FALCON_C_ELEM if c_dtype == dtype else FALCON_C_ACC
+    strides_of(&v[0], &p.a_rs, &p.a_cs)
+    strides_of(&v[2], &p.c_rs, &p.c_cs)
+    p.a, p.c = v[0].buf, v[2].buf
+    if b is not None:
+        PyObject_GetBuffer(b, &v[1], PyBUF_STRIDES | PyBUF_FORMAT)
+        if dtype_of(&v[1]) != dtype or v[1].shape[0] != p.K or v[1].shape[1] != p.N:
+            raise ValueError("b does not fit a and c in shape or dtype")
+        strides_of(&v[1], &p.b_rs, &p.b_cs)
+        p.b = v[1].buf
+    return k
+
+
+cdef dict profile_dict(const falcon_profile *prof, const falcon_blocking *b):
+    return {"combine_a": prof.combine_a, "combine_b": prof.combine_b, "gemm": prof.gemm,
+            "update": prof.update, "wait": prof.wait, "total": prof.total,
+            "threads": prof.threads, "passes": prof.passes, "tiles": prof.tiles,
+            "transposed": bool(prof.transposed), "b_kept": bool(prof.b_kept),
+            "blocking": blocking_tuple(b)}
 
 
 def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Scheme scheme=None,
          blocking=None, size_t limit=0, workspace=None, PackedB packed=None, bint profile=False,
-         bint report=False):
+         bint report=False, row_scales=None, column_scales=None):
     """C = alpha A B + beta C in place; `c` may be strided but must not overlap a or b.
 
+    `c` is of the type of a and b, or of that of their accumulators.
     blocking: from plan(), or None to choose within `limit`.  workspace: writable buffer or
     Workspace, 64-byte aligned, at least as large as plan() says; None allocates one for this call.
-    packed: B from pack_b (b is then None).  Returns None; if report, whether all values of
+    packed: B from pack_b (b is then None).
+    row_scales, column_scales: powers of two, float64, by which A's rows and B's columns are
+    multiplied before a scheme adds them up, and C divided (packed: as given to pack_b; without a
+    scheme they do nothing).  Returns None; if report, whether all values of
     alpha A B (before beta C is added) were finite; if profile, a dict of seconds (summed over
     threads) and more.
     """
-    cdef Py_buffer v[4]  # a, b, c, workspace; releasing one that was not got does nothing
+    # a, b, c, workspace, scales; releasing one that was not got does nothing
+    cdef Py_buffer v[6]
     cdef falcon_problem p
     cdef falcon_blocking blk
-    cdef falcon_scheme s
-    cdef const falcon_scheme *sp
+    cdef const falcon_scheme *s = form_of(scheme)
     cdef const falcon_kernel *k
     cdef falcon_profile prof
-    cdef int i, dtype, status = 0, nonfinite = 0
+    cdef int i, status = 0, nonfinite = 0
     cdef bint small
     cdef size_t need, room
     cdef void *w
@@ -381,33 +413,20 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
     memset(&p, 0, sizeof(p))
     memset(&v, 0, sizeof(v))
     try:
-        PyObject_GetBuffer(a, &v[0], PyBUF_STRIDES | PyBUF_FORMAT)
-        PyObject_GetBuffer(c, &v[2], PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE)
-        dtype = dtype_of(&v[0])
-        k = kernel(isa, dtype)
-        if dtype_of(&v[2]) != dtype or v[2].shape[0] != v[0].shape[0]:
-            raise ValueError("c does not fit a and b in shape or dtype")
-        p.M, p.K, p.N = v[0].shape[0], v[0].shape[1], v[2].shape[1]
-        blocking_from(blocking, &blk)
-        if packed is None:
-            PyObject_GetBuffer(b, &v[1], PyBUF_STRIDES | PyBUF_FORMAT)
-            if dtype_of(&v[1]) != dtype or v[1].shape[0] != p.K or v[1].shape[1] != p.N:
-                raise ValueError("b does not fit a and c in shape or dtype")
-            strides_of(&v[1], &p.b_rs, &p.b_cs)
-            p.b = v[1].buf
-        else:
+        k = take_operands(v, a, None if packed is not None else b, c, isa, &p)
+        p.alpha, p.beta = alpha, beta
+        scales_of(row_scales, &v[4], p.M, &p.a_scale)
+        scales_of(column_scales, &v[5], p.N, &p.b_scale)
+        blocking_from(blocking, k, &blk)
+        if packed is not None:
             packed.prepare(k, &p, scheme, &blk)
-        strides_of(&v[0], &p.a_rs, &p.a_cs)
-        strides_of(&v[2], &p.c_rs, &p.c_cs)
-        p.a, p.c, p.alpha, p.beta = v[0].buf, v[2].buf, alpha, beta
         small = scheme is None and falcon_is_small(k, &p)
         if small and not profile:
             with nogil:
                 falcon_gemm_small(k, &p, &nonfinite)
             return not nonfinite if report else None
-        sp = bind(scheme, k, &s)
-        falcon_blocking_fill(k, sp, &p, threads, limit, &blk)
-        need = falcon_workspace(k, sp, &p, threads, &blk)
+        falcon_blocking_fill(k, s, &p, threads, limit, &blk)
+        need = falcon_workspace(k, s, &p, threads, &blk)
         # plan() did not count on a profile of a small call, nor on a fork since then
         if workspace is None or small or falcon_in_forked_child():
             own = Workspace(need)
@@ -418,18 +437,13 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
             if room < need or <uintptr_t>w % 64:
                 raise ValueError(f"the workspace must hold {need} bytes, aligned to 64; got {room}")
         with nogil:
-            status = falcon_gemm(k, sp, &p, threads, &blk, w, room, &prof if profile else NULL,
+            status = falcon_gemm(k, s, &p, threads, &blk, w, room, &prof if profile else NULL,
                                  &nonfinite)
         if status:
             raise ValueError(f"falcon_gemm: status {status}")
         if profile:
-            return {"combine_a": prof.combine_a, "combine_b": prof.combine_b, "gemm": prof.gemm,
-                    "update": prof.update, "wait": prof.wait, "total": prof.total,
-                    "threads": prof.threads, "passes": prof.passes, "tiles": prof.tiles,
-                    "transposed": bool(prof.transposed), "b_rests": bool(prof.b_rests),
-                    "blocking": blocking_tuple(&blk),
-                    "workspace": need, "finite": not nonfinite}
+            return profile_dict(&prof, &blk) | {"workspace": need, "finite": not nonfinite}
         return not nonfinite if report else None
     finally:
-        for i in range(4):
+        for i in range(6):
             PyBuffer_Release(&v[i])

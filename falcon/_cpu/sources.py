@@ -33,41 +33,63 @@ class Isa(NamedTuple):
 
 
 ISAS = (
-    Isa("generic", ("src/kernels_generic.c",), (), None, ()),
-    Isa("neon", ("src/kernels_neon.c",), (), "FALCON_HAVE_NEON", ARM64),
-    Isa("avx2", ("src/kernels_avx2.c",), ("-mavx2", "-mfma"), "FALCON_HAVE_AVX2", X86),
+    Isa(
+        "generic",
+        ("src/kernels/generic.c", "src/kernels/generic_bf16.c"),
+        (),
+        None,
+        (),
+    ),
+    Isa("neon", ("src/kernels/neon.c",), (), "FALCON_HAVE_NEON", ARM64),
+    Isa("avx2", ("src/kernels/avx2.c",), ("-mavx2", "-mfma"), "FALCON_HAVE_AVX2", X86),
     Isa(
         "avx512",
-        ("src/kernels_avx512.c",),
+        ("src/kernels/avx512.c",),
         ("-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma"),
         "FALCON_HAVE_AVX512",
         X86,
     ),
 )
 
-#: Drivers, dispatch and the registration table; need OPENMP_FLAGS.
-BASELINE = (
-    "src/registry.c",
-    "src/cpuid.c",
-    "src/blocking.c",
-    "src/lcma.c",
-    "src/lcma_combine.c",
-    "src/lcma_tiles.c",
-    "src/classical.c",
-    "src/norms.c",
-    "src/peak.c",
-)
+#: The rest, and who may use whose symbols: a file those of files on lower floors, kernels those of
+#: none. A test holds the objects against it.
+FLOORS = {
+    "src/machine/clock.c": 0,
+    "src/machine/cpuid.c": 0,
+    "src/kernels/registry.c": 1,
+    "src/engine/board.c": 1,
+    "src/engine/team.c": 2,
+    "src/engine/scheme.c": 2,
+    "src/engine/strided.c": 2,
+    "src/engine/problem.c": 3,
+    "src/engine/layout.c": 4,
+    "src/engine/blocking.c": 5,
+    "src/engine/combine.c": 5,
+    "src/engine/tiles.c": 5,
+    "src/engine/gemv.c": 5,
+    "src/engine/norms.c": 5,
+    "src/engine/small.c": 6,
+    "src/engine/driver.c": 7,
+    "src/machine/peak.c": 7,
+}
+
+#: Compiled with baseline flags; need OPENMP_FLAGS.
+BASELINE = tuple(FLOORS)
 
 #: Changing any of these must rebuild everything.
 HEADERS = (
     "src/falcon_cpu.h",
-    "src/engine.h",
-    "src/vec_x86.h",
-    "src/vec_gcc.h",
-    "src/kernel_impl.h",
-    "src/norm_impl.h",
-    "src/pack_impl.h",
-    "src/combine_impl.h",
+    "src/engine/engine.h",
+    "src/engine/board.h",
+    "src/engine/team.h",
+    "src/kernels/kernel.h",
+    "src/kernels/vec_x86.h",
+    "src/kernels/vec_gcc.h",
+    "src/kernels/kernel_impl.h",
+    "src/kernels/norm_impl.h",
+    "src/kernels/pack_impl.h",
+    "src/kernels/combine_impl.h",
+    "src/machine/machine.h",
 )
 
 CYTHON = "_core.pyx"

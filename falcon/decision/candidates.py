@@ -19,8 +19,8 @@ from falcon.schemes.nesting import nested_additions
 _OUTER = "strassen"
 _MOST_GROWTH = 8.0
 # Schemes whose error on entries of one sign is more than so much of their growth do not compete:
-# 8x2x4:52 (1.84) came to 1.9 times growth u sqrt(K) norm(a_i) norm(b_j) there, 4x2x5:33 (1.59) to 1.5,
-# 3x2x3:15 (1.24) to 1.4; all others to 1.2 at most, where 1.5 is promised.
+# 8x2x4:52 (1.84) came to 1.9 times growth u sqrt(K) norm(a_i) norm(b_j) there, 4x2x5:33 (1.59) to
+# 1.5, 3x2x3:15 (1.24) to 1.4; all others to 1.2 at most, where 1.5 is promised.
 _MOST_ONE_SIGN = 1.2
 # Sets of suited candidates kept, one per combination of small sizes, policy and max_growth.
 _MOST_SETS = 1024

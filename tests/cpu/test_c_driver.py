@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -38,9 +39,9 @@ def build(folder, compiler, flags, machine, linking=(), portable=None):
     macros = [f"-D{x}" for x in t.macros_for(machine)]
     for isa in t.isas_for(machine):
         for source in isa.sources:
-            replaced = portable is not None and isa.name == "generic"
+            replaced = portable is not None and source.endswith("/generic.c")
             path = portable if replaced else SOURCES / source
-            objects.append(str(folder / f"{isa.name}.o"))
+            objects.append(str(folder / f"{Path(source).stem}.o"))
             flags = (*isa.flags, *include, "-Wno-psabi") if replaced else isa.flags
             commands.append([*basic, *flags, "-c", str(path), "-o", objects[-1]])
     sources = [str(SOURCES / x) for x in t.BASELINE]
@@ -84,6 +85,7 @@ def test_plain(tmp_path):
     require_compiler()
     program = build(tmp_path, COMPILER, ["-O2"], platform.machine())
     assert "generic:" in run([program, "12"])
+    run([program, "3", "all", "openmp"])
 
 
 def test_the_shapes_of_wide_vectors(tmp_path):
@@ -100,21 +102,31 @@ def test_the_wide_shapes_are_those_of_avx512():
         names = "|".join(("MR", "NR", "NR_VECS", "KC"))
         return re.findall(rf"#define ({names}) (\d+)", path.read_text(encoding="utf-8"))
 
-    assert shapes(DRIVER.parent / "kernels_wide.c") == shapes(SOURCES / "src/kernels_avx512.c")
+    assert shapes(DRIVER.parent / "kernels_wide.c") == shapes(SOURCES / "src/kernels/avx512.c")
 
 
-def test_address_and_undefined_behaviour_sanitizers(tmp_path):
+@pytest.mark.parametrize(
+    "flags",
+    [["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"], ["-fsanitize=thread"]],
+    ids=["address and undefined behaviour", "threads"],
+)
+def test_sanitizers(flags, tmp_path):
     require_compiler()
-    flags = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    flags = ["-O1", *flags]
     probe = tmp_path / "probe.c"
     probe.write_text("int main(void) { return 0; }\n", encoding="ascii")
     found = subprocess.run(
         [COMPILER, *flags, str(probe), "-o", str(tmp_path / "probe")], capture_output=True
     )
     if found.returncode or subprocess.run([tmp_path / "probe"], capture_output=True).returncode:
-        pytest.skip("the compiler has no sanitizers that run here")
+        pytest.skip("the compiler has no such sanitizer that runs here")
     program = build(tmp_path, COMPILER, flags, platform.machine())
-    run([program, "8"], ASAN_OPTIONS="detect_leaks=0", UBSAN_OPTIONS="print_stacktrace=1")
+    run(
+        [program, "8"],
+        ASAN_OPTIONS="detect_leaks=0",
+        UBSAN_OPTIONS="print_stacktrace=1",
+        TSAN_OPTIONS="halt_on_error=1 die_after_fork=0",
+    )
 
 
 def test_first_lines_name_every_source():
@@ -122,5 +134,10 @@ def test_first_lines_name_every_source():
     require_compiler()
     head = DRIVER.read_text(encoding="utf-8").split("*/")[0]
     t = table()
-    for source in (*t.BASELINE, *(x for isa in t.ISAS for x in isa.sources)):
+    for source in (x for isa in t.ISAS for x in isa.sources):
         assert source.removeprefix("src/") in head, source
+    named = {"src/kernels/registry.c"}
+    for folder in ("machine", "engine"):
+        assert f"{folder}/?*.c" in head
+        named.update(f"src/{folder}/{x.name}" for x in (SOURCES / "src" / folder).glob("*.c"))
+    assert named == set(t.BASELINE)

@@ -315,5 +315,5 @@ def test_which_panels_rest(isa, dtype):
     for K, several in ((kc, False), (kc + 1, True), (4 * kc, True)):
         a, b, c = (np.ones(x, DTYPES[dtype]) for x in ((40, K), (K, 50), (40, 50)))
         profile = _core.gemm(a, b, c, isa=isa, profile=True)
-        assert profile["b_rests"] is (several and isa == "avx2")
+        assert profile["b_kept"] is (several and isa == "avx2")
         assert (c == K).all()

@@ -1,4 +1,4 @@
-"""The NEON kernels: cross-compiled for aarch64 and executed by user-mode emulation.
+"""The NEON kernels, and fixed-width SVE: cross-compiled for aarch64 and executed by emulation.
 
 The C library's driver is the same as in test_c_driver.py; few cases, because every instruction is
 emulated.
@@ -19,8 +19,7 @@ EMULATOR = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
 LIBRARIES = Path("/usr/aarch64-linux-gnu")
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory):
+def built(folder, flags, portable=None):
     if platform.machine() in ("aarch64", "arm64"):
         pytest.skip("this machine has NEON itself: test_kernels.py runs it")
     if not (SOURCES / "tests_c").exists():
@@ -28,8 +27,13 @@ def program(tmp_path_factory):
     if COMPILER is None or EMULATOR is None:
         missing = "aarch64-linux-gnu-gcc" if COMPILER is None else "qemu-aarch64"
         pytest.skip(f"{missing} is not installed (Debian: gcc-aarch64-linux-gnu, qemu-user)")
-    folder = tmp_path_factory.mktemp("neon")
-    return build(folder, COMPILER, ["-O2", "-ffp-contract=fast"], "aarch64")
+    flags = ["-O2", "-ffp-contract=fast", *flags]
+    return build(folder, COMPILER, flags, "aarch64", portable=portable)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return built(tmp_path_factory.mktemp("neon"), [])
 
 
 @pytest.mark.parametrize("isa", ["neon", "generic"])
@@ -51,3 +55,12 @@ def test_the_neon_kernels_use_fused_multiply_add(program):
         timeout=60,
     )
     assert done.stdout.count("fmla\tv") > 100
+
+
+def test_the_template_fits_vectors_of_sve_of_a_width_known_to_the_compiler(tmp_path):
+    """No kernel of its own yet: AVX-512's shapes in 64-byte vectors, which here are SVE's."""
+    flags = ["-march=armv8.2-a+sve", "-msve-vector-bits=512"]
+    program = built(tmp_path, flags, SOURCES / "tests_c" / "kernels_wide.c")
+    command = [EMULATOR, "-cpu", "max,sve512=on,sve-default-vector-length=64"]
+    words = run([*command, "-L", str(LIBRARIES), str(program), "2", "generic"])
+    assert "generic: " in words

@@ -1,10 +1,10 @@
 /* kernels_wide.c - the AVX-512 kernels' shapes in place of the portable ones, in
  * 64-byte GCC vectors: so that the driver runs what their template makes of 16
  * (8) elements per vector and of MR below that, on any machine.  Keep the
- * numbers those of kernels_avx512.c. */
+ * numbers those of kernels/avx512.c. */
 #define VEC_BYTES 64
-#include "falcon_cpu.h"
-#include "vec_gcc.h"
+#include "kernels/kernel.h"
+#include "kernels/vec_gcc.h"
 #include <string.h>
 
 #define ISA generic
@@ -17,7 +17,7 @@
 #define NR 32
 #define NR_VECS 2
 #define KC 384
-#include "kernel_impl.h"
+#include "kernels/kernel_impl.h"
 
 #define D f64
 #define T double
@@ -26,4 +26,4 @@
 #define NR 24
 #define NR_VECS 3
 #define KC 256
-#include "kernel_impl.h"
+#include "kernels/kernel_impl.h"

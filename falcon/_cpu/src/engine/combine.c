@@ -1,0 +1,115 @@
+/* combine.c - Group Combine: source blocks straight into packed panels.
+ *
+ * One unit of work is one micro-panel strip (MR or NR lines) of one K slice, or
+ * a few neighbouring ones (fl_group), of all blocks at once.  Chunk by chunk the source strips are packed into an
+ * L1-sized scratch, where every later step sees contiguous vectors, and one
+ * call of the combination program writes the strip of all R outputs.  So each
+ * source element is read once and each output written once.  Classical
+ * packing is the case of one block and no program.
+ */
+#include "engine.h"
+#include <string.h>
+
+/* Where lines are neighbours in memory, a strip is one short piece of every step's row, and rows are far apart: so
+ * up to GROUP strips are made together, some steps at a time, while the next steps are
+ * prefetched.  Fewer where
+ * threads would be left without work. */
+enum { GROUP = 4, GROUP_STEPS = 64 };
+
+ptrdiff_t fl_group(const fl_operand *o, ptrdiff_t slices, int threads) {
+    return o->line_stride == 1 ? FL_MAX(1, FL_MIN(GROUP, o->panels * slices / (4 * threads))) : 1;
+}
+
+ptrdiff_t fl_combine_units(const fl_pass *p, const fl_operand *o) {
+    return o->mode == FALCON_PACKED && o->src ? fl_div_up(o->panels, o->group) * p->slices : 0;
+}
+
+/* Some steps of the strips of one panel, in all blocks; whole groups of them. */
+typedef struct {
+    ptrdiff_t panel, k, steps; /* k: first step, in its block */
+} fl_strip;
+
+/* Block q of the operand: its line block and its K block. */
+static void block_of(const fl_operand *o, int q, ptrdiff_t *line, ptrdiff_t *k) {
+    *line = (o->k_major ? q % o->n_line_blocks : q / o->n_k_blocks) * o->block_lines;
+    *k = (o->k_major ? q / o->n_line_blocks : q % o->n_k_blocks) * o->block_k;
+}
+
+/* Pack the strip of block q, zeros beyond the matrix. */
+static void pack_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q, char *to) {
+    ptrdiff_t line, k;
+    block_of(o, q, &line, &k);
+    const ptrdiff_t in_block = x.panel * o->width;
+    line += in_block, k += x.k;
+    const ptrdiff_t lines = FL_MIN(FL_MIN(o->width, o->block_lines - in_block), o->lines - line);
+    const ptrdiff_t steps = FL_MIN(FL_MIN(x.steps, o->block_k - x.k), o->K - k);
+    const char *from =
+        lines > 0 && steps > 0 ? o->src + (line * o->line_stride + k * o->k_stride) * p->kern->elem : NULL;
+    (o->program ? o->load : o->pack)(from, o->line_stride, o->k_stride, lines, steps, to, x.steps);
+    if (o->scale && lines > 0)
+        p->kern->scale_strip(to, x.steps, o->width, o->scale + line, lines);
+}
+
+/* Prefetch the source lines of `panels` neighbouring strips (line_stride 1). */
+static void strips_ahead(const fl_pass *p, const fl_operand *o, fl_strip x, ptrdiff_t panels, int n_in) {
+    const ptrdiff_t elem = p->kern->elem;
+    for (int q = 0; q < n_in; q++) {
+        ptrdiff_t line, k;
+        block_of(o, q, &line, &k);
+        line += x.panel * o->width, k += x.k;
+        const ptrdiff_t bytes = FL_MIN(panels * o->width, o->lines - line) * elem, steps = FL_MIN(x.steps, o->K - k);
+        for (ptrdiff_t i = 0; i < steps; i++)
+            for (ptrdiff_t at = 0; at < bytes; at += 64)
+                __builtin_prefetch(o->src + (line + (k + i) * o->k_stride) * elem + at, 0, 2);
+    }
+}
+
+/* Form the strip x of all outputs, whose first one begins at `to`. */
+static void combine_strip(const fl_pass *p, const fl_operand *o, fl_strip x, ptrdiff_t out_stride, char *to,
+                          char *scratch) {
+    const falcon_kernel *kern = p->kern;
+    const int n_in = o->n_line_blocks * o->n_k_blocks;
+    const ptrdiff_t elems = x.steps * o->width, line = FL_LINE / FL_MIN(kern->sum, kern->panel);
+    const ptrdiff_t vecs = fl_up(elems, line);
+    if (!o->program) {
+        pack_strip(p, o, x, 0, to);
+        memset(to + elems * kern->panel, 0, (size_t)((vecs - elems) * kern->panel));
+        return;
+    }
+    const ptrdiff_t stride = fl_scratch_stride(kern, o->width, fl_chunk(kern, o->width, n_in));
+    for (int q = 0; q < n_in; q++) {
+        char *in = scratch + q * stride * kern->sum;
+        pack_strip(p, o, x, q, in);
+        memset(in + elems * kern->sum, 0, (size_t)((vecs - elems) * kern->sum));
+    }
+    kern->interpret(scratch, stride, to, out_stride / kern->panel, vecs, p->stream_pack, o->program,
+                    scratch + n_in * stride * kern->sum);
+}
+
+void fl_combine_unit(const fl_pass *p, const fl_operand *o, ptrdiff_t unit, char *scratch) {
+    const falcon_kernel *kern = p->kern;
+    const ptrdiff_t width = o->width;
+    /* neighbouring units read neighbouring memory: next slice of the same lines
+     * where K is contiguous, else the next lines of the same slice */
+    const ptrdiff_t group = o->group, groups = fl_div_up(o->panels, group);
+    const int k_fast = o->k_stride == 1 && group == 1;
+    const ptrdiff_t s = k_fast ? unit % p->slices : unit / groups;
+    const ptrdiff_t panel0 = (k_fast ? unit / p->slices : unit % groups) * group;
+    const ptrdiff_t panels = FL_MIN(group, o->panels - panel0);
+    const ptrdiff_t len = fl_slice_len(p, s), stride = fl_panel_bytes(kern, width, len);
+    char *dst = o->packed + s * p->scheme->R * o->panels * fl_panel_bytes(kern, width, p->kc);
+
+    const int n_in = o->n_line_blocks * o->n_k_blocks;
+    const ptrdiff_t most = fl_chunk(kern, (int)width, n_in);
+    const ptrdiff_t chunk = group > 1 ? FL_MIN(fl_up(GROUP_STEPS, kern->k_grain), most) : most;
+    for (ptrdiff_t at = 0; at < len; at += chunk) {
+        fl_strip x = {panel0, s * p->kc + at, FL_MIN(chunk, len - at)};
+        if (group > 1) {
+            const int more = at + chunk < len;
+            const fl_strip y = {more ? panel0 : panel0 + group, more ? x.k + chunk : s * p->kc, chunk};
+            strips_ahead(p, o, y, FL_MIN(group, o->panels - y.panel), n_in);
+        }
+        for (; x.panel < panel0 + panels; x.panel++)
+            combine_strip(p, o, x, o->panels * stride, dst + x.panel * stride + at * width * kern->panel, scratch);
+    }
+}

@@ -1,0 +1,305 @@
+/* driver.c - passes and the two stages of each: what falcon_gemm and falcon_pack_b do.
+ *
+ * In each pass the members of the team take combine units, then C tiles, handed out in ascending order, so that threads
+ * work on neighbouring panels at the same time and a late thread costs no more than one tile; who computes a tile
+ * doesn't change its result.
+ */
+#include "engine.h"
+#include "team.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { COMBINE, GEMM };
+
+typedef struct {
+    const falcon_kernel *kern;
+    const falcon_scheme *scheme;
+    const falcon_problem *prob; /* after transposition */
+    falcon_blocking cut;        /* the same */
+    fl_layout lay;
+    char *ws;
+    char *pack_to;           /* falcon_pack_b: only pack B, to here */
+    falcon_profile *profile; /* NULL: nobody asked */
+    pthread_mutex_t profiling;
+    atomic_int nonfinite;
+    /* The open stage: written by open_stage() alone, while nobody works. */
+    ptrdiff_t m0, n0, k0; /* where its pass begins; k0 < 0: there was none yet */
+    fl_pass pass;
+    int stage;
+    ptrdiff_t units_a; /* COMBINE: units of A, before those of B */
+} fl_job;
+
+static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t line_stride, ptrdiff_t k_stride,
+                          ptrdiff_t line0, ptrdiff_t lines, ptrdiff_t K) {
+    const falcon_scheme *s = j->scheme;
+    const int from_a = is_a != j->lay.transposed; /* which of the caller's matrices */
+    const int blocks = from_a ? s->m : s->n;
+    fl_operand o = {.src = src,
+                    .line_stride = line_stride,
+                    .k_stride = k_stride,
+                    .lines = lines,
+                    .K = K,
+                    .block_lines = fl_div_up(lines, blocks),
+                    .block_k = fl_div_up(K, s->k),
+                    .n_line_blocks = blocks,
+                    .n_k_blocks = s->k,
+                    .k_major = !from_a,
+                    .width = is_a ? j->kern->mr : j->kern->nr,
+                    .mode = is_a ? j->lay.a_mode : j->lay.b_mode,
+                    .pack = is_a ? j->kern->pack_a : j->kern->pack_b,
+                    .load = is_a ? j->kern->load_a : j->kern->load_b,
+                    .program = s == &fl_classical_scheme ? NULL
+                               : from_a                  ? &s->u
+                                                         : &s->v};
+    o.panels = fl_div_up(o.block_lines, o.width);
+    const double *scale = is_a ? j->prob->a_scale : j->prob->b_scale;
+    o.scale = o.program && scale ? scale + line0 : NULL;
+    return o;
+}
+
+/* Bytes of packed B before pass (k0, n0); passes are stored K-major. */
+static ptrdiff_t packed_b_offset(const falcon_kernel *kern, const falcon_scheme *s, ptrdiff_t K, ptrdiff_t N,
+                                 const falcon_blocking *blk, ptrdiff_t k0, ptrdiff_t n0) {
+    ptrdiff_t at = 0;
+    for (ptrdiff_t k = 0; k <= k0 && k < K; k += blk->kb)
+        for (ptrdiff_t n = 0; n < N; n += blk->nb) {
+            if (k == k0 && n >= n0)
+                return at;
+            const ptrdiff_t bk = fl_div_up(FL_MIN(blk->kb, K - k), s->k);
+            const ptrdiff_t panels = fl_div_up(fl_div_up(FL_MIN(blk->nb, N - n), s->n), kern->nr);
+            at += fl_operand_bytes(kern, s->R, panels, kern->nr, bk, fl_slice(kern, blk->kc, bk));
+        }
+    return at;
+}
+
+static void make_pass(fl_job *j) {
+    const ptrdiff_t m0 = j->m0, n0 = j->n0, k0 = j->k0;
+    fl_pass *p = &j->pass;
+    const falcon_problem *q = j->prob;
+    const falcon_kernel *kern = j->kern;
+    const ptrdiff_t elem = kern->elem;
+    const ptrdiff_t M = FL_MIN(j->cut.mb, q->M - m0), N = FL_MIN(j->cut.nb, q->N - n0),
+                    K = FL_MIN(j->cut.kb, q->K - k0);
+    memset(p, 0, sizeof *p);
+    p->kern = kern;
+    p->scheme = j->scheme;
+    p->transposed = j->lay.transposed;
+    p->a = operand(j, 1, j->pack_to ? NULL : (const char *)q->a + (m0 * q->a_rs + k0 * q->a_cs) * elem, q->a_rs,
+                   q->a_cs, m0, M, K);
+    p->b = operand(j, 0, q->packed_b ? NULL : (const char *)q->b + (n0 * q->b_cs + k0 * q->b_rs) * elem, q->b_cs,
+                   q->b_rs, n0, N, K);
+    p->kc = fl_slice(kern, j->cut.kc, p->a.block_k);
+    p->slices = fl_div_up(p->a.block_k, p->kc);
+    p->last_kc = p->a.block_k - (p->slices - 1) * p->kc;
+    p->a.packed = j->ws + j->lay.a;
+    p->b.packed = j->ws + j->lay.b;
+    char *whole_b = j->pack_to ? j->pack_to : (char *)q->packed_b;
+    if (whole_b)
+        p->b.packed = whole_b + packed_b_offset(kern, j->scheme, q->K, q->N, &j->cut, k0, n0);
+    p->c_elem = fl_c_elem(kern, q), p->write = kern->write[q->c_form];
+    p->c = j->pack_to ? NULL : (char *)q->c + (m0 * q->c_rs + n0 * q->c_cs) * p->c_elem;
+    p->c_rs = q->c_rs, p->c_cs = q->c_cs, p->M = M, p->N = N;
+    p->m = p->a.n_line_blocks, p->n = p->b.n_line_blocks;
+    p->block_m = p->a.block_lines, p->block_n = p->b.block_lines;
+    p->a.group = fl_group(&p->a, p->slices, j->lay.threads);
+    p->b.group = fl_group(&p->b, p->slices, j->lay.threads);
+    p->b_kept = j->lay.b_kept;
+    p->alpha = q->alpha, p->beta = k0 == 0 ? q->beta : 1.0;
+    p->stream_pack = j->cut.stream_pack == 2;
+    p->stream_c = j->cut.stream_c == 2 && j->cut.kb >= q->K;
+    fl_partition(p->a.panels, p->b.panels, j->cut.mt, j->cut.nt, j->lay.threads, p->b.mode == FALCON_DIRECT, &p->X,
+                 &p->Z);
+}
+
+/* The next pass: M innermost, so that B is combined once; 0 if there is none. */
+static int next_pass(fl_job *j) {
+    const falcon_problem *q = j->prob;
+    if (j->k0 < 0)
+        j->k0 = 0;
+    else if ((j->m0 += j->cut.mb) >= q->M) {
+        j->m0 = 0;
+        if ((j->n0 += j->cut.nb) >= q->N) {
+            j->n0 = 0;
+            if ((j->k0 += j->cut.kb) >= q->K)
+                return 0;
+        }
+    }
+    make_pass(j);
+    if (j->profile)
+        j->profile->passes++;
+    return 1;
+}
+
+static ptrdiff_t open_stage(void *job, ptrdiff_t *grab) {
+    fl_job *j = job;
+    for (;;) {
+        if (j->stage == COMBINE && !j->pack_to) {
+            j->stage = GEMM;
+            *grab = 1;
+            return j->pass.X * j->pass.Z;
+        }
+        if (!next_pass(j))
+            return 0;
+        j->stage = COMBINE;
+        /* A's panels survive from one N pass to the next if there is but one M pass */
+        j->units_a = j->n0 == 0 || j->cut.mb < j->prob->M ? fl_combine_units(&j->pass, &j->pass.a) : 0;
+        const ptrdiff_t units = j->units_a + (j->m0 == 0 ? fl_combine_units(&j->pass, &j->pass.b) : 0);
+        /* several neighbouring units at a time: they read on where the last one ended */
+        *grab = FL_MAX(1, FL_MIN(8, units / (8 * j->lay.threads)));
+        if (units)
+            return units;
+    }
+}
+
+static void combine_units(fl_job *j, const fl_buffers *buf, ptrdiff_t first, ptrdiff_t end, falcon_profile *took) {
+    const fl_pass *p = &j->pass;
+    for (ptrdiff_t u = first; u < end; u++) {
+        const int is_a = u < j->units_a;
+        const double t0 = j->profile ? fl_now() : 0;
+        fl_combine_unit(p, is_a ? &p->a : &p->b, is_a ? u : u - j->units_a, buf->scratch);
+        if (j->profile)
+            *(is_a ? &took->combine_a : &took->combine_b) += fl_now() - t0;
+    }
+}
+
+/* Tiles in columns: threads share the B panels and then move on together. */
+static fl_rect nth_tile(const fl_pass *p, ptrdiff_t t) {
+    const ptrdiff_t x = t % p->X, z = t / p->X;
+    return (fl_rect){x * p->a.panels / p->X, (x + 1) * p->a.panels / p->X, z * p->b.panels / p->Z,
+                     (z + 1) * p->b.panels / p->Z};
+}
+
+static void tiles(fl_job *j, const fl_buffers *buf, ptrdiff_t first, ptrdiff_t end, falcon_profile *took) {
+    const fl_pass *p = &j->pass;
+    const ptrdiff_t all = p->X * p->Z, step = j->lay.threads;
+    const double t0 = j->profile ? fl_now() : 0;
+    if (p->kern->begin)
+        p->kern->begin();
+    for (ptrdiff_t t = first; t < end; t++) {
+        const fl_rect following = nth_tile(p, FL_MIN(t + step, all - 1));
+        fl_tile(p, buf, nth_tile(p, t), t + step < all ? &following : NULL, j->profile ? &took->update : NULL);
+    }
+    if (p->kern->end)
+        p->kern->end();
+    if (j->profile) {
+        took->gemm = fl_now() - t0 - took->update;
+        took->tiles = (int32_t)(end - first);
+    }
+    if (p->kern->tripped(buf->watch))
+        atomic_store(&j->nonfinite, 1);
+}
+
+static void do_units(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
+    fl_job *j = job;
+    char *mine = j->ws + j->lay.thread0 + (size_t)seat * j->lay.per_thread;
+    char watch[FALCON_WATCH] __attribute__((aligned(64))) = {0};
+    const fl_buffers buf = {mine + j->lay.h,
+                            mine + j->lay.ct,
+                            mine + j->lay.sums,
+                            mine + j->lay.scratch,
+                            mine + j->lay.local_a,
+                            mine + j->lay.local_b,
+                            watch};
+    falcon_profile took;
+    memset(&took, 0, sizeof took);
+    (j->stage == COMBINE ? combine_units : tiles)(j, &buf, first, end, &took);
+    j->kern->fence();
+    if (!j->profile)
+        return;
+    pthread_mutex_lock(&j->profiling);
+    j->profile->combine_a += took.combine_a;
+    j->profile->combine_b += took.combine_b;
+    j->profile->gemm += took.gemm;
+    j->profile->update += took.update;
+    j->profile->tiles += took.tiles;
+    pthread_mutex_unlock(&j->profiling);
+}
+
+static void run(fl_job *j) {
+    static const fl_stages stages = {open_stage, do_units};
+    falcon_profile *prof = j->profile;
+    const double t0 = prof ? fl_now() : 0;
+    j->k0 = -1, j->stage = GEMM;
+    if (prof) {
+        *prof = (falcon_profile){.threads = j->lay.threads, .transposed = j->lay.transposed, .b_kept = j->lay.b_kept};
+        pthread_mutex_init(&j->profiling, NULL);
+    }
+    fl_team_run(&stages, j, j->lay.threads);
+    if (prof) {
+        pthread_mutex_destroy(&j->profiling);
+        prof->total = fl_now() - t0;
+        const double worked = prof->combine_a + prof->combine_b + prof->gemm + prof->update;
+        prof->wait = FL_MAX(0, prof->total * prof->threads - worked);
+    }
+}
+
+static int bad_blocking(const falcon_kernel *kern, const falcon_blocking *b) {
+    return b->mb <= 0 || b->nb <= 0 || b->kb <= 0 || b->kc <= 0 || b->kc % kern->k_grain || b->mt <= 0 || b->nt <= 0;
+}
+
+int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
+                const falcon_blocking *blk, void *workspace, size_t workspace_bytes, falcon_profile *profile,
+                int *nonfinite) {
+    if (nonfinite)
+        *nonfinite = 0;
+    if (prob->M <= 0 || prob->N <= 0)
+        return FALCON_OK;
+    if (prob->K <= 0 || prob->alpha == 0) {
+        falcon_scale_c(kern, prob);
+        return FALCON_OK;
+    }
+    if (bad_blocking(kern, blk))
+        return FALCON_BAD_ARGUMENT;
+    if (fl_is_gemv(scheme, prob)) {
+        const double start = fl_now();
+        const int bad = fl_gemv(kern, prob, threads);
+        if (nonfinite)
+            *nonfinite = bad;
+        if (profile)
+            *profile = (falcon_profile){.total = fl_now() - start, .threads = threads, .passes = 1};
+        return FALCON_OK;
+    }
+    fl_job j = {.kern = kern, .scheme = FL_SCHEME(scheme), .cut = *blk, .ws = workspace, .profile = profile};
+    fl_layout_make(kern, j.scheme, prob, threads, blk, &j.lay);
+    if (workspace_bytes < j.lay.total || (uintptr_t)workspace % 64)
+        return FALCON_WORKSPACE;
+    const falcon_problem t = j.lay.transposed ? fl_transposed_problem(prob) : *prob;
+    j.prob = &t;
+    if (j.lay.transposed)
+        j.cut.mb = blk->nb, j.cut.nb = blk->mb;
+    run(&j);
+    if (nonfinite)
+        *nonfinite = atomic_load(&j.nonfinite);
+    return FALCON_OK;
+}
+
+size_t falcon_packed_b_size(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K, ptrdiff_t N,
+                            const falcon_blocking *blk) {
+    return (size_t)packed_b_offset(kern, FL_SCHEME(scheme), K, N, blk, K, 0);
+}
+
+size_t falcon_pack_b_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, int threads) {
+    return (size_t)fl_up((ptrdiff_t)fl_scratch_bytes(kern, FL_SCHEME(scheme)), 64) * (size_t)FL_MAX(threads, 1);
+}
+
+int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K, ptrdiff_t N, const void *b,
+                  ptrdiff_t b_rs, ptrdiff_t b_cs, const double *b_scale, int threads, const falcon_blocking *blk,
+                  void *packed, void *workspace, size_t workspace_bytes) {
+    if (K <= 0 || N <= 0)
+        return FALCON_OK;
+    if (bad_blocking(kern, blk))
+        return FALCON_BAD_ARGUMENT;
+    const falcon_problem q = {
+        .M = 1, .N = N, .K = K, .b = b, .b_rs = b_rs, .b_cs = b_cs, .c_cs = 1, .b_scale = b_scale};
+    fl_job j = {.kern = kern, .scheme = FL_SCHEME(scheme), .prob = &q, .cut = *blk, .ws = workspace, .pack_to = packed};
+    j.lay.threads = fl_team_size(threads, threads);
+    j.lay.a_mode = j.lay.b_mode = FALCON_PACKED;
+    j.lay.per_thread = (size_t)fl_up((ptrdiff_t)fl_scratch_bytes(kern, j.scheme), 64);
+    j.cut.mb = 1;
+    if (workspace_bytes < j.lay.per_thread * (size_t)j.lay.threads || (uintptr_t)workspace % 64 ||
+        (uintptr_t)packed % 64)
+        return FALCON_WORKSPACE;
+    run(&j);
+    return FALCON_OK;
+}

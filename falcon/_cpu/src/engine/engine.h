@@ -1,0 +1,153 @@
+/* engine.h - what the driver's files share: operands, passes, workspace.
+ *
+ * A call is cut into passes over (K, N, M); a pass is a whole LCMA on its part
+ * of the matrices and is described by `fl_pass`.  C is always written with the
+ * columns of `b` running along micro-kernel vectors; where C is stored by
+ * columns the problem is transposed first (C' = B'A'), so an fl_operand knows
+ * which of the caller's matrices it is.
+ *
+ * Packed layout of an operand:
+ *   [K slice][r < R][panel][group of kr steps of K][line][step in the group]
+ * panels padded to whole cache lines.  Sizes and offsets of panels are in bytes.
+ */
+#ifndef FALCON_ENGINE_H
+#define FALCON_ENGINE_H
+#include "../falcon_cpu.h"
+
+#define FL_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define FL_MAX(a, b) ((a) > (b) ? (a) : (b))
+static inline ptrdiff_t fl_up(ptrdiff_t x, ptrdiff_t to) {
+    return (x + to - 1) / to * to;
+}
+static inline ptrdiff_t fl_div_up(ptrdiff_t x, ptrdiff_t by) {
+    return (x + by - 1) / by;
+}
+
+/* One input matrix in one pass.  "Lines" are A's rows or B's columns. */
+typedef struct {
+    const char *src;
+    ptrdiff_t line_stride, k_stride; /* of the source, in elements */
+    ptrdiff_t lines, K;              /* valid extent of this pass */
+    ptrdiff_t block_lines, block_k;  /* size of one block, ceilings */
+    int n_line_blocks, n_k_blocks;
+    int k_major; /* input number of block (f, l): k_major ? l*n_line_blocks + f : f*n_k_blocks + l */
+    int width;
+    ptrdiff_t panels;    /* per block */
+    ptrdiff_t group;     /* strips that are packed together, see fl_group */
+    int mode;            /* FALCON_PACKED, LOCAL or DIRECT */
+    const double *scale; /* NULL, or of each line of this pass */
+    falcon_pack_fn pack, load;
+    const falcon_program *program; /* NULL: one block, plain packing */
+    char *packed;
+} fl_operand;
+
+typedef struct {
+    const falcon_kernel *kern;
+    const falcon_scheme *scheme; /* never NULL in here: classical is <1,1,1;1> */
+    int transposed;              /* W's index is (column block, row block) */
+    fl_operand a, b;
+    ptrdiff_t kc, slices, last_kc; /* slices of block_k */
+    char *c;
+    ptrdiff_t c_elem, c_rs, c_cs, M, N, block_m, block_n;
+    falcon_write_fn write;
+    int m, n;
+    double alpha, beta;
+    ptrdiff_t X, Z; /* tiles along M and N */
+    int b_kept;     /* see fl_b_kept */
+    int stream_pack, stream_c;
+} fl_pass;
+
+/* Per-thread buffers, all 64-byte aligned. */
+typedef struct {
+    char *h, *ct, *sums, *scratch, *local_a, *local_b;
+    char *watch; /* zero at first; see falcon_write_fn */
+} fl_buffers;
+
+/* Byte offsets into the workspace; the same function computes it for asking
+ * and for using, so the two can't differ. */
+typedef struct {
+    size_t a, b, thread0, per_thread, total;
+    size_t h, ct, sums, scratch, local_a, local_b; /* inside a thread's part */
+    int threads, a_mode, b_mode, transposed, b_kept;
+} fl_layout;
+
+extern const falcon_scheme fl_classical_scheme;
+#define FL_SCHEME(s) ((s) ? (s) : &fl_classical_scheme)
+
+/* Whether B's panels are kept in L1 (head of tiles.c), for all passes of a call.  Not with a single slice: then every
+ * product ends in C or its accumulators, and going along the rows of C was faster. */
+static inline int fl_b_kept(const falcon_kernel *kern, ptrdiff_t block_k, ptrdiff_t kc) {
+    return kern->b_kept && block_k > kc;
+}
+
+/* Steps of slice s, padded to whole groups. */
+static inline ptrdiff_t fl_slice_len(const fl_pass *p, ptrdiff_t s) {
+    return s + 1 < p->slices ? p->kc : fl_up(p->last_kc, p->kern->kr);
+}
+enum { FL_LINE = 64 }; /* bytes of a cache line */
+/* Bytes from one panel of len steps to the next. */
+static inline ptrdiff_t fl_panel_bytes(const falcon_kernel *kern, ptrdiff_t width, ptrdiff_t len) {
+    return fl_up(fl_up(len, kern->kr) * width * kern->panel, FL_LINE);
+}
+/* Bytes of a micro-tile of accumulators. */
+static inline ptrdiff_t fl_micro_bytes(const falcon_kernel *kern) {
+    return (ptrdiff_t)kern->mr * kern->nr * kern->acc;
+}
+/* The slice of K that a block of block_k steps is cut into: blocks shorter than kc make one of their own length. */
+static inline ptrdiff_t fl_slice(const falcon_kernel *kern, ptrdiff_t kc, ptrdiff_t block_k) {
+    return FL_MIN(kc, fl_up(block_k, kern->k_grain));
+}
+static inline ptrdiff_t fl_c_elem(const falcon_kernel *kern, const falcon_problem *prob) {
+    return prob->c_form == FALCON_C_ACC ? kern->acc : kern->elem;
+}
+
+/* problem.c: how the engine sees a problem */
+falcon_problem fl_transposed_problem(const falcon_problem *prob);
+int fl_wants_transpose(const falcon_problem *prob);
+/* Threads worth starting, of those given. */
+int fl_threads(const falcon_problem *prob, int threads);
+/* The same for a machine of any size, in a forked child too. */
+int fl_threads_of(const falcon_problem *prob, int threads);
+/* M == 1 or N == 1, no scheme, B not packed. */
+int fl_is_gemv(const falcon_scheme *scheme, const falcon_problem *prob);
+/* Few rows and B by rows: B is read where it is. */
+int fl_is_thin(const falcon_kernel *kern, const falcon_scheme *s, const falcon_problem *t);
+
+/* layout.c: what lies where in the workspace */
+void fl_partition(ptrdiff_t panels_a, ptrdiff_t panels_b, ptrdiff_t mt, ptrdiff_t nt, int threads, int one_row,
+                  ptrdiff_t *X, ptrdiff_t *Z);
+void fl_layout_make(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
+                    const falcon_blocking *blk, fl_layout *out);
+void fl_thread_buffers(const falcon_kernel *kern, const falcon_scheme *s, ptrdiff_t mt, ptrdiff_t nt, ptrdiff_t block_k,
+                       ptrdiff_t kc, fl_layout *out);
+/* Bytes of all panels of an operand. */
+ptrdiff_t fl_operand_bytes(const falcon_kernel *kern, int R, ptrdiff_t panels, ptrdiff_t width, ptrdiff_t block_k,
+                           ptrdiff_t kc);
+/* Steps that are combined at a time, and the bytes of scratch that this takes. */
+ptrdiff_t fl_chunk(const falcon_kernel *kern, int width, int n_in);
+ptrdiff_t fl_scratch_stride(const falcon_kernel *kern, int width, ptrdiff_t chunk);
+size_t fl_scratch_bytes(const falcon_kernel *kern, const falcon_scheme *scheme);
+
+/* gemv.c: needs no workspace.  Returns whether a value was not finite. */
+int fl_gemv(const falcon_kernel *kern, const falcon_problem *prob, int threads);
+/* Whether it is one that no second thread pays for. */
+int fl_is_small_gemv(const falcon_problem *prob);
+
+/* strided.c: dst[k*width + i] = src[i*is + k*ks] for i < lines, 0 for the other i < width */
+void fl_gather(const void *src, ptrdiff_t is, ptrdiff_t ks, ptrdiff_t lines, ptrdiff_t steps, ptrdiff_t elem, void *dst,
+               ptrdiff_t width);
+
+/* combine.c: how many strips make a unit; unit u of the combine stage (u < fl_combine_units) */
+ptrdiff_t fl_group(const fl_operand *o, ptrdiff_t slices, int threads);
+ptrdiff_t fl_combine_units(const fl_pass *p, const fl_operand *o);
+void fl_combine_unit(const fl_pass *p, const fl_operand *o, ptrdiff_t unit, char *scratch);
+
+/* tiles.c: one C tile, in panels.  next: the tile this thread is likely to
+ * do after it (only prefetched from), or NULL; *update: seconds spent on C, if
+ * not NULL. */
+typedef struct {
+    ptrdiff_t x0, x1, z0, z1;
+} fl_rect;
+void fl_tile(const fl_pass *p, const fl_buffers *buf, fl_rect tile, const fl_rect *next, double *update);
+
+#endif

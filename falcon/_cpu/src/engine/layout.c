@@ -1,0 +1,124 @@
+/* layout.c - what lies where in the workspace: panels, accumulators, scratch.
+ *
+ * The same functions serve for asking how much is needed and for using it, so the two can't differ.
+ */
+#include "engine.h"
+
+/* What fetching a panel costs, in products of two panels: 12 rows of float32 from L3 at 16 bytes a cycle are 3 cycles
+ * a step, 12 x 32 multiply-adds 12.  And a cut that is better by less than a thousandth is not worth more tiles. */
+static const double panel_cost = 0.25, worth_more_tiles = 0.999;
+
+/* Tile counts X x Z, tiles at most mt x nt panels, such that all threads finish
+ * together: the least of (rounds of tiles) x (cost of the largest tile), where
+ * a tile costs its area plus what its panels cost to fetch.  one_row: don't cut
+ * the rows further than mt asks. */
+void fl_partition(ptrdiff_t pa, ptrdiff_t pb, ptrdiff_t mt, ptrdiff_t nt, int threads, int one_row, ptrdiff_t *X,
+                  ptrdiff_t *Z) {
+    const ptrdiff_t X0 = fl_div_up(pa, mt), Z0 = fl_div_up(pb, nt);
+    double best = 0;
+    *X = X0, *Z = Z0;
+    for (ptrdiff_t x = X0; x <= (one_row ? X0 : FL_MIN(pa, X0 + threads)); x++)
+        for (ptrdiff_t z = Z0; z <= FL_MIN(pb, Z0 + threads); z++) {
+            const ptrdiff_t h = fl_div_up(pa, x), w = fl_div_up(pb, z), rounds = fl_div_up(x * z, threads);
+            const double cost = (double)rounds * ((double)(h * w) + panel_cost * (double)(h + w));
+            if (best == 0 || cost < best * worth_more_tiles)
+                best = cost, *X = x, *Z = z;
+        }
+}
+
+/* Bytes of scratch that a chunk's sources may take: L1 less room for the lines of the outputs. */
+enum { SCRATCH = 24 << 10 };
+
+/* The steps of scratch that fit, so many that chunks start on whole lines. */
+ptrdiff_t fl_chunk(const falcon_kernel *kern, int width, int n_in) {
+    const ptrdiff_t per_step = (ptrdiff_t)width * n_in * kern->sum, grain = kern->k_grain;
+    return FL_MAX(grain, SCRATCH / per_step / grain * grain);
+}
+
+ptrdiff_t fl_scratch_stride(const falcon_kernel *kern, int width, ptrdiff_t chunk) {
+    /* one line more than the data: sources must not share L1 sets */
+    return fl_up(chunk * width, FL_LINE / kern->sum) + FL_LINE / kern->sum;
+}
+
+size_t fl_scratch_bytes(const falcon_kernel *kern, const falcon_scheme *s) {
+    if (s->R == 1 && s->m * s->k * s->n == 1)
+        return 0;
+    const int in_a = s->m * s->k, in_b = s->k * s->n;
+    size_t most = 0;
+    for (int w = 0; w < 4; w++) { /* either matrix may be packed with either width */
+        const int width = w & 1 ? kern->mr : kern->nr, n_in = w & 2 ? in_a : in_b;
+        const falcon_program *prog = w & 2 ? &s->u : &s->v;
+        const size_t bytes = (size_t)(n_in * fl_scratch_stride(kern, width, fl_chunk(kern, width, n_in)) * kern->sum) +
+                             (size_t)prog->n_temp * FALCON_BLOCK;
+        most = FL_MAX(most, bytes);
+    }
+    return most;
+}
+
+ptrdiff_t fl_operand_bytes(const falcon_kernel *kern, int R, ptrdiff_t panels, ptrdiff_t width, ptrdiff_t block_k,
+                           ptrdiff_t kc) {
+    const ptrdiff_t slices = fl_div_up(block_k, kc), last = block_k - (slices - 1) * kc;
+    return R * panels * ((slices - 1) * fl_panel_bytes(kern, width, kc) + fl_panel_bytes(kern, width, last));
+}
+
+/* The part of a layout that each thread has for itself; a_mode and b_mode are set already. */
+void fl_thread_buffers(const falcon_kernel *kern, const falcon_scheme *s, ptrdiff_t mt, ptrdiff_t nt, ptrdiff_t block_k,
+                       ptrdiff_t kc, fl_layout *out) {
+    const size_t micro = (size_t)fl_micro_bytes(kern);
+    const size_t panel_a = (size_t)fl_panel_bytes(kern, kern->mr, kc);
+    const size_t panel_b = (size_t)fl_panel_bytes(kern, kern->nr, kc);
+    size_t in = 0;
+    out->b_kept = fl_b_kept(kern, block_k, kc);
+    out->h = in;
+    in += block_k > kc ? (size_t)(mt * nt) * micro : micro;
+    out->ct = in;
+    in += s == &fl_classical_scheme ? 0 : (size_t)(s->n_slots * mt * nt) * micro;
+    out->sums = in;
+    in += (size_t)(s->n_slots - s->m * s->n) * micro;
+    out->scratch = in;
+    in += fl_scratch_bytes(kern, s);
+    out->local_a = in;
+    in += out->a_mode == FALCON_LOCAL ? (size_t)(out->b_kept ? mt : 1) * panel_a : 0;
+    out->local_b = in;
+    in += out->b_mode == FALCON_PACKED ? 0 : (size_t)(out->b_mode == FALCON_LOCAL && !out->b_kept ? nt : 1) * panel_b;
+    out->per_thread = (size_t)fl_up((ptrdiff_t)in, FL_LINE);
+}
+
+void fl_layout_make(const falcon_kernel *kern, const falcon_scheme *s, const falcon_problem *prob, int threads,
+                    const falcon_blocking *blk, fl_layout *out) {
+    const int classical = s == &fl_classical_scheme, swap = fl_wants_transpose(prob);
+    const falcon_problem t = swap ? fl_transposed_problem(prob) : *prob;
+    const int m = swap ? s->n : s->m, n = swap ? s->m : s->n;
+    const ptrdiff_t mb = FL_MIN(swap ? blk->nb : blk->mb, t.M), nb = FL_MIN(swap ? blk->mb : blk->nb, t.N);
+    const ptrdiff_t block_k = fl_div_up(FL_MIN(blk->kb, t.K), s->k);
+    const ptrdiff_t pa = fl_div_up(fl_div_up(mb, m), kern->mr), pb = fl_div_up(fl_div_up(nb, n), kern->nr);
+    const ptrdiff_t mt = FL_MIN(blk->mt, pa), nt = FL_MIN(blk->nt, pb);
+    const ptrdiff_t kc = fl_slice(kern, blk->kc, block_k);
+    ptrdiff_t X, Z;
+    out->transposed = swap;
+    out->threads = fl_threads(prob, threads);
+    const int thin = fl_is_thin(kern, s, &t);
+    fl_partition(pa, pb, mt, nt, out->threads, thin, &X, &Z);
+    /* panels that a single tile uses are packed by that tile, in its own cache */
+    out->a_mode = classical && Z == 1 ? FALCON_LOCAL : FALCON_PACKED;
+    out->b_mode = prob->packed_b || !classical || X > 1 ? FALCON_PACKED : thin ? FALCON_DIRECT : FALCON_LOCAL;
+    size_t at = 0;
+    out->a = at;
+    if (out->a_mode == FALCON_PACKED)
+        at += (size_t)fl_operand_bytes(kern, s->R, pa, kern->mr, block_k, kc);
+    out->b = at;
+    if (out->b_mode == FALCON_PACKED && !prob->packed_b)
+        at += (size_t)fl_operand_bytes(kern, s->R, pb, kern->nr, block_k, kc);
+    out->thread0 = at;
+    fl_thread_buffers(kern, s, mt, nt, block_k, kc, out);
+    out->total = at + out->per_thread * (size_t)out->threads;
+}
+
+size_t falcon_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
+                        const falcon_blocking *blk) {
+    fl_layout lay;
+    if (prob->M <= 0 || prob->N <= 0 || prob->K <= 0 || prob->alpha == 0 || fl_is_gemv(scheme, prob))
+        return 0;
+    fl_layout_make(kern, FL_SCHEME(scheme), prob, threads, blk, &lay);
+    return lay.total;
+}

@@ -1,0 +1,80 @@
+/* norms.c - squared 2-norms of the rows of A or the columns of B: what tells, before an LCMA runs,
+ * whether it would add lines of very different scale.
+ *
+ * One pass over the matrix, bound by memory.  Threads take strips of lines from a counter; a line's
+ * sum is formed by one thread in one order, so that it never depends on their number.
+ */
+#include "engine.h"
+#include "team.h"
+#include <string.h>
+
+/* Elements that pay for a further thread. */
+static const double elements_per_thread = 1 << 17;
+/* Elements of a strip of lines that are not neighbours in memory; steps that are copied at a time where neither lines
+ * nor steps are, and the most lines. */
+enum { STRIP = 1 << 15, STEPS = 128, MOST_LINES = 32, LARGEST = 8 };
+
+typedef struct {
+    const falcon_kernel *kern;
+    const char *x;
+    ptrdiff_t lines, len, line_stride, k_stride, strip;
+    double *sums;
+    int opened;
+} fl_norm_job;
+
+/* Neither lines nor steps are neighbours in memory: copied a few at a time. */
+static void strided(const fl_norm_job *j, const char *x, ptrdiff_t lines, double *sums) {
+    char copy[STEPS * MOST_LINES * LARGEST] __attribute__((aligned(64)));
+    const ptrdiff_t width = FL_MIN(MOST_LINES, j->kern->mr), elem = j->kern->elem;
+    for (ptrdiff_t i = 0; i < lines; i += width)
+        for (ptrdiff_t k = 0; k < j->len; k += STEPS) {
+            const ptrdiff_t some = FL_MIN(width, lines - i), steps = FL_MIN(STEPS, j->len - k);
+            const char *from = x + (i * j->line_stride + k * j->k_stride) * elem;
+            fl_gather(from, j->line_stride, j->k_stride, some, steps, elem, copy, width);
+            j->kern->norm_axpy(some, steps, copy, width, sums + i);
+        }
+}
+
+static ptrdiff_t open_strips(void *job, ptrdiff_t *grab) {
+    fl_norm_job *j = job;
+    *grab = 1;
+    return j->opened++ ? 0 : fl_div_up(j->lines, j->strip);
+}
+
+static void do_strip(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
+    (void)seat;
+    const fl_norm_job *j = job;
+    const ptrdiff_t i = first * j->strip, lines = FL_MIN(end * j->strip, j->lines) - i;
+    const char *x = j->x + i * j->line_stride * j->kern->elem;
+    double *sums = j->sums + i;
+    memset(sums, 0, (size_t)lines * sizeof *sums);
+    if (j->k_stride == 1)
+        j->kern->norm_dot(lines, j->len, x, j->line_stride, sums);
+    else if (j->line_stride == 1)
+        j->kern->norm_axpy(lines, j->len, x, j->k_stride, sums);
+    else
+        strided(j, x, lines, sums);
+    for (ptrdiff_t l = 0; l < lines; l++)
+        sums[l] = sums[l] < j->kern->least_square ? 0 : sums[l];
+}
+
+void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
+                  ptrdiff_t k_stride, int threads, double *sums) {
+    static const fl_stages stages = {open_strips, do_strip};
+    const int team = fl_team_size((double)lines * (double)len / elements_per_thread, threads);
+    fl_norm_job j = {.kern = kern,
+                     .x = x,
+                     .lines = lines,
+                     .len = len,
+                     .line_stride = line_stride,
+                     .k_stride = k_stride,
+                     .sums = sums};
+    /* strips begin where a line has the same place among the vectors of any other cut: the same bits */
+    if (k_stride == 1)
+        j.strip = FL_MAX(1, STRIP / FL_MAX(len, 1));
+    else if (line_stride == 1)
+        j.strip = FL_MIN(FALCON_NORM_LINES, fl_up(fl_div_up(FL_MAX(lines, 1), team), 64));
+    else
+        j.strip = 16 * FL_MIN(MOST_LINES, kern->mr);
+    fl_team_run(&stages, &j, team);
+}

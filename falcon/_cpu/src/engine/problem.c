@@ -1,0 +1,56 @@
+/* problem.c - how the engine sees a problem: its orientation, the threads that it pays for, thin ones. */
+#include "engine.h"
+#include "team.h"
+
+/* Multiply-adds that each thread must have to pay for waking it: about 20
+ * microseconds of work, a few times what an OpenMP region costs. */
+static const double macs_per_thread = 1e6;
+
+static double worth(const falcon_problem *prob) {
+    return (double)prob->M * (double)prob->N * (double)prob->K / macs_per_thread;
+}
+
+int fl_threads_of(const falcon_problem *prob, int threads) {
+    return FL_MAX(1, (int)FL_MIN((double)threads, worth(prob)));
+}
+
+int fl_threads(const falcon_problem *prob, int threads) {
+    return fl_team_size(worth(prob), threads);
+}
+
+/* A column-major C is computed as C' = B'A', so that vectors run along its
+ * columns.  A packed B can't change sides. */
+int fl_wants_transpose(const falcon_problem *prob) {
+    return prob->c_cs != 1 && prob->c_rs == 1 && !prob->packed_b;
+}
+
+falcon_problem fl_transposed_problem(const falcon_problem *p) {
+    return (falcon_problem){.M = p->N,
+                            .N = p->M,
+                            .K = p->K,
+                            .a = p->b,
+                            .b = p->a,
+                            .c = p->c,
+                            .a_rs = p->b_cs,
+                            .a_cs = p->b_rs,
+                            .b_rs = p->a_cs,
+                            .b_cs = p->a_rs,
+                            .c_rs = p->c_cs,
+                            .c_cs = p->c_rs,
+                            .alpha = p->alpha,
+                            .beta = p->beta,
+                            .c_form = p->c_form,
+                            .a_scale = p->b_scale,
+                            .b_scale = p->a_scale};
+}
+
+/* So few rows that a copy of B would cost more than it saves: B is read in
+ * place, if its rows are contiguous.  Decided by shape and strides alone,
+ * because the K slices depend on it. */
+int fl_is_thin(const falcon_kernel *kern, const falcon_scheme *s, const falcon_problem *t) {
+    return kern->in_place && s == &fl_classical_scheme && !t->packed_b && t->b_cs == 1 && t->M <= 2 * kern->mr;
+}
+
+int fl_is_gemv(const falcon_scheme *scheme, const falcon_problem *prob) {
+    return !scheme && !prob->packed_b && (prob->M == 1 || prob->N == 1);
+}

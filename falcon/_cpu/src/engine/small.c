@@ -1,0 +1,114 @@
+/* small.c - products too small for threads, and C = beta*C.
+ *
+ * Larger classical problems run through falcon_gemm with scheme NULL.  Below
+ * some hundred thousand multiply-adds nothing of that pays: here one thread
+ * runs the tile loop on stack buffers, packs A panel by panel and reads B in
+ * place.
+ */
+#include "engine.h"
+#include <string.h>
+
+/* 100^3: about 20 microseconds of work on one core, below which waking a second
+ * thread or filling in a blocking shows. */
+static const double small_macs = 1e6;
+/* Stack, and steps of K at a time: two panels of the widest kernels, 8 + 24 lines of float64, take 64 KiB of it. */
+enum { SMALL_STACK = 96 << 10, SMALL_KC = 256 };
+
+int falcon_is_small(const falcon_kernel *kern, const falcon_problem *p) {
+    (void)kern;
+    if (fl_is_gemv(NULL, p)) /* bound by memory: threads pay earlier */
+        return fl_is_small_gemv(p);
+    return !p->packed_b && (double)p->M * (double)p->N * (double)p->K <= small_macs;
+}
+
+void falcon_scale_c(const falcon_kernel *kern, const falcon_problem *p) {
+    const ptrdiff_t elem = fl_c_elem(kern, p);
+    for (ptrdiff_t i = 0; i < p->M; i++)
+        kern->scale[p->c_form]((char *)p->c + i * p->c_rs * elem, p->c_cs, p->N, p->beta);
+}
+
+/* The whole problem as one pass in which tiles pack their own panels. */
+static fl_pass one_pass(const falcon_kernel *kern, const falcon_problem *q) {
+    fl_pass p = {.kern = kern,
+                 .scheme = &fl_classical_scheme,
+                 .c = q->c,
+                 .c_elem = fl_c_elem(kern, q),
+                 .write = kern->write[q->c_form],
+                 .c_rs = q->c_rs,
+                 .c_cs = q->c_cs,
+                 .M = q->M,
+                 .N = q->N,
+                 .block_m = q->M,
+                 .block_n = q->N,
+                 .m = 1,
+                 .n = 1,
+                 .alpha = q->alpha,
+                 .beta = q->beta};
+    p.kc = SMALL_KC;
+    p.slices = fl_div_up(q->K, p.kc);
+    p.kc = FL_MIN(p.kc, fl_up(fl_div_up(q->K, p.slices), kern->k_grain));
+    p.slices = fl_div_up(q->K, p.kc);
+    p.last_kc = q->K - (p.slices - 1) * p.kc;
+    p.a = (fl_operand){.src = q->a,
+                       .line_stride = q->a_rs,
+                       .k_stride = q->a_cs,
+                       .lines = q->M,
+                       .K = q->K,
+                       .width = kern->mr,
+                       .panels = fl_div_up(q->M, kern->mr),
+                       .block_lines = q->M,
+                       .block_k = q->K,
+                       .mode = FALCON_LOCAL,
+                       .pack = kern->pack_a};
+    p.b = (fl_operand){.src = q->b,
+                       .line_stride = q->b_cs,
+                       .k_stride = q->b_rs,
+                       .lines = q->N,
+                       .K = q->K,
+                       .width = kern->nr,
+                       .panels = fl_div_up(q->N, kern->nr),
+                       .mode = q->b_cs == 1 && kern->in_place ? FALCON_DIRECT : FALCON_LOCAL,
+                       .pack = kern->pack_b};
+    return p;
+}
+
+void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, int *nonfinite) {
+    char watch[FALCON_WATCH] __attribute__((aligned(64))) = {0};
+    if (nonfinite)
+        *nonfinite = 0;
+    char stack[SMALL_STACK] __attribute__((aligned(64)));
+    if (prob->M <= 0 || prob->N <= 0)
+        return;
+    if (prob->K <= 0 || prob->alpha == 0) {
+        falcon_scale_c(kern, prob);
+        return;
+    }
+    if (fl_is_gemv(NULL, prob)) {
+        const int bad = fl_gemv(kern, prob, 1);
+        if (nonfinite)
+            *nonfinite = bad;
+        return;
+    }
+    const falcon_problem q = fl_wants_transpose(prob) ? fl_transposed_problem(prob) : *prob;
+    const fl_pass p = one_pass(kern, &q);
+    const ptrdiff_t micro = fl_micro_bytes(kern);
+    const ptrdiff_t panel_a = fl_panel_bytes(kern, kern->mr, p.kc), panel_b = fl_panel_bytes(kern, kern->nr, p.kc);
+    const ptrdiff_t pa = p.a.panels, pb = p.b.panels;
+    /* H needs room only between slices; B packed here (not unit columns) takes
+     * one panel at a time */
+    const ptrdiff_t room = (SMALL_STACK - panel_b - panel_a) / micro;
+    const ptrdiff_t mt = p.slices == 1 ? pa : FL_MIN(pa, room);
+    const ptrdiff_t nt = p.b.mode == FALCON_LOCAL ? 1 : p.slices == 1 ? pb : FL_MAX(1, FL_MIN(pb, room / mt));
+    fl_buffers buf = {.h = stack, .watch = watch};
+    buf.local_a = buf.h + (p.slices > 1 ? mt * nt : 1) * micro;
+    buf.local_b = buf.local_a + panel_a;
+    if (kern->begin)
+        kern->begin();
+    for (ptrdiff_t z = 0; z < pb; z += nt)
+        for (ptrdiff_t x = 0; x < pa; x += mt)
+            fl_tile(&p, &buf, (fl_rect){x, FL_MIN(pa, x + mt), z, FL_MIN(pb, z + nt)}, NULL, NULL);
+    if (kern->end)
+        kern->end();
+    if (nonfinite)
+        *nonfinite = kern->tripped(watch);
+}

@@ -1,0 +1,19 @@
+/* strided.c - element by element: what is contiguous in no direction. */
+#include "engine.h"
+
+#define GATHER(T)                                                                                                      \
+    for (ptrdiff_t k = 0; k < steps; k++)                                                                              \
+        for (ptrdiff_t i = 0; i < width; i++)                                                                          \
+    ((T *)dst)[k * width + i] = i < lines ? ((const T *)src)[i * is + k * ks] : 0
+
+void fl_gather(const void *src, ptrdiff_t is, ptrdiff_t ks, ptrdiff_t lines, ptrdiff_t steps, ptrdiff_t elem, void *dst,
+               ptrdiff_t width) {
+    if (elem == 8)
+        GATHER(uint64_t);
+    else if (elem == 4)
+        GATHER(uint32_t);
+    else if (elem == 2)
+        GATHER(uint16_t);
+    else
+        GATHER(uint8_t);
+}

@@ -1,0 +1,255 @@
+/* tiles.c - GEMM and Combine H of one C tile, nothing leaving the core.
+ *
+ * A worker owns the same tile of all m x n blocks of C.  It walks r = 1..R:
+ * H_r accumulates over the K slices, in registers within a slice and in a
+ * contiguous per-thread buffer between slices; in the last slice each finished
+ * micro-tile of H_r goes, while still in L1, into the accumulators that W's
+ * steps name, those of C blocks and those of sums that several blocks share.
+ * The last term of a sum takes it to L1, from where it goes on like H_r itself;
+ * the last term of a C block takes it to C with alpha and beta.  H and the
+ * accumulators are arrays of whole micro-tiles: C's own row length (often a
+ * multiple of 4 KiB, whose rows share L1 sets) meets the caches only once per
+ * pass.
+ *
+ * Loop order: one micro-panel is kept in L1 while the block of the other operand
+ * streams past it from L2.  A 12 x 32 kernel keeps A's panel, because B's is
+ * too large; a 6 x 16 one B's, because A's is the lesser stream (fl_b_kept).
+ * Meanwhile the micro-kernel prefetches the next panel to keep into L2 and,
+ * towards the end, the next block, a few lines per call.
+ */
+#include "engine.h"
+
+/* Bytes of the largest micro-tile: 12 x 32 of float32, 8 x 24 of float64; room for 32 x 32. */
+enum { MOST_MICRO = 4096 };
+
+/* The last term of a block of C: to C with alpha and beta; first what the lines were scaled by is taken back. */
+static void finish(const fl_pass *p, const fl_buffers *buf, const char *acc, const char *source, double coef,
+                   ptrdiff_t row, ptrdiff_t col, ptrdiff_t rows, ptrdiff_t cols) {
+    char tile[MOST_MICRO] __attribute__((aligned(64)));
+    char *c = p->c + (row * p->c_rs + col * p->c_cs) * p->c_elem;
+    if (p->a.scale || p->b.scale) {
+        p->kern->scatter(tile, acc, source, coef);
+        p->kern->unscale(tile, rows, cols, p->a.scale ? p->a.scale + row : NULL, p->b.scale ? p->b.scale + col : NULL);
+        acc = NULL, source = tile, coef = 1;
+    }
+    p->write(acc, source, coef, p->alpha, p->beta, c, p->c_rs, p->c_cs, rows, cols, p->stream_c, buf->watch);
+}
+
+/* Do the steps that follow one finished micro-tile of H_r (panel x, z). */
+static void scatter(const fl_pass *p, const fl_buffers *buf, int r, const char *h, char *ct, ptrdiff_t ct_step,
+                    ptrdiff_t x, ptrdiff_t z) {
+    const falcon_kernel *kern = p->kern;
+    const falcon_scheme *s = p->scheme;
+    const int blocks = p->m * p->n;
+    const ptrdiff_t micro = fl_micro_bytes(kern);
+    for (const falcon_step *w = s->w + s->w_start[r], *end = s->w + s->w_start[r + 1]; w < end; w++) {
+        char *at = ct + w->slot * ct_step;
+        const char *acc = w->flags & FALCON_FIRST ? NULL : at;
+        const char *source = w->source == FALCON_PRODUCT ? h : buf->sums + (w->source - blocks) * micro;
+        if (!(w->flags & FALCON_LAST) || w->slot >= blocks) {
+            kern->scatter(w->flags & FALCON_LAST ? buf->sums + (w->slot - blocks) * micro : at, acc, source, w->coef);
+            continue;
+        }
+        const int i = p->transposed ? w->slot % p->m : w->slot / p->n;
+        const int j = p->transposed ? w->slot / p->m : w->slot % p->n;
+        const ptrdiff_t in_row = x * kern->mr, in_col = z * kern->nr;
+        const ptrdiff_t row = i * p->block_m + in_row, col = j * p->block_n + in_col;
+        const ptrdiff_t rows = FL_MIN(FL_MIN(kern->mr, p->block_m - in_row), p->M - row);
+        const ptrdiff_t cols = FL_MIN(FL_MIN(kern->nr, p->block_n - in_col), p->N - col);
+        if (rows > 0 && cols > 0)
+            finish(p, buf, acc, source, w->coef, row, col, rows, cols);
+    }
+}
+
+/* Prefetch the accumulators that the finished micro-tile at `at` of product r goes to, while it is still being
+ * computed: they come from L2 or L3. */
+static void scatter_ahead(const fl_pass *p, int r, char *ct, ptrdiff_t ct_step, ptrdiff_t bytes) {
+    const falcon_scheme *s = p->scheme;
+    if (s == &fl_classical_scheme)
+        return;
+    for (int e = s->w_start[r]; e < s->w_start[r + 1]; e++)
+        for (ptrdiff_t at = 0; at < bytes; at += 64)
+            __builtin_prefetch(ct + s->w[e].slot * ct_step + at, 1, 3);
+}
+
+/* Where panel `x` of an operand comes from in slice s of product r. */
+static const char *packed_panel(const fl_pass *p, const fl_operand *o, int r, ptrdiff_t s, ptrdiff_t x) {
+    const ptrdiff_t full = fl_panel_bytes(p->kern, o->width, p->kc);
+    const ptrdiff_t stride = fl_panel_bytes(p->kern, o->width, fl_slice_len(p, s));
+    const ptrdiff_t R = p->scheme->R;
+    return o->packed + s * R * o->panels * full + (r * o->panels + x) * stride;
+}
+
+static void pack_local(const fl_pass *p, const fl_operand *o, ptrdiff_t s, ptrdiff_t x, char *dst) {
+    const ptrdiff_t line = x * o->width, k = s * p->kc, len = fl_slice_len(p, s);
+    o->pack(o->src + (line * o->line_stride + k * o->k_stride) * p->kern->elem, o->line_stride, o->k_stride,
+            FL_MIN(o->width, o->lines - line), FL_MIN(len, o->K - k), dst, len);
+}
+
+/* The panels of one operand that a tile needs in slice s of product r: evenly spaced in memory, but for one. */
+typedef struct {
+    const fl_operand *o;
+    const char *at;                       /* of panel `first` */
+    char *local;                          /* room for the panels that the tile packs itself */
+    ptrdiff_t s, first, ragged, step, ld; /* ld: elements from one
+                                           * group of steps to the next; ragged: DIRECT's one panel to pack */
+} fl_panels;
+
+static fl_panels panels_of(const fl_pass *p, const fl_operand *o, int r, ptrdiff_t s, ptrdiff_t first, char *local,
+                           int kept) {
+    const ptrdiff_t elem = p->kern->elem, bytes = fl_panel_bytes(p->kern, o->width, fl_slice_len(p, s));
+    fl_panels f = {o, local, local, s, first, -1, bytes, (ptrdiff_t)o->width * p->kern->kr};
+    if (o->mode == FALCON_PACKED) {
+        f.at = packed_panel(p, o, r, s, first);
+    } else if (o->mode == FALCON_DIRECT) {
+        f.at = o->src + (first * o->width + s * p->kc * o->k_stride) * elem;
+        f.step = o->width * elem, f.ld = o->k_stride;
+        f.ragged = o->lines % p->kern->vlen ? o->panels - 1 : -1;
+    } else if (kept) {
+        f.step = 0;
+    }
+    return f;
+}
+
+/* Panel j; packed now if that is this tile's task and it is not `done` yet. */
+static inline const char *panel(const fl_pass *p, const fl_panels *f, ptrdiff_t j, int done, ptrdiff_t *ld) {
+    const char *at = f->at + (j - f->first) * f->step;
+    *ld = f->ld;
+    if (f->o->mode == FALCON_PACKED || (f->o->mode == FALCON_DIRECT && j != f->ragged))
+        return at;
+    if (j == f->ragged)
+        *ld = (ptrdiff_t)f->o->width * p->kern->kr, at = f->local;
+    if (!done)
+        pack_local(p, f->o, f->s, j, (char *)at);
+    return at;
+}
+
+/* What the micro-kernel calls of one block prefetch: the next panel to keep (needed when this row of calls ends), then
+ * the next streaming block, so late that it does not drive out the present one. */
+typedef struct {
+    const char *kept, *kept_end, *block, *block_end;
+    ptrdiff_t calls; /* left in this block */
+} fl_ahead;
+
+/* The block after (r, s) of this tile, or the first block of the next tile. */
+static int block_after(const fl_pass *p, int *r, ptrdiff_t *s, const fl_rect **tile, const fl_rect *next) {
+    if (++*s == p->slices)
+        *s = 0, ++*r;
+    if (*r < p->scheme->R)
+        return 1;
+    *r = 0, *tile = next;
+    return next != NULL;
+}
+
+static fl_ahead ahead_block(const fl_pass *p, int r, ptrdiff_t s, const fl_rect *tile, const fl_rect *next) {
+    fl_ahead w = {.calls = (tile->x1 - tile->x0) * (tile->z1 - tile->z0)};
+    const fl_operand *o = p->b_kept ? &p->a : &p->b;
+    if (o->mode == FALCON_PACKED && block_after(p, &r, &s, &tile, next)) {
+        w.block = packed_panel(p, o, r, s, p->b_kept ? tile->x0 : tile->z0);
+        w.block_end = packed_panel(p, o, r, s, p->b_kept ? tile->x1 : tile->z1);
+    }
+    return w;
+}
+
+static void ahead_row(const fl_pass *p, int r, ptrdiff_t s, ptrdiff_t i, const fl_rect *tile, const fl_rect *next,
+                      fl_ahead *w) {
+    const fl_operand *o = p->b_kept ? &p->b : &p->a;
+    w->kept = w->kept_end = NULL;
+    if (o->mode != FALCON_PACKED)
+        return;
+    if (++i == (p->b_kept ? tile->z1 : tile->x1)) {
+        if (!block_after(p, &r, &s, &tile, next))
+            return;
+        i = p->b_kept ? tile->z0 : tile->x0;
+    }
+    w->kept = packed_panel(p, o, r, s, i);
+    w->kept_end = packed_panel(p, o, r, s, i + 1);
+}
+
+/* The lines for one call that prefetches `bytes`. */
+static const char *ahead_take(fl_ahead *w, ptrdiff_t bytes) {
+    const ptrdiff_t left = w->calls--;
+    const char **at = w->kept < w->kept_end ? &w->kept : &w->block, *from = *at;
+    if (at == &w->block && (from >= w->block_end || left * bytes > 2 * (w->block_end - from)))
+        return NULL;
+    *at += bytes;
+    return from;
+}
+
+/* Loop bounds of a tile: i walks the panels that are kept in L1, j those that stream. */
+typedef struct {
+    const fl_operand *kept, *stream;
+    char *kept_local, *stream_local;
+    ptrdiff_t i0, i1, j0, j1;
+    int nv, last_rows, last_vecs; /* rows and vectors of the last panels, which may be partly empty; others are full */
+} fl_walk;
+
+static fl_walk walk_of(const fl_pass *p, const fl_buffers *buf, const fl_rect *t) {
+    const falcon_kernel *kern = p->kern;
+    fl_walk w = p->b_kept ? (fl_walk){&p->b, &p->a, buf->local_b, buf->local_a, t->z0, t->z1, t->x0, t->x1, 0, 0, 0}
+                          : (fl_walk){&p->a, &p->b, buf->local_a, buf->local_b, t->x0, t->x1, t->z0, t->z1, 0, 0, 0};
+    w.nv = kern->nr / kern->vlen;
+    w.last_rows = (int)(p->block_m - (p->a.panels - 1) * kern->mr);
+    w.last_vecs = (int)fl_div_up(p->block_n - (p->b.panels - 1) * kern->nr, kern->vlen);
+    return w;
+}
+
+/* The micro-kernels for kept panel i: with a full streaming panel, and with its operand's last one. */
+static inline void variants(const fl_pass *p, const fl_walk *w, ptrdiff_t i, falcon_ukr_fn *inner,
+                            falcon_ukr_fn *edge) {
+    const falcon_kernel *kern = p->kern;
+    const int nv = w->nv;
+    if (p->b_kept) {
+        const int vecs = i == p->b.panels - 1 ? w->last_vecs : nv;
+        *inner = kern->ukr[(kern->mr - 1) * nv + vecs - 1];
+        *edge = kern->ukr[(w->last_rows - 1) * nv + vecs - 1];
+    } else {
+        const int rows = i == p->a.panels - 1 ? w->last_rows : kern->mr;
+        *inner = kern->ukr[rows * nv - 1];
+        *edge = kern->ukr[(rows - 1) * nv + w->last_vecs - 1];
+    }
+}
+
+/* Slice s of product r: all micro-tiles of the tile, in the order in which they lie in h and ct. */
+static void tile_slice(const fl_pass *p, const fl_buffers *buf, const fl_walk *w, int r, ptrdiff_t s,
+                       const fl_rect *tile, const fl_rect *next, double *update) {
+    const int b_kept = p->b_kept, last = s + 1 == p->slices;
+    const ptrdiff_t micro = fl_micro_bytes(p->kern), ct_step = (w->i1 - w->i0) * (w->j1 - w->j0) * micro;
+    const ptrdiff_t h_step = p->slices == 1 ? 0 : micro;
+    const ptrdiff_t len = fl_slice_len(p, s), pf_bytes = len / FALCON_PF_EVERY * FL_LINE;
+    const fl_panels kept_panels = panels_of(p, w->kept, r, s, w->i0, w->kept_local, 1);
+    const fl_panels streams = panels_of(p, w->stream, r, s, w->j0, w->stream_local, 0);
+    fl_ahead ahead = ahead_block(p, r, s, tile, next);
+    char *h = buf->h, *ct = buf->ct;
+    for (ptrdiff_t i = w->i0; i < w->i1; i++) {
+        falcon_ukr_fn inner, edge;
+        variants(p, w, i, &inner, &edge);
+        ptrdiff_t ld_kept, ld_stream;
+        ahead_row(p, r, s, i, tile, next, &ahead);
+        const char *kept = panel(p, &kept_panels, i, 0, &ld_kept);
+        for (ptrdiff_t j = w->j0; j < w->j1; j++) {
+            const char *streaming = panel(p, &streams, j, i > w->i0, &ld_stream);
+            const char *pf = ahead_take(&ahead, pf_bytes);
+            if (last)
+                scatter_ahead(p, r, ct, ct_step, micro);
+            (j == w->stream->panels - 1 ? edge : inner)(len, b_kept ? streaming : kept, b_kept ? kept : streaming,
+                                                        b_kept ? ld_kept : ld_stream, h, s > 0, pf ? pf : kept,
+                                                        pf ? FL_LINE : 0);
+            if (last) {
+                const double t0 = update ? fl_now() : 0;
+                scatter(p, buf, r, h, ct, ct_step, b_kept ? j : i, b_kept ? i : j);
+                if (update)
+                    *update += fl_now() - t0;
+            }
+            ct += micro;
+            h += h_step;
+        }
+    }
+}
+
+void fl_tile(const fl_pass *p, const fl_buffers *buf, fl_rect tile, const fl_rect *next, double *update) {
+    const fl_walk w = walk_of(p, buf, &tile);
+    for (int r = 0; r < p->scheme->R; r++)
+        for (ptrdiff_t s = 0; s < p->slices; s++)
+            tile_slice(p, buf, &w, r, s, &tile, next, update);
+}

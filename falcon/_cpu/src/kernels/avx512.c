@@ -1,0 +1,30 @@
+/* avx512.c - AVX-512 F/DQ/BW/VL kernels (compiled with those flags and -mfma).
+ * f32 12x32 runs at the FMA peak of Zen 4 and 5 alone; 8x48 was 3 % faster in
+ * the classical driver on Zen 4, equal with Strassen, slower on Zen 5.  f64
+ * 8x24 was 4 % faster than 12x16 in the driver on Zen 4: its A panel (16 KiB
+ * at kc 256) stays in L1.
+ * A new dtype: one more block like those below, and a line in registry.c. */
+#include "kernel.h"
+#include "vec_x86.h"
+#include <string.h>
+
+#define ISA avx512
+#define ISA_ID FALCON_AVX512
+
+#define D f32
+#define T float
+#define DTYPE_ID FALCON_F32
+#define MR 12
+#define NR 32
+#define NR_VECS 2
+#define KC 384
+#include "kernel_impl.h"
+
+#define D f64
+#define T double
+#define DTYPE_ID FALCON_F64
+#define MR 8
+#define NR 24
+#define NR_VECS 3
+#define KC 256
+#include "kernel_impl.h"

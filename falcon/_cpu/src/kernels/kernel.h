@@ -1,0 +1,141 @@
+/* kernel.h - the descriptor of a kernel: all that the engine knows of an element type on an instruction set.
+ *
+ * One row of the table in registry.c per (instruction set, type).  The engine calls through it and knows no type, no
+ * instruction set and no K granularity by name; what differs is a size or a function here.
+ *
+ * An element goes through four forms, which may all be the same (float32, float64):
+ *
+ *   elem   as A and B hold it          bfloat16
+ *   sum    as a scheme's sums of A and B are formed, before they are laid out         float32
+ *   panel  as the micro-kernel reads it, with all parts that it is split into         bfloat16
+ *   acc    as products are accumulated, in H and in the tiles of C                    float32
+ *
+ * C holds either elements like A's and B's or accumulators.
+ */
+#ifndef FALCON_KERNEL_H
+#define FALCON_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* In ascending order of preference; a type runs on the best one that has a kernel for it. */
+enum falcon_isa { FALCON_GENERIC, FALCON_NEON, FALCON_AVX2, FALCON_AVX512, FALCON_N_ISA };
+enum falcon_dtype { FALCON_F32, FALCON_F64, FALCON_BF16, FALCON_N_DTYPE };
+
+/* ---- Linear-combination programs -------------------------------------- */
+
+/* Registers 0..n_in-1 are the inputs, n_in..n_in+n_temp-1 temporaries, and
+ * FALCON_ACC an accumulator that never leaves the vector registers: chains
+ * that end in a STORE should run through it.  dst may be a temporary or ACC. */
+enum { FALCON_ACC = -1 };
+enum falcon_opcode {
+    FALCON_OP_ADD,   /* dst = a + b          */
+    FALCON_OP_SUB,   /* dst = a - b          */
+    FALCON_OP_SCALE, /* dst = coef * a       */
+    FALCON_OP_AXPY,  /* dst = a + coef * b   */
+    FALCON_OP_STORE, /* output dst = coef * a */
+    FALCON_N_OPCODE
+};
+typedef struct {
+    int32_t op, dst, a, b;
+    double coef;
+} falcon_op;
+typedef struct {
+    int32_t n_in, n_out, n_temp, n_ops;
+    const falcon_op *ops;
+} falcon_program;
+enum { FALCON_BLOCK = 256 }; /* bytes per register that the interpreter handles at a time */
+
+/* ---- Functions of a kernel ---------------------------------------------- */
+
+/* Lay a strip of `width` lines out step by step, kr steps of a line together: element (i, p) comes to
+ *     dst[(p / kr * width + i) * kr + p % kr]
+ * from src[i*is + p*ps] for i < vi, p < vp; 0 for the other i < width, p < len.  len is a multiple of kr.
+ * pack writes panels, load the form in which sums are formed. */
+typedef void (*falcon_pack_fn)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst,
+                               ptrdiff_t len);
+/* Form all outputs of a program from all inputs.  Input q is the contiguous vector src + q*src_stride (as load wrote
+ * it), output r the vector dst + r*dst_stride (a panel), each of len elements; strides in elements.  src, dst and the
+ * byte size of both strides and of len are multiples of 64.  stream != 0 asks for non-temporal stores (the outputs
+ * will not be read soon); a fence follows later.  scratch: n_temp * FALCON_BLOCK bytes. */
+typedef void (*falcon_combine_fn)(const void *src, ptrdiff_t src_stride, void *dst, ptrdiff_t dst_stride, ptrdiff_t len,
+                                  int stream, const falcon_program *prog, void *scratch);
+/* h[i*nr + j] (+)= sum over p < kc of a(i, p) * b(p, j), both panels (kc a multiple of kr).  ldb: elements from one
+ * group of kr steps of b to the next, nr*kr in a panel; another one where B is read in place.  The variant
+ * [rows-1][vectors-1] touches that many rows and vectors of columns only.
+ * pf: while running, prefetch into L2 the lines pf, pf + pf_step, ... (bytes),
+ * one for every FALCON_PF_EVERY steps of p. */
+typedef void (*falcon_ukr_fn)(ptrdiff_t kc, const void *a, const void *b, ptrdiff_t ldb, void *h, int accumulate,
+                              const char *pf, ptrdiff_t pf_step);
+enum { FALCON_PF_EVERY = 2 };
+/* dst = ct + coef*h over a whole mr x nr micro-tile of accumulators; ct may be NULL (zero) or dst. */
+typedef void (*falcon_scatter_fn)(void *dst, const void *ct, const void *h, double coef);
+/* C = alpha*(ct + coef*h) + beta*C on rows x cols elements; ct may be NULL
+ * (zero); beta == 0 never reads C; stream: non-temporal stores where aligned.
+ * watch: FALCON_WATCH aligned bytes, accumulators that become NaN if a value of
+ * alpha*(ct + coef*h) written here is not finite, else stay as they are. */
+enum { FALCON_WATCH = 64 };
+typedef void (*falcon_write_fn)(const void *ct, const void *h, double coef, double alpha, double beta, void *c,
+                                ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream, void *watch);
+/* Multiply line i of a strip that load wrote by scale[i], i < lines. */
+typedef void (*falcon_scale_strip_fn)(void *strip, ptrdiff_t steps, ptrdiff_t width, const double *scale,
+                                      ptrdiff_t lines);
+/* Divide element (i, j) of a micro-tile of accumulators by rows[i], then by columns[j]; either may be NULL (ones). */
+typedef void (*falcon_unscale_fn)(void *tile, ptrdiff_t n_rows, ptrdiff_t n_columns, const double *rows,
+                                  const double *columns);
+/* What C holds: elements like A and B, or accumulators. */
+enum falcon_c_form { FALCON_C_ELEM, FALCON_C_ACC, FALCON_N_C_FORM };
+
+/* y[i] += sum over k < len of mat(i, k) * x[k] for i < lines; mat and x elements, y accumulators.  dot: stride s from
+ * line to line, K contiguous; axpy: stride s from step to step of K, lines contiguous.  The order of a sum depends on
+ * len and on i modulo 64. */
+typedef void (*falcon_gemv_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, const void *x, void *y);
+/* sums[i] += sum over k < len of mat(i, k)^2 for i < lines.  dot, axpy: strides as in falcon_gemv_fn.  axpy adds up
+ * FALCON_NORM_LINES lines at a time, which stay in L1. */
+typedef void (*falcon_norm_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, double *sums);
+enum { FALCON_NORM_LINES = 1024, FALCON_NORM_RUN = 2048 };
+
+/* ---- The descriptor ------------------------------------------------------- */
+
+typedef struct falcon_kernel {
+    const char *name; /* isa_dtype_ukr_MRxNR */
+    int isa, dtype;
+    int elem, sum, panel, acc; /* bytes of an element in each of its forms */
+    int acc_dtype;             /* the type of accumulators */
+    int mr, nr, vlen;          /* vlen: columns by which nr may be cut for thin tiles */
+    int kr;                    /* steps of K that lie together in a panel */
+    int k_grain;               /* slices and chunks of K are multiples of it, so that they begin on whole lines */
+    int kc;                    /* longest slice of K */
+    int in_place;              /* the micro-kernel can read B's rows where they are (elem == panel, kr == 1) */
+    int b_kept; /* where K makes several slices, B's panels are kept in L1 while A's stream, not the other way round */
+    struct {
+        int a_panels, b_panels;                    /* most panels of a C tile */
+        int a_share, b_share;                      /* percent of L2 that a tile's slice of A and of B may take */
+    } tile[2];                                     /* where A's panels are kept, and where B's are */
+    const falcon_ukr_fn *ukr;                      /* [mr][nr / vlen] */
+    falcon_pack_fn pack_a, pack_b, load_a, load_b; /* widths mr and nr */
+    falcon_combine_fn interpret;
+    falcon_scatter_fn scatter;
+    falcon_scale_strip_fn scale_strip;
+    falcon_unscale_fn unscale;
+    falcon_write_fn write[FALCON_N_C_FORM];
+    falcon_gemv_fn dot, axpy;
+    falcon_norm_fn norm_dot, norm_axpy;
+    double least_square; /* of a line: below, squares of its elements may have underflowed */
+    /* c = beta*c on n elements of stride s (beta == 0 never reads them). */
+    void (*scale[FALCON_N_C_FORM])(void *c, ptrdiff_t s, ptrdiff_t n, double beta);
+    int (*tripped)(const void *watch); /* whether anything not finite was written, see falcon_write_fn */
+    void (*fence)(void);               /* orders non-temporal stores before what follows */
+    void (*begin)(void), (*end)(void); /* around every use of the micro-kernel by a thread (tile registers); or NULL */
+} falcon_kernel;
+
+/* The kernel if it is built in and this CPU and OS can run it, else NULL. */
+const falcon_kernel *falcon_kernel_get(int isa, int dtype);
+/* The best kernel for a type that runs here, on no better an instruction set than `most`. */
+const falcon_kernel *falcon_kernel_best(int most, int dtype);
+/* Whether the instruction set runs here and has a kernel for some type. */
+int falcon_isa_supported(int isa);
+int falcon_isa_best(void);
+const char *falcon_isa_name(int isa);
+
+#endif

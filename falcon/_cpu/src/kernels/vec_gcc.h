@@ -1,0 +1,36 @@
+/* vec_gcc.h - the same vector vocabulary as vec_x86.h in GCC vector extensions,
+ * 16 bytes wide (VEC_BYTES; tests take 64): NEON on aarch64 (where a*b + c contracts to fmla) and the
+ * portable kernels everywhere else (SSE2 on baseline x86-64).  Non-temporal
+ * stores have no portable form; STREAM is an ordinary store.
+ */
+#ifndef FALCON_VEC_GCC_H
+#define FALCON_VEC_GCC_H
+#include <stdint.h>
+#include <string.h>
+
+#ifndef VEC_BYTES
+#define VEC_BYTES 16
+#endif
+typedef float f32_VEC __attribute__((vector_size(VEC_BYTES)));
+typedef double f64_VEC __attribute__((vector_size(VEC_BYTES)));
+typedef float f32_VECU __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias));
+typedef double f64_VECU __attribute__((vector_size(VEC_BYTES), aligned(8), may_alias));
+typedef int32_t f32_IVEC __attribute__((vector_size(VEC_BYTES)));
+typedef int64_t f64_IVEC __attribute__((vector_size(VEC_BYTES)));
+#define f32_VLEN (VEC_BYTES / 4)
+#define f32_ZERO() ((f32_VEC){0})
+#define f32_LOAD(p) ((f32_VEC) * (const f32_VECU *)(p))
+#define f32_STORE(p, v) (*(f32_VECU *)(p) = (v))
+#define f32_STREAM(p, v) f32_STORE(p, v)
+#define f32_SET1(x) ((x) - (f32_VEC){0}) /* also -0.0 and NaN stay what they are */
+#define f32_FMA(a, b, c) ((a) * (b) + (c))
+#define f64_VLEN (VEC_BYTES / 8)
+#define f64_ZERO() ((f64_VEC){0})
+#define f64_LOAD(p) ((f64_VEC) * (const f64_VECU *)(p))
+#define f64_STORE(p, v) (*(f64_VECU *)(p) = (v))
+#define f64_STREAM(p, v) f64_STORE(p, v)
+#define f64_SET1(x) ((x) - (f64_VEC){0})
+#define f64_FMA(a, b, c) ((a) * (b) + (c))
+#define V_FENCE() ((void)0) /* there are none to order */
+
+#endif

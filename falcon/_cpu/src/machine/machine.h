@@ -1,0 +1,19 @@
+/* machine.h - what the engine asks of the machine: instruction sets, caches, the clock. */
+#ifndef FALCON_MACHINE_H
+#define FALCON_MACHINE_H
+
+#include <stddef.h>
+
+/* Whether CPU and operating system run this instruction set (enum falcon_isa). */
+int fl_cpu_runs(int isa);
+
+typedef struct {
+    ptrdiff_t l1d, l2, l3; /* bytes; l1d and l2 per core, l3 as shared by a core; guesses where unknown */
+    int l3_sharers;        /* logical CPUs that share it, 1 if unknown */
+} falcon_caches;
+void falcon_cache_sizes(falcon_caches *out);
+
+/* Seconds of a clock that never goes back. */
+double fl_now(void);
+
+#endif
