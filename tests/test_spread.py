@@ -308,7 +308,7 @@ def test_alpha_beta_and_limits(told, backend):
         np.testing.assert_allclose(found[7] / 1e4, expected[7] / 1e4, atol=1e-3)
         np.testing.assert_allclose(np.delete(found, 7, 0), np.delete(expected, 7, 0), atol=1e-3)
     assert told()
-    assert told("does not fit")
+    assert bool(told("does not fit")) == (backend == "numpy")
 
 
 @pytest.mark.usefixtures("lcma")

@@ -97,7 +97,7 @@ class PackedOperand:
         if refused:
             return self.needed_source(
                 "norms of rows of a differ by too much for the scheme that b was packed for by "
-                "scheme='auto' and cannot be measured, or scaled copies exceed workspace_limit; "
+                "scheme='auto' and cannot be measured; "
                 "the product is then classical, with b itself; nothing was written. Keep the "
                 "source, or pack with a scheme that you name, which runs whatever the norms"
             )

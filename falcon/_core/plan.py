@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,10 +15,8 @@ from falcon.schemes import Scheme
 from .options import Options
 from .packed import PackedOperand, Payload
 from .problem import Problem
-from .spread import MOST_UNEVEN, Scaling
+from .spread import MOST_UNEVEN
 from .text import format_table
-
-_log = logging.getLogger("falcon")
 
 # Times growth u sqrt(K) norm(a_i) norm(b_j): errors of every plan that "auto" takes stay below.
 PROMISED = 1.5
@@ -183,17 +180,6 @@ class Plan:
     def growth(self) -> float:
         """Predicted RMS error relative to the classical algorithm (1.0 for exact dtypes)."""
         return 1.0 if self.problem.is_exact else self.option.growth
-
-    def has_room_for(self, scaling: Scaling) -> bool:
-        """Whether copies of the operands that are scaled keep the workspace limit."""
-        limit, p = self.options.workspace_limit, self.problem
-        rows = 0 if scaling.rows is None else p.M * p.K
-        columns = 0 if scaling.columns is None or p.packed else p.K * p.N
-        needed = self.workspace + (rows + columns) * p.operand.itemsize
-        fits = limit is None or not rows + columns or needed <= limit
-        if not fits:
-            _log.debug("falcon: %s is multiplied classically: a scaled copy does not fit", p)
-        return fits
 
     def instead(self, option: Option, backend: Executor) -> Plan:
         """Return the plan of another option for the same problem, guarded as a choice would be."""

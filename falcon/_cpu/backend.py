@@ -98,14 +98,15 @@ class CpuBackend:
         workspace = _pool().take(nbytes)
         try:
             scaling = _look(plan, a, b if source is None else source, workspace, nbytes)
-            refused = scaling is None or not plan.has_room_for(scaling)
-            if scaling is not None and not refused:
+            refused = scaling is None
+            if scaling is not None:
                 _load(c, target)
-                finite = _gemm(
+                finite = _core.gemm(
                     a,
                     source,
                     *scalars,
-                    scaling=scaling,
+                    row_scales=scaling.rows,
+                    column_scales=scaling.columns,
                     packed=None if packed is None else packed.engine,
                     threads=plan.threads,
                     isa=isa() if packed is None else packed.isa,
@@ -115,8 +116,8 @@ class CpuBackend:
                     report=engine is not None and plan.options.check != "none",
                 )
             if refused or finite is False:
-                # Norms that cannot be measured, no room for scaled copies, NaN or Inf in the input,
-                # or a sum that overflowed: as the classical algorithm would have it.
+                # Norms that cannot be measured, NaN or Inf in the input, or a sum that overflowed: as
+                # the classical algorithm would have it.
                 whole = b.source_to_redo(refused) if isinstance(b, PackedOperand) else b
                 whole = _readable(whole, dtype)
                 _load(c, target)
@@ -241,33 +242,6 @@ def _look(
 
 def _measure(plan: Plan) -> Callable[[np.ndarray, int, np.ndarray], None]:
     return lambda x, axis, found: _core.norms(x, found, axis, plan.threads, isa())
-
-
-def _gemm(
-    a: np.ndarray,
-    b: np.ndarray | None,
-    target: np.ndarray,
-    alpha: float,
-    beta: float,
-    *,
-    scaling: Scaling,
-    **how: Any,
-) -> bool | None:
-    """Multiply scaled operands: copies of them, and the product is divided by the powers."""
-    if not scaling:
-        return _core.gemm(a, b, target, alpha, beta, **how)
-    a = scaling.of_rows(a, a.dtype)
-    b = None if b is None else scaling.of_columns(b, b.dtype)
-    product = target if beta == 0 else np.empty_like(target)
-    finite = _core.gemm(a, b, product, 1.0, 0.0, **how)
-    with np.errstate(all="ignore"):
-        scaling.undo(product)
-        if alpha != 1:
-            np.multiply(product, alpha, out=product)
-        if beta != 0:
-            np.multiply(target, beta, out=target)
-            np.add(target, product, out=target)
-    return finite
 
 
 def _cut(

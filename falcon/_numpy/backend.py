@@ -12,6 +12,7 @@ whose workspace would pass the limit is cut into chunks of M, N and K that are m
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
@@ -32,6 +33,8 @@ from falcon.schemes import Scheme
 
 from .norms import squares
 from .rates import blas_name, measure
+
+_log = logging.getLogger("falcon")
 
 # Chunks are not cut below blocks of this size: the limit is then refused.
 _SMALLEST_BLOCK = 2
@@ -298,6 +301,18 @@ def _chunks_within(
     return tuple(chunks)  # type: ignore[return-value]
 
 
+def _has_room(plan: Plan, scaling: Scaling) -> bool:
+    """Whether copies of the operands that are scaled keep the workspace limit."""
+    limit, p = plan.options.workspace_limit, plan.problem
+    rows = 0 if scaling.rows is None else p.M * p.K
+    columns = 0 if scaling.columns is None or p.packed else p.K * p.N
+    needed = (rows + columns) * p.operand.itemsize
+    fits = limit is None or not needed or plan.workspace + needed <= limit
+    if not fits:
+        _log.debug("falcon: %s is multiplied classically: a scaled copy does not fit", p)
+    return fits
+
+
 def _multiply(
     plan: Plan, a: np.ndarray, b: np.ndarray | PackedOperand, out: np.ndarray, alpha: Any
 ) -> bool:
@@ -312,7 +327,7 @@ def _multiply(
     memory = np.empty(stages.workspace // stages.itemsize, problem.operand.numpy)
     room = memory.view(np.uint8)[: memory.nbytes // 8 * 8].view(np.float64)
     scaling = look(plan, a, b, squares, room, (stages.rows, stages.columns))
-    if scaling is None or not plan.has_room_for(scaling):
+    if scaling is None or not _has_room(plan, scaling):
         return False
     dtype = problem.operand.numpy
     a = scaling.of_rows(a, dtype)
