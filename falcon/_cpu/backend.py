@@ -116,8 +116,8 @@ class CpuBackend:
                     report=engine is not None and plan.options.check != "none",
                 )
             if refused or finite is False:
-                # Norms that cannot be measured, NaN or Inf in the input, or a sum that overflowed: as
-                # the classical algorithm would have it.
+                # Norms that cannot be measured, NaN or Inf in the input, a sum that overflowed:
+                # as the classical algorithm would have it.
                 whole = b.source_to_redo(refused) if isinstance(b, PackedOperand) else b
                 whole = _readable(whole, dtype)
                 _load(c, target)
