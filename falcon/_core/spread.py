@@ -11,20 +11,12 @@ Lines of K may differ: their scales are in both norms. docs/accuracy.md proves w
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .dtypes import DType
-
-if TYPE_CHECKING:
-    from .packed import PackedOperand
-    from .plan import Plan
-
-_log = logging.getLogger("falcon")
 
 # What s_A * s_B may come to without scaling. Largest error in units of growth u sqrt(K) norm(a_i)
 # norm(b_j), entries of one sign, seven schemes, 300 to 500: 0.75 where all is of one scale, 0.96 up
@@ -34,10 +26,7 @@ MOST_UNEVEN = 2.0
 _LARGEST_EXPONENT = 500
 # Logarithms of norms are compared in steps of an octave's so many parts.
 _PARTS_OF_OCTAVE = 64
-# Lines that are measured again, so many at a time, and elements of each.
-_LINES, _STEPS = 96, 512
-
-Measure = Callable[[np.ndarray, int, np.ndarray], None]
+_LINES = 96  # that are scaled back at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,103 +91,6 @@ def _kind(dtype: np.dtype, *powers: np.ndarray) -> np.dtype:
     largest = float(np.prod([x.max(initial=1) for x in positive]))
     fits = float(info.smallest_normal) <= least and largest <= float(info.max)
     return info.dtype if fits else np.dtype(np.float64)
-
-
-def look(
-    plan: Plan,
-    a: np.ndarray,
-    b: np.ndarray | PackedOperand,
-    measure: Measure,
-    room: np.ndarray | None,
-    blocks: tuple[int | None, int | None] = (None, None),
-) -> Scaling | None:
-    """Return how the operands of a plan are scaled; None: the product must be classical.
-
-    Parameters
-    ----------
-    measure : callable
-        ``measure(x, axis, found)`` writes the squared 2-norms of rows (axis 0) or columns of x; 0,
-        Inf or NaN where it cannot tell.
-    room : ndarray of float64, or None
-        Where norms are formed; where it is too small, nothing can be known.
-    blocks : (int or None, int or None)
-        Rows and columns of a block, where they are not equal parts of a chunk.
-    """
-    p, scheme = plan.problem, plan.scheme
-    given = None if isinstance(b, np.ndarray) else b
-    packed = None if given is None else given.column_powers
-    if scheme is None or not plan.guarded:
-        return Scaling(columns=packed)
-    if room is None or room.size < p.M + (p.N if given is None else 0):
-        return None
-    rows, columns = room[: p.M], room[p.M : p.M + p.N]
-    _measured(a, 0, rows, measure)
-    if given is None:
-        _measured(b, 1, columns, measure)  # type: ignore[arg-type]
-    else:
-        columns = given.scales
-    if not (np.isfinite(rows).all() and np.isfinite(columns).all()):
-        _log.debug("falcon: %s is multiplied classically: some norms cannot be measured", p)
-        return None
-    of_a = rows, scheme.m, plan.option.chunks[0], blocks[0]
-    of_b = columns, scheme.n, plan.option.chunks[1], blocks[1]
-    spreads = spread(*of_a), spread(*of_b)
-    uneven = spreads[0] * spreads[1] > MOST_UNEVEN
-    if uneven:
-        _log.debug(
-            "falcon: %s is scaled: %s would add rows of A whose norms differ by a factor of %.3g "
-            "and columns of B by %.3g (root mean square over least)",
-            *(p, scheme.name, *spreads),
-        )
-    found = Scaling(evened(*of_a, uneven), evened(*of_b, uneven) if given is None else packed)
-    if not found.fits(p.operand):
-        _log.debug("falcon: %s is multiplied classically: its norms differ by too much", p)
-        return None
-    return found
-
-
-def of_packed(columns: np.ndarray, plan: Plan, chunk: int) -> Scaling | None:
-    """Return how columns with these squared norms are scaled as they are packed for a plan.
-
-    Rows may then take up half of what `MOST_UNEVEN` allows. None: B is packed for the classical
-    algorithm, because some norms cannot be measured.
-    """
-    assert plan.scheme is not None  # for type checkers
-    found: Scaling | None = None
-    if np.isfinite(columns).all():
-        about = columns, plan.scheme.n, chunk, None
-        found = Scaling(columns=evened(*about, spread(*about) > np.sqrt(MOST_UNEVEN)))
-    if found is None or not found.fits(plan.problem.operand):
-        _log.debug("falcon: b is packed for the classical algorithm: its norms cannot be measured")
-        return None
-    if found:
-        _log.debug("falcon: columns of b are scaled as they are packed: their norms differ")
-    return found
-
-
-def column_norms(b: np.ndarray, measure: Measure) -> np.ndarray:
-    """Return the squared 2-norms of the columns of b; Inf or NaN where they cannot be measured."""
-    return _measured(b, 1, np.empty(b.shape[1]), measure)
-
-
-def _measured(x: np.ndarray, axis: int, found: np.ndarray, measure: Measure) -> np.ndarray:
-    """Measure, and again in float64 what could not be: 0 then means that all of a line is 0."""
-    measure(x, axis, found)
-    lines = x if axis == 0 else x.T
-    doubtful = np.flatnonzero(~((found > 0) & (found < np.inf)))
-    for start in range(0, len(doubtful), _LINES):
-        some = doubtful[start : start + _LINES]
-        squares, nonzero = np.zeros(len(some)), np.zeros(len(some), bool)
-        for step in range(0, lines.shape[1], _STEPS):
-            part = np.abs(lines[some, step : step + _STEPS])
-            present = part != 0
-            if present.any():
-                nonzero |= present.any(axis=1)
-                with np.errstate(all="ignore"):
-                    squares += np.square(part, dtype=np.float64).sum(axis=1)
-        squares[nonzero & (squares < np.finfo(np.float64).tiny * 2.0**60)] = np.nan
-        found[some] = squares
-    return found
 
 
 def _groups(

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import ENGINE, of
+from falcon._core.look import column_norms, look
 from falcon._core.model import seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem, is_thin
 from falcon._core.rates import Rates
-from falcon._core.spread import Scaling, column_norms, look
+from falcon._core.spread import Scaling
 from falcon.schemes import Scheme
 
 from .extension import isa, why_unavailable

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import available_backends, get_backend
+from falcon._core.look import of_packed
 from falcon._core.options import PLANNING, CallOptions, Options, takes_options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon._core.spread import of_packed
 
 from .families import family_of
 from .planner import plan_for, requested

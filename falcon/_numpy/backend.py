@@ -12,7 +12,6 @@ whose workspace would pass the limit is cut into chunks of M, N and K that are m
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
@@ -20,21 +19,20 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.look import column_norms, has_room, look
 from falcon._core.model import seconds
 from falcon._core.packed import ArrayPayload, PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon._core.spread import Scaling, column_norms, look
+from falcon._core.spread import Scaling
 from falcon.codegen import combine_a, combine_b, combine_c
 from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
 from falcon.schemes import Scheme
 
 from .norms import squares
 from .rates import blas_name, measure
-
-_log = logging.getLogger("falcon")
 
 # Chunks are not cut below blocks of this size: the limit is then refused.
 _SMALLEST_BLOCK = 2
@@ -301,18 +299,6 @@ def _chunks_within(
     return tuple(chunks)  # type: ignore[return-value]
 
 
-def _has_room(plan: Plan, scaling: Scaling) -> bool:
-    """Whether copies of the operands that are scaled keep the workspace limit."""
-    limit, p = plan.options.workspace_limit, plan.problem
-    rows = 0 if scaling.rows is None else p.M * p.K
-    columns = 0 if scaling.columns is None or p.packed else p.K * p.N
-    needed = (rows + columns) * p.operand.itemsize
-    fits = limit is None or not needed or plan.workspace + needed <= limit
-    if not fits:
-        _log.debug("falcon: %s is multiplied classically: a scaled copy does not fit", p)
-    return fits
-
-
 def _multiply(
     plan: Plan, a: np.ndarray, b: np.ndarray | PackedOperand, out: np.ndarray, alpha: Any
 ) -> bool:
@@ -327,7 +313,7 @@ def _multiply(
     memory = np.empty(stages.workspace // stages.itemsize, problem.operand.numpy)
     room = memory.view(np.uint8)[: memory.nbytes // 8 * 8].view(np.float64)
     scaling = look(plan, a, b, squares, room, (stages.rows, stages.columns))
-    if scaling is None or not _has_room(plan, scaling):
+    if scaling is None or not has_room(plan, scaling):
         return False
     dtype = problem.operand.numpy
     a = scaling.of_rows(a, dtype)

@@ -13,6 +13,7 @@ from falcon._core.policy import Policy
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme, get, names, symmetries
 from falcon.schemes.catalogue import generation, is_for_additions
+from falcon.schemes.metrics import one_sign_growth
 from falcon.schemes.nesting import nested_additions
 
 # The outer level of compositions, and how much the errors of one may grow.
@@ -124,7 +125,7 @@ def _suits(
 
 def _keeps_promise(x: Scheme) -> bool:
     """Whether entries of one sign, too, err by no more than `PROMISED` times the growth."""
-    return x.one_sign_growth <= _MOST_ONE_SIGN * x.rms_growth
+    return one_sign_growth(x.U, x.V, x.W) <= _MOST_ONE_SIGN * x.rms_growth
 
 
 def scheme_candidates() -> SchemeCandidates:

@@ -174,11 +174,6 @@ class Scheme:
         return metrics.rms_growth(self.U, self.V, self.W)
 
     @cached_property
-    def one_sign_growth(self) -> float:
-        """Error on entries of one sign relative to the classical algorithm."""
-        return metrics.one_sign_growth(self.U, self.V, self.W)
-
-    @cached_property
     def growth_factor(self) -> float:
         """Sum of products of 2-norms (Strassen: 14.83)."""
         return metrics.growth_factor(self.U, self.V, self.W)
