@@ -1,9 +1,10 @@
 """Build falcon: pure Python plus some optional compiled extensions.
 
 `falcon._cpu._core` holds the CPU kernels: what is compiled, with which flags, for which machines,
-stands in `falcon/_cpu/sources.py`. `falcon.discover._core` is the core of the scheme search.
-`falcon._core.formulas` and `falcon._front.small`, through which fresh plans and small calls run,
-are Python that Cython compiles as well.
+stands in `falcon/_cpu/sources.py`. `falcon.discover.walk._core` and
+`falcon.discover.numerical._fit` are the inner loops of the scheme search. `falcon._core.formulas`
+and `falcon._front.small`, through which fresh plans and small calls run, are Python that Cython
+compiles as well.
 A failure to compile does not fail the installation: the reason is recorded for
 `falcon.show_config()`, and falcon runs on NumPy's BLAS. Environment variables:
 
@@ -98,12 +99,13 @@ class BuildOptional(build_ext):
         (base / CPU / "_build.py").write_text(text, encoding="utf-8")
 
 
-def discover_extension() -> Extension:
-    """Describe the search core: plain C, the same for every machine."""
-    src = DISCOVER / "src"
+def discover_extension(folder: str, name: str) -> Extension:
+    """Describe a part of the scheme search: plain C, the same for every machine."""
+    package = DISCOVER / folder
+    src = package / "src"
     return Extension(
-        "falcon.discover._core",
-        [str(DISCOVER / "_core.pyx"), *map(str, sorted(src.glob("*.c")))],
+        f"falcon.discover.{folder}.{name}",
+        [str(package / f"{name}.pyx"), *map(str, sorted(src.glob("*.c")))],
         include_dirs=[str(src)],
         extra_compile_args=["-O3", "-std=gnu11", "-fvisibility=hidden"],
         depends=[*map(str, sorted(src.glob("*.h")))],
@@ -141,7 +143,8 @@ def compiled_python(name: str) -> Extension:
 setup(
     ext_modules=[
         cpu_extension(),
-        discover_extension(),
+        discover_extension("walk", "_core"),
+        discover_extension("numerical", "_fit"),
         compiled_python("falcon._core.formulas"),
         compiled_python("falcon._front.small"),
     ],

@@ -8,8 +8,9 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with falcon.config(**({"verbose": True} if options.verbose else {})):
             if options.verbose:
                 logging.getLogger("falcon").setLevel(logging.INFO)
+            if "scheme" in options:
+                options.scheme = ",".join(map(_registered, options.scheme.split(",")))
             status = options.run(options)
         sys.stdout.flush()
         return status
@@ -57,8 +60,9 @@ def _parser() -> argparse.ArgumentParser:
     info.set_defaults(run=_info)
 
     schemes = commands.add_parser("schemes", help="the catalogue of schemes")
-    schemes.add_argument("format", nargs="?", help='only this format, such as "3x4x4"')
-    schemes.add_argument("--show", metavar="NAME", help="print the formulas of a scheme")
+    schemes.add_argument("format", nargs="?", help='only this format, m x k by k x n: "3x4x4"')
+    schemes.add_argument("--show", metavar="NAME", help="print the formulas of a scheme, or of "
+                         "those in a file (.json, .npz)")  # fmt: skip
     schemes.add_argument("--verify", metavar="FILE", help="check a file by the Brent equations")
     schemes.set_defaults(run=_schemes)
 
@@ -110,10 +114,11 @@ def _parser() -> argparse.ArgumentParser:
 def _add_discover(commands: Any) -> None:
     discover = commands.add_parser(
         "discover", help="search for schemes",
-        description="Search for schemes of a format <m,k,n>, or improve known ones.",
+        description="Search for schemes, or improve known ones. The sizes are those of the product "
+        "C = A B as in every command: C is M x N, K the dimension between, so that the format "
+        "<m,k,n> of the schemes is <M,K,N>.",
     )  # fmt: skip
-    for size in "mkn":
-        discover.add_argument(size, type=int, metavar=size.upper())
+    discover.add_argument("sizes", nargs="+", metavar="M N K", help="3 4 5, 3,4,5 or 3x4x5")
     discover.add_argument("--rank", type=int, help="stop at a scheme of this rank")
     discover.add_argument("--minutes", type=float, default=10.0,
                           help="CPU time per worker (default 10)")  # fmt: skip
@@ -136,7 +141,8 @@ def _add_discover(commands: Any) -> None:
 def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", default="float32", help="NumPy dtype (default float32)")
     parser.add_argument("--backend", default="auto")
-    parser.add_argument("--scheme", default="auto", help="auto, classical, or a scheme's name")
+    parser.add_argument("--scheme", default="auto",
+                        help="auto, classical, a name, or a file (.json, .npz)")  # fmt: skip
     parser.add_argument("--max-growth", type=float, help="error growth that auto may spend")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--workspace-limit", type=parse_bytes, metavar="BYTES", help="e.g. 256MiB")
@@ -162,9 +168,30 @@ def _info(options: argparse.Namespace) -> int:
     return 0
 
 
+def _named(text: str) -> list[falcon.Scheme]:
+    """The schemes that a name, or a file, stands for."""
+    if text.lower().endswith((".json", ".npz")):
+        return falcon.schemes.load_all(text)
+    return [falcon.schemes.get(text)]
+
+
+def _registered(text: str) -> str:
+    """A scheme's name; a file's scheme is made known by the name of the file first."""
+    if not text.lower().endswith((".json", ".npz")):
+        return text
+    scheme, name = falcon.schemes.load(text), re.sub(r"[@()\[\]]", "_", Path(text).name)
+    falcon.schemes.register(scheme.renamed(name, f"file {text}; {scheme.source}"), overwrite=True)
+    return name
+
+
 def _schemes(options: argparse.Namespace) -> int:
     if options.show:
-        print(falcon.schemes.get(options.show))
+        for scheme in _named(options.show):
+            print(scheme)
+            naive, reduced = scheme.additions
+            if reduced < naive:
+                print(f"\nwith shared sums, {reduced} additions:\n")
+                print(falcon.schemes.formulas.formulas(scheme, shared=True))
         return 0
     if options.verify:
         for scheme in falcon.schemes.load_all(options.verify):
@@ -180,8 +207,9 @@ def _schemes(options: argparse.Namespace) -> int:
         best = falcon.schemes.best(*wanted)
         if all(best != x for x in found):
             found.append(best)
+    least = {title: min(map(of, found)) for title, of in _COSTS.items()}
     rows = [("name", "format", "rank", "bound", "nnz U+V+W", "additions", "shared", "RMS growth",
-             "e_max", "source")]  # fmt: skip
+             "e_max", *(["least of these"] if options.format else []), "source")]  # fmt: skip
     for x in sorted(found, key=lambda x: (sorted(x.format), x.rank, sum(x.nnz))):
         rows.append(
             (
@@ -194,11 +222,25 @@ def _schemes(options: argparse.Namespace) -> int:
                 str(x.additions.reduced),
                 f"{x.rms_growth:.2f}",
                 str(x.e_max),
+                *(
+                    [", ".join(t for t in _COSTS if _COSTS[t](x) == least[t]) or "-"]
+                    if options.format
+                    else []
+                ),
                 x.source.split(",")[0].split(";")[0],
             )
         )
     print(format_table(rows, left=2))
     return 0
+
+
+# What makes a scheme the best of its format for somebody.
+_COSTS: dict[str, Callable[[falcon.Scheme], float]] = {
+    "products": lambda x: x.rank,
+    "additions": lambda x: x.additions.reduced,
+    "error growth": lambda x: x.rms_growth,
+    "non-zeros": lambda x: sum(x.nnz),
+}
 
 
 def _format(text: str) -> tuple[int, int, int]:
@@ -283,7 +325,8 @@ def _discover(options: argparse.Namespace) -> int:
         from falcon.discover import cli
     except ImportError as error:
         raise OSError(f"the search core is not compiled ({error}); see docs/schemes.md") from None
-    return cli.main(options)
+    shape = parse_shape(",".join(options.sizes))
+    return cli.main(options, (shape.M, shape.K, shape.N))
 
 
 if __name__ == "__main__":

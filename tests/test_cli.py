@@ -15,6 +15,7 @@ import falcon
 from falcon import schemes
 from falcon.__main__ import main
 from falcon.bench import workloads
+from falcon.schemes import catalogue
 
 ROOT = Path(falcon.__file__).parent.parent
 
@@ -106,7 +107,47 @@ def test_show(capsys):
     status, out, _ = run(capsys, "schemes", "--show", "strassen")
     assert status == 0
     assert "h1 = (a11 + a22)(b11 + b22)" in out
+    assert "with shared sums" not in out
     assert run(capsys, "schemes", "--show", "strassen@winograd")[0] == 0
+
+
+def test_show_prints_the_shared_sums(capsys):
+    out = run(capsys, "schemes", "--show", "winograd")[1]
+    plain, shared = out.split("with shared sums, 15 additions:\n")
+    assert "h3 = (a11 + a12 - a21 - a22) b22" in plain
+    assert "s1 = a21 + a22\n" in shared
+    assert "h3 = (a12 + s2) b22\n" in shared
+
+
+@pytest.fixture
+def found(tmp_path):
+    """A file as a search writes it: its scheme has the name of one in the catalogue."""
+    path = tmp_path / "2x3x4_20-s0.json"
+    schemes.dump(schemes.get("2x3x4:20"), path)
+    yield path
+    catalogue._registered.clear()
+    catalogue._get.cache_clear()
+    catalogue._table.cache_clear()
+
+
+def test_a_file_in_place_of_a_name(capsys, found):
+    assert "h1 " in run(capsys, "schemes", "--show", found)[1]
+    status, out, err = run(capsys, "plan", 256, 256, 256, "--scheme", found)
+    assert (status, err) == (0, "")
+    assert "2x3x4_20-s0.json" in out
+    assert "<2,3,4;20>" in out
+    found.write_text("{}", encoding="utf-8")
+    status, out, err = run(capsys, "plan", 256, 256, 256, "--scheme", found)
+    assert (status, out) == (2, "")
+    assert "expected the fields m, k, n, U, V, W" in err
+
+
+def test_schemes_say_what_they_are_best_at(capsys):
+    out = run(capsys, "schemes", "3x4x5")[1]
+    assert "least of these" in out.splitlines()[0]
+    line = next(x for x in out.splitlines() if x.startswith("3x4x5:47-adds"))
+    assert "products, additions" in line
+    assert "products, error growth" in out
 
 
 @pytest.mark.parametrize(

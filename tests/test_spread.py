@@ -113,11 +113,11 @@ def test_scaling_is_undone_exactly(dtype):
     assert not Scaling(np.array([1.0, 2.0**130])).fits(of("float32"))
 
 
-@pytest.mark.parametrize("backend", HOST)
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])
+@pytest.mark.parametrize(
+    ("backend", "dtype"),
+    [(x, y) for x in HOST for y in ("f4", "f8", "c8") if (x, y) != ("cpu", "c8")],  # real alone
+)
 def test_norms_of_columns(backend, dtype):
-    if backend == "cpu" and dtype == "c8":
-        pytest.skip("falcon's kernels multiply real numbers")
     x = (normal(61, 150, "f8") * 50).astype(dtype)
     for array in (x, np.asfortranarray(x), x.T, x[::2, ::-3], x.real.astype("f2")):
         plan = falcon.plan((9, array.shape[0]), array.shape, dtype, backend=backend)

@@ -42,6 +42,8 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     kind.add_argument("--peak", action="store_true", help="the multiply-add peak, measured")
     kind.add_argument("--schemes", action="store_true", help="the best scheme of every format "
                       "(or those of --scheme) at sizes --shape S: fastest first")  # fmt: skip
+    kind.add_argument("--beside", action="store_true", help="single calls after rests, in turn "
+                      "with NumPy and torch, on busy CPUs; against tight loops")  # fmt: skip
     kind.add_argument("--gpu", action="store_true", help="falcon, cuBLAS and torch on the GPU")
     kind.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"),
                       help="what changed between two record files")  # fmt: skip
@@ -98,6 +100,8 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
         return _schemes(options, falcon_options)
     if options.gpu:
         return _gpu(options, falcon_options)
+    if options.beside:
+        return _beside(options)
     return _beside_numpy(options, falcon_options)
 
 
@@ -162,6 +166,19 @@ def _gpu(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
         return f"{tables.format_cases(cases)}\n\nwith B packed beforehand:\n\n{packed}"
 
     return _print_cases(options, found, both)
+
+
+def _beside(options: argparse.Namespace) -> int:
+    from . import beside
+
+    shapes = asked.given_shapes(options) or [workloads.parse_shape(x) for x in beside.SHAPES]
+    for name in asked.dtypes(options) or beside.DTYPES:
+        for shape in shapes:
+            case = Case("given", shape, name)
+            found = beside.measure(case, options.rounds)
+            print(json.dumps(beside.document(case, found)) if options.json
+                  else beside.table(case, found) + "\n", flush=True)  # fmt: skip
+    return 0
 
 
 def _measured(

@@ -135,7 +135,7 @@ def test_names_of_the_engine():
     assert ENGINE == (FLOAT32, FLOAT64)
     assert [x.c for x in ENGINE] == ["float", "double"]
     core = pytest.importorskip("falcon._cpu._core")
-    assert tuple(x.engine for x in ENGINE) == core.DTYPES
+    assert {x.engine for x in ENGINE} <= set(core.DTYPES)
 
 
 @every

@@ -1,6 +1,6 @@
 """Schemes over the real numbers: least squares on the Brent equations.
 
-Steps are Levenberg and Marquardt's, made in C (src/fit.h).
+The Levenberg-Marquardt steps are made in C (src/fit.h).
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from . import moves
-from ._core import relax
-from .masks import Format, arrays_of
+from ..walk import moves
+from ..walk.masks import Format, arrays_of
+from ._fit import relax
 
 SOLVED = 1e-16  # error below which a scheme solves the Brent equations
-DAMPING = 0.1  # Levenberg and Marquardt's weight of a step, at first
-# Relative residual at which conjugate gradients have solved a step, most of their iterations, and
-# the least damping.
+DAMPING = 0.1  # of the first Levenberg-Marquardt step
+# Relative residual at which conjugate gradients stop, their most iterations, and the least damping.
 ROUGH, FINE = (0.1, 150, 1e-4), (0.01, 2000, 1e-12)
 
 
 @functools.cache
 def target(dims: Format) -> np.ndarray:
-    """The tensor of the Brent equations, shape (mk, kn, mn), read-only: every hop asks for it."""
+    """The tensor of the Brent equations, shape (mk, kn, mn), read-only."""
     u, v, w = arrays_of(moves.classical(dims), dims)
     flat = [x.reshape(len(x), -1).astype(float) for x in (u, v, w)]
     tensor = np.asarray(np.einsum("ra,rb,rc->abc", *flat, optimize=True))
@@ -45,7 +44,7 @@ class Fit:
     free : bool ndarray, same shape
         Entries that steps may change.
     damping : float
-        Levenberg and Marquardt's, as the last step left it.
+        Of Levenberg-Marquardt, as the last step left it.
     """
 
     def __init__(self, dims: Format, x: np.ndarray) -> None:
@@ -68,11 +67,11 @@ class Fit:
         return [(self.x if x is None else x)[rows] for rows in self._rows]
 
     def error(self) -> float:
-        """Sum of the squares by which the Brent equations are missed."""
+        """Sum of the squared residuals of the Brent equations."""
         return float((self.residual() ** 2).sum())
 
     def residual(self) -> np.ndarray:
-        """What the Brent equations are missed by, shape (mk, kn, mn)."""
+        """Residual of the Brent equations, shape (mk, kn, mn)."""
         u, v, w = self.factors()
         return np.asarray(np.einsum("ar,br,cr->abc", u, v, w, optimize=True) - self._target)
 
@@ -86,7 +85,7 @@ class Fit:
         rough: bool = False,
         stall: float = 0.0,
     ) -> float:
-        """Go downhill; return the error.
+        """Minimise; return the error.
 
         Parameters
         ----------
@@ -95,9 +94,9 @@ class Fit:
         weight, centre : float or ndarray like `x`
             ``weight * (x - centre)^2`` is added to the error.
         goal : float
-            Error that is enough.
+            Error at which to stop.
         rough : bool
-            In single precision, with rougher steps.
+            In single precision, with less accurate steps.
         stall : float
             Stop where five steps, after ten, gain less than this share.
         """
@@ -129,6 +128,6 @@ def balance(factors: Sequence[np.ndarray]) -> None:
 
 
 def polished(fit: Fit) -> float:
-    """Go all the way to a solution; the error."""
+    """Minimise to full double precision; return the error."""
     fit.damping = 1e-4
     return fit.relax(60, goal=1e-24, stall=0.5)

@@ -1,8 +1,8 @@
-"""From a scheme over the reals to one over the rationals.
+"""Make a scheme over the reals rational.
 
 A solution of the Brent equations has free directions: bases, scales of terms, and more. Along them
-entries are made sparse (reweighted least squares: I. Daubechies et al., 2010), then clamped to zero
-and to small numbers, a batch at a time, while the equations still hold; what is left follows.
+it is made sparse (reweighted least squares: I. Daubechies et al., 2010), then entries are clamped
+to zero and to small numbers, in batches, as long as the free entries can still meet the equations.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from itertools import product
 
 import numpy as np
 
-from .masks import Format
+from ..walk.masks import Format
 from .reals import SOLVED, Fit, balance, polished
 
 Fractions = list[np.ndarray]  # U, V, W: object arrays of `Fraction`, a column per term
 
-# Error at which a try is good enough, and below which the equations hold for this once; and at
-# which single precision has done its part.
+# Errors: at which the check of a batch stops, below which it passes, and at which it goes from
+# single to double precision.
 ENOUGH, HOLDS, ROUGHLY = 1e-11, 1e-9, 1e-6
-LARGEST = 12.0  # entry beyond which a solution runs away
+LARGEST = 12.0  # entry beyond which a solution diverges
 DENOMINATOR = 2000
 FAILURES = 20  # single entries in a row that can't be clamped
-# Values that entries are clamped to, and what their distance is made longer by.
+# Values that entries are clamped to, and what is added to the distance from them.
 VALUES = {-1.0: 0.0, 1.0: 0.0, 0.0: 0.05, 2.0: 0.3, -2.0: 0.3, 0.5: 0.3, -0.5: 0.3}
 
 
 def rational(fit: Fit, rng: np.random.Generator) -> Fractions | None:
-    """Move a solution to a rational one with many zeros and ones; None where that fails."""
+    """Move a solution to a rational one with many zeros and ones; None if that fails."""
     balance(fit.factors())
     if _sparse(fit, rng) > SOLVED:
         return None
@@ -71,7 +71,7 @@ def violations(factors: Fractions, dims: Format) -> int:
 
 
 def _fractions(fit: Fit) -> Fractions | None:
-    """Entries as fractions; None where they are none of small denominators, or are no scheme."""
+    """Entries as fractions; None if denominators are not small, or the result is no scheme."""
     exact = np.empty(fit.x.shape, object)
     for place in np.ndindex(*fit.x.shape):
         exact[place] = Fraction(float(fit.x[place])).limit_denominator(DENOMINATOR)
@@ -103,7 +103,7 @@ def _sparse(fit: Fit, rng: np.random.Generator, steps: int = 30) -> float:
 
 
 def _pull(fit: Fit, softest: float) -> None:
-    """Bring the non-zeros nearer to 1 and -1, most of them all the way."""
+    """Pull the non-zeros to 1 and -1; most of them reach these."""
     fit.free = fit.x != 0
     for step in range(30):
         soft = softest * (0.01 / 0.4) ** (step / 29)
@@ -115,13 +115,13 @@ def _pull(fit: Fit, softest: float) -> None:
 
 
 def _drop(fit: Fit) -> None:
-    """Take out terms that have come to nothing: the rank is lower then."""
+    """Remove terms that have become zero: the rank falls."""
     alive = np.logical_and.reduce([x.any(axis=0) for x in fit.factors()])
     fit.x, fit.free = fit.x[:, alive], fit.free[:, alive]
 
 
 def _scale(fit: Fit) -> None:
-    """Choose scales of the bases and of the terms such that most non-zeros are 1 or -1.
+    """Scale the bases and the terms so that most non-zeros are 1 or -1.
 
     Logarithms are linear in the unknowns; the least sum of absolute values by reweighting.
     """

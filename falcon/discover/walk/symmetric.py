@@ -1,4 +1,4 @@
-"""Z3-symmetric starts for n x n x n, and how their walks read as ordinary schemes.
+"""Z3-symmetric walks for n x n x n: starts, and conversion to ordinary schemes.
 
 Sources: G. Ballard, C. Ikenmeyer, J. Landsberg and N. Ryder, "The geometry of rank decompositions
 of matrix multiplication II", 2019 (the symmetry); J. Moosbauer and M. Poole, "Flip graphs with
@@ -16,9 +16,9 @@ from ._core import SymmetricWalker
 
 # Flips without gain before a plus-transition, and orbits that may be added to the lowest number.
 POLICIES = ((1_000, 1), (2_000, 1), (5_000, 1), (5_000, 2), (20_000, 1), (20_000, 2))
-# Flips without gain before a walk is given up. A walk falls within its first seconds or not at all:
-# of 5 x 5 x 5 half of them stay above rank 110, and the one in some hundred that comes to 93 is
-# there after 7 million flips.
+# Flips without gain before a walk is given up. A walk reaches a low rank within seconds or not at
+# all: of 5 x 5 x 5 half of them stay above rank 110, and the one in about a hundred that reaches 93
+# does so after 7 million flips.
 PATIENCE = (1_000_000, 2_000_000, 4_000_000, 20_000_000)
 
 
@@ -26,8 +26,8 @@ def start(n: int, rng: random.Random, rank: int | None = None) -> SymmetricWalke
     """Begin a walk at the classical algorithm, some of its cubes fused at random.
 
     Two cubes are one cube and two orbits, ``a^3 + b^3 = (a + b)^3 + [a, a, b] + [a, b, b]``
-    modulo 2. Walks hardly ever change the cubes, and their number decides which ranks modulo 3
-    can be reached: if a `rank` is wanted it is one from which that rank can be.
+    modulo 2. Walks hardly ever change the cubes, and their number is the rank modulo 3: if a `rank`
+    is wanted, the number fits it.
     """
     bit = [[1 << (row * n + column) for column in range(n)] for row in range(n)]
     orbits = []
@@ -101,7 +101,7 @@ class Run:
 
     @property
     def over(self) -> bool:
-        """Whether the walk has gone on without gain for so long that another one is better."""
+        """Whether the walk has gone without gain for so long that a new one is better."""
         return self.idle >= self.patience
 
     def step(self, flips: int, rng: random.Random) -> tuple[int, list[np.ndarray]]:

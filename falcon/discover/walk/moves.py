@@ -17,8 +17,8 @@ from . import masks
 from .masks import Format
 
 Factors = tuple[np.ndarray, np.ndarray, np.ndarray]
-# Where a dimension m, k, n appears: (factor, axis of its matrices) on the covariant side (its
-# vectors are read by U or V) and on the other.
+# Where a dimension m, k, n appears: factor and axis on the covariant side (its vectors are read by
+# U or V), then factor and axis on the other side.
 _PLACES = ((0, 0, 2, 0), (0, 1, 1, 0), (1, 1, 2, 1))
 
 
@@ -104,11 +104,12 @@ def merged(first: Factors, second: Factors, axis: int) -> np.ndarray:
 
 
 def projected(factors: Factors, axis: int, rng: random.Random, *, mod2: bool) -> np.ndarray | None:
-    """Masks of a scheme with one dimension less, in a direction that kills many terms.
+    """Masks of a scheme with one line less in a dimension, in a direction that removes many terms.
 
     Restricts the reading side to the complement of a direction d and drops the component along f
     on the other, ``d . f = 1``. Terms whose reading factor is ``d (x) y`` or whose other factor is
     ``f (x) y`` vanish; d and f are drawn from those that occur most often, unit vectors included.
+    None if every such projection leaves {-1, 0, 1}.
     """
     size = dims_of(factors)[axis]
     first, axis_1, second, axis_2 = _PLACES[axis]

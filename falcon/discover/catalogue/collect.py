@@ -1,10 +1,10 @@
-"""From a folder of finds to catalogue files: ``python -m falcon.discover.collect FOLDER``.
+"""Make catalogue files of finds: ``python -m falcon.discover.catalogue.collect FOLDER``.
 
-Per format and for its lowest rank up to three schemes are kept: the one with the fewest non-zeros
+At the lowest rank of a format up to three schemes are kept: the one with the fewest non-zeros
 (``2x3x4:20``), the one with the least error growth (``-rms``) and the one with the fewest
-additions (``-adds``), each with the programs of its sums. Ties go to the other costs, and then to
-schemes whose file says how they were found. A find of a higher rank is kept if it has fewer
-non-zeros or less error growth than all schemes of lower ranks.
+additions (``-adds``), each with its shared sums. The other costs break ties, then whether the file
+says how the scheme was found. A find of a higher rank is kept if it has fewer non-zeros or less
+error growth than every scheme of a lower rank.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tqdm import tqdm
 from falcon import schemes
 from falcon.schemes import Scheme
 
-from . import masks, sums
-from .improve import Entry
-from .masks import Format
+from ..improve import Entry
+from ..walk import masks, sums
+from ..walk.masks import Format
 
 _STORED = re.compile(r"\d+x\d+x\d+:\d+(-rms|-adds)?")
 SUFFIXES = {"nnz": "", "growth": "-rms", "additions": "-adds"}
@@ -37,7 +37,7 @@ TITLES = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Update the catalogue's files; print what has changed."""
-    parser = argparse.ArgumentParser(prog="python -m falcon.discover.collect", description=__doc__)
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__)
     parser.add_argument("folder", type=Path, nargs="+", help="where finds are")
     parser.add_argument("--rounds", type=int, default=3000, help="per factor, for its additions")
     default = Path(schemes.__file__).parent / "data"
@@ -63,8 +63,8 @@ def main(arguments: list[str] | None = None) -> int:
 def candidates(folders: list[Path]) -> dict[tuple[Format, int], list[Scheme]]:
     """Schemes of the catalogue and of the folders that may be stored, by format and rank.
 
-    All of the lowest rank of a format; of the higher ranks that the folders hold those that beat
-    all schemes of lower ranks in non-zeros or in growth.
+    All of the lowest rank of a format; of higher ranks in the folders, those with fewer non-zeros
+    or less growth than all schemes of lower ranks.
     """
     held: dict[Format, dict[int, list[Scheme]]] = {}
     known = [schemes.get(name) for name in schemes.names() if _STORED.fullmatch(name)]
@@ -141,7 +141,7 @@ def _equal(
 
 
 def _reduced(scheme: Scheme, terms: np.ndarray, rounds: int) -> tuple[int, sums.Programs]:
-    """Additions and programs, those of the scheme's file where none better are found."""
+    """Additions and programs: those of the scheme's file unless better ones are found."""
     rng = random.Random(str(scheme.format))
     stored = _programs(scheme)
     additions, programs = sums.reduce(terms, scheme.format, rounds, rng, stored)

@@ -15,35 +15,35 @@ import numpy as np
 
 from falcon import schemes
 
-from . import masks, moves
-from ._core import Walker
-from .masks import Format, ascending, resized
-from .moves import Factors
+from ..walk import masks, moves
+from ..walk._core import Walker
+from ..walk.masks import Format, ascending, resized
+from ..walk.moves import Factors
 
-# Ranks above the lowest at which a known scheme still is a start: to lower the rank, and where
-# schemes are improved at equal rank (what is sparse and smooth often has a few terms more).
+# Ranks above the lowest at which a known scheme is a start: to lower the rank, and to improve
+# schemes at equal rank (sparse schemes of small growth often have a few more terms).
 SLACK, SLACK_TO_IMPROVE = 1, 4
-SHARE_OF_SUMS = 0.3  # of the parts that are drawn to improve schemes
-# Ranks above the least sum at which another sum still is a start: <4,4,6;73> and a column (89) led
-# to <4,4,7;85>, <4,4,4;49> and <4,4,3;38> (87) did not.
+SHARE_OF_SUMS = 0.3  # of the parts drawn to improve schemes
+# Ranks above the least sum at which another sum is a start: <4,4,6;73> and a column (89) led to
+# <4,4,7;85>, <4,4,4;49> and <4,4,3;38> (87) did not.
 SUM_SLACK = 4
-# Flips that a part of a sum, or a scheme to be projected, walks first (20 ms), so that no two
-# starts are alike, and flips before each plus-transition: most are undone within some ten flips.
+# Flips of a walk from a part of a sum or a scheme to be projected (20 ms), so that no two starts
+# are alike, and flips before each plus-transition: most are undone within some ten flips.
 PART_FLIPS, PART_PLUS_AFTER = 300_000, 2_000
-DRAWS = (1, 6)  # projections, of which the one of the lowest rank is a start
-# Of a format that grows: lines added at a time, and the walks after each.
+DRAWS = (1, 6)  # projections made, of which the one of the lowest rank is the start
+# Growing a format: lines added at a time, and flips of the walks after each.
 GROWTH, GROWING_FLIPS, GROWING_PLUS_AFTER = (1, 1, 2), (200_000, 1_000_000), (3_000, 20_000, 50_000)
 
 
 class Library:
-    """Ternary schemes by sorted format; rank-1 products of vectors are known by themselves.
+    """Ternary schemes by sorted format; formats with a 1 need none, the classical is optimal.
 
     Parameters
     ----------
     folder : path, optional
         Finds of earlier searches (``*.json``), beside the catalogue.
     catalogue : bool
-        Whether falcon's own catalogue takes part; without it a search starts from nothing.
+        Whether to use falcon's catalogue; without it a search starts at the classical algorithm.
     slack : int
         Ranks above the lowest that are drawn.
     """
@@ -84,7 +84,7 @@ class Library:
     def draw(self, dims: Format, rng: random.Random) -> Factors:
         """A known scheme of the format, of low rank, in a random image and a random basis.
 
-        With more slack also sums of two: they are smoother than schemes of lower ranks.
+        With a larger slack also sums of two: their error growth is smaller.
         """
         held = self._held.get(ascending(dims), [])
         least = self.rank(dims) + self._slack
@@ -123,7 +123,7 @@ class Library:
         return sorted(found)
 
     def varied(self, dims: Format) -> list[Start]:
-        """Functions that draw starts far from each other: sums, known ones, and grown formats."""
+        """Functions that draw starts far apart: sums, known schemes, and grown formats."""
         found = [start for start in self.starts(dims) if start.kind in ("merge", "known")]
         return found + [Start("grow", self, dims) for _ in range(len(found) or 1)]
 
@@ -168,7 +168,7 @@ class Start:
         self._parts = parts
 
     def __call__(self, rng: random.Random, mod2: bool) -> np.ndarray:
-        """Draw a start; the classical algorithm where a projection leaves {-1, 0, 1}."""
+        """Draw a start; the classical algorithm if a projection leaves {-1, 0, 1}."""
         if self.kind == "known":
             return masks.from_arrays(*self._library.draw(self._dims, rng))
         if self.kind == "merge":
@@ -232,7 +232,7 @@ class Start:
 
 
 def _wandered(factors: Factors, rng: random.Random, mod2: bool) -> Factors:
-    """Another scheme of the rank of this one, or of a lower rank, by a walk from it."""
+    """Another scheme of this rank or a lower one, by a walk from it."""
     dims = moves.dims_of(factors)
     if 1 in dims:
         return factors

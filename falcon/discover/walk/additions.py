@@ -1,8 +1,8 @@
-"""Walks at fixed rank whose cost is the additions themselves, not the non-zeros.
+"""Walks at fixed rank whose cost is the number of additions, not that of non-zeros.
 
-What takes few additions is often not sparse: <3,3,3;23> takes 61 with 143 non-zeros and 58 with
-175. So a walk by flips and changes of basis is accepted by Metropolis' rule on the additions that
-a short search for common pairs leaves; a scheme near the limit gets a longer one.
+Schemes with few additions are often not sparse: <3,3,3;23> takes 61 with 143 non-zeros and 58 with
+175. So flips and changes of basis are accepted by the Metropolis rule on the additions that remain
+after a short search for common pairs; a scheme near the limit gets a longer search.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ HOT, COLD = 2.5, 0.4
 # Share of the moves that change the basis; the rest are so many flips.
 BASIS = 0.12
 FLIPS = (1, 1, 1, 1, 1, 1, 1, 2, 3, 5)
-# Rounds of the search for common pairs: at the start, of each scheme, and of one that is no more
-# than MISS additions above the limit.
+# Rounds of the search for common pairs: at the start, for each scheme, and for one at most MISS
+# additions above the limit.
 FIRST, SHORT, LONG, MISS = 30, 3, 12, 4
 
 

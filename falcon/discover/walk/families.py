@@ -1,20 +1,19 @@
-"""Walks modulo 2 over many families of schemes at once, of a format and those next to it.
+"""Walks modulo 2 over many families of schemes at once, of a format and its neighbours.
 
-Over all terms ``trace(u v w')`` adds up to mkn. In good schemes nearly all terms with a factor of
-rank 1 have a trace of 1, and the others, the core, one of 2 or more: the rank is mkn less what the
-core saves (4x4x5:62 has 18 times 2, 5x5x5:93 32 times). Walks hardly change a core whose factors
-all have rank 2: of 4,739 walks from 4x4x5:62 with 18 of them, raised to 70 to 82 terms, 4,726
-ended at rank 62 again and none at a lower one. Others go on where these stop. So the pool
-is kept by cores: one that is common gets no more walks than one that is rare.
+The traces ``trace(u v w')`` of all terms add up to mkn. In good schemes nearly every term with a
+factor of rank 1 has trace 1; the other terms, the *core*, have a trace of 2 or more, and the rank
+is mkn less what the core saves (4x4x5:62 has 18 terms of trace 2, 5x5x5:93 has 32). Walks hardly
+change a core whose factors all have rank 2: of 4,739 walks from 4x4x5:62 with such a core, raised
+to 70 to 82 terms, 4,726 ended at rank 62 again and none lower. Other cores lead further. A *family*
+is the schemes of one core, and the pool gives a common family no more walks than a rare one.
 
-Other cores come from sums of known schemes, from formats that grow line by line and are walked
-at every size, and from next door: a scheme gets a line more in one dimension, is walked, and loses
-one in another direction. So there is a pool for every format that has one line more, one less or
-two less, too. With a line less schemes are kept that are a few terms above the lowest rank: what is
-best there is mostly no part of what is best with the line. The 4x4x4 whose sums with a column fall
-to 4x4x5:61 and 62 have 51 to 53 terms, and walks leave them there.
-Schemes that exist modulo 2 only are left out: the equations modulo 4 tell (`lifting.liftable`).
-Source of the moves between formats: see `moves`.
+New cores come from sums of known schemes, from formats that grow line by line with a walk at every
+size, and from neighbouring formats: a scheme is extended by a line (a row or a column of blocks) in
+one dimension, walked, and projected by a line again. So formats with one line more, one less and
+two less have pools too. With a line less, schemes up to `WARM` terms above the lowest rank are
+kept, because the best ones there are seldom part of the best ones with the line: the 4x4x4 whose
+sums with a column fall to 4x4x5:61 and 62 have 51 to 53 terms. Schemes that exist modulo 2 only are
+left out, by the equations modulo 4 (`lifting.liftable`). Source of the moves: see `moves`.
 """
 
 from __future__ import annotations
@@ -29,36 +28,36 @@ import numpy as np
 
 from . import lifting, masks, moves
 from ._core import Walker, violations
-from .hops import Start
-from .masks import Format, ascending, resized
+from .masks import Format, Start, ascending, resized
 
 Family = tuple[tuple[int, int, int], ...]
 
-# Of all steps: those in the format itself, and in formats with a line less; of these, in any, those
-# from a format that lacks a line, with that line; of the others those that begin anew, and of what
-# is left those that stay in the format.
+# Shares of the steps: AT_HOME in the format itself, A_LINE_LESS in formats with a line less. Within
+# any format, GROWN extend a scheme of a format with a line less; of the others FRESH begin at a
+# start, and of the rest STAY make no detour through another format.
 AT_HOME, A_LINE_LESS, GROWN, FRESH, STAY = 0.5, 0.35, 0.35, 0.1, 0.5
 MOST_ENTRIES = 64  # of a factor: the bits of a mask
-# Schemes per family, and families per format and rank: of the largest group the most drawn goes.
+# Most schemes per family, and most families per format and rank: the one drawn most of the largest
+# group is dropped.
 HELD, MOST = 6, 500
-# Ranks above a format's lowest that are kept, and of a format with a line less.
+# Ranks kept above the lowest of a format, and of a format with a line less.
 SLACK, WARM = 2, 4
-# How much more often a group of families is drawn than one of a rank above; in smaller formats
-# all alike.
+# How much more often a group of families is drawn than one of the next higher rank; in smaller
+# formats equally often.
 LOWER = 5.0
-# Flips of a walk: from a start, with a line more, and from a family or with a line less. Short
-# ones find most families for their time: at 4x4x5:62 700,000 seven times as many as 8 million.
+# Flips of a walk: from a start, after an extension, and from a family or after a projection. Short
+# walks find most families per time: at 4x4x5:62 700,000 flips seven times as many as 8 million.
 FIRST_WALK, EXTENDED_WALK, WALKS = 2_500_000, 1_000_000, (200_000, 700_000, 2_000_000)
-IDLE = 2  # walks without gain from a start, or of a scheme that has grown; of others one
+IDLE = 2  # walks without gain from a start or after an extension; one from others
 PLUS_AFTER, MARGINS = (1_000, 5_000, 20_000, 50_000), (1, 2, 3, 4, 6)
 
 NONE = np.zeros((0, 3, 2), np.uint64)  # a scheme of no terms
 
 
 def near(dims: Format) -> list[Format]:
-    """The format and those with a line more, one less or two, their dimensions in ascending order.
+    """The format and those with one line more, one less or two less, dimensions ascending.
 
-    Two less in the same dimension, for these grow to what has one less.
+    Those with two lines less in one dimension are extended to those with one less.
     """
     others = {
         ascending(resized(dims, axis, size + lines))
@@ -71,10 +70,10 @@ def near(dims: Format) -> list[Format]:
 
 
 def family(terms: np.ndarray, dims: Format) -> Family:
-    """Ranks modulo 2 of the factors of each term that has none of rank 1, sorted.
+    """Ranks modulo 2 of the factors of each term without a factor of rank 1, sorted.
 
-    In the order of the dimension that a factor lacks: V, W, U. Exchanges of equal dimensions
-    count as one family.
+    The factors are in the order V, W, U, of the dimension that they lack. Schemes that differ by an
+    exchange of equal dimensions are of one family.
     """
     shapes = masks.shapes(dims)
     ranks = [
@@ -164,7 +163,7 @@ class Run:
         return len(ranks[min(ranks)]) if ranks else 0
 
     def step(self, rng: random.Random) -> tuple[int, list[np.ndarray]]:
-        """Walk; return the flips made and what was reached, schemes modulo 2 that may be lifted."""
+        """Walk; return the flips made and the schemes modulo 2 reached, which may be lifted."""
         form, self._last = self._format(rng), None
         shorter = [(x, axis) for x in self.held for axis in range(3) if _grown(x, axis) == form]
         if shorter and rng.random() < GROWN:
@@ -197,7 +196,7 @@ class Run:
         return rng.choice(forms)
 
     def scheme(self, rank: int, rng: random.Random) -> np.ndarray:
-        """A scheme of that rank, of any family alike; one of no terms where there is none."""
+        """A scheme of that rank, every family equally likely; one of no terms if there is none."""
         families = self.held.get(self._home, {}).get(rank)
         if not families:
             return NONE
@@ -205,7 +204,7 @@ class Run:
         return _turned(terms, self._home, self.dims, rng)
 
     def _ways(self, form: Format) -> list[tuple[int, int]]:
-        """Dimensions, and 1 or -1: a line more or less makes a format that is searched, too."""
+        """Dimensions, and 1 or -1, by which a line more or less makes a format that is searched."""
         return [
             (axis, lines)
             for axis in range(3)
@@ -218,7 +217,7 @@ class Run:
     ) -> tuple[int, list[np.ndarray]]:
         """Walk with a line more or less, then in the format again.
 
-        Mostly what was reached between is no scheme to keep, of too high a rank for its format.
+        The scheme between the two is seldom kept: its rank is mostly too high for its format.
         """
         flips, found = 0, []
         for step in (lines, -lines):
@@ -238,7 +237,7 @@ class Run:
     def _walk(
         self, form: Format, terms: np.ndarray, flips: int, most_idle: int, rng: random.Random
     ) -> tuple[int, list[np.ndarray], np.ndarray]:
-        """Walk; return the flips made, what was kept of the format searched, and the end."""
+        """Walk; return the flips made, the schemes kept of the format, and the last one."""
         walker = Walker(form, terms, rng.getrandbits(64), mod2=True)
         plus_after, margin = rng.choice(PLUS_AFTER), rng.choice(MARGINS)
         reached, found, idle = walker.terms, [], 0
@@ -247,7 +246,7 @@ class Run:
             if walker.rank < len(reached):
                 found += self._keep(form, reached, rng)
                 idle = 0
-            elif not fell:  # what falls from a plus-transition goes on
+            elif not fell:  # a walk that only lost its extra terms goes on
                 idle += 1
             if walker.rank <= len(reached):
                 reached = walker.terms
@@ -304,7 +303,8 @@ class Run:
 def _group(key: Family) -> tuple[int, ...]:
     """How many factors of the core have a rank above 2, by operand.
 
-    Walks seldom change that, and families of which it is large are rare: groups are drawn alike.
+    Walks seldom change these numbers, and families with large ones are rare: every group is drawn
+    equally often.
     """
     return tuple(sum(ranks[mode] > 2 for ranks in key) for mode in range(3))
 

@@ -1,13 +1,13 @@
-"""From a scheme modulo 2 to one over the integers.
+"""Lift a scheme modulo 2 to one over the integers.
 
 `lift` keeps the support: every non-zero coefficient becomes +1 or -1, that is 1 + 2y modulo 4 with
-a bit y. A product of three is then 1 + 2(y1 + y2 + y3), so that the Brent equations modulo 4 are
-linear in the bits (one step of Hensel lifting). A solution is checked over the integers; where the
-system has none, or none of a few random solutions passes, the scheme is not lifted. `liftable`
-tells whether there is a scheme modulo 4 at all, on any support.
+a bit y. A product of three is then 1 + 2(y1 + y2 + y3) modulo 4, so the Brent equations modulo 4
+are linear in the bits (one step of Hensel lifting). Solutions are checked over the integers; if
+there is none, or none of a few random ones passes, the scheme is not lifted. `liftable` tells
+whether a scheme modulo 4 exists at all, on any support.
 
-`lift_apart` lets coefficients that are zero modulo 2 become 2 as well, which are bits of the same
-kind, and looks for a solution with few of them. A term with a 2 is the sum of two terms without.
+`lift_apart` also lets coefficients that are zero modulo 2 become 2, a bit each, and looks for a
+solution with few of them. A term with a 2 is then written as the sum of two terms without.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .masks import Format
 Supports = list[list[list[int]]]  # places of the non-zeros, per term and factor
 Place = tuple[int, int, int]  # term, factor, entry
 
-# Of `lift_apart`: orders of the zeros, sign choices per order, and most coefficients that are 2.
+# For `lift_apart`: orders of the zeros, solutions tried per order, and most coefficients 2.
 ORDERS, SIGNS, MOST_TWOS = 4, 10, 8
 
 
@@ -59,7 +59,7 @@ def lift(terms: np.ndarray, dims: Format, rng: random.Random, attempts: int = 20
 
 
 def lift_apart(terms: np.ndarray, dims: Format, rng: random.Random) -> np.ndarray:
-    """As `lift`, with coefficients 2 where there have to be some: a few terms more.
+    """Lift as `lift` does, with coefficients 2 where needed: each costs an extra term.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def lift_apart(terms: np.ndarray, dims: Format, rng: random.Random) -> np.ndarra
     ]
     best = np.empty((0, 3, 2), np.uint64)
     for _ in range(ORDERS):
-        # The highest bits are eliminated first: zeros are pivots only where signs do not suffice.
+        # The highest bits are eliminated first: zeros become pivots only if signs do not suffice.
         rng.shuffle(zeros)
         unknowns = {place: x for x, place in enumerate(zeros + odd)}
         constant = len(unknowns)
@@ -198,7 +198,7 @@ def _bits(mask: int) -> list[int]:
 
 
 def _eliminated(rows: list[int], constant: int) -> dict[int, int] | None:
-    """Rows by their highest bit; None where they contradict each other."""
+    """Rows by their highest bit; None if they contradict each other."""
     pivots: dict[int, int] = {}
     below = (1 << constant) - 1
     for row in rows:
@@ -248,7 +248,7 @@ def _system(
 
 
 def _solution(pivots: dict[int, int], constant: int, rng: random.Random, quiet: int = 0) -> int:
-    """A random solution of the triangular system, as bits; the first `quiet` ones zero if free."""
+    """A random solution of the triangular system, as bits; free ones below `quiet` are zero."""
     known = 1 << constant
     for x in range(constant):
         if x in pivots:

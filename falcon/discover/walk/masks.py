@@ -1,4 +1,4 @@
-"""Schemes as bit masks, the form that the C core walks over, and back.
+"""Schemes as bit masks, the form of the C walks, and back.
 
 A factor of at most 64 entries is a pair of 64-bit masks: entry ``row * columns + column`` is +1
 where the first has that bit, -1 where the second has it.
@@ -6,11 +6,16 @@ where the first has that bit, -1 where the second has it.
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+
 import numpy as np
 
 from falcon.schemes import Scheme
 
 Format = tuple[int, int, int]
+# ``start(rng, mod2)`` returns the masks of a scheme at which a search begins.
+Start = Callable[[random.Random, bool], np.ndarray]
 
 
 def ascending(dims: Format) -> Format:

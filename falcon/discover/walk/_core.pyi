@@ -1,4 +1,4 @@
-"""Types of the compiled search core."""
+"""Types of the compiled walks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,22 +10,6 @@ MAX_ORBITS: int
 MAX_CUBES: int
 
 def violations(dims: Sequence[int], terms: Any, *, mod2: bool = False) -> int: ...
-def relax(
-    target: Any,
-    x: Any,
-    weight: Any,
-    centre: Any,
-    moving: Any,
-    *,
-    single: bool,
-    steps: int,
-    damping: float,
-    goal: float,
-    stall: float,
-    accuracy: float,
-    iterations: int,
-    least_damping: float,
-) -> tuple[float, np.ndarray, float]: ...
 def share(
     matrix: Any, *, rounds: int, seed: int, pairs: Sequence[tuple[int, int, int]] = ()
 ) -> tuple[int, list[tuple[int, int, int]]]: ...

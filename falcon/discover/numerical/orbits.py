@@ -1,8 +1,8 @@
 """Symmetric starts over the reals: terms that a change of bases permutes.
 
-Orthogonal P, Q and S of prime order send a term (u, v, w) to (P u Q', Q v S', P w S') and the
-tensor of matrix multiplication to itself. Steps of least squares from terms that are permuted lead
-to terms that are permuted, so a search has as many times fewer unknowns as an orbit has terms.
+Orthogonal P, Q and S of prime order map a term (u, v, w) to (P u Q', Q v S', P w S') and the tensor
+of matrix multiplication to itself. Least-squares steps keep terms that are permuted so, which
+divides the number of unknowns by the size of an orbit.
 (Symmetries of known schemes: G. Ballard, C. Ikenmeyer, J. M. Landsberg and N. Ryder, "The geometry
 of rank decompositions of matrix multiplication II: 3 x 3 matrices", 2019.)
 """
@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from .masks import Format
+from ..walk.masks import Format
 
 ORDERS = (2, 3)
-MANY = 0.7  # mean number of orders by which fixed terms exceed the fewest
-# What the factors of a fixed term are multiplied by: roots of 1 of that order, of product 1.
+MANY = 0.7  # mean excess of the fixed terms over the fewest, in multiples of the order
+# Factors that a fixed term's u, v, w are multiplied by: signs of that order whose product is 1.
 SIGNS = {2: [(1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)], 3: [(1, 1, 1)]}
 
 
@@ -51,7 +51,7 @@ class Symmetry:
         self._signs = np.repeat(signs, list(map(len, parts)), axis=1).T
 
     def state(self) -> tuple[Any, ...]:
-        """The arguments after `dims` that make it anew."""
+        """The constructor's arguments after `dims`."""
         return self.order, self.moved, self.kinds
 
     def symmetric(self, x: np.ndarray) -> np.ndarray:
@@ -65,13 +65,13 @@ class Symmetry:
         )
 
     def noise(self, rank: int, rng: np.random.Generator) -> np.ndarray:
-        """Normally distributed terms that are permuted, of variance 1 where they may be at all."""
+        """Normally distributed terms that are permuted, of variance 1 where free."""
         x = self.symmetric(rng.standard_normal((len(self._powers[0]), rank)))
         x[:, len(self.kinds) :] *= self.order**0.5
         return x
 
     def orbits(self, terms: np.ndarray) -> np.ndarray:
-        """The terms in whose orbits these are."""
+        """All terms of the orbits of these."""
         fixed = len(self.kinds)
         first = fixed + (terms[terms >= fixed] - fixed) // self.order * self.order
         images = first[:, None] + np.arange(self.order)
@@ -84,7 +84,7 @@ class Symmetry:
 
 
 def drawn(dims: Format, rank: int, rng: np.random.Generator) -> Symmetry | None:
-    """A symmetry at random, with few fixed terms; None where that one has no terms of that rank."""
+    """A random symmetry with few fixed terms; None if it permutes no terms of that rank."""
     order = int(rng.choice(ORDERS))
     moved = [int(rng.integers(size // 2 + 1)) for size in dims]
     few = rank % order
@@ -96,7 +96,7 @@ def drawn(dims: Format, rank: int, rng: np.random.Generator) -> Symmetry | None:
 
 
 def _turns(dims: Format, order: int, moved: Sequence[int]) -> list[np.ndarray]:
-    """What the change of bases does to u, v and w."""
+    """The action of the change of bases on u, v and w."""
     p, q, s = (_turn(size, order, count) for size, count in zip(dims, moved, strict=True))
     return [np.kron(p, q), np.kron(q, s), np.kron(p, s)]
 
@@ -114,7 +114,7 @@ def _turn(size: int, order: int, count: int) -> np.ndarray:
 
 
 def _kinds(dims: Format, order: int, moved: Sequence[int]) -> list[int]:
-    """The kinds of fixed terms that there are: each factor has vectors multiplied so."""
+    """The kinds of fixed terms that exist: each factor has vectors multiplied so."""
     turns = _turns(dims, order, moved)
     kinds = []
     for kind, signs in enumerate(SIGNS[order]):

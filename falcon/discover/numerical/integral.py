@@ -1,10 +1,9 @@
-"""From a scheme over the rationals to one modulo 2.
+"""Make a scheme over the rationals one modulo 2.
 
-A term is ``2^e`` times a product of integer vectors, each with an odd entry. Changes of basis move
-those powers of two about (each takes the integer vectors of a dimension to a lattice between them
-and their doubles); where no term is left with e < 0, the scheme is read modulo 2 as it stands.
-Terms with e = -1 add up to an even tensor. Its half, modulo 2, is decomposed anew, slice by slice:
-a few terms more, which walks may lose again.
+A term is ``2^e`` times a product of integer vectors, each with an odd entry. Changes of basis, to
+lattices between Z^n and 2 Z^n, move the powers of two between terms; if no term with e < 0 is left,
+the scheme is reduced modulo 2 as it is. Otherwise the terms with e = -1 add up to half an even
+tensor, which is decomposed modulo 2 slice by slice: a few extra terms, which walks may remove.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._core import violations
-from .masks import Format
+from ..walk._core import violations
+from ..walk.masks import Format
 from .rational import Fractions
 
 MOST_MOVES, PATIENCE = 8_000, 1_500  # of the search for bases
@@ -24,19 +23,19 @@ LARGEST = 1 << 40  # entry of an integer vector
 
 
 class Dyadic(NamedTuple):
-    """Terms ``2^exponent u (x) v (x) w``, up to multiples of 4 in the sum of all halves."""
+    """Terms ``2^exponent u (x) v (x) w``; right up to multiples of 4 in the sum of all halves."""
 
     factors: list[np.ndarray]  # integers, a column per term
     exponents: np.ndarray
 
     @property
     def lacking(self) -> int:
-        """How many halves are left."""
+        """How many factors 1/2 are left."""
         return int(np.maximum(0, -self.exponents).sum())
 
 
 def modulo2(factors: Fractions, dims: Format, rng: np.random.Generator) -> np.ndarray | None:
-    """Masks (R', 3, 2) of a scheme modulo 2, R' >= R; None where quarters are left."""
+    """Masks (R', 3, 2) of a scheme modulo 2, R' >= R; None if factors 1/4 are left."""
     best = _settled(dyadic(factors), dims, rng)
     if best.exponents.min() < -1:
         return None
@@ -44,7 +43,7 @@ def modulo2(factors: Fractions, dims: Format, rng: np.random.Generator) -> np.nd
     for total in _even_sums(best):
         terms += _decomposed(total >> 1 & 1, rng)
     found = [tuple(map(_mask, term)) for term in terms]
-    # A term that occurs twice is none modulo 2.
+    # Equal terms cancel in pairs modulo 2.
     kept = [term for term in dict.fromkeys(found) if found.count(term) % 2]
     out = np.zeros((len(kept), 3, 2), np.uint64)
     out[:, :, 0] = np.array(kept, np.uint64).reshape(-1, 3)
@@ -73,7 +72,7 @@ def dyadic(factors: Fractions) -> Dyadic:
 
 
 def _settled(start: Dyadic, dims: Format, rng: np.random.Generator) -> Dyadic:
-    """Change bases at random as long as no more halves are lacking, with kicks where it stays."""
+    """Change bases at random while the halves do not increase, with kicks after no progress."""
     best = current = start
     idle = 0
     for _ in range(MOST_MOVES):

@@ -1,49 +1,46 @@
-"""Hops between minima of the real problem, until one of them is a scheme.
+"""Basin-hopping over the minima of the real problem, until one of them is a scheme.
 
-Most minima miss a few of the Brent equations each; hops away from the best of them (D. J. Wales and
-J. P. K. Doye, "Global optimization by basin-hopping", 1997) reach one that misses none.
+Most minima violate a few of the Brent equations; hops from the best of them reach one that
+violates none (D. J. Wales and J. P. K. Doye, "Global optimization by basin-hopping", 1997).
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ..walk.masks import Format, Start, arrays_of
 from . import orbits
-from .masks import Format, arrays_of
 from .reals import SOLVED, Fit, balance, polished
 
 SCALE = 0.4  # standard deviation of fresh coefficients
 FRESH, MINIMA = 50, 16  # minima to begin with, and those kept
 HOPS = 650  # without a better minimum, after which all are forgotten
-# The share of symmetric starts, and the same two numbers for these: they fall early or never. Most
-# symmetries have no scheme of a rank, but 3x4x6:54 was found by one that has, and never from noise.
+# The share of symmetric starts, and FRESH and HOPS for these: they succeed early or never. Most
+# symmetries have no scheme of the rank, but 3x4x6:54 was found with one, and never from noise.
 SYMMETRIC, SYMMETRIC_FRESH, SYMMETRIC_HOPS = 0.85, 15, 60
 ALIKE = 0.002  # difference of errors below which two minima count as one
-# Minima whose entries run away lie in families: relative width of what is left alone then.
+# Minima with diverging entries come in families: relative width of the errors barred around one.
 FAMILY = 0.05
-# Weights of |x|^2 beside the equations, lower and lower: first from nothing, then after a hop.
+# Decreasing weights of |x|^2 beside the equations: for a fresh minimum, and after a hop.
 COOLING, AFTER_HOP = (0.1, 0.05, 0.02, 0.008, 0.003), (0.02, 0.008, 0.003)
-# Of a known scheme as a start: terms drawn anew beside those that the rank leaves no room for,
-# standard deviations of the noise, and the share of starts in bases turned at random.
+# A known scheme as a start: terms redrawn in addition to those beyond the rank, standard deviations
+# of the noise, and the share of starts in random orthogonal bases.
 REDRAWN, NOISE, TURNED = (0, 0, 3, 6, 10), (0.03, 0.1, 0.2), 0.5
 HEATED, HEAT = 0.4, (0.05, 0.1, 0.2)  # share of hops, and weights of |x|^2
 NEAR = 0.7  # error of minima that may be solutions
 STALL = 2e-3  # relative gain of five steps below which a minimum counts as reached
 
 
-Start = Callable[[random.Random, bool], np.ndarray]
-
-
 class Hops:
     """A walk over the minima of the real problem.
 
-    It begins at terms at random that a change of bases permutes, at noise, or at most terms of a
-    known scheme of more terms, as <4,4,4;49> plus the classical <4,4,1;16> for <4,4,5;61>; each
-    time that all is forgotten anew.
+    It begins at random terms that a change of bases permutes, at noise, or at most of the terms of
+    a known scheme of higher rank (<4,4,4;49> plus the classical <4,4,1;16> for <4,4,5;61>), drawn
+    again each time the minima are forgotten.
 
     Parameters
     ----------
@@ -57,7 +54,7 @@ class Hops:
     Attributes
     ----------
     minima : list of (float, ndarray)
-        The best ones, best first, with a little weight on |x|^2 still.
+        Errors and entries of the best minima, best first, at the last weight of |x|^2.
     """
 
     def __init__(
@@ -79,7 +76,7 @@ class Hops:
         self._start = str(state["start"])  # which; noise if none of them
         self.minima = [(float(error), np.array(x)) for error, x in state["minima"]]
         self._hops = int(state["hops"])
-        # Errors of families that run away: of starts without a symmetry, and with the present one.
+        # Errors of diverging families: of starts without a symmetry, and with the present one.
         self._barred: list[list[float]] = [list(errors) for errors in state["barred"]]
         made = state["symmetry"]
         self._symmetry = None if made is None else orbits.Symmetry(dims, *made)
@@ -96,11 +93,11 @@ class Hops:
         return self.minima[0][0] if self.minima else float("inf")
 
     def forget(self) -> None:
-        """Begin afresh, but for the families that run away."""
+        """Forget the minima, but not the diverging families."""
         self.minima, self._hops = [], 0
 
     def step(self, rng: np.random.Generator) -> Fit | None:
-        """Go to one more minimum; return it where it is a solution."""
+        """Go to one more minimum; return it if it is a solution."""
         self._hops += 1
         fresh, hops = (SYMMETRIC_FRESH, SYMMETRIC_HOPS) if self._symmetry else (FRESH, HOPS)
         if self._hops > fresh + hops:
@@ -132,7 +129,7 @@ class Hops:
         return solution
 
     def _begin(self, rng: np.random.Generator) -> None:
-        """Choose where fresh minima are looked for."""
+        """Choose the kind of start for fresh minima."""
         self._symmetry, self._barred[True] = None, []
         if rng.random() < SYMMETRIC:
             self._symmetry = orbits.drawn(self.dims, self.rank, rng)
@@ -144,9 +141,9 @@ class Hops:
         before: tuple[float, np.ndarray] | None,
         anyway: bool,
     ) -> None:
-        """Take a minimum into the list: for the one it was reached from if no worse, or the last.
+        """Put a minimum into the list; if no worse, in place of `before`, which it came from.
 
-        `anyway`: even if it is worse than the last one.
+        Otherwise it replaces the worst; `anyway` even if it is worse than that.
         """
         error = reached[0]
         held = [x for x in self.minima if x is not before]
@@ -163,7 +160,7 @@ class Hops:
         return any(abs(error - other) < FAMILY * other for other in barred)
 
     def _fresh(self, rng: np.random.Generator) -> tuple[Fit, Sequence[float]]:
-        """Noise, or terms of a known scheme beside it; and the weights to begin with."""
+        """A start of noise, maybe with terms of a known scheme; and the weights for it."""
         fit = Fit(self.dims, SCALE * self._noise(rng))
         if self._start not in self._starts:
             return fit, COOLING
@@ -189,9 +186,9 @@ class Hops:
         return rng.standard_normal((m * k + k * n + m * n, self.rank))
 
     def _hopped(self, x: np.ndarray, rng: np.random.Generator) -> Fit:
-        """Add noise everywhere, or draw terms anew; some steps with a large weight may follow.
+        """Add noise everywhere, or redraw terms; some steps with a large weight may follow.
 
-        Any terms, the largest, or those that matter most to an equation that is missed.
+        Random terms, the largest, or those that matter most to a violated equation.
         """
         symmetry = self._symmetry
         fit = Fit(self.dims, symmetry.symmetric(x) if symmetry else x)
@@ -234,9 +231,9 @@ def _turned(
 
 
 def solved(fit: Fit) -> bool:
-    """Take the weight off; whether the equations hold then."""
+    """Remove the weight of |x|^2; return whether the equations then hold."""
     first, second = (fit.relax(80, weight, rough=True, stall=STALL / 2) for weight in (1e-3, 3e-4))
-    if second > 0.3 * first or second > 0.02:  # entries run away
+    if second > 0.3 * first or second > 0.02:  # entries diverge
         return False
     fit.damping = 1e-4
     fit.relax(40, 3e-5, rough=True)

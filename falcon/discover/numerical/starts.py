@@ -1,7 +1,8 @@
-"""Starts modulo 2 of a rank at which walks from sums find nothing: by way of the real numbers.
+"""Starts modulo 2 through the real numbers, for ranks that walks from direct sums do not reach.
 
-Hops find real schemes of that rank (`hops`, `reals`), these become rational (`rational`) and, with
-a few terms more, schemes modulo 2 (`integral`), far from where walks from direct sums are.
+Hops find real schemes of the rank (`hops`, `reals`); these are made rational (`rational`) and then,
+with a few extra terms, schemes modulo 2 (`integral`). They are far from the schemes that walks from
+direct sums reach.
 """
 
 from __future__ import annotations
@@ -12,31 +13,31 @@ from typing import Any
 
 import numpy as np
 
-from .hops import Hops, Start
+from ..walk.masks import Format, Start
+from .hops import Hops
 from .integral import modulo2
-from .masks import Format
 from .rational import rational
 from .reals import Fit
 
 SOLUTIONS = 4  # real schemes kept
-# Attempts to bring these over, before others are looked for: they may be of another family. (One
-# family of 3x3x6:42 has ternary members, two that are found as often seem to need halves.)
+# Attempts to convert these before the hops start again, maybe towards another family. (One family
+# of 3x3x6:42 has ternary members; two that are found as often seem to need halves.)
 ATTEMPTS = 4
 STARTS = 8  # schemes modulo 2 kept
-MOST_UNKNOWNS = 8_000  # a minimum takes some seconds beyond
+MOST_UNKNOWNS = 8_000  # with more, a minimum takes seconds
 
 
 class Run:
     """A numerical search; `state` holds it in a checkpoint.
 
-    A step takes from some hundredths of a second, a hop, to some ten seconds.
+    A step takes from some 0.01 s (a hop) to some 10 s (a conversion).
 
     Parameters
     ----------
     dims : (m, k, n)
     rank : int
     known : sequence of callables
-        Where hops may begin; see `Hops`.
+        Starts of hops; see `Hops`.
     state : dict, optional
         A search to go on with.
 
@@ -74,20 +75,20 @@ class Run:
 
     @property
     def error(self) -> float:
-        """The least sum of squares by which the Brent equations are missed, with a little slack."""
+        """The least error of a minimum so far; see `Hops.minima`."""
         return self._hops.best
 
     def step(self, rng: random.Random) -> bool | None:
-        """Make one hop: None; or try to bring a real scheme over: whether that made a start."""
+        """Hop and return None, or convert a real scheme and return whether that made a start."""
         drawn = np.random.default_rng(rng.getrandbits(64))
         if self._solutions and rng.random() < 0.5:
-            return self._bring_over(Fit(self._dims, rng.choice(self._solutions)), drawn)
+            return self._convert(Fit(self._dims, rng.choice(self._solutions)), drawn)
         solution = self._hops.step(drawn)
         if solution is not None:
             self._solutions = [*self._solutions, solution.x][-SOLUTIONS:]
         return None
 
-    def _bring_over(self, fit: Fit, rng: np.random.Generator) -> bool:
+    def _convert(self, fit: Fit, rng: np.random.Generator) -> bool:
         exact = rational(fit, rng)
         start = None if exact is None else modulo2(exact, self._dims, rng)
         if start is not None:

@@ -1,4 +1,4 @@
-"""The table of docs/schemes.md: ``python -m falcon.discover.table docs/schemes.md``.
+"""The table of docs/schemes.md: ``python -m falcon.discover.catalogue.table docs/schemes.md``.
 
 Everything in it follows from the catalogue and from two small files: the best known ranks and
 additions (`data/known.csv`) and the measured speed-ups (`data/speed.csv`, written by
@@ -16,9 +16,9 @@ from pathlib import Path
 from falcon import schemes
 from falcon.schemes import Scheme
 
-from .masks import Format
+from ..walk.masks import Format
 
-BEGIN = "<!-- table: python -m falcon.discover.table docs/schemes.md -->\n"
+BEGIN = "<!-- table: python -m falcon.discover.catalogue.table docs/schemes.md -->\n"
 END = "<!-- end of table -->\n"
 HEADER = (
     "| format | scheme | rank | best known | mkn/R | nnz | additions | known | RMS growth "
@@ -48,7 +48,7 @@ def _rows(name: str) -> Iterator[dict[str, str]]:
 
 
 def stored() -> list[Scheme]:
-    """The catalogue's schemes with coefficients of a format's own, by format and rank."""
+    """The catalogue's schemes that are named by their format, by format and rank."""
     found = [schemes.get(name) for name in schemes.names() if name[0].isdigit()]
     found = [scheme for scheme in found if not scheme.is_classical]
     return sorted(found, key=lambda x: (x.format, x.rank, sum(x.nnz), x.additions.reduced))

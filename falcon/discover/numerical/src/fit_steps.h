@@ -33,7 +33,10 @@ typedef struct {
     real *inverses; /* one (wide, wide) for each mode, or for each row where weights differ */
 } fit_state;
 
-/* Matrix product: out (rows, columns) = A B, or out += A B; A[i,k] = a[i * step_i + k * step_k],
+/* For the small matrices here this and `invert` are faster than BLAS and LAPACK (docs/schemes.md), and
+ * the result is the same on every machine of a kind.
+ *
+ * Matrix product: out (rows, columns) = A B, or out += A B; A[i,k] = a[i * step_i + k * step_k],
  * B (depth, columns) by rows, columns in whole panels. */
 FIT_CLONES static void multiply(int rows, int columns, int depth, const real *a, long step_i, long step_k,
                                 const real *b, real *out, int add) {

@@ -1,4 +1,4 @@
-"""Fewer additions for a scheme: a program per factor, by randomised greedy search."""
+"""Programs with few additions for a scheme, one per factor, by randomised greedy search."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def reduce(
 ) -> tuple[int, Programs]:
     """Search for programs with few additions for U, V and W of a scheme in masks.
 
-    The program of W is one for W as R rows of m*n entries; run backwards (Tellegen's principle) it
-    forms C from the products, with ``R - m*n`` additions more.
+    The program of W treats it as R rows of m*n entries; run backwards (Tellegen's principle) it
+    forms C from the products, with ``R - m*n`` more additions.
 
     Returns
     -------
@@ -51,12 +51,12 @@ def reduce(
 def calmest(
     terms: np.ndarray, dims: Format, programs: Programs | None = None
 ) -> tuple[np.ndarray, Programs | None]:
-    """The image of a scheme, in the same format, with the least factor of the error bound.
+    """The image of a scheme, in the same format, with the least factor e_max of the error bound.
 
-    Rotations and transposition leave ranks, non-zeros, additions and Phi as they are, e_max not.
+    Rotations and transposition keep rank, non-zeros, additions and Phi, but not e_max.
     """
     factors = masks.arrays_of(terms, dims)
-    # The same images of matrices whose entries say where they come from.
+    # The same images of matrices whose entries are their own numbers.
     sizes = [x[0].size for x in factors]
     labels = [
         np.arange(size).reshape(1, *x.shape[1:]) + 64 * mode
