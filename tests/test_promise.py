@@ -94,7 +94,7 @@ def test_schemes_that_err_on_entries_of_one_sign_do_not_compete():
     assert "strassen" in names
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_ten_thousand_products_of_every_scale():
     worst = check_promise(10_000, seed=2)
     print(worst)

@@ -178,7 +178,7 @@ def test_correlations_by_schemes(table, scheme, dtype):
     check_correlations(table, dtype, (0, 7, 20), lambda a, b: guarded(a, b, scheme)(a, b))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize(("dtype", "powers"), POWERS)
 def test_correlations_by_every_scheme_that_auto_may_take(table, dtype, powers):
     for scheme in suited():

@@ -233,7 +233,7 @@ def test_faults_are_found(dtype, fault):
     assert caught(dtype, fault, (300, 320, 340), 3) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("size", "times"), [(300, 1000), (1024, 30), (4096, 2)])
@@ -282,7 +282,7 @@ def test_right_products_of_every_scale_are_not_called_wrong():
     assert false_alarms(200) > 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_ten_thousand_right_products_are_not_called_wrong():
     assert false_alarms(10_000) > 0.5
 
