@@ -236,7 +236,7 @@ def _tune(options: argparse.Namespace) -> int:
     from falcon._front.tune import measure_machine
     from falcon.bench import workloads
 
-    dtypes = [_dtype(options)] if options.dtype else [row.numpy for row in ENGINE]
+    dtypes = [_dtype(options)] if options.dtype else [row.numpy for row in ENGINE if row.has_blas]
     if options.tokens < 1:
         raise ValueError("--tokens must be at least 1")
     shapes = [workloads.parse_shape(text) for text in options.shape or ()]

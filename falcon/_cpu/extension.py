@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
+
+from falcon._core.dtypes import DType
 from falcon._core.options import forced_isa
 
 try:
@@ -28,3 +31,8 @@ def why_unavailable() -> str | None:
 def isa() -> str:
     """Return the instruction set in use: FALCON_ISA, else the best that runs here."""
     return forced_isa() or _core.supported_isas()[0]
+
+
+def seen(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """Return an array of `dtype` as the engine takes it."""
+    return x if dtype.engine_view is None else x.view(dtype.engine_view)

@@ -11,6 +11,7 @@ from falcon._core.dtypes import of
 from falcon.schemes import Scheme
 
 from .backend import isa
+from .extension import seen
 
 try:
     from . import _core
@@ -65,10 +66,11 @@ def stage_seconds(
     if _core is None:
         raise RuntimeError("falcon's compiled extension is missing")
     (M, K), N = a.shape, b.shape[1]
-    out = np.empty((M, N), a.dtype)
+    dtype = of(a.dtype)
+    a, b, out = (seen(x, dtype) for x in (a, b, np.empty((M, N), a.dtype)))
     engine = engine_scheme(scheme)
     call = {"threads": threads, "isa": isa(), "scheme": engine}
-    tiling, nbytes = _core.plan(M, N, K, of(a.dtype).engine, limit=kept_bytes(), **call)
+    tiling, nbytes = _core.plan(M, N, K, dtype.engine, limit=kept_bytes(), **call)
     workspace = _core.Workspace(nbytes)
     runs = []
     for _ in range(rounds + 1):

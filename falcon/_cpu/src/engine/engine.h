@@ -36,6 +36,7 @@ typedef struct {
     ptrdiff_t group;  /* strips that are packed together, see fl_group */
     int mode;         /* FALCON_PACKED, LOCAL or DIRECT */
     falcon_pack_fn pack, load;
+    falcon_combine_fn interpret;
     const falcon_program *program; /* NULL: one block, plain packing */
     char *packed;
 } fl_operand;
