@@ -246,9 +246,11 @@ def _rounded_growth(operand: DType, scheme: Scheme | None) -> float | None:
         return None
     if not _core.kernel_info(operand.engine, isa())["rounds_sums"]:
         return 1.0
-    norms = [np.square(x).sum(axis=1) for x in (scheme.U, scheme.V)]
-    rounded = sum((np.count_nonzero(x, axis=1) > 1).astype(float) for x in (scheme.U, scheme.V))
-    per_block = np.square(scheme.W).T @ (norms[0] * norms[1] * rounded) / scheme.k
+    shape = scheme.rank, -1
+    factors = [x.reshape(shape) for x in (scheme.U, scheme.V)]
+    left, right = (np.square(x).sum(axis=1) for x in factors)
+    rounded = sum((np.count_nonzero(x, axis=1) > 1).astype(float) for x in factors)
+    per_block = np.square(scheme.W.reshape(shape)).T @ (left * right * rounded) / scheme.k
     return float(np.sqrt(1 + per_block.mean()))
 
 

@@ -108,7 +108,11 @@ INLINE VEC X_NAME(interleaved)(const uint32_t flip, const X_T *src, ptrdiff_t ps
 
 /* The element of a panel for x. */
 INLINE P_T X_NAME(one)(const uint32_t flip, X_T x) {
-    P_T y = CAT(P, _PUT)(X_GET(x));
+    P_T y;
+    if (sizeof y == sizeof x) /* the same type */
+        memcpy(&y, &x, sizeof y);
+    else
+        y = CAT(P, _PUT)(X_GET(x));
     if (flip)
         *(uint8_t *)&y ^= flip & 0xff;
     return y;
