@@ -49,7 +49,13 @@ def kernel_info(dtype, isa=None):
     """Name, tile and slice of the micro-kernel for a dtype of DTYPES."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     return {"name": k.name.decode(), "isa": ISA_NAMES[k.isa], "mr": k.mr, "nr": k.nr,
-            "vlen": k.vlen, "kc": k.kc, "rounds_sums": not k.exact and k.panel < k.acc}
+            "vlen": k.vlen, "kc": k.kc}
+
+
+def rounds_sums(dtype, isa=None):
+    """Whether panels of that dtype hold less than accumulators, so that a scheme's sums are rounded."""
+    cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
+    return not k.exact and k.panel < k.acc
 
 
 def peak(dtype, int threads=1, isa=None, double seconds=0.2):

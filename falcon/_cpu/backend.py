@@ -244,7 +244,7 @@ def _rounded_growth(operand: DType, scheme: Scheme | None) -> float | None:
     """
     if operand.is_exact or operand.accumulator is operand or scheme is None:
         return None
-    if not _core.kernel_info(operand.engine, isa())["rounds_sums"]:
+    if not _core.rounds_sums(operand.engine, isa()):
         return 1.0
     shape = scheme.rank, -1
     factors = [x.reshape(shape) for x in (scheme.U, scheme.V)]

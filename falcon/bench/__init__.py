@@ -16,6 +16,7 @@
     report.py      the page     figures.py  its pictures
     targets.py     the table of the CPU backend's targets
     schemes.py     the best scheme of every format, side by side
+    element_types.py  every type of the CPU's kernels beside float32 and PyTorch
     gpu.py         stages, speed and errors on a GPU
     regret.py      how good choices are: shapes in regret_shapes.py, its file in regret_record.py,
                    its picture in regret_picture.py
