@@ -1,14 +1,16 @@
 """Build falcon: pure Python plus some optional compiled extensions.
 
 `falcon._cpu._core` holds the CPU kernels: what is compiled, with which flags, for which machines,
-stands in `falcon/_cpu/sources.py`. `falcon.discover._core` is the core of the scheme search.
-`falcon._core.formulas` and `falcon._front.small`, through which fresh plans and small calls run,
-are Python that Cython compiles as well.
+stands in `falcon/_cpu/sources.py`. `falcon.discover.walk._core` and
+`falcon.discover.numerical._fit` are the inner loops of the scheme search. `falcon._core.formulas`
+and `falcon._front.small`, through which fresh plans and small calls run, are Python that Cython
+compiles as well.
 A failure to compile does not fail the installation: the reason is recorded for
 `falcon.show_config()`, and falcon runs on NumPy's BLAS. Environment variables:
 
     FALCON_BUILD=require   fail where the extension cannot be built
     FALCON_BUILD=skip      do not try
+    FALCON_THREADING=openmp    leave out falcon's own team of threads
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ ROOT = Path(__file__).resolve().parent
 CPU = Path("falcon") / "_cpu"
 DISCOVER = Path("falcon") / "discover"
 MODE = os.environ.get("FALCON_BUILD", "optional")
+OPENMP_ONLY = ["FALCON_OPENMP_ONLY"] if os.environ.get("FALCON_THREADING") == "openmp" else []
 
 
 def load_table() -> ModuleType:
@@ -96,12 +99,13 @@ class BuildOptional(build_ext):
         (base / CPU / "_build.py").write_text(text, encoding="utf-8")
 
 
-def discover_extension() -> Extension:
-    """Describe the search core: plain C, the same for every machine."""
-    src = DISCOVER / "src"
+def discover_extension(folder: str, name: str) -> Extension:
+    """Describe a part of the scheme search: plain C, the same for every machine."""
+    package = DISCOVER / folder
+    src = package / "src"
     return Extension(
-        "falcon.discover._core",
-        [str(DISCOVER / "_core.pyx"), *map(str, sorted(src.glob("*.c")))],
+        f"falcon.discover.{folder}.{name}",
+        [str(package / f"{name}.pyx"), *map(str, sorted(src.glob("*.c")))],
         include_dirs=[str(src)],
         extra_compile_args=["-O3", "-std=gnu11", "-fvisibility=hidden"],
         depends=[*map(str, sorted(src.glob("*.h")))],
@@ -114,7 +118,7 @@ def cpu_extension() -> Extension:
         "falcon._cpu._core",
         [str(CPU / TABLE.CYTHON), *(str(CPU / name) for name in TABLE.BASELINE)],
         include_dirs=[str(CPU / TABLE.INCLUDE_DIR)],
-        define_macros=[(macro, "1") for macro in TABLE.macros_for()],
+        define_macros=[(macro, "1") for macro in (*TABLE.macros_for(), *OPENMP_ONLY)],
         extra_compile_args=[*TABLE.COMMON_FLAGS, *TABLE.OPENMP_FLAGS],
         extra_link_args=[*TABLE.OPENMP_FLAGS],
         depends=[str(CPU / name) for name in TABLE.HEADERS],
@@ -139,7 +143,8 @@ def compiled_python(name: str) -> Extension:
 setup(
     ext_modules=[
         cpu_extension(),
-        discover_extension(),
+        discover_extension("walk", "_core"),
+        discover_extension("numerical", "_fit"),
         compiled_python("falcon._core.formulas"),
         compiled_python("falcon._front.small"),
     ],

@@ -11,7 +11,7 @@ Importing falcon is silent and starts nothing: no threads, no measurements, no G
 
 from . import schemes
 from ._backends import release_workspace
-from ._core.options import config
+from ._core.config import config, set_config
 from ._core.packed import PackedOperand
 from ._core.plan import Plan
 from ._front.gemm import gemm
@@ -42,6 +42,7 @@ __all__ = [
     "plan",
     "release_workspace",
     "schemes",
+    "set_config",
     "show_config",
     "tune",
     "verify",

@@ -8,8 +8,9 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import falcon
 from falcon._core.checks import parse_bytes
 from falcon._core.text import format_table
 from falcon.bench import command
+from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,9 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     try:
-        with falcon.config(**({"verbose": True} if options.verbose else {})):
-            if options.verbose:
-                logging.getLogger("falcon").setLevel(logging.INFO)
+        # Where the machine is measured, the command takes a second longer, and says so.
+        logging.getLogger("falcon").setLevel(logging.INFO)
+        with falcon.config(verbose=True) if options.verbose else nullcontext():
+            if "scheme" in options:
+                options.scheme = ",".join(map(_registered, options.scheme.split(",")))
             status = options.run(options)
         sys.stdout.flush()
         return status
@@ -56,17 +60,18 @@ def _parser() -> argparse.ArgumentParser:
     info.set_defaults(run=_info)
 
     schemes = commands.add_parser("schemes", help="the catalogue of schemes")
-    schemes.add_argument("format", nargs="?", help='only this format, such as "3x4x4"')
-    schemes.add_argument("--show", metavar="NAME", help="print the formulas of a scheme")
+    schemes.add_argument("format", nargs="?", help='only this format, m x k by k x n: "3x4x4"')
+    schemes.add_argument("--show", metavar="NAME", help="print the formulas of a scheme, or of "
+                         "those in a file (.json, .npz)")  # fmt: skip
     schemes.add_argument("--verify", metavar="FILE", help="check a file by the Brent equations")
     schemes.set_defaults(run=_schemes)
 
     plan = commands.add_parser("plan", help="what would run for a shape, and why")
-    for size in "MNK":
-        plan.add_argument(size, type=int)
+    plan.add_argument("sizes", nargs="+", metavar="M N K", help="2048 2048 2048, 2048,2048,2048 "
+                      "or 2048x2048x2048")  # fmt: skip
     plan.add_argument("--compare", action="store_true",
                       help="measure the best candidates too, beside their prediction")  # fmt: skip
-    plan.add_argument("--rounds", type=int, default=5, help="with --compare (default 5)")
+    plan.add_argument("--rounds", type=int, default=5, help="with --compare, at least (default 5)")
     plan.add_argument("--most", type=int, default=8, help="candidates to measure (default 8)")
     _common(plan)
     plan.set_defaults(run=_plan)
@@ -80,7 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--model", action="append", help="layers of a language model (repeatable)")
     tune.add_argument("--tokens", type=int, default=2048, help="M for --model (default 2048)")
     tune.add_argument("--shape", action="append", metavar="M,N,K", help="a shape (repeatable)")
-    tune.add_argument("--rounds", type=int, default=5, help="timings per candidate (default 5)")
+    tune.add_argument("--rounds", type=int, default=5, help="timings per candidate, at least "
+                      "(default 5)")  # fmt: skip
     tune.add_argument("--most", type=int, default=5, help="candidates per shape (default 5)")
     tune.add_argument("--dtype", help="only this dtype (default float32 for shapes, and float32 "
                       "and float64 for the machine)")  # fmt: skip
@@ -108,10 +114,11 @@ def _parser() -> argparse.ArgumentParser:
 def _add_discover(commands: Any) -> None:
     discover = commands.add_parser(
         "discover", help="search for schemes",
-        description="Search for schemes of a format <m,k,n>, or improve known ones.",
+        description="Search for schemes, or improve known ones. The sizes are those of the product "
+        "C = A B as in every command: C is M x N, K the dimension between, so that the format "
+        "<m,k,n> of the schemes is <M,K,N>.",
     )  # fmt: skip
-    for size in "mkn":
-        discover.add_argument(size, type=int, metavar=size.upper())
+    discover.add_argument("sizes", nargs="+", metavar="M N K", help="3 4 5, 3,4,5 or 3x4x5")
     discover.add_argument("--rank", type=int, help="stop at a scheme of this rank")
     discover.add_argument("--minutes", type=float, default=10.0,
                           help="CPU time per worker (default 10)")  # fmt: skip
@@ -134,7 +141,8 @@ def _add_discover(commands: Any) -> None:
 def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", default="float32", help="NumPy dtype (default float32)")
     parser.add_argument("--backend", default="auto")
-    parser.add_argument("--scheme", default="auto", help="auto, classical, or a scheme's name")
+    parser.add_argument("--scheme", default="auto",
+                        help="auto, classical, a name, or a file (.json, .npz)")  # fmt: skip
     parser.add_argument("--max-growth", type=float, help="error growth that auto may spend")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--workspace-limit", type=parse_bytes, metavar="BYTES", help="e.g. 256MiB")
@@ -160,9 +168,30 @@ def _info(options: argparse.Namespace) -> int:
     return 0
 
 
+def _named(text: str) -> list[falcon.Scheme]:
+    """The schemes that a name, or a file, stands for."""
+    if text.lower().endswith((".json", ".npz")):
+        return falcon.schemes.load_all(text)
+    return [falcon.schemes.get(text)]
+
+
+def _registered(text: str) -> str:
+    """A scheme's name; a file's scheme is made known by the name of the file first."""
+    if not text.lower().endswith((".json", ".npz")):
+        return text
+    scheme, name = falcon.schemes.load(text), re.sub(r"[@()\[\]]", "_", Path(text).name)
+    falcon.schemes.register(scheme.renamed(name, f"file {text}; {scheme.source}"), overwrite=True)
+    return name
+
+
 def _schemes(options: argparse.Namespace) -> int:
     if options.show:
-        print(falcon.schemes.get(options.show))
+        for scheme in _named(options.show):
+            print(scheme)
+            naive, reduced = scheme.additions
+            if reduced < naive:
+                print(f"\nwith shared sums, {reduced} additions:\n")
+                print(falcon.schemes.formulas.formulas(scheme, shared=True))
         return 0
     if options.verify:
         for scheme in falcon.schemes.load_all(options.verify):
@@ -178,8 +207,9 @@ def _schemes(options: argparse.Namespace) -> int:
         best = falcon.schemes.best(*wanted)
         if all(best != x for x in found):
             found.append(best)
+    least = {title: min(map(of, found)) for title, of in _COSTS.items()}
     rows = [("name", "format", "rank", "bound", "nnz U+V+W", "additions", "shared", "RMS growth",
-             "e_max", "source")]  # fmt: skip
+             "e_max", *(["least of these"] if options.format else []), "source")]  # fmt: skip
     for x in sorted(found, key=lambda x: (sorted(x.format), x.rank, sum(x.nnz))):
         rows.append(
             (
@@ -192,11 +222,25 @@ def _schemes(options: argparse.Namespace) -> int:
                 str(x.additions.reduced),
                 f"{x.rms_growth:.2f}",
                 str(x.e_max),
+                *(
+                    [", ".join(t for t in _COSTS if _COSTS[t](x) == least[t]) or "-"]
+                    if options.format
+                    else []
+                ),
                 x.source.split(",")[0].split(";")[0],
             )
         )
     print(format_table(rows, left=2))
     return 0
+
+
+# What makes a scheme the best of its format for somebody.
+_COSTS: dict[str, Callable[[falcon.Scheme], float]] = {
+    "products": lambda x: x.rank,
+    "additions": lambda x: x.additions.reduced,
+    "error growth": lambda x: x.rms_growth,
+    "non-zeros": lambda x: sum(x.nnz),
+}
 
 
 def _format(text: str) -> tuple[int, int, int]:
@@ -207,24 +251,30 @@ def _format(text: str) -> tuple[int, int, int]:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    dtype = _dtype(options)
-    shapes = (options.M, options.K), (options.K, options.N)
-    plan = falcon.plan(*shapes, dtype, **_gemm_options(options))
+    shapes = parse_shapes(options.sizes, least=0)
+    if len(shapes) != 1:
+        raise ValueError(f"{len(shapes)} shapes were given; plan takes one")
+    (shape,) = shapes
+    operands = (shape.M, shape.K), (shape.K, shape.N)
+    plan = falcon.plan(*operands, _dtype(options), **_gemm_options(options))
     print(plan.explain())
     if options.compare:
         from falcon._front.tune import compare
 
         if options.rounds < 1 or options.most < 1:
             raise ValueError("--rounds and --most must be at least 1")
-        rows = [("candidate", "backend", "predicted ms", "measured ms", "error", "of the choice")]
+        rows = [("candidate", "backend", "predicted ms", "measured ms", "error", "of the choice",
+                 "")]  # fmt: skip
         for x in compare(plan, options.most, options.rounds):
             option, predicted = x.candidate.option, x.candidate.total
             rows.append((option.label, option.backend,
-                         f"{predicted * 1e3:.2f}" if predicted else "-", f"{x.seconds * 1e3:.2f}",
+                         f"{predicted * 1e3:.4g}" if predicted else "-", f"{x.seconds * 1e3:.4g}",
                          f"{predicted / x.seconds - 1:+.1%}" if predicted else "-",
-                         f"{x.ratio:.3f}"))  # fmt: skip
-        print(f"\nleast of {options.rounds} interleaved rounds; the last column is the median of "
-              f"the pairwise ratios\n\n{format_table(rows, left=2)}")  # fmt: skip
+                         str(x.ratio) if len(rows) > 1 else "1.000", ""))  # fmt: skip
+        print(f"\nmedian of {len(x.record.seconds)} interleaved rounds; of the choice: median of "
+              "its time over the choice's, pair by pair,\n± the farther end of its 95 % "
+              "confidence interval; * not known to 2 %\n")  # fmt: skip
+        print(format_table(rows, left=2))
     return 0
 
 
@@ -234,14 +284,13 @@ def _tune(options: argparse.Namespace) -> int:
     from falcon._core.dtypes import ENGINE
     from falcon._core.options import thread_count
     from falcon._front.tune import measure_machine
-    from falcon.bench import workloads
 
     dtypes = [_dtype(options)] if options.dtype else [row.numpy for row in ENGINE if row.has_blas]
     if options.tokens < 1:
         raise ValueError("--tokens must be at least 1")
-    shapes = [workloads.parse_shape(text) for text in options.shape or ()]
+    shapes = [parse_shape(text) for text in options.shape or ()]
     for model in options.model or ():
-        shapes.extend(workloads.model_shapes(model, options.tokens))
+        shapes.extend(model_shapes(model, options.tokens))
     quiet = {"leave": False, "disable": not sys.stderr.isatty()}
     if shapes:
         with tqdm(total=len(shapes), unit="shape", **quiet) as bar:
@@ -276,7 +325,8 @@ def _discover(options: argparse.Namespace) -> int:
         from falcon.discover import cli
     except ImportError as error:
         raise OSError(f"the search core is not compiled ({error}); see docs/schemes.md") from None
-    return cli.main(options)
+    shape = parse_shape(",".join(options.sizes))
+    return cli.main(options, (shape.M, shape.K, shape.N))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,34 @@ if "FALCON_TESTS_CACHE" not in os.environ:
     atexit.register(shutil.rmtree, os.environ["FALCON_TESTS_CACHE"], ignore_errors=True)
 os.environ["FALCON_CACHE_DIR"] = os.environ["FALCON_TESTS_CACHE"]
 os.environ.pop("FALCON_PROFILE", None)
+# Tests of three threads and more are for small machines too.
+os.environ["FALCON_OVERSUBSCRIBE"] = "1"
 
 
 def pytest_configure(config):
     for mark in ("thread_unsafe", "leaks_references", "valgrind_error"):
         config.addinivalue_line("markers", f"{mark}: used by NumPy's tests")
+
+
+def pytest_collection_modifyitems(config, items):
+    """With ``-m soak``, property tests run 10^5 cases each; without, what soaks is left out."""
+    soaks = "soak" in config.getoption("markexpr").replace("not soak", "")
+    left = []
+    for item in items:
+        own = getattr(getattr(item, "obj", None), "hypothesis", None)
+        if soaks and own is not None:
+            item.add_marker("soak")
+            with_more(item.obj)
+        if not soaks and item.get_closest_marker("soak") is not None:
+            left.append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
+
+
+def with_more(test):
+    """Give a property test the budget of a soak."""
+    from hypothesis import settings
+
+    name = "_hypothesis_internal_use_settings"  # where the decorator puts them
+    setattr(test, name, settings(getattr(test, name), max_examples=10**5))

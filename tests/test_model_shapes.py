@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon.bench.measure import sampled_error
+from falcon.bench.errors import sampled_error
 from falcon.bench.workloads import Shape, operands
 
 SHAPES = [(2048, 4608, 3584), (2048, 3584, 3584), (4096, 4096, 4096)]

@@ -64,11 +64,11 @@ def test_growth_that_was_allowed_is_no_reason():
     assert is_uneven(64.0, 3.0, 1.2)
 
 
-@pytest.mark.parametrize("backend", HOST)
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])
+@pytest.mark.parametrize(
+    ("backend", "dtype"),
+    [(x, y) for x in HOST for y in ("f4", "f8", "c8") if (x, y) != ("cpu", "c8")],  # real alone
+)
 def test_norms_of_columns(backend, dtype):
-    if backend == "cpu" and dtype == "c8":
-        pytest.skip("falcon's kernels multiply real numbers")
     x = (normal(61, 150, "f8") * 50).astype(dtype)
     for array in (x, np.asfortranarray(x), x.T, x[::2, ::-3], x.real.astype("f2")):
         plan = falcon.plan((9, array.shape[0]), array.shape, dtype, backend=backend)

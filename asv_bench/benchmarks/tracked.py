@@ -5,11 +5,14 @@ from dataclasses import replace
 import numpy as np
 
 import falcon
-from falcon.bench.measure import interleave, sampled_error
+from falcon._core.timing import Side, interleave
+from falcon.bench.errors import sampled_error
 
 from .common import DTYPES, SHAPES, operands, require_own_process
 
 _PAIRS = 5
+# More pairs than these are made only for so long.
+_SECONDS = 10.0
 
 
 class BesideNumPy:
@@ -23,15 +26,18 @@ class BesideNumPy:
         require_own_process()
         a, b, out = operands(shape, dtype)
         self.flops = 2.0 * out.size * a.shape[1]
-        self.sides = [lambda: falcon.gemm(a, b, out=out), lambda: np.matmul(a, b, out=out)]
+        self.sides = [Side.of("falcon", lambda: falcon.gemm(a, b, out=out)),
+                      Side.of("numpy", lambda: np.matmul(a, b, out=out))]  # fmt: skip
 
     def track_gflops(self, shape, dtype):
-        return self.flops / interleave(self.sides[:1], _PAIRS).median_seconds(0) / 1e9
+        (falcons,) = interleave(self.sides[:1], _PAIRS)
+        return self.flops / falcons.median / 1e9
 
     track_gflops.unit = "effective GFLOP/s (2MNK / time)"
 
     def track_ratio(self, shape, dtype):
-        return interleave(self.sides, _PAIRS).ratio(0, 1)
+        falcons, numpys = interleave(self.sides, _PAIRS, seconds=_SECONDS)
+        return falcons.over(numpys).median
 
     track_ratio.unit = "NumPy's time / falcon's"
 
@@ -50,10 +56,12 @@ class Guard:
         out = np.empty((size, size), dtype)
         asked = falcon.plan(a, b, scheme="3x6x4:54", backend="cpu")
         guarded = replace(asked, guarded=True)
-        self.sides = [lambda: guarded(a, b, out), lambda: asked(a, b, out)]
+        self.sides = [Side.of("with", lambda: guarded(a, b, out)),
+                      Side.of("without", lambda: asked(a, b, out))]  # fmt: skip
 
     def track_ratio(self, size, dtype):
-        return 1 / interleave(self.sides, _PAIRS).ratio(0, 1)
+        guarded, asked = interleave(self.sides, _PAIRS, seconds=_SECONDS)
+        return asked.over(guarded).median
 
     track_ratio.unit = "time with the guard / without"
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from operator import index
+from typing import Any, Literal, get_args
+
+import numpy as np
 
 from falcon.schemes import Scheme
 
-CHECKS = ("none", "finite", "verify")
+Check = Literal["none", "finite", "verify"]
+CHECKS: tuple[Check, ...] = get_args(Check)
 
 
 def parse_bytes(text: str) -> int:
@@ -28,45 +32,74 @@ def parse_bool(text: str) -> bool:
     raise ValueError("expected 0 or 1")
 
 
-def check_backend(value: Any) -> None:
-    """Raise unless it is a name; which there are, the table of backends knows."""
+# Each check returns the value as its option has it, and raises TypeError or ValueError.
+
+
+def check_backend(value: Any) -> str:
+    """A name; which there are, the table of backends knows."""
     if not isinstance(value, str):
         raise TypeError(f"backend is {value!r}; expected a str")
+    return value
 
 
-def check_scheme(value: Any) -> None:
-    """Raise unless it is a name or a Scheme; looking names up is the front's."""
+def check_scheme(value: Any) -> str | Scheme:
+    """A name or a Scheme; looking names up is the front's."""
     if not isinstance(value, str | Scheme):
         raise TypeError(f"scheme is a {type(value).__name__}; expected a name or a Scheme")
+    return value
 
 
-def check_max_growth(value: Any) -> None:
-    """Raise unless it is a number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+def check_max_growth(value: Any) -> float:
+    """A number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"max_growth is {value!r}; expected a number")
     if not value >= 1.0:
         raise ValueError(f"max_growth is {value!r}; expected a number >= 1.0")
+    return float(value)
 
 
-def check_check(value: Any) -> None:
-    """Raise unless it is one of `CHECKS`."""
+def check_check(value: Any) -> Check:
+    """One of `CHECKS`."""
     if value not in CHECKS:
         raise ValueError(f"check is {value!r}; expected one of {', '.join(map(repr, CHECKS))}")
+    return value
 
 
-def check_count(name: str, least: int) -> Callable[[Any], None]:
-    """Return a check that a value is None or an integer of at least `least`."""
+def check_threads(value: Any) -> int | None:
+    """None, or an integer of at least 1; how many the machine has, is asked at the call."""
+    return _count("threads", value, 1, "an integer")
 
-    def check(value: Any) -> None:
-        if value is None:
-            return
+
+def check_size(value: Any) -> int | None:
+    """None, or bytes: an integer, or text as `parse_bytes` takes it."""
+    if isinstance(value, str):
         try:
-            if isinstance(value, bool):
-                raise TypeError
-            count = value.__index__()
-        except (AttributeError, TypeError):
-            raise TypeError(f"{name} is {value!r}; expected an integer or None") from None
-        if count < least:
-            raise ValueError(f"{name} is {value!r}; expected an integer >= {least}")
+            return parse_bytes(value)
+        except ValueError as error:
+            raise ValueError(f"workspace_limit is {value!r}; {error}") from None
+    return _count("workspace_limit", value, 0, 'an integer, a size such as "64MiB"')
+
+
+def check_switch(name: str) -> Callable[[Any], bool]:
+    """Return a check that a value is True or False."""
+
+    def check(value: Any) -> bool:
+        if not isinstance(value, bool | np.bool_):
+            raise TypeError(f"{name} is {value!r}; expected True or False")
+        return bool(value)
 
     return check
+
+
+def _count(name: str, value: Any, least: int, expected: str) -> int | None:
+    if value is None:
+        return None
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        count = index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; expected {expected} or None") from None
+    if count < least:
+        raise ValueError(f"{name} is {value!r}; expected an integer >= {least}")
+    return count

@@ -1,11 +1,16 @@
-"""What this process may use of the machine: CPUs by affinity and quota, memory."""
+"""What this process may use of the machine: CPUs by affinity and quota, memory by its limit."""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from time import monotonic
+
+# What cgroup v1 says where there is no limit: the largest multiple of the page size in 64 bits.
+_NO_LIMIT = 2**60
 
 
 class _Cpus(threading.local):
@@ -29,20 +34,88 @@ def usable_cpus() -> int:
     return _cpus.count
 
 
+def memory_bytes() -> int:
+    """Bytes of memory: the machine's, or the limit of the cgroup; 0 where nothing tells."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        memory = 0
+    limit = _memory_limit()
+    return min(memory or limit, limit) if limit is not None else memory
+
+
 @cache
 def _cpu_quota() -> int | None:
     """CPUs by the cgroup's quota, rounded up; read once, because every call asks."""
-    try:
-        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
-            quota, period = file.read().split()
-        return -(-int(quota) // int(period))
-    except (OSError, ValueError):  # no cgroup v2, or "max": no quota
-        return None
+    return cpu_quota(Path("/"))
 
 
-def memory_bytes() -> int:
-    """Bytes of the machine's memory; 0 where the system does not tell."""
+@cache
+def _memory_limit() -> int | None:
+    return memory_limit(Path("/"))
+
+
+def cpu_quota(root: Path) -> int | None:
+    """Return the least quota of this process's cgroup and those above it, in whole CPUs.
+
+    None where there is none. `root` is where /proc and /sys are found.
+    """
+    found = []
+    for folder in _folders(root, "cpu"):
+        try:
+            if (folder / "cpu.max").exists():
+                quota, period = (folder / "cpu.max").read_text("ascii").split()
+            else:
+                quota, period = (
+                    (folder / f"cpu.cfs_{name}_us").read_text("ascii")
+                    for name in ("quota", "period")
+                )
+            if quota != "max" and int(quota) > 0 and int(period) > 0:
+                found.append(-(-int(quota) // int(period)))
+        except (OSError, ValueError):  # the root of the tree has no such file
+            continue
+    return min(found, default=None)
+
+
+def memory_limit(root: Path) -> int | None:
+    """Return the least memory limit of this process's cgroup and those above it, in bytes."""
+    found = []
+    for folder in _folders(root, "memory"):
+        for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
+            try:
+                found.append(int((folder / name).read_text("ascii")))
+            except (OSError, ValueError):  # not of this version, or "max"
+                continue
+    return min((x for x in found if 0 < x < _NO_LIMIT), default=None)
+
+
+def _folders(root: Path, controller: str) -> Iterator[Path]:
+    """Yield the folders of this process's cgroup and of those above it, v2 and v1 alike.
+
+    ``/proc/self/cgroup`` names the group within the hierarchy, ``mountinfo`` where a part of the
+    hierarchy is mounted; in a container the group itself is often the top of what is mounted.
+    """
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 0
+        groups = (root / "proc/self/cgroup").read_text("utf-8", "replace").splitlines()
+        mounts = (root / "proc/self/mountinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return
+    path_of: dict[str, str] = {}
+    for line in groups:
+        _, names, path = [*line.split(":", 2), "", ""][:3]
+        path_of |= dict.fromkeys(names.split(","), path)  # v2 has the name ""
+    for line in mounts:
+        fields, _, kind = line.partition(" - ")
+        about, system = fields.split(), kind.split()
+        if len(about) < 5 or not system or system[0] not in ("cgroup", "cgroup2"):
+            continue
+        name = "" if system[0] == "cgroup2" else controller
+        if name not in path_of or (name and name not in system[-1].split(",")):
+            continue
+        top = root / about[4].lstrip("/")
+        inside = path_of[name]
+        if about[3] != "/" and (inside + "/").startswith(about[3] + "/"):
+            inside = inside[len(about[3]) :]
+        parts = [x for x in inside.split("/") if x not in ("", ".", "..")]
+        for count in range(len(parts), -1, -1):
+            yield top.joinpath(*parts[:count])

@@ -1,3 +1,4 @@
+# cython: freethreading_compatible=True
 # cython: cdivision=True
 """The formulas of the cost model over plain floats; `model.py` has them in writing.
 

@@ -1,4 +1,4 @@
-"""A lock that a forked child can take, whoever held it in the parent."""
+"""What a fork changes: a lock that the child can take, whoever held it in the parent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,17 @@ class ForkLock:
 _known: WeakSet[ForkLock] = WeakSet()
 
 
+def in_forked_child() -> bool:
+    """Whether this process was forked: with OpenMP's team falcon then runs on one thread."""
+    return _forked
+
+
+_forked = False
+
+
 def _renew() -> None:
+    global _forked
+    _forked = True
     for x in _known:
         x.lock = threading.Lock()
 

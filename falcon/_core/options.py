@@ -1,34 +1,43 @@
 """Options: one frozen value from the front door to the end; the environment is read here only.
 
 To add an option: a field of `Options` (its default, environment variable, check and the line that
-documents it), and the place that acts on it. `falcon.config`, and with ``keyword=True`` the public
-functions, then know it.
+documents it), its type in `keywords.py`, and the place that acts on it. `falcon.config`, and with
+``keyword=True`` the public functions, then know it.
 """
 
 from __future__ import annotations
 
-import inspect
+import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any
 
 from falcon.schemes import Scheme
 
 from .checks import (
     check_backend,
     check_check,
-    check_count,
     check_max_growth,
     check_scheme,
+    check_size,
+    check_switch,
+    check_threads,
     parse_bool,
-    parse_bytes,
 )
-from .cpus import usable_cpus
+from .text import did_you_mean
+from .threads import within_limits
+
+_log = logging.getLogger("falcon")
+
+# What the environment may say beside options.
+_OTHER_VARIABLES = {
+    *("FALCON_BUILD", "FALCON_CACHE_DIR", "FALCON_ISA", "FALCON_OVERSUBSCRIBE", "FALCON_PROFILE"),
+    "FALCON_THREADING",
+}
 
 # RMS growth of the error that "auto" may spend: three bits.
 DEFAULT_MAX_GROWTH = 8.0
@@ -39,7 +48,7 @@ def _about(
     parse: Callable[[str], Any],
     text: str,
     *,
-    check: Callable[[Any], None] = lambda value: None,
+    check: Callable[[Any], Any],
     keyword: bool = False,
 ) -> dict[str, Any]:
     """Describe an option: `text` documents it, its first line the type."""
@@ -96,9 +105,10 @@ class Options:
             "FALCON_NUM_THREADS",
             int,
             """int
-        Threads for falcon's own code; None: OMP_NUM_THREADS, then the CPUs that this process may
-        use. NumPy's BLAS keeps its own setting.""",
-            check=check_count("threads", 1),
+        Threads of the call, falcon's own and those of NumPy's BLAS; None: OMP_NUM_THREADS, then the
+        CPUs that this process may use. More than these are never used, nor more than a limit of
+        `threadpoolctl` allows.""",
+            check=check_threads,
             keyword=True,
         ),
     )
@@ -106,13 +116,13 @@ class Options:
         default=None,
         metadata=_about(
             "FALCON_WORKSPACE_LIMIT",
-            parse_bytes,
-            """int
-        Bytes that the call may allocate beyond its result. None: falcon's own kernels take at most
-        what is kept between calls (`release_workspace`), NumPy's what they need. More than that
-        lets falcon's kernels make fewer passes; they take and keep at most a quarter of the memory
-        then.""",
-            check=check_count("workspace_limit", 0),
+            str,
+            """int or str
+        Bytes that the call may allocate beyond its result, or a size such as "64MiB". None:
+        falcon's own kernels take at most what is kept between calls (`release_workspace`), NumPy's
+        what they need. More than that lets falcon's kernels make fewer passes; they take and keep
+        at most a quarter of the memory then.""",
+            check=check_size,
             keyword=True,
         ),
     )
@@ -137,6 +147,7 @@ class Options:
             """bool
         Log every fresh plan, with the table of its candidates, to the logger "falcon"; to standard
         error where the program has set up no logging.""",
+            check=check_switch("verbose"),
         ),
     )
     tuned: bool = field(
@@ -146,6 +157,7 @@ class Options:
             parse_bool,
             """bool
         Use what `falcon.tune` has measured for a shape instead of the prediction.""",
+            check=check_switch("tuned"),
         ),
     )
     tf32: bool = field(
@@ -155,66 +167,16 @@ class Options:
             parse_bool,
             """bool
         On a GPU, round float32 operands of products to TF32 (10 bits of mantissa).""",
+            check=check_switch("tf32"),
         ),
     )
 
 
-class CallOptions(TypedDict, total=False):
-    """The options that the public functions take as keywords, for type checkers."""
-
-    backend: str
-    scheme: str | Scheme
-    max_growth: float | None
-    threads: int | None
-    workspace_limit: int | None
-    check: str | None
-
-
-_FIELDS = {x.name: x for x in fields(Options)}
-KEYWORDS = tuple(name for name, x in _FIELDS.items() if x.metadata["keyword"])
+FIELDS = {x.name: x for x in fields(Options)}
+SETTINGS = tuple(FIELDS)
+KEYWORDS = tuple(name for name, x in FIELDS.items() if x.metadata["keyword"])
 # Of functions that multiply nothing.
 PLANNING = tuple(name for name in KEYWORDS if name != "check")
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def takes_options(*names: str, unchanged: Any = None) -> Callable[[Function], Function]:
-    """Give a function that takes ``**options`` the signature and the documentation of options.
-
-    Parameters
-    ----------
-    names : str
-        The options that it takes. Their documentation replaces the line ``{options}`` of the
-        docstring.
-    unchanged : object
-        What the signature shows where leaving a keyword out means that nothing is changed. None:
-        "auto" and None, which leave the choice to the settings.
-    """
-
-    def parameter(name: str) -> inspect.Parameter:
-        if unchanged is not None:
-            default, kind = unchanged, _FIELDS[name].type
-        else:
-            default = "auto" if _FIELDS[name].default == "auto" else None
-            kind = CallOptions.__annotations__[name].__forward_arg__
-        return inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
-        )
-
-    def decorate(function: Function) -> Function:
-        known = inspect.signature(function)
-        given = [x for x in known.parameters.values() if x.kind is not x.VAR_KEYWORD]
-        added = map(parameter, names)
-        function.__signature__ = known.replace(parameters=[*given, *added])  # type: ignore[attr-defined]
-        if function.__doc__ is not None:  # python -OO leaves none
-            function.__doc__ = function.__doc__.replace("    {options}\n", _documented(names))
-        return function
-
-    return decorate
-
-
-def _documented(names: tuple[str, ...]) -> str:
-    return "".join(f"    {name} : {_FIELDS[name].metadata['text']}\n" for name in names)
 
 
 def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:
@@ -227,34 +189,37 @@ def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -
     ValueError
         A value is out of range.
     """
-    base = settings()
+    here = settings()
     if not keywords:
-        return base
+        return here
     unknown = keywords.keys() - set(names)
     if unknown:
         raise TypeError(
-            f"{function}() got an unexpected keyword argument {min(unknown)!r}; its options are "
-            f"{', '.join(names)}"
+            f"{function}() got an unexpected keyword argument {min(unknown)!r}"
+            f"{did_you_mean(min(unknown), names)}; its options are {', '.join(names)}"
         )
     given = {
         name: value
         for name, value in keywords.items()
         if value is not None and not (type(value) is str and value == "auto")
     }
-    validate(given)
-    return replace(base, **given) if given else base
+    return replace(here, **validated(given)) if given else here
 
 
 _DEFAULTS = Options()
-_active: ContextVar[Options | None] = ContextVar("falcon_settings", default=None)
+# What `falcon.config` has set, in a thread or task.
+active: ContextVar[Options | None] = ContextVar("falcon_settings", default=None)
 _base: Options | None = None
 
 
 def settings() -> Options:
     """Return the settings in force here; the environment is read once, at first need."""
-    active = _active.get()
-    if active is not None:
-        return active
+    inside = active.get()
+    return inside if inside is not None else base()
+
+
+def base() -> Options:
+    """Return the settings of the process: what `set_config` set, else the environment's."""
     global _base
     if _base is None:
         _base = _from_environment()
@@ -262,95 +227,98 @@ def settings() -> Options:
 
 
 def are_default() -> bool:
-    """Whether nothing was set, neither by `config` nor in the environment (a fast test)."""
-    return _active.get() is None and settings() is _DEFAULTS
+    """Whether nothing was set, neither by a program nor in the environment (a fast test)."""
+    return active.get() is None and settings() is _DEFAULTS
 
 
 def _from_environment() -> Options:
-    values = {}
-    for name, option in _FIELDS.items():
+    values: dict[str, Any] = {}
+    _notice_misspelt()
+    for name, option in FIELDS.items():
         variable, parse = option.metadata["variable"], option.metadata["parse"]
         text = os.environ.get(variable)
         if text is None:
             continue
         try:
-            values[name] = parse(text)
-            validate({name: values[name]})
+            values |= validated({name: parse(text)})
         except (ValueError, TypeError) as error:
             raise ValueError(f"environment variable {variable}={text!r}: {error}") from None
     found = Options(**values)
     return _DEFAULTS if found == _DEFAULTS else found
 
 
-@takes_options(*_FIELDS, unchanged=...)
-@contextmanager
-def config(**changes: Any) -> Iterator[Options]:
-    """Change falcon's defaults inside a ``with`` block, for this thread or task only.
+def _notice_misspelt() -> None:
+    """Log variables that look like a misspelt one; others may be another program's."""
+    known = {x.metadata["variable"] for x in FIELDS.values()} | _OTHER_VARIABLES
+    for name in os.environ:
+        if name.startswith("FALCON_") and name not in known:
+            hint = did_you_mean(name, known, "FALCON_")
+            if hint:
+                _log.warning("falcon: environment variable %s is ignored%s", name, hint)
 
-    Parameters
-    ----------
-    {options}
 
-    Yields
-    ------
-    Options
-        The settings in force inside the block.
+def changed(function: str, changes: Mapping[str, Any], *, process: bool = False) -> Options:
+    """Return the settings in force here (or in the process) with some changes.
 
-    Raises
-    ------
-    TypeError
-        There is no such setting.
-    ValueError
-        A value is out of range.
-
-    Examples
-    --------
-    >>> import falcon, numpy as np
-    >>> a = np.ones((64, 64))
-    >>> with falcon.config(scheme="strassen", workspace_limit=2**20):
-    ...     c = falcon.gemm(a, a)
+    Raises as `merged` does, for `function`.
     """
     for name in changes:
-        if name not in _FIELDS:
-            known = ", ".join(sorted(_FIELDS))
-            raise TypeError(f"config() has no setting {name!r}; known: {known}")
-    validate(changes)
-    token = _active.set(replace(settings(), **changes))
-    try:
-        yield settings()
-    finally:
-        _active.reset(token)
+        if name not in FIELDS:
+            raise TypeError(
+                f"{function}() has no setting {name!r}{did_you_mean(name, FIELDS)}; known: "
+                f"{', '.join(sorted(FIELDS))}"
+            )
+    return replace(base() if process else settings(), **validated(changes))
 
 
-def validate(values: Mapping[str, Any]) -> None:
-    """Raise ValueError or TypeError for a value that its option cannot have."""
-    for name, value in values.items():
-        _FIELDS[name].metadata["check"](value)
+def set_base(options: Options) -> None:
+    """Make these the settings of the process, for threads that are in no ``with`` block."""
+    global _base
+    _base = _DEFAULTS if options == _DEFAULTS else options
+
+
+def validated(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as their options have them; raises ValueError or TypeError."""
+    return {name: FIELDS[name].metadata["check"](value) for name, value in values.items()}
 
 
 def thread_count(requested: int | None = None) -> int:
-    """Threads that a call may use: argument, settings, OMP_NUM_THREADS, then the CPUs at hand."""
-    if requested is None:
-        requested = settings().threads
-    return int(requested) if requested is not None else default_threads()
+    """Threads that a call uses: argument, settings, OMP_NUM_THREADS, then the CPUs at hand.
+
+    No more than there are CPUs, nor than a limit of threadpoolctl.
+    """
+    options = settings()
+    return threads_of(options if requested is None else replace(options, threads=requested))
 
 
-def default_threads() -> int:
-    """Threads where nobody has said how many: OMP_NUM_THREADS, then the CPUs at hand."""
-    return _openmp_threads() or usable_cpus()
+def threads_of(options: Options) -> int:
+    """Threads that a call of these options uses: see `thread_count`."""
+    return within_limits(options.threads, _openmp_threads(), oversubscribed=_oversubscribes())
 
 
 @cache
 def _openmp_threads() -> int:
     """Read OMP_NUM_THREADS, once, as OpenMP does; 0 where it is not set."""
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return int(first) if first.isdigit() else 0
+    return int(first) if first.isascii() and first.isdigit() and len(first) < 20 else 0
+
+
+@cache
+def _oversubscribes() -> bool:
+    """Whether FALCON_OVERSUBSCRIBE allows more threads than CPUs, for tests; read once."""
+    return parse_bool(os.environ.get("FALCON_OVERSUBSCRIBE", ""))
 
 
 @cache
 def forced_isa() -> str | None:
     """Return the instruction set that FALCON_ISA forces on falcon's own kernels; read once."""
     return os.environ.get("FALCON_ISA") or None
+
+
+@cache
+def forced_threading() -> str | None:
+    """Return whose threads FALCON_THREADING has work on calls, "own" or "openmp"; read once."""
+    return os.environ.get("FALCON_THREADING") or None
 
 
 def cache_folder() -> Path | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from falcon.schemes import Scheme
 
+from .arrays import to_array
 from .options import Options
 from .packed import PackedOperand, Payload
 from .problem import Problem
@@ -119,7 +120,7 @@ class Executor(Protocol):
         """Return what products by a packed `b` must know of the norms of its columns."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """A decision: printable, reusable, callable.
 
@@ -164,7 +165,7 @@ class Plan:
 
     @property
     def threads(self) -> int:
-        """Threads that falcon's own code may use. NumPy's BLAS keeps its own setting."""
+        """Threads that may be used, by falcon's own code and by NumPy's BLAS."""
         return self.problem.threads
 
     @property
@@ -204,6 +205,8 @@ class Plan:
 
         Raises
         ------
+        TypeError
+            `out` is no array, or an operand cannot be made one (masked, sparse).
         ValueError
             An operand has another shape or dtype than planned, or `out` overlaps an operand.
         """
@@ -211,7 +214,9 @@ class Plan:
         if p.device is not None:
             backend: Any = self.backend  # of a device: it takes arrays of other libraries
             return backend.call(self, a, b, out)
-        a, b = np.asarray(a), np.asarray(b)
+        a, b = to_array("a", a), to_array("b", b)
+        if out is not None and not isinstance(out, np.ndarray):
+            raise TypeError(f"out is a {type(out).__name__}; expected a NumPy array")
         for name, x, shape, kind in (
             ("a", a, (p.M, p.K), p.operand),
             ("b", b, (p.K, p.N), p.operand),
@@ -227,6 +232,14 @@ class Plan:
             raise ValueError("out overlaps an operand; falcon.gemm handles that, a plan does not")
         self.backend.execute(self, a, b, None, out)
         return out
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what was decided; how it is cut depends on the machine that loads it."""
+        how = self.backend, self.scheme, self.why, self.seconds, self.guarded, self.options
+        return _restored, (self.problem, *how)
+
+    def __repr__(self) -> str:
+        return f"<Plan {self.problem}: {self.option.label} on backend {self.backend.name}>"
 
     def __str__(self) -> str:
         p = self.problem
@@ -276,3 +289,15 @@ class Plan:
         left = len(self.candidates) - most
         table = format_table(rows, left=2) if len(rows) > 1 else "no candidates were compared"
         return f"{self}\n\n{table}" + (f"\n... and {left} more" if left > 0 else "")
+
+
+def _restored(problem: Problem, backend: Any, scheme: Scheme | None, *about: Any) -> Plan:
+    """Return a plan that was pickled, of the same scheme and backend."""
+    reason = backend.why_unavailable() or backend.why_not(problem)
+    if reason is not None:
+        raise ValueError(f"a plan for backend {backend.name!r} cannot be loaded here: {reason}")
+    why, seconds, guarded, options = about
+    found = backend.candidates(problem, (scheme,), options.workspace_limit)
+    if not found:
+        raise ValueError(f"workspace_limit is {options.workspace_limit}, which {scheme!r} exceeds")
+    return Plan(problem, backend, found[0], why, seconds, None, guarded, options)

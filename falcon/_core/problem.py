@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from .dtypes import DType
-from .options import Options, default_threads
+from .options import Options, threads_of
 
 # Up to so many rows, falcon's kernels that read B in place ran at 1.08 to 3.0 of OpenBLAS, which
 # copies it, in float32 and at 0.94 to 1.8 in float64 (N and K from 1024 to 8192, 1 and 2 threads,
@@ -53,7 +53,7 @@ class Problem:
     packed : bool
         B comes packed: its sums need not be formed.
     threads : int
-        How many falcon's own code may use.
+        How many may be used, by falcon's own code and by NumPy's BLAS.
     device : int or None
         The GPU that holds the operands; None is host memory.
     tf32 : bool
@@ -111,7 +111,7 @@ class Problem:
             and the result is new.
         """
         tf32 = options.tf32 and device is not None and operand.has_tf32
-        threads = 1 if device is not None else options.threads or default_threads()
+        threads = 1 if device is not None else threads_of(options)
         return cls(*sizes, operand, threads=threads, device=device, tf32=tf32, **layout)
 
     @property

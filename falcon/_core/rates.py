@@ -7,7 +7,7 @@ tuples of numbers, that refuses values out of range when it is made, for it is s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
+from sys import float_info
 from typing import Any
 
 
@@ -23,8 +23,8 @@ def not_negative(name: str, *values: Any) -> None:
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise TypeError(f"{name} is {value!r}; expected a number")
-        if not isfinite(value) or value < 0:
-            raise ValueError(f"{name} is {value!r}, which is out of range")
+        if not 0 <= value <= float_info.max:  # an int may be larger
+            raise ValueError(f"{name} is {str(value)[:40]}, which is out of range")
 
 
 def giga(rate: float) -> str:

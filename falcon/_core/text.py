@@ -1,8 +1,8 @@
-"""Text for people: tables."""
+"""Text for people: tables, and what a misspelt word may have meant."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def format_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -17,3 +17,15 @@ def format_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
+    """Return ``" (did you mean 'strassen'?)"`` for a word like a known one, else nothing.
+
+    `prefix`: what stands before every word, and is not compared.
+    """
+    from difflib import get_close_matches  # at first need: nobody errs in most processes
+
+    lower = {x.removeprefix(prefix).lower(): x for x in known}
+    close = get_close_matches(word.removeprefix(prefix).lower(), lower, 1, 0.75)
+    return f" (did you mean {lower[close[0]]!r}?)" if close else ""

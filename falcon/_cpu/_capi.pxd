@@ -1,5 +1,6 @@
 # _capi.pxd - src/falcon_cpu.h for Cython, and what the binding needs around it: an allocator
 # and the checks of buffers.
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyObject_GetBuffer
 from libc.stdint cimport uintptr_t
 
 cdef extern from "falcon_cpu.h" nogil:
@@ -50,6 +51,8 @@ cdef extern from "falcon_cpu.h" nogil:
         double alpha, beta
         const void *packed_b
         int c_form
+        const double *a_scale
+        const double *b_scale
     ctypedef struct falcon_profile:
         double combine_a, combine_b, gemm, update, wait, total
         int threads, passes, tiles, transposed, b_kept
@@ -76,12 +79,16 @@ cdef extern from "falcon_cpu.h" nogil:
     size_t falcon_pack_b_workspace(const falcon_kernel *kern, const falcon_scheme *scheme,
                                    int threads)
     int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K,
-                      ptrdiff_t N, const void *b, ptrdiff_t b_rs, ptrdiff_t b_cs, int threads,
+                      ptrdiff_t N, const void *b, ptrdiff_t b_rs, ptrdiff_t b_cs,
+                      const double *b_scale, int threads,
                       const falcon_blocking *blk, void *packed, void *workspace,
                       size_t workspace_bytes)
     void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len,
                       ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, double *sums)
     const char *falcon_scheme_check(const falcon_scheme *scheme, int *scratch)
+    enum: FALCON_OWN_TEAM
+    enum: FALCON_OPENMP
+    int falcon_threading(int wanted)
     int falcon_in_forked_child()
 
 cdef extern from *:
@@ -142,4 +149,16 @@ cdef inline int strides_of(const Py_buffer *v, ptrdiff_t *rs, ptrdiff_t *cs) exc
         raise ValueError("operands must be aligned, their strides multiples of the item size")
     rs[0] = v.strides[0] // v.itemsize
     cs[0] = v.strides[1] // v.itemsize
+    return 0
+
+
+cdef inline int scales_of(x, Py_buffer *v, ptrdiff_t lines, const double **out) except -1:
+    """The powers of two of `lines` lines, float64; NULL for None."""
+    out[0] = NULL
+    if x is None:
+        return 0
+    PyObject_GetBuffer(x, v, PyBUF_ND | PyBUF_FORMAT)
+    if v.format == NULL or v.format[0] != b"d" or v.ndim != 1 or v.shape[0] != lines:
+        raise ValueError(f"scales must be {lines} contiguous float64")
+    out[0] = <const double *>v.buf
     return 0

@@ -6,8 +6,8 @@ function.  Friendly messages about operands belong to the Python layer above;
 everything here raises ValueError all the same.  No NumPy is needed: operands
 are anything with the buffer protocol, two dimensions, of a type that there are kernels for.
 """
-from cpython.buffer cimport (PyBUF_FORMAT, PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE,
-                             PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer)
+from cpython.buffer cimport (PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_FillInfo,
+                             PyBuffer_Release)
 from libc.stdint cimport uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -32,8 +32,17 @@ def cache_sizes():
 
 
 def in_forked_child():
-    """True after a fork: calls then run on one thread."""
+    """True after a fork, with OpenMP's team: calls then run on one thread."""
     return bool(falcon_in_forked_child())
+
+
+def threading(wanted=None):
+    """Whose threads work on calls, "own" or "openmp"; `wanted` changes it for the process."""
+    teams = {"own": FALCON_OWN_TEAM, "openmp": FALCON_OPENMP}
+    if wanted is not None and wanted not in teams:
+        raise ValueError(f"threading {wanted!r}; expected one of {', '.join(teams)}")
+    cdef int found = falcon_threading(-1 if wanted is None else teams[wanted])
+    return "own" if found == FALCON_OWN_TEAM else "openmp"
 
 
 cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
@@ -53,7 +62,7 @@ def kernel_info(dtype, isa=None):
 
 
 def rounds_sums(dtype, isa=None):
-    """Whether panels of that dtype hold less than accumulators, so that a scheme's sums are rounded."""
+    """Whether panels of that dtype hold less than accumulators: sums of a scheme are rounded."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     return not k.exact and k.panel < k.acc
 
@@ -302,8 +311,11 @@ cdef class PackedB:
         return 0
 
 
-def pack_b(b, *, isa=None, Scheme scheme=None, int threads=1, size_t limit=0, blocking=None):
+def pack_b(b, *, isa=None, Scheme scheme=None, int threads=1, size_t limit=0, blocking=None,
+           column_scales=None):
     """Pack B (K x N) for later gemm(a, None, c, packed=...).
+
+    column_scales: powers of two by which the columns are multiplied; gemm is given them again.
 
     limit: what a later call may need of workspace if A has as many rows as B has columns (the
     packed operand itself is not counted); fewer or more rows keep it too, cut along M.
@@ -317,11 +329,15 @@ def pack_b(b, *, isa=None, Scheme scheme=None, int threads=1, size_t limit=0, bl
     cdef PackedB out
     cdef Workspace ws
     cdef int status = 0
+    cdef Py_buffer vs
+    cdef const double *scale
+    memset(&vs, 0, sizeof(vs))
     PyObject_GetBuffer(b, &vb, PyBUF_STRIDES | PyBUF_FORMAT)
     try:
         k = kernel(isa, dtype_of(&vb))
         strides_of(&vb, &rs, &cs)
         K, N = vb.shape[0], vb.shape[1]
+        scales_of(column_scales, &vs, N, &scale)
         blocking_from(blocking, k, &blk)
         memset(&p, 0, sizeof(p))
         p.M, p.N, p.K, p.alpha, p.c_rs, p.c_cs = N, N, K, 1.0, N, 1
@@ -331,13 +347,14 @@ def pack_b(b, *, isa=None, Scheme scheme=None, int threads=1, size_t limit=0, bl
         if K and N:
             ws = Workspace(falcon_pack_b_workspace(k, s, threads))
             with nogil:
-                status = falcon_pack_b(k, s, K, N, vb.buf, rs, cs, threads, &blk, out.memory.ptr,
-                                       ws.ptr, ws.nbytes)
+                status = falcon_pack_b(k, s, K, N, vb.buf, rs, cs, scale, threads, &blk,
+                                       out.memory.ptr, ws.ptr, ws.nbytes)
         if status:
             raise ValueError(f"falcon_pack_b: status {status}")
         return out
     finally:
         PyBuffer_Release(&vb)
+        PyBuffer_Release(&vs)
 
 
 cdef const falcon_kernel *take_operands(Py_buffer *v, a, b, c, isa, falcon_problem *p) except NULL:
@@ -374,17 +391,21 @@ cdef dict profile_dict(const falcon_profile *prof, const falcon_blocking *b):
 
 def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Scheme scheme=None,
          blocking=None, size_t limit=0, workspace=None, PackedB packed=None, bint profile=False,
-         bint report=False):
+         bint report=False, row_scales=None, column_scales=None):
     """C = alpha A B + beta C in place; `c` may be strided but must not overlap a or b.
 
     `c` is of the type of a and b, or of that of their accumulators.
     blocking: from plan(), or None to choose within `limit`.  workspace: writable buffer or
     Workspace, 64-byte aligned, at least as large as plan() says; None allocates one for this call.
-    packed: B from pack_b (b is then None).  Returns None; if report, whether all values of
+    packed: B from pack_b (b is then None).
+    row_scales, column_scales: powers of two, float64, by which A's rows and B's columns are
+    multiplied before a scheme adds them up, and C divided (packed: as given to pack_b; without a
+    scheme they do nothing).  Returns None; if report, whether all values of
     alpha A B (before beta C is added) were finite; if profile, a dict of seconds (summed over
     threads) and more.
     """
-    cdef Py_buffer v[4]  # a, b, c, workspace; releasing one that was not got does nothing
+    # a, b, c, workspace, scales; releasing one that was not got does nothing
+    cdef Py_buffer v[6]
     cdef falcon_problem p
     cdef falcon_blocking blk
     cdef const falcon_scheme *s = form_of(scheme)
@@ -400,6 +421,8 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
     try:
         k = take_operands(v, a, None if packed is not None else b, c, isa, &p)
         p.alpha, p.beta = alpha, beta
+        scales_of(row_scales, &v[4], p.M, &p.a_scale)
+        scales_of(column_scales, &v[5], p.N, &p.b_scale)
         blocking_from(blocking, k, &blk)
         if packed is not None:
             packed.prepare(k, &p, scheme, &blk)
@@ -428,5 +451,5 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
             return profile_dict(&prof, &blk) | {"workspace": need, "finite": not nonfinite}
         return not nonfinite if report else None
     finally:
-        for i in range(4):
+        for i in range(6):
             PyBuffer_Release(&v[i])

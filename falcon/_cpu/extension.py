@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cache
+from importlib.util import find_spec
 
 import numpy as np
 
 from falcon._core.dtypes import DType
-from falcon._core.options import forced_isa
+from falcon._core.options import forced_isa, forced_threading
 
 try:
     from . import _core
@@ -15,16 +17,43 @@ except ImportError as error:
     _core = None  # type: ignore[assignment]
     _import_error = str(error)
 
+_log = logging.getLogger("falcon")
 
+
+@cache
 def why_unavailable() -> str | None:
-    """Return None where the extension was built and the instruction set asked for runs."""
+    """Return None where the extension was built and the instruction set asked for runs.
+
+    A reason is logged, once: calls go to NumPy's BLAS, and nobody would notice.
+    """
+    reason = _reason()
+    if reason is not None:
+        _log.warning("falcon: its own kernels do not run (NumPy's BLAS does): %s", reason)
+    return reason
+
+
+def why_missing() -> str:
+    """Say why there is no compiled extension, and what to do."""
+    try:
+        from ._build import reason  # written by setup.py
+    except ImportError:
+        reason = "falcon runs from a source tree where setup.py has not built it"
+    if find_spec(f"{__package__}._core") is not None:
+        reason = _import_error
+    return (
+        f"the compiled extension is missing ({reason}); install a C compiler and reinstall "
+        "falcon-gemm from source"
+    )
+
+
+def _reason() -> str | None:
     if _core is None:
-        return f"the compiled extension is missing ({_import_error})"
+        return why_missing()
     asked = forced_isa()
     if asked is not None and asked not in _core.supported_isas():
         runs = ", ".join(_core.supported_isas())
         return f"FALCON_ISA is {asked!r}; this machine and build run {runs}"
-    return None
+    return _why_not_threaded()
 
 
 @cache
@@ -36,3 +65,16 @@ def isa() -> str:
 def seen(x: np.ndarray, dtype: DType) -> np.ndarray:
     """Return an array of `dtype` as the engine takes it."""
     return x if dtype.engine_view is None else x.view(dtype.engine_view)
+
+
+@cache
+def _why_not_threaded() -> str | None:
+    """Set whose threads work on calls, as FALCON_THREADING says; return why it cannot be done."""
+    asked = forced_threading()
+    if asked is None or _core.threading() == asked:
+        return None
+    try:
+        found = _core.threading(asked)
+    except ValueError:
+        return f"FALCON_THREADING is {asked!r}; expected 'own' or 'openmp'"
+    return None if found == asked else f"FALCON_THREADING is {asked!r}; this build runs {found!r}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,6 @@ STAGES = {
     "update": "combine H",
     "wait": "wait",
 }
-_REST_SECONDS = 0.05
 
 
 def cache_bytes() -> dict[str, int]:
@@ -38,10 +37,8 @@ def cache_bytes() -> dict[str, int]:
     return {name: size for name, size in _core.cache_sizes().items() if name != "l3_sharers"}
 
 
-def stage_seconds(
-    a: np.ndarray, b: np.ndarray, scheme: Scheme | None, threads: int, rounds: int = 3
-) -> dict[str, Any]:
-    """Profile the fastest of some calls.
+class StageProfile:
+    """Multiplies with the engine's own clock on; keeps what each call took, stage by stage.
 
     Parameters
     ----------
@@ -49,40 +46,39 @@ def stage_seconds(
     scheme : Scheme or None
         None: the classical algorithm.
     threads : int
-    rounds : int
-        Calls, after an untimed one.
-
-    Returns
-    -------
-    dict
-        ``total`` seconds; ``stages``: seconds of each, the mean over the threads; ``workspace`` in
-        bytes; ``passes``.
 
     Raises
     ------
     RuntimeError
         falcon's compiled extension is missing.
     """
-    if _core is None:
-        raise RuntimeError("falcon's compiled extension is missing")
-    (M, K), N = a.shape, b.shape[1]
-    dtype = of(a.dtype)
-    a, b, out = (seen(x, dtype) for x in (a, b, np.empty((M, N), a.dtype)))
-    engine = engine_scheme(scheme)
-    call = {"threads": threads, "isa": isa(), "scheme": engine}
-    tiling, nbytes = _core.plan(M, N, K, dtype.engine, limit=kept_bytes(), **call)
-    workspace = _core.Workspace(nbytes)
-    runs = []
-    for _ in range(rounds + 1):
-        time.sleep(_REST_SECONDS)
-        runs.append(
-            _core.gemm(a, b, out, blocking=tiling, workspace=workspace, profile=True, **call)
-        )
-    best = min(runs[1:], key=lambda run: run["total"])
-    stages = {name: best[key] / best["threads"] for key, name in STAGES.items()}
-    return {
-        "total": best["total"],
-        "stages": stages,
-        "workspace": best["workspace"],
-        "passes": best["passes"],
-    }
+
+    def __init__(self, a: np.ndarray, b: np.ndarray, scheme: Scheme | None, threads: int) -> None:
+        if _core is None:
+            raise RuntimeError("falcon's compiled extension is missing")
+        (M, K), N = a.shape, b.shape[1]
+        call = {"threads": threads, "isa": isa(), "scheme": engine_scheme(scheme)}
+        dtype = of(a.dtype)
+        tiling, nbytes = _core.plan(M, N, K, dtype.engine, limit=kept_bytes(), **call)
+        self._arrays = [seen(x, dtype) for x in (a, b, np.empty((M, N), a.dtype))]
+        self._call = {**call, "blocking": tiling, "workspace": _core.Workspace(nbytes)}
+        self.runs: list[dict[str, Any]] = []
+
+    def seconds(self, calls: int) -> float:
+        """Return the seconds of the fastest of some calls, which is kept."""
+        found = [_core.gemm(*self._arrays, profile=True, **self._call) for _ in range(calls)]
+        self.runs.append(min(found, key=lambda run: run["total"]))
+        return max(self.runs[-1]["total"], 1e-9)
+
+    def summary(self) -> dict[str, Any]:
+        """Return ``stages``, ``workspace`` in bytes and ``passes``.
+
+        Stages are medians of the kept calls, in seconds, each call's being the mean over its
+        threads.
+        """
+        stages = {
+            name: median(run[key] / run["threads"] for run in self.runs)
+            for key, name in STAGES.items()
+        }
+        last = self.runs[-1]
+        return {"stages": stages, "workspace": last["workspace"], "passes": last["passes"]}

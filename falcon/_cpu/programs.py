@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from collections import deque
 from typing import Any
+from weakref import WeakValueDictionary
 
+from falcon._core.locks import ForkLock
 from falcon.codegen import combine_a, combine_b, updates
 from falcon.codegen.c_program import engine_ops
 from falcon.schemes import Scheme
@@ -13,23 +14,19 @@ from falcon.schemes import Scheme
 from . import _core
 
 
-def _interned(make: Callable[[Any], Any]) -> Any:
-    """Return one object per scheme, also where several threads ask for a new one at once.
+class _EngineScheme(_core.Scheme):
+    """The engine's form of a scheme, which a dictionary can hold weakly."""
 
-    functools.cache would give each of these threads its own, and packed operands, which know their
-    scheme by the object, would then be refused.
-    """
-    known: dict[Scheme | None, Any] = {}
-
-    @wraps(make)
-    def found(scheme: Scheme | None) -> Any:
-        kept = known.get(scheme)
-        return kept if kept is not None else known.setdefault(scheme, make(scheme))
-
-    return found
+    __slots__ = ("__weakref__",)
 
 
-@_interned
+# One object per scheme, also where several threads ask for a new one at once: packed operands know
+# their scheme by it. It lives as long as anybody uses it, or was among the last that were used.
+_known: WeakValueDictionary[Scheme, _EngineScheme] = WeakValueDictionary()
+_recent: deque[_EngineScheme] = deque(maxlen=1024)  # the catalogue has a quarter of that
+_lock = ForkLock()
+
+
 def engine_scheme(scheme: Scheme | None) -> _core.Scheme | None:
     """Return the engine's form of `scheme`: always the same object for the same scheme.
 
@@ -37,7 +34,13 @@ def engine_scheme(scheme: Scheme | None) -> _core.Scheme | None:
     """
     if scheme is None or scheme.format == (1, 1, 1):
         return None
-    return _core.Scheme(*engine_form(scheme))
+    found = _known.get(scheme)
+    if found is None:
+        made = _EngineScheme(*engine_form(scheme))
+        with _lock.lock:
+            found = _known.setdefault(scheme, made)
+            _recent.append(found)
+    return found
 
 
 def engine_form(scheme: Scheme) -> tuple[Any, ...]:

@@ -61,6 +61,7 @@ FLOORS = {
     "src/machine/clock.c": 0,
     "src/machine/cpuid.c": 0,
     "src/kernels/registry.c": 1,
+    "src/engine/board.c": 1,
     "src/engine/team.c": 2,
     "src/engine/scheme.c": 2,
     "src/engine/strided.c": 2,
@@ -83,6 +84,7 @@ BASELINE = tuple(FLOORS)
 HEADERS = (
     "src/falcon_cpu.h",
     "src/engine/engine.h",
+    "src/engine/board.h",
     "src/engine/team.h",
     "src/kernels/kernel.h",
     "src/kernels/vec_x86.h",

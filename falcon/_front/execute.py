@@ -12,9 +12,10 @@ from math import prod
 from typing import Any
 
 from falcon._core.dtypes import DType, find
-from falcon._core.options import Options
+from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
+from falcon._numpy.threads import limited
 
 from .families import Family
 from .planner import plan_for, plan_packed
@@ -64,7 +65,8 @@ def multiply(x: Product) -> None:
     if x.a.shape[1] == 0 or x.alpha == 0:
         x.family.scale(x.c, x.beta, x.out, x.dtype)
     elif x.options.check == "verify":
-        _verified(x)
+        with limited(threads_of(x.options)):  # the check multiplies too
+            _verified(x)
     else:
         _run(x)
 

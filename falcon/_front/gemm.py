@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from falcon import schemes
 from falcon._core.dtypes import DType
-from falcon._core.options import KEYWORDS, CallOptions, are_default, takes_options
+from falcon._core.keywords import CallOptions, takes_options
+from falcon._core.options import KEYWORDS, are_default
 from falcon._core.packed import PackedOperand
 
 from .execute import Product, multiply
@@ -20,26 +20,62 @@ from .recall import quiet_matmul, recall, remember
 from .small import is_small
 from .validate import number, scalar
 
+Array = TypeVar("Array")
 
-@takes_options(*KEYWORDS)
+
+@overload
 def gemm(
-    a: npt.ArrayLike,
-    b: npt.ArrayLike | PackedOperand,
-    c: npt.ArrayLike | None = None,
+    a: np.ndarray,
+    b: np.ndarray | PackedOperand,
+    c: np.ndarray | None = None,
     *,
     alpha: complex = 1.0,
     beta: complex = 0.0,
-    out: np.ndarray | None = None,
+    out: None = None,
     **options: Unpack[CallOptions],
-) -> np.ndarray:
+) -> np.ndarray: ...
+@overload
+def gemm(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    out: Array,
+    **options: Unpack[CallOptions],
+) -> Array: ...
+@overload
+def gemm(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    out: None = None,
+    **options: Unpack[CallOptions],
+) -> Any: ...
+@takes_options(*KEYWORDS)
+def gemm(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    out: Any = None,
+    **options: Unpack[CallOptions],
+) -> Any:
     """Multiply two matrices: ``alpha * a @ b + beta * c``.
 
     Parameters
     ----------
     a : array_like, shape (M, K)
     b : array_like or PackedOperand, shape (K, N)
-        Integer, float or complex, any strides and byte order; or CuPy arrays or torch tensors on
-        one GPU, floats (see docs/gpu.md). A packed operand brings its scheme and backend with it.
+        Integer, float or complex, any strides and byte order; torch tensors in host memory; or
+        CuPy arrays or torch tensors on one GPU, floats (see docs/gpu.md). A packed operand brings
+        its scheme and backend with it.
     c : array_like, shape (M, N), optional
         Read only where `beta` is not zero; never written, unless it is `out` too.
     alpha, beta : scalar
@@ -52,7 +88,7 @@ def gemm(
 
     Returns
     -------
-    ndarray (or GPU array of the caller's library), shape (M, N)
+    ndarray (or tensor, or GPU array of the caller's library), shape (M, N)
         `out`, or a new C-ordered array of dtype ``np.result_type(a, b)`` (with `c` where `beta` is
         not zero).
 
@@ -128,20 +164,21 @@ def gemm(
     )
     if beta == 0:  # rounded to it
         added = None
-    if out is not None:
-        family.check_out(out, (M, N), dtype)
+    target = None if out is None else family.target(out)
+    if target is not None:
+        family.check_out(target, (M, N), dtype)
     if packed is not None:
         # The settings of backend and scheme are not for an operand that brings its own.
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")
         check_packed(packed, dtype, *given)
     with family.current():
-        result = family.empty((M, N), dtype, read) if out is None else out
+        result = family.empty((M, N), dtype, read) if target is None else target
         factor = (K, N) if source is None else source
         product = Product(family, left, factor, added, result, dtype, asked, alpha, beta)
         multiply(replace(product, fresh=out is None, packed=packed))
     if plain_call:
         remember(a, b, out, arguments, asked, result)
-    return result
+    return family.result(result) if out is None else out
 
 
 def check_packed(

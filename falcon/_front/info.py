@@ -11,6 +11,7 @@ from typing import Any
 from falcon._backends import BACKENDS, DEVICE, device_backend
 from falcon._core.options import settings, thread_count
 from falcon._cpu.backend import describe
+from falcon._cpu.extension import why_missing
 from falcon._numpy.rates import blas_name as numpy_blas
 from falcon._version import __version__
 from falcon.decision.hardware import cpu_model
@@ -78,11 +79,7 @@ def compiled_parts() -> str:
     """Whether the compiled extension was built, and if not, why."""
     if importlib.util.find_spec("falcon._cpu._core") is not None:
         return "built"
-    try:
-        from falcon._cpu._build import reason  # written by setup.py
-    except ImportError:
-        reason = "falcon runs from a source tree where setup.py has not built them"
-    return f"missing: {reason}"
+    return why_missing()
 
 
 def libraries() -> dict[str, str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 import numpy as np
 
 from falcon._core.dtypes import DType, of
-from falcon._core.options import KEYWORDS, CallOptions, Options, merged, takes_options
+from falcon._core.keywords import CallOptions, takes_options
+from falcon._core.options import KEYWORDS, Options, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 
@@ -19,7 +20,21 @@ from .planner import plan_for, requested
 from .recall import recall, remember
 from .validate import matmul_shape
 
+Array = TypeVar("Array")
 
+
+@overload
+def matmul(
+    a: np.ndarray,
+    b: np.ndarray | PackedOperand,
+    /,
+    out: None = None,
+    **options: Unpack[CallOptions],
+) -> np.ndarray: ...
+@overload
+def matmul(a: Any, b: Any, /, out: Array, **options: Unpack[CallOptions]) -> Array: ...
+@overload
+def matmul(a: Any, b: Any, /, out: None = None, **options: Unpack[CallOptions]) -> Any: ...
 @takes_options(*KEYWORDS)
 def matmul(a: Any, b: Any, /, out: Any = None, **options: Unpack[CallOptions]) -> Any:
     """Multiply with the semantics of `numpy.matmul`: vectors, batches, broadcasting.
@@ -69,12 +84,13 @@ def matmul(a: Any, b: Any, /, out: Any = None, **options: Unpack[CallOptions]) -
         return alone
     left, right = family.array("a", a), family.array("b", b)
     with family.current():
-        result = _multiplied(family, left, right, out, asked)
+        target = None if out is None else family.target(out)
+        result = _multiplied(family, left, right, target, asked)
     if len(left.shape) == len(right.shape) == len(result.shape) == 2:
         remember(a, b, out, arguments, asked, result)
     if out is not None:
         return out
-    return family.scalar(result) if len(result.shape) == 0 else result
+    return family.scalar(result) if len(result.shape) == 0 else family.result(result)
 
 
 def _multiplied(family: Family, a: Any, b: Any, out: Any, options: Options) -> Any:
@@ -144,11 +160,12 @@ def _by_packed(a: Any, b: PackedOperand, out: Any, options: CallOptions) -> Any:
             f"matmul: a has shape {tuple(array.shape)} and b {b.shape}: the inner dimensions differ"
         )
     shape = (*array.shape[:-1], b.shape[1])
-    if out is not None:
-        family.check_out(out, shape, of(b.dtype))
+    target = None if out is None else family.target(out)
+    if target is not None:
+        family.check_out(target, shape, of(b.dtype))
     rows = int(np.prod(array.shape[:-1]))
     with family.current():
         product: Any = gemm(array.reshape(rows, b.shape[0]), b, **options).reshape(shape)
-        if out is not None:
-            family.copy(product, out)
-    return product if out is None else out
+        if target is not None:
+            family.copy(product, target)
+    return family.result(product) if out is None else out

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import available_backends, get_backend
-from falcon._core.options import PLANNING, CallOptions, Options, takes_options
+from falcon._core.keywords import PlanningOptions, takes_options
+from falcon._core.options import PLANNING, Options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
@@ -29,7 +30,7 @@ def pack(
     rows: int | None = None,
     dtype: npt.DTypeLike | None = None,
     keep_source: bool = True,
-    **options: Unpack[CallOptions],
+    **options: Unpack[PlanningOptions],
 ) -> PackedOperand:
     """Combine and lay out B once, for many products with the same weights.
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import DEVICE
-from falcon._core.dtypes import FLOAT64
-from falcon._core.options import PLANNING, CallOptions, merged, takes_options
+from falcon._core.dtypes import FLOAT64, DType
+from falcon._core.keywords import PlanningOptions, takes_options
+from falcon._core.options import PLANNING, merged
 from falcon._core.plan import Plan
 
 from .families import Family, family_of
@@ -19,7 +21,7 @@ from .planner import plan_for, requested
 
 @takes_options(*PLANNING)
 def plan(
-    a: Any, b: Any, dtype: npt.DTypeLike | None = None, **options: Unpack[CallOptions]
+    a: Any, b: Any, dtype: npt.DTypeLike | None = None, **options: Unpack[PlanningOptions]
 ) -> Plan:
     """Decide how ``a @ b`` would be multiplied, without multiplying.
 
@@ -68,6 +70,7 @@ def plan(
     else:
         arrays = [x for x in (left, right) if type(x) is not tuple]
         native = family.dtype(arrays) if arrays else FLOAT64
+    _check_bytes(first[0], first[1], second[1], native)
     asked = requested("plan", PLANNING, options, family)
     with family.current():
         return plan_for(family.problem(left, right, None, None, native, asked), asked)
@@ -83,6 +86,16 @@ def _shape(name: str, x: Any) -> tuple[int, int] | None:
     if len(x) != 2 or min(x) < 0:
         raise ValueError(f"{name} is the shape {x}; expected two sizes >= 0")
     return int(x[0]), int(x[1])
+
+
+def _check_bytes(M: int, K: int, N: int, dtype: DType) -> None:
+    """Raise ValueError where no array could have the size of an operand or of the result."""
+    for name, rows, columns in (("a", M, K), ("b", K, N), ("the result", M, N)):
+        if rows * columns * dtype.itemsize > sys.maxsize:
+            raise ValueError(
+                f"{name} has shape {(rows, columns)}: {dtype} matrices have at most "
+                f"{sys.maxsize // dtype.itemsize} entries"
+            )
 
 
 def _matrix(family: Family, name: str, x: Any) -> Any:

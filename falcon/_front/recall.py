@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.cpus import usable_cpus
 from falcon._core.dtypes import of
 from falcon._core.options import Options, settings
 from falcon._core.plan import Plan
+from falcon._core.threads import limit_here
+from falcon._numpy.threads import exceeds
 
 from .families.numpy import NUMPY
 from .planner import plan_for, planning_state
@@ -71,7 +72,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
     if found is None:
         return None
     used, cpus, state, plan, plain = found
-    if used is not settings() or cpus != usable_cpus() or state != planning_state():
+    if used is not settings() or cpus != limit_here() or state != planning_state():
         return None
     if out is None:
         problem = plan.problem
@@ -121,8 +122,8 @@ def remember(
         _ready.clear()
     plain = (
         *(plan.backend.name == "numpy", plan.scheme is None, not problem.buffered),
-        *(problem.a_direct, problem.b_direct),
+        *(problem.a_direct, problem.b_direct, not exceeds(problem.threads)),
     )
     # Threads by argument or by settings are compared as such; otherwise CPUs decide.
-    in_force = settings(), usable_cpus(), planning_state()
+    in_force = settings(), limit_here(), planning_state()
     _ready[_look(a, b, out, arguments)] = (*in_force, plan, all(plain))

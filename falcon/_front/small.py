@@ -1,3 +1,4 @@
+# cython: freethreading_compatible=True
 """Whether NumPy's BLAS is the plan of a call: a test for calls that are over in microseconds.
 
 Such a call must cost hardly more than NumPy's own. So this file is compiled where falcon is

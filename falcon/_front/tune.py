@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import available_backends
 from falcon._core.dtypes import of
+from falcon._core.options import thread_count
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.problem import Problem
+from falcon._core.timing import REST_SECONDS, Estimate, Record, Side, interleave
 from falcon.decision import MachineProfile, profile
-from falcon.decision.machine import measure_all, replaced
+from falcon.decision.machine import measure_all, rates, replaced
 from falcon.decision.tuned import Choice, remember
+from falcon.schemes import get
 
 from .families.numpy import NUMPY
 from .planner import plan_for, requested
 from .validate import check_numeric
 
-# Threads of OpenBLAS spin for almost 0.1 s after a call: falcon's next call took up to twice as
-# long (Strassen at 1500, 2 threads). Falcon's own sleep sooner.
-_REST_AFTER = {"numpy": 0.12}
-_REST_SECONDS = 0.02
+# Threads of falcon's own sleep sooner after a call than those of NumPy's BLAS.
+_OWN_REST_SECONDS = 0.02
 # Two sides closer than this are equal: the model's choice stays.
 _CLEARLY = 1.01
 
@@ -53,7 +51,8 @@ def measure_machine(
     dtypes: Iterable[npt.DTypeLike], threads: Sequence[int], tick: Callable[[str], None]
 ) -> MachineProfile:
     """Measure this machine thoroughly and store the profile; see `machine.measure_all`."""
-    return measure_all(available_backends(), [of(np.dtype(x)) for x in dtypes], threads, tick)
+    counts = sorted({thread_count(x) for x in threads})
+    return measure_all(available_backends(), [of(np.dtype(x)) for x in dtypes], counts, tick)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +62,20 @@ class Measured:
     Attributes
     ----------
     candidate : Candidate
-    seconds : float
-        Least of the rounds.
-    ratio : float
-        Median over the rounds of its time over that of the first candidate.
+    record : Record
+        Its seconds, round by round.
+    ratio : Estimate
+        Its time over that of the first candidate.
     """
 
     candidate: Candidate
-    seconds: float
-    ratio: float
+    record: Record
+    ratio: Estimate
+
+    @property
+    def seconds(self) -> float:
+        """Median of the rounds."""
+        return self.record.median
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,8 @@ def tune(
     candidates : int
         How many are measured per shape, besides the classical algorithms.
     rounds : int
-        Interleaved timings of each.
+        Interleaved timings of each, at least; more are made for up to 10 s per shape until the
+        ratios are known to 2 %.
     backend, max_growth, threads
         As for `gemm`.
     tick : callable, optional
@@ -149,22 +154,22 @@ def tune(
             raise ValueError(f"shape {shape!r}: expected three positive integers M, N, K")
         M, N, K = map(int, sizes)
         problem = NUMPY.problem((M, K), (K, N), None, None, of(native), options)
-        measured = compare(plan_for(problem, options), candidates, rounds)
-        best = min(measured, key=lambda x: x.ratio)
-        if best.ratio * _CLEARLY > measured[0].ratio:
-            best = measured[0]
+        compared = compare(plan_for(problem, options), candidates, rounds)
+        best = min(compared, key=lambda x: x.ratio.median)
+        if best.ratio.median * _CLEARLY > 1:
+            best = compared[0]
         option = best.candidate.option
         label = None if option.scheme is None else option.scheme.name
         remember(problem, Choice(option.backend, label, best.seconds), available_backends())
-        others = tuple(x for x in measured if x is not best)
+        replaced()  # after every shape: Ctrl-C leaves what was done
+        others = tuple(x for x in compared if x is not best)
         found.append(Tuned(problem, (best, *others)))
         if tick is not None:
             tick()
-    replaced()
     return found
 
 
-def compare(plan: Plan, most: int, rounds: int) -> list[Measured]:
+def compare(plan: Plan, most: int, rounds: int, *, seconds: float = 10.0) -> list[Measured]:
     """Measure the choice of a plan, its `most` best candidates and every classical algorithm.
 
     Parameters
@@ -174,79 +179,66 @@ def compare(plan: Plan, most: int, rounds: int) -> list[Measured]:
     most : int
         Candidates by predicted time, the choice among them.
     rounds : int
-        Timings per candidate; they take turns.
+        Timings of each at least; they take turns.
+    seconds : float
+        Time for more rounds, until all ratios to the choice are known.
 
     Returns
     -------
     list of Measured
         The choice first.
     """
+    return measured(plan, rivals(plan, most), rounds, seconds)
+
+
+def rivals(plan: Plan, most: int) -> list[Candidate]:
+    """Return the choice, its `most` - 1 best rivals by predicted time, and the classical ones.
+
+    Of a scheme that was asked for the rivals are what "auto" would compare; of a problem too small
+    to compare anything, Strassen's.
+    """
+    problem, backends = plan.problem, available_backends()
+    first, others = Candidate(plan.option, plan.seconds), list(plan.candidates[1:])
+    if not others and plan.options.scheme != "auto":
+        auto = plan_for(problem, replace(plan.options, scheme="auto"))
+        others = [x for x in auto.candidates if x.option != plan.option]
+        backend = next(x for x in backends if x.name == plan.backend.name)
+        first = backend.predicted(problem, plan.option, rates(backend, problem, backends))
+    if not others:
+        for backend in backends:
+            able = backend.why_classical_only(problem) is None
+            wanted = (None, get("strassen")) if able else (None,)
+            found = backend.candidates(problem, wanted, plan.options.workspace_limit)
+            others += [Candidate(x, ()) for x in found if x != plan.option]
+    allowed = [x for x in others if x.allowed]
+    rest = [x for x in allowed[most - 1 :] if x.option.scheme is None]
+    return [first, *allowed[: most - 1], *rest]
+
+
+def measured(
+    plan: Plan, candidates: Sequence[Candidate], rounds: int, seconds: float
+) -> list[Measured]:
+    """Measure candidates of a plan's problem in turn; ratios are to the first of them."""
     problem = plan.problem
-    first = Candidate(plan.option, plan.seconds)
-    rivals = [x for x in plan.candidates[1:] if x.allowed]
-    rivals = rivals[: most - 1] + [x for x in rivals[most - 1 :] if x.option.scheme is None]
-    sides = [first, *rivals]
-    backends = {x.name: x for x in available_backends()}
     some = np.random.default_rng(0).integers(0, 9, 2**12).astype(problem.operand.numpy)
     a, b = np.resize(some, (problem.M, problem.K)), np.resize(some, (problem.K, problem.N))
     out = np.empty((problem.M, problem.N), problem.result.numpy)
-
-    def call(option: Option) -> Callable[[], None]:
-        made = plan.instead(option, backends[option.backend])
-        return lambda: made.backend.execute(made, a, b, None, out)
-
-    rests = [rest_after(x.option.backend) for x in sides]
-    times = take_turns([call(x.option) for x in sides], rounds, rests)
+    sides = [side_of(plan, x.option, (a, b, out)) for x in candidates]
+    first, *others = interleave(sides, rounds, seconds=seconds)
     return [
-        Measured(side, min(x), median(a / b for a, b in zip(x, times[0], strict=True)))
-        for side, x in zip(sides, times, strict=True)
+        Measured(candidate, record, first.over(record))
+        for candidate, record in zip(candidates, (first, *others), strict=True)
     ]
 
 
-def rest_after(backend: str) -> float:
-    """Seconds of sleep after which a backend's threads disturb nobody."""
-    return _REST_AFTER.get(backend, _REST_SECONDS)
-
-
-def take_turns(
-    calls: Sequence[Callable[[], Any]],
-    rounds: int,
-    rests: Sequence[float],
-    *,
-    least: int = 1,
-    alternate: bool = False,
-) -> list[list[float]]:
-    """Time every call once per round, in turn; if one is short, all count by the fastest of a few.
-
-    Parameters
-    ----------
-    rests : sequence of float
-        Seconds of sleep after each call's timing.
-    least : int
-        Every call counts by the fastest of at least that many, unless all take a tenth of a second.
-    alternate : bool
-        Every other round goes through the calls backwards.
-
-    Returns
-    -------
-    list per call of list of float
-        Seconds.
-    """
-    found: list[list[float]] = [[] for _ in calls]
-    shortest = float("inf")
-    for call, rest in zip(calls, rests, strict=True):
-        shortest = min(shortest, _seconds(call))
-        time.sleep(rest)
-    count = max(least if shortest < 0.1 else 1, min(40, int(0.02 / shortest) + 1))
-    turns = list(zip(calls, found, rests, strict=True))
-    for number in range(rounds):
-        for call, times, rest in reversed(turns) if alternate and number % 2 else turns:
-            times.append(min(_seconds(call) for _ in range(count)))
-            time.sleep(rest)
-    return found
-
-
-def _seconds(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    call()
-    return max(time.perf_counter() - start, 1e-9)
+def side_of(plan: Plan, option: Option, arrays: Sequence[np.ndarray]) -> Side:
+    """Return the side of a comparison that multiplies by an option of a plan's problem."""
+    backends = {x.name: x for x in available_backends()}
+    made = plan.instead(option, backends[option.backend])
+    a, b, out = arrays
+    rest = _OWN_REST_SECONDS if option.backend == "cpu" else REST_SECONDS
+    return Side.of(
+        f"{option.backend} {option.label}",
+        lambda: made.backend.execute(made, a, b, None, out),
+        rest,
+    )

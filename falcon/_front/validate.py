@@ -10,28 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.arrays import to_array
 from falcon._core.dtypes import find, of
 from falcon._core.packed import PackedOperand
 
 _NUMBER = int | float | complex | np.number
 _INTEGER = int | np.integer
 _COMPLEX = complex | np.complexfloating
-
-
-def to_array(name: str, value: Any) -> np.ndarray:
-    """Convert to an array, refusing what would lose something on the way."""
-    refuse_packed(name, value)
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array, whose mask would be lost; fill it first")
-    # Asked of the object, not of its class: a torch.Tensor has it only where it is on a GPU.
-    if not isinstance(value, np.ndarray) and hasattr(value, "__cuda_array_interface__"):
-        raise TypeError(
-            f"{name} is a {type(value).__name__} in GPU memory; backend 'gpu' is needed"
-        )
-    try:
-        return np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} cannot be converted to an array: {error}") from None
 
 
 def is_numeric(dtype: np.dtype) -> bool:
@@ -52,11 +37,26 @@ def check_numeric(name: str, dtype: np.dtype) -> None:
         raise TypeError(f"{name} has dtype {dtype}; expected integers, floats or complex numbers")
 
 
-def plain(value: Any) -> Any:
-    """Turn lists and scalars into arrays; leave arrays, subclasses and foreign arrays alone."""
-    if isinstance(value, np.ndarray) or hasattr(type(value), "__array_ufunc__"):
+def plain(name: str, value: Any) -> Any:
+    """Turn lists, scalars and DataFrames into arrays; leave subclasses and foreign arrays alone.
+
+    Raises
+    ------
+    TypeError
+        NumPy's functions are not for it.
+    """
+    kind = type(value)
+    if kind is np.ndarray:
         return value
-    return np.asarray(value)
+    refuses = getattr(kind, "__array_ufunc__", value) is None
+    if refuses and isinstance(value, np.ndarray):
+        raise TypeError(
+            f"{name} is a {kind.__name__}, which refuses NumPy's functions (its __array_ufunc__ is "
+            f"None); use numpy.asarray({name})"
+        )
+    if hasattr(kind, "__array_ufunc__") and not (refuses or hasattr(kind, "to_numpy")):
+        return value
+    return to_array(name, value)
 
 
 def describe(value: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.arrays import to_array
 from falcon._core.dtypes import of
 
 from .validate import is_numeric
@@ -95,7 +96,7 @@ def verify(
     >>> bool(verify(a, a.T, a @ a.T))
     True
     """
-    a, b, c = (np.asarray(x) for x in (a, b, c))
+    a, b, c = to_array("a", a), to_array("b", b), to_array("c", c)
     for name, x in (("a", a), ("b", b), ("c", c)):
         if x.ndim != 2:
             raise ValueError(f"{name} has shape {x.shape}; expected a matrix")

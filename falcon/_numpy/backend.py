@@ -31,6 +31,7 @@ from falcon.schemes import Scheme
 
 from .norms import is_refused, squares
 from .rates import blas_name, measure
+from .threads import limited
 
 # Chunks are not cut below blocks of this size: the limit is then refused.
 _SMALLEST_BLOCK = 2
@@ -102,7 +103,8 @@ class NumpyBackend:
         right = b.payload.array if isinstance(b, PackedOperand) else b
         shape = (problem.M, problem.N)
         product = np.empty(shape, problem.result.numpy) if problem.buffered else out
-        with np.errstate(all="ignore"):  # as BLAS: overflow and invalid are in the result
+        # As BLAS: overflow and invalid operations are in the result.
+        with limited(problem.threads), np.errstate(all="ignore"):
             done = False
             if plan.scheme is not None and 0 not in (*shape, problem.K):
                 scales = b.scales if isinstance(b, PackedOperand) else None
@@ -139,9 +141,10 @@ class NumpyBackend:
         """Time np.matmul, additions in cache, and combines of Strassen's A (about 0.5 s).
 
         The bandwidth is that of combines into new memory, because what they cost on most machines
-        is its first touch. Threads do not count: NumPy's BLAS keeps its own setting.
+        is its first touch.
         """
-        return measure(problem.operand, thorough=thorough)
+        with limited(problem.threads):
+            return measure(problem.operand, thorough=thorough)
 
     def identity(self, device: int | None = None, /) -> dict[str, str]:
         """What a stored measurement must agree with: NumPy and its BLAS."""

@@ -15,6 +15,8 @@ from falcon.codegen import combine_a
 from falcon.codegen.numpy_exec import run, strip_rows
 from falcon.schemes import get
 
+from .threads import numpy_blas
+
 _FLAT = (0.0, 0.0, 0.0)
 # What glibc's malloc takes from memory that it holds, rather than new from the system.
 _MALLOC_KEEPS = 32 * 2**20
@@ -45,20 +47,14 @@ def measure(operand: DType, *, thorough: bool) -> Rates:
 
 
 def blas_name() -> str:
-    """Name, version, kernel architecture and threads of the BLAS that NumPy runs."""
+    """Name, version and kernel architecture of the BLAS that NumPy runs."""
     build: Any = np.show_config(mode="dicts")
     name = build.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown")
-    try:
-        from threadpoolctl import threadpool_info
-    except ImportError:
-        return f"{name} (install threadpoolctl to see more)"
-    for pool in threadpool_info():
-        if pool["user_api"] == "blas" and "numpy" in pool["filepath"].lower():
-            return (
-                f"{pool['internal_api']} {pool['version']}, {pool.get('architecture', '?')} "
-                f"kernels, {pool['num_threads']} threads"
-            )
-    return str(name)
+    blas = numpy_blas()
+    if blas is None:
+        return f"{name}, whose threads cannot be set"
+    x = blas.about
+    return f"{x['internal_api']} {x['version']}, {x.get('architecture', '?')} kernels"
 
 
 def _blas_rates(

@@ -1,23 +1,30 @@
-"""Benchmarks: shapes of real models, interleaved measurement, tables.
+"""Benchmarks: falcon, other libraries and schemes side by side; record files, tables, a report.
+
+Whatever is compared takes turns in `falcon._core.timing.interleave`, and is written down as the
+cases of a record file.
 
 ::
 
-    command.py     the command line of bench and report
+    command.py     the command line of bench and report         asked.py     what it asks for
     workloads.py   which shapes: squares, layers of models, thin and odd ones, or given
-    measure.py     interleaved timings, spread of ratios, sampled errors
-    table.py       falcon beside NumPy in one process: what `bench` prints by itself
+    here.py        falcon beside NumPy in this process: what `bench` prints by itself
+    schemes.py     the best scheme of every format
+    beside.py      single calls after rests and other libraries, on busy CPUs
+    gpu.py         falcon, cuBLAS and torch on a GPU
+    errors.py      rounding errors, on sampled rows
 
-    peers.py       the table of libraries, each a worker process    adapters.py  how each multiplies
-    worker.py      such a process                                   operands.py  memory they share
-    identify.py    which kernels each really runs                   system.py    machine and load
-    suite.py       rounds of a case until stable, stop and go on    stream.py    a run in a file
+    peer_run.py    the command line of runs against peers
+    suite.py       cases against peers, which stop and go on    run.py       such a run in a file
+    peers.py       the table of libraries, each a process       adapters.py  how each multiplies
+    worker.py      such a process                               operands.py  memory they share
+    identify.py    which kernels each really runs               system.py    machine and load
     own.py         falcon's own stages, errors, crossover
-    records.py     the record file: schema, table, comparison
-    report.py      the page     figures.py  its pictures
-    targets.py     the table of the CPU backend's targets
-    schemes.py     the best scheme of every format, side by side
     element_types.py  every type of the CPU's kernels beside float32 and PyTorch
-    gpu.py         stages, speed and errors on a GPU
-    regret.py      how good choices are: shapes in regret_shapes.py, its file in regret_record.py,
-                   its picture in regret_picture.py
+
+    records.py     the record file and its schema
+    tables.py      what is printed of it                        report.py    the page
+    figures.py     its pictures
+
+    regret.py      how good choices are: shapes in regret_shapes.py, figures and a picture in
+                   regret_summary.py
 """

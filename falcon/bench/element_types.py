@@ -91,7 +91,9 @@ def measure(size: int, rounds: int, threads: int) -> list[tuple[DType, str, list
 def format_types(measured: list[tuple[DType, str, list[float]]], size: int) -> str:
     """Return the table: effective rates, and medians of ratios to float32 and to PyTorch."""
     known = {(dtype, side): found for dtype, side, found in measured}
-    rows = [("dtype", "side", "Gop/s", "over falcon's classical float32", "over torch", "")]
+    rows: list[tuple[str, ...]] = [
+        ("dtype", "side", "Gop/s", "over falcon's classical float32", "over torch", "")
+    ]
     for dtype, side, found in measured:
         bases = known[FLOAT32, "classical"], known.get((dtype, "torch"))
         ratios = [
@@ -103,5 +105,5 @@ def format_types(measured: list[tuple[DType, str, list[float]]], size: int) -> s
 
 
 if __name__ == "__main__":
-    chosen, count = [int(x) for x in (*sys.argv[1:], 2048, 5)[:2]]
+    chosen, count = map(int, [*sys.argv[1:], *("2048", "5")[len(sys.argv) - 1 :]][:2])
     print(format_types(measure(chosen, count, thread_count()), chosen))

@@ -6,18 +6,23 @@ A function returns None where the file holds nothing for its picture. To add one
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from falcon._core.timing import Estimate
 
+from .records import estimate_of
+from .tables import side_names
+
+if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# Inches; all pictures are as wide, so that a page shows their text in one size.
+_WIDTH = 12.0
 # Okabe and Ito's colours, which all kinds of colour vision tell apart, with markers that differ.
 _STYLES = {
     "falcon": ("#d55e00", "o"),
@@ -39,12 +44,14 @@ _STAGES = {
 _SETTINGS: Any = {
     "font.size": 10,
     "axes.titlesize": 11,
+    "axes.titlelocation": "left",
     "axes.grid": True,
     "grid.color": "#dddddd",
     "axes.axisbelow": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "legend.frameon": False,
+    "legend.numpoints": 1,
     "figure.constrained_layout.use": True,
     "svg.hashsalt": "falcon",  # the same file gives the same picture
 }
@@ -66,17 +73,44 @@ def _look(name: str, names: list[str]) -> dict[str, Any]:
     return {"color": colour, "marker": marker}
 
 
-def _panels(count: int, size: tuple[float, float], **options: Any) -> tuple[Figure, list[Axes]]:
+def _columns(groups: list[str], height: float) -> tuple[Figure, list[Axes]]:
+    """Return a panel per group, side by side."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(
-        1, count, figsize=(size[0] * count, size[1]), squeeze=False, **options
-    )
+    figure, axes = plt.subplots(1, len(groups), figsize=(_WIDTH, height), squeeze=False)
     return figure, list(axes[0])
 
 
-def _names(cases: list[dict[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(name for x in cases for name in x["sides"]))
+def _by_case(
+    cases: list[dict[str, Any]], inches: float
+) -> tuple[Figure, list[tuple[Axes, list[dict[str, Any]]]]]:
+    """Return a figure and, per dtype, axes with a line per case; the axes share one scale."""
+    import matplotlib.pyplot as plt
+
+    groups = {d: [x for x in cases if x["dtype"] == d] for d in _dtypes_of(cases)}
+    height = 1.2 + inches * len(cases) + 0.6 * len(groups)
+    figure, grid = plt.subplots(
+        len(groups), 1, figsize=(_WIDTH, height), sharex=True, squeeze=False,
+        height_ratios=[len(x) + 0.6 for x in groups.values()],
+    )  # fmt: skip
+    for axis, (dtype, part) in zip(grid[:, 0], groups.items(), strict=True):
+        for y in range(1, len(part), 2):
+            axis.axhspan(y - 0.5, y + 0.5, color="#f4f4f4", zorder=0)
+        axis.set_yticks(range(len(part)), [_label(x) for x in part])
+        axis.set_ylim(len(part) - 0.5, -0.5)
+        axis.grid(axis="y", visible=False)
+        axis.set_title(dtype)
+    return figure, list(zip(grid[:, 0], groups.values(), strict=True))
+
+
+def _legend(figure: Figure, more: Iterable[tuple[Any, str]] = (), columns: int = 4) -> None:
+    """Put one legend of all panels below them."""
+    shown: dict[str, Any] = {}
+    for axis in figure.axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            shown.setdefault(label, handle)
+    shown |= {label: handle for handle, label in more}
+    figure.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=columns)
 
 
 def _dtypes_of(items: list[dict[str, Any]]) -> list[str]:
@@ -87,7 +121,7 @@ def _peak(found: dict[str, Any], dtype: str) -> float | None:
     """Return the measured peak of the fastest instruction set."""
     rates = [x["gflops"] for x in (found["peak"] or {"gflops": ()})["gflops"]
              if x["dtype"] == dtype]  # fmt: skip
-    return max(rates) if rates else None
+    return max(rates, default=None)
 
 
 def _sizes(axis: Any, sizes: list[int]) -> None:
@@ -99,90 +133,88 @@ def _sizes(axis: Any, sizes: list[int]) -> None:
     axis.set_major_formatter(lambda x, _: f"{x:.0f}")
 
 
+def _label(x: dict[str, Any]) -> str:
+    square = x["M"] == x["N"] == x["K"]
+    sizes = f"{x['M']}³" if square else f"{x['M']} × {x['N']} × {x['K']}"
+    return f"{x['label']}  {sizes}" if x.get("label") else sizes
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+
+
+def _with_interval(estimate: Estimate) -> str:
+    return f"{estimate.median:.2f} ±{estimate.uncertainty * estimate.median:.2f}"
+
+
 def rates(found: dict[str, Any]) -> Figure | None:
     """Effective GFLOP/s against the size of squares, with the measured peak."""
     squares = [x for x in found["cases"] if x["M"] == x["N"] == x["K"]]
     dtypes = [d for d in _dtypes_of(squares) if sum(x["dtype"] == d for x in squares) > 1]
     if not dtypes:
         return None
-    figure, axes = _panels(len(dtypes), (6.2, 4.6))
-    names = _names(squares)
+    figure, axes = _columns(dtypes, 4.8)
+    names = side_names(squares)
     for axis, dtype in zip(axes, dtypes, strict=True):
         cases = sorted((x for x in squares if x["dtype"] == dtype), key=lambda x: x["M"])
-        for name in reversed(names):
+        for name in names:
             points = [(x["M"], x["sides"][name]["gflops"]) for x in cases if name in x["sides"]]
             if points:
                 own = name == "falcon"
                 axis.plot(*zip(*points, strict=True), label=name, linewidth=2.6 if own else 1.3,
-                          markersize=7 if own else 5, **_look(name, names))  # fmt: skip
+                          markersize=7 if own else 5, zorder=4 if own else 3,
+                          **_look(name, names))  # fmt: skip
         peak = _peak(found, dtype)
         if peak:
-            axis.axhline(peak, color="black", linestyle="--", linewidth=1.2)
-            axis.annotate(f"measured multiply-add peak, {peak:.0f}", (0.01, peak), (0, 3),
-                          xycoords=("axes fraction", "data"), textcoords="offset points",
-                          fontsize=9)  # fmt: skip
+            axis.axhline(peak, color="black", linestyle="--", linewidth=1.2,
+                         label="measured multiply-add peak")  # fmt: skip
         axis.set_xscale("log", base=2)
         _sizes(axis.xaxis, [x["M"] for x in cases])
         axis.set_ylim(bottom=0)
-        axis.margins(y=0.12)
-        axis.set(title=f"{dtype}, {found['threads']} threads", xlabel="M = N = K",
-                 ylabel="effective GFLOP/s (2MNK / time)")  # fmt: skip
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles[::-1], labels[::-1], loc="outside lower center",
-                  ncols=min(4, len(labels)))  # fmt: skip
+        axis.set(title=dtype, xlabel="M = N = K")
+    axes[0].set_ylabel("effective GFLOP/s (2MNK / time)")
+    _legend(figure)
     return figure
-
-
-def _label(x: dict[str, Any]) -> str:
-    square = x["M"] == x["N"] == x["K"]
-    sizes = f"{x['M']}³" if square else f"{x['M']} × {x['N']} × {x['K']}"
-    return f"{x['label']}  {sizes}" if x["label"] else sizes
 
 
 def speedups(found: dict[str, Any]) -> Figure | None:
-    """Falcon's speed-up over each other side, per shape, with quartiles."""
-    cases = found["cases"]
-    dtypes = _dtypes_of(cases)
-    if not dtypes:
+    """Falcon's speed-up over each other side, per shape, with its interval."""
+    names = [name for name in side_names(found["cases"]) if name != "falcon"]
+    if not names:
         return None
-    names = [name for name in _names(cases) if name != "falcon"]
-    rows = [[x for x in cases if x["dtype"] == d] for d in dtypes]
-    import matplotlib.pyplot as plt
-
-    figure, grid = plt.subplots(
-        len(dtypes), 1, figsize=(9.2, 1.2 + 0.44 * len(cases) + 0.8 * len(dtypes)), sharex=True,
-        squeeze=False, height_ratios=[len(x) + 0.6 for x in rows],
-    )  # fmt: skip
-    step = 0.72 / max(len(names), 1)
-    for axis, part, dtype in zip(grid[:, 0], rows, dtypes, strict=True):
+    step = 0.72 / len(names)
+    figure, panels = _by_case(found["cases"], 0.5)
+    for axis, part in panels:
         for i, name in enumerate(names):
-            points = [(y, x["speedups"][name]) for y, x in enumerate(part) if name in x["speedups"]]
-            if not points:
-                continue
-            middle = [p["median"] for _, p in points]
-            whiskers = [[p["median"] - p["q1"] for _, p in points],
-                        [p["q3"] - p["median"] for _, p in points]]  # fmt: skip
-            heights = [y + (i - (len(names) - 1) / 2) * step for y, _ in points]
-            axis.errorbar(middle, heights, xerr=whiskers, linestyle="none", capsize=0,
-                          markersize=5.5, label=name, **_look(name, names))  # fmt: skip
+            points = [(y, estimate_of(x["speedups"][name]))
+                      for y, x in enumerate(part) if name in x["speedups"]]  # fmt: skip
+            for known in (True, False):
+                some = [(y, p) for y, p in points if p.known == known]
+                heights = [y + (i - (len(names) - 1) / 2) * step for y, _ in some]
+                look = _look(name, names)
+                axis.errorbar(
+                    [p.median for _, p in some], heights, linestyle="none", markersize=5.5,
+                    xerr=np.reshape([(p.median - p.low, p.high - p.median) for _, p in some],
+                                    (-1, 2)).T,
+                    markerfacecolor=look["color"] if known else "white",
+                    label=name if some and known else None, **look,
+                )  # fmt: skip
         axis.axvline(1, color="black", linewidth=1)
-        for y in range(1, len(part), 2):
-            axis.axhspan(y - 0.5, y + 0.5, color="#f4f4f4", zorder=0)
-        axis.set_yticks(range(len(part)), [_label(x) for x in part])
-        axis.set_ylim(len(part) - 0.5, -0.5)
-        axis.grid(axis="y", visible=False)
-        axis.set_title(f"{dtype}: time of the other over falcon's, median and quartiles")
-    grid[-1, 0].set_xlabel("speed-up of falcon (right of 1: falcon is faster)")
-    shown = {x: y for axis in grid[:, 0] for y, x in zip(*axis.get_legend_handles_labels(),
-                                                         strict=True)}  # fmt: skip
-    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=4)
+    panels[-1][0].set_xlabel("speed-up of falcon (right of 1: falcon is faster)")
+    _legend(figure, [_marker(name, names) for name in names])
     return figure
+
+
+def _marker(name: str, names: list[str]) -> tuple[Any, str]:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], linestyle="none", **_look(name, names)), name
 
 
 def crossover(found: dict[str, Any]) -> Figure | None:
     """The best scheme's speed-up over falcon's classical path, over (M = N, K)."""
     from matplotlib.colors import TwoSlopeNorm
-    from matplotlib.patches import Rectangle
+    from matplotlib.patches import Patch, Rectangle
 
     cells = found["crossover"]
     dtypes = _dtypes_of(cells)
@@ -190,7 +222,7 @@ def crossover(found: dict[str, Any]) -> Figure | None:
         return None
     values = [max(y["median"] for y in x["speedups"].values()) for x in cells]
     norm = TwoSlopeNorm(1.0, min(0.7, *values), max(1.3, *values))
-    figure, axes = _panels(len(dtypes), (6.4, 4.8))
+    figure, axes = _columns(dtypes, 5.2)
     for axis, dtype in zip(axes, dtypes, strict=True):
         part = [x for x in cells if x["dtype"] == dtype]
         sizes = sorted({x["M"] for x in part})
@@ -198,12 +230,16 @@ def crossover(found: dict[str, Any]) -> Figure | None:
         image = np.full((len(inner), len(sizes)), np.nan)
         for x in part:
             column, row = sizes.index(x["M"]), inner.index(x["K"])
-            best = max(x["speedups"], key=lambda name: x["speedups"][name]["median"])
-            image[row, column] = x["speedups"][best]["median"]
-            short = {"strassen": "S", "strassen@strassen": "S@S"}.get(best, best)
+            name = max(x["speedups"], key=lambda name: x["speedups"][name]["median"])
+            best = estimate_of(x["speedups"][name])
+            # What may be 1 has the colour of 1.
+            level = abs(best.median - 1) <= best.uncertainty * best.median
+            image[row, column] = 1.0 if level else best.median
+            short = {"strassen": "S", "strassen@strassen": "S@S"}.get(name, name)
             dark = abs(float(norm(image[row, column])) - 0.5) > 0.36
-            axis.text(column, row, f"{image[row, column]:.2f}\n{short}", ha="center", va="center",
-                      fontsize=8.5, color="white" if dark else "black")  # fmt: skip
+            text = _with_interval(best).replace(" ", "\n")
+            axis.text(column, row, f"{text}\n{short}", ha="center", va="center", fontsize=8.5,
+                      color="white" if dark else "#555555" if level else "black")  # fmt: skip
             if x["chosen"] != "classical":
                 axis.add_patch(Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, fill=False,
                                          edgecolor="black", linewidth=1.8))  # fmt: skip
@@ -214,8 +250,10 @@ def crossover(found: dict[str, Any]) -> Figure | None:
         axis.set(title=dtype, xlabel="M = N", ylabel="K")
     bar = figure.colorbar(shown, ax=axes, label="speed-up over falcon's classical path")
     bar.outline.set_visible(False)
-    figure.suptitle("The faster of Strassen (S) and two levels of it (S@S);\n"
-                    "framed: falcon chooses an LCMA by itself", fontsize=11)  # fmt: skip
+    frame = Patch(fill=False, edgecolor="black", linewidth=1.8)
+    nothing = Patch(alpha=0)
+    _legend(figure, [(frame, "falcon chooses an LCMA by itself"), (nothing, "S: Strassen"),
+                     (nothing, "S@S: two levels of it")])  # fmt: skip
     return figure
 
 
@@ -226,40 +264,42 @@ def stages(found: dict[str, Any]) -> Figure | None:
     if not dtypes:
         return None
     count = max(sum(x["dtype"] == d for x in items) for d in dtypes)
-    figure, axes = _panels(len(dtypes), (6.6, 1.6 + 0.3 * count), sharey=False)
+    figure, axes = _columns(dtypes, 1.6 + 0.3 * count)
     for axis, dtype in zip(axes, dtypes, strict=True):
-        part = [x for x in items if x["dtype"] == dtype]
-        shapes = list(dict.fromkeys((x["M"], x["N"], x["K"]) for x in part))
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for x in items:
+            if x["dtype"] == dtype:
+                groups.setdefault(_label(x), []).append(x)
         heights: list[float] = []
         labels: list[str] = []
-        y = 0.0
-        for shape in shapes:
-            group = [x for x in part if (x["M"], x["N"], x["K"]) == shape]
-            classical = next((x["total"] for x in group if x["scheme"] == "classical"),
-                             group[0]["total"])  # fmt: skip
+        longest = 1.0
+        for at, (label, group) in enumerate(groups.items()):
+            classical = next((x for x in group if x["scheme"] == "classical"), group[0])["total"]
             for x in group:
-                left = 0.0
+                y, left = len(heights) + 0.6 * at, 0.0
+                # As long as its median ratio to classical says; the stages share that length.
+                ratio = 1 / x["speedup"]["median"] if "speedup" in x else x["total"] / classical
+                scale = ratio / sum(x["stages"].values())
                 for name, colour in _STAGES.items():
-                    share = x["stages"].get(name, 0.0) / classical
-                    axis.barh(y, share, left=left, height=0.8, color=colour,
-                              label=name if not heights else None)  # fmt: skip
+                    share = scale * x["stages"].get(name, 0.0)
+                    axis.barh(y, share, left=left, height=0.8, color=colour, label=name)
                     left += share
-                axis.text(
-                    max(left, 1) + 0.01, y, f"{1e3 * x['total']:.3g} ms", va="center", fontsize=8.5
-                )
-                sizes = {"label": "", "M": shape[0], "N": shape[1], "K": shape[2]}
+                longest = max(longest, left)
+                text = _milliseconds(x["total"])
+                if "speedup" in x and x["scheme"] != "classical":
+                    text += f", {_with_interval(estimate_of(x['speedup']))} times as fast"
+                axis.text(max(left, 1) + 0.01, y, text, va="center", fontsize=8.5)
                 heights.append(y)
-                labels.append(f"{_label(sizes)}  {x['scheme']}")
-                y += 1
-            y += 0.6
+                labels.append(f"{label}  {x['scheme'].replace('strassen', 'S')}")
         axis.set_yticks(heights, labels, fontsize=9)
         axis.invert_yaxis()
         axis.grid(axis="y", visible=False)
         axis.axvline(1, color="black", linewidth=1)
-        axis.set_xlim(0, 1.32)
+        # Room for the text beside the longest bar.
+        room = 1.65 if any("speedup" in x for x in items) else 1.25
+        axis.set_xlim(0, room * longest)
         axis.set(title=dtype, xlabel="time, relative to classical on the same shape")
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=len(names))
+    _legend(figure, columns=len(_STAGES))
     return figure
 
 
@@ -271,14 +311,14 @@ def errors(found: dict[str, Any]) -> Figure | None:
     dtypes = _dtypes_of(items)
     if not dtypes:
         return None
-    figure, axes = _panels(len(dtypes), (6.2, 5.0))
+    figure, axes = _columns(dtypes, 5.2)
     schemes = list(dict.fromkeys(name for x in items for name in x["measured"]))
-    colours = [*(colour for colour, _ in _STYLES.values()), *(colour for colour, _ in _OTHERS)]
+    looks = [*_STYLES.values(), *_OTHERS]
     for axis, dtype in zip(axes, dtypes, strict=True):
         part = sorted((x for x in items if x["dtype"] == dtype), key=lambda x: x["size"])
         sizes = [x["size"] for x in part]
         for i, name in enumerate(schemes):
-            colour, marker = colours[i % len(colours)], "os^vDPX<>h*"[i % 11]
+            colour, marker = looks[i % len(looks)]
             axis.plot(sizes, [x["measured"][name] for x in part], color=colour, marker=marker,
                       linestyle="none", label=name)  # fmt: skip
             predicted = [x["measured"]["classical"] * x["growth"][name] for x in part]
@@ -288,11 +328,10 @@ def errors(found: dict[str, Any]) -> Figure | None:
         axis.set_yscale("log")
         _sizes(axis.xaxis, sizes)
         axis.grid(which="minor", axis="y", color="#eeeeee")
-        axis.set(title=dtype, xlabel="M = N = K", ylabel="RMS error relative to the RMS of C")
-    handles, labels = axes[0].get_legend_handles_labels()
-    handles.append(Line2D([], [], color="black", linestyle="--"))
-    labels.append("predicted: classical error × growth")
-    figure.legend(handles, labels, loc="outside lower center", ncols=2 * len(dtypes))
+        axis.set(title=dtype, xlabel="M = N = K")
+    axes[0].set_ylabel("RMS error relative to the RMS of C")
+    dashed = Line2D([], [], color="black", linestyle="--")
+    _legend(figure, [(dashed, "predicted: classical error × growth")])
     return figure
 
 
@@ -300,30 +339,21 @@ def memory(found: dict[str, Any]) -> Figure | None:
     """What each library holds beyond operands and result, and what falcon planned."""
     cases = [x for x in found["cases"]
              if any(y["extra_bytes"] for y in x["sides"].values())]  # fmt: skip
-    dtypes = _dtypes_of(cases)
-    if not dtypes:
+    names = side_names(cases)
+    if not cases:
         return None
-    import matplotlib.pyplot as plt
-
-    rows = [[x for x in cases if x["dtype"] == d] for d in dtypes]
-    figure, grid = plt.subplots(
-        len(dtypes), 1, figsize=(9.2, 1.2 + 0.34 * len(cases) + 0.8 * len(dtypes)), sharex=True,
-        squeeze=False, height_ratios=[len(x) + 0.6 for x in rows],
-    )  # fmt: skip
-    names = _names(cases)
-    for axis, part, dtype in zip(grid[:, 0], rows, dtypes, strict=True):
+    figure, panels = _by_case(cases, 0.36)
+    for axis, part in panels:
         for y, x in enumerate(part):
-            size = np.dtype(dtype).itemsize
+            size = np.dtype(x["dtype"]).itemsize
             operands = size * (x["M"] * x["K"] + x["K"] * x["N"] + x["M"] * x["N"]) / 2**20
             axis.plot([operands], [y], marker="|", markersize=16, color="black", linestyle="none",
-                      label="A, B and C themselves" if y == 0 else None)  # fmt: skip
+                      label="A, B and C themselves")  # fmt: skip
             plan = (x["sides"].get("falcon") or {}).get("plan")
             if plan and plan["workspace"]:
                 axis.plot([plan["workspace"] / 2**20], [y], marker="o", markersize=11,
                           color="#d55e00", markerfacecolor="none", linestyle="none",
-                          label="falcon, planned" if y == 0 else None)  # fmt: skip
-            if y % 2:
-                axis.axhspan(y - 0.5, y + 0.5, color="#f4f4f4", zorder=0)
+                          label="falcon, planned")  # fmt: skip
         for name in names:
             points = [
                 (max(x["sides"][name]["extra_bytes"] / 2**20, 1.0), y)
@@ -335,14 +365,10 @@ def memory(found: dict[str, Any]) -> Figure | None:
                           **_look(name, names))  # fmt: skip
         axis.set_xscale("log", base=2)
         axis.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
-        axis.set_yticks(range(len(part)), [_label(x) for x in part])
-        axis.set_ylim(len(part) - 0.5, -0.5)
-        axis.grid(axis="y", visible=False)
-        axis.set_title(f"{dtype}: memory at the height of a call, beyond A, B and C")
-    grid[-1, 0].set_xlabel("MiB (less than 1 is drawn at 1)")
-    shown = {x: y for axis in grid[:, 0] for y, x in zip(*axis.get_legend_handles_labels(),
-                                                         strict=True)}  # fmt: skip
-    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=4)
+    panels[-1][0].set_xlabel(
+        "peak memory of a call beyond A, B and C, MiB (less than 1 is drawn at 1)"
+    )
+    _legend(figure)
     return figure
 
 
@@ -353,18 +379,21 @@ FIGURES: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Figure | None]], 
      "LCMA may exceed the peak of the multiply-add units, which is measured on registers alone.",
      rates),
     ("speedups", "Speed-up over each library",
-     "Median and quartiles of the ratio of times, pair by pair, per shape.", speedups),
+     "Median of the ratio of times, pair by pair, with its 95 % confidence interval; hollow: not "
+     "known to 2 %.", speedups),
     ("crossover", "Where an LCMA pays",
-     "Speed-up of the better of two schemes over falcon's own classical path. Frames show where "
+     "Speed-up of the better of two schemes over falcon's own classical path, ± the farther end "
+     "of its confidence interval; what may be 1 within it is grey on white. Frames show where "
      "falcon chooses an LCMA when it decides by itself; it considers many more schemes.",
      crossover),
     ("stages", "Where the time goes",
-     "Time per stage of falcon's own kernels, mean over the threads. Combine H is what updating C "
-     "costs; in the classical algorithm combining is packing.", stages),
+     "Time per stage of falcon's own kernels, mean over the threads, median of calls that take "
+     "turns (S: Strassen, S@S: two levels). Combine H is what updating C costs; in the classical "
+     "algorithm combining is packing.", stages),
     ("errors", "Rounding errors",
      "Measured on sampled rows against higher precision (normally distributed operands); the lines "
      "are the prediction: the classical error times the scheme's growth.", errors),
     ("memory", "Memory of a call",
-     "What the library holds at the height of a call, beyond A, B and C: growth of its process, "
+     "Peak memory of a call beyond A, B and C: growth of the library's process, "
      "and buffers kept from earlier calls.", memory),
 )  # fmt: skip

@@ -1,15 +1,12 @@
 """`python -m falcon bench --gpu`: falcon, its classical path, cuBLAS and torch on one GPU.
 
-Sides take turns, each timed by events over a few calls. Operands are random and rotate over copies
-that together exceed the L2 cache. Errors are those of sampled rows against float64 on the host.
+Each side is timed by events over a few calls. Operands are random and rotate over copies that
+together exceed the L2 cache. Errors are those of sampled rows against float64 on the host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from math import exp, log
-from statistics import median
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,70 +14,35 @@ import numpy as np
 import falcon
 from falcon._backends import DEVICE, get_backend
 from falcon._core.dtypes import CUDA, DType
-from falcon._core.text import format_table
+from falcon._core.timing import Side
 from falcon._gpu import device
 from falcon._gpu.matrix import Matrix, Operand
 from falcon._gpu.rates import random_matrix
 
-from .workloads import Shape
+from .here import Effort
+from .records import case_entry, plan_entry
+from .workloads import Case, Shape
 
-# A timing covers about this many seconds of calls.
-_SPAN_SECONDS = 0.02
 _MOST_COPIES = 8
 _ERROR_ROWS = 32
-SIDES = ("falcon", "packed", "classical", "cublas", "torch")
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What was measured for one shape.
-
-    Attributes
-    ----------
-    seconds : dict of str to float
-        Median per side: falcon's choice, the same with B packed, falcon's classical path, cuBLAS,
-        torch (where it is installed with CUDA).
-    ratios : dict of str to float
-        Median over the rounds of cuBLAS's time over the side's: above 1, the side is faster.
-    errors : dict of str to float
-        RMS error of sampled rows, relative to the product.
-    """
-
-    label: str
-    device: str
-    M: int
-    N: int
-    K: int
-    dtype: str
-    scheme: str
-    packed_scheme: str
-    workspace: int
-    seconds: dict[str, float]
-    ratios: dict[str, float]
-    errors: dict[str, float]
-    rounds: int
-
-
-def run_shape(
-    shape: Shape,
-    dtype: str,
-    rounds: int,
-    options: dict[str, Any],
-    tick: Callable[[], None] | None = None,
-) -> Record:
+def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
     """Measure one shape on the current device.
 
     Parameters
     ----------
-    shape : Shape
-    dtype : str
-        float64, float32, float16 or bfloat16.
-    rounds : int
-        Timings per side.
+    case : Case
+        Its dtype is float64, float32, float16 or bfloat16.
     options : dict
-        Keyword arguments for `falcon.gemm`.
-    tick : callable, optional
-        Called after every round.
+        Keyword arguments of `falcon.gemm`.
+    effort : Effort
+
+    Returns
+    -------
+    dict
+        The case, as a record file holds it: falcon's choice, the same with B packed, falcon's
+        classical path, cuBLAS, and torch where it is installed with CUDA.
 
     Raises
     ------
@@ -88,52 +50,56 @@ def run_shape(
         No GPU runs here (the message says why), or the dtype is none of these.
     """
     get_backend(DEVICE)
-    row = next((x for x in CUDA if x.name == dtype), None)
+    shape = case.shape
+    row = next((x for x in CUDA if x.name == case.dtype), None)
     if row is None:
         known = ", ".join(x.name for x in CUDA)
-        raise ValueError(f"--dtype {dtype!r}; expected one of {known}")
-    index = device.current()
-    about = device.properties(index)
+        raise ValueError(f"--dtype {case.dtype!r}; expected one of {known}")
+    about = device.properties(device.current())
     operands = _operands(shape, row, about.l2_bytes)
     a, b = operands[0]
-    options = {key: value for key, value in options.items() if key != "backend"}
-    plan = falcon.plan(a, b, **options)
-    packed = [
-        falcon.pack(y, rows=shape.M, **{k: v for k, v in options.items() if k != "check"})
-        for _, y in operands
-    ]
-    outs = {side: device.empty((shape.M, shape.N), row.numpy) for side in SIDES}
+    plan = plan_entry(falcon.plan(a, b, **options))
+    packed = [falcon.pack(y, rows=shape.M, **options) for _, y in operands]
+    scheme = "classical" if packed[0].scheme is None else packed[0].scheme.name
     classical = {**options, "scheme": "classical"}
+    facts: dict[str, Any] = {
+        "falcon": plan,
+        "falcon packed": {**plan, "scheme": scheme},
+        "falcon classical": plan_entry(falcon.plan(a, b, **classical)),
+        "cublas": None,
+        "torch": None,
+    }
+    outs = {name: device.empty((shape.M, shape.N), row.numpy) for name in facts}
+    torch = _torch_call(operands, outs["torch"], row)
     calls: dict[str, Callable[[int], Any]] = {
         "falcon": lambda at: falcon.gemm(*operands[at], out=outs["falcon"], **options),
-        "packed": lambda at: falcon.gemm(operands[at][0], packed[at], out=outs["packed"]),
-        "classical": lambda at: falcon.gemm(*operands[at], out=outs["classical"], **classical),
+        "falcon packed": lambda at: falcon.gemm(
+            operands[at][0], packed[at], out=outs["falcon packed"]
+        ),
+        "falcon classical": lambda at: falcon.gemm(
+            *operands[at], out=outs["falcon classical"], **classical
+        ),
         "cublas": lambda at: _cublas(*operands[at], outs["cublas"], row),
+        **({"torch": torch} if torch else {}),
     }
-    torch = _torch_call(operands, outs["torch"], row)
-    if torch is not None:
-        calls["torch"] = torch
-    times = _interleaved(calls, len(operands), rounds, tick)
-    for call in calls.values():
+    sides = [_side(name, call, len(operands)) for name, call in calls.items()]
+    measured = effort.interleave(sides)
+    described = {}
+    for name, call in calls.items():
         call(0)  # what errors are taken of
-    return Record(
-        label=shape.label,
-        device=about.name,
-        M=shape.M,
-        N=shape.N,
-        K=shape.K,
-        dtype=dtype,
-        scheme=plan.option.label,
-        packed_scheme="classical" if packed[0].scheme is None else packed[0].scheme.name,
-        workspace=plan.workspace,
-        seconds={side: median(found) for side, found in times.items()},
-        ratios={
-            side: median(x / y for x, y in zip(times["cublas"], found, strict=True))
-            for side, found in times.items()
-        },
-        errors={side: _error(a, b, outs[side]) for side in calls},
-        rounds=rounds,
-    )
+        described[name] = {"kernel": about.name, "plan": facts[name],
+                           "error": _error(a, b, outs[name])}  # fmt: skip
+    return case_entry(case, measured, described)
+
+
+def _side(name: str, call: Callable[[int], Any], copies: int) -> Side:
+    def mean(calls: int) -> float:
+        start = device.event()
+        for at in range(calls):
+            call(at % copies)
+        return max(device.seconds_between(start, device.event()) / calls, 1e-9)
+
+    return Side(name, mean, rest=0.0)
 
 
 def _operands(shape: Shape, dtype: DType, l2_bytes: int) -> list[tuple[Any, Any]]:
@@ -189,34 +155,6 @@ def _torch_call(
     return call
 
 
-def _interleaved(
-    calls: dict[str, Callable[[int], Any]],
-    copies: int,
-    rounds: int,
-    tick: Callable[[], None] | None,
-) -> dict[str, list[float]]:
-    """Time every side once per round, in turn."""
-    repeats = {}
-    for side, call in calls.items():
-        _seconds(call, 1, copies)  # compiles, fills the pool
-        once = _seconds(call, 1, copies)
-        repeats[side] = int(min(max(_SPAN_SECONDS / once, 1), 100))
-    times: dict[str, list[float]] = {side: [] for side in calls}
-    for _ in range(rounds):
-        for side, call in calls.items():
-            times[side].append(_seconds(call, repeats[side], copies))
-        if tick is not None:
-            tick()
-    return times
-
-
-def _seconds(call: Callable[[int], Any], repeats: int, copies: int) -> float:
-    start = device.event()
-    for at in range(repeats):
-        call(at % copies)
-    return max(device.seconds_between(start, device.event()) / repeats, 1e-9)
-
-
 def _error(a: Any, b: Any, out: Any) -> float:
     """RMS error of some rows relative to the product, against float64 on the host."""
     step = max(out.shape[0] // _ERROR_ROWS, 1)
@@ -224,38 +162,3 @@ def _error(a: Any, b: Any, out: Any) -> float:
     exact = rows @ device.download(b).astype(np.float64)
     found = device.download(out[::step]).astype(np.float64)
     return float(np.linalg.norm(found - exact) / max(float(np.linalg.norm(exact)), 1e-300))
-
-
-def format_records(records: Iterable[Record]) -> str:
-    """Return the table that the command prints: effective TFLOP/s, speed over cuBLAS, errors."""
-    records = list(records)
-    sides = [side for side in SIDES if all(side in x.seconds for x in records)]
-    over = [f"{x}/cublas" for x in sides if x != "cublas"]
-    head = ["layer", "M x N x K", "falcon chose", "packed", *sides, *over]
-    head += ["error", "cublas's", "MiB", ""]
-    rows = [head]
-    for x in records:
-        flops = 2.0 * x.M * x.N * x.K
-        rows.append(
-            [
-                x.label,
-                f"{x.M} x {x.N} x {x.K}",
-                x.scheme,
-                x.packed_scheme,
-                *(f"{flops / x.seconds[side] / 1e12:.1f}" for side in sides),
-                *(f"{x.ratios[side]:.3f}" for side in sides if side != "cublas"),
-                f"{x.errors['falcon']:.1e}",
-                f"{x.errors['cublas']:.1e}",
-                f"{x.workspace / 2**20:.0f}",
-                "",
-            ]
-        )
-    means = (
-        f"{side} {exp(sum(log(x.ratios[side]) for x in records) / len(records)):.3f}"
-        for side in sides
-        if side != "cublas"
-    )
-    title = f"{records[0].device}, {records[0].dtype}; effective TFLOP/s (2MNK/time)"
-    return f"{title}\n\n{format_table(rows, left=4)}\n\ngeometric means over cuBLAS: " + ", ".join(
-        means
-    )

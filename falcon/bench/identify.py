@@ -179,18 +179,18 @@ def _mkl_version(lines: list[str]) -> str:
 
 
 def format_identities(found: list[Identity]) -> str:
-    """Return the table of peers; those that are absent with what installs them."""
+    """Return the table of peers, and in a line those that are absent with what installs them."""
     rows = [("peer", "library", "version", "threads", "kernels")]
+    absent = "; ".join(f"{x.peer} ({x.absent})" for x in found if x.absent)
     for x in found:
         if x.absent:
-            rows.append((x.peer, "absent", x.absent, "", ""))
             continue
         kernels = "; ".join(f"{dtype}: {kernel}" for dtype, kernel in x.kernels.items())
         if len(set(x.kernels.values())) == 1:
             kernels = next(iter(x.kernels.values()))
         rows.append((x.peer, x.library, x.version, str(x.threads or "?"),
                      f"{kernels}  {format_settings(x.environment)}".rstrip()))  # fmt: skip
-    return format_table(rows, left=3)
+    return format_table(rows, left=3) + (f"\nabsent: {absent}" if absent else "")
 
 
 def format_settings(environment: dict[str, dict[str, str]]) -> str:

@@ -2,81 +2,62 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-import tempfile
-from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Self
 
 import numpy as np
 
-from .measure import exact_rows, sampled_rows
+from .errors import exact_rows, sampled_rows
 from .workloads import Shape, operands
 
-# In memory where the system says so; else an ordinary file, which its cache holds in memory.
-_MEMORY = Path("/dev/shm")
+# In memory where the system says so; else ordinary files, which its cache holds in memory.
+_MEMORY = "/dev/shm"
+_NAMES = ("a", "b", "index", "exact")
 
 
 class SharedOperands:
-    """A, B and some exact rows of C in a file that other processes map.
+    """A, B and some exact rows of C in files that other processes map.
 
-    A context manager; the file is gone on leaving it. Workers keep what they have mapped.
+    A context manager; the files are gone on leaving it. Workers keep what they have mapped.
 
     Parameters
     ----------
     shape : Shape
     dtype : numpy.dtype
     seed : int
+
+    Attributes
+    ----------
+    path : str
+        The folder of the files, for `mapped`.
     """
 
     def __init__(self, shape: Shape, dtype: np.dtype, seed: int) -> None:
-        self.shape, self.dtype = shape, dtype
-        a, b = operands(shape, dtype, seed)
-        index = sampled_rows((shape.M, shape.N), dtype)
-        exact = exact_rows(a, b, index)
-        self._layout, size = [], 0
-        for array in (a, b, index, exact):
-            self._layout.append((size, array.dtype.str, array.shape))
-            size += -(-array.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
         folder = _MEMORY if os.access(_MEMORY, os.W_OK) else None
-        number, self.path = tempfile.mkstemp(prefix="falcon-bench-", dir=folder)
-        with os.fdopen(number, "wb") as file:
-            try:
-                for (offset, _, _), array in zip(self._layout, (a, b, index, exact), strict=True):
-                    file.seek(offset)
-                    file.write(array.data)
-                file.truncate(max(size, 1))
-            except BaseException:
-                self.close()
-                raise
+        # Windows removes no files that are mapped.
+        self._files = TemporaryDirectory(
+            prefix="falcon-bench-", dir=folder, ignore_cleanup_errors=True
+        )
+        self.path = self._files.name
+        try:
+            a, b = operands(shape, dtype, seed)
+            index = sampled_rows((shape.M, shape.N), dtype)
+            for name, x in zip(_NAMES, (a, b, index, exact_rows(a, b, index)), strict=True):
+                np.save(Path(self.path) / f"{name}.npy", x)
+        except BaseException:
+            self._files.cleanup()
+            raise
 
-    def request(self) -> dict[str, Any]:
-        """Return what `mapped` needs, as JSON can hold it."""
-        return {"path": self.path, "layout": self._layout}
-
-    def close(self) -> None:
-        """Remove the file's name; the memory goes with the last process that maps it."""
-        with suppress(OSError):  # in use, on Windows
-            os.unlink(self.path)
-
-    def __enter__(self) -> SharedOperands:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.close()
+    def __exit__(self, *_: object) -> None:
+        self._files.cleanup()
 
 
-def mapped(path: str, layout: list[Any]) -> list[np.ndarray]:
+def mapped(path: str) -> list[np.ndarray]:
     """Map A, B, the indices of the exact rows and those rows, read-only."""
-    with open(path, "rb") as file:
-        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return [
-        np.ndarray(tuple(shape), np.dtype(dtype), memory, offset) for offset, dtype, shape in layout
-    ]
+    maps = [np.load(Path(path) / f"{name}.npy", mmap_mode="r") for name in _NAMES]
+    return [np.asarray(x) for x in maps]

@@ -11,15 +11,15 @@ import os
 import platform
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from falcon._core import dtypes
 from falcon._core.dtypes import FLOAT16, FLOAT32, of
+from falcon._core.timing import Side, interleave
 
 from .operands import SharedOperands
 from .workloads import Shape
@@ -27,6 +27,7 @@ from .workloads import Shape
 # What OpenBLAS may choose from on x86; the fastest on this machine is found by trying.
 _CORETYPES = ("SkylakeX", "Cooperlake", "Sapphirerapids", "Zen", "Haswell")
 _TRIAL = Shape(1536, 1536, 1536)
+_TRIAL_ROUNDS = 3
 # To be found by trying, before the peer runs.
 BEST = "?"
 
@@ -131,7 +132,7 @@ class Worker:
 
     def prepare(self, operands: SharedOperands) -> dict[str, Any]:
         """Map the operands and multiply once: seconds, relative error, bytes that it took."""
-        return self.ask("prepare", **operands.request())
+        return self.ask("prepare", path=operands.path)
 
     def seconds(self, repeats: int = 1) -> float:
         """Time the fastest of some calls."""
@@ -160,25 +161,23 @@ class Worker:
     def _ended(self) -> RuntimeError:
         return RuntimeError(f"the worker of peer {self.peer.name} ended unexpectedly")
 
-    def __enter__(self) -> Worker:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 def environment_of(peer: Peer, threads: int, more: dict[str, str] | None = None) -> dict[str, str]:
     """Return the environment of a peer's process: this one's, its threads and its settings."""
-    number = str(threads)
-    settings = {"OMP_NUM_THREADS": number, "OPENBLAS_NUM_THREADS": number,
-                "MKL_NUM_THREADS": number}  # fmt: skip
     chosen = {k: v for k, v in {**peer.environment, **(more or {})}.items() if v != BEST}
-    return {**os.environ, **settings, **chosen}
+    return {**os.environ, **threads_in_environment(threads), **chosen}
+
+
+def threads_in_environment(threads: int) -> dict[str, str]:
+    """Return the variables by which libraries are told their number of threads."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return dict.fromkeys(names, str(threads))
 
 
 def best_coretype(threads: int, dtype: str = "float32") -> str | None:
@@ -191,14 +190,14 @@ def coretype_rates(threads: int, dtype: str = "float32") -> dict[str, float]:
     """Try every OPENBLAS_CORETYPE that runs here: GFLOP/s of NumPy at 1536; empty off x86."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return {}
-    rates = {}
-    with SharedOperands(_TRIAL, np.dtype(dtype), seed=0) as operands:
+    sides = []
+    with SharedOperands(_TRIAL, np.dtype(dtype), seed=0) as operands, ExitStack() as workers:
         for name in _CORETYPES:
-            try:
-                with Worker(TABLE[0], threads, {"OPENBLAS_CORETYPE": name}) as worker:
-                    worker.prepare(operands)
-                    best = min(worker.seconds() for _ in range(7))
-            except (RuntimeError, OSError):  # kernels that this CPU cannot run end the worker
-                continue
-            rates[name] = 2.0 * _TRIAL.M * _TRIAL.N * _TRIAL.K / best / 1e9
-    return rates
+            # Kernels that this CPU cannot run end the worker.
+            with suppress(RuntimeError, OSError):
+                worker = Worker(TABLE[0], threads, {"OPENBLAS_CORETYPE": name})
+                workers.callback(worker.close)
+                worker.prepare(operands)
+                sides.append(Side(name, worker.seconds))
+        found = interleave(sides, _TRIAL_ROUNDS, most=_TRIAL_ROUNDS)
+    return {x.name: _TRIAL.flops / min(x.seconds) / 1e9 for x in found}

@@ -1,38 +1,29 @@
-"""Falcon beside its peers, case by case: interleaved rounds that can stop and go on at any time.
-
-In each round every side is timed once, with a rest before it; the order rotates from round to
-round, so that none is always measured after the same neighbour. A case ends when the median of
-every ratio is known to 2 %, or its time is up; it has at least five rounds then.
-"""
+"""Falcon beside its peers, case by case: interleaved rounds that can stop and go on at any time."""
 
 from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import of
+from falcon._core.timing import REST_SECONDS, TOLERANCE, Side, interleave, records_of
 
 from .identify import identify
-from .measure import REST_SECONDS, TOLERANCE, Spread, repeats_for
 from .operands import SharedOperands
 from .own import Task
 from .peers import BEST, TABLE, AbsentError, Peer, Worker, coretype_rates
-from .stream import Stream
-from .system import describe_falcon, load
-from .workloads import Case, Shape
+from .records import case_entry, session
+from .run import Run
+from .system import load
+from .workloads import Case, Shape, guessed_seconds
 
-# flop/s: a guess, for the progress bar and before anything was measured.
-_GUESS = 5e10
-_MOST_ROUNDS_PER_LEAST = 4
+# NumPy against itself: the product, and how many pairs.
 _CHECKED = Shape(1024, 1024, 1024)
 _CHECK_PAIRS = 9
-# Errors beyond these many roundings of a random sum mean a wrong product, not rounding.
-_WRONG = 8.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +40,7 @@ class Spec:
     threads, rounds : int
         Rounds that each case has at least.
     case_seconds : float
-        Time after which a case ends, though not stable, once it has its rounds.
+        Time after which a case ends, though a ratio is not known, once it has its rounds.
     """
 
     cases: list[Case]
@@ -59,14 +50,13 @@ class Spec:
     rounds: int
     case_seconds: float
 
-    def header(self, machine: dict[str, Any]) -> dict[str, Any]:
+    def asked(self, machine: dict[str, Any]) -> dict[str, Any]:
         """Return what must be the same for a run to go on."""
         return {
             "machine": machine,
             "threads": self.threads,
             "rounds": self.rounds,
             "cases": [case.key for case in self.cases],
-            "labels": [case.shape.label for case in self.cases],
             "sides": [asdict(side) for side in self.sides],
             "tasks": [task.key for task in self.tasks],
         }
@@ -74,7 +64,7 @@ class Spec:
     def seconds(self, case: Case) -> float:
         """Guess how long a case takes."""
         sides = sum(side.multiplies(np.dtype(case.dtype)) for side in self.sides)
-        return (self.rounds + 1) * sides * (REST_SECONDS + 0.1 + case.flops / _GUESS)
+        return (self.rounds + 1) * sides * (REST_SECONDS + 0.1 + guessed_seconds(case.shape))
 
 
 class TimeUpError(Exception):
@@ -82,12 +72,12 @@ class TimeUpError(Exception):
 
 
 class Suite:
-    """One session of a run: what the stream does not hold yet, until the time is up.
+    """One session of a run: what is not measured yet, until the time is up.
 
     Parameters
     ----------
     spec : Spec
-    stream : Stream
+    kept : Run
     deadline : float
         By `time.monotonic`; at least one round is made whatever it is.
     progress : callable
@@ -95,57 +85,49 @@ class Suite:
     """
 
     def __init__(
-        self, spec: Spec, stream: Stream, deadline: float, progress: Callable[[float, str], None]
+        self, spec: Spec, kept: Run, deadline: float, progress: Callable[[float, str], None]
     ) -> None:
-        self.spec, self.stream, self.deadline = spec, stream, deadline
+        self.spec, self.kept, self.deadline = spec, kept, deadline
         self.progress = progress
-        self.session = len(stream.of("session"))
+        self.session = len(kept.found["sessions"])
         self._workers: dict[str, Worker] = {}
-        # Variables per peer and dtype, as found out by `_identified`.
-        self._settings: dict[str, dict[str, dict[str, str]]] = {}
+        # What is known of every peer, as `_identified` found out.
+        self._known: dict[str, dict[str, Any]] = {}
         self._worked = False
 
     def run(self) -> bool:
         """Measure; return whether the run is complete."""
-        if self._complete():
+        found, cases = self.kept.found, self._left(self.spec.cases)
+        if not cases and not self._left(self.spec.tasks):
             return True
-        self.stream.append(
-            {
-                "session": self.session,
-                "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "falcon": describe_falcon(),
-                "load": load(),
-                "self_check": self_check(self.spec.threads),
-            }
-        )
+        before = {"before": load(), "after": None}
+        found["sessions"].append(session(before, self_check(self.spec.threads)))
         try:
             sides = self._identified()
-            for case in self.spec.cases:
-                if case.key not in self._done("done"):
-                    self._case(case, sides)
-                    self.progress(self.spec.seconds(case), case.key)
+            for case in cases:
+                self._case(case, sides)
+                self.progress(self.spec.seconds(case), case.key)
             self._close()
-            for task in self.spec.tasks:
-                if task.key not in self._done("task"):
-                    self._allow(task.seconds)
-                    self.stream.append({"task": task.key, "kind": task.kind, "found": task.run()})
-                    self._worked = True
-                    self.progress(task.seconds, task.key)
+            for task in self._left(self.spec.tasks):
+                self._allow(task.seconds)
+                made = task.run()
+                if task.kind == "peak":
+                    found["peak"] = made[0]
+                else:
+                    found[task.kind] += made
+                self.kept.finish(task.key)
+                self._worked = True
+                self.progress(task.seconds, task.key)
         except TimeUpError:
             return False
         finally:
             self._close()
-            self.stream.append({"ended": self.session, "load": load()})
+            before["after"] = load()
+            self.kept.save()
         return True
 
-    def _complete(self) -> bool:
-        done, tasks = self._done("done"), self._done("task")
-        return all(case.key in done for case in self.spec.cases) and all(
-            task.key in tasks for task in self.spec.tasks
-        )
-
-    def _done(self, kind: str) -> set[str]:
-        return {line[kind] for line in self.stream.of(kind)}
+    def _left(self, parts: Sequence[Any]) -> list[Any]:
+        return [x for x in parts if x.key not in self.kept.done]
 
     def _allow(self, seconds: float) -> None:
         """Stop the session if so many seconds would exceed its time."""
@@ -155,28 +137,23 @@ class Suite:
     # --- the peers ---------------------------------------------------------------------------
 
     def _identified(self) -> list[Peer]:
-        """Find out, once per run, what every peer is; return the sides that are here."""
-        known = {line["identity"]: line for line in self.stream.of("identity")}
+        """Identify every peer, once per run; return the sides that are installed."""
+        known = {x["peer"]: x for x in self.kept.found["peers"]}
         dtypes = list(dict.fromkeys(case.dtype for case in self.spec.cases))
         devices = {side.device for side in self.spec.sides}
         others = [peer for peer in TABLE if peer.device not in devices]
-        sides = []
         for peer in [*self.spec.sides, *others]:
             if peer.name not in known:
-                self.progress(0.0, f"looking at {peer.name}")
+                self.progress(0.0, f"identifying {peer.name}")
                 known[peer.name] = self._identity(peer, dtypes)
-                self.stream.append(known[peer.name])
-            found = known[peer.name]["found"]
-            if not found["absent"] and peer not in others:
-                sides.append(peer)
-                self._settings[peer.name] = found["environment"]
-        return sides
+                self.kept.found["peers"].append(known[peer.name])
+        self._known = known
+        return [peer for peer in self.spec.sides if not known[peer.name]["absent"]]
 
     def _identity(self, peer: Peer, dtypes: list[str]) -> dict[str, Any]:
         able = [x for x in dtypes if peer.multiplies(np.dtype(x))] or ["float32"]
         if BEST not in peer.environment.values():
-            found = asdict(identify(peer, able, self.spec.threads))
-            return {"identity": peer.name, "found": found, "tried": {}}
+            return {**asdict(identify(peer, able, self.spec.threads)), "tried": {}}
         parts, tried = [], {}
         for dtype in able:
             tried[dtype] = rates = coretype_rates(self.spec.threads, dtype)
@@ -186,7 +163,7 @@ class Suite:
         for part in parts[1:]:
             found["kernels"].update(part.kernels)
             found["environment"].update(part.environment)
-        return {"identity": peer.name, "found": found, "tried": tried}
+        return {**found, "tried": tried}
 
     def _worker(self, peer: Peer) -> Worker:
         worker = self._workers.get(peer.name)
@@ -211,82 +188,64 @@ class Suite:
 
     def _case(self, case: Case, sides: list[Peer]) -> None:
         able = [
-            replace(side, environment=self._settings[side.name][case.dtype])
+            replace(side, environment=self._known[side.name]["environment"][case.dtype])
             for side in sides
             if side.multiplies(np.dtype(case.dtype))
         ]
-        rounds = [x["seconds"] for x in self.stream.of("round") if x["round"] == case.key]
-        self._allow(2 * len(able) * (REST_SECONDS + 0.1 + case.flops / _GUESS))
-        before = load()
-        prepared = self._prepare(case, able)
-        able = [side for side in able if side.name in prepared]
-        self.stream.append(
-            {"prepared": case.key, "in": self.session, "load": before, "sides": prepared}
-        )
-        able = [side for side in able if "failed" not in prepared[side.name]]
-        start = time.monotonic()
-        duration = 0.0
-        while not self._enough(rounds, time.monotonic() - start):
-            self._allow(duration)
-            begun = time.monotonic()
-            order = [able[(i + len(rounds)) % len(able)] for i in range(len(able))]
-            seconds = {}
-            for side in order:
-                time.sleep(REST_SECONDS)
-                repeats = repeats_for(prepared[side.name]["seconds"])
-                seconds[side.name] = _rounded(self._worker(side).seconds(repeats))
-            rounds.append(seconds)
-            self.stream.append({"round": case.key, "in": self.session, "seconds": seconds})
-            self._worked = True
-            duration = time.monotonic() - begun
-            self.progress(0.0, f"{case.key}, round {len(rounds)}")
-        self.stream.append({"done": case.key, "load": load()})
+        held = self.kept.case(case.key) or {"sessions": [], "sides": {}, "load": None}
+        rounds = [
+            dict(zip(held["sides"], x, strict=True))
+            for x in zip(*(side["seconds"] for side in held["sides"].values()), strict=True)
+        ]
+        self._allow(2 * len(able) * (REST_SECONDS + 0.1 + guessed_seconds(case.shape)))
+        looked = held["load"] or {"before": load(), "after": None}
+        about, failed = self._prepare(case, able)
+        sessions = sorted({*held["sessions"], self.session})
+        begun = time.monotonic()
 
-    def _prepare(self, case: Case, able: list[Peer]) -> dict[str, Any]:
-        dtype = np.dtype(case.dtype)
-        found: dict[str, Any] = {}
-        with SharedOperands(case.shape, dtype, zlib.crc32(case.key.encode())) as operands:
+        def keep(seconds: dict[str, float]) -> None:
+            nonlocal begun
+            rounds.append(seconds)
+            measured = [x for x in records_of(rounds) if x.name in about]
+            self.kept.put_case(case_entry(case, measured, about, sessions=sessions, load=looked,
+                                          failed=failed))  # fmt: skip
+            self._worked = True
+            self.progress(0.0, f"{case.key}, round {len(rounds)}")
+            took, begun = time.monotonic() - begun, time.monotonic()
+            self._allow(took)
+
+        timers = [Side(x.name, self._worker(x).seconds) for x in able if x.name in about]
+        interleave(timers, self.spec.rounds, seconds=self.spec.case_seconds, earlier=tuple(rounds),
+                   after_round=keep)  # fmt: skip
+        looked["after"] = load()
+        self.kept.finish(case.key)
+
+    def _prepare(
+        self, case: Case, able: list[Peer]
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+        """Let every side multiply once; return what is known of those that can, and why not."""
+        about: dict[str, dict[str, Any]] = {}
+        failed = {}
+        with SharedOperands(
+            case.shape, np.dtype(case.dtype), zlib.crc32(case.key.encode())
+        ) as operands:
             for side in able:
                 self.progress(0.0, f"{case.key}, {side.name}")
-                time.sleep(REST_SECONDS)
+                known = self._known[side.name]
                 try:
-                    found[side.name] = self._worker(side).prepare(operands)
-                    # The first call may have compiled or loaded something.
-                    if found[side.name]["seconds"] < 1.0:
-                        found[side.name]["seconds"] = _rounded(self._worker(side).seconds())
+                    reply = self._worker(side).prepare(operands)
                 except AbsentError:
                     continue
                 except RuntimeError as error:
-                    found[side.name] = {"failed": str(error)}
+                    failed[side.name] = str(error)
                     self._drop(side)
-        return found
-
-    def _enough(self, rounds: list[dict[str, float]], seconds: float) -> bool:
-        if len(rounds) < self.spec.rounds:
-            return False
-        if seconds > self.spec.case_seconds:
-            return True
-        if len(rounds) >= _MOST_ROUNDS_PER_LEAST * self.spec.rounds:
-            return True
-        return all(spread.stable for spread in speedups(rounds).values())
-
-
-def speedups(rounds: Iterable[dict[str, float]]) -> dict[str, Spread]:
-    """Return, per other side, the spread of its time over that of the first side, falcon."""
-    rounds = list(rounds)
-    if not rounds:
-        return {}
-    # The first side is falcon by name: the order in a round rotates.
-    names = [name for name in rounds[0] if name != "falcon"]
-    return {
-        name: Spread.of(x[name] / x["falcon"] for x in rounds if name in x and "falcon" in x)
-        for name in names
-    }
-
-
-def wrong_beyond(dtype: str, K: int, growth: float = 1.0) -> float:
-    """Relative RMS error beyond which a product is wrong, not rounded; 0 for integers."""
-    return _WRONG * growth * 2 * of(dtype).unit_roundoff * max(K, 1) ** 0.5
+                    continue
+                about[side.name] = {
+                    **{name: known[name] for name in ("library", "version", "threads")},
+                    **{name: reply.get(name) for name in ("error", "extra_bytes", "plan")},
+                    "kernel": known["kernels"].get(case.dtype, "?"),
+                }
+        return about, failed
 
 
 def self_check(threads: int) -> dict[str, Any]:
@@ -294,27 +253,18 @@ def self_check(threads: int) -> dict[str, Any]:
 
     Tried twice, because one hiccup of the machine is not yet a noisy one.
     """
-    spread = Spread(0.0, 0.0, 0.0, 0)
     with (
         SharedOperands(_CHECKED, np.dtype("float32"), 0) as operands,
         Worker(TABLE[0], threads) as one,
         Worker(TABLE[0], threads) as two,
     ):
-        for side in (one, two):
-            side.prepare(operands)
+        for worker in (one, two):
+            worker.prepare(operands)
+        sides = [Side("numpy", one.seconds), Side("numpy again", two.seconds)]
         for _ in range(2):
-            ratios = []
-            for i in range(_CHECK_PAIRS):
-                seconds = {}
-                for side in ((one, two), (two, one))[i % 2]:
-                    time.sleep(REST_SECONDS)
-                    seconds[side is one] = side.seconds(5)
-                ratios.append(seconds[False] / seconds[True])
-            spread = Spread.of(ratios)
-            if abs(spread.median - 1) <= TOLERANCE:
+            first, second = interleave(sides, _CHECK_PAIRS, most=_CHECK_PAIRS)
+            estimate = first.over(second)
+            passed = abs(estimate.median - 1) <= TOLERANCE
+            if passed:
                 break
-    return {**asdict(spread), "passed": abs(spread.median - 1) <= TOLERANCE}
-
-
-def _rounded(seconds: float) -> float:
-    return float(f"{seconds:.5g}")
+    return {**estimate.document(), "passed": passed}

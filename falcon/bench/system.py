@@ -19,7 +19,7 @@ from falcon._front.info import cpu_model
 
 # Other work takes more of the processors than this: figures are not to be trusted.
 BUSY = 0.1
-_LOOK_SECONDS = 0.3
+_LOAD_SECONDS = 0.3
 
 
 def describe_machine() -> dict[str, Any]:
@@ -56,14 +56,14 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def load() -> dict[str, Any]:
-    """Look at the machine while nothing of ours runs (0.3 s).
+    """Measure how busy the machine is with other work, while falcon runs nothing (0.3 s).
 
     Returns
     -------
     dict
         ``average``: load average over a minute, which counts our own work too; ``busy`` and
         ``stolen``: shares of the processors' time that went to other processes and, on a virtual
-        machine, to other machines. None where the system does not tell.
+        machine, to other machines. None where the system does not say.
     """
     found: dict[str, Any] = {"average": None, "busy": None, "stolen": None}
     with suppress(OSError, AttributeError):
@@ -73,7 +73,7 @@ def load() -> dict[str, Any]:
     except ImportError:
         return found
     before = psutil.cpu_times()
-    time.sleep(_LOOK_SECONDS)
+    time.sleep(_LOAD_SECONDS)
     after = psutil.cpu_times()
     spent = {name: getattr(after, name) - getattr(before, name) for name in after._fields}
     # guest time is counted as user time already
@@ -84,8 +84,3 @@ def load() -> dict[str, Any]:
         found["stolen"] = round(stolen / total, 3)
         found["busy"] = round(max(0.0, 1 - (idle + stolen) / total), 3)
     return found
-
-
-def is_busy(found: dict[str, Any]) -> bool:
-    """Whether other work took more than a tenth of the processors."""
-    return (found["busy"] or 0) + (found["stolen"] or 0) > BUSY

@@ -4,14 +4,14 @@ The environment that chooses a library's kernels (OPENBLAS_CORETYPE, MKL_*, OMP_
 before it is loaded, so every peer runs in a fresh process. Requests and replies are lines of
 JSON::
 
-    {"do": "prepare", "path":, "layout":}   map the operands, multiply once
+    {"do": "prepare", "path":}     map the operands, multiply once
         -> {"seconds":, "error":, "extra_bytes":, "plan":}
-    {"do": "time", "repeats": 1}            -> {"seconds":} of the fastest of some calls
+    {"do": "time", "repeats": 1}   -> {"seconds":} of the fastest of some calls
 
 The operands lie in memory that all peers share; each writes to an output of its own.
 
-With ``--probe DTYPES`` it multiplies once per dtype instead, in between lines that `identify`
-knows, and describes itself: what libraries print about themselves comes to standard output.
+With ``--probe DTYPES`` it multiplies once per dtype instead, prints a marker line before and after
+each product, and then describes itself; `identify` reads what libraries log in between.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import sys
-import time
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 import falcon
+from falcon._core.timing import timed
 
 from .adapters import ADAPTERS, Job, load
-from .measure import relative_error
+from .errors import relative_error
 from .operands import mapped
+from .records import plan_entry
 from .workloads import Shape, operands
 
 _PROBED = Shape(512, 512, 512)
@@ -45,13 +47,13 @@ class Server:
         self.out: np.ndarray | None = None
         self.memory = Memory()
 
-    def prepare(self, path: str, layout: list[Any]) -> dict[str, Any]:
-        """Map the operands, multiply once, and tell what that took and how exact it is."""
+    def prepare(self, path: str) -> dict[str, Any]:
+        """Map the operands, multiply once; return the time, the error and the memory it took."""
         self.job = self.out = None  # the last operands go first
         if self.name.startswith("falcon"):
             falcon.release_workspace()
         self.memory.between_jobs()
-        a, b, index, exact = mapped(path, layout)
+        a, b, index, exact = mapped(path)
         self.out = np.empty((a.shape[0], b.shape[1]), a.dtype)
         self.out.fill(0)  # touches its memory, which np.zeros need not
         self.job = ADAPTERS[self.name](a, b, self.out)
@@ -60,16 +62,10 @@ class Server:
             x.ravel(order="K")[::1024].sum()
         reply: dict[str, Any] = {}
         if self.name in ("falcon", "falcon packed"):
-            plan = falcon.plan(a, b)  # measures the machine, the first time
-            reply["plan"] = {
-                "backend": plan.backend.name,
-                "scheme": plan.option.label,
-                "workspace": plan.workspace,
-                "growth": plan.growth,
-            }
+            reply["plan"] = plan_entry(falcon.plan(a, b))  # measures the machine, the first time
             falcon.release_workspace()
         self.memory.before_call()
-        reply["seconds"] = self._timed()
+        reply["seconds"] = timed(self.job.run)
         reply["extra_bytes"] = self.memory.extra()
         self.job.fetch()
         reply["error"] = relative_error(self.out[index], exact)
@@ -77,17 +73,12 @@ class Server:
 
     def time(self, repeats: int) -> dict[str, Any]:
         """Return the fastest of some calls."""
-        return {"seconds": min(self._timed() for _ in range(repeats))}
-
-    def _timed(self) -> float:
         assert self.job is not None
-        start = time.perf_counter()
-        self.job.run()
-        return time.perf_counter() - start
+        return {"seconds": min(timed(self.job.run) for _ in range(repeats))}
 
 
 class Memory:
-    """What a library holds at the height of a call, beyond the operands; Linux only.
+    """The peak memory of a library's call, beyond the operands; Linux only.
 
     Counted are the growth during the call and what the library has kept from earlier calls, not
     what the process held before its first one.
@@ -98,13 +89,13 @@ class Memory:
         self._kept = self._before = 0
 
     def between_jobs(self) -> None:
-        """Look while there are no operands."""
+        """Measure while there are no operands."""
         with suppress(OSError, AttributeError, TypeError):
             ctypes.CDLL(None).malloc_trim(0)  # what was freed goes back to the system
         self._kept = max(0, (_status("VmRSS") or 0) - (self._start or 0))
 
     def before_call(self) -> None:
-        """Look while operands and result are there, and forget the largest size so far."""
+        """Measure while operands and result are there, and reset the largest size so far."""
         self._before = _status("VmRSS") or 0
         try:
             with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
@@ -113,7 +104,7 @@ class Memory:
             self._start = None
 
     def extra(self) -> int | None:
-        """Return the bytes, None where the system does not tell."""
+        """Return the bytes; None where the system does not say."""
         peak = _status("VmHWM")
         if peak is None or self._start is None:
             return None
@@ -122,9 +113,8 @@ class Memory:
 
 def _status(field: str) -> int | None:
     with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as file:
-        for line in file:
-            if line.startswith(field + ":"):
-                return int(line.split()[1]) * 1024
+        found = re.search(rf"^{field}:\s*(\d+) kB", file.read(), re.MULTILINE)
+        return int(found[1]) * 1024 if found else None
     return None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import FLOAT32, FLOAT64, of
+
+# flop/s, for progress bars and time budgets.
+_GUESSED_RATE = 5e10
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,18 @@ class Shape:
     N: int
     K: int
     label: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.M}x{self.N}x{self.K}"
+
+    @property
+    def flops(self) -> float:
+        """Operations of the classical algorithm, 2MNK."""
+        return 2.0 * self.M * self.N * self.K
+
+    def sizes(self) -> dict[str, int]:
+        """Return M, N and K, as record files hold them."""
+        return {"M": self.M, "N": self.N, "K": self.K}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +54,7 @@ class Case:
     @property
     def key(self) -> str:
         """What a case is known by in files: ``"squares 512x512x512 float32"``."""
-        x = self.shape
-        return f"{self.workload} {x.M}x{x.N}x{x.K} {self.dtype}"
-
-    @property
-    def flops(self) -> float:
-        """Operations of the classical algorithm, 2MNK."""
-        return 2.0 * self.shape.M * self.shape.N * self.shape.K
+        return f"{self.workload} {self.shape} {self.dtype}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +138,11 @@ WORKLOADS = {
         ),
         BOTH,
     ),
+    "targets": Workload(
+        "squares and layers from which the targets of the CPU backend were set",
+        lambda: [Shape(2048, 2048, 2048), *quick_shapes()],
+        BOTH,
+    ),
     "quick": Workload(
         "one or two shapes of each kind",
         _shapes(
@@ -145,20 +159,35 @@ def quick_shapes() -> list[Shape]:
     return [Shape(*sizes) for sizes in _data()["cpu_quick"]]
 
 
-def parse_shape(text: str) -> Shape:
-    """Read ``"M,N,K"``.
+def parse_shape(text: str, least: int = 1) -> Shape:
+    """Read M, N and K: ``"M,N,K"``, ``"MxNxK"`` or ``"M N K"``.
 
     Raises
     ------
     ValueError
-        The text is not three positive integers.
+        The text is not three integers, or one is below `least`.
     """
-    parts = [part.strip() for part in text.lower().replace("x", ",").split(",")]
+    parts = re.split(r"\s*[,x×*]\s*|\s+", text.strip().lower())
     # At most nine digits: no machine holds a matrix with a longer side.
-    if len(parts) != 3 or not all(re.fullmatch("0*[1-9][0-9]{0,8}", part) for part in parts):
-        raise ValueError(f"shape {text!r}: expected three positive integers M,N,K")
-    M, N, K = map(int, parts)
-    return Shape(M, N, K)
+    if len(parts) == 3 and all(re.fullmatch("0*[0-9]{1,9}", part) for part in parts):
+        M, N, K = map(int, parts)
+        shape = Shape(M, N, K)
+        if min(shape.M, shape.N, shape.K) >= least:
+            return shape
+    kind = "positive integers" if least else "integers >= 0,"
+    raise ValueError(f"shape {text!r}: expected three {kind} M,N,K")
+
+
+def parse_shapes(words: Sequence[str], least: int = 1) -> list[Shape]:
+    """Read the shapes of a command line: a word each, or one as three words with a size each."""
+    if len(words) == 3 and not any(re.search(r"[,x×*\s]", x.lower()) for x in words):
+        words = [" ".join(words)]
+    return [parse_shape(x, least) for x in words]
+
+
+def guessed_seconds(shape: Shape) -> float:
+    """Guess how long a product takes, before anything was measured."""
+    return shape.flops / _GUESSED_RATE
 
 
 def operands(shape: Shape, dtype: np.dtype, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -17,10 +17,6 @@ class Element(Protocol):
         """Bytes of an element."""
 
     @property
-    def c(self) -> str | None:
-        """How C writes the type."""
-
-    @property
     def cuda(self) -> str | None:
         """How CUDA C++ writes it in memory."""
 

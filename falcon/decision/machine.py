@@ -21,7 +21,7 @@ import numpy as np
 from falcon._core.backend import Backend
 from falcon._core.dtypes import DType
 from falcon._core.fit import fastest
-from falcon._core.locks import ForkLock
+from falcon._core.locks import ForkLock, in_forked_child
 from falcon._core.options import Options, cache_folder, profile_file
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
@@ -150,7 +150,7 @@ def rates(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> An
             held = replace(held, rates={**held.rates, key: _measure(backend, problem)})
             _profiles[device] = held
             _revision += known is not None
-            if not held.pinned:
+            if not held.pinned and not (in_forked_child() and problem.threads > 1):
                 _save(held, backends)
     return held.rates[key]
 
@@ -162,6 +162,9 @@ def _entry(backend: Backend, problem: Problem) -> tuple[str, str, int]:
 
 
 def _measure(backend: Backend, problem: Problem, thorough: bool = False) -> Any:
+    if not thorough:
+        name, dtype, threads = _entry(backend, problem)
+        _log.info("falcon: measuring %s %s, %d threads (a second, once)", name, dtype, threads)
     found = backend.measure(problem, thorough)
     if problem.device is None:
         found = replace(found, probe=_probe(backend, problem.operand, problem.threads))
@@ -211,23 +214,25 @@ def measure_all(
     base = profile(backends)
     found: RatesTable = dict(base.rates) if not base.pinned else {}
     speeds: dict[int, Streaming] = {}
-    for count in threads:
-        tick(f"caches and memory, {count} threads")
-        speeds[count] = streaming(count)
-        for dtype in dtypes:
-            for backend in backends:
-                problem = Problem.of((1024,) * 3, dtype, Options(threads=count))
-                if backend.why_classical_only(problem) is None:
-                    tick(f"{backend.name} {dtype.name}, {count} threads")
-                    found[_entry(backend, problem)] = _measure(backend, problem, True)
-    key = _key(backends, None)
-    made = MachineProfile(found, speeds, key, cache_sizes(), base.path, base.pinned)
-    with _lock.lock:
-        _profiles[None], _revision = made, _revision + 1
-    if made.pinned and made.path is not None:
-        write_profile(made.path, made.key, made.rates, made.streaming, made.caches)
-    else:
-        _save(made, backends)
+    try:
+        for count in threads:
+            tick(f"caches and memory, {count} threads")
+            speeds[count] = streaming(count)
+            for dtype in dtypes:
+                for backend in backends:
+                    problem = Problem.of((1024,) * 3, dtype, Options(threads=count))
+                    if backend.why_classical_only(problem) is None:
+                        tick(f"{backend.name} {dtype.name}, {count} threads")
+                        found[_entry(backend, problem)] = _measure(backend, problem, True)
+    finally:  # Ctrl-C leaves what was measured so far
+        key = _key(backends, None)
+        made = MachineProfile(found, speeds, key, cache_sizes(), base.path, base.pinned)
+        with _lock.lock:
+            _profiles[None], _revision = made, _revision + 1
+        if made.pinned and made.path is not None:
+            write_profile(made.path, made.key, made.rates, made.streaming, made.caches)
+        else:
+            _save(made, backends)
     return made
 
 

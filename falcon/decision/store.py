@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 6, "key": {"cpu": ..., "cpu.isa": ..., "numpy.blas": ...}, "caches": {...},
+    {"format": 7, "key": {"cpu": ..., "cpu.isa": ..., "numpy.blas": ...}, "caches": {...},
      "rates": [{"backend":, "dtype":, "threads":, "multiply":, ...}, ...],
      "streaming": [{"threads":, "read": {...}, "copy": {...}, "region":}, ...]}
 """
@@ -23,7 +23,12 @@ from falcon._core.rates import Rates, not_negative, positive
 
 from .hardware import Streaming
 
-FORMAT = 6  # of the file and of how rates are measured; another one is foreign
+FORMAT = 7  # of the file and of how rates are measured; another one is foreign
+
+# A profile of every dtype and 64 numbers of threads has a tenth of that.
+_LARGEST_FILE = 2**22
+# What a damaged entry may raise, whatever stands in its place.
+DAMAGE = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
 
 # By backend, name of the dtype (and "tf32" where products round to it), threads.
 RatesTable = dict[tuple[str, str, int], Any]
@@ -49,8 +54,12 @@ def read_json(path: Path) -> dict[str, Any]:
     ForeignError
         It holds something else.
     """
+    with path.open("rb") as file:
+        data = file.read(_LARGEST_FILE + 1)
+    if len(data) > _LARGEST_FILE:
+        raise ForeignError(f"it has more than {_LARGEST_FILE} bytes")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise ForeignError(f"it is not JSON ({error})") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
@@ -99,7 +108,7 @@ def read_profile(
             key = str(x.pop("backend")), str(x.pop("dtype")), int(x.pop("threads"))
             rates[key] = _rates(x, (kinds or {}).get(key[0], Rates))
         streaming = {int(x["threads"]): _streaming(x) for x in map(dict, found["streaming"])}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except DAMAGE as error:
         raise ForeignError(f"an entry is damaged ({error})") from None
     return found["key"], rates, streaming
 

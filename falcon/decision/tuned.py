@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from falcon._core.backend import Backend
 from falcon._core.locks import ForkLock
 from falcon._core.options import cache_folder
 from falcon._core.problem import Problem
+from falcon._core.rates import not_negative
 from falcon.schemes import Scheme, get
 
 from . import machine
-from .store import ForeignError, file_name, read_json, write_json
+from .store import DAMAGE, ForeignError, file_name, read_json, write_json
 
 _log = logging.getLogger("falcon")
 
@@ -46,7 +48,8 @@ def recall(problem: Problem, backends: Sequence[Backend]) -> tuple[str, Scheme |
         return None
     try:
         return found.backend, None if found.scheme is None else get(found.scheme)
-    except ValueError:  # a registered scheme, of which this process does not know
+    except ValueError as error:  # registered in another process, or the file is damaged
+        _say_once(str(error))
         return None
 
 
@@ -100,7 +103,7 @@ def _read(backends: Sequence[Backend]) -> dict[str, Choice]:
         return {str(name): _choice(x) for name, x in dict(found["choices"]).items()}
     except FileNotFoundError:
         return {}
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except (OSError, *DAMAGE) as error:
         _log.warning("falcon: tuned choices in %s are ignored: %s", path, error)
         return {}
 
@@ -109,4 +112,10 @@ def _choice(found: Any) -> Choice:
     backend, scheme = found["backend"], found["scheme"]
     if not isinstance(backend, str) or not isinstance(scheme, str | None):
         raise TypeError("an entry is damaged")
+    not_negative("seconds", found["seconds"])
     return Choice(backend, scheme, float(found["seconds"]))
+
+
+@cache
+def _say_once(why: str) -> None:
+    _log.warning("falcon: a tuned choice is ignored: %s", why)

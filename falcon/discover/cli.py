@@ -9,11 +9,11 @@ from pathlib import Path
 from falcon._core.options import thread_count
 
 from .search import Job, Run, progress_line
+from .walk.masks import Format
 
 
-def main(options: argparse.Namespace) -> int:
-    """Run the search that the command line asks for; return the exit status."""
-    dims = (options.m, options.k, options.n)
+def main(options: argparse.Namespace, dims: Format) -> int:
+    """Search for schemes of a format as the command line asks for; return the exit status."""
     _check(options, dims)
     job = Job(
         dims=dims,
@@ -26,7 +26,7 @@ def main(options: argparse.Namespace) -> int:
         scratch=options.scratch,
         objective=options.objective,
         folder=Path(options.out),
-        command=_command(options),
+        command=_command(options, dims),
     )
     return _search(job)
 
@@ -56,15 +56,17 @@ def _search(job: Job) -> int:
 
 
 def _report(run: Run, finds: list[Path]) -> None:
-    print(f"{run.job.label}: {progress_line(run)}, {run.seconds:.0f} s of CPU time per worker")
+    job = run.job
+    if job.rank is not None and not run.reached:
+        print(f"{job.label}: not found: a scheme of rank {job.rank}; the lowest rank known is "
+              f"{run.lowest}")  # fmt: skip
+    print(f"{job.label}: {progress_line(run, ended=True)}, {run.seconds:.0f} s of CPU time per "
+          "worker")  # fmt: skip
     for path in finds:
         print(path)
 
 
-def _check(options: argparse.Namespace, dims: tuple[int, int, int]) -> None:
-    for axis, size in zip("MKN", dims, strict=True):
-        if size < 1:
-            raise ValueError(f"{axis} is {size}; expected at least 1")
+def _check(options: argparse.Namespace, dims: Format) -> None:
     m, k, n = dims
     if max(m * k, k * n, m * n) > 64:
         raise ValueError(f"format {m}x{k}x{n}: a factor has more than 64 entries")
@@ -80,8 +82,8 @@ def _check(options: argparse.Namespace, dims: tuple[int, int, int]) -> None:
         raise ValueError(f"--rank is {options.rank}; expected 1 to {m * k * n}")
 
 
-def _command(options: argparse.Namespace) -> str:
-    parts = [f"python -m falcon discover {options.m} {options.k} {options.n}"]
+def _command(options: argparse.Namespace, dims: Format) -> str:
+    parts = ["python -m falcon discover {0} {2} {1}".format(*dims)]
     for name in ("rank", "objective", "flips"):
         if getattr(options, name) is not None:
             parts.append(f"--{name} {getattr(options, name)}")

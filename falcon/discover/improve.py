@@ -1,14 +1,13 @@
 """Walks at fixed rank towards fewer non-zeros, less error growth or fewer additions.
 
-One worker holds a population of schemes of one rank. A step takes one of them, maybe walks away
-from it at random or hops to a family nearby (a few terms more, which a walk that stays sparse loses
-again), anneals it (flips and changes of basis, accepted by Metropolis' rule on non-zeros or on Phi)
-and keeps the result if it is among the best. Other steps walk down from a sum or a projection of
-known schemes to this rank, or come to it by way of the real numbers or from walks over families,
-which gives schemes not seen before: annealing reaches the same floor within a family, and the
-floors of two of them may differ by half. Where additions are the objective most steps are walks on
-these themselves, see `additions`. All results enter an archive: the Pareto front over non-zeros,
-additions and Phi.
+One worker keeps a population of schemes of one rank. Most steps take one of them, sometimes leave
+its family first (by a random walk, or by a hop: a few extra terms, removed again by a sparse walk),
+anneal it (flips and changes of basis, accepted by the Metropolis rule on non-zeros or on Phi) and
+keep the result if it is among the best. Other steps look for new families, by walking down to this
+rank from a sum or a projection of known schemes, through the real numbers, or from walks over
+families: annealing reaches the same minimum within a family, and the minima of two families may
+differ by half. If additions are the objective, most steps are walks on additions (`additions`). An
+archive holds the Pareto front over non-zeros, additions and Phi.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from . import additions, lifting, masks, sums
-from ._core import Walker, violations
-from .masks import Format
-from .worker import THIN, Find, Start, Worker
+from .walk import additions, lifting, masks, sums
+from .walk._core import Walker, violations
+from .walk.masks import Format, Start
+from .worker import THIN, Find, Worker
 
 OBJECTIVES = ("nnz", "growth", "additions")
 POPULATION = 24
@@ -34,8 +33,8 @@ TEMPERATURES = {"nnz": (1.6, 0.25), "growth": (10.0, 1.2), "additions": (1.6, 0.
 # Flips of a walk out of the family of a scheme, and of those without gain before a term is added.
 LEAVE_FLIPS = (300_000, 1_000_000, 3_000_000)
 LEAVE_PLUS_AFTER = (2_000, 10_000, 50_000)
-# A hop: flips with a plus-transition after each, up to so many terms more, and the temperatures of
-# the walk that loses them, in moves and tries of so many.
+# A hop: flips, each followed by a plus-transition, and the most terms that these add; then an
+# annealing at constant temperature that removes them, in up to HOP_TRIES runs of HOP_MOVES moves.
 HOP_FLIPS, HOP_TERMS = (3, 10, 30, 100), (1, 1, 2, 2, 3)
 HOP_TEMPERATURES = {
     "nnz": (0.5, 0.7, 0.9, 1.2),
@@ -48,10 +47,11 @@ NEAR_MOVES, NEAR_HEATS = (200_000, 500_000), (0.3, 0.6, 1.0)
 # Moves of a walk on additions, and its hottest temperatures as shares of the usual one.
 WALK_MOVES, WALK_HEATS = 1_000, (0.3, 0.6, 1.0)
 ELSEWHERE = 0.6  # share of the steps that come from the reals or from walks over families
-# Flips without gain after which a sum or a projection is given up, and before a plus-transition.
+# A walk down: flips without gain before it is given up, and before a plus-transition.
 DESCENT = 2_000_000
 DESCENT_PLUS_AFTER = (5_000, 20_000, 50_000)
-# What comes down is annealed for so many moves, and again if it is so near to the best then.
+# A scheme from a walk down is annealed for TRIAL moves, and longer if its cost is then below NEAR
+# times the best.
 TRIAL, NEAR = 600_000, 1.15
 QUICK_ROUNDS, ROUNDS = 40, 1500
 
@@ -68,7 +68,7 @@ class Entry:
 
     @property
     def costs(self) -> tuple[int, int, int]:
-        """What the Pareto front is over."""
+        """The three costs of the Pareto front."""
         return self.nnz, self.additions, self.phi
 
     def key(self, objective: str) -> tuple[int, int, int]:
@@ -88,21 +88,21 @@ class Improver:
     ----------
     dims : (m, k, n)
     schemes : sequence of ndarray of uint64, shape (R, 3, 2)
-        Where to begin; all of one rank. They may be none where there are `sources`.
+        Starts, all of one rank; may be empty if there are `sources`.
     search : Worker
-        Finds further schemes of this rank along the way: annealing reaches the same floor from
-        all schemes that flips connect, so that variety of starts is worth more than patience.
+        Finds further schemes of this rank: annealing reaches the same minimum from all schemes
+        that flips connect, so more starts help more than longer runs.
     objective : {"nnz", "growth", "additions"}
     seed, number : int
         The run's seed and this worker's number.
     fresh : sequence of ndarray of uint64, shape (R, 3, 2)
-        Further starts that stand in no file, such as direct sums: what beats `schemes` among them
-        is a find of the first step.
+        Further starts that are in no file, such as direct sums: those better than `schemes` are
+        finds of the first step.
     sources : sequence of callables
-        ``start(rng, mod2)`` returns a scheme of a higher rank to walk down from. Not used where
-        `search` goes by way of the reals or over families: these are the source then.
+        ``start(rng, mod2)`` returns a scheme of a higher rank to walk down from. Not used if
+        `search` goes through the reals or over families, which are then the source.
     rank : int, optional
-        The rank wanted, where there are no schemes of it yet.
+        The rank wanted, if there are no schemes of it yet.
     """
 
     def __init__(
@@ -154,18 +154,18 @@ class Improver:
 
     @property
     def standing(self) -> tuple[int, ...]:
-        """What orders workers, best first."""
+        """Sort key of workers, best first."""
         return self.best.key(self.objective) if self.front else (2**62,)
 
     def describe(self) -> str:
-        """What has been reached, for a progress bar."""
+        """The state of the search, for a progress bar."""
         if not self.front:
             return f"rank {self.rank}, none yet"
         nnz, additions, phi = self.best.costs
         return f"rank {self.rank}, nnz {nnz}, additions {additions}, phi {phi}"
 
     def step(self) -> list[Find]:
-        """Walk and anneal once (about a second); return what is new at the front."""
+        """Make one step (about a second); return what is new on the front."""
         draw = self.rng.random()
         if draw < (0.1 if self._sources else 0.2) and not self._elsewhere:
             self._search.step()
@@ -192,7 +192,7 @@ class Improver:
 
     @property
     def _descending(self) -> float:
-        """Share of the steps that walk down from sources: less where few come to the rank."""
+        """Share of the steps that walk down from sources: lower if few reach the rank."""
         if self._elsewhere:
             return ELSEWHERE
         if self.objective == "additions":
@@ -216,7 +216,7 @@ class Improver:
         self._settle(terms)
 
     def _annealed(self, terms: np.ndarray, moves: int, scale: float) -> np.ndarray:
-        """The best scheme that annealing came across, or one of a lower rank."""
+        """Anneal; return the best scheme met, or one of a lower rank."""
         hot, cold = TEMPERATURES[self.objective]
         phi = self.objective == "growth"
         walker = Walker(self.dims, terms, self.rng.getrandbits(64))
@@ -227,7 +227,7 @@ class Improver:
         return terms
 
     def _descend(self) -> None:
-        """Walk down from a source to the rank; most from those that have led there most often."""
+        """Walk down from a source, preferably one that has often led to the rank."""
         rng = self.rng
         chances = [(hits + 1) / (tries + 4) for tries, hits in self._descents]
         (number,) = rng.choices(range(len(chances)), chances)
@@ -263,11 +263,11 @@ class Improver:
             self._settle(terms)
 
     def _cost(self, terms: np.ndarray) -> int:
-        """What annealing lowers: Phi, or non-zeros, which stand for additions as well."""
+        """The cost that annealing lowers: Phi, or non-zeros (for additions too)."""
         return masks.phi(terms) if self.objective == "growth" else masks.nnz(terms)
 
     def _lifted(self, terms: np.ndarray) -> np.ndarray:
-        """A scheme modulo 2, thinned out and lifted; empty where it does not lift."""
+        """Make a scheme modulo 2 sparse and lift it; empty if it does not lift."""
         walker = Walker(self.dims, terms, self.rng.getrandbits(64), mod2=True)
         _, sparse = walker.anneal(THIN)
         found = lifting.lift(sparse, self.dims, self.rng)
@@ -283,10 +283,10 @@ class Improver:
         return self.rng.choice(self._population)[1]
 
     def _left(self, terms: np.ndarray, mod2: bool) -> np.ndarray:
-        """Leave the family of a scheme: plus-transitions and back to the rank.
+        """Leave the family of a scheme: plus-transitions, then down to the rank again.
 
-        Modulo 2 no flip is refused, so that more families can be reached. Returns the scheme it
-        began with where the walk does not come back, or to none that can be lifted.
+        Modulo 2 no flip is refused, so more families can be reached. Returns `terms` if the walk
+        does not reach the rank again or its scheme cannot be lifted.
         """
         rng = self.rng
         walker = Walker(self.dims, terms, rng.getrandbits(64), mod2=mod2)
@@ -299,7 +299,7 @@ class Improver:
         return self._returned(walker, terms, mod2)
 
     def _hopped(self, terms: np.ndarray, mod2: bool) -> np.ndarray:
-        """Hop to a family nearby: a few terms more, lost again by a walk that stays sparse."""
+        """Hop to a family nearby: add a few terms, remove them by a walk that stays sparse."""
         rng = self.rng
         walker = Walker(self.dims, terms, rng.getrandbits(64), mod2=mod2)
         walker.walk(rng.choice(HOP_FLIPS), plus_after=1, margin=rng.choice(HOP_TERMS))
@@ -313,7 +313,7 @@ class Improver:
         return self._returned(walker, terms, mod2)
 
     def _returned(self, walker: Walker, terms: np.ndarray, mod2: bool) -> np.ndarray:
-        """Where a walk came to, over the integers; where it began if not back at the rank."""
+        """The end of a walk, lifted if `mod2`; its start `terms` if it is above the rank."""
         if walker.rank > self.rank:
             return terms
         found = walker.terms
@@ -324,7 +324,7 @@ class Improver:
         return found if len(found) == self.rank else terms
 
     def _economise(self, terms: np.ndarray) -> None:
-        """Walk on additions themselves, and judge where that leads to."""
+        """Walk on additions, and judge the result."""
         hot = additions.HOT * self.rng.choice(WALK_HEATS)
         terms = additions.walk(terms, self.dims, WALK_MOVES, self.rng, hot=hot)
         self.moves += WALK_MOVES
@@ -334,14 +334,14 @@ class Improver:
             self._lower.append(terms)
 
     def _settle(self, terms: np.ndarray) -> None:
-        """Judge a scheme, and what a walk on additions makes of it if those are wanted."""
+        """Judge a scheme; if additions are the objective, walk on these from it too."""
         if len(terms) == self.rank:
             self._judge(terms)
             if self.objective == "additions":
                 self._economise(terms)
 
     def _judge(self, terms: np.ndarray, programs: sums.Programs | None = None) -> None:
-        """Put a scheme into the population and, where nothing beats it, into the archive."""
+        """Put a scheme into the population and, if no other dominates it, into the archive."""
         nnz, phi = masks.nnz(terms), masks.phi(terms)
         rounds = QUICK_ROUNDS if self.front else ROUNDS
         additions, programs = sums.reduce(terms, self.dims, rounds, self.rng, programs)

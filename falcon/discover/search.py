@@ -1,8 +1,8 @@
 """Runs of the rank search: workers on threads, progress, checkpoints, finds on disk.
 
-The C core releases the GIL, so threads use all cores; workers share nothing but the list of finds.
-Deadlines count the CPU time of each worker, so that a run that is paused or has to share its cores
-searches as long as one that is not.
+The C code releases the GIL, so threads use all cores; workers share only the list of finds.
+Deadlines count the CPU time of each worker: a run that is paused or shares its cores searches as
+much as one that has them alone.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from threadpoolctl import threadpool_limits
 
 from falcon import schemes
 
-from . import families, masks
+from .catalogue.library import SLACK, SLACK_TO_IMPROVE, Library
 from .improve import Improver
-from .library import SLACK, SLACK_TO_IMPROVE, Library
-from .masks import Format
-from .sums import calmest
+from .walk import families, masks
+from .walk.masks import Format
+from .walk.sums import calmest
 from .worker import Find, Worker
 
 CHECKPOINT = 3  # format of the file: raised when a state holds other things
 CHECKPOINT_SECONDS = 60.0
-SUMS = 24  # draws of each direct sum, to begin an improvement with
+SUMS = 24  # draws of each direct sum, as starts of an improvement
 
 
 @dataclass
@@ -50,12 +50,12 @@ class Job:
     seed, workers : int
     rings : {"both", "ternary", "mod2", "symmetric", "families", "reals"}
     scratch : bool
-        Begin at the classical algorithm alone; with an objective, at the folder's finds. The
-        catalogue takes no part.
+        Ignore the catalogue: begin at the classical algorithm, or with an objective at the
+        folder's finds.
     folder : Path
         Finds and the checkpoint go there.
     objective : {None, "nnz", "growth", "additions"}
-        None lowers the rank; otherwise schemes of the rank `rank` (default: the lowest known) are
+        None lowers the rank; otherwise schemes of rank `rank` (default: the lowest known) are
         improved.
     command : str
         How the run was called, for the record in each file.
@@ -81,7 +81,7 @@ class Job:
 
 @dataclass
 class Run:
-    """A job under way: its workers, and what they have found."""
+    """A job that runs: its workers, and what they have found."""
 
     job: Job
     finds: list[Path] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Run:
     def __post_init__(self) -> None:
         job = self.job
         job.folder.mkdir(parents=True, exist_ok=True)
-        # To improve schemes from scratch is to begin at the finds of an earlier run.
+        # Improving "from scratch" begins at the finds of an earlier run.
         alone = job.scratch and job.objective is None
         library = Library(
             None if alone else job.folder,
@@ -102,7 +102,7 @@ class Run:
         self._stop = threading.Event()
         self._errors: list[BaseException] = []
         self.spent = [0.0] * job.workers
-        # Only what is better than what the search began with is a find.
+        # A find is better than what the search began with.
         self._best = self._known + job.scratch
         self._restore()
 
@@ -138,9 +138,14 @@ class Run:
         return self.job.rank or self._known
 
     @property
+    def lowest(self) -> int:
+        """The lowest rank of the format that is known, to this search or before it."""
+        return min(self._known, self._best)
+
+    @property
     def reached(self) -> bool:
         """Whether a scheme of the wanted rank is there."""
-        return min(self._known, self._best) <= (self.job.rank or self._known)
+        return self.lowest <= (self.job.rank or self._known)
 
     @property
     def flips(self) -> int:
@@ -210,13 +215,13 @@ class Run:
                 self._found(find, number)
             reached = isinstance(worker, Worker) and worker.best <= (job.rank or 0)
             if reached:
-                # A run that is bounded by flips goes on, so that the finds do not depend on time.
+                # A run bounded by flips goes on, so that its finds do not depend on timing.
                 if job.flips is None:
                     self._stop.set()
                 return
 
     def _found(self, find: Find, number: int) -> None:
-        """Write a scheme that is new to this run; `Scheme` proves it first."""
+        """Write a scheme that is new in this run, after `Scheme` has proved it."""
         with self._lock:
             rank = len(find.terms)
             if not find.objective and rank >= self._best:
@@ -259,7 +264,7 @@ class Run:
                 "rings": job.rings, "scratch": job.scratch, "objective": job.objective}  # fmt: skip
 
     def checkpoint(self) -> None:
-        """Write the state of all workers; one that is in the middle of a walk is caught later."""
+        """Write the state of all workers after their last whole step."""
         states = [worker.saved for worker in self.workers]
         record = {"format": CHECKPOINT, "setting": self._setting(), "spent": self.spent,
                   "workers": states}  # fmt: skip
@@ -282,7 +287,7 @@ class Run:
         for worker, state in zip(self.workers, record["workers"], strict=True):
             if state is not None:
                 worker.restore(state)
-                worker.saved = state  # where the time is up before its first step
+                worker.saved = state  # in case the time is up before its first step
             if isinstance(worker, Worker):
                 self._best = min(self._best, worker.best)
         self.spent = list(record["spent"])
@@ -295,8 +300,15 @@ def _write(path: Path, text: str) -> None:
     os.replace(new, path)
 
 
-def progress_line(run: Run) -> str:
-    """What a progress bar says: what is best, and flips per second of CPU time and worker."""
+def progress_line(run: Run, *, ended: bool = False) -> str:
+    """What a progress bar says: ranks, and flips per second of CPU time and worker.
+
+    When a search for a lower rank has `ended`, walks that stay above the lowest rank are left out.
+    """
     rate = run.flips / max(sum(run.spent), 1e-9) / 1e6
     leader = min(run.workers, key=lambda worker: worker.standing)
-    return f"{leader.describe()}, {rate:.1f} M flips/s per core"
+    state = leader.describe()
+    if run.job.objective is None:
+        above = ended and leader.standing[0] > run.lowest
+        state = f"lowest rank {run.lowest}" + ("" if above else f"; walks at {state}")
+    return f"{state}, {rate:.1f} M flips/s per core"

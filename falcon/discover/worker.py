@@ -1,8 +1,8 @@
 """One worker's search for schemes of low rank: pools of schemes per rank, walks, moves, lifting.
 
-A worker is a function of its format, its starts, its seed and its number: it shares nothing with
-other workers, so a run can be repeated. Two pools are kept, over {-1, 0, 1} and modulo 2; whatever
-is found modulo 2 counts only once it has been lifted.
+The result of a worker depends on its format, starts, seed and number only: it shares nothing with
+other workers, so a run can be repeated. There are two pools, over {-1, 0, 1} and modulo 2; a scheme
+modulo 2 counts once it has been lifted.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import families, lifting, numerical, sums, symmetric
-from ._core import Walker, violations
-from .hops import Start
-from .masks import Format, ascending
+from .numerical import starts as numerical
+from .walk import families, lifting, sums, symmetric
+from .walk._core import Walker, violations
+from .walk.masks import Format, Start, ascending
 
-# Flips of one walk from a scheme of the pool. Walks of 5 million flips found most of what was
-# found; longer ones spend themselves far from low ranks.
+# Flips of one walk from a scheme of the pool. Walks of 5 million flips found most of the finds;
+# longer ones stay far from low ranks.
 WALK = 5_000_000
-# The share of walks that begin at a start, not at a scheme of the pool: where the classical
-# algorithm is the only start, and otherwise. Sums and projections of known schemes differ from draw
-# to draw, and most of the ranks reached from them came within 3 million flips or not at all.
+# Share of walks that begin at a start, not at a scheme of the pool: if the classical algorithm is
+# the only start, and otherwise. Sums and projections of known schemes differ from draw to draw, and
+# most of the ranks reached from them were reached within 3 million flips.
 FRESH = (0.1, 0.5)
 POOL = 40  # schemes kept per rank
 # Flips without gain before a plus-transition: no one value is best for all formats.
 PLUS_AFTER = (5_000, 20_000, 50_000, 200_000)
 
-# Moves of the annealing on non-zeros before a lift: 40 ms. Of eight <2,4,7;45> modulo 2 from a walk
-# none lifts as it is, with some 690 non-zeros; with the 374 that are left of them one does.
+# Moves of the annealing on non-zeros before a lift: 40 ms. Of eight <2,4,7;45> modulo 2 from a
+# walk, with some 690 non-zeros, none lifts; one does after annealing has left 374.
 THIN = 1_000_000
 
-# Every so many schemes of the lowest rank modulo 2 that do not lift one is lifted with coefficients
-# 2, which takes some tenths of a second, so many times; then walks over {-1, 0, 1} lose the terms
-# that are too many: <3,3,8;56> with one 2 came as 57 terms and was 56 after 16 walks.
+# Of the schemes of the lowest rank modulo 2 that do not lift, every APART-th is lifted with
+# coefficients 2 (some tenths of a second), at most MOST_APART times; up to WALKS_BACK walks over
+# {-1, 0, 1} then remove the extra terms: <3,3,8;56> with one 2 had 57 terms, and 56 after 16 walks.
 APART, MOST_APART, WALKS_BACK = 5, 10, 40
 PLUS_AFTER_BACK = (2_000, 5_000, 20_000, 50_000)
 
@@ -47,10 +47,10 @@ Pool = dict[int, list[np.ndarray]]
 
 
 class Find(NamedTuple):
-    """A scheme to be written down."""
+    """A scheme to be written to a file."""
 
     terms: np.ndarray
-    # What it is best at among those of its rank; empty for a new rank.
+    # The objective at which it is the best of its rank; empty for a new rank.
     objective: str = ""
     programs: sums.Programs | None = None
 
@@ -66,19 +66,19 @@ class Worker:
     seed, number : int
         The run's seed and this worker's number.
     rings : str
-        "ternary", "mod2", "both"; "symmetric": modulo 2, and symmetric walks alone; "families":
-        modulo 2, many families of this format and those near it, evenly; or "reals": modulo 2,
-        from real schemes of the rank wanted; `starts` is where hops to these begin.
+        "ternary", "mod2", "both"; "symmetric": symmetric walks modulo 2 alone; "families": modulo
+        2, evenly over many families of this format and those near it; or "reals": modulo 2, from
+        real schemes of the rank wanted, for which `starts` are starts of hops.
     rank : int, optional
-        The rank wanted, if there is one: decides how symmetric walks begin.
+        The rank wanted, if any: decides how symmetric walks begin.
     near : dict, optional
         For "families": starts by format (`families.near`), instead of `starts`.
 
     Raises
     ------
     ValueError
-        The format is no cube and walks are to be symmetric; there is no `near` for families; or
-        the search is to begin at real schemes, and no rank is given or there are too many unknowns.
+        Symmetric walks of a format that is no cube; families without `near`; or reals without a
+        rank or with too many unknowns.
     """
 
     def __init__(
@@ -98,13 +98,13 @@ class Worker:
         # The state after the last whole step: what a checkpoint may hold at any time.
         self.saved: dict[str, Any] | None = None
         self._starts = starts if rings != "reals" else []
-        # The classical algorithm, which comes first, is none that real schemes are near to.
+        # Not the classical algorithm, the first start: no real scheme of low rank is near it.
         self._known = starts[1:] if rings == "reals" else []
         self._fresh = FRESH[len(starts) > 1]
         self.rings = rings
         self._rank = rank
         cube = dims[0] == dims[1] == dims[2]
-        self._blends = cube and rings != "reals"  # symmetric walks among those modulo 2
+        self._blends = cube and rings != "reals"  # some walks modulo 2 are symmetric
         self._symmetric: symmetric.Run | None = None  # a symmetric walk under way
         self._near = near or {}
         if rings == "families" and ascending(dims) not in self._near:
@@ -137,11 +137,11 @@ class Worker:
 
     @property
     def standing(self) -> tuple[int, ...]:
-        """What orders workers, best first."""
+        """Sort key of workers, best first."""
         return (self.best,)
 
     def describe(self) -> str:
-        """What has been reached, for a progress bar."""
+        """The state of the search, for a progress bar."""
         best = self.best if self.pools[0] else "-"
         reached = f"rank {best}, modulo 2 {self.best_mod2 or '-'}"
         if self._numerical:
@@ -198,11 +198,10 @@ class Worker:
                 return
 
     def elsewhere(self, _rng: random.Random, _mod2: bool) -> np.ndarray:
-        """A scheme modulo 2 of some other family, by way of the reals or from walks over families.
+        """A scheme modulo 2 of another family, through the reals or from walks over families.
 
-        Of the rank wanted or a lower one, or of some terms more by way of the reals: at most one
-        real scheme is brought over, a second to some ten of them. One of no terms where there is
-        none so far.
+        Its rank is the one wanted or lower, or a little higher through the reals (at most one real
+        scheme is converted, in 1 to 10 s). A scheme of no terms if none has been found.
 
         Raises
         ------
@@ -245,7 +244,7 @@ class Worker:
         return self.rng.choice(pool[ranks[level]])
 
     def _keep(self, mod2: bool, terms: np.ndarray) -> None:
-        """Put a scheme into its pool; over the integers too, where it can be lifted."""
+        """Put a scheme into its pool, and if it can be lifted into that over the integers."""
         held = self.pools[mod2].setdefault(len(terms), [])
         if len(held) < POOL:
             held.append(terms)
@@ -256,7 +255,7 @@ class Worker:
             self._lift(terms)
 
     def _lift(self, terms: np.ndarray) -> None:
-        """Lift a scheme modulo 2, thinned out first: walks leave dense ones, which seldom lift."""
+        """Lift a scheme modulo 2, made sparse first: walks leave dense ones, which seldom lift."""
         walker = Walker(self.dims, terms, self.rng.getrandbits(64), mod2=True)
         cost, sparse = walker.anneal(THIN)
         if cost < 0:  # the rank has fallen
@@ -274,7 +273,7 @@ class Worker:
                 self._lift_apart(sparse)
 
     def _lift_apart(self, terms: np.ndarray) -> None:
-        """Lift a scheme modulo 2 to one of a few terms more, and walk those off."""
+        """Lift a scheme modulo 2 with a few extra terms, and remove these by walks."""
         rng = self.rng
         lifted = lifting.lift_apart(terms, self.dims, rng)
         for _ in range(WALKS_BACK if len(lifted) else 0):
@@ -309,7 +308,7 @@ class Worker:
                 "numerical": self._numerical and self._numerical.state()}  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a checkpoint; schemes that are none are an error.
+        """Continue from a checkpoint.
 
         Raises
         ------

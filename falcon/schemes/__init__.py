@@ -5,10 +5,11 @@
     _scheme.py      Scheme: U, V, W, verified on construction; compose: one within another
     brent.py        the exact proof            metrics.py    nnz, growth, e_max
     additions.py    common subexpressions      nesting.py    those of compositions
-    formulas.py     the pretty printer         _like.py      what these need to know of a Scheme
+    formulas.py     text and LaTeX             _like.py      what these need to know of a Scheme
     algebra.py      permute, add               best.py       the best scheme of a format
     catalogue.py    named schemes (data/)      loaders.py    files of other researchers
-    _coefficients.py    exact arrays of numbers   _unpickle.py  arrays out of pickles, nothing else
+    _checks.py      what a Scheme refuses      _coefficients.py  exact arrays of numbers
+    _unpickle.py    arrays out of pickles, nothing else
 """
 
 from ._scheme import Scheme, SchemeError, compose

@@ -13,6 +13,13 @@ import numpy as np
 # no published scheme comes near this.
 LARGEST_COEFFICIENT = 2**20
 
+# What the coefficients of a factor may be multiplied by to make them integers: proofs by numbers of
+# thousands of digits would take minutes.
+LARGEST_DENOMINATOR = 2**64
+
+# Coefficients of a factor that are not all whole: each takes 100 bytes and 10 microseconds.
+_MOST_FRACTIONS = 2**18
+
 # What a coefficient may look like as text. Exponents are left out on purpose: Python would try to
 # write out "1e999999999".
 _TEXT = re.compile(r"\s*[+-]?\d{1,20}(/\d{1,20}|\.\d{0,20})?\s*", re.ASCII)
@@ -37,12 +44,18 @@ def exact_array(values: Any, name: str) -> np.ndarray:
         The nesting is ragged, or a value is not finite or too large.
     """
     raw = _array(values, name)
-    if raw.dtype.kind == "i":
+    if raw.dtype.kind == "i" or _are_whole(raw):
         exact = raw.astype(np.int64)
+    elif raw.size > _MOST_FRACTIONS:
+        raise ValueError(
+            f"{name} has {raw.size} coefficients, not all of them whole numbers; at most "
+            f"{_MOST_FRACTIONS} are read then"
+        )
     else:
         fractions = [_fraction(value, name) for value in raw.ravel().tolist()]
         if any(abs(value) > LARGEST_COEFFICIENT for value in fractions):
             raise ValueError(f"{name} has a coefficient beyond {LARGEST_COEFFICIENT}")
+        _check_denominators(fractions, name)
         if all(value.denominator == 1 for value in fractions):
             exact = np.array([int(value) for value in fractions], dtype=np.int64)
         else:
@@ -54,6 +67,24 @@ def exact_array(values: Any, name: str) -> np.ndarray:
         raise ValueError(f"{name} has a coefficient beyond {LARGEST_COEFFICIENT}")
     exact.flags.writeable = False
     return exact
+
+
+def _are_whole(raw: np.ndarray) -> bool:
+    """Whether these are floats of small whole numbers, which need not become fractions."""
+    if raw.dtype.kind != "f":
+        return False
+    small = np.abs(raw) <= LARGEST_COEFFICIENT  # not so of NaN
+    return bool(small.all() and (raw == np.rint(raw)).all())
+
+
+def _check_denominators(fractions: list[Fraction], name: str) -> None:
+    common = 1
+    for denominator in {value.denominator for value in fractions}:
+        common = lcm(common, denominator)
+        if common > LARGEST_DENOMINATOR:
+            raise ValueError(
+                f"{name} has coefficients whose common denominator is beyond {LARGEST_DENOMINATOR}"
+            )
 
 
 def integer_form(exact: np.ndarray) -> tuple[np.ndarray, int]:

@@ -5,25 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
+from html import escape
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from . import brent, metrics
+from ._checks import SchemeError, check_facts, check_shapes, prove
 from ._coefficients import exact_array
 from .additions import Additions, SharedSums, naive_additions, replay, share
-from .formulas import formulas
+from .formulas import formulas, latex
 from .nesting import nested_sums
-
-# What a scheme was chosen for among those of its format and rank: nothing (it is the sparsest), the
-# fewest additions, the least growth of errors.
-KINDS = ("plain", "additions", "growth")
-
-
-class SchemeError(ValueError):
-    """U, V, W do not form a scheme; the message names the first thing that is wrong."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,18 +79,13 @@ class Scheme:
         try:
             for factor in "UVW":
                 object.__setattr__(self, factor, exact_array(getattr(self, factor), factor))
-            _check_shapes(self.U, self.V, self.W)
-            _check_facts(self.kind, self.levels)
-            violation = brent.first_violation(self.U, self.V, self.W)
+            check_shapes(self.U, self.V, self.W)
+            check_facts(self.kind, self.levels)
+            prove(self.U, self.V, self.W, self.name)
         except SchemeError:
             raise
         except ValueError as error:
             raise SchemeError(f"{self.name!r}: {error}") from None
-        if violation is not None:
-            raise SchemeError(
-                f"{self.name!r} as <{self.m},{self.k},{self.n};{self.rank}> is not a matrix "
-                f"multiplication algorithm: {violation}"
-            )
         self._adopt(self._programs or self._replayed(self.sums))
 
     def _adopt(self, programs: Mapping[str, SharedSums]) -> None:
@@ -250,7 +239,7 @@ class Scheme:
 
     def with_facts(self, kind: str = "plain", levels: int = 1) -> Scheme:
         """Return the same proved coefficients, and sums, of another kind: see the parameters."""
-        _check_facts(kind, levels)
+        check_facts(kind, levels)
         return self._changed(kind=kind, levels=levels)
 
     def with_sums(self, sums: Mapping[str, Sequence[Sequence[int]]] | None) -> Scheme:
@@ -272,6 +261,14 @@ class Scheme:
         if not isinstance(other, Scheme):
             return NotImplemented
         return compose(self, other)
+
+    def __pow__(self, levels: int) -> Scheme:
+        """So many levels of this scheme as one flat scheme: ``x ** 2`` is ``x @ x``."""
+        if not isinstance(levels, int):
+            return NotImplemented
+        if levels < 1:
+            raise ValueError(f"the exponent is {levels}; expected at least one level")
+        return reduce(compose, [self] * levels)
 
     def __eq__(self, other: Any) -> bool:
         """Equal coefficients and equal shared sums; names and sources may differ.
@@ -314,16 +311,39 @@ class Scheme:
     def __repr__(self) -> str:
         return f"<Scheme {self.name} <{self.m},{self.k},{self.n};{self.rank}>>"
 
-    def __str__(self) -> str:
-        growth = f"{self.rms_growth:.2f}"
+    @property
+    def _head(self) -> str:
         naive, reduced = self.additions
-        head = (
+        return (
             f"{self.name} <{self.m},{self.k},{self.n};{self.rank}>: speed-up bound "
             f"{self.speedup_bound:.3f}, non-zeros {'+'.join(map(str, self.nnz))}, additions "
-            f"{naive} (shared: {reduced}), RMS growth {growth}, e_max {self.e_max}"
+            f"{naive} (shared: {reduced}), RMS growth {self.rms_growth:.2f}, e_max {self.e_max}"
         )
+
+    def __str__(self) -> str:
         source = f"\nsource: {self.source}" if self.source else ""
-        return f"{head}{source}\n\n{formulas(self)}"
+        return f"{self._head}{source}\n\n{formulas(self)}"
+
+    def to_latex(self, *, shared: bool = False) -> str:
+        r"""Return the formulas for a lecture: an ``aligned`` environment, for math mode.
+
+        Parameters
+        ----------
+        shared : bool
+            With the sums that `additions.reduced` counts: s of A, t of B, u of the products h.
+
+        Examples
+        --------
+        >>> import falcon
+        >>> print(falcon.schemes.get("strassen").to_latex().splitlines()[1])
+        h_{1} &= (a_{11} + a_{22})(b_{11} + b_{22}) \\
+        """
+        return latex(self, shared=shared)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows; the formulas up to a hundred products."""
+        formula = f"$$\n{self.to_latex()}\n$$" if self.rank <= 100 else ""
+        return f"<p>{escape(self._head)}</p>\n{formula}"
 
 
 def compose(outer: Scheme, inner: Scheme) -> Scheme:
@@ -334,12 +354,8 @@ def compose(outer: Scheme, inner: Scheme) -> Scheme:
     ValueError
         The composition would be too large to be verified.
     """
-    products = brent.work(outer.U, outer.V, outer.W) * brent.work(inner.U, inner.V, inner.W)
-    if products > brent.LARGEST_WORK:
-        raise ValueError(
-            f"{outer.name}@{inner.name} is too large to be verified: {products} products of "
-            f"coefficients, at most {brent.LARGEST_WORK} are supported"
-        )
+    work = brent.work(outer.U, outer.V, outer.W) * brent.work(inner.U, inner.V, inner.W)
+    brent.check_work(f"{outer.name}@{inner.name}", work)
     return Scheme(
         _kronecker(outer.U, inner.U),
         _kronecker(outer.V, inner.V),
@@ -357,29 +373,6 @@ def _kronecker(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return product.reshape(
         x.shape[0] * y.shape[0], x.shape[1] * y.shape[1], x.shape[2] * y.shape[2]
     )
-
-
-def _check_shapes(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> None:
-    for name, x, axes in (("U", U, "R, m, k"), ("V", V, "R, k, n"), ("W", W, "R, m, n")):
-        if x.ndim != 3:
-            raise SchemeError(f"{name} has shape {x.shape}; expected three axes ({axes})")
-    rank, m, k = U.shape
-    n = V.shape[2]
-    if 0 in (rank, m, k, n):
-        raise SchemeError(f"U has shape {U.shape} and V {V.shape}; no dimension may be zero")
-    if V.shape != (rank, k, n):
-        raise SchemeError(f"V has shape {V.shape}; expected {(rank, k, n)} to fit U {U.shape}")
-    if W.shape != (rank, m, n):
-        raise SchemeError(
-            f"W has shape {W.shape}; expected {(rank, m, n)} to fit U {U.shape} and V {V.shape}"
-        )
-
-
-def _check_facts(kind: Any, levels: Any) -> None:
-    if kind not in KINDS:
-        raise SchemeError(f"kind is {kind!r}; expected one of {', '.join(map(repr, KINDS))}")
-    if type(levels) is not int or levels < 1:
-        raise SchemeError(f"levels is {levels!r}; expected a positive integer")
 
 
 def _unpickled(

@@ -8,15 +8,20 @@ stand-ins of its own, so that not even NumPy's own hooks see what a file says.
 from __future__ import annotations
 
 import pickle
+import pickletools
 import re
 import zipfile
+from io import BytesIO
 from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy_format
 
-# Unpacked bytes of a member; the largest published file has a few megabytes.
-_LARGEST_MEMBER = 2**28
+# Of an archive, unpacked; the largest published file has 70 members and a few megabytes.
+_MOST_BYTES = 2**26
+_MOST_MEMBERS = 2**12
+# Of its pickles: each instruction makes at most one object, of some 60 bytes.
+_MOST_INSTRUCTIONS = 2**20
 _NUMBERS = re.compile(r"[<>|=]?[biuf](1|2|4|8)")
 _OBJECT = re.compile(r"[|]?O8?")
 
@@ -46,7 +51,7 @@ class _Array:
     def __setstate__(self, state: tuple) -> None:
         _, shape, dtype, fortran_order, content = state
         if dtype.has_objects:
-            flat = np.empty(len(content), object)
+            flat, fortran_order = np.empty(len(content), object), False  # lists are always by rows
             flat[:] = content
         else:
             flat = np.frombuffer(content, dtype.text)
@@ -95,22 +100,46 @@ def load_object_arrays(file: IO[bytes]) -> dict[str, list[np.ndarray]]:
     """
     entries = {}
     with zipfile.ZipFile(file) as archive:
-        for member in archive.infolist():
-            if member.file_size > _LARGEST_MEMBER:
-                raise ValueError(f"{member.filename} would unpack to {member.file_size} bytes")
+        members = archive.infolist()
+        unpacked = sum(member.file_size for member in members)
+        if unpacked > _MOST_BYTES or len(members) > _MOST_MEMBERS:
+            raise ValueError(
+                f"its {len(members)} members would unpack to {unpacked} bytes; at most "
+                f"{_MOST_MEMBERS} and {_MOST_BYTES} are read"
+            )
+        left = _MOST_INSTRUCTIONS
+        for member in members:
             with archive.open(member) as stream:
-                entries[member.filename.removesuffix(".npy")] = _read(stream)
+                found, taken = _read(stream, left)
+            entries[member.filename.removesuffix(".npy")] = found
+            left -= taken
     return entries
 
 
-def _read(stream: IO[bytes]) -> list[np.ndarray]:
+def _read(stream: IO[bytes], most: int) -> tuple[list[np.ndarray], int]:
+    """Return a member's arrays, and how many instructions its pickle took."""
     version = npy_format.read_magic(stream)
     read_header = (
         npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
     )
     shape, fortran_order, dtype = read_header(stream)
     if dtype.hasobject:
-        loaded = _ArrayUnpickler(stream).load()
-        return [x.value if isinstance(x, _Array) else x for x in loaded.value]
+        content = stream.read()
+        count = _instructions(content, most)
+        loaded = _ArrayUnpickler(BytesIO(content)).load()
+        return [x.value if isinstance(x, _Array) else x for x in loaded.value], count
     flat = np.frombuffer(stream.read(), dtype)
-    return list(flat.reshape(shape, order="F" if fortran_order else "C"))
+    return list(flat.reshape(shape, order="F" if fortran_order else "C")), 0
+
+
+def _instructions(content: bytes, most: int) -> int:
+    """Count the instructions of a pickle, refusing those that take memory beyond their own size.
+
+    A memo is a list as long as its largest index; counted here, none is beyond what was made.
+    """
+    for number, (instruction, argument, _) in enumerate(pickletools.genops(content)):
+        if number >= most:
+            raise pickle.UnpicklingError(f"its pickles have more than {most} instructions")
+        if "PUT" in instruction.name and int(argument or 0) > number:
+            raise pickle.UnpicklingError(f"a pickle stores its object number {argument} too early")
+    return number + 1

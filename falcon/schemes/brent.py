@@ -18,8 +18,10 @@ import numpy as np
 
 from ._coefficients import integer_form
 
-# About 1.5 GB of scratch memory; Strassen five levels deep is exactly this large.
+# Strassen five levels deep is exactly this large.
 LARGEST_WORK = 2**25
+# Terms that are formed at a time: about 100 MB of scratch memory.
+_PIECE = 2**20
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,7 @@ def first_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violation | 
     m, k = U.shape[1:]
     n = V.shape[2]
     products = max(work(U, V, W), m * k * n)
-    if products > LARGEST_WORK:
-        raise ValueError(
-            f"<{m},{k},{n};{U.shape[0]}> is too large to be verified: {products} products of "
-            f"coefficients, at most {LARGEST_WORK} are supported"
-        )
+    check_work(f"<{m},{k},{n};{U.shape[0]}>", products)
     (u, du), (v, dv), (w, dw) = integer_form(U), integer_form(V), integer_form(W)
     one = du * dv * dw
     keys, sums = _sparse_sums(u, v, w, keep_int64=one == 1)
@@ -88,8 +86,21 @@ def first_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violation | 
 
 def work(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> int:
     """Products that a verification visits: ``sum_r nnz(U_r) nnz(V_r) nnz(W_r)``."""
+    return sum(_work_of_products(U, V, W))
+
+
+def check_work(name: str, products: int, most: int = LARGEST_WORK) -> None:
+    """Raise ValueError where that many products are too many."""
+    if products > most:
+        raise ValueError(
+            f"{name} is too large to be verified: {products} products of coefficients, at most "
+            f"{most} are supported"
+        )
+
+
+def _work_of_products(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> list[int]:
     counts = (np.count_nonzero(x.reshape(len(x), -1), axis=1).tolist() for x in (U, V, W))
-    return sum(a * b * c for a, b, c in zip(*counts, strict=True))
+    return [a * b * c for a, b, c in zip(*counts, strict=True)]
 
 
 def _sparse_sums(
@@ -98,23 +109,45 @@ def _sparse_sums(
     """Sum the products of non-zero coefficients per (a, b, c) position; keys ascend."""
     rank = u.shape[0]
     u, v, w = (x.reshape(rank, -1) for x in (u, v, w))
+    keys, values = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    start, terms = 0, 0
+    for r, count in enumerate(_work_of_products(u, v, w)):
+        if terms and terms + count > _PIECE:
+            found = _terms(u[start:r], v[start:r], w[start:r], rank, keep_int64=keep_int64)
+            keys, values = _added((keys, values), found)
+            start, terms = r, 0
+        terms += count
+    found = _terms(u[start:], v[start:], w[start:], rank, keep_int64=keep_int64)
+    return _added((keys, values), found)
+
+
+def _terms(
+    u: np.ndarray, v: np.ndarray, w: np.ndarray, rank: int, *, keep_int64: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and values of the terms of some products, of `rank` in all."""
     r, keys = np.nonzero(u)
     values = u[r, keys]
     for x in (v, w):
         # Every term so far meets every non-zero of the same r; these lie next to one another.
         owner, column = np.nonzero(x)
-        count = np.bincount(owner, minlength=rank)
+        count = np.bincount(owner, minlength=len(x))
         repeats = count[r]
         within = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
         r = np.repeat(r, repeats)
         partner = (np.cumsum(count) - count)[r] + within
         keys = np.repeat(keys, repeats) * x.shape[1] + column[partner]
         values = np.repeat(values, repeats) * x[r, column[partner]]
+    # int64 is exact while rank * LARGEST_COEFFICIENT**3 could not overflow it.
+    if not keep_int64 or int(abs(values).max(initial=0)) * rank > 2**62:
+        values = values.astype(object)
+    return keys, values
+
+
+def _added(*parts: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Sum the values of equal keys; keys ascend."""
+    keys, values = (np.concatenate(x) for x in zip(*parts, strict=True))
     if keys.size == 0:
         return keys, values
-    # int64 is exact while rank * LARGEST_COEFFICIENT**3 could not overflow it.
-    if not keep_int64 or int(abs(values).max()) * rank > 2**62:
-        values = values.astype(object)
     order = np.argsort(keys)
     keys, values = keys[order], values[order]
     starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
+from functools import cache, reduce
 from importlib import resources
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from . import algebra
-from ._scheme import Scheme
+from . import algebra, brent
+from ._scheme import Scheme, compose
 from .best import KEYS, LARGEST_VOLUME, BestTable
 from .loaders import from_record
 
 _FORMAT = re.compile(r"(\d{1,4})x(\d{1,4})x(\d{1,4})(?::(\d{1,9}))?(.*)", re.ASCII)
 # How printed plans call the image of a scheme whose name does not say its format.
 _IMAGE = re.compile(r"(.+)\[(\d{1,4})x(\d{1,4})x(\d{1,4})\]", re.ASCII)
+_LONGEST_NAME = 200
 _registered: dict[str, Scheme] = {}
 _generation = 0
 
@@ -95,6 +96,11 @@ def get(name: str) -> Scheme:
     """
     if not isinstance(name, str):
         raise TypeError(f"scheme name is a {type(name).__name__}; expected a str")
+    if len(name) > _LONGEST_NAME:
+        raise ValueError(
+            f"the scheme name {name[:40] + '...'!r} has {len(name)} characters; at most "
+            f"{_LONGEST_NAME} are read"
+        )
     return _get(name)
 
 
@@ -104,9 +110,11 @@ def _get(name: str) -> Scheme:
         return _registered[name]
     if name in _files():
         return _stored(name)
-    outer, inner = _levels(name)
-    if inner is not None:
-        return get(outer.strip()) @ get(inner.strip())
+    levels = _levels(name)
+    if len(levels) > 1:
+        parts = [get(level.strip()) for level in levels]
+        brent.check_work(name, prod(brent.work(x.U, x.V, x.W) for x in parts))  # before it is done
+        return reduce(lambda inner, outer: compose(outer, inner), reversed(parts))
     if name.startswith("(") and name.endswith(")"):
         return get(name[1:-1])
     image = _IMAGE.fullmatch(name)
@@ -127,20 +135,40 @@ def _get(name: str) -> Scheme:
                 return algebra.classical(*wanted)
             if int(match[4]) == best(m, k, n).rank:
                 return best(m, k, n)
-    raise ValueError(
-        f"there is no scheme {name!r}; known: {', '.join(names())}, every permutation of these "
-        'formats, bare formats such as "3x3x6", and compositions such as "strassen@winograd"'
-    )
+    raise ValueError(_unknown(name))
 
 
-def _levels(name: str) -> tuple[str, str | None]:
-    """Cut a composition at its first ``@`` outside parentheses; None where there is none."""
-    depth = 0
+def _unknown(name: str) -> str:
+    """Say what a name that is none may have meant: a name like it, or one of its format."""
+    from difflib import get_close_matches  # at first need: nobody errs in most processes
+
+    known = {x.lower(): x for x in names()}
+    close = get_close_matches(name.lower(), known, 1, 0.75)
+    image = _FORMAT.fullmatch(name)
+    if image:
+        form = sorted(image.group(1, 2, 3))
+        matches = ((x, _FORMAT.fullmatch(x)) for x in names())
+        held = [x for x, match in matches if match and sorted(match.group(1, 2, 3)) == form]
+        hint = f"of its format there are: {', '.join(held) or 'none'}"
+    elif close:
+        hint = f"did you mean {known[close[0]]!r}?"
+    else:
+        hint = (
+            "falcon.schemes.names() lists those that there are; permutations of their formats, "
+            'bare formats such as "3x3x6" and compositions such as "strassen@winograd" are others'
+        )
+    return f"there is no scheme {name!r}; {hint}"
+
+
+def _levels(name: str) -> list[str]:
+    """Cut a composition at every ``@`` outside parentheses, outermost first."""
+    depth, start, levels = 0, 0, []
     for position, character in enumerate(name):
         depth += (character == "(") - (character == ")")
         if character == "@" and depth == 0:
-            return name[:position], name[position + 1 :]
-    return name, None
+            levels.append(name[start:position])
+            start = position + 1
+    return [*levels, name[start:]]
 
 
 def register(scheme: Scheme, *, overwrite: bool = False) -> Scheme:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from ._like import SchemeLike
+from .additions import SharedSums
+
+Variable = tuple[str, str]  # letter and index: ("a", "21")
+Sum = list[tuple[Variable, Any]]  # variables and their coefficients
+Equation = tuple[Variable, tuple[Sum, ...]]  # what is a sum, or a product of two
 
 
-def formulas(scheme: SchemeLike) -> str:
+def formulas(scheme: SchemeLike, *, shared: bool = False) -> str:
     """Return the bilinear formulas of `scheme`, a product or an entry of C per line.
+
+    With `shared` sums that occur more than once have names: s of A, t of B, u of the products.
 
     Examples
     --------
@@ -18,52 +26,92 @@ def formulas(scheme: SchemeLike) -> str:
     >>> print(formulas(falcon.schemes.get("strassen")).splitlines()[0])
     h1 = (a11 + a22)(b11 + b22)
     """
-    rank = scheme.rank
-    width = len(f"h{rank}")
-    lines = []
-    for r in range(rank):
-        left, right = _sum(scheme.U[r], "a"), _sum(scheme.V[r], "b")
-        lines.append(
-            f"{f'h{r + 1}':<{width}} = {_bracket(left)}{_gap(left, right)}{_bracket(right)}"
-        )
-    lines.append("")
-    for i in range(scheme.m):
-        for j in range(scheme.n):
-            terms = [(f"h{r + 1}", scheme.W[r, i, j]) for r in range(rank) if scheme.W[r, i, j]]
-            lines.append(f"{_entry('c', i, j, scheme.W.shape[1:])} = {_join(terms)}")
-    return "\n".join(lines)
+    blocks = []
+    for block in _equations(scheme, shared):
+        width = max(len("".join(name)) for name, _ in block)
+        lines = [f"{''.join(name):<{width}} = {_product(x, ''.join, str)}" for name, x in block]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
 
 
-def _sum(factor: np.ndarray, letter: str) -> str:
-    terms = [
-        (_entry(letter, i, j, factor.shape), factor[i, j])
-        for i, j in zip(*np.nonzero(factor), strict=True)
+def latex(scheme: SchemeLike, *, shared: bool = False) -> str:
+    r"""Return the formulas as an ``aligned`` environment of LaTeX."""
+
+    def named(variable: Variable) -> str:
+        return "{}_{{{}}}".format(*variable)
+
+    def number(x: Any) -> str:
+        return str(x) if x.denominator == 1 else rf"\tfrac{{{x.numerator}}}{{{x.denominator}}}"
+
+    blocks = [
+        " \\\\\n".join(f"{named(name)} &= {_product(x, named, number)}" for name, x in block)
+        for block in _equations(scheme, shared)
     ]
-    return _join(terms)
+    return "\\begin{aligned}\n" + " \\\\[1ex]\n".join(blocks) + "\n\\end{aligned}"
 
 
-def _entry(letter: str, i: int, j: int, shape: tuple[int, ...]) -> str:
+def _equations(scheme: SchemeLike, shared: bool) -> list[list[Equation]]:
+    """Shared sums of A and B, the products, then shared sums of these and the entries of C."""
+    rank = scheme.rank
+    inputs = [
+        _entries("a", scheme.U),
+        _entries("b", scheme.V),
+        [("h", f"{r + 1}") for r in range(rank)],
+    ]
+    if shared:
+        sums = list(scheme.shared_sums)
+    else:
+        flat = [x.reshape(rank, -1) for x in (scheme.U, scheme.V, scheme.W)]
+        sums = [_unshared(x) for x in (flat[0], flat[1], flat[2].T)]
+    (s, left), (t, right), (u, outputs) = (
+        _written(*x) for x in zip(sums, inputs, "stu", strict=True)
+    )
+    products: list[Equation] = [(h, (x, y)) for h, x, y in zip(inputs[2], left, right, strict=True)]
+    entries: list[Equation] = [
+        (c, (x,)) for c, x in zip(_entries("c", scheme.W), outputs, strict=True)
+    ]
+    return [block for block in (s + t, products, u + entries) if block]
+
+
+def _entries(letter: str, factor: np.ndarray) -> list[Variable]:
+    shape = factor.shape[1:]
     comma = "," if max(shape) > 9 else ""
-    return f"{letter}{i + 1}{comma}{j + 1}"
+    return [(letter, f"{i + 1}{comma}{j + 1}") for i, j in np.ndindex(*shape)]
 
 
-def _join(terms: list[tuple[str, Any]]) -> str:
+def _unshared(matrix: np.ndarray) -> SharedSums:
+    rows = (tuple((int(x), row[x]) for x in np.flatnonzero(row)) for row in matrix)
+    return SharedSums(matrix.shape[1], (), tuple(rows))
+
+
+def _written(
+    sums: SharedSums, inputs: list[Variable], letter: str
+) -> tuple[list[Equation], list[Sum]]:
+    """The equations of the temporaries, and the rows, in names."""
+    own = [(letter, f"{t + 1}") for t in range(len(sums.temporaries))]
+    names = inputs + own
+    temporaries: list[Equation] = [
+        (name, ([(names[x], 1), (names[y], ratio)],))
+        for name, (x, y, ratio) in zip(own, sums.temporaries, strict=True)
+    ]
+    return temporaries, [[(names[x], c) for x, c in row] for row in sums.rows]
+
+
+def _product(
+    factors: Iterable[Sum], named: Callable[[Variable], str], number: Callable[[Any], str]
+) -> str:
+    texts = [_join(factor, named, number) for factor in factors]
+    if len(texts) == 1:
+        return texts[0]
+    left, right = (f"({x})" if " " in x or x.startswith("-") else x for x in texts)
+    return f"{left}{'' if all(' ' in x for x in texts) else ' '}{right}"
+
+
+def _join(terms: Sum, named: Callable[[Variable], str], number: Callable[[Any], str]) -> str:
     """Write ``a11 - 2 a12 + 1/2 a21``; nothing at all is 0."""
     text = ""
-    for name, coefficient in terms:
-        sign = "-" if coefficient < 0 else "+"
-        size = abs(coefficient)
-        scaled = name if size == 1 else f"{size} {name}"
-        if text:
-            text += f" {sign} {scaled}"
-        else:
-            text = scaled if sign == "+" else f"-{scaled}"
+    for variable, coefficient in terms:
+        sign, size = "-" if coefficient < 0 else "+", abs(coefficient)
+        scaled = named(variable) if size == 1 else f"{number(size)} {named(variable)}"
+        text += f" {sign} {scaled}" if text else scaled if sign == "+" else f"-{scaled}"
     return text or "0"
-
-
-def _bracket(text: str) -> str:
-    return f"({text})" if " " in text or text.startswith("-") else text
-
-
-def _gap(left: str, right: str) -> str:
-    return "" if " " in left and " " in right else " "

@@ -28,6 +28,13 @@ from . import brent
 from ._coefficients import exact_array
 from ._scheme import Scheme, SchemeError
 
+# Bytes of a file: JSON takes up to 30 times as many in memory, an archive more than any published.
+_MOST_JSON = 2**22
+_MOST_BYTES = 2**24
+# Of a factor.
+_MOST_COEFFICIENTS = 2**23
+# Of all the schemes of a file (`brent.work`): some seconds. The catalogue's largest takes 4000.
+_MOST_WORK = 2**24
 _KEY = re.compile(r"\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*", re.ASCII)
 
 
@@ -49,10 +56,17 @@ def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) 
     Raises
     ------
     SchemeError
-        The file is no scheme file, is damaged, has other dimensions, or violates a Brent equation
-        (the first one is named).
+        The file is no scheme file, is damaged, too large (Notes), has other dimensions, or violates
+        a Brent equation (the first one is named).
     OSError
         The file cannot be read.
+
+    Notes
+    -----
+    Whatever a file holds, reading it takes some seconds and 500 MB at most. JSON may have 4 MiB, an
+    archive 16 MiB, which unpack to 64 MiB in 4096 members; a factor may have 2^23 coefficients
+    (2^18 that are fractions, of a common denominator up to 2^64); and to verify all schemes may
+    take 2^24 products of coefficients (the largest scheme of the catalogue takes 3928).
 
     Examples
     --------
@@ -80,9 +94,12 @@ def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) 
 def load_all(path: str | PathLike[str]) -> list[Scheme]:
     """Load every scheme that a file holds; raises as `load` does."""
     path = Path(path)
-    data = path.read_bytes()
-    if data[:2] == b"PK":
+    with path.open("rb") as file:
+        data = file.read(_MOST_BYTES + 1)
+    if data[:2] == b"PK" and len(data) <= _MOST_BYTES:
         return _from_npz(data, path)
+    if len(data) > _MOST_JSON:
+        raise SchemeError(f"{path}: it has more than {_MOST_JSON} bytes (archives: {_MOST_BYTES})")
     try:
         record = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -166,7 +183,7 @@ def _from_npz(data: bytes, path: Path) -> list[Scheme]:
         raise SchemeError(f"{path}: a damaged or foreign .npz archive ({error})") from None
     if not entries:
         raise SchemeError(f"{path}: the archive is empty")
-    schemes = []
+    schemes, left = [], _MOST_WORK
     for key, factors in entries.items():
         where = f"{path}[{key!r}]"
         match = _KEY.fullmatch(key)
@@ -178,7 +195,9 @@ def _from_npz(data: bytes, path: Path) -> list[Scheme]:
         rows = [np.asarray(x).T for x in factors]
         name = "x".join(map(str, dims)) + f":{rows[0].shape[0]}-{path.stem}"
         source = f"file {path.name}"
-        schemes.append(_assemble(dims, None, rows, where, name, source, w_transposed=True))
+        made = _assemble(dims, None, rows, where, name, source, w_transposed=True, most_work=left)
+        left -= brent.work(made.U, made.V, made.W)
+        schemes.append(made)
     return schemes
 
 
@@ -191,6 +210,7 @@ def _assemble(
     source: str,
     *,
     w_transposed: bool,
+    most_work: int = _MOST_WORK,
 ) -> Scheme:
     """Check the sizes, find W's orientation, construct; violations are told for the usual one."""
     if (
@@ -203,6 +223,8 @@ def _assemble(
     factors: list[np.ndarray] = []
     for factor, values, entries in zip("UVW", rows, (m * k, k * n, m * n), strict=True):
         try:
+            if isinstance(values, np.ndarray) and values.size > _MOST_COEFFICIENTS:
+                raise ValueError(f"{factor} has more than {_MOST_COEFFICIENTS} coefficients")
             array = exact_array(values, factor)
         except (TypeError, ValueError) as error:
             raise SchemeError(f"{where}: {error}") from None
@@ -226,6 +248,7 @@ def _assemble(
     if w_transposed:
         readings.reverse()
     try:
+        brent.check_work("the file", brent.work(U, V, W), most_work)
         for_c, violation = readings[0], brent.first_violation(U, V, readings[0])
         if violation is not None and brent.first_violation(U, V, readings[1]) is None:
             for_c, violation = readings[1], None

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from falcon.bench.measure import relative_error
+from falcon.bench.errors import relative_error
 from falcon.bench.operands import SharedOperands, mapped
 from falcon.bench.workloads import Shape, operands
 
@@ -14,8 +14,7 @@ from falcon.bench.workloads import Shape, operands
 def test_mapped(dtype):
     shape, dtype = Shape(70, 30, 50), np.dtype(dtype)
     with SharedOperands(shape, dtype, seed=4) as shared:
-        request = shared.request()
-        a, b, index, exact = mapped(request["path"], request["layout"])
+        a, b, index, exact = mapped(shared.path)
     x, y = operands(shape, dtype, seed=4)
     np.testing.assert_array_equal(a, x)
     np.testing.assert_array_equal(b, y)
@@ -28,31 +27,18 @@ def test_mapped(dtype):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows keeps files that are mapped")
-def test_the_file_is_gone_after_use_and_after_a_failure(monkeypatch):
+def test_the_files_are_gone_after_use_and_after_a_failure(monkeypatch):
     with SharedOperands(Shape(3, 4, 5), np.dtype("float32"), seed=0) as shared:
         assert os.path.exists(shared.path)
     assert not os.path.exists(shared.path)
-    real = os.fdopen
 
-    class Full:
-        def __init__(self, number, mode):
-            self.file = real(number, mode)
+    def full(path, x):
+        raise OSError(28, "No space left on device")
 
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            self.file.close()
-
-        def seek(self, offset):
-            pass
-
-        def write(self, data):
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fdopen", Full)
-    before = set(os.listdir(os.path.dirname(shared.path)))
+    monkeypatch.setattr(np, "save", full)
+    folder = os.path.dirname(shared.path)
+    before = set(os.listdir(folder))
     with pytest.raises(OSError, match="No space"):
         SharedOperands(Shape(3, 4, 5), np.dtype("float32"), seed=0)
-    left = set(os.listdir(os.path.dirname(shared.path))) - before
+    left = set(os.listdir(folder)) - before
     assert not any(name.startswith("falcon-bench-") for name in left)

@@ -7,7 +7,7 @@ import pytest
 
 from falcon._core.dtypes import of
 from falcon.bench import adapters, identify, peers
-from falcon.bench.measure import relative_error
+from falcon.bench.errors import relative_error
 from falcon.bench.operands import SharedOperands
 from falcon.bench.peers import FALCON, TABLE, AbsentError, Peer, Worker, falcon_peer
 from falcon.bench.workloads import Shape, operands
@@ -65,7 +65,7 @@ def test_worker():
             assert 0 < worker.seconds(2) < 10
         assert mine.prepare(shared)["plan"]["scheme"] == "strassen"
         with pytest.raises(RuntimeError, match=r"peer numpy: .*FileNotFoundError"):
-            other.ask("prepare", path="/no/such/file", layout=[])
+            other.ask("prepare", path="/no/such/folder")
         with pytest.raises(RuntimeError, match="peer numpy: AttributeError"):
             other.ask("dance")
 
@@ -93,6 +93,7 @@ def test_absent():
 
 def test_settings_reach_the_process(monkeypatch):
     monkeypatch.setenv("KEPT", "1")
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
     peer = falcon_peer("x", scheme="winograd", workspace_limit=2**20, max_growth=None)
     found = peers.environment_of(peer, 3, {"OPENBLAS_CORETYPE": "?"})
     assert found["FALCON_SCHEME"] == "winograd"

@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from falcon.bench import records, suite
-from falcon.bench.stream import Stream
+from falcon.bench import here, records, suite, tables
+from falcon.bench.run import Run
+from falcon.bench.workloads import Case, Shape
 
 from .support import MACHINE, pretend, small_tasks, spec
 
@@ -20,9 +21,9 @@ def found():
         times = {"falcon": [1.0], "falcon_classical": [1.1], "numpy": [1.2]}
         pretend(monkeypatch, **times)
         asked = spec(dtypes=("float32", "float64"), tasks=small_tasks())
-        stream = Stream(None, asked.header(MACHINE))
-        assert suite.Suite(asked, stream, float("inf"), lambda *x: None).run()
-        return json.loads(json.dumps(records.document(stream)))
+        kept = Run(None, asked.asked(MACHINE))
+        assert suite.Suite(asked, kept, float("inf"), lambda *x: None).run()
+        return json.loads(json.dumps(kept.found))
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_read(tmp_path, document):
     path.write_text(json.dumps(document), encoding="utf-8")
     assert records.read(path) == document
     path.write_text(json.dumps({"format": "other"}), encoding="utf-8")
-    with pytest.raises(ValueError, match="not a record file of format 'falcon-bench/1'"):
+    with pytest.raises(ValueError, match="not a record file of format 'falcon-bench/2'"):
         records.read(path)
     path.write_text("{", encoding="utf-8")
     with pytest.raises(ValueError, match="is not JSON"):
@@ -92,14 +93,16 @@ def test_read(tmp_path, document):
 
 
 def test_warnings(document):
-    assert records.warnings(document) == []
+    assert tables.doubts(document) == []
     document["sessions"][0]["self_check"].update(median=1.2, passed=False)
     case = document["cases"][0]
     case["load"]["before"]["busy"] = 0.5
-    case["speedups"]["numpy"].update(stable=False, uncertainty=0.08)
+    case["speedups"]["numpy"].update(known=False, uncertainty=0.08)
     case["sides"]["numpy"]["correct"] = False
     case["failed"] = {"mkl": "MemoryError"}
-    said = "\n".join(records.warnings(document))
+    found = tables.doubts(document)
+    assert [x.severe for x in found] == [True, True, True, False, False]
+    said = "\n".join(x.text for x in found)
     assert "NumPy against itself came out at 1.200" in said
     assert "more than 10 % of the processors before 1 of 4 cases" in said
     assert "squares 8x8x8 float32 (numpy to 8.0 %)" in said
@@ -108,28 +111,61 @@ def test_warnings(document):
 
 
 def test_table(document):
-    table = records.format_cases(document)
+    table = tables.format_cases(document["cases"])
     assert "vs falcon classical" in table
     assert "1.200 ±0.000" in table
     assert "strassen (cpu)" in table
     mean = next(line for line in table.splitlines() if line.startswith("geometric mean"))
-    assert mean.split()[-2:] == ["1.100", "1.200"]
+    assert mean.split()[-4:] == ["1.100", "±0.000", "1.200", "±0.000"]
+    other = tables.format_cases(document["cases"], first="numpy")
+    assert "vs falcon  vs falcon classical" in other
+    assert "0.833 ±0.000" in other
+
+
+def test_verdicts(document):
+    one, _ = tables.verdicts(document)
+    assert (one.group, one.cases) == ("squares, float32", 2)
+    assert one.means == {"numpy": (pytest.approx(1.2), 0.0)}
+    assert one.winner() == "falcon, 1.200 times as fast as numpy"
+    for case in document["cases"]:
+        case["speedups"]["numpy"].update(median=1.01, low=0.9, high=1.1)
+    one, _ = tables.verdicts(document)
+    assert one.winner() == "falcon and numpy alike, as far as is known"
+    for case in document["cases"]:
+        case["speedups"]["numpy"].update(median=0.5, low=0.5, high=0.5)
+    assert tables.verdicts(document)[1].winner() == "numpy, 2.000 times as fast as falcon"
+    document["cases"] = []
+    assert tables.verdicts(document) == []
+
+
+def test_a_file_of_this_process():
+    entry = here.beside_numpy(
+        Case("given", Shape(40, 30, 20), "float64"), {"scheme": "strassen"}, here.Effort(1, 0.0)
+    )
+    found = json.loads(json.dumps(records.here([entry], 1)))
+    validate(found)
+    assert found["cases"][0]["sides"]["falcon"]["plan"]["scheme"] == "strassen"
+    assert 0 < found["cases"][0]["sides"]["numpy"]["error"] < 1e-15
+    assert [x.text for x in tables.doubts(found)] == [
+        "2 of 2 ratios not known to 2 %, or from under 5 pairs: given 40x30x20 float64 (falcon "
+        "classical to 100.0 %), given 40x30x20 float64 (numpy to 100.0 %)"
+    ]
 
 
 def test_nothing_changed(document):
-    said = records.changes(document, document)
+    said = tables.changes(document, document)
     assert said.startswith("0 of 12 figures changed beyond the noise")
 
 
 def test_changes_beyond_the_noise(document):
     new = copy.deepcopy(document)
-    new["cases"][0]["speedups"]["numpy"].update(median=1.5, q1=1.5, q3=1.5)
-    new["cases"][1]["speedups"]["numpy"].update(median=1.3, q1=1.0, q3=1.6)  # noise
+    new["cases"][0]["speedups"]["numpy"].update(median=1.5, low=1.5, high=1.5)
+    new["cases"][1]["speedups"]["numpy"].update(median=1.3, low=1.0, high=1.6)  # noise
     new["cases"][2]["sides"]["falcon"]["seconds"] = [2.0] * 5
     new["peers"][2]["version"] = "2.0"
     new["machine"]["cpu"] = "Other"
     del new["cases"][3]
-    said = records.changes(document, new)
+    said = tables.changes(document, new)
     lines = said.splitlines()
     assert "cpu: Test -> Other" in said
     assert "numpy: 1.0 -> 2.0" in said

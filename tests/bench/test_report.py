@@ -7,14 +7,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from falcon.bench.stream import Stream
+from falcon.bench.run import Run
 from falcon.bench.suite import Suite
 
 from .support import MACHINE, pretend, small_tasks, spec
 
 pytest.importorskip("matplotlib")
 
-from falcon.bench import figures, records, report
+from falcon.bench import figures, report
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +22,9 @@ def found():
     with pytest.MonkeyPatch.context() as monkeypatch:
         pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.1], numpy=[1.2])
         asked = spec(dtypes=("float32", "float64"), tasks=small_tasks())
-        stream = Stream(None, asked.header(MACHINE))
-        Suite(asked, stream, float("inf"), lambda *x: None).run()
-        return records.document(stream)
+        kept = Run(None, asked.asked(MACHINE))
+        Suite(asked, kept, float("inf"), lambda *x: None).run()
+        return kept.found
 
 
 class Page(HTMLParser):
@@ -61,7 +61,14 @@ def test_the_page_and_its_pictures(found, tmp_path):
         assert (path.parent / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         drawing = ElementTree.parse(path.parent / f"{name}.svg").getroot()
         assert drawing.tag.endswith("svg")
-    for word in ("Test", "pip install", "1.200 ± 0.000", "strassen (cpu)"):
+    for word in (
+        "Test",
+        "pip install",
+        "1.200 ±0.000",
+        "falcon, 1.200 times as fast as numpy",
+        "Not here: ",
+        "strassen (cpu)",
+    ):
         assert word in text
 
 
@@ -85,11 +92,11 @@ def test_what_is_not_there_is_left_out(found, tmp_path):
 def test_words_of_others_are_escaped(found):
     harmful = copy.deepcopy(found)
     harmful["peers"][0]["version"] = "<script>alert(1)</script>"
-    harmful["cases"][0]["label"] = "<b>"
+    harmful["cases"][0]["label"] = "<b>harm"
     harmful["machine"]["cpu"] = "A & B"
     text = report.page(harmful, [])
     assert "<script>" not in text
-    assert "<b>" not in text
+    assert "<b>harm" not in text
     assert "A &amp; B" in text
 
 
@@ -104,3 +111,53 @@ def test_no_wrong_scale(found):
         for axis in rates.axes:
             for line in axis.get_lines():
                 assert max(line.get_ydata()) <= axis.get_ylim()[1]
+
+
+def test_warnings_are_folded_and_wrong_results_are_not(found):
+    doubtful = copy.deepcopy(found)
+    doubtful["cases"][0]["speedups"]["numpy"].update(known=False, uncertainty=0.3)
+    doubtful["cases"][0]["sides"]["numpy"]["correct"] = False
+    text = report.page(doubtful, [])
+    Page(text)
+    folded = text[text.index("<details>") : text.index("</details>")]
+    assert "1 warning about this measurement" in folded
+    assert "ratios not known to 2 %" in folded
+    assert '<p class="severe">WRONG RESULT: numpy' in text
+    assert "WRONG RESULT" not in folded
+
+
+def test_colours_respect_what_is_known(found):
+    doubtful = copy.deepcopy(found)
+    ratios = ((1.1, 0.001, "faster"), (0.9, 0.001, "slower"), (1.1, 0.4, "unsure"),
+              (0.9, 0.4, "unsure"))  # fmt: skip
+    for case, (median, half, _) in zip(doubtful["cases"], ratios, strict=True):
+        case["speedups"]["numpy"].update(median=median, low=median - half, high=median + half)
+    text = report.page(doubtful, [])
+    for median, half, kind in ratios:
+        star = "*" if half / median > 0.02 else ""
+        assert f'<span class="{kind}">{median:.3f} ±{half:.3f}{star}</span>' in text
+
+
+def test_legends_are_whole(found):
+    """A side of one dtype only is in the legend, whichever panel it is drawn in."""
+    more = copy.deepcopy(found)
+    case = more["cases"][-1]
+    case["sides"]["onednn"] = copy.deepcopy(case["sides"]["numpy"])
+    case["speedups"]["onednn"] = copy.deepcopy(case["speedups"]["numpy"])
+    with figures.style():
+        for draw in (figures.rates, figures.speedups, figures.memory):
+            (legend,) = draw(more).legends
+            assert "onednn" in {x.get_text() for x in legend.get_texts()}
+
+
+def test_stages_are_as_long_as_the_ratio_of_times(found):
+    """So that this picture agrees with the others."""
+    with figures.style():
+        axis = figures.stages(found).axes[0]
+    items = [x for x in found["stages"] if "stages" in x]
+    ends = {}
+    for bar in axis.patches:
+        y = round(bar.get_y(), 3)
+        ends[y] = max(ends.get(y, 0.0), bar.get_x() + bar.get_width())
+    ratios = [1 / x["speedup"]["median"] for x in items]
+    assert [ends[y] for y in sorted(ends)] == pytest.approx(ratios)

@@ -3,12 +3,13 @@
 import csv
 import io
 
-import numpy as np
 import pytest
 
 from falcon import schemes
 from falcon.__main__ import main
-from falcon.bench.schemes import Speed, best_names, format_speeds, measure, shape_of, to_csv
+from falcon.bench import schemes as bench
+from falcon.bench.here import Effort
+from falcon.bench.schemes import best_names, fastest_first, format_speeds, shape_of, to_csv
 
 
 def test_best_names():
@@ -27,25 +28,33 @@ def test_sizes_are_multiples_of_the_format():
     assert shape_of(schemes.get("3x4x5:48"), 1).M == 3
 
 
+def measured(name, size):
+    options = {"backend": "numpy"}
+    return bench.measure(bench.case(name, size, "float32"), options, Effort(2, 0.0))
+
+
 def test_measure():
-    ticks = []
-    found = list(measure(["strassen", "2x3x3:15"], [24], 2, np.dtype("float32"), "numpy",
-                         tick=lambda: ticks.append(1)))  # fmt: skip
-    assert [(x.scheme, x.M, x.K, x.N) for x in found] == [
+    found = [measured(name, 24) for name in ("strassen", "2x3x3:15")]
+    assert [(x["label"], x["M"], x["K"], x["N"]) for x in found] == [
         ("strassen", 24, 24, 24),
         ("2x3x3:15", 24, 24, 24),
     ]
-    assert len(ticks) == 8
     for x in found:
-        assert x.gflops > 0 and x.classical_gflops > 0 and x.speedup > 0
+        assert x["sides"]["falcon"]["plan"]["scheme"] == x["label"]
+        assert x["sides"]["falcon classical"]["gflops"] > 0
     rows = list(csv.DictReader(io.StringIO(to_csv(found))))
     assert [row["scheme"] for row in rows] == ["strassen", "2x3x3:15"]
+    assert all(float(row["uncertainty"]) >= 0 and float(row["speedup"]) > 0 for row in rows)
 
 
 def test_table_is_sorted():
-    slow, fast = (Speed("64", name, 64, 64, 64, 1.0, 1.0, x) for name, x in (("s", 0.5), ("f", 2)))
-    text = format_speeds([slow, fast])
-    assert text.index("2.000") < text.index("0.500")
+    found = [measured(name, size) for size in (16, 24) for name in ("strassen", "winograd")]
+    for x, ratio in zip(found, (0.5, 2.0, 3.0, 1.0), strict=True):
+        x["speedups"]["falcon classical"]["median"] = ratio
+    order = [(x["workload"], x["label"]) for x in fastest_first(found)]
+    assert order == [("16", "winograd"), ("16", "strassen"), ("24", "strassen"), ("24", "winograd")]
+    text = format_speeds(found)
+    assert text.index("about 16") < text.index("about 24")
 
 
 def test_command(capsys):
@@ -53,7 +62,9 @@ def test_command(capsys):
     assert main([*arguments, "--backend", "numpy", "--csv"]) == 0
     assert capsys.readouterr().out.startswith("size,scheme,M,K,N,gflops")
     assert main([*arguments, "--backend", "numpy"]) == 0
-    assert "speed-up" in capsys.readouterr().out
+    assert "vs falcon classical" in capsys.readouterr().out
+    assert main([*arguments[:4], "16", "--rounds", "1", "--backend", "numpy"]) == 0
+    assert "about 16" in capsys.readouterr().out
     assert main(["bench", "--schemes", "--scheme", "nonsense"]) == 2
     assert "no scheme 'nonsense'" in capsys.readouterr().err
 

@@ -9,6 +9,7 @@ from falcon.bench.workloads import (
     models,
     operands,
     parse_shape,
+    parse_shapes,
     quick_shapes,
 )
 
@@ -49,7 +50,8 @@ def test_quick_shapes():
 
 
 @pytest.mark.parametrize(
-    "text", ["3,40,500", "3x40x500", "3X40X500", " 3 , 40 , 500 ", "03,40,500"]
+    "text",
+    ["3,40,500", "3x40x500", "3X40X500", " 3 , 40 , 500 ", "03,40,500", "3×40×500", "3 40 500"],
 )
 def test_parse_shape(text):
     assert parse_shape(text) == Shape(3, 40, 500)
@@ -78,3 +80,16 @@ def test_operands(dtype):
     again = operands(Shape(5, 6, 7), dtype, seed=3)
     np.testing.assert_array_equal(a, again[0])
     assert not np.array_equal(a, operands(Shape(5, 6, 7), dtype, seed=4)[0])
+
+
+@pytest.mark.parametrize("words", [["3", "40", "500"], ["3,40,500"], ["3x40x500"], ["3 40 500"]])
+def test_parse_shapes(words):
+    assert parse_shapes(words) == [Shape(3, 40, 500)]
+
+
+def test_parse_several_shapes():
+    assert parse_shapes([]) == []
+    three = ["1,2,3", "4x5x6", "7×8×9"]
+    assert parse_shapes(three) == [Shape(1, 2, 3), Shape(4, 5, 6), Shape(7, 8, 9)]
+    with pytest.raises(ValueError, match="shape '1': expected three positive integers"):
+        parse_shapes(["1", "2", "3", "4", "5", "6"])

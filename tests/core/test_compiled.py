@@ -88,3 +88,12 @@ def test_without_the_source_the_compiled_file_runs(copy):
     for module in MODULES:
         (copy / f"{module}.py").unlink()
     assert probe(copy) == ([(True, 0), (True, 0)], "")
+
+
+@pytest.mark.parametrize("source", ["_cpu/_core.pyx", *(f"{module}.py" for module in MODULES)])
+def test_what_falcon_imports_leaves_the_gil_off(source):
+    """A module that does not say so brings it back on a free-threaded Python."""
+    with (PACKAGE / source).open(encoding="utf-8") as file:
+        directives = file.readline()
+    assert directives.startswith("# cython: ")
+    assert "freethreading_compatible=True" in directives

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core import cpus, options
+from falcon._core import cpus, keywords, options
 from falcon._core.checks import parse_bytes
 from falcon._core.options import Options, settings, thread_count
 
@@ -122,7 +122,7 @@ def test_config_belongs_to_one_thread():
         (
             {"shceme": "auto"},
             TypeError,
-            r"config\(\) has no setting 'shceme'; known: backend, check",
+            r"config\(\) has no setting 'shceme' \(did you mean 'scheme'\?\); known: backend",
         ),
         ({"scheme": None}, TypeError, "scheme is a NoneType; expected a name or a Scheme"),
         ({"backend": 1}, TypeError, "backend is 1; expected a str"),
@@ -132,7 +132,7 @@ def test_config_belongs_to_one_thread():
         (
             {"workspace_limit": 1.5},
             TypeError,
-            "workspace_limit is 1.5; expected an integer or None",
+            'workspace_limit is 1.5; expected an integer, a size such as "64MiB" or None',
         ),
         ({"check": None}, ValueError, "check is None; expected one of 'none', 'finite', 'verify'"),
     ],
@@ -223,13 +223,15 @@ def test_config_documents_every_option():
 
 
 def test_types_of_keywords_are_declared():
-    assert tuple(options.CallOptions.__annotations__) == options.KEYWORDS
+    assert tuple(keywords.CallOptions.__annotations__) == options.KEYWORDS
+    assert tuple(keywords.PlanningOptions.__annotations__) == options.PLANNING
+    assert set(keywords.Settings.__annotations__) == {x.name for x in fields(Options)}
 
 
 @pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul, falcon.plan])
 def test_an_unknown_keyword_is_named(function):
     with pytest.raises(
-        TypeError, match=r"got an unexpected keyword argument 'treads'; its options"
+        TypeError, match=r"keyword argument 'treads' \(did you mean 'threads'\?\); its options"
     ):
         function(ONES, ONES, treads=2)
     with pytest.raises(TypeError, match=r"pack\(\) got an unexpected keyword argument 'check'"):

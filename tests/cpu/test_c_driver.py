@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -30,32 +29,39 @@ def table():
     return module
 
 
-def build(folder, compiler, flags, machine, linking=(), portable=None):
-    """Compile the driver as its first lines say, `portable` in place of the portable kernels."""
+def build(folder, compiler, flags, machine, portable=None):
+    """Compile the driver as its first lines say, `portable` in place of the portable kernels.
+
+    Objects that lie in the folder already are linked as they are.
+    """
     t = table()
-    objects, commands = [], []
-    include = ["-I", str(SOURCES / t.INCLUDE_DIR)]
-    basic = [compiler, *flags, "-g", "-std=gnu11", "-Wall", "-Wextra", "-Werror", *t.OPENMP_FLAGS]
+    basic = [compiler, *flags, "-std=gnu11", "-Wall", "-Wextra", "-Werror", *t.OPENMP_FLAGS]
+    basic += ["-I", str(SOURCES / t.INCLUDE_DIR)]
     macros = [f"-D{x}" for x in t.macros_for(machine)]
+    own_flags = dict.fromkeys((DRIVER, *(SOURCES / x for x in t.BASELINE)), macros)
     for isa in t.isas_for(machine):
         for source in isa.sources:
-            replaced = portable is not None and source.endswith("/generic.c")
-            path = portable if replaced else SOURCES / source
-            objects.append(str(folder / f"{Path(source).stem}.o"))
-            flags = (*isa.flags, *include, "-Wno-psabi") if replaced else isa.flags
-            commands.append([*basic, *flags, "-c", str(path), "-o", objects[-1]])
-    sources = [str(SOURCES / x) for x in t.BASELINE]
-    program = folder / "test_cpu"
-    rest = [*basic, *macros, *include, str(DRIVER), *sources]
+            if portable is not None and source.endswith("/generic.c"):
+                own_flags[portable] = [*isa.flags, "-Wno-psabi"]
+            else:
+                own_flags[SOURCES / source] = isa.flags
+    objects = {source: folder / f"{source.stem}.o" for source in own_flags}
     running = [
-        subprocess.Popen(x, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for x in commands
+        subprocess.Popen(
+            [*basic, *own_flags[source], "-c", str(source), "-o", str(made)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for source, made in objects.items()
+        if not made.exists()
     ]
     for process in running:
         words, _ = process.communicate(timeout=300)
         assert process.returncode == 0, words
+    program = folder / (DRIVER if portable is None else portable).stem
     done = subprocess.run(
-        [*rest, *objects, "-lm", *linking, "-o", str(program)],
+        [*basic, *map(str, objects.values()), "-lm", "-o", str(program)],
         capture_output=True,
         text=True,
         timeout=300,
@@ -81,19 +87,14 @@ def require_compiler():
         pytest.skip("no C compiler (gcc, or what CC names)")
 
 
-def test_plain(tmp_path):
+def test_plain_and_the_shapes_of_wide_vectors(tmp_path):
+    """Optimised; then with what AVX-512 makes of the templates, on machines that have none."""
     require_compiler()
     program = build(tmp_path, COMPILER, ["-O2"], platform.machine())
     assert "generic:" in run([program, "6"])
-
-
-def test_the_shapes_of_wide_vectors(tmp_path):
-    """What AVX-512 makes of the templates, on machines that have none."""
-    require_compiler()
-    program = build(
-        tmp_path, COMPILER, ["-O1"], platform.machine(), portable=DRIVER.parent / "kernels_wide.c"
-    )
-    assert "generic:" in run([program, "6"])
+    run([program, "3", "all", "openmp"])
+    wide = DRIVER.parent / "kernels_wide.c"
+    assert "generic:" in run([build(tmp_path, COMPILER, ["-O2"], platform.machine(), wide), "4"])
 
 
 def test_the_wide_shapes_are_those_of_avx512():
@@ -107,18 +108,28 @@ def test_the_wide_shapes_are_those_of_avx512():
     assert shapes(DRIVER.parent / "kernels_wide.c") == shapes(*kernels.glob("avx512*.c"))
 
 
-def test_address_and_undefined_behaviour_sanitizers(tmp_path):
+@pytest.mark.parametrize(
+    "flags",
+    [["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"], ["-fsanitize=thread"]],
+    ids=["address and undefined behaviour", "threads"],
+)
+def test_sanitizers(flags, tmp_path):
     require_compiler()
-    flags = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    flags = ["-O1", "-g1", *flags]
     probe = tmp_path / "probe.c"
     probe.write_text("int main(void) { return 0; }\n", encoding="ascii")
     found = subprocess.run(
         [COMPILER, *flags, str(probe), "-o", str(tmp_path / "probe")], capture_output=True
     )
     if found.returncode or subprocess.run([tmp_path / "probe"], capture_output=True).returncode:
-        pytest.skip("the compiler has no sanitizers that run here")
+        pytest.skip("the compiler has no such sanitizer that runs here")
     program = build(tmp_path, COMPILER, flags, platform.machine())
-    run([program, "4"], ASAN_OPTIONS="detect_leaks=0", UBSAN_OPTIONS="print_stacktrace=1")
+    run(
+        [program, "4"],
+        ASAN_OPTIONS="detect_leaks=0",
+        UBSAN_OPTIONS="print_stacktrace=1",
+        TSAN_OPTIONS="halt_on_error=1 die_after_fork=0",
+    )
 
 
 def test_first_lines_name_every_source():

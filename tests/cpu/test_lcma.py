@@ -484,3 +484,36 @@ def test_a_sum_is_read_only_in_the_product_that_completes_it():
     sums = [(1, -1, 1.0, True, True)], [(0, 1, 1.0, True, True)]
     with pytest.raises(ValueError, match="has not completed"):
         _core.Scheme(1, 1, 1, 2, twice, twice, sums, 2)
+
+
+@everywhere
+@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_scaling_by_powers_of_two_changes_no_bit(isa, name, order):
+    """Lines of very different scale, scaled to one, give what even lines give, times the scales."""
+    rng = np.random.default_rng(11)
+    dtype = DTYPES[name]
+    M, N, K = 201, 173, 155
+    a, b = (rng.standard_normal(x).astype(dtype) for x in ((M, K), (K, N)))
+    rows, columns = (2.0 ** rng.integers(-30, 30, x) for x in (M, N))
+    uneven = a * rows.astype(dtype)[:, None], b * columns.astype(dtype)
+    scales = {"row_scales": 1 / rows, "column_scales": 1 / columns}
+    for scheme in ("strassen", "3x6x4:54", "strassen@strassen"):
+        options = {"isa": isa, "scheme": engine_scheme(schemes.get(scheme)), "threads": 2}
+        even, scaled, packed = (np.empty((M, N), dtype, order) for _ in range(3))
+        _core.gemm(a, b, even, **options)
+        _core.gemm(*uneven, scaled, **options, **scales)
+        expected = even * rows[:, None] * columns
+        np.testing.assert_array_equal(scaled, expected)
+        w = _core.pack_b(uneven[1], **options, column_scales=1 / columns)
+        by_rows = _core.gemm(a, None, even, **options, packed=_core.pack_b(b, **options))
+        assert by_rows is None
+        _core.gemm(uneven[0], None, packed, **options, **scales, packed=w)
+        np.testing.assert_array_equal(packed, even * rows[:, None] * columns)
+
+
+def test_scales_of_another_shape_are_refused():
+    a = np.ones((8, 8))
+    for scales in (np.ones(7), np.ones(8, np.float32), np.ones((8, 1)), np.ones(16)[::2]):
+        with pytest.raises((ValueError, BufferError), match=r"scales must|contiguous"):
+            _core.gemm(a, a, a.copy(), row_scales=scales)

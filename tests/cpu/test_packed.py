@@ -1,6 +1,8 @@
 """`falcon.pack`: one right operand, prepared once and used by many products and threads."""
 
+import gc
 import pickle
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from threading import Barrier
@@ -350,3 +352,22 @@ def test_the_engine_refuses_a_packed_b_of_another_kind():
             continue
         with pytest.raises(ValueError, match=r"packed B (was made|is) for another|does not fit"):
             _core.gemm(a, None, c.astype(a.dtype), packed=packed, **options)
+
+
+def test_schemes_are_not_kept_for_ever(monkeypatch):
+    """The engine's form goes when nobody uses it, and stays while a packed operand does."""
+    monkeypatch.setattr(programs, "_recent", deque(maxlen=3))
+    strassen, b = schemes.get("strassen"), np.eye(32)
+    made = [
+        schemes.Scheme(strassen.U * x, strassen.V, strassen.W * Fraction(1, x), f"times {x}")
+        for x in range(2, 12)
+    ]
+    packed = falcon.pack(b, scheme=made[0], backend="cpu")
+    before = len(programs._known)
+    for scheme in made:
+        np.testing.assert_allclose(falcon.gemm(b, b, scheme=scheme, backend="cpu"), b, atol=1e-12)
+    gc.collect()
+    assert len(programs._known) <= before + 3
+    equal = schemes.Scheme(made[0].U, made[0].V, made[0].W, "another object")
+    assert programs.engine_scheme(equal) is programs.engine_scheme(made[0])
+    np.testing.assert_allclose(falcon.gemm(b, packed, scheme=equal), b, atol=1e-12)

@@ -114,7 +114,7 @@ def child(depth):
         return os.waitstatus_to_exitcode(status)
     try:
         from falcon._cpu import _core
-        assert _core.in_forked_child()
+        assert _core.in_forked_child() is (_core.threading() == "openmp")
         got = calls()
         assert expected is None or got == expected
         if depth:
@@ -133,9 +133,74 @@ print("right")
 """
 
 
+TEAMS = pytest.mark.parametrize("team", ["own", "openmp"])
+
+
+@TEAMS
 @pytest.mark.parametrize("used", [True, False], ids=["after use", "before use"])
-def test_fork_and_nested_fork(used):
-    assert run_script(FORK.format(used=used), timeout=60) == "right"
+def test_fork_and_nested_fork(used, team):
+    assert run_script(FORK.format(used=used), timeout=60, FALCON_THREADING=team) == "right"
+
+
+def test_a_team_that_does_not_exist_is_refused():
+    script = "import falcon, numpy as np; falcon.gemm(*np.ones((2, 9, 9)), backend='cpu')"
+    with pytest.raises(AssertionError, match="FALCON_THREADING is 'mine'; expected 'own' or"):
+        run_script(script, FALCON_THREADING="mine")
+
+
+needs_own_team = pytest.mark.skipif(
+    _core.threading() != "own", reason="falcon's own team of threads is not built here"
+)
+
+
+@needs_own_team
+def test_where_the_system_refuses_a_thread_calls_run_without_it():
+    """No room for a stack, as in a container that has reached its limits."""
+    script = """
+import os, resource
+import numpy as np
+from falcon._cpu import _core
+a = np.ones((600, 600))
+c = np.empty_like(a)
+tiling, nbytes = _core.plan(600, 600, 600, "f64", threads=2)
+workspace = _core.Workspace(nbytes)
+threads = len(os.listdir("/proc/self/task"))
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+limits = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**16, limits[1]))
+_core.gemm(a, a, c, threads=2, blocking=tiling, workspace=workspace)
+resource.setrlimit(resource.RLIMIT_AS, limits)
+assert len(os.listdir("/proc/self/task")) == threads
+assert (c == 600).all()
+_core.gemm(a, a, c, threads=2, blocking=tiling, workspace=workspace)
+assert len(os.listdir("/proc/self/task")) == threads + 1  # now there is room
+print("right")
+"""
+    assert run_script(script) == "right"
+
+
+@needs_own_team
+def test_helpers_stay_on_the_cpus_of_the_caller_and_leave_its_affinity_alone():
+    script = """
+import os
+import numpy as np
+from falcon._cpu import _core
+before = {int(x) for x in os.listdir("/proc/self/task")}
+cpus = os.sched_getaffinity(0)
+a = np.ones((600, 600))
+_core.gemm(a, a, np.empty_like(a), threads=150)
+assert os.sched_getaffinity(0) == cpus
+helpers = {int(x) for x in os.listdir("/proc/self/task")} - before
+assert 0 < len(helpers) <= len(cpus), helpers
+for x in helpers:
+    assert len(os.sched_getaffinity(x)) == 1 and os.sched_getaffinity(x) <= cpus
+one = {min(cpus)}
+os.sched_setaffinity(0, one)
+_core.gemm(a, a, np.empty_like(a), threads=2)
+assert os.sched_getaffinity(0) == one
+print("right")
+"""
+    assert run_script(script) == "right"
 
 
 def test_fork_while_other_threads_multiply():

@@ -204,6 +204,14 @@ def damage(path, how):
         "lacks": lambda: {**content, "rates": [{k: v for k, v in first.items() if k != "add"}]},
         "more": lambda: {**content, "rates": [{**first, "luck": 1.0}]},
         "overlap": lambda: {**content, "rates": [{**first, "overlap": 1.5}]},
+        "400 digits": lambda: {**content, "rates": [{**first, "multiply": 10**400}]},
+        "endless threads": lambda: {**content, "rates": [{**first, "threads": float("inf")}]},
+        "no number": lambda: {**content, "rates": [{**first, "tile": [16, 10**400]}]},
+        "streams": lambda: {
+            **content,
+            "streaming": [{"threads": 1, "read": {"L2": 10**400}, "copy": {}, "region": 0.0}],
+        },
+        "huge": lambda: {**content, "padding": "x" * 2**22},
         "no rates": lambda: {**content, "rates": 5},
     }
     path.write_text(json.dumps(changes[how]()))
@@ -211,6 +219,7 @@ def damage(path, how):
 
 DAMAGES = ["cut", "binary", "deep", "list", "format", "no key", "another's", "text", "negative"]
 DAMAGES += ["nan", "zero", "short", "tile", "lacks", "more", "overlap", "no rates"]
+DAMAGES += ["400 digits", "endless threads", "no number", "streams", "huge"]
 
 
 @pytest.mark.parametrize("how", DAMAGES)
@@ -453,3 +462,39 @@ def test_replaced_makes_plans_anew():
     assert falcon.plan((8, 8), (8, 8)) is first
     replaced()
     assert falcon.plan((8, 8), (8, 8)) is not first
+
+
+def test_measure_all_keeps_what_was_measured_until_ctrl_c(folder, monkeypatch):
+    def tick(step):
+        if "float64" in step:
+            raise KeyboardInterrupt
+
+    before = revision()
+    with pytest.raises(KeyboardInterrupt):
+        measure_all([Made()], [F4, F8], [1], tick)
+    assert revision() > before
+    forget(monkeypatch)
+    again = profile([Made()])
+    assert set(again.rates) == {("made up", "float32", 1)}
+    assert set(again.streaming) == {1}
+
+
+def test_a_measurement_says_so(caplog):
+    with caplog.at_level(logging.INFO, "falcon"):
+        ask(Made())
+        ask(Made())
+    assert [x.message for x in caplog.records] == [
+        "falcon: measuring made up float32, 1 threads (a second, once)"
+    ]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_a_forked_child_measures_serially_is_not_stored(folder, threads):
+    """Falcon's own code runs on one thread there; as the rates of two it would be wrong for all."""
+    child = os.fork()
+    if child == 0:
+        ask(Made(), F4, threads)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(list(folder.glob("profile-*.json"))) == (1 if threads == 1 else 0)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._core.timing import Record
 from falcon._front import tune as tune_module
-from falcon._front.tune import compare, take_turns
+from falcon._front.tune import compare, rivals
 from falcon.decision import machine as machine_module
 from falcon.decision import tuned
 from falcon.decision.tuned import Choice
@@ -128,18 +129,24 @@ def test_a_child_remembers_what_is_tuned_while_the_parent_does(monkeypatch):
     assert status == 0
 
 
-@pytest.mark.parametrize("how", ["cut", "key", "entry", "list"])
+@pytest.mark.parametrize("how", ["cut", "key", "entry", "list", "seconds", "text"])
 def test_a_damaged_file_is_ignored(folder, monkeypatch, caplog, how):
     remember("numpy", "strassen")
     (path,) = folder.glob("choices-*.json")
     content = json.loads(path.read_text())
-    name = next(iter(content["choices"]))
+    name, choice = next(iter(content["choices"].items()))
+
+    def entry(**changes):
+        return {**content, "choices": {name: {**choice, **changes}}}
+
     path.write_text(
         {
             "cut": lambda: path.read_text()[:-30],
             "key": lambda: json.dumps({**content, "key": {}}),
             "entry": lambda: json.dumps({**content, "choices": {name: {"backend": 1}}}),
             "list": lambda: json.dumps({**content, "choices": [1]}),
+            "seconds": lambda: json.dumps(entry(seconds=10**400)),
+            "text": lambda: json.dumps(entry(seconds="1.0")),
         }[how]()
     )
     monkeypatch.setattr(tuned, "_choices", None)
@@ -152,11 +159,11 @@ def test_a_damaged_file_is_ignored(folder, monkeypatch, caplog, how):
 def test_tune_remembers_the_fastest(monkeypatch):
     """On a made-up clock on which NumPy's Strassen is the fastest."""
 
-    def turns(calls, rounds, rests):
+    def turns(sides, rounds, *, seconds):
         assert rounds == 2
-        return [[10.0 - i, 11.0 - i] for i in range(len(calls))]
+        return [Record(x.name, (10.0 - i, 11.0 - i)) for i, x in enumerate(sides)]
 
-    monkeypatch.setattr(tune_module, "take_turns", turns)
+    monkeypatch.setattr(tune_module, "interleave", turns)
     shape, ticks = (1030, 1040, 1050), []
     (found,) = falcon.tune(
         [shape], backend="numpy", rounds=2, candidates=3, tick=lambda: ticks.append(1)
@@ -172,9 +179,10 @@ def test_tune_remembers_the_fastest(monkeypatch):
 
 
 def test_tune_keeps_the_choice_of_the_model_unless_clearly_slower(monkeypatch):
-    monkeypatch.setattr(
-        tune_module, "take_turns", lambda calls, *_: [[1.0 - 0.001 * i] for i in range(len(calls))]
-    )
+    def turns(sides, rounds, *, seconds):
+        return [Record(x.name, (1.0 - 0.001 * i,)) for i, x in enumerate(sides)]
+
+    monkeypatch.setattr(tune_module, "interleave", turns)
     (found,) = falcon.tune([(1030, 1040, 1050)], backend="numpy", rounds=1)
     model = falcon.plan((1030, 1050), (1050, 1040), "float32", backend="numpy")
     assert found.measured[0].candidate.option.label == model.option.label
@@ -199,44 +207,61 @@ def test_tune_refuses(options, message):
         falcon.tune([], dtype="U3")
 
 
-def test_compare_measures_the_choice_first():
-    made = falcon.plan((300, 290), (290, 310), "float64", scheme="strassen", backend="numpy")
-    (only,) = compare(made, 4, 1)
-    assert only.candidate.option is made.option
-    assert only.seconds > 0
-    assert only.ratio == 1.0
+def test_what_was_asked_for_is_compared_with_what_auto_would_take():
+    made = falcon.plan((1030, 1050), (1050, 1040), "float64", scheme="strassen", backend="numpy")
+    first, *others = compare(made, 4, 1, seconds=0.0)
+    assert first.candidate.option is made.option
+    assert first.candidate.total > 0  # predicted
+    assert first.ratio.median == 1.0
+    assert {x.candidate.option.label for x in others} >= {"classical"}
+    assert "strassen" not in {x.candidate.option.label for x in others}
+    assert all(x.seconds > 0 for x in (first, *others))
 
 
-@pytest.mark.parametrize(("seconds", "least", "calls"), [(1.0, 3, 1), (0.009, 1, 3), (0.009, 5, 5)])
-def test_short_calls_count_by_the_fastest_of_some(monkeypatch, seconds, least, calls):
-    now = [0.0]
-    monkeypatch.setattr(tune_module.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(tune_module.time, "sleep", lambda _: None)
-    made = []
-
-    def call():
-        made.append(1)
-        now[0] += seconds
-
-    ((found,),) = take_turns([call], 1, [0.0], least=least)
-    assert len(made) == 1 + calls
-    assert found == pytest.approx(seconds)
+def test_rivals_of_a_choice_that_was_not_compared():
+    made = falcon.plan((300, 128), (128, 300), "float32")
+    found = rivals(made, 4)
+    assert found[0].option is made.option
+    labels = [(x.option.backend, x.option.label) for x in found]
+    assert len(set(labels)) == len(labels) >= 2
+    assert any(label == "strassen" for _, label in labels)
 
 
-def test_every_other_round_backwards():
-    order = []
-    take_turns(
-        [lambda i=i: order.append(i) or time.sleep(0.03) for i in (0, 1)],
-        3,
-        [0, 0],
-        alternate=True,
+@pytest.mark.parametrize(
+    "name", ["(" * 5000, "strassen@" * 40 + "strassen", "strassen@" * 6 + "9x9"]
+)
+def test_a_scheme_that_cannot_be(folder, monkeypatch, caplog, name):
+    """Ignored with one line, at once; decisions go on."""
+    remember("numpy", "strassen")
+    (path,) = folder.glob("choices-*.json")
+    path.write_text(path.read_text().replace('"strassen"', json.dumps(name)))
+    monkeypatch.setattr(tuned, "_choices", None)
+    machine_module.replaced()
+    start = time.perf_counter()
+    with caplog.at_level(logging.WARNING, "falcon"), falcon.config(tuned=True):
+        assert plan().scheme is None
+        machine_module.replaced()
+        assert plan().scheme is None
+    assert time.perf_counter() - start < 1
+    assert len(caplog.records) == 1
+    assert "a tuned choice is ignored: " in caplog.text
+
+
+def test_tune_keeps_what_was_done_until_ctrl_c(monkeypatch):
+    monkeypatch.setattr(
+        tune_module,
+        "interleave",
+        lambda sides, *_, **__: [
+            Record(side.name, (10.0 - i,) * 5) for i, side in enumerate(sides)
+        ],
     )
-    assert order == [0, 1, 0, 1, 1, 0, 0, 1]
 
+    def tick():
+        raise KeyboardInterrupt
 
-def test_take_turns():
-    order = []
-    times = take_turns([lambda i=i: order.append(i) for i in range(3)], 4, [0, 0, 0])
-    assert [len(x) for x in times] == [4, 4, 4]
-    assert all(t > 0 for x in times for t in x)
-    assert set(order) == {0, 1, 2}
+    with pytest.raises(KeyboardInterrupt):
+        falcon.tune([(1030, 1040, 1050), (1100, 1100, 1100)], backend="numpy", tick=tick)
+    assert len(tuned._choices) == 1
+    with falcon.config(tuned=True):
+        found = falcon.plan((1030, 1050), (1050, 1040), "float32")
+    assert found.why == "measured as the fastest by falcon.tune"

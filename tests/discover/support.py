@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from falcon.discover import masks
+from falcon.discover.walk import masks
 
 
 def residual(terms, dims, mod2=False):

@@ -5,10 +5,10 @@ import random
 import numpy as np
 import pytest
 
-pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+pytest.importorskip("falcon.discover.walk._core", reason="the search core is not compiled")
 
 from falcon import schemes
-from falcon.discover import additions, masks, sums
+from falcon.discover.walk import additions, masks, sums
 
 from .support import residual
 

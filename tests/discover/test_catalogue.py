@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+pytest.importorskip("falcon.discover.walk._core", reason="the search core is not compiled")
 
 from falcon import schemes
-from falcon.discover import collect, table
+from falcon.discover.catalogue import collect, table
 from falcon.schemes import loaders
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "schemes.md"
@@ -17,7 +17,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "schemes.md"
 def test_the_table_is_current():
     text = DOCUMENT.read_text(encoding="utf-8")
     assert table.updated(text) == text, (
-        "run: python -m falcon.discover.table docs/schemes.md"
+        "run: python -m falcon.discover.catalogue.table docs/schemes.md"
     )  # fmt: skip
 
 

@@ -5,11 +5,18 @@ import random
 import numpy as np
 import pytest
 
-pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+pytest.importorskip("falcon.discover.walk._core", reason="the search core is not compiled")
 
 from falcon import schemes
-from falcon.discover import masks, moves, symmetric
-from falcon.discover._core import MAX_CUBES, MAX_RANK, SymmetricWalker, Walker, share, violations
+from falcon.discover.walk import masks, moves, symmetric
+from falcon.discover.walk._core import (
+    MAX_CUBES,
+    MAX_RANK,
+    SymmetricWalker,
+    Walker,
+    share,
+    violations,
+)
 
 from .support import residual
 

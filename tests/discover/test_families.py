@@ -7,13 +7,13 @@ import random
 import numpy as np
 import pytest
 
-pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+pytest.importorskip("falcon.discover.walk._core", reason="the search core is not compiled")
 
 from falcon import schemes
 from falcon.__main__ import main
-from falcon.discover import families, lifting, masks, moves
-from falcon.discover._core import Walker
-from falcon.discover.library import Library
+from falcon.discover.catalogue.library import Library
+from falcon.discover.walk import families, lifting, masks, moves
+from falcon.discover.walk._core import Walker
 from falcon.discover.worker import Worker
 
 from .support import residual
@@ -166,7 +166,7 @@ def test_from_scratch(dims, rank, short):
 def test_only_low_ranks_and_liftable_schemes_are_kept(short):
     dims, rng, widest = (3, 3, 4), random.Random(4), 0
     run = families.Run(dims, starts_near(dims))
-    for _ in range(120):
+    for _ in range(60):
         _, found = run.step(rng)
         assert all(lifting.liftable(terms, dims) for terms in found)
         for form, ranks in run.held.items():
@@ -386,7 +386,7 @@ def test_a_checkpoint_with_a_wrong_scheme_is_refused():
 
 
 def test_from_the_command_line(tmp_path, capsys, short):
-    command = "discover 2 2 3 --ring families --rank 11 --scratch --seed 2 --threads 1 --minutes 1"
+    command = "discover 2 3 2 --ring families --rank 11 --scratch --seed 2 --threads 1 --minutes 1"
     assert main([*command.split(), "--out", str(tmp_path)]) == 0
     assert "families" in capsys.readouterr().out
     scheme = schemes.load(tmp_path / "2x2x3_11-s2.json")

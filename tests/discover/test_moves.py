@@ -5,12 +5,12 @@ import random
 import numpy as np
 import pytest
 
-pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+pytest.importorskip("falcon.discover.walk._core", reason="the search core is not compiled")
 
 from falcon import schemes
-from falcon.discover import lifting, masks, moves
-from falcon.discover._core import Walker
-from falcon.discover.library import Library
+from falcon.discover.catalogue.library import Library
+from falcon.discover.walk import lifting, masks, moves
+from falcon.discover.walk._core import Walker
 
 from .support import residual
 

@@ -7,15 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+pytest.importorskip("falcon.discover.walk._core", reason="the search core is not compiled")
 
 from falcon import schemes
 from falcon.__main__ import main
-from falcon.discover import hops as hops_module
-from falcon.discover import integral, numerical, rational, reals
 from falcon.discover import worker as worker_module
+from falcon.discover.catalogue.library import Library
 from falcon.discover.improve import Improver
-from falcon.discover.library import Library
+from falcon.discover.numerical import hops as hops_module
+from falcon.discover.numerical import integral, rational, reals
+from falcon.discover.numerical import starts as numerical
+from falcon.discover.walk import families
 from falcon.discover.worker import Worker
 
 from .support import residual
@@ -361,12 +363,12 @@ def test_the_command_and_its_errors(tmp_path, capsys):
 @pytest.mark.parametrize("ring", ["reals", "families"])
 def test_schemes_are_improved_from_elsewhere(ring, tmp_path, capsys):
     """From nothing: what is found at the rank becomes the archive."""
-    words = ["discover", "2", "2", "3", "--ring", ring, "--scratch", "--objective", "additions"]
-    words += ["--rank", "11", "--minutes", "0.1", "--threads", "1", "--out", str(tmp_path)]
+    words = ["discover", "2", "2", "2", "--ring", ring, "--scratch", "--objective", "additions"]
+    words += ["--rank", "7", "--minutes", "0.02", "--threads", "1", "--out", str(tmp_path)]
     assert main(words) == 0
     capsys.readouterr()
     held = [schemes.load(path) for path in tmp_path.glob("*.json")]
-    assert {scheme.rank for scheme in held} == {11}
+    assert {scheme.rank for scheme in held} == {7}
     assert all(f"--ring {ring}" in scheme.source for scheme in held)
 
 
@@ -380,14 +382,17 @@ def test_lower_ranks_by_way_of_the_reals_are_kept(monkeypatch):
 
 
 @pytest.mark.parametrize("ring", ["reals", "families"])
-def test_an_improvement_goes_on_from_its_checkpoint(ring):
+def test_an_improvement_goes_on_from_its_checkpoint(ring, monkeypatch):
+    monkeypatch.setattr(families, "FIRST_WALK", 300_000)
+    monkeypatch.setattr(families, "WALKS", (200_000,))
+
     def made():
         starts = Library().starts((2, 2, 3))
         search = Worker((2, 2, 3), starts, 3, 0, ring, 11, {(2, 2, 3): starts})
         return Improver((2, 2, 3), [], search, "nnz", 3, 0, rank=11)
 
     one, other = made(), made()
-    for _ in range(12):
+    for _ in range(6):
         one.step()
     state = json.loads(json.dumps(one.saved, default=np.ndarray.tolist))
     assert one.front or state["search"]["numerical"]["hops"]["start"]

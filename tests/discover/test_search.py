@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -11,15 +12,16 @@ import time
 import numpy as np
 import pytest
 
-pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+pytest.importorskip("falcon.discover.walk._core", reason="the search core is not compiled")
 
 from falcon import schemes
 from falcon.__main__ import main
-from falcon.discover import improve, masks, moves
+from falcon.discover import improve
 from falcon.discover import worker as worker_module
+from falcon.discover.catalogue.library import Library
 from falcon.discover.improve import Improver
-from falcon.discover.library import Library
 from falcon.discover.search import Job, Run
+from falcon.discover.walk import masks, moves
 from falcon.discover.worker import Find, Worker
 
 from .support import residual
@@ -100,15 +102,15 @@ def run(folder, *arguments):
 
 
 def test_the_command(tmp_path, capsys):
-    assert run(tmp_path, 2, 2, 3, "--rank", 11, "--minutes", 1, "--seed", 4, "--scratch") == 0
+    assert run(tmp_path, 2, 3, 2, "--rank", 11, "--minutes", 1, "--seed", 4, "--scratch") == 0
     found = tmp_path / "2x2x3_11-s4.json"
     assert str(found) in capsys.readouterr().out
     scheme = schemes.load(found)
     assert (scheme.format, scheme.rank, scheme.name) == ((2, 2, 3), 11, "2x2x3:11")
-    for word in ("seed 4", "worker 0", "discover 2 2 3 --rank 11", "--scratch", "s of CPU time"):
+    for word in ("seed 4", "worker 0", "discover 2 3 2 --rank 11", "--scratch", "s of CPU time"):
         assert word in scheme.source
     # Nothing new is to be found: a second run resumes, and stops at once.
-    assert run(tmp_path, 2, 2, 3, "--rank", 11, "--minutes", 1, "--seed", 4, "--scratch") == 0
+    assert run(tmp_path, "2,3,2", "--rank", 11, "--minutes", 1, "--seed", 4, "--scratch") == 0
     assert "json" not in capsys.readouterr().out
 
 
@@ -122,8 +124,23 @@ def test_runs_are_repeatable(tmp_path):
     assert texts[0]
 
 
-def test_a_rank_that_is_not_found(tmp_path):
+@pytest.mark.parametrize("sizes", [(2, 4, 3), ("2,4,3",), ("2x4x3",)])
+def test_sizes_are_those_of_the_product(tmp_path, sizes):
+    """M N K, as plan and bench take them: A is 2 x 3, B 3 x 4."""
+    assert run(tmp_path, *sizes, "--flips", 1000, "--rank", 23, "--scratch") in (0, 1)
+    assert next(tmp_path.glob("*.checkpoint")).name.startswith("2x3x4_")
+
+
+def test_no_rank_above_the_lowest_known_is_reported(tmp_path, capsys):
+    assert run(tmp_path, 4, 4, 4, "--rank", 47, "--flips", 1000) == 1
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "4x4x4: not found: a scheme of rank 47; the lowest rank known is 49"
+    assert {int(x) for x in re.findall(r"rank (\d+)", second)} == {49}
+
+
+def test_a_rank_that_is_not_found(tmp_path, capsys):
     assert run(tmp_path, 2, 2, 2, "--rank", 6, "--flips", 100_000) == 1
+    assert "not found: a scheme of rank 6; the lowest rank known is 7" in capsys.readouterr().out
     assert not list(tmp_path.glob("*.json"))  # rank 7 is in the catalogue
 
 
@@ -260,7 +277,7 @@ def test_improved_schemes_hold_their_programs(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0, 2, 2), "M is 0; expected at least 1"),
+        ((0, 2, 2), "expected three positive integers"),
         ((9, 8, 1), "more than 64 entries"),
         ((2, 2, 2, "--minutes", 0), "--minutes is 0; expected more than 0"),
         ((2, 2, 2, "--flips", 0), "--flips is 0; expected at least 1"),

@@ -5,10 +5,11 @@ import random
 import numpy as np
 import pytest
 
-pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+pytest.importorskip("falcon.discover.walk._core", reason="the search core is not compiled")
 
-from falcon.discover import library, masks
-from falcon.discover.library import SLACK_TO_IMPROVE, SUM_SLACK, Library
+from falcon.discover.catalogue import library
+from falcon.discover.catalogue.library import SLACK_TO_IMPROVE, SUM_SLACK, Library
+from falcon.discover.walk import masks
 
 from .support import residual
 

@@ -5,11 +5,11 @@ import random
 import numpy as np
 import pytest
 
-pytest.importorskip("falcon.discover._core", reason="the search core is not compiled")
+pytest.importorskip("falcon.discover.walk._core", reason="the search core is not compiled")
 
 from falcon import schemes
-from falcon.discover import masks, moves, sums
-from falcon.discover._core import share
+from falcon.discover.walk import masks, moves, sums
+from falcon.discover.walk._core import share
 from falcon.schemes import additions
 from falcon.schemes.additions import naive_additions, replay
 

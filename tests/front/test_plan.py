@@ -1,5 +1,6 @@
 """`falcon.plan` plans exactly the Problem that `falcon.gemm` runs."""
 
+import pickle
 from itertools import product
 
 import numpy as np
@@ -87,3 +88,59 @@ def test_packed_operands_are_planned_for_their_rows(monkeypatch):
     monkeypatch.setattr(pack, "plan_for", lambda *x: (seen.append(x[0]), plan_for(*x))[1])
     falcon.pack(np.ones((K, N)), rows=7)
     assert (seen[0].M, seen[0].K, seen[0].N, seen[0].packed) == (7, K, N, True)
+
+
+# --- plans as values ------------------------------------------------------------------------
+
+
+def test_repr_is_one_line():
+    plan = falcon.plan((60, 70), (70, 80), "float32", scheme="strassen", backend="numpy")
+    assert repr(plan) == "<Plan 60 x 70 @ 70 x 80 float32: strassen on backend numpy>"
+
+
+@pytest.mark.parametrize("scheme", ["classical", "strassen", "auto"])
+@pytest.mark.parametrize("backend", ["numpy", "auto"])
+def test_plans_pickle(scheme, backend):
+    a, b = operands("f4", "f4", (1100, 1200, 1100))
+    with falcon.config(check="none"):
+        plan = falcon.plan(a, b, scheme=scheme, backend=backend)
+    again = pickle.loads(pickle.dumps(plan))
+    assert again.problem == plan.problem
+    assert again.option == plan.option
+    assert again.options == plan.options
+    assert (again.why, again.guarded, again.backend.name) == (
+        *(plan.why, plan.guarded),
+        plan.backend.name,
+    )
+    assert str(again) == str(plan)
+    np.testing.assert_array_equal(again(a, b), plan(a, b))
+
+
+def test_plans_that_cannot_run_where_they_are_loaded(monkeypatch):
+    plan = falcon.plan((60, 70), (70, 80), backend="numpy")
+    text = pickle.dumps(plan)
+    monkeypatch.setattr(type(plan.backend), "why_unavailable", lambda _: "it is not here")
+    with pytest.raises(ValueError, match="backend 'numpy' cannot be loaded here: it is not here"):
+        pickle.loads(text)
+
+
+@pytest.mark.parametrize("out", [[], [[0.0]], "text", 3])
+def test_out_that_is_no_array(out):
+    a, b = operands("f8", "f8")
+    with pytest.raises(TypeError, match=r"out is a .*; expected a NumPy array"):
+        falcon.plan(a, b)(a, b, out=out)
+
+
+@pytest.mark.parametrize("size", [2**31, 2**40, 2**62, 2**63, 2**200])
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_sizes_that_no_array_has(size, dtype):
+    for scheme in ("auto", "strassen", "classical"):
+        for shapes in (((size, size), (size, size)), ((4, size), (size, size))):
+            with pytest.raises(ValueError, match=rf"{dtype} matrices have at most \d+ entries"):
+                falcon.plan(*shapes, dtype, scheme=scheme)
+
+
+def test_sizes_that_an_array_could_have():
+    plan = falcon.plan((2**20, 2**20), (2**20, 2**20), "float32")
+    assert plan.problem.flops == 2**61
+    assert falcon.plan((2, 2**40), (2**40, 2), "float32").problem.K == 2**40

@@ -168,7 +168,7 @@ def test_other_cpus_are_planned_anew(recalled, monkeypatch):
     a, b = operands()
     falcon.gemm(a, b, scheme="strassen")
     assert recalled(falcon.gemm, a, b, scheme="strassen")[1]
-    monkeypatch.setattr(recall, "usable_cpus", lambda: 77)
+    monkeypatch.setattr(recall, "limit_here", lambda: 77)
     assert not recalled(falcon.gemm, a, b, scheme="strassen")[1]
 
 

@@ -61,9 +61,10 @@ static int start(void (*kernel)(Arguments...), const unsigned *first, const unsi
     return run(kernel, first, grid, block, arguments, sizes, count, std::index_sequence_for<Arguments...>());
 }
 
-// Thread blocks from `first` on along x. Returns 0, -1 for a wrong number of arguments, else one plus
-// the number of one of a wrong size.
-extern "C" int launch(const unsigned *first, const unsigned *grid, const unsigned *block, void **arguments,
-                      const size_t *sizes, size_t count) {
-    return start(&FALCON_LAUNCHED, first, grid, block, arguments, sizes, count);
-}
+// The entry for a kernel: thread blocks from `first` on along x. Returns 0, -1 for a wrong number of
+// arguments, else one plus the number of one of a wrong size.
+#define FALCON_LAUNCH(KERNEL)                                                                                          \
+    extern "C" int launch_##KERNEL(const unsigned *first, const unsigned *grid, const unsigned *block,                 \
+                                   void **arguments, const size_t *sizes, size_t count) {                              \
+        return start(&KERNEL, first, grid, block, arguments, sizes, count);                                            \
+    }

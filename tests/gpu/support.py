@@ -3,12 +3,19 @@
 import numpy as np
 
 from falcon._core.dtypes import CUDA, of
+from falcon._gpu import sources
 
 DTYPES = tuple(row.name for row in CUDA)
 
 
 def kind(name):
     return of(name).numpy
+
+
+def kernels_of(scheme, dtypes):
+    """The combine kernels of a scheme for these element types."""
+    found = [sources.combine_in(scheme, x, dtype) for x in "uv" for dtype in dtypes]
+    return [*found, *(sources.combine_out(scheme, x.accumulator, x) for x in dtypes)]
 
 
 def whole(shape, seed, most=1):

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import CUDA, FLOAT32
+from falcon._core.dtypes import BFLOAT16, CUDA, FLOAT16, FLOAT32
 from falcon.codegen import cuda_emit, cuda_plan
 from falcon.codegen.program import Op, most_live
 from falcon.decision.candidates import scheme_candidates
+
+from .support import kernels_of
 
 CANDIDATES = scheme_candidates().all
 IMAGES = [x.scheme for x in CANDIDATES if x.outer is None or x.inner.name == "strassen"]
@@ -90,3 +92,10 @@ def test_generated_source_bakes_the_coefficients():
     assert text.count("store(") == 7
     assert text.count(" + ") + text.count(" - ") == found.program.additions == 5
     assert "#define FALCON_WIDTH 4\n" in text
+
+
+def test_the_16_bit_types_have_the_same_plans():
+    """Which is why test_nvrtc.py compiles most schemes for one of them."""
+    for name in falcon.schemes.names()[::4]:
+        kernels = (kernels_of(falcon.schemes.get(name), [x]) for x in (FLOAT16, BFLOAT16))
+        assert all(x.fit == y.fit for x, y in zip(*kernels, strict=True)), name

@@ -12,7 +12,8 @@ from falcon._core.problem import Problem
 from falcon._front import planner
 from falcon._gpu import backend, model, rates
 from falcon.bench import gpu as bench
-from falcon.bench.workloads import Shape
+from falcon.bench.here import Effort
+from falcon.bench.workloads import Case, Shape
 from falcon.decision import machine
 
 from .conftest import forget
@@ -144,16 +145,18 @@ def test_the_hosts_profile_knows_nothing_of_devices(cupy, monkeypatch):
 def test_the_benchmark_runs(cupy, monkeypatch, capsys):
     """Every side of `bench --gpu`, on the stand-in: its times mean nothing, its errors do."""
     monkeypatch.setattr(rates, "_MEASURED_SIZE", {8: 64, 4: 64, 2: 64})
-    monkeypatch.setattr(bench, "_SPAN_SECONDS", 1e-6)
     monkeypatch.setattr(bench, "_torch_call", lambda *_: None)
-    record = bench.run_shape(Shape(48, 40, 56, "layer"), "float32", 1, {"scheme": "strassen"})
-    assert (record.scheme, record.packed_scheme) == ("strassen", "strassen")
-    assert set(record.seconds) == {"falcon", "packed", "classical", "cublas"}
-    assert all(0 < x < 1e-5 for x in record.errors.values())
-    assert record.ratios["cublas"] == 1.0
-    assert "48 x 40 x 56" in bench.format_records([record])
+    case = Case("given", Shape(48, 40, 56, "layer"), "float32")
+    found = bench.measure(case, {"scheme": "strassen"}, Effort(1, 0.0))
+    sides = found["sides"]
+    assert set(sides) == {"falcon", "falcon packed", "falcon classical", "cublas"}
+    assert all(0 < x["error"] < 1e-5 for x in sides.values())
+    assert [sides[x]["plan"]["scheme"] for x in ("falcon", "falcon packed")] == ["strassen"] * 2
+    assert set(found["speedups"]) == {"falcon packed", "falcon classical", "cublas"}
     from falcon.__main__ import main
 
     arguments = ["bench", "--gpu", "--shape", "32,32,32", "--rounds", "1", "--dtype", "bfloat16"]
     assert main(arguments) == 0
-    assert "geometric means over cuBLAS" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "vs cublas" in out
+    assert "with B packed beforehand:" in out

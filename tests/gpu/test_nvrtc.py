@@ -9,7 +9,7 @@ import re
 import pytest
 
 import falcon
-from falcon._core.dtypes import CUDA, FLOAT32, FLOAT64
+from falcon._core.dtypes import BFLOAT16, CUDA, FLOAT16, FLOAT32, FLOAT64
 from falcon._gpu import sources
 from falcon.codegen.cuda_plan import THREADS
 
@@ -17,11 +17,14 @@ pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra gpu-check (NV
 
 from cuda.bindings import nvrtc
 
+from .support import kernels_of
+
 ARCHITECTURES = ("sm_80", "sm_90a")
 # Bytes per thread that may be spilled, stores and loads together.
 MOST_SPILLED = 16
 # Small, chained, without shared sums, two levels.
 SOME = ("strassen", "2x4x2:14", "3x4x4:38", "strassen@strassen")
+OTHERS = [name for name in falcon.schemes.names() if name not in SOME]
 PLAIN = [
     make(dtype, out) for make in (sources.repair, sources.copy) for dtype in CUDA for out in CUDA
 ]
@@ -47,13 +50,6 @@ def compiled(text, architecture):
     return status, log.decode(errors="replace")
 
 
-def units(scheme):
-    """All kernels of a scheme, over all dtypes."""
-    found = [sources.combine_in(scheme, x, dtype) for x in "uv" for dtype in CUDA]
-    found.extend(sources.combine_out(scheme, dtype.accumulator, dtype) for dtype in CUDA)
-    return found
-
-
 def check(some, architecture):
     status, log = compiled(sources.assemble(some), architecture)
     assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log
@@ -76,7 +72,7 @@ def check(some, architecture):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", SOME)
 def test_compiles(name, architecture):
-    check(units(falcon.schemes.get(name)), architecture)
+    check(kernels_of(falcon.schemes.get(name), CUDA), architecture)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -85,10 +81,15 @@ def test_plain_kernels_compile(architecture):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", [x for x in falcon.schemes.names() if x not in SOME])
-def test_whole_catalogue(name, architecture):
-    check(units(falcon.schemes.get(name)), architecture)
+@pytest.mark.parametrize("name", OTHERS)
+def test_whole_catalogue(name):
+    """Each scheme for one architecture and one of the 16-bit types, which have the same plans.
+
+    All four combinations take turns along the catalogue; `SOME` go through all of them.
+    """
+    number = OTHERS.index(name)
+    architecture, half = ARCHITECTURES[number % 2], (FLOAT16, BFLOAT16)[number // 2 % 2]
+    check(kernels_of(falcon.schemes.get(name), [FLOAT32, FLOAT64, half]), architecture)
 
 
 def test_the_check_sees_warnings_and_errors():

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._core.dtypes import FLOAT32
 from falcon._gpu import geometry
 from falcon.codegen.cuda_plan import products
 from reference.lcma import lcma
 
-from .support import DTYPES, kind, on_device, whole
+from . import fake_cupy
+from .support import DTYPES, kernels_of, kind, on_device, whole
 
 # A scheme with fractional coefficients: Strassen with its first product halved and doubled.
 STRASSEN = falcon.schemes.get("strassen")
@@ -73,6 +75,7 @@ def test_large_schemes(cupy, name):
 def test_whole_catalogue(cupy, name):
     """Edges guarded, and a part that vectors reach."""
     scheme = falcon.schemes.get(name)
+    fake_cupy.compile_together(kernels_of(scheme, [FLOAT32]))
     m, k, n = scheme.format
     a, b = whole((5 * m + 1, 33 * k + 1), 1), whole((33 * k + 1, 132 * n), 2)
     c = falcon.gemm(*(on_device(cupy, x, "float32") for x in (a, b)), **unrepaired(scheme))

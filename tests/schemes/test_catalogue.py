@@ -1,6 +1,7 @@
 """The catalogue by name: what there is, what can be asked for, what can be registered."""
 
 import json
+import time
 from importlib import resources
 
 import pytest
@@ -122,8 +123,42 @@ def test_images_can_be_had_by_their_names():
     ],
 )
 def test_no_such_scheme(name):
-    with pytest.raises(ValueError, match=r"there is no scheme .*known: 1x1x1:1, .*strassen"):
+    with pytest.raises(
+        ValueError, match=r"there is no scheme |the scheme name .* at most 200"
+    ) as error:
         get(name)
+    assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "name, hint",
+    [
+        ("strasen", "; did you mean 'strassen'?"),
+        ("Strassen", "; did you mean 'strassen'?"),
+        ("strassen@wingrad", "there is no scheme 'wingrad'; did you mean 'winograd'?"),
+        ("4x3x4:37", "of its format there are: 3x4x4:38, 3x4x4:38-adds"),
+        ("nothing", r"falcon.schemes.names\(\) lists"),
+    ],
+)
+def test_what_a_name_may_have_meant(name, hint):
+    with pytest.raises(ValueError, match=hint):
+        get(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "strassen@" * 40 + "strassen",
+        "(" * 5000,
+        "@".join(["1x1x1"] * 60),
+        "strassen@" * 6 + "winograd",
+    ],
+)
+def test_names_that_would_take_long_are_refused_at_once(name):
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match=r"at most 200 are read|too large to be verified"):
+        get(name)
+    assert time.perf_counter() - start < 1
 
 
 @pytest.mark.parametrize("name", ["0x2x2", "16x16x17", "strassen[3x3x3]"])

@@ -235,3 +235,28 @@ def test_the_catalogue_says_what_its_files_do():
         ending = {"-adds": "additions", "-rms": "growth"}.get(name[name.rfind("-") :], "plain")
         assert get(name).kind == ending, name
         assert is_for_additions(name) == (ending == "additions")
+
+
+def test_powers():
+    strassen = schemes.get("strassen")
+    assert strassen**1 is strassen
+    assert strassen**2 == strassen @ strassen
+    assert (strassen**3).levels == 3
+    with pytest.raises(ValueError, match="the exponent is 0; expected at least one level"):
+        strassen**0
+    with pytest.raises(TypeError):
+        strassen**0.5
+
+
+@pytest.mark.parametrize("name", ["strassen", "2x3x4:20"])
+def test_w_for_c_transposed_is_noticed(name):
+    scheme = schemes.get(name)
+    with pytest.raises(SchemeError, match=r"give W\.transpose\(0, 2, 1\)"):
+        Scheme(scheme.U, scheme.V, scheme.W.transpose(0, 2, 1))
+
+
+def test_a_wrong_w_gets_no_such_hint():
+    scheme = schemes.get("strassen")
+    with pytest.raises(SchemeError, match="Brent equation") as raised:
+        Scheme(scheme.U, scheme.V, -scheme.W)
+    assert "transpose" not in str(raised.value)

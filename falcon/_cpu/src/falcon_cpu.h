@@ -72,6 +72,9 @@ typedef struct {
     double alpha, beta;
     const void *packed_b; /* NULL, or from falcon_pack_b; then b is not read */
     int c_form;           /* what C holds, enum falcon_c_form */
+    /* NULL, or powers of two by which the M rows of A and the N columns of B are multiplied before a scheme adds them
+     * up; what C receives is divided by both. */
+    const double *a_scale, *b_scale;
 } falcon_problem;
 
 /* Seconds, summed over threads. */
@@ -97,7 +100,7 @@ size_t falcon_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, 
 /* Does the call.  workspace: 64-byte aligned; profile and nonfinite may be
  * NULL.  *nonfinite becomes 1 if some value of alpha*A*B (over one K pass, and
  * before beta*C is added) was NaN or infinite as it was written, else 0.  Safe
- * from many host threads at once; serial in a forked child. */
+ * from many host threads at once. */
 int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
                 const falcon_blocking *blk, void *workspace, size_t workspace_bytes, falcon_profile *profile,
                 int *nonfinite);
@@ -113,8 +116,8 @@ size_t falcon_packed_b_size(const falcon_kernel *kern, const falcon_scheme *sche
                             const falcon_blocking *blk);
 size_t falcon_pack_b_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, int threads);
 int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K, ptrdiff_t N, const void *b,
-                  ptrdiff_t b_rs, ptrdiff_t b_cs, int threads, const falcon_blocking *blk, void *packed,
-                  void *workspace, size_t workspace_bytes);
+                  ptrdiff_t b_rs, ptrdiff_t b_cs, const double *b_scale, int threads, const falcon_blocking *blk,
+                  void *packed, void *workspace, size_t workspace_bytes);
 
 /* Checks that no register, output or slot is out of range, that every output is
  * written once, and that every block of C is begun, added to and completed in
@@ -129,6 +132,12 @@ void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptr
 /* C = beta*C (set to zero if beta == 0); what a call with alpha == 0 or K == 0 is. */
 void falcon_scale_c(const falcon_kernel *kern, const falcon_problem *prob);
 
+/* Which team works on calls, for the whole process; returns the one in use.  wanted: one of these where it is
+ * available here, else (-1) nothing changes. */
+enum falcon_team { FALCON_OWN_TEAM, FALCON_OPENMP };
+int falcon_threading(int wanted);
+
+/* Whether calls run on one thread because the process was forked (OpenMP's team only). */
 int falcon_in_forked_child(void);
 
 #endif

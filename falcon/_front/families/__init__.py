@@ -2,8 +2,9 @@
 
 ::
 
-    numpy.py     NumPy arrays, and whatever converts to them
-    device.py    CuPy arrays and torch tensors in GPU memory
+    numpy.py         NumPy arrays, and whatever converts to them
+    torch_host.py    torch tensors in host memory
+    device.py        CuPy arrays and torch tensors in GPU memory
 
 To add an array library: a class that fulfils `Family`, and a line in `family_of`.
 """
@@ -22,6 +23,7 @@ from falcon._core.problem import Problem
 from falcon._gpu.where import is_on_gpu
 
 from .numpy import NUMPY
+from .torch_host import TORCH, is_tensor
 
 
 class Family(Protocol):
@@ -56,6 +58,12 @@ class Family(Protocol):
 
     def scalars(self, dtype: DType) -> DType:
         """Return the type of alpha and beta."""
+
+    def target(self, out: Any) -> Any:
+        """Return the array that a caller's `out` stands for: it shares its memory."""
+
+    def result(self, x: Any) -> Any:
+        """Return a new result as the caller's library has it."""
 
     def check_cast(self, out: Any, dtype: DType) -> None:
         """Raise TypeError unless `out` is an array of the family to which results cast."""
@@ -144,7 +152,7 @@ def family_of(**operands: Any) -> Family:
         arrays[name] = x.source if isinstance(x, PackedOperand) else x
         on_gpu = on_gpu or (name in ("a", "b") and is_on_gpu(x))
     if not on_gpu:
-        return NUMPY
+        return TORCH if any(map(is_tensor, arrays.values())) else NUMPY
     for name, x in operands.items():
         if isinstance(x, PackedOperand) and x.backend != DEVICE:
             raise ValueError(f"{name} was packed for backend {x.backend!r}, but a is in GPU memory")

@@ -123,6 +123,14 @@ class DeviceFamily:
         np.dtype(row.numpy)  # raises where the package that defines it is missing
         return row
 
+    def target(self, out: Any) -> Any:
+        """Arrays stay as they are."""
+        return out
+
+    def result(self, x: Any) -> Any:
+        """Arrays are the caller's library's from the start."""
+        return x
+
     def scalars(self, dtype: DType) -> DType:
         """Alpha and beta have the type of the sums."""
         return dtype.accumulator

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.arrays import to_array
 from falcon._core.dtypes import DType, of
-from falcon._core.options import Options
+from falcon._core.options import Options, threads_of
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
+from falcon._numpy.threads import limited
 
 from ..validate import (
     check_cast,
@@ -22,7 +24,7 @@ from ..validate import (
     is_strided,
     overlap,
     plain,
-    to_array,
+    refuse_packed,
 )
 
 # A call per matrix of a batch costs about 20 microseconds, in which NumPy's loops without BLAS
@@ -47,9 +49,11 @@ class NumpyFamily:
 
     def array(self, name: str, x: Any) -> np.ndarray:
         """Convert to a numeric array, without a copy where it is one."""
-        array = x if type(x) is np.ndarray else to_array(name, x)
-        check_numeric(name, array.dtype)
-        return array
+        if type(x) is not np.ndarray:
+            refuse_packed(name, x)
+            x = to_array(name, x)
+        check_numeric(name, x.dtype)
+        return x
 
     def dtype(self, arrays: list[Any]) -> DType:
         """Return NumPy's result type."""
@@ -65,6 +69,15 @@ class NumpyFamily:
         """Alpha and beta have the type of the arithmetic."""
         return dtype
 
+    def target(self, out: Any) -> Any:
+        """View instances of subclasses, which may refuse NumPy's functions, as plain arrays."""
+        masked = isinstance(out, np.ma.MaskedArray)  # refused by `check_cast`
+        return np.asarray(out) if isinstance(out, np.ndarray) and not masked else out
+
+    def result(self, x: Any) -> Any:
+        """Arrays are NumPy's."""
+        return x
+
     def check_cast(self, out: Any, dtype: DType) -> None:
         """Raise TypeError unless `out` is an array to which results cast by "same_kind"."""
         check_cast(out, dtype.numpy)
@@ -79,7 +92,7 @@ class NumpyFamily:
 
     def left_alone(self, a: Any, b: Any, out: Any, options: Options) -> Any:
         """Leave booleans, objects, array subclasses and other array types to np.matmul."""
-        a, b = plain(a), plain(b)
+        a, b = plain("a", a), plain("b", b)
         ordinary = all(type(x) is np.ndarray for x in (a, b)) and (
             out is None or type(out) is np.ndarray
         )
@@ -92,7 +105,8 @@ class NumpyFamily:
                 f"{what} needs plain numeric arrays of at least one axis; got a {describe(a)}, "
                 f"b {describe(b)}" + ("" if out is None else f" and out {describe(out)}")
             )
-        return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
+        with limited(threads_of(options)):
+            return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
 
     def scalar(self, x: Any) -> Any:
         """Return a NumPy scalar."""
@@ -198,7 +212,7 @@ class NumpyFamily:
                 return False  # falcon copies such operands for BLAS
             if plan.scheme is not None or plan.backend.name != "numpy":
                 return False
-        with np.errstate(all="ignore"):
+        with limited(threads_of(options)), np.errstate(all="ignore"):
             np.matmul(a, b, out=out)
         return True
 

@@ -31,7 +31,7 @@ typedef struct {
 } fl_job;
 
 static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t line_stride, ptrdiff_t k_stride,
-                          ptrdiff_t lines, ptrdiff_t K) {
+                          ptrdiff_t line0, ptrdiff_t lines, ptrdiff_t K) {
     const falcon_scheme *s = j->scheme;
     const int from_a = is_a != j->lay.transposed; /* which of the caller's matrices */
     const int blocks = from_a ? s->m : s->n;
@@ -54,6 +54,8 @@ static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t 
                                : from_a                  ? &s->u
                                                          : &s->v};
     o.panels = fl_div_up(o.block_lines, o.width);
+    const double *scale = is_a ? j->prob->a_scale : j->prob->b_scale;
+    o.scale = o.program && scale ? scale + line0 : NULL;
     return o;
 }
 
@@ -85,9 +87,9 @@ static void make_pass(fl_job *j) {
     p->scheme = j->scheme;
     p->transposed = j->lay.transposed;
     p->a = operand(j, 1, j->pack_to ? NULL : (const char *)q->a + (m0 * q->a_rs + k0 * q->a_cs) * elem, q->a_rs,
-                   q->a_cs, M, K);
+                   q->a_cs, m0, M, K);
     p->b = operand(j, 0, q->packed_b ? NULL : (const char *)q->b + (n0 * q->b_cs + k0 * q->b_rs) * elem, q->b_cs,
-                   q->b_rs, N, K);
+                   q->b_rs, n0, N, K);
     p->kc = fl_slice(kern, j->cut.kc, p->a.block_k);
     p->slices = fl_div_up(p->a.block_k, p->kc);
     p->last_kc = p->a.block_k - (p->slices - 1) * p->kc;
@@ -283,13 +285,14 @@ size_t falcon_pack_b_workspace(const falcon_kernel *kern, const falcon_scheme *s
 }
 
 int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K, ptrdiff_t N, const void *b,
-                  ptrdiff_t b_rs, ptrdiff_t b_cs, int threads, const falcon_blocking *blk, void *packed,
-                  void *workspace, size_t workspace_bytes) {
+                  ptrdiff_t b_rs, ptrdiff_t b_cs, const double *b_scale, int threads, const falcon_blocking *blk,
+                  void *packed, void *workspace, size_t workspace_bytes) {
     if (K <= 0 || N <= 0)
         return FALCON_OK;
     if (bad_blocking(kern, blk))
         return FALCON_BAD_ARGUMENT;
-    const falcon_problem q = {.M = 1, .N = N, .K = K, .b = b, .b_rs = b_rs, .b_cs = b_cs, .c_cs = 1};
+    const falcon_problem q = {
+        .M = 1, .N = N, .K = K, .b = b, .b_rs = b_rs, .b_cs = b_cs, .c_cs = 1, .b_scale = b_scale};
     fl_job j = {.kern = kern, .scheme = FL_SCHEME(scheme), .prob = &q, .cut = *blk, .ws = workspace, .pack_to = packed};
     j.lay.threads = fl_team_size(threads, threads);
     j.lay.a_mode = j.lay.b_mode = FALCON_PACKED;

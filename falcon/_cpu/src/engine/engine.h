@@ -32,9 +32,10 @@ typedef struct {
     int n_line_blocks, n_k_blocks;
     int k_major; /* input number of block (f, l): k_major ? l*n_line_blocks + f : f*n_k_blocks + l */
     int width;
-    ptrdiff_t panels; /* per block */
-    ptrdiff_t group;  /* strips that are packed together, see fl_group */
-    int mode;         /* FALCON_PACKED, LOCAL or DIRECT */
+    ptrdiff_t panels;    /* per block */
+    ptrdiff_t group;     /* strips that are packed together, see fl_group */
+    int mode;            /* FALCON_PACKED, LOCAL or DIRECT */
+    const double *scale; /* NULL, or of each line of this pass */
     falcon_pack_fn pack, load;
     falcon_combine_fn interpret;
     const falcon_program *program; /* NULL: one block, plain packing */

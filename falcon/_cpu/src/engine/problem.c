@@ -39,7 +39,9 @@ falcon_problem fl_transposed_problem(const falcon_problem *p) {
                             .c_cs = p->c_rs,
                             .alpha = p->alpha,
                             .beta = p->beta,
-                            .c_form = p->c_form};
+                            .c_form = p->c_form,
+                            .a_scale = p->b_scale,
+                            .b_scale = p->a_scale};
 }
 
 /* So few rows that a copy of B would cost more than it saves: B is read in

@@ -14,14 +14,15 @@ typedef struct {
      * where there is none.  Called once per stage, when all units of the one before are done. */
     ptrdiff_t (*open)(void *job, ptrdiff_t *grab);
     /* Does units first..end-1 of the open stage.  seat: of the member, 0 <= seat < threads, for buffers of its own.
-     * When it returns, what it wrote must be visible to whoever runs after it, and nothing may be left to do. */
+     * When it returns, what it wrote must be visible to whoever runs after it, and nothing may be left to do: the job
+     * may be gone. */
     void (*units)(void *job, int seat, ptrdiff_t first, ptrdiff_t end);
 } fl_stages;
 
-/* Threads worth starting, of at most `threads`, for work that pays for `worth` of them; 1 in a forked child. */
+/* Threads worth starting, of at most `threads`, for work that pays for `worth` of them. */
 int fl_team_size(double worth, int threads);
 
-/* Runs all stages; returns the number of members that did something. */
-int fl_team_run(const fl_stages *stages, void *job, int threads);
+/* Runs all stages on the calling thread and up to threads - 1 others. */
+void fl_team_run(const fl_stages *stages, void *job, int threads);
 
 #endif

@@ -19,6 +19,22 @@
  */
 #include "engine.h"
 
+/* Bytes of the largest micro-tile: 12 x 32 of float32, 8 x 24 of float64; room for 32 x 32. */
+enum { MOST_MICRO = 4096 };
+
+/* The last term of a block of C: to C with alpha and beta; first what the lines were scaled by is taken back. */
+static void finish(const fl_pass *p, const fl_buffers *buf, const char *acc, const char *source, double coef,
+                   ptrdiff_t row, ptrdiff_t col, ptrdiff_t rows, ptrdiff_t cols) {
+    char tile[MOST_MICRO] __attribute__((aligned(64)));
+    char *c = p->c + (row * p->c_rs + col * p->c_cs) * p->c_elem;
+    if (p->a.scale || p->b.scale) {
+        p->kern->scatter(tile, acc, source, coef);
+        p->kern->unscale(tile, rows, cols, p->a.scale ? p->a.scale + row : NULL, p->b.scale ? p->b.scale + col : NULL);
+        acc = NULL, source = tile, coef = 1;
+    }
+    p->write(acc, source, coef, p->alpha, p->beta, c, p->c_rs, p->c_cs, rows, cols, p->stream_c, buf->watch);
+}
+
 /* Do the steps that follow one finished micro-tile of H_r (panel x, z). */
 static void scatter(const fl_pass *p, const fl_buffers *buf, int r, const char *h, char *ct, ptrdiff_t ct_step,
                     ptrdiff_t x, ptrdiff_t z) {
@@ -41,8 +57,7 @@ static void scatter(const fl_pass *p, const fl_buffers *buf, int r, const char *
         const ptrdiff_t rows = FL_MIN(FL_MIN(kern->mr, p->block_m - in_row), p->M - row);
         const ptrdiff_t cols = FL_MIN(FL_MIN(kern->nr, p->block_n - in_col), p->N - col);
         if (rows > 0 && cols > 0)
-            p->write(acc, source, w->coef, p->alpha, p->beta, p->c + (row * p->c_rs + col * p->c_cs) * p->c_elem,
-                     p->c_rs, p->c_cs, rows, cols, p->stream_c, buf->watch);
+            finish(p, buf, acc, source, w->coef, row, col, rows, cols);
     }
 }
 

@@ -98,6 +98,12 @@ typedef void (*falcon_scatter_fn)(void *dst, const void *ct, const void *h, doub
 enum { FALCON_WATCH = 64 };
 typedef void (*falcon_write_fn)(const void *ct, const void *h, double coef, double alpha, double beta, void *c,
                                 ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream, void *watch);
+/* Multiply line i of a strip that load wrote by scale[i], i < lines. */
+typedef void (*falcon_scale_strip_fn)(void *strip, ptrdiff_t steps, ptrdiff_t width, const double *scale,
+                                      ptrdiff_t lines);
+/* Divide element (i, j) of a micro-tile of accumulators by rows[i], then by columns[j]; either may be NULL (ones). */
+typedef void (*falcon_unscale_fn)(void *tile, ptrdiff_t n_rows, ptrdiff_t n_columns, const double *rows,
+                                  const double *columns);
 /* What C holds: elements like A and B, or accumulators. */
 enum falcon_c_form { FALCON_C_ELEM, FALCON_C_ACC, FALCON_N_C_FORM };
 
@@ -132,6 +138,8 @@ typedef struct falcon_kernel {
     falcon_pack_fn pack_a, pack_b, load_a, load_b; /* widths mr and nr */
     falcon_combine_fn interpret_a, interpret_b;
     falcon_scatter_fn scatter;
+    falcon_scale_strip_fn scale_strip;
+    falcon_unscale_fn unscale;
     falcon_write_fn write[FALCON_N_C_FORM];
     falcon_gemv_fn dot, axpy;
     falcon_norm_fn norm_dot, norm_axpy; /* NULL where arithmetic is exact */

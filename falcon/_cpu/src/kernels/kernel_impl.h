@@ -191,6 +191,38 @@ static void NAME(scatter)(void *dst_, const void *ct_, const void *h_, double co
     }
 }
 
+#if !CAT(D, _EXACT)
+INLINE void NAME(scale_lines)(const int width, P_T *x, ptrdiff_t steps, const T *scale) {
+    for (ptrdiff_t p = 0; p < steps; p += KR, x += width * KR)
+#pragma GCC unroll 32
+        for (int i = 0; i < width * KR; i++)
+            x[i] = CAT(P, _PUT)(CAT(P, _GET)(x[i]) * scale[i / KR]);
+}
+
+static void NAME(scale_strip)(void *strip, ptrdiff_t steps, ptrdiff_t width, const double *scale, ptrdiff_t lines) {
+    T s[MR > NR ? MR : NR];
+    for (ptrdiff_t i = 0; i < width; i++)
+        s[i] = i < lines ? (T)scale[i] : 1;
+    if (width == MR)
+        NAME(scale_lines)(MR, strip, steps, s);
+    else
+        NAME(scale_lines)(NR, strip, steps, s);
+}
+
+static void NAME(unscale)(void *tile, ptrdiff_t n_rows, ptrdiff_t n_columns, const double *rows,
+                          const double *columns) {
+    T *x = tile;
+    double of_column[NR];
+    for (ptrdiff_t j = 0; j < NR; j++)
+        of_column[j] = columns && j < n_columns ? 1 / columns[j] : 1;
+    for (ptrdiff_t i = 0; i < n_rows; i++, x += NR) {
+        const double of_row = rows ? 1 / rows[i] : 1;
+        for (ptrdiff_t j = 0; j < NR; j++)
+            x[j] = (T)((double)x[j] * of_row * of_column[j]);
+    }
+}
+#endif
+
 static int NAME(tripped)(const void *watch) {
     for (int i = 0; i < VLEN; i++)
         if (((const T *)watch)[i] != 0)

@@ -122,6 +122,8 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .dot = X_NAME(dot),
     .axpy = X_NAME(axpy),
 #if !CAT(D, _EXACT)
+    .scale_strip = NAME(scale_strip),
+    .unscale = NAME(unscale),
     .norm_dot = X_NAME(norm_dot),
     .norm_axpy = X_NAME(norm_axpy),
     .least_square = sizeof(T) == 4 ? 0x1p-106 : 0x1p-1002, /* the least normal number times 2^20 */

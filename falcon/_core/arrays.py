@@ -1,0 +1,51 @@
+"""What users hand in, as NumPy arrays; where that loses something, a message says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def to_array(name: str, value: Any) -> np.ndarray:
+    """Convert to an array, refusing what would lose something on the way.
+
+    DataFrames become the array of their values.
+
+    Raises
+    ------
+    TypeError
+        The value is masked, sparse, not computed yet, or not in host memory.
+    ValueError
+        It does not form an array.
+    """
+    if isinstance(value, np.ndarray):
+        if isinstance(value, np.ma.MaskedArray):
+            raise TypeError(
+                f"{name} is a masked array, whose mask would be lost; fill it first "
+                f"({name}.filled(0))"
+            )
+        return np.asarray(value)
+    kind = type(value)
+    reason = _why_not_dense(name, value)
+    if reason is not None:
+        raise TypeError(f"{name} is {reason}")
+    # Asked of the object, not of its class: a torch.Tensor has it only where it is on a GPU.
+    if hasattr(value, "__cuda_array_interface__"):
+        raise TypeError(f"{name} is a {kind.__name__} in GPU memory; backend 'gpu' is needed")
+    try:
+        return np.asarray(value.to_numpy() if hasattr(kind, "to_numpy") else value)
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be converted to an array: {error}") from None
+
+
+def _why_not_dense(name: str, value: Any) -> str | None:
+    """Say what a value is that holds no plain array, and what to do; None for all else."""
+    kind = type(value)
+    if hasattr(kind, "tocsr"):  # SciPy's, CuPy's and others' sparse matrices
+        return f"sparse ({kind.__name__}): use {name}.toarray(), or {name} @ ... of its library"
+    if hasattr(kind, "todense"):  # of the package sparse
+        return f"sparse ({kind.__name__}): use {name}.todense()"
+    if hasattr(kind, "__dask_graph__"):
+        return f"a Dask collection, which is not computed yet: use {name}.compute()"
+    return None

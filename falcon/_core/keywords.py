@@ -1,0 +1,84 @@
+"""Options as keywords of the public functions: their types, signatures and documentation."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypedDict, TypeVar
+
+from falcon.schemes import Scheme
+
+from .checks import Check
+from .options import FIELDS
+
+
+class PlanningOptions(TypedDict, total=False):
+    """Options of functions that multiply nothing."""
+
+    backend: str
+    scheme: str | Scheme
+    max_growth: float | None
+    threads: int | None
+    workspace_limit: int | str | None
+
+
+class CallOptions(PlanningOptions, total=False):
+    """The options that the public functions take as keywords."""
+
+    check: Check | None
+
+
+class Settings(TypedDict, total=False):
+    """The options that `falcon.config` and `falcon.set_config` take."""
+
+    backend: str
+    scheme: str | Scheme
+    max_growth: float
+    threads: int | None
+    workspace_limit: int | str | None
+    check: Check
+    verbose: bool
+    tuned: bool
+    tf32: bool
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def takes_options(*names: str, unchanged: Any = None) -> Callable[[Function], Function]:
+    """Give a function that takes ``**options`` the signature and the documentation of options.
+
+    Parameters
+    ----------
+    names : str
+        The options that it takes. Their documentation replaces the line ``{options}`` of the
+        docstring.
+    unchanged : object
+        What the signature shows where leaving a keyword out means that nothing is changed. None:
+        "auto" and None, which leave the choice to the settings.
+    """
+
+    def parameter(name: str) -> inspect.Parameter:
+        if unchanged is not None:
+            default, kind = unchanged, FIELDS[name].type
+        else:
+            default = "auto" if FIELDS[name].default == "auto" else None
+            kind = CallOptions.__annotations__[name].__forward_arg__
+        return inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+        )
+
+    def decorate(function: Function) -> Function:
+        known = inspect.signature(function)
+        given = [x for x in known.parameters.values() if x.kind is not x.VAR_KEYWORD]
+        added = map(parameter, names)
+        function.__signature__ = known.replace(parameters=[*given, *added])  # type: ignore[attr-defined]
+        if function.__doc__ is not None:  # python -OO leaves none
+            function.__doc__ = function.__doc__.replace("    {options}\n", _documented(names))
+        return function
+
+    return decorate
+
+
+def _documented(names: tuple[str, ...]) -> str:
+    return "".join(f"    {name} : {FIELDS[name].metadata['text']}\n" for name in names)

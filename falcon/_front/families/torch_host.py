@@ -1,0 +1,74 @@
+"""torch tensors in host memory: multiplied as the NumPy arrays that share their memory.
+
+Nothing is copied; results are tensors.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from falcon._core.options import Options
+
+from .numpy import NumpyFamily
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether an operand is a tensor; who has one has imported torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, getattr(torch, "Tensor", ()))
+
+
+class TorchHostFamily(NumpyFamily):
+    """See the module's docstring; `falcon._front.families.Family` states the contract."""
+
+    def array(self, name: str, x: Any) -> np.ndarray:
+        """View a tensor as an array."""
+        return super().array(name, _viewed(name, x) if is_tensor(x) else x)
+
+    def target(self, out: Any) -> Any:
+        """View `out` as an array."""
+        return _viewed("out", out) if is_tensor(out) else super().target(out)
+
+    def result(self, x: Any) -> Any:
+        """View an array as a tensor."""
+        import torch
+
+        return torch.from_numpy(x)
+
+    def scalar(self, x: Any) -> Any:
+        """Tensors without axes stay tensors."""
+        return self.result(x)
+
+    def left_alone(self, a: Any, b: Any, out: Any, options: Options) -> Any:
+        """Leave booleans and tensors without axes to np.matmul."""
+        left, right = (_viewed(name, x) if is_tensor(x) else x for name, x in (("a", a), ("b", b)))
+        target = None if out is None else self.target(out)
+        found = super().left_alone(left, right, target, options)
+        if found is NotImplemented or out is not None:
+            return found if found is NotImplemented else out
+        return self.result(np.asarray(found))
+
+
+TORCH = TorchHostFamily()
+
+
+def _viewed(name: str, x: Any) -> np.ndarray:
+    """Return the array that shares a tensor's memory; raises TypeError where there is none."""
+    if x.requires_grad:
+        raise TypeError(
+            f"{name} is a tensor that requires grad, and falcon records no gradients: use "
+            f"{name}.detach()"
+        )
+    if x.device.type != "cpu":
+        raise TypeError(f"{name} is a tensor on {x.device}; falcon multiplies on the CPU and CUDA")
+    try:
+        array: np.ndarray = x.resolve_conj().resolve_neg().numpy()
+    except (TypeError, RuntimeError) as error:
+        raise TypeError(
+            f"{name} is a {str(x.layout).removeprefix('torch.')} tensor of {x.dtype}, which NumPy "
+            f"cannot view; convert it first ({name}.float(), {name}.to_dense())"
+        ) from error
+    return array

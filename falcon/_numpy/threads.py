@@ -1,0 +1,104 @@
+"""NumPy's BLAS kept to the threads that a call may use.
+
+A BLAS has one number of threads for the whole process. Calls in several threads at once may want
+different ones: as long as any of them runs, the least holds, and the last one restores what was.
+(`threadpoolctl.threadpool_limits` takes 6 microseconds, and of several threads lets only the first
+set OpenBLAS's number; asking OpenBLAS itself takes 0.1.)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+from threadpoolctl import ThreadpoolController
+
+from falcon._core.locks import ForkLock
+
+
+class Blas(NamedTuple):
+    """How the BLAS of NumPy is asked for its threads and told."""
+
+    get: Callable[[], int]
+    set: Callable[[int], Any]
+    about: dict[str, Any]
+
+
+@cache
+def numpy_blas() -> Blas | None:
+    """Find NumPy's BLAS among the loaded libraries; None for one that threadpoolctl cannot set."""
+    found = [
+        x
+        for x in ThreadpoolController().lib_controllers
+        if x.user_api == "blas" and x.internal_api != "falcon"
+    ]
+    # Others may have loaded one of their own (SciPy, say).
+    found.sort(key=lambda x: "numpy" not in x.filepath.lower())
+    if not found:
+        return None
+    library = found[0]
+    about = library.info()
+    if about.get("threading_layer") == "pthreads":
+        for name in library.check_symbols:
+            if hasattr(library.dynlib, name):
+                setter = name.replace("_get_", "_set_")
+                return Blas(library.dynlib[name], library.dynlib[setter], about)
+    return Blas(library.get_num_threads, library.set_num_threads, about)
+
+
+_lock = ForkLock()
+_wanted: list[int] = []  # by the calls that are running now
+_usual = 0  # threads of the BLAS without them
+
+
+def exceeds(threads: int) -> bool:
+    """Whether NumPy's BLAS would use more threads, were it not kept from it."""
+    blas = numpy_blas()
+    return blas is not None and (_usual if _wanted else blas.get()) > threads
+
+
+class limited:  # noqa: N801 - used as a function
+    """Keep NumPy's BLAS to so many threads inside a ``with`` block; fewer stay as they are."""
+
+    __slots__ = ("_applied", "_threads")
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._applied = False
+
+    def __enter__(self) -> None:
+        global _usual
+        blas = numpy_blas()
+        if blas is None or not (_wanted or blas.get() > self._threads):
+            return
+        with _lock.lock:
+            if not _wanted:
+                _usual = blas.get()
+            _wanted.append(self._threads)
+            self._applied = True
+            blas.set(min(_usual, *_wanted))
+
+    def __exit__(self, *_: object) -> None:
+        if not self._applied:
+            return
+        blas = numpy_blas()
+        assert blas is not None  # it was set
+        with _lock.lock:
+            if self._threads in _wanted:  # else this is a child that was forked inside the block
+                _wanted.remove(self._threads)
+                blas.set(min([_usual, *_wanted]))
+
+
+def _forget() -> None:
+    """In a forked child no other thread's call goes on."""
+    if _wanted:
+        _wanted.clear()
+        blas = numpy_blas()
+        if blas is not None:
+            blas.set(_usual)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

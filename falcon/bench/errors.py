@@ -1,0 +1,75 @@
+"""The rounding error of a product, against some of its rows in higher precision."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from falcon._core.dtypes import FLOAT64, LONGDOUBLE, DType, of
+
+# Errors beyond these many roundings of a random sum mean a wrong product, not rounding.
+_WRONG = 8.0
+
+
+def sampled_rows(shape: tuple[int, ...], dtype: np.dtype, rows: int = 32) -> np.ndarray:
+    """Return the indices of the rows that `sampled_error` compares, estimate over C."""
+    row = of(dtype)
+    rows = 4 if not row.is_exact and _checked_in(row) is LONGDOUBLE else rows
+    return np.unique(np.linspace(0, shape[0] - 1, rows).astype(int))
+
+
+def exact_rows(a: np.ndarray, b: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Multiply some rows of A by B in higher precision.
+
+    float16 and float32 (complex64) go to float64 (complex128), all wider ones to long double,
+    which has no BLAS; integers are multiplied as NumPy does.
+    """
+    row = of(a.dtype)
+    if row.is_exact:
+        return a[index] @ b
+    wider = _checked_in(row)
+    kind = np.result_type(wider.numpy, a.dtype)  # complex where the operands are
+    if wider.has_blas:
+        return a[index].astype(kind) @ b.astype(kind)
+    exact = np.zeros((len(index), b.shape[1]), kind)
+    step = max(1, 2**22 // max(b.shape[1], 1))  # a slice of B at a time is widened
+    for k in range(0, b.shape[0], step):
+        exact += a[index, k : k + step].astype(kind) @ b[k : k + step].astype(kind)
+    return exact
+
+
+def relative_error(c: np.ndarray, exact: np.ndarray) -> float:
+    """RMS of ``c - exact`` relative to the RMS of ``exact``; integers are right (0) or wrong."""
+    if of(c.dtype).is_exact:
+        return 0.0 if np.array_equal(c, exact) else float("inf")
+    error = np.linalg.norm((c.astype(exact.dtype) - exact).astype(np.complex128))
+    return float(error) / max(float(np.linalg.norm(exact.astype(np.complex128))), 1e-300)
+
+
+def sampled_error(a: np.ndarray, b: np.ndarray, c: np.ndarray, rows: int = 32) -> float:
+    """RMS error of some rows of ``c`` relative to the RMS of the product, in higher precision.
+
+    Parameters
+    ----------
+    a, b, c : ndarray, shapes (M, K), (K, N), (M, N)
+    rows : int
+        Rows compared, estimate over C. float64 operands are compared in long double, which has no
+        BLAS, so only four rows are then taken.
+
+    Returns
+    -------
+    float
+        0.0 or infinity for integers, which are right or wrong. For long double the difference
+        from NumPy's product, because there is no higher precision.
+    """
+    index = sampled_rows(c.shape, c.dtype, rows)
+    return relative_error(c[index], exact_rows(a, b, index))
+
+
+def _checked_in(row: DType) -> DType:
+    """Return the real type in whose precision products of rounding types are checked."""
+    return FLOAT64 if row.unit_roundoff > FLOAT64.unit_roundoff else LONGDOUBLE
+
+
+def wrong_beyond(dtype: str, K: int, growth: float = 1.0) -> float:
+    """Relative RMS error beyond which a product is wrong, not rounded; 0 for integers."""
+    return _WRONG * growth * 2 * of(dtype).unit_roundoff * max(K, 1) ** 0.5

@@ -1,0 +1,76 @@
+"""Measurements in this process: falcon's calls, and NumPy's, side by side on one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import falcon
+from falcon._core.timing import Side, interleave
+from falcon._front.info import numpy_blas
+
+from .errors import exact_rows, relative_error, sampled_rows
+from .records import case_entry, plan_entry
+from .workloads import Case, operands
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long a case is measured: at least `rounds`, more for so many `seconds`.
+
+    `after_round` is called after every round (progress).
+    """
+
+    rounds: int
+    seconds: float
+    after_round: Callable[[dict[str, float]], None] | None = None
+
+    def interleave(self, sides: list[Side]) -> Any:
+        """Time the sides in turn."""
+        return interleave(sides, self.rounds, seconds=self.seconds, after_round=self.after_round)
+
+
+def beside_numpy(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
+    """Measure falcon's choice, its classical path and np.matmul.
+
+    Parameters
+    ----------
+    case : Case
+    options : dict
+        Keyword arguments of `falcon.gemm`.
+    effort : Effort
+
+    Returns
+    -------
+    dict
+        The case, as a record file holds it.
+    """
+    classical = {**options, "scheme": "classical"}
+    return compare(case, {"falcon": options, "falcon classical": classical, "numpy": None}, effort)
+
+
+def compare(case: Case, sides: dict[str, dict[str, Any] | None], effort: Effort) -> dict[str, Any]:
+    """Measure calls of `falcon.gemm` by their keyword arguments, None standing for np.matmul."""
+    shape, dtype = case.shape, np.dtype(case.dtype)
+    a, b = operands(shape, dtype, seed=shape.M + shape.N + shape.K)
+    calls: dict[str, Any] = {}
+    about: dict[str, dict[str, Any]] = {}
+    for name, options in sides.items():
+        out = np.empty((shape.M, shape.N), dtype)
+        if options is None:
+            calls[name] = partial(np.matmul, a, b, out=out)
+            about[name] = {"library": "NumPy", "version": f"{np.__version__} ({numpy_blas()})"}
+        else:
+            calls[name] = partial(falcon.gemm, a, b, out=out, **options)
+            plan = plan_entry(falcon.plan(a, b, **options))
+            about[name] = {"library": "falcon", "version": falcon.__version__, "plan": plan}
+    measured = effort.interleave([Side.of(name, call) for name, call in calls.items()])
+    index = sampled_rows((shape.M, shape.N), dtype)
+    exact = exact_rows(a, b, index)
+    for name, call in calls.items():
+        about[name]["error"] = relative_error(call.keywords["out"][index], exact)
+    return case_entry(case, measured, about)

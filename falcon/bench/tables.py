@@ -1,0 +1,242 @@
+"""What is printed of record files: tables, verdicts, warnings, what changed between two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from falcon._core.text import format_table
+from falcon._core.timing import LEAST_PAIRS, Estimate, Record, geometric_mean
+
+from .records import FALCON, estimate_of
+from .system import BUSY
+
+# The table holds the rates of all sides where there are no more than these besides falcon.
+_MOST_RATED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What speaks against trusting a record file; `severe`: against all of it, or a result."""
+
+    text: str
+    severe: bool
+
+
+def doubts(found: dict[str, Any]) -> list[Doubt]:
+    """Return what speaks against trusting a record file."""
+    said = []
+    for x in found["cases"]:
+        for name, side in x["sides"].items():
+            if not side["correct"]:
+                text = f"WRONG RESULT: {name} on {x['key']}, relative error {side['error']:.1e}"
+                said.append(Doubt(text, True))
+        for name, reason in x["failed"].items():
+            said.append(Doubt(f"{name} failed on {x['key']}: {reason}", True))
+    for i, session in enumerate(found["sessions"], 1):
+        check = session["self_check"]
+        if check and not check["passed"]:
+            text = (
+                f"session {i}: NumPy against itself came out at {check['median']:.3f}, not within "
+                "2 % of 1.00: this machine is too noisy for figures to be trusted"
+            )
+            said.append(Doubt(text, True))
+    busy = [x["key"] for x in found["cases"] if x["load"] and _is_busy(x["load"]["before"])]
+    if busy:
+        text = (
+            f"other processes took more than {100 * BUSY:.0f} % of the processors before "
+            f"{len(busy)} of {len(found['cases'])} cases: {_some(busy)}"
+        )
+        said.append(Doubt(text, False))
+    estimates = [(x["key"], *y) for x in found["cases"] for y in x["speedups"].items()]
+    unknown = [
+        f"{key} ({name} to {100 * estimate['uncertainty']:.1f} %)"
+        for key, name, estimate in estimates
+        if not estimate["known"]
+    ]
+    if unknown:
+        text = (
+            f"{len(unknown)} of {len(estimates)} ratios not known to 2 %, or from under "
+            f"{LEAST_PAIRS} pairs: {_some(unknown)}"
+        )
+        said.append(Doubt(text, False))
+    return said
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (" ..." if names[3:] else "")
+
+
+def _is_busy(load: dict[str, Any]) -> bool:
+    """Whether other work took more of the processors than `BUSY`."""
+    return (load["busy"] or 0) + (load["stolen"] or 0) > BUSY
+
+
+def side_names(cases: Iterable[dict[str, Any]]) -> list[str]:
+    """Return the names of the sides of some cases, falcon first."""
+    return list(dict.fromkeys(name for x in cases for name in x["sides"]))
+
+
+def choice(case: dict[str, Any]) -> str:
+    """Return what falcon chose: scheme and backend."""
+    plan = case["sides"].get(FALCON, {}).get("plan") or {"scheme": "?", "backend": "?"}
+    return f"{plan['scheme']} ({plan['backend']})"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the cases of one workload and dtype come to.
+
+    Attributes
+    ----------
+    group : str
+    cases : int
+    means : dict of str to (float, float)
+        Per side that all of the cases have: geometric mean of falcon's speed-ups over it, and the
+        half width of its interval, relative.
+    """
+
+    group: str
+    cases: int
+    means: dict[str, tuple[float, float]]
+
+    def winner(self) -> str:
+        """Say which side is the fastest, in a few words."""
+        name, (mean, uncertainty) = min(self.means.items(), key=lambda x: x[1][0])
+        if abs(mean - 1) <= uncertainty * mean:
+            return f"falcon and {name} alike, as far as is known"
+        if mean > 1:
+            return f"falcon, {mean:.3f} times as fast as {name}"
+        return f"{name}, {1 / mean:.3f} times as fast as falcon"
+
+
+def verdicts(found: dict[str, Any]) -> list[Verdict]:
+    """Return a verdict per workload and dtype, falcon's own classical path not competing."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for x in found["cases"]:
+        groups.setdefault(f"{x['workload']}, {x['dtype']}", []).append(x)
+    judged = []
+    for group, cases in groups.items():
+        means = {
+            name: geometric_mean(estimate_of(x["speedups"][name]) for x in cases)
+            for name in cases[0]["speedups"]
+            if not name.startswith(FALCON) and all(name in x["speedups"] for x in cases)
+        }
+        if means:
+            judged.append(Verdict(group, len(cases), means))
+    return judged
+
+
+def format_cases(cases: Sequence[dict[str, Any]], *, first: str = FALCON) -> str:
+    """Return the table of some cases, with geometric means.
+
+    Parameters
+    ----------
+    cases : sequence of dict
+    first : str
+        The side whose rate is printed, and whose speed-ups over the others.
+    """
+    sides = side_names(cases)
+    others = [name for name in sides if name != first]
+    rated = [first, *others] if len(others) <= _MOST_RATED else [first]
+    versus = [f"vs {name}" for name in others]
+    head = ("workload", "M x N x K", "dtype", "falcon chose", *rated, *versus, "RMS error",
+            "others'", "MiB", "pairs", "")  # fmt: skip
+    rows: list[tuple[str, ...]] = [head]
+    estimates: dict[str, list[Estimate]] = {name: [] for name in others}
+    for x in cases:
+        measured = {k: Record(k, tuple(side["seconds"])) for k, side in x["sides"].items()}
+        ratios = []
+        for name in others:
+            if name in measured and first in measured:
+                estimates[name].append(measured[first].over(measured[name]))
+                ratios.append(str(estimates[name][-1]))
+            else:
+                ratios.append("-")
+        mine = x["sides"].get(first, {"error": np.nan, "plan": None})
+        rates = (f"{x['sides'][k]['gflops']:.1f}" if k in x["sides"] else "-" for k in rated)
+        errors = [x["sides"][name]["error"] for name in others if name in x["sides"]]
+        rows.append(
+            (
+                x["label"] or x["workload"],
+                f"{x['M']} x {x['N']} x {x['K']}",
+                x["dtype"],
+                choice(x),
+                *rates,
+                *ratios,
+                f"{mine['error']:.1e}",
+                f"{min(errors, default=np.nan):.1e}",
+                f"{mine['plan']['workspace'] / 2**20:.0f}" if mine["plan"] else "-",
+                str(x["rounds"]),
+                "",
+            )
+        )
+    means = ["-"] * len(others)
+    for i, name in enumerate(others):
+        if estimates[name]:
+            mean, uncertainty = geometric_mean(estimates[name])
+            means[i] = f"{mean:.3f} ±{mean * uncertainty:.3f}"
+    rows.append(("geometric mean", "", "", "", *("" for _ in rated), *means, *[""] * 5))
+    note = (
+        f"{', '.join(rated)}: effective GFLOP/s (2MNK/time), median; vs X: median of X's time over "
+        f"that of {first},\npair by pair, ± the farther end of its 95 % confidence interval; "
+        "* not known to 2 %; others': the least error of the other sides"
+    )
+    return f"{format_table(rows, left=4)}\n{note}"
+
+
+def changes(old: dict[str, Any], new: dict[str, Any]) -> str:
+    """Tell what changed between two record files beyond the noise of both.
+
+    Compared are the speed-ups over each other side, because they do not depend on how fast the
+    machine happened to be, and falcon's time itself. A change counts if it exceeds both intervals
+    of confidence together, and 2 %.
+    """
+    lines = []
+    for name in ("cpu", "cpus", "system", "numpy"):
+        if old["machine"].get(name) != new["machine"].get(name):
+            lines.append(f"{name}: {old['machine'].get(name)} -> {new['machine'].get(name)}")
+    versions = [{x["peer"]: (x["version"], x["absent"]) for x in y["peers"]} for y in (old, new)]
+    for name in sorted(versions[0].keys() & versions[1].keys()):
+        before, after = (x[name][1] or x[name][0] for x in versions)
+        if before != after:
+            lines.append(f"{name}: {before} -> {after}")
+    cases = [{x["key"]: x for x in y["cases"]} for y in (old, new)]
+    rows = [("case", "compared with", "old", "new", "change", "noise", "")]
+    compared = 0
+    for key, case in cases[1].items():
+        if key not in cases[0]:
+            continue
+        for name, before, after in _comparable(cases[0][key], case):
+            compared += 1
+            change = after.median / before.median - 1
+            noise = (before.uncertainty**2 + after.uncertainty**2) ** 0.5
+            if abs(change) > max(noise, 0.02):
+                word = "faster" if (change > 0) != (name == "seconds") else "slower"
+                rows.append((key, name, f"{before.median:.4g}", f"{after.median:.4g}",
+                             f"{100 * change:+.1f} %", f"{100 * noise:.1f} %", word))  # fmt: skip
+    if len(rows) > 1:
+        lines.append(format_table(rows, left=2))
+    lines.append(
+        f"{len(rows) - 1} of {compared} figures changed beyond the noise and 2 %; 'seconds' are "
+        "falcon's own and vary with the machine's speed, the others are speed-ups over that side"
+    )
+    for i, word in ((0, "old"), (1, "new")):
+        only = cases[i].keys() - cases[1 - i].keys()
+        if only:
+            lines.append(f"only in the {word} file: {', '.join(sorted(only))}")
+    return "\n".join(lines)
+
+
+def _comparable(
+    old: dict[str, Any], new: dict[str, Any]
+) -> Iterable[tuple[str, Estimate, Estimate]]:
+    for name in new["speedups"]:
+        if name in old["speedups"]:
+            yield name, estimate_of(old["speedups"][name]), estimate_of(new["speedups"][name])
+    times = [x["sides"].get("falcon", {}).get("seconds") for x in (old, new)]
+    if all(times):
+        yield "seconds", Estimate.of(times[0]), Estimate.of(times[1])

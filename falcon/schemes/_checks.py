@@ -1,0 +1,60 @@
+"""What a `Scheme` checks before the proof, and what it says where the proof fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import brent
+
+# What a scheme was chosen for among those of its format and rank: nothing (it is the sparsest), the
+# fewest additions, the least growth of errors.
+KINDS = ("plain", "additions", "growth")
+TRANSPOSED = "W fits C transposed, as many papers have it: give W.transpose(0, 2, 1)"
+
+
+class SchemeError(ValueError):
+    """U, V, W do not form a scheme; the message names the first thing that is wrong."""
+
+
+def check_shapes(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> None:
+    """Raise SchemeError where U, V and W are not of one format and rank."""
+    for name, x, axes in (("U", U, "R, m, k"), ("V", V, "R, k, n"), ("W", W, "R, m, n")):
+        if x.ndim != 3:
+            raise SchemeError(f"{name} has shape {x.shape}; expected three axes ({axes})")
+    rank, m, k = U.shape
+    n = V.shape[2]
+    if 0 in (rank, m, k, n):
+        raise SchemeError(f"U has shape {U.shape} and V {V.shape}; no dimension may be zero")
+    if V.shape != (rank, k, n):
+        raise SchemeError(f"V has shape {V.shape}; expected {(rank, k, n)} to fit U {U.shape}")
+    if W.shape != (rank, m, n):
+        hint = f". {TRANSPOSED}" if W.shape == (rank, n, m) else ""
+        raise SchemeError(
+            f"W has shape {W.shape}; expected {(rank, m, n)} to fit U {U.shape} and V {V.shape}"
+            f"{hint}"
+        )
+
+
+def check_facts(kind: Any, levels: Any) -> None:
+    """Raise SchemeError where `kind` or `levels` is none."""
+    if kind not in KINDS:
+        raise SchemeError(f"kind is {kind!r}; expected one of {', '.join(map(repr, KINDS))}")
+    if type(levels) is not int or levels < 1:
+        raise SchemeError(f"levels is {levels!r}; expected a positive integer")
+
+
+def prove(U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str) -> None:
+    """Raise SchemeError where a Brent equation fails; says whether it holds with W transposed."""
+    violation = brent.first_violation(U, V, W)
+    if violation is None:
+        return
+    (rank, m, k), n = U.shape, V.shape[2]
+    hint = ""
+    if m == n and brent.first_violation(U, V, W.transpose(0, 2, 1)) is None:
+        hint = f". {TRANSPOSED}"
+    raise SchemeError(
+        f"{name!r} as <{m},{k},{n};{rank}> is not a matrix multiplication algorithm: "
+        f"{violation}{hint}"
+    )

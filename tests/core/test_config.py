@@ -1,0 +1,158 @@
+"""`config` in a block, `set_config` for the process; and what is said where they are misused."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._core.options import settings
+
+SHAPES = (64, 64), (64, 64)
+
+
+@pytest.fixture
+def restored():
+    before = settings()
+    yield
+    falcon.set_config(**{name: getattr(before, name) for name in before.__slots__})
+
+
+def test_set_config_is_for_all_threads(restored):
+    seen, go = [], threading.Event()
+
+    def work():
+        go.wait()
+        seen.append(falcon.plan(*SHAPES).option.label)
+
+    running = threading.Thread(target=work)
+    running.start()
+    falcon.set_config(scheme="strassen")
+    go.set()
+    later = threading.Thread(target=work)
+    later.start()
+    running.join()
+    later.join()
+    assert seen == ["strassen", "strassen"]
+    assert falcon.plan(*SHAPES).option.label == "strassen"
+
+
+def test_set_config_leaves_a_block_alone(restored):
+    with falcon.config(scheme="winograd"):
+        falcon.set_config(scheme="strassen", threads=1)
+        assert settings().scheme == "winograd"
+    assert settings().scheme == "strassen"
+    assert settings().threads == 1
+    assert settings().max_growth == 8.0  # and nothing of the block
+
+
+def test_set_config_refuses_as_config_does(restored):
+    before = settings()
+    with pytest.raises(
+        TypeError, match=r"set_config\(\) has no setting 'treads' \(did you mean 't"
+    ):
+        falcon.set_config(treads=1)
+    with pytest.raises(ValueError, match="threads is 0; expected an integer >= 1"):
+        falcon.set_config(max_growth=2.0, threads=0)
+    assert settings() is before
+
+
+def test_errors_come_at_the_call():
+    with pytest.raises(TypeError, match="has no setting 'treads'"):
+        falcon.config(treads=1)
+    with pytest.raises(ValueError, match="check is 'yes'; expected one of"):
+        falcon.config(check="yes")
+
+
+def test_config_without_with_is_noticed():
+    with pytest.warns(RuntimeWarning, match=r"config\(...\) alone changes nothing: .*set_config"):
+        falcon.config(threads=1)
+        gc.collect()
+
+
+def test_config_decorates(recwarn):
+    @falcon.config(scheme="strassen")
+    def label():
+        return falcon.plan(*SHAPES).option.label
+
+    assert [label(), label()] == ["strassen", "strassen"]
+    assert falcon.plan(*SHAPES).option.label == "classical"
+    del label
+    gc.collect()
+    assert not recwarn
+
+
+@pytest.mark.parametrize(
+    "value, expected",
+    [("64MiB", 2**26), ("1.5G", 3 * 2**29), ("1000", 1000), (np.uint64(1000), 1000), (None, None)],
+)
+def test_sizes(value, expected):
+    with falcon.config(workspace_limit=value) as inside:
+        assert inside.workspace_limit == expected
+        assert inside.workspace_limit is None or type(inside.workspace_limit) is int
+    if expected is not None:
+        options = falcon.plan(*SHAPES, workspace_limit=value).options
+        assert options.workspace_limit == expected
+        a = np.ones((500, 500), np.float32)
+        np.testing.assert_array_equal(falcon.gemm(a, a, workspace_limit=value), a @ a)
+
+
+def test_numbers_of_numpy_are_taken():
+    options = falcon.plan(*SHAPES, max_growth=np.float32(2), threads=np.int8(1)).options
+    assert (options.max_growth, options.threads) == (2.0, 1)
+    assert type(options.threads) is int
+
+
+@pytest.mark.parametrize("name", ["verbose", "tuned", "tf32"])
+def test_switches(name):
+    with pytest.raises(TypeError, match=f"{name} is 'no'; expected True or False"):
+        falcon.config(**{name: "no"})
+
+
+def python(code, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(falcon.__file__).parents[1],
+        env={**os.environ, **environment},
+    )
+    return done.stdout, done.stderr
+
+
+GEMM = "import falcon; a = [[1.0]] * 1; print(falcon.gemm(a, a)[0, 0])"
+LARGE = "import falcon, numpy as np; a = np.ones((1100, 1100)); print(falcon.gemm(a, a)[0, 0])"
+
+
+def test_misspelt_variables_are_logged():
+    out, err = python(GEMM, FALCON_NUM_THREDS="1", FALCON_SHCEME="auto", FALCON_HOST="other")
+    assert out == "1.0\n"
+    assert sorted(err.splitlines()) == [
+        "falcon: environment variable FALCON_NUM_THREDS is ignored (did you mean "
+        "'FALCON_NUM_THREADS'?)",
+        "falcon: environment variable FALCON_SHCEME is ignored (did you mean 'FALCON_SCHEME'?)",
+    ]
+
+
+def test_an_instruction_set_that_does_not_run_is_logged():
+    out, err = python(LARGE, FALCON_ISA="avx9")
+    assert out == "1100.0\n"
+    assert err.startswith(
+        "falcon: its own kernels do not run (NumPy's BLAS does): FALCON_ISA is 'a"
+    )
+    assert err.count("\n") == 1
+
+
+def test_without_compiled_kernels_it_is_said_what_to_do():
+    block = "import sys; sys.modules['falcon._cpu._core'] = None; "
+    out, err = python(block + LARGE)
+    assert out == "1100.0\n"
+    assert err.startswith("falcon: its own kernels do not run (NumPy's BLAS does): ")
+    assert "install a C compiler and reinstall falcon-gemm" in err
+    assert err.count("\n") == 1

@@ -1,0 +1,146 @@
+"""Interleaved timings: sides take turns, ratios are of neighbours, rounds go on until known."""
+
+import time
+
+import numpy as np
+import pytest
+
+from falcon._core import timing
+from falcon._core.timing import Estimate, Record, Side, geometric_mean, interleave, records_of
+
+
+class Clock:
+    """A clock that only the timed calls move."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        self.slept = []
+        self.log = []
+        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "sleep", self.slept.append)
+
+    def side(self, name, *seconds, rest=0.5):
+        """A side whose calls take these seconds, the last of them for ever."""
+        left = list(seconds)
+
+        def call():
+            self.log.append(name)
+            self.now += left.pop(0) if len(left) > 1 else left[0]
+
+        return Side.of(name, call, rest)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+def test_an_estimate():
+    found = Estimate.of([4.0, 1.0, 3.0, 2.0, 5.0])
+    assert found == Estimate(3.0, 1.0, 5.0, 5)
+    assert found.uncertainty == pytest.approx(2 / 3)
+    assert not found.known
+    assert str(found) == "3.000 ±2.000*"
+    assert found.document()["known"] is False
+    assert Estimate.of(range(1, 21)) == Estimate(10.5, 6, 15, 20)
+
+
+def test_one_or_few_pairs_tell_nothing():
+    assert Estimate.of([2.0]).uncertainty == 1.0
+    assert not Estimate.of([2.0] * 4).known
+    assert Estimate.of([2.0] * 5).known
+    assert str(Estimate.of([2.0] * 5)) == "2.000 ±0.000"
+
+
+@pytest.mark.parametrize("count", [5, 6, 8, 9, 12, 20, 41])
+def test_the_interval_holds_the_median(count):
+    """Whatever the noise is like; here it is skewed, as times are."""
+    random, held = np.random.default_rng(count), 0
+    for _ in range(2000):
+        found = Estimate.of(random.exponential(1.0, count))
+        held += found.low <= np.log(2) <= found.high
+    assert held / 2000 > (0.92 if count == 5 else 0.94)
+
+
+def test_ratios_are_those_of_pairs():
+    one, two = Record("x", (1.0, 2.0, 3.0)), Record("y", (2.0, 2.0, 9.0))
+    # The median of the pairwise ratios 2, 1 and 3, not the ratio of the medians.
+    assert one.over(two).median == 2.0
+    assert two.over(one).median == 0.5
+    assert (one.median, two.median) == (2.0, 2.0)
+
+
+def test_geometric_mean():
+    mean, uncertainty = geometric_mean([Estimate(2.0, 1.9, 2.2, 9), Estimate(0.5, 0.5, 0.5, 9)])
+    assert mean == pytest.approx(1.0)
+    assert uncertainty == pytest.approx(0.1 / 2)
+
+
+def test_sides_take_turns_that_rotate(clock):
+    sides = [clock.side(name, 9.0, 1.0) for name in "xyz"]
+    found = interleave(sides, 3, most=3)
+    assert "".join(clock.log) == "xyz" + "xyz" + "yzx" + "zxy"
+    assert [x.name for x in found] == ["x", "y", "z"]
+    assert all(x.seconds == (1.0, 1.0, 1.0) for x in found)
+    assert clock.slept == [0.5] * 12
+
+
+def test_more_rounds_until_the_ratios_are_known(clock):
+    steady = [clock.side("x", 1.0), clock.side("y", 2.0)]
+    assert len(interleave(steady, 5)[0].seconds) == 5
+    noisy = [clock.side("x", 1.0), clock.side("y", *[1.0, 2.0, 1.5] * 99)]
+    assert len(interleave(noisy, 5)[0].seconds) == 20
+    noisy = [clock.side("x", 1.0), clock.side("y", *[1.0, 2.0, 1.5] * 99)]
+    assert len(interleave(noisy, 5, seconds=1.0)[0].seconds) == 5
+    noisy = [clock.side("x", 1.0), clock.side("y", *[1.0, 2.0, 1.5] * 99)]
+    assert len(interleave(noisy, 5, most=7)[0].seconds) == 7
+
+
+def test_earlier_rounds_count(clock):
+    earlier = [{"x": 1.0, "y": 3.0}] * 4
+    rounds = []
+    sides = [clock.side("x", 1.0), clock.side("y", 3.0)]
+    found = interleave(sides, 5, earlier=earlier, after_round=rounds.append)
+    assert rounds == [{"x": 1.0, "y": 3.0}]
+    assert found[0].over(found[1]) == Estimate(3.0, 3.0, 3.0, 5)
+    clock.log.clear()
+    interleave(sides, 5, earlier=[*earlier, *rounds])
+    assert clock.log == []
+
+
+def test_a_round_may_stop_it(clock):
+    def stop(seconds):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interleave([clock.side("x", 1.0)], after_round=stop)
+
+
+def test_sides_that_are_missing_in_a_round_have_no_record():
+    assert records_of([{"x": 1.0, "y": 2.0}, {"x": 3.0}]) == [Record("x", (1.0, 3.0))]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "calls"), [(2.0, 1), (0.1, 2), (0.04, 3), (0.01, 5), (0.001, 21), (1e-6, 40)]
+)
+def test_short_calls_are_repeated(seconds, calls):
+    assert timing.repeats_for(seconds) == calls
+
+
+def test_all_sides_make_as_many_calls_and_the_fastest_counts(clock):
+    short = clock.side("s", 0.04, 0.04, 0.03, 0.02, 0.05)
+    found = interleave([short, clock.side("l", 0.2)], 1, most=1)
+    assert "".join(clock.log) == "ssll" + "sss" + "lll"
+    assert found[0].seconds[0] == pytest.approx(0.02)
+
+
+def test_calls_that_take_no_time_by_a_coarse_clock(clock):
+    found = interleave([clock.side("z", 0.0), clock.side("w", 1.0)], 2, most=2)
+    assert found[0].over(found[1]).median > 1
+
+
+def test_real_time():
+    start = time.perf_counter()
+    (found,) = interleave([Side.of("x", lambda: time.sleep(0.01), rest=0.0)], 1)
+    assert 0.009 < found.median < time.perf_counter() - start

@@ -1,0 +1,210 @@
+"""Arrays of other libraries: multiplied, or a message that says what to do."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import falcon
+
+RANDOM = np.random.default_rng(0)
+A, B = RANDOM.standard_normal((70, 50)), RANDOM.standard_normal((50, 60))
+FUNCTIONS = [falcon.gemm, falcon.matmul, falcon.plan]
+CALLS = [*FUNCTIONS, lambda a, b: falcon.verify(a, b, A @ B)]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_sparse(call):
+    sparse = pytest.importorskip("scipy.sparse")
+    for kind in (sparse.csr_array, sparse.coo_matrix):
+        with pytest.raises(TypeError, match=rf"a is sparse \({kind.__name__}\): use a.toarray\(\)"):
+            call(kind(A), B)
+        with pytest.raises(TypeError, match=r"b is sparse .*: use b.toarray\(\)"):
+            call(A, kind(B))
+
+
+class Frame:
+    """Like pandas' and polars' DataFrames: NumPy's functions are not for its values alone."""
+
+    def __init__(self, values):
+        self.values, self.shape = values, values.shape
+
+    def to_numpy(self):
+        return self.values
+
+    def __array_ufunc__(self, *args, **kwargs):
+        raise NotImplementedError("matmul")
+
+
+@pytest.fixture(params=["like", "pandas"])
+def frame(request):
+    return Frame if request.param == "like" else pytest.importorskip("pandas").DataFrame
+
+
+def test_frames(frame):
+    for function in (falcon.gemm, falcon.matmul):
+        product = function(frame(A), frame(B), scheme="strassen")
+        assert type(product) is np.ndarray
+        np.testing.assert_allclose(product, A @ B, atol=1e-12)
+        with pytest.raises(TypeError, match="a has dtype object; expected integers"):
+            falcon.gemm(frame(A.astype(object)), B)
+    a, b = frame(A), frame(B)
+    assert falcon.plan(a, b).problem == falcon.plan(a.to_numpy(), b.to_numpy()).problem
+
+
+class Lazy:
+    """Like Dask's collections."""
+
+    def __dask_graph__(self):
+        raise AssertionError("nothing is computed")
+
+    def compute(self):
+        return B
+
+
+def test_lazy():
+    for call in CALLS:
+        with pytest.raises(TypeError, match=r"b is a Dask collection, .*: use b.compute\(\)"):
+            call(A, Lazy())
+
+
+def test_masked():
+    masked = np.ma.array(A, mask=A > 0)
+    for call in (falcon.gemm, falcon.plan, lambda a, b: falcon.verify(a, b, A @ B)):
+        with pytest.raises(TypeError, match=r"a is a masked array, .* fill it first \(a.filled"):
+            call(masked, B)
+    with pytest.raises(TypeError, match="c is a masked array"):
+        falcon.verify(A, B, np.ma.array(A @ B))
+    with pytest.raises(TypeError, match="a is a masked array"):
+        falcon.plan(A, B)(masked, B)
+
+
+# --- subclasses that refuse NumPy's functions -----------------------------------------------
+
+
+class Refuses(np.ndarray):
+    __array_ufunc__ = None
+
+
+class Raises(np.ndarray):
+    def __array_ufunc__(self, *args, **kwargs):
+        raise TypeError("no functions here")
+
+
+@pytest.mark.parametrize("kind", [Refuses, Raises])
+@pytest.mark.parametrize("options", [{}, {"scheme": "strassen"}, {"backend": "numpy"}])
+def test_subclasses_that_refuse_functions(kind, options):
+    out = np.empty((70, 60)).view(kind)
+    assert falcon.gemm(A.view(kind), B.view(kind), A @ B, beta=1.0, out=out, **options) is out
+    np.testing.assert_allclose(np.asarray(out), 2 * (A @ B), atol=1e-12)
+    assert falcon.gemm(A, B, A @ B, alpha=0.0, beta=2.0, out=out, **options) is out
+    np.testing.assert_allclose(np.asarray(out), 2 * (A @ B), atol=1e-12)
+    assert falcon.gemm(A[:, :0], B[:0], out=out, **options) is out
+    assert not np.asarray(out).any()
+    assert falcon.gemm(A, B, out=out, check="verify", **options) is out
+    assert falcon.verify(A.view(kind), B, out)
+
+
+def test_matmul_says_what_to_do_with_them():
+    with pytest.raises(TypeError, match=r"a is a Refuses, .*; use numpy.asarray\(a\)"):
+        falcon.matmul(A.view(Refuses), B)
+    with pytest.raises(TypeError, match="no functions here"):
+        falcon.matmul(A, B.view(Raises))
+
+
+@pytest.mark.parametrize("check", ["finite", "verify", "none"])
+@pytest.mark.parametrize("scheme", ["auto", "strassen"])
+def test_integers_to_half_precision_under_strict_errors(check, scheme):
+    i = np.arange(1600).reshape(40, 40) * 1000
+    out = np.empty((40, 40), np.float16)
+    with np.errstate(all="raise"):
+        for alpha in (1, -3):
+            falcon.gemm(i, i, alpha=alpha, out=out, check=check, scheme=scheme)
+            falcon.matmul(i[None], i, out=out[None], check=check, scheme=scheme)
+    assert np.isinf(out).any()
+
+
+# --- torch ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch", reason="torch is not installed")
+
+
+def close(product, expected, torch):
+    assert type(product) is torch.Tensor
+    assert product.device.type == "cpu"
+    torch.testing.assert_close(product, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("scheme", ["auto", "classical", "strassen"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int64"])
+def test_tensors(torch, scheme, dtype):
+    kind = getattr(torch, dtype)
+    a, b = (torch.from_numpy(np.round(4 * x)).to(kind) for x in (A, B))
+    expected = torch.from_numpy(np.round(4 * A) @ np.round(4 * B)).to(kind)
+    call = {"scheme": scheme}
+    close(falcon.gemm(a, b, **call), expected, torch)
+    close(falcon.matmul(a, b.T.contiguous().T, **call), expected, torch)
+    out = torch.empty(70, 60, dtype=kind)
+    pointer = out.data_ptr()
+    assert falcon.gemm(a, b, out=out, **call) is out
+    close(out, expected, torch)
+    assert falcon.matmul(a[None], b, out=out[None], **call).data_ptr() == pointer == out.data_ptr()
+    close(falcon.gemm(a, b, out, beta=1, **call), 2 * expected, torch)
+
+
+def test_tensors_of_other_shapes(torch):
+    a, b = torch.from_numpy(A), torch.from_numpy(B)
+    close(falcon.matmul(a[0], b[:, 0]), a[0] @ b[:, 0], torch)
+    close(falcon.matmul(a[0], b), a[0] @ b, torch)
+    close(falcon.matmul(a.expand(3, 70, 50), b), a @ b.expand(3, 50, 60), torch)
+    close(falcon.gemm(a[:0], b), a[:0] @ b, torch)
+    close(falcon.gemm(a, B), a @ b, torch)
+    close(falcon.gemm(A, b), a @ b, torch)
+
+
+def test_packed_tensors(torch):
+    a, b = torch.from_numpy(A), torch.from_numpy(B)
+    packed = falcon.pack(b, scheme="strassen")
+    close(falcon.gemm(a, packed), a @ b, torch)
+    close(falcon.matmul(a[0], packed), a[0] @ b, torch)
+    out = torch.empty(70, 60, dtype=a.dtype)
+    assert falcon.matmul(a, packed, out=out) is out
+    close(out, a @ b, torch)
+
+
+def test_plan_describes_what_tensors_run(torch):
+    a, b = torch.from_numpy(A), torch.from_numpy(B)
+    assert falcon.plan(a, b).problem == falcon.plan(A, B).problem
+    assert (
+        falcon.plan(a.T.contiguous().T, b).problem == falcon.plan(np.asfortranarray(A), B).problem
+    )
+
+
+def test_tensors_share_memory(torch):
+    """Nothing is copied: the product of a view is that of the memory."""
+    a, b = torch.zeros(70, 50), torch.ones(50, 60)
+    a[3] = 1
+    assert falcon.gemm(a, b)[3, 0] == 50
+    assert sys.getrefcount(a) == 2
+
+
+def test_tensors_that_cannot_be_viewed(torch):
+    a, b = torch.ones(4, 4), torch.ones(4, 4)
+    for x, message in (
+        (a.bfloat16(), r"a is a strided tensor of torch.bfloat16, .*a.float\(\)"),
+        (a.to_sparse(), r"a is a sparse_coo tensor of .*a.to_dense\(\)"),
+        (a.clone().requires_grad_(), r"requires grad, .*: use a.detach\(\)"),
+        (a.to("meta"), "a is a tensor on meta"),
+    ):
+        for call in FUNCTIONS:
+            with pytest.raises(TypeError, match=message):
+                call(x, b)
+    for wrong in (torch.ones(3, 4), torch.ones(4, 4, dtype=torch.int32)):
+        with pytest.raises((TypeError, ValueError), match="out has"):
+            falcon.gemm(a, b, out=wrong)
+    close(falcon.matmul(a > 0, b > 0), torch.ones(4, 4, dtype=torch.bool), torch)
+    conjugate = torch.eye(4, dtype=torch.complex64).mul(1j).conj()
+    close(falcon.gemm(conjugate, conjugate), -torch.eye(4, dtype=torch.complex64), torch)

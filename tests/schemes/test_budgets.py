@@ -1,0 +1,174 @@
+"""Scheme files that would take much memory or time are refused at once."""
+
+import json
+import struct
+import subprocess
+import sys
+import zipfile
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon import schemes
+from falcon.schemes import SchemeError, loaders
+
+STRASSEN = schemes.get("strassen")
+PROBE = """
+import resource, sys, time
+from falcon.schemes import SchemeError, load_all
+def peak():
+    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return found / (2**20 if sys.platform == "darwin" else 2**10)
+before, start = peak(), time.perf_counter()
+try:
+    load_all(sys.argv[1])
+    print("loaded")
+except SchemeError as error:
+    print(str(error).removeprefix(sys.argv[1]).replace(chr(10), " "))
+print(time.perf_counter() - start)
+print(peak() - before)
+"""
+
+
+def archive(path, members, shape=(3,), descr="|O"):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, payload in members.items():
+            with file.open(f"{name}.npy", "w") as stream:
+                header = {"descr": descr, "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(stream, header)
+                stream.write(payload)
+    return path
+
+
+def record(**changes):
+    factors = {x: getattr(STRASSEN, x).reshape(7, 4).tolist() for x in "UVW"}
+    return json.dumps({"m": 2, "k": 2, "n": 2, **factors, **changes})
+
+
+def memo(folder):
+    """192 bytes that made a memo of 2^25 places: 546 MiB."""
+    return archive(folder / "x.npz", {"2,2,2": b"\x80\x02]r" + struct.pack("<I", 2**25) + b"."})
+
+
+def text_memo(folder):
+    return archive(folder / "x.npz", {"2,2,2": b"]p33554432\n."})
+
+
+def many_members(folder):
+    members = {f"{i},2,2": bytes(3600000) for i in range(100)}
+    return archive(folder / "x.npz", members, (3, 4, 300000), "|i1")
+
+
+def many_lists(folder):
+    return archive(folder / "x.npz", {"2,2,2": b"\x80\x02](" + b"]" * 2**25 + b"e."})
+
+
+def long_bytes(folder):
+    payload = b"\x80\x04\x8e" + struct.pack("<Q", 2**33) + b"abc."
+    return archive(folder / "x.npz", {"2,2,2": payload})
+
+
+def many_coefficients(folder):
+    factors = {"12,12,12": np.ones((3, 144, 1728), np.int8)}
+    np.savez_compressed(folder / "x.npz", **factors)
+    return folder / "x.npz"
+
+
+def large_pickled_array(folder):
+    content = np.empty(3, object)
+    content[:] = [np.zeros((4, 2**22), np.int8)] * 3
+    np.savez_compressed(folder / "x.npz", **{"2,2,2": content})
+    return folder / "x.npz"
+
+
+def written(folder, text):
+    (folder / "x.json").write_text(text)
+    return folder / "x.json"
+
+
+def denominators(folder):
+    rows = [[f"1/{10**19 + 7 * i + j}" for j in range(4)] for i in range(20)]
+    return written(folder, record(U=rows, V=rows, W=rows))
+
+
+def nested_json(folder):
+    return written(folder, "[" + "[]," * 2**20 + "[]]")
+
+
+def long_json(folder):
+    return written(folder, record(name="x" * 2**23))
+
+
+HOSTILE = [
+    (memo, "stores its object number 33554432 too early"),
+    (text_memo, "stores its object number 33554432 too early"),
+    (many_members, "100 members would unpack to 360012800 bytes"),
+    (many_lists, "more than 1048576 instructions"),
+    (long_bytes, "archive"),
+    (many_coefficients, "5159780352 products of coefficients, at most 16777216"),
+    (large_pickled_array, "U has more than 8388608 coefficients"),
+    (denominators, "common denominator is beyond"),
+    (nested_json, "expected a JSON object"),
+    (long_json, "more than 4194304 bytes"),
+]
+
+
+@pytest.mark.parametrize("make, message", HOSTILE, ids=[x.__name__ for x, _ in HOSTILE])
+def test_hostile_files(make, message, tmp_path):
+    """In a process of its own, whose peak of memory is that of the file."""
+    path = make(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, path],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(falcon.__file__).parents[1],
+    )
+    answer, seconds, mebibytes = done.stdout.splitlines()
+    assert message in answer
+    assert float(seconds) < 5
+    assert float(mebibytes) < 200
+
+
+def test_the_budget_is_for_all_schemes_of_a_file(tmp_path, monkeypatch):
+    factors = np.stack([STRASSEN.U, STRASSEN.V, STRASSEN.W.transpose(0, 2, 1)]).reshape(3, 7, 4)
+    content = factors.transpose(0, 2, 1)
+    path = tmp_path / "x.npz"
+    np.savez(path, **{"2,2,2": content, "02,2,2": content})
+    work = schemes.brent.work(STRASSEN.U, STRASSEN.V, STRASSEN.W)
+    monkeypatch.setattr(loaders, "_MOST_WORK", 2 * work)
+    assert len(schemes.load_all(path)) == 2
+    monkeypatch.setattr(loaders, "_MOST_WORK", 2 * work - 1)
+    with pytest.raises(SchemeError, match=r"\['02,2,2'\]: the file is too large to be verified"):
+        schemes.load_all(path)
+
+
+def test_what_is_allowed(tmp_path):
+    """Pickles of lists of integers, floats of whole numbers, fractions."""
+    U, V, W = (getattr(STRASSEN, x).reshape(7, 4).T for x in "UVW")
+    content = np.empty(3, object)
+    content[:] = [x.astype(object) for x in (U, V, W)]
+    np.savez(tmp_path / "objects.npz", **{"2,2,2": content})
+    np.savez(tmp_path / "floats.npz", **{"2,2,2": np.stack([U, V, W]).astype(float)})
+    for name in ("objects.npz", "floats.npz"):
+        assert schemes.load(tmp_path / name).same_coefficients(STRASSEN)
+    half = [[str(Fraction(x, 2**20)) for x in row] for row in U.T.tolist()]
+    twice = [[x * 2**20 for x in row] for row in W.T.tolist()]
+    path = written(tmp_path, record(U=half, W=twice))
+    assert schemes.load(path).U[0, 0, 0] == Fraction(1, 2**20)
+
+
+def test_a_large_scheme_is_verified_in_little_memory():
+    """Terms are formed piece by piece: four levels of Strassen within 150 MB."""
+    code = (
+        "import resource, falcon; from falcon.schemes import get, brent;"
+        "x = get('strassen@strassen'); y = get('strassen@winograd');"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
+        "z = x @ y; print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          cwd=Path(falcon.__file__).parents[1])  # fmt: skip
+    assert int(done.stdout) < 150

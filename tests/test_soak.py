@@ -1,0 +1,194 @@
+"""Ten minutes of random calls from several threads, with all that may go on beside them.
+
+``pytest -m soak`` runs it (SOAK_SECONDS says how long), and every property test with 10^5 cases.
+"""
+
+import json
+import os
+import random
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+import falcon
+from falcon._front.planner import available_backends
+from falcon.decision import machine, tuned
+
+pytestmark = [pytest.mark.soak, pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")]
+
+SECONDS = float(os.environ.get("SOAK_SECONDS", "600"))
+WORKERS = 4
+# What the caches of memory and of plans may still grow by, once they are warm.
+GROWTH = 96 * 2**20
+SCHEMES = ["auto", "auto", "classical", "strassen", "winograd", "3x4x4:38", "2x3x3:15"]
+# Few enough that the caches of plans are soon full, and memory must be flat from then on.
+SHAPES = [
+    (1, 64, 700),
+    (3, 700, 120),
+    (17, 64, 1),
+    (120, 257, 400),
+    (400, 400, 400),
+    (700, 257, 700),
+]
+DTYPES = [np.float32, np.float32, np.float64, np.complex64, np.int64, np.float16]
+
+
+def resident():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Soak:
+    """Random calls; each checks its own result."""
+
+    def __init__(self, folder):
+        self.folder, self.end, self.calls, self.failure = folder, 0.0, 0, None
+        # OpenBLAS hangs where a process forks while another thread is in it, falcon or no falcon.
+        self.gate, self.working, self.forks = threading.Condition(), 0, 0
+
+    def run(self, seconds):
+        """Work on `WORKERS` threads for so long; raises what a worker raised."""
+        self.end = time.monotonic() + seconds
+        workers = [threading.Thread(target=self.work, args=(i,)) for i in range(WORKERS)]
+        for worker in workers:
+            worker.start()
+        while any(x.is_alive() for x in workers):
+            time.sleep(0.5)
+            self.damage(random.random())
+            with threadpool_limits(random.choice([1, 2, 8])):
+                time.sleep(0.2)
+        for worker in workers:
+            worker.join()
+        if self.failure is not None:
+            raise self.failure
+
+    def work(self, seed):
+        rng = random.Random(seed + 1000 * self.calls)
+        steps = [self.multiply] * 8 + [self.packed, self.planned, self.settings, self.fork]
+        try:
+            while time.monotonic() < self.end and self.failure is None:
+                step = rng.choice(steps)
+                if step == self.fork:
+                    step(rng)
+                    continue
+                with self.gate:
+                    self.working += 1
+                try:
+                    step(rng)
+                finally:
+                    with self.gate:
+                        self.working -= 1
+                        self.gate.notify_all()
+                self.calls += 1
+        except BaseException as error:
+            self.failure = error
+
+    def operands(self, rng, dtype=None):
+        dtype = dtype or rng.choice(DTYPES)
+        M, N, K = rng.choice(SHAPES)
+        random = np.random.default_rng(rng.randrange(2**32))
+        return tuple(random.integers(-4, 5, shape).astype(dtype) for shape in ((M, K), (K, N)))
+
+    def check(self, product, a, b, alpha=1):
+        exact = alpha * (a.astype(np.complex128) @ b.astype(np.complex128))
+        if product.dtype.kind in "iu":
+            np.testing.assert_array_equal(product, exact.real.astype(product.dtype))
+        else:
+            eps = 400 * np.finfo(product.dtype).eps * max(a.shape[1], 8)
+            np.testing.assert_allclose(product, exact, atol=16 * eps, rtol=eps)
+
+    def multiply(self, rng):
+        a, b = self.operands(rng)
+        call = {"scheme": rng.choice(SCHEMES), "threads": rng.choice([None, 1, 2, 5])}
+        if a.dtype == np.float16:
+            call["scheme"] = "classical"
+        if rng.random() < 0.2:
+            call["check"] = rng.choice(["verify", "none"])
+        out = np.empty((a.shape[0], b.shape[1]), a.dtype) if rng.random() < 0.5 else None
+        if rng.random() < 0.5:
+            self.check(falcon.gemm(a, b, alpha=2, out=out, **call), a, b, 2)
+        else:
+            self.check(falcon.matmul(a, b, out=out, **call), a, b)
+
+    def packed(self, rng):
+        a, b = self.operands(rng, rng.choice([np.float32, np.float64]))
+        packed = falcon.pack(b, scheme=rng.choice(SCHEMES))
+        for _ in range(3):
+            self.check(falcon.gemm(a, packed), a, b)
+
+    def planned(self, rng):
+        a, b = self.operands(rng, np.float32)
+        plan = falcon.plan(a, b, scheme=rng.choice(SCHEMES))
+        self.check(plan(a, b), a, b)
+
+    def settings(self, rng):
+        with falcon.config(scheme=rng.choice(SCHEMES[:5]), threads=rng.choice([None, 1, 2])):
+            self.multiply(rng)
+        falcon.set_config(max_growth=rng.choice([1.0, 4.0, 8.0]), tuned=rng.random() < 0.5)
+        if rng.random() < 0.1:
+            falcon.release_workspace()
+
+    def fork(self, rng):
+        if rng.random() < 0.9:
+            return
+        with self.gate:
+            self.gate.wait_for(lambda: self.working == 0)
+            child = os.fork()
+        if child == 0:
+            try:
+                self.multiply(rng)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        for _ in range(600):
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                self.forks += 1
+                assert status == 0, "a forked child failed"
+                return
+            time.sleep(0.1)
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        raise AssertionError("a forked child hangs")
+
+    def damage(self, luck):
+        """Spoil the files of the cache, and make falcon read them again."""
+        for path in self.folder.glob("*.json"):
+            text = path.read_bytes()
+            if luck < 0.3:
+                at = random.randrange(len(text) + 1)
+                path.write_bytes(text[:at])
+            elif luck < 0.6:
+                spoilt = bytearray(text)
+                spoilt[random.randrange(len(spoilt) or 1) :][:1] = bytes([random.randrange(256)])
+                path.write_bytes(bytes(spoilt))
+            elif luck < 0.7:
+                path.write_text(json.dumps({"format": 10**400}))
+        if luck < 0.2:
+            with machine._lock.lock:
+                machine._profiles.clear()
+            tuned._choices = None
+
+
+def test_soak(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(machine, "_profiles", {})
+    before = falcon._core.options.settings()
+    soak = Soak(Path(tmp_path))
+    try:
+        soak.run(SECONDS / 3)  # warms up what is kept on purpose
+        warm, calls = resident(), soak.calls
+        soak.run(2 * SECONDS / 3)
+        grown = resident() - warm
+    finally:
+        falcon.set_config(max_growth=before.max_growth, tuned=before.tuned)
+    print(
+        f"{soak.calls} calls ({calls} to warm up), {soak.forks} forks, memory grown by "
+        f"{grown / 2**20:.1f} MiB"
+    )
+    assert available_backends()
+    assert grown < GROWTH
