@@ -285,7 +285,7 @@ def _tune(options: argparse.Namespace) -> int:
     from falcon._core.options import thread_count
     from falcon._front.tune import measure_machine
 
-    dtypes = [_dtype(options)] if options.dtype else [row.numpy for row in ENGINE]
+    dtypes = [_dtype(options)] if options.dtype else [row.numpy for row in ENGINE if row.has_blas]
     if options.tokens < 1:
         raise ValueError("--tokens must be at least 1")
     shapes = [parse_shape(text) for text in options.shape or ()]

@@ -38,6 +38,9 @@ class DType:
         Attribute of the module torch.
     engine, c : str or None
         The CPU engine's name of its kernels, and how C writes it.
+    engine_view : numpy.dtype or None
+        As what the engine sees an array, where the type itself is unknown to buffers or wraps as
+        another of the same size does.
     cuda : str or None
         How CUDA C++ writes it in memory; those that have a name are multiplied on GPUs.
     cublas : int or None
@@ -57,6 +60,7 @@ class DType:
     blas: str | None = None
     torch: str | None = None
     engine: str | None = None
+    engine_view: np.dtype | None = None
     c: str | None = None
     cuda: str | None = None
     cublas: int | None = None
@@ -136,10 +140,12 @@ FLOAT64 = DType(
     "float64", 8, 2.0**-53, blas="d", torch="float64", engine="f64", c="double",
     cuda="double", cublas=1, cublas_sums="CUBLAS_COMPUTE_64F",
 )  # fmt: skip
-FLOAT16 = DType("float16", 2, 2.0**-11, sums=FLOAT32, torch="float16", cuda="half_t", cublas=2)
+FLOAT16 = DType(
+    "float16", 2, 2.0**-11, sums=FLOAT32, torch="float16", engine="f16", cuda="half_t", cublas=2,
+)  # fmt: skip
 BFLOAT16 = DType(
     "bfloat16", 2, 2.0**-8, sums=FLOAT32, module="ml_dtypes", torch="bfloat16",
-    cuda="bfloat_t", cublas=14,
+    engine="bf16", engine_view=np.dtype(np.uint16), cuda="bfloat_t", cublas=14,
 )  # fmt: skip
 LONGDOUBLE = _long(np.longdouble)
 
@@ -151,13 +157,29 @@ TABLE = (
     BFLOAT16,
     DType("complex64", 8, 2.0**-24, is_complex=True, blas="c", torch="complex64"),
     DType("complex128", 16, 2.0**-53, is_complex=True, blas="z", torch="complex128"),
-    DType("int8", 1, 0.0, torch="int8"),
-    DType("int16", 2, 0.0, torch="int16"),
-    DType("int32", 4, 0.0, torch="int32"),
+    DType("int8", 1, 0.0, torch="int8", engine="i8"),
+    DType("int16", 2, 0.0, torch="int16", engine="i16"),
+    DType("int32", 4, 0.0, torch="int32", engine="i32"),
     DType("int64", 8, 0.0, torch="int64"),
-    DType("uint8", 1, 0.0, is_unsigned=True, torch="uint8"),
-    DType("uint16", 2, 0.0, is_unsigned=True, torch="uint16"),
-    DType("uint32", 4, 0.0, is_unsigned=True, torch="uint32"),
+    DType("uint8", 1, 0.0, is_unsigned=True, torch="uint8", engine="u8"),
+    DType(
+        "uint16",
+        2,
+        0.0,
+        is_unsigned=True,
+        torch="uint16",
+        engine="i16",
+        engine_view=np.dtype(np.int16),
+    ),
+    DType(
+        "uint32",
+        4,
+        0.0,
+        is_unsigned=True,
+        torch="uint32",
+        engine="i32",
+        engine_view=np.dtype(np.int32),
+    ),
     DType("uint64", 8, 0.0, is_unsigned=True, torch="uint64"),
     LONGDOUBLE,
     _long(np.clongdouble, is_complex=True),

@@ -71,11 +71,11 @@ SMALLEST_BLAS_FLOPS = 1.0e9
 
 # Smaller blocks leave the products too small for any kernel to be fast; what another level saves
 # is spent on blocks of less than four times that size. Predictions err by about 3 %.
-_BLAS = Policy(SMALLEST_BLAS, SMALLEST_BLAS_FLOPS, smallest_block=64, smallest_chunk=64)
+BLAS = Policy(SMALLEST_BLAS, SMALLEST_BLAS_FLOPS, smallest_block=64, smallest_chunk=64)
 # NumPy's integer products run without BLAS, a hundred times slower: there LCMAs pay early.
 _OTHER = Policy(96, 0.0, smallest_block=32, smallest_chunk=32)
 
 
 def host_policy(problem: Problem) -> Policy:
-    """Return the policy of the backends for host memory."""
-    return _BLAS if problem.operand.has_blas else _OTHER
+    """Return the policy of NumPy's products."""
+    return BLAS if problem.operand.has_blas else _OTHER

@@ -7,6 +7,14 @@ cdef extern from "falcon_cpu.h" nogil:
     enum: FALCON_N_ISA
     enum: FALCON_N_DTYPE
     enum: FALCON_DEFAULT_LIMIT
+    enum: FALCON_F32
+    enum: FALCON_F64
+    enum: FALCON_F16
+    enum: FALCON_BF16
+    enum: FALCON_I8
+    enum: FALCON_U8
+    enum: FALCON_I16
+    enum: FALCON_I32
     enum: FALCON_C_ELEM
     enum: FALCON_C_ACC
     ctypedef struct falcon_op:
@@ -27,7 +35,7 @@ cdef extern from "falcon_cpu.h" nogil:
         const falcon_step *w
     ctypedef struct falcon_kernel:
         const char *name
-        int isa, dtype, elem, sum, panel, acc, acc_dtype, mr, nr, vlen, kr, k_grain, kc
+        int isa, dtype, elem, sum, panel, acc, acc_dtype, exact, mr, nr, vlen, kr, k_grain, kc
     ctypedef struct falcon_caches:
         ptrdiff_t l1d, l2, l3
         int l3_sharers
@@ -50,6 +58,7 @@ cdef extern from "falcon_cpu.h" nogil:
         int threads, passes, tiles, transposed, b_kept
     const falcon_kernel *falcon_kernel_best(int most, int dtype)
     const char *falcon_isa_name(int isa)
+    const char *falcon_dtype_name(int dtype)
     int falcon_isa_supported(int isa)
     int falcon_isa_best()
     void falcon_cache_sizes(falcon_caches *out)
@@ -105,19 +114,33 @@ cdef extern from *:
 
 
 cdef inline int dtype_of(const Py_buffer *v) except -1:
-    """Place in DTYPES; 'H' holds the bits of bfloat16, for which buffers have no letter."""
+    """The type (enum falcon_dtype) of a buffer's elements.
+
+    'H' holds the bits of bfloat16, for which buffers have no letter.
+    """
     cdef const char *f = v.format
     if f != NULL and v.ndim == 2:
         if f[0] == b"@" or f[0] == b"=":
             f += 1
-        if f[0] == b"f" and f[1] == 0 and v.itemsize == 4:
-            return 0
-        if f[0] == b"d" and f[1] == 0 and v.itemsize == 8:
-            return 1
-        if f[0] == b"H" and f[1] == 0 and v.itemsize == 2:
-            return 2
-    raise ValueError("operands must be two-dimensional, of native float32 or float64, or bfloat16 "
-                     "seen as uint16")
+        if f[0] != 0 and f[1] == 0:
+            if f[0] == b"f":
+                return FALCON_F32
+            if f[0] == b"d":
+                return FALCON_F64
+            if f[0] == b"e":
+                return FALCON_F16
+            if f[0] == b"H":
+                return FALCON_BF16
+            if f[0] == b"b":
+                return FALCON_I8
+            if f[0] == b"B":
+                return FALCON_U8
+            if f[0] == b"h":
+                return FALCON_I16
+            if f[0] == b"i":
+                return FALCON_I32
+    raise ValueError("operands must be two-dimensional, of native float32, float64, float16, int8, "
+                     "uint8, int16 or int32, or bfloat16 seen as uint16")
 
 
 cdef inline int strides_of(const Py_buffer *v, ptrdiff_t *rs, ptrdiff_t *cs) except -1:

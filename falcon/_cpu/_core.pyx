@@ -4,7 +4,7 @@
 Takes buffers, checks what memory safety needs, releases the GIL and calls one C
 function.  Friendly messages about operands belong to the Python layer above;
 everything here raises ValueError all the same.  No NumPy is needed: operands
-are anything with the buffer protocol, two dimensions, format 'f', 'd' or 'H' (bfloat16).
+are anything with the buffer protocol, two dimensions, of a type that there are kernels for.
 """
 from cpython.buffer cimport (PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_FillInfo,
                              PyBuffer_Release)
@@ -13,7 +13,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 from falcon._cpu._capi cimport *
 
-DTYPES = ("f32", "f64", "bf16")
+DTYPES = tuple([falcon_dtype_name(i).decode() for i in range(FALCON_N_DTYPE)])
 DEFAULT_LIMIT = FALCON_DEFAULT_LIMIT
 ISA_NAMES = tuple([falcon_isa_name(i).decode() for i in range(FALCON_N_ISA)])
 cdef int BEST = falcon_isa_best()
@@ -59,6 +59,12 @@ def kernel_info(dtype, isa=None):
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     return {"name": k.name.decode(), "isa": ISA_NAMES[k.isa], "mr": k.mr, "nr": k.nr,
             "vlen": k.vlen, "kc": k.kc}
+
+
+def rounds_sums(dtype, isa=None):
+    """Whether panels of that dtype hold less than accumulators: sums of a scheme are rounded."""
+    cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
+    return not k.exact and k.panel < k.acc
 
 
 def peak(dtype, int threads=1, isa=None, double seconds=0.2):

@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import ENGINE, of
+from falcon._core.dtypes import ENGINE, DType
 from falcon._core.look import column_norms, look
 from falcon._core.model import seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
-from falcon._core.policy import Policy, host_policy
+from falcon._core.policy import BLAS, Policy
 from falcon._core.problem import Problem, is_thin
 from falcon._core.rates import Rates
 from falcon._core.spread import Scaling
 from falcon.schemes import Scheme
 
-from .extension import isa, why_unavailable
+from .extension import isa, seen, why_unavailable
 
 try:
     from . import _core
@@ -61,8 +61,8 @@ class CpuBackend:
         return self.why_not(problem)
 
     def policy(self, problem: Problem) -> Policy:
-        """Return that of all backends for host memory."""
-        return host_policy(problem)
+        """Return that of fast kernels: every type here has them."""
+        return BLAS
 
     def candidates(
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
@@ -85,17 +85,17 @@ class CpuBackend:
     ) -> None:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem, scheme = plan.problem, plan.scheme
-        dtype = problem.operand.numpy
+        dtype = problem.operand
         packed = b.payload if isinstance(b, PackedOperand) else None
         source = None if isinstance(b, PackedOperand) else _readable(b, dtype)
         a = _readable(a, dtype)
         buffered = _needs_buffer(problem, scheme) or not _is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
-        scalars = (target, float(alpha), 0.0 if c is None else float(beta))
+        scalars = (seen(target, problem.result), float(alpha), 0.0 if c is None else float(beta))
         engine = engine_scheme(scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
         if source is not None:
-            nbytes = max(nbytes, _needed(plan, a, source, target))
+            nbytes = max(nbytes, _needed(plan, a, source, scalars[0]))
         workspace = _pool().take(nbytes)
         try:
             scaling = _look(plan, a, b if source is None else source, workspace, nbytes)
@@ -122,7 +122,7 @@ class CpuBackend:
                 whole = b.source_to_redo(refused) if isinstance(b, PackedOperand) else b
                 whole = _readable(whole, dtype)
                 _load(c, target)
-                _classical_within(workspace, nbytes, a, whole, scalars, plan.threads)
+                _classical_within(workspace, nbytes, a, whole, scalars, plan)
         finally:
             _pool().give(workspace, nbytes)
         if buffered:
@@ -131,12 +131,15 @@ class CpuBackend:
 
     def pack(self, b: np.ndarray, plan: Plan) -> Payload:
         """Combine B, or lay it out for the classical kernel."""
-        b = _readable(b, plan.problem.operand.numpy)
+        b = np.asarray(b, plan.problem.operand.numpy)
+        if not _is_aligned(b):
+            b = np.array(b, order="C")
         return Payload.of(b, plan.scheme, plan.threads, isa())
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
-        return column_norms(_readable(b, plan.problem.operand.numpy), _measure(plan))
+        operand = plan.problem.operand
+        return column_norms(_named(_readable(b, operand), operand), _measure(plan))
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""
@@ -167,8 +170,8 @@ class CpuBackend:
 
     def identity(self, device: int | None = None, /) -> dict[str, str]:
         """What a stored measurement must agree with: instruction set, kernels, their state."""
-        kernels = ", ".join(_core.kernel_info(x.engine, isa())["name"] for x in ENGINE)
-        return {"isa": isa(), "kernels": kernels, "revision": _REVISION}
+        kernels = dict.fromkeys(_core.kernel_info(x.engine, isa())["name"] for x in ENGINE)
+        return {"isa": isa(), "kernels": ", ".join(kernels), "revision": _REVISION}
 
 
 def describe() -> dict[str, str]:
@@ -226,7 +229,28 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         and not (c_by_columns or problem.packed)
     )
     cut = _cut(problem, tiling, workspace)
-    return Option("cpu", scheme, *cut, (*tiling, nbytes), in_place=in_place)
+    growth = _rounded_growth(problem.operand, scheme)
+    return Option("cpu", scheme, *cut, (*tiling, nbytes), in_place=in_place, rounded_growth=growth)
+
+
+@cache
+def _rounded_growth(operand: DType, scheme: Scheme | None) -> float | None:
+    """Return a scheme's RMS error where a C of few bits is most of the classical algorithm's.
+
+    What is rounded in float32 is then nothing beside it. Kernels that multiply elements as they are
+    round every sum of several elements like C itself: relative to C's own error they add, in each
+    block of C, the products that it is made of, once for A's sum and once for B's.
+    """
+    if operand.is_exact or operand.accumulator is operand or scheme is None:
+        return None
+    if not _core.rounds_sums(operand.engine, isa()):
+        return 1.0
+    shape = scheme.rank, -1
+    factors = [x.reshape(shape) for x in (scheme.U, scheme.V)]
+    left, right = (np.square(x).sum(axis=1) for x in factors)
+    rounded = sum((np.count_nonzero(x, axis=1) > 1).astype(float) for x in factors)
+    per_block = np.square(scheme.W.reshape(shape)).T @ (left * right * rounded) / scheme.k
+    return float(np.sqrt(1 + per_block.mean()))
 
 
 def _look(
@@ -238,11 +262,19 @@ def _look(
     size of what the pool had: see below.
     """
     room = np.frombuffer(workspace, np.float64, nbytes // 8) if nbytes >= 8 else None
-    return look(plan, a, b, _measure(plan), room)
+    operand = plan.problem.operand
+    b = b if isinstance(b, PackedOperand) else _named(b, operand)
+    return look(plan, _named(a, operand), b, _measure(plan), room)
+
+
+def _named(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """Return what the engine takes as NumPy knows it: the inverse of `seen`."""
+    return x if dtype.engine_view is None else x.view(dtype.numpy)
 
 
 def _measure(plan: Plan) -> Callable[[np.ndarray, int, np.ndarray], None]:
-    return lambda x, axis, found: _core.norms(x, found, axis, plan.threads, isa())
+    operand = plan.problem.operand
+    return lambda x, axis, found: _core.norms(seen(x, operand), found, axis, plan.threads, isa())
 
 
 def _cut(
@@ -291,18 +323,18 @@ def _layout(problem: Problem, scheme: Scheme | None) -> dict[str, bool]:
 
 
 def _classical_within(
-    workspace: Any, nbytes: int, a: np.ndarray, b: np.ndarray, scalars: tuple, threads: int
+    workspace: Any, nbytes: int, a: np.ndarray, b: np.ndarray, scalars: tuple, plan: Plan
 ) -> None:
     """Multiply classically in the workspace that a scheme of `nbytes` was given.
 
     `nbytes`, not the size of what the pool had, so that the result does not depend on the past.
     """
-    target, K = scalars[0], a.shape[1]
+    target, K, threads = scalars[0], a.shape[1], plan.threads
     tiling, needed = _core.plan(
         target.shape[0],
         target.shape[1],
         K,
-        of(a.dtype).engine,
+        plan.problem.operand.engine,
         isa=isa(),
         threads=threads,
         limit=max(nbytes, 1),
@@ -339,8 +371,10 @@ def _copied_bytes(problem: Problem) -> int:
     return (a + b) * problem.operand.itemsize
 
 
-def _readable(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    return x if x.dtype == dtype and _is_aligned(x) else np.array(x, dtype, order="C")
+def _readable(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """Return what the engine can take of an operand: a view, or a converted copy."""
+    kind = dtype.numpy
+    return seen(x if x.dtype == kind and _is_aligned(x) else np.array(x, kind, order="C"), dtype)
 
 
 def _is_aligned(x: np.ndarray) -> bool:

@@ -6,6 +6,9 @@ import logging
 from functools import cache
 from importlib.util import find_spec
 
+import numpy as np
+
+from falcon._core.dtypes import DType
 from falcon._core.options import forced_isa, forced_threading
 
 try:
@@ -57,6 +60,11 @@ def _reason() -> str | None:
 def isa() -> str:
     """Return the instruction set in use: FALCON_ISA, else the best that runs here."""
     return forced_isa() or _core.supported_isas()[0]
+
+
+def seen(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """Return an array of `dtype` as the engine takes it."""
+    return x if dtype.engine_view is None else x.view(dtype.engine_view)
 
 
 @cache

@@ -21,6 +21,7 @@ from falcon._core.rates import Rates
 from falcon.schemes import Scheme, get
 
 from . import _core
+from .extension import seen
 from .programs import engine_scheme
 
 Call = tuple[int, int, int, Scheme | None]
@@ -100,8 +101,8 @@ class _Bench:
 
     def __init__(self, operand: DType, threads: int, isa: str, limit: int) -> None:
         largest = (3 * _SIZES[1] // 2) ** 2
-        some = np.random.default_rng(0).standard_normal(2**16).astype(operand.numpy)
-        self._memory = np.resize(some, (3, largest))
+        some = 50 * np.random.default_rng(0).standard_normal(2**16)
+        self._memory = seen(np.resize(some.astype(operand.numpy), (3, largest)), operand)
         self._operand, self._limit = operand, limit
         self._call: dict[str, Any] = {"threads": threads, "isa": isa}
         self._workspace = _core.Workspace(limit)

@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from falcon._core.dtypes import of
 from falcon._core.options import thread_count
 from falcon.schemes import Scheme
 
-from .extension import isa, why_unavailable
+from .extension import isa, seen, why_unavailable
 
 try:
     from . import _core
@@ -49,6 +50,7 @@ class Payload:
     @classmethod
     def of(cls, b: np.ndarray, scheme: Scheme | None, threads: int, isa: str) -> Payload:
         """Pack a matrix."""
+        b = seen(b, of(b.dtype))
         engine = _core.pack_b(b, isa=isa, scheme=engine_scheme(scheme), threads=threads)
         return cls(engine, scheme)
 
@@ -133,8 +135,9 @@ def _why_stale(
     unavailable = why_unavailable()
     if unavailable is not None:
         return f"backend 'cpu' is not available ({unavailable})"
-    if sizes[3] != isa():
-        return f"its panels are for the instruction set {sizes[3]}; this process uses {isa()}"
+    used = _core.kernel_info(sizes[2], isa())["isa"]
+    if sizes[3] != used:
+        return f"its panels are for the instruction set {sizes[3]}; this process uses {used}"
     if fingerprint != _fingerprint(sizes, scheme):
         return "its panels lie otherwise than in this version of falcon"
     return None

@@ -21,7 +21,7 @@ class Peak:
 
 
 def measure(threads: int, seconds: float = _SECONDS) -> list[Peak]:
-    """Measure every type of the kernels on every instruction set that runs here, best first.
+    """Measure float32 and float64 on every instruction set that runs here, best first.
 
     Parameters
     ----------
@@ -42,6 +42,7 @@ def measure(threads: int, seconds: float = _SECONDS) -> list[Peak]:
         Peak(x.name, isa, threads, _core.peak(x.engine, threads, isa, seconds) / 1e9)
         for isa in _core.supported_isas()
         for x in ENGINE
+        if x.has_blas
     ]
 
 

@@ -11,6 +11,7 @@ from falcon._core.dtypes import of
 from falcon.schemes import Scheme
 
 from .backend import isa
+from .extension import seen
 
 try:
     from . import _core
@@ -57,8 +58,9 @@ class StageProfile:
             raise RuntimeError("falcon's compiled extension is missing")
         (M, K), N = a.shape, b.shape[1]
         call = {"threads": threads, "isa": isa(), "scheme": engine_scheme(scheme)}
-        tiling, nbytes = _core.plan(M, N, K, of(a.dtype).engine, limit=kept_bytes(), **call)
-        self._arrays = a, b, np.empty((M, N), a.dtype)
+        dtype = of(a.dtype)
+        tiling, nbytes = _core.plan(M, N, K, dtype.engine, limit=kept_bytes(), **call)
+        self._arrays = [seen(x, dtype) for x in (a, b, np.empty((M, N), a.dtype))]
         self._call = {**call, "blocking": tiling, "workspace": _core.Workspace(nbytes)}
         self.runs: list[dict[str, Any]] = []
 

@@ -20,6 +20,8 @@ ARM64 = ("aarch64", "arm64")
 COMMON_FLAGS = ("-O3", "-std=gnu11", "-fvisibility=hidden", "-ffp-contract=fast", "-fno-math-errno")
 OPENMP_FLAGS = ("-fopenmp",)
 INCLUDE_DIR = "src"
+AVX2_FLAGS = ("-mavx2", "-mfma", "-mf16c")
+AVX512_FLAGS = ("-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma")
 
 
 class Isa(NamedTuple):
@@ -33,20 +35,22 @@ class Isa(NamedTuple):
 
 
 ISAS = (
-    Isa(
-        "generic",
-        ("src/kernels/generic.c", "src/kernels/generic_bf16.c"),
-        (),
-        None,
-        (),
-    ),
+    Isa("generic", ("src/kernels/generic.c",), (), None, ()),
     Isa("neon", ("src/kernels/neon.c",), (), "FALCON_HAVE_NEON", ARM64),
-    Isa("avx2", ("src/kernels/avx2.c",), ("-mavx2", "-mfma"), "FALCON_HAVE_AVX2", X86),
+    Isa("avx2", ("src/kernels/avx2.c",), AVX2_FLAGS, "FALCON_HAVE_AVX2", X86),
+    Isa("avx512", ("src/kernels/avx512.c",), AVX512_FLAGS, "FALCON_HAVE_AVX512", X86),
     Isa(
-        "avx512",
-        ("src/kernels/avx512.c",),
-        ("-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma"),
-        "FALCON_HAVE_AVX512",
+        "avx512_vnni",
+        ("src/kernels/avx512_vnni.c",),
+        (*AVX512_FLAGS, "-mavx512vnni"),
+        "FALCON_HAVE_AVX512_VNNI",
+        X86,
+    ),
+    Isa(
+        "avx512_bf16",
+        ("src/kernels/avx512_bf16.c",),
+        (*AVX512_FLAGS, "-mavx512bf16"),
+        "FALCON_HAVE_AVX512_BF16",
         X86,
     ),
 )
@@ -85,10 +89,13 @@ HEADERS = (
     "src/kernels/kernel.h",
     "src/kernels/vec_x86.h",
     "src/kernels/vec_gcc.h",
+    "src/kernels/vec_types.h",
     "src/kernels/kernel_impl.h",
     "src/kernels/norm_impl.h",
     "src/kernels/pack_impl.h",
     "src/kernels/combine_impl.h",
+    "src/kernels/c_impl.h",
+    "src/kernels/operand_impl.h",
     "src/machine/machine.h",
 )
 

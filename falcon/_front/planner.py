@@ -121,7 +121,9 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
 def _backends_for(problem: Problem, name: str) -> list[Backend]:
     """Return the backends that may multiply the problem; several only for "auto"."""
     if name == "auto":
-        return [x for x in available_backends() if x.why_not(problem) is None]
+        found = [x for x in available_backends() if x.why_not(problem) is None]
+        # Without BLAS NumPy's products are loops, a hundred times slower than any kernel.
+        return found if problem.operand.has_blas else found[:1]
     backend = get_backend(name)
     reason = backend.why_not(problem)
     if reason is not None:

@@ -20,9 +20,9 @@ _COMPLEX = complex | np.complexfloating
 
 
 def is_numeric(dtype: np.dtype) -> bool:
-    """Whether the dtype is an integer, float or complex one of NumPy's own."""
+    """Whether it is an integer, float or complex type that falcon multiplies in NumPy arrays."""
     row = find(dtype)
-    return row is not None and row.module == "numpy"
+    return row is not None and (row.module == "numpy" or row.engine is not None)
 
 
 def refuse_packed(name: str, value: Any) -> None:

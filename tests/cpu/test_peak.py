@@ -21,7 +21,7 @@ def test_peak(isa, dtype, threads):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("f16",), ("f32", 0), ("f32", 1, "abacus"), ("f32", 1, None, -1.0),
+    [("f8",), ("f32", 0), ("f32", 1, "abacus"), ("f32", 1, None, -1.0),
      ("f32", 1, None, float("nan"))],
 )  # fmt: skip
 def test_refused(arguments):

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import falcon
 
 NUMERIC = "bBhHiIlLqQefdgFDG"
+# Booleans; and float16, whose sums would be rounded, where falcon's own kernels are missing.
+NO_SCHEMES = "?" if falcon.show_config("dict")["backends"]["cpu"] == "available" else "e?"
 SCHEMES = ["auto", "classical", "strassen", "3x3x3:23", "2x3x4:20"]
 
 many = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck),
@@ -180,7 +182,7 @@ def test_out_may_overlap_the_operands(data, scheme):
 @pytest.mark.parametrize("dtype", [*NUMERIC, "?"])
 @pytest.mark.parametrize("scheme", ["auto", "classical", "strassen"])
 def test_scalars_and_arrays_come_back_as_from_numpy(dtype, scheme):
-    if scheme == "strassen" and dtype in "e?":
+    if scheme == "strassen" and dtype in NO_SCHEMES:
         with pytest.raises(TypeError, match="strassen"):
             falcon.matmul(np.ones((2, 2), dtype), np.ones((2, 2), dtype), scheme=scheme)
         return

@@ -88,7 +88,7 @@ typedef struct {
  * scheme NULL means classical.  limit: bytes of workspace not to exceed, 0 for
  * FALCON_DEFAULT_LIMIT; the smallest possible blocking is returned where it
  * can't be kept.  kb and kc depend on the limit but not on `threads`.  kb is K
- * where C's elements hold less than accumulators: they are rounded once. */
+ * where C's elements are accumulators rounded: once. */
 enum { FALCON_DEFAULT_LIMIT = 512 << 20 };
 void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob,
                           int threads, size_t limit, falcon_blocking *blk);

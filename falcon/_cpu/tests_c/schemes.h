@@ -120,17 +120,17 @@ static void steps_of(dense_scheme d, falcon_scheme *s) {
     for (int r = 0; r < d.R; r++) {
         const int through = late < 0 && r % 3 == 1, later = late < 0 && r % 3 == 2 && r + 1 < d.R;
         if (through || later)
-            w[n++] = (falcon_step){sum, FALCON_PRODUCT, FALCON_FIRST | (through ? FALCON_LAST : 0), 0.5};
+            w[n++] = (falcon_step){sum, FALCON_PRODUCT, FALCON_FIRST | (through ? FALCON_LAST : 0), -1};
         if (late >= 0) {
             w[n++] = (falcon_step){sum, FALCON_PRODUCT, FALCON_LAST, 0};
             for (int q = 0; q < c; q++)
                 if (d.W[late * c + q] != 0)
-                    w[n++] = (falcon_step){q, sum, 0, 2 * d.W[late * c + q]};
+                    w[n++] = (falcon_step){q, sum, 0, -d.W[late * c + q]};
         }
         late = later ? r : -1;
         for (int q = 0; q < c && !later; q++)
             if (d.W[r * c + q] != 0)
-                w[n++] = (falcon_step){q, through ? sum : FALCON_PRODUCT, 0, d.W[r * c + q] * (through ? 2 : 1)};
+                w[n++] = (falcon_step){q, through ? sum : FALCON_PRODUCT, 0, d.W[r * c + q] * (through ? -1 : 1)};
         start[r + 1] = n;
     }
     for (int q = 0; q < c; q++) {

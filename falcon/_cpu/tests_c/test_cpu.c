@@ -2,10 +2,12 @@
  * (kernels need their own flags, so they are objects of their own):
  *
  *   cd falcon/_cpu/src && W="-O2 -g -std=gnu11 -fopenmp -fsanitize=address,undefined"
- *   gcc $W -c kernels/generic.c kernels/generic_bf16.c && gcc $W -mavx2 -mfma -c kernels/avx2.c &&
- *   gcc $W -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -c kernels/avx512.c &&
- *   gcc $W -DFALCON_HAVE_AVX2 -DFALCON_HAVE_AVX512 ../tests_c/test_cpu.c kernels/registry.c machine/?*.c engine/?*.c \
- *       *.o -lm -o test_cpu && ./test_cpu [rounds] [isa or all] [own or openmp]
+ *   V="-mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma"
+ *   gcc $W -c kernels/generic.c && gcc $W -mavx2 -mfma -mf16c -c kernels/avx2.c && gcc $W $V -c kernels/avx512.c &&
+ *   gcc $W $V -mavx512vnni -c kernels/avx512_vnni.c && gcc $W $V -mavx512bf16 -c kernels/avx512_bf16.c &&
+ *   gcc $W -DFALCON_HAVE_AVX2 -DFALCON_HAVE_AVX512 -DFALCON_HAVE_AVX512_VNNI -DFALCON_HAVE_AVX512_BF16 \
+ *       ../tests_c/test_cpu.c kernels/registry.c machine/?*.c engine/?*.c *.o -lm -o test_cpu &&
+ *   ./test_cpu [rounds] [isa or all] [own or openmp]
  *
  * aarch64: as above with kernels/neon.c and -DFALCON_HAVE_NEON only.
  *
@@ -17,6 +19,7 @@
  */
 #include "../src/engine/engine.h"
 #include "../src/engine/team.h"
+#include "elements.h"
 #include "schemes.h"
 #include <math.h>
 #include <pthread.h>
@@ -60,23 +63,6 @@ typedef struct {
     int dtype;
 } matrix;
 
-static ptrdiff_t bytes_of(int dtype) {
-    return dtype == FALCON_F64 ? 8 : dtype == FALCON_F32 ? 4 : 2;
-}
-
-/* x as an element of that type: bfloat16 is the upper half of a float32, rounded to nearest even. */
-static double rounded(int dtype, double x) {
-    if (dtype == FALCON_F64)
-        return x;
-    float f = (float)x;
-    if (dtype == FALCON_BF16 && isfinite(f)) {
-        int exponent;
-        const float part = frexpf(f, &exponent); /* 8 bits */
-        f = ldexpf(nearbyintf(ldexpf(part, 8)), exponent - 8);
-    }
-    return f;
-}
-
 static matrix matrix_new(int dtype, ptrdiff_t rows, ptrdiff_t cols, int kind) {
     matrix x = {.rows = rows, .cols = cols, .dtype = dtype};
     const ptrdiff_t e = bytes_of(dtype);
@@ -115,32 +101,19 @@ static matrix matrix_new(int dtype, ptrdiff_t rows, ptrdiff_t cols, int kind) {
 }
 
 static double get(const matrix *x, ptrdiff_t i, ptrdiff_t j) {
-    const ptrdiff_t o = i * x->rs + j * x->cs;
-    if (x->dtype == FALCON_F64)
-        return ((double *)x->p)[o];
-    if (x->dtype == FALCON_F32)
-        return ((float *)x->p)[o];
-    const uint32_t bits = (uint32_t)((uint16_t *)x->p)[o] << 16;
-    float f;
-    memcpy(&f, &bits, 4);
-    return f;
+    return element_get(x->dtype, x->p + (i * x->rs + j * x->cs) * bytes_of(x->dtype));
 }
 
 static void put(const matrix *x, ptrdiff_t i, ptrdiff_t j, double v) {
-    const ptrdiff_t o = i * x->rs + j * x->cs;
-    const float f = (float)rounded(x->dtype, v);
-    if (x->dtype == FALCON_F64)
-        ((double *)x->p)[o] = v;
-    else if (x->dtype == FALCON_F32)
-        ((float *)x->p)[o] = f;
-    else
-        memcpy((uint16_t *)x->p + o, (const char *)&f + 2, 2);
+    element_put(x->dtype, x->p + (i * x->rs + j * x->cs) * bytes_of(x->dtype), v);
 }
 
+/* Small whole numbers, or (real) anything: integers of all sizes wrap. */
 static void fill(const matrix *x, int real) {
+    const int whole = is_exact(x->dtype), least = x->dtype == FALCON_U8 ? 0 : -3;
     for (ptrdiff_t i = 0; i < x->rows; i++)
         for (ptrdiff_t j = 0; j < x->cols; j++)
-            put(x, i, j, real ? rnd(20001) / 9973.0 - 1 : rnd(7) - 3);
+            put(x, i, j, !real ? rnd(7) + least : whole ? rnd(1 << 30) : rnd(20001) / 9973.0 - 1);
 }
 
 /* Bytes of x's memory that no element owns must still be 0xff. */
@@ -199,7 +172,7 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes };
 static void poison(const matrix *a, const matrix *b) {
     const ptrdiff_t i = rnd((int)a->rows), l = rnd((int)a->cols), j = rnd((int)b->cols);
     const double huge = a->dtype == FALCON_F64 ? 1e308 : 3e38;
-    switch (rnd(4)) {
+    switch (rnd(a->dtype == FALCON_F16 ? 3 : 4)) { /* no product of its numbers is infinite in float32 */
     case 0:
         put(a, i, l, NAN);
         break;
@@ -220,7 +193,7 @@ enum { INTEGERS, REALS_1, REALS_2, REALS_3, INF_IN_C, INF_IN_AB, N_PASSES };
 
 /* Powers of two, so small that integers stay exact in every type; NULL: most of the time. */
 static double *scales_new(ptrdiff_t lines, int dtype) {
-    if (rnd(3))
+    if (is_exact(dtype) || rnd(3))
         return NULL;
     double *found = malloc((size_t)lines * sizeof *found);
     for (ptrdiff_t i = 0; i < lines; i++)
@@ -240,7 +213,10 @@ static int one_case(int isa, int dtype, const falcon_scheme *scheme, const char 
     const double alphas[] = {1, 2, -1, 0}, betas[] = {0, 0, 1, -2};
     const double alpha = alphas[rnd(100) < 95 ? rnd(3) : 3], beta = betas[rnd(4)];
     const falcon_kernel *kern = falcon_kernel_get(isa, dtype);
-    const int c_form = rnd(3) ? FALCON_C_ELEM : FALCON_C_ACC, c_type = c_form ? kern->acc_dtype : dtype;
+    const int exact = is_exact(dtype);
+    /* the sums of a scheme wrap like the elements: a C of these only, where a sum may be negative */
+    const int c_form = rnd(3) || (dtype == FALCON_U8 && scheme) ? FALCON_C_ELEM : FALCON_C_ACC,
+              c_type = c_form ? kern->acc_dtype : dtype;
     matrix a = matrix_new(dtype, M, K, ka), b = matrix_new(dtype, K, N, kb), c = matrix_new(c_type, M, N, kc);
     double *want = calloc((size_t)(M * N), 8), *first = calloc((size_t)(M * N), 8);
     test_call t = {.kern = kern, .scheme = scheme, .packed = !small && rnd(3) == 0};
@@ -272,7 +248,7 @@ static int one_case(int isa, int dtype, const falcon_scheme *scheme, const char 
     t.blk.stream_pack = rnd(3), t.blk.stream_c = rnd(3);
     falcon_blocking_fill(t.kern, scheme, &t.prob, 3, rnd(3) ? 0 : 1 << 18, &t.blk);
     const char *why = NULL;
-    for (int pass = 0; pass < N_PASSES && !why; pass++) {
+    for (int pass = 0; pass < (exact ? INF_IN_C : N_PASSES) && !why; pass++) {
         if (pass == 0 || pass == 1)
             fill(&a, pass), fill(&b, pass);
         const uint64_t before = seed;
@@ -335,6 +311,7 @@ static int blocking_case(int isa, int dtype, const falcon_scheme *scheme, const 
     const size_t limit = rnd(4) ? (size_t)1 << (20 + rnd(12)) : 0;
     falcon_problem p = {
         .M = M, .N = N, .K = K, .alpha = 1, .a_rs = K, .a_cs = 1, .b_rs = N, .b_cs = 1, .c_rs = N, .c_cs = 1};
+    p.c_form = kern->exact ? FALCON_C_ELEM : FALCON_C_ACC; /* for a rounded C, K cannot be cut */
     if (rnd(3) == 0)
         p.c_rs = 1, p.c_cs = M + 1;
     if (rnd(3) == 0)
@@ -497,13 +474,15 @@ int main(int argc, char **argv) {
             if (!falcon_kernel_get(isa, dtype))
                 continue;
             for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+                if (falcon_kernel_get(isa, dtype)->exact && !strncmp(schemes[i].name, "scaled", 6))
+                    continue; /* fractions */
                 const falcon_scheme *scheme = i ? &schemes[i].s : NULL;
                 for (int n = 0; n < rounds && failures < 10; n++, cases++)
                     failures += one_case(isa, dtype, scheme, schemes[i].name);
                 for (int n = 0; n < 10 * rounds && failures < 10; n++)
                     failures += blocking_case(isa, dtype, scheme, schemes[i].name, &slowest);
             }
-            for (int n = 0; n < 2 * rounds && failures < 10; n++, cases++)
+            for (int n = 0; !is_exact(dtype) && n < 2 * rounds && failures < 10; n++, cases++)
                 failures += norms_case(isa, dtype);
         }
         printf("slowest choice of a blocking: %.0f microseconds\n", slowest * 1e6);

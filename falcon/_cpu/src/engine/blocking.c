@@ -231,7 +231,7 @@ void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme
     x.limit = limit;
     falcon_cache_sizes(&x.cache);
     falcon_blocking b = *blk;
-    if (fl_c_elem(kern, prob) < kern->acc) /* C is rounded once, not once per pass over K */
+    if (fl_c_elem(kern, prob) < kern->acc && !kern->exact) /* C is rounded once, not once per pass over K */
         b.kb = x.t.K;
     if (swap)
         b.mb = blk->nb, b.nb = blk->mb;

@@ -82,8 +82,8 @@ static void combine_strip(const fl_pass *p, const fl_operand *o, fl_strip x, ptr
         pack_strip(p, o, x, q, in);
         memset(in + elems * kern->sum, 0, (size_t)((vecs - elems) * kern->sum));
     }
-    kern->interpret(scratch, stride, to, out_stride / kern->panel, vecs, p->stream_pack, o->program,
-                    scratch + n_in * stride * kern->sum);
+    o->interpret(scratch, stride, to, out_stride / kern->panel, vecs, p->stream_pack, o->program,
+                 scratch + n_in * stride * kern->sum);
 }
 
 void fl_combine_unit(const fl_pass *p, const fl_operand *o, ptrdiff_t unit, char *scratch) {

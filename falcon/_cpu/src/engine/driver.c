@@ -49,6 +49,7 @@ static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t 
                     .mode = is_a ? j->lay.a_mode : j->lay.b_mode,
                     .pack = is_a ? j->kern->pack_a : j->kern->pack_b,
                     .load = is_a ? j->kern->load_a : j->kern->load_b,
+                    .interpret = is_a ? j->kern->interpret_a : j->kern->interpret_b,
                     .program = s == &fl_classical_scheme ? NULL
                                : from_a                  ? &s->u
                                                          : &s->v};

@@ -37,6 +37,7 @@ typedef struct {
     int mode;            /* FALCON_PACKED, LOCAL or DIRECT */
     const double *scale; /* NULL, or of each line of this pass */
     falcon_pack_fn pack, load;
+    falcon_combine_fn interpret;
     const falcon_program *program; /* NULL: one block, plain packing */
     char *packed;
 } fl_operand;

@@ -216,7 +216,7 @@ static void tile_slice(const fl_pass *p, const fl_buffers *buf, const fl_walk *w
     const int b_kept = p->b_kept, last = s + 1 == p->slices;
     const ptrdiff_t micro = fl_micro_bytes(p->kern), ct_step = (w->i1 - w->i0) * (w->j1 - w->j0) * micro;
     const ptrdiff_t h_step = p->slices == 1 ? 0 : micro;
-    const ptrdiff_t len = fl_slice_len(p, s), pf_bytes = len / FALCON_PF_EVERY * FL_LINE;
+    const ptrdiff_t len = fl_slice_len(p, s), pf_bytes = len / p->kern->kr / FALCON_PF_EVERY * FL_LINE;
     const fl_panels kept_panels = panels_of(p, w->kept, r, s, w->i0, w->kept_local, 1);
     const fl_panels streams = panels_of(p, w->stream, r, s, w->j0, w->stream_local, 0);
     fl_ahead ahead = ahead_block(p, r, s, tile, next);

@@ -1,5 +1,5 @@
-/* avx2.c - AVX2 + FMA kernels (compiled with -mavx2 -mfma).
- * A new dtype: one more block like those below, and a line in registry.c. */
+/* avx2.c - AVX2 + FMA kernels (compiled with -mavx2 -mfma -mf16c).
+ * A new type: one more block like those below, or one more X of a block, and a line in registry.c. */
 #include "kernel.h"
 #include "vec_x86.h"
 #include <string.h>
@@ -12,9 +12,10 @@
 #define A_KEPT_TILE {48, 16, 150, 64}
 #define B_KEPT_TILE {24, 64, 40, 1000}
 
-#define D f32
-#define T float
-#define DTYPE_ID FALCON_F32
+#define P f32
+#define X_1 f32
+#define X_2 f16
+#define X_3 bf16
 #define MR 6
 #define NR 16
 #define NR_VECS 2
@@ -22,11 +23,28 @@
 #define A_AHEAD 128 /* 4 % faster; f64 gains nothing */
 #include "kernel_impl.h"
 
-#define D f64
-#define T double
-#define DTYPE_ID FALCON_F64
+#define P f64
+#define X_1 f64
 #define MR 6
 #define NR 8
 #define NR_VECS 2
 #define KC 320
+#include "kernel_impl.h"
+
+#define P i32
+#define X_1 i32
+#define MR 6
+#define NR 16
+#define NR_VECS 2
+#define KC 320
+#include "kernel_impl.h"
+
+#define P i16
+#define X_1 i16
+#define X_2 i8
+#define X_3 u8
+#define MR 6
+#define NR 16
+#define NR_VECS 2
+#define KC 640
 #include "kernel_impl.h"

@@ -3,7 +3,7 @@
  * the classical driver on Zen 4, equal with Strassen, slower on Zen 5.  f64
  * 8x24 was 4 % faster than 12x16 in the driver on Zen 4: its A panel (16 KiB
  * at kc 256) stays in L1.
- * A new dtype: one more block like those below, and a line in registry.c. */
+ * A new type: one more block like those below, or one more X of a block, and a line in registry.c. */
 #include "kernel.h"
 #include "vec_x86.h"
 #include <string.h>
@@ -11,20 +11,38 @@
 #define ISA avx512
 #define ISA_ID FALCON_AVX512
 
-#define D f32
-#define T float
-#define DTYPE_ID FALCON_F32
+#define P f32
+#define X_1 f32
+#define X_2 f16
+#define X_3 bf16
 #define MR 12
 #define NR 32
 #define NR_VECS 2
 #define KC 384
 #include "kernel_impl.h"
 
-#define D f64
-#define T double
-#define DTYPE_ID FALCON_F64
+#define P f64
+#define X_1 f64
 #define MR 8
 #define NR 24
 #define NR_VECS 3
 #define KC 256
+#include "kernel_impl.h"
+
+#define P i32
+#define X_1 i32
+#define MR 12
+#define NR 32
+#define NR_VECS 2
+#define KC 384
+#include "kernel_impl.h"
+
+#define P i16
+#define X_1 i16
+#define X_2 i8
+#define X_3 u8
+#define MR 12
+#define NR 32
+#define NR_VECS 2
+#define KC 768
 #include "kernel_impl.h"

@@ -5,10 +5,11 @@
  *
  * An element goes through four forms, which may all be the same (float32, float64):
  *
- *   elem   as A and B hold it          bfloat16
- *   sum    as a scheme's sums of A and B are formed, before they are laid out         float32
- *   panel  as the micro-kernel reads it, with all parts that it is split into         bfloat16
- *   acc    as products are accumulated, in H and in the tiles of C                    float32
+ *                                                          bfloat16 converted while packing, and not
+ *   elem   as A and B hold it                                 bfloat16   bfloat16
+ *   sum    as load leaves what a scheme's sums are formed of  float32    bfloat16
+ *   panel  as the micro-kernel reads it                       float32    bfloat16
+ *   acc    as products are accumulated, in H and in C's tiles float32    float32
  *
  * C holds either elements like A's and B's or accumulators.
  */
@@ -19,8 +20,27 @@
 #include <stdint.h>
 
 /* In ascending order of preference; a type runs on the best one that has a kernel for it. */
-enum falcon_isa { FALCON_GENERIC, FALCON_NEON, FALCON_AVX2, FALCON_AVX512, FALCON_N_ISA };
-enum falcon_dtype { FALCON_F32, FALCON_F64, FALCON_BF16, FALCON_N_DTYPE };
+enum falcon_isa {
+    FALCON_GENERIC,
+    FALCON_NEON,
+    FALCON_AVX2,
+    FALCON_AVX512,
+    FALCON_AVX512_VNNI,
+    FALCON_AVX512_BF16,
+    FALCON_N_ISA
+};
+/* Integers wrap; i32 is the type of their accumulators. */
+enum falcon_dtype {
+    FALCON_F32,
+    FALCON_F64,
+    FALCON_F16,
+    FALCON_BF16,
+    FALCON_I8,
+    FALCON_U8,
+    FALCON_I16,
+    FALCON_I32,
+    FALCON_N_DTYPE
+};
 
 /* ---- Linear-combination programs -------------------------------------- */
 
@@ -54,17 +74,18 @@ enum { FALCON_BLOCK = 256 }; /* bytes per register that the interpreter handles 
  * pack writes panels, load the form in which sums are formed. */
 typedef void (*falcon_pack_fn)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst,
                                ptrdiff_t len);
-/* Form all outputs of a program from all inputs.  Input q is the contiguous vector src + q*src_stride (as load wrote
- * it), output r the vector dst + r*dst_stride (a panel), each of len elements; strides in elements.  src, dst and the
- * byte size of both strides and of len are multiples of 64.  stream != 0 asks for non-temporal stores (the outputs
- * will not be read soon); a fence follows later.  scratch: n_temp * FALCON_BLOCK bytes. */
+/* Form all outputs of a program from all inputs, one for A's panels and one for B's.  Input q is the contiguous vector
+ * src + q*src_stride (as load wrote it), output r the vector dst + r*dst_stride (a panel), each of len elements;
+ * strides in elements.  src, dst and the byte size of both strides and of len are multiples of 64.  stream != 0 asks
+ * for non-temporal stores (the outputs will not be read soon); a fence follows later.  scratch: n_temp * FALCON_BLOCK
+ * bytes. */
 typedef void (*falcon_combine_fn)(const void *src, ptrdiff_t src_stride, void *dst, ptrdiff_t dst_stride, ptrdiff_t len,
                                   int stream, const falcon_program *prog, void *scratch);
 /* h[i*nr + j] (+)= sum over p < kc of a(i, p) * b(p, j), both panels (kc a multiple of kr).  ldb: elements from one
  * group of kr steps of b to the next, nr*kr in a panel; another one where B is read in place.  The variant
  * [rows-1][vectors-1] touches that many rows and vectors of columns only.
  * pf: while running, prefetch into L2 the lines pf, pf + pf_step, ... (bytes),
- * one for every FALCON_PF_EVERY steps of p. */
+ * one for every FALCON_PF_EVERY groups of kr steps. */
 typedef void (*falcon_ukr_fn)(ptrdiff_t kc, const void *a, const void *b, ptrdiff_t ldb, void *h, int accumulate,
                               const char *pf, ptrdiff_t pf_step);
 enum { FALCON_PF_EVERY = 2 };
@@ -102,6 +123,7 @@ typedef struct falcon_kernel {
     int isa, dtype;
     int elem, sum, panel, acc; /* bytes of an element in each of its forms */
     int acc_dtype;             /* the type of accumulators */
+    int exact;                 /* integers: arithmetic wraps and never rounds */
     int mr, nr, vlen;          /* vlen: columns by which nr may be cut for thin tiles */
     int kr;                    /* steps of K that lie together in a panel */
     int k_grain;               /* slices and chunks of K are multiples of it, so that they begin on whole lines */
@@ -114,14 +136,14 @@ typedef struct falcon_kernel {
     } tile[2];                                     /* where A's panels are kept, and where B's are */
     const falcon_ukr_fn *ukr;                      /* [mr][nr / vlen] */
     falcon_pack_fn pack_a, pack_b, load_a, load_b; /* widths mr and nr */
-    falcon_combine_fn interpret;
+    falcon_combine_fn interpret_a, interpret_b;
     falcon_scatter_fn scatter;
     falcon_scale_strip_fn scale_strip;
     falcon_unscale_fn unscale;
     falcon_write_fn write[FALCON_N_C_FORM];
     falcon_gemv_fn dot, axpy;
-    falcon_norm_fn norm_dot, norm_axpy;
-    double least_square; /* of a line: below, squares of its elements may have underflowed */
+    falcon_norm_fn norm_dot, norm_axpy; /* NULL where arithmetic is exact */
+    double least_square;                /* of a line: below, squares of its elements may have underflowed */
     /* c = beta*c on n elements of stride s (beta == 0 never reads them). */
     void (*scale[FALCON_N_C_FORM])(void *c, ptrdiff_t s, ptrdiff_t n, double beta);
     int (*tripped)(const void *watch); /* whether anything not finite was written, see falcon_write_fn */
@@ -137,5 +159,6 @@ const falcon_kernel *falcon_kernel_best(int most, int dtype);
 int falcon_isa_supported(int isa);
 int falcon_isa_best(void);
 const char *falcon_isa_name(int isa);
+const char *falcon_dtype_name(int dtype);
 
 #endif

@@ -1,17 +1,19 @@
-/* kernel_impl.h - template: micro-kernels and C update for one (ISA, dtype).
+/* kernel_impl.h - template: all that one instruction set has for one type of panel, and the types that use it.
  *
- * The including file defines D (f32 or f64: prefix of the vector vocabulary),
- * T (element type), MR, NR, KC, ISA_ID, DTYPE_ID and ISA (name), and gets a
- * `falcon_kernel` filled in at the bottom of combine_impl.h, which this file
- * includes last, after pack_impl.h.  All functions are static.
+ * The including file defines ISA (name) and ISA_ID; P (a panel of vec_types.h), MR, NR, NR_VECS, KC; and X_1, maybe X_2
+ * and X_3: the types of operands that are packed into such panels.  It gets a `falcon_kernel` for each of them, filled
+ * in at the bottom of operand_impl.h.  All functions are static.
  *
- * For types whose elements are their own sums, panels and accumulators, one step of K at a time (float32, float64), and
- * for vectors of any width that the compiler knows: 64 bytes and more, fixed-width builds of SVE among them.
+ * What depends on panels and accumulators stands in here, in combine_impl.h and (for a C of accumulators) c_impl.h:
+ * operands of several types share it.  For vectors of any width that the compiler knows: 64 bytes and more,
+ * fixed-width builds of SVE among them.
  */
 /* Bytes ahead in A to prefetch into L1 at every second step, 0: none. */
 #ifndef A_AHEAD
 #define A_AHEAD 0
 #endif
+#ifndef FALCON_KERNEL_IMPL_H
+#define FALCON_KERNEL_IMPL_H
 /* The C tile, see falcon_kernel; an instruction set may define its own. */
 #ifndef B_KEPT
 #define B_KEPT 0
@@ -22,7 +24,11 @@
 #define CAT(a, b) CAT_(a, b)
 #define CAT3_(a, b, c) a##_##b##_##c
 #define CAT3(a, b, c) CAT3_(a, b, c)
-#define NAME(x) CAT3(ISA, D, x)
+#define CAT4_(a, b, c, d) a##_##b##_##c##_##d
+#define CAT4(a, b, c, d) CAT4_(a, b, c, d)
+#define NAME(x) CAT3(ISA, P, x)
+#define D CAT(P, _ACC) /* the type of accumulators */
+#define T CAT(D, _T)
 #define VEC CAT(D, _VEC)
 #define IVEC CAT(D, _IVEC)
 #define VLEN CAT(D, _VLEN)
@@ -32,41 +38,59 @@
 #define V_STREAM CAT(D, _STREAM)
 #define V_SET1 CAT(D, _SET1)
 #define V_FMA CAT(D, _FMA)
+#define COEF CAT(D, _COEF)
 #define NV (NR / VLEN)
+#define KR CAT(P, _KR)
+#define LANE CAT(P, _LANE)
+#define LANE_VEC __typeof__(CAT(P, _LANES)((const LANE *)0))
+#define P_T CAT(P, _T)
+#define FLIP CAT(P, _FLIP)
 #define INLINE static inline __attribute__((always_inline))
-#define LINE ((ptrdiff_t)(64 / sizeof(T)))
+#endif
 
 _Static_assert(NR % VLEN == 0 && NV <= 4 && MR <= 16, "the variant table below has 16 x 4 entries");
 
-/* One step of the product: load a row of B, broadcast each element of A. */
-INLINE void NAME(step)(const int mr, const int nv, VEC c[MR][NV], const T *a, const T *b) {
-    VEC bv[NV];
+/* c += a b.  By a copy: GCC 12 keeps arrays in memory whose elements are cast to another type of vectors. */
+INLINE void NAME(add)(VEC *c, LANE_VEC a, LANE_VEC b) {
+    const VEC before = *c;
+    *c = CAT(P, _DOT)(a, b, before);
+}
+
+/* One group of KR steps of the product: load a row of B's lanes, broadcast each lane of A. */
+INLINE void NAME(step)(const int mr, const int nv, VEC c[MR + 1][NV], const LANE *a, const LANE *b) {
+    LANE_VEC bv[NV];
 #pragma GCC unroll 4
     for (int j = 0; j < nv; j++)
-        bv[j] = V_LOAD(b + j * VLEN);
+        bv[j] = CAT(P, _LANES)(b + j * VLEN);
 #pragma GCC unroll 16
     for (int i = 0; i < mr; i++) {
-        const VEC av = V_SET1(a[i]);
+        const LANE_VEC av = CAT(P, _SPREAD)(a + i);
 #pragma GCC unroll 4
         for (int j = 0; j < nv; j++)
-            c[i][j] = V_FMA(av, bv[j], c[i][j]);
+            NAME(add)(c[i] + j, av, bv[j]);
     }
+#if FLIP
+#pragma GCC unroll 4
+    for (int j = 0; j < nv; j++) /* what flipping A adds */
+        NAME(add)(c[MR] + j, (LANE_VEC)i32_SET1(FLIP), bv[j]);
+#endif
 }
 
 /* See falcon_ukr_fn.  mr and nv are constants in every instance; the
  * accumulators live in registers, H is touched only at the end. */
-INLINE void NAME(ukr_body)(const int mr, const int nv, ptrdiff_t kc, const T *a, const T *b, ptrdiff_t ldb, T *h,
+INLINE void NAME(ukr_body)(const int mr, const int nv, ptrdiff_t kc, const LANE *a, const LANE *b, ptrdiff_t ldb, T *h,
                            int accumulate, const char *pf, ptrdiff_t pf_step) {
-    VEC c[MR][NV];
-#pragma GCC unroll 16
-    for (int i = 0; i < mr; i++)
+    VEC c[MR + 1][NV];
+#pragma GCC unroll 17
+    for (int i = 0; i <= MR; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < nv; j++)
             c[i][j] = V_ZERO();
     if (accumulate)
-        for (int i = 0; i < mr * NR; i += (int)LINE)
+        for (int i = 0; i < mr * NR; i += 64 / (int)sizeof(T))
             __builtin_prefetch(h + i, 1, 3);
-    ptrdiff_t p = kc;
+    ptrdiff_t p = kc / KR;
+    ldb /= KR;
     for (; p >= 2; p -= 2) {
         __builtin_prefetch(pf, 0, 2);
         pf += pf_step;
@@ -79,6 +103,13 @@ INLINE void NAME(ukr_body)(const int mr, const int nv, ptrdiff_t kc, const T *a,
     }
     if (p)
         NAME(step)(mr, nv, c, a, b);
+#if FLIP
+#pragma GCC unroll 16
+    for (int i = 0; i < mr; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < nv; j++)
+            c[i][j] -= c[MR][j];
+#endif
     if (accumulate) {
 #pragma GCC unroll 16
         for (int i = 0; i < mr; i++)
@@ -95,6 +126,7 @@ INLINE void NAME(ukr_body)(const int mr, const int nv, ptrdiff_t kc, const T *a,
 
 /* The variants: any number of rows up to MR, any number of vectors up to NV,
  * so that edge tiles and thin matrices do no work on padding. */
+#undef UKR
 #define UKR(r, v)                                                                                                      \
     static void NAME(ukr_##r##_##v)(ptrdiff_t kc, const void *a, const void *b, ptrdiff_t ldb, void *h,                \
                                     int accumulate, const char *pf, ptrdiff_t pf_step) {                               \
@@ -147,7 +179,7 @@ static const falcon_ukr_fn NAME(ukr_table)[MR * NV] = {
 static void NAME(scatter)(void *dst_, const void *ct_, const void *h_, double coef) {
     T *dst = dst_;
     const T *ct = ct_, *h = h_;
-    const VEC w = V_SET1((T)coef);
+    const VEC w = V_SET1(COEF(coef));
     if (!ct) {
 #pragma GCC unroll 4
         for (int i = 0; i < MR * NR; i += VLEN)
@@ -159,61 +191,12 @@ static void NAME(scatter)(void *dst_, const void *ct_, const void *h_, double co
     }
 }
 
-/* alpha * (ct + coef*h) into out[MR*NR], or straight into C's rows. */
-INLINE VEC NAME(value)(const T *ct, const T *h, VEC w, VEC alpha) {
-    const VEC x = ct ? V_FMA(w, V_LOAD(h), V_LOAD(ct)) : (VEC)(w * V_LOAD(h));
-    return alpha * x;
-}
-
-/* See falcon_write_fn.  WATCH: x * 0 is NaN exactly where x is not finite, and NaN stays in the sum. */
-#define WATCH(x) (seen = V_FMA(x, V_ZERO(), seen))
-static void NAME(write)(const void *ct_, const void *h_, double coef, double alpha_, double beta_, void *c_,
-                        ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream, void *watch) {
-    const T *ct = ct_, *h = h_;
-    T *c = c_;
-    const VEC w = V_SET1((T)coef), alpha = V_SET1((T)alpha_), beta = V_SET1((T)beta_);
-    const T beta1 = (T)beta_;
-    const int unit = cs == 1;
-    const int nt = unit && stream && beta1 == 0 && cols == NR && (uintptr_t)c % 64 == 0 && rs % LINE == 0;
-    VEC seen = V_LOAD((const T *)watch);
-    T seen1 = 0;
-    for (ptrdiff_t i = 0; i < rows; i++, h += NR, ct = ct ? ct + NR : ct, c += rs) {
-        ptrdiff_t j = 0;
-        if (nt) {
-#pragma GCC unroll 4
-            for (int v = 0; v < NR; v += VLEN) {
-                const VEC x = NAME(value)(ct ? ct + v : 0, h + v, w, alpha);
-                WATCH(x);
-                V_STREAM(c + v, x);
-            }
-            continue;
-        }
-        if (unit) {
-            for (; j + VLEN <= cols; j += VLEN) {
-                const VEC x = NAME(value)(ct ? ct + j : 0, h + j, w, alpha);
-                WATCH(x);
-                V_STORE(c + j, beta1 == 0 ? x : V_FMA(beta, V_LOAD(c + j), x));
-            }
-        }
-        if (j < cols) { /* what is left of a row, or a strided row; lanes past cols hold anything */
-            T row[NR] __attribute__((aligned(64)));
-            for (ptrdiff_t v = j / VLEN * VLEN; v < cols; v += VLEN)
-                V_STORE(row + v, NAME(value)(ct ? ct + v : 0, h + v, w, alpha));
-            for (; j < cols; j++) {
-                seen1 += row[j] * 0;
-                c[j * cs] = beta1 == 0 ? row[j] : row[j] + beta1 * c[j * cs];
-            }
-        }
-    }
-    V_STORE((T *)watch, seen);
-    *(T *)watch += seen1;
-}
-
-INLINE void NAME(scale_lines)(const int width, T *x, ptrdiff_t steps, const T *scale) {
-    for (ptrdiff_t p = 0; p < steps; p++, x += width)
+#if !CAT(D, _EXACT)
+INLINE void NAME(scale_lines)(const int width, P_T *x, ptrdiff_t steps, const T *scale) {
+    for (ptrdiff_t p = 0; p < steps; p += KR, x += width * KR)
 #pragma GCC unroll 32
-        for (int i = 0; i < width; i++)
-            x[i] *= scale[i];
+        for (int i = 0; i < width * KR; i++)
+            x[i] = CAT(P, _PUT)(CAT(P, _GET)(x[i]) * scale[i / KR]);
 }
 
 static void NAME(scale_strip)(void *strip, ptrdiff_t steps, ptrdiff_t width, const double *scale, ptrdiff_t lines) {
@@ -243,6 +226,7 @@ static void NAME(unscale)(void *tile, ptrdiff_t n_rows, ptrdiff_t n_columns, con
             x[j] = (T)((double)x[j] * of_row * of_column[j]);
     }
 }
+#endif
 
 static int NAME(tripped)(const void *watch) {
     for (int i = 0; i < VLEN; i++)
@@ -251,86 +235,35 @@ static int NAME(tripped)(const void *watch) {
     return 0;
 }
 
-static void NAME(scale)(void *c_, ptrdiff_t s, ptrdiff_t n, double beta) {
-    T *c = c_;
-    for (ptrdiff_t i = 0; i < n; i++)
-        c[i * s] = beta == 0 ? 0 : c[i * s] * (T)beta;
+static void NAME(fence)(void) {
+    V_FENCE();
 }
-
-/* Matrix times vector, see falcon_gemv_fn: sums of each line along K, `lines` a constant. */
-INLINE void NAME(dot_lines)(const int lines, ptrdiff_t len, const T *mat, ptrdiff_t is, const T *x, T *y) {
-    VEC s[4][2];
-#pragma GCC unroll 4
-    for (int i = 0; i < lines; i++)
-        s[i][0] = s[i][1] = V_ZERO();
-    ptrdiff_t k = 0;
-    for (; k + 2 * VLEN <= len; k += 2 * VLEN) {
-        const VEC x0 = V_LOAD(x + k), x1 = V_LOAD(x + k + VLEN);
-#pragma GCC unroll 4
-        for (int i = 0; i < lines; i++) {
-            s[i][0] = V_FMA(V_LOAD(mat + i * is + k), x0, s[i][0]);
-            s[i][1] = V_FMA(V_LOAD(mat + i * is + k + VLEN), x1, s[i][1]);
-        }
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < lines; i++) {
-        VEC v = s[i][0] + s[i][1];
-#pragma GCC unroll 4
-        for (int step = 1; step < VLEN; step *= 2) { /* scalar additions would outweigh a short line */
-            IVEC other;
-#pragma GCC unroll 16
-            for (int l = 0; l < VLEN; l++)
-                other[l] = l ^ step;
-            v += __builtin_shuffle(v, other);
-        }
-        T sum = v[0];
-        for (ptrdiff_t q = k; q < len; q++)
-            sum += mat[i * is + q] * x[q];
-        y[i] += sum;
-    }
-}
-
-static void NAME(dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t is, const void *x, void *y_) {
-    const T *mat = mat_;
-    T *y = y_;
-    ptrdiff_t i = 0;
-    for (; i + 4 <= lines; i += 4)
-        NAME(dot_lines)(4, len, mat + i * is, is, x, y + i);
-    for (; i < lines; i++)
-        NAME(dot_lines)(1, len, mat + i * is, is, x, y + i);
-}
-
-/* One vector of y at a time gathers `steps` rows; steps is a constant. */
-INLINE void NAME(axpy_steps)(const int steps, ptrdiff_t lines, const T *mat, ptrdiff_t ks, const T *x, T *y) {
-    VEC w[8];
-#pragma GCC unroll 8
-    for (int q = 0; q < steps; q++)
-        w[q] = V_SET1(x[q]);
-    ptrdiff_t i = 0;
-    for (; i + VLEN <= lines; i += VLEN) {
-        VEC s = V_LOAD(y + i);
-#pragma GCC unroll 8
-        for (int q = 0; q < steps; q++)
-            s = V_FMA(w[q], V_LOAD(mat + q * ks + i), s);
-        V_STORE(y + i, s);
-    }
-    for (; i < lines; i++)
-        for (int q = 0; q < steps; q++)
-            y[i] += x[q] * mat[q * ks + i];
-}
-
-static void NAME(axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t ks, const void *x_, void *y) {
-    const T *mat = mat_, *x = x_;
-    ptrdiff_t k = 0;
-    for (; k + 8 <= len; k += 8)
-        NAME(axpy_steps)(8, lines, mat + k * ks, ks, x + k, y);
-    for (; k < len; k++)
-        NAME(axpy_steps)(1, lines, mat + k * ks, ks, x + k, y);
-}
-
-#include "norm_impl.h"
-
-/* Those two in this order: the last one fills in the kernel and clears the macros. */
-#include "pack_impl.h"
 
 #include "combine_impl.h"
+
+#define C D
+#define C_NAME(x) CAT4(ISA, P, acc, x)
+#include "c_impl.h"
+
+#define X X_1
+#include "operand_impl.h"
+#ifdef X_2
+#define X X_2
+#include "operand_impl.h"
+#endif
+#ifdef X_3
+#define X X_3
+#include "operand_impl.h"
+#endif
+#undef P
+#undef MR
+#undef NR
+#undef NR_VECS
+#undef KC
+#undef A_AHEAD
+#undef INTERPRET_A
+#undef UKRS
+#undef UKR_NAMES
+#undef X_1
+#undef X_2
+#undef X_3

@@ -1,5 +1,5 @@
 /* neon.c - aarch64 NEON kernels (baseline flags; a*b + c contracts to fmla).
- * A new dtype: one more block like those below, and a line in registry.c. */
+ * A new type: one more block like those below, or one more X of a block, and a line in registry.c. */
 #include "kernel.h"
 #include "vec_gcc.h"
 #include <string.h>
@@ -7,20 +7,38 @@
 #define ISA neon
 #define ISA_ID FALCON_NEON
 
-#define D f32
-#define T float
-#define DTYPE_ID FALCON_F32
+#define P f32
+#define X_1 f32
+#define X_2 f16
+#define X_3 bf16
 #define MR 8
 #define NR 12
 #define NR_VECS 3
 #define KC 256
 #include "kernel_impl.h"
 
-#define D f64
-#define T double
-#define DTYPE_ID FALCON_F64
+#define P f64
+#define X_1 f64
 #define MR 6
 #define NR 8
 #define NR_VECS 4
 #define KC 256
+#include "kernel_impl.h"
+
+#define P i32
+#define X_1 i32
+#define MR 8
+#define NR 12
+#define NR_VECS 3
+#define KC 256
+#include "kernel_impl.h"
+
+#define P i16
+#define X_1 i16
+#define X_2 i8
+#define X_3 u8
+#define MR 8
+#define NR 12
+#define NR_VECS 3
+#define KC 512
 #include "kernel_impl.h"

@@ -1,23 +1,23 @@
-/* norm_impl.h - template: sums of squares of the lines of a matrix for one (ISA, dtype);
- * included by kernel_impl.h, whose macros it uses.  See falcon_norm_fn.
+/* norm_impl.h - template: sums of squares of the lines of a matrix for one type of operands;
+ * included by operand_impl.h, whose macros it uses.  See falcon_norm_fn.
  *
  * Squares are added in T, FALCON_NORM_RUN steps at most, and then in double.  Where a square overflows
  * the sum is Inf; falcon_norms makes sums 0 that are so small that squares may have been lost. Both tell
  * the caller that the line could not be measured.
  */
-static void NAME(norm_dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t is, double *sums) {
-    const T *mat = mat_;
+static void X_NAME(norm_dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t is, double *sums) {
+    const X_T *mat = mat_;
     for (ptrdiff_t i = 0; i < lines; i++, mat += is) {
         double sum = 0;
         for (ptrdiff_t k0 = 0; k0 < len; k0 += FALCON_NORM_RUN) {
-            const T *x = mat + k0;
+            const X_T *x = mat + k0;
             const ptrdiff_t run = len - k0 < FALCON_NORM_RUN ? len - k0 : FALCON_NORM_RUN;
             VEC s[4] = {V_ZERO(), V_ZERO(), V_ZERO(), V_ZERO()};
             ptrdiff_t k = 0;
             for (; k + 4 * VLEN <= run; k += 4 * VLEN) {
 #pragma GCC unroll 4
                 for (int q = 0; q < 4; q++) {
-                    const VEC v = V_LOAD(x + k + q * VLEN);
+                    const VEC v = X_READ(x + k + q * VLEN);
                     s[q] = V_FMA(v, v, s[q]);
                 }
             }
@@ -25,31 +25,31 @@ static void NAME(norm_dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptr
             for (int l = 0; l < VLEN; l++)
                 sum += (double)all[l];
             for (; k < run; k++)
-                sum += (double)(T)(x[k] * x[k]);
+                sum += (double)(T)(X_GET(x[k]) * X_GET(x[k]));
         }
         sums[i] += sum;
     }
 }
 
 /* One vector of sums at a time gathers the squares of `steps` steps; steps is a constant. */
-INLINE void NAME(norm_steps)(const int steps, ptrdiff_t lines, const T *mat, ptrdiff_t ks, T *sums) {
+INLINE void X_NAME(norm_steps)(const int steps, ptrdiff_t lines, const X_T *mat, ptrdiff_t ks, T *sums) {
     ptrdiff_t i = 0;
     for (; i + VLEN <= lines; i += VLEN) {
         VEC s = V_LOAD(sums + i);
 #pragma GCC unroll 8
         for (int q = 0; q < steps; q++) {
-            const VEC v = V_LOAD(mat + q * ks + i);
+            const VEC v = X_READ(mat + q * ks + i);
             s = V_FMA(v, v, s);
         }
         V_STORE(sums + i, s);
     }
     for (; i < lines; i++)
         for (int q = 0; q < steps; q++)
-            sums[i] += mat[q * ks + i] * mat[q * ks + i];
+            sums[i] += X_GET(mat[q * ks + i]) * X_GET(mat[q * ks + i]);
 }
 
-static void NAME(norm_axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t ks, double *sums) {
-    const T *mat = mat_;
+static void X_NAME(norm_axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t ks, double *sums) {
+    const X_T *mat = mat_;
     T run[FALCON_NORM_LINES];
     for (ptrdiff_t i0 = 0; i0 < lines; i0 += FALCON_NORM_LINES) {
         const ptrdiff_t width = lines - i0 < FALCON_NORM_LINES ? lines - i0 : FALCON_NORM_LINES;
@@ -58,9 +58,9 @@ static void NAME(norm_axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, pt
             memset(run, 0, (size_t)width * sizeof *run);
             ptrdiff_t k = k0;
             for (; k + 8 <= end; k += 8)
-                NAME(norm_steps)(8, width, mat + k * ks + i0, ks, run);
+                X_NAME(norm_steps)(8, width, mat + k * ks + i0, ks, run);
             for (; k < end; k++)
-                NAME(norm_steps)(1, width, mat + k * ks + i0, ks, run);
+                X_NAME(norm_steps)(1, width, mat + k * ks + i0, ks, run);
             for (ptrdiff_t i = 0; i < width; i++)
                 sums[i0 + i] += (double)run[i];
         }

@@ -1,15 +1,19 @@
 /* pack_impl.h - template: packing a strip of a matrix into a micro-panel.
  *
  * A strip is `width` lines (rows of A, columns of B) by some steps along K; the
- * panel holds it step by step: dst[p*width + i].  Strides of any sign and size
+ * panel holds it by groups of KR steps, a lane for each line: dst[p/KR*width + i].  Elements are converted on the way.
+ * Strides of any sign and size
  * meet here and nowhere else.  Three ways in: lines contiguous along K
- * (VLEN x VLEN transposes in registers), steps contiguous across lines
- * (straight copies), anything else (element by element).
+ * (VLEN x VLEN transposes of lanes in registers), steps contiguous across lines
+ * (copies, KR steps interleaved), anything else (element by element).
  */
+#define AS_(x, p) x##_AS_##p
+#define AS(x, p) AS_(x, p)
+#define X_LINE ((ptrdiff_t)(64 / sizeof(X_T)))
 
 /* One round of the transposition of x[VLEN]: swap the off-diagonal s x s blocks of each 2s x 2s block.  s is a
  * constant: masks that the compiler does not know beforehand would be built, element by element, for every block. */
-INLINE void NAME(swap_blocks)(const int s, VEC x[VLEN]) {
+INLINE void X_NAME(swap_blocks)(const int s, VEC x[VLEN]) {
     IVEC lo, hi;
 #pragma GCC unroll 16
     for (int l = 0; l < VLEN; l++) {
@@ -25,108 +29,159 @@ INLINE void NAME(swap_blocks)(const int s, VEC x[VLEN]) {
         }
 }
 
-INLINE void NAME(transpose)(VEC x[VLEN]) {
-    NAME(swap_blocks)(1, x);
+INLINE void X_NAME(transpose)(VEC x[VLEN]) {
+    X_NAME(swap_blocks)(1, x);
     if (VLEN > 2)
-        NAME(swap_blocks)(2, x);
+        X_NAME(swap_blocks)(2, x);
     if (VLEN > 4)
-        NAME(swap_blocks)(4, x);
+        X_NAME(swap_blocks)(4, x);
     if (VLEN > 8)
-        NAME(swap_blocks)(8, x);
+        X_NAME(swap_blocks)(8, x);
+}
+
+/* A vector of lanes of a panel from as many groups of one line. */
+INLINE VEC X_NAME(lanes)(const uint32_t flip, const X_T *src) {
+    const VEC v = (VEC)AS(X, P)(src);
+    return flip ? (VEC)((i32_VEC)v ^ flip) : v;
 }
 
 /* Elements ahead to prefetch in each line: so many streams at once are more
  * than the hardware follows.  Into L2: lines 4 KiB apart share an L1 set, and
  * MR of them are more than its ways. */
-#define PACK_AHEAD (10 * LINE)
+#define PACK_AHEAD (10 * X_LINE)
 
-/* Lines contiguous along K, `width` a constant.  Groups of VLEN lines; a last
- * group that is narrower than VLEN stores past its step's end, which the next
- * step then overwrites: so steps are stored in order, and the very last step
+/* Lines contiguous along K, `width` a constant; vp and len in groups.  Blocks of VLEN lines; a last
+ * block that is narrower than VLEN stores past its group's end, which the next
+ * group then overwrites: so groups are stored in order, and the very last one
  * of the strip element by element. */
-INLINE ptrdiff_t NAME(pack_lines)(const int width, const T *src, ptrdiff_t is, ptrdiff_t vi, ptrdiff_t vp, T *dst,
-                                  ptrdiff_t len) {
-    const int groups = (width + VLEN - 1) / VLEN;
+INLINE ptrdiff_t X_NAME(pack_lines)(const int width, const uint32_t flip, const X_T *src, ptrdiff_t is, ptrdiff_t vi,
+                                    ptrdiff_t vp, LANE *dst, ptrdiff_t len) {
+    const int blocks = (width + VLEN - 1) / VLEN;
     const int ragged = width % VLEN != 0;
     ptrdiff_t p = 0;
     for (; p + VLEN <= vp && (!ragged || p + VLEN < len); p += VLEN) {
-        VEC x[groups][VLEN];
+        VEC x[blocks][VLEN];
 #pragma GCC unroll 8
-        for (int g = 0; g < groups; g++) {
-            const T *s = src + g * VLEN * is + p;
+        for (int g = 0; g < blocks; g++) {
+            const X_T *s = src + g * VLEN * is + p * KR;
             if (vi >= width) {
 #pragma GCC unroll 16
                 for (int i = 0; i < VLEN; i++)
                     if (g * VLEN + i < width) {
                         __builtin_prefetch(s + i * is + PACK_AHEAD, 0, 2);
-                        x[g][i] = V_LOAD(s + i * is);
+                        x[g][i] = X_NAME(lanes)(flip, s + i * is);
                     } else
                         x[g][i] = V_ZERO();
             } else {
 #pragma GCC unroll 16
                 for (int i = 0; i < VLEN; i++)
-                    x[g][i] = g * VLEN + i < vi ? V_LOAD(s + i * is) : V_ZERO();
+                    x[g][i] = g * VLEN + i < vi ? X_NAME(lanes)(flip, s + i * is) : V_ZERO();
             }
-            NAME(transpose)(x[g]);
+            X_NAME(transpose)(x[g]);
             if (!ragged) {
 #pragma GCC unroll 16
                 for (int i = 0; i < VLEN; i++)
-                    V_STORE(dst + (p + i) * width + g * VLEN, x[g][i]);
+                    V_STORE((T *)dst + (p + i) * width + g * VLEN, x[g][i]);
             }
         }
         if (ragged) {
 #pragma GCC unroll 16
             for (int i = 0; i < VLEN; i++)
 #pragma GCC unroll 8
-                for (int g = 0; g < groups; g++)
-                    V_STORE(dst + (p + i) * width + g * VLEN, x[g][i]);
+                for (int g = 0; g < blocks; g++)
+                    V_STORE((T *)dst + (p + i) * width + g * VLEN, x[g][i]);
         }
     }
     return p;
 }
 
-/* Steps contiguous across lines: copies of `width` elements.  The next strip
+/* VLEN lanes from the elements at src and those of the next KR - 1 steps. */
+INLINE VEC X_NAME(interleaved)(const uint32_t flip, const X_T *src, ptrdiff_t ps) {
+    if (KR == 1)
+        return X_READ(src);
+    i32_VEC v = (i32_VEC){0} + flip;
+#pragma GCC unroll 4
+    for (int q = 0; q < KR; q++)
+        v ^= CAT(P, _BITS)(X_READ(src + q * ps)) << (q * 32 / KR);
+    return (VEC)v;
+}
+
+/* The element of a panel for x. */
+INLINE P_T X_NAME(one)(const uint32_t flip, X_T x) {
+    P_T y;
+    if (sizeof y == sizeof x) /* the same type */
+        memcpy(&y, &x, sizeof y);
+    else
+        y = CAT(P, _PUT)(X_GET(x));
+    if (flip)
+        *(uint8_t *)&y ^= flip & 0xff;
+    return y;
+}
+
+/* Steps contiguous across lines: copies of `width` elements; vp in groups.  The next strip
  * of the same rows is asked for early: rows are far apart, so the hardware
  * prefetcher can't follow. */
-INLINE ptrdiff_t NAME(pack_steps)(const int width, const T *src, ptrdiff_t ps, ptrdiff_t vp, T *dst) {
-    for (ptrdiff_t p = 0; p < vp; p++, src += ps, dst += width) {
+INLINE ptrdiff_t X_NAME(pack_steps)(const int width, const uint32_t flip, const X_T *src, ptrdiff_t ps, ptrdiff_t vp,
+                                    LANE *dst) {
+    for (ptrdiff_t p = 0; p < vp; p++, src += KR * ps, dst += width) {
 #pragma GCC unroll 4
-        for (int i = 0; i < width; i += (int)LINE)
-            __builtin_prefetch(src + width + i, 0, 2);
+        for (int q = 0; q < KR; q++)
+#pragma GCC unroll 4
+            for (int i = 0; i < width; i += (int)X_LINE)
+                __builtin_prefetch(src + q * ps + width + i, 0, 2);
         int i = 0;
 #pragma GCC unroll 4
         for (; i + VLEN <= width; i += VLEN)
-            V_STORE(dst + i, V_LOAD(src + i));
+            V_STORE((T *)dst + i, X_NAME(interleaved)(flip, src + i, ps));
 #pragma GCC unroll 16
         for (; i < width; i++)
-            dst[i] = src[i];
+#pragma GCC unroll 4
+            for (int q = 0; q < KR; q++)
+                ((P_T *)dst)[i * KR + q] = X_NAME(one)(flip, src[q * ps + i]);
     }
     return vp;
 }
 
-INLINE void NAME(pack_body)(const int width, const T *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp,
-                            T *dst, ptrdiff_t len) {
+INLINE void X_NAME(pack)(const int width, const uint32_t flip, const X_T *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi,
+                         ptrdiff_t vp, void *dst_, ptrdiff_t len) {
+    P_T *dst = dst_;
     ptrdiff_t p = 0;
     if (vi <= 0 || vp <= 0)
         vp = 0;
     else if (ps == 1)
-        p = NAME(pack_lines)(width, src, is, vi, vp, dst, len);
+        p = X_NAME(pack_lines)(width, flip, src, is, vi, vp / KR, dst_, len / KR) * KR;
     else if (is == 1 && vi >= width)
-        p = NAME(pack_steps)(width, src, ps, vp, dst);
-    for (; p < vp; p++) {
+        p = X_NAME(pack_steps)(width, flip, src, ps, vp / KR, dst_) * KR;
+    const ptrdiff_t whole = (vp + KR - 1) / KR * KR;
+    for (; p < whole; p++) {
         for (ptrdiff_t i = 0; i < width; i++)
-            dst[p * width + i] = i < vi ? src[i * is + p * ps] : 0;
+            dst[(p / KR * width + i) * KR + p % KR] = i < vi && p < vp ? X_NAME(one)(flip, src[i * is + p * ps]) : 0;
     }
     if (p < len)
-        memset(dst + p * width, 0, sizeof(T) * (size_t)((len - p) * width));
+        memset(dst + p * width, 0, sizeof(P_T) * (size_t)((len - p) * width));
 }
 
-static void NAME(pack_a)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst,
-                         ptrdiff_t len) {
-    NAME(pack_body)(MR, src, is, ps, vi, vp, dst, len);
+static void X_NAME(pack_a)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst,
+                           ptrdiff_t len) {
+    X_NAME(pack)(MR, FLIP, src, is, ps, vi, vp, dst, len);
 }
 
-static void NAME(pack_b)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst,
-                         ptrdiff_t len) {
-    NAME(pack_body)(NR, src, is, ps, vi, vp, dst, len);
+static void X_NAME(pack_b)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst,
+                           ptrdiff_t len) {
+    X_NAME(pack)(NR, 0, src, is, ps, vi, vp, dst, len);
 }
+
+#undef LOAD_A
+#if FLIP
+static void X_NAME(load_a)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst,
+                           ptrdiff_t len) {
+    X_NAME(pack)(MR, 0, src, is, ps, vi, vp, dst, len);
+}
+#define LOAD_A X_NAME(load_a)
+#else
+#define LOAD_A X_NAME(pack_a)
+#endif
+#undef AS_
+#undef AS
+#undef X_LINE
+#undef PACK_AHEAD

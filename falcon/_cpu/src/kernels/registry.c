@@ -1,42 +1,69 @@
 /* registry.c - the one table (instruction set, type) -> kernel.
  *
- * The build says which kernel objects it links with FALCON_HAVE_AVX512,
- * FALCON_HAVE_AVX2 and FALCON_HAVE_NEON (see ../../sources.py); the portable ones
+ * The build says which kernel objects it links with FALCON_HAVE_ and the name
+ * of the instruction set (see ../../sources.py); the portable ones
  * are always there.  Compiled with baseline flags.
  */
 #include "../machine/machine.h"
 #include "kernel.h"
 
-extern const falcon_kernel falcon_kernel_generic_f32, falcon_kernel_generic_f64, falcon_kernel_generic_bf16;
+/* What an instruction set without kernels of its own for a type leaves to others is not in its row. */
+#define ROW_OF_ALL(isa)                                                                                                \
+    {&falcon_kernel_##isa##_f32, &falcon_kernel_##isa##_f64, &falcon_kernel_##isa##_f16, &falcon_kernel_##isa##_bf16,  \
+     &falcon_kernel_##isa##_i8,  &falcon_kernel_##isa##_u8,  &falcon_kernel_##isa##_i16, &falcon_kernel_##isa##_i32}
+#define DECLARE_ALL(isa)                                                                                               \
+    extern const falcon_kernel falcon_kernel_##isa##_f32, falcon_kernel_##isa##_f64, falcon_kernel_##isa##_f16,        \
+        falcon_kernel_##isa##_bf16, falcon_kernel_##isa##_i8, falcon_kernel_##isa##_u8, falcon_kernel_##isa##_i16,     \
+        falcon_kernel_##isa##_i32
+
+DECLARE_ALL(generic);
 #ifdef FALCON_HAVE_NEON
-extern const falcon_kernel falcon_kernel_neon_f32, falcon_kernel_neon_f64;
+DECLARE_ALL(neon);
 #endif
 #ifdef FALCON_HAVE_AVX2
-extern const falcon_kernel falcon_kernel_avx2_f32, falcon_kernel_avx2_f64;
+DECLARE_ALL(avx2);
 #endif
 #ifdef FALCON_HAVE_AVX512
-extern const falcon_kernel falcon_kernel_avx512_f32, falcon_kernel_avx512_f64;
+DECLARE_ALL(avx512);
+#endif
+#ifdef FALCON_HAVE_AVX512_VNNI
+extern const falcon_kernel falcon_kernel_avx512_vnni_i8, falcon_kernel_avx512_vnni_u8, falcon_kernel_avx512_vnni_i16;
+#endif
+#ifdef FALCON_HAVE_AVX512_BF16
+extern const falcon_kernel falcon_kernel_avx512_bf16_bf16;
 #endif
 
 static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
-    [FALCON_GENERIC] = {&falcon_kernel_generic_f32, &falcon_kernel_generic_f64, &falcon_kernel_generic_bf16},
+    [FALCON_GENERIC] = ROW_OF_ALL(generic),
 #ifdef FALCON_HAVE_NEON
-    [FALCON_NEON] = {&falcon_kernel_neon_f32, &falcon_kernel_neon_f64},
+    [FALCON_NEON] = ROW_OF_ALL(neon),
 #endif
 #ifdef FALCON_HAVE_AVX2
-    [FALCON_AVX2] = {&falcon_kernel_avx2_f32, &falcon_kernel_avx2_f64},
+    [FALCON_AVX2] = ROW_OF_ALL(avx2),
 #endif
 #ifdef FALCON_HAVE_AVX512
-    [FALCON_AVX512] = {&falcon_kernel_avx512_f32, &falcon_kernel_avx512_f64},
+    [FALCON_AVX512] = ROW_OF_ALL(avx512),
+#endif
+#ifdef FALCON_HAVE_AVX512_VNNI
+    [FALCON_AVX512_VNNI] = {[FALCON_I8] = &falcon_kernel_avx512_vnni_i8,
+                            [FALCON_U8] = &falcon_kernel_avx512_vnni_u8,
+                            [FALCON_I16] = &falcon_kernel_avx512_vnni_i16},
+#endif
+#ifdef FALCON_HAVE_AVX512_BF16
+    [FALCON_AVX512_BF16] = {[FALCON_BF16] = &falcon_kernel_avx512_bf16_bf16},
 #endif
 };
 
-static const char *const isa_names[FALCON_N_ISA] = {"generic", "neon", "avx2", "avx512"};
+static const char *const isa_names[FALCON_N_ISA] = {"generic", "neon", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};
+static const char *const dtype_names[FALCON_N_DTYPE] = {"f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32"};
 
 const char *falcon_isa_name(int isa) {
     return isa >= 0 && isa < FALCON_N_ISA ? isa_names[isa] : "unknown";
 }
 
+const char *falcon_dtype_name(int dtype) {
+    return dtype >= 0 && dtype < FALCON_N_DTYPE ? dtype_names[dtype] : "unknown";
+}
 const falcon_kernel *falcon_kernel_get(int isa, int dtype) {
     if (isa < 0 || isa >= FALCON_N_ISA || dtype < 0 || dtype >= FALCON_N_DTYPE || !fl_cpu_runs(isa))
         return NULL;

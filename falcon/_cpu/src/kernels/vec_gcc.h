@@ -1,4 +1,4 @@
-/* vec_gcc.h - the same vector vocabulary as vec_x86.h in GCC vector extensions,
+/* vec_gcc.h - the vector vocabulary of vec_types.h in GCC vector extensions,
  * 16 bytes wide (VEC_BYTES; tests take 64): NEON on aarch64 (where a*b + c contracts to fmla) and the
  * portable kernels everywhere else (SSE2 on baseline x86-64).  Non-temporal
  * stores have no portable form; STREAM is an ordinary store.
@@ -7,6 +7,11 @@
 #define FALCON_VEC_GCC_H
 #include <stdint.h>
 #include <string.h>
+#if defined(__ARM_NEON)
+#include <arm_neon.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #ifndef VEC_BYTES
 #define VEC_BYTES 16
@@ -32,5 +37,13 @@ typedef int64_t f64_IVEC __attribute__((vector_size(VEC_BYTES)));
 #define f64_SET1(x) ((x) - (f64_VEC){0})
 #define f64_FMA(a, b, c) ((a) * (b) + (c))
 #define V_FENCE() ((void)0) /* there are none to order */
+
+#if VEC_BYTES == 16 && defined(__ARM_NEON)
+#define f16_WIDEN(v) ((f32_VEC)vcvt_f32_f16((float16x4_t)(v)))
+#define f16_NARROW(v) ((u16_RAW)vcvt_f16_f32((float32x4_t)(v)))
+#elif VEC_BYTES == 16 && defined(__SSE2__)
+#define i16_DOT(a, b, c) ((c) + (i32_VEC)_mm_madd_epi16((__m128i)(a), (__m128i)(b)))
+#endif
+#include "vec_types.h"
 
 #endif

@@ -1,10 +1,6 @@
-/* vec_x86.h - the small vector vocabulary that the kernel template is written
- * in, for AVX-512 and AVX2.  Included by avx512.c and avx2.c only; everything is a macro or static, so that no wide
- * code can leak into objects compiled for the baseline.
- *
- * Per dtype D: D##_VEC, D##_IVEC (integer vector for shuffles), D##_VLEN and
- * D##_{ZERO, LOAD, STORE, STREAM, SET1, FMA}; LOAD and STORE take
- * any address, STREAM one aligned to the vector.
+/* vec_x86.h - the vector vocabulary of vec_types.h for AVX-512 and AVX2.  Included by kernels of these instruction sets
+ * only; everything is a macro or static, so that no wide code can leak into objects compiled for the baseline.
+ * LOAD and STORE take any address, STREAM one aligned to the vector.
  */
 #ifndef FALCON_VEC_X86_H
 #define FALCON_VEC_X86_H
@@ -12,6 +8,7 @@
 #include <stdint.h>
 
 #if defined(__AVX512F__)
+#define VEC_BYTES 64
 typedef int32_t f32_IVEC __attribute__((vector_size(64)));
 typedef int64_t f64_IVEC __attribute__((vector_size(64)));
 #define f32_VEC __m512
@@ -30,7 +27,20 @@ typedef int64_t f64_IVEC __attribute__((vector_size(64)));
 #define f64_STREAM(p, v) _mm512_stream_pd(p, v)
 #define f64_SET1(x) _mm512_set1_pd(x)
 #define f64_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
+#define i32_SET1(x) ((i32_VEC)_mm512_set1_epi32((int)(x)))
+#define f16_WIDEN(v) _mm512_cvtph_ps((__m256i)(v))
+#define f16_NARROW(v) ((u16_RAW)_mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+#define u16_STREAM(p, v) _mm256_stream_si256((__m256i *)(p), (__m256i)(v))
+#define UNSIGNED_16(v) ((i32_VEC)_mm512_cvtepu16_epi32((__m256i)(v)))
+#define SIGNED_16(v) ((i32_VEC)_mm512_cvtepi16_epi32((__m256i)(v)))
+#define UNSIGNED_8(v) ((i32_VEC)_mm512_cvtepu8_epi32((__m128i)(v)))
+#define SIGNED_8(v) ((i32_VEC)_mm512_cvtepi8_epi32((__m128i)(v)))
+#define PAIRS_UNSIGNED_8(v) ((i32_VEC)_mm512_cvtepu8_epi16((__m256i)(v)))
+#define PAIRS_SIGNED_8(v) ((i32_VEC)_mm512_cvtepi8_epi16((__m256i)(v)))
+#define LOWER_16(v) ((u16_RAW)_mm512_cvtepi32_epi16((__m512i)(v)))
+#define LOWER_8(v) ((u8_RAW)_mm512_cvtepi32_epi8((__m512i)(v)))
 #else
+#define VEC_BYTES 32
 typedef int32_t f32_IVEC __attribute__((vector_size(32)));
 typedef int64_t f64_IVEC __attribute__((vector_size(32)));
 #define f32_VEC __m256
@@ -49,7 +59,28 @@ typedef int64_t f64_IVEC __attribute__((vector_size(32)));
 #define f64_STREAM(p, v) _mm256_stream_pd(p, v)
 #define f64_SET1(x) _mm256_set1_pd(x)
 #define f64_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
+#define i32_SET1(x) ((i32_VEC)_mm256_set1_epi32((int)(x)))
+#define f16_WIDEN(v) _mm256_cvtph_ps((__m128i)(v))
+#define f16_NARROW(v) ((u16_RAW)_mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+#define UNSIGNED_16(v) ((i32_VEC)_mm256_cvtepu16_epi32((__m128i)(v)))
+#define SIGNED_16(v) ((i32_VEC)_mm256_cvtepi16_epi32((__m128i)(v)))
+#define UNSIGNED_8(v) ((i32_VEC)_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)(v))))
+#define SIGNED_8(v) ((i32_VEC)_mm256_cvtepi8_epi32(_mm_cvtsi64_si128((long long)(v))))
+#define PAIRS_UNSIGNED_8(v) ((i32_VEC)_mm256_cvtepu8_epi16((__m128i)(v)))
+#define PAIRS_SIGNED_8(v) ((i32_VEC)_mm256_cvtepi8_epi16((__m128i)(v)))
 #endif
 #define V_FENCE() _mm_sfence()
+/* c + a b by two instructions, as text: of expressions GCC 12 spills accumulators. */
+#define MULTIPLY_ADD(name, a, b, c)                                                                                    \
+    ({                                                                                                                 \
+        i32_VEC product_, sum_ = (c);                                                                                  \
+        __asm__(name " %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum_), "=&v"(product_) : "v"(a), "v"(b));               \
+        sum_;                                                                                                          \
+    })
+#define i32_DOT(a, b, c) MULTIPLY_ADD("vpmulld", a, b, c)
+#ifndef i16_DOT
+#define i16_DOT(a, b, c) MULTIPLY_ADD("vpmaddwd", a, b, c)
+#endif
+#include "vec_types.h"
 
 #endif

@@ -30,8 +30,8 @@ static int x86_supports(int isa) {
         return 1;
     if (!__get_cpuid(1, &a, &b, &c, &d))
         return 0;
-    const unsigned fma = 1u << 12, osxsave = 1u << 27, avx = 1u << 28;
-    if ((c & (fma | osxsave | avx)) != (fma | osxsave | avx))
+    const unsigned fma = 1u << 12, osxsave = 1u << 27, avx = 1u << 28, f16c = 1u << 29;
+    if ((c & (fma | osxsave | avx | f16c)) != (fma | osxsave | avx | f16c))
         return 0;
     const uint64_t xcr0 = xgetbv0();
     if ((xcr0 & 0x6) != 0x6) /* XMM and YMM state */
@@ -40,11 +40,14 @@ static int x86_supports(int isa) {
         return 0;
     if (isa == FALCON_AVX2)
         return (b >> 5) & 1;
-    if (isa == FALCON_AVX512) {
-        const unsigned need = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31 | 1u << 5; /* F DQ BW VL, AVX2 */
-        return (b & need) == need && (xcr0 & 0xe0) == 0xe0;                        /* opmask, ZMM state */
-    }
-    return 0;
+    const unsigned need = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31 | 1u << 5; /* F DQ BW VL, AVX2 */
+    if ((b & need) != need || (xcr0 & 0xe0) != 0xe0)                           /* opmask, ZMM state */
+        return 0;
+    if (isa == FALCON_AVX512_VNNI)
+        return (c >> 11) & 1;
+    if (isa == FALCON_AVX512_BF16)
+        return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
+    return isa == FALCON_AVX512;
 }
 
 /* Deterministic cache parameters: leaf 4 (Intel) or 0x8000001D (AMD). */

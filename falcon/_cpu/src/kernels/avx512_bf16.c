@@ -1,0 +1,19 @@
+/* avx512_bf16.c - bfloat16 by VDPBF16PS (AVX512_BF16): panels hold pairs of steps of K as they are, products are summed
+ * in float32.  The instruction rounds to nearest even and takes and gives 0 for subnormals.  A scheme's sums are formed
+ * in float32 and rounded once to bfloat16. */
+#include "kernel.h"
+#include <immintrin.h>
+#define bf16_DOT(a, b, c) _mm512_dpbf16_ps(c, (__m512bh)(a), (__m512bh)(b))
+#include "vec_x86.h"
+#include <string.h>
+
+#define ISA avx512_bf16
+#define ISA_ID FALCON_AVX512_BF16
+
+#define P bf16
+#define X_1 bf16
+#define MR 12
+#define NR 32
+#define NR_VECS 2
+#define KC 768
+#include "kernel_impl.h"

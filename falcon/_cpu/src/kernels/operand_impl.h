@@ -1,0 +1,138 @@
+/* operand_impl.h - template: operands of type X (of vec_types.h) for the panels and accumulators of kernel_impl.h,
+ * which includes this: vectors, norms, packing, a C of such elements, and the kernel's entry for the registration
+ * table. */
+#define X_NAME(x) CAT4(ISA, P, X, x)
+#define X_T CAT(X, _T)
+#define X_READ(p) CAT(X, _WIDEN)(CAT(X, _READ)(p))
+#define X_GET CAT(X, _GET)
+
+/* Matrix times vector, see falcon_gemv_fn: sums of each line along K, `lines` a constant. */
+INLINE void X_NAME(dot_lines)(const int lines, ptrdiff_t len, const X_T *mat, ptrdiff_t is, const X_T *x, T *y) {
+    VEC s[4][2];
+#pragma GCC unroll 4
+    for (int i = 0; i < lines; i++)
+        s[i][0] = s[i][1] = V_ZERO();
+    ptrdiff_t k = 0;
+    for (; k + 2 * VLEN <= len; k += 2 * VLEN) {
+        const VEC x0 = X_READ(x + k), x1 = X_READ(x + k + VLEN);
+#pragma GCC unroll 4
+        for (int i = 0; i < lines; i++) {
+            s[i][0] = V_FMA(X_READ(mat + i * is + k), x0, s[i][0]);
+            s[i][1] = V_FMA(X_READ(mat + i * is + k + VLEN), x1, s[i][1]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < lines; i++) {
+        VEC v = s[i][0] + s[i][1];
+#pragma GCC unroll 4
+        for (int step = 1; step < VLEN; step *= 2) { /* scalar additions would outweigh a short line */
+            IVEC other;
+#pragma GCC unroll 16
+            for (int l = 0; l < VLEN; l++)
+                other[l] = l ^ step;
+            v += __builtin_shuffle(v, other);
+        }
+        T sum = v[0];
+        for (ptrdiff_t q = k; q < len; q++)
+            sum += X_GET(mat[i * is + q]) * X_GET(x[q]);
+        y[i] += sum;
+    }
+}
+
+static void X_NAME(dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t is, const void *x, void *y_) {
+    const X_T *mat = mat_;
+    T *y = y_;
+    ptrdiff_t i = 0;
+    for (; i + 4 <= lines; i += 4)
+        X_NAME(dot_lines)(4, len, mat + i * is, is, x, y + i);
+    for (; i < lines; i++)
+        X_NAME(dot_lines)(1, len, mat + i * is, is, x, y + i);
+}
+
+/* One vector of y at a time gathers `steps` rows; steps is a constant. */
+INLINE void X_NAME(axpy_steps)(const int steps, ptrdiff_t lines, const X_T *mat, ptrdiff_t ks, const X_T *x, T *y) {
+    VEC w[8];
+#pragma GCC unroll 8
+    for (int q = 0; q < steps; q++)
+        w[q] = V_SET1(X_GET(x[q]));
+    ptrdiff_t i = 0;
+    for (; i + VLEN <= lines; i += VLEN) {
+        VEC s = V_LOAD(y + i);
+#pragma GCC unroll 8
+        for (int q = 0; q < steps; q++)
+            s = V_FMA(w[q], X_READ(mat + q * ks + i), s);
+        V_STORE(y + i, s);
+    }
+    for (; i < lines; i++)
+        for (int q = 0; q < steps; q++)
+            y[i] += X_GET(x[q]) * X_GET(mat[q * ks + i]);
+}
+
+static void X_NAME(axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t ks, const void *x_, void *y) {
+    const X_T *mat = mat_, *x = x_;
+    ptrdiff_t k = 0;
+    for (; k + 8 <= len; k += 8)
+        X_NAME(axpy_steps)(8, lines, mat + k * ks, ks, x + k, y);
+    for (; k < len; k++)
+        X_NAME(axpy_steps)(1, lines, mat + k * ks, ks, x + k, y);
+}
+
+#if !CAT(D, _EXACT)
+#include "norm_impl.h"
+#endif
+#include "pack_impl.h"
+
+#define C X
+#define C_NAME X_NAME
+#include "c_impl.h"
+
+#define STR_(x) #x
+#define STR(x) STR_(x)
+const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
+    .name = STR(ISA) "_" STR(X) "_ukr_" STR(MR) "x" STR(NR),
+    .isa = ISA_ID,
+    .dtype = CAT(X, _ID),
+    .elem = sizeof(X_T),
+    .sum = sizeof(P_T),
+    .panel = sizeof(P_T),
+    .acc = sizeof(T),
+    .acc_dtype = CAT(D, _ID),
+    .exact = CAT(D, _EXACT),
+    .mr = MR,
+    .nr = NR,
+    .vlen = VLEN,
+    .kr = KR,
+    .k_grain = sizeof(P_T) < 4 ? 64 / sizeof(P_T) : 16, /* a whole line, of 4-byte elements at least */
+    .kc = KC,
+    .in_place = KR == 1 && sizeof(X_T) == sizeof(P_T),
+    .b_kept = B_KEPT,
+    .tile = {A_KEPT_TILE, B_KEPT_TILE},
+    .ukr = NAME(ukr_table),
+    .pack_a = X_NAME(pack_a),
+    .pack_b = X_NAME(pack_b),
+    .load_a = LOAD_A,
+    .load_b = X_NAME(pack_b),
+    .interpret_a = INTERPRET_A,
+    .interpret_b = NAME(interpret_b),
+    .scatter = NAME(scatter),
+    .write = {X_NAME(write), CAT4(ISA, P, acc, write)},
+    .scale = {X_NAME(scale), CAT4(ISA, P, acc, scale)},
+    .tripped = NAME(tripped),
+    .fence = NAME(fence),
+    .dot = X_NAME(dot),
+    .axpy = X_NAME(axpy),
+#if !CAT(D, _EXACT)
+    .scale_strip = NAME(scale_strip),
+    .unscale = NAME(unscale),
+    .norm_dot = X_NAME(norm_dot),
+    .norm_axpy = X_NAME(norm_axpy),
+    .least_square = sizeof(T) == 4 ? 0x1p-106 : 0x1p-1002, /* the least normal number times 2^20 */
+#endif
+};
+#undef STR_
+#undef STR
+#undef X
+#undef X_NAME
+#undef X_T
+#undef X_READ
+#undef X_GET

@@ -1,0 +1,279 @@
+/* vec_types.h - the part of the vector vocabulary that is the same on every instruction set, in GCC vectors of
+ * VEC_BYTES: int32 accumulators, the types that operands and C may have, and how panels of them are multiplied.
+ * Included by vec_x86.h and vec_gcc.h, which define f32 and f64 and what their instruction sets do better.
+ *
+ * Accumulators (f32, f64, i32):
+ *   _T, _VEC, _IVEC (of the shuffles), _VLEN, _ZERO, _LOAD, _STORE, _STREAM, _SET1, _FMA; _COEF: a coefficient as _T;
+ *   _EXACT: arithmetic wraps and never rounds
+ * Elements in memory, converted to and from the accumulators of the same name or of the type in _ACC:
+ *   _T, _ID, _GET and _PUT (one value), _RAW (a vector of them as stored), _READ, _WRITE, _STREAMED, _WIDEN and _NARROW
+ *   (between _RAW and accumulators; to nearest even, integers wrap)
+ * Panels:
+ *   _ACC, _KR steps of K in a lane; _LANE, _SPREAD (one lane to all), _LANES (a vector of them), _DOT(a, b, c): c + a
+ * b; _BITS(v): accumulators that are such elements, in the low bits of integers; _FLIP: what A's lanes are xored with
+ * in a panel, so that its elements differ by 2^7 from what they are; x_AS_p(q): lanes of a panel of p from elements x
+ */
+#ifndef FALCON_VEC_TYPES_H
+#define FALCON_VEC_TYPES_H
+
+#define VECTOR_OF(T, n) T __attribute__((vector_size((n) * sizeof(T))))
+#define UNALIGNED(T, n) T __attribute__((vector_size((n) * sizeof(T)), aligned(sizeof(T)), may_alias))
+
+/* ---- int32, modulo 2^32 -------------------------------------------------- */
+
+#define i32_VLEN (VEC_BYTES / 4)
+typedef VECTOR_OF(uint32_t, i32_VLEN) i32_VEC;
+typedef UNALIGNED(uint32_t, i32_VLEN) i32_VECU;
+typedef VECTOR_OF(int32_t, i32_VLEN) s32_VEC;
+#define i32_T uint32_t
+#define i32_IVEC f32_IVEC
+#define i32_ZERO() ((i32_VEC){0})
+#define i32_LOAD(p) ((i32_VEC) * (const i32_VECU *)(p))
+#define i32_STORE(p, v) (*(i32_VECU *)(p) = (v))
+#define i32_STREAM(p, v) f32_STREAM((float *)(p), (f32_VEC)(v))
+#ifndef i32_SET1
+#define i32_SET1(x) ((i32_VEC){0} + (x))
+#endif
+#define i32_FMA(a, b, c) ((a) * (b) + (c))
+#define i32_COEF(x) ((uint32_t)(int64_t)(x))
+#define i32_EXACT 1
+#define f32_COEF(x) ((float)(x))
+#define f32_EXACT 0
+#define f64_COEF(x) ((double)(x))
+#define f64_EXACT 0
+
+/* ---- elements ------------------------------------------------------------- */
+
+#define f32_T float
+#define f32_ID FALCON_F32
+#define f32_GET(x) (x)
+#define f32_PUT(x) (x)
+#define f32_RAW f32_VEC
+#define f32_READ(p) f32_LOAD(p)
+#define f32_WRITE(p, v) f32_STORE(p, v)
+#define f32_STREAMED(p, v) f32_STREAM(p, v)
+#define f32_WIDEN(v) (v)
+#define f32_NARROW(v) (v)
+
+#define f64_T double
+#define f64_ID FALCON_F64
+#define f64_GET(x) (x)
+#define f64_PUT(x) (x)
+#define f64_RAW f64_VEC
+#define f64_READ(p) f64_LOAD(p)
+#define f64_WRITE(p, v) f64_STORE(p, v)
+#define f64_STREAMED(p, v) f64_STREAM(p, v)
+#define f64_WIDEN(v) (v)
+#define f64_NARROW(v) (v)
+
+#define i32_ID FALCON_I32
+#define i32_GET(x) (x)
+#define i32_PUT(x) (x)
+#define i32_RAW i32_VEC
+#define i32_READ(p) i32_LOAD(p)
+#define i32_WRITE(p, v) i32_STORE(p, v)
+#define i32_STREAMED(p, v) i32_STREAM(p, v)
+#define i32_WIDEN(v) (v)
+#define i32_NARROW(v) (v)
+
+/* Eight and sixteen bits: _RAW is shorter than a vector of accumulators. */
+typedef VECTOR_OF(uint16_t, i32_VLEN) u16_RAW;
+typedef UNALIGNED(uint16_t, i32_VLEN) u16_RAWU;
+typedef VECTOR_OF(int16_t, i32_VLEN) i16_RAW;
+typedef UNALIGNED(int16_t, i32_VLEN) i16_RAWU;
+typedef VECTOR_OF(int8_t, i32_VLEN) i8_RAW;
+typedef UNALIGNED(int8_t, i32_VLEN) i8_RAWU;
+typedef VECTOR_OF(uint8_t, i32_VLEN) u8_RAW;
+typedef UNALIGNED(uint8_t, i32_VLEN) u8_RAWU;
+/* Between them and 32-bit lanes; GCC 12 does 8 bits one by one. */
+#ifndef UNSIGNED_16
+#define UNSIGNED_16(v) __builtin_convertvector(v, i32_VEC)
+#define SIGNED_16(v) ((i32_VEC) __builtin_convertvector(v, s32_VEC))
+#define UNSIGNED_8(v) __builtin_convertvector(v, i32_VEC)
+#define SIGNED_8(v) ((i32_VEC) __builtin_convertvector(v, s32_VEC))
+#define PAIRS_UNSIGNED_8(v) ((i32_VEC) __builtin_convertvector(v, i16_PAIRS))
+#define PAIRS_SIGNED_8(v) ((i32_VEC) __builtin_convertvector(v, i16_PAIRS))
+#endif
+#ifndef LOWER_16
+#define LOWER_16(v) __builtin_convertvector(v, u16_RAW)
+#define LOWER_8(v) __builtin_convertvector(v, u8_RAW)
+#endif
+/* Non-temporal stores of 16-bit elements; none where a row of a tile is no whole cache line. */
+#ifndef u16_STREAM
+#define u16_STREAM(p, v) (*(u16_RAWU *)(p) = (v))
+#endif
+
+#define i16_T int16_t
+#define i16_ID FALCON_I16
+#define i16_GET(x) ((uint32_t)(x))
+#define i16_PUT(x) ((int16_t)(x))
+#define i16_READ(p) ((i16_RAW) * (const i16_RAWU *)(p))
+#define i16_WRITE(p, v) (*(i16_RAWU *)(p) = (v))
+#define i16_STREAMED(p, v) u16_STREAM(p, (u16_RAW)(v))
+#define i16_WIDEN(v) SIGNED_16(v)
+#define i16_NARROW(v) ((i16_RAW)LOWER_16(v))
+
+#define i8_T int8_t
+#define i8_ID FALCON_I8
+#define i8_GET(x) ((uint32_t)(x))
+#define i8_PUT(x) ((int8_t)(x))
+#define i8_READ(p) ((i8_RAW) * (const i8_RAWU *)(p))
+#define i8_WRITE(p, v) (*(i8_RAWU *)(p) = (v))
+#define i8_STREAMED(p, v) i8_WRITE(p, v)
+#define i8_WIDEN(v) SIGNED_8(v)
+#define i8_NARROW(v) ((i8_RAW)LOWER_8(v))
+
+#define u8_T uint8_t
+#define u8_ID FALCON_U8
+#define u8_GET(x) ((uint32_t)(x))
+#define u8_PUT(x) ((uint8_t)(x))
+#define u8_READ(p) ((u8_RAW) * (const u8_RAWU *)(p))
+#define u8_WRITE(p, v) (*(u8_RAWU *)(p) = (v))
+#define u8_STREAMED(p, v) u8_WRITE(p, v)
+#define u8_WIDEN(v) UNSIGNED_8(v)
+#define u8_NARROW(v) LOWER_8(v)
+
+/* bfloat16 is the upper half of a float32, rounded to nearest even; NaN stays NaN. */
+static inline i32_VEC bf16_rounded(i32_VEC x) {
+    const i32_VEC nan = (i32_VEC)((x & 0x7fffffff) > 0x7f800000);
+    return ((x + 0x7fff + (x >> 16 & 1)) & ~nan) | ((x | 0x400000) & nan);
+}
+#define bf16_T uint16_t
+#define bf16_ID FALCON_BF16
+#define bf16_GET(x) (((f32_VEC)i32_SET1((uint32_t)(x) << 16))[0])
+#define bf16_PUT(x) ((uint16_t)(bf16_rounded((i32_VEC)f32_SET1(x))[0] >> 16))
+#define bf16_RAW u16_RAW
+#define bf16_READ(p) ((u16_RAW) * (const u16_RAWU *)(p))
+#define bf16_WRITE(p, v) (*(u16_RAWU *)(p) = (v))
+#define bf16_STREAMED(p, v) u16_STREAM(p, v)
+#define bf16_WIDEN(v) ((f32_VEC)(UNSIGNED_16(v) << 16))
+#define bf16_NARROW(v) LOWER_16(bf16_rounded((i32_VEC)(v)) >> 16)
+
+#ifndef f16_WIDEN
+/* float16 by integer operations: exponents are shifted by 112 and subnormals normalised by a subtraction. */
+static inline f32_VEC f16_widened(u16_RAW half) {
+    const i32_VEC h = __builtin_convertvector(half, i32_VEC), x = (h & 0x7fff) << 13;
+    const i32_VEC small = (i32_VEC)(x < 0x00800000), large = (i32_VEC)(x >= 0x0f800000);
+    const f32_VEC least = (f32_VEC)((i32_VEC){0} + 0x38800000); /* 2^-14 */
+    const i32_VEC subnormal = (i32_VEC)((f32_VEC)(x + 0x38800000) - least);
+    const i32_VEC normal = (x + 0x38000000) | (large & 0x7f800000);
+    return (f32_VEC)((subnormal & small) | (normal & ~small) | (h & 0x8000) << 16);
+}
+static inline u16_RAW f16_narrowed(f32_VEC value) {
+    const i32_VEC bits = (i32_VEC)value, x = bits & 0x7fffffff;
+    const i32_VEC nan = (i32_VEC)(x > 0x7f800000), large = (i32_VEC)(x >= 0x47800000);
+    const i32_VEC small = (i32_VEC)(x < 0x38800000);
+    const f32_VEC half = (f32_VEC)((i32_VEC){0} + 0x3f000000); /* 0.5: its last place is 2^-24 */
+    const i32_VEC subnormal = (i32_VEC)((f32_VEC)(x & small) + half) - 0x3f000000;
+    const i32_VEC normal = (x - 0x38000000 + 0xfff + (x >> 13 & 1)) >> 13;
+    const i32_VEC finite = (subnormal & small) | (normal & ~small);
+    const i32_VEC found = (finite & ~large) | (large & 0x7c00) | (nan & 0x0200) | (bits >> 16 & 0x8000);
+    return __builtin_convertvector(found, u16_RAW);
+}
+#define f16_WIDEN(v) f16_widened(v)
+#define f16_NARROW(v) f16_narrowed(v)
+#endif
+#define f16_T uint16_t
+#define f16_ID FALCON_F16
+#define f16_GET(x) (f16_WIDEN((u16_RAW){x})[0])
+#define f16_PUT(x) (f16_NARROW(f32_SET1(x))[0])
+#define f16_RAW u16_RAW
+#define f16_READ(p) bf16_READ(p)
+#define f16_WRITE(p, v) bf16_WRITE(p, v)
+#define f16_STREAMED(p, v) u16_STREAM(p, v)
+
+/* ---- panels --------------------------------------------------------------- */
+
+typedef uint32_t __attribute__((may_alias)) falcon_lane; /* some steps of K in 32 bits */
+typedef uint32_t lanes_at __attribute__((vector_size(VEC_BYTES), aligned(1), may_alias));
+#define LANES_AT(p) ((i32_VEC) * (const lanes_at *)(p)) /* of elements, whatever their alignment */
+#define SPREAD_LANE(p) i32_SET1(*(const falcon_lane *)(p))
+
+#define f32_ACC f32
+#define f32_KR 1
+#define f32_LANE float
+#define f32_SPREAD(p) f32_SET1(*(p))
+#define f32_LANES(p) f32_LOAD(p)
+#define f32_DOT(a, b, c) f32_FMA(a, b, c)
+#define f32_BITS(v) ((i32_VEC)(v))
+#define f32_FLIP 0
+#define f32_AS_f32(p) f32_LOAD(p)
+#define f16_AS_f32(p) f16_WIDEN(f16_READ(p))
+#define bf16_AS_f32(p) bf16_WIDEN(bf16_READ(p))
+
+#define f64_ACC f64
+#define f64_KR 1
+#define f64_LANE double
+#define f64_SPREAD(p) f64_SET1(*(p))
+#define f64_LANES(p) f64_LOAD(p)
+#define f64_DOT(a, b, c) f64_FMA(a, b, c)
+#define f64_BITS(v) ((i32_VEC)(v))
+#define f64_FLIP 0
+#define f64_AS_f64(p) f64_LOAD(p)
+
+#define i32_ACC i32
+#define i32_KR 1
+#define i32_LANE uint32_t
+#define i32_SPREAD(p) i32_SET1(*(p))
+#define i32_LANES(p) i32_LOAD(p)
+#ifndef i32_DOT
+#define i32_DOT(a, b, c) i32_FMA(a, b, c)
+#endif
+#define i32_BITS(v) (v)
+#define i32_FLIP 0
+#define i32_AS_i32(p) i32_LOAD(p)
+
+/* Pairs of int16, modulo 2^32: no sum of two products is rounded or saturated. */
+#define i16_ACC i32
+#define i16_KR 2
+#define i16_LANE falcon_lane
+#define i16_SPREAD(p) SPREAD_LANE(p)
+#define i16_LANES(p) i32_LOAD(p)
+#ifndef i16_DOT
+#define i16_DOT(a, b, c)                                                                                               \
+    ((c) + (i32_VEC)(((s32_VEC)((a) << 16) >> 16) * ((s32_VEC)((b) << 16) >> 16)) +                                    \
+     (i32_VEC)(((s32_VEC)(a) >> 16) * ((s32_VEC)(b) >> 16)))
+#endif
+#define i16_BITS(v) ((v) & 0xffff)
+#define i16_FLIP 0
+#define i16_AS_i16(p) LANES_AT(p)
+typedef VECTOR_OF(int8_t, 2 * i32_VLEN) i8_PAIRS;
+typedef UNALIGNED(int8_t, 2 * i32_VLEN) i8_PAIRSU;
+typedef VECTOR_OF(uint8_t, 2 * i32_VLEN) u8_PAIRS;
+typedef UNALIGNED(uint8_t, 2 * i32_VLEN) u8_PAIRSU;
+typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
+#define i8_AS_i16(p) PAIRS_SIGNED_8((i8_PAIRS) * (const i8_PAIRSU *)(p))
+#define u8_AS_i16(p) PAIRS_UNSIGNED_8((u8_PAIRS) * (const u8_PAIRSU *)(p))
+
+/* Pairs of bfloat16: where an instruction set has a bf16_DOT. */
+#define bf16_ACC f32
+#define bf16_KR 2
+#define bf16_LANE falcon_lane
+#define bf16_SPREAD(p) SPREAD_LANE(p)
+#define bf16_LANES(p) i32_LOAD(p)
+#define bf16_BITS(v) ((i32_VEC)(v) >> 16)
+#define bf16_FLIP 0
+#define bf16_AS_bf16(p) LANES_AT(p)
+
+/* Fours of 8 bits, where an instruction set has an i8_DOT and a u8_DOT.  Their instruction multiplies unsigned by
+ * signed elements, so A's are stored with the highest bit flipped: the kernel takes off what that adds, 2^7 times (for
+ * u8 -2^7 times) the sum of B's column. */
+#define i8_ACC i32
+#define i8_KR 4
+#define i8_LANE falcon_lane
+#define i8_SPREAD(p) SPREAD_LANE(p)
+#define i8_LANES(p) i32_LOAD(p)
+#define i8_BITS(v) ((v) & 0xff)
+#define i8_FLIP 0x80808080
+#define i8_AS_i8(p) LANES_AT(p)
+
+#define u8_ACC i32
+#define u8_KR 4
+#define u8_LANE falcon_lane
+#define u8_SPREAD(p) SPREAD_LANE(p)
+#define u8_LANES(p) i32_LOAD(p)
+#define u8_BITS(v) ((v) & 0xff)
+#define u8_FLIP 0x80808080
+#define u8_AS_u8(p) LANES_AT(p)
+
+#endif

@@ -1,0 +1,109 @@
+"""Speed by element type: falcon classically and by "auto" beside float32 and PyTorch.
+
+``python -m falcon.bench.element_types [size] [rounds]`` prints a table. All sides run in one
+process in interleaved rounds, on random data; ratios are medians of those of the rounds.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from statistics import median
+
+import numpy as np
+
+import falcon
+from falcon._core.dtypes import ENGINE, FLOAT32, DType
+from falcon._core.options import thread_count
+from falcon._core.text import format_table
+
+Call = Callable[[], object]
+_REST_SECONDS = 0.02
+# Libraries that need longer for one product are left out: they multiply the type by plain loops.
+_MOST_SECONDS = 2.0
+
+
+def operands(dtype: DType, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return two random matrices: normal numbers, or integers of all sizes."""
+    rng = np.random.default_rng(0)
+    shape = 2, size, size
+    if dtype.is_exact:
+        found = rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8).view(dtype.numpy)[..., 0]
+    else:
+        found = rng.standard_normal(shape, np.float32).astype(dtype.numpy)
+    return found[0], found[1]
+
+
+def sides(size: int, threads: int) -> Iterator[tuple[DType, str, Call]]:
+    """Return the calls to compare; types whose package is missing are left out."""
+    for dtype in ENGINE:
+        with suppress(TypeError):
+            a, b = operands(dtype, size)
+            for scheme in ("classical", "auto"):
+                yield dtype, scheme, _falcon(a, b, scheme, threads)
+            yield from ((dtype, "torch", call) for call in _torch(dtype, a, b, threads))
+
+
+def _falcon(a: np.ndarray, b: np.ndarray, scheme: str, threads: int) -> Call:
+    out = np.empty((len(a), b.shape[1]), a.dtype)
+    return lambda: falcon.gemm(a, b, out=out, backend="cpu", scheme=scheme, threads=threads)
+
+
+def _torch(dtype: DType, a: np.ndarray, b: np.ndarray, threads: int) -> list[Call]:
+    """PyTorch's product (oneDNN), of int8 with sums in int32, where it is no plain loop."""
+    try:
+        import torch
+    except ImportError:
+        return []
+    torch.set_num_threads(threads)
+    if dtype.is_exact and dtype.name != "int8":
+        return []
+    left, right = (
+        torch.from_numpy(x.astype(np.float32) if not dtype.is_exact else x).to(
+            getattr(torch, str(dtype.torch))
+        )
+        for x in (a, b)
+    )
+    multiply = torch._int_mm if dtype.is_exact else torch.mm
+    start = time.perf_counter()
+    multiply(left[:256], right)
+    if (time.perf_counter() - start) * len(a) / 256 > _MOST_SECONDS:
+        return []
+    return [lambda: multiply(left, right)]
+
+
+def measure(size: int, rounds: int, threads: int) -> list[tuple[DType, str, list[float]]]:
+    """Return the seconds of every side in each round, after one that is not counted."""
+    calls = list(sides(size, threads))
+    times: list[list[float]] = [[] for _ in calls]
+    for number in range(rounds + 1):
+        for (_, _, call), found in zip(calls, times, strict=True):
+            time.sleep(_REST_SECONDS)
+            start = time.perf_counter()
+            call()
+            if number:
+                found.append(time.perf_counter() - start)
+    return [(*call[:2], found) for call, found in zip(calls, times, strict=True)]
+
+
+def format_types(measured: list[tuple[DType, str, list[float]]], size: int) -> str:
+    """Return the table: effective rates, and medians of ratios to float32 and to PyTorch."""
+    known = {(dtype, side): found for dtype, side, found in measured}
+    rows: list[tuple[str, ...]] = [
+        ("dtype", "side", "Gop/s", "over falcon's classical float32", "over torch", "")
+    ]
+    for dtype, side, found in measured:
+        bases = known[FLOAT32, "classical"], known.get((dtype, "torch"))
+        ratios = [
+            "" if base is None else f"{median(x / y for x, y in zip(base, found, strict=True)):.2f}"
+            for base in bases
+        ]
+        rows.append((dtype.name, side, f"{2e-9 * size**3 / median(found):.0f}", *ratios, ""))
+    return format_table(rows, left=2)
+
+
+if __name__ == "__main__":
+    chosen, count = map(int, [*sys.argv[1:], *("2048", "5")[len(sys.argv) - 1 :]][:2])
+    print(format_types(measure(chosen, count, thread_count()), chosen))

@@ -1,0 +1,259 @@
+"""Types of 8 and 16 bits, and int32: the engine through the binding, and falcon's own calls.
+
+Integers bit for bit as NumPy wraps them; float16 and bfloat16 with sums in float32, rounded once.
+"""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import falcon
+from falcon._core.dtypes import ENGINE, of
+from falcon.schemes import get, names
+
+from .support import WRITABLE, Guarded, Operand, require_cpu, same_bits
+
+require_cpu()
+from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
+from falcon._cpu.extension import seen  # noqa: E402
+from falcon._cpu.programs import engine_scheme  # noqa: E402
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+TYPES = [x for x in ENGINE if not x.has_blas]
+FLOATS = [x for x in TYPES if not x.is_exact]
+WHOLE = [x for x in TYPES if x.is_exact]
+# Every kernel once: types with the instruction sets that have one of their own for them.
+KERNELS = [
+    pytest.param(x, isa, id=f"{isa}-{x}")
+    for x in TYPES
+    if x.engine_view is None or not x.is_exact  # unsigned ones wrap as the signed ones
+    for isa in _core.supported_isas()
+    if _core.kernel_info(x.engine, isa)["isa"] == isa
+]
+every_kernel = pytest.mark.parametrize(("row", "isa"), KERNELS)
+every_rounding_kernel = pytest.mark.parametrize(
+    ("row", "isa"), [x for x in KERNELS if not x.values[0].is_exact]
+)
+LAYOUTS = {
+    "rows": lambda x: x,
+    "columns": lambda x: np.asfortranarray(x),
+    "strided": lambda x: np.repeat(np.repeat(x, 2, 0), 3, 1)[::2, ::3],
+    "reversed": lambda x: np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1],
+}
+SHAPES = [(1, 1, 1), (3, 5, 2), (37, 41, 67), (64, 1, 129), (1, 70, 33), (130, 97, 611)]
+INTEGRAL = [x for x in names() if get(x).is_integral]
+
+
+def bits(x):
+    """As the binding takes it."""
+    return seen(x, of(x.dtype))
+
+
+def draw(rng, row, shape):
+    """Small whole numbers, whose sums of products are exact; integers of all sizes, which wrap."""
+    if row.is_exact:
+        return rng.integers(0, 256, (*shape, row.itemsize), np.uint8).view(row.numpy)[..., 0]
+    return rng.integers(-2, 3, shape).astype(row.numpy)
+
+
+def whole_product(a, b):
+    """The product modulo 2^64, or of small whole numbers."""
+    return a.astype(np.int64) @ b.astype(np.int64)
+
+
+def rounded(x, dtype):
+    """Whole numbers as the dtype has them: wrapped, or by way of float32."""
+    return x.astype(dtype) if of(dtype).is_exact else x.astype(np.float32).astype(dtype)
+
+
+def multiply(a, b, c, *, packed=False, isa=None, scheme=None, **options):
+    engine = engine_scheme(None if scheme is None else get(scheme))
+    if packed:
+        options["packed"] = _core.pack_b(bits(b), isa=isa, scheme=engine)
+    _core.gemm(bits(a), None if packed else bits(b), bits(c), isa=isa, scheme=engine, **options)
+    return c
+
+
+def wide(row):
+    """The type of accumulators."""
+    return np.dtype(np.int32 if row.is_exact else np.float32)
+
+
+@every_kernel
+@pytest.mark.parametrize("is_wide", [False, True], ids=["C", "C of accumulators"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_classical_is_exact_and_rounds_once(row, isa, layout, is_wide):
+    rng = np.random.default_rng(5)
+    c_type = wide(row) if is_wide else row.numpy
+    for M, N, K in SHAPES:
+        a, b = (LAYOUTS[layout](draw(rng, row, x)) for x in ((M, K), (K, N)))
+        old = rng.integers(0, 3, (M, N)).astype(c_type)
+        exact = 2 * whole_product(a, b) - old.astype(np.int64)
+        for packed in (False, True):
+            c = LAYOUTS[layout](old.copy())
+            multiply(a, b, c, alpha=2.0, beta=-1.0, threads=2, isa=isa, packed=packed)
+            np.testing.assert_array_equal(c, rounded(exact, c_type))
+
+
+@every_kernel
+@pytest.mark.parametrize("kind", WRITABLE)
+def test_guard_pages_gaps_and_poisoned_workspace(row, isa, kind):
+    """The binding's own view of elements, so that bfloat16 has strides of every kind."""
+    rng = np.random.default_rng(9)
+    view = row.engine_view or row.numpy
+    for M, N, K in ((29, 67, 41), (131, 149, 113)):
+        a, b, c = (Operand(*x, view, kind, bool(rng.integers(2))) for x in ((M, K), (K, N), (M, N)))
+        x, y = (op.fill(bits(draw(rng, row, op.array.shape))) for op in (a, b))
+        need = _core.gemm(x, y, c.array, isa=isa, profile=True)["workspace"]
+        room = {"workspace": Guarded(need).bytes} if need else {}
+        _core.gemm(x, y, c.array, isa=isa, profile=True, **room)
+        exact = whole_product(x.view(row.numpy), y.view(row.numpy))
+        assert same_bits(np.array(c.array), np.array(bits(rounded(exact, row.numpy))))
+        assert c.gaps_untouched()
+
+
+@every_kernel
+def test_bits_do_not_depend_on_threads(row, isa):
+    rng = np.random.default_rng(10)
+    shapes = (301, 411), (411, 257)
+    if row.is_exact:
+        a, b = (draw(rng, row, x) for x in shapes)
+    else:
+        a, b = (rng.standard_normal(x).astype(row.numpy) for x in shapes)
+    runs = [
+        multiply(a, b, np.empty((301, 257), row.numpy), threads=x, isa=isa) for x in (1, 2, 3, 7)
+    ]
+    assert all(same_bits(bits(runs[0]), bits(x)) for x in runs[1:])
+
+
+@every_rounding_kernel
+def test_every_value_is_converted_and_rounded_to_nearest_even(row, isa):
+    """Products by 1 and by a factor that needs rounding; subnormals are 0 for VDPBF16PS alone."""
+    every = np.arange(2**16, dtype=np.uint16).view(row.numpy).reshape(-1, 1)
+    one, c = np.ones((1, 33), row.numpy), np.empty((2**16, 33), row.numpy)
+    alpha = np.float32(1.2345678)
+    multiply(every, one, c, alpha=float(alpha), isa=isa)
+    with np.errstate(all="ignore"):
+        value = every.astype(np.float32)[:, 0]
+        want = (value * alpha).astype(row.numpy)
+    flushed = (abs(value) < np.finfo(np.float32).tiny) & (isa == "avx512_bf16")
+    for column in (0, 32):
+        got = c[:, column].astype(np.float32)
+        np.testing.assert_array_equal(got[~flushed], want[~flushed].astype(np.float32))
+        assert (got[flushed] == 0).all()
+
+
+@pytest.mark.parametrize("scheme", INTEGRAL)
+@pytest.mark.parametrize("row", WHOLE, ids=str)
+def test_integer_schemes_wrap_as_numpy_does(row, scheme):
+    rng = np.random.default_rng(6)
+    a, b = draw(rng, row, (61, 83)), draw(rng, row, (83, 71))
+    exact = rounded(whole_product(a, b), row.numpy)
+    for packed in (False, True):
+        c = multiply(a, b, np.empty((61, 71), row.numpy), scheme=scheme, packed=packed, threads=2)
+        np.testing.assert_array_equal(c, exact)
+
+
+@pytest.mark.parametrize("row", FLOATS, ids=str)
+@pytest.mark.parametrize("scheme", [None, "strassen", "winograd", "strassen@strassen"])
+def test_growth_is_predicted_within_a_factor_of_two(row, scheme):
+    rng = np.random.default_rng(7)
+    a, b = (rng.standard_normal(x).astype(row.numpy) for x in ((1024, 1024), (1024, 1024)))
+    exact = a.astype(float) @ b.astype(float)
+
+    def error(c):
+        return np.sqrt(np.mean((c.astype(float) - exact) ** 2))
+
+    classical = error(falcon.gemm(a, b, scheme="classical", backend="cpu"))
+    found = error(falcon.gemm(a, b, scheme=scheme or "classical", backend="cpu")) / classical
+    plan = falcon.plan(a, b, scheme=scheme or "classical", backend="cpu")
+    assert plan.growth / 2 < found < 2 * plan.growth, (found, plan.growth)
+
+
+def test_c_is_rounded_once_however_long_k_is():
+    """Passes over K would each round a C of bfloat16; a C of float32 may be cut."""
+    rng = np.random.default_rng(8)
+    M, N, K = 32, 48, 40_000
+    cut = {"limit": 1 << 18, "threads": 1}
+    narrow, _ = _core.plan(M, N, K, "bf16", **cut)
+    wider, _ = _core.plan(M, N, K, "bf16", c_wide=True, **cut)
+    assert narrow[2] == K > wider[2]
+    a, b = (rng.standard_normal(x).astype(BF16) for x in ((M, K), (K, N)))
+    c = multiply(a, b, np.empty((M, N), BF16), **cut)
+    sums = multiply(a, b, np.empty((M, N), np.float32))
+    np.testing.assert_array_equal(c, sums.astype(BF16))
+    again = multiply(a, b, np.empty((M, N), np.float32), **cut)
+    assert np.abs(again - sums).max() < 1e-5 * np.abs(sums).max()
+
+
+@pytest.mark.parametrize("row", FLOATS, ids=str)
+@pytest.mark.parametrize("value", [np.nan, np.inf, 6e4])
+def test_what_is_not_finite_is_reported(row, value):
+    """6e4 squared is beyond float16 alone, and only as an element of C."""
+    a, b = np.ones((40, 50), row.numpy), np.ones((50, 30), row.numpy)
+    c = np.empty((40, 30), row.numpy)
+    assert _core.gemm(bits(a), bits(b), bits(c), report=True)
+    a[3, 4] = b[4, 5] = value
+    bad = not np.isfinite(value) or row.name == "float16"
+    assert _core.gemm(bits(a), bits(b), bits(c), report=True) is not bad
+
+
+def test_the_instruction_set_is_chosen_per_type():
+    for isa in _core.supported_isas():
+        for row in ENGINE:
+            found = _core.kernel_info(row.engine, isa)["isa"]
+            assert _core.ISA_NAMES.index(found) <= _core.ISA_NAMES.index(isa)
+
+
+def test_wrong_types_of_c_are_refused():
+    a = bits(np.ones((4, 4), BF16))
+    with pytest.raises(ValueError, match="c does not fit"):
+        _core.gemm(a, a, np.empty((4, 4)))
+
+
+# --- falcon's own calls ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", TYPES, ids=str)
+@pytest.mark.parametrize("scheme", ["auto", "classical", "strassen"])
+def test_calls_are_those_of_numpy(row, scheme):
+    rng = np.random.default_rng(11)
+    a, b, c = (draw(rng, row, x) for x in ((70, 81), (81, 90), (70, 90)))
+    product = whole_product(a, b)
+    for right in (b, falcon.pack(b, scheme=scheme)):
+        found = falcon.matmul(a, right) if scheme == "auto" else falcon.gemm(a, right)
+        assert found.dtype == np.result_type(a, b)
+        np.testing.assert_array_equal(found, rounded(product, row.numpy))
+    got = falcon.gemm(a, b, c, alpha=3, beta=2, scheme=scheme)
+    np.testing.assert_array_equal(got, rounded(3 * product + 2 * c.astype(np.int64), row.numpy))
+    square = draw(rng, row, (64, 64))
+    want = rounded(whole_product(square, square), row.numpy)
+    falcon.gemm(square, square, out=square, scheme=scheme)  # overlaps both
+    np.testing.assert_array_equal(square, want)
+
+
+@pytest.mark.parametrize("row", TYPES, ids=str)
+def test_a_batch_and_vectors(row):
+    rng = np.random.default_rng(12)
+    a, b, v = (draw(rng, row, x) for x in ((3, 20, 30), (30, 10), (30,)))
+    for x, y in ((a, b), (a, v), (v, b)):
+        found = falcon.matmul(x, y)
+        assert found.dtype == row.numpy
+        np.testing.assert_array_equal(found, rounded(whole_product(x, y), row.numpy))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [("uint8", "int8"), ("bfloat16", "float32"), ("float16", "int8")]
+)
+def test_mixed_operands_have_numpys_result_type(left, right):
+    rng = np.random.default_rng(13)
+    a, b = draw(rng, of(left), (20, 30)), draw(rng, of(right), (30, 10))
+    found = falcon.matmul(a, b)
+    assert found.dtype == np.result_type(a, b)
+    np.testing.assert_array_equal(found, rounded(whole_product(a, b), found.dtype))
+
+
+@pytest.mark.parametrize("row", TYPES, ids=str)
+def test_falcons_kernels_are_the_plan_at_any_size(row):
+    for size in (8, 64, 200):
+        assert falcon.plan((size, size), (size, size), row.numpy).backend.name == "cpu"
