@@ -44,6 +44,8 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                       "(or those of --scheme) at sizes --shape S: fastest first")  # fmt: skip
     kind.add_argument("--beside", action="store_true", help="single calls after rests, in turn "
                       "with NumPy and torch, on busy CPUs; against tight loops")  # fmt: skip
+    kind.add_argument("--types", action="store_true", help="every type that falcon has kernels "
+                      "for, beside float32 and torch; one size S (default 2048)")  # fmt: skip
     kind.add_argument("--gpu", action="store_true", help="falcon, cuBLAS and torch on the GPU")
     kind.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"),
                       help="what changed between two record files")  # fmt: skip
@@ -102,6 +104,8 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
         return _gpu(options, falcon_options)
     if options.beside:
         return _beside(options)
+    if options.types:
+        return _types(options)
     return _beside_numpy(options, falcon_options)
 
 
@@ -178,6 +182,24 @@ def _beside(options: argparse.Namespace) -> int:
             found = beside.measure(case, options.rounds)
             print(json.dumps(beside.document(case, found)) if options.json
                   else beside.table(case, found) + "\n", flush=True)  # fmt: skip
+    return 0
+
+
+def _types(options: argparse.Namespace) -> int:
+    from . import element_types
+
+    if len(options.sizes) > 1 or not all(x.isdecimal() and int(x) for x in options.sizes):
+        raise ValueError(f"sizes {options.sizes}: --types takes one size S, for S x S x S")
+    size = int(options.sizes[0]) if options.sizes else 2048
+    found = element_types.measure(size, options.rounds, thread_count(options.threads))
+    if options.json:
+        sides = [
+            {"dtype": dtype.name, "side": side, "seconds": record.seconds}
+            for (dtype, side), record in found.items()
+        ]
+        print(json.dumps({"size": size, "sides": sides}, indent=1))
+    else:
+        print(element_types.format_types(found, size))
     return 0
 
 

@@ -1,26 +1,22 @@
 """Speed by element type: falcon classically and by "auto" beside float32 and PyTorch.
 
-``python -m falcon.bench.element_types [size] [rounds]`` prints a table. All sides run in one
-process in interleaved rounds, on random data; ratios are medians of those of the rounds.
+``python -m falcon bench --types [S]`` prints the table, for S x S x S (2048).
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from statistics import median
 
 import numpy as np
 
 import falcon
 from falcon._core.dtypes import ENGINE, FLOAT32, DType
-from falcon._core.options import thread_count
 from falcon._core.text import format_table
+from falcon._core.timing import Record, Side, interleave
 
 Call = Callable[[], object]
-_REST_SECONDS = 0.02
 # Libraries that need longer for one product are left out: they multiply the type by plain loops.
 _MOST_SECONDS = 2.0
 
@@ -74,36 +70,21 @@ def _torch(dtype: DType, a: np.ndarray, b: np.ndarray, threads: int) -> list[Cal
     return [lambda: multiply(left, right)]
 
 
-def measure(size: int, rounds: int, threads: int) -> list[tuple[DType, str, list[float]]]:
-    """Return the seconds of every side in each round, after one that is not counted."""
+def measure(size: int, rounds: int, threads: int) -> dict[tuple[DType, str], Record]:
+    """Time every side in turn."""
     calls = list(sides(size, threads))
-    times: list[list[float]] = [[] for _ in calls]
-    for number in range(rounds + 1):
-        for (_, _, call), found in zip(calls, times, strict=True):
-            time.sleep(_REST_SECONDS)
-            start = time.perf_counter()
-            call()
-            if number:
-                found.append(time.perf_counter() - start)
-    return [(*call[:2], found) for call, found in zip(calls, times, strict=True)]
+    turns = [Side.of(f"{dtype} {side}", call) for dtype, side, call in calls]
+    found = interleave(turns, rounds, most=rounds, seconds=float("inf"))
+    return {call[:2]: record for call, record in zip(calls, found, strict=True)}
 
 
-def format_types(measured: list[tuple[DType, str, list[float]]], size: int) -> str:
-    """Return the table: effective rates, and medians of ratios to float32 and to PyTorch."""
-    known = {(dtype, side): found for dtype, side, found in measured}
+def format_types(measured: dict[tuple[DType, str], Record], size: int) -> str:
+    """Return the table: effective rates, and ratios to float32 and to PyTorch."""
     rows: list[tuple[str, ...]] = [
         ("dtype", "side", "Gop/s", "over falcon's classical float32", "over torch", "")
     ]
-    for dtype, side, found in measured:
-        bases = known[FLOAT32, "classical"], known.get((dtype, "torch"))
-        ratios = [
-            "" if base is None else f"{median(x / y for x, y in zip(base, found, strict=True)):.2f}"
-            for base in bases
-        ]
-        rows.append((dtype.name, side, f"{2e-9 * size**3 / median(found):.0f}", *ratios, ""))
+    for (dtype, side), record in measured.items():
+        bases = measured[FLOAT32, "classical"], measured.get((dtype, "torch"))
+        ratios = ["" if x is None or x is record else str(record.over(x)) for x in bases]
+        rows.append((dtype.name, side, f"{2e-9 * size**3 / record.median:.0f}", *ratios, ""))
     return format_table(rows, left=2)
-
-
-if __name__ == "__main__":
-    chosen, count = map(int, [*sys.argv[1:], *("2048", "5")[len(sys.argv) - 1 :]][:2])
-    print(format_types(measure(chosen, count, thread_count()), chosen))
