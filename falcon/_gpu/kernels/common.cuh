@@ -151,10 +151,30 @@ template <class S, int W, class T> FALCON_INLINE Vec<S, W> load_vec(const T *fro
     return x;
 }
 
+// Written as instructions, because the compiler splits the assignment of a Pack into its words.
+template <class Raw> FALCON_INLINE void store_raw(void *to, const Raw &raw) {
+    *static_cast<Raw *>(to) = raw;
+}
+#ifndef FALCON_HOST
+FALCON_INLINE void store_raw(void *to, const Pack<unsigned, 2> &raw) {
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(raw.at[0]), "r"(raw.at[1]));
+}
+FALCON_INLINE void store_raw(void *to, const Pack<unsigned, 4> &raw) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(raw.at[0]), "r"(raw.at[1]), "r"(raw.at[2]),
+                 "r"(raw.at[3]));
+}
+#endif
+
 template <class S, int W, class T> FALCON_INLINE void store_vec(T *to, const Vec<S, W> &x) {
     Pack<T, W> raw;
     narrow_all(x, raw.at);
-    *reinterpret_cast<Pack<T, W> *>(to) = raw;
+    if constexpr (sizeof raw < sizeof(unsigned)) {
+        store_raw(to, raw);
+    } else {
+        Pack<unsigned, sizeof raw / sizeof(unsigned)> words;
+        memcpy(&words, &raw, sizeof raw);
+        store_raw(to, words);
+    }
 }
 
 // `count` times `step`, hidden from the compiler. From a plain product it would derive every address
