@@ -24,7 +24,7 @@ from falcon._core.spread import most_uneven
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import device, kernels
+from . import cublas, device, kernels
 from .geometry import (
     Offsets,
     Sizes,
@@ -104,7 +104,7 @@ def _classical(
     problem = plan.problem
     if c is not None and not same(c, out):
         kernels.copy(c, out)
-    device.multiply(
+    cublas.multiply(
         problem.M,
         problem.N,
         problem.K,
@@ -214,7 +214,7 @@ class _Stages:
                 rows * columns,
                 self._sums,
             )
-            device.multiply(
+            cublas.multiply(
                 rows,
                 columns,
                 long,

@@ -12,7 +12,7 @@ from falcon._core.rates import giga, positive
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import get
 
-from . import device, kernels
+from . import cublas, device, kernels
 from .matrix import Matrix, Operand, dense
 
 # Large enough that waves and launches hardly show: 137 Gflop, 1.1 Tflop for 16-bit elements.
@@ -87,7 +87,7 @@ def measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
 
         def product() -> None:
             operands = (Operand.of(x) for x in (a, b, out))
-            device.multiply(size, size, size, *operands, sums=sums_dtype, tf32=tf32)
+            cublas.multiply(size, size, size, *operands, sums=sums_dtype, tf32=tf32)
 
         def combine() -> None:
             half = (size // 2, size // 2)

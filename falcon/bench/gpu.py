@@ -15,7 +15,7 @@ import falcon
 from falcon._backends import DEVICE, get_backend
 from falcon._core.dtypes import CUDA, DType
 from falcon._core.timing import Side
-from falcon._gpu import device
+from falcon._gpu import cublas, device
 from falcon._gpu.matrix import Matrix, Operand
 from falcon._gpu.rates import random_matrix
 
@@ -126,7 +126,7 @@ def _cublas(a: Any, b: Any, out: Any, dtype: DType) -> None:
         Operand.of(Matrix(int(m.data.ptr), m.shape, (m.shape[1], 1), dtype)) for m in (a, b, out)
     )
     (M, K), N = a.shape, b.shape[1]
-    device.multiply(M, N, K, x, y, z, sums=dtype.accumulator)
+    cublas.multiply(M, N, K, x, y, z, sums=dtype.accumulator)
 
 
 def _torch_call(

@@ -7,7 +7,7 @@ import pytest
 
 from falcon import _backends
 from falcon._front import planner
-from falcon._gpu import device, driver, kernels
+from falcon._gpu import cublas, device, driver, kernels
 from falcon.decision import machine
 
 from . import fake_cupy
@@ -17,6 +17,7 @@ def forget():
     device.why_unavailable.cache_clear()
     device.properties.cache_clear()
     kernels.clear()
+    cublas.forget()
     for number in [x for x in machine._profiles if x is not None]:
         del machine._profiles[number]
     driver.release()
@@ -43,6 +44,7 @@ def cupy(monkeypatch, tmp_path):
     monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
     for name, module in fake_cupy.modules().items():
         monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(cublas, "load", fake_cupy.load_cublas)
     fake_cupy.STATE.__init__()
     forget()
     yield sys.modules["cupy"]

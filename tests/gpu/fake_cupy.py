@@ -27,6 +27,7 @@ COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
 FLAGS = ["-std=c++17", "-O0", "-fPIC", "-shared", "-fno-strict-aliasing", "-ffp-contract=off", "-w"]
 GUARD = 512
 DEVICES = 2
+HANDLE = 2**40 + 1
 
 
 class State:
@@ -38,7 +39,8 @@ class State:
         self.capturing = False
         self.launches = []  # names, in order
         self.products = []  # (sizes, batch, beta, compute type)
-        self.math_mode = "default"
+        self.math_mode = 0  # of the handle of cuBLAS
+        self.stream = None
         self.allocated = 0
 
     def allocate(self, nbytes):
@@ -276,10 +278,63 @@ def _types():
     return {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
 
 
-def gemm_strided_batched_ex(handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B,
-                            Btype, ldb, strideB, beta, C, Ctype, ldc, strideC, batchCount,
-                            computeType, algo):  # fmt: skip
-    kinds = _types()
+class Cublas:
+    """The shared library: functions take what their argument types can hold, and return a status.
+
+    Unlike those of the library's wrapper in CuPy, they run while a stream is captured.
+    """
+
+    def __init__(self):
+        self.__dict__ |= {f.__name__: _Function(f) for f in (
+            cublasSetStream_v2, cublasGetMathMode, cublasSetMathMode, cublasGemmStridedBatchedEx_64,
+            cublasGetStatusString)}  # fmt: skip
+
+
+class _Function:
+    def __init__(self, call):
+        self._call = call
+
+    def __call__(self, *arguments):
+        for value, kind in zip(arguments, getattr(self, "argtypes", ()), strict=False):
+            if isinstance(value, int):
+                held = kind(value).value
+                assert (held or 0) == value, f"{value} does not fit {kind}"
+        if self._call is not cublasGetStatusString:
+            assert len(arguments) == len(self.argtypes)
+        return self._call(*arguments)
+
+
+def load_cublas(major):
+    assert major == 13
+    return Cublas()
+
+
+def cublasGetStatusString(status):
+    return b"the library was not initialized"
+
+
+def cublasSetStream_v2(handle, stream):
+    STATE.stream = stream
+    return 0
+
+
+def cublasGetMathMode(handle, mode):
+    mode._obj.value = STATE.math_mode
+    return 0
+
+
+def cublasSetMathMode(handle, mode):
+    STATE.math_mode = mode
+    return 0
+
+
+def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA,
+                                  B, Btype, ldb, strideB, beta, C, Ctype, ldc, strideC,
+                                  batchCount, computeType, algo):  # fmt: skip
+    if handle != HANDLE:
+        return 1
+    kinds, computeType = _types(), {68: "32F", 77: "32F_FAST_TF32", 70: "64F"}[computeType]
+    assert STATE.stream == Stream().ptr, "a product in another stream than the current one"
     assert STATE.math_mode == 16, "no TF32, no sums of 16 bits"
     assert (kinds[Atype] is kinds[Btype]) and kinds[Ctype] in (kinds[Atype], np.float32)
     sums = np.float64 if computeType == "64F" else np.float32
@@ -293,11 +348,11 @@ def gemm_strided_batched_ex(handle, transa, transb, m, n, k, alpha, A, Atype, ld
         with np.errstate(all="ignore"):
             product = (a.T if transa else a) @ (b.T if transb else b)
             c[...] = alpha * product + (beta * c.astype(sums) if beta else 0)
+    return 0
 
 
-def _scalar(pointer, kind):
-    nbytes = np.dtype(kind).itemsize
-    return np.frombuffer((ctypes.c_char * nbytes).from_address(pointer), kind)[0]
+def _scalar(reference, kind):
+    return np.frombuffer(reference._obj, kind)[0]
 
 
 def _matrix(pointer, shape, ld, kind, offset):
@@ -312,10 +367,6 @@ def _matrix(pointer, shape, ld, kind, offset):
     return np.lib.stride_tricks.as_strided(flat, shape, (itemsize, ld * itemsize))
 
 
-def _set_math_mode(handle, mode):
-    STATE.math_mode = mode
-
-
 def modules():
     """Return what to put into sys.modules."""
     cupy = types.ModuleType("cupy")
@@ -326,6 +377,7 @@ def modules():
         getDevice=lambda: STATE.device,
         getDeviceProperties=properties,
         driverGetVersion=lambda: 13000,
+        runtimeGetVersion=lambda: 13000,
         memsetAsync=memset_async,
     )
     cupy.cuda = types.SimpleNamespace(
@@ -335,14 +387,11 @@ def modules():
         Event=Event,
         get_current_stream=lambda device_id=-1: Stream(),
         get_elapsed_time=lambda start, end: (end.at - start.at) * 1e3,
-        device=types.SimpleNamespace(get_cublas_handle=lambda: 1),
+        device=types.SimpleNamespace(get_cublas_handle=lambda: HANDLE),
     )
     cublas = types.ModuleType("cupy_backends.cuda.libs.cublas")
-    cublas.gemmStridedBatchedEx = gemm_strided_batched_ex
-    cublas.getMathMode = lambda handle: STATE.math_mode
-    cublas.setMathMode = _set_math_mode
-    for name in ("CUBLAS_COMPUTE_32F", "CUBLAS_COMPUTE_32F_FAST_TF32", "CUBLAS_COMPUTE_64F"):
-        setattr(cublas, name, name.removeprefix("CUBLAS_COMPUTE_"))
+    cublas.CUBLAS_COMPUTE_32F, cublas.CUBLAS_COMPUTE_32F_FAST_TF32 = 68, 77
+    cublas.CUBLAS_COMPUTE_64F = 70
     cublas.CUBLAS_GEMM_DEFAULT = -1
     packages = ("cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.libs")
     found = {name: types.ModuleType(name) for name in packages}

@@ -18,6 +18,7 @@ DOCUMENTED = {
     "cuda.runtime.memsetAsync": ("ptr", "value", "size", "stream"),
     "cuda.runtime.getDeviceProperties": ("device",),
     "cuda.runtime.driverGetVersion": (),
+    "cuda.runtime.runtimeGetVersion": (),
     "cuda.get_current_stream": ("device_id",),
     "cuda.get_elapsed_time": ("start_event", "end_event"),
     "cuda.Event.record": ("self", "stream"),
@@ -25,7 +26,6 @@ DOCUMENTED = {
     "from_dlpack": ("array", "device", "copy"),
 }
 PYTHON = ("empty", "asarray", "asnumpy", "broadcast_to")
-CUBLAS = ("gemmStridedBatchedEx", "getMathMode", "setMathMode")
 
 
 def parameters(line):
@@ -82,20 +82,15 @@ def test_attributes_and_data_types():
     assert wanted == {row.name: row.cublas for row in CUDA}
 
 
-@pytest.mark.parametrize("name", CUBLAS)
-def test_cublas(name):
-    """From the compiled module's docstrings: importing it takes cuBLAS itself."""
+def test_cublas_constants():
+    """From the text of the compiled module: importing it takes cuBLAS itself."""
     folder = Path(importlib.util.find_spec("cupy_backends").submodule_search_locations[0])
     (library,) = (folder / "cuda" / "libs").glob("cublas*.so")
     text = library.read_bytes()
-    lines = re.findall(rb"\0" + name.encode() + rb"\(([^\0]*)\)[^\0]*\0", text)
-    assert lines, name
-    real = parameters(f"({lines[0].decode()})")
-    fake = getattr(fake_cupy.modules()["cupy_backends.cuda.libs"].cublas, name)
-    assert real == tuple(inspect.signature(fake).parameters)
     constants = (
         *{x for row in CUDA for x in (row.accumulator.cublas_sums, row.cublas_tf32) if x},
         *("CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION", "CUBLAS_GEMM_DEFAULT"),
     )
     for constant in constants:
         assert constant.encode() + b"\0" in text
+    assert b"libcublas.so.13\0" in text  # loaded with it, under the name that falcon asks for

@@ -236,14 +236,21 @@ def test_compute_types(cupy, state):
         falcon.gemm(*operands, scheme="strassen")
         return state.products[-1][3]
 
-    state.math_mode = "the caller's"  # which the stand-in refuses to multiply in
+    state.math_mode = 3  # the caller's, which the stand-in refuses to multiply in
     assert multiply("float32") == multiply("float16") == multiply("bfloat16") == "32F"
     assert multiply("float64") == "64F"
     with falcon.config(tf32=True):
         assert multiply("float32") == "32F_FAST_TF32"
         assert multiply("float64") == "64F"
         assert multiply("bfloat16") == "32F"
-    assert state.math_mode == "the caller's"
+    assert state.math_mode == 3
+
+
+def test_errors_of_cublas_are_told(cupy, monkeypatch):
+    a = on_device(cupy, whole((32, 32), 1), "float32")
+    monkeypatch.setattr(cupy.cuda.device, "get_cublas_handle", lambda: 5)
+    with pytest.raises(RuntimeError, match="Ex_64 of cuBLAS failed: the library was not init"):
+        falcon.gemm(a, a, scheme="classical")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
