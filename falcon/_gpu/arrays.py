@@ -123,7 +123,7 @@ class _Torch:
 
     def stream(self, index: int) -> AbstractContextManager[Any]:
         stream = self._torch.cuda.current_stream(index)
-        return device.on_stream(int(stream.cuda_stream), index)
+        return device.on_stream(int(stream.cuda_stream))
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         return self._torch.broadcast_to(x, shape)

@@ -18,7 +18,7 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import device, driver, kernels, model, operands
+from . import available, device, driver, kernels, model, operands
 from .arrays import library_of
 from .geometry import Buffers, block_sizes, chunks_within, combined_again, round_up
 from .matrix import Matrix
@@ -56,8 +56,8 @@ class GpuBackend:
     rates_type = DeviceRates
 
     def why_unavailable(self) -> str | None:
-        """Return None where CuPy is installed and sees a GPU."""
-        return device.why_unavailable()
+        """Return None where CuPy sees a GPU, compiles and multiplies (tried once)."""
+        return available.why_unavailable()
 
     def why_not(self, problem: Problem) -> str | None:
         """Return None for floating matrices in GPU memory, else why the problem cannot run."""

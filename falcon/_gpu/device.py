@@ -15,22 +15,6 @@ from typing import Any
 
 import numpy as np
 
-_INSTALL = "pip install 'falcon-gemm[cuda13x]' (or [cuda12x])"
-
-
-@cache
-def why_unavailable() -> str | None:
-    """Return None where CuPy works and sees a GPU, else the reason."""
-    try:
-        count = _cupy().cuda.runtime.getDeviceCount()
-    except ImportError as error:
-        if (getattr(error, "name", None) or "").split(".")[0] == "cupy":
-            return f"CuPy is not installed: {_INSTALL}"
-        return f"CuPy cannot be imported ({error})"
-    except Exception as error:  # CUDARuntimeError: no driver, too old a driver, no device
-        return f"CUDA does not run here ({error})"
-    return None if count else "CUDA sees no GPU"
-
 
 def _cupy() -> Any:
     return import_module("cupy")
@@ -87,6 +71,16 @@ def properties(device: int) -> Properties:
     )
 
 
+def version() -> str:
+    """Return CuPy's version; raises ImportError where it is not installed."""
+    return str(_cupy().__version__)
+
+
+def count() -> int:
+    """Return the number of GPUs; raises where there is no driver."""
+    return int(_cupy().cuda.runtime.getDeviceCount())
+
+
 def current() -> int:
     """Return the number of the current device."""
     return int(_cupy().cuda.runtime.getDevice())
@@ -97,12 +91,9 @@ def on(device: int) -> AbstractContextManager[Any]:
     return _cupy().cuda.Device(device)
 
 
-def on_stream(pointer: int, device: int) -> AbstractContextManager[Any]:
+def on_stream(pointer: int) -> AbstractContextManager[Any]:
     """Make a stream of another library current."""
-    streams = _cupy().cuda
-    if hasattr(streams.Stream, "from_external"):  # CuPy 14
-        return streams.Stream.from_external(_ForeignStream(pointer))
-    return streams.ExternalStream(pointer, device)
+    return _cupy().cuda.Stream.from_external(_ForeignStream(pointer))
 
 
 @dataclass(frozen=True, slots=True)

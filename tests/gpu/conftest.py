@@ -7,14 +7,14 @@ import pytest
 
 from falcon import _backends
 from falcon._front import planner
-from falcon._gpu import cublas, device, driver, kernels
+from falcon._gpu import available, cublas, device, driver, kernels
 from falcon.decision import machine
 
 from . import fake_cupy
 
 
 def forget():
-    device.why_unavailable.cache_clear()
+    available.why_unavailable.cache_clear()
     device.properties.cache_clear()
     kernels.clear()
     cublas.forget()
@@ -47,6 +47,8 @@ def cupy(monkeypatch, tmp_path):
     monkeypatch.setattr(cublas, "load", fake_cupy.load_cublas)
     fake_cupy.STATE.__init__()
     forget()
+    assert available.why_unavailable() is None  # tried once, before what a test looks at
+    fake_cupy.STATE.__init__()
     yield sys.modules["cupy"]
     fake_cupy.STATE.check()
     forget()
@@ -62,6 +64,6 @@ def pytest_collection_modifyitems(items):
     reason = None
     for item in items:
         if item.get_closest_marker("gpu") is not None:
-            reason = reason if reason is not None else (device.why_unavailable() or "")
+            reason = reason if reason is not None else (available.why_unavailable() or "")
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))

@@ -370,6 +370,7 @@ def _matrix(pointer, shape, ld, kind, offset):
 def modules():
     """Return what to put into sys.modules."""
     cupy = types.ModuleType("cupy")
+    cupy.__version__ = "14.2.0"
     for thing in (ndarray, empty, asarray, asnumpy, matmul, broadcast_to, from_dlpack, RawModule):
         setattr(cupy, thing.__name__, thing)
     runtime = types.SimpleNamespace(

@@ -1,6 +1,7 @@
 """falcon.gemm, matmul, plan and pack on GPU arrays: types, devices, streams, capture, errors."""
 
 import pickle
+import re
 import sys
 import types
 
@@ -8,9 +9,12 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._backends import device_backend
 from falcon._front.families.device import device_family
+from falcon._gpu import available, cublas
 
 from . import fake_cupy
+from .conftest import forget
 from .support import kind, on_device, whole
 
 
@@ -306,14 +310,45 @@ def test_packed_errors(cupy, pair):
 
 
 def test_without_cupy_the_reason_is_told(monkeypatch):
-    from falcon._gpu import device
-
-    device.why_unavailable.cache_clear()
+    available.why_unavailable.cache_clear()
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ValueError, match="'gpu' is not available: CuPy is not installed: pip"):
         falcon.gemm(np.ones((2, 2)), np.ones((2, 2)), backend="gpu")
     assert falcon.show_config("dict")["backends"]["gpu"].startswith("CuPy is not installed")
-    device.why_unavailable.cache_clear()
+    available.why_unavailable.cache_clear()
+
+
+def test_an_incomplete_installation_is_told(cupy, state, monkeypatch):
+    """CuPy imports and sees a GPU without NVRTC and cuBLAS, and where it is too old."""
+    install = r".*pip install 'falcon-gemm\[cuda13x\]'"
+
+    def raising(error):
+        def call(*_, **__):
+            raise error
+
+        return call
+
+    for change, reason in (
+        ((cupy, "__version__", "13.4.1"), "CuPy 13.4.1 is too old; falcon needs 14"),
+        (
+            (cupy, "RawModule", raising(RuntimeError("libnvrtc.so\n is not there"))),
+            r"NVRTC.* does not work with CuPy \(RuntimeError: libnvrtc.so\)",
+        ),
+        (
+            (cublas, "load", raising(OSError("libcublas.so.13: cannot open"))),
+            r"cuBLAS does not work with CuPy \(OSError: libcublas.so.13: cannot open\)",
+        ),
+    ):
+        forget()
+        with monkeypatch.context() as m:
+            m.setattr(*change)
+            assert re.match(reason + install, device_backend().why_unavailable())
+    forget()
+    state.capturing = True
+    with pytest.raises(RuntimeError, match="multiply once before the capture"):
+        device_backend().why_unavailable()
+    state.capturing = False
+    assert device_backend().why_unavailable() is None
 
 
 def test_small_cpu_calls_do_not_ask_where_arrays_are(monkeypatch):
