@@ -19,6 +19,8 @@ from .matrix import Operand
 # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: parts of a 16-bit product that are computed
 # apart are added as they are, in float32; without it they may be rounded first.
 _MATH_MODE = 16
+# CUBLAS_POINTER_MODE_HOST: alpha and beta are in host memory.
+_POINTER_MODE = 0
 # CUBLAS_OP_N, CUBLAS_OP_T.
 _OPERATIONS = {False: 0, True: 1}
 _OPERAND = (c_void_p, c_int, c_int64, c_int64)  # pointer, type, leading dimension, step
@@ -26,6 +28,8 @@ _ARGUMENTS = {
     "cublasSetStream_v2": (c_void_p, c_void_p),
     "cublasGetMathMode": (c_void_p, c_void_p),
     "cublasSetMathMode": (c_void_p, c_int),
+    "cublasGetPointerMode_v2": (c_void_p, c_void_p),
+    "cublasSetPointerMode_v2": (c_void_p, c_int),
     "cublasGemmStridedBatchedEx_64": (
         *(c_void_p, c_int, c_int, c_int64, c_int64, c_int64),
         *(c_void_p, *_OPERAND, *_OPERAND),
@@ -112,11 +116,13 @@ def multiply(
     else:
         sizes, left, right = (columns, rows, inner), b, a
     _call("cublasSetStream_v2", handle, cuda.get_current_stream().ptr)
-    mode = c_int()
-    _call("cublasGetMathMode", handle, byref(mode))
-    # The mode of the handle is the caller's; TF32, and sums in `sums`, must not depend on it.
-    _call("cublasSetMathMode", handle, _MATH_MODE)
+    # The modes of the handle are the caller's; TF32, and sums in `sums`, must not depend on them.
+    math, pointers = c_int(), c_int()
+    _call("cublasGetMathMode", handle, byref(math))
+    _call("cublasGetPointerMode_v2", handle, byref(pointers))
     try:
+        _call("cublasSetMathMode", handle, _MATH_MODE)
+        _call("cublasSetPointerMode_v2", handle, _POINTER_MODE)
         _call(
             "cublasGemmStridedBatchedEx_64",
             handle,
@@ -133,4 +139,5 @@ def multiply(
             _wrapper().CUBLAS_GEMM_DEFAULT,
         )
     finally:
-        _call("cublasSetMathMode", handle, mode.value)
+        _call("cublasSetMathMode", handle, math.value)
+        _call("cublasSetPointerMode_v2", handle, pointers.value)

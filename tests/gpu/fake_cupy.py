@@ -39,7 +39,7 @@ class State:
         self.capturing = False
         self.launches = []  # names, in order
         self.products = []  # (sizes, batch, beta, compute type)
-        self.math_mode = 0  # of the handle of cuBLAS
+        self.math_mode = self.pointer_mode = 0  # of the handle of cuBLAS
         self.stream = None
         self.allocated = 0
 
@@ -286,8 +286,9 @@ class Cublas:
 
     def __init__(self):
         self.__dict__ |= {f.__name__: _Function(f) for f in (
-            cublasSetStream_v2, cublasGetMathMode, cublasSetMathMode, cublasGemmStridedBatchedEx_64,
-            cublasGetStatusString)}  # fmt: skip
+            cublasSetStream_v2, cublasGetMathMode, cublasSetMathMode, cublasGetPointerMode_v2,
+            cublasSetPointerMode_v2, cublasGemmStridedBatchedEx_64, cublasGetStatusString,
+        )}  # fmt: skip
 
 
 class _Function:
@@ -328,6 +329,16 @@ def cublasSetMathMode(handle, mode):
     return 0
 
 
+def cublasGetPointerMode_v2(handle, mode):
+    mode._obj.value = STATE.pointer_mode
+    return 0
+
+
+def cublasSetPointerMode_v2(handle, mode):
+    STATE.pointer_mode = mode
+    return 0
+
+
 def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA,
                                   B, Btype, ldb, strideB, beta, C, Ctype, ldc, strideC,
                                   batchCount, computeType, algo):  # fmt: skip
@@ -336,6 +347,7 @@ def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Aty
     kinds, computeType = _types(), {68: "32F", 77: "32F_FAST_TF32", 70: "64F"}[computeType]
     assert STATE.stream == Stream().ptr, "a product in another stream than the current one"
     assert STATE.math_mode == 16, "no TF32, no sums of 16 bits"
+    assert STATE.pointer_mode == 0, "alpha and beta would be read from the device's memory"
     assert (kinds[Atype] is kinds[Btype]) and kinds[Ctype] in (kinds[Atype], np.float32)
     sums = np.float64 if computeType == "64F" else np.float32
     alpha, beta = (_scalar(x, sums) for x in (alpha, beta))

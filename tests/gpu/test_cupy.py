@@ -3,6 +3,7 @@
 import importlib.util
 import inspect
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,13 @@ def test_attributes_and_data_types():
         "bfloat16": runtime.CUDA_R_16BF,
     }
     assert wanted == {row.name: row.cublas for row in CUDA}
+
+
+def test_warnings_of_cupy_are_no_failures():
+    """A driver or a toolkit that it finds odd: see `filterwarnings` in pyproject.toml."""
+    warnings.warn_explicit("odd", UserWarning, "cupy/_environment.py", 1, "cupy._environment")
+    with pytest.raises(UserWarning):
+        warnings.warn_explicit("odd", UserWarning, "falcon/_gpu/x.py", 1, "falcon._gpu.x")
 
 
 def test_cublas_constants():

@@ -74,7 +74,16 @@ def test_a_launch_that_is_too_large_is_an_error():
     with pytest.raises(ValueError, match="thread blocks"):
         geometry.combine_launch(2**24, 2**24, 4)
     with pytest.raises(ValueError, match="along y"):
-        geometry.repair_launch(64, 64, 2**16)
+        geometry.repair_launch(64, 64, 2**16, 1)
+
+
+@given(SIZE, SIZE, st.integers(1, 64), st.integers(1, 200))
+def test_repair_starts_few_thread_blocks(height, width, blocks, multiprocessors):
+    """Which nearly always end at once: no more than the device runs at a time."""
+    (x, y, _), _ = geometry.repair_launch(height, width, blocks, multiprocessors)
+    assert y == blocks
+    assert 1 <= x <= geometry.regions(height, width)
+    assert x * y < 2 * multiprocessors + blocks
 
 
 class Sparse:
@@ -161,5 +170,5 @@ def test_constants_agree_with_the_kernels():
 @given(SIZE, SIZE)
 def test_marks_fit_both_orders(rows, columns):
     nbytes = geometry.mark_bytes(rows, columns)
-    assert nbytes >= 4 * geometry.regions(rows, columns)
-    assert nbytes >= 4 * geometry.regions(columns, rows)
+    assert nbytes >= 4 * (1 + geometry.regions(rows, columns))
+    assert nbytes >= 4 * (1 + geometry.regions(columns, rows))

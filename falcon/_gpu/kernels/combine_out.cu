@@ -4,8 +4,7 @@
 //   h         planes of height x width
 //   out       element (0, 0) of block (0, 0) of C, or of the part of the block that is wanted
 //   c         the matrix that is added, in the same order as out; never read where beta is zero
-//   marks     null, or a word per MARK_MAJOR x MARK_MINOR region, zero before: set to one where a
-//             sum is not finite
+//   marks     null, or the marks of MARK_MAJOR x MARK_MINOR regions: set where a sum is not finite
 //   aligned   out, c, their leading dimensions and step_minor allow accesses of WIDTH elements
 
 namespace FALCON_SUMS {
@@ -74,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     unsigned *mark = marks;
     if (marks) {
         const long long regions = (width + FALCON_MARK_MINOR - 1) / FALCON_MARK_MINOR;
-        mark += x / FALCON_MARK_MAJOR * regions + place.start / FALCON_MARK_MINOR;
+        mark += 1 + x / FALCON_MARK_MAJOR * regions + place.start / FALCON_MARK_MINOR;
     }
     static_assert(FALCON_MARK_MINOR % (FALCON_LANES * FALCON_WIDTH) == 0, "a warp marks one region");
     bool finite = true;
@@ -100,8 +99,10 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
             finite = finite && store.finite;
         }
     }
-    if (marks && !finite)
+    if (marks && !finite) {
+        *marks = 1;
         *mark = 1;
+    }
 }
 
 #undef FALCON_NAME

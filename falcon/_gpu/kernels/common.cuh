@@ -191,7 +191,8 @@ FALCON_INLINE long long times(int count, long long step) {
 
 // Elements of a row that a warp covers at a time; see falcon/_gpu/geometry.py.
 #define FALCON_LANES 32
-// A region of a block of C that is marked, and repaired, as a whole.
+// A region of a block of C that is marked, and repaired, as a whole. Marks are words, zero at first:
+// one that says whether any region is marked, then one per region.
 #define FALCON_MARK_MAJOR 64
 #define FALCON_MARK_MINOR 128
 
