@@ -80,7 +80,13 @@ def accesses(code):
 def check_combines(name, dtypes, architecture):
     """Also: vectors are read and written by one instruction each."""
     kernels = typed_kernels_of(falcon.schemes.get(name), dtypes)
-    found = accesses(check([unit for unit, *_ in kernels], architecture))
+    moved = {}
+    for unit, read, written in kernels:
+        program, width = unit.fit.program, unit.fit.width
+        moved[unit.name] = width * (
+            program.n_inputs * read.itemsize + program.n_outputs * written.itemsize
+        )
+    found = accesses(check([unit for unit, *_ in kernels], architecture, moved))
     for unit, read, written in kernels:
         program, width = unit.fit.program, unit.fit.width
         counts = found[unit.name]
@@ -88,7 +94,8 @@ def check_combines(name, dtypes, architecture):
         assert counts["store", width * written.itemsize] >= program.n_outputs, (unit.name, counts)
 
 
-def check(some, architecture):
+def check(some, architecture, moved=None):
+    """Compile; `moved`: bytes that a thread of each kernel reads and writes, a tenth may spill."""
     status, log, code = compiled(sources.assemble(some), architecture)
     assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log
     assert "warning" not in log, log
@@ -100,7 +107,8 @@ def check(some, architecture):
         report = reports[unit.name]
         spilled = re.findall(r"(\d+) bytes spill (?:stores|loads)", report)
         assert spilled
-        assert sum(map(int, spilled)) <= MOST_SPILLED, f"{unit.name} spills: {report}"
+        most = max(MOST_SPILLED, (moved or {}).get(unit.name, 0) // 10)
+        assert sum(map(int, spilled)) <= most, f"{unit.name} spills: {report}"
         used = int(re.search(r"Used (\d+) registers", report)[1])
         most = unit.fit.registers if unit.fit is not None else 65536 // 256 - 1
         assert used <= most, f"{unit.name} takes {used} registers, {most} were planned"

@@ -151,17 +151,16 @@ template <class S, int W, class T> FALCON_INLINE Vec<S, W> load_vec(const T *fro
     return x;
 }
 
-// Written as instructions, because the compiler splits the assignment of a Pack into its words.
+// By intrinsics, because the compiler splits the assignment of a vector into its words.
 template <class Raw> FALCON_INLINE void store_raw(void *to, const Raw &raw) {
     *static_cast<Raw *>(to) = raw;
 }
 #ifndef FALCON_HOST
 FALCON_INLINE void store_raw(void *to, const Pack<unsigned, 2> &raw) {
-    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(raw.at[0]), "r"(raw.at[1]));
+    __stcg(static_cast<uint2 *>(to), make_uint2(raw.at[0], raw.at[1]));
 }
 FALCON_INLINE void store_raw(void *to, const Pack<unsigned, 4> &raw) {
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(raw.at[0]), "r"(raw.at[1]), "r"(raw.at[2]),
-                 "r"(raw.at[3]));
+    __stcg(static_cast<uint4 *>(to), make_uint4(raw.at[0], raw.at[1], raw.at[2], raw.at[3]));
 }
 #endif
 
