@@ -46,7 +46,7 @@ def why_unavailable() -> str | None:
 def _tried() -> str | None:
     """Compile a kernel, and call cuBLAS."""
     memory = device.allocate(2 * FLOAT32.itemsize)
-    one, out = (dense(int(memory.data.ptr) + x, (1, 1), FLOAT32) for x in (0, FLOAT32.itemsize))
+    one, out = (dense(memory.pointer + x, (1, 1), FLOAT32) for x in (0, FLOAT32.itemsize))
     part = "NVRTC, which compiles kernels,"
     try:
         kernels.copy(None, one)

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from .matrix import Memory
+
 
 def _cupy() -> Any:
     return import_module("cupy")
@@ -133,9 +135,10 @@ def seconds_between(start: Any, end: Any) -> float:
 # --- memory ----------------------------------------------------------------------------------
 
 
-def allocate(nbytes: int) -> Any:
+def allocate(nbytes: int) -> Memory:
     """Take memory from CuPy's pool, for the current stream; freed with the object."""
-    return _cupy().empty((max(nbytes, 1),), np.uint8)
+    made = _cupy().empty((max(nbytes, 1),), np.uint8)
+    return Memory(int(made.data.ptr), nbytes, made)
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -151,11 +154,6 @@ def upload(array: np.ndarray) -> Any:
 def download(array: Any) -> np.ndarray:
     """Copy a CuPy array to the host."""
     return _cupy().asnumpy(array)
-
-
-def from_dlpack(array: Any) -> Any:
-    """View another library's array as a CuPy array; orders the current stream behind its own."""
-    return _cupy().from_dlpack(array)
 
 
 def broadcast(x: Any, shape: tuple[int, ...]) -> Any:

@@ -82,8 +82,8 @@ def measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
         scheme = get("strassen")
         sums = device.allocate(scheme.rank * size * size // 4 * 8)
         sums_dtype = dtype.accumulator
-        out = dense(int(sums.data.ptr), (size, size), sums_dtype, sums)
-        small = dense(int(sums.data.ptr), (1, 32), sums_dtype, sums)
+        out = dense(sums.pointer, (size, size), sums_dtype, sums)
+        small = dense(sums.pointer, (1, 32), sums_dtype, sums)
 
         def product() -> None:
             operands = (Operand.of(x) for x in (a, b, out))
@@ -91,7 +91,7 @@ def measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
 
         def combine() -> None:
             half = (size // 2, size // 2)
-            kernels.combine_in(scheme, "u", a, int(sums.data.ptr), half, (0, 0), half)
+            kernels.combine_in(scheme, "u", a, sums.pointer, half, (0, 0), half)
 
         def empty() -> None:
             for _ in range(100):
@@ -127,7 +127,7 @@ def random_matrix(rows: int, columns: int, dtype: DType, seed: int) -> Matrix:
     )
     source = device.upload(piece)
     memory = device.allocate(rows * columns * dtype.itemsize)
-    target = dense(int(memory.data.ptr), (rows, columns), dtype, memory)
+    target = dense(memory.pointer, (rows, columns), dtype, memory.owner)
     flat = dense(target.pointer, (1, rows * columns), dtype, memory)
     whole, rest = divmod(rows * columns, piece.size)
     spread = Matrix(int(source.data.ptr), (whole, piece.size), (0, 1), FLOAT32, source)

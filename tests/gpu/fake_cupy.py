@@ -137,10 +137,6 @@ def broadcast_to(array, shape):
     return array._like(np.broadcast_to(array._host, shape))
 
 
-def from_dlpack(array, *, device=None, copy=None):
-    return ndarray(array._host, array.__dlpack_device__()[1], array)
-
-
 class RawModule:
     def __init__(self, code=None, *, path=None, options=(), backend="nvrtc", **_):
         assert not STATE.capturing, "a module cannot be loaded during capture"
@@ -383,7 +379,7 @@ def modules():
     """Return what to put into sys.modules."""
     cupy = types.ModuleType("cupy")
     cupy.__version__ = "14.2.0"
-    for thing in (ndarray, empty, asarray, asnumpy, matmul, broadcast_to, from_dlpack, RawModule):
+    for thing in (ndarray, empty, asarray, asnumpy, matmul, broadcast_to, RawModule):
         setattr(cupy, thing.__name__, thing)
     runtime = types.SimpleNamespace(
         getDeviceCount=lambda: DEVICES,

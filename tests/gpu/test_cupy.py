@@ -24,7 +24,6 @@ DOCUMENTED = {
     "cuda.get_elapsed_time": ("start_event", "end_event"),
     "cuda.Event.record": ("self", "stream"),
     "cuda.device.get_cublas_handle": (),
-    "from_dlpack": ("array", "device", "copy"),
 }
 PYTHON = ("empty", "asarray", "asnumpy", "broadcast_to")
 
