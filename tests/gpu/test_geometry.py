@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import falcon
 from falcon._core.dtypes import FLOAT16, FLOAT32
-from falcon._gpu import geometry, kernels, sources
+from falcon._gpu import device, geometry, kernels, sources
 from falcon._gpu.matrix import Matrix, dense
 from falcon.codegen.cuda_plan import products
 
@@ -67,6 +67,33 @@ def test_every_element_has_one_thread(height, width, vector):
     assert (reached == 1).all()
     assert reached.shape[0] >= height > reached.shape[0] - rows
     assert reached.shape[1] >= width > reached.shape[1] - lanes * vector
+
+
+PROBE = """
+extern "C" __global__ void probe(int *whole, long long major, long long minor, long long step_major,
+                                 long long step_minor, long long width, int blocks, int aligned) {
+    const Place place =
+        place_of<4>(major, minor, step_major, step_minor, width, blocks, blocks, aligned);
+    for (int e = 0; e < 4 && place.x < step_major; ++e)
+        if (place.y + e * place.step < width)
+            whole[place.x * width + place.y + e * place.step] += 1 + place.whole;
+}
+"""
+
+
+@pytest.mark.parametrize("blocks", [2, 3, 5])
+@pytest.mark.parametrize("size", [1500, 1512, 1536])
+@pytest.mark.parametrize("aligned", [0, 1])
+def test_vectors_reach_the_last_whole_one(cupy, blocks, size, aligned):
+    """Only the vector in which the matrix ends is taken element by element, not its warp's tile."""
+    rows, width = 5, geometry.round_up(-(-size // blocks), 8)
+    kernel = device.function(sources.assemble([sources.Unit("probe", PROBE)]), "probe", ())
+    taken = device.upload(np.zeros((rows, width), np.int32))
+    sizes = (blocks * rows, size, rows, width, width, np.int32(blocks), np.int32(aligned))
+    device.launch(kernel, *geometry.combine_launch(rows, width, 4), (int(taken.data.ptr), *sizes))
+    last = (size - (blocks - 1) * width) // 4 * 4 if aligned else 0
+    expected = np.where(np.arange(width) < last, 2, 1)
+    np.testing.assert_array_equal(device.download(taken), np.broadcast_to(expected, (rows, width)))
 
 
 def test_a_launch_that_is_too_large_is_an_error():

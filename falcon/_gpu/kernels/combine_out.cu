@@ -78,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     static_assert(FALCON_MARK_MINOR % (FALCON_LANES * FALCON_WIDTH) == 0, "a warp marks one region");
     bool finite = true;
     if (place.whole) {
-        const long long y = place.start + (long long)threadIdx.x * FALCON_WIDTH;
+        const long long y = place.y;
         const Planes<FALCON_WIDTH> load = {h + x * width + y, plane};
         Whole<FALCON_WIDTH> store(origin);
         store.out += y;
@@ -88,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     } else {
 #pragma unroll 1
         for (int e = 0; e < FALCON_WIDTH; ++e) {
-            const long long y = place.start + e * FALCON_LANES + threadIdx.x;
+            const long long y = place.y + e * place.step;
             if (y >= width)
                 break;
             const Planes<1> load = {h + x * width + y, plane};

@@ -200,7 +200,10 @@ FALCON_INLINE long long times(int count, long long step) {
 // Row x of all blocks, and W * FALCON_LANES columns of it from `start` on for the whole warp.
 struct Place {
     long long x, start;
-    // Vectors may be used: memory is aligned, and the matrix reaches that far in every block.
+    // The columns of this thread: W of them from `y` on, `step` apart.
+    long long y;
+    int step;
+    // They are one vector: memory is aligned, and the matrix reaches that far in every block.
     bool whole;
 };
 
@@ -211,9 +214,12 @@ FALCON_INLINE Place place_of(long long major, long long minor, long long step_ma
     const unsigned tiles = (unsigned)((width + tile - 1) / tile);
     const long long x = (long long)(blockIdx.x / tiles) * blockDim.y + threadIdx.y;
     const long long start = (long long)(blockIdx.x % tiles) * tile;
-    const long long end = start + tile;
+    // Without vectors, neighbouring threads take neighbours.
+    if (!aligned)
+        return {x, start, start + threadIdx.x, FALCON_LANES, false};
+    const long long y = start + (long long)threadIdx.x * W, end = y + W;
     const bool reached = (blocks_minor - 1) * step_minor + end <= minor && (blocks_major - 1) * step_major + x < major;
-    return {x, start, aligned && end <= width && reached};
+    return {x, start, y, 1, end <= width && reached};
 }
 
 // How much of the matrix is left from element (x, y) of block (0, 0), and the size of a block.
