@@ -18,7 +18,7 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import available, device, driver, kernels, model, operands
+from . import available, device, driver, kernels, model, operands, sources
 from .arrays import library_of
 from .geometry import Buffers, block_sizes, chunks_within, combined_again, round_up
 from .matrix import Matrix, dense
@@ -181,9 +181,15 @@ class GpuBackend:
         return measure(problem.device, problem.operand, problem.tf32)
 
     def identity(self, index: int | None = None, /) -> dict[str, str]:
-        """What a stored measurement must agree with: the model of the device, its driver."""
+        """What a stored measurement must agree with: device, driver, libraries and kernels."""
         found = device.properties(device.current() if index is None else index)
-        return {"device": found.name, "driver": str(found.driver)}
+        return {
+            "device": found.name,
+            "driver": str(found.driver),
+            "cupy": device.version(),
+            "cuda": str(device.runtime_version()),
+            "kernels": sources.digest(),
+        }
 
 
 def _place(index: int | None) -> str:

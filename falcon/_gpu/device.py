@@ -78,6 +78,11 @@ def version() -> str:
     return str(_cupy().__version__)
 
 
+def runtime_version() -> int:
+    """Return the version of CUDA's runtime, as 1000 major + 10 minor."""
+    return int(_cupy().cuda.runtime.runtimeGetVersion())
+
+
 def count() -> int:
     """Return the number of GPUs; raises where there is no driver."""
     return int(_cupy().cuda.runtime.getDeviceCount())

@@ -242,6 +242,12 @@ def repair(update: Update, a: Matrix, b: Matrix) -> None:
     )
 
 
+def empty() -> None:
+    """Launch a kernel that does nothing."""
+    kernel, _ = _function(("empty",), sources.empty)
+    device.launch(kernel, (1, 1, 1), (geometry.LANES, 1, 1), ())
+
+
 def copy(source: Matrix | None, target: Matrix, scale: float = 1.0) -> None:
     """Launch ``target = scale * source``, or zero where there is no source."""
     dtype = target.dtype if source is None else source.dtype

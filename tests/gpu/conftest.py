@@ -7,7 +7,7 @@ import pytest
 
 from falcon import _backends
 from falcon._front import planner
-from falcon._gpu import available, cublas, device, driver, kernels
+from falcon._gpu import available, cublas, device, driver, kernels, rates
 from falcon.decision import machine
 
 from . import fake_cupy
@@ -44,6 +44,8 @@ def cupy(monkeypatch, tmp_path):
     monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
     for name, module in fake_cupy.modules().items():
         monkeypatch.setitem(sys.modules, name, module)
+    for name in ("_RUN", "_WARM_UP"):  # seconds that would tell nothing here
+        monkeypatch.setattr(rates, name, 0.0)
     monkeypatch.setattr(cublas, "load", fake_cupy.load_cublas)
     fake_cupy.STATE.__init__()
     forget()

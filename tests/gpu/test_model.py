@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from itertools import pairwise
 
 import pytest
 
@@ -115,6 +116,59 @@ def test_devices_are_measured_once_and_stored(cupy, state, monkeypatch):
     known.path.write_text("{not JSON")
     forget()
     assert measured("float32") != found
+
+
+def test_runs_are_long_enough_that_the_hosts_gaps_do_not_show(cupy, monkeypatch):
+    monkeypatch.setattr(rates, "_RUN", 0.02)
+    monkeypatch.setattr(rates, "_WARM_UP", 0.2)
+    now, runs, calls = [0.0], [], []
+
+    def call():
+        calls.append(now[0])
+        now[0] += 1e-3
+
+    monkeypatch.setattr(rates.device, "event", lambda: now[0])
+    monkeypatch.setattr(
+        rates.device, "seconds_between", lambda x, y: (runs.append((x, y)), y - x)[1]
+    )
+    assert rates.seconds_per_call(call) == pytest.approx(1e-3)
+    measured = runs[-5:]
+    assert all(y - x >= 0.02 for x, y in measured)
+    assert measured[0][0] - runs[0][0] >= 0.2
+    assert len(calls) == round(now[0] / 1e-3)
+
+
+def test_empty_kernels_are_launched_while_the_device_is_busy(cupy, state, monkeypatch):
+    """Between two events stand empty kernels and nothing else; a product is before the first."""
+    monkeypatch.setattr(rates, "_MEASURED_SIZE", {4: 64})
+    events, event = [], rates.device.event
+
+    def recorded():
+        events.append((len(state.launches), len(state.products)))
+        return event()
+
+    monkeypatch.setattr(rates.device, "event", recorded)
+    rates.measure(0, of("float32"), False)
+    pairs = list(zip(events[::2], events[1::2], strict=True))[-5:]
+    for (launches, products), (until, same) in pairs:
+        assert (until - launches, same) == (rates._EMPTY_LAUNCHES, products)
+        assert set(state.launches[launches:until]) == {"falcon_empty"}
+    assert [y[0][1] - x[1][1] for x, y in pairwise(pairs)] == [rates._BUSY] * 4
+
+
+def test_a_profile_of_other_kernels_is_dropped(cupy, state, monkeypatch):
+    monkeypatch.setattr(rates, "_MEASURED_SIZE", {4: 64})
+    measured("float32")
+    key = machine.profile([device_backend()], 0).key
+    assert {"gpu.driver", "gpu.cupy", "gpu.cuda", "gpu.kernels"} < key.keys()
+    forget()
+    launched = len(state.launches)
+    measured("float32")
+    assert len(state.launches) == launched
+    forget()
+    monkeypatch.setattr(backend.sources, "digest", lambda: "another")
+    measured("float32")
+    assert len(state.launches) > launched
 
 
 @pytest.mark.parametrize(
