@@ -21,7 +21,7 @@ _REPEATS = 5
 # Seconds of calls back to back per event pair, so that the host's gaps do not show, and before the
 # first one, until the clocks have settled.
 _RUN, _WARM_UP = 0.02, 0.2
-# Empty kernels in one event pair, fewer than a stream's queue holds; and products before them, which
+# Empty kernels in one event pair, fewer than a stream holds; and products before them, which
 # take the device longer (10 ms) than the host takes for the launches.
 _EMPTY_LAUNCHES, _BUSY = 500, 8
 # Elements of random data that a measured matrix repeats; zeros would run faster than real data.
