@@ -118,11 +118,6 @@ def is_capturing() -> bool:
     return bool(_cupy().cuda.get_current_stream().is_capturing())
 
 
-def stream_pointer() -> int:
-    """Return the handle of the current stream."""
-    return int(_cupy().cuda.get_current_stream().ptr)
-
-
 def event() -> Any:
     """Record an event in the current stream."""
     cuda = _cupy().cuda

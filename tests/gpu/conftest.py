@@ -10,7 +10,7 @@ from falcon._front import planner
 from falcon._gpu import available, cublas, device, driver, kernels, rates
 from falcon.decision import machine
 
-from . import fake_cupy
+from . import fake_cublas, fake_cupy
 
 
 def forget():
@@ -46,7 +46,7 @@ def cupy(monkeypatch, tmp_path):
         monkeypatch.setitem(sys.modules, name, module)
     for name in ("_RUN", "_WARM_UP"):  # seconds that would tell nothing here
         monkeypatch.setattr(rates, name, 0.0)
-    monkeypatch.setattr(cublas, "load", fake_cupy.load_cublas)
+    monkeypatch.setattr(cublas, "load", fake_cublas.load)
     fake_cupy.STATE.__init__()
     forget()
     assert available.why_unavailable() is None  # tried once, before what a test looks at

@@ -1,10 +1,10 @@
 """A stand-in for the part of CuPy that `falcon._gpu.device` uses, on the CPU.
 
-Kernels are compiled by a C++ compiler behind shim.h and run thread by thread; cuBLAS is NumPy. What
-a GPU would not forgive raises here too: a pointer of another device, an access outside of an
-allocation (guard zones), memory read before it was written (it is NaN), arguments of a wrong size,
-an operation that a stream under capture does not allow. `test_cupy.py` compares names and
-signatures with the real CuPy.
+Kernels are compiled by a C++ compiler behind shim.h and run thread by thread; cuBLAS is in
+fake_cublas.py. What a GPU would not forgive raises here too: a pointer of another device, an access
+outside of an allocation (guard zones), memory read before it was written (it is NaN), arguments of
+a wrong size, an operation that a stream under capture does not allow. `test_cupy.py` compares names
+and signatures with the real CuPy.
 """
 
 import ctypes
@@ -40,7 +40,9 @@ class State:
         self.launches = []  # names, in order
         self.products = []  # (sizes, batch, beta, compute type)
         self.math_mode = self.pointer_mode = 0  # of the handle of cuBLAS
-        self.stream = None
+        self.current = 7  # stream
+        self.stream = None  # of the handle
+        self.timed = set()  # streams in which events were recorded
         self.allocated = 0
 
     def allocate(self, nbytes):
@@ -124,13 +126,6 @@ def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
 
 def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
     return a._host.copy()
-
-
-def matmul(a, b, /, out=None, **_):
-    product = np.matmul(a._host, b._host)
-    out = empty(product.shape, product.dtype) if out is None else out
-    out._host[...] = product
-    return out
 
 
 def broadcast_to(array, shape):
@@ -226,7 +221,8 @@ class Device:
 
 
 class Stream:
-    ptr = 7
+    def __init__(self):
+        self.ptr = STATE.current
 
     @classmethod
     def from_external(cls, obj):
@@ -238,10 +234,11 @@ class Stream:
         return STATE.capturing
 
     def __enter__(self):
+        self._before, STATE.current = STATE.current, self.ptr
         return self
 
     def __exit__(self, *_):
-        pass
+        STATE.current = self._before
 
 
 class Event:
@@ -250,6 +247,7 @@ class Event:
 
     def record(self, stream=None):
         self.at = time.perf_counter()
+        STATE.timed.add(stream.ptr)
 
     def synchronize(self):
         assert not STATE.capturing, "waiting is not allowed during capture"
@@ -265,121 +263,11 @@ def properties(device):
             "l2CacheSize": 2**20, "totalGlobalMem": 2**38}  # fmt: skip
 
 
-# --- cuBLAS ----------------------------------------------------------------------------------
-
-
-def _types():
-    import ml_dtypes
-
-    return {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
-
-
-class Cublas:
-    """The shared library: functions take what their argument types can hold, and return a status.
-
-    Unlike those of the library's wrapper in CuPy, they run while a stream is captured.
-    """
-
-    def __init__(self):
-        self.__dict__ |= {f.__name__: _Function(f) for f in (
-            cublasSetStream_v2, cublasGetMathMode, cublasSetMathMode, cublasGetPointerMode_v2,
-            cublasSetPointerMode_v2, cublasGemmStridedBatchedEx_64, cublasGetStatusString,
-        )}  # fmt: skip
-
-
-class _Function:
-    def __init__(self, call):
-        self._call = call
-
-    def __call__(self, *arguments):
-        for value, kind in zip(arguments, getattr(self, "argtypes", ()), strict=False):
-            if isinstance(value, int):
-                held = kind(value).value
-                assert (held or 0) == value, f"{value} does not fit {kind}"
-        if self._call is not cublasGetStatusString:
-            assert len(arguments) == len(self.argtypes)
-        return self._call(*arguments)
-
-
-def load_cublas(major):
-    assert major == 13
-    return Cublas()
-
-
-def cublasGetStatusString(status):
-    return b"the library was not initialized"
-
-
-def cublasSetStream_v2(handle, stream):
-    STATE.stream = stream
-    return 0
-
-
-def cublasGetMathMode(handle, mode):
-    mode._obj.value = STATE.math_mode
-    return 0
-
-
-def cublasSetMathMode(handle, mode):
-    STATE.math_mode = mode
-    return 0
-
-
-def cublasGetPointerMode_v2(handle, mode):
-    mode._obj.value = STATE.pointer_mode
-    return 0
-
-
-def cublasSetPointerMode_v2(handle, mode):
-    STATE.pointer_mode = mode
-    return 0
-
-
-def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA,
-                                  B, Btype, ldb, strideB, beta, C, Ctype, ldc, strideC,
-                                  batchCount, computeType, algo):  # fmt: skip
-    if handle != HANDLE:
-        return 1
-    kinds, computeType = _types(), {68: "32F", 77: "32F_FAST_TF32", 70: "64F"}[computeType]
-    assert STATE.stream == Stream().ptr, "a product in another stream than the current one"
-    assert STATE.math_mode == 16, "no TF32, no sums of 16 bits"
-    assert STATE.pointer_mode == 0, "alpha and beta would be read from the device's memory"
-    assert (kinds[Atype] is kinds[Btype]) and kinds[Ctype] in (kinds[Atype], np.float32)
-    sums = np.float64 if computeType == "64F" else np.float32
-    alpha, beta = (_scalar(x, sums) for x in (alpha, beta))
-    STATE.products.append(((m, n, k), batchCount, float(beta), computeType))
-    a_shape, b_shape = ((k, m) if transa else (m, k)), ((n, k) if transb else (k, n))
-    for batch in range(batchCount):
-        a = _matrix(A, a_shape, lda, kinds[Atype], batch * strideA).astype(sums)
-        b = _matrix(B, b_shape, ldb, kinds[Btype], batch * strideB).astype(sums)
-        c = _matrix(C, (m, n), ldc, kinds[Ctype], batch * strideC)
-        with np.errstate(all="ignore"):
-            product = (a.T if transa else a) @ (b.T if transb else b)
-            c[...] = alpha * product + (beta * c.astype(sums) if beta else 0)
-    return 0
-
-
-def _scalar(reference, kind):
-    return np.frombuffer(reference._obj, kind)[0]
-
-
-def _matrix(pointer, shape, ld, kind, offset):
-    """View column-major memory."""
-    assert ld >= max(shape[0], 1), "a leading dimension is too small"
-    itemsize = np.dtype(kind).itemsize
-    pointer += offset * itemsize
-    assert STATE.owner(pointer) == STATE.device
-    elements = ld * (shape[1] - 1) + shape[0]
-    memory = (ctypes.c_char * (elements * itemsize)).from_address(pointer)
-    flat = np.frombuffer(memory, kind)
-    return np.lib.stride_tricks.as_strided(flat, shape, (itemsize, ld * itemsize))
-
-
 def modules():
     """Return what to put into sys.modules."""
     cupy = types.ModuleType("cupy")
     cupy.__version__ = "14.2.0"
-    for thing in (ndarray, empty, asarray, asnumpy, matmul, broadcast_to, RawModule):
+    for thing in (ndarray, empty, asarray, asnumpy, broadcast_to, RawModule):
         setattr(cupy, thing.__name__, thing)
     runtime = types.SimpleNamespace(
         getDeviceCount=lambda: DEVICES,

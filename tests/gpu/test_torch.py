@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._core.dtypes import FLOAT32
 from falcon._gpu import device, driver
+from falcon.bench import gpu as bench
+from falcon.bench.here import Effort
+from falcon.bench.workloads import Case, Shape
 
-from . import fake_cupy
 from .support import kind, on_device, whole
 
 
@@ -57,7 +60,7 @@ def torch(cupy, monkeypatch):
             allocated.append(shape[0])
         return Tensor(cupy.empty(shape, kind(dtype.removeprefix("torch."))), dtype)
 
-    def current_stream(device):
+    def current_stream(device=0):
         streams.append(device)
         return types.SimpleNamespace(cuda_stream=42)
 
@@ -106,12 +109,35 @@ def test_the_workspace_of_tensors_is_torchs(cupy, torch, state, monkeypatch):
     assert packed.nbytes == torch.allocated[-1]
 
 
-def test_torch_streams_become_current(cupy, torch, monkeypatch):
-    entered = []
-    monkeypatch.setattr(fake_cupy.Stream, "__enter__", lambda self: entered.append(self.ptr))
+def test_torch_streams_become_current(cupy, torch, state):
     x = Tensor(on_device(cupy, whole((8, 8), 1), "float32"), "torch.float32")
     falcon.gemm(x, x)
-    assert entered == [42]
+    assert (state.stream, state.current) == (42, 7)
+
+
+def test_the_benchmark_times_torchs_stream(cupy, torch, state, monkeypatch):
+    """Events in another stream would miss what torch does."""
+    used = []
+
+    def matmul(a, b, out):
+        used.append(state.current)
+        out._host[...] = a._host @ b._host
+
+    torch.matmul, torch.from_dlpack = matmul, lambda x: x
+    torch.cuda.is_available = lambda: True
+    case = Case("given", Shape(48, 40, 56, "layer"), "float32")
+    found = bench.measure(case, {"scheme": "classical"}, Effort(1, 0.0))
+    assert 0 < found["sides"]["torch"]["error"] < 1e-5
+    assert (set(used), state.timed, state.current) == ({42}, {42}, 7)
+
+
+@pytest.mark.parametrize("size", [512, 1024, 8192])
+def test_benchmarks_rotate_operands_larger_than_the_cache(size, monkeypatch):
+    monkeypatch.setattr(bench, "_random", lambda rows, columns, *_: (rows, columns))
+    cache = 50 * 2**20
+    pairs = bench._operands(Shape(size, size, size, "square"), FLOAT32, cache)
+    assert len(pairs) >= 2
+    assert len(pairs) * 2 * size**2 * 4 >= 2 * cache
 
 
 def test_torch_errors(cupy, torch):
