@@ -14,13 +14,14 @@ from ._backends import release_workspace
 from ._core.config import config, set_config
 from ._core.packed import PackedOperand
 from ._core.plan import Plan
+from ._front.freivalds import Verification, VerificationError
 from ._front.gemm import gemm
 from ._front.info import show_config
 from ._front.matmul import matmul
 from ._front.pack import pack
 from ._front.plan import plan
 from ._front.tune import machine, tune
-from ._front.verify import Verification, VerificationError, verify
+from ._front.verify import verify
 from ._version import __version__
 from .decision import MachineProfile
 from .schemes import Scheme, SchemeError

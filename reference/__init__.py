@@ -9,6 +9,7 @@ Every file works alone, has no options, and stays within 60 lines.  A reader may
         laderman.py        <3,3,3;23>   1976
         hopcroft_kerr.py   <3,2,3;15>   1971
         lcma.py            any <m,k,n;R;U,V,W>: an algorithm is three arrays of coefficients
+          scaling.py       rows and columns of any scale, by powers of two
           multilevel.py    a list of such triples, one per level of recursion
     brent.py           the equations that three arrays satisfy exactly when they multiply matrices
 

@@ -14,7 +14,8 @@
     rates.py     Rates: measured speeds
     formulas.py  the cost model's formulas; compiled, types in formulas.pxd
     model.py     the cost model of the host's backends: seconds per stage of an option
-    spread.py    how far the scales of lines differ that an LCMA adds up
+    look.py      the norms of operands before an LCMA runs, and how they are scaled
+    spread.py    how far the scales of lines differ that an LCMA adds up, and scaling
     packed.py    PackedOperand: a right operand that is laid out once
     arrays.py    what users hand in, as NumPy arrays
     checks.py    values of options, parsed and checked

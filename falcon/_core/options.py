@@ -79,8 +79,8 @@ class Options:
             "FALCON_SCHEME",
             str,
             """str or Scheme
-        "auto" chooses by predicted time, and leaves operands whose rows (columns of `b`) are of
-        very different scale to the classical algorithm; "classical" uses no LCMA; a name such as
+        "auto" chooses by predicted time, and scales operands whose rows (columns of `b`) are of
+        very different scale by powers of two; "classical" uses no LCMA; a name such as
         "strassen", "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as
         asked, whatever the scales.""",
             check=check_scheme,

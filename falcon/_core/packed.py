@@ -12,6 +12,8 @@ import numpy as np
 
 from falcon.schemes import Scheme
 
+from .spread import Scaling
+
 _log = logging.getLogger("falcon")
 
 
@@ -62,6 +64,9 @@ class PackedOperand:
     scales : object, optional
         What the backend keeps of the norms of B's columns, by which badly scaled operands are found
         (`falcon._core.spread`); None where the scheme was asked for by name.
+    column_powers : ndarray of float64, optional
+        Powers of two that the columns were multiplied by as they were packed, because they are of
+        different scale; `scales` are of the columns after that. Products are divided by them.
     """
 
     shape: tuple[int, int]
@@ -71,6 +76,7 @@ class PackedOperand:
     payload: Any
     source: np.ndarray | None
     scales: Any = None
+    column_powers: np.ndarray | None = None
 
     @property
     def nbytes(self) -> int:
@@ -86,14 +92,14 @@ class PackedOperand:
     def source_to_redo(self, refused: bool = False) -> np.ndarray:
         """Return `source` for a product that came upon a non-finite value, or that was refused.
 
-        `refused`: before it began, because the operands are too uneven for the scheme.
+        `refused`: before it began, because the rows of A could not be made even for the scheme.
         """
         if refused:
             return self.needed_source(
-                "norms of rows of a, or of columns of b, differ by too much for the scheme that b "
-                "was packed for by scheme='auto', and the product is then classical, with b "
-                "itself; nothing was written. Keep the source, or pack with a scheme that you "
-                "name, which runs whatever the norms"
+                "norms of rows of a differ by too much for the scheme that b was packed for by "
+                "scheme='auto' and cannot be measured; "
+                "the product is then classical, with b itself; nothing was written. Keep the "
+                "source, or pack with a scheme that you name, which runs whatever the norms"
             )
         return self.needed_source(
             "a NaN or Inf came up (in a or b, or by overflow), and the product is then redone "
@@ -132,6 +138,7 @@ class PackedOperand:
             f"again without b itself, because {reason}; pack b in this process, or keep the source"
         )
         _log.debug("falcon: a packed operand is made again: %s", reason)
+        source = Scaling(columns=self.column_powers).of_columns(source, self.dtype)
         self.__dict__["payload"] = self.payload.remade(np.asarray(source, self.dtype))
 
 

@@ -16,7 +16,11 @@ from .arrays import to_array
 from .options import Options
 from .packed import PackedOperand, Payload
 from .problem import Problem
+from .spread import MOST_UNEVEN
 from .text import format_table
+
+# Times growth u sqrt(K) norm(a_i) norm(b_j): errors of every plan that "auto" takes stay below.
+PROMISED = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +142,8 @@ class Plan:
     table : callable, optional
         Makes `candidates`; the choice itself needs but a few of them.
     guarded : bool
-        The scheme was not asked for by name: operands whose scales are too uneven for it
-        (`falcon._core.spread`) are multiplied classically.
+        The scheme was not asked for by name: operands whose scales are too uneven for it are
+        scaled (`falcon._core.spread`), or multiplied classically where that is impossible.
     options : Options
         What the plan was made with; `execute` looks for non-finite values as `check` says.
     """
@@ -184,21 +188,50 @@ class Plan:
         guarded = chosen and not self.problem.is_exact
         return Plan(self.problem, backend, option, "", guarded=guarded, options=self.options)
 
-    def error_bound(self) -> float:
-        """Factor f of the first-order bound ``max|error| <= f max|A| max|B|``; 0 if exact."""
-        if self.problem.is_exact:
-            return 0.0
-        unit = self.problem.operand.unit_roundoff
-        if self.problem.operand.is_complex:
+    def error_bound(self, a: Any, b: Any, *, proved: bool = False) -> np.ndarray:
+        """Return what the error of each entry of ``a @ b`` stays below.
+
+        Parameters
+        ----------
+        a, b : array_like
+            The operands; or the 2-norms of the rows of `a`, of the columns of `b`, as vectors.
+        proved : bool
+            False: ``1.5 growth u sqrt(K) norm(a_i) norm(b_j)``, which holds for all operands
+            without adversarial structure. True: the first-order bound of the worst case, which
+            grows with K itself.
+
+        Returns
+        -------
+        ndarray of float64, shape (M, N)
+            0 where arithmetic is exact. Of plans of a scheme that was asked for by name, whose
+            operands nobody scales, the largest norms count for all entries.
+
+        Notes
+        -----
+        Overflow and underflow apart. docs/accuracy.md proves the one and measures the other.
+        """
+        p, scheme = self.problem, self.scheme
+        rows, columns = _norms(a, 1), _norms(b, 0)
+        if scheme is not None and not self.guarded:
+            rows, columns = (np.full_like(x, x.max(initial=0)) for x in (rows, columns))
+        unit = 2.0**-11 if p.tf32 else max(p.operand.unit_roundoff, p.result.unit_roundoff)
+        if p.operand.is_complex:
             # A complex product, of four real ones, rounds by up to sqrt(2) gamma_2 instead of u.
             unit *= 2 * sqrt(2)
-        inner = max(self.problem.K, 1)
-        chunks = -(-inner // max(self.option.chunks[2], 1))
-        if self.scheme is None:
-            return inner * inner * unit
-        chunk = min(inner, self.option.chunks[2])
-        # Each chunk of K has its own bound; adding them up costs one more rounding per chunk.
-        return chunks * (self.scheme.error_bound(chunk, unit) + chunks * chunk * unit)
+        if p.is_exact:
+            factor = 0.0
+        elif not proved:
+            factor = PROMISED * self.growth * sqrt(p.K) * unit
+        elif scheme is None:
+            factor = (p.K + 1) * unit
+        else:
+            chunk = max(min(p.K, self.option.chunks[2]), 1)
+            # By Cauchy and Schwarz, chunks of K come to no more than the whole.
+            factor = scheme.error_bound(chunk, unit) / -(-chunk // scheme.k) + unit
+            factor += -(-p.K // chunk) * unit
+            if self.guarded:
+                factor *= MOST_UNEVEN * sqrt(scheme.m * scheme.n)
+        return np.multiply.outer(factor * rows, columns)
 
     def __call__(self, a: Any, b: Any, out: Any = None) -> Any:
         """Multiply two matrices of the planned shapes and dtype.
@@ -301,3 +334,12 @@ def _restored(problem: Problem, backend: Any, scheme: Scheme | None, *about: Any
     if not found:
         raise ValueError(f"workspace_limit is {options.workspace_limit}, which {scheme!r} exceeds")
     return Plan(problem, backend, found[0], why, seconds, None, guarded, options)
+
+
+def _norms(x: Any, axis: int) -> np.ndarray:
+    """Return the 2-norms along an axis; vectors are taken to be that."""
+    x = np.asarray(x)
+    if x.ndim == 1:
+        return x.astype(np.float64)
+    largest = float(np.abs(x).max(initial=0)) or 1.0
+    return largest * np.sqrt(((np.abs(x).astype(np.float64) / largest) ** 2).sum(axis))

@@ -31,8 +31,8 @@ class Policy:
         The classical algorithm (of the last backend) stays unless it is slower by this factor:
         what predictions may err by.
     tie : float
-        Predictions within this share of each other are a tie, which goes to fewer levels, then to
-        less growth.
+        Predictions within this share of each other are a tie, which goes to less growth, then to
+        fewer levels.
     common_model : bool
         The backend predicts by `falcon._core.model` and rounds as `Scheme.rms_growth` says, so that
         the model's bounds and the growth rule schemes out before the backend is asked.
@@ -47,7 +47,7 @@ class Policy:
     nested: bool = True
     nested_block: int = 4
     least_gain: float = 1.03
-    tie: float = 0.003
+    tie: float = 0.03
     common_model: bool = True
     no_gain: str = "no scheme is predicted to be faster"
     too_little: str = "faster by too little to be sure"

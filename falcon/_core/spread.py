@@ -1,30 +1,108 @@
-"""How far the scales differ of lines that an LCMA adds up: what "auto" looks at before it runs one.
+"""Lines of different scale that an LCMA adds up: how uneven they are, and powers of two that help.
 
-An LCMA adds rows of A (columns of B) that stand at the same place of different blocks. Rounding
-errors of the larger row then reach the rows of C that belong to the smaller one, where the
-classical algorithm leaves none. Let ``s`` be the root mean square over the least of the norms that
-are added up: relative to ``norm(a_i) norm(b_j)``, errors of c_ij grow to about
-``growth * s_A * s_B`` times those of the classical algorithm, on entries of mean zero. Lines of K
-may differ: their scales are in both norms.
-
-What is not looked at: entries of one sign. The sums of a scheme then add up coherently, and errors
-are 2 to 20 times those of the classical algorithm whatever the norms (docs/decision.md).
+An LCMA adds rows of A (columns of B) that stand at the same place of different blocks: the lines of
+a group. Rounding errors of a larger row then reach the rows of C that belong to a smaller one. Let
+``s`` be the largest ratio of root mean square to least norm within a group: relative to
+``norm(a_i) norm(b_j)``, errors of c_ij grow to about ``growth * s_A * s_B`` times those of the
+classical algorithm. Where that is too much, rows and columns are scaled by powers of two, which
+rounds nothing (outside scaling: Ballard, Benson, Druinsky, Lipshitz, Schwartz, arXiv:1507.00687).
+Lines of K may differ: their scales are in both norms. docs/accuracy.md proves what follows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 
-from falcon.schemes import Scheme
+from .dtypes import DType
 
-# What growth * s_A * s_B may come to. The classical algorithm errs by 0.3 to 0.6 eps norm(a_i)
-# norm(b_j) on normal data, so that 20 keeps what scales add below 8 eps. Five schemes, as
-# examples/scales.py prints them: one row ten times as large 15 to 35, errors of 4.3 to 7.7 eps; one
-# row and one column 90 to 127, 4.7 to 10 eps; normal and uniform data 2.1 to 8.9; six channels a
-# thousand times as large 6 to 15 for growth up to 4.
-_MOST = 20.0
-# Plans whose growth the caller allowed to be larger run where lines are as alike as random ones.
-_LEAST_ROOM = 2.0
+# What s_A * s_B may come to without scaling. Largest error in units of growth u sqrt(K) norm(a_i)
+# norm(b_j), entries of one sign, seven schemes, 300 to 500: 0.75 where all is of one scale, 0.96 up
+# to 2.4, 1.4 up to 4, 2.7 at 8 (examples/accuracy.py); promised is 1.5. Normal entries come to 1.2.
+MOST_UNEVEN = 2.0
+# Powers of two beyond are not used: a factor of C, the product of two, must be a float64.
+_LARGEST_EXPONENT = 500
+# Logarithms of norms are compared in steps of an octave's so many parts.
+_PARTS_OF_OCTAVE = 64
+_LINES = 96  # that are scaled back at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Powers of two, float64, that A's rows and B's columns are multiplied by; None: by 1.
+
+    The product is divided by them before anything else happens to it. 0 stands at lines of zeros:
+    what rounding leaves there of other lines is multiplied by 0.
+    """
+
+    rows: np.ndarray | None = None
+    columns: np.ndarray | None = None
+
+    def __bool__(self) -> bool:
+        return self.rows is not None or self.columns is not None
+
+    def fits(self, dtype: DType) -> bool:
+        """Whether elements of that type can be multiplied by the powers, and C divided by them."""
+        largest = 2.0 ** min(_LARGEST_EXPONENT, dtype.finfo.maxexp - 2)
+        given = [x[x > 0] for x in (self.rows, self.columns) if x is not None]
+        return all(((x >= 1 / largest) & (x <= largest)).all() for x in given)
+
+    def of_rows(self, a: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """Return A times the powers of its rows: a copy of that dtype, or A if it is the same."""
+        return a if self.rows is None else _times(a, self.rows, dtype, axis=0)
+
+    def of_columns(self, b: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """Return B times the powers of its columns, likewise."""
+        return b if self.columns is None else _times(b, self.columns, dtype, axis=1)
+
+    def undo(self, product: np.ndarray) -> None:
+        """Divide a product by the powers of its rows and columns, in place."""
+        if not self:
+            return
+        rows = np.ones(len(product)) if self.rows is None else _inverse(self.rows)
+        columns = np.ones(1) if self.columns is None else _inverse(self.columns)
+        kind = _kind(product.dtype, rows, columns)
+        rows, columns = rows.astype(kind)[:, None], columns.astype(kind)
+        for start in range(0, len(product), _LINES):
+            # Both at once: one alone could overflow.
+            some = product[start : start + _LINES]
+            powers = rows[start : start + _LINES] * columns
+            np.multiply(some, powers, out=some, casting="same_kind")
+
+
+def _inverse(powers: np.ndarray) -> np.ndarray:
+    return np.divide(1, powers, out=np.zeros_like(powers), where=powers > 0)
+
+
+def _times(x: np.ndarray, powers: np.ndarray, dtype: np.dtype, axis: int) -> np.ndarray:
+    if np.isin(powers, (0, 1)).all():
+        return x
+    powers = powers.astype(_kind(dtype, powers))
+    powers = powers[:, None] if axis == 0 else powers
+    return np.multiply(x, powers, out=np.empty_like(x, dtype), casting="same_kind")
+
+
+def _kind(dtype: np.dtype, *powers: np.ndarray) -> np.dtype:
+    """Return the real type that holds products of the powers: that of `dtype`, or float64."""
+    info, positive = np.finfo(dtype), [x[x > 0] for x in powers]
+    least = float(np.prod([x.min(initial=1) for x in positive]))
+    largest = float(np.prod([x.max(initial=1) for x in positive]))
+    fits = float(info.smallest_normal) <= least and largest <= float(info.max)
+    return info.dtype if fits else np.dtype(np.float64)
+
+
+def _groups(
+    lines: np.ndarray, parts: int, chunk: int, block: int | None
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield the lines of each chunk as a matrix, a group per column; zeros where there is none."""
+    for start in range(0, len(lines) if parts > 1 else 0, max(chunk, 1)):
+        some = lines[start : start + chunk]
+        length = block or -(-len(some) // parts)
+        groups = np.zeros((-(-len(some) // length), length))
+        groups.reshape(-1)[: len(some)] = some
+        yield slice(start, start + len(some)), groups
 
 
 def spread(squares: np.ndarray, parts: int, chunk: int, block: int | None = None) -> float:
@@ -33,79 +111,56 @@ def spread(squares: np.ndarray, parts: int, chunk: int, block: int | None = None
     Parameters
     ----------
     squares : ndarray of float64
-        Squared 2-norms of the rows of A, or the columns of B.
+        Squared 2-norms of the rows of A, or the columns of B. Lines of zeros do not count.
     parts : int
         Blocks that the scheme cuts them into.
     chunk : int
         Lines that are multiplied at a time; each chunk is cut into blocks of its own.
     block : int, optional
         Lines of a block; by default an equal part of the chunk, rounded up.
-
-    Returns
-    -------
-    float
-        At least 1; Inf or NaN where a norm is 0, not finite, or could not be measured.
     """
     worst = 1.0
-    for start in range(0, len(squares) if parts > 1 else 0, max(chunk, 1)):
-        lines = squares[start : start + chunk]
-        length = block or -(-len(lines) // parts)
-        # The last block may be shorter: fewer lines meet at its missing places.
-        count, total, least = np.zeros(length), np.zeros(length), np.full(length, np.inf)
-        for first in range(0, len(lines), length):
-            some = lines[first : first + length]
-            count[: len(some)] += 1
-            total[: len(some)] += some
-            np.minimum(least[: len(some)], some, out=least[: len(some)])
-        with np.errstate(all="ignore"):
-            ratio = float(np.max(total / (count * least)))
-        worst = np.maximum(worst, ratio)  # which hands a NaN on
+    for _, groups in _groups(squares, parts, chunk, block):
+        present = groups > 0
+        least = np.where(present, groups, np.inf).min(axis=0)
+        mean = groups.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+        worst = max(worst, float((mean / least).max()))
     return float(np.sqrt(worst))
 
 
-def most_uneven(growth: float) -> float:
-    """Return the largest product of both spreads that an LCMA of that growth may run with."""
-    return max(_MOST / growth, _LEAST_ROOM)
+def powers_of_two(
+    squares: np.ndarray, parts: int, chunk: int, block: int | None = None
+) -> np.ndarray:
+    """Return the powers of two that bring the norms of each group as close as they can; 0 for 0.
 
-
-def is_uneven(growth: float, rows: float, columns: float) -> bool:
-    """Whether scales could make an LCMA of that growth err by 8 eps ``norm(a_i) norm(b_j)``.
-
-    Parameters
-    ----------
-    growth : float
-        Of the plan.
-    rows, columns : float
-        What `spread` found for A and B.
+    Scaled norms are between 1 and 4, those of a group within ``2**(1 - 1 / parts)`` of each other:
+    the fractions of their logarithms lie on a circle, which is cut at its largest gap.
     """
-    with np.errstate(all="ignore"):
-        return not rows * columns <= most_uneven(growth)
+    powers = (squares > 0).astype(np.float64)
+    for at, groups in _groups(squares, parts, chunk, block):
+        present, size = groups > 0, _PARTS_OF_OCTAVE
+        norms = np.log2(groups, out=np.zeros_like(groups), where=present)
+        norms = np.rint(norms * (size / 2)).astype(np.int64)
+        # Absent lines take the place of the first: they open no gap.
+        first = np.take_along_axis(norms, present.argmax(axis=0)[None], axis=0)
+        circle = np.sort(np.where(present, norms, first) % size, axis=0)
+        following = np.concatenate([circle[1:], circle[:1] + size])
+        cut = (following - circle).argmax(axis=0)[None]
+        lowest = np.take_along_axis(following, cut, axis=0) % size
+        exponents = ((norms - lowest) // size).reshape(-1)
+        powers[at] = np.ldexp(powers[at], -exponents[: at.stop - at.start])
+    return powers
 
 
-def uneven(
-    scheme: Scheme,
-    growth: float,
-    chunks: tuple[int, int, int],
-    rows: np.ndarray,
-    columns: np.ndarray,
-    blocks: tuple[int | None, int | None] = (None, None),
-) -> str | None:
-    """Say why the classical algorithm is to multiply instead of `scheme`, if it is.
-
-    Parameters
-    ----------
-    chunks : (int, int, int)
-        `falcon._core.plan.Option.chunks`.
-    rows, columns : ndarray of float64
-        Squared norms of A's rows and B's columns.
-    blocks : (int or None, int or None)
-        Rows and columns of a block, where they are not equal parts of a chunk.
-    """
-    of_rows = spread(rows, scheme.m, chunks[0], blocks[0])
-    of_columns = spread(columns, scheme.n, chunks[1], blocks[1])
-    if not is_uneven(growth, of_rows, of_columns):
+def evened(
+    squares: np.ndarray, parts: int, chunk: int, block: int | None, uneven: bool
+) -> np.ndarray | None:
+    """Return what lines are multiplied by; None where they need nothing, or nothing helps."""
+    if parts == 1:
         return None
-    return (
-        f"{scheme.name} would add rows of A whose norms differ by a factor of {of_rows:.3g} and "
-        f"columns of B by {of_columns:.3g} (root mean square over least)"
-    )
+    if uneven:
+        powers = powers_of_two(squares, parts, chunk, block)
+        after = spread(squares * powers**2, parts, chunk, block)
+        if after < spread(squares, parts, chunk, block):
+            return powers
+    return None if squares.all() else (squares > 0).astype(np.float64)

@@ -7,21 +7,21 @@ where it comes from, and the fallback to the classical algorithm where a non-fin
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from falcon._core.dtypes import ENGINE, of
+from falcon._core.look import column_norms, look
 from falcon._core.model import seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem, is_thin
 from falcon._core.rates import Rates
-from falcon._core.spread import uneven
+from falcon._core.spread import Scaling
 from falcon.schemes import Scheme
 
 from .extension import isa, why_unavailable
@@ -34,8 +34,6 @@ try:
     from .programs import engine_scheme
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
-
-_log = logging.getLogger("falcon")
 
 # Another one when the speed of kernels or stages changes: what was measured before holds no longer.
 _REVISION = "5"
@@ -100,14 +98,16 @@ class CpuBackend:
             nbytes = max(nbytes, _needed(plan, a, source, target))
         workspace = _pool().take(nbytes)
         try:
-            columns = b.scales if isinstance(b, PackedOperand) else None
-            refused = _is_refused(plan, a, source, columns, workspace, nbytes)
-            if not refused:
+            scaling = _look(plan, a, b if source is None else source, workspace, nbytes)
+            refused = scaling is None
+            if scaling is not None:
                 _load(c, target)
                 finite = _core.gemm(
                     a,
                     source,
                     *scalars,
+                    row_scales=scaling.rows,
+                    column_scales=scaling.columns,
                     packed=None if packed is None else packed.engine,
                     threads=plan.threads,
                     isa=isa() if packed is None else packed.isa,
@@ -117,8 +117,8 @@ class CpuBackend:
                     report=engine is not None and plan.options.check != "none",
                 )
             if refused or finite is False:
-                # Scales too uneven for the scheme, NaN or Inf in the input, or a sum that
-                # overflowed: as the classical algorithm would have it.
+                # Norms that cannot be measured, NaN or Inf in the input, a sum that overflowed:
+                # as the classical algorithm would have it.
                 whole = b.source_to_redo(refused) if isinstance(b, PackedOperand) else b
                 whole = _readable(whole, dtype)
                 _load(c, target)
@@ -136,9 +136,7 @@ class CpuBackend:
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
-        found = np.empty(b.shape[1])
-        _core.norms(_readable(b, plan.problem.operand.numpy), found, 1, plan.threads, isa())
-        return found
+        return column_norms(_readable(b, plan.problem.operand.numpy), _measure(plan))
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""
@@ -231,36 +229,20 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     return Option("cpu", scheme, *cut, (*tiling, nbytes), in_place=in_place)
 
 
-def _is_refused(
-    plan: Plan,
-    a: np.ndarray,
-    b: np.ndarray | None,
-    columns: np.ndarray | None,
-    workspace: Any,
-    nbytes: int,
-) -> bool:
-    """Whether the operands are too uneven for a scheme that was not asked for by name.
+def _look(
+    plan: Plan, a: np.ndarray, b: np.ndarray | PackedOperand, workspace: Any, nbytes: int
+) -> Scaling | None:
+    """Return how the operands are scaled; None: the product must be classical.
 
-    `columns`: squared norms of the columns of a B that comes packed. What is not known is formed in
-    the workspace, which nothing else needs yet; where `nbytes` of it are too few, nothing can be
-    known, and the scheme is refused. (Not the size of what the pool had: see below.)
+    Norms are formed in the workspace, which nothing else needs yet. `nbytes` of it count, not the
+    size of what the pool had: see below.
     """
-    if not plan.guarded or plan.scheme is None:
-        return False
-    problem, threads = plan.problem, plan.threads
-    M, N = problem.M, problem.N
-    needed = M + (N if columns is None else 0)
-    if nbytes < 8 * needed:
-        return True
-    room = np.frombuffer(workspace, np.float64, needed)
-    _core.norms(a, room[:M], 0, threads, isa())
-    if columns is None:
-        columns = room[M:]
-        _core.norms(b, columns, 1, threads, isa())
-    why = uneven(plan.scheme, plan.growth, plan.option.chunks, room[:M], columns)
-    if why is not None:
-        _log.debug("falcon: %s is multiplied classically: %s", problem, why)
-    return why is not None
+    room = np.frombuffer(workspace, np.float64, nbytes // 8) if nbytes >= 8 else None
+    return look(plan, a, b, _measure(plan), room)
+
+
+def _measure(plan: Plan) -> Callable[[np.ndarray, int, np.ndarray], None]:
+    return lambda x, axis, found: _core.norms(x, found, axis, plan.threads, isa())
 
 
 def _cut(

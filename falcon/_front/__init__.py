@@ -4,11 +4,12 @@
 
     gemm.py      gemm                           matmul.py    matmul
     plan.py      plan                           pack.py      pack
-    verify.py    verify: Freivalds' check       info.py      show_config
+    verify.py    verify                         info.py      show_config
     tune.py      machine, tune, compare
     families/    whose arrays are these: NumPy's, or on a device
     validate.py  arguments, checked in Python
     execute.py   a product in core form: its Problem, its plan, its execution
+    freivalds.py the test of a product in O(n^2), by rows
     planner.py   from what was asked for to a cached plan
     recall.py    calls whose plan is known without planning
     small.py     calls for which NumPy's BLAS is the plan; compiled, types in small.pxd

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -18,8 +19,10 @@ from falcon._core.plan import Plan
 from falcon._numpy.threads import limited
 
 from .families import Family
+from .freivalds import Freivalds, VerificationError
 from .planner import plan_for, plan_packed
-from .verify import Freivalds, VerificationError
+
+_log = logging.getLogger("falcon")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +104,16 @@ def _verified(x: Product) -> None:
     b = x.b
     if x.packed is not None:
         b = x.packed.needed_source("check='verify' takes b itself; keep the source, or use another")
-    test = Freivalds(x.a, b, x.c, x.alpha, x.beta, dtype=dtype.numpy)
+    test = Freivalds(x.a, b, x.c, x.alpha, x.beta, dtype=dtype)
     plan = _run(x)
     outcome = test.check(out, plan.growth)
-    if not outcome:
+    if outcome.is_wrong:
         raise VerificationError(
             f"the product of {plan.problem} by {plan.option.label} failed Freivalds' check: "
-            f"residual {outcome.residual:.3g} > tolerance {outcome.tolerance:.3g}"
+            f"{outcome.why}; residual {outcome.residual:.3g} > tolerance {outcome.tolerance:.3g}"
         )
+    if not outcome:
+        _log.warning("falcon: %s: %s", plan.problem, outcome.why)
 
 
 def without(options: Options, shape: tuple[int, ...], dtype: DType) -> Options:

@@ -104,14 +104,14 @@ def gemm(
 
     Notes
     -----
-    An LCMA's error is bounded in norm, not entry by entry: `falcon.plan` returns the predicted
-    growth (for entries of mean zero; where all have one sign, the largest error can be 20 times
-    the classical one) and `Plan.error_bound` the bound. It adds rows of `a` (columns of `b`) to
-    one another, so that errors of the largest reach the smallest: before "auto" runs one, a pass
-    over `a` and `b` compares their norms, and where that could add more than about 8 eps times the
-    norms of its row and column to the error of an entry, the product is classical (logged to
-    "falcon" at level DEBUG). A scheme that is asked for by name promises nothing about rows much
-    smaller than the largest. Integer results wrap exactly as NumPy's do.
+    An LCMA's error is bounded by norms, not entry by entry: with "auto" the error of c_ij stays
+    below ``1.5 growth u sqrt(K) norm(a_i) norm(b_j)``, which `Plan.error_bound` returns (overflow
+    and underflow apart, and on data without adversarial structure). LCMAs add rows of `a` (columns
+    of `b`) to one another, so that errors of the largest reach the smallest: before "auto" runs
+    one, a pass over `a` and `b` compares their norms, and where these differ, rows and columns are
+    scaled by powers of two (logged to "falcon" at level DEBUG). A scheme that is asked for by name
+    promises nothing about rows much smaller than the largest. Integer results wrap exactly as
+    NumPy's do.
 
     Source of the method: FalconGEMM, arXiv:2605.06057.
 

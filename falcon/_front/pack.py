@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -11,16 +10,14 @@ import numpy.typing as npt
 
 from falcon._backends import available_backends, get_backend
 from falcon._core.keywords import PlanningOptions, takes_options
+from falcon._core.look import of_packed
 from falcon._core.options import PLANNING, Options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon._core.spread import uneven
 
 from .families import family_of
 from .planner import plan_for, requested
-
-_log = logging.getLogger("falcon")
 
 
 @takes_options(*PLANNING)
@@ -65,7 +62,9 @@ def pack(
     Notes
     -----
     With a scheme, R/(kn) times the bytes of B are held (Strassen: 1.75 times), and B itself stays
-    referenced, unless `keep_source` is False. Source of the method: FalconGEMM's offline Combine B.
+    referenced, unless `keep_source` is False. Where "auto" chooses the scheme, columns of different
+    scale are scaled by powers of two as they are packed. Source of the method: FalconGEMM's offline
+    Combine B.
 
     A pickle holds both, with checksums, and a fingerprint of what the layout depends on: the
     scheme as it runs, the kernel, the blocking, the layout's version. Within one version of falcon
@@ -101,9 +100,8 @@ def pack(
         asked = _for_one_backend(asked, problem)
         plan = plan_for(problem, asked)
         packed = _packed(plan, source, factor)
-        if _is_uneven(plan, packed, problem):
-            plan = plan_for(problem, replace(asked, scheme="classical"))
-            packed = _packed(plan, source, factor)
+        if packed.scheme is not None and isinstance(packed.scales, np.ndarray):
+            packed = _scaled(plan, packed, factor, asked)
     return packed if keep_source else replace(packed, source=None)
 
 
@@ -122,16 +120,18 @@ def _for_one_backend(options: Options, problem: Problem) -> Options:
     return replace(options, backend=first.name)
 
 
-def _is_uneven(plan: Plan, packed: PackedOperand, problem: Problem) -> bool:
-    """Whether B alone is scaled too badly for the scheme, whatever A is.
+def _scaled(plan: Plan, packed: PackedOperand, b: np.ndarray, options: Options) -> PackedOperand:
+    """Return `packed`, or where B's columns are of different scale, B packed again.
 
     On a device nobody waits to look: there every product decides.
     """
-    if packed.scheme is None or not isinstance(packed.scales, np.ndarray):
-        return False
     # How B is cut, which its own layout says, not the plan.
-    chunks = get_backend(packed.backend).packed_option(problem, packed, None).chunks
-    why = uneven(packed.scheme, plan.growth, chunks, np.ones(1), packed.scales)
-    if why is not None:
-        _log.debug("falcon: b is packed for the classical algorithm: %s", why)
-    return why is not None
+    chunks = get_backend(packed.backend).packed_option(plan.problem, packed, None).chunks
+    scaling = of_packed(packed.scales, plan, chunks[1])
+    if scaling is None:
+        plan = plan_for(plan.problem, replace(options, scheme="classical"))
+        return _packed(plan, packed.source, b)
+    if not scaling:
+        return packed
+    again = _packed(plan, packed.source, scaling.of_columns(b, plan.problem.dtype))
+    return replace(again, column_powers=scaling.columns)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from falcon._core.plan import Plan
-from falcon._core.spread import most_uneven
+from falcon._core.spread import MOST_UNEVEN
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
@@ -255,6 +255,6 @@ class _Stages:
         )
         kernels.combine_out(update if checked else replace(update, marks=0), self._h)
         if self._uneven is not None:
-            kernels.refuse(update, *self._uneven, most_uneven(self._plan.growth) ** 2)
+            kernels.refuse(update, *self._uneven, MOST_UNEVEN**2)
         if marks:
             kernels.repair(update, self._a, self._b)

@@ -19,17 +19,19 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.look import column_norms, has_room, look
 from falcon._core.model import seconds
 from falcon._core.packed import ArrayPayload, PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
+from falcon._core.spread import Scaling
 from falcon.codegen import combine_a, combine_b, combine_c
 from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
 from falcon.schemes import Scheme
 
-from .norms import is_refused, squares
+from .norms import squares
 from .rates import blas_name, measure
 from .threads import limited
 
@@ -101,17 +103,18 @@ class NumpyBackend:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem = plan.problem
         right = b.payload.array if isinstance(b, PackedOperand) else b
+        scaled = Scaling(columns=b.column_powers if isinstance(b, PackedOperand) else None)
         shape = (problem.M, problem.N)
         product = np.empty(shape, problem.result.numpy) if problem.buffered else out
         # As BLAS: overflow and invalid operations are in the result.
         with limited(problem.threads), np.errstate(all="ignore"):
             done = False
             if plan.scheme is not None and 0 not in (*shape, problem.K):
-                scales = b.scales if isinstance(b, PackedOperand) else None
-                done = _multiply(plan, a, right, product, alpha, scales)
+                done = _multiply(plan, a, b, product, alpha)
             if not done:
                 fits = _finish_bytes(problem) + _copied_bytes(problem) <= plan.workspace
                 _classical(problem, a, right, product, copy=fits)
+                scaled.undo(product)
                 if alpha != 1:
                     np.multiply(product, alpha, out=product)
             if problem.buffered:
@@ -123,9 +126,7 @@ class NumpyBackend:
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
-        found = np.empty(b.shape[1])
-        squares(b, 1, found)
-        return found
+        return column_norms(b, squares)
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return the option of the packed scheme."""
@@ -302,24 +303,43 @@ def _chunks_within(
 
 
 def _multiply(
+    plan: Plan, a: np.ndarray, b: np.ndarray | PackedOperand, out: np.ndarray, alpha: Any
+) -> bool:
+    """Run the four stages over all chunks.
+
+    False if the operands are of too different scale for the scheme, and scaled copies exceed the
+    limit, or if a non-finite value came up on the way.
+    """
+    problem, scheme = plan.problem, plan.scheme
+    assert scheme is not None  # guarded by the caller; for type checkers
+    stages = _Stages.of(problem, scheme, plan.option.chunks)
+    memory = np.empty(stages.workspace // stages.itemsize, problem.operand.numpy)
+    room = memory.view(np.uint8)[: memory.nbytes // 8 * 8].view(np.float64)
+    scaling = look(plan, a, b, squares, room, (stages.rows, stages.columns))
+    if scaling is None or not has_room(plan, scaling):
+        return False
+    dtype = problem.operand.numpy
+    a = scaling.of_rows(a, dtype)
+    b = b.payload.array if isinstance(b, PackedOperand) else scaling.of_columns(b, dtype)
+    done = _run_stages(plan, stages, memory, a, b, out, 1 if scaling else alpha)
+    if done and scaling:
+        scaling.undo(out)
+        if alpha != 1:
+            np.multiply(out, alpha, out=out)
+    return done
+
+
+def _run_stages(
     plan: Plan,
+    stages: _Stages,
+    memory: np.ndarray,
     a: np.ndarray,
     b: np.ndarray,
     out: np.ndarray,
     alpha: Any,
-    column_squares: np.ndarray | None,
 ) -> bool:
-    """Run the four stages over all chunks.
-
-    False if the operands are too uneven for the scheme, or a non-finite value came up on the way.
-    """
-    problem, scheme = plan.problem, plan.scheme
-    assert scheme is not None  # guarded by the caller; for type checkers
+    problem, scheme = plan.problem, stages.scheme
     rows, columns, inner = plan.option.chunks
-    stages = _Stages.of(problem, scheme, plan.option.chunks)
-    memory = np.empty(stages.workspace // stages.itemsize, problem.operand.numpy)
-    if is_refused(plan, a, b, column_squares, (stages.rows, stages.columns), memory):
-        return False
     (at, bt, h), (scratch_a, scratch_b, scratch_c) = stages.carve(memory)
     programs = combine_a(scheme), combine_b(scheme), combine_c(scheme)
     m, k, n = scheme.format

@@ -2,56 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-
 import numpy as np
 
 from falcon._core.dtypes import find
-from falcon._core.plan import Plan
-from falcon._core.spread import uneven
-
-_log = logging.getLogger("falcon")
 
 # Operands of another kind are converted so many rows and columns at a time.
 _CONVERTED_BLOCK = 96
 _SUBSCRIPTS = ("ij,ij->i", "ij,ij->j")
-
-
-def is_refused(
-    plan: Plan,
-    a: np.ndarray,
-    b: np.ndarray,
-    columns: np.ndarray | None,
-    blocks: tuple[int, int],
-    room: np.ndarray,
-) -> bool:
-    """Whether the operands are too uneven for a scheme that was not asked for by name.
-
-    Parameters
-    ----------
-    columns : ndarray or None
-        Squared norms of the columns of a B that comes packed.
-    blocks : (int, int)
-        Rows of a block of A, columns of one of B.
-    room : ndarray
-        Where the other norms are formed; where it is too small, nothing can be known, and the
-        scheme is refused.
-    """
-    scheme = plan.scheme
-    if not plan.guarded or scheme is None:
-        return False
-    (M, N), taken = (plan.problem.M, plan.problem.N), room.view(np.uint8)[: room.nbytes // 8 * 8]
-    norms = taken.view(np.float64)
-    if norms.size < M + (N if columns is None else 0):
-        return True
-    squares(a, 0, norms[:M])
-    if columns is None:
-        columns = norms[M : M + N]
-        squares(b, 1, columns)
-    why = uneven(scheme, plan.growth, plan.option.chunks, norms[:M], columns, blocks)
-    if why is not None:
-        _log.debug("falcon: %s is multiplied classically: %s", plan.problem, why)
-    return why is not None
 
 
 def squares(x: np.ndarray, axis: int, found: np.ndarray) -> None:

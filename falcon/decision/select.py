@@ -165,7 +165,10 @@ def _fastest(
         )
         heapify(hopeful)
         while hopeful and hopeful[0][0] <= fastest * (1 + policy.tie):
-            _, at = heappop(hopeful)
+            bound, at = heappop(hopeful)
+            # What cannot be the fastest could only win a tie, by its growth.
+            if bound > fastest and suited[at].rms_growth >= _least_growth(kept, fastest, policy):
+                continue
             for option in backend.candidates(problem, (suited[at].scheme,), limit):
                 found = judge(problem, option, backend, rates, options)
                 if not found.refused:
@@ -189,18 +192,26 @@ def _fastest(
     return Plan(problem, backend, best.option, why, best.seconds, table, guarded, options)
 
 
+def _least_growth(
+    kept: Sequence[tuple[Backend, Candidate]], fastest: float, policy: Policy
+) -> float:
+    """Return the least growth of those that are as fast as the fastest."""
+    tied = fastest * (1 + policy.tie)
+    return min((x.option.growth for _, x in kept if x.total <= tied), default=inf)
+
+
 def preferred(
     kept: Sequence[tuple[Backend, Candidate]], policy: Policy
 ) -> tuple[Backend, Candidate]:
     """Return the best of some candidates, the last backend's classical one coming last of these.
 
-    The fastest; of those as fast, the one of fewest levels, then of least growth. The classical
+    The fastest; of those as fast, the one of least growth, then of fewest levels. The classical
     algorithm of the last backend wins unless the gain is worth the risk of a wrong prediction.
     """
     totals = [x.total for _, x in kept]
     tied = min(totals) * (1 + policy.tie)
     ties = [(pair, total) for pair, total in zip(kept, totals, strict=True) if total <= tied]
-    best, time = min(ties, key=lambda x: (x[0][1].option.levels, x[0][1].option.growth, x[1]))
+    best, time = min(ties, key=lambda x: (x[0][1].option.growth, x[0][1].option.levels, x[1]))
     classical = [x for x in zip(kept, totals, strict=True) if x[0][1].option.scheme is None]
     safe, safe_time = classical[-1] if classical else (best, time)
     return safe if time * policy.least_gain > safe_time else best

@@ -33,6 +33,17 @@ def rms_growth(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> float:
     return sqrt(phi(U, V, W) / (m * k * n))
 
 
+def one_sign_growth(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> float:
+    """Error on entries of one sign, relative to classical multiplication without blocks.
+
+    There sums of A and B add up to ``sum U_r`` and ``sum V_r`` times an entry, and errors of block
+    products, ``sqrt(k)`` times shorter sums of ``1/k`` of the result, are independent.
+    """
+    u, v, w = (x.reshape(len(x), -1).astype(np.float64) for x in (U, V, W))
+    weights = (u.sum(axis=1) * v.sum(axis=1)) ** 2
+    return sqrt(float((w**2 * weights[:, None]).sum(axis=0).max()) / U.shape[2] ** 3)
+
+
 def growth_factor(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> float:
     """Growth factor ``sum_r |U_r| |V_r| |W_r|`` (2-norms): orders schemes of equal cost."""
     u, v, w = (_row_sums(x, square=True) for x in (U, V, W))

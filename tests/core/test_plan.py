@@ -170,15 +170,36 @@ def test_plan_takes_arrays_or_shapes():
 
 
 def test_error_bound():
-    classical = falcon.plan((10, 100), (100, 10), "f8", scheme="classical")
-    assert classical.error_bound() == pytest.approx(100**2 * 2.0**-53)
-    strassen = falcon.plan((10, 100), (100, 10), "f8", scheme="strassen")
-    assert strassen.error_bound() > classical.error_bound()
-    assert falcon.plan((10, 100), (100, 10), "i4", scheme="strassen").error_bound() == 0
-    assert falcon.plan((10, 0), (0, 10), "f4").error_bound() >= 0
+    u, rows, columns = 2.0**-53, np.arange(10.0), np.full(20, 3.0)
+    shapes = (10, 100), (100, 20)
+    classical = falcon.plan(*shapes, "f8", scheme="classical")
+    norms = np.outer(rows, columns)
+    np.testing.assert_allclose(classical.error_bound(rows, columns), 1.5 * 10 * u * norms)
+    proved = classical.error_bound(rows, columns, proved=True)
+    np.testing.assert_allclose(proved, 101 * u * norms)
+    named = falcon.plan(*shapes, "f8", scheme="strassen")
+    guarded = dataclasses.replace(named, guarded=True)
+    np.testing.assert_allclose(guarded.error_bound(rows, columns), 3 * 10 * u * norms)
+    assert (guarded.error_bound(rows, columns, proved=True)[1:] > proved[1:]).all()
+    # Nobody scales what is asked for by name: the largest row counts.
+    np.testing.assert_allclose(named.error_bound(rows, columns), 3 * 10 * u * 9 * 3)
+    exact = falcon.plan(*shapes, "i4", scheme="strassen")
+    assert not exact.error_bound(rows, columns).any()
+    assert falcon.plan((10, 0), (0, 10), "f4").error_bound(np.ones((10, 0)), rows).shape == (10, 10)
+    for dtype in ("f4", "f8", "c8", "e"):
+        a, b = (np.random.default_rng(0).standard_normal(s).astype(dtype) * 100 for s in shapes)
+        scale = np.outer(
+            np.linalg.norm(a.astype("c16"), axis=1), np.linalg.norm(b.astype("c16"), axis=0)
+        )
+        plan = falcon.plan(a, b)
+        unit = float(np.finfo(dtype).eps) / 2 * (2 * 2**0.5 if dtype == "c8" else 1)
+        np.testing.assert_allclose(plan.error_bound(a, b), 15 * unit * scale, rtol=1e-6)
+    huge = np.full((2, 3), 1e300)
+    assert np.isfinite(falcon.plan(huge, huge.T).error_bound(huge, np.ones(2))).all()
     limited = falcon.plan((64, 6400), (6400, 64), "f4", scheme="strassen", workspace_limit=300_000)
     assert limited.option.chunks[2] < 6400
-    assert 0 < limited.error_bound() < np.inf
+    bound = limited.error_bound(np.ones(64), np.ones(64), proved=True)
+    assert (bound < 12 * 6400 * 2.0**-24).all()
 
 
 def test_a_plan_has_the_options_that_it_was_made_with():

@@ -113,7 +113,9 @@ def test_nothing_considered_is_faster(rates, shape, fused):
             if min(blocks) < 64 or image.rms_growth > 8:
                 continue
             option = Option(backend.name, image, shape, 0, fused)
-            assert sum(x for _, x in seconds(problem, option, rates)) >= best * (1 - 5e-3)
+            time = sum(x for _, x in seconds(problem, option, rates))
+            # Within 3 % the least growth wins.
+            assert time * 1.03 >= best * (1 - 1e-9)
 
 
 def test_extremes():
@@ -166,10 +168,10 @@ def test_candidates_are_in_order():
     kept = [x for x in plan.candidates if not x.refused.startswith("growth")]
     first, *others = [x.total for x in kept]
     assert others == sorted(others)
-    # Of predictions that are a tie the choice has the fewest levels, then the least growth.
+    # Of predictions that are a tie the choice has the least growth, then the fewest levels.
     assert first <= min(others) * (1 + TIE)
     ties = [x.option for x in kept if x.total <= min(first, *others) * (1 + TIE)]
-    assert (kept[0].option.levels, kept[0].option.growth) == min((x.levels, x.growth) for x in ties)
+    assert (kept[0].option.growth, kept[0].option.levels) == min((x.growth, x.levels) for x in ties)
 
 
 def test_few_schemes_are_worked_out():
@@ -246,7 +248,7 @@ def test_growth_matters_not_for_integers():
     plan = choose(Problem(2048, 2048, 2048, INT), request(max_growth=1.0))
     assert plan.scheme is not None
     assert plan.growth == 1.0
-    assert plan.error_bound() == 0.0
+    assert not plan.error_bound(np.ones(2048), np.ones(2048)).any()
 
 
 def test_nothing_is_measured_where_growth_forbids_everything():

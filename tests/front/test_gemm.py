@@ -291,9 +291,10 @@ def test_error_within_the_predicted_bound(dtype, scheme):
         options = {"scheme": scheme, "workspace_limit": limit}
         if limit is not None and scheme in ("strassen@strassen", "winograd@laderman"):
             continue
-        error = abs(falcon.gemm(a, b, **options) - a.astype(wide) @ b.astype(wide)).max()
-        bound = falcon.plan(a, b, **options).error_bound()
-        assert 0 < error <= bound * abs(a).max() * abs(b).max()
+        error = abs(falcon.gemm(a, b, **options) - a.astype(wide) @ b.astype(wide))
+        assert error.max() > 0
+        for proved in (False, True):
+            assert (error <= falcon.plan(a, b, **options).error_bound(a, b, proved=proved)).all()
 
 
 @pytest.mark.parametrize(

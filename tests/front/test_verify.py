@@ -1,4 +1,6 @@
-"""Freivalds' check: it finds wrong products and never doubts a right one."""
+"""`verify` finds wrong products, never doubts a right one, and says where it cannot tell."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -76,10 +78,14 @@ def test_extreme_scales(dtype):
     with np.errstate(all="ignore"):
         for e in (0.6, 1.0):  # the product overflows
             big = a * a.dtype.type(0.1) * np.ldexp(np.real(a).dtype.type(1), int(e * top) - 1)
-            assert falcon.verify(big, big, big @ big)
+            outcome = falcon.verify(big, big, big @ big)
+            assert (not outcome, outcome.is_wrong) == (True, False)
+            assert outcome.why == "cannot verify: no row is finite"
         for e in (-0.6, -0.99):  # it underflows
             small = a * np.ldexp(np.real(a).dtype.type(1), int(e * top))
-            assert falcon.verify(small, small, small @ small)
+            outcome = falcon.verify(small, small, small @ small)
+            assert not outcome.is_wrong
+            assert "cannot verify: rounding may hide" in outcome.why
             assert not falcon.verify(small, small, np.ones_like(a))
 
 
@@ -148,6 +154,167 @@ def test_same_seed_same_residual():
 def test_errors(given, options, error, pattern):
     with pytest.raises(error, match=pattern):
         falcon.verify(*given, **options)
+
+
+# --- what it finds ---------------------------------------------------------------------------
+
+
+def without_a_product(a, b, c, scheme, product):
+    """Return c as if one block product of a scheme was missing."""
+    wide = np.promote_types(c.dtype, np.float32)
+    m, k, n = scheme.format
+    parts = [
+        np.array_split(np.asarray(x, wide), count, axis)
+        for x, count, axis in ((a, m, 0), (b, k, 0))
+    ]
+    a_blocks = [np.array_split(row, k, 1) for row in parts[0]]
+    b_blocks = [np.array_split(row, n, 1) for row in parts[1]]
+    u, v, w = (np.asarray(x[product], wide) for x in (scheme.U, scheme.V, scheme.W))
+    left = sum(u[i, l] * a_blocks[i][l] for i in range(m) for l in range(k))
+    right = sum(v[l, j] * b_blocks[l][j] for l in range(k) for j in range(n))
+    missing = np.block([[w[i, j] * (left @ right) for j in range(n)] for i in range(m)])
+    return (c.astype(wide) - missing).astype(c.dtype)
+
+
+STRASSEN = falcon.schemes.get("strassen")
+FAULTS = {
+    "zeros": lambda a, b, c, random: 0 * c,
+    "wrong sign": lambda a, b, c, random: (0 * c - c).astype(c.dtype),
+    "a zeroed row": lambda a, b, c, random: zeroed(c, random, 1, c.shape[1]),
+    "a zeroed block": lambda a, b, c, random: zeroed(c, random, 32, 32),
+    "a product left out": lambda a, b, c, random: without_a_product(
+        a, b, c, STRASSEN, random.integers(7)
+    ),
+    "1 % off": lambda a, b, c, random: (c.astype("f8") * 1.01).astype(c.dtype),
+}
+
+
+def zeroed(c, random, rows, columns):
+    i, j = (
+        random.integers(size - part + 1)
+        for size, part in zip(c.shape, (rows, columns), strict=True)
+    )
+    c = c.copy()
+    c[i : i + rows, j : j + columns] = 0
+    return c
+
+
+def product(random, name, sizes):
+    """Return random operands and their right product: of low precision, as GPUs round it."""
+    M, K, N = sizes
+    if name == "int64":
+        a, b = random.integers(-(2**40), 2**40, (M, K)), random.integers(-9, 9, (K, N))
+        return a, b, a @ b
+    a, b = random.standard_normal((M, K)), random.standard_normal((K, N))
+    dtype = pytest.importorskip("ml_dtypes").bfloat16 if name == "bfloat16" else np.dtype(name)
+    a, b = a.astype(dtype), b.astype(dtype)
+    wide = np.promote_types(np.float32, dtype) if name != "bfloat16" else np.float32
+    return a, b, (a.astype(wide) @ b.astype(wide)).astype(dtype)
+
+
+DTYPES = ("float16", "bfloat16", "float32", "float64", "int64")
+
+
+def caught(dtype, fault, sizes, times, seed=0):
+    """Count how often a fault is found in products of that size."""
+    random, found = np.random.default_rng(seed), 0
+    a, b, c = product(random, dtype, sizes)
+    for _ in range(times):
+        wrong = FAULTS[fault](a, b, c, random)
+        found += falcon.verify(a, b, wrong, seed=int(random.integers(2**31))).is_wrong
+    return found
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_faults_are_found(dtype, fault):
+    if (dtype, fault) == ("int64", "1 % off"):
+        fault = "a zeroed block"
+    assert caught(dtype, fault, (300, 320, 340), 3) == 3
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("size", "times"), [(300, 1000), (1024, 30), (4096, 2)])
+def test_how_often_faults_are_found(dtype, fault, size, times):
+    if dtype == "int64" and (fault == "1 % off" or size > 300):
+        pytest.skip("integers are off by whole numbers, and NumPy multiplies them slowly")
+    assert caught(dtype, fault, (size, size, size), times) >= 0.999 * times
+
+
+def right(random):
+    """Return a right product of some scheme, dtype, size, scale and sign, and its growth."""
+    M, K, N = (int(x) for x in np.exp(random.uniform(0, np.log(300), 3)).round())
+    name = str(random.choice(["float16", "bfloat16", "float32", "float64", "complex64"]))
+    a, b, _ = product(random, "float64", (M, K, N))
+    if random.random() < 0.3:
+        a, b = abs(a), abs(b)
+    spread = 6 if name in ("float32", "float64", "complex64") else 1
+    for x, axis in ((a, 0), (a, 1), (b, 0), (b, 1)):
+        if random.random() < 0.5:
+            scales = 10.0 ** random.uniform(-spread, spread, x.shape[axis])
+            x *= scales[:, None] if axis == 0 else scales
+    if name in ("float16", "bfloat16"):
+        a, b = (x / max(abs(x).max(), 1) for x in (a, b))
+        dtype = pytest.importorskip("ml_dtypes").bfloat16 if name == "bfloat16" else np.float16
+        a, b = a.astype(dtype), b.astype(dtype)
+        return a, b, (a.astype("f4") @ b.astype("f4")).astype(dtype), 1.0
+    a, b = a.astype(name), b.astype(name)
+    scheme = str(random.choice(["classical", "strassen", "winograd", "3x3x3:23", "2x4x3:20",
+                                "strassen@strassen"]))  # fmt: skip
+    plan = replace(falcon.plan(a, b, scheme=scheme), guarded=scheme != "classical")
+    return a, b, plan(a, b), plan.growth
+
+
+def false_alarms(times):
+    random, told = np.random.default_rng(9), 0
+    for _ in range(times):
+        a, b, c, growth = right(random)
+        for allowed in (growth, None):
+            outcome = falcon.verify(a, b, c, growth=allowed, seed=int(random.integers(2**31)))
+            assert not outcome.is_wrong, (outcome, a.dtype, a.shape, c.shape, growth)
+        told += bool(outcome)
+    return told / times
+
+
+def test_right_products_of_every_scale_are_not_called_wrong():
+    assert false_alarms(200) > 0.5
+
+
+@pytest.mark.soak
+def test_ten_thousand_right_products_are_not_called_wrong():
+    assert false_alarms(10_000) > 0.5
+
+
+def test_it_says_where_it_cannot_tell():
+    random = np.random.default_rng(0)
+    a = random.standard_normal((50, 2000)).astype("f4")
+    b = np.linalg.svd(a.astype("f8"))[2][50:150].T.astype("f4")  # all of the product is rounding
+    for c in (a @ b, np.zeros((50, 100), "f4")):
+        outcome = falcon.verify(a, b, c)
+        assert not outcome
+        assert not outcome.is_wrong
+        assert outcome.why.startswith("cannot verify: rounding may hide")
+    assert falcon.verify(a, 0 * b, 0 * (a @ b))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "e", "i4"])
+def test_entries(dtype):
+    random = np.random.default_rng(0)
+    scale = 100 if dtype == "i4" else 1
+    a, b = ((scale * random.standard_normal(s)).astype(dtype) for s in ((200, 300), (300, 250)))
+    c = a @ b
+    assert falcon.verify(a, b, c, entries=500, seed=0)
+    wrong = (c.astype("c16") * 1.01 if dtype == "c8" else c * 1.01).astype(dtype)
+    outcome = falcon.verify(a, b, wrong, entries=500, seed=0)
+    assert outcome.is_wrong
+    assert outcome.residual > 250
+    assert "of 500 entries are further off than promised" in outcome.why
+    c[17] = 0
+    assert falcon.verify(a, b, c, entries=2000, seed=0).is_wrong
+    with pytest.raises(ValueError, match="entries is 0; expected at least 1"):
+        falcon.verify(a, b, c, entries=0)
 
 
 # --- check="verify" -------------------------------------------------------------------------

@@ -73,7 +73,7 @@ typedef struct {
     const void *packed_b; /* NULL, or from falcon_pack_b; then b is not read */
     int c_form;           /* what C holds, enum falcon_c_form */
     /* NULL, or powers of two by which the M rows of A and the N columns of B are multiplied before a scheme adds them
-     * up; what C receives is divided by both. */
+     * up; what C receives is divided by both, and 0 where one is 0 (at lines of zeros). */
     const double *a_scale, *b_scale;
 } falcon_problem;
 

@@ -105,8 +105,10 @@ static void scale_strip(void *strip, ptrdiff_t steps, ptrdiff_t width, const dou
 static void unscale(void *tile, ptrdiff_t n_rows, ptrdiff_t n_columns, const double *rows, const double *columns) {
     float *x = tile;
     for (ptrdiff_t i = 0; i < n_rows; i++)
-        for (ptrdiff_t j = 0; j < n_columns; j++)
-            x[i * NR + j] = (float)((double)x[i * NR + j] / ((rows ? rows[i] : 1) * (columns ? columns[j] : 1)));
+        for (ptrdiff_t j = 0; j < n_columns; j++) {
+            const double both = (rows ? rows[i] : 1) * (columns ? columns[j] : 1); /* 0: a line of zeros */
+            x[i * NR + j] = both != 0 ? (float)((double)x[i * NR + j] / both) : 0;
+        }
 }
 
 /* See falcon_write_fn; x is what would be written without beta*C, in C's own form. */

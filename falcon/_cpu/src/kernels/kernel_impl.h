@@ -226,14 +226,19 @@ static void NAME(scale_strip)(void *strip, ptrdiff_t steps, ptrdiff_t width, con
         NAME(scale_lines)(NR, strip, steps, s);
 }
 
+/* 0 stands at lines of zeros, where C is to hold nothing of what rounding left of other lines. */
+INLINE double NAME(inverse)(double scale) {
+    return scale != 0 ? 1 / scale : 0;
+}
+
 static void NAME(unscale)(void *tile, ptrdiff_t n_rows, ptrdiff_t n_columns, const double *rows,
                           const double *columns) {
     T *x = tile;
     double of_column[NR];
     for (ptrdiff_t j = 0; j < NR; j++)
-        of_column[j] = columns && j < n_columns ? 1 / columns[j] : 1;
+        of_column[j] = columns && j < n_columns ? NAME(inverse)(columns[j]) : 1;
     for (ptrdiff_t i = 0; i < n_rows; i++, x += NR) {
-        const double of_row = rows ? 1 / rows[i] : 1;
+        const double of_row = rows ? NAME(inverse)(rows[i]) : 1;
         for (ptrdiff_t j = 0; j < NR; j++)
             x[j] = (T)((double)x[j] * of_row * of_column[j]);
     }

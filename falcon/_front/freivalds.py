@@ -1,0 +1,322 @@
+"""Freivalds' test, by rows: what a product must satisfy in O(n^2), and how far rounding may go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from falcon._core.dtypes import DType, of
+
+# How often a right product may be taken for a wrong one.
+_FALSE_ALARM = 1e-9
+# Random vectors: 16 tell the size of a row's error to within a factor of 2.2 at that rate.
+TRIALS = 16
+# Operands are widened and scaled this many elements at a time: half a megabyte of float64.
+_STRIP_ELEMENTS = 65536
+# Columns are brought to norm 1, but multiplied by no more than that.
+_LARGEST_SCALE = 2.0**400
+
+
+class VerificationError(ArithmeticError):
+    """A product failed Freivalds' check."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Outcome of `verify`; true where the product passed.
+
+    Attributes
+    ----------
+    passed : bool
+        The residual is within the tolerance, and a wrong product's would not be.
+    residual : float
+        The largest residual, in units of what rounding explains; of integers, and of `entries`, the
+        number of wrong ones.
+    tolerance : float
+        1; of integers, and of `entries`, 0.
+    why : str
+        Empty where `passed`; "wrong: ..." or "cannot verify: ...".
+    """
+
+    passed: bool
+    residual: float
+    tolerance: float
+    why: str = ""
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the residual is beyond what rounding explains."""
+        return not self.residual <= self.tolerance
+
+
+class Freivalds:
+    """The test in two steps: first what `out` must satisfy, then, `out` written, whether it does.
+
+    Two steps, because `out` may overlap the operands. Shapes are taken as checked.
+
+    Parameters
+    ----------
+    a, b : ndarray, shapes (M, K), (K, N)
+    c : ndarray of shape (M, N), optional
+    alpha, beta : scalar
+        The result to be checked is ``alpha a b + beta c``.
+    dtype : DType
+        Of the arithmetic: it says how results round, or where integers wrap.
+    trials, seed
+        As for `verify`.
+    """
+
+    def __init__(
+        self,
+        a: np.ndarray,
+        b: np.ndarray,
+        c: np.ndarray | None = None,
+        alpha: Any = 1,
+        beta: Any = 0,
+        *,
+        dtype: DType,
+        trials: int = TRIALS,
+        seed: int | None = None,
+    ) -> None:
+        self._dtype = dtype
+        random = np.random.default_rng(seed)
+        shape = (b.shape[1], trials)
+        with np.errstate(all="ignore"):
+            if dtype.is_exact:
+                self._x = random.integers(0, 2**64, shape, np.uint64)
+                wrapped = np.asarray(alpha).astype(np.uint64)
+                self._expected = wrapped * _times(a, _times(b, self._x))
+                if c is not None:
+                    self._expected += np.asarray(beta).astype(np.uint64) * _times(c, self._x)
+                return
+            operands = [x for x in (a, b, c) if x is not None]
+            natives = [x.dtype for x in operands if of(x.dtype).module == "numpy"]
+            kind = np.result_type(np.float64, *natives, dtype.accumulator.numpy)
+            self._x = (random.integers(0, 2, shape) * 2 - 1).astype(kind)
+            finite = bool(np.isfinite(alpha) and np.isfinite(beta))  # else nothing can be checked
+            self._prepare(_Scaled(a, kind), _Scaled(b, kind), alpha if finite else 0)
+            if c is not None and beta != 0:
+                self._add(_Scaled(c, kind), beta if finite else 0)
+            self._rows &= finite
+
+    def _prepare(self, a: _Scaled, b: _Scaled, alpha: Any) -> None:
+        """Expect ``alpha a b``, divided by 2 to the power of `_exponent`."""
+        self._rows, self._columns = a.rows, b.columns
+        norms = b.column_norms()
+        used = self._columns & (norms > 0)
+        scales = np.minimum(1 / np.where(used, norms, 1), _LARGEST_SCALE) * used
+        self._x *= scales[:, None]
+        self._sizes = np.square(scales.astype(np.float64))
+        self._inner, largest = a.shape[1], _size(alpha)
+        self._exponent = a.exponent + b.exponent + int(np.frexp(largest)[1])
+        alpha = alpha * np.ldexp(1.0, a.exponent + b.exponent - self._exponent)
+        image, lines, _ = b.times(self._x, self._sizes)
+        image, norms, fourths = a.times(image, np.ones(self._inner))
+        self._expected = alpha * image
+        # What rounding is relative to, by rows: of sums, to the norms; of single operands and
+        # products, to no more than this by Cauchy and Schwarz, whichever lines of K a scheme adds.
+        size = float(abs(alpha))
+        self._of_sums = size * norms * sqrt(np.count_nonzero(used))
+        self._of_operands = size * (fourths * float((lines**4).sum())) ** 0.25
+        self._of_product = _row_norms(self._expected)
+        self._of_added = np.zeros(len(self._expected))
+        self._largest = np.ldexp(np.longdouble(self._inner), self._exponent)
+        self._underflows = self._inner * max(largest, 1.0)
+
+    def _add(self, c: _Scaled, beta: Any) -> None:
+        """Expect ``beta c`` on top."""
+        self._rows &= c.rows
+        exponent = c.exponent + int(np.frexp(_size(beta))[1])
+        common = max(exponent, self._exponent)
+        beta = beta * np.ldexp(1.0, c.exponent - exponent)
+        shrink, enlarge = np.ldexp(1.0, [self._exponent - common, exponent - common])
+        image, norms, _ = c.times(self._x, self._sizes)
+        self._expected = self._expected * shrink + beta * image * enlarge
+        for name in ("_of_sums", "_of_operands", "_of_product"):
+            setattr(self, name, getattr(self, name) * shrink)
+        self._of_added = float(abs(beta)) * enlarge * norms
+        self._exponent = common
+        self._largest += np.ldexp(np.longdouble(1), exponent)
+
+    def check(self, out: np.ndarray, growth: float) -> Verification:
+        """Compare `out`, of shape (M, N), with what was expected of it."""
+        with np.errstate(all="ignore"):
+            if self._dtype.is_exact:
+                bits = 8 * min(out.dtype.itemsize, self._dtype.itemsize)
+                difference = _times(out, self._x) - self._expected
+                wrong = int(np.count_nonzero(difference & np.uint64(2**bits - 1)))
+                why = f"wrong: C x differs from A (B x) at {wrong} places" if wrong else ""
+                return Verification(not wrong, float(wrong), 0.0, why)
+            return self._check_rounded(out, growth)
+
+    def _check_rounded(self, out: np.ndarray, growth: float) -> Verification:
+        types = [x for x in (self._dtype, of(out.dtype)) if not x.is_exact]
+        kind = self._expected.dtype
+        if of(out.dtype).module == "numpy":
+            kind = np.result_type(kind, out.dtype)
+        scaled = _Scaled(out, kind, self._columns, self._exponent)
+        overflown = self._rows & ~scaled.rows
+        limit = min((np.longdouble(x.finfo.max) for x in types), default=np.inf)
+        if overflown.any() and not self._largest * max(growth, 1.0) >= limit:
+            why = "wrong: an entry that is not finite, of finite operands"
+            return Verification(False, float("inf"), 1.0, why)
+        rows = self._rows & scaled.rows
+        image, norms, _ = scaled.times(self._x, self._sizes)
+        residual = _row_norms(image - self._expected)[rows]
+        tolerance = self._tolerance(norms, types, growth)[rows]
+        worst, whole = _ratio(residual, tolerance), _whole(residual, tolerance)
+        trials, each = self._x.shape[1], _FALSE_ALARM / max(residual.size, 1)
+        of_row, of_all = _quantile(each, trials), _quantile(_FALSE_ALARM, trials)
+        found = max(float(worst.max(initial=0)) / of_row, whole / of_all)
+        if not found <= 1:
+            count = np.count_nonzero(worst > of_row) or residual.size
+            why = f"wrong: C x differs from A (B x) in {count} rows"
+            return Verification(False, found, 1.0, why)
+        why = ""
+        if out.size and not residual.size:
+            why = "cannot verify: no row is finite"
+        elif self._of_product[rows].any():
+            signal = _whole(self._of_product[rows], tolerance)
+            if signal <= 2 * of_all:
+                share = of_all / max(signal, 1e-99)
+                why = f"cannot verify: rounding may hide {share:.2g} of the product"
+        return Verification(not why, found, 1.0, why)
+
+    def _tolerance(self, written: np.ndarray, types: list[DType], growth: float) -> np.ndarray:
+        """Return the 2-norm that each row of the error has at most, of a result of such norms."""
+        arithmetic = self._dtype
+        own = np.finfo(self._expected.dtype).eps / 2 * (sqrt(self._inner) + sqrt(len(self._sizes)))
+        unit = float(arithmetic.accumulator.unit_roundoff)
+        rounded = float(max(x.unit_roundoff for x in types))
+        # Equal terms round alike: errors then grow with K itself, but so does the product.
+        alike = sqrt(self._inner) * written
+        tolerance = growth * unit * sqrt(self._inner) * np.hypot(self._of_sums, alike)
+        tolerance += own * self._of_sums + rounded * (written + self._of_added)
+        if arithmetic.accumulator is not arithmetic and growth > 1:
+            # Sums of A and B are rounded to the type of the operands.
+            tolerance += growth * arithmetic.unit_roundoff * self._of_operands
+        # Each product, and each entry of out, may lose up to one subnormal number.
+        tiny = max(np.longdouble(x.finfo.smallest_subnormal) for x in types)
+        lost = np.ldexp(tiny * (self._underflows + 1), -self._exponent)
+        return tolerance + growth * float(lost) * sqrt(float(self._sizes.sum()))
+
+
+def _row_norms(images: np.ndarray) -> np.ndarray:
+    """Return what images of random vectors tell of the 2-norms of a matrix's rows."""
+    return np.sqrt(np.square(abs(images)).mean(axis=1))
+
+
+def _ratio(residual: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
+    return np.divide(residual, tolerance, out=np.zeros_like(residual), where=residual > 0)
+
+
+def _whole(residual: np.ndarray, tolerance: np.ndarray) -> float:
+    """Root mean square of the ratio over all rows that are not zero."""
+    counted = (residual > 0) | (tolerance > 0)
+    squares = np.square(_ratio(residual, tolerance)[counted])
+    return sqrt(float(squares.mean())) if squares.size else 0.0
+
+
+def _quantile(chance: float, trials: int) -> float:
+    """Return what the root mean square of so many normal numbers exceeds with that chance."""
+    share = 2 / (9 * trials)  # Wilson and Hilferty
+    return float((1 - share - NormalDist().inv_cdf(chance) * sqrt(share)) ** 1.5)
+
+
+class _Scaled:
+    """A matrix of floats, divided by a power of two such that its largest entry is below one.
+
+    Attributes
+    ----------
+    rows, columns : ndarray of bool
+        Whether all entries of the row (among `kept` columns), of the column, are finite. Others
+        count as zero.
+    exponent : int
+        Of the power of two.
+    """
+
+    def __init__(
+        self,
+        x: np.ndarray,
+        kind: np.dtype,
+        kept: np.ndarray | None = None,
+        exponent: int | None = None,
+    ) -> None:
+        self._x, self._kind, self.shape = x, kind, x.shape
+        self.rows = np.ones(x.shape[0], bool)
+        self.columns = np.ones(x.shape[1], bool) if kept is None else kept
+        largest = kind.type(0).real
+        for at, strip in _strips(x, kind):
+            finite = np.isfinite(strip)
+            if kept is None:
+                self.rows[at] = finite.all(axis=1)
+                self.columns &= finite.all(axis=0)
+                strip[~finite] = 0
+                largest = max(largest, abs(real_parts(strip)).max(initial=0))
+            else:
+                self.rows[at] = (finite | ~kept).all(axis=1)
+        self.exponent = int(np.frexp(largest)[1]) if exponent is None else exponent
+
+    def times(
+        self, vectors: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the scaled matrix times `vectors`; of its rows 2-norms and sums of fourth powers.
+
+        Both of entries times the roots of `weights`.
+        """
+        product = np.empty((self.shape[0], vectors.shape[1]), self._kind)
+        squares, fourths = np.empty((2, self.shape[0]))
+        for at, strip in self._scaled_strips():
+            product[at] = strip @ vectors
+            weighted = np.square(abs(strip)).astype(np.float64) * weights
+            squares[at] = weighted.sum(axis=1)
+            fourths[at] = np.square(weighted).sum(axis=1)
+        return product, np.sqrt(squares), fourths
+
+    def column_norms(self) -> np.ndarray:
+        """Return the 2-norms of the columns of the scaled matrix."""
+        squares = np.zeros(self.shape[1])
+        for _, strip in self._scaled_strips():
+            squares += np.square(abs(strip)).astype(np.float64).sum(axis=0)
+        return np.sqrt(squares)
+
+    def _scaled_strips(self) -> Iterator[tuple[slice, np.ndarray]]:
+        for at, strip in _strips(self._x, self._kind):
+            strip[~np.isfinite(strip)] = 0
+            real = real_parts(strip)
+            np.ldexp(real, -self.exponent, out=real)
+            yield at, strip
+
+
+def _times(x: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Multiply integers modulo 2^64."""
+    product = np.empty((x.shape[0], vectors.shape[1]), np.uint64)
+    for at, strip in _strips(x, vectors.dtype):
+        product[at] = strip @ vectors
+    return product
+
+
+def _strips(x: np.ndarray, kind: np.dtype) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield copies of some rows at a time."""
+    step = max(1, _STRIP_ELEMENTS // max(x.shape[1], 1))
+    for start in range(0, x.shape[0], step):
+        at = slice(start, start + step)
+        yield at, x[at].astype(kind, order="C")
+
+
+def real_parts(x: np.ndarray) -> np.ndarray:
+    """View complex numbers as pairs of reals."""
+    return x.view(x.real.dtype)
+
+
+def _size(value: Any) -> float:
+    """Largest of |real| and |imaginary| part; 1 for zero."""
+    return max(abs(np.real(value)), abs(np.imag(value))) or 1.0

@@ -1,0 +1,127 @@
+"""The promise: 1.5 growth u sqrt(K) norm(a_i) norm(b_j), on random products of every scale.
+
+(That it holds for correlations: test_spread.py. The worst cases, and figures: docs/accuracy.md.)
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._core.dtypes import of
+from falcon._core.options import DEFAULT_MAX_GROWTH
+from falcon._core.policy import host_policy
+from falcon._core.problem import Problem
+from falcon.decision.candidates import scheme_candidates
+from falcon.schemes.metrics import one_sign_growth
+from reference.classical import classical
+from reference.lcma import lcma
+from reference.scaling import powers_of_two, scaled
+from reference.strassen import strassen
+
+
+def suited():
+    """Every candidate for "auto" in float32 and float64."""
+    problem = Problem(8192, 8192, 8192, of("float32"))
+    return scheme_candidates().suited_to(problem, host_policy(problem), DEFAULT_MAX_GROWTH)[0]
+
+
+def operands(random, dtype):
+    """Rows, columns and lines of K of any scale, channels and entries a thousand times larger."""
+    M, K, N = (int(x) for x in random.integers(128, 320, 3))
+    draw = random.random if random.random() < 0.5 else random.standard_normal
+    a, b = draw((M, K)), draw((K, N))
+    for x, axis in ((a, 0), (b, 1), (a, 1), (b, 0)):
+        if random.random() < 0.4:
+            scales = 10.0 ** random.uniform(-6, 6, x.shape[axis])
+            x *= scales[:, None] if axis == 0 else scales
+    for x in (a, b):
+        kind = random.integers(5)
+        if kind == 0:  # outliers
+            x[random.integers(x.shape[0], size=9), random.integers(x.shape[1], size=9)] *= 1e3
+        elif kind == 1:  # channels
+            lines = x.T if x is a else x
+            lines[random.integers(K, size=3)] *= 1e3
+        elif kind == 2:  # one line of another unit
+            (x if x is a else x.T)[random.integers(9)] *= 10.0 ** random.uniform(-6, 6)
+    return a.astype(dtype), b.astype(dtype)
+
+
+def errors(a, b, found):
+    """Return errors in units of u sqrt(K) norm(a_i) norm(b_j)."""
+    wide = np.longdouble if a.dtype == np.float64 else np.float64
+    x, y = a.astype(wide), b.astype(wide)
+    norms = np.outer(np.linalg.norm(x, axis=1), np.linalg.norm(y, axis=0))
+    unit = np.finfo(a.dtype).eps / 2 * np.sqrt(a.shape[1])
+    return np.divide(np.abs(found - x @ y), unit * norms, where=norms > 0, out=0 * norms)
+
+
+def check_promise(times, seed, dtype="f4"):
+    """Return the worst errors of the classical algorithm and, over their growth, of schemes."""
+    random, candidates = np.random.default_rng(seed), suited()
+    worst = {"classical": 0.0, "scheme": 0.0}
+    for _ in range(times):
+        a, b = operands(random, dtype)
+        scheme = candidates[random.integers(len(candidates))].scheme
+        plan = replace(falcon.plan(a, b, scheme=scheme), guarded=True)
+        found = plan(a, b)
+        exact = a.astype(np.longdouble if dtype == "f8" else "f8") @ b.astype("f8")
+        for proved in (False, True):
+            bound = plan.error_bound(a, b, proved=proved)
+            assert (np.abs(found - exact) <= bound).all(), (scheme, a.shape, b.shape)
+        worst["scheme"] = max(worst["scheme"], errors(a, b, found).max() / plan.growth)
+        by_numpy = errors(a, b, falcon.gemm(a, b, scheme="classical"))
+        worst["classical"] = max(worst["classical"], by_numpy.max())
+    return worst
+
+
+def test_the_promise_holds_at_every_scale():
+    check_promise(40, seed=0)
+
+
+def test_the_promise_holds_in_float64():
+    check_promise(4, seed=1, dtype="f8")
+
+
+def test_schemes_that_err_on_entries_of_one_sign_do_not_compete():
+    get = falcon.schemes.get
+    found = {x: one_sign_growth(get(x).U, get(x).V, get(x).W) for x in ("strassen", "8x2x4:52")}
+    assert found["strassen"] == pytest.approx(np.sqrt(5 / 2))
+    assert found["8x2x4:52"] > 1.8 * get("8x2x4:52").rms_growth
+    names = {x.inner.name for x in suited()}
+    assert names & {"8x2x4:52", "4x2x8:52", "4x2x5:33", "5x2x4:33"} == set()
+    assert "strassen" in names
+
+
+@pytest.mark.soak
+def test_ten_thousand_products_of_every_scale():
+    worst = check_promise(10_000, seed=2)
+    print(worst)
+    assert worst["scheme"] <= 1.5 * worst["classical"]
+
+
+def test_the_reference_scales_as_falcon_does():
+    random = np.random.default_rng(3)
+    a, b = random.standard_normal((24, 30)), random.standard_normal((30, 36))
+    a *= 10.0 ** random.uniform(-6, 6, (24, 1))
+    b *= 10.0 ** random.uniform(-6, 6, 36)
+    a[5] = 0
+    exact = classical(a.astype(np.longdouble), b.astype(np.longdouble))
+    wrong, found = strassen(a, b), scaled(a, b, strassen, 2, 2)
+    assert errors(a, b, wrong).max() > 100
+    assert errors(a, b, found).max() < 1
+    assert not found[5].any()
+    np.testing.assert_allclose(found, exact.astype(float), rtol=1e-6, atol=1e-6)
+    named = falcon.schemes.get("3x3x3:23")
+    triple = named.U, named.V, named.W
+    found = scaled(a, b, lambda x, y: lcma(x, y, *triple), 3, 3)
+    assert errors(a, b, found).max() < 1
+    plan = replace(falcon.plan(a, b, scheme=named, backend="numpy"), guarded=True)
+    assert errors(a, b, plan(a, b)).max() < 1
+    for parts in (2, 3, 5):
+        norms = np.linalg.norm(a, axis=1)
+        kept = norms * powers_of_two(norms, parts)
+        groups = np.resize(np.append(kept, np.zeros(parts)), (parts, -(-24 // parts)))
+        high, low = groups.max(axis=0), np.where(groups > 0, groups, np.inf).min(axis=0)
+        assert (high <= 2 ** (1 - 1 / parts) * low * (1 + 1e-12)).all()
