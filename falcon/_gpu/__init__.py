@@ -11,6 +11,7 @@
     sources.py    CUDA source text: kernels/*.cu behind what is generated for each
     matrix.py     a matrix in GPU memory; packed.py: the sums of B
     arrays.py     CuPy arrays and torch tensors as matrices; where.py: where an array is
-    device.py     all that is used of CuPy
+    device.py     all that is used of CuPy; cublas.py: of cuBLAS
+    available.py  whether all that works here
     model.py      the cost of an option; rates.py: the speeds that it needs, measured
 """

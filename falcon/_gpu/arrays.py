@@ -13,13 +13,15 @@ from falcon._core.dtypes import CUDA, DType, find, find_torch
 
 from . import device
 from .batches import Batch
-from .matrix import Matrix
+from .matrix import Matrix, Memory
 
 
 class Library(Protocol):
     """What falcon asks of an array library."""
 
     name: str
+    # Whether what was allocated while the library captured a graph stays the graph's.
+    graphs_own_memory: bool
 
     def dtype(self, x: Any) -> DType:
         """Type of an array's elements; raises TypeError where falcon has no such type."""
@@ -32,6 +34,9 @@ class Library(Protocol):
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         """Make a new array by rows."""
+
+    def allocate(self, nbytes: int) -> Memory:
+        """Take memory of the current device and stream from the library's own pool."""
 
     def stream(self, index: int) -> AbstractContextManager[Any]:
         """Make the library's current stream CuPy's."""
@@ -65,24 +70,32 @@ def library_of(x: Any) -> Library:
 
 class _CuPy:
     name = "cupy"
+    graphs_own_memory = False
 
     def dtype(self, x: Any) -> DType:
         return _known(find(x.dtype), x.dtype)
 
     def matrix(self, x: Any) -> Matrix:
-        return _viewed(x, self.dtype(x))
+        return _viewed(x, int(x.data.ptr), self._strides(x), self.dtype(x))
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         return device.empty(shape, dtype.numpy)
+
+    def allocate(self, nbytes: int) -> Memory:
+        return device.allocate(nbytes)
 
     def stream(self, index: int) -> AbstractContextManager[Any]:
         return nullcontext()
 
     def blocks(self, x: Any) -> Batch | None:
-        return _batch(x, self.dtype(x))
+        return _batch(self.matrix(x), x, self._strides(x))
 
     def span(self, x: Any) -> tuple[int, int]:
-        return _span(x)
+        return _span(int(x.data.ptr), x, self._strides(x), x.dtype.itemsize)
+
+    def _strides(self, x: Any) -> tuple[int, ...]:
+        size = x.dtype.itemsize
+        return tuple(stride // size for stride in x.strides)
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         return device.broadcast(x, shape)
@@ -90,6 +103,7 @@ class _CuPy:
 
 class _Torch:
     name = "torch"
+    graphs_own_memory = True
 
     def __init__(self) -> None:
         self._torch = import_module("torch")
@@ -99,53 +113,50 @@ class _Torch:
         return _known(find_torch(name), name)
 
     def matrix(self, x: Any) -> Matrix:
-        return _viewed(self._bits(x), self.dtype(x))
-
-    def blocks(self, x: Any) -> Batch | None:
-        return _batch(self._bits(x), self.dtype(x))
-
-    def span(self, x: Any) -> tuple[int, int]:
-        return _span(self._bits(x))
-
-    def _bits(self, x: Any) -> Any:
-        """View a tensor as a CuPy array; as bits where not every CuPy knows the type: bfloat16."""
         if x.requires_grad:
             raise TypeError(
                 "a tensor requires grad, but falcon has no backward pass; pass tensor.detach()"
             )
-        known = self.dtype(x).module == "numpy"
-        return device.from_dlpack(x if known else x.view(self._torch.int16))
+        if x.is_neg():
+            raise TypeError("a tensor is a view that negates; pass tensor.resolve_neg()")
+        return _viewed(x, x.data_ptr(), x.stride(), self.dtype(x))
+
+    def blocks(self, x: Any) -> Batch | None:
+        return _batch(self.matrix(x), x, x.stride())
+
+    def span(self, x: Any) -> tuple[int, int]:
+        return _span(x.data_ptr(), x, x.stride(), self.dtype(x).itemsize)
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         assert dtype.torch is not None  # as all types of GPUs have
         kind = getattr(self._torch, dtype.torch)
         return self._torch.empty(shape, dtype=kind, device=f"cuda:{index}")
 
+    def allocate(self, nbytes: int) -> Memory:
+        made = self._torch.empty((max(nbytes, 1),), dtype=self._torch.uint8, device="cuda")
+        return Memory(made.data_ptr(), nbytes, made)
+
     def stream(self, index: int) -> AbstractContextManager[Any]:
         stream = self._torch.cuda.current_stream(index)
-        return device.on_stream(int(stream.cuda_stream), index)
+        return device.on_stream(int(stream.cuda_stream))
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         return self._torch.broadcast_to(x, shape)
 
 
-def _viewed(x: Any, dtype: DType) -> Matrix:
-    """View the last two axes."""
-    size = x.dtype.itemsize
-    rows, columns = (stride // size for stride in x.strides[-2:])
-    return Matrix(int(x.data.ptr), tuple(x.shape[-2:]), (rows, columns), dtype, x)
+def _viewed(x: Any, pointer: int, strides: tuple[int, ...], dtype: DType) -> Matrix:
+    """View the last two axes; strides are in elements."""
+    return Matrix(pointer, tuple(x.shape[-2:]), strides[-2:], dtype, x)  # type: ignore[arg-type]
 
 
-def _batch(x: Any, dtype: DType) -> Batch | None:
-    strides = tuple(stride // x.dtype.itemsize for stride in x.strides[:-2])
-    return Batch.of(_viewed(x, dtype), tuple(x.shape[:-2]), strides)
+def _batch(first: Matrix, x: Any, strides: tuple[int, ...]) -> Batch | None:
+    return Batch.of(first, tuple(x.shape[:-2]), strides[:-2])
 
 
-def _span(x: Any) -> tuple[int, int]:
-    reach = [(size - 1) * stride for size, stride in zip(x.shape, x.strides, strict=True)]
-    start = int(x.data.ptr)
+def _span(start: int, x: Any, strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
+    reach = [(size - 1) * stride for size, stride in zip(x.shape, strides, strict=True)]
     low, high = sum(min(y, 0) for y in reach), sum(max(y, 0) for y in reach)
-    return start + low, start + high + x.dtype.itemsize
+    return start + low * itemsize, start + (high + 1) * itemsize
 
 
 def _known(row: DType | None, name: Any) -> DType:

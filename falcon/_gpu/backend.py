@@ -18,10 +18,10 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import device, driver, kernels, model, operands
+from . import available, device, driver, kernels, model, operands, sources
 from .arrays import library_of
 from .geometry import Buffers, block_sizes, chunks_within, combined_again, round_up
-from .matrix import Matrix
+from .matrix import Matrix, dense
 from .packed import Packed
 from .rates import DeviceRates, measure
 from .where import device_of
@@ -56,8 +56,8 @@ class GpuBackend:
     rates_type = DeviceRates
 
     def why_unavailable(self) -> str | None:
-        """Return None where CuPy is installed and sees a GPU."""
-        return device.why_unavailable()
+        """Return None where CuPy sees a GPU, compiles and multiplies (tried once)."""
+        return available.why_unavailable()
 
     def why_not(self, problem: Problem) -> str | None:
         """Return None for floating matrices in GPU memory, else why the problem cannot run."""
@@ -145,9 +145,10 @@ class GpuBackend:
     def pack(self, b: Matrix, plan: Plan) -> Payload:
         """Form the sums of B."""
         problem, scheme, dtype = plan.problem, plan.scheme, plan.problem.operand
+        allocate = library_of(b.owner).allocate
         if not operands.readable(b, dtype):
-            memory = device.allocate(problem.K * problem.N * dtype.itemsize)
-            copied = Matrix(int(memory.data.ptr), b.shape, (max(problem.N, 1), 1), dtype, memory)
+            memory = allocate(problem.K * problem.N * dtype.itemsize)
+            copied = dense(memory.pointer, b.shape, dtype, memory.owner)
             kernels.copy(b, copied)
             b = copied
         assert problem.device is not None
@@ -155,9 +156,9 @@ class GpuBackend:
             return Payload(b, None)
         block = block_sizes(problem.M, problem.N, problem.K, scheme, dtype.itemsize)
         nbytes = scheme.rank * block[1] * block[2] * dtype.itemsize
-        memory = device.allocate(nbytes)
+        memory = allocate(nbytes)
         whole = (block[2], block[1])
-        kernels.combine_in(scheme, "v", b, int(memory.data.ptr), whole, (0, 0), whole)
+        kernels.combine_in(scheme, "v", b, memory.pointer, whole, (0, 0), whole)
         return Payload(b, Packed(memory, block, b.by_columns, dtype, problem.device))
 
     def scales(self, b: Matrix, plan: Plan) -> Any:
@@ -180,9 +181,15 @@ class GpuBackend:
         return measure(problem.device, problem.operand, problem.tf32)
 
     def identity(self, index: int | None = None, /) -> dict[str, str]:
-        """What a stored measurement must agree with: the model of the device, its driver."""
+        """What a stored measurement must agree with: device, driver, libraries and kernels."""
         found = device.properties(device.current() if index is None else index)
-        return {"device": found.name, "driver": str(found.driver)}
+        return {
+            "device": found.name,
+            "driver": str(found.driver),
+            "cupy": device.version(),
+            "cuda": str(device.runtime_version()),
+            "kernels": sources.digest(),
+        }
 
 
 def _place(index: int | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import device
+from . import cublas
 from .matrix import Matrix, Operand
 
 
@@ -53,7 +53,7 @@ def multiply(a: Batch | None, b: Batch | None, out: Batch | None, *, tf32: bool)
     left, right, target = (
         Operand(x.first.pointer, x.first.ld, x.first.by_columns, x.step, dtype) for x in (a, b, out)
     )
-    device.multiply(
+    cublas.multiply(
         M, N, K, left, right, target, batch=out.count, sums=dtype.accumulator, tf32=tf32
     )
     return True

@@ -1,8 +1,8 @@
-"""All that falcon uses of CuPy: memory, streams, kernels, events, cuBLAS.
+"""All that falcon uses of CuPy but cuBLAS (see cublas.py): memory, streams, kernels, events.
 
-Nothing else in falcon imports CuPy, and importing this file does not. The tests execute the whole
-backend on a stand-in that offers what is used here, and compare these names and signatures with
-those of the installed CuPy.
+Nothing else in falcon imports CuPy, and importing these two files does not. The tests execute the
+whole backend on a stand-in that offers what is used here, and compare these names and signatures
+with those of the installed CuPy.
 """
 
 from __future__ import annotations
@@ -15,30 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import DType
-
-from .matrix import Operand
-
-_INSTALL = "pip install 'falcon-gemm[cuda13x]' (or [cuda12x])"
-# CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: parts of a 16-bit product that are computed
-# apart are added as they are, in float32; without it they may be rounded first.
-_MATH_MODE = 16
-# CUBLAS_OP_N, CUBLAS_OP_T.
-_OPERATIONS = {False: 0, True: 1}
-
-
-@cache
-def why_unavailable() -> str | None:
-    """Return None where CuPy works and sees a GPU, else the reason."""
-    try:
-        count = _cupy().cuda.runtime.getDeviceCount()
-    except ImportError as error:
-        if (getattr(error, "name", None) or "").split(".")[0] == "cupy":
-            return f"CuPy is not installed: {_INSTALL}"
-        return f"CuPy cannot be imported ({error})"
-    except Exception as error:  # CUDARuntimeError: no driver, too old a driver, no device
-        return f"CUDA does not run here ({error})"
-    return None if count else "CUDA sees no GPU"
+from .matrix import Memory
 
 
 def _cupy() -> Any:
@@ -96,6 +73,21 @@ def properties(device: int) -> Properties:
     )
 
 
+def version() -> str:
+    """Return CuPy's version; raises ImportError where it is not installed."""
+    return str(_cupy().__version__)
+
+
+def runtime_version() -> int:
+    """Return the version of CUDA's runtime, as 1000 major + 10 minor."""
+    return int(_cupy().cuda.runtime.runtimeGetVersion())
+
+
+def count() -> int:
+    """Return the number of GPUs; raises where there is no driver."""
+    return int(_cupy().cuda.runtime.getDeviceCount())
+
+
 def current() -> int:
     """Return the number of the current device."""
     return int(_cupy().cuda.runtime.getDevice())
@@ -106,12 +98,9 @@ def on(device: int) -> AbstractContextManager[Any]:
     return _cupy().cuda.Device(device)
 
 
-def on_stream(pointer: int, device: int) -> AbstractContextManager[Any]:
+def on_stream(pointer: int) -> AbstractContextManager[Any]:
     """Make a stream of another library current."""
-    streams = _cupy().cuda
-    if hasattr(streams.Stream, "from_external"):  # CuPy 14
-        return streams.Stream.from_external(_ForeignStream(pointer))
-    return streams.ExternalStream(pointer, device)
+    return _cupy().cuda.Stream.from_external(_ForeignStream(pointer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +116,6 @@ class _ForeignStream:
 def is_capturing() -> bool:
     """Whether the current stream records a graph."""
     return bool(_cupy().cuda.get_current_stream().is_capturing())
-
-
-def stream_pointer() -> int:
-    """Return the handle of the current stream."""
-    return int(_cupy().cuda.get_current_stream().ptr)
 
 
 def event() -> Any:
@@ -151,9 +135,10 @@ def seconds_between(start: Any, end: Any) -> float:
 # --- memory ----------------------------------------------------------------------------------
 
 
-def allocate(nbytes: int) -> Any:
+def allocate(nbytes: int) -> Memory:
     """Take memory from CuPy's pool, for the current stream; freed with the object."""
-    return _cupy().empty((max(nbytes, 1),), np.uint8)
+    made = _cupy().empty((max(nbytes, 1),), np.uint8)
+    return Memory(int(made.data.ptr), nbytes, made)
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -171,11 +156,6 @@ def download(array: Any) -> np.ndarray:
     return _cupy().asnumpy(array)
 
 
-def from_dlpack(array: Any) -> Any:
-    """View another library's array as a CuPy array; orders the current stream behind its own."""
-    return _cupy().from_dlpack(array)
-
-
 def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
     """View a CuPy array with that shape."""
     return _cupy().broadcast_to(x, shape)
@@ -187,7 +167,7 @@ def set_bytes(pointer: int, value: int, nbytes: int) -> None:
     cuda.runtime.memsetAsync(pointer, value, nbytes, cuda.get_current_stream().ptr)
 
 
-# --- kernels and products --------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------
 
 
 def function(source: str, name: str, options: tuple[str, ...]) -> Any:
@@ -200,66 +180,3 @@ def launch(
 ) -> None:
     """Start a kernel: Python integers are 64 bits wide, NumPy scalars what they are."""
     kernel(grid, block, arguments)
-
-
-def multiply(
-    rows: int,
-    columns: int,
-    inner: int,
-    a: Operand,
-    b: Operand,
-    out: Operand,
-    *,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    batch: int = 1,
-    sums: DType,
-    tf32: bool = False,
-) -> None:
-    """Launch ``out = alpha a b + beta out`` by cuBLAS, in the current stream.
-
-    For cuBLAS every matrix is by columns, and one by rows is its transpose. So for an `out` by rows
-    the product is ``b^T a^T``, and no operand is ever copied.
-
-    Parameters
-    ----------
-    rows, columns, inner : int
-    a, b, out : Operand
-    alpha, beta : float
-    batch : int
-    sums : DType
-        Of the accumulators, alpha and beta.
-    tf32 : bool
-        Round operands to TF32 where there is such a product with these sums.
-    """
-    from cupy_backends.cuda.libs import cublas  # by attribute: CuPy finds the library then
-
-    handle = _cupy().cuda.device.get_cublas_handle()
-    scale = np.array([alpha, beta], sums.numpy)  # read before the call returns
-    name = (sums.cublas_tf32 if tf32 else None) or sums.cublas_sums
-    assert name is not None  # as all accumulators of GPUs have
-    compute = getattr(cublas, name)
-    mode = cublas.getMathMode(handle)
-    # The mode of the handle is the caller's; TF32, and sums in `sums`, must not depend on it.
-    cublas.setMathMode(handle, _MATH_MODE)
-    if out.by_columns:
-        sizes, left, right = (rows, columns, inner), a, b
-    else:
-        sizes, left, right = (columns, rows, inner), b, a
-    try:
-        cublas.gemmStridedBatchedEx(
-            handle,
-            _OPERATIONS[left.by_columns != out.by_columns],
-            _OPERATIONS[right.by_columns != out.by_columns],
-            *sizes,
-            scale.ctypes.data,
-            *(left.pointer, left.dtype.cublas, left.ld, left.step),
-            *(right.pointer, right.dtype.cublas, right.ld, right.step),
-            scale.ctypes.data + scale.itemsize,
-            *(out.pointer, out.dtype.cublas, out.ld, out.step),
-            batch,
-            compute,
-            cublas.CUBLAS_GEMM_DEFAULT,
-        )
-    finally:
-        cublas.setMathMode(handle, mode)

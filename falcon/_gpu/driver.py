@@ -17,14 +17,14 @@ Nothing waits for the device. See docs/gpu.md.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from falcon._core.plan import Plan
 from falcon._core.spread import MOST_UNEVEN
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import device, kernels
+from . import cublas, device, kernels
+from .arrays import library_of
 from .geometry import (
     Offsets,
     Sizes,
@@ -33,12 +33,12 @@ from .geometry import (
     norms_bytes,
     spans,
 )
-from .matrix import Matrix, Operand
+from .matrix import Matrix, Memory, Operand
 from .operands import Call, local_chunk, same
 from .packed import Packed
 
 # Workspaces that a recorded graph will use when it is replayed.
-_kept: list[Any] = []
+_kept: list[Memory] = []
 
 
 def execute(
@@ -49,7 +49,7 @@ def execute(
     out: Matrix,
     *,
     packed: Packed | None = None,
-    scales: Any = None,
+    scales: Memory | None = None,
     alpha: float = 1.0,
     beta: float = 0.0,
 ) -> None:
@@ -65,14 +65,15 @@ def execute(
         May be `out`, or not overlap it.
     packed : Packed, optional
         The sums of `b`.
-    scales : cupy.ndarray, optional
+    scales : Memory, optional
         What `scales_of` found for a packed `b`.
     """
     call = Call.of(plan, a, b, c, out, packed)
-    memory = device.allocate(call.nbytes)
-    if device.is_capturing():
+    library = library_of(a.owner)
+    memory = library.allocate(call.nbytes)
+    if not library.graphs_own_memory and device.is_capturing():
         _kept.append(memory)
-    a, b, c, target = call.settle(int(memory.data.ptr))
+    a, b, c, target = call.settle(memory.pointer)
     if plan.scheme is None:
         _classical(plan, a, b, c, target, alpha, beta)
     else:
@@ -84,11 +85,12 @@ def execute(
         kernels.copy(target, out)
 
 
-def scales_of(b: Matrix, scheme: Scheme, block: Sizes) -> Any:
-    """Compare the norms of columns of `b` that a scheme adds up; return one word in GPU memory."""
+def scales_of(b: Matrix, scheme: Scheme, block: Sizes) -> Memory:
+    """Compare the norms of columns of `b` that a scheme adds up; return one word."""
     nbytes = norms_bytes(*b.shape[::-1], b.dtype.accumulator.itemsize)
-    scratch, worst = device.allocate(nbytes), device.allocate(4)
-    places = int(scratch.data.ptr), nbytes, int(worst.data.ptr)
+    library = library_of(b.owner)
+    scratch, worst = library.allocate(nbytes), library.allocate(4)
+    places = scratch.pointer, nbytes, worst.pointer
     kernels.spread(b.transposed(), scheme.n, block[1], *places)
     return worst
 
@@ -104,7 +106,7 @@ def _classical(
     problem = plan.problem
     if c is not None and not same(c, out):
         kernels.copy(c, out)
-    device.multiply(
+    cublas.multiply(
         problem.M,
         problem.N,
         problem.K,
@@ -141,7 +143,7 @@ class _Stages:
         # Addresses of what `compare` found for A and B.
         self._uneven: tuple[int, int] | None = None
 
-    def compare(self, scales: Any) -> None:
+    def compare(self, scales: Memory | None) -> None:
         """Look at the norms of A's rows and B's columns, for `_finish` to refuse the scheme.
 
         `scales` is what is known of a packed B. The norms take memory of At, Bt and H.
@@ -152,7 +154,7 @@ class _Stages:
         if scales is None:
             columns = self._b.transposed()
             kernels.spread(columns, self._scheme.n, self._block[1], *scratch, words[1])
-        self._uneven = words[0], words[1] if scales is None else int(scales.data.ptr)
+        self._uneven = words[0], words[1] if scales is None else scales.pointer
 
     def run(self, c: Matrix | None, alpha: float, beta: float) -> None:
         chunk = local_chunk(self._plan)
@@ -214,7 +216,7 @@ class _Stages:
                 rows * columns,
                 self._sums,
             )
-            device.multiply(
+            cublas.multiply(
                 rows,
                 columns,
                 long,

@@ -32,6 +32,8 @@ MARK_MAJOR, MARK_MINOR = 64, 128
 GRID_X, GRID_Y = 2**31 - 1, 65535
 # Elements of a line that a thread adds up, at least, and threads of a line, at most.
 _NORM_RUN, _MOST_NORM_PARTS = 64, 64
+# Thread blocks of repair.cu per multiprocessor: no more run at a time, by their registers.
+_REPAIR_RESIDENT = 2
 # Chunks smaller than these would leave the products far below the speed that was measured.
 _LEAST_CHUNK = 256
 
@@ -180,9 +182,12 @@ def combine_launch(height: int, width: int, vector: int) -> tuple[Sizes, Sizes]:
     return (_along_x(blocks), 1, 1), (LANES, rows, 1)
 
 
-def repair_launch(height: int, width: int, blocks: int) -> tuple[Sizes, Sizes]:
-    """Return grid and block of repair.cu: regions along x, blocks of C along y."""
-    return (_along_x(regions(height, width)), _along_y(blocks), 1), (LANES, 8, 1)
+def repair_launch(
+    height: int, width: int, blocks: int, multiprocessors: int
+) -> tuple[Sizes, Sizes]:
+    """Return grid and block of repair.cu: shares of the regions along x, blocks of C along y."""
+    shares = -(-multiprocessors * _REPAIR_RESIDENT // blocks)
+    return (min(shares, regions(height, width)), _along_y(blocks), 1), (LANES, 8, 1)
 
 
 def copy_launch(major: int, minor: int) -> tuple[Sizes, Sizes]:
@@ -218,7 +223,7 @@ def regions(height: int, width: int) -> int:
 
 def mark_bytes(rows: int, columns: int) -> int:
     """Bytes of the marks for a C by rows or by columns, whichever needs more."""
-    return 4 * max(regions(rows, columns), regions(columns, rows))
+    return 4 * (1 + max(regions(rows, columns), regions(columns, rows)))
 
 
 def spans(size: int, chunk: int) -> list[tuple[int, int]]:

@@ -100,7 +100,7 @@ class Update:
         As in `combine_in`.
     alpha, beta : float
     marks : int
-        Address of a zeroed word per region, or 0: what is not finite is not repaired.
+        Address of the zeroed marks, or 0: what is not finite is not repaired.
     """
 
     scheme: Scheme
@@ -206,7 +206,7 @@ def refuse(update: Update, rows: int, columns: int, most: float) -> None:
     kernel, _ = _function(("refuse",), sources.refuse)
     count = geometry.regions(update.window.height, update.window.width)
     arguments = (rows, columns, np.float32(most), update.marks, count)
-    device.launch(kernel, *geometry.flat_launch(count), arguments)
+    device.launch(kernel, *geometry.flat_launch(1 + count), arguments)
 
 
 def repair(update: Update, a: Matrix, b: Matrix) -> None:
@@ -219,7 +219,9 @@ def repair(update: Update, a: Matrix, b: Matrix) -> None:
     left, right = (b.transposed(), a.transposed()) if out.by_columns else (a, b)
     first = update.start[::-1] if out.by_columns else update.start
     blocks_minor = scheme.m if out.by_columns else scheme.n
-    grid, threads = geometry.repair_launch(window.height, window.width, scheme.m * scheme.n)
+    most = device.properties(device.current()).multiprocessors
+    blocks = scheme.m * scheme.n
+    grid, threads = geometry.repair_launch(window.height, window.width, blocks, most)
     device.launch(
         kernel,
         grid,
@@ -238,6 +240,12 @@ def repair(update: Update, a: Matrix, b: Matrix) -> None:
             np.int32(blocks_minor),
         ),
     )
+
+
+def empty() -> None:
+    """Launch a kernel that does nothing."""
+    kernel, _ = _function(("empty",), sources.empty)
+    device.launch(kernel, (1, 1, 1), (geometry.LANES, 1, 1), ())
 
 
 def copy(source: Matrix | None, target: Matrix, scale: float = 1.0) -> None:

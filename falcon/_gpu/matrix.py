@@ -1,6 +1,6 @@
 """`Matrix`: a matrix in GPU memory, as the kernels see it; whose array it is does not matter.
 
-`Operand`: a batch of matrices, as the products see them.
+`Operand`: a batch of matrices, as the products see them. `Memory`: what they lie in.
 """
 
 from __future__ import annotations
@@ -80,6 +80,24 @@ class Matrix:
         """Whether the two may share memory (bounds only: a false alarm costs a copy)."""
         (low, high), (other_low, other_high) = self.span, other.span
         return low < other_high and other_low < high
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Memory of a GPU.
+
+    Attributes
+    ----------
+    pointer : int
+        Its address.
+    nbytes : int
+    owner : array
+        The library's array that is freed with this object.
+    """
+
+    pointer: int
+    nbytes: int
+    owner: Any
 
 
 def dense(pointer: int, shape: tuple[int, int], dtype: DType, owner: Any = None) -> Matrix:

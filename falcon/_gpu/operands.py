@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from falcon._core.dtypes import DType
 from falcon._core.plan import Plan
 from falcon.codegen.cuda_plan import products
 
-from . import device, kernels
+from . import kernels
+from .arrays import library_of
 from .geometry import Buffers, Offsets, Sizes, matrix_bytes, round_up
-from .matrix import Matrix, dense
+from .matrix import Matrix, Memory, dense
 from .packed import Packed
 
 
@@ -73,9 +73,9 @@ class Call:
         """Bytes of the workspace; norms are formed where At, Bt and H will be."""
         return self._start + self.buffers.total
 
-    def place(self, memory: Any) -> Offsets:
+    def place(self, memory: Memory) -> Offsets:
         """Return the addresses of At, Bt, H, the marks and the words of the norms."""
-        return self.buffers.offsets(int(memory.data.ptr) + self._start)
+        return self.buffers.offsets(memory.pointer + self._start)
 
     def settle(self, at: int) -> tuple[Matrix, Matrix, Matrix | None, Matrix]:
         """Copy what must be, from address `at` on; return operands that the kernels can take."""
@@ -152,8 +152,8 @@ def needs_copy(c: Matrix, out: Matrix | None) -> bool:
 
 def duplicate(x: Matrix) -> Matrix:
     """Copy a matrix to memory of its own."""
-    memory = device.allocate(matrix_bytes(*x.shape, x.itemsize))
-    return _copied(x, dense(int(memory.data.ptr), x.shape, x.dtype, memory))
+    memory = library_of(x.owner).allocate(matrix_bytes(*x.shape, x.itemsize))
+    return _copied(x, dense(memory.pointer, x.shape, x.dtype, memory.owner))
 
 
 def _copied(x: Matrix, target: Matrix) -> Matrix:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from falcon._core.dtypes import DType
 from falcon.codegen.cuda_plan import Group
 
 from .geometry import Sizes
-from .matrix import Operand
+from .matrix import Memory, Operand
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,8 +17,8 @@ class Packed:
 
     Attributes
     ----------
-    memory : cupy.ndarray
-        Bytes of the sums, chains side by side.
+    memory : Memory
+        The sums, chains side by side.
     block : (int, int, int)
         Rows, columns and inner length of a block; the rows do not matter.
     by_columns : bool
@@ -28,7 +27,7 @@ class Packed:
     device : int
     """
 
-    memory: Any
+    memory: Memory
     block: Sizes
     by_columns: bool
     dtype: DType
@@ -37,7 +36,7 @@ class Packed:
     @property
     def nbytes(self) -> int:
         """Bytes held, beside B itself."""
-        return int(self.memory.nbytes)
+        return self.memory.nbytes
 
     def group(self, group: Group, first_column: int) -> Operand:
         """Return the operands of a group's products, from a column of every block on."""
@@ -45,6 +44,6 @@ class Packed:
         long, plane = group.length * inner, inner * columns
         ld = long if self.by_columns else columns
         skipped = first_column * (long if self.by_columns else 1)
-        pointer = int(self.memory.data.ptr)
+        pointer = self.memory.pointer
         pointer += (group.block * plane + skipped) * self.dtype.itemsize
         return Operand(pointer, ld, self.by_columns, group.length * plane, self.dtype)

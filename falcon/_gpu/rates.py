@@ -12,12 +12,18 @@ from falcon._core.rates import giga, positive
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import get
 
-from . import device, kernels
+from . import cublas, device, kernels
 from .matrix import Matrix, Operand, dense
 
 # Large enough that waves and launches hardly show: 137 Gflop, 1.1 Tflop for 16-bit elements.
 _MEASURED_SIZE = {8: 4096, 4: 4096, 2: 8192}
 _REPEATS = 5
+# Seconds of calls back to back per event pair, so that the host's gaps do not show, and before the
+# first one, until the clocks have settled.
+_RUN, _WARM_UP = 0.02, 0.2
+# Empty kernels in one event pair, fewer than a stream holds; and products before them, which
+# take the device longer (10 ms) than the host takes for the launches.
+_EMPTY_LAUNCHES, _BUSY = 500, 8
 # Elements of random data that a measured matrix repeats; zeros would run faster than real data.
 _RANDOM_ELEMENTS = 2**20
 # Additions of float32 per multiprocessor and clock; 128 on some architectures, never fewer.
@@ -35,7 +41,7 @@ class DeviceRates:
     bandwidth : float
         Combine A of Strassen on a large matrix, bytes read and written per second.
     launch : float
-        Seconds of an empty kernel in a stream of kernels.
+        Seconds of an empty kernel in a stream of kernels, launched while the device was busy.
     add : float
         Additions per second, by clock and width.
     multiprocessors : int
@@ -62,7 +68,7 @@ class DeviceRates:
 
 
 def measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
-    """Measure device number `index` (a fraction of a second, in which it is waited for).
+    """Measure device number `index` (about a second, in which it is waited for).
 
     Raises
     ------
@@ -82,26 +88,26 @@ def measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
         scheme = get("strassen")
         sums = device.allocate(scheme.rank * size * size // 4 * 8)
         sums_dtype = dtype.accumulator
-        out = dense(int(sums.data.ptr), (size, size), sums_dtype, sums)
-        small = dense(int(sums.data.ptr), (1, 32), sums_dtype, sums)
+        out = dense(sums.pointer, (size, size), sums_dtype, sums)
 
         def product() -> None:
             operands = (Operand.of(x) for x in (a, b, out))
-            device.multiply(size, size, size, *operands, sums=sums_dtype, tf32=tf32)
+            cublas.multiply(size, size, size, *operands, sums=sums_dtype, tf32=tf32)
 
         def combine() -> None:
             half = (size // 2, size // 2)
-            kernels.combine_in(scheme, "u", a, int(sums.data.ptr), half, (0, 0), half)
+            kernels.combine_in(scheme, "u", a, sums.pointer, half, (0, 0), half)
 
-        def empty() -> None:
-            for _ in range(100):
-                kernels.copy(None, small)
+        def empty() -> float:
+            for _ in range(_BUSY):
+                product()
+            return run_seconds(kernels.empty, _EMPTY_LAUNCHES)
 
         moved = size * size * dtype.itemsize * (1 + len(products(scheme).places) / 4)
         return DeviceRates(
-            multiply=2.0 * size**3 / fastest(product),
-            bandwidth=moved / fastest(combine),
-            launch=fastest(empty) / 100,
+            multiply=2.0 * size**3 / seconds_per_call(product),
+            bandwidth=moved / seconds_per_call(combine),
+            launch=min(empty() for _ in range(_REPEATS)) / _EMPTY_LAUNCHES,
             add=about.multiprocessors * _LANES * about.clock / max(slower, 1),
             multiprocessors=about.multiprocessors,
             l2_bytes=about.l2_bytes,
@@ -109,15 +115,25 @@ def measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
         )
 
 
-def fastest(call: Callable[[], None]) -> float:
-    """Return the least seconds of some runs, by events, after one untimed run."""
-    call()
-    times = []
-    for _ in range(_REPEATS):
-        start = device.event()
+def seconds_per_call(call: Callable[[], None]) -> float:
+    """Return the least seconds per call of some runs, each of `_RUN` seconds, after a warm-up."""
+    calls, warmed = 1, 0.0
+    while True:
+        took = run_seconds(call, calls)
+        warmed += took
+        if took < _RUN:
+            calls *= 2
+        elif warmed >= _WARM_UP:
+            break
+    return min(run_seconds(call, calls) for _ in range(_REPEATS)) / calls
+
+
+def run_seconds(call: Callable[[], None], calls: int) -> float:
+    """Return the seconds of calls that follow one another, by events."""
+    start = device.event()
+    for _ in range(calls):
         call()
-        times.append(device.seconds_between(start, device.event()))
-    return max(min(times), 1e-9)
+    return max(device.seconds_between(start, device.event()), 1e-9)
 
 
 def random_matrix(rows: int, columns: int, dtype: DType, seed: int) -> Matrix:
@@ -127,7 +143,7 @@ def random_matrix(rows: int, columns: int, dtype: DType, seed: int) -> Matrix:
     )
     source = device.upload(piece)
     memory = device.allocate(rows * columns * dtype.itemsize)
-    target = dense(int(memory.data.ptr), (rows, columns), dtype, memory)
+    target = dense(memory.pointer, (rows, columns), dtype, memory.owner)
     flat = dense(target.pointer, (1, rows * columns), dtype, memory)
     whole, rest = divmod(rows * columns, piece.size)
     spread = Matrix(int(source.data.ptr), (whole, piece.size), (0, 1), FLOAT32, source)

@@ -6,6 +6,7 @@ before them.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pathlib import Path
 from falcon._core.dtypes import FLOAT32, DType
 from falcon.codegen import cuda_emit
 from falcon.codegen.cuda_plan import Fit
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, get
 
 # C++17 is CuPy's default from version 14 on. Single-precision division and square root occur
 # nowhere; -fmad may contract alpha * sum + beta * c, which rounds once less.
@@ -82,6 +83,20 @@ def spread(sums: DType) -> Unit:
 def refuse() -> Unit:
     """Mark everything where the norms differ by too much."""
     return _plain("refuse", FLOAT32, FLOAT32, FLOAT32)
+
+
+def empty() -> Unit:
+    """Nothing: what a launch costs."""
+    return Unit("falcon_empty", 'extern "C" __global__ void falcon_empty() {}\n')
+
+
+@cache
+def digest() -> str:
+    """Name the state of all kernels: what was measured with others does not hold."""
+    strassen = get("strassen")
+    units = [*(combine_in(strassen, x, FLOAT32) for x in "uv"), repair(FLOAT32, FLOAT32)]
+    units += [combine_out(strassen, FLOAT32, FLOAT32), copy(FLOAT32, FLOAT32)]
+    return hashlib.sha256(assemble(units).encode()).hexdigest()[:12]
 
 
 def assemble(units: Iterable[Unit]) -> str:

@@ -1,12 +1,14 @@
 """`python -m falcon bench --gpu`: falcon, its classical path, cuBLAS and torch on one GPU.
 
-Each side is timed by events over a few calls. Operands are random and rotate over copies that
-together exceed the L2 cache. Errors are those of sampled rows against float64 on the host.
+Each side is timed by events over a few calls, all in torch's current stream. Operands are random
+and rotate over copies that together exceed the L2 cache. Errors are those of sampled rows against
+float64 on the host.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import falcon
 from falcon._backends import DEVICE, get_backend
 from falcon._core.dtypes import CUDA, DType
 from falcon._core.timing import Side
-from falcon._gpu import device
+from falcon._gpu import cublas, device
 from falcon._gpu.matrix import Matrix, Operand
 from falcon._gpu.rates import random_matrix
 
@@ -23,8 +25,9 @@ from .here import Effort
 from .records import case_entry, plan_entry
 from .workloads import Case, Shape
 
-_MOST_COPIES = 8
 _ERROR_ROWS = 32
+# Operands below 1 MB then fit the cache; their products are bound by launches anyway.
+_MOST_COPIES = 64
 
 
 def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
@@ -50,6 +53,11 @@ def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, An
         No GPU runs here (the message says why), or the dtype is none of these.
     """
     get_backend(DEVICE)
+    with _stream():
+        return _measured(case, options, effort)
+
+
+def _measured(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
     shape = case.shape
     row = next((x for x in CUDA if x.name == case.dtype), None)
     if row is None:
@@ -126,18 +134,32 @@ def _cublas(a: Any, b: Any, out: Any, dtype: DType) -> None:
         Operand.of(Matrix(int(m.data.ptr), m.shape, (m.shape[1], 1), dtype)) for m in (a, b, out)
     )
     (M, K), N = a.shape, b.shape[1]
-    device.multiply(M, N, K, x, y, z, sums=dtype.accumulator)
+    cublas.multiply(M, N, K, x, y, z, sums=dtype.accumulator)
+
+
+def _torch() -> Any:
+    """Return torch; None without it, and without CUDA."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch if torch.cuda.is_available() else None
+
+
+def _stream() -> AbstractContextManager[Any]:
+    """Make torch's current stream CuPy's: there falcon works, and events are recorded."""
+    torch = _torch()
+    if torch is None:
+        return nullcontext()
+    return device.on_stream(int(torch.cuda.current_stream().cuda_stream))
 
 
 def _torch_call(
     operands: list[tuple[Any, Any]], out: Any, dtype: DType
 ) -> Callable[[int], Any] | None:
     """Return torch's product of the same memory; None without torch and CUDA."""
-    try:
-        import torch
-    except ImportError:
-        return None
-    if not torch.cuda.is_available():
+    torch = _torch()
+    if torch is None:
         return None
 
     def view(x: Any) -> Any:
@@ -148,9 +170,7 @@ def _torch_call(
     pairs, target = [(view(x), view(y)) for x, y in operands], view(out)
 
     def call(at: int) -> Any:
-        # On the stream in which the events are recorded.
-        with torch.cuda.stream(torch.cuda.ExternalStream(device.stream_pointer())):
-            return torch.matmul(*pairs[at], out=target)
+        return torch.matmul(*pairs[at], out=target)
 
     return call
 

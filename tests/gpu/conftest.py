@@ -7,16 +7,17 @@ import pytest
 
 from falcon import _backends
 from falcon._front import planner
-from falcon._gpu import device, driver, kernels
+from falcon._gpu import available, cublas, device, driver, kernels, rates
 from falcon.decision import machine
 
-from . import fake_cupy
+from . import fake_cublas, fake_cupy
 
 
 def forget():
-    device.why_unavailable.cache_clear()
+    available.why_unavailable.cache_clear()
     device.properties.cache_clear()
     kernels.clear()
+    cublas.forget()
     for number in [x for x in machine._profiles if x is not None]:
         del machine._profiles[number]
     driver.release()
@@ -43,8 +44,13 @@ def cupy(monkeypatch, tmp_path):
     monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
     for name, module in fake_cupy.modules().items():
         monkeypatch.setitem(sys.modules, name, module)
+    for name in ("_RUN", "_WARM_UP"):  # seconds that would tell nothing here
+        monkeypatch.setattr(rates, name, 0.0)
+    monkeypatch.setattr(cublas, "load", fake_cublas.load)
     fake_cupy.STATE.__init__()
     forget()
+    assert available.why_unavailable() is None  # tried once, before what a test looks at
+    fake_cupy.STATE.__init__()
     yield sys.modules["cupy"]
     fake_cupy.STATE.check()
     forget()
@@ -60,6 +66,6 @@ def pytest_collection_modifyitems(items):
     reason = None
     for item in items:
         if item.get_closest_marker("gpu") is not None:
-            reason = reason if reason is not None else (device.why_unavailable() or "")
+            reason = reason if reason is not None else (available.why_unavailable() or "")
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))

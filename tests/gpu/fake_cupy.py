@@ -1,10 +1,10 @@
 """A stand-in for the part of CuPy that `falcon._gpu.device` uses, on the CPU.
 
-Kernels are compiled by a C++ compiler behind shim.h and run thread by thread; cuBLAS is NumPy. What
-a GPU would not forgive raises here too: a pointer of another device, an access outside of an
-allocation (guard zones), memory read before it was written (it is NaN), arguments of a wrong size,
-an operation that a stream under capture does not allow. `test_cupy.py` compares names and
-signatures with the real CuPy.
+Kernels are compiled by a C++ compiler behind shim.h and run thread by thread; cuBLAS is in
+fake_cublas.py. What a GPU would not forgive raises here too: a pointer of another device, an access
+outside of an allocation (guard zones), memory read before it was written (it is NaN), arguments of
+a wrong size, an operation that a stream under capture does not allow. `test_cupy.py` compares names
+and signatures with the real CuPy.
 """
 
 import ctypes
@@ -27,6 +27,7 @@ COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
 FLAGS = ["-std=c++17", "-O0", "-fPIC", "-shared", "-fno-strict-aliasing", "-ffp-contract=off", "-w"]
 GUARD = 512
 DEVICES = 2
+HANDLE = 2**40 + 1
 
 
 class State:
@@ -38,7 +39,10 @@ class State:
         self.capturing = False
         self.launches = []  # names, in order
         self.products = []  # (sizes, batch, beta, compute type)
-        self.math_mode = "default"
+        self.math_mode = self.pointer_mode = 0  # of the handle of cuBLAS
+        self.current = 7  # stream
+        self.stream = None  # of the handle
+        self.timed = set()  # streams in which events were recorded
         self.allocated = 0
 
     def allocate(self, nbytes):
@@ -124,19 +128,8 @@ def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
     return a._host.copy()
 
 
-def matmul(a, b, /, out=None, **_):
-    product = np.matmul(a._host, b._host)
-    out = empty(product.shape, product.dtype) if out is None else out
-    out._host[...] = product
-    return out
-
-
 def broadcast_to(array, shape):
     return array._like(np.broadcast_to(array._host, shape))
-
-
-def from_dlpack(array, *, device=None, copy=None):
-    return ndarray(array._host, array.__dlpack_device__()[1], array)
 
 
 class RawModule:
@@ -228,7 +221,8 @@ class Device:
 
 
 class Stream:
-    ptr = 7
+    def __init__(self):
+        self.ptr = STATE.current
 
     @classmethod
     def from_external(cls, obj):
@@ -240,10 +234,11 @@ class Stream:
         return STATE.capturing
 
     def __enter__(self):
+        self._before, STATE.current = STATE.current, self.ptr
         return self
 
     def __exit__(self, *_):
-        pass
+        STATE.current = self._before
 
 
 class Event:
@@ -252,6 +247,7 @@ class Event:
 
     def record(self, stream=None):
         self.at = time.perf_counter()
+        STATE.timed.add(stream.ptr)
 
     def synchronize(self):
         assert not STATE.capturing, "waiting is not allowed during capture"
@@ -267,65 +263,18 @@ def properties(device):
             "l2CacheSize": 2**20, "totalGlobalMem": 2**38}  # fmt: skip
 
 
-# --- cuBLAS ----------------------------------------------------------------------------------
-
-
-def _types():
-    import ml_dtypes
-
-    return {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
-
-
-def gemm_strided_batched_ex(handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B,
-                            Btype, ldb, strideB, beta, C, Ctype, ldc, strideC, batchCount,
-                            computeType, algo):  # fmt: skip
-    kinds = _types()
-    assert STATE.math_mode == 16, "no TF32, no sums of 16 bits"
-    assert (kinds[Atype] is kinds[Btype]) and kinds[Ctype] in (kinds[Atype], np.float32)
-    sums = np.float64 if computeType == "64F" else np.float32
-    alpha, beta = (_scalar(x, sums) for x in (alpha, beta))
-    STATE.products.append(((m, n, k), batchCount, float(beta), computeType))
-    a_shape, b_shape = ((k, m) if transa else (m, k)), ((n, k) if transb else (k, n))
-    for batch in range(batchCount):
-        a = _matrix(A, a_shape, lda, kinds[Atype], batch * strideA).astype(sums)
-        b = _matrix(B, b_shape, ldb, kinds[Btype], batch * strideB).astype(sums)
-        c = _matrix(C, (m, n), ldc, kinds[Ctype], batch * strideC)
-        with np.errstate(all="ignore"):
-            product = (a.T if transa else a) @ (b.T if transb else b)
-            c[...] = alpha * product + (beta * c.astype(sums) if beta else 0)
-
-
-def _scalar(pointer, kind):
-    nbytes = np.dtype(kind).itemsize
-    return np.frombuffer((ctypes.c_char * nbytes).from_address(pointer), kind)[0]
-
-
-def _matrix(pointer, shape, ld, kind, offset):
-    """View column-major memory."""
-    assert ld >= max(shape[0], 1), "a leading dimension is too small"
-    itemsize = np.dtype(kind).itemsize
-    pointer += offset * itemsize
-    assert STATE.owner(pointer) == STATE.device
-    elements = ld * (shape[1] - 1) + shape[0]
-    memory = (ctypes.c_char * (elements * itemsize)).from_address(pointer)
-    flat = np.frombuffer(memory, kind)
-    return np.lib.stride_tricks.as_strided(flat, shape, (itemsize, ld * itemsize))
-
-
-def _set_math_mode(handle, mode):
-    STATE.math_mode = mode
-
-
 def modules():
     """Return what to put into sys.modules."""
     cupy = types.ModuleType("cupy")
-    for thing in (ndarray, empty, asarray, asnumpy, matmul, broadcast_to, from_dlpack, RawModule):
+    cupy.__version__ = "14.2.0"
+    for thing in (ndarray, empty, asarray, asnumpy, broadcast_to, RawModule):
         setattr(cupy, thing.__name__, thing)
     runtime = types.SimpleNamespace(
         getDeviceCount=lambda: DEVICES,
         getDevice=lambda: STATE.device,
         getDeviceProperties=properties,
         driverGetVersion=lambda: 13000,
+        runtimeGetVersion=lambda: 13000,
         memsetAsync=memset_async,
     )
     cupy.cuda = types.SimpleNamespace(
@@ -335,14 +284,11 @@ def modules():
         Event=Event,
         get_current_stream=lambda device_id=-1: Stream(),
         get_elapsed_time=lambda start, end: (end.at - start.at) * 1e3,
-        device=types.SimpleNamespace(get_cublas_handle=lambda: 1),
+        device=types.SimpleNamespace(get_cublas_handle=lambda: HANDLE),
     )
     cublas = types.ModuleType("cupy_backends.cuda.libs.cublas")
-    cublas.gemmStridedBatchedEx = gemm_strided_batched_ex
-    cublas.getMathMode = lambda handle: STATE.math_mode
-    cublas.setMathMode = _set_math_mode
-    for name in ("CUBLAS_COMPUTE_32F", "CUBLAS_COMPUTE_32F_FAST_TF32", "CUBLAS_COMPUTE_64F"):
-        setattr(cublas, name, name.removeprefix("CUBLAS_COMPUTE_"))
+    cublas.CUBLAS_COMPUTE_32F, cublas.CUBLAS_COMPUTE_32F_FAST_TF32 = 68, 77
+    cublas.CUBLAS_COMPUTE_64F = 70
     cublas.CUBLAS_GEMM_DEFAULT = -1
     packages = ("cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.libs")
     found = {name: types.ModuleType(name) for name in packages}

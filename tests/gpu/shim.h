@@ -12,7 +12,7 @@
 struct Index3 {
     unsigned x, y, z;
 };
-static thread_local Index3 blockIdx, threadIdx, blockDim;
+static thread_local Index3 blockIdx, threadIdx, blockDim, gridDim;
 
 static unsigned __float_as_uint(float x) {
     unsigned u;

@@ -42,6 +42,7 @@ static int run(void (*kernel)(Arguments...), const unsigned *first, const unsign
         if (sizes[at] != wanted[at])
             return (int)at + 1;
     blockDim = {block[0], block[1], block[2]};
+    gridDim = {grid[0], grid[1], grid[2]};
     for (unsigned z = 0; z < grid[2]; ++z)
         for (unsigned y = 0; y < grid[1]; ++y)
             for (unsigned x = first[0]; x < grid[0]; ++x)

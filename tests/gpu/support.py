@@ -14,8 +14,16 @@ def kind(name):
 
 def kernels_of(scheme, dtypes):
     """The combine kernels of a scheme for these element types."""
-    found = [sources.combine_in(scheme, x, dtype) for x in "uv" for dtype in dtypes]
-    return [*found, *(sources.combine_out(scheme, x.accumulator, x) for x in dtypes)]
+    return [unit for unit, *_ in typed_kernels_of(scheme, dtypes)]
+
+
+def typed_kernels_of(scheme, dtypes):
+    """The same with the types of what each reads, and of what it writes."""
+    found = [(sources.combine_in(scheme, x, dtype), dtype, dtype) for x in "uv" for dtype in dtypes]
+    for dtype in dtypes:
+        sums = dtype.accumulator
+        found.append((sources.combine_out(scheme, sums, dtype), sums, dtype))
+    return found
 
 
 def whole(shape, seed, most=1):

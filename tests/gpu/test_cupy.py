@@ -3,6 +3,7 @@
 import importlib.util
 import inspect
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -18,14 +19,13 @@ DOCUMENTED = {
     "cuda.runtime.memsetAsync": ("ptr", "value", "size", "stream"),
     "cuda.runtime.getDeviceProperties": ("device",),
     "cuda.runtime.driverGetVersion": (),
+    "cuda.runtime.runtimeGetVersion": (),
     "cuda.get_current_stream": ("device_id",),
     "cuda.get_elapsed_time": ("start_event", "end_event"),
     "cuda.Event.record": ("self", "stream"),
     "cuda.device.get_cublas_handle": (),
-    "from_dlpack": ("array", "device", "copy"),
 }
 PYTHON = ("empty", "asarray", "asnumpy", "broadcast_to")
-CUBLAS = ("gemmStridedBatchedEx", "getMathMode", "setMathMode")
 
 
 def parameters(line):
@@ -82,20 +82,22 @@ def test_attributes_and_data_types():
     assert wanted == {row.name: row.cublas for row in CUDA}
 
 
-@pytest.mark.parametrize("name", CUBLAS)
-def test_cublas(name):
-    """From the compiled module's docstrings: importing it takes cuBLAS itself."""
+def test_warnings_of_cupy_are_no_failures():
+    """A driver or a toolkit that it finds odd: see `filterwarnings` in pyproject.toml."""
+    warnings.warn_explicit("odd", UserWarning, "cupy/_environment.py", 1, "cupy._environment")
+    with pytest.raises(UserWarning):
+        warnings.warn_explicit("odd", UserWarning, "falcon/_gpu/x.py", 1, "falcon._gpu.x")
+
+
+def test_cublas_constants():
+    """From the text of the compiled module: importing it takes cuBLAS itself."""
     folder = Path(importlib.util.find_spec("cupy_backends").submodule_search_locations[0])
     (library,) = (folder / "cuda" / "libs").glob("cublas*.so")
     text = library.read_bytes()
-    lines = re.findall(rb"\0" + name.encode() + rb"\(([^\0]*)\)[^\0]*\0", text)
-    assert lines, name
-    real = parameters(f"({lines[0].decode()})")
-    fake = getattr(fake_cupy.modules()["cupy_backends.cuda.libs"].cublas, name)
-    assert real == tuple(inspect.signature(fake).parameters)
     constants = (
         *{x for row in CUDA for x in (row.accumulator.cublas_sums, row.cublas_tf32) if x},
         *("CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION", "CUBLAS_GEMM_DEFAULT"),
     )
     for constant in constants:
         assert constant.encode() + b"\0" in text
+    assert b"libcublas.so.13\0" in text  # loaded with it, under the name that falcon asks for

@@ -1,16 +1,18 @@
 """falcon.gemm, matmul, plan and pack on GPU arrays: types, devices, streams, capture, errors."""
 
 import pickle
+import re
 import sys
-import types
 
 import numpy as np
 import pytest
 
 import falcon
+from falcon._backends import device_backend
 from falcon._front.families.device import device_family
+from falcon._gpu import available, cublas
 
-from . import fake_cupy
+from .conftest import forget
 from .support import kind, on_device, whole
 
 
@@ -306,14 +308,45 @@ def test_packed_errors(cupy, pair):
 
 
 def test_without_cupy_the_reason_is_told(monkeypatch):
-    from falcon._gpu import device
-
-    device.why_unavailable.cache_clear()
+    available.why_unavailable.cache_clear()
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ValueError, match="'gpu' is not available: CuPy is not installed: pip"):
         falcon.gemm(np.ones((2, 2)), np.ones((2, 2)), backend="gpu")
     assert falcon.show_config("dict")["backends"]["gpu"].startswith("CuPy is not installed")
-    device.why_unavailable.cache_clear()
+    available.why_unavailable.cache_clear()
+
+
+def test_an_incomplete_installation_is_told(cupy, state, monkeypatch):
+    """CuPy imports and sees a GPU without NVRTC and cuBLAS, and where it is too old."""
+    install = r".*pip install 'falcon-gemm\[cuda13x\]'"
+
+    def raising(error):
+        def call(*_, **__):
+            raise error
+
+        return call
+
+    for change, reason in (
+        ((cupy, "__version__", "13.4.1"), "CuPy 13.4.1 is too old; falcon needs 14"),
+        (
+            (cupy, "RawModule", raising(RuntimeError("libnvrtc.so\n is not there"))),
+            r"NVRTC.* does not work with CuPy \(RuntimeError: libnvrtc.so\)",
+        ),
+        (
+            (cublas, "load", raising(OSError("libcublas.so.13: cannot open"))),
+            r"cuBLAS does not work with CuPy \(OSError: libcublas.so.13: cannot open\)",
+        ),
+    ):
+        forget()
+        with monkeypatch.context() as m:
+            m.setattr(*change)
+            assert re.match(reason + install, device_backend().why_unavailable())
+    forget()
+    state.capturing = True
+    with pytest.raises(RuntimeError, match="multiply once before the capture"):
+        device_backend().why_unavailable()
+    state.capturing = False
+    assert device_backend().why_unavailable() is None
 
 
 def test_small_cpu_calls_do_not_ask_where_arrays_are(monkeypatch):
@@ -322,88 +355,3 @@ def test_small_cpu_calls_do_not_ask_where_arrays_are(monkeypatch):
 
     monkeypatch.setattr(gemm, "family_of", lambda **x: 1 / 0)
     falcon.gemm(np.ones((64, 64)), np.ones((64, 64)))
-
-
-# --- torch -----------------------------------------------------------------------------------
-
-
-class Tensor:
-    """The part of a torch.Tensor on "cuda" that falcon uses."""
-
-    def __init__(self, array, dtype, requires_grad=False):
-        self.array, self.dtype, self.requires_grad = array, dtype, requires_grad
-
-    shape = property(lambda self: self.array.shape)
-    _host = property(lambda self: self.array._host)
-
-    def view(self, dtype):
-        assert (dtype, self.dtype) == ("torch.int16", "torch.bfloat16")
-        return Tensor(self.array._like(self.array._host.view(np.int16)), dtype)
-
-    def reshape(self, *shape):
-        return Tensor(self.array.reshape(*shape), self.dtype)
-
-    def __getitem__(self, key):
-        return Tensor(self.array[key], self.dtype)
-
-    def __dlpack_device__(self):
-        return 2, self.array.device.id
-
-
-Tensor.__module__ = "torch"
-
-
-@pytest.fixture
-def torch(cupy, monkeypatch):
-    streams = []
-    module = types.ModuleType("torch")
-    module.int16, module.float32 = "torch.int16", "torch.float32"
-    module.bfloat16 = "torch.bfloat16"
-
-    def empty(shape, dtype, device):
-        assert device == "cuda:0"
-        return Tensor(cupy.empty(shape, kind(dtype.removeprefix("torch."))), dtype)
-
-    def current_stream(device):
-        streams.append(device)
-        return types.SimpleNamespace(cuda_stream=42)
-
-    module.empty = empty
-    module.broadcast_to = lambda x, shape: Tensor(cupy.broadcast_to(x.array, shape), x.dtype)
-    module.cuda = types.SimpleNamespace(current_stream=current_stream)
-    module.streams = streams
-    monkeypatch.setitem(sys.modules, "torch", module)
-    return module
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_torch_tensors(cupy, torch, dtype):
-    a, b = whole((40, 50), 1), whole((50, 60), 2)
-    tensors = [Tensor(on_device(cupy, x, dtype), f"torch.{dtype}") for x in (a, b)]
-    c = falcon.gemm(*tensors, scheme="strassen")
-    assert type(c) is Tensor
-    assert c.dtype == f"torch.{dtype}"
-    np.testing.assert_array_equal(c._host.astype(float), (a @ b).astype(kind(dtype)))
-    assert torch.streams == [0]
-    packed = falcon.pack(tensors[1], scheme="strassen")
-    np.testing.assert_array_equal(falcon.gemm(tensors[0], packed)._host, c._host)
-    batch = falcon.matmul(tensors[0].reshape(2, 20, 50), tensors[1], scheme="strassen")
-    assert type(batch) is Tensor
-    np.testing.assert_array_equal(batch._host.reshape(40, 60), c._host)
-
-
-def test_torch_streams_become_current(cupy, torch, monkeypatch):
-    entered = []
-    monkeypatch.setattr(fake_cupy.Stream, "__enter__", lambda self: entered.append(self.ptr))
-    x = Tensor(on_device(cupy, whole((8, 8), 1), "float32"), "torch.float32")
-    falcon.gemm(x, x)
-    assert entered == [42]
-
-
-def test_torch_errors(cupy, torch, pair):
-    x = Tensor(on_device(cupy, whole((48, 48), 1), "float32"), "torch.float32", requires_grad=True)
-    with pytest.raises(TypeError, match=r"no backward pass; pass tensor.detach\(\)"):
-        falcon.gemm(x, x)
-    x.requires_grad = False
-    with pytest.raises(TypeError, match="b is of cupy and a of torch"):
-        falcon.gemm(x, pair[1])

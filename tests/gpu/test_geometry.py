@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import falcon
 from falcon._core.dtypes import FLOAT16, FLOAT32
-from falcon._gpu import geometry, kernels, sources
+from falcon._gpu import device, geometry, kernels, sources
 from falcon._gpu.matrix import Matrix, dense
 from falcon.codegen.cuda_plan import products
 
@@ -69,12 +69,48 @@ def test_every_element_has_one_thread(height, width, vector):
     assert reached.shape[1] >= width > reached.shape[1] - lanes * vector
 
 
+PROBE = """
+extern "C" __global__ void probe(int *whole, long long major, long long minor, long long step_major,
+                                 long long step_minor, long long width, int blocks, int aligned) {
+    const Place place =
+        place_of<4>(major, minor, step_major, step_minor, width, blocks, blocks, aligned);
+    for (int e = 0; e < 4 && place.x < step_major; ++e)
+        if (place.y + e * place.step < width)
+            whole[place.x * width + place.y + e * place.step] += 1 + place.whole;
+}
+"""
+
+
+@pytest.mark.parametrize("blocks", [2, 3, 5])
+@pytest.mark.parametrize("size", [1500, 1512, 1536])
+@pytest.mark.parametrize("aligned", [0, 1])
+def test_vectors_reach_the_last_whole_one(cupy, blocks, size, aligned):
+    """Only the vector in which the matrix ends is taken element by element, not its warp's tile."""
+    rows, width = 5, geometry.round_up(-(-size // blocks), 8)
+    kernel = device.function(sources.assemble([sources.Unit("probe", PROBE)]), "probe", ())
+    taken = device.upload(np.zeros((rows, width), np.int32))
+    sizes = (blocks * rows, size, rows, width, width, np.int32(blocks), np.int32(aligned))
+    device.launch(kernel, *geometry.combine_launch(rows, width, 4), (int(taken.data.ptr), *sizes))
+    last = (size - (blocks - 1) * width) // 4 * 4 if aligned else 0
+    expected = np.where(np.arange(width) < last, 2, 1)
+    np.testing.assert_array_equal(device.download(taken), np.broadcast_to(expected, (rows, width)))
+
+
 def test_a_launch_that_is_too_large_is_an_error():
     assert geometry.combine_launch(2**16, 2**16, 4)[0][0] == 2**16 // 4 * 2**16 // 128
     with pytest.raises(ValueError, match="thread blocks"):
         geometry.combine_launch(2**24, 2**24, 4)
     with pytest.raises(ValueError, match="along y"):
-        geometry.repair_launch(64, 64, 2**16)
+        geometry.repair_launch(64, 64, 2**16, 1)
+
+
+@given(SIZE, SIZE, st.integers(1, 64), st.integers(1, 200))
+def test_repair_starts_few_thread_blocks(height, width, blocks, multiprocessors):
+    """Which nearly always end at once: no more than the device runs at a time."""
+    (x, y, _), _ = geometry.repair_launch(height, width, blocks, multiprocessors)
+    assert y == blocks
+    assert 1 <= x <= geometry.regions(height, width)
+    assert x * y < 2 * multiprocessors + blocks
 
 
 class Sparse:
@@ -161,5 +197,5 @@ def test_constants_agree_with_the_kernels():
 @given(SIZE, SIZE)
 def test_marks_fit_both_orders(rows, columns):
     nbytes = geometry.mark_bytes(rows, columns)
-    assert nbytes >= 4 * geometry.regions(rows, columns)
-    assert nbytes >= 4 * geometry.regions(columns, rows)
+    assert nbytes >= 4 * (1 + geometry.regions(rows, columns))
+    assert nbytes >= 4 * (1 + geometry.regions(columns, rows))

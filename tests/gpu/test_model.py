@@ -1,7 +1,10 @@
 """The cost model on a GPU, the choice that it makes, and the rates it rests on."""
 
 import json
+import re
 from dataclasses import asdict, replace
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,7 @@ from falcon._gpu import backend, model, rates
 from falcon.bench import gpu as bench
 from falcon.bench.here import Effort
 from falcon.bench.workloads import Case, Shape
+from falcon.codegen.cuda_plan import products
 from falcon.decision import machine
 
 from .conftest import forget
@@ -117,6 +121,59 @@ def test_devices_are_measured_once_and_stored(cupy, state, monkeypatch):
     assert measured("float32") != found
 
 
+def test_runs_are_long_enough_that_the_hosts_gaps_do_not_show(cupy, monkeypatch):
+    monkeypatch.setattr(rates, "_RUN", 0.02)
+    monkeypatch.setattr(rates, "_WARM_UP", 0.2)
+    now, runs, calls = [0.0], [], []
+
+    def call():
+        calls.append(now[0])
+        now[0] += 1e-3
+
+    monkeypatch.setattr(rates.device, "event", lambda: now[0])
+    monkeypatch.setattr(
+        rates.device, "seconds_between", lambda x, y: (runs.append((x, y)), y - x)[1]
+    )
+    assert rates.seconds_per_call(call) == pytest.approx(1e-3)
+    measured = runs[-5:]
+    assert all(y - x >= 0.02 for x, y in measured)
+    assert measured[0][0] - runs[0][0] >= 0.2
+    assert len(calls) == round(now[0] / 1e-3)
+
+
+def test_empty_kernels_are_launched_while_the_device_is_busy(cupy, state, monkeypatch):
+    """Between two events stand empty kernels and nothing else; a product is before the first."""
+    monkeypatch.setattr(rates, "_MEASURED_SIZE", {4: 64})
+    events, event = [], rates.device.event
+
+    def recorded():
+        events.append((len(state.launches), len(state.products)))
+        return event()
+
+    monkeypatch.setattr(rates.device, "event", recorded)
+    rates.measure(0, of("float32"), False)
+    pairs = list(zip(events[::2], events[1::2], strict=True))[-5:]
+    for (launches, before), (until, after) in pairs:
+        assert (until - launches, after) == (rates._EMPTY_LAUNCHES, before)
+        assert set(state.launches[launches:until]) == {"falcon_empty"}
+    assert [y[0][1] - x[1][1] for x, y in pairwise(pairs)] == [rates._BUSY] * 4
+
+
+def test_a_profile_of_other_kernels_is_dropped(cupy, state, monkeypatch):
+    monkeypatch.setattr(rates, "_MEASURED_SIZE", {4: 64})
+    measured("float32")
+    key = machine.profile([device_backend()], 0).key
+    assert {"gpu.driver", "gpu.cupy", "gpu.cuda", "gpu.kernels"} < key.keys()
+    forget()
+    launched = len(state.launches)
+    measured("float32")
+    assert len(state.launches) == launched
+    forget()
+    monkeypatch.setattr(backend.sources, "digest", lambda: "another")
+    measured("float32")
+    assert len(state.launches) > launched
+
+
 @pytest.mark.parametrize(
     "change", [{"launch": 0}, {"launch": -1.0}, {"add": "fast"}, {"luck": 1.0}, {"bandwidth": None}]
 )
@@ -160,3 +217,30 @@ def test_the_benchmark_runs(cupy, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "vs cublas" in out
     assert "with B packed beforehand:" in out
+
+
+# Rates of the table in docs/gpu.md: cuBLAS in flop/s by type, and bytes per second of the combines.
+STATED = {"bfloat16": 750e12, "float32": 50e12, "float64": 62e12}, 4.0e12
+
+
+def stated_times(dtype, size, name):
+    """Milliseconds of the classical product, Combine A (or B), products, Combine H."""
+    (multiply, bandwidth), row = (STATED[0][dtype], STATED[1]), of(dtype)
+    scheme, item, sums = falcon.schemes.get(name), row.itemsize, row.accumulator.itemsize
+    (m, k, n), planes = scheme.format, products(scheme).planes
+    classical = 2 * size**3 / multiply
+    a, b = (size**2 * item * (1 + scheme.rank / blocks) / bandwidth for blocks in (m * k, k * n))
+    h = size**2 * (item + planes * sums / (m * n)) / bandwidth
+    return [1e3 * x for x in (classical, a, b, classical * scheme.rank / (m * k * n), h)]
+
+
+def test_the_table_of_expected_times():
+    """The page says what bytes and operations take at the stated rates."""
+    page = Path(__file__).parents[2].joinpath("docs", "gpu.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| (\w+) \| (\d+) \| (\S+) \| ([\d. |]+) \|$", page, re.MULTILINE)
+    assert len(lines) == 18
+    for dtype, size, name, figures in lines:
+        classical, *stages = stated_times(dtype, int(size), name)
+        expected = [classical, *stages, sum(stages)]
+        expected = [f"{x:.3f}" for x in expected] + [f"{classical / sum(stages):.2f}"]
+        assert figures.split(" | ") == expected

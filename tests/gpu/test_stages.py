@@ -236,14 +236,29 @@ def test_compute_types(cupy, state):
         falcon.gemm(*operands, scheme="strassen")
         return state.products[-1][3]
 
-    state.math_mode = "the caller's"  # which the stand-in refuses to multiply in
+    state.math_mode = 3  # the caller's, which the stand-in refuses to multiply in
     assert multiply("float32") == multiply("float16") == multiply("bfloat16") == "32F"
     assert multiply("float64") == "64F"
     with falcon.config(tf32=True):
         assert multiply("float32") == "32F_FAST_TF32"
         assert multiply("float64") == "64F"
         assert multiply("bfloat16") == "32F"
-    assert state.math_mode == "the caller's"
+    assert state.math_mode == 3
+
+
+def test_the_callers_pointer_mode(cupy, state):
+    """Alpha and beta are the host's, also where the caller keeps theirs on the device."""
+    a = on_device(cupy, whole((32, 32), 1), "float32")
+    state.pointer_mode = 1
+    falcon.gemm(a, a, alpha=2.0)
+    assert state.pointer_mode == 1
+
+
+def test_errors_of_cublas_are_told(cupy, monkeypatch):
+    a = on_device(cupy, whole((32, 32), 1), "float32")
+    monkeypatch.setattr(cupy.cuda.device, "get_cublas_handle", lambda: 5)
+    with pytest.raises(RuntimeError, match="Ex_64 of cuBLAS failed: the library was not init"):
+        falcon.gemm(a, a, scheme="classical")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -269,8 +284,10 @@ def test_non_finite_values_spread_no_further_than_classically(cupy, dtype, order
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_each_region_has_its_mark(cupy, order):
+@pytest.mark.parametrize("resident", [1, 2**20])
+def test_each_region_has_its_mark(cupy, monkeypatch, order, resident):
     """Blocks of several regions along both axes; what is not finite lies in the later ones."""
+    monkeypatch.setattr(geometry, "_REPAIR_RESIDENT", resident)
     M, K, N = 300, 20, 310
     a, b = whole((M, K), 1).astype(float), whole((K, N), 2).astype(float)
     a[140, 3], b[5, 300] = np.nan, np.inf

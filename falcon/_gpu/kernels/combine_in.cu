@@ -4,7 +4,7 @@
 // The matrix is P x Q blocks. "Major" is the axis whose neighbours are ld elements apart, "minor"
 // the one whose neighbours touch: rows and columns of a matrix stored by rows, the other way round
 // for one stored by columns. A thread handles the same position (x, y) of all blocks, WIDTH
-// elements at a time where memory is aligned and all blocks reach that far, else one at a time;
+// elements at a time where memory is aligned and all blocks reach as far, else one at a time;
 // what lies beyond the edge of the matrix counts as zero.
 //
 //   in        element (0, 0) of block (0, 0), or of the part of the block that is wanted
@@ -71,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     const long long plane = height * width, row = x * width;
     const long long member = along_minor ? width : plane, longer = along_minor ? row : 0;
     if (place.whole) {
-        const long long y = place.start + (long long)threadIdx.x * FALCON_WIDTH;
+        const long long y = place.y;
         Whole<FALCON_WIDTH> load(origin);
         load.at += y;
         Target<FALCON_WIDTH> store = {out + row + y, plane, member, longer};
@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     }
 #pragma unroll 1
     for (int e = 0; e < FALCON_WIDTH; ++e) {
-        const long long y = place.start + e * FALCON_LANES + threadIdx.x;
+        const long long y = place.y + e * place.step;
         if (y >= width)
             return;
         Guarded load(origin, Edge(major - x, minor - y, step_major, step_minor, by_columns));

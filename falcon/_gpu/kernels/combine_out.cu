@@ -4,8 +4,7 @@
 //   h         planes of height x width
 //   out       element (0, 0) of block (0, 0) of C, or of the part of the block that is wanted
 //   c         the matrix that is added, in the same order as out; never read where beta is zero
-//   marks     null, or a word per MARK_MAJOR x MARK_MINOR region, zero before: set to one where a
-//             sum is not finite
+//   marks     null, or the marks of MARK_MAJOR x MARK_MINOR regions: set where a sum is not finite
 //   aligned   out, c, their leading dimensions and step_minor allow accesses of WIDTH elements
 
 namespace FALCON_SUMS {
@@ -74,12 +73,12 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     unsigned *mark = marks;
     if (marks) {
         const long long regions = (width + FALCON_MARK_MINOR - 1) / FALCON_MARK_MINOR;
-        mark += x / FALCON_MARK_MAJOR * regions + place.start / FALCON_MARK_MINOR;
+        mark += 1 + x / FALCON_MARK_MAJOR * regions + place.start / FALCON_MARK_MINOR;
     }
     static_assert(FALCON_MARK_MINOR % (FALCON_LANES * FALCON_WIDTH) == 0, "a warp marks one region");
     bool finite = true;
     if (place.whole) {
-        const long long y = place.start + (long long)threadIdx.x * FALCON_WIDTH;
+        const long long y = place.y;
         const Planes<FALCON_WIDTH> load = {h + x * width + y, plane};
         Whole<FALCON_WIDTH> store(origin);
         store.out += y;
@@ -89,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     } else {
 #pragma unroll 1
         for (int e = 0; e < FALCON_WIDTH; ++e) {
-            const long long y = place.start + e * FALCON_LANES + threadIdx.x;
+            const long long y = place.y + e * place.step;
             if (y >= width)
                 break;
             const Planes<1> load = {h + x * width + y, plane};
@@ -100,8 +99,10 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
             finite = finite && store.finite;
         }
     }
-    if (marks && !finite)
+    if (marks && !finite) {
+        *marks = 1;
         *mark = 1;
+    }
 }
 
 #undef FALCON_NAME

@@ -151,10 +151,29 @@ template <class S, int W, class T> FALCON_INLINE Vec<S, W> load_vec(const T *fro
     return x;
 }
 
+// By intrinsics, because the compiler splits the assignment of a vector into its words.
+template <class Raw> FALCON_INLINE void store_raw(void *to, const Raw &raw) {
+    *static_cast<Raw *>(to) = raw;
+}
+#ifndef FALCON_HOST
+FALCON_INLINE void store_raw(void *to, const Pack<unsigned, 2> &raw) {
+    __stcg(static_cast<uint2 *>(to), make_uint2(raw.at[0], raw.at[1]));
+}
+FALCON_INLINE void store_raw(void *to, const Pack<unsigned, 4> &raw) {
+    __stcg(static_cast<uint4 *>(to), make_uint4(raw.at[0], raw.at[1], raw.at[2], raw.at[3]));
+}
+#endif
+
 template <class S, int W, class T> FALCON_INLINE void store_vec(T *to, const Vec<S, W> &x) {
     Pack<T, W> raw;
     narrow_all(x, raw.at);
-    *reinterpret_cast<Pack<T, W> *>(to) = raw;
+    if constexpr (sizeof raw < sizeof(unsigned)) {
+        store_raw(to, raw);
+    } else {
+        Pack<unsigned, sizeof raw / sizeof(unsigned)> words;
+        memcpy(&words, &raw, sizeof raw);
+        store_raw(to, words);
+    }
 }
 
 // `count` times `step`, hidden from the compiler. From a plain product it would derive every address
@@ -171,7 +190,8 @@ FALCON_INLINE long long times(int count, long long step) {
 
 // Elements of a row that a warp covers at a time; see falcon/_gpu/geometry.py.
 #define FALCON_LANES 32
-// A region of a block of C that is marked, and repaired, as a whole.
+// A region of a block of C that is marked, and repaired, as a whole. Marks are words, zero at first:
+// one that says whether any region is marked, then one per region.
 #define FALCON_MARK_MAJOR 64
 #define FALCON_MARK_MINOR 128
 
@@ -180,7 +200,10 @@ FALCON_INLINE long long times(int count, long long step) {
 // Row x of all blocks, and W * FALCON_LANES columns of it from `start` on for the whole warp.
 struct Place {
     long long x, start;
-    // Vectors may be used: memory is aligned, and the matrix reaches that far in every block.
+    // The columns of this thread: W of them from `y` on, `step` apart.
+    long long y;
+    int step;
+    // They are one vector: memory is aligned, and the matrix reaches that far in every block.
     bool whole;
 };
 
@@ -191,9 +214,12 @@ FALCON_INLINE Place place_of(long long major, long long minor, long long step_ma
     const unsigned tiles = (unsigned)((width + tile - 1) / tile);
     const long long x = (long long)(blockIdx.x / tiles) * blockDim.y + threadIdx.y;
     const long long start = (long long)(blockIdx.x % tiles) * tile;
-    const long long end = start + tile;
+    // Without vectors, neighbouring threads take neighbours.
+    if (!aligned)
+        return {x, start, start + threadIdx.x, FALCON_LANES, false};
+    const long long y = start + (long long)threadIdx.x * W, end = y + W;
     const bool reached = (blocks_minor - 1) * step_minor + end <= minor && (blocks_major - 1) * step_major + x < major;
-    return {x, start, aligned && end <= width && reached};
+    return {x, start, y, 1, end <= width && reached};
 }
 
 // How much of the matrix is left from element (x, y) of block (0, 0), and the size of a block.

@@ -3,13 +3,14 @@
 //
 //   rows, columns    what spread.cu found for A and for B; 0: nothing is added up there
 //   most             the largest product of both that the scheme may run with
+//   count            regions: the marks begin with a word for all
 
 extern "C" __global__ void __launch_bounds__(256)
     FALCON_NAME(const unsigned *rows, const unsigned *columns, float most, unsigned *marks, long long count) {
     const long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     const float of_rows = *rows ? __uint_as_float(*rows) : 1.0f,
                 of_columns = *columns ? __uint_as_float(*columns) : 1.0f;
-    if (at < count && !(of_rows * of_columns <= most))
+    if (at <= count && !(of_rows * of_columns <= most))
         marks[at] = 1;
 }
 

@@ -6,7 +6,8 @@
 // case: no shared memory, any strides.
 //
 // Block (i, j) of C, region by region: rows of `left` (A, or B's columns) times `right`, with axes
-// as in combine_in.cu. A thread block is 32 x 8 threads, each of which forms 8 x 4 entries.
+// as in combine_in.cu. As many thread blocks as the device runs at a time share the regions; each is
+// 32 x 8 threads, each of which forms 8 x 4 entries.
 
 #define FALCON_REPAIR_ROWS (FALCON_MARK_MAJOR / 8)
 #define FALCON_REPAIR_COLUMNS (FALCON_MARK_MINOR / FALCON_LANES)
@@ -17,54 +18,59 @@ extern "C" __global__ void __launch_bounds__(256)
                 const FALCON_T *c, long long ld, long long ld_c, long long major, long long minor, long long inner,
                 long long step_major, long long step_minor, long long height, long long width, FALCON_S alpha,
                 FALCON_S beta, const unsigned *__restrict__ marks, int blocks_minor) {
-    if (!marks[blockIdx.x])
+    if (!*marks)
         return;
-    const unsigned regions = (unsigned)((width + FALCON_MARK_MINOR - 1) / FALCON_MARK_MINOR);
-    const long long x0 = (long long)(blockIdx.x / regions) * FALCON_MARK_MAJOR + threadIdx.y * FALCON_REPAIR_ROWS;
-    const long long y0 = (long long)(blockIdx.x % regions) * FALCON_MARK_MINOR + threadIdx.x;
+    const unsigned across = (unsigned)((width + FALCON_MARK_MINOR - 1) / FALCON_MARK_MINOR);
+    const unsigned regions = across * (unsigned)((height + FALCON_MARK_MAJOR - 1) / FALCON_MARK_MAJOR);
     const long long block_major = (long long)(blockIdx.y / blocks_minor) * step_major;
     const long long block_minor = (long long)(blockIdx.y % blocks_minor) * step_minor;
-    if (block_major + x0 >= major || block_minor + y0 >= minor)
-        return;
-    // What lies beyond the block or the matrix is computed at the last place that is inside, and
-    // not stored.
-    long long xs[FALCON_REPAIR_ROWS], ys[FALCON_REPAIR_COLUMNS];
-    const long long rows = height < major - block_major ? height : major - block_major;
-    const long long columns = width < minor - block_minor ? width : minor - block_minor;
-#pragma unroll
-    for (int r = 0; r < FALCON_REPAIR_ROWS; ++r)
-        xs[r] = block_major + (x0 + r < rows ? x0 + r : rows - 1);
-#pragma unroll
-    for (int s = 0; s < FALCON_REPAIR_COLUMNS; ++s) {
-        const long long y = y0 + s * FALCON_LANES;
-        ys[s] = block_minor + (y < columns ? y : columns - 1);
-    }
-    FALCON_S sums[FALCON_REPAIR_ROWS][FALCON_REPAIR_COLUMNS] = {};
-    for (long long k = 0; k < inner; ++k) {
-        FALCON_S a[FALCON_REPAIR_ROWS], b[FALCON_REPAIR_COLUMNS];
+    for (unsigned region = blockIdx.x; region < regions; region += gridDim.x) {
+        if (!marks[1 + region])
+            continue;
+        const long long x0 = (long long)(region / across) * FALCON_MARK_MAJOR + threadIdx.y * FALCON_REPAIR_ROWS;
+        const long long y0 = (long long)(region % across) * FALCON_MARK_MINOR + threadIdx.x;
+        if (block_major + x0 >= major || block_minor + y0 >= minor)
+            continue;
+        // What lies beyond the block or the matrix is computed at the last place that is inside, and
+        // not stored.
+        long long xs[FALCON_REPAIR_ROWS], ys[FALCON_REPAIR_COLUMNS];
+        const long long rows = height < major - block_major ? height : major - block_major;
+        const long long columns = width < minor - block_minor ? width : minor - block_minor;
 #pragma unroll
         for (int r = 0; r < FALCON_REPAIR_ROWS; ++r)
-            a[r] = (FALCON_S)widen(left[xs[r] * left_major + k * left_inner]);
-#pragma unroll
-        for (int s = 0; s < FALCON_REPAIR_COLUMNS; ++s)
-            b[s] = (FALCON_S)widen(right[k * right_inner + ys[s] * right_minor]);
-#pragma unroll
-        for (int r = 0; r < FALCON_REPAIR_ROWS; ++r)
-#pragma unroll
-            for (int s = 0; s < FALCON_REPAIR_COLUMNS; ++s)
-                sums[r][s] += a[r] * b[s];
-    }
-#pragma unroll
-    for (int r = 0; r < FALCON_REPAIR_ROWS; ++r)
+            xs[r] = block_major + (x0 + r < rows ? x0 + r : rows - 1);
 #pragma unroll
         for (int s = 0; s < FALCON_REPAIR_COLUMNS; ++s) {
-            if (x0 + r >= rows || y0 + s * FALCON_LANES >= columns)
-                continue;
-            FALCON_S value = alpha * sums[r][s];
-            if (beta != FALCON_S(0))
-                value += beta * (FALCON_S)widen(c[xs[r] * ld_c + ys[s]]);
-            narrow(value, out[xs[r] * ld + ys[s]]);
+            const long long y = y0 + s * FALCON_LANES;
+            ys[s] = block_minor + (y < columns ? y : columns - 1);
         }
+        FALCON_S sums[FALCON_REPAIR_ROWS][FALCON_REPAIR_COLUMNS] = {};
+        for (long long k = 0; k < inner; ++k) {
+            FALCON_S a[FALCON_REPAIR_ROWS], b[FALCON_REPAIR_COLUMNS];
+#pragma unroll
+            for (int r = 0; r < FALCON_REPAIR_ROWS; ++r)
+                a[r] = (FALCON_S)widen(left[xs[r] * left_major + k * left_inner]);
+#pragma unroll
+            for (int s = 0; s < FALCON_REPAIR_COLUMNS; ++s)
+                b[s] = (FALCON_S)widen(right[k * right_inner + ys[s] * right_minor]);
+#pragma unroll
+            for (int r = 0; r < FALCON_REPAIR_ROWS; ++r)
+#pragma unroll
+                for (int s = 0; s < FALCON_REPAIR_COLUMNS; ++s)
+                    sums[r][s] += a[r] * b[s];
+        }
+#pragma unroll
+        for (int r = 0; r < FALCON_REPAIR_ROWS; ++r)
+#pragma unroll
+            for (int s = 0; s < FALCON_REPAIR_COLUMNS; ++s) {
+                if (x0 + r >= rows || y0 + s * FALCON_LANES >= columns)
+                    continue;
+                FALCON_S value = alpha * sums[r][s];
+                if (beta != FALCON_S(0))
+                    value += beta * (FALCON_S)widen(c[xs[r] * ld_c + ys[s]]);
+                narrow(value, out[xs[r] * ld + ys[s]]);
+            }
+    }
 }
 
 #undef FALCON_REPAIR_ROWS

@@ -1,0 +1,58 @@
+"""Whether falcon can work on a GPU here: CuPy, a device, its compiler and cuBLAS, tried once."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from falcon._core.dtypes import FLOAT32
+
+from . import cublas, device, kernels
+from .matrix import Operand, dense
+
+_INSTALL = "pip install 'falcon-gemm[cuda13x]' (or [cuda12x])"
+# The first with kernels and an exchange of bfloat16, and streams of other libraries by protocol.
+_LEAST_CUPY = 14
+
+
+@cache
+def why_unavailable() -> str | None:
+    """Return None where a tiny matrix was multiplied, else the reason.
+
+    Raises
+    ------
+    RuntimeError
+        The current stream is being captured, so that nothing can be tried.
+    """
+    try:
+        version = device.version()
+        if int(version.split(".")[0]) < _LEAST_CUPY:
+            return f"CuPy {version} is too old; falcon needs {_LEAST_CUPY} or later: {_INSTALL}"
+        if device.count() == 0:
+            return "CUDA sees no GPU"
+    except ImportError as error:
+        if (error.name or "").split(".")[0] == "cupy":
+            return f"CuPy is not installed: {_INSTALL}"
+        return f"CuPy cannot be imported ({error})"
+    except Exception as error:  # CUDARuntimeError: no driver, too old a driver, no device
+        return f"CUDA does not run here ({error})"
+    if device.is_capturing():
+        raise RuntimeError(
+            "falcon loads its libraries at the first call, which a stream that is being captured "
+            "cannot do: multiply once before the capture"
+        )
+    return _tried()
+
+
+def _tried() -> str | None:
+    """Compile a kernel, and call cuBLAS."""
+    memory = device.allocate(2 * FLOAT32.itemsize)
+    one, out = (dense(memory.pointer + x, (1, 1), FLOAT32) for x in (0, FLOAT32.itemsize))
+    part = "NVRTC, which compiles kernels,"
+    try:
+        kernels.copy(None, one)
+        part = "cuBLAS"
+        cublas.multiply(1, 1, 1, *(Operand.of(x) for x in (one, one, out)), sums=FLOAT32)
+    except Exception as error:  # each library has its own
+        reason = str(error).strip().partition("\n")[0]
+        return f"{part} does not work with CuPy ({type(error).__name__}: {reason}): {_INSTALL}"
+    return None

@@ -1,0 +1,143 @@
+"""The products: cuBLAS's C interface, called by ctypes.
+
+CuPy loads the library and keeps a handle per thread and device. Its wrappers are not used: they
+refuse to run in a stream that is being captured.
+"""
+
+from __future__ import annotations
+
+import sys
+from ctypes import CDLL, byref, c_char_p, c_double, c_float, c_int, c_int64, c_void_p
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from falcon._core.dtypes import DType
+
+from .matrix import Operand
+
+# CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: parts of a 16-bit product that are computed
+# apart are added as they are, in float32; without it they may be rounded first.
+_MATH_MODE = 16
+# CUBLAS_POINTER_MODE_HOST: alpha and beta are in host memory.
+_POINTER_MODE = 0
+# CUBLAS_OP_N, CUBLAS_OP_T.
+_OPERATIONS = {False: 0, True: 1}
+_OPERAND = (c_void_p, c_int, c_int64, c_int64)  # pointer, type, leading dimension, step
+_ARGUMENTS = {
+    "cublasSetStream_v2": (c_void_p, c_void_p),
+    "cublasGetMathMode": (c_void_p, c_void_p),
+    "cublasSetMathMode": (c_void_p, c_int),
+    "cublasGetPointerMode_v2": (c_void_p, c_void_p),
+    "cublasSetPointerMode_v2": (c_void_p, c_int),
+    "cublasGemmStridedBatchedEx_64": (
+        *(c_void_p, c_int, c_int, c_int64, c_int64, c_int64),
+        *(c_void_p, *_OPERAND, *_OPERAND),
+        *(c_void_p, *_OPERAND),
+        *(c_int64, c_int, c_int),
+    ),
+}
+
+
+def load(major: int) -> Any:
+    """Return cuBLAS, which the import of CuPy's wrapper has loaded."""
+    return CDLL(f"cublas64_{major}.dll" if sys.platform == "win32" else f"libcublas.so.{major}")
+
+
+@cache
+def _wrapper() -> Any:
+    """Import CuPy's wrapper, for its constants; raises ImportError where CuPy finds no cuBLAS."""
+    from cupy_backends.cuda.libs import cublas  # by attribute: CuPy finds the library then
+
+    return cublas
+
+
+@cache
+def _library() -> Any:
+    _wrapper()
+    library = load(import_module("cupy").cuda.runtime.runtimeGetVersion() // 1000)
+    for name, types in _ARGUMENTS.items():
+        getattr(library, name).argtypes = types
+    library.cublasGetStatusString.restype = c_char_p
+    return library
+
+
+def forget() -> None:
+    """Forget the library."""
+    _wrapper.cache_clear()
+    _library.cache_clear()
+
+
+def _call(name: str, *arguments: Any) -> None:
+    status = getattr(_library(), name)(*arguments)
+    if status:
+        reason = _library().cublasGetStatusString(status).decode()
+        raise RuntimeError(f"{name} of cuBLAS failed: {reason}")
+
+
+def multiply(
+    rows: int,
+    columns: int,
+    inner: int,
+    a: Operand,
+    b: Operand,
+    out: Operand,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    batch: int = 1,
+    sums: DType,
+    tf32: bool = False,
+) -> None:
+    """Launch ``out = alpha a b + beta out`` by cuBLAS, in the current stream.
+
+    For cuBLAS every matrix is by columns, and one by rows is its transpose. So for an `out` by rows
+    the product is ``b^T a^T``, and no operand is ever copied.
+
+    Parameters
+    ----------
+    rows, columns, inner : int
+    a, b, out : Operand
+    alpha, beta : float
+    batch : int
+    sums : DType
+        Of the accumulators, alpha and beta.
+    tf32 : bool
+        Round operands to TF32 where there is such a product with these sums.
+    """
+    cuda = import_module("cupy").cuda
+    handle = cuda.device.get_cublas_handle()
+    name = (sums.cublas_tf32 if tf32 else None) or sums.cublas_sums
+    assert name is not None  # as all accumulators of GPUs have
+    compute = getattr(_wrapper(), name)
+    scalar = c_double if sums.itemsize == 8 else c_float
+    if out.by_columns:
+        sizes, left, right = (rows, columns, inner), a, b
+    else:
+        sizes, left, right = (columns, rows, inner), b, a
+    _call("cublasSetStream_v2", handle, cuda.get_current_stream().ptr)
+    # The modes of the handle are the caller's; TF32, and sums in `sums`, must not depend on them.
+    math, pointers = c_int(), c_int()
+    _call("cublasGetMathMode", handle, byref(math))
+    _call("cublasGetPointerMode_v2", handle, byref(pointers))
+    try:
+        _call("cublasSetMathMode", handle, _MATH_MODE)
+        _call("cublasSetPointerMode_v2", handle, _POINTER_MODE)
+        _call(
+            "cublasGemmStridedBatchedEx_64",
+            handle,
+            _OPERATIONS[left.by_columns != out.by_columns],
+            _OPERATIONS[right.by_columns != out.by_columns],
+            *sizes,
+            byref(scalar(alpha)),  # read before the call returns
+            *(left.pointer, left.dtype.cublas, left.ld, left.step),
+            *(right.pointer, right.dtype.cublas, right.ld, right.step),
+            byref(scalar(beta)),
+            *(out.pointer, out.dtype.cublas, out.ld, out.step),
+            batch,
+            compute,
+            _wrapper().CUBLAS_GEMM_DEFAULT,
+        )
+    finally:
+        _call("cublasSetMathMode", handle, math.value)
+        _call("cublasSetPointerMode_v2", handle, pointers.value)

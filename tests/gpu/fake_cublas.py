@@ -1,0 +1,114 @@
+"""A stand-in for the shared library cuBLAS: NumPy on the memory that fake_cupy.py has allocated."""
+
+import ctypes
+
+import numpy as np
+
+from .fake_cupy import HANDLE, STATE
+
+
+def _types():
+    import ml_dtypes
+
+    return {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
+
+
+class Cublas:
+    """The shared library: functions take what their argument types can hold, and return a status.
+
+    Unlike those of the library's wrapper in CuPy, they run while a stream is captured.
+    """
+
+    def __init__(self):
+        self.__dict__ |= {f.__name__: _Function(f) for f in (
+            cublasSetStream_v2, cublasGetMathMode, cublasSetMathMode, cublasGetPointerMode_v2,
+            cublasSetPointerMode_v2, cublasGemmStridedBatchedEx_64, cublasGetStatusString,
+        )}  # fmt: skip
+
+
+class _Function:
+    def __init__(self, call):
+        self._call = call
+
+    def __call__(self, *arguments):
+        for value, kind in zip(arguments, getattr(self, "argtypes", ()), strict=False):
+            if isinstance(value, int):
+                held = kind(value).value
+                assert (held or 0) == value, f"{value} does not fit {kind}"
+        if self._call is not cublasGetStatusString:
+            assert len(arguments) == len(self.argtypes)
+        return self._call(*arguments)
+
+
+def load(major):
+    assert major == 13
+    return Cublas()
+
+
+def cublasGetStatusString(status):
+    return b"the library was not initialized"
+
+
+def cublasSetStream_v2(handle, stream):
+    STATE.stream = stream
+    return 0
+
+
+def cublasGetMathMode(handle, mode):
+    mode._obj.value = STATE.math_mode
+    return 0
+
+
+def cublasSetMathMode(handle, mode):
+    STATE.math_mode = mode
+    return 0
+
+
+def cublasGetPointerMode_v2(handle, mode):
+    mode._obj.value = STATE.pointer_mode
+    return 0
+
+
+def cublasSetPointerMode_v2(handle, mode):
+    STATE.pointer_mode = mode
+    return 0
+
+
+def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA,
+                                  B, Btype, ldb, strideB, beta, C, Ctype, ldc, strideC,
+                                  batchCount, computeType, algo):  # fmt: skip
+    if handle != HANDLE:
+        return 1
+    kinds, computeType = _types(), {68: "32F", 77: "32F_FAST_TF32", 70: "64F"}[computeType]
+    assert STATE.stream == STATE.current, "a product in another stream than the current one"
+    assert STATE.math_mode == 16, "no TF32, no sums of 16 bits"
+    assert STATE.pointer_mode == 0, "alpha and beta would be read from the device's memory"
+    assert (kinds[Atype] is kinds[Btype]) and kinds[Ctype] in (kinds[Atype], np.float32)
+    sums = np.float64 if computeType == "64F" else np.float32
+    alpha, beta = (_scalar(x, sums) for x in (alpha, beta))
+    STATE.products.append(((m, n, k), batchCount, float(beta), computeType))
+    a_shape, b_shape = ((k, m) if transa else (m, k)), ((n, k) if transb else (k, n))
+    for batch in range(batchCount):
+        a = _matrix(A, a_shape, lda, kinds[Atype], batch * strideA).astype(sums)
+        b = _matrix(B, b_shape, ldb, kinds[Btype], batch * strideB).astype(sums)
+        c = _matrix(C, (m, n), ldc, kinds[Ctype], batch * strideC)
+        with np.errstate(all="ignore"):
+            product = (a.T if transa else a) @ (b.T if transb else b)
+            c[...] = alpha * product + (beta * c.astype(sums) if beta else 0)
+    return 0
+
+
+def _scalar(reference, kind):
+    return np.frombuffer(reference._obj, kind)[0]
+
+
+def _matrix(pointer, shape, ld, kind, offset):
+    """View column-major memory."""
+    assert ld >= max(shape[0], 1), "a leading dimension is too small"
+    itemsize = np.dtype(kind).itemsize
+    pointer += offset * itemsize
+    assert STATE.owner(pointer) == STATE.device
+    elements = ld * (shape[1] - 1) + shape[0]
+    memory = (ctypes.c_char * (elements * itemsize)).from_address(pointer)
+    flat = np.frombuffer(memory, kind)
+    return np.lib.stride_tricks.as_strided(flat, shape, (itemsize, ld * itemsize))

@@ -1,0 +1,153 @@
+"""falcon on torch's tensors in GPU memory: a stand-in that has what falcon uses of them."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._core.dtypes import FLOAT32
+from falcon._gpu import device, driver
+from falcon.bench import gpu as bench
+from falcon.bench.here import Effort
+from falcon.bench.workloads import Case, Shape
+
+from .support import kind, on_device, whole
+
+
+class Tensor:
+    """The part of a torch.Tensor on "cuda" that falcon uses."""
+
+    def __init__(self, array, dtype, requires_grad=False):
+        self.array, self.dtype, self.requires_grad = array, dtype, requires_grad
+
+    shape = property(lambda self: self.array.shape)
+    _host = property(lambda self: self.array._host)
+
+    def data_ptr(self):
+        return self.array.data.ptr
+
+    def stride(self):
+        return tuple(x // self.array.dtype.itemsize for x in self.array.strides)
+
+    def is_neg(self):
+        return False
+
+    def reshape(self, *shape):
+        return Tensor(self.array.reshape(*shape), self.dtype)
+
+    def __getitem__(self, key):
+        return Tensor(self.array[key], self.dtype)
+
+    def __dlpack_device__(self):
+        return 2, self.array.device.id
+
+
+Tensor.__module__ = "torch"
+
+
+@pytest.fixture
+def torch(cupy, monkeypatch):
+    streams, allocated = [], []
+    module = types.ModuleType("torch")
+    module.uint8, module.float32 = "torch.uint8", "torch.float32"
+    module.bfloat16 = "torch.bfloat16"
+
+    def empty(shape, dtype, device):
+        assert device in ("cuda:0", "cuda")
+        if dtype == module.uint8:
+            allocated.append(shape[0])
+        return Tensor(cupy.empty(shape, kind(dtype.removeprefix("torch."))), dtype)
+
+    def current_stream(device=0):
+        streams.append(device)
+        return types.SimpleNamespace(cuda_stream=42)
+
+    module.empty = empty
+    module.broadcast_to = lambda x, shape: Tensor(cupy.broadcast_to(x.array, shape), x.dtype)
+    module.cuda = types.SimpleNamespace(current_stream=current_stream)
+    module.streams, module.allocated = streams, allocated
+    monkeypatch.setitem(sys.modules, "torch", module)
+    return module
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_torch_tensors(cupy, torch, dtype):
+    a, b = whole((40, 50), 1), whole((50, 60), 2)
+    tensors = [Tensor(on_device(cupy, x, dtype), f"torch.{dtype}") for x in (a, b)]
+    c = falcon.gemm(*tensors, scheme="strassen")
+    assert type(c) is Tensor
+    assert c.dtype == f"torch.{dtype}"
+    np.testing.assert_array_equal(c._host.astype(float), (a @ b).astype(kind(dtype)))
+    assert torch.streams == [0]
+    packed = falcon.pack(tensors[1], scheme="strassen")
+    np.testing.assert_array_equal(falcon.gemm(tensors[0], packed)._host, c._host)
+    batch = falcon.matmul(tensors[0].reshape(2, 20, 50), tensors[1], scheme="strassen")
+    assert type(batch) is Tensor
+    np.testing.assert_array_equal(batch._host.reshape(40, 60), c._host)
+
+
+def test_the_workspace_of_tensors_is_torchs(cupy, torch, state, monkeypatch):
+    """CuPy's pool knows nothing of torch's, and runs out first; graphs of torch keep theirs."""
+    a, b = (
+        Tensor(on_device(cupy, whole((50, 50), x), "bfloat16", order), "torch.bfloat16")
+        for x, order in ((1, "C"), (2, "S"))
+    )
+    falcon.pack(b, scheme="strassen")  # all kernels are compiled
+    falcon.gemm(a, b, out=a, scheme="strassen")
+    torch.allocated.clear()
+    monkeypatch.setattr(device, "allocate", lambda nbytes: 1 / 0)
+    out = torch.empty((50, 50), a.dtype, "cuda:0")
+    state.capturing = True
+    for _ in range(2):
+        falcon.gemm(a, b, out=out, scheme="strassen")
+    state.capturing = False
+    assert torch.allocated == [falcon.plan(a, b, scheme="strassen").workspace] * 2
+    assert driver._kept == []
+    packed = falcon.pack(b, scheme="strassen")
+    assert packed.nbytes == torch.allocated[-1]
+
+
+def test_torch_streams_become_current(cupy, torch, state):
+    x = Tensor(on_device(cupy, whole((8, 8), 1), "float32"), "torch.float32")
+    falcon.gemm(x, x)
+    assert (state.stream, state.current) == (42, 7)
+
+
+def test_the_benchmark_times_torchs_stream(cupy, torch, state, monkeypatch):
+    """Events in another stream would miss what torch does."""
+    used = []
+
+    def matmul(a, b, out):
+        used.append(state.current)
+        out._host[...] = a._host @ b._host
+
+    torch.matmul, torch.from_dlpack = matmul, lambda x: x
+    torch.cuda.is_available = lambda: True
+    case = Case("given", Shape(48, 40, 56, "layer"), "float32")
+    found = bench.measure(case, {"scheme": "classical"}, Effort(1, 0.0))
+    assert 0 < found["sides"]["torch"]["error"] < 1e-5
+    assert (set(used), state.timed, state.current) == ({42}, {42}, 7)
+
+
+@pytest.mark.parametrize("size", [512, 1024, 8192])
+def test_benchmarks_rotate_operands_larger_than_the_cache(size, monkeypatch):
+    monkeypatch.setattr(bench, "_random", lambda rows, columns, *_: (rows, columns))
+    cache = 50 * 2**20
+    pairs = bench._operands(Shape(size, size, size, "square"), FLOAT32, cache)
+    assert len(pairs) >= 2
+    assert len(pairs) * 2 * size**2 * 4 >= 2 * cache
+
+
+def test_torch_errors(cupy, torch):
+    x = Tensor(on_device(cupy, whole((48, 48), 1), "float32"), "torch.float32", requires_grad=True)
+    with pytest.raises(TypeError, match=r"no backward pass; pass tensor.detach\(\)"):
+        falcon.gemm(x, x)
+    x.requires_grad = False
+    x.is_neg = lambda: True
+    with pytest.raises(TypeError, match=r"pass tensor.resolve_neg\(\)"):
+        falcon.gemm(x, x)
+    x.is_neg = lambda: False
+    with pytest.raises(TypeError, match="b is of cupy and a of torch"):
+        falcon.gemm(x, x.array)
