@@ -26,9 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (2 for a wrong argument)."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    log = logging.getLogger("falcon")
+    before = log.level
+    # Where the machine is measured, the command takes a second longer, and says so.
+    log.setLevel(logging.INFO)
     try:
-        # Where the machine is measured, the command takes a second longer, and says so.
-        logging.getLogger("falcon").setLevel(logging.INFO)
         with falcon.config(verbose=True) if options.verbose else nullcontext():
             if "scheme" in options:
                 options.scheme = ",".join(map(_registered, options.scheme.split(",")))
@@ -45,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130  # what shells report for a process that Ctrl-C has ended
+    finally:
+        log.setLevel(before)
 
 
 def _parser() -> argparse.ArgumentParser:

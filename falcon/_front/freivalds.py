@@ -152,9 +152,10 @@ class Freivalds:
             if self._dtype.is_exact:
                 bits = 8 * min(out.dtype.itemsize, self._dtype.itemsize)
                 difference = _times(out, self._x) - self._expected
-                wrong = int(np.count_nonzero(difference & np.uint64(2**bits - 1)))
-                why = f"wrong: C x differs from A (B x) at {wrong} places" if wrong else ""
-                return Verification(not wrong, float(wrong), 0.0, why)
+                places = difference & np.uint64(2**bits - 1) != 0
+                rows = np.count_nonzero(places.any(axis=1))
+                why = f"wrong: C x differs from A (B x) in {rows} rows" if rows else ""
+                return Verification(not rows, float(np.count_nonzero(places)), 0.0, why)
             return self._check_rounded(out, growth)
 
     def _check_rounded(self, out: np.ndarray, growth: float) -> Verification:
