@@ -10,6 +10,7 @@ from falcon import schemes
 from falcon.codegen.program import build
 from falcon.codegen.update import schedule
 from falcon.schemes import SchemeError, SymmetricScheme, symmetric
+from reference.gram import gram_by_scheme
 
 CONSTRUCTED = [
     symmetric.classical(1, 1),
@@ -107,6 +108,12 @@ def test_the_plain_list_is_the_same_algorithm(scheme, rng):
     assert sorted(schedule(plain.shared_sums[2]).order) == list(range(plain.rank))
     for sums in plain.shared_sums[:2]:
         assert build(sums).additions <= sums.additions
+
+
+@every_scheme
+def test_the_reference_runs_it(scheme, rng):
+    a = rng.integers(-9, 10, rng.integers(1, 14, 2))
+    assert np.array_equal(gram_by_scheme(a, scheme.U, scheme.V, scheme.W), a @ a.T)
 
 
 @every_scheme
