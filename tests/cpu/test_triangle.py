@@ -44,9 +44,7 @@ def test_only_the_triangle_is_written_and_mirrored(dtype, M):
             c = np.full((M, M), OTHER, dtype, order=order)
             mirror = c.T if mirrored else None
             chosen = engine(scheme)
-            _core.gemm(
-                x.T, x, c, threads=threads, scheme=chosen, triangle=triangle, mirror=mirror
-            )
+            _core.gemm(x.T, x, c, threads=threads, scheme=chosen, triangle=triangle, mirror=mirror)
             np.testing.assert_array_equal(c, expected(whole, triangle, mirrored))
 
 
