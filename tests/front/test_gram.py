@@ -190,7 +190,7 @@ def test_plans_of_symmetric_products():
     full = exact(x)
     np.testing.assert_array_equal(plan(x.T, x), full)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(plan))(x.T, x), full)
-    with pytest.raises(ValueError, match="not a.T in the same memory"):
+    with pytest.raises(ValueError, match=r"not a\.T in the same memory"):
         plan(x.T, x.copy())
     bound = plan.error_bound(x.T, x)
     assert bound.shape == (200, 200)

@@ -56,7 +56,7 @@ typedef struct {
     ptrdiff_t X, Z; /* tiles along M and N */
     int b_kept;     /* see fl_b_kept */
     int stream_pack, stream_c;
-    int triangle;       /* of the whole C; entry (i, j) of the pass is on its diagonal where j - i == diagonal */
+    int triangle; /* of the whole C; entry (i, j) of the pass is on its diagonal where j - i == diagonal */
     ptrdiff_t diagonal;
     char *mirror; /* NULL: nothing to copy in this pass */
     ptrdiff_t mirror_rs, mirror_cs;
