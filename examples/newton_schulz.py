@@ -18,6 +18,11 @@ import numpy as np
 
 import falcon
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
 A, B, C = 3.4445, -4.7750, 2.0315
 
 
@@ -71,8 +76,4 @@ def main(size=1024, steps=5):
 
 
 if __name__ == "__main__":
-    try:
-        import torch
-    except ImportError:
-        torch = None
-    main(*map(int, sys.argv[1:]))
+    main(*(int(x) for x in sys.argv[1:] if x.isdecimal()))
