@@ -13,6 +13,7 @@ import argparse
 import random
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,19 +45,41 @@ class Search:
         Walk modulo 2 and lift.
     source : str
         What the finds say of how they were found.
+    triangles : bool
+        Count a symmetric product half only where it is not needed off the diagonal of C.
+    known : sequence of SymmetricScheme
+        Ternary schemes of this format to begin with.
     """
 
-    def __init__(self, m: int, k: int, seed: int, *, mod2: bool, source: str) -> None:
+    def __init__(
+        self,
+        m: int,
+        k: int,
+        seed: int,
+        *,
+        mod2: bool,
+        source: str,
+        triangles: bool = False,
+        known: Sequence[SymmetricScheme] = (),
+    ) -> None:
         self.m, self.k, self.mod2, self.source = m, k, mod2, source
+        self.triangles = triangles
+        self.barred = sum(
+            1 << i * m + j for i in range(m) for j in range(m) if triangles and i != j
+        )
         self.rng = random.Random(seed)
-        self.pool: list[np.ndarray] = []  # of the least cost of this ring
+        self.best = min(known, key=self.rating, default=None)
         self.cost = 2 * len(tied.start(m, k))
-        self.best: SymmetricScheme | None = None
+        if self.best is not None:
+            self.cost = int(2 * self.rating(self.best)[0])
+        # Of the least cost of this ring.
+        self.pool = [tied.terms_of(x) for x in known if 2 * self.rating(x)[0] == self.cost]
+        self.from_pool = 1.0 if known else FROM_POOL
         self.walks = 0
 
     def step(self) -> SymmetricScheme | None:
         """Walk once; return the find if it is the best so far."""
-        from_pool = bool(self.pool) and self.rng.random() < FROM_POOL
+        from_pool = bool(self.pool) and self.rng.random() < self.from_pool
         terms = self.rng.choice(self.pool) if from_pool else tied.start(self.m, self.k)
         self.walks += 1
         cost, terms = self._walk(terms)
@@ -70,10 +93,15 @@ class Search:
             if not len(terms):
                 return None
         found = tied.scheme_of(self._sparser(terms), self.m, self.k, self.source)
-        if self.best is not None and rating(found) >= rating(self.best):
+        if self.best is not None and self.rating(found) >= self.rating(self.best):
             return None
         self.best = found
         return found
+
+    def rating(self, scheme: SymmetricScheme) -> tuple:
+        """What is searched for, least first: cost, products, additions, growth."""
+        cost = scheme.triangle_cost if self.triangles else scheme.cost
+        return cost, scheme.rank, scheme.additions.reduced, scheme.rms_growth
 
     def _walk(self, terms: np.ndarray) -> tuple[int, np.ndarray]:
         walker = self._walker(terms, mod2=self.mod2)
@@ -82,7 +110,11 @@ class Search:
         least, idle = 2 * len(terms) + 1, 0
         while idle < PATIENCE:
             cost, found = walker.tied_walk(
-                STEP, temperature=temperature, plus_after=plus_after, margin=margin
+                STEP,
+                temperature=temperature,
+                barred=self.barred,
+                plus_after=plus_after,
+                margin=margin,
             )
             idle += 1
             if cost < least:
@@ -94,7 +126,12 @@ class Search:
         for temperature in HEATS:
             walker = self._walker(terms, mod2=False)
             _, terms = walker.tied_walk(
-                STEP, temperature=temperature, sparsity=SPARSITY, plus_after=STEP, margin=0
+                STEP,
+                temperature=temperature,
+                sparsity=SPARSITY,
+                barred=self.barred,
+                plus_after=STEP,
+                margin=0,
             )
         return terms
 
@@ -103,9 +140,8 @@ class Search:
         return Walker((self.m, self.k, self.m), terms, seed, mod2=mod2)
 
 
-def rating(scheme: SymmetricScheme) -> tuple:
-    """What is searched for, least first: cost, products, additions, growth."""
-    return scheme.cost, scheme.rank, scheme.additions.reduced, scheme.rms_growth
+def _known(start: str) -> SymmetricScheme:
+    return symmetric.load(start) if start.endswith(".json") else symmetric.get(start)
 
 
 def main(arguments: list[str]) -> int:
@@ -116,6 +152,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ring", choices=("ternary", "mod2"), default="ternary")
+    parser.add_argument(
+        "--triangles",
+        action="store_true",
+        help="count symmetric products half only where the diagonal of C alone needs them",
+    )
+    parser.add_argument("--start", help="begin at this scheme: a name for symmetric.get, or a file")
     parser.add_argument("--out", type=Path, default=Path("."), help="folder of the finds")
     options = parser.parse_args(arguments)
     m, k = options.m, options.k
@@ -123,8 +165,14 @@ def main(arguments: list[str]) -> int:
         parser.error(f"format {m}x{k}: expected positive sizes, at most 64 blocks in X and in C")
     command = f"{parser.prog} {m} {k} --minutes {options.minutes:g} --seed {options.seed}"
     command += "" if options.ring == "ternary" else f" --ring {options.ring}"
+    command += " --triangles" * options.triangles
+    command += "" if options.start is None else f" --start {options.start}"
     search = Search(
-        m, k, options.seed, mod2=options.ring == "mod2", source=f"own search: {command}"
+        *(m, k, options.seed),
+        mod2=options.ring == "mod2",
+        source=f"own search: {command}",
+        triangles=options.triangles,
+        known=[] if options.start is None else [_known(options.start)],
     )
     options.out.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
@@ -135,7 +183,8 @@ def main(arguments: list[str]) -> int:
         if found is not None:
             path = options.out / f"{found.name.replace(':', '_')}.json"
             symmetric.dump(found, path)
-            print(f"{seconds:.0f} s, walk {search.walks}: {found!r}, cost {float(found.cost):g}, "
+            cost = float(search.rating(found)[0])
+            print(f"{seconds:.0f} s, walk {search.walks}: {found!r}, cost {cost:g}, "
                   f"additions {found.additions.reduced}, growth {found.rms_growth:.2f}",
                   flush=True)  # fmt: skip
     print(f"{search.walks} walks; least cost{' modulo 2' * search.mod2}: {search.cost / 2:g}")

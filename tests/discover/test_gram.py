@@ -1,6 +1,7 @@
 """The search for schemes for X X^T: what it finds is proved, and its walks keep the tensor."""
 
 import random
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -63,13 +64,26 @@ def test_what_is_no_scheme_modulo_2_is_not_lifted():
 
 
 @pytest.mark.parametrize("mod2", [False, True])
-def test_eight_and_nine_are_found(mod2):
+def test_eight_and_nine_are_found(mod2, monkeypatch):
+    monkeypatch.setattr(gram, "STEP", 200_000)
     search = gram.Search(3, 3, 1, mod2=mod2, source="a test")
     found = [search.step() for _ in range(12)]
-    ratings = [gram.rating(x) for x in found if x is not None]
+    ratings = [search.rating(x) for x in found if x is not None]
     assert ratings == sorted(ratings, reverse=True)
     assert (search.best.n_general, search.best.n_symmetric) == (8, 9)
     assert search.cost == 25
+
+
+def test_triangles_counts_what_the_diagonal_alone_needs(monkeypatch):
+    monkeypatch.setattr(gram, "STEP", 200_000)
+    search = gram.Search(3, 3, 1, mod2=False, source="a test", triangles=True)
+    for _ in range(12):
+        search.step()
+    assert search.best.triangle_cost == Fraction(search.cost, 2) == 13
+    again = gram.Search(3, 3, 1, mod2=False, source="", triangles=True, known=[search.best])
+    assert again.cost == search.cost
+    again.step()
+    assert again.best.triangle_cost <= 13
 
 
 def test_the_command_writes_what_it_finds(tmp_path, capsys):

@@ -130,6 +130,11 @@ def test_files_and_pickles_give_the_scheme_back(scheme, tmp_path):
 def test_counts(scheme):
     assert scheme.n_general + scheme.n_symmetric == scheme.rank
     assert scheme.cost == scheme.n_general + Fraction(scheme.n_symmetric, 2)
+    whole = [
+        not s or w[~np.eye(scheme.m, dtype=bool)].any()
+        for s, w in zip(scheme.symmetric, scheme.W, strict=True)
+    ]
+    assert scheme.triangle_cost == sum(1 if x else Fraction(1, 2) for x in whole) >= scheme.cost
     assert 1 <= scheme.speedup_bound < 2
     assert scheme.additions.reduced <= scheme.additions.naive
     sums, left, right = scheme.operands

@@ -34,6 +34,7 @@ class Walker:
         *,
         temperature: float = 0.3,
         sparsity: float = 0,
+        barred: int = 0,
         plus_after: int = 20_000,
         margin: int = 2,
     ) -> tuple[int, np.ndarray]: ...

@@ -24,6 +24,7 @@ cdef extern from "flipgraph.h" nogil:
     ctypedef struct fg_heat:
         double temperature
         double sparsity
+        uint64_t barred
     int64_t fg_tied_walk(fg_state *, int64_t, const fg_heat *, int64_t, int, uint64_t *, int *)
     int64_t fg_violations(const int *, int, int, const uint64_t *)
 
@@ -155,7 +156,7 @@ cdef class Walker:
         return (cost, out) if cost >= 0 else (cost, self.terms)
 
     def tied_walk(self, int64_t moves, *, double temperature=0.3, double sparsity=0,
-                  int64_t plus_after=20_000, int margin=2):
+                  uint64_t barred=0, int64_t plus_after=20_000, int margin=2):
         """Walk towards few terms with equal first factors; return ``(cost, best terms)``.
 
         Parameters
@@ -166,13 +167,15 @@ cdef class Walker:
             A flip that unties t terms is made with probability ``exp(-t / temperature)``.
         sparsity : float
             How much a non-zero coefficient counts beside a tied term.
+        barred : int
+            Entries of the third factor, as bits, that a tied term must not have.
         plus_after, margin : int
             As of `walk`.
 
         Returns
         -------
         cost : int
-            Twice the rank less the terms whose first two factors are equal up to sign.
+            Twice the rank less the tied terms: their first two factors are equal up to sign.
         terms : ndarray of uint64, shape (R, 3, 2)
             The best that were met; the walk itself stands elsewhere.
         """
@@ -180,7 +183,7 @@ cdef class Walker:
             raise ValueError(f"temperature {temperature}, margin {margin}: expected positive ones")
         out = np.zeros((self._state.rank + margin, 3, 2), np.uint64)
         cdef uint64_t[:, :, ::1] view = out
-        cdef fg_heat heat = fg_heat(temperature, sparsity)
+        cdef fg_heat heat = fg_heat(temperature, sparsity, barred)
         cdef int rank = 0
         cdef int64_t cost
         with nogil:

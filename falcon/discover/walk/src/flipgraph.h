@@ -79,9 +79,11 @@ int fg_walk(fg_state *s, int64_t limit, int64_t plus_after, int margin);
 int64_t fg_anneal(fg_state *s, int64_t limit, int objective, double hot, double cold, uint64_t *best);
 
 /* How a tied walk accepts flips: by the Metropolis rule on 2 * rank - tied terms + sparsity *
- * non-zeros, where a term is tied if its first two factors are equal up to sign. */
+ * non-zeros, where a term is tied if its first two factors are equal up to sign and its third one is
+ * zero in the `barred` places. */
 typedef struct {
     double temperature, sparsity;
+    uint64_t barred;
 } fg_heat;
 
 /* Flips and plus-transitions towards few terms, many of them tied. Returns 2 * rank - tied terms of
