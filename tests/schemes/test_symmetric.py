@@ -2,6 +2,7 @@
 
 import pickle
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -269,3 +270,32 @@ def test_the_stored_files_are_named_as_their_schemes():
         scheme = symmetric.get(name)
         assert scheme.name == name
         assert name == f"{scheme.m}x{scheme.k}:{scheme.n_general}+{scheme.n_symmetric}"
+
+
+def table():
+    """The table of docs/gram.md: classical, composed and stored schemes."""
+    names = ["2x2:2+4", "2x1:1+2@strassen", "2x2:2+4@strassen", *symmetric.names()]
+    lines = [
+        "| scheme | general | symmetric | cost | cost, whole | classical | ratio | additions | growth "
+        "| at depth |",
+        "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |",
+    ]
+    for x in map(symmetric.get, names):
+        cells = (
+            f"`{x.name}`",
+            x.n_general,
+            x.n_symmetric,
+            f"{float(x.cost):g}",
+            f"{float(x.triangle_cost):g}",
+            f"{x.m * x.m * x.k / 2:g}",
+            f"{x.speedup_bound:.3f}",
+            x.additions.reduced,
+            f"{x.rms_growth:.2f}",
+            f"{x.recursive_ratio():.3f}" if x.m == x.k else "",
+        )
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_table_in_the_docs_is_current():
+    assert table() in (Path(__file__).parents[2] / "docs" / "gram.md").read_text(encoding="utf-8")
