@@ -22,10 +22,20 @@ from falcon._core.policy import BLAS, Policy
 from falcon._core.problem import Problem, is_thin
 from falcon._core.rates import Rates
 from falcon._core.spread import Scaling
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, SymmetricScheme
 
 from .extension import isa, seen, why_unavailable
-from .operands import images, is_aligned, load, readable, store, triangle
+from .operands import (
+    as_written,
+    extra_bytes,
+    images,
+    is_aligned,
+    load,
+    needs_buffer,
+    readable,
+    store,
+    triangle,
+)
 
 try:
     from . import _core
@@ -91,11 +101,12 @@ class CpuBackend:
         packed = b.payload if isinstance(b, PackedOperand) else None
         source = None if isinstance(b, PackedOperand) else readable(b, dtype)
         a = readable(a, dtype)
-        buffered = _needs_buffer(problem, scheme) or not is_aligned(out)
+        buffered = needs_buffer(problem, plan.option.of_gram or scheme) or not is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
-        scalars = (seen(target, problem.result), float(alpha), 0.0 if c is None else float(beta))
-        copies = images(problem, target, None if buffered else mirror)
-        engine = engine_scheme(scheme)
+        written = as_written(plan, target)
+        scalars = (seen(written, problem.result), float(alpha), 0.0 if c is None else float(beta))
+        copies = images(plan, written, None if buffered else mirror)
+        engine = engine_scheme(plan.option.of_gram or scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
         if source is not None:
             nbytes = max(nbytes, _needed(plan, a, source, scalars[0]))
@@ -147,7 +158,7 @@ class CpuBackend:
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""
-        extra = _extra_bytes(problem, packed.scheme)
+        extra = extra_bytes(problem, packed.scheme)
         tiling, nbytes = _core.plan(
             problem.M,
             problem.N,
@@ -210,9 +221,11 @@ def _pool() -> Pool:
     return Pool(kept_bytes())
 
 
-def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
+def _option(
+    problem: Problem, scheme: Scheme | SymmetricScheme | None, limit: int | None
+) -> Option | None:
     """Cut the problem for a scheme; None where a scheme cannot keep the limit."""
-    extra = _extra_bytes(problem, scheme)
+    extra = extra_bytes(problem, scheme)
     tiling, nbytes = _core.plan(
         problem.M,
         problem.N,
@@ -222,7 +235,7 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         scheme=engine_scheme(scheme),
         threads=problem.threads,
         limit=_room(limit, extra),
-        triangle=triangle(problem),
+        triangle=triangle(problem, scheme),
         **_layout(problem, scheme),
     )
     workspace = nbytes + extra
@@ -238,11 +251,21 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     )
     cut = _cut(problem, tiling, workspace)
     growth = _rounded_growth(problem.operand, scheme)
+    if isinstance(scheme, SymmetricScheme):
+        return Option(
+            "cpu",
+            None,
+            *cut,
+            (*tiling, nbytes),
+            rounded_growth=growth or scheme.rms_growth,
+            name=scheme.name,
+            of_gram=scheme,
+        )
     return Option("cpu", scheme, *cut, (*tiling, nbytes), in_place=in_place, rounded_growth=growth)
 
 
 @cache
-def _rounded_growth(operand: DType, scheme: Scheme | None) -> float | None:
+def _rounded_growth(operand: DType, scheme: Scheme | SymmetricScheme | None) -> float | None:
     """Return a scheme's RMS error where a C of few bits is most of the classical algorithm's.
 
     What is rounded in float32 is then nothing beside it. Kernels that multiply elements as they are
@@ -258,7 +281,7 @@ def _rounded_growth(operand: DType, scheme: Scheme | None) -> float | None:
     left, right = (np.square(x).sum(axis=1) for x in factors)
     rounded = sum((np.count_nonzero(x, axis=1) > 1).astype(float) for x in factors)
     per_block = np.square(scheme.W.reshape(shape)).T @ (left * right * rounded) / scheme.k
-    return float(np.sqrt(1 + per_block.mean()))
+    return float(np.sqrt(1 + per_block[per_block > 0].mean()))
 
 
 def _look(
@@ -316,18 +339,18 @@ def _needed(plan: Plan, a: np.ndarray, b: np.ndarray, target: np.ndarray) -> int
         scheme=engine_scheme(scheme),
         threads=plan.threads,
         blocking=plan.option.tiling[:-1],
-        triangle=triangle(problem),
+        triangle=triangle(problem, plan.option.of_gram),
         **found,
     )[1]
 
 
-def _layout(problem: Problem, scheme: Scheme | None) -> dict[str, bool]:
+def _layout(problem: Problem, scheme: Scheme | SymmetricScheme | None) -> dict[str, bool]:
     """Return the flags of `_core.plan`; a buffer for the product is by rows."""
     a_by_columns, b_by_rows, c_by_columns = problem.layout
     return {
         "a_by_columns": a_by_columns,
         "b_by_rows": b_by_rows,
-        "c_by_columns": c_by_columns and not _needs_buffer(problem, scheme),
+        "c_by_columns": c_by_columns and not needs_buffer(problem, scheme),
     }
 
 
@@ -361,28 +384,6 @@ def _classical_within(
     _core.gemm(a, b, *scalars, **how)
 
 
-def _needs_buffer(problem: Problem, scheme: Scheme | None) -> bool:
-    """Whether C cannot be written to directly.
-
-    A scheme that adds to c in place could not fall back to the classical algorithm, because c
-    would be gone.
-    """
-    return not problem.out_direct or (problem.in_place and scheme is not None)
-
-
-def _extra_bytes(problem: Problem, scheme: Scheme | None) -> int:
-    """Bytes beyond the engine's workspace: converted operands, a buffer for the product."""
-    buffer = problem.M * problem.N if _needs_buffer(problem, scheme) else 0
-    return _copied_bytes(problem) + buffer * problem.result.itemsize
-
-
 def _room(limit: int | None, extra: int) -> int:
     """Bytes that the engine may use: what the pool keeps, or what the caller leaves it."""
     return _pool().limit if limit is None else min(max(limit - extra, 1), largest_bytes())
-
-
-def _copied_bytes(problem: Problem) -> int:
-    """Operands of another dtype or alignment are converted first; strides do not matter."""
-    a = 0 if problem.a_direct or problem.a_strided else problem.M * problem.K
-    b = 0 if problem.b_direct or problem.b_strided or problem.packed else problem.K * problem.N
-    return (a + b) * problem.operand.itemsize

@@ -29,7 +29,7 @@ from falcon._core.rates import Rates
 from falcon._core.spread import Scaling
 from falcon.codegen import combine_a, combine_b, combine_c
 from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, SymmetricScheme
 
 from .classical import classical, classical_workspace, copied_bytes, finish_bytes, store
 from .norms import squares
@@ -80,6 +80,8 @@ class NumpyBackend:
                 whole = (problem.M, problem.N, problem.K)
                 workspace = classical_workspace(problem, limit)
                 options.append(Option(self.name, None, whole, workspace))
+                continue
+            if isinstance(scheme, SymmetricScheme):
                 continue
             chunks = _chunks_within(problem, scheme, limit)
             if chunks is not None:
