@@ -55,10 +55,10 @@ cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
 
 
 def kernel_info(dtype, isa=None):
-    """Name, tile and slice of the micro-kernel for a dtype of DTYPES."""
+    """Name, tile, slice, and bytes of panels' elements and accumulators, for a dtype of DTYPES."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     return {"name": k.name.decode(), "isa": ISA_NAMES[k.isa], "mr": k.mr, "nr": k.nr,
-            "vlen": k.vlen, "kc": k.kc}
+            "vlen": k.vlen, "kc": k.kc, "panel": k.panel, "acc": k.acc}
 
 
 def rounds_sums(dtype, isa=None):

@@ -24,19 +24,21 @@ from falcon._core.rates import Rates
 from falcon._core.spread import Scaling
 from falcon.schemes import Scheme
 
-from .extension import isa, seen, why_unavailable
+from .extension import isa, seen, summable, why_unavailable
 
 try:
     from . import _core
     from .measure import measure
     from .packed import Payload
     from .pool import Pool, kept_bytes, largest_bytes
-    from .programs import engine_scheme
+    from .programs import coefficients, engine_scheme
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
 # Another one when the speed of kernels or stages changes: what was measured before holds no longer.
 _REVISION = "5"
+# Bits of `numpy.ndarray.flags.num`: aligned; that, or contiguous in either order.
+_ALIGNED, _PLAIN = 0x100, 0x103
 
 
 class CpuBackend:
@@ -56,9 +58,14 @@ class CpuBackend:
             return f"its kernels multiply {known}, not {problem.operand}"
         return None
 
-    def why_classical_only(self, problem: Problem) -> str | None:
-        """Every scheme runs on every dtype that there is a kernel for."""
-        return self.why_not(problem)
+    def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
+        """Every scheme runs on every dtype; for a wider result, if its sums fit the panels."""
+        reason = self.why_not(problem)
+        if reason is None and problem.is_wide:
+            room = summable(problem.operand, isa())
+            if room < (2 if scheme is None else coefficients(scheme)):
+                reason = f"sums of {problem.operand} do not fit its kernels' panels of {isa()}"
+        return reason
 
     def policy(self, problem: Problem) -> Policy:
         """Return that of fast kernels: every type here has them."""
@@ -68,9 +75,12 @@ class CpuBackend:
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
     ) -> list[Option]:
         """Return an option per scheme that keeps the limit; None is the classical algorithm."""
-        return [
-            option for scheme in schemes if (option := _option(problem, scheme, limit)) is not None
-        ]
+        found = (
+            _option(problem, x, limit)
+            for x in schemes
+            if x is None or not problem.is_wide or self.why_classical_only(problem, x) is None
+        )
+        return [option for option in found if option is not None]
 
     def execute(
         self,
@@ -86,6 +96,12 @@ class CpuBackend:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem, scheme = plan.problem, plan.scheme
         dtype = problem.operand
+        is_tiny = c is None and plan.option.workspace == 0 and scheme is None
+        if is_tiny and isinstance(b, np.ndarray) and _are_plain(a, b, out):
+            # A call of microseconds: what follows would take as long as the product.
+            operands = seen(a, dtype), seen(b, dtype), seen(out, problem.result)
+            _core.gemm(*operands, float(alpha), threads=plan.threads, isa=isa())
+            return
         packed = b.payload if isinstance(b, PackedOperand) else None
         source = None if isinstance(b, PackedOperand) else _readable(b, dtype)
         a = _readable(a, dtype)
@@ -229,7 +245,7 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         and not (c_by_columns or problem.packed)
     )
     cut = _cut(problem, tiling, workspace)
-    growth = _rounded_growth(problem.operand, scheme)
+    growth = None if problem.is_wide else _rounded_growth(problem.operand, scheme)
     return Option("cpu", scheme, *cut, (*tiling, nbytes), in_place=in_place, rounded_growth=growth)
 
 
@@ -319,6 +335,7 @@ def _layout(problem: Problem, scheme: Scheme | None) -> dict[str, bool]:
         "a_by_columns": a_by_columns,
         "b_by_rows": b_by_rows,
         "c_by_columns": c_by_columns and not _needs_buffer(problem, scheme),
+        "c_wide": problem.is_wide,
     }
 
 
@@ -380,6 +397,14 @@ def _readable(x: np.ndarray, dtype: DType) -> np.ndarray:
 def _is_aligned(x: np.ndarray) -> bool:
     """Whether the engine can address the array: aligned, strides of whole elements."""
     return x.flags.aligned and all(stride % x.itemsize == 0 for stride in x.strides)
+
+
+def _are_plain(*operands: Any) -> bool:
+    """Whether all are arrays that the engine can address, by a quick look: contiguous, aligned."""
+    for x in operands:
+        if type(x) is not np.ndarray or x.flags.num & _PLAIN <= _ALIGNED:
+            return False
+    return True
 
 
 def _load(c: np.ndarray | None, target: np.ndarray) -> None:

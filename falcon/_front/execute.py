@@ -39,8 +39,8 @@ class Product:
     c : array or None
         None where beta is 0.
     out : array
-    dtype : DType
-        Of the arithmetic.
+    operand, dtype : DType
+        As which a and b are multiplied, and of the result (`arithmetic`).
     alpha, beta : scalar
     options : Options
     fresh : bool
@@ -53,6 +53,7 @@ class Product:
     b: Any
     c: Any
     out: Any
+    operand: DType
     dtype: DType
     options: Options
     alpha: Any = 1
@@ -81,7 +82,8 @@ def _run(x: Product) -> Plan:
     b: Any = x.b if isinstance(x.b, tuple) else family.operand(x.b)
     c = None if x.c is None else family.operand(x.c)
     target = None if x.fresh else out
-    problem = family.problem(a, b, c, target, x.dtype, x.options, packed=packed is not None)
+    types = x.operand, x.dtype
+    problem = family.problem(a, b, c, target, *types, x.options, packed=packed is not None)
     if packed is None:
         plan = plan_for(problem, x.options)
     else:
