@@ -24,14 +24,15 @@ from falcon._core.rates import Rates
 from falcon._core.spread import Scaling
 from falcon.schemes import Scheme
 
-from .extension import isa, seen, summable, why_unavailable
+from .extension import isa, seen, why_unavailable
 
 try:
     from . import _core
     from .measure import measure
     from .packed import Payload
     from .pool import Pool, kept_bytes, largest_bytes
-    from .programs import coefficients, engine_scheme
+    from .programs import engine_scheme
+    from .rounding import rounded_growth, why_not_wide
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
@@ -62,9 +63,7 @@ class CpuBackend:
         """Every scheme runs on every dtype; for a wider result, if its sums fit the panels."""
         reason = self.why_not(problem)
         if reason is None and problem.is_wide:
-            room = summable(problem.operand, isa())
-            if room < (2 if scheme is None else coefficients(scheme)):
-                reason = f"sums of {problem.operand} do not fit its kernels' panels of {isa()}"
+            reason = why_not_wide(problem.operand, scheme, isa())
         return reason
 
     def policy(self, problem: Problem) -> Policy:
@@ -245,28 +244,8 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         and not (c_by_columns or problem.packed)
     )
     cut = _cut(problem, tiling, workspace)
-    growth = None if problem.is_wide else _rounded_growth(problem.operand, scheme)
+    growth = None if problem.is_wide else rounded_growth(problem.operand, scheme, isa())
     return Option("cpu", scheme, *cut, (*tiling, nbytes), in_place=in_place, rounded_growth=growth)
-
-
-@cache
-def _rounded_growth(operand: DType, scheme: Scheme | None) -> float | None:
-    """Return a scheme's RMS error where a C of few bits is most of the classical algorithm's.
-
-    What is rounded in float32 is then nothing beside it. Kernels that multiply elements as they are
-    round every sum of several elements like C itself: relative to C's own error they add, in each
-    block of C, the products that it is made of, once for A's sum and once for B's.
-    """
-    if operand.is_exact or operand.accumulator is operand or scheme is None:
-        return None
-    if not _core.rounds_sums(operand.engine, isa()):
-        return 1.0
-    shape = scheme.rank, -1
-    factors = [x.reshape(shape) for x in (scheme.U, scheme.V)]
-    left, right = (np.square(x).sum(axis=1) for x in factors)
-    rounded = sum((np.count_nonzero(x, axis=1) > 1).astype(float) for x in factors)
-    per_block = np.square(scheme.W.reshape(shape)).T @ (left * right * rounded) / scheme.k
-    return float(np.sqrt(1 + per_block.mean()))
 
 
 def _look(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from functools import cache
 from importlib.util import find_spec
-from math import inf
 
 import numpy as np
 
@@ -66,22 +65,6 @@ def isa() -> str:
 def seen(x: np.ndarray, dtype: DType) -> np.ndarray:
     """Return an array of `dtype` as the engine takes it."""
     return x if dtype.engine_view is None else x.view(dtype.engine_view)
-
-
-@cache
-def summable(dtype: DType, isa: str) -> float:
-    """Return how many elements a scheme may add up so that a result of accumulators is right.
-
-    Panels hold sums of so many (the sum of the coefficients' magnitudes) without wrapping or
-    rounding them; 1 where they hold elements alone. Inf where they hold accumulators.
-    """
-    panel, acc = (_core.kernel_info(dtype.engine, isa)[x] for x in ("panel", "acc"))
-    if panel == acc:
-        return inf
-    if not dtype.is_exact:
-        return 1
-    largest = 2 ** (8 * dtype.itemsize - (not dtype.is_unsigned))
-    return max((2 ** (8 * panel - 1) - 1) // largest, 1)
 
 
 @cache

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from functools import cache
 from typing import Any
 from weakref import WeakValueDictionary
-
-import numpy as np
 
 from falcon._core.locks import ForkLock
 from falcon.codegen import combine_a, combine_b, updates
@@ -44,13 +41,6 @@ def engine_scheme(scheme: Scheme | None) -> _core.Scheme | None:
             found = _known.setdefault(scheme, made)
             _recent.append(found)
     return found
-
-
-@cache
-def coefficients(scheme: Scheme) -> int:
-    """Return the largest sum of magnitudes of coefficients with which elements are added up."""
-    rows = (abs(x).reshape(scheme.rank, -1).sum(axis=1) for x in (scheme.U, scheme.V))
-    return max(int(np.ceil(x.max())) for x in rows)
 
 
 def engine_form(scheme: Scheme) -> tuple[Any, ...]:

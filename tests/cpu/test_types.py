@@ -11,12 +11,13 @@ import falcon
 from falcon._core.dtypes import ENGINE, of
 from falcon.schemes import get, names
 
-from .support import WRITABLE, Guarded, Operand, require_cpu, same_bits
+from .support import WRITABLE, Guarded, Operand, require_cpu, run_script, same_bits
 
 require_cpu()
 from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
 from falcon._cpu.extension import seen  # noqa: E402
 from falcon._cpu.programs import engine_scheme  # noqa: E402
+from falcon._cpu.rounding import coefficients, summable, why_not_wide  # noqa: E402
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 TYPES = [x for x in ENGINE if not x.has_blas]
@@ -152,6 +153,65 @@ def test_integer_schemes_wrap_as_numpy_does(row, scheme):
     for packed in (False, True):
         c = multiply(a, b, np.empty((61, 71), row.numpy), scheme=scheme, packed=packed, threads=2)
         np.testing.assert_array_equal(c, exact)
+
+
+def extremes(rng, row, shape):
+    """The least and the largest number of a type, in any mixture."""
+    info = np.iinfo(row.numpy)
+    return np.where(rng.integers(0, 2, shape, bool), info.min, info.max).astype(row.numpy)
+
+
+@pytest.mark.parametrize("scheme", INTEGRAL)
+@pytest.mark.parametrize("row", [x for x in WHOLE if x.wide], ids=str)
+def test_accumulators_are_exact_with_every_scheme_that_has_room(row, scheme):
+    """Of 8 bits in panels of 16; where sums do not fit, the front casts the operands instead."""
+    rng = np.random.default_rng(14)
+    a, b = extremes(rng, row, (61, 83)), extremes(rng, row, (83, 71))
+    exact = whole_product(a, b).astype(np.int32)
+    found = [isa for isa in _core.supported_isas() if not why_not_wide(row, get(scheme), isa)]
+    # The portable kernels have panels of 16 bits.
+    assert bool(found) == (row.itemsize == 1 or coefficients(get(scheme)) == 1)
+    for isa in found:
+        for packed in (False, True):
+            c = np.empty((61, 71), np.int32)
+            multiply(a, b, c, scheme=scheme, isa=isa, packed=packed, threads=2)
+            np.testing.assert_array_equal(c, exact)
+
+
+@pytest.mark.parametrize("row", [x for x in WHOLE if x.wide], ids=str)
+def test_the_room_for_sums_is_what_panels_hold(row):
+    info = np.iinfo(row.numpy)
+    for isa in _core.supported_isas():
+        room, bits = summable(row, isa), 8 * _core.kernel_info(row.engine, isa)["panel"]
+        if room == 1:
+            assert bits == 8 * row.itemsize  # elements alone
+            continue
+        for most in (room * info.min, room * info.max, -room * info.min, -room * info.max):
+            assert -(2 ** (bits - 1)) <= most < 2 ** (bits - 1)
+        assert room >= max(coefficients(get(x)) for x in INTEGRAL)
+
+
+def test_schemes_by_name_with_wide_results():
+    """Where the range is not proved the operands are cast: exact with any instruction set."""
+    code = """
+import numpy as np, falcon
+rng = np.random.default_rng(0)
+for kind in ("int8", "uint8", "int16"):
+    info = np.iinfo(kind)
+    a, b = (rng.integers(info.min, info.max, (90, 90), kind, endpoint=True) for _ in "ab")
+    exact = (a.astype("i8") @ b.astype("i8")).astype("i4")
+    for scheme in ("strassen", "winograd", "3x3x3:23", "strassen@strassen"):
+        found = falcon.gemm(a, b, scheme=scheme, dtype="int32")
+        np.testing.assert_array_equal(found, exact)
+        plan = falcon.plan(a, b, "int32", scheme=scheme)
+        assert plan.scheme is not None
+        print(kind, "as", plan.problem.operand)
+"""
+    for isa in _core.supported_isas():
+        said = run_script(code, FALCON_ISA=isa).split("\n")
+        for row in (x for x in WHOLE if x.wide):
+            operand = row if summable(row, isa) > 1 else "int32"
+            assert said.count(f"{row} as {operand}") == 4
 
 
 @pytest.mark.parametrize("row", FLOATS, ids=str)
