@@ -68,9 +68,10 @@ def rounds_sums(dtype, isa=None):
 
 
 def peak(dtype, int threads=1, isa=None, double seconds=0.2):
-    """flop/s of multiply-adds on registers alone for dtype "f32" or "f64": the best burst.
+    """flop/s of multiply-adds on registers alone for a dtype of DTYPES: the best burst.
 
-    What classical multiplication cannot exceed with that instruction set on so many cores."""
+    What classical multiplication cannot exceed with that instruction set on so many cores; 0 for
+    integers that portable C and NEON multiply as the compiler likes."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     cdef double found
     if threads < 1 or not 0 <= seconds <= 60:

@@ -50,7 +50,7 @@ class Task:
 
 def tasks(threads: int, dtypes: tuple[str, ...], *, quick: bool) -> Iterator[Task]:
     """Return the tasks; `quick` leaves most of them out."""
-    yield Task("peak", "peak", 3.0, partial(_peak, threads))
+    yield Task("peak", "peak", 8.0, partial(_peak, threads))
     for dtype in dtypes:
         if of(dtype).engine is None:
             continue
