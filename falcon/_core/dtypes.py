@@ -151,6 +151,7 @@ BFLOAT16 = DType(
     engine="bf16", engine_view=np.dtype(np.uint16), cuda="bfloat_t", cublas=14,
 )  # fmt: skip
 INT32 = DType("int32", 4, 0.0, torch="int32", engine="i32")
+INT8 = DType("int8", 1, 0.0, wide=(INT32,), torch="int8", engine="i8")
 UINT32 = DType(
     "uint32", 4, 0.0, is_unsigned=True, torch="uint32",
     engine="i32", engine_view=np.dtype(np.int32),
@@ -165,7 +166,7 @@ TABLE = (
     BFLOAT16,
     DType("complex64", 8, 2.0**-24, is_complex=True, blas="c", torch="complex64"),
     DType("complex128", 16, 2.0**-53, is_complex=True, blas="z", torch="complex128"),
-    DType("int8", 1, 0.0, wide=(INT32,), torch="int8", engine="i8"),
+    INT8,
     DType("int16", 2, 0.0, wide=(INT32,), torch="int16", engine="i16"),
     INT32,
     DType("int64", 8, 0.0, torch="int64"),

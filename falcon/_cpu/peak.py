@@ -24,7 +24,7 @@ class Peak:
 
 
 def measure(threads: int, seconds: float = _SECONDS) -> list[Peak]:
-    """Measure every type on the instruction sets that run here and have a kernel for it, best first.
+    """Measure every type on the instruction sets that have a kernel for it here, best first.
 
     Parameters
     ----------

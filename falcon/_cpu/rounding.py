@@ -22,7 +22,7 @@ from . import _core
 def why_not_wide(operand: DType, scheme: Scheme | None, isa: str) -> str | None:
     """Return why a scheme, or any, cannot make accumulators of such operands; None where it can."""
     room = summable(operand, isa)
-    needed = 2 if scheme is None else coefficients(scheme)
+    needed = 2 if scheme is None else max(coefficients(scheme), 2)
     if needed <= room:
         return None
     name = "a scheme" if scheme is None else scheme.name
