@@ -13,22 +13,21 @@ from math import inf
 import numpy as np
 
 from falcon._core.dtypes import DType
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, SymmetricScheme
 
 from . import _core
 
 
 @cache
-def why_not_wide(operand: DType, scheme: Scheme | None, isa: str) -> str | None:
+def why_not_wide(operand: DType, scheme: Scheme | SymmetricScheme | None, isa: str) -> str | None:
     """Return why a scheme, or any, cannot make accumulators of such operands; None where it can."""
     room = summable(operand, isa)
     needed = 2 if scheme is None else max(coefficients(scheme), 2)
     if needed <= room:
         return None
     name = "a scheme" if scheme is None else scheme.name
-    return (
-        f"{name} adds up {needed} elements of {operand}, and panels for {isa} hold sums of {room}"
-    )
+    kernel = _core.kernel_info(operand.engine, isa)["name"]
+    return f"{name} adds up {needed} elements of {operand}; panels of {kernel} have room for {room}"
 
 
 @cache
@@ -48,14 +47,16 @@ def summable(dtype: DType, isa: str) -> float:
 
 
 @cache
-def coefficients(scheme: Scheme) -> int:
+def coefficients(scheme: Scheme | SymmetricScheme) -> int:
     """Return the largest sum of magnitudes of coefficients with which elements are added up."""
     rows = (abs(x).reshape(scheme.rank, -1).sum(axis=1) for x in (scheme.U, scheme.V))
     return max(int(np.ceil(x.max())) for x in rows)
 
 
 @cache
-def rounded_growth(operand: DType, scheme: Scheme | None, isa: str) -> float | None:
+def rounded_growth(
+    operand: DType, scheme: Scheme | SymmetricScheme | None, isa: str
+) -> float | None:
     """Return a scheme's RMS error where a C of few bits is most of the classical algorithm's.
 
     What is rounded in float32 is then nothing beside it. Kernels that multiply elements as they are
@@ -71,4 +72,4 @@ def rounded_growth(operand: DType, scheme: Scheme | None, isa: str) -> float | N
     left, right = (np.square(x).sum(axis=1) for x in factors)
     rounded = sum((np.count_nonzero(x, axis=1) > 1).astype(float) for x in factors)
     per_block = np.square(scheme.W.reshape(shape)).T @ (left * right * rounded) / scheme.k
-    return float(np.sqrt(1 + per_block.mean()))
+    return float(np.sqrt(1 + per_block[per_block > 0].mean()))

@@ -202,7 +202,7 @@ def gemm(
 
 
 def check_packed(
-    packed: PackedOperand, a: Any, dtype: DType, backend: str, scheme: str | schemes.Scheme
+    packed: PackedOperand, a: Any, dtype: DType, backend: str, scheme: str | schemes.Scheme | Any
 ) -> DType:
     """Refuse what contradicts the way in which b was packed; return the type of its panels."""
     if dtype.numpy != packed.dtype:

@@ -14,8 +14,7 @@ from falcon.schemes import get, names
 from .support import WRITABLE, Guarded, Operand, require_cpu, run_script, same_bits
 
 require_cpu()
-from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
-from falcon._cpu.extension import isa, seen  # noqa: E402
+from falcon._cpu import _core, extension  # noqa: E402  (absent where the extension is)
 from falcon._cpu.programs import engine_scheme  # noqa: E402
 from falcon._cpu.rounding import coefficients, summable, why_not_wide  # noqa: E402
 
@@ -47,7 +46,7 @@ INTEGRAL = [x for x in names() if get(x).is_integral]
 
 def bits(x):
     """As the binding takes it."""
-    return seen(x, of(x.dtype))
+    return extension.seen(x, of(x.dtype))
 
 
 def draw(rng, row, shape):
@@ -274,7 +273,7 @@ def test_subnormals(row):
     """Kept, but by VDPBF16PS, which takes 0 for them; so do schemes, whatever they add."""
     tiny, one = row.finfo.smallest_subnormal, np.ones((48, 40), row.numpy)
     a = np.full((50, 48), 3 * float(tiny)).astype(row.numpy)
-    flushed = _core.kernel_info(row.engine, isa())["isa"] == "avx512_bf16"
+    flushed = _core.kernel_info(row.engine, extension.isa())["isa"] == "avx512_bf16"
     for scheme in ("classical", "strassen"):
         found = falcon.gemm(a, one, scheme=scheme, dtype=np.float32, backend="cpu")
         want = 0 if flushed and scheme == "classical" else 48 * 3 * float(tiny)

@@ -100,6 +100,7 @@ class Family(Protocol):
         options: Options,
         *,
         packed: bool = False,
+        symmetric: str = "",
     ) -> Problem:
         """Describe ``out = a @ b + c``.
 
@@ -113,6 +114,8 @@ class Family(Protocol):
             As which a and b are multiplied, and of which type the product is.
         packed : bool
             B comes packed, and `b` is its source, or its shape where that was not kept.
+        symmetric : str
+            See `Problem`; empty: the family looks whether `b` is the transpose of `a`.
         """
 
     def operand(self, x: Any) -> Any:
