@@ -181,7 +181,8 @@ def test_hermitian_results_are_exactly_so():
 def test_plans_of_symmetric_products():
     x = whole_numbers((64, 200), "f4")
     options = falcon._core.options.settings()
-    problem = planner.NUMPY.problem(x.T, x, None, None, falcon._core.dtypes.of("f4"), options)
+    types = (falcon._core.dtypes.of("f4"),) * 2
+    problem = planner.NUMPY.problem(x.T, x, None, None, *types, options)
     asked = planner.requested("gram", ("scheme",), {"scheme": "strassen"})
     plan = planner.plan_for(problem, asked)
     assert len(plan.parts) == 3
