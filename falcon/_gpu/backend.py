@@ -24,6 +24,7 @@ from .geometry import Buffers, block_sizes, chunks_within, combined_again, round
 from .matrix import Matrix, dense
 from .packed import Packed
 from .rates import DeviceRates, measure
+from .steps import run
 from .where import device_of
 
 # Of the device's memory, the most that a call takes for its workspace unless a limit is given.
@@ -149,7 +150,7 @@ class GpuBackend:
         if not operands.readable(b, dtype):
             memory = allocate(problem.K * problem.N * dtype.itemsize)
             copied = dense(memory.pointer, b.shape, dtype, memory.owner)
-            kernels.copy(b, copied)
+            run(kernels.copy(b, copied))
             b = copied
         assert problem.device is not None
         if scheme is None:
@@ -158,7 +159,7 @@ class GpuBackend:
         nbytes = scheme.rank * block[1] * block[2] * dtype.itemsize
         memory = allocate(nbytes)
         whole = (block[2], block[1])
-        kernels.combine_in(scheme, "v", b, memory.pointer, whole, (0, 0), whole)
+        run(kernels.combine_in(scheme, "v", b, memory.pointer, whole, (0, 0), whole))
         return Payload(b, Packed(memory, block, b.by_columns, dtype, problem.device))
 
     def scales(self, b: Matrix, plan: Plan) -> Any:

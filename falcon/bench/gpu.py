@@ -20,6 +20,7 @@ from falcon._core.timing import Side
 from falcon._gpu import cublas, device
 from falcon._gpu.matrix import Matrix, Operand
 from falcon._gpu.rates import random_matrix
+from falcon._gpu.steps import Program
 
 from .here import Effort
 from .records import case_entry, plan_entry
@@ -79,6 +80,7 @@ def _measured(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, 
     }
     outs = {name: device.empty((shape.M, shape.N), row.numpy) for name in facts}
     torch = _torch_call(operands, outs["torch"], row)
+    products = [_cublas(x, y, outs["cublas"], row) for x, y in operands]
     calls: dict[str, Callable[[int], Any]] = {
         "falcon": lambda at: falcon.gemm(*operands[at], out=outs["falcon"], **options),
         "falcon packed": lambda at: falcon.gemm(
@@ -87,7 +89,7 @@ def _measured(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, 
         "falcon classical": lambda at: falcon.gemm(
             *operands[at], out=outs["falcon classical"], **classical
         ),
-        "cublas": lambda at: _cublas(*operands[at], outs["cublas"], row),
+        "cublas": lambda at: products[at](),
         **({"torch": torch} if torch else {}),
     }
     sides = [_side(name, call, len(operands)) for name, call in calls.items()]
@@ -128,13 +130,13 @@ def _random(rows: int, columns: int, dtype: DType, seed: int) -> Any:
     return source.view(dtype.numpy).reshape(rows, columns)
 
 
-def _cublas(a: Any, b: Any, out: Any, dtype: DType) -> None:
-    """Call cuBLAS and nothing else."""
+def _cublas(a: Any, b: Any, out: Any, dtype: DType) -> Callable[[], None]:
+    """Return a call of cuBLAS and nothing else."""
     x, y, z = (
         Operand.of(Matrix(int(m.data.ptr), m.shape, (m.shape[1], 1), dtype)) for m in (a, b, out)
     )
     (M, K), N = a.shape, b.shape[1]
-    cublas.multiply(M, N, K, x, y, z, sums=dtype.accumulator)
+    return Program([cublas.product(M, N, K, x, y, z, sums=dtype.accumulator)]).run
 
 
 def _torch() -> Any:
