@@ -17,6 +17,8 @@ from .execute import Product, multiply
 from .families import family_of
 from .planner import requested
 from .recall import quiet_matmul, recall, remember
+from .repeat import remember as remember_product
+from .repeat import repeat
 from .small import is_small
 from .validate import number, scalar
 
@@ -130,6 +132,10 @@ def gemm(
         known = recall(a, b, out, arguments)
         if known is not None:
             return known
+    repeated = repeat(a, b, c, out, alpha, beta, arguments)
+    if repeated is not None:
+        return repeated
+    factors = alpha, beta
     packed = b if isinstance(b, PackedOperand) else None
     number("beta", beta)
     if beta != 0 and c is None:
@@ -175,7 +181,9 @@ def gemm(
         result = family.empty((M, N), dtype, read) if target is None else target
         factor = (K, N) if source is None else source
         product = Product(family, left, factor, added, result, dtype, asked, alpha, beta)
-        multiply(replace(product, fresh=out is None, packed=packed))
+        product = replace(product, fresh=out is None, packed=packed)
+        multiply(product)
+        remember_product(product, *factors, arguments)
     if plain_call:
         remember(a, b, out, arguments, asked, result)
     return family.result(result) if out is None else out

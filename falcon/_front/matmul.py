@@ -18,6 +18,8 @@ from .families import Family, family_of
 from .gemm import gemm
 from .planner import plan_for, requested
 from .recall import recall, remember
+from .repeat import remember as remember_product
+from .repeat import repeat
 from .validate import matmul_shape
 
 Array = TypeVar("Array")
@@ -73,6 +75,8 @@ def matmul(a: Any, b: Any, /, out: Any = None, **options: Unpack[CallOptions]) -
     arguments = tuple(options.items()) if options else ()
     if (known := recall(a, b, out, arguments)) is not None:
         return known
+    if (repeated := repeat(a, b, None, out, 1.0, 0.0, arguments)) is not None:
+        return repeated
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
     if isinstance(b, PackedOperand):
@@ -86,8 +90,11 @@ def matmul(a: Any, b: Any, /, out: Any = None, **options: Unpack[CallOptions]) -
     with family.current():
         target = None if out is None else family.target(out)
         result = _multiplied(family, left, right, target, asked)
-    if len(left.shape) == len(right.shape) == len(result.shape) == 2:
-        remember(a, b, out, arguments, asked, result)
+        if len(left.shape) == len(right.shape) == len(result.shape) == 2:
+            remember(a, b, out, arguments, asked, result)
+            dtype = family.dtype([left, right])
+            product = Product(family, left, right, None, result, dtype, asked, 1.0, 0.0)
+            remember_product(replace(product, fresh=out is None), 1.0, 0.0, arguments)
     if out is not None:
         return out
     return family.scalar(result) if len(result.shape) == 0 else family.result(result)

@@ -18,7 +18,7 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import available, device, driver, kernels, model, operands, sources
+from . import available, device, driver, kernels, model, operands, replay, sources
 from .arrays import library_of
 from .geometry import Buffers, block_sizes, chunks_within, combined_again, round_up
 from .matrix import Matrix, dense
@@ -119,7 +119,10 @@ class GpuBackend:
 
     def call(self, plan: Plan, a: Any, b: Any, out: Any) -> Any:
         """Run a plan on arrays: what `Plan.__call__` does for arrays on a GPU."""
-        p = plan.problem
+        repeated = replay.repeat(replay.look(a, b, None, out, plan), out)
+        if repeated is not None:
+            return repeated
+        p, given = plan.problem, out
         library = library_of(a)
         shapes = (("a", a, (p.M, p.K)), ("b", b, (p.K, p.N)), ("out", out, (p.M, p.N)))
         for name, x, shape in shapes:
@@ -141,6 +144,7 @@ class GpuBackend:
                     "out overlaps an operand; falcon.gemm handles that, a plan does not"
                 )
             driver.execute(plan, left, right, None, target)
+            replay.keep((a, b, None, given), plan, lambda: plan, out)
         return out
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
@@ -205,6 +209,8 @@ class Payload:
     source : Matrix
     packed : Packed or None
         None where no scheme is used.
+    replays : dict
+        Of calls with this operand (see replay.py).
     """
 
     stale = None  # nothing is loaded that could be
@@ -212,6 +218,7 @@ class Payload:
     def __init__(self, source: Matrix, packed: Packed | None) -> None:
         self.source = source
         self.packed = packed
+        self.replays: dict = {}
 
     @property
     def nbytes(self) -> int:

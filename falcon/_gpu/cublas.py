@@ -169,7 +169,7 @@ class Turn:
     __slots__ = ("_handle", "_math", "_pointers")
 
     def __enter__(self) -> int:
-        cuda = import_module("cupy").cuda
+        cuda = sys.modules["cupy"].cuda
         self._handle = handle = cuda.device.get_cublas_handle()
         self._math, self._pointers = c_int(), c_int()
         _call("cublasSetStream_v2", handle, cuda.get_current_stream().ptr)

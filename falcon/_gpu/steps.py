@@ -19,7 +19,7 @@ from typing import Any
 from . import cublas, device
 from .cublas import Product
 from .geometry import Sizes
-from .matrix import Matrix, Memory
+from .matrix import Matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,6 @@ class Address(int):
 def placed(x: Matrix, slot: int) -> Matrix:
     """Return the matrix with an `Address`."""
     return replace(x, pointer=Address.of(x.pointer, slot))
-
-
-def memory_at(memory: Memory, slot: int) -> Memory:
-    """Return memory with an `Address`."""
-    return replace(memory, pointer=Address.of(memory.pointer, slot))
 
 
 class Program:

@@ -153,7 +153,8 @@ def _stream() -> AbstractContextManager[Any]:
     torch = _torch()
     if torch is None:
         return nullcontext()
-    return device.on_stream(int(torch.cuda.current_stream().cuda_stream))
+    stream = int(torch.cuda.current_stream().cuda_stream)
+    return device.on_stream(stream, device.current())
 
 
 def _torch_call(

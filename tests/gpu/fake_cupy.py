@@ -69,18 +69,18 @@ class State:
 STATE = State()
 
 
+class MemoryPointer:
+    def __init__(self, ptr, device_id):
+        self.ptr, self.device_id = ptr, device_id
+
+
 class ndarray:
     def __init__(self, host, device, keep):
         self._host, self._keep = host, keep
         self.device = types.SimpleNamespace(id=device)
+        self.data = MemoryPointer(host.ctypes.data, device)
+        self.shape, self.strides, self.dtype = host.shape, host.strides, host.dtype
 
-    @property
-    def data(self):
-        return types.SimpleNamespace(ptr=self._host.ctypes.data)
-
-    shape = property(lambda self: self._host.shape)
-    strides = property(lambda self: self._host.strides)
-    dtype = property(lambda self: self._host.dtype)
     nbytes = property(lambda self: self._host.nbytes)
     T = property(lambda self: self._like(self._host.T))
 

@@ -61,7 +61,7 @@ def test_names():
     names += [f"cuda.{x}" for x in vars(stand_in.cuda)]
     names += [f"cuda.runtime.{x}" for x in vars(stand_in.cuda.runtime)]
     names += ["cuda.Stream.is_capturing", "cuda.Stream.from_external", "cuda.Event.synchronize"]
-    names += ["cuda.Device.attributes", "RawModule.get_function"]
+    names += ["cuda.Device.attributes", "cuda.MemoryPointer.device_id", "RawModule.get_function"]
     for name in names:
         assert found(name) is not None, name
     assert "code" in cupy.RawModule.__doc__.splitlines()[0]
