@@ -15,8 +15,7 @@ from . import device
 from .batches import Batch
 from .matrix import Matrix, Memory
 
-
-# Bytes of the widest access of a kernel: what an address is a multiple of beyond that is no matter.
+# Bytes of a kernel's widest access: of what else an address is a multiple is no matter.
 _MOST_ALIGNED = 16
 
 

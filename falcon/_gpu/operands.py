@@ -78,9 +78,7 @@ class Call:
         """Return the addresses of At, Bt, H, the marks and the words of the norms."""
         return self.buffers.offsets(memory.pointer + self._start)
 
-    def settle(
-        self, at: int
-    ) -> tuple[tuple[Matrix, Matrix, Matrix | None, Matrix], list[Launch]]:
+    def settle(self, at: int) -> tuple[tuple[Matrix, Matrix, Matrix | None, Matrix], list[Launch]]:
         """Return operands that the kernels can take, and copies, to address `at` on, for that."""
         dtype = self.plan.problem.operand
         a, b, c, out = self.operands

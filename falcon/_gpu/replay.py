@@ -138,16 +138,15 @@ class Replay:
         steps: Callable[[Call, Memory], list[Step]],
     ) -> None:
         self.plan, self.in_force, self._made = call.plan, in_force, made
-        matrices = call.operands
-        self._library = library_of(matrices[_A].owner)
+        a, _, c, out = matrices = call.operands
+        self._library = library_of(a.owner)
         self._nbytes = call.nbytes
         bases = [0 if x is None else int(x.pointer) for x in matrices]
         memory = Memory(Address.of(_ALIGNMENT, _WORKSPACE), call.nbytes, None)
         self._program = Program(steps(call, memory), (*bases, _ALIGNMENT))
-        # First byte of each, and the one after its last, from its address on; None where an
-        # overlap with out makes no difference.
-        out = matrices[_OUT]
-        same = matrices[_C] is not None and matrices[_C].pointer == out.pointer
+        # First byte of each, and the one after its last, from its address on; None where it may
+        # overlap out.
+        same = c is not None and c.pointer == out.pointer
         self._reaches = [
             None if x is None or (at == _C and same) else tuple(y - x.pointer for y in x.span)
             for at, x in enumerate(matrices)
@@ -156,7 +155,7 @@ class Replay:
     def run(self, bases: list[int], out: Any) -> Any:
         """Repeat the call in the library's current stream, as `repeat` describes."""
         p, library = self.plan.problem, self._library
-        if device.current() != p.device or not (out is None or self._apart(bases)):
+        if device.current() != p.device or not (out is None or self.is_apart(bases)):
             return None
         with library.stream(p.device):
             memory = workspace(library, self._nbytes)
@@ -171,7 +170,7 @@ class Replay:
             self._program.run(bases)
         return out
 
-    def _apart(self, bases: Sequence[int]) -> bool:
+    def is_apart(self, bases: Sequence[int]) -> bool:
         """Whether out shares no memory with what is read."""
         reach = self._reaches[_OUT]
         assert reach is not None
@@ -187,7 +186,7 @@ def keep(
     asked: Any,
     plan: Callable[[], Plan],
     result: Any,
-    scales: tuple[float, float] = (1.0, 0.0),
+    factors: tuple[float, float] = (1.0, 0.0),
     in_force: Any = None,
 ) -> None:
     """Note a call that went well; keep what it did if it was noted before.
@@ -202,7 +201,7 @@ def keep(
         Returns the plan of the call.
     result : array
         What the call returned.
-    scales : (float, float)
+    factors : (float, float)
         Alpha and beta.
     in_force : object
         What else the plan depends on.
@@ -214,38 +213,37 @@ def keep(
     library = next((x for x in _libraries.values() if x.name == library.name), library)
     _libraries.update({type(x): library for x in (a, source, c, out) if x is not None})
     seen = look(a, b, c, out, asked)
-    assert seen is not None  # all are the library's
+    if seen is None or not _comes_again(seen, in_force):
+        return
+    first, second, target = (library.matrix(x) for x in (a, source, result))
+    call = Call.of(
+        plan(),
+        placed(first, _A),
+        placed(second, _B),
+        None if c is None else placed(library.matrix(c), _C),
+        placed(target, _OUT),
+        None if packed is None else packed.payload.packed,
+    )
+    scales = None if packed is None else packed.scales
+    steps = partial(steps_of, scales=scales, alpha=factors[0], beta=factors[1])
+    made = Replay(call, library.dtype(result), in_force, steps)
+    if out is None or made.is_apart(seen.bases):
+        seen.table[seen.key] = made
+
+
+def _comes_again(seen: Seen, in_force: Any) -> bool:
+    """Whether a call was noted, and not kept as it is now; note it."""
     try:
         noted = seen.key in seen.table
     except TypeError:  # something cannot be hashed
-        return
+        return False
     held = seen.table.get(seen.key)
-    if held is not None and held.in_force == in_force:
-        return
-    if not noted:
-        if len(seen.table) >= _MOST:
-            seen.table.clear()
-        seen.table[seen.key] = None
-        return
-    target = library.matrix(result)
-    read = [None if x is None else library.matrix(x) for x in (a, source, c)]
-    if out is not None:
-        added = read[_C]
-        shared = [x for x in read[:_C] if x is not None]
-        if added is not None and added.pointer != target.pointer:
-            shared.append(added)
-        if any(target.overlaps(x) for x in shared):
-            return
-    matrices = [None if x is None else placed(x, at) for at, x in enumerate((*read, target))]
-    payload = None if packed is None else packed.payload.packed
-    call = Call.of(plan(), *matrices, payload)  # type: ignore[arg-type]
-    steps = partial(
-        steps_of,
-        scales=None if packed is None else packed.scales,
-        alpha=scales[0],
-        beta=scales[1],
-    )
-    seen.table[seen.key] = Replay(call, library.dtype(result), in_force, steps)
+    if noted:
+        return held is None or held.in_force != in_force
+    if len(seen.table) >= _MOST:
+        seen.table.clear()
+    seen.table[seen.key] = None
+    return False
 
 
 def clear() -> None:

@@ -113,15 +113,15 @@ class Program:
 
     def run(self, bases: Sequence[int] = ()) -> None:
         """Start all steps in the current stream, with the arrays at these addresses."""
-        with cublas.Turn() if self._multiplies else nullcontext() as handle:
+        turn: Any = cublas.Turn() if self._multiplies else nullcontext()
+        with turn as handle:
             for step, template, moved in self._steps:
                 arguments = template.copy()
                 for at, slot, offset in moved:
                     arguments[at] = bases[slot] + offset
-                kind = type(step)
-                if kind is Launch:
+                if isinstance(step, Launch):
                     device.launch(step.kernel, step.grid, step.block, tuple(arguments))
-                elif kind is Product:
+                elif isinstance(step, Product):
                     cublas.start(handle, arguments)
                 else:
                     device.set_bytes(*arguments)

@@ -29,7 +29,7 @@ from .support import kind
 SIZE = 2048
 # Issue 31: at most so many microseconds with a scheme that is named, and without.
 TARGETS = {"strassen": 25.0, "classical": 12.0}
-_CALLS, _ROUNDS = 300, 15
+_ROUNDS = 15
 
 
 class Module:
@@ -69,16 +69,16 @@ def nothing_runs():
         yield cupy
 
 
-def microseconds(call):
+def microseconds(call, calls):
     """Return the median over rounds of the host's time per call."""
     for _ in range(5):
         call()
     rounds = []
     for _ in range(_ROUNDS):
         start = time.perf_counter()
-        for _ in range(_CALLS):
+        for _ in range(calls):
             call()
-        rounds.append((time.perf_counter() - start) / _CALLS)
+        rounds.append((time.perf_counter() - start) / calls)
     return 1e6 * median(rounds)
 
 
@@ -102,13 +102,14 @@ def main():
     """Print a line per way of calling."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--dtype", default="float32")
-    dtype = parser.parse_args().dtype
+    parser.add_argument("--calls", type=int, default=300, help="per round (default 300)")
+    options = parser.parse_args()
     if fake_cupy.COMPILER is None:
         sys.exit("this needs a C++ compiler")
     with nothing_runs() as cupy:
-        for name, call in calls(cupy, dtype).items():
+        for name, call in calls(cupy, options.dtype).items():
             target = f"  (target {TARGETS[name]:.0f})" if name in TARGETS else ""
-            print(f"{name:22}{microseconds(call):8.1f} us{target}", flush=True)
+            print(f"{name:22}{microseconds(call, options.calls):8.1f} us{target}", flush=True)
 
 
 if __name__ == "__main__":
