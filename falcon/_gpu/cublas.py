@@ -86,9 +86,11 @@ class Product:
     ----------
     arguments : tuple
         Those of cublasGemmStridedBatchedEx_64 behind the handle.
+    stage : str
     """
 
     arguments: tuple
+    stage: str = "multiply"
 
 
 def product(

@@ -163,6 +163,14 @@ def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
     return _cupy().broadcast_to(x, shape)
 
 
+def copy_bytes(source: int, target: int, nbytes: int) -> None:
+    """Copy memory of the device, in the current stream."""
+    cuda = _cupy().cuda
+    runtime = cuda.runtime
+    kind = runtime.memcpyDeviceToDevice
+    runtime.memcpyAsync(target, source, nbytes, kind, cuda.get_current_stream().ptr)
+
+
 def set_bytes(pointer: int, value: int, nbytes: int) -> None:
     """Set every byte of memory to `value`, in the current stream."""
     cuda = _cupy().cuda

@@ -266,7 +266,7 @@ class _Stages:
         checked = self._plan.options.check != "none"
         marks = self._marks if checked or self._uneven else 0
         if marks:
-            self.steps.append(Fill((marks, 0, mark_bytes(row[1], column[1]))))
+            self.steps.append(Fill("repair", (marks, 0, mark_bytes(row[1], column[1]))))
         update = kernels.Update(
             self._scheme,
             self._sums,

@@ -70,6 +70,7 @@ def combine_in(
     # The inner dimension is A's columns and B's rows.
     along_minor = (factor == "u") != source.by_columns
     return Launch(
+        "combine A" if factor == "u" else "combine B",
         kernel,
         grid,
         threads,
@@ -153,6 +154,7 @@ def combine_out(update: Update, planes: int) -> Launch:
     aligned = window.allows(width) and (added is None or added.allows(width))
     grid, threads = geometry.combine_launch(window.height, window.width, width)
     return Launch(
+        "combine H",
         kernel,
         grid,
         threads,
@@ -184,21 +186,21 @@ def spread(x: Matrix, parts: int, block: int, scratch: int, room: int, worst: in
         Address of a word: becomes the largest ratio of mean to least square, as a float; 0 where
         the scheme adds up no rows, huge where nothing is known.
     """
-    steps: list[Step] = [Fill((worst, 0, 4))]
+    steps: list[Step] = [Fill("norms", (worst, 0, 4))]
     if parts == 1:
         return steps
     (lines, inner), along = x.shape, not x.by_columns
     count = min(geometry.norm_parts(inner), room // (lines * x.dtype.accumulator.itemsize))
     if count == 0:
-        return [Fill((worst, 0x7F, 4))]  # 3.4e38
+        return [Fill("norms", (worst, 0x7F, 4))]  # 3.4e38
     sums = x.dtype.accumulator
     kernel, _ = _function(("norms", x.dtype), lambda: sources.norms(x.dtype))
     sizes = (lines, inner, scratch, np.int32(count), np.int32(along))
     grid, threads = geometry.norms_launch(lines, count, along)
-    steps.append(Launch(kernel, grid, threads, (x.pointer, *x.strides, *sizes)))
+    steps.append(Launch("norms", kernel, grid, threads, (x.pointer, *x.strides, *sizes)))
     kernel, _ = _function(("spread", sums), lambda: sources.spread(sums))
     arguments = (scratch, np.int32(count), lines, block, worst)
-    steps.append(Launch(kernel, *geometry.flat_launch(block), arguments))
+    steps.append(Launch("norms", kernel, *geometry.flat_launch(block), arguments))
     return steps
 
 
@@ -207,7 +209,7 @@ def refuse(update: Update, rows: int, columns: int, most: float) -> Launch:
     kernel, _ = _function(("refuse",), sources.refuse)
     count = geometry.regions(update.window.height, update.window.width)
     arguments = (rows, columns, np.float32(most), update.marks, count)
-    return Launch(kernel, *geometry.flat_launch(1 + count), arguments)
+    return Launch("norms", kernel, *geometry.flat_launch(1 + count), arguments)
 
 
 def repair(update: Update, a: Matrix, b: Matrix) -> Launch:
@@ -224,6 +226,7 @@ def repair(update: Update, a: Matrix, b: Matrix) -> Launch:
     blocks = scheme.m * scheme.n
     grid, threads = geometry.repair_launch(window.height, window.width, blocks, most)
     return Launch(
+        "repair",
         kernel,
         grid,
         threads,
@@ -246,7 +249,7 @@ def repair(update: Update, a: Matrix, b: Matrix) -> Launch:
 def empty() -> Launch:
     """Nothing at all."""
     kernel, _ = _function(("empty",), sources.empty)
-    return Launch(kernel, (1, 1, 1), (geometry.LANES, 1, 1), ())
+    return Launch("empty", kernel, (1, 1, 1), (geometry.LANES, 1, 1), ())
 
 
 def copy(source: Matrix | None, target: Matrix, scale: float = 1.0) -> Launch:
@@ -258,6 +261,7 @@ def copy(source: Matrix | None, target: Matrix, scale: float = 1.0) -> Launch:
         source, target = source and source.transposed(), target.transposed()
     grid, threads = geometry.copy_launch(*target.shape)
     return Launch(
+        "copies",
         kernel,
         grid,
         threads,

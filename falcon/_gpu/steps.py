@@ -28,12 +28,15 @@ class Launch:
 
     Attributes
     ----------
+    stage : str
+        Of the multiplication, as in the predictions of model.py.
     kernel : object
         Compiled for the device.
     grid, block : (int, int, int)
     arguments : tuple
     """
 
+    stage: str
     kernel: Any
     grid: Sizes
     block: Sizes
@@ -46,10 +49,12 @@ class Fill:
 
     Attributes
     ----------
+    stage : str
     arguments : (int, int, int)
         Address, value, bytes.
     """
 
+    stage: str
     arguments: tuple[int, int, int]
 
 

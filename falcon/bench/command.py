@@ -14,7 +14,7 @@ from falcon._core.options import thread_count
 from falcon._core.timing import LEAST_PAIRS
 
 from . import asked, workloads
-from .workloads import WORKLOADS, Case, Shape
+from .workloads import WORKLOADS, Case
 
 _SECTIONS = ("peers", "own")
 
@@ -46,7 +46,8 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                       "with NumPy and torch, on busy CPUs; against tight loops")  # fmt: skip
     kind.add_argument("--types", action="store_true", help="every type that falcon has kernels "
                       "for, beside float32 and torch; one size S (default 2048)")  # fmt: skip
-    kind.add_argument("--gpu", action="store_true", help="falcon, cuBLAS and torch on the GPU")
+    kind.add_argument("--gpu", action="store_true", help="falcon's stages on the GPU, then falcon, "
+                      "cuBLAS and torch")  # fmt: skip
     kind.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"),
                       help="what changed between two record files")  # fmt: skip
     parser.add_argument("--large", action="store_true", help="with --targets: 8192 too")
@@ -57,7 +58,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                         "than --rounds only for so long (default 60)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--csv", action="store_true", help="with --schemes: print CSV")
-    run = parser.add_argument_group("a run of --peers, --quick or --targets")
+    run = parser.add_argument_group("a run of --peers, --quick, --targets or --gpu")
     run.add_argument("-o", "--output", type=Path, metavar="FILE", help="the record file; a run "
                      "that was stopped goes on from FILE.part")  # fmt: skip
     run.add_argument("--fresh", action="store_true", help="discard FILE and FILE.part first")
@@ -65,7 +66,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                      "(exit status 3); the same command goes on")  # fmt: skip
     run.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     run.add_argument("--only", choices=_SECTIONS, help="only falcon against the peers, or only "
-                     "falcon's own stages, errors and crossover")  # fmt: skip
+                     "falcon's own stages, errors and crossover (--gpu: its stages)")  # fmt: skip
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -101,7 +102,9 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     if options.schemes:
         return _schemes(options, falcon_options)
     if options.gpu:
-        return _gpu(options, falcon_options)
+        from . import gpu_run
+
+        return gpu_run.run(options, falcon_options)
     if options.beside:
         return _beside(options)
     if options.types:
@@ -154,22 +157,6 @@ def _schemes(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int
         print(schemes.to_csv(found), end="")
         return 0
     return _print_cases(options, found, schemes.format_speeds)
-
-
-def _gpu(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
-    from . import gpu, tables
-
-    shapes = asked.given_shapes(options) or [Shape(n, n, n) for n in (4096, 8192, 16384)]
-    names = [x.strip() for x in (options.dtype or "float32").split(",")]
-    cases = [Case("given", shape, name) for name in names for shape in shapes]
-    wanted = {k: falcon_options[k] for k in ("scheme", "max_growth", "workspace_limit")}
-    found = _measured(options, cases, lambda case, effort: gpu.measure(case, wanted, effort))
-
-    def both(cases: Sequence[dict[str, Any]]) -> str:
-        packed = tables.format_cases(cases, first="falcon packed")
-        return f"{tables.format_cases(cases)}\n\nwith B packed beforehand:\n\n{packed}"
-
-    return _print_cases(options, found, both)
 
 
 def _beside(options: argparse.Namespace) -> int:

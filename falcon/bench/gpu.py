@@ -22,6 +22,7 @@ from falcon._gpu.matrix import Matrix, Operand
 from falcon._gpu.rates import random_matrix
 from falcon._gpu.steps import Program
 
+from . import gpu_stages
 from .here import Effort
 from .records import case_entry, plan_entry
 from .workloads import Case, Shape
@@ -58,12 +59,37 @@ def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, An
         return _measured(case, options, effort)
 
 
-def _measured(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
-    shape = case.shape
-    row = next((x for x in CUDA if x.name == case.dtype), None)
+def stages(case: Case, options: dict[str, Any]) -> dict[str, Any]:
+    """Measure the stages of falcon's choice (see gpu_stages.py), as `measure` the whole."""
+    get_backend(DEVICE)
+    with _stream():
+        row, shape = _known(case.dtype), case.shape
+        a = _random(shape.M, shape.K, row, 0)
+        b = _random(shape.K, shape.N, row, 1)
+        out = device.empty((shape.M, shape.N), row.numpy)
+        return gpu_stages.measure(case, a, b, out, options)
+
+
+def describe() -> dict[str, str]:
+    """Return what a record file holds of the device: its name, driver and libraries."""
+    return {**get_backend(DEVICE).identity(device.current()), **_torch_version()}
+
+
+def _torch_version() -> dict[str, str]:
+    torch = _torch()
+    return {} if torch is None else {"torch": str(torch.__version__)}
+
+
+def _known(name: str) -> DType:
+    row = next((x for x in CUDA if x.name == name), None)
     if row is None:
         known = ", ".join(x.name for x in CUDA)
-        raise ValueError(f"--dtype {case.dtype!r}; expected one of {known}")
+        raise ValueError(f"--dtype {name!r}; expected one of {known}")
+    return row
+
+
+def _measured(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
+    shape, row = case.shape, _known(case.dtype)
     about = device.properties(device.current())
     operands = _operands(shape, row, about.l2_bytes)
     a, b = operands[0]

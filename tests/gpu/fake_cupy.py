@@ -258,6 +258,12 @@ def memset_async(ptr, value, size, stream):
     ctypes.memset(ptr, value, size)
 
 
+def memcpy_async(dst, src, size, kind, stream):
+    assert {STATE.owner(dst), STATE.owner(src)} == {STATE.device}
+    assert kind == 3
+    ctypes.memmove(dst, src, size)
+
+
 def properties(device):
     return {"name": b"Stand-in", "major": 9, "minor": 0, "multiProcessorCount": 8,
             "l2CacheSize": 2**20, "totalGlobalMem": 2**38}  # fmt: skip
@@ -276,6 +282,8 @@ def modules():
         driverGetVersion=lambda: 13000,
         runtimeGetVersion=lambda: 13000,
         memsetAsync=memset_async,
+        memcpyAsync=memcpy_async,
+        memcpyDeviceToDevice=3,
     )
     cupy.cuda = types.SimpleNamespace(
         runtime=runtime,
