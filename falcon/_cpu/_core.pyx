@@ -176,6 +176,15 @@ cdef int blocking_from(blocking, const falcon_kernel *k, falcon_blocking *b) exc
     return 0
 
 
+TRIANGLES = {None: FALCON_WHOLE, "lower": FALCON_LOWER, "upper": FALCON_UPPER}
+
+
+cdef int triangle_from(name, ptrdiff_t M, ptrdiff_t N) except -1:
+    if name not in TRIANGLES or (name is not None and M != N):
+        raise ValueError(f"triangle {name!r} of {M} x {N}: expected lower or upper, of a square")
+    return TRIANGLES[name]
+
+
 cdef inline const falcon_scheme *form_of(Scheme scheme):
     """The C scheme; NULL: classical."""
     return NULL if scheme is None else &scheme.s
@@ -188,7 +197,7 @@ cdef tuple blocking_tuple(const falcon_blocking *b):
 def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme scheme=None,
          int threads=1, size_t limit=0, blocking=None, bint b_by_rows=True,
          bint c_by_columns=False, bint a_by_columns=False, bint c_wide=False,
-         PackedB packed=None):
+         PackedB packed=None, triangle=None, bint mirrored=False):
     """(blocking, workspace bytes) of gemm() on operands of this shape and layout.
 
     blocking = (mb, nb, kb, kc, mt, nt, stream_pack, stream_c), see falcon_blocking; numbers given
@@ -207,6 +216,8 @@ def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme schem
     p.b_rs, p.b_cs = (2, 1) if b_by_rows else (1, 2)
     p.c_rs, p.c_cs = (1, 2) if c_by_columns else (2, 1)
     p.c_form = FALCON_C_ACC if c_wide else FALCON_C_ELEM
+    p.triangle = triangle_from(triangle, M, N)
+    p.mirror = &p if mirrored else NULL  # not written
     blocking_from(blocking, k, &b)
     if packed is not None:
         packed.prepare(k, &p, scheme, &b)
@@ -381,6 +392,15 @@ cdef const falcon_kernel *take_operands(Py_buffer *v, a, b, c, isa, falcon_probl
     return k
 
 
+cdef int take_mirror(Py_buffer *v, mirror, const Py_buffer *c, falcon_problem *p) except -1:
+    PyObject_GetBuffer(mirror, v, PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE)
+    if dtype_of(v) != dtype_of(c) or v.shape[0] != p.M or v.shape[1] != p.N:
+        raise ValueError("mirror does not fit c in shape or dtype")
+    strides_of(v, &p.mirror_rs, &p.mirror_cs)
+    p.mirror = v.buf
+    return 0
+
+
 cdef dict profile_dict(const falcon_profile *prof, const falcon_blocking *b):
     return {"combine_a": prof.combine_a, "combine_b": prof.combine_b, "gemm": prof.gemm,
             "update": prof.update, "wait": prof.wait, "total": prof.total,
@@ -391,7 +411,7 @@ cdef dict profile_dict(const falcon_profile *prof, const falcon_blocking *b):
 
 def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Scheme scheme=None,
          blocking=None, size_t limit=0, workspace=None, PackedB packed=None, bint profile=False,
-         bint report=False, row_scales=None, column_scales=None):
+         bint report=False, row_scales=None, column_scales=None, triangle=None, mirror=None):
     """C = alpha A B + beta C in place; `c` may be strided but must not overlap a or b.
 
     `c` is of the type of a and b, or of that of their accumulators.
@@ -400,12 +420,15 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
     packed: B from pack_b (b is then None).
     row_scales, column_scales: powers of two, float64, by which A's rows and B's columns are
     multiplied before a scheme adds them up, and C divided (packed: as given to pack_b; without a
-    scheme they do nothing).  Returns None; if report, whether all values of
+    scheme they do nothing).
+    triangle: "lower" or "upper", of a square C: other entries are neither formed nor written.
+    mirror: like `c`, M x N: every entry that is written to C is copied to the same place of it (c
+    transposed: to C's other triangle).  Returns None; if report, whether all values of
     alpha A B (before beta C is added) were finite; if profile, a dict of seconds (summed over
     threads) and more.
     """
-    # a, b, c, workspace, scales; releasing one that was not got does nothing
-    cdef Py_buffer v[6]
+    # a, b, c, workspace, scales, mirror; releasing one that was not got does nothing
+    cdef Py_buffer v[7]
     cdef falcon_problem p
     cdef falcon_blocking blk
     cdef const falcon_scheme *s = form_of(scheme)
@@ -423,6 +446,9 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
         p.alpha, p.beta = alpha, beta
         scales_of(row_scales, &v[4], p.M, &p.a_scale)
         scales_of(column_scales, &v[5], p.N, &p.b_scale)
+        p.triangle = triangle_from(triangle, p.M, p.N)
+        if mirror is not None:
+            take_mirror(&v[6], mirror, &v[2], &p)
         blocking_from(blocking, k, &blk)
         if packed is not None:
             packed.prepare(k, &p, scheme, &blk)
@@ -451,5 +477,5 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
             return profile_dict(&prof, &blk) | {"workspace": need, "finite": not nonfinite}
         return not nonfinite if report else None
     finally:
-        for i in range(6):
+        for i in range(7):
             PyBuffer_Release(&v[i])

@@ -15,7 +15,7 @@ import numpy as np
 
 from falcon._core.dtypes import ENGINE, DType
 from falcon._core.look import column_norms, look
-from falcon._core.model import seconds
+from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import BLAS, Policy
@@ -25,6 +25,7 @@ from falcon._core.spread import Scaling
 from falcon.schemes import Scheme
 
 from .extension import isa, seen, why_unavailable
+from .operands import images, is_aligned, load, readable, store, triangle
 
 try:
     from . import _core
@@ -82,16 +83,18 @@ class CpuBackend:
         *,
         alpha: Any = 1,
         beta: Any = 0,
+        mirror: Any = None,
     ) -> None:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem, scheme = plan.problem, plan.scheme
         dtype = problem.operand
         packed = b.payload if isinstance(b, PackedOperand) else None
-        source = None if isinstance(b, PackedOperand) else _readable(b, dtype)
-        a = _readable(a, dtype)
-        buffered = _needs_buffer(problem, scheme) or not _is_aligned(out)
+        source = None if isinstance(b, PackedOperand) else readable(b, dtype)
+        a = readable(a, dtype)
+        buffered = _needs_buffer(problem, scheme) or not is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
         scalars = (seen(target, problem.result), float(alpha), 0.0 if c is None else float(beta))
+        copies = images(problem, target, None if buffered else mirror)
         engine = engine_scheme(scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
         if source is not None:
@@ -101,7 +104,7 @@ class CpuBackend:
             scaling = _look(plan, a, b if source is None else source, workspace, nbytes)
             refused = scaling is None
             if scaling is not None:
-                _load(c, target)
+                load(c, target, problem)
                 finite = _core.gemm(
                     a,
                     source,
@@ -115,31 +118,32 @@ class CpuBackend:
                     blocking=tiling,
                     workspace=workspace,
                     report=engine is not None and plan.options.check != "none",
+                    **copies,
                 )
             if refused or finite is False:
                 # Norms that cannot be measured, NaN or Inf in the input, a sum that overflowed:
                 # as the classical algorithm would have it.
                 whole = b.source_to_redo(refused) if isinstance(b, PackedOperand) else b
-                whole = _readable(whole, dtype)
-                _load(c, target)
-                _classical_within(workspace, nbytes, a, whole, scalars, plan)
+                whole = readable(whole, dtype)
+                load(c, target, problem)
+                _classical_within(workspace, nbytes, a, whole, scalars, plan, copies)
         finally:
             _pool().give(workspace, nbytes)
         if buffered:
-            with np.errstate(all="ignore"):
-                np.copyto(out, target, casting="same_kind")
+            for copy in (out,) if mirror is None else (out, mirror):
+                store(target, copy, problem)
 
     def pack(self, b: np.ndarray, plan: Plan) -> Payload:
         """Combine B, or lay it out for the classical kernel."""
         b = np.asarray(b, plan.problem.operand.numpy)
-        if not _is_aligned(b):
+        if not is_aligned(b):
             b = np.array(b, order="C")
         return Payload.of(b, plan.scheme, plan.threads, isa())
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
         operand = plan.problem.operand
-        return column_norms(_named(_readable(b, operand), operand), _measure(plan))
+        return column_norms(_named(readable(b, operand), operand), _measure(plan))
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""
@@ -161,7 +165,10 @@ class CpuBackend:
 
     def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
         """Return the option with its seconds by the common cost model."""
-        return Candidate(option, seconds(problem, option, rates))
+        times = seconds(problem, option, rates)
+        if problem.symmetric:  # micro-tiles that the diagonal cuts are computed whole
+            times = of_triangle(times, 0.5 + sum(rates.tile) / (2 * problem.M))
+        return Candidate(option, times)
 
     def measure(self, problem: Problem, thorough: bool = False) -> Rates:
         """Measure the rates of the cost model (about a second; `thorough`: some seconds)."""
@@ -215,6 +222,7 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         scheme=engine_scheme(scheme),
         threads=problem.threads,
         limit=_room(limit, extra),
+        triangle=triangle(problem),
         **_layout(problem, scheme),
     )
     workspace = nbytes + extra
@@ -308,6 +316,7 @@ def _needed(plan: Plan, a: np.ndarray, b: np.ndarray, target: np.ndarray) -> int
         scheme=engine_scheme(scheme),
         threads=plan.threads,
         blocking=plan.option.tiling[:-1],
+        triangle=triangle(problem),
         **found,
     )[1]
 
@@ -323,7 +332,13 @@ def _layout(problem: Problem, scheme: Scheme | None) -> dict[str, bool]:
 
 
 def _classical_within(
-    workspace: Any, nbytes: int, a: np.ndarray, b: np.ndarray, scalars: tuple, plan: Plan
+    workspace: Any,
+    nbytes: int,
+    a: np.ndarray,
+    b: np.ndarray,
+    scalars: tuple,
+    plan: Plan,
+    copies: dict[str, Any],
 ) -> None:
     """Multiply classically in the workspace that a scheme of `nbytes` was given.
 
@@ -338,10 +353,12 @@ def _classical_within(
         isa=isa(),
         threads=threads,
         limit=max(nbytes, 1),
+        triangle=copies["triangle"],
         **_core.layout(a, b, target),
     )
     room = workspace if needed <= workspace.nbytes else None
-    _core.gemm(a, b, *scalars, threads=threads, isa=isa(), blocking=tiling, workspace=room)
+    how = copies | {"threads": threads, "isa": isa(), "blocking": tiling, "workspace": room}
+    _core.gemm(a, b, *scalars, **how)
 
 
 def _needs_buffer(problem: Problem, scheme: Scheme | None) -> bool:
@@ -369,21 +386,3 @@ def _copied_bytes(problem: Problem) -> int:
     a = 0 if problem.a_direct or problem.a_strided else problem.M * problem.K
     b = 0 if problem.b_direct or problem.b_strided or problem.packed else problem.K * problem.N
     return (a + b) * problem.operand.itemsize
-
-
-def _readable(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return what the engine can take of an operand: a view, or a converted copy."""
-    kind = dtype.numpy
-    return seen(x if x.dtype == kind and _is_aligned(x) else np.array(x, kind, order="C"), dtype)
-
-
-def _is_aligned(x: np.ndarray) -> bool:
-    """Whether the engine can address the array: aligned, strides of whole elements."""
-    return x.flags.aligned and all(stride % x.itemsize == 0 for stride in x.strides)
-
-
-def _load(c: np.ndarray | None, target: np.ndarray) -> None:
-    """Put c where the engine adds to it."""
-    if c is not None and c is not target:
-        with np.errstate(all="ignore"):
-            np.copyto(target, c, casting="same_kind")

@@ -21,6 +21,7 @@ from falcon.schemes import Scheme
 
 from .candidates import scheme_candidates
 from .limits import judge, least_seconds, within_limit
+from .symmetric import choose
 
 RatesOf = Callable[[Backend, Problem], Any]
 
@@ -47,6 +48,8 @@ def select(
     TypeError
         An explicitly requested scheme cannot run on the dtype.
     """
+    if problem.symmetric and options.scheme != "classical":
+        return choose(problem, options, backends, rates_of, select)
     if isinstance(options.scheme, Scheme):
         return _requested(problem, options, options.scheme, backends)
     if options.scheme == "classical":
@@ -92,15 +95,23 @@ def _classical(
     # The last backend of the table, NumPy, has the least overhead and needs no measuring.
     backend, option = fitting[-1]
     policy = backend.policy(problem)
+    known: list[tuple[Backend, Candidate]] = []
+    times: tuple[tuple[str, float], ...] = ()
     in_place = [pair for pair in fitting if pair[1].in_place]
     if in_place:
         backend, option = in_place[0]
         why += "; so few rows that a copy of B would cost more than the product"
-    elif len(fitting) > 1 and policy.why_too_small(problem) is None:
+    elif (len(fitting) > 1 or problem.symmetric) and policy.why_too_small(problem) is None:
         known = [(x, x.predicted(problem, option, rates_of(x, problem))) for x, option in fitting]
         backend, best = preferred(known, policy)
-        option = best.option
-    return Plan(problem, backend, option, why, options=options)
+        option, times = best.option, best.seconds
+
+    def table() -> tuple[Candidate, ...]:
+        from .explain import compared
+
+        return compared([x for _, x in known], option, policy)
+
+    return Plan(problem, backend, option, why, times, table, options=options)
 
 
 def _limit_error(option: Option, options: Options) -> ValueError:

@@ -64,6 +64,9 @@ typedef struct {
     int stream_pack, stream_c; /* 0 choose, 1 ordinary stores, 2 non-temporal */
 } falcon_blocking;
 
+/* The whole of C, its entries i >= j, or i <= j. */
+enum falcon_triangle { FALCON_WHOLE, FALCON_LOWER, FALCON_UPPER };
+
 typedef struct {
     ptrdiff_t M, N, K;
     const void *a, *b;
@@ -75,6 +78,12 @@ typedef struct {
     /* NULL, or powers of two by which the M rows of A and the N columns of B are multiplied before a scheme adds them
      * up; what C receives is divided by both, and 0 where one is 0 (at lines of zeros). */
     const double *a_scale, *b_scale;
+    /* Which entries of C are formed and written; M == N unless all are.  Panels and tiles without any are left out. */
+    int triangle; /* enum falcon_triangle */
+    /* NULL, or where every entry (i, j) that is written to C is copied to, in C's form: C's other triangle, or the
+     * other of two blocks that are each other's transposes.  Strides of i and of j. */
+    void *mirror;
+    ptrdiff_t mirror_rs, mirror_cs;
 } falcon_problem;
 
 /* Seconds, summed over threads. */

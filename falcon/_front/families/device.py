@@ -170,6 +170,7 @@ class DeviceFamily:
         options: Options,
         *,
         packed: bool = False,
+        symmetric: str = "",
     ) -> Problem:
         """Describe ``out = a @ b + c``."""
         shapes = [x if isinstance(x, tuple) else tuple(x.shape) for x in (a, b)]
