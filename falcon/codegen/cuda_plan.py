@@ -187,15 +187,16 @@ def streamed(rows: np.ndarray) -> Program:
     With more outputs than inputs (Combine A and B), outputs follow one another and the inputs stay
     alive; with more inputs (Combine H), inputs follow one another and the outputs stay alive.
 
-    Outputs follow one another in the lexicographic order of their terms. The compiler forms leading
-    terms that several outputs share only once: in this order such a sum is used up soon, in another
-    one they fill the registers.
+    Outputs follow one another in the lexicographic order of their terms, from its end. The compiler
+    forms leading terms that several outputs share only once: in this order such a sum is used up
+    soon, in another one they fill the registers. From the end, because those outputs take the last
+    inputs alone, so that not all inputs are loaded at once.
     """
     n_out, n_in = rows.shape
     scratch, first_output = n_in, n_in + 1
     sums = [[(o, i, rows[o, i]) for i in range(n_in) if rows[o, i]] for o in range(n_out)]
     if n_in <= n_out:
-        sums.sort(key=lambda terms: [term[1:] for term in terms])
+        sums.sort(key=lambda terms: [term[1:] for term in terms], reverse=True)
     terms = [term for terms in sums for term in terms]
     if n_in > n_out:
         terms.sort(key=lambda term: term[1])
