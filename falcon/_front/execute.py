@@ -80,6 +80,13 @@ def multiply(x: Product) -> None:
 
 def _run(x: Product) -> Plan:
     """Plan and execute."""
+    plan, (a, b, c, out) = planned(x)
+    plan.execute(a, b, c, out, alpha=x.alpha, beta=x.beta)
+    return plan
+
+
+def planned(x: Product) -> tuple[Plan, tuple[Any, Any, Any, Any]]:
+    """Return the plan of a product, and its operands as the backend takes them."""
     family, packed = x.family, x.packed
     a, out = family.operand(x.a), family.operand(x.out)
     b: Any = x.b if isinstance(x.b, tuple) else family.operand(x.b)
@@ -91,8 +98,7 @@ def _run(x: Product) -> Plan:
         plan = plan_for(problem, x.options)
     else:
         plan, b = plan_packed(problem, packed, x.options), packed
-    plan.execute(a, b, c, out, alpha=x.alpha, beta=x.beta)
-    return plan
+    return plan, (a, b, c, out)
 
 
 def _verified(x: Product) -> None:

@@ -20,6 +20,8 @@ from .families import Family, family_of
 from .gemm import gemm
 from .planner import plan_for, requested
 from .recall import recall, remember
+from .repeat import remember as remember_product
+from .repeat import repeat
 from .validate import matmul_shape
 
 Array = TypeVar("Array")
@@ -87,6 +89,8 @@ def matmul(
         arguments = (*arguments, ("dtype", dtype))
     if (known := recall(a, b, out, arguments)) is not None:
         return known
+    if (repeated := repeat(a, b, None, out, 1.0, 0.0, arguments)) is not None:
+        return repeated
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
     if isinstance(b, PackedOperand):
@@ -103,8 +107,10 @@ def matmul(
         types = operand_type(family, [left, right], written, asked), written
         like = (left, right) if dtype is None else ()
         result = _multiplied(family, left, right, target, types, like, asked)
-    if len(left.shape) == len(right.shape) == len(result.shape) == 2:
-        remember(a, b, out, arguments, types, asked, result)
+        if len(left.shape) == len(right.shape) == len(result.shape) == 2:
+            remember(a, b, out, arguments, types, asked, result)
+            product = Product(family, left, right, None, result, *types, asked, 1.0, 0.0)
+            remember_product(replace(product, fresh=out is None), 1.0, 0.0, arguments)
     if out is not None:
         return out
     return family.scalar(result) if len(result.shape) == 0 else family.result(result)

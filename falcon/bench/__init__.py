@@ -10,7 +10,8 @@ cases of a record file.
     here.py        falcon beside NumPy in this process: what `bench` prints by itself
     schemes.py     the best scheme of every format
     beside.py      single calls after rests and other libraries, on busy CPUs
-    gpu.py         falcon, cuBLAS and torch on a GPU
+    gpu_run.py     runs on a GPU, in pieces; gpu.py: falcon beside cuBLAS and torch;
+                   gpu_stages.py: where the time goes
     errors.py      rounding errors, on sampled rows
 
     peer_run.py    the command line of runs against peers

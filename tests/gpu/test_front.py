@@ -235,14 +235,16 @@ def test_plans_are_of_the_problem_that_runs(cupy, monkeypatch):
 
 
 @pytest.mark.parametrize("tf32", [False, True])
-def test_batches_are_one_product_that_obeys_tf32(cupy, state, tf32):
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_batches_are_one_product_that_obeys_tf32(cupy, state, dtype, tf32):
     a, b = whole((3, 20, 30), 1), whole((30, 10), 2)
-    left, right = (cupy.asarray(x.astype(np.float32)) for x in (a, b))
+    left, right = (cupy.asarray(x.astype(kind(dtype))) for x in (a, b))
     with falcon.config(tf32=tf32):
         found = falcon.matmul(left, right)
-    np.testing.assert_array_equal(cupy.asnumpy(found), a @ b)
+    np.testing.assert_array_equal(cupy.asnumpy(found), (a @ b).astype(kind(dtype)))
     (product,) = state.products
-    assert (product[1], product[3]) == (3, "32F_FAST_TF32" if tf32 else "32F")
+    fast = tf32 and dtype == "float32"
+    assert (product[1], product[3]) == (3, "32F_FAST_TF32" if fast else "32F")
 
 
 @pytest.mark.parametrize(

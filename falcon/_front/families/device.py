@@ -21,6 +21,7 @@ from falcon._gpu import batches, kernels, operands
 from falcon._gpu.arrays import Library, library_of, promoted
 from falcon._gpu.device import current, on
 from falcon._gpu.matrix import Matrix
+from falcon._gpu.steps import run
 from falcon._gpu.where import device_of
 
 from ..validate import named, refuse_packed
@@ -218,7 +219,7 @@ class DeviceFamily:
         # Neighbouring threads may not read what others have written.
         if added is not None and added.overlaps(target) and not operands.same(added, target):
             added = operands.duplicate(added)
-        kernels.copy(added, target, float(beta) if added is not None else 1.0)
+        run(kernels.copy(added, target, float(beta) if added is not None else 1.0))
 
     def copy(self, x: Any, out: Any) -> None:
         """Write `x` to `out`."""
