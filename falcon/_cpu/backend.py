@@ -32,6 +32,7 @@ try:
     from .packed import Payload
     from .pool import Pool, kept_bytes, largest_bytes
     from .programs import engine_scheme
+    from .starting import starting
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
@@ -162,6 +163,10 @@ class CpuBackend:
     def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
         """Return the option with its seconds by the common cost model."""
         return Candidate(option, seconds(problem, option, rates))
+
+    def starting(self, problem: Problem, probe: bool) -> Rates:
+        """Return the shipped rates, scaled by a product of some milliseconds."""
+        return starting(problem, isa(), probe=probe)
 
     def measure(self, problem: Problem, thorough: bool = False) -> Rates:
         """Measure the rates of the cost model (about a second; `thorough`: some seconds)."""

@@ -10,13 +10,16 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 from math import prod
+from time import perf_counter
 from typing import Any
 
+from falcon._backends import available_backends
 from falcon._core.dtypes import DType, find
 from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._numpy.threads import limited
+from falcon.decision.upkeep import is_over, spent
 
 from .families import Family
 from .freivalds import Freivalds, VerificationError
@@ -86,7 +89,12 @@ def _run(x: Product) -> Plan:
         plan = plan_for(problem, x.options)
     else:
         plan, b = plan_packed(problem, packed, x.options), packed
+    if not plan.seconds or packed is not None or is_over(problem):
+        plan.backend.execute(plan, a, b, c, out, alpha=x.alpha, beta=x.beta)
+        return plan
+    start = perf_counter()
     plan.backend.execute(plan, a, b, c, out, alpha=x.alpha, beta=x.beta)
+    spent(problem, perf_counter() - start, available_backends())
     return plan
 
 

@@ -12,6 +12,7 @@ from falcon._core.options import Options, settings
 from falcon._core.plan import Plan
 from falcon._core.threads import limit_here
 from falcon._numpy.threads import exceeds
+from falcon.decision.upkeep import is_over
 
 from .families.numpy import NUMPY
 from .planner import plan_for, planning_state
@@ -118,6 +119,8 @@ def remember(
         return
     problem = NUMPY.problem(a, b, None, None if out is None else result, of(a.dtype), options)
     plan = plan_for(problem, options)
+    if plan.seconds and not is_over(problem):
+        return  # whose time is still counted
     if len(_ready) >= _MOST_READY:
         _ready.clear()
     plain = (

@@ -32,7 +32,7 @@ from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
 from falcon.schemes import Scheme
 
 from .norms import squares
-from .rates import blas_name, measure
+from .rates import blas_name, measure, starting
 from .threads import limited
 
 # Chunks are not cut below blocks of this size: the limit is then refused.
@@ -137,6 +137,11 @@ class NumpyBackend:
     def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
         """Return the option with its seconds by the common cost model."""
         return Candidate(option, seconds(problem, option, rates))
+
+    def starting(self, problem: Problem, probe: bool) -> Rates:
+        """Return shipped rates, scaled by a product of some milliseconds."""
+        with limited(problem.threads):
+            return starting(problem.operand, probe=probe)
 
     def measure(self, problem: Problem, thorough: bool = False) -> Rates:
         """Time np.matmul, additions in cache, and combines of Strassen's A (about 0.5 s).

@@ -11,10 +11,11 @@ from functools import cache, reduce
 from importlib import resources
 from math import prod
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
-from . import algebra, brent
+from . import algebra, brent, facts
 from ._scheme import Scheme, compose
 from .best import KEYS, LARGEST_VOLUME, BestTable
 from .loaders import from_record
@@ -33,18 +34,26 @@ def generation() -> int:
 
 
 @cache
+def _folder() -> Any:
+    return resources.files(__package__) / "data"
+
+
+@cache
 def _files() -> dict[str, str]:
     """File name per catalogue name; the name of a file is the name of its scheme."""
-    folder = resources.files(__package__) / "data"
-    names = (entry.name for entry in folder.iterdir() if entry.name.endswith(".json"))
+    names = (entry.name for entry in _folder().iterdir() if entry.name.endswith(".json"))
     # A colon is no good in a file name: "2x3x3_15" holds "2x3x3:15".
     return {name.removesuffix(".json").replace("_", ":"): name for name in names}
 
 
 @cache
+def _text(name: str) -> bytes:
+    return (_folder() / _files()[name]).read_bytes()
+
+
+@cache
 def _record(name: str) -> Any:
-    text = (resources.files(__package__) / "data" / _files()[name]).read_text(encoding="utf-8")
-    return json.loads(text)
+    return json.loads(_text(name))
 
 
 @cache
@@ -54,7 +63,31 @@ def _stored(name: str) -> Scheme:
 
 def is_for_additions(name: str) -> bool:
     """Whether a stored scheme was chosen for its additions; not of what a user registered."""
-    return name not in _registered and _record(name).get("kind") == "additions"
+    return name not in _registered and facts_of(name)[0].kind == "additions"
+
+
+def facts_table() -> str:
+    """Return what ``facts.csv`` must hold: ``print(facts_table(), end="")`` makes it."""
+    return facts.table({name: _stored(name) for name in _files()}, _checksums())
+
+
+def _checksums() -> dict[str, int]:
+    """CRC-32 of the file of every stored scheme."""
+    return {name: crc32(_text(name)) for name in _files()}
+
+
+@cache
+def _known_facts() -> dict[str, tuple[facts.Facts, ...]]:
+    return facts.stored(_checksums())
+
+
+def facts_of(name: str) -> tuple[facts.Facts, ...]:
+    """Return what is known of the six images of a stored or registered scheme."""
+    known = None if name in _registered else _known_facts().get(name)
+    return _worked_out(get(name)) if known is None else known
+
+
+_worked_out = cache(facts.images)
 
 
 @cache
