@@ -11,7 +11,7 @@ import json
 import sys
 from dataclasses import asdict, fields, replace
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -90,7 +90,7 @@ def _shipped(operand: DType, threads: int, isa: str) -> Rates:
 
 @cache
 def _rows() -> list[dict[str, Any]]:
-    path = resources.files(__package__) / "starting.json"
+    path = Path(__file__).with_name("starting.json")
     rows: list[dict[str, Any]] = json.loads(path.read_bytes())
     return rows
 

@@ -9,6 +9,7 @@
     candidates.py  the schemes among which is chosen
     limits.py      whether an option keeps to what the caller allows; bounds
     select.py      the choice, for operands on the host and on a device
+    recent.py      choices kept on disk for the next process
     explain.py     why the others lost
     tuned.py       choices that were measured for a shape, and remembered
 """

@@ -54,6 +54,11 @@ class SchemeCandidate:
         """The scheme that would run."""
         return self.inner if self.outer is None else self.outer.scheme @ self.inner
 
+    @property
+    def is_made(self) -> bool:
+        """Whether anybody has asked for `scheme`."""
+        return "scheme" in self.__dict__
+
     @cached_property
     def counts(self) -> Counts:
         """What the cost model knows of it."""
@@ -140,6 +145,11 @@ def _competes(x: Facts) -> bool:
 def scheme_candidates() -> SchemeCandidates:
     """Return the candidates that there are at this moment."""
     return _candidates_of(generation())
+
+
+def are_candidates_made() -> bool:
+    """Whether a choice in this process has asked for the candidates."""
+    return _candidates_of.cache_info().currsize > 0
 
 
 @lru_cache(maxsize=1)

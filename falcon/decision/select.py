@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop
 from math import inf
+from time import perf_counter
 from typing import Any
 
 from falcon._core.backend import Backend
@@ -19,9 +20,12 @@ from falcon._core.policy import Policy
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 
-from .candidates import scheme_candidates
+from .candidates import are_candidates_made, scheme_candidates
 from .limits import judge, least_seconds, within_limit
+from .recent import WORTH_KEEPING, Choice, recall, remember
 
+# Backends, and the rates of each.
+Known = Sequence[tuple[Backend, Any]]
 RatesOf = Callable[[Backend, Problem], Any]
 
 
@@ -52,6 +56,8 @@ def select(
     if options.scheme == "classical":
         return _classical(problem, options, backends, rates_of, "asked for")
     reason = _hopeless(problem, options, backends)
+    if reason is None and len(backends) == 1 and not _any_suited(problem, options, backends[0]):
+        reason = f"no scheme keeps max_growth {options.max_growth:.2f}"
     if reason is not None:
         return _classical(problem, options, backends, rates_of, reason)
     return _fastest(problem, options, backends, rates_of)
@@ -64,12 +70,14 @@ def _hopeless(problem: Problem, options: Options, backends: Sequence[Backend]) -
     if reason is not None:
         return reason
     reasons = [backend.why_classical_only(problem) for backend in backends]
-    if all(reasons):
-        return reasons[0]
-    suited = scheme_candidates().suited_to(problem, policy, _most_growth(options, policy))
-    if len(backends) == 1 and not suited.candidates:
-        return f"no scheme keeps max_growth {options.max_growth:.2f}"
-    return None
+    return reasons[0] if all(reasons) else None
+
+
+def _any_suited(problem: Problem, options: Options, backend: Backend) -> bool:
+    """Whether a scheme keeps to the growth that is allowed."""
+    policy = backend.policy(problem)
+    most = _most_growth(options, policy)
+    return bool(scheme_candidates().suited_to(problem, policy, most).candidates)
 
 
 def _most_growth(options: Options, policy: Policy) -> float:
@@ -134,9 +142,49 @@ def _requested(
 def _fastest(
     problem: Problem, options: Options, backends: Sequence[Backend], rates_of: RatesOf
 ) -> Plan:
-    everything, limit = scheme_candidates(), options.workspace_limit
-    policy = backends[0].policy(problem)
+    start = perf_counter()
     known = [(x, rates_of(x, problem)) for x in backends]
+    facts = [(x.name, rates) for x, rates in known]
+    if not are_candidates_made():  # afterwards a comparison is sooner done than looked up
+        stored = recall(problem, options, facts)
+        made = None if stored is None else _as_stored(problem, options, known, stored)
+        if made is not None:
+            return made
+    made = _compared(problem, options, known)
+    if perf_counter() - start > WORTH_KEEPING:
+        remember(problem, options, facts, _choice_of(made))
+    return made
+
+
+def _as_stored(
+    problem: Problem, options: Options, known: Known, stored: Choice
+) -> Plan | None:
+    """Plan what an earlier comparison has found, if that is possible here."""
+    for backend, rates in known:
+        if backend.name == stored.backend:
+            try:
+                found = backend.candidates(problem, (stored.make(),), options.workspace_limit)
+            except ValueError:  # the file is damaged
+                return None
+            judged = [judge(problem, x, backend, rates, options) for x in found]
+            if judged and not judged[0].refused:
+                return _chosen(problem, options, known, backend, judged[0], stored.why)
+    return None
+
+
+def _choice_of(made: Plan) -> Choice:
+    """Return what a plan is made of."""
+    for x in scheme_candidates().all if made.scheme is not None else ():
+        if x.is_made and x.scheme is made.scheme:
+            outer = None if x.outer is None else x.outer.name
+            return Choice(made.backend.name, x.name, x.facts.image, outer, made.why)
+    return Choice(made.backend.name, None, 0, None, made.why)
+
+
+def _compared(problem: Problem, options: Options, known: Known) -> Plan:
+    """Compare the candidates of the backends."""
+    everything, limit = scheme_candidates(), options.workspace_limit
+    policy = known[0][0].policy(problem)
     kept: list[tuple[Backend, Candidate]] = []
     refused: list[Candidate] = []
     fuses = []
@@ -182,11 +230,18 @@ def _fastest(
         why = "the only one that keeps the limits"
         if classical:
             why = f"predicted {min(classical) / best.total:.3f} x as fast as classical"
+    return _chosen(problem, options, known, backend, best, why)
+
+
+def _chosen(
+    problem: Problem, options: Options, known: Known, backend: Backend, best: Candidate, why: str
+) -> Plan:
+    """Return the plan of the choice; the table of all others is made when it is asked for."""
 
     def table() -> tuple[Candidate, ...]:
         from .explain import candidates
 
-        return candidates(problem, options, known, everything, best)
+        return candidates(problem, options, known, scheme_candidates(), best)
 
     guarded = best.option.scheme is not None and not problem.is_exact
     return Plan(problem, backend, best.option, why, best.seconds, table, guarded, options)

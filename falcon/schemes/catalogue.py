@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 import re
 from functools import cache, reduce
-from importlib import resources
 from math import prod
+from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
@@ -24,6 +23,7 @@ _FORMAT = re.compile(r"(\d{1,4})x(\d{1,4})x(\d{1,4})(?::(\d{1,9}))?(.*)", re.ASC
 # How printed plans call the image of a scheme whose name does not say its format.
 _IMAGE = re.compile(r"(.+)\[(\d{1,4})x(\d{1,4})x(\d{1,4})\]", re.ASCII)
 _LONGEST_NAME = 200
+_FOLDER = Path(__file__).parent / "data"
 _registered: dict[str, Scheme] = {}
 _generation = 0
 
@@ -34,31 +34,17 @@ def generation() -> int:
 
 
 @cache
-def _folder() -> Any:
-    return resources.files(__package__) / "data"
-
-
-@cache
 def _files() -> dict[str, str]:
     """File name per catalogue name; the name of a file is the name of its scheme."""
-    names = (entry.name for entry in _folder().iterdir() if entry.name.endswith(".json"))
+    names = (entry.name for entry in _FOLDER.iterdir() if entry.name.endswith(".json"))
     # A colon is no good in a file name: "2x3x3_15" holds "2x3x3:15".
     return {name.removesuffix(".json").replace("_", ":"): name for name in names}
 
 
 @cache
-def _text(name: str) -> bytes:
-    return (_folder() / _files()[name]).read_bytes()
-
-
-@cache
-def _record(name: str) -> Any:
-    return json.loads(_text(name))
-
-
-@cache
 def _stored(name: str) -> Scheme:
-    return from_record(_record(name), f"catalogue file {_files()[name]}")
+    record = json.loads((_FOLDER / _files()[name]).read_bytes())
+    return from_record(record, f"catalogue file {_files()[name]}")
 
 
 def is_for_additions(name: str) -> bool:
@@ -68,17 +54,17 @@ def is_for_additions(name: str) -> bool:
 
 def facts_table() -> str:
     """Return what ``facts.csv`` must hold: ``print(facts_table(), end="")`` makes it."""
-    return facts.table({name: _stored(name) for name in _files()}, _checksums())
+    return facts.table({name: _stored(name) for name in _files()}, _sizes())
 
 
-def _checksums() -> dict[str, int]:
-    """CRC-32 of the file of every stored scheme."""
-    return {name: crc32(_text(name)) for name in _files()}
+def _sizes() -> dict[str, int]:
+    """Bytes of the file of every stored scheme."""
+    return {name: (_FOLDER / file).stat().st_size for name, file in _files().items()}
 
 
 @cache
 def _known_facts() -> dict[str, tuple[facts.Facts, ...]]:
-    return facts.stored(_checksums())
+    return facts.stored(_sizes())
 
 
 def facts_of(name: str) -> tuple[facts.Facts, ...]:

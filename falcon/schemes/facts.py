@@ -2,16 +2,16 @@
 
 A scheme is proved, and its common subexpressions are searched, when it is made: some milliseconds
 each, which the first choice of a process would pay for the whole catalogue. The table ``facts.csv``
-has these figures for every file in ``data``, with the file's checksum; of a file that it lacks, or
-that has changed, they are worked out. `catalogue.facts_table` makes its text.
+has these figures for every file in ``data``, with the file's size; of a file that it lacks, or of
+another size, they are worked out. `catalogue.facts_table` makes its text.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
-from importlib import resources
 from math import sqrt
+from pathlib import Path
 from typing import NamedTuple
 
 from ._scheme import Scheme
@@ -19,7 +19,7 @@ from .additions import share
 from .algebra import cyclic
 from .metrics import one_sign_growth
 
-_TABLE = "facts.csv"
+_TABLE = Path(__file__).with_name("facts.csv")
 # The factors that become U, V and W in the images, in the order of `algebra.symmetries`.
 _PLACES = ((0, 1, 2), (1, 2, 0), (2, 0, 1), (1, 0, 2), (2, 1, 0), (0, 2, 1))
 
@@ -34,7 +34,7 @@ class Facts(NamedTuple):
     m, k, n, rank : int
     u, v, w : int
         Additions of Combine A, Combine B and Combine H.
-    phi : Fraction
+    phi : int or Fraction
     growth, one_sign : float
         Growth of errors in general, and on entries of one sign (`metrics`).
     is_integral : bool
@@ -50,7 +50,7 @@ class Facts(NamedTuple):
     u: int
     v: int
     w: int
-    phi: Fraction
+    phi: int | Fraction
     growth: float
     one_sign: float
     is_integral: bool
@@ -71,7 +71,7 @@ class Row(NamedTuple):
 
     format: tuple[int, int, int]
     rank: int
-    phi: Fraction
+    phi: int | Fraction
     is_integral: bool
     additions: tuple[int, int, int]
     one_sign: tuple[float, float, float]
@@ -83,27 +83,27 @@ def images(scheme: Scheme) -> tuple[Facts, ...]:
     return _images(_row(scheme))
 
 
-def stored(checksums: dict[str, int]) -> dict[str, tuple[Facts, ...]]:
+def stored(sizes: dict[str, int]) -> dict[str, tuple[Facts, ...]]:
     """Return the facts of schemes whose files are those that the table was made of.
 
     Parameters
     ----------
-    checksums : dict of str to int
-        CRC-32 of each scheme's file.
+    sizes : dict of str to int
+        Bytes of each scheme's file.
     """
     return {
         name: _images(row)
-        for name, (checksum, row) in _rows().items()
-        if checksums.get(name) == checksum
+        for name, (size, row) in _rows().items()
+        if sizes.get(name) == size
     }
 
 
-def table(schemes: dict[str, Scheme], checksums: dict[str, int]) -> str:
+def table(schemes: dict[str, Scheme], sizes: dict[str, int]) -> str:
     """Return the text of the table for these schemes."""
-    lines = ["name,crc32,kind,m,k,n,rank,phi,integral,u,v,w,one_sign,one_sign,one_sign"]
+    lines = ["name,bytes,kind,m,k,n,rank,phi,integral,u,v,w,one_sign,one_sign,one_sign"]
     for name, scheme in sorted(schemes.items()):
         x = _row(scheme)
-        cells = (name, checksums[name], x.kind, *x.format, x.rank, x.phi, int(x.is_integral))
+        cells = (name, sizes[name], x.kind, *x.format, x.rank, x.phi, int(x.is_integral))
         lines.append(",".join(map(str, (*cells, *x.additions, *x.one_sign))))
     return "\n".join(lines) + "\n"
 
@@ -140,14 +140,13 @@ def _images(row: Row) -> tuple[Facts, ...]:
 
 @cache
 def _rows() -> dict[str, tuple[int, Row]]:
-    path = resources.files(__package__) / _TABLE
-    _, *lines = path.read_text(encoding="utf-8").splitlines()
+    _, *lines = _TABLE.read_text(encoding="utf-8").splitlines()
     found = {}
-    for name, checksum, kind, m, k, n, rank, phi, integral, u, v, w, *ones in (
+    for name, size, kind, m, k, n, rank, phi, integral, u, v, w, *ones in (
         line.split(",") for line in lines
     ):
-        found[name] = int(checksum), Row(
-            (int(m), int(k), int(n)), int(rank), Fraction(phi), integral == "1",
+        found[name] = int(size), Row(
+            (int(m), int(k), int(n)), int(rank), Fraction(phi) if "/" in phi else int(phi), integral == "1",
             (int(u), int(v), int(w)), (float(ones[0]), float(ones[1]), float(ones[2])), kind,
         )  # fmt: skip
     return found
