@@ -132,9 +132,7 @@ def _call(operand: DType, threads: int, isa: str, size: int) -> Any:
     tiling, nbytes = _core.plan(size, size, size, operand.engine, limit=kept_bytes(), **call)
     a, b, c = (seen(np.ones((size, size), operand.numpy), operand) for _ in range(3))
     workspace = _core.Workspace(nbytes)
-    return lambda: _core.gemm(
-        a, b, c, blocking=tiling, workspace=workspace, profile=True, **call
-    )
+    return lambda: _core.gemm(a, b, c, blocking=tiling, workspace=workspace, profile=True, **call)
 
 
 def record() -> str:

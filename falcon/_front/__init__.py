@@ -6,6 +6,7 @@
     plan.py      plan                           pack.py      pack
     verify.py    verify                         info.py      show_config
     tune.py      machine, tune, compare
+    warm.py      warm_up
     families/    whose arrays are these: NumPy's, or on a device
     validate.py  arguments, checked in Python
     execute.py   a product in core form: its Problem, its plan, its execution

@@ -140,8 +140,7 @@ class NumpyBackend:
 
     def starting(self, problem: Problem, probe: bool) -> Rates:
         """Return shipped rates, scaled by a product of some milliseconds."""
-        with limited(problem.threads):
-            return starting(problem.operand, probe=probe)
+        return starting(problem.operand, problem.threads, probe=probe)
 
     def measure(self, problem: Problem, thorough: bool = False) -> Rates:
         """Time np.matmul, additions in cache, and combines of Strassen's A (about 0.5 s).

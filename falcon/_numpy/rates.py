@@ -16,7 +16,7 @@ from falcon.codegen import combine_a
 from falcon.codegen.numpy_exec import run, strip_rows
 from falcon.schemes import get
 
-from .threads import numpy_blas
+from .threads import limited, numpy_blas
 
 _FLAT = (0.0, 0.0, 0.0)
 # What glibc's malloc takes from memory that it holds, rather than new from the system.
@@ -58,7 +58,7 @@ def measure(operand: DType, *, thorough: bool) -> Rates:
     )
 
 
-def starting(operand: DType, *, probe: bool) -> Rates:
+def starting(operand: DType, threads: int, *, probe: bool) -> Rates:
     """Return rates that were measured elsewhere, scaled by np.matmul and np.add here (10 ms)."""
     if not probe:
         return _STARTING
@@ -66,7 +66,8 @@ def starting(operand: DType, *, probe: bool) -> Rates:
     a, b, c = np.ones((3, size, size), dtype)
     surface = _STARTING.surface if operand.has_blas else _FLAT
     told = 2 * size**3 / _STARTING.multiply + sum(surface) * size**2
-    slower = fastest(lambda: np.matmul(a, b, out=c), 5, 0.004) / told
+    with limited(threads):
+        slower = fastest(lambda: np.matmul(a, b, out=c), 5, 0.004) / told
     strip = np.ones((3, 8192), dtype)
     addition = fastest(lambda: np.add(strip[0], strip[1], out=strip[2]), 20) / strip.shape[1]
     adding = 1 / (addition * _STARTING.add)

@@ -85,9 +85,7 @@ class MachineProfile:
         for (backend, dtype, threads), y in sorted(self.rates.items()):
             lines.append(f"{backend} {dtype} {threads} threads: {y}")
         if not self.rates:
-            lines.append(
-                "nothing known yet: the first decision that needs it looks at the machine"
-            )
+            lines.append("nothing known yet: the first decision that needs it looks at the machine")
         return "\n".join(lines)
 
 
@@ -151,7 +149,7 @@ def rates(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> An
             if found is None:
                 found = _measure(backend, problem)
             _profiles[device] = held = replace(held, rates={**held.rates, key: found})
-            if not held.pinned:
+            if not held.pinned and not (in_forked_child() and problem.threads > 1):
                 _save(held, backends)
     return held.rates[key]
 
@@ -184,9 +182,7 @@ def measure_for_later(backend: Backend, problem: Problem, backends: Sequence[Bac
         _save(replace(profile(backends), rates=found), backends)
 
 
-def is_faster_than_stored(
-    backend: Backend, problem: Problem, backends: Sequence[Backend]
-) -> bool:
+def is_faster_than_stored(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> bool:
     """Time a small product: whether stored rates were measured on a busy machine."""
     known = profile(backends).rates[entry(backend.name, problem)]
     slower = _slower_than_stored(backend, problem.operand, problem.threads, known, False)

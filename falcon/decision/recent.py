@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from falcon._core.cpus import memory_bytes
 from falcon._core.locks import ForkLock
 from falcon._core.options import Options, cache_folder
 from falcon._core.problem import Problem
@@ -97,7 +98,7 @@ def _is_storable(problem: Problem) -> bool:
 
 
 def _digest(problem: Problem, options: Options, rates: Any) -> str:
-    about = repr((problem, options, rates, _code()))
+    about = repr((problem, options, rates, memory_bytes(), _code()))
     return hashlib.sha256(about.encode()).hexdigest()[:24]
 
 

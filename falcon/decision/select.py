@@ -56,6 +56,11 @@ def select(
     if options.scheme == "classical":
         return _classical(problem, options, backends, rates_of, "asked for")
     reason = _hopeless(problem, options, backends)
+    if reason is None and not are_candidates_made():
+        # Afterwards a comparison is sooner made than looked up.
+        found = _recalled(problem, options, [(x, rates_of(x, problem)) for x in backends])
+        if found is not None:
+            return found
     if reason is None and len(backends) == 1 and not _any_suited(problem, options, backends[0]):
         reason = f"no scheme keeps max_growth {options.max_growth:.2f}"
     if reason is not None:
@@ -144,22 +149,17 @@ def _fastest(
 ) -> Plan:
     start = perf_counter()
     known = [(x, rates_of(x, problem)) for x in backends]
-    facts = [(x.name, rates) for x, rates in known]
-    if not are_candidates_made():  # afterwards a comparison is sooner done than looked up
-        stored = recall(problem, options, facts)
-        made = None if stored is None else _as_stored(problem, options, known, stored)
-        if made is not None:
-            return made
     made = _compared(problem, options, known)
     if perf_counter() - start > WORTH_KEEPING:
-        remember(problem, options, facts, _choice_of(made))
+        remember(problem, options, [(x.name, rates) for x, rates in known], _choice_of(made))
     return made
 
 
-def _as_stored(
-    problem: Problem, options: Options, known: Known, stored: Choice
-) -> Plan | None:
-    """Plan what an earlier comparison has found, if that is possible here."""
+def _recalled(problem: Problem, options: Options, known: Known) -> Plan | None:
+    """Plan what an earlier comparison has found, in this process or another."""
+    stored = recall(problem, options, [(x.name, rates) for x, rates in known])
+    if stored is None:
+        return None
     for backend, rates in known:
         if backend.name == stored.backend:
             try:

@@ -33,7 +33,7 @@ class _Account:
 
     multiplying: float = 0.0
     measuring: float = 0.0
-    begun: float = field(default_factory=perf_counter)
+    begun: float = 0.0
     looks: dict[str, int] = field(default_factory=dict)
     missing: set[str] = field(default_factory=set)
     is_over: bool = False
@@ -82,7 +82,7 @@ def _open(problem: Problem, backends: Sequence[Backend]) -> _Account:
     able = {x.name for x in _compared(problem, backends)}
     keys = {name: known.rates.get(machine.entry(name, problem)) for name in able}
     missing = {name for name, rates in keys.items() if rates is not None and not rates.measured}
-    return _Account(missing=missing)
+    return _Account(begun=perf_counter(), missing=missing)
 
 
 def _must_not_measure(problem: Problem) -> bool:
@@ -94,9 +94,7 @@ def _compared(problem: Problem, backends: Sequence[Backend]) -> list[Backend]:
     return [x for x in backends if x.why_classical_only(problem) is None]
 
 
-def _to_look_at(
-    account: _Account, problem: Problem, backends: Sequence[Backend]
-) -> list[Backend]:
+def _to_look_at(account: _Account, problem: Problem, backends: Sequence[Backend]) -> list[Backend]:
     """Backends with stored rates, at which this process has not looked often enough."""
     rates = machine.profile(backends).rates
     found = []

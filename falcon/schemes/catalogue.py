@@ -10,7 +10,6 @@ import re
 from functools import cache, reduce
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 

@@ -91,11 +91,7 @@ def stored(sizes: dict[str, int]) -> dict[str, tuple[Facts, ...]]:
     sizes : dict of str to int
         Bytes of each scheme's file.
     """
-    return {
-        name: _images(row)
-        for name, (size, row) in _rows().items()
-        if sizes.get(name) == size
-    }
+    return {name: _images(row) for name, (size, row) in _rows().items() if sizes.get(name) == size}
 
 
 def table(schemes: dict[str, Scheme], sizes: dict[str, int]) -> str:
@@ -132,10 +128,13 @@ def _images(row: Row) -> tuple[Facts, ...]:
         w += row.rank - form[0] * form[2]  # blocks of C are the outputs: transposition
         one_sign = row.one_sign[image % 3]
         errors = row.phi, growth, one_sign
-        made.append(
-            Facts(image, *form, row.rank, u, v, w, *errors, row.is_integral, row.kind)
-        )
+        made.append(Facts(image, *form, row.rank, u, v, w, *errors, row.is_integral, row.kind))
     return tuple(made)
+
+
+def _number(text: str) -> int | Fraction:
+    """Read an exact number."""
+    return Fraction(text) if "/" in text else int(text)
 
 
 @cache
@@ -146,7 +145,7 @@ def _rows() -> dict[str, tuple[int, Row]]:
         line.split(",") for line in lines
     ):
         found[name] = int(size), Row(
-            (int(m), int(k), int(n)), int(rank), Fraction(phi) if "/" in phi else int(phi), integral == "1",
+            (int(m), int(k), int(n)), int(rank), _number(phi), integral == "1",
             (int(u), int(v), int(w)), (float(ones[0]), float(ones[1]), float(ones[2])), kind,
         )  # fmt: skip
     return found
