@@ -5,6 +5,7 @@
     backend.py    the contract of falcon._core.backend.Backend: plan, execute, measure
     extension.py  the compiled extension: is it here, which instruction set it uses
     packed.py     B laid out once, with a fingerprint of its layout
+    rounding.py   errors of types of few bits
     measure.py, profile.py, peak.py   how fast kernels and stages are
     starting.py   rates to begin with, shipped (starting.json) and scaled
     programs.py   Scheme -> the engine's operations and scatter lists

@@ -8,6 +8,7 @@ where it comes from, and the fallback to the classical algorithm where a non-fin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -30,8 +31,9 @@ try:
     from . import _core
     from .measure import measure
     from .packed import Payload
-    from .pool import Pool, kept_bytes, largest_bytes
+    from .pool import Pool, kept_bytes, largest_bytes, roomy_bytes
     from .programs import engine_scheme
+    from .rounding import rounded_growth
     from .starting import starting
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
@@ -69,9 +71,14 @@ class CpuBackend:
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
     ) -> list[Option]:
         """Return an option per scheme that keeps the limit; None is the classical algorithm."""
-        return [
-            option for scheme in schemes if (option := _option(problem, scheme, limit)) is not None
-        ]
+        found = []
+        for scheme in schemes:
+            option = _option(problem, scheme, limit)
+            if option is not None:
+                found.append(option)
+                if limit is None and scheme is not None:
+                    found += _roomier(problem, option)
+        return found
 
     def execute(
         self,
@@ -234,28 +241,17 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         and not (c_by_columns or problem.packed)
     )
     cut = _cut(problem, tiling, workspace)
-    growth = _rounded_growth(problem.operand, scheme)
+    growth = rounded_growth(problem.operand, scheme)
     return Option("cpu", scheme, *cut, (*tiling, nbytes), in_place=in_place, rounded_growth=growth)
 
 
-@cache
-def _rounded_growth(operand: DType, scheme: Scheme | None) -> float | None:
-    """Return a scheme's RMS error where a C of few bits is most of the classical algorithm's.
-
-    What is rounded in float32 is then nothing beside it. Kernels that multiply elements as they are
-    round every sum of several elements like C itself: relative to C's own error they add, in each
-    block of C, the products that it is made of, once for A's sum and once for B's.
-    """
-    if operand.is_exact or operand.accumulator is operand or scheme is None:
-        return None
-    if not _core.rounds_sums(operand.engine, isa()):
-        return 1.0
-    shape = scheme.rank, -1
-    factors = [x.reshape(shape) for x in (scheme.U, scheme.V)]
-    left, right = (np.square(x).sum(axis=1) for x in factors)
-    rounded = sum((np.count_nonzero(x, axis=1) > 1).astype(float) for x in factors)
-    per_block = np.square(scheme.W.reshape(shape)).T @ (left * right * rounded) / scheme.k
-    return float(np.sqrt(1 + per_block.mean()))
+def _roomier(problem: Problem, option: Option) -> list[Option]:
+    """Return the option with more workspace, where that saves passes."""
+    if option.chunks == (problem.M, problem.N, problem.K) or roomy_bytes() <= _pool().limit:
+        return []
+    found = _option(problem, option.scheme, roomy_bytes())
+    fewer = found is not None and found.chunks != option.chunks
+    return [replace(found, is_roomy=True)] if fewer and found is not None else []
 
 
 def _look(

@@ -12,6 +12,7 @@ import sys
 from dataclasses import asdict, fields, replace
 from functools import cache
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -33,8 +34,10 @@ from .programs import engine_scheme
 
 # Sizes and seconds of the probe: a run of about a third of the time, the best of what fits.
 _SIZES, _STEP = (192, 768), 96
-_SECONDS = 0.012
+_SECONDS = 0.010
 # What the stage decides: speeds are divided by measured over predicted seconds.
+# How much more one stage than the middle one may differ from the machine of the file.
+_APART = 2.0
 _SCALED = {
     "multiply": ("multiply",),
     "combine": ("add", "bandwidth", "combine", "pack"),
@@ -58,7 +61,10 @@ def starting(problem: Problem, isa: str, *, probe: bool) -> Rates:
     if not probe:
         return rates
     found, predicted = _probe(operand, threads, isa, rates)
-    slower = {stage: found[stage] / max(predicted[stage], 1e-9) for stage in _SCALED}
+    ratios = {stage: found[stage] / max(predicted[stage], 1e-9) for stage in _SCALED}
+    # Where something else ran just then, stages seem further apart than machines are.
+    middle = median(ratios.values())
+    slower = {stage: min(max(x, middle / _APART), middle * _APART) for stage, x in ratios.items()}
     scaled: dict[str, Any] = {"overhead": rates.overhead * slower["multiply"]}
     for stage, names in _SCALED.items():
         for name in names:
@@ -110,19 +116,20 @@ def _probe(
     runs = [run()]
     while perf_counter() < end or len(runs) < 2:
         runs.append(run())
-    best = min(runs[1:], key=lambda x: x["total"])
-    clocked = {x: best[x] / max(best["threads"], 1) for x in ("combine_a", "combine_b", "update")}
-    combine = clocked["combine_a"] + clocked["combine_b"]
-    found = {
-        "multiply": best["total"] - combine - clocked["update"],
-        "combine": combine,
-        "combine H": clocked["update"],
-    }
+    found = {name: min(_stages(x)[name] for x in runs[1:]) for name in _SCALED}
     problem = Problem.of((size,) * 3, operand, Options(threads=threads))
     option = Option("cpu", get("strassen"), (size,) * 3, 0, True)
     stages = dict(seconds(problem, option, rates))
     stages["combine"] = stages[STAGES[0]] + stages[STAGES[1]]
     return {name: max(x, 1e-7) for name, x in found.items()}, stages
+
+
+def _stages(run: dict[str, Any]) -> dict[str, float]:
+    """Seconds of the stages of a product, from the engine's clock."""
+    threads = max(run["threads"], 1)
+    combine, update = (run["combine_a"] + run["combine_b"]) / threads, run["update"] / threads
+    rest = run["total"] - combine - update
+    return {"multiply": rest, "combine": combine, "combine H": update}
 
 
 def _call(operand: DType, threads: int, isa: str, size: int) -> Any:

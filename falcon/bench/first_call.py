@@ -2,8 +2,8 @@
 
 Every process is a new one. On a "fresh machine" the cache folder is empty; a "later process" finds
 what such a process has left. Of each the first product is compared with the median of the next
-ones, NumPy's with its own; and the time of a fresh plan, of a recalled call over np.matmul and
-of the import are told. Medians over the processes.
+ones, NumPy's with its own; and the time of a fresh plan, of a recalled call over np.matmul are
+told. Medians over the processes.
 """
 
 from __future__ import annotations
@@ -102,8 +102,9 @@ def measure(size: int, dtype: str, processes: int) -> dict[str, float]:
 def _run(size: int, dtype: str, library: str, folder: str) -> dict[str, float]:
     command = [sys.executable, "-m", "falcon.bench.first_call", "--worker", library]
     command += ["--size", str(size), "--dtype", dtype]
-    environment = {**os.environ, "FALCON_CACHE_DIR": folder}
+    environment = dict(os.environ)
     environment.pop("FALCON_PROFILE", None)
+    environment["FALCON_CACHE_DIR"] = folder
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     found: dict[str, float] = json.loads(done.stdout)
     return found

@@ -255,18 +255,23 @@ def _least_growth(
     return min((x.option.growth for _, x in kept if x.total <= tied), default=inf)
 
 
+def _risk(option: Option) -> tuple[float, int, bool]:
+    return option.growth, option.levels, option.is_roomy
+
+
 def preferred(
     kept: Sequence[tuple[Backend, Candidate]], policy: Policy
 ) -> tuple[Backend, Candidate]:
     """Return the best of some candidates, the last backend's classical one coming last of these.
 
-    The fastest; of those as fast, the one of least growth, then of fewest levels. The classical
+    The fastest; of those as fast, the one of least growth, then of fewest levels, then one that
+    keeps to the usual workspace. The classical
     algorithm of the last backend wins unless the gain is worth the risk of a wrong prediction.
     """
     totals = [x.total for _, x in kept]
     tied = min(totals) * (1 + policy.tie)
     ties = [(pair, total) for pair, total in zip(kept, totals, strict=True) if total <= tied]
-    best, time = min(ties, key=lambda x: (x[0][1].option.growth, x[0][1].option.levels, x[1]))
+    best, time = min(ties, key=lambda x: (*_risk(x[0][1].option), x[1]))
     classical = [x for x in zip(kept, totals, strict=True) if x[0][1].option.scheme is None]
     safe, safe_time = classical[-1] if classical else (best, time)
     return safe if time * policy.least_gain > safe_time else best
