@@ -10,6 +10,7 @@ cases of a record file.
     here.py        falcon beside NumPy in this process: what `bench` prints by itself
     schemes.py     the best scheme of every format
     first_call.py  first calls of new processes
+    predictions.py predicted beside measured, by stage
     beside.py      single calls after rests and other libraries, on busy CPUs
     gpu.py         falcon, cuBLAS and torch on a GPU
     errors.py      rounding errors, on sampled rows

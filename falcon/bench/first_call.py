@@ -102,10 +102,9 @@ def measure(size: int, dtype: str, processes: int) -> dict[str, float]:
 def _run(size: int, dtype: str, library: str, folder: str) -> dict[str, float]:
     command = [sys.executable, "-m", "falcon.bench.first_call", "--worker", library]
     command += ["--size", str(size), "--dtype", dtype]
-    environment = dict(os.environ)
-    environment.pop("FALCON_PROFILE", None)
-    environment["FALCON_CACHE_DIR"] = folder
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    # A folder of its own, and no profile that is pinned.
+    own = {"FALCON_CACHE_DIR": folder, "FALCON_PROFILE": ""}
+    done = subprocess.run(command, env=os.environ | own, check=True, capture_output=True, text=True)
     found: dict[str, float] = json.loads(done.stdout)
     return found
 

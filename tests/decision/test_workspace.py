@@ -12,6 +12,7 @@ from falcon._core.rates import Rates
 pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
 from falcon._cpu import backend as cpu
 from falcon._cpu import pool
+from falcon.decision.select import preferred
 
 MIB = 2**20
 # Combines are dear: passes are.
