@@ -89,7 +89,9 @@ def _shipped(operand: DType, threads: int, isa: str) -> Rates:
         ),
     )
     known = {x.name for x in fields(Rates)} - set(_OF_THE_KERNEL)
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items() if k in known}
+    values: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in row.items() if k in known
+    }
     tile = (kernel["mr"], kernel["vlen"])
     return Rates(**values, tile=tile, slice=kernel["kc"], measured=False)
 

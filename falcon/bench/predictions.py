@@ -97,7 +97,9 @@ def _options(plan: Plan) -> list[Option]:
 
 def table(found: list[Compared]) -> str:
     """Return a line per candidate: predicted and measured milliseconds of each stage."""
-    rows = [("shape", "candidate", "growth", *_STAGES, "all", "error", "time over the choice's")]
+    rows: list[tuple[str, ...]] = [
+        ("shape", "candidate", "growth", *_STAGES, "all", "error", "time over the choice's")
+    ]
     for x in found:
         cells = [f"{x.predicted[s] * 1e3:.2f} / {x.measured[s] * 1e3:.2f}" for s in _STAGES]
         whole = f"{sum(x.predicted.values()) * 1e3:.2f} / {x.total * 1e3:.2f}"

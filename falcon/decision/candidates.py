@@ -14,7 +14,7 @@ from falcon.schemes import Scheme, get, names
 from falcon.schemes.algebra import symmetry
 from falcon.schemes.catalogue import facts_of, generation, is_for_additions
 from falcon.schemes.facts import Facts
-from falcon.schemes.nesting import nested_additions
+from falcon.schemes.nesting import Size, nested_additions
 
 # The outer level of compositions, and how much the errors of one may grow.
 _OUTER = "strassen"
@@ -80,7 +80,7 @@ class SchemeCandidate:
         return self.facts.is_integral and (self.outer is None or self.outer.is_integral)
 
 
-def _sizes(x: Facts) -> tuple[tuple[int, int, int], ...]:
+def _sizes(x: Facts) -> tuple[Size, Size, Size]:
     """Inputs, outputs and additions of the three combines."""
     return (x.m * x.k, x.rank, x.u), (x.k * x.n, x.rank, x.v), (x.rank, x.m * x.n, x.w)
 

@@ -79,11 +79,11 @@ def _additions(first: SharedSums, second: SharedSums) -> int:
 
 
 # Inputs, outputs and additions of sums.
-_Size = tuple[int, int, int]
+Size = tuple[int, int, int]
 
 
 def nested_additions(
-    outer: tuple[_Size, _Size, _Size], inner: tuple[_Size, _Size, _Size]
+    outer: tuple[Size, Size, Size], inner: tuple[Size, Size, Size]
 ) -> tuple[int, int, int]:
     """Additions of the three combines of a composition, without making it."""
     a, b, c = (
