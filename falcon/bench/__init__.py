@@ -28,5 +28,5 @@ cases of a record file.
     figures.py     its pictures
 
     regret.py      how good choices are: shapes in regret_shapes.py, figures and a picture in
-                   regret_summary.py
+                   regret_summary.py, intervals and the page of machines in regret_page.py
 """
