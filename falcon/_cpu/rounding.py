@@ -7,14 +7,14 @@ from functools import cache
 import numpy as np
 
 from falcon._core.dtypes import DType
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, SymmetricScheme
 
 from . import _core
 from .extension import isa
 
 
 @cache
-def rounded_growth(operand: DType, scheme: Scheme | None) -> float | None:
+def rounded_growth(operand: DType, scheme: Scheme | SymmetricScheme | None) -> float | None:
     """Return a scheme's RMS error where a C of few bits is most of the classical algorithm's.
 
     What is rounded in float32 is then nothing beside it. Kernels that multiply elements as they are
@@ -30,4 +30,4 @@ def rounded_growth(operand: DType, scheme: Scheme | None) -> float | None:
     left, right = (np.square(x).sum(axis=1) for x in factors)
     rounded = sum((np.count_nonzero(x, axis=1) > 1).astype(float) for x in factors)
     per_block = np.square(scheme.W.reshape(shape)).T @ (left * right * rounded) / scheme.k
-    return float(np.sqrt(1 + per_block.mean()))
+    return float(np.sqrt(1 + per_block[per_block > 0].mean()))

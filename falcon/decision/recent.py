@@ -35,12 +35,16 @@ _DECIDING = ("decision", "_core", "_cpu", "_numpy", "schemes")
 
 
 class Choice(NamedTuple):
-    """A backend, and the image of a stored scheme, nested in another or not; None: classical."""
+    """A backend, and the image of a stored scheme, nested in another or not; None: classical.
+
+    `roomy`: with more workspace than usual (`Option.is_roomy`).
+    """
 
     backend: str
     scheme: str | None
     image: int
     outer: str | None
+    roomy: bool
     why: str
 
     def make(self) -> Scheme | None:
@@ -119,13 +123,13 @@ def _read() -> dict[str, Choice]:
         return {}
 
 
-def _choice(backend: Any, scheme: Any, image: Any, outer: Any, why: Any) -> Choice:
+def _choice(backend: Any, scheme: Any, image: Any, outer: Any, roomy: Any, why: Any) -> Choice:
     texts = isinstance(backend, str) and isinstance(why, str)
     if not texts or not isinstance(scheme, str | None) or not isinstance(outer, str | None):
         raise TypeError("an entry is damaged")
-    if type(image) is not int or not 0 <= image < 6:
+    if type(image) is not int or not 0 <= image < 6 or type(roomy) is not bool:
         raise ValueError("an entry is damaged")
-    return Choice(backend, scheme, image, outer, why)
+    return Choice(backend, scheme, image, outer, roomy, why)
 
 
 @cache

@@ -18,11 +18,12 @@ from falcon._core.options import Options
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, SymmetricScheme
 
 from .candidates import are_candidates_made, scheme_candidates
 from .limits import judge, least_seconds, within_limit
 from .recent import WORTH_KEEPING, Choice, recall, remember
+from .symmetric import choose
 
 # Backends, and the rates of each.
 Known = Sequence[tuple[Backend, Any]]
@@ -51,6 +52,10 @@ def select(
     TypeError
         An explicitly requested scheme cannot run on the dtype.
     """
+    if isinstance(options.scheme, SymmetricScheme):
+        return _requested(problem, options, options.scheme, backends)
+    if problem.symmetric and options.scheme != "classical":
+        return choose(problem, options, backends, rates_of, select)
     if isinstance(options.scheme, Scheme):
         return _requested(problem, options, options.scheme, backends)
     if options.scheme == "classical":
@@ -105,15 +110,23 @@ def _classical(
     # The last backend of the table, NumPy, has the least overhead and needs no measuring.
     backend, option = fitting[-1]
     policy = backend.policy(problem)
+    known: list[tuple[Backend, Candidate]] = []
+    times: tuple[tuple[str, float], ...] = ()
     in_place = [pair for pair in fitting if pair[1].in_place]
     if in_place:
         backend, option = in_place[0]
         why += "; so few rows that a copy of B would cost more than the product"
-    elif len(fitting) > 1 and policy.why_too_small(problem) is None:
+    elif (len(fitting) > 1 or problem.symmetric) and policy.why_too_small(problem) is None:
         known = [(x, x.predicted(problem, option, rates_of(x, problem))) for x, option in fitting]
         backend, best = preferred(known, policy)
-        option = best.option
-    return Plan(problem, backend, option, why, options=options)
+        option, times = best.option, best.seconds
+
+    def table() -> tuple[Candidate, ...]:
+        from .explain import compared
+
+        return compared([x for _, x in known], option, policy)
+
+    return Plan(problem, backend, option, why, times, table, options=options)
 
 
 def _limit_error(option: Option, options: Options) -> ValueError:
@@ -125,7 +138,10 @@ def _limit_error(option: Option, options: Options) -> ValueError:
 
 
 def _requested(
-    problem: Problem, options: Options, scheme: Scheme, backends: Sequence[Backend]
+    problem: Problem,
+    options: Options,
+    scheme: Scheme | SymmetricScheme,
+    backends: Sequence[Backend],
 ) -> Plan:
     reason = None
     if problem.is_exact and not scheme.is_integral:
@@ -134,10 +150,13 @@ def _requested(
     if reason is not None or not able:
         reason = reason or backends[0].why_classical_only(problem)
         raise TypeError(f"scheme {scheme.name!r} cannot multiply {problem}: {reason}")
+    wanted: Any = (scheme,)
     for backend in able:
-        found = backend.candidates(problem, (scheme,), options.workspace_limit)
+        found = backend.candidates(problem, wanted, options.workspace_limit)
         if found:
             return Plan(problem, backend, found[0], "asked for", options=options)
+    if isinstance(scheme, SymmetricScheme) and all(x.name != "cpu" for x in able):
+        raise ValueError(f"scheme {scheme.name!r} runs on backend 'cpu' alone")
     raise ValueError(
         f"workspace_limit is {options.workspace_limit} bytes; scheme {scheme.name!r} cannot keep "
         f"it with {problem}"
@@ -166,9 +185,10 @@ def _recalled(problem: Problem, options: Options, known: Known) -> Plan | None:
                 found = backend.candidates(problem, (stored.make(),), options.workspace_limit)
             except ValueError:  # the file is damaged
                 return None
-            judged = [judge(problem, x, backend, rates, options) for x in found]
-            if judged and not judged[0].refused:
-                return _chosen(problem, options, known, backend, judged[0], stored.why)
+            for option in (x for x in found if x.is_roomy == stored.roomy):
+                judged = judge(problem, option, backend, rates, options)
+                if not judged.refused:
+                    return _chosen(problem, options, known, backend, judged, stored.why)
     return None
 
 
@@ -177,8 +197,9 @@ def _choice_of(made: Plan) -> Choice:
     for x in scheme_candidates().all if made.scheme is not None else ():
         if x.is_made and x.scheme is made.scheme:
             outer = None if x.outer is None else x.outer.name
-            return Choice(made.backend.name, x.name, x.facts.image, outer, made.why)
-    return Choice(made.backend.name, None, 0, None, made.why)
+            image, roomy = x.facts.image, made.option.is_roomy
+            return Choice(made.backend.name, x.name, image, outer, roomy, made.why)
+    return Choice(made.backend.name, None, 0, None, False, made.why)
 
 
 def _compared(problem: Problem, options: Options, known: Known) -> Plan:
@@ -265,8 +286,8 @@ def preferred(
     """Return the best of some candidates, the last backend's classical one coming last of these.
 
     The fastest; of those as fast, the one of least growth, then of fewest levels, then one that
-    keeps to the usual workspace. The classical
-    algorithm of the last backend wins unless the gain is worth the risk of a wrong prediction.
+    keeps to the usual workspace. The classical algorithm of the last backend wins unless the gain
+    is worth the risk of a wrong prediction.
     """
     totals = [x.total for _, x in kept]
     tied = min(totals) * (1 + policy.tie)

@@ -1,5 +1,7 @@
 """The workspace is part of the choice: more of it, up to a share of memory, for fewer passes."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from falcon._core.rates import Rates
 pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
 from falcon._cpu import backend as cpu
 from falcon._cpu import pool
+from falcon.decision import candidates, recent
 from falcon.decision.select import preferred
 
 MIB = 2**20
@@ -73,3 +76,16 @@ def test_the_product_is_the_same():
 
 def test_the_share_of_the_memory():
     assert pool.kept_bytes() <= pool.roomy_bytes() <= max(memory_bytes() // 16, pool.kept_bytes())
+
+
+def test_it_is_stored_with_the_choice(monkeypatch, tmp_path):
+    monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(recent, "generation", lambda: 0)
+    monkeypatch.setattr(import_module("falcon.decision.select"), "WORTH_KEEPING", 0.0)
+    made = []
+    for _ in range(2):
+        monkeypatch.setattr(recent, "_known", None)
+        candidates._candidates_of.cache_clear()
+        falcon.decision.machine.replaced()
+        made.append(plan())
+    assert made[0].option.is_roomy and made[0].option == made[1].option
