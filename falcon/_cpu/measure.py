@@ -190,7 +190,7 @@ def _combine_costs(
             times.append(max(run["combine_b" if side else "combine_a"], 1e-9))
             sizes.append(scheme.rank * (a + b) * itemsize)
     cost_a, cost_b, add = fit_times(terms, times)
-    least = _CUT_GAIN * _error(terms, times, (cost_a, cost_b, add))
+    least = _CUT_GAIN * _error(terms, times, (cost_a, cost_b, add)) - 1e-9  # rounding errors
     cache, costs = 0.0, [cost_a, cost_a, cost_b, cost_b, add]
     ordered = sorted(set(sizes))
     for below, above in pairwise(ordered):

@@ -198,3 +198,24 @@ def test_every_backend_has_rates_to_begin_with():
             assert {x.name for x in dataclasses.fields(probed)} == {
                 x.name for x in dataclasses.fields(Rates)
             }
+
+
+def test_warm_up(monkeypatch):
+    measured = []
+    monkeypatch.setattr("falcon._front.warm.measure_all", lambda *x, **y: measured.append((x, y)))
+    falcon.warm_up([(300, 310, 320)], dtype=">f8", threads=1)
+    assert not measured
+    falcon.warm_up([], measure=True, threads=1)
+    ((_, (kind,), counts, _), how) = measured[0]
+    assert (kind.name, counts, how) == ("float32", [1], {"thorough": False})
+    for shape in ((1, 2), (0, 5, 5), (1, 2, True), ("a", 1, 1)):
+        with pytest.raises(ValueError, match="expected three positive integers"):
+            falcon.warm_up([shape])
+    with pytest.raises(TypeError, match="dtype"):
+        falcon.warm_up(dtype="S5")
+
+
+def test_warm_up_leaves_a_pinned_profile_alone(monkeypatch, tmp_path):
+    monkeypatch.setenv("FALCON_PROFILE", str(tmp_path / "none.json"))
+    monkeypatch.setattr("falcon._front.warm.measure_all", lambda *_, **__: 1 / 0)
+    falcon.warm_up([], measure=True)
