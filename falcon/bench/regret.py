@@ -208,7 +208,7 @@ def run(options: argparse.Namespace) -> None:
         command = [sys.executable, "-m", "falcon.bench.regret", "--worker", "--out", options.out]
         command += ["--dtype", dtype, "--threads", str(threads), "--seconds", str(part)]
         command += ["--shapes", str(options.shapes), "--most", str(options.most)]
-        command += ["--seed", str(options.seed)]
+        command += ["--seed", str(options.seed), "--note", options.note]
         command += [] if options.peers else ["--no-peers"]
         command += ["--between"] if options.between else []
         environment = {**os.environ, **threads_in_environment(threads)}
@@ -238,6 +238,7 @@ def write(path: Path, found: list[dict[str, Any]], options: argparse.Namespace) 
         "kernels": falcon.machine().key.get("cpu.kernels", "none"),
         "sample": f"first of {options.shapes} shapes per dtype and threads, seed {options.seed}",
         "between": options.between,
+        "note": options.note,
         "numpy": np.__version__,
         "numpy_blas": numpy_blas(),
         "summary": summary(found),
@@ -262,6 +263,7 @@ def _parser() -> argparse.ArgumentParser:
                         help="stop after this time; run again to go on")  # fmt: skip
     parser.add_argument("--most", type=int, default=8, help="rivals by predicted time (default 8)")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
+    parser.add_argument("--note", default="", help="what else a reader should know of the run")
     parser.add_argument("--between", action="store_true",
                         help="a call of np.matmul before every timed call")  # fmt: skip
     parser.add_argument("--page", metavar="FOLDER",

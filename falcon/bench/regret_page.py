@@ -25,8 +25,8 @@ the page. Regret is what the choice takes over the fastest of its rivals, measur
 the shapes. "np.matmul between": one before every timed call.
 
 | machine | kernels | shapes | regret, mean | 95th percentile | worst | prediction, median error \
-| over NumPy, worst / mean | np.matmul between | measured |
-|---|---|---|---|---|---|---|---|---|---|
+| over NumPy, worst / mean | np.matmul between | measured | note |
+|---|---|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -71,5 +71,6 @@ def _row(path: Path) -> str:
         f"{found['over NumPy, worst']:.3f} / {found['over NumPy, geometric mean']:.3f}",
         "yes" if content.get("between") else "no",
         content["date"][:10],
+        content.get("note", ""),
     )
     return f"| {' | '.join(cells)} |\n"
