@@ -8,6 +8,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import prod
 from time import perf_counter
@@ -18,6 +20,7 @@ from falcon._core.dtypes import DType, find
 from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
+from falcon._core.problem import Problem
 from falcon._numpy.threads import limited
 from falcon.decision.upkeep import is_over, spent
 
@@ -93,13 +96,18 @@ def _run(x: Product) -> Plan:
         plan = plan_for(problem, x.options)
     else:
         plan, b = plan_packed(problem, packed, x.options), packed
-    if not plan.seconds or packed is not None or is_over(problem):
+    compared = bool(plan.seconds) and packed is None and not is_over(problem)
+    with counted(problem) if compared else nullcontext():
         plan.execute(a, b, c, out, alpha=x.alpha, beta=x.beta)
-        return plan
-    start = perf_counter()
-    plan.execute(a, b, c, out, alpha=x.alpha, beta=x.beta)
-    spent(problem, perf_counter() - start, available_backends())
     return plan
+
+
+@contextmanager
+def counted(problem: Problem) -> Iterator[None]:
+    """Count the seconds of a product that was compared; see `falcon.decision.upkeep`."""
+    start = perf_counter()
+    yield
+    spent(problem, perf_counter() - start, available_backends())
 
 
 def _verified(x: Product) -> None:

@@ -175,12 +175,13 @@ def test_calls_are_counted_until_all_is_measured(monkeypatch):
     assert account.multiplying >= 0 and not account.is_over
     counted = []
     monkeypatch.setattr("falcon._front.execute.spent", lambda *x: counted.append(x))
-    falcon.matmul(a, a)
-    assert len(counted) == 1
+    falcon.matmul(a, a)  # which is known without planning
+    falcon.gemm(a, a, beta=1.0, c=a)  # and which is not
+    assert len(counted) == 2
     account.is_over = True
-    for _ in range(2):  # the second is known without planning
+    for _ in range(2):
         falcon.matmul(a, a)
-    assert len(counted) == 1
+    assert len(counted) == 2
     machine.replaced()
 
 
