@@ -50,6 +50,13 @@ class Backend(Executor, Protocol):
     def predicted(self, problem: Problem, option: Option, rates: Any) -> Candidate:
         """Return an option with its predicted seconds; `rates` are those that `measure` found."""
 
+    def starting(self, problem: Problem, probe: bool) -> Any:
+        """Return rates to begin with, before anything is measured; None: measure at once.
+
+        Shipped ones; with `probe` scaled by what a small product takes here (15 ms), else the same
+        on every machine. On the host alone.
+        """
+
     def measure(self, problem: Problem, thorough: bool = False) -> Any:
         """Measure the rates for the dtype, threads and device of a problem of whatever sizes.
 

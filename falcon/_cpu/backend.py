@@ -8,6 +8,7 @@ where it comes from, and the fallback to the classical algorithm where a non-fin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -42,14 +43,15 @@ try:
     from . import _core
     from .measure import measure
     from .packed import Payload
-    from .pool import Pool, kept_bytes, largest_bytes
+    from .pool import Pool, kept_bytes, largest_bytes, roomy_bytes
     from .programs import engine_scheme
     from .rounding import rounded_growth, why_not_wide
+    from .starting import starting
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
 # Another one when the speed of kernels or stages changes: what was measured before holds no longer.
-_REVISION = "5"
+_REVISION = "6"
 
 
 class CpuBackend:
@@ -84,12 +86,16 @@ class CpuBackend:
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
     ) -> list[Option]:
         """Return an option per scheme that keeps the limit; None is the classical algorithm."""
-        found = (
-            _option(problem, x, limit)
-            for x in schemes
-            if x is None or not problem.is_wide or self.why_classical_only(problem, x) is None
-        )
-        return [option for option in found if option is not None]
+        found = []
+        for scheme in schemes:
+            if scheme is not None and problem.is_wide and self.why_classical_only(problem, scheme):
+                continue
+            option = _option(problem, scheme, limit)
+            if option is not None:
+                found.append(option)
+                if limit is None and scheme is not None:
+                    found += _roomier(problem, option)
+        return found
 
     def execute(
         self,
@@ -196,6 +202,10 @@ class CpuBackend:
             times = of_triangle(times, 0.5 + sum(rates.tile) / (2 * problem.M))
         return Candidate(option, times)
 
+    def starting(self, problem: Problem, probe: bool) -> Rates:
+        """Return the shipped rates, scaled by a product of some milliseconds."""
+        return starting(problem, isa(), probe=probe)
+
     def measure(self, problem: Problem, thorough: bool = False) -> Rates:
         """Measure the rates of the cost model (about a second; `thorough`: some seconds)."""
         limit = _pool().limit
@@ -277,6 +287,15 @@ def _option(
             of_gram=scheme,
         )
     return Option("cpu", scheme, *cut, (*tiling, nbytes), in_place=in_place, rounded_growth=growth)
+
+
+def _roomier(problem: Problem, option: Option) -> list[Option]:
+    """Return the option with more workspace, where that saves passes."""
+    if option.chunks == (problem.M, problem.N, problem.K) or roomy_bytes() <= _pool().limit:
+        return []
+    found = _option(problem, option.scheme, roomy_bytes())
+    fewer = found is not None and found.chunks != option.chunks
+    return [replace(found, is_roomy=True)] if fewer and found is not None else []
 
 
 def _look(

@@ -7,6 +7,7 @@
     plan.py      plan
     verify.py    verify                         info.py      show_config
     tune.py      machine, tune, compare
+    warm.py      warm_up
     families/    whose arrays are these: NumPy's, or on a device
     validate.py  arguments, checked in Python
     arithmetic.py  of which type a product is: `dtype=`

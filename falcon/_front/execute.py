@@ -8,15 +8,21 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import prod
+from time import perf_counter
 from typing import Any
 
+from falcon._backends import available_backends
 from falcon._core.dtypes import DType, find
 from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
+from falcon._core.problem import Problem
 from falcon._numpy.threads import limited
+from falcon.decision.upkeep import is_over, spent
 
 from .families import Family
 from .freivalds import Freivalds, VerificationError
@@ -80,8 +86,10 @@ def multiply(x: Product) -> None:
 
 def _run(x: Product) -> Plan:
     """Plan and execute."""
-    plan, (a, b, c, out) = planned(x)
-    plan.execute(a, b, c, out, alpha=x.alpha, beta=x.beta)
+    plan, operands = planned(x)
+    compared = bool(plan.seconds) and x.packed is None and not is_over(plan.problem)
+    with counted(plan.problem) if compared else nullcontext():
+        plan.execute(*operands, alpha=x.alpha, beta=x.beta)
     return plan
 
 
@@ -99,6 +107,14 @@ def planned(x: Product) -> tuple[Plan, tuple[Any, Any, Any, Any]]:
     else:
         plan, b = plan_packed(problem, packed, x.options), packed
     return plan, (a, b, c, out)
+
+
+@contextmanager
+def counted(problem: Problem) -> Iterator[None]:
+    """Count the seconds of a product that was compared; see `falcon.decision.upkeep`."""
+    start = perf_counter()
+    yield
+    spent(problem, perf_counter() - start, available_backends())
 
 
 def _verified(x: Product) -> None:
