@@ -52,7 +52,9 @@ def _reason() -> str | None:
     asked = forced_isa()
     if asked is not None and asked not in _core.supported_isas():
         runs = ", ".join(_core.supported_isas())
-        return f"FALCON_ISA is {asked!r}; this machine and build run {runs}"
+        why = _core.refused_isas().get(asked)
+        refused = f" ({why})" if why else ""
+        return f"FALCON_ISA is {asked!r}; this machine and build run {runs}{refused}"
     return _why_not_threaded()
 
 

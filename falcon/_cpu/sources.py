@@ -53,14 +53,29 @@ ISAS = (
         "FALCON_HAVE_AVX512_BF16",
         X86,
     ),
+    Isa(
+        "amx_int8",
+        ("src/kernels/amx_int8.c",),
+        (*AVX512_FLAGS, "-mavx512vnni", "-mamx-tile", "-mamx-int8"),
+        "FALCON_HAVE_AMX_INT8",
+        X86,
+    ),
+    Isa(
+        "amx_bf16",
+        ("src/kernels/amx_bf16.c",),
+        (*AVX512_FLAGS, "-mavx512bf16", "-mamx-tile", "-mamx-bf16"),
+        "FALCON_HAVE_AMX_BF16",
+        X86,
+    ),
 )
 
 #: The rest, and who may use whose symbols: a file those of files on lower floors, kernels those of
 #: none. A test holds the objects against it.
 FLOORS = {
     "src/machine/clock.c": 0,
-    "src/machine/cpuid.c": 0,
-    "src/kernels/registry.c": 1,
+    "src/machine/amx.c": 0,
+    "src/machine/cpuid.c": 1,
+    "src/kernels/registry.c": 2,
     "src/engine/board.c": 1,
     "src/engine/team.c": 2,
     "src/engine/scheme.c": 2,
@@ -91,6 +106,9 @@ HEADERS = (
     "src/kernels/vec_gcc.h",
     "src/kernels/vec_types.h",
     "src/kernels/kernel_impl.h",
+    "src/kernels/vector_impl.h",
+    "src/kernels/tile_impl.h",
+    "src/kernels/tile_amx.h",
     "src/kernels/norm_impl.h",
     "src/kernels/pack_impl.h",
     "src/kernels/combine_impl.h",
@@ -109,5 +127,5 @@ def isas_for(machine: str | None = None) -> tuple[Isa, ...]:
 
 
 def macros_for(machine: str | None = None) -> tuple[str, ...]:
-    """Macros that `BASELINE` and the extension are compiled with."""
+    """Macros of `BASELINE` and the extension, where the compiler knows all flags."""
     return tuple(i.macro for i in isas_for(machine) if i.macro)

@@ -106,10 +106,10 @@ static void NAME(interpret_b)(const void *src, ptrdiff_t src_stride, void *dst, 
     NAME(interpret)(0, src, src_stride, dst, dst_stride, len, stream, prog, scratch);
 }
 
-#if FLIP
+#if A_FLIP
 static void NAME(interpret_a)(const void *src, ptrdiff_t src_stride, void *dst, ptrdiff_t dst_stride, ptrdiff_t len,
                               int stream, const falcon_program *prog, void *scratch) {
-    NAME(interpret)(FLIP & 0xff, src, src_stride, dst, dst_stride, len, stream, prog, scratch);
+    NAME(interpret)(A_FLIP & 0xff, src, src_stride, dst, dst_stride, len, stream, prog, scratch);
 }
 #define INTERPRET_A NAME(interpret_a)
 #else
