@@ -18,6 +18,7 @@ from .support import SOURCES
 
 DRIVER = SOURCES / "tests_c" / "test_cpu.c"
 EMULATED = DRIVER.parent / "kernels_tiles.c"
+TRAPS = DRIVER.parent / "trap_tiles.c"
 COMPILER = shutil.which(os.environ.get("CC", "gcc"))
 
 
