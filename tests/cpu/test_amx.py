@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from falcon.__main__ import main
 from falcon.schemes import get
 
 from . import emulated
@@ -19,6 +20,7 @@ from .support import require_cpu, run_script, same_bits
 require_cpu()
 from falcon._cpu import _core, backend, extension  # noqa: E402  (absent where the extension is)
 from falcon._cpu.programs import engine_scheme  # noqa: E402
+from falcon._cpu.sources import isas_for  # noqa: E402
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 TYPES = {"bf16": np.uint16, "i8": np.int8, "u8": np.uint8}
@@ -188,3 +190,12 @@ def test_falcons_calls_by_tiles(tile_libraries, name):
     assert all(right) and len(right) == 48
     assert used == name and i8 == "emulated_i8_ukr_32x32"
     assert (bf16 == "emulated_bf16_ukr_32x32") == (name == "amx_bf16")
+
+
+def test_bench_names_what_it_leaves_out(capsys):
+    """The kernels of this kind of machine that do not run, by name, with the reason."""
+    left_out = extension.missing()
+    assert {*left_out, *REAL} == {x.name for x in isas_for()}
+    assert main(["bench", "--types", "64", "--rounds", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert [x for x in left_out if f"left out: kernels of {x} (" not in printed] == []
