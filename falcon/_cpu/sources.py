@@ -38,6 +38,13 @@ ISAS = (
     Isa("generic", ("src/kernels/generic.c",), (), None, ()),
     Isa("neon", ("src/kernels/neon.c",), (), "FALCON_HAVE_NEON", ARM64),
     Isa("avx2", ("src/kernels/avx2.c",), AVX2_FLAGS, "FALCON_HAVE_AVX2", X86),
+    Isa(
+        "avx_vnni",
+        ("src/kernels/avx_vnni.c",),
+        (*AVX2_FLAGS, "-mavxvnni"),
+        "FALCON_HAVE_AVX_VNNI",
+        X86,
+    ),
     Isa("avx512", ("src/kernels/avx512.c",), AVX512_FLAGS, "FALCON_HAVE_AVX512", X86),
     Isa(
         "avx512_vnni",

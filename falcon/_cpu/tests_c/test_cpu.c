@@ -5,11 +5,12 @@
  *   V="-mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma"
  *   gcc $W -c kernels/generic.c && gcc $W -mavx2 -mfma -mf16c -c kernels/avx2.c && gcc $W $V -c kernels/avx512.c &&
  *   gcc $W $V -mavx512vnni -c kernels/avx512_vnni.c && gcc $W $V -mavx512bf16 -c kernels/avx512_bf16.c &&
+ *   gcc $W -mavx2 -mfma -mf16c -mavxvnni -c kernels/avx_vnni.c &&
  *   gcc $W $V -mavx512vnni -mamx-tile -mamx-int8 -c kernels/amx_int8.c &&
  *   gcc $W $V -mavx512bf16 -mamx-tile -mamx-bf16 -c kernels/amx_bf16.c &&
  *   gcc $W -I. -Wno-psabi -c ../tests_c/kernels_tiles.c &&
  *   gcc $W -DFALCON_HAVE_AVX2 -DFALCON_HAVE_AVX512 -DFALCON_HAVE_AVX512_VNNI -DFALCON_HAVE_AVX512_BF16 \
- *       -DFALCON_HAVE_AMX_INT8 -DFALCON_HAVE_AMX_BF16 \
+ *       -DFALCON_HAVE_AVX_VNNI -DFALCON_HAVE_AMX_INT8 -DFALCON_HAVE_AMX_BF16 \
  *       ../tests_c/test_cpu.c kernels/registry.c machine/?*.c engine/?*.c *.o -lm -o test_cpu &&
  *   ./test_cpu [rounds] [isa, emulated or all] [own or openmp]
  *

@@ -23,6 +23,9 @@ DECLARE_ALL(neon);
 #ifdef FALCON_HAVE_AVX2
 DECLARE_ALL(avx2);
 #endif
+#ifdef FALCON_HAVE_AVX_VNNI
+extern const falcon_kernel falcon_kernel_avx_vnni_i8, falcon_kernel_avx_vnni_u8, falcon_kernel_avx_vnni_i16;
+#endif
 #ifdef FALCON_HAVE_AVX512
 DECLARE_ALL(avx512);
 #endif
@@ -48,6 +51,11 @@ static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
 #ifdef FALCON_HAVE_AVX2
     [FALCON_AVX2] = ROW_OF_ALL(avx2),
 #endif
+#ifdef FALCON_HAVE_AVX_VNNI
+    [FALCON_AVX_VNNI] = {[FALCON_I8] = &falcon_kernel_avx_vnni_i8,
+                         [FALCON_U8] = &falcon_kernel_avx_vnni_u8,
+                         [FALCON_I16] = &falcon_kernel_avx_vnni_i16},
+#endif
 #ifdef FALCON_HAVE_AVX512
     [FALCON_AVX512] = ROW_OF_ALL(avx512),
 #endif
@@ -70,7 +78,7 @@ static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
 /* What a test has put beside them. */
 static const falcon_kernel *for_test[FALCON_N_ISA][FALCON_N_DTYPE];
 
-static const char *const isa_names[FALCON_N_ISA] = {"generic",     "neon",        "avx2",     "avx512",
+static const char *const isa_names[FALCON_N_ISA] = {"generic",     "neon",        "avx2",     "avx_vnni", "avx512",
                                                     "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16"};
 static const char *const dtype_names[FALCON_N_DTYPE] = {"f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32"};
 

@@ -78,14 +78,19 @@ typedef int64_t f64_IVEC __attribute__((vector_size(32)));
         sum_;                                                                                                          \
     })
 #define i32_DOT(a, b, c) MULTIPLY_ADD("vpmulld", a, b, c)
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+/* 8 and 16 bits by AVX512_VNNI or AVX_VNNI: VPDPBUSD multiplies fours of unsigned by signed 8-bit elements, VPDPWSSD
+ * pairs of 16-bit ones; both add modulo 2^32 and saturate nothing.  As text: GCC 12 spills accumulators of the
+ * intrinsics, which it moves between types of vectors. */
 #ifdef __AVX512VNNI__
-/* 8 and 16 bits by AVX512_VNNI: VPDPBUSD multiplies fours of unsigned by signed 8-bit elements, VPDPWSSD pairs of
- * 16-bit ones; both add modulo 2^32 and saturate nothing.  As text: GCC 12 spills accumulators of the intrinsics, which
- * it moves between types of vectors. */
+#define VNNI_FORM ""
+#else
+#define VNNI_FORM "%{vex%} "
+#endif
 #define VNNI(name, a, b, c)                                                                                            \
     ({                                                                                                                 \
         i32_VEC c_ = (c);                                                                                              \
-        __asm__(name " %2, %1, %0" : "+v"(c_) : "v"(a), "v"(b));                                                       \
+        __asm__(VNNI_FORM name " %2, %1, %0" : "+v"(c_) : "v"(a), "v"(b));                                             \
         c_;                                                                                                            \
     })
 #define i16_DOT(a, b, c) VNNI("vpdpwssd", a, b, c)

@@ -40,6 +40,8 @@ static int x86_supports(int isa) {
         return 0;
     if (isa == FALCON_AVX2)
         return (b >> 5) & 1;
+    if (isa == FALCON_AVX_VNNI)
+        return (b >> 5 & 1) && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
     const unsigned need = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31 | 1u << 5; /* F DQ BW VL, AVX2 */
     if ((b & need) != need || (xcr0 & 0xe0) != 0xe0)                           /* opmask, ZMM state */
         return 0;
