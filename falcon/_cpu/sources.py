@@ -37,6 +37,20 @@ class Isa(NamedTuple):
 ISAS = (
     Isa("generic", ("src/kernels/generic.c",), (), None, ()),
     Isa("neon", ("src/kernels/neon.c",), (), "FALCON_HAVE_NEON", ARM64),
+    Isa(
+        "neon_dot",
+        ("src/kernels/neon_dot.c",),
+        ("-march=armv8.2-a+dotprod",),
+        "FALCON_HAVE_NEON_DOT",
+        ARM64,
+    ),
+    Isa(
+        "neon_bf16",
+        ("src/kernels/neon_bf16.c",),
+        ("-march=armv8.2-a+bf16",),
+        "FALCON_HAVE_NEON_BF16",
+        ARM64,
+    ),
     Isa("avx2", ("src/kernels/avx2.c",), AVX2_FLAGS, "FALCON_HAVE_AVX2", X86),
     Isa(
         "avx_vnni",

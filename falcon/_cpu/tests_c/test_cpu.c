@@ -14,7 +14,8 @@
  *       ../tests_c/test_cpu.c kernels/registry.c machine/?*.c engine/?*.c *.o -lm -o test_cpu &&
  *   ./test_cpu [rounds] [isa, emulated or all] [own or openmp]
  *
- * aarch64: as above with kernels/neon.c, kernels_tiles.c and -DFALCON_HAVE_NEON only.
+ * aarch64: as above with kernels/neon.c, kernels/neon_dot.c (-march=armv8.2-a+dotprod), kernels/neon_bf16.c
+ * (-march=armv8.2-a+bf16), kernels_tiles.c and the macros FALCON_HAVE_NEON, _NEON_DOT and _NEON_BF16 only.
  *
  * Every case draws shape, strides, alpha, beta, blocking and scheme at random
  * (fixed seed, printed on failure) on every instruction set that runs here.

@@ -20,6 +20,12 @@ DECLARE_ALL(generic);
 #ifdef FALCON_HAVE_NEON
 DECLARE_ALL(neon);
 #endif
+#ifdef FALCON_HAVE_NEON_DOT
+extern const falcon_kernel falcon_kernel_neon_dot_i8, falcon_kernel_neon_dot_u8;
+#endif
+#ifdef FALCON_HAVE_NEON_BF16
+extern const falcon_kernel falcon_kernel_neon_bf16_bf16;
+#endif
 #ifdef FALCON_HAVE_AVX2
 DECLARE_ALL(avx2);
 #endif
@@ -47,6 +53,12 @@ static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
     [FALCON_GENERIC] = ROW_OF_ALL(generic),
 #ifdef FALCON_HAVE_NEON
     [FALCON_NEON] = ROW_OF_ALL(neon),
+#endif
+#ifdef FALCON_HAVE_NEON_DOT
+    [FALCON_NEON_DOT] = {[FALCON_I8] = &falcon_kernel_neon_dot_i8, [FALCON_U8] = &falcon_kernel_neon_dot_u8},
+#endif
+#ifdef FALCON_HAVE_NEON_BF16
+    [FALCON_NEON_BF16] = {[FALCON_BF16] = &falcon_kernel_neon_bf16_bf16},
 #endif
 #ifdef FALCON_HAVE_AVX2
     [FALCON_AVX2] = ROW_OF_ALL(avx2),
@@ -78,8 +90,9 @@ static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
 /* What a test has put beside them. */
 static const falcon_kernel *for_test[FALCON_N_ISA][FALCON_N_DTYPE];
 
-static const char *const isa_names[FALCON_N_ISA] = {"generic",     "neon",        "avx2",     "avx_vnni", "avx512",
-                                                    "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16"};
+static const char *const isa_names[FALCON_N_ISA] = {"generic",     "neon",     "neon_dot", "neon_bf16",
+                                                    "avx2",        "avx_vnni", "avx512",   "avx512_vnni",
+                                                    "avx512_bf16", "amx_int8", "amx_bf16"};
 static const char *const dtype_names[FALCON_N_DTYPE] = {"f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32"};
 
 const char *falcon_isa_name(int isa) {

@@ -14,6 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 #define FALCON_X86 1
@@ -98,12 +102,26 @@ static void x86_caches(falcon_caches *out) {
 }
 #endif
 
+#if defined(__aarch64__)
+/* aarch64 always has NEON; Linux tells what else (on other systems: nothing). */
+static int arm_supports(int isa) {
+#ifdef __linux__
+    enum { DOT_PRODUCTS = 1 << 20, BFLOAT16 = 1 << 14 }; /* of HWCAP and of HWCAP2 */
+    if (isa == FALCON_NEON_DOT)
+        return (getauxval(AT_HWCAP) & DOT_PRODUCTS) != 0;
+    if (isa == FALCON_NEON_BF16)
+        return (getauxval(AT_HWCAP2) & BFLOAT16) != 0;
+#endif
+    return isa == FALCON_GENERIC || isa == FALCON_NEON;
+}
+#endif
+
 static int detect_isa(int isa, const char **refused) {
     (void)refused;
 #if defined(FALCON_X86)
     return isa == FALCON_AMX_INT8 || isa == FALCON_AMX_BF16 ? x86_tiles(isa, refused) : x86_supports(isa);
 #elif defined(__aarch64__)
-    return isa == FALCON_GENERIC || isa == FALCON_NEON; /* which aarch64 always has */
+    return arm_supports(isa);
 #else
     return isa == FALCON_GENERIC;
 #endif
