@@ -16,6 +16,7 @@ from ._core.packed import PackedOperand
 from ._core.plan import Plan
 from ._front.freivalds import Verification, VerificationError
 from ._front.gemm import gemm
+from ._front.gram import gram
 from ._front.info import show_config
 from ._front.matmul import matmul
 from ._front.pack import pack
@@ -37,6 +38,7 @@ __all__ = [
     "__version__",
     "config",
     "gemm",
+    "gram",
     "machine",
     "matmul",
     "pack",

@@ -10,6 +10,7 @@ from falcon._core.dtypes import of
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._numpy import backend as numpy_backend
+from falcon._numpy import classical
 from falcon._numpy.backend import NumpyBackend, _chunks_within, _Stages
 
 BACKEND = NumpyBackend()
@@ -149,7 +150,7 @@ def test_a_non_finite_value_anywhere_is_noticed(where, limit):
 
 
 def test_strips_of_beta_c(monkeypatch):
-    monkeypatch.setattr(numpy_backend, "_STRIP_ELEMENTS", 10)
+    monkeypatch.setattr(classical, "_STRIP_ELEMENTS", 10)
     rng = np.random.default_rng(4)
     for m, n in ((7, 3), (3, 30), (1, 1), (25, 10)):
         a, b, c = whole(rng, (m, 4)), whole(rng, (4, n)), whole(rng, (m, n))
@@ -161,7 +162,7 @@ def test_strips_of_beta_c(monkeypatch):
 @pytest.mark.parametrize("dtype", ["f4", "i8", "c8", "g"])
 def test_conversion_in_blocks(dtype, monkeypatch):
     """Operands that BLAS cannot read, under a limit that forbids copies."""
-    monkeypatch.setattr(numpy_backend, "_CONVERTED_BLOCK", 5)
+    monkeypatch.setattr(classical, "_CONVERTED_BLOCK", 5)
     rng = np.random.default_rng(5)
     a, b = whole(rng, (13, 21), dtype), whole(rng, (21, 11), dtype)
     options = {"backend": "numpy", "scheme": "classical", "workspace_limit": 0}

@@ -1,5 +1,7 @@
 """falcon.gemm by dtype, shape class, scheme, backend and threads; memory; packed operands."""
 
+import numpy as np
+
 import falcon
 
 from .common import DTYPES, SHAPES, operands, require, require_own_process, thread_counts
@@ -49,6 +51,21 @@ class Threads:
 
     def time_gemm(self, threads, scheme):
         falcon.gemm(self.a, self.b, out=self.out, backend="cpu", scheme=scheme, threads=threads)
+
+
+class Gram:
+    """x.T @ x, which takes half of the work."""
+
+    params = (((1000, 1000), (5000, 1500)), ("auto", "classical"))
+    param_names = ("x", "scheme")
+
+    def setup(self, shape, scheme):
+        require_own_process()
+        self.x = np.random.default_rng(0).standard_normal(shape).astype("float32")
+        self.time_gram(shape, scheme)
+
+    def time_gram(self, shape, scheme):
+        falcon.gram(self.x, scheme=scheme)
 
 
 class Packed:

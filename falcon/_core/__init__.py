@@ -9,11 +9,13 @@
     config.py    config, set_config: settings of a block, of the process
     threads.py   limits of the number of threads, threadpoolctl's too
     plan.py      Plan, Option, Candidate: how it will be multiplied, and why
+    bound.py     what the errors of a plan's products stay below
     backend.py   the contract that backends fulfil
     policy.py    Policy: when a backend's LCMAs are worth comparing, and what they must gain
     rates.py     Rates: measured speeds
     formulas.py  the cost model's formulas; compiled, types in formulas.pxd
     model.py     the cost model of the host's backends: seconds per stage of an option
+    symmetric.py x.T @ x: how it is known, triangles
     look.py      the norms of operands before an LCMA runs, and how they are scaled
     spread.py    how far the scales of lines differ that an LCMA adds up, and scaling
     packed.py    PackedOperand: a right operand that is laid out once

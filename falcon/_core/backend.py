@@ -37,7 +37,8 @@ class Backend(Executor, Protocol):
     ) -> list[Option]:
         """Return an option per scheme that can keep `limit`.
 
-        None among the schemes is the classical algorithm, which runs whatever the limit.
+        None among the schemes is the classical algorithm, which runs whatever the limit. For a
+        symmetric problem one may be a SymmetricScheme; a backend that runs none leaves it out.
         """
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:

@@ -100,6 +100,12 @@ def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
     return tuple(zip(CLASSICAL_STAGES, (first, second, multiply, store, start), strict=True))
 
 
+def of_triangle(times: Seconds, share: float) -> Seconds:
+    """Return the stages of a symmetric product of which that share is multiplied and stored."""
+    halved = "multiply", "store C"
+    return tuple((name, time * share if name in halved else time) for name, time in times)
+
+
 def bounds(
     problem: Problem,
     schemes: tuple[Counts, ...],

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import sqrt
 from typing import Any, Protocol
 
 import numpy as np
 
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, SymmetricScheme
 
 from .arrays import to_array
+from .bound import error_bound
 from .options import Options
 from .packed import PackedOperand, Payload
 from .problem import Problem
-from .spread import MOST_UNEVEN
+from .symmetric import is_transpose, same_memory
 from .text import format_table
-
-# Times growth u sqrt(K) norm(a_i) norm(b_j): errors of every plan that "auto" takes stay below.
-PROMISED = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +40,10 @@ class Option:
         What else the backend needs to know to run it; its own business.
     rounded_growth : float or None
         Predicted RMS error where the backend rounds otherwise than `Scheme.rms_growth` assumes.
+    name : str
+        What it is called, if not by its scheme.
+    of_gram : SymmetricScheme or None
+        Runs a symmetric product whole; `scheme` is None then.
     """
 
     backend: str
@@ -54,11 +55,13 @@ class Option:
     tiling: tuple[int, ...] = ()
     in_place: bool = False
     rounded_growth: float | None = None
+    name: str = ""
+    of_gram: SymmetricScheme | None = None
 
     @property
     def label(self) -> str:
         """Name of the scheme, or "classical"."""
-        return self.scheme.name if self.scheme is not None else "classical"
+        return self.name or ("classical" if self.scheme is None else self.scheme.name)
 
     @property
     def growth(self) -> float:
@@ -114,14 +117,27 @@ class Executor(Protocol):
         *,
         alpha: Any = 1,
         beta: Any = 0,
+        mirror: Any = None,
     ) -> None:
-        """Write ``alpha a b + beta c`` to `out` as planned; `c` is read only if `beta` is not 0."""
+        """Write ``alpha a b + beta c`` to `out` as planned; `c` is read only if `beta` is not 0.
+
+        What is written to `out` is copied to `mirror`, of its shape, if there is one.
+        """
 
     def pack(self, b: np.ndarray, plan: Plan) -> Payload:
         """Combine and lay out `b` for the scheme of `plan`."""
 
     def scales(self, b: np.ndarray, plan: Plan) -> Any:
         """Return what products by a packed `b` must know of the norms of its columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the products that a symmetric product is cut into, and where in C it is."""
+
+    plan: Plan
+    rows: slice
+    columns: slice
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -146,6 +162,9 @@ class Plan:
         scaled (`falcon._core.spread`), or multiplied classically where that is impossible.
     options : Options
         What the plan was made with; `execute` looks for non-finite values as `check` says.
+    parts : tuple of Part
+        Of a symmetric product that is cut: its halves on the diagonal, and one off it. They run one
+        after the other; `backend` is then that of the last.
     """
 
     problem: Problem
@@ -156,6 +175,7 @@ class Plan:
     table: Callable[[], tuple[Candidate, ...]] | None = None
     guarded: bool = False
     options: Options = field(default_factory=Options)
+    parts: tuple[Part, ...] = ()
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -210,28 +230,37 @@ class Plan:
         -----
         Overflow and underflow apart. docs/accuracy.md proves the one and measures the other.
         """
-        p, scheme = self.problem, self.scheme
-        rows, columns = _norms(a, 1), _norms(b, 0)
-        if scheme is not None and not self.guarded:
-            rows, columns = (np.full_like(x, x.max(initial=0)) for x in (rows, columns))
-        unit = 2.0**-11 if p.tf32 else max(p.operand.unit_roundoff, p.result.unit_roundoff)
-        if p.operand.is_complex:
-            # A complex product, of four real ones, rounds by up to sqrt(2) gamma_2 instead of u.
-            unit *= 2 * sqrt(2)
-        if p.is_exact:
-            factor = 0.0
-        elif not proved:
-            factor = PROMISED * self.growth * sqrt(p.K) * unit
-        elif scheme is None:
-            factor = (p.K + 1) * unit
-        else:
-            chunk = max(min(p.K, self.option.chunks[2]), 1)
-            # By Cauchy and Schwarz, chunks of K come to no more than the whole.
-            factor = scheme.error_bound(chunk, unit) / -(-chunk // scheme.k) + unit
-            factor += -(-p.K // chunk) * unit
-            if self.guarded:
-                factor *= MOST_UNEVEN * sqrt(scheme.m * scheme.n)
-        return np.multiply.outer(factor * rows, columns)
+        return error_bound(self, a, b, proved)
+
+    def execute(
+        self,
+        a: Any,
+        b: Any,
+        c: Any,
+        out: Any,
+        *,
+        alpha: Any = 1,
+        beta: Any = 0,
+        mirror: Any = None,
+    ) -> None:
+        """Write ``alpha a b + beta c`` to `out`: see `Executor.execute`."""
+        if not self.parts:
+            self.backend.execute(self, a, b, c, out, alpha=alpha, beta=beta, mirror=mirror)
+            return
+        if c is not None and np.may_share_memory(c, out) and not same_memory(c, out):
+            c = c.copy()  # a part may write what a later one reads
+        for x in self.parts:
+            rows, columns = x.rows, x.columns
+            off_diagonal = rows != columns and self.problem.symmetric == "full"
+            x.plan.execute(
+                a[rows],
+                b[:, columns],
+                None if c is None else c[rows, columns],
+                out[rows, columns],
+                alpha=alpha,
+                beta=beta,
+                mirror=out[columns, rows].T if off_diagonal else None,
+            )
 
     def __call__(self, a: Any, b: Any, out: Any = None) -> Any:
         """Multiply two matrices of the planned shapes and dtype.
@@ -259,17 +288,21 @@ class Plan:
                 continue
             if x.shape != shape or x.dtype != kind.numpy:
                 raise ValueError(f"{name} is {x.shape} {x.dtype}; this plan is for {shape} {kind}")
+        if p.symmetric and not is_transpose(a, b):
+            raise ValueError("b is not a.T in the same memory; this plan is for symmetric products")
         if out is None:
             out = np.empty((p.M, p.N), p.result.numpy)
         elif np.may_share_memory(out, a) or np.may_share_memory(out, b):
             raise ValueError("out overlaps an operand; falcon.gemm handles that, a plan does not")
-        self.backend.execute(self, a, b, None, out)
+        self.execute(a, b, None, out)
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what was decided; how it is cut depends on the machine that loads it."""
-        how = self.backend, self.scheme, self.why, self.seconds, self.guarded, self.options
-        return _restored, (self.problem, *how)
+        scheme = self.scheme or self.option.of_gram
+        how = self.backend, scheme, self.why, self.seconds, self.guarded, self.options
+        parts = self.parts and (self.option, self.parts)
+        return _restored, (self.problem, *how, *parts)
 
     def __repr__(self) -> str:
         return f"<Plan {self.problem}: {self.option.label} on backend {self.backend.name}>"
@@ -286,6 +319,11 @@ class Plan:
                 f"  scheme     <{s.m},{s.k},{s.n};{s.rank}>, speed-up bound {s.speedup_bound:.3f}"
             )
             lines.append(f"  chunks     M, N, K = {', '.join(map(str, self.option.chunks))}")
+        if self.option.of_gram is not None:
+            lines.append(f"  scheme     {self.option.of_gram!r}")
+        for x in self.parts:
+            where = f"C[{x.rows.start}:{x.rows.stop}, {x.columns.start}:{x.columns.stop}]"
+            lines.append(f"  {where}: {x.plan.option.label} on backend {x.plan.backend.name}")
         exact = "exact" if p.is_exact else f"{self.growth:.2f} x classical RMS error"
         lines.append(f"  growth     {exact}")
         lines.append(f"  workspace  {self.workspace / 2**20:.1f} MiB")
@@ -329,17 +367,11 @@ def _restored(problem: Problem, backend: Any, scheme: Scheme | None, *about: Any
     reason = backend.why_unavailable() or backend.why_not(problem)
     if reason is not None:
         raise ValueError(f"a plan for backend {backend.name!r} cannot be loaded here: {reason}")
-    why, seconds, guarded, options = about
+    why, seconds, guarded, options, *parts = about
+    if parts:
+        option, cut = parts
+        return Plan(problem, backend, option, why, seconds, None, guarded, options, cut)
     found = backend.candidates(problem, (scheme,), options.workspace_limit)
     if not found:
         raise ValueError(f"workspace_limit is {options.workspace_limit}, which {scheme!r} exceeds")
     return Plan(problem, backend, found[0], why, seconds, None, guarded, options)
-
-
-def _norms(x: Any, axis: int) -> np.ndarray:
-    """Return the 2-norms along an axis; vectors are taken to be that."""
-    x = np.asarray(x)
-    if x.ndim == 1:
-        return x.astype(np.float64)
-    largest = float(np.abs(x).max(initial=0)) or 1.0
-    return largest * np.sqrt(((np.abs(x).astype(np.float64) / largest) ** 2).sum(axis))

@@ -58,6 +58,9 @@ class Problem:
         The GPU that holds the operands; None is host memory.
     tf32 : bool
         float32 operands of products may be rounded to TF32 (GPU only).
+    symmetric : {"", "full", "lower", "upper"}
+        B is A's transpose in the same memory, and c, if any, is symmetric: which part of C is to be
+        written. Empty for all other products.
     """
 
     M: int
@@ -79,6 +82,7 @@ class Problem:
     threads: int = 1
     device: int | None = None
     tf32: bool = False
+    symmetric: str = ""
 
     def __post_init__(self) -> None:
         operand = self.operand
@@ -138,4 +142,6 @@ class Problem:
         text = f"{self.M} x {self.K} @ {self.K} x {self.N} {self.operand}"
         if self.device is not None:
             text += f"{' (TF32)' if self.tf32 else ''} on cuda:{self.device}"
+        if self.symmetric:
+            text += ", symmetric" + ("" if self.symmetric == "full" else f", {self.symmetric}")
         return text

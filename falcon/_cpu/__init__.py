@@ -4,6 +4,7 @@
 
     backend.py    the contract of falcon._core.backend.Backend: plan, execute, measure
     extension.py  the compiled extension: is it here, which instruction set it uses
+    operands.py   arrays as the engine takes them; triangles and mirror images of C
     packed.py     B laid out once, with a fingerprint of its layout
     measure.py, profile.py, peak.py   how fast kernels and stages are
     programs.py   Scheme -> the engine's operations and scatter lists

@@ -33,6 +33,7 @@ cdef extern from "falcon_cpu.h" nogil:
         falcon_program u, v
         const int *w_start
         const falcon_step *w
+        const unsigned char *halved
     ctypedef struct falcon_kernel:
         const char *name
         int isa, dtype, elem, sum, panel, acc, acc_dtype, exact, mr, nr, vlen, kr, k_grain, kc
@@ -53,6 +54,12 @@ cdef extern from "falcon_cpu.h" nogil:
         int c_form
         const double *a_scale
         const double *b_scale
+        int triangle
+        void *mirror
+        ptrdiff_t mirror_rs, mirror_cs
+    enum: FALCON_WHOLE
+    enum: FALCON_LOWER
+    enum: FALCON_UPPER
     ctypedef struct falcon_profile:
         double combine_a, combine_b, gemm, update, wait, total
         int threads, passes, tiles, transposed, b_kept

@@ -126,11 +126,12 @@ cdef class Scheme:
     Scheme(m, k, n, R, u, v, w, n_slots): u and v are programs (ops, n_temp) where
     ops is a sequence of (op, dst, a, b, coef); w a sequence over r of sequences of
     (slot, source, coef, first, last).  Op codes: OPS; register ACC is the accumulator.
+    halved: of a scheme for X X^T, R flags: whether one triangle of the product suffices.
     """
     cdef falcon_scheme s
-    cdef void *memory[5]
+    cdef void *memory[6]
 
-    def __cinit__(self, int m, int k, int n, int R, u, v, w, int n_slots):
+    def __cinit__(self, int m, int k, int n, int R, u, v, w, int n_slots, halved=None):
         cdef Py_ssize_t r, e = 0, total
         memset(&self.s, 0, sizeof(falcon_scheme))
         memset(self.memory, 0, sizeof(self.memory))
@@ -152,6 +153,14 @@ cdef class Scheme:
                 e += 1
             start[r + 1] = <int>e
         self.s.w_start, self.s.w = start, step
+        cdef unsigned char *flags = NULL
+        if halved is not None:
+            if len(halved) != R:
+                raise ValueError(f"{len(halved)} flags of {R} products")
+            flags = <unsigned char *>self.grab(5, R)
+            for r in range(R):
+                flags[r] = bool(halved[r])
+        self.s.halved = flags
         cdef const char *why = falcon_scheme_check(
             &self.s, <int *>self.grab(4, n_slots * sizeof(int)))
         if why != NULL:
@@ -173,7 +182,7 @@ cdef class Scheme:
         return 0
 
     def __dealloc__(self):
-        for i in range(5):
+        for i in range(6):
             free(self.memory[i])
 
     @property
@@ -195,6 +204,15 @@ cdef int blocking_from(blocking, const falcon_kernel *k, falcon_blocking *b) exc
     return 0
 
 
+TRIANGLES = {None: FALCON_WHOLE, "lower": FALCON_LOWER, "upper": FALCON_UPPER}
+
+
+cdef int triangle_from(name, ptrdiff_t M, ptrdiff_t N) except -1:
+    if name not in TRIANGLES or (name is not None and M != N):
+        raise ValueError(f"triangle {name!r} of {M} x {N}: expected lower or upper, of a square")
+    return TRIANGLES[name]
+
+
 cdef inline const falcon_scheme *form_of(Scheme scheme):
     """The C scheme; NULL: classical."""
     return NULL if scheme is None else &scheme.s
@@ -207,7 +225,7 @@ cdef tuple blocking_tuple(const falcon_blocking *b):
 def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme scheme=None,
          int threads=1, size_t limit=0, blocking=None, bint b_by_rows=True,
          bint c_by_columns=False, bint a_by_columns=False, bint c_wide=False,
-         PackedB packed=None):
+         PackedB packed=None, triangle=None, bint mirrored=False):
     """(blocking, workspace bytes) of gemm() on operands of this shape and layout.
 
     blocking = (mb, nb, kb, kc, mt, nt, stream_pack, stream_c), see falcon_blocking; numbers given
@@ -226,6 +244,8 @@ def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme schem
     p.b_rs, p.b_cs = (2, 1) if b_by_rows else (1, 2)
     p.c_rs, p.c_cs = (1, 2) if c_by_columns else (2, 1)
     p.c_form = FALCON_C_ACC if c_wide else FALCON_C_ELEM
+    p.triangle = triangle_from(triangle, M, N)
+    p.mirror = &p if mirrored else NULL  # not written
     blocking_from(blocking, k, &b)
     if packed is not None:
         packed.prepare(k, &p, scheme, &b)
@@ -400,6 +420,15 @@ cdef const falcon_kernel *take_operands(Py_buffer *v, a, b, c, isa, falcon_probl
     return k
 
 
+cdef int take_mirror(Py_buffer *v, mirror, const Py_buffer *c, falcon_problem *p) except -1:
+    PyObject_GetBuffer(mirror, v, PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE)
+    if dtype_of(v) != dtype_of(c) or v.shape[0] != p.M or v.shape[1] != p.N:
+        raise ValueError("mirror does not fit c in shape or dtype")
+    strides_of(v, &p.mirror_rs, &p.mirror_cs)
+    p.mirror = v.buf
+    return 0
+
+
 cdef dict profile_dict(const falcon_profile *prof, const falcon_blocking *b):
     return {"combine_a": prof.combine_a, "combine_b": prof.combine_b, "gemm": prof.gemm,
             "update": prof.update, "wait": prof.wait, "total": prof.total,
@@ -410,7 +439,7 @@ cdef dict profile_dict(const falcon_profile *prof, const falcon_blocking *b):
 
 def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Scheme scheme=None,
          blocking=None, size_t limit=0, workspace=None, PackedB packed=None, bint profile=False,
-         bint report=False, row_scales=None, column_scales=None):
+         bint report=False, row_scales=None, column_scales=None, triangle=None, mirror=None):
     """C = alpha A B + beta C in place; `c` may be strided but must not overlap a or b.
 
     `c` is of the type of a and b, or of that of their accumulators.
@@ -419,12 +448,15 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
     packed: B from pack_b (b is then None).
     row_scales, column_scales: powers of two, float64, by which A's rows and B's columns are
     multiplied before a scheme adds them up, and C divided (packed: as given to pack_b; without a
-    scheme they do nothing).  Returns None; if report, whether all values of
+    scheme they do nothing).
+    triangle: "lower" or "upper", of a square C: other entries are neither formed nor written.
+    mirror: like `c`, M x N: every entry that is written to C is copied to the same place of it (c
+    transposed: to C's other triangle).  Returns None; if report, whether all values of
     alpha A B (before beta C is added) were finite; if profile, a dict of seconds (summed over
     threads) and more.
     """
-    # a, b, c, workspace, scales; releasing one that was not got does nothing
-    cdef Py_buffer v[6]
+    # a, b, c, workspace, scales, mirror; releasing one that was not got does nothing
+    cdef Py_buffer v[7]
     cdef falcon_problem p
     cdef falcon_blocking blk
     cdef const falcon_scheme *s = form_of(scheme)
@@ -442,6 +474,9 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
         p.alpha, p.beta = alpha, beta
         scales_of(row_scales, &v[4], p.M, &p.a_scale)
         scales_of(column_scales, &v[5], p.N, &p.b_scale)
+        p.triangle = triangle_from(triangle, p.M, p.N)
+        if mirror is not None:
+            take_mirror(&v[6], mirror, &v[2], &p)
         blocking_from(blocking, k, &blk)
         if packed is not None:
             packed.prepare(k, &p, scheme, &blk)
@@ -470,5 +505,5 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
             return profile_dict(&prof, &blk) | {"workspace": need, "finite": not nonfinite}
         return not nonfinite if report else None
     finally:
-        for i in range(6):
+        for i in range(7):
             PyBuffer_Release(&v[i])

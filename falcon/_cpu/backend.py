@@ -15,16 +15,27 @@ import numpy as np
 
 from falcon._core.dtypes import ENGINE, DType
 from falcon._core.look import column_norms, look
-from falcon._core.model import seconds
+from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import BLAS, Policy
 from falcon._core.problem import Problem, is_thin
 from falcon._core.rates import Rates
 from falcon._core.spread import Scaling
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, SymmetricScheme
 
 from .extension import isa, seen, why_unavailable
+from .operands import (
+    as_written,
+    extra_bytes,
+    images,
+    is_aligned,
+    load,
+    needs_buffer,
+    readable,
+    store,
+    triangle,
+)
 
 try:
     from . import _core
@@ -82,17 +93,20 @@ class CpuBackend:
         *,
         alpha: Any = 1,
         beta: Any = 0,
+        mirror: Any = None,
     ) -> None:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem, scheme = plan.problem, plan.scheme
         dtype = problem.operand
         packed = b.payload if isinstance(b, PackedOperand) else None
-        source = None if isinstance(b, PackedOperand) else _readable(b, dtype)
-        a = _readable(a, dtype)
-        buffered = _needs_buffer(problem, scheme) or not _is_aligned(out)
+        source = None if isinstance(b, PackedOperand) else readable(b, dtype)
+        a = readable(a, dtype)
+        buffered = needs_buffer(problem, plan.option.of_gram or scheme) or not is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
-        scalars = (seen(target, problem.result), float(alpha), 0.0 if c is None else float(beta))
-        engine = engine_scheme(scheme)
+        written = as_written(plan, target)
+        scalars = (seen(written, problem.result), float(alpha), 0.0 if c is None else float(beta))
+        copies = images(plan, written, None if buffered else mirror)
+        engine = engine_scheme(plan.option.of_gram or scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
         if source is not None:
             nbytes = max(nbytes, _needed(plan, a, source, scalars[0]))
@@ -101,7 +115,7 @@ class CpuBackend:
             scaling = _look(plan, a, b if source is None else source, workspace, nbytes)
             refused = scaling is None
             if scaling is not None:
-                _load(c, target)
+                load(c, target, problem)
                 finite = _core.gemm(
                     a,
                     source,
@@ -115,35 +129,36 @@ class CpuBackend:
                     blocking=tiling,
                     workspace=workspace,
                     report=engine is not None and plan.options.check != "none",
+                    **copies,
                 )
             if refused or finite is False:
                 # Norms that cannot be measured, NaN or Inf in the input, a sum that overflowed:
                 # as the classical algorithm would have it.
                 whole = b.source_to_redo(refused) if isinstance(b, PackedOperand) else b
-                whole = _readable(whole, dtype)
-                _load(c, target)
-                _classical_within(workspace, nbytes, a, whole, scalars, plan)
+                whole = readable(whole, dtype)
+                load(c, target, problem)
+                _classical_within(workspace, nbytes, a, whole, scalars, plan, copies)
         finally:
             _pool().give(workspace, nbytes)
         if buffered:
-            with np.errstate(all="ignore"):
-                np.copyto(out, target, casting="same_kind")
+            for copy in (out,) if mirror is None else (out, mirror):
+                store(target, copy, problem)
 
     def pack(self, b: np.ndarray, plan: Plan) -> Payload:
         """Combine B, or lay it out for the classical kernel."""
         b = np.asarray(b, plan.problem.operand.numpy)
-        if not _is_aligned(b):
+        if not is_aligned(b):
             b = np.array(b, order="C")
         return Payload.of(b, plan.scheme, plan.threads, isa())
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
         operand = plan.problem.operand
-        return column_norms(_named(_readable(b, operand), operand), _measure(plan))
+        return column_norms(_named(readable(b, operand), operand), _measure(plan))
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""
-        extra = _extra_bytes(problem, packed.scheme)
+        extra = extra_bytes(problem, packed.scheme)
         tiling, nbytes = _core.plan(
             problem.M,
             problem.N,
@@ -161,7 +176,10 @@ class CpuBackend:
 
     def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
         """Return the option with its seconds by the common cost model."""
-        return Candidate(option, seconds(problem, option, rates))
+        times = seconds(problem, option, rates)
+        if problem.symmetric:  # micro-tiles that the diagonal cuts are computed whole
+            times = of_triangle(times, 0.5 + sum(rates.tile) / (2 * problem.M))
+        return Candidate(option, times)
 
     def measure(self, problem: Problem, thorough: bool = False) -> Rates:
         """Measure the rates of the cost model (about a second; `thorough`: some seconds)."""
@@ -204,9 +222,11 @@ def _pool() -> Pool:
     return Pool(kept_bytes())
 
 
-def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
+def _option(
+    problem: Problem, scheme: Scheme | SymmetricScheme | None, limit: int | None
+) -> Option | None:
     """Cut the problem for a scheme; None where a scheme cannot keep the limit."""
-    extra = _extra_bytes(problem, scheme)
+    extra = extra_bytes(problem, scheme)
     tiling, nbytes = _core.plan(
         problem.M,
         problem.N,
@@ -216,6 +236,7 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         scheme=engine_scheme(scheme),
         threads=problem.threads,
         limit=_room(limit, extra),
+        triangle=triangle(problem, scheme),
         **_layout(problem, scheme),
     )
     workspace = nbytes + extra
@@ -231,11 +252,21 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     )
     cut = _cut(problem, tiling, workspace)
     growth = _rounded_growth(problem.operand, scheme)
+    if isinstance(scheme, SymmetricScheme):
+        return Option(
+            "cpu",
+            None,
+            *cut,
+            (*tiling, nbytes),
+            rounded_growth=growth or scheme.rms_growth,
+            name=scheme.name,
+            of_gram=scheme,
+        )
     return Option("cpu", scheme, *cut, (*tiling, nbytes), in_place=in_place, rounded_growth=growth)
 
 
 @cache
-def _rounded_growth(operand: DType, scheme: Scheme | None) -> float | None:
+def _rounded_growth(operand: DType, scheme: Scheme | SymmetricScheme | None) -> float | None:
     """Return a scheme's RMS error where a C of few bits is most of the classical algorithm's.
 
     What is rounded in float32 is then nothing beside it. Kernels that multiply elements as they are
@@ -251,7 +282,7 @@ def _rounded_growth(operand: DType, scheme: Scheme | None) -> float | None:
     left, right = (np.square(x).sum(axis=1) for x in factors)
     rounded = sum((np.count_nonzero(x, axis=1) > 1).astype(float) for x in factors)
     per_block = np.square(scheme.W.reshape(shape)).T @ (left * right * rounded) / scheme.k
-    return float(np.sqrt(1 + per_block.mean()))
+    return float(np.sqrt(1 + per_block[per_block > 0].mean()))
 
 
 def _look(
@@ -309,22 +340,29 @@ def _needed(plan: Plan, a: np.ndarray, b: np.ndarray, target: np.ndarray) -> int
         scheme=engine_scheme(scheme),
         threads=plan.threads,
         blocking=plan.option.tiling[:-1],
+        triangle=triangle(problem, plan.option.of_gram),
         **found,
     )[1]
 
 
-def _layout(problem: Problem, scheme: Scheme | None) -> dict[str, bool]:
+def _layout(problem: Problem, scheme: Scheme | SymmetricScheme | None) -> dict[str, bool]:
     """Return the flags of `_core.plan`; a buffer for the product is by rows."""
     a_by_columns, b_by_rows, c_by_columns = problem.layout
     return {
         "a_by_columns": a_by_columns,
         "b_by_rows": b_by_rows,
-        "c_by_columns": c_by_columns and not _needs_buffer(problem, scheme),
+        "c_by_columns": c_by_columns and not needs_buffer(problem, scheme),
     }
 
 
 def _classical_within(
-    workspace: Any, nbytes: int, a: np.ndarray, b: np.ndarray, scalars: tuple, plan: Plan
+    workspace: Any,
+    nbytes: int,
+    a: np.ndarray,
+    b: np.ndarray,
+    scalars: tuple,
+    plan: Plan,
+    copies: dict[str, Any],
 ) -> None:
     """Multiply classically in the workspace that a scheme of `nbytes` was given.
 
@@ -339,52 +377,14 @@ def _classical_within(
         isa=isa(),
         threads=threads,
         limit=max(nbytes, 1),
+        triangle=copies["triangle"],
         **_core.layout(a, b, target),
     )
     room = workspace if needed <= workspace.nbytes else None
-    _core.gemm(a, b, *scalars, threads=threads, isa=isa(), blocking=tiling, workspace=room)
-
-
-def _needs_buffer(problem: Problem, scheme: Scheme | None) -> bool:
-    """Whether C cannot be written to directly.
-
-    A scheme that adds to c in place could not fall back to the classical algorithm, because c
-    would be gone.
-    """
-    return not problem.out_direct or (problem.in_place and scheme is not None)
-
-
-def _extra_bytes(problem: Problem, scheme: Scheme | None) -> int:
-    """Bytes beyond the engine's workspace: converted operands, a buffer for the product."""
-    buffer = problem.M * problem.N if _needs_buffer(problem, scheme) else 0
-    return _copied_bytes(problem) + buffer * problem.result.itemsize
+    how = copies | {"threads": threads, "isa": isa(), "blocking": tiling, "workspace": room}
+    _core.gemm(a, b, *scalars, **how)
 
 
 def _room(limit: int | None, extra: int) -> int:
     """Bytes that the engine may use: what the pool keeps, or what the caller leaves it."""
     return _pool().limit if limit is None else min(max(limit - extra, 1), largest_bytes())
-
-
-def _copied_bytes(problem: Problem) -> int:
-    """Operands of another dtype or alignment are converted first; strides do not matter."""
-    a = 0 if problem.a_direct or problem.a_strided else problem.M * problem.K
-    b = 0 if problem.b_direct or problem.b_strided or problem.packed else problem.K * problem.N
-    return (a + b) * problem.operand.itemsize
-
-
-def _readable(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return what the engine can take of an operand: a view, or a converted copy."""
-    kind = dtype.numpy
-    return seen(x if x.dtype == kind and _is_aligned(x) else np.array(x, kind, order="C"), dtype)
-
-
-def _is_aligned(x: np.ndarray) -> bool:
-    """Whether the engine can address the array: aligned, strides of whole elements."""
-    return x.flags.aligned and all(stride % x.itemsize == 0 for stride in x.strides)
-
-
-def _load(c: np.ndarray | None, target: np.ndarray) -> None:
-    """Put c where the engine adds to it."""
-    if c is not None and c is not target:
-        with np.errstate(all="ignore"):
-            np.copyto(target, c, casting="same_kind")

@@ -3,7 +3,8 @@
 ::
 
     gemm.py      gemm                           matmul.py    matmul
-    plan.py      plan                           pack.py      pack
+    gram.py      gram                           pack.py      pack
+    plan.py      plan
     verify.py    verify                         info.py      show_config
     tune.py      machine, tune, compare
     families/    whose arrays are these: NumPy's, or on a device

@@ -46,6 +46,8 @@ class Product:
     fresh : bool
         `out` was made by `family.empty`, and nobody else knows it.
     packed : PackedOperand or None
+    symmetric : str
+        B is A's transpose in the same memory, and this part of C is wanted; see `Problem`.
     """
 
     family: Family
@@ -59,6 +61,7 @@ class Product:
     beta: Any = 0
     fresh: bool = False
     packed: PackedOperand | None = None
+    symmetric: str = ""
 
 
 def multiply(x: Product) -> None:
@@ -81,12 +84,13 @@ def _run(x: Product) -> Plan:
     b: Any = x.b if isinstance(x.b, tuple) else family.operand(x.b)
     c = None if x.c is None else family.operand(x.c)
     target = None if x.fresh else out
-    problem = family.problem(a, b, c, target, x.dtype, x.options, packed=packed is not None)
+    about: dict[str, Any] = {"packed": True} if packed is not None else {"symmetric": x.symmetric}
+    problem = family.problem(a, b, c, target, x.dtype, x.options, **about)
     if packed is None:
         plan = plan_for(problem, x.options)
     else:
         plan, b = plan_packed(problem, packed, x.options), packed
-    plan.backend.execute(plan, a, b, c, out, alpha=x.alpha, beta=x.beta)
+    plan.execute(a, b, c, out, alpha=x.alpha, beta=x.beta)
     return plan
 
 

@@ -182,7 +182,7 @@ def gemm(
 
 
 def check_packed(
-    packed: PackedOperand, dtype: DType, backend: str, scheme: str | schemes.Scheme
+    packed: PackedOperand, dtype: DType, backend: str, scheme: str | schemes.Scheme | Any
 ) -> None:
     """Refuse what contradicts the way in which b was packed."""
     if dtype.numpy != packed.dtype:

@@ -10,6 +10,7 @@ import numpy as np
 from falcon._core.dtypes import of
 from falcon._core.options import Options, settings
 from falcon._core.plan import Plan
+from falcon._core.symmetric import is_transpose
 from falcon._core.threads import limit_here
 from falcon._numpy.threads import exceeds
 
@@ -82,22 +83,30 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
         return None
     if plain:
         return quiet_matmul(a, b, out)
-    plan.backend.execute(plan, a, b, None, out)
+    plan.execute(a, b, None, out)
     return out
 
 
 def _look(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:
     """Return what must be equal in calls of one plan, the flags that all arrays have first."""
     x, y = a.flags.num, b.flags.num
+    twin = _are_twins(a, b)
     # Flags tell the strides of arrays that are contiguous in one order, not in both.
     if out is None:
-        key: tuple = (x & y, a.shape, x, a.dtype, b.shape, y, b.dtype, arguments)
+        key: tuple = (x & y, a.shape, x, a.dtype, b.shape, y, b.dtype, arguments, twin)
         return key if (x + 1) & (y + 1) & 2 else (*key, a.strides, b.strides)
     z, like = out.flags.num, out.dtype
-    key = (x & y & z, a.shape, x, a.dtype, b.shape, y, b.dtype, arguments, out.shape, z, like)
+    shapes = a.shape, b.shape, out.shape
+    key = (x & y & z, shapes, x, a.dtype, y, b.dtype, arguments, z, like, twin)
     if (x + 1) & (y + 1) & (z + 1) & 2:
         return key
     return (*key, a.strides, b.strides, out.strides)
+
+
+def _are_twins(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether b is seen to be the transpose of a in the same memory, which is another Problem."""
+    x, y = a.base, b.base
+    return (x is b or y is a or (x is not None and x is y)) and is_transpose(a, b)
 
 
 def remember(
@@ -118,6 +127,8 @@ def remember(
         return
     problem = NUMPY.problem(a, b, None, None if out is None else result, of(a.dtype), options)
     plan = plan_for(problem, options)
+    if problem.symmetric and not _are_twins(a, b):
+        return
     if len(_ready) >= _MOST_READY:
         _ready.clear()
     plain = (

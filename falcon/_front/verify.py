@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from falcon._core.arrays import to_array
+from falcon._core.bound import PROMISED
 from falcon._core.dtypes import DType, find, of
 from falcon._core.options import DEFAULT_MAX_GROWTH
-from falcon._core.plan import PROMISED
 
 from .freivalds import TRIALS, Freivalds, Verification, real_parts
 

@@ -100,8 +100,12 @@ class GpuBackend:
         *,
         alpha: Any = 1,
         beta: Any = 0,
+        mirror: Any = None,
     ) -> None:
-        """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
+        """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero.
+
+        No Problem on a device is symmetric: there is never a `mirror`.
+        """
         packed = b.payload.packed if isinstance(b, PackedOperand) else None
         source = b.payload.source if isinstance(b, PackedOperand) else b
         driver.execute(

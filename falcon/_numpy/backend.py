@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.look import column_norms, has_room, look
-from falcon._core.model import seconds
+from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import ArrayPayload, PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy, host_policy
@@ -29,17 +29,18 @@ from falcon._core.rates import Rates
 from falcon._core.spread import Scaling
 from falcon.codegen import combine_a, combine_b, combine_c
 from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, SymmetricScheme
 
+from .classical import classical, classical_workspace, copied_bytes, finish_bytes, store
 from .norms import squares
 from .rates import blas_name, measure
 from .threads import limited
 
 # Chunks are not cut below blocks of this size: the limit is then refused.
 _SMALLEST_BLOCK = 2
-_STRIP_ELEMENTS = 32768  # of beta * c, formed strip by strip
-# As much as a ufunc's own buffers for converting operands; not counted as workspace either.
-_CONVERTED_BLOCK = 96
+# Time of np.matmul(x.T, x), which is syrk and a copy of its triangle, over that of a product of
+# such sizes: 0.56 to 0.73 (float32, float64; Zen 3 and 5).
+_SYRK = 0.62
 
 
 class NumpyBackend:
@@ -77,13 +78,15 @@ class NumpyBackend:
         for scheme in schemes:
             if scheme is None:
                 whole = (problem.M, problem.N, problem.K)
-                workspace = _classical_workspace(problem, limit)
+                workspace = classical_workspace(problem, limit)
                 options.append(Option(self.name, None, whole, workspace))
+                continue
+            if isinstance(scheme, SymmetricScheme):
                 continue
             chunks = _chunks_within(problem, scheme, limit)
             if chunks is not None:
                 stages = _Stages.of(problem, scheme, chunks)
-                workspace = stages.workspace + _finish_bytes(problem)
+                workspace = stages.workspace + finish_bytes(problem)
                 cuts = -(-problem.M // max(chunks[0], 1)), -(-problem.K // max(chunks[2], 1))
                 again = 1, cuts[0], cuts[1]  # A's sums serve all chunks along N
                 options.append(Option(self.name, scheme, chunks, workspace, again=again))
@@ -99,6 +102,7 @@ class NumpyBackend:
         *,
         alpha: Any = 1,
         beta: Any = 0,
+        mirror: Any = None,
     ) -> None:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem = plan.problem
@@ -112,13 +116,15 @@ class NumpyBackend:
             if plan.scheme is not None and 0 not in (*shape, problem.K):
                 done = _multiply(plan, a, b, product, alpha)
             if not done:
-                fits = _finish_bytes(problem) + _copied_bytes(problem) <= plan.workspace
-                _classical(problem, a, right, product, copy=fits)
+                fits = finish_bytes(problem) + copied_bytes(problem) <= plan.workspace
+                classical(problem, a, right, product, copy=fits)
                 scaled.undo(product)
                 if alpha != 1:
                     np.multiply(product, alpha, out=product)
             if problem.buffered:
-                _finish(product, c, beta, out)
+                store(product, c, beta, out, problem.symmetric)
+            if mirror is not None:
+                np.copyto(mirror, out)
 
     def pack(self, b: np.ndarray, plan: Plan) -> ArrayPayload:
         """Copy `b` as BLAS likes it; its sums are formed anew in every product."""
@@ -136,7 +142,8 @@ class NumpyBackend:
 
     def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
         """Return the option with its seconds by the common cost model."""
-        return Candidate(option, seconds(problem, option, rates))
+        times = seconds(problem, option, rates)
+        return Candidate(option, of_triangle(times, _SYRK) if problem.symmetric else times)
 
     def measure(self, problem: Problem, thorough: bool = False) -> Rates:
         """Time np.matmul, additions in cache, and combines of Strassen's A (about 0.5 s).
@@ -150,73 +157,6 @@ class NumpyBackend:
     def identity(self, device: int | None = None, /) -> dict[str, str]:
         """What a stored measurement must agree with: NumPy and its BLAS."""
         return {"numpy": np.__version__, "blas": blas_name()}
-
-
-# --- classical -----------------------------------------------------------------------------
-
-
-def _copied_bytes(problem: Problem) -> int:
-    """Operands that BLAS cannot read as they stand are copied first."""
-    a = 0 if problem.a_direct else problem.M * problem.K
-    b = 0 if problem.b_direct else problem.K * problem.N
-    return (a + b) * problem.operand.itemsize
-
-
-def _finish_bytes(problem: Problem) -> int:
-    """Product buffer plus the strip of ``beta * c``."""
-    if not problem.buffered:
-        return 0
-    strip = max(problem.N, min(_STRIP_ELEMENTS, problem.M * problem.N))
-    return problem.buffer_bytes + strip * problem.result.itemsize
-
-
-def _classical_workspace(problem: Problem, limit: int | None) -> int:
-    copied = _finish_bytes(problem) + _copied_bytes(problem)
-    # Without the copies, blocks are converted on the way: slow, but inside the limit.
-    return copied if limit is None or copied <= limit else _finish_bytes(problem)
-
-
-def _classical(
-    problem: Problem, a: np.ndarray, b: np.ndarray, product: np.ndarray, *, copy: bool
-) -> None:
-    if not copy:
-        _in_blocks(a, b, product)
-        return
-    if not problem.a_direct:
-        a = np.array(a, problem.operand.numpy, order="C")
-    if not problem.b_direct:
-        b = np.array(b, problem.operand.numpy, order="C")
-    np.matmul(a, b, out=product)
-
-
-def _in_blocks(a: np.ndarray, b: np.ndarray, product: np.ndarray) -> None:
-    """Convert a block at a time: np.matmul itself would convert whole operands."""
-    step, dtype = _CONVERTED_BLOCK, product.dtype
-    product[...] = 0
-    for i, j, l in np.ndindex(*(-(-size // step) for size in (*product.shape, a.shape[1]))):
-        rows, columns, inner = (slice(x * step, (x + 1) * step) for x in (i, j, l))
-        c = product[rows, columns]
-        part = a[rows, inner].astype(dtype) @ b[inner, columns].astype(dtype)
-        np.add(c, part, out=c)
-
-
-def _finish(product: np.ndarray, c: np.ndarray | None, beta: Any, out: np.ndarray) -> None:
-    """Write ``product + beta * c`` to `out`, a strip of rows at a time."""
-    if beta == 0 or c is None:
-        np.copyto(out, product, casting="same_kind")
-        return
-    step = max(1, _STRIP_ELEMENTS // max(product.shape[1], 1))
-    scratch = np.empty((min(step, product.shape[0]), product.shape[1]), product.dtype)
-    for start in range(0, product.shape[0], step):
-        strip = product[start : start + step]
-        scaled = scratch[: strip.shape[0]]
-        np.multiply(c[start : start + step], beta, out=scaled, dtype=scaled.dtype)
-        np.add(strip, scaled, out=strip)
-    # Only now: c may be out itself, or overlap it in any way.
-    np.copyto(out, product, casting="same_kind")
-
-
-# --- LCMA ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -291,7 +231,7 @@ def _chunks_within(
     if limit is None:
         return problem.M, problem.N, problem.K
     dims = (scheme.m, scheme.n, scheme.k)
-    room = limit - _finish_bytes(problem)
+    room = limit - finish_bytes(problem)
     while _Stages.of(problem, scheme, tuple(chunks)).workspace > room:  # type: ignore[arg-type]
         sizes = [chunk / d for chunk, d in zip(chunks, dims, strict=True)]
         largest = max(range(3), key=lambda axis: sizes[axis])

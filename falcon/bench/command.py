@@ -46,6 +46,8 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                       "with NumPy and torch, on busy CPUs; against tight loops")  # fmt: skip
     kind.add_argument("--types", action="store_true", help="every type that falcon has kernels "
                       "for, beside float32 and torch; one size S (default 2048)")  # fmt: skip
+    kind.add_argument("--gram", action="store_true", help="symmetric products x.T @ x beside the "
+                      "syrk of NumPy and SciPy, and torch; x of shapes S or KxM")  # fmt: skip
     kind.add_argument("--gpu", action="store_true", help="falcon, cuBLAS and torch on the GPU")
     kind.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"),
                       help="what changed between two record files")  # fmt: skip
@@ -106,6 +108,8 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
         return _beside(options)
     if options.types:
         return _types(options)
+    if options.gram:
+        return _gram(options)
     return _beside_numpy(options, falcon_options)
 
 
@@ -204,6 +208,29 @@ def _types(options: argparse.Namespace) -> int:
         )
     else:
         print(element_types.format_types(found, size))
+    return 0
+
+
+def _gram(options: argparse.Namespace) -> int:
+    from . import symmetric
+
+    shapes = symmetric.shapes([*options.sizes, *(options.shape or ())])
+    names = asked.dtypes(options) or ["float32", "float64"]
+    cases, threads = [(x, name) for name in names for x in shapes], thread_count(options.threads)
+    found = {}
+    with asked.progress(len(cases), "case") as bar:
+        for shape, name in cases:
+            bar.set_description(f"{shape[0]} x {shape[1]} {name}")
+            found[shape, name] = symmetric.measure(shape, name, options.rounds, threads)
+            bar.update()
+    if options.json:
+        rows = [
+            {"x": shape, "dtype": name, "sides": {x.name: x.seconds for x in sides}}
+            for (shape, name), sides in found.items()
+        ]
+        print(json.dumps({"threads": threads, "cases": rows}, indent=1))
+    else:
+        print(symmetric.format_gram(found))
     return 0
 
 

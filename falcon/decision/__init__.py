@@ -8,6 +8,7 @@
     candidates.py  the schemes among which is chosen
     limits.py      whether an option keeps to what the caller allows; bounds
     select.py      the choice, for operands on the host and on a device
+    symmetric.py   the choice for x.T @ x: by half of the work, cut in halves
     explain.py     why the others lost
     tuned.py       choices that were measured for a shape, and remembered
 """

@@ -61,7 +61,17 @@ def candidates(
             option = Option(backend.name, scheme, whole, 0, able[0].fused_output)
             refused = f"cannot keep workspace_limit {limit}"
             found.append(Candidate(option, seconds(problem, option, rates), refused, False))
-    found.sort(key=lambda x: (x.total, x.option.growth))
+    return compared(found, best.option, policy, best)
+
+
+def compared(
+    found: Sequence[Candidate], chosen: Option, policy: Policy, best: Candidate | None = None
+) -> tuple[Candidate, ...]:
+    """Return candidates, the chosen one first, each with the reason why it lost."""
+    found = sorted(found, key=lambda x: (x.total, x.option.growth))
+    best = best or next((x for x in found if x.option == chosen), None)
+    if best is None:
+        return ()
     lost = [
         replace(x, refused=_reason(x, best, policy))
         for x in found

@@ -17,10 +17,11 @@ from falcon._core.options import Options
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, SymmetricScheme
 
 from .candidates import scheme_candidates
 from .limits import judge, least_seconds, within_limit
+from .symmetric import choose
 
 RatesOf = Callable[[Backend, Problem], Any]
 
@@ -47,6 +48,10 @@ def select(
     TypeError
         An explicitly requested scheme cannot run on the dtype.
     """
+    if isinstance(options.scheme, SymmetricScheme):
+        return _requested(problem, options, options.scheme, backends)
+    if problem.symmetric and options.scheme != "classical":
+        return choose(problem, options, backends, rates_of, select)
     if isinstance(options.scheme, Scheme):
         return _requested(problem, options, options.scheme, backends)
     if options.scheme == "classical":
@@ -92,15 +97,23 @@ def _classical(
     # The last backend of the table, NumPy, has the least overhead and needs no measuring.
     backend, option = fitting[-1]
     policy = backend.policy(problem)
+    known: list[tuple[Backend, Candidate]] = []
+    times: tuple[tuple[str, float], ...] = ()
     in_place = [pair for pair in fitting if pair[1].in_place]
     if in_place:
         backend, option = in_place[0]
         why += "; so few rows that a copy of B would cost more than the product"
-    elif len(fitting) > 1 and policy.why_too_small(problem) is None:
+    elif (len(fitting) > 1 or problem.symmetric) and policy.why_too_small(problem) is None:
         known = [(x, x.predicted(problem, option, rates_of(x, problem))) for x, option in fitting]
         backend, best = preferred(known, policy)
-        option = best.option
-    return Plan(problem, backend, option, why, options=options)
+        option, times = best.option, best.seconds
+
+    def table() -> tuple[Candidate, ...]:
+        from .explain import compared
+
+        return compared([x for _, x in known], option, policy)
+
+    return Plan(problem, backend, option, why, times, table, options=options)
 
 
 def _limit_error(option: Option, options: Options) -> ValueError:
@@ -112,7 +125,10 @@ def _limit_error(option: Option, options: Options) -> ValueError:
 
 
 def _requested(
-    problem: Problem, options: Options, scheme: Scheme, backends: Sequence[Backend]
+    problem: Problem,
+    options: Options,
+    scheme: Scheme | SymmetricScheme,
+    backends: Sequence[Backend],
 ) -> Plan:
     reason = None
     if problem.is_exact and not scheme.is_integral:
@@ -121,10 +137,13 @@ def _requested(
     if reason is not None or not able:
         reason = reason or backends[0].why_classical_only(problem)
         raise TypeError(f"scheme {scheme.name!r} cannot multiply {problem}: {reason}")
+    wanted: Any = (scheme,)
     for backend in able:
-        found = backend.candidates(problem, (scheme,), options.workspace_limit)
+        found = backend.candidates(problem, wanted, options.workspace_limit)
         if found:
             return Plan(problem, backend, found[0], "asked for", options=options)
+    if isinstance(scheme, SymmetricScheme) and all(x.name != "cpu" for x in able):
+        raise ValueError(f"scheme {scheme.name!r} runs on backend 'cpu' alone")
     raise ValueError(
         f"workspace_limit is {options.workspace_limit} bytes; scheme {scheme.name!r} cannot keep "
         f"it with {problem}"

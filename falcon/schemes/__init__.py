@@ -10,16 +10,23 @@
     catalogue.py    named schemes (data/)      loaders.py    files of other researchers
     _checks.py      what a Scheme refuses      _coefficients.py  exact arrays of numbers
     _unpickle.py    arrays out of pickles, nothing else
+
+    symmetric.py    for X X^T: named schemes (data/gram/), constructions, files
+    _symmetric.py   SymmetricScheme: general and symmetric products, verified on construction
 """
 
+from . import symmetric
 from ._scheme import Scheme, SchemeError, compose
+from ._symmetric import PlainProducts, SymmetricScheme
 from .algebra import classical, cyclic, direct_sum, permuted, symmetries, transposed
 from .catalogue import best, get, names, register
 from .loaders import dump, load, load_all
 
 __all__ = [
+    "PlainProducts",
     "Scheme",
     "SchemeError",
+    "SymmetricScheme",
     "best",
     "classical",
     "compose",
@@ -32,6 +39,7 @@ __all__ = [
     "names",
     "permuted",
     "register",
+    "symmetric",
     "symmetries",
     "transposed",
 ]

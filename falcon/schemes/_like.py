@@ -1,4 +1,4 @@
-"""What files below `Scheme` need to know of one."""
+"""What files below `Scheme` and `SymmetricScheme` need to know of one."""
 
 from __future__ import annotations
 
@@ -43,3 +43,27 @@ class SchemeLike(Protocol):
     @property
     def shared_sums(self) -> tuple[SharedSums, SharedSums, SharedSums]:
         """Combine A, Combine B and Combine H."""
+
+
+class SymmetricLike(Protocol):
+    """The part of a `SymmetricScheme` that its formulas are made of."""
+
+    @property
+    def m(self) -> int:
+        """Rows of X, and rows and columns of C, in blocks."""
+
+    @property
+    def rank(self) -> int:
+        """Number of block products."""
+
+    @property
+    def U(self) -> np.ndarray:
+        """Coefficients of X in the left operands, shape (R, m, k)."""
+
+    @property
+    def V(self) -> np.ndarray:
+        """Coefficients of X in the right operands, before transposition, shape (R, m, k)."""
+
+    @property
+    def W(self) -> np.ndarray:
+        """Coefficients of C, shape (R, m, m), zero below the diagonal."""

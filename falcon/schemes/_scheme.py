@@ -225,13 +225,7 @@ class Scheme:
         per level of nesting, bounded by the longest sums of the three factors. All of it is
         multiplied by ``e_max`` (Higham, section 23.2.2; Ballard et al., theorem III.1).
         """
-        block = -(-inner // self.k)
-        rank = self.rank
-        longest = sum(
-            int(np.count_nonzero(x, axis=1).max())
-            for x in (self.U.reshape(rank, -1), self.V.reshape(rank, -1))
-        ) + int(np.count_nonzero(self.W.reshape(rank, -1), axis=0).max())
-        return float(self.e_max) * block * (block + longest) * unit_roundoff
+        return metrics.error_bound(self.U, self.V, self.W, inner, unit_roundoff)
 
     def renamed(self, name: str, source: str) -> Scheme:
         """Return the same proved coefficients, and sums, under another name."""

@@ -7,6 +7,10 @@ k x n matrix if and only if, for all index pairs,
 
 Source: R. P. Brent, "Algorithms for matrix multiplication", Stanford report STAN-CS-70-157, 1970.
 Everything here is integer arithmetic; fractions are cleared by their common denominator first.
+
+`first_symmetric_violation` holds the same equations for C = X X^T, where V too multiplies entries
+of X and only the c[x,y] with x <= y are formed: ``sum_r U[r,i,l] V[r,j,p] W[r,x,y]`` is 1 where
+``(p, x, y) == (l, i, j)`` and else 0. Blocks do not commute, so x_a x_b^T and x_b x_a^T differ.
 """
 
 from __future__ import annotations
@@ -33,10 +37,12 @@ class Violation:
     c: tuple[int, int]
     got: Fraction
     expected: int
+    names: tuple[str, str] = ("a", "b")
 
     def __str__(self) -> str:
+        left, right = self.names
         return (
-            f"Brent equation a[{self.a[0]},{self.a[1]}] * b[{self.b[0]},{self.b[1]}] "
+            f"Brent equation {left}[{self.a[0]},{self.a[1]}] * {right}[{self.b[0]},{self.b[1]}] "
             f"in c[{self.c[0]},{self.c[1]}]: the sum over r is {self.got}, "
             f"expected {self.expected}"
         )
@@ -62,12 +68,59 @@ def first_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violation | 
     """
     m, k = U.shape[1:]
     n = V.shape[2]
-    products = max(work(U, V, W), m * k * n)
-    check_work(f"<{m},{k},{n};{U.shape[0]}>", products)
+    wanted = _wanted_keys(m, k, n)
+    found = _first_wrong(f"<{m},{k},{n};{U.shape[0]}>", U, V, W, wanted)
+    if found is None:
+        return None
+    key, got, expected = found
+    rest, c = divmod(key, m * n)
+    a, b = divmod(rest, k * n)
+    return Violation(_place(a, k), _place(b, n), _place(c, n), got, expected)
+
+
+def first_symmetric_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violation | None:
+    """Return the first equation that (U, V, W) violates as an algorithm for X X^T, or None.
+
+    Parameters
+    ----------
+    U, V : ndarray of int64 or of Fraction, shape (R, m, k)
+        Coefficients of the entries of X; those of V are transposed in the product.
+    W : ndarray of int64 or of Fraction, shape (R, m, m)
+        Zero below the diagonal.
+
+    Raises
+    ------
+    ValueError
+        The scheme is too large to be verified.
+    """
+    m, k = U.shape[1:]
+    i, j, l = (x.ravel() for x in np.indices((m, m, k)))
+    keys = ((i * k + l) * (m * k) + j * k + l) * (m * m) + i * m + j
+    found = _first_wrong(f"<{m},{k};{U.shape[0]}> for X X^T", U, V, W, np.sort(keys[i <= j]))
+    if found is None:
+        return None
+    key, got, expected = found
+    rest, c = divmod(key, m * m)
+    a, b = divmod(rest, m * k)
+    return Violation(_place(a, k), _place(b, k), _place(c, m), got, expected, names=("x", "x^T"))
+
+
+def _place(entry: int, columns: int) -> tuple[int, int]:
+    row, column = divmod(entry, columns)
+    return row + 1, column + 1
+
+
+def _first_wrong(
+    name: str, U: np.ndarray, V: np.ndarray, W: np.ndarray, wanted: np.ndarray
+) -> tuple[int, Fraction, int] | None:
+    """The first position whose sum is not 1 where `wanted`, else 0; with the sum and that number.
+
+    Positions count entries of V within those of U, and entries of W within those of V.
+    """
+    check_work(name, max(work(U, V, W), wanted.size))
     (u, du), (v, dv), (w, dw) = integer_form(U), integer_form(V), integer_form(W)
     one = du * dv * dw
     keys, sums = _sparse_sums(u, v, w, keep_int64=one == 1)
-    wanted = _wanted_keys(m, k, n)
     nonzero = sums != 0
     keys, sums = keys[nonzero], sums[nonzero]
     if np.array_equal(keys, wanted) and (sums == one).all():
@@ -77,11 +130,7 @@ def first_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violation | 
     key = int(bad.min())
     found = np.flatnonzero(keys == key)
     got = Fraction(int(sums[found[0]]), one) if found.size else Fraction(0)
-    rest, c = divmod(key, m * n)
-    a, b = divmod(rest, k * n)
-    (i, l), (p, j), (x, y) = divmod(a, k), divmod(b, n), divmod(c, n)
-    expected = int(l == p and x == i and y == j)
-    return Violation((i + 1, l + 1), (p + 1, j + 1), (x + 1, y + 1), got, expected)
+    return key, got, int(key in wanted)
 
 
 def work(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> int:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ._like import SchemeLike
+from ._like import SchemeLike, SymmetricLike
 from .additions import SharedSums
 
 Variable = tuple[str, str]  # letter and index: ("a", "21")
 Sum = list[tuple[Variable, Any]]  # variables and their coefficients
 Equation = tuple[Variable, tuple[Sum, ...]]  # what is a sum, or a product of two
+Listing = Iterable[list[Equation]]  # blocks of equations
 
 
 def formulas(scheme: SchemeLike, *, shared: bool = False) -> str:
@@ -26,17 +27,46 @@ def formulas(scheme: SchemeLike, *, shared: bool = False) -> str:
     >>> print(formulas(falcon.schemes.get("strassen")).splitlines()[0])
     h1 = (a11 + a22)(b11 + b22)
     """
-    blocks = []
-    for block in _equations(scheme, shared):
-        width = max(len("".join(name)) for name, _ in block)
-        lines = [f"{''.join(name):<{width}} = {_product(x, ''.join, str)}" for name, x in block]
-        blocks.append("\n".join(lines))
-    return "\n\n".join(blocks)
+    return _text(_equations(scheme, shared), "")
 
 
 def latex(scheme: SchemeLike, *, shared: bool = False) -> str:
     r"""Return the formulas as an ``aligned`` environment of LaTeX."""
+    return _aligned(_equations(scheme, shared), "")
 
+
+def symmetric_formulas(scheme: SymmetricLike) -> str:
+    """Return the formulas of a scheme for X X^T: products of sums of X, then entries of C.
+
+    Examples
+    --------
+    >>> from falcon.schemes import symmetric
+    >>> print(symmetric_formulas(symmetric.classical(1, 1)))
+    h1 = x11 x11^T
+    <BLANKLINE>
+    c11 = h1
+    """
+    return _text(_symmetric_equations(scheme), "^T")
+
+
+def symmetric_latex(scheme: SymmetricLike) -> str:
+    r"""Return the formulas of a scheme for X X^T as an ``aligned`` environment of LaTeX."""
+    return _aligned(_symmetric_equations(scheme), r"^{\mathsf{T}}")
+
+
+def _text(listing: Listing, after: str) -> str:
+    """Equations as text; `after` follows the second factor of a product."""
+    blocks = []
+    for block in listing:
+        width = max(len("".join(name)) for name, _ in block)
+        lines = [
+            f"{''.join(name):<{width}} = {_product(x, ''.join, str, after)}" for name, x in block
+        ]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _aligned(listing: Listing, after: str) -> str:
     def named(variable: Variable) -> str:
         return "{}_{{{}}}".format(*variable)
 
@@ -44,10 +74,30 @@ def latex(scheme: SchemeLike, *, shared: bool = False) -> str:
         return str(x) if x.denominator == 1 else rf"\tfrac{{{x.numerator}}}{{{x.denominator}}}"
 
     blocks = [
-        " \\\\\n".join(f"{named(name)} &= {_product(x, named, number)}" for name, x in block)
-        for block in _equations(scheme, shared)
+        " \\\\\n".join(f"{named(name)} &= {_product(x, named, number, after)}" for name, x in block)
+        for block in listing
     ]
     return "\\begin{aligned}\n" + " \\\\[1ex]\n".join(blocks) + "\n\\end{aligned}"
+
+
+def _symmetric_equations(scheme: SymmetricLike) -> list[list[Equation]]:
+    """The products, then the entries of C on and above its diagonal."""
+    rank, m = scheme.rank, scheme.m
+    x, c = _entries("x", scheme.U), _entries("c", scheme.W)
+    h = [("h", f"{r + 1}") for r in range(rank)]
+    left, right, outputs = (
+        _written(_unshared(matrix), names, "")[1]
+        for matrix, names in (
+            (scheme.U.reshape(rank, -1), x),
+            (scheme.V.reshape(rank, -1), x),
+            (scheme.W.reshape(rank, -1).T, h),
+        )
+    )
+    products: list[Equation] = [(h, (y, z)) for h, y, z in zip(h, left, right, strict=True)]
+    entries: list[Equation] = [
+        (c[place], (outputs[place],)) for place in range(m * m) if place // m <= place % m
+    ]
+    return [products, entries]
 
 
 def _equations(scheme: SchemeLike, shared: bool) -> list[list[Equation]]:
@@ -98,13 +148,16 @@ def _written(
 
 
 def _product(
-    factors: Iterable[Sum], named: Callable[[Variable], str], number: Callable[[Any], str]
+    factors: Iterable[Sum],
+    named: Callable[[Variable], str],
+    number: Callable[[Any], str],
+    after: str,
 ) -> str:
     texts = [_join(factor, named, number) for factor in factors]
     if len(texts) == 1:
         return texts[0]
     left, right = (f"({x})" if " " in x or x.startswith("-") else x for x in texts)
-    return f"{left}{'' if all(' ' in x for x in texts) else ' '}{right}"
+    return f"{left}{'' if all(' ' in x for x in texts) else ' '}{right}{after}"
 
 
 def _join(terms: Sum, named: Callable[[Variable], str], number: Callable[[Any], str]) -> str:

@@ -1,4 +1,4 @@
-"""What a scheme costs and how much error it may add: nnz, growth, e_max.
+"""What a scheme costs and how much error it may add: nnz, growth, e_max, error bounds.
 
 Formulas follow Bini and Lotti (1980), Higham's "Accuracy and Stability of Numerical Algorithms",
 chapter 23, and Ballard, Benson, Druinsky, Lipshitz and Schwartz (arXiv:1507.00687).
@@ -59,6 +59,18 @@ def e_max(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Fraction:
     return Fraction(
         max(sum(c * x for c, x in zip(row, weights, strict=True) if c) for row in outputs)
     )
+
+
+def error_bound(
+    U: np.ndarray, V: np.ndarray, W: np.ndarray, inner: int, unit_roundoff: float
+) -> float:
+    """Factor f of ``max|C^ - C| <= f max|A| max|B|``, first order; see `Scheme.error_bound`."""
+    block = -(-inner // U.shape[2])
+    rank = U.shape[0]
+    longest = sum(
+        int(np.count_nonzero(x, axis=1).max()) for x in (U.reshape(rank, -1), V.reshape(rank, -1))
+    ) + int(np.count_nonzero(W.reshape(rank, -1), axis=0).max())
+    return float(e_max(U, V, W)) * block * (block + longest) * unit_roundoff
 
 
 def _row_sums(x: np.ndarray, *, square: bool) -> list:

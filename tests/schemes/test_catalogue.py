@@ -61,7 +61,7 @@ def test_every_format_up_to_five_is_stored():
 
 def test_files_name_what_they_hold():
     folder = resources.files(schemes.__package__) / "data"
-    for entry in folder.iterdir():
+    for entry in folder.glob("*.json"):
         record = json.loads(entry.read_text(encoding="utf-8"))
         assert record["name"] == entry.name.removesuffix(".json").replace("_", ":")
         assert record["source"]

@@ -44,6 +44,10 @@ typedef struct {
     falcon_program u, v;
     const int32_t *w_start;
     const falcon_step *w;
+    /* NULL, or of a scheme for X X', whose blocks of C below the diagonal are never begun: which of the R products are
+     * of a sum and its own transpose, and so need but their upper triangles.  Its problems ask for the upper triangle.
+     */
+    const uint8_t *halved;
 } falcon_scheme;
 
 /* Multiply-adds on registers alone, flop/s: the best burst within about that
@@ -64,6 +68,9 @@ typedef struct {
     int stream_pack, stream_c; /* 0 choose, 1 ordinary stores, 2 non-temporal */
 } falcon_blocking;
 
+/* The whole of C, its entries i >= j, or i <= j. */
+enum falcon_triangle { FALCON_WHOLE, FALCON_LOWER, FALCON_UPPER };
+
 typedef struct {
     ptrdiff_t M, N, K;
     const void *a, *b;
@@ -75,6 +82,12 @@ typedef struct {
     /* NULL, or powers of two by which the M rows of A and the N columns of B are multiplied before a scheme adds them
      * up; what C receives is divided by both, and 0 where one is 0 (at lines of zeros). */
     const double *a_scale, *b_scale;
+    /* Which entries of C are formed and written; M == N unless all are.  Panels and tiles without any are left out. */
+    int triangle; /* enum falcon_triangle */
+    /* NULL, or where every entry (i, j) that is written to C is copied to, in C's form: C's other triangle, or the
+     * other of two blocks that are each other's transposes.  Strides of i and of j. */
+    void *mirror;
+    ptrdiff_t mirror_rs, mirror_cs;
 } falcon_problem;
 
 /* Seconds, summed over threads. */

@@ -96,6 +96,7 @@ class Family(Protocol):
         options: Options,
         *,
         packed: bool = False,
+        symmetric: str = "",
     ) -> Problem:
         """Describe ``out = a @ b + c``.
 
@@ -107,6 +108,8 @@ class Family(Protocol):
             None: it will be made by `empty`.
         packed : bool
             B comes packed, and `b` is its source, or its shape where that was not kept.
+        symmetric : str
+            See `Problem`; empty: the family looks whether `b` is the transpose of `a`.
         """
 
     def operand(self, x: Any) -> Any:

@@ -169,6 +169,7 @@ class DeviceFamily:
         options: Options,
         *,
         packed: bool = False,
+        symmetric: str = "",
     ) -> Problem:
         """Describe ``out = a @ b + c``."""
         shapes = [x if isinstance(x, tuple) else tuple(x.shape) for x in (a, b)]

@@ -13,6 +13,7 @@ from falcon._core.dtypes import DType, of
 from falcon._core.options import Options, threads_of
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
+from falcon._core.symmetric import is_transpose
 from falcon._numpy.threads import limited
 
 from ..validate import (
@@ -127,6 +128,7 @@ class NumpyFamily:
         options: Options,
         *,
         packed: bool = False,
+        symmetric: str = "",
     ) -> Problem:
         """Describe ``out = a @ b + c``."""
         if type(a) is type(b) is tuple and out is None:  # by rows: the most that shapes can say
@@ -149,11 +151,15 @@ class NumpyFamily:
         )
         size = dtype.itemsize
         K = a_shape[1]
+        if not symmetric and len(sources) == 2 and c is None:
+            symmetric = _symmetric(a, b, dtype, options)
         return Problem.of(
             (a_shape[0], b_shape[1], K),
             dtype,
             options,
-            buffered=c is not None or not out_direct or not (fresh or is_direct(out, kind)),
+            buffered=c is not None
+            or symmetric in ("lower", "upper")
+            or not (out_direct and (fresh or is_direct(out, kind))),
             a_direct=left.direct,
             b_direct=right.direct,
             a_strided=left.strided,
@@ -166,6 +172,7 @@ class NumpyFamily:
             out_direct=out_direct,
             in_place=c is not None and not fresh and self.overlap(out, c),
             packed=packed,
+            symmetric=symmetric,
         )
 
     def operand(self, x: Any) -> Any:
@@ -218,6 +225,12 @@ class NumpyFamily:
 
 
 NUMPY = NumpyFamily()
+
+
+def _symmetric(a: np.ndarray, b: np.ndarray, dtype: DType, options: Options) -> str:
+    """Return "full" for ``x.T @ x``, unless a scheme was asked for, which is then for all of C."""
+    wanted = options.scheme in ("auto", "classical") and not dtype.is_complex and len(a) > 1
+    return "full" if wanted and is_transpose(a, b) else ""
 
 
 class _Operand:

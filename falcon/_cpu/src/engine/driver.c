@@ -109,9 +109,14 @@ static void make_pass(fl_job *j) {
     p->b_kept = j->lay.b_kept;
     p->alpha = q->alpha, p->beta = k0 == 0 ? q->beta : 1.0;
     p->stream_pack = j->cut.stream_pack == 2;
-    p->stream_c = j->cut.stream_c == 2 && j->cut.kb >= q->K;
-    fl_partition(p->a.panels, p->b.panels, j->cut.mt, j->cut.nt, j->lay.threads, p->b.mode == FALCON_DIRECT, &p->X,
-                 &p->Z);
+    p->triangle = q->triangle, p->diagonal = m0 - n0;
+    if (q->mirror && k0 + K == q->K) {
+        p->mirror = (char *)q->mirror + (m0 * q->mirror_rs + n0 * q->mirror_cs) * p->c_elem;
+        p->mirror_rs = q->mirror_rs, p->mirror_cs = q->mirror_cs;
+    }
+    p->stream_c = j->cut.stream_c == 2 && j->cut.kb >= q->K && !q->mirror;
+    fl_partition(p->a.panels, p->b.panels, j->cut.mt, j->cut.nt, j->lay.threads,
+                 fl_cutting_of(q, p->b.mode == FALCON_DIRECT), &p->X, &p->Z);
 }
 
 /* The next pass: M innermost, so that B is combined once; 0 if there is none. */
@@ -263,6 +268,8 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
         return FALCON_OK;
     }
     fl_job j = {.kern = kern, .scheme = FL_SCHEME(scheme), .cut = *blk, .ws = workspace, .profile = profile};
+    if (fl_is_of_triangle(j.scheme) && (prob->triangle != FALCON_UPPER || blk->mb < prob->M || blk->nb < prob->N))
+        return FALCON_BAD_ARGUMENT;
     fl_layout_make(kern, j.scheme, prob, threads, blk, &j.lay);
     if (workspace_bytes < j.lay.total || (uintptr_t)workspace % 64)
         return FALCON_WORKSPACE;

@@ -57,6 +57,10 @@ typedef struct {
     ptrdiff_t X, Z; /* tiles along M and N */
     int b_kept;     /* see fl_b_kept */
     int stream_pack, stream_c;
+    int triangle; /* of the whole C; entry (i, j) of the pass is on its diagonal where j - i == diagonal */
+    ptrdiff_t diagonal;
+    char *mirror; /* NULL: nothing to copy in this pass */
+    ptrdiff_t mirror_rs, mirror_cs;
 } fl_pass;
 
 /* Per-thread buffers, all 64-byte aligned. */
@@ -75,6 +79,10 @@ typedef struct {
 
 extern const falcon_scheme fl_classical_scheme;
 #define FL_SCHEME(s) ((s) ? (s) : &fl_classical_scheme)
+/* A scheme for X X', which forms blocks on and above the diagonal only. */
+static inline int fl_is_of_triangle(const falcon_scheme *s) {
+    return s->halved && s != &fl_classical_scheme;
+}
 
 /* Whether B's panels are kept in L1 (head of tiles.c), for all passes of a call.  Not with a single slice: then every
  * product ends in C or its accumulators, and going along the rows of C was faster. */
@@ -116,7 +124,9 @@ int fl_is_gemv(const falcon_scheme *scheme, const falcon_problem *prob);
 int fl_is_thin(const falcon_kernel *kern, const falcon_scheme *s, const falcon_problem *t);
 
 /* layout.c: what lies where in the workspace */
-void fl_partition(ptrdiff_t panels_a, ptrdiff_t panels_b, ptrdiff_t mt, ptrdiff_t nt, int threads, int one_row,
+typedef enum { FL_EVEN, FL_ONE_ROW, FL_TRIANGLE } fl_cutting;
+fl_cutting fl_cutting_of(const falcon_problem *t, int thin);
+void fl_partition(ptrdiff_t panels_a, ptrdiff_t panels_b, ptrdiff_t mt, ptrdiff_t nt, int threads, fl_cutting how,
                   ptrdiff_t *X, ptrdiff_t *Z);
 void fl_layout_make(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
                     const falcon_blocking *blk, fl_layout *out);
@@ -143,6 +153,18 @@ void fl_gather(const void *src, ptrdiff_t is, ptrdiff_t ks, ptrdiff_t lines, ptr
 ptrdiff_t fl_group(const fl_operand *o, ptrdiff_t slices, int threads);
 ptrdiff_t fl_combine_units(const fl_pass *p, const fl_operand *o);
 void fl_combine_unit(const fl_pass *p, const fl_operand *o, ptrdiff_t unit, char *scratch);
+
+/* triangle.c: parts of C beside the triangle that is wanted.  A rectangle of entries of the pass: */
+typedef struct {
+    ptrdiff_t row, rows, col, cols;
+} fl_entries;
+/* Whether none of them is wanted; whether all are. */
+int fl_outside(const fl_pass *p, fl_entries e);
+int fl_inside(const fl_pass *p, fl_entries e);
+/* The columns [*first, *end) of row i that are wanted, i < e.rows, counted from e.col. */
+void fl_wanted(const fl_pass *p, fl_entries e, ptrdiff_t i, ptrdiff_t *first, ptrdiff_t *end);
+/* Copy what was written of them to their mirror images. */
+void fl_mirror(const fl_pass *p, fl_entries e);
 
 /* tiles.c: one C tile, in panels.  next: the tile this thread is likely to
  * do after it (only prefetched from), or NULL; *update: seconds spent on C, if

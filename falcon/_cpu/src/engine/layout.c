@@ -8,16 +8,29 @@
  * a step, 12 x 32 multiply-adds 12.  And a cut that is better by less than a thousandth is not worth more tiles. */
 static const double panel_cost = 0.25, worth_more_tiles = 0.999;
 
+/* Along each side of a triangle. */
+enum { TILES_PER_THREAD = 4 };
+
+fl_cutting fl_cutting_of(const falcon_problem *t, int thin) {
+    return thin ? FL_ONE_ROW : t->triangle ? FL_TRIANGLE : FL_EVEN;
+}
+
 /* Tile counts X x Z, tiles at most mt x nt panels, such that all threads finish
  * together: the least of (rounds of tiles) x (cost of the largest tile), where
- * a tile costs its area plus what its panels cost to fetch.  one_row: don't cut
- * the rows further than mt asks. */
-void fl_partition(ptrdiff_t pa, ptrdiff_t pb, ptrdiff_t mt, ptrdiff_t nt, int threads, int one_row, ptrdiff_t *X,
+ * a tile costs its area plus what its panels cost to fetch.  FL_ONE_ROW: don't
+ * cut the rows further than mt asks.  FL_TRIANGLE: tiles are of all sizes, so
+ * what balances them is that each thread has several. */
+void fl_partition(ptrdiff_t pa, ptrdiff_t pb, ptrdiff_t mt, ptrdiff_t nt, int threads, fl_cutting how, ptrdiff_t *X,
                   ptrdiff_t *Z) {
     const ptrdiff_t X0 = fl_div_up(pa, mt), Z0 = fl_div_up(pb, nt);
     double best = 0;
     *X = X0, *Z = Z0;
-    for (ptrdiff_t x = X0; x <= (one_row ? X0 : FL_MIN(pa, X0 + threads)); x++)
+    if (how == FL_TRIANGLE) {
+        const ptrdiff_t parts = threads > 1 ? TILES_PER_THREAD * threads : 1;
+        *X = FL_MIN(pa, FL_MAX(X0, parts)), *Z = FL_MIN(pb, FL_MAX(Z0, parts));
+        return;
+    }
+    for (ptrdiff_t x = X0; x <= (how == FL_ONE_ROW ? X0 : FL_MIN(pa, X0 + threads)); x++)
         for (ptrdiff_t z = Z0; z <= FL_MIN(pb, Z0 + threads); z++) {
             const ptrdiff_t h = fl_div_up(pa, x), w = fl_div_up(pb, z), rounds = fl_div_up(x * z, threads);
             const double cost = (double)rounds * ((double)(h * w) + panel_cost * (double)(h + w));
@@ -98,7 +111,7 @@ void fl_layout_make(const falcon_kernel *kern, const falcon_scheme *s, const fal
     out->transposed = swap;
     out->threads = fl_threads(prob, threads);
     const int thin = fl_is_thin(kern, s, &t);
-    fl_partition(pa, pb, mt, nt, out->threads, thin, &X, &Z);
+    fl_partition(pa, pb, mt, nt, out->threads, fl_cutting_of(&t, thin), &X, &Z);
     /* panels that a single tile uses are packed by that tile, in its own cache */
     out->a_mode = classical && Z == 1 ? FALCON_LOCAL : FALCON_PACKED;
     out->b_mode = prob->packed_b || !classical || X > 1 ? FALCON_PACKED : thin ? FALCON_DIRECT : FALCON_LOCAL;

@@ -41,7 +41,13 @@ falcon_problem fl_transposed_problem(const falcon_problem *p) {
                             .beta = p->beta,
                             .c_form = p->c_form,
                             .a_scale = p->b_scale,
-                            .b_scale = p->a_scale};
+                            .b_scale = p->a_scale,
+                            .triangle = p->triangle == FALCON_LOWER   ? FALCON_UPPER
+                                        : p->triangle == FALCON_UPPER ? FALCON_LOWER
+                                                                      : FALCON_WHOLE,
+                            .mirror = p->mirror,
+                            .mirror_rs = p->mirror_cs,
+                            .mirror_cs = p->mirror_rs};
 }
 
 /* So few rows that a copy of B would cost more than it saves: B is read in
@@ -52,5 +58,5 @@ int fl_is_thin(const falcon_kernel *kern, const falcon_scheme *s, const falcon_p
 }
 
 int fl_is_gemv(const falcon_scheme *scheme, const falcon_problem *prob) {
-    return !scheme && !prob->packed_b && (prob->M == 1 || prob->N == 1);
+    return !scheme && !prob->packed_b && !prob->triangle && !prob->mirror && (prob->M == 1 || prob->N == 1);
 }

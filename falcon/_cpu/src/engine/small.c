@@ -21,12 +21,6 @@ int falcon_is_small(const falcon_kernel *kern, const falcon_problem *p) {
     return !p->packed_b && (double)p->M * (double)p->N * (double)p->K <= small_macs;
 }
 
-void falcon_scale_c(const falcon_kernel *kern, const falcon_problem *p) {
-    const ptrdiff_t elem = fl_c_elem(kern, p);
-    for (ptrdiff_t i = 0; i < p->M; i++)
-        kern->scale[p->c_form]((char *)p->c + i * p->c_rs * elem, p->c_cs, p->N, p->beta);
-}
-
 /* The whole problem as one pass in which tiles pack their own panels. */
 static fl_pass one_pass(const falcon_kernel *kern, const falcon_problem *q) {
     fl_pass p = {.kern = kern,
@@ -43,7 +37,11 @@ static fl_pass one_pass(const falcon_kernel *kern, const falcon_problem *q) {
                  .m = 1,
                  .n = 1,
                  .alpha = q->alpha,
-                 .beta = q->beta};
+                 .beta = q->beta,
+                 .triangle = q->triangle,
+                 .mirror = q->mirror,
+                 .mirror_rs = q->mirror_rs,
+                 .mirror_cs = q->mirror_cs};
     p.kc = SMALL_KC;
     p.slices = fl_div_up(q->K, p.kc);
     p.kc = FL_MIN(p.kc, fl_up(fl_div_up(q->K, p.slices), kern->k_grain));
@@ -70,6 +68,20 @@ static fl_pass one_pass(const falcon_kernel *kern, const falcon_problem *q) {
                        .mode = q->b_cs == 1 && kern->in_place ? FALCON_DIRECT : FALCON_LOCAL,
                        .pack = kern->pack_b};
     return p;
+}
+
+void falcon_scale_c(const falcon_kernel *kern, const falcon_problem *p) {
+    falcon_problem q = *p;
+    q.K = 1;
+    const fl_pass pass = one_pass(kern, &q);
+    const fl_entries all = {0, p->M, 0, p->N};
+    for (ptrdiff_t i = 0; i < p->M; i++) {
+        ptrdiff_t first, end;
+        fl_wanted(&pass, all, i, &first, &end);
+        kern->scale[p->c_form](pass.c + (i * p->c_rs + first * p->c_cs) * pass.c_elem, p->c_cs, end - first, p->beta);
+    }
+    if (p->mirror)
+        fl_mirror(&pass, all);
 }
 
 void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, int *nonfinite) {

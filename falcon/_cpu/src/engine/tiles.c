@@ -22,17 +22,49 @@
 /* Bytes of the largest micro-tile: 12 x 32 of float32, 8 x 24 of float64, 32 x 32 of tiles. */
 enum { MOST_MICRO = 4096 };
 
-/* The last term of a block of C: to C with alpha and beta; first what the lines were scaled by is taken back. */
+/* The last term of a block of C: to C with alpha and beta; first what the lines were scaled by is taken back.  Where
+ * the diagonal cuts the entries e of a triangle, row by row. */
 static void finish(const fl_pass *p, const fl_buffers *buf, const char *acc, const char *source, double coef,
-                   ptrdiff_t row, ptrdiff_t col, ptrdiff_t rows, ptrdiff_t cols) {
+                   fl_entries e) {
+    const falcon_kernel *kern = p->kern;
     char tile[MOST_MICRO] __attribute__((aligned(64)));
-    char *c = p->c + (row * p->c_rs + col * p->c_cs) * p->c_elem;
-    if (p->a.scale || p->b.scale) {
-        p->kern->scatter(tile, acc, source, coef);
-        p->kern->unscale(tile, rows, cols, p->a.scale ? p->a.scale + row : NULL, p->b.scale ? p->b.scale + col : NULL);
+    char *c = p->c + (e.row * p->c_rs + e.col * p->c_cs) * p->c_elem;
+    const int scaled = p->a.scale || p->b.scale, whole = fl_inside(p, e);
+    if (fl_outside(p, e))
+        return;
+    if (scaled || !whole) {
+        kern->scatter(tile, acc, source, coef);
         acc = NULL, source = tile, coef = 1;
     }
-    p->write(acc, source, coef, p->alpha, p->beta, c, p->c_rs, p->c_cs, rows, cols, p->stream_c, buf->watch);
+    if (scaled)
+        kern->unscale(tile, e.rows, e.cols, p->a.scale ? p->a.scale + e.row : NULL,
+                      p->b.scale ? p->b.scale + e.col : NULL);
+    if (whole) {
+        p->write(acc, source, coef, p->alpha, p->beta, c, p->c_rs, p->c_cs, e.rows, e.cols, p->stream_c, buf->watch);
+        return;
+    }
+    for (ptrdiff_t i = 0; i < e.rows; i++) {
+        ptrdiff_t first, end;
+        fl_wanted(p, e, i, &first, &end);
+        if (first < end)
+            p->write(NULL, tile + (i * kern->nr + first) * kern->acc, 1, p->alpha, p->beta,
+                     c + (i * p->c_rs + first * p->c_cs) * p->c_elem, p->c_rs, p->c_cs, 1, end - first, 0, buf->watch);
+    }
+}
+
+/* The entries of block (i, j) of C that panels t hold; rows or cols below 1: none. */
+static fl_entries entries_of(const fl_pass *p, fl_rect t, int i, int j) {
+    const ptrdiff_t x = t.x0 * p->kern->mr, z = t.z0 * p->kern->nr;
+    fl_entries e = {.row = i * p->block_m + x, .col = j * p->block_n + z};
+    e.rows = FL_MIN(FL_MIN(t.x1 * p->kern->mr, p->block_m) - x, p->M - e.row);
+    e.cols = FL_MIN(FL_MIN(t.z1 * p->kern->nr, p->block_n) - z, p->N - e.col);
+    return e;
+}
+
+/* Whether nothing of product r is wanted from these panels. */
+static inline int idle(const fl_pass *p, int r, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t z0, ptrdiff_t z1) {
+    return p->triangle && p->scheme->halved && p->scheme->halved[r] &&
+           fl_outside(p, entries_of(p, (fl_rect){x0, x1, z0, z1}, 0, 0));
 }
 
 /* Do the steps that follow one finished micro-tile of H_r (panel x, z). */
@@ -52,12 +84,9 @@ static void scatter(const fl_pass *p, const fl_buffers *buf, int r, const char *
         }
         const int i = p->transposed ? w->slot % p->m : w->slot / p->n;
         const int j = p->transposed ? w->slot / p->m : w->slot % p->n;
-        const ptrdiff_t in_row = x * kern->mr, in_col = z * kern->nr;
-        const ptrdiff_t row = i * p->block_m + in_row, col = j * p->block_n + in_col;
-        const ptrdiff_t rows = FL_MIN(FL_MIN(kern->mr, p->block_m - in_row), p->M - row);
-        const ptrdiff_t cols = FL_MIN(FL_MIN(kern->nr, p->block_n - in_col), p->N - col);
-        if (rows > 0 && cols > 0)
-            finish(p, buf, acc, source, w->coef, row, col, rows, cols);
+        const fl_entries e = entries_of(p, (fl_rect){x, x + 1, z, z + 1}, i, j);
+        if (e.rows > 0 && e.cols > 0)
+            finish(p, buf, acc, source, w->coef, e);
     }
 }
 
@@ -230,6 +259,11 @@ static void tile_slice(const fl_pass *p, const fl_buffers *buf, const fl_walk *w
         const char *kept = panel(p, &kept_panels, i, 0, &ld_kept);
         for (ptrdiff_t j = w->j0; j < w->j1; j++) {
             const char *streaming = panel(p, &streams, j, i > w->i0, &ld_stream);
+            const ptrdiff_t x = b_kept ? j : i, z = b_kept ? i : j;
+            if (idle(p, r, x, x + 1, z, z + 1)) {
+                h += h_step, ct += micro;
+                continue;
+            }
             const char *pf = ahead_take(&ahead, pf_bytes);
             if (last)
                 scatter_ahead(p, r, ct, ct_step, micro);
@@ -238,7 +272,7 @@ static void tile_slice(const fl_pass *p, const fl_buffers *buf, const fl_walk *w
                                                         pf ? FL_LINE : 0);
             if (last) {
                 const double t0 = update ? fl_now() : 0;
-                scatter(p, buf, r, h, ct, ct_step, b_kept ? j : i, b_kept ? i : j);
+                scatter(p, buf, r, h, ct, ct_step, x, z);
                 if (update)
                     *update += fl_now() - t0;
             }
@@ -249,8 +283,12 @@ static void tile_slice(const fl_pass *p, const fl_buffers *buf, const fl_walk *w
 }
 
 void fl_tile(const fl_pass *p, const fl_buffers *buf, fl_rect tile, const fl_rect *next, double *update) {
+    if (p->scheme->R == 1 && idle(p, 0, tile.x0, tile.x1, tile.z0, tile.z1))
+        return;
     const fl_walk w = walk_of(p, buf, &tile);
     for (int r = 0; r < p->scheme->R; r++)
         for (ptrdiff_t s = 0; s < p->slices; s++)
             tile_slice(p, buf, &w, r, s, &tile, next, update);
+    for (int b = 0; p->mirror && b < p->m * p->n; b++)
+        fl_mirror(p, entries_of(p, tile, b / p->n, b % p->n));
 }

@@ -1,0 +1,40 @@
+"""Symmetric products ``x.T @ x``: how they are known, and how one triangle of C is written."""
+
+from __future__ import annotations
+
+import numpy as np
+
+# Rows of a block whose diagonal is copied by a mask; what lies beside it is copied as a rectangle.
+_BLOCK = 128
+
+
+def same_memory(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether two arrays are the same entries at the same addresses."""
+    return bool(
+        x.shape == y.shape
+        and x.strides == y.strides
+        and x.dtype == y.dtype
+        and x.__array_interface__["data"][0] == y.__array_interface__["data"][0]
+    )
+
+
+def is_transpose(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether `b` is the transpose of `a` in the same memory, so that ``a @ b`` is symmetric."""
+    return a.shape == b.shape[::-1] and a.strides == b.strides[::-1] and same_memory(a, b.T)
+
+
+def copy_triangle(source: np.ndarray, out: np.ndarray, triangle: str) -> None:
+    """Copy one triangle of a square matrix, "lower" or "upper", its diagonal included."""
+    lower = triangle == "lower"
+    size = len(out)
+    for start in range(0, size, _BLOCK):
+        rows = slice(start, min(start + _BLOCK, size))
+        beside = slice(0, start) if lower else slice(rows.stop, size)
+        np.copyto(out[rows, beside], source[rows, beside], casting="same_kind")
+        mask = np.tri(rows.stop - start, dtype=bool)
+        np.copyto(
+            out[rows, rows],
+            source[rows, rows],
+            casting="same_kind",
+            where=mask if lower else mask.T,
+        )

@@ -1,0 +1,186 @@
+"""`gram`: ``x.T @ x`` and ``x @ x.T`` by half of the work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
+
+import numpy as np
+
+from falcon._core.dtypes import DType, of
+from falcon._core.keywords import CallOptions, takes_options
+from falcon._core.options import KEYWORDS, Options
+from falcon._core.symmetric import copy_triangle
+from falcon._gpu.where import is_on_gpu
+
+from .execute import Product, multiply, without
+from .families import Family, family_of
+from .planner import requested
+from .validate import number, scalar
+
+PARTS = ("full", "lower", "upper")
+
+
+@takes_options(*KEYWORDS)
+def gram(
+    x: Any,
+    *,
+    transpose: bool = False,
+    conjugate: bool = True,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    c: Any = None,
+    out: Any = None,
+    symmetric: str = "full",
+    **options: Unpack[CallOptions],
+) -> Any:
+    """Multiply a matrix by its own transpose: ``alpha * x.T @ x + beta * c``.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., K, M)
+        Integer, float or complex matrices, any strides; a batch of them has more axes.
+    transpose : bool
+        ``x @ x.T`` instead, of `x` of shape (..., M, K).
+    conjugate : bool
+        Of complex `x`, ``x.conj().T @ x`` (``x @ x.conj().T``), which is Hermitian; False: without
+        the conjugate. Real matrices have none.
+    alpha, beta : scalar
+        As of `gemm`; real where the result is Hermitian.
+    c : array_like, shape (..., M, M), optional
+        Symmetric (Hermitian), which is not tested: of its triangles one may be read, or both. Read
+        only where `beta` is not zero.
+    out : ndarray, shape (..., M, M), optional
+        Receives the result; may overlap `x` and `c`.
+    symmetric : {{"full", "lower", "upper"}}
+        Which triangle is written, diagonal included. The other one of `out` is not touched; of a
+        new result it holds zeros.
+    {options}
+
+    Returns
+    -------
+    ndarray (or tensor in host memory), shape (..., M, M)
+        `out`, or a new array of `x`'s dtype. Exactly symmetric (Hermitian) where all is written.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `gemm`; and for arrays in GPU memory.
+    VerificationError
+        ``check="verify"`` found the result wrong.
+
+    Notes
+    -----
+    One triangle is formed, and each tile copied to the other one while it is in cache. Large
+    matrices are cut in halves: the product off the diagonal is an ordinary one, for which "auto"
+    may choose an LCMA. Errors stay below what `gemm` promises: ``1.5 growth u sqrt(K) norm(x_i)
+    norm(x_j)``, where x_i are columns of `x` (rows, if `transpose`).
+
+    ``falcon.matmul(x.T, x)`` and ``falcon.gemm(x.T, x)`` see the shared memory and do the same.
+    Complex matrices take two real Gram matrices and one real product, half of a complex product.
+
+    See also docs/gram.md.
+
+    Examples
+    --------
+    >>> import falcon, numpy as np
+    >>> x = np.arange(6.0).reshape(3, 2)
+    >>> falcon.gram(x).tolist()
+    [[20.0, 26.0], [26.0, 35.0]]
+    """
+    if symmetric not in PARTS:
+        raise ValueError(f"symmetric is {symmetric!r}; expected one of {', '.join(PARTS)}")
+    for name, value in (("x", x), ("c", c), ("out", out)):
+        if is_on_gpu(value):
+            raise TypeError(f"{name} is in GPU memory, where gram does not run: use falcon.matmul")
+    number("beta", beta)
+    if beta != 0 and c is None:
+        raise ValueError(f"beta is {beta!r} but c is missing")
+    family = family_of(a=x, c=c, out=out)
+    asked = requested("gram", KEYWORDS, options, family)
+    array = family.array("x", x)
+    if array.ndim < 2:
+        raise ValueError(f"x has shape {array.shape}; expected a matrix, or a batch of them")
+    M = array.shape[-2] if transpose else array.shape[-1]
+    shape = (*array.shape[:-2], M, M)
+    added = None if c is None or beta == 0 else family.array("c", c)
+    if added is not None and added.shape != shape:
+        raise ValueError(f"c has shape {added.shape}; expected {shape}")
+    dtype = family.dtype([array] if added is None else [array, added])
+    hermitian = dtype.is_complex and conjugate
+    kind = np.dtype(dtype.numpy.char.lower()) if hermitian else dtype.numpy
+    alpha, beta = (scalar(name, v, kind) for name, v in (("alpha", alpha), ("beta", beta)))
+    target = None if out is None else family.target(out)
+    if target is not None:
+        family.check_out(target, shape, dtype)
+    fresh = target is None
+    result = family.empty(shape, dtype, [array]) if target is None else target
+    if fresh and symmetric != "full":
+        result[...] = 0
+    about = _About(family, dtype, asked, alpha, beta, symmetric, transpose, hermitian)
+    if not fresh and len(shape) > 2 and family.overlap(result, array):
+        array = array.copy()  # a later product may read what an earlier one wrote
+    for at in np.ndindex(*shape[:-2]):
+        about.multiply(array[at], None if added is None else added[at], result[at], fresh)
+    return family.result(result) if out is None else out
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What is the same for all matrices of a batch."""
+
+    family: Family
+    dtype: DType
+    options: Options
+    alpha: Any
+    beta: Any
+    symmetric: str
+    transpose: bool
+    hermitian: bool
+
+    def multiply(self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray, fresh: bool) -> None:
+        if self.dtype.is_complex:
+            self._complex(x, c, out)
+            return
+        a, b = (x, x.T) if self.transpose else (x.T, x)
+        whole = Product(
+            *(self.family, a, b, c, out, self.dtype, self.options, self.alpha, self.beta),
+            fresh=fresh,
+            symmetric=self.symmetric,
+        )
+        elsewhere = self.options.check == "verify" or a.shape[1] == 0 or self.alpha == 0
+        if self.symmetric == "full" or not elsewhere:
+            multiply(whole)
+            return
+        # What is verified, or is but beta * c, is all of C.
+        options = without(self.options, out.shape, self.dtype)
+        full = self.family.empty(out.shape, self.dtype)
+        multiply(replace(whole, out=full, options=options, fresh=True, symmetric="full"))
+        copy_triangle(full, out, self.symmetric)
+
+    def _complex(self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray) -> None:
+        """Form P'P + Q'Q and P'Q - Q'P of x = P + iQ; without a conjugate P'P - Q'Q, P'Q + Q'P."""
+        x = x if x.dtype == self.dtype.numpy else x.astype(self.dtype.numpy)
+        real = replace(self, dtype=of(x.real.dtype), alpha=1, beta=0, symmetric="full")
+        full = np.empty(out.shape, self.dtype.numpy)
+        real.multiply(x.real, None, full.real, False)
+        sign = 1 if self.hermitian else -1
+        replace(real, alpha=sign, beta=1).multiply(x.imag, full.real, full.real, False)
+        a, b = (x.real, x.imag.T) if self.transpose else (x.real.T, x.imag)
+        mixed = self.family.empty(out.shape, real.dtype)
+        multiply(Product(self.family, a, b, None, mixed, real.dtype, self.options, fresh=True))
+        with np.errstate(all="ignore"):
+            if not self.hermitian:
+                np.add(mixed, mixed.T, out=full.imag)
+            elif self.transpose:
+                np.subtract(mixed.T, mixed, out=full.imag)
+            else:
+                np.subtract(mixed, mixed.T, out=full.imag)
+            if self.alpha != 1:
+                np.multiply(full, self.alpha, out=full)
+            if c is not None:
+                full += self.beta * c
+        if self.symmetric == "full":
+            self.family.copy(full, out)
+        else:
+            copy_triangle(full, out, self.symmetric)

@@ -1,0 +1,85 @@
+"""The classical algorithm on NumPy's BLAS, and what is done to a product before it is C."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from falcon._core.problem import Problem
+from falcon._core.symmetric import copy_triangle
+
+_STRIP_ELEMENTS = 32768  # of beta * c, formed strip by strip
+# As much as a ufunc's own buffers for converting operands; not counted as workspace either.
+_CONVERTED_BLOCK = 96
+
+
+def copied_bytes(problem: Problem) -> int:
+    """Operands that BLAS cannot read as they stand are copied first."""
+    a = 0 if problem.a_direct else problem.M * problem.K
+    b = 0 if problem.b_direct else problem.K * problem.N
+    return (a + b) * problem.operand.itemsize
+
+
+def finish_bytes(problem: Problem) -> int:
+    """Product buffer plus the strip of ``beta * c``."""
+    if not problem.buffered:
+        return 0
+    strip = max(problem.N, min(_STRIP_ELEMENTS, problem.M * problem.N))
+    return problem.buffer_bytes + strip * problem.result.itemsize
+
+
+def classical_workspace(problem: Problem, limit: int | None) -> int:
+    """Bytes of a product buffer and of copies, without the latter where a limit forbids them."""
+    copied = finish_bytes(problem) + copied_bytes(problem)
+    # Without the copies, blocks are converted on the way: slow, but inside the limit.
+    return copied if limit is None or copied <= limit else finish_bytes(problem)
+
+
+def classical(
+    problem: Problem, a: np.ndarray, b: np.ndarray, product: np.ndarray, *, copy: bool
+) -> None:
+    """Write ``a b`` to `product`, converting what BLAS cannot read whole or block by block."""
+    if not copy:
+        _in_blocks(a, b, product)
+        return
+    if not problem.a_direct:
+        a = np.array(a, problem.operand.numpy, order="C")
+    if not problem.b_direct:
+        b = np.array(b, problem.operand.numpy, order="C")
+    np.matmul(a, b, out=product)
+
+
+def _in_blocks(a: np.ndarray, b: np.ndarray, product: np.ndarray) -> None:
+    """Convert a block at a time: np.matmul itself would convert whole operands."""
+    step, dtype = _CONVERTED_BLOCK, product.dtype
+    product[...] = 0
+    for i, j, l in np.ndindex(*(-(-size // step) for size in (*product.shape, a.shape[1]))):
+        rows, columns, inner = (slice(x * step, (x + 1) * step) for x in (i, j, l))
+        c = product[rows, columns]
+        part = a[rows, inner].astype(dtype) @ b[inner, columns].astype(dtype)
+        np.add(c, part, out=c)
+
+
+def store(
+    product: np.ndarray, c: np.ndarray | None, beta: Any, out: np.ndarray, symmetric: str
+) -> None:
+    """Write ``product + beta * c``, or a triangle of it, to `out`, a strip of rows at a time."""
+    if beta != 0 and c is not None:
+        _add(product, c, beta)
+    # Only now: c may be out itself, or overlap it in any way.
+    if symmetric in ("lower", "upper"):
+        copy_triangle(product, out, symmetric)
+    else:
+        np.copyto(out, product, casting="same_kind")
+
+
+def _add(product: np.ndarray, c: np.ndarray, beta: Any) -> None:
+    """Add ``beta * c`` to the product."""
+    step = max(1, _STRIP_ELEMENTS // max(product.shape[1], 1))
+    scratch = np.empty((min(step, product.shape[0]), product.shape[1]), product.dtype)
+    for start in range(0, product.shape[0], step):
+        strip = product[start : start + step]
+        scaled = scratch[: strip.shape[0]]
+        np.multiply(c[start : start + step], beta, out=scaled, dtype=scaled.dtype)
+        np.add(strip, scaled, out=strip)

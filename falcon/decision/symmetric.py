@@ -1,0 +1,125 @@
+"""The choice for symmetric products ``x.T @ x``: by half of the work, and LCMAs off the diagonal.
+
+::
+
+    whole    one triangle by the classical algorithm
+    cut      C = | C11      |   C21: an ordinary product, chosen like any other
+                 | C21  C22 |   C11, C22: symmetric products, chosen in the same way
+
+A cut saves what the product off the diagonal saves: half of the work at the first, a quarter at the
+second. (Arrigoni, Maggioli, Massini and Rodolà, arXiv:2110.13042, cut so, with Strassen's scheme.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from falcon._core.backend import Backend
+from falcon._core.options import Options
+from falcon._core.plan import Candidate, Option, Part, Plan
+from falcon._core.problem import Problem
+from falcon.schemes import Scheme
+
+RatesOf = Callable[[Backend, Problem], Any]
+# `select`, for the product off the diagonal.
+Select = Callable[[Problem, Options, Sequence[Backend], RatesOf], Plan]
+
+_ON, _OFF = "on the diagonal", "off the diagonal"
+
+
+def choose(
+    problem: Problem,
+    options: Options,
+    backends: Sequence[Backend],
+    rates_of: RatesOf,
+    select: Select,
+) -> Plan:
+    """Choose how to multiply a symmetric product; parameters as of `falcon.decision.select`."""
+    named = isinstance(options.scheme, Scheme)
+    policy = backends[0].policy(problem)
+    classical = select(problem, replace(options, scheme="classical"), backends, rates_of)
+    why = policy.why_too_small(problem) or policy.no_gain
+    whole = replace(classical, why=why, options=options)
+    # What a part has written to an out that overlaps x, later ones would read.
+    if not problem.out_direct or problem.M < 2:
+        return whole
+    corner_size = replace(problem, M=problem.M // 2, N=problem.M // 2, symmetric="")
+    if not named and (not whole.seconds or policy.why_too_small(corner_size)):
+        return whole
+    parts = _parts(problem, options, backends, rates_of, select)
+    if parts is None:
+        return whole
+    corner, *ends = (x.plan for x in parts)
+    times = (_OFF, _total(corner)), (_ON, sum(map(_total, ends)))
+    option = Option(
+        corner.option.backend,
+        None,
+        (problem.M, problem.N, problem.K),
+        max(x.plan.workspace for x in parts),
+        corner.option.fused_output,
+        rounded_growth=max(x.plan.option.growth for x in parts),
+        name=f"{corner.option.label} off the diagonal",
+    )
+    made = Candidate(option, times)
+    if not named and made.total * policy.least_gain > _total(whole):
+        return replace(whole, table=lambda: _table(whole, made, policy.too_little))
+    why = "asked for"
+    if not named:
+        why = f"predicted {_total(whole) / made.total:.3f} x as fast as classical"
+    return Plan(
+        *(problem, corner.backend, option, why, () if named else times),
+        table=lambda: _table(whole, made),
+        guarded=corner.guarded,
+        options=options,
+        parts=parts,
+    )
+
+
+def _parts(
+    problem: Problem,
+    options: Options,
+    backends: Sequence[Backend],
+    rates_of: RatesOf,
+    select: Select,
+) -> tuple[Part, ...] | None:
+    """Cut in halves; None where no scheme pays off the diagonal."""
+    M = problem.M
+    half = -(-M // 2)
+    first, second = slice(0, half), slice(half, M)
+    rows, columns = (first, second) if problem.symmetric == "upper" else (second, first)
+    sizes = rows.stop - rows.start, columns.stop - columns.start
+    corner = select(
+        replace(problem, M=sizes[0], N=sizes[1], symmetric=""), options, backends, rates_of
+    )
+    if corner.scheme is None:
+        return None
+    smallest = isinstance(options.scheme, Scheme) and backends[0].policy(problem).why_too_small(
+        replace(problem, M=half // 2, N=half // 2, symmetric="")
+    )
+    inner = replace(options, scheme="classical") if smallest else options
+    ends = []
+    for at in (first, second):
+        size = at.stop - at.start
+        part = replace(problem, M=size, N=size)
+        ends.append(Part(select(part, inner, backends, rates_of), at, at))
+    return Part(corner, rows, columns), *ends
+
+
+def _total(plan: Plan) -> float:
+    total = 0.0
+    for _, time in plan.seconds:
+        total += time
+    return total
+
+
+def _table(whole: Plan, made: Candidate, lost: str = "") -> tuple[Candidate, ...]:
+    """Return what was compared, the choice first."""
+    times = whole.seconds or ((_ON, inf),)
+    classical = Candidate(whole.option, times)
+    if lost:
+        return classical, replace(made, refused=lost), *whole.candidates[1:]
+    slower = (classical.total - made.total) * 1e3
+    return made, replace(classical, refused=f"{slower:.2f} ms slower"), *whole.candidates[1:]

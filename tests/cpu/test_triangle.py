@@ -1,0 +1,124 @@
+"""The engine's triangles of C, and mirror images: against the whole product, bit for bit."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from falcon.schemes import get
+
+from .support import require_cpu
+
+require_cpu()
+
+from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
+from falcon._cpu.programs import engine_scheme  # noqa: E402
+
+OTHER = -77
+
+
+def engine(scheme):
+    """The engine's form of a scheme by name; None: classical."""
+    return None if scheme is None else engine_scheme(get(scheme))
+
+
+def expected(whole, triangle, mirrored, before=OTHER):
+    """What C holds after a call that forms `triangle` of a symmetric product."""
+    if triangle is None or mirrored:
+        return whole
+    below = np.tri(len(whole), dtype=bool)
+    return np.where(below if triangle == "lower" else below.T, whole, before)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i1", "i2", "i4"])
+@pytest.mark.parametrize("M", [1, 2, 5, 31, 64, 100, 257])
+def test_only_the_triangle_is_written_and_mirrored(dtype, M):
+    rng = np.random.default_rng(M)
+    for K, order, threads in product((1, 7, 300), "CF", (1, 3)):
+        x = rng.integers(-2, 3, (K, M)).astype(dtype)
+        wide = x.astype(np.int64)
+        whole = (wide.T @ wide).astype(dtype)
+        for triangle, mirrored, scheme in product(
+            ("lower", "upper"), (False, True), (None, "strassen")
+        ):
+            c = np.full((M, M), OTHER, dtype, order=order)
+            mirror = c.T if mirrored else None
+            chosen = engine(scheme)
+            _core.gemm(x.T, x, c, threads=threads, scheme=chosen, triangle=triangle, mirror=mirror)
+            np.testing.assert_array_equal(c, expected(whole, triangle, mirrored))
+
+
+@pytest.mark.parametrize("triangle", ["lower", "upper"])
+@pytest.mark.parametrize(("alpha", "beta"), [(2.0, 3.0), (0.0, 2.0), (1.0, 0.0)])
+@pytest.mark.parametrize("M", [20, 150])
+def test_alpha_and_beta_touch_the_triangle_alone(triangle, alpha, beta, M):
+    rng = np.random.default_rng(1)
+    x = rng.integers(-4, 5, (40, M)).astype("f4")
+    for order, mirrored in product("CF", (False, True)):
+        c = np.full((M, M), 5, "f4", order=order)
+        _core.gemm(
+            x.T, x, c, alpha, beta, triangle=triangle, mirror=c.T if mirrored else None, threads=2
+        )
+        whole = alpha * (x.T @ x) + beta * 5
+        np.testing.assert_array_equal(c, expected(whole, triangle, mirrored, 5))
+
+
+def test_passes_cut_the_triangle():
+    """A workspace so small that M, N and K are cut: parts off the diagonal, several sums of K."""
+    rng = np.random.default_rng(2)
+    x = rng.integers(-3, 4, (700, 300)).astype("f4")
+    whole = x.T @ x
+    for blocking in ((96, 128, 700, 0, 0, 0, 0, 0), (120, 64, 256, 64, 2, 1, 0, 0)):
+        for triangle, mirrored, threads in product(("lower", "upper"), (False, True), (1, 2)):
+            c = np.full((300, 300), OTHER, "f4")
+            mirror = c.T if mirrored else None
+            _core.gemm(
+                *(x.T, x, c), blocking=blocking, triangle=triangle, mirror=mirror, threads=threads
+            )
+            np.testing.assert_array_equal(c, expected(whole, triangle, mirrored))
+
+
+def test_strides_of_c_and_of_its_mirror_image():
+    rng = np.random.default_rng(3)
+    x = rng.integers(-3, 4, (50, 90)).astype("f8")
+    room = np.full((200, 300), float(OTHER))
+    c = room[5:185:2, 7:277:3]
+    _core.gemm(x.T, x, c, triangle="lower", mirror=c.T, threads=2)
+    np.testing.assert_array_equal(c, x.T @ x)
+    c[...] = OTHER
+    assert (room == OTHER).all()
+
+
+def test_a_whole_product_and_its_transpose():
+    """The block off the diagonal of a symmetric product, with its other half."""
+    rng = np.random.default_rng(4)
+    x = rng.integers(-3, 4, (60, 200)).astype("f4")
+    c = np.zeros((200, 200), "f4")
+    for scheme in (None, "3x4x5:47"):
+        corner = c[90:, :90], c[:90, 90:].T
+        _core.gemm(x.T[90:], x[:, :90], corner[0], mirror=corner[1], scheme=engine(scheme))
+        whole = x.T @ x
+        np.testing.assert_array_equal(c[90:, :90], whole[90:, :90])
+        np.testing.assert_array_equal(c[:90, 90:], whole[:90, 90:])
+
+
+def test_bits_do_not_depend_on_threads_and_equal_the_whole_product():
+    x = np.random.default_rng(5).standard_normal((900, 500)).astype("f4")
+    whole = np.empty((500, 500), "f4")
+    _core.gemm(x.T, x, whole)
+    for threads in (1, 2, 3, 5):
+        c = np.empty((500, 500), "f4")
+        _core.gemm(x.T, x, c, threads=threads, triangle="lower", mirror=c.T)
+        np.testing.assert_array_equal(np.tril(c), np.tril(whole))
+        np.testing.assert_array_equal(c, c.T)
+
+
+def test_what_is_refused():
+    x, c = np.ones((3, 4), "f4"), np.ones((4, 4), "f4")
+    with pytest.raises(ValueError, match="triangle 'left'"):
+        _core.gemm(x.T, x, c, triangle="left")
+    with pytest.raises(ValueError, match="of a square"):
+        _core.gemm(x.T, np.ones((3, 5), "f4"), np.ones((4, 5), "f4"), triangle="lower")
+    for mirror in (np.ones((4, 3), "f4"), np.ones((4, 4))):
+        with pytest.raises(ValueError, match="mirror"):
+            _core.gemm(x.T, x, c, mirror=mirror)

@@ -1,0 +1,275 @@
+"""`gram`, and ``matmul(x.T, x)``: against the whole product, bit for bit on whole numbers."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._core.symmetric import copy_triangle, is_transpose
+from falcon._front import planner
+
+OTHER = -9
+TYPES = ["f4", "f8", "f2", "i1", "u2", "i4", "i8", "c8", "c16"]
+
+
+def whole_numbers(shape, dtype, seed=0, largest=2):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-largest, largest + 1, shape)
+    if np.dtype(dtype).kind == "c":
+        x = x + 1j * rng.integers(-largest, largest + 1, shape)
+    return x.astype(dtype)
+
+
+def exact(x, transpose=False, conjugate=True):
+    """The product in a type that holds it, as x's type."""
+    wide = x.astype("c16" if x.dtype.kind == "c" else "i8")
+    other = wide.swapaxes(-1, -2)
+    other = other.conj() if conjugate else other
+    return (wide @ other if transpose else other @ wide).astype(x.dtype)
+
+
+def part(full, symmetric, before):
+    if symmetric == "full":
+        return full
+    lower = np.tri(full.shape[-1], dtype=bool)
+    return np.where(lower if symmetric == "lower" else lower.T, full, np.asarray(before))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("symmetric", ["full", "lower", "upper"])
+@pytest.mark.parametrize("transpose", [False, True])
+def test_every_type(dtype, symmetric, transpose):
+    for rows, columns in ((1, 1), (7, 5), (40, 130), (33, 300)):
+        x = whole_numbers((columns, rows) if transpose else (rows, columns), dtype)
+        full = exact(x, transpose)
+        got = falcon.gram(x, transpose=transpose, symmetric=symmetric)
+        assert got.dtype == x.dtype
+        np.testing.assert_array_equal(got, part(full, symmetric, 0))
+        out = np.full_like(full, OTHER if full.dtype.kind != "u" else 9)
+        before = out.copy()
+        falcon.gram(x, transpose=transpose, symmetric=symmetric, alpha=2, beta=3, c=full, out=out)
+        with np.errstate(all="ignore"):
+            wanted = (full.astype("c16" if full.dtype.kind == "c" else "i8") * 5).astype(x.dtype)
+        np.testing.assert_array_equal(out, part(wanted, symmetric, before))
+
+
+@pytest.mark.parametrize("backend", ["cpu", "numpy"])
+@pytest.mark.parametrize("scheme", ["classical", "strassen", "3x4x5:47"])
+@pytest.mark.parametrize("symmetric", ["full", "lower", "upper"])
+def test_schemes_off_the_diagonal(backend, scheme, symmetric):
+    for size in (2, 3, 130, 301):
+        x = whole_numbers((57, size), "f4")
+        how = {"backend": backend, "scheme": scheme, "symmetric": symmetric}
+        full = exact(x)
+        np.testing.assert_array_equal(falcon.gram(x, **how), part(full, symmetric, 0))
+        c = np.asfortranarray(full)
+        falcon.gram(x, c=c, beta=1.0, out=c, **how)
+        np.testing.assert_array_equal(c, part(2 * full, symmetric, full))
+
+
+def test_matmul_and_gemm_see_the_shared_memory():
+    x = whole_numbers((90, 300), "f8")
+    for a, b in ((x.T, x), (x, x.T)):
+        plan = falcon.plan(a, b)
+        assert plan.problem.symmetric == "full"
+        for call in (falcon.matmul, falcon.gemm, falcon.matmul):  # the last one is recalled
+            np.testing.assert_array_equal(call(a, b), a @ b)
+    assert falcon.plan(x.T, x.copy()).problem.symmetric == ""
+    assert falcon.plan(x.T, x, scheme="strassen").problem.symmetric == ""
+    square = whole_numbers((64, 64), "f8")
+    assert falcon.plan(square, square).problem.symmetric == ""
+
+
+def test_a_recalled_call_is_not_taken_for_a_symmetric_one():
+    """Shapes, flags and types alike: with the memory shared, then not, then seen twice."""
+    x = whole_numbers((300, 300), "f4", 1)
+    y = whole_numbers((300, 300), "f4", 2)
+    for _ in range(3):
+        np.testing.assert_array_equal(falcon.matmul(x.T, x), x.T @ x)
+        np.testing.assert_array_equal(falcon.matmul(y.T, x), y.T @ x)
+    raw = whole_numbers((300, 300), "f4", 3).tobytes()
+    first, second = (np.frombuffer(memoryview(raw), "f4").reshape(300, 300) for _ in range(2))
+    assert is_transpose(first.T, second)
+    for _ in range(3):
+        np.testing.assert_array_equal(falcon.matmul(first.T, second), first.T @ second)
+        np.testing.assert_array_equal(falcon.matmul(first.T, x), first.T @ x)
+
+
+def test_batches_strides_and_lists():
+    x = whole_numbers((2, 3, 40, 30), "f4")
+    np.testing.assert_array_equal(falcon.gram(x), exact(x))
+    np.testing.assert_array_equal(falcon.matmul(x.swapaxes(-1, -2), x), exact(x))
+    strided = whole_numbers((100, 90), "f8")[::-2, 1::3]
+    np.testing.assert_array_equal(falcon.gram(strided), exact(strided))
+    assert falcon.gram([[1, 2], [3, 4]]).tolist() == [[10, 14], [14, 20]]
+    assert falcon.gram(np.ones((0, 3))).tolist() == np.zeros((3, 3)).tolist()
+    assert falcon.gram(np.ones((3, 0))).shape == (0, 0)
+
+
+def test_out_may_overlap_x_and_c():
+    for scheme in ("classical", "strassen"):
+        x = whole_numbers((64, 64), "f4")
+        full = exact(x)
+        falcon.gram(x, out=x, scheme=scheme)
+        np.testing.assert_array_equal(x, full)
+        room = np.zeros((90, 90), "f4")
+        x, c, out = whole_numbers((9, 60), "f4"), room[:60, :60], room[20:80, 10:70]
+        c[...] = exact(x)
+        falcon.gram(x, c=c, beta=2.0, out=out, scheme=scheme)
+        np.testing.assert_array_equal(out, 3 * exact(x))
+        c, out = room[:60, :60], room[1:61, :60]
+        c[...] = exact(x)
+        falcon.gram(x, c=c, beta=2.0, out=out, scheme=scheme, symmetric="lower")
+        np.testing.assert_array_equal(np.tril(out), np.tril(3 * exact(x)))
+    batch = whole_numbers((4, 30, 30), "f8")
+    full = exact(batch)
+    falcon.gram(batch, out=batch[::-1])
+    np.testing.assert_array_equal(batch[::-1], full)
+
+
+def test_alpha_zero_and_verify_touch_the_triangle_alone():
+    x = whole_numbers((50, 40), "f4")
+    for options in ({"alpha": 0.0}, {"check": "verify", "alpha": 3.0}):
+        out = np.full((40, 40), float(OTHER), "f4")
+        falcon.gram(x, out=out, symmetric="lower", **options)
+        wanted = part(options["alpha"] * exact(x), "lower", OTHER)
+        np.testing.assert_array_equal(out, wanted)
+        falcon.gram(x, out=out, c=np.full((40, 40), 4, "f4"), beta=0.5, **options)
+        np.testing.assert_array_equal(out, options["alpha"] * exact(x) + 2)
+
+
+@pytest.mark.parametrize("scheme", ["classical", "strassen", "3x6x4:54"])
+def test_results_are_symmetric_and_keep_the_promise(scheme):
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((400, 333)).astype("f4") * (10.0 ** rng.uniform(-5, 5, 333))
+    x = x.astype("f4")
+    got = falcon.gram(x, scheme=scheme)
+    np.testing.assert_array_equal(got, got.T)
+    right = x.astype("f8").T @ x.astype("f8")
+    norms = np.sqrt(np.diag(right))
+    limit = {"classical": 1.0}.get(scheme, falcon.schemes.get("strassen").rms_growth)
+    if scheme == "classical":  # a scheme that is named promises nothing about small columns
+        bound = 1.5 * limit * 2.0**-24 * np.sqrt(400) * np.multiply.outer(norms, norms)
+        assert (np.abs(got - right) <= bound).all()
+
+
+def test_nonfinite_values_spread_no_further_than_classically():
+    x = np.ones((80, 90), "f4")
+    x[3, 70] = np.inf
+    got = falcon.gram(x, scheme="strassen", backend="cpu")
+    assert np.isinf(got[70]).all() and np.isinf(got[:, 70]).all()
+    assert np.isfinite(np.delete(np.delete(got, 70, 0), 70, 1)).all()
+
+
+def test_hermitian_results_are_exactly_so():
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal((60, 50)) + 1j * rng.standard_normal((60, 50))
+    for transpose in (False, True):
+        got = falcon.gram(x, transpose=transpose)
+        np.testing.assert_array_equal(got, got.conj().T)
+        right = x @ x.conj().T if transpose else x.conj().T @ x
+        np.testing.assert_allclose(got, right, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(falcon.gram(x, conjugate=False), x.T @ x, rtol=0, atol=1e-12)
+    with pytest.raises(TypeError, match="alpha"):
+        falcon.gram(x, alpha=1j)
+    np.testing.assert_allclose(
+        falcon.gram(x, conjugate=False, alpha=1j), 1j * (x.T @ x), rtol=0, atol=1e-12
+    )
+
+
+def test_plans_of_symmetric_products():
+    x = whole_numbers((64, 200), "f4")
+    options = falcon._core.options.settings()
+    problem = planner.NUMPY.problem(x.T, x, None, None, falcon._core.dtypes.of("f4"), options)
+    asked = planner.requested("gram", ("scheme",), {"scheme": "strassen"})
+    plan = planner.plan_for(problem, asked)
+    assert len(plan.parts) == 3
+    assert "C[100:200, 0:100]: strassen" in str(plan)
+    assert plan.option.label == "strassen off the diagonal"
+    full = exact(x)
+    np.testing.assert_array_equal(plan(x.T, x), full)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(plan))(x.T, x), full)
+    with pytest.raises(ValueError, match=r"not a\.T in the same memory"):
+        plan(x.T, x.copy())
+    bound = plan.error_bound(x.T, x)
+    assert bound.shape == (200, 200)
+    np.testing.assert_allclose(bound, bound.T)
+    assert (plan.error_bound(x.T, x, proved=True) > bound / 100).all()
+
+
+def test_a_limit_of_the_workspace_is_kept():
+    x = whole_numbers((512, 700), "f4")
+    with pytest.raises(ValueError, match="workspace_limit"):
+        falcon.gram(x, scheme="strassen", workspace_limit=100)
+    for limit in ("2MiB", "16MiB"):
+        got = falcon.gram(x, scheme="strassen", backend="cpu", workspace_limit=limit)
+        np.testing.assert_array_equal(got, exact(x))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"x": np.ones(3)}, ValueError, r"x has shape \(3,\); expected a matrix"),
+        ({"symmetric": "both"}, ValueError, "symmetric is 'both'; expected one of full, lower"),
+        ({"beta": 1.0}, ValueError, "c is missing"),
+        ({"beta": 1.0, "c": np.ones((3, 3))}, ValueError, r"c has shape \(3, 3\); expected"),
+        ({"out": np.ones((5, 4), "f4")}, ValueError, r"out has shape \(5, 4\)"),
+        ({"out": [1]}, TypeError, "out is a list"),
+        ({"x": np.ones((5, 4), bool)}, TypeError, "x has dtype bool"),
+        ({"alpha": 1j}, TypeError, "alpha is 1j, but the matrices are real"),
+        ({"scheme": "strasen"}, ValueError, "did you mean 'strassen'"),
+        ({"treads": 1}, TypeError, "gram.. got an unexpected keyword argument 'treads'"),
+    ],
+)
+def test_bad_input(arguments, error, message):
+    arguments = {"x": np.ones((5, 4), "f4")} | arguments
+    x = arguments.pop("x")
+    with pytest.raises(error, match=message):
+        falcon.gram(x, **arguments)
+
+
+@pytest.mark.parametrize("size", [1, 127, 128, 129, 300])
+def test_copies_of_triangles(size):
+    source, out = np.ones((size, size)), np.zeros((size, size))
+    copy_triangle(source, out, "lower")
+    np.testing.assert_array_equal(out, np.tril(source))
+    copy_triangle(2 * source, out, "upper")
+    np.testing.assert_array_equal(out, np.tril(source, -1) + np.triu(2 * source))
+
+
+@pytest.mark.parametrize("name", ["2x1:1+2@strassen", "4x2:11+8", "3x2:6+6", "1x3:0+3"])
+@pytest.mark.parametrize("symmetric", ["full", "lower", "upper"])
+def test_schemes_for_x_xt(name, symmetric):
+    for size, inner, order in ((2, 3, "C"), (97, 50, "F"), (260, 131, "C")):
+        x = whole_numbers((size, inner), "f4")
+        full = exact(x, transpose=True)
+        how = {"transpose": True, "scheme": name, "symmetric": symmetric}
+        np.testing.assert_array_equal(falcon.gram(x, **how), part(full, symmetric, 0))
+        c = np.array(full, order=order)
+        falcon.gram(x, alpha=2, beta=3, c=c, out=c, **how)
+        np.testing.assert_array_equal(c, part(5 * full, symmetric, full))
+    x = whole_numbers((90, 100), "i4")
+    scheme = falcon.schemes.symmetric.get(name)
+    np.testing.assert_array_equal(falcon.gram(x, scheme=scheme), exact(x))
+
+
+def test_schemes_for_x_xt_elsewhere():
+    x = np.ones((64, 64), "f4")
+    scheme = falcon.schemes.symmetric.get("4x2:11+8")
+    for function in (falcon.matmul, falcon.gemm):
+        with pytest.raises(TypeError, match=r"is for X X\^T, which falcon.gram multiplies"):
+            function(x, x, scheme=scheme)
+    with pytest.raises(ValueError, match="runs on backend 'cpu' alone"):
+        falcon.gram(x, scheme=scheme, backend="numpy")
+    with pytest.raises(ValueError, match="there is no scheme '9x9:1"):
+        falcon.gram(x, scheme="9x9:1+1")
+    with pytest.raises(ValueError, match="workspace_limit"):
+        falcon.gram(np.ones((300, 300)), scheme=scheme, workspace_limit=1000)
+
+
+def test_nonfinite_values_in_a_scheme_for_x_xt():
+    x = np.ones((80, 90), "f4")
+    x[70, 3] = np.inf
+    got = falcon.gram(x, transpose=True, scheme="4x2:11+8")
+    assert np.isinf(got[70]).all() and np.isfinite(np.delete(np.delete(got, 70, 0), 70, 1)).all()

@@ -1,0 +1,259 @@
+"""Schemes for X X^T: what is refused, what the constructions give, and that all multiply."""
+
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from falcon import schemes
+from falcon.codegen.program import build
+from falcon.codegen.update import schedule
+from falcon.schemes import SchemeError, SymmetricScheme, symmetric
+
+CONSTRUCTED = [
+    symmetric.classical(1, 1),
+    symmetric.classical(3, 2),
+    symmetric.get("2x1:1+2@strassen"),
+    symmetric.get("2x2:2+4@winograd"),
+    symmetric.from_general(schemes.get("2x3x2:11"), parts=3),
+    symmetric.from_general(schemes.get("4x2x4:26"), diagonal=symmetric.get("2x1:1+2@strassen")),
+]
+SCHEMES = [*map(symmetric.get, symmetric.names()), *CONSTRUCTED]
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(28)
+
+
+every_scheme = pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.name)
+
+
+def blocks_of(x, rows, columns):
+    """Cut a matrix into rows x columns blocks, in the order in which schemes number them."""
+    return [block for row in np.split(x, rows) for block in np.split(row, columns, axis=1)]
+
+
+def gram(x, scheme):
+    """Upper triangle of blocks of ``x @ x.T`` by one level; symmetric products by one triangle."""
+    blocks = blocks_of(x, scheme.m, scheme.k)
+
+    def total(weights, terms):
+        parts = [w * term for w, term in zip(weights.flat, terms, strict=True) if w]
+        return sum(parts[1:], parts[0])
+
+    products = []
+    for u, v, is_symmetric in zip(scheme.U, scheme.V, scheme.symmetric, strict=True):
+        left, right = total(u, blocks), total(v, blocks)
+        product = left @ right.T
+        if is_symmetric:
+            product = np.triu(product) + np.triu(product, 1).T
+        products.append(product)
+    upper = zip(*np.triu_indices(scheme.m), strict=True)
+    return {(i, j): total(scheme.W[:, i, j], products) for i, j in upper}
+
+
+def run_plain(x, scheme):
+    """The whole of ``x @ x.T`` from the list of products that the engine is given."""
+    plain = scheme.plain
+    a, b = blocks_of(x, plain.m, plain.k), blocks_of(x.T, plain.k, plain.n)
+    lists = [a, b]
+    for at, sums in enumerate(plain.shared_sums):
+        values = list(lists[at] if at < 2 else [p @ q for p, q in zip(*lists, strict=True)])
+        for left, right, ratio in sums.temporaries:
+            values.append(values[left] + ratio * values[right])
+        rows = [sum(c * values[place] for place, c in row) for row in sums.rows]
+        if at < 2:
+            lists[at] = rows
+    return rows
+
+
+@every_scheme
+def test_integers_are_exact(scheme, rng):
+    p, q = rng.integers(1, 5, 2)
+    x = rng.integers(-9, 10, (scheme.m * p, scheme.k * q))
+    wanted = x @ x.T
+    for (i, j), block in gram(x, scheme).items():
+        assert np.array_equal(block, wanted[i * p : (i + 1) * p, j * p : (j + 1) * p])
+
+
+@every_scheme
+def test_floats_within_the_bound(scheme, rng):
+    p, q = rng.integers(1, 20, 2)
+    x = rng.standard_normal((scheme.m * p, scheme.k * q))
+    wanted = x @ x.T
+    bound = scheme.error_bound(x.shape[1], 2.0**-53) * abs(x).max() ** 2
+    for (i, j), block in gram(x, scheme).items():
+        error = abs(block - wanted[i * p : (i + 1) * p, j * p : (j + 1) * p])
+        assert error.max() <= 2 * bound  # NumPy's own error beside it
+
+
+@every_scheme
+def test_the_plain_list_is_the_same_algorithm(scheme, rng):
+    x = rng.integers(-9, 10, (2 * scheme.m, 3 * scheme.k))
+    wanted = blocks_of(x @ x.T, scheme.m, scheme.m)
+    for place, block in enumerate(run_plain(x, scheme)):
+        if place // scheme.m <= place % scheme.m:
+            assert np.array_equal(block, wanted[place])
+        else:
+            assert np.all(block == 0)  # below the diagonal nothing is written
+    plain = scheme.plain
+    assert plain.U.shape == (plain.rank, plain.m, plain.k)
+    assert plain.V.shape == (plain.rank, plain.k, plain.n)
+    assert plain.W.shape == (plain.rank, plain.m, plain.n)
+    same = [np.array_equal(u, v.T) for u, v in zip(plain.U, plain.V, strict=True)]
+    assert plain.symmetric.tolist() == same
+    assert sorted(schedule(plain.shared_sums[2]).order) == list(range(plain.rank))
+    for sums in plain.shared_sums[:2]:
+        assert build(sums).additions <= sums.additions
+
+
+@every_scheme
+def test_files_and_pickles_give_the_scheme_back(scheme, tmp_path):
+    path = tmp_path / "scheme.json"
+    symmetric.dump(scheme, path)
+    for other in (symmetric.load(path), pickle.loads(pickle.dumps(scheme))):
+        assert other == scheme
+        assert hash(other) == hash(scheme)
+        assert (other.name, other.source, other.kind) == (scheme.name, scheme.source, scheme.kind)
+
+
+@every_scheme
+def test_counts(scheme):
+    assert scheme.n_general + scheme.n_symmetric == scheme.rank
+    assert scheme.cost == scheme.n_general + Fraction(scheme.n_symmetric, 2)
+    assert 1 <= scheme.speedup_bound < 2
+    assert scheme.additions.reduced <= scheme.additions.naive
+    sums, left, right = scheme.operands
+    assert np.array_equal(sums[left], scheme.U.reshape(scheme.rank, -1))
+    assert np.array_equal(sums[right], scheme.V.reshape(scheme.rank, -1))
+    assert np.array_equal(left == right, scheme.symmetric)
+
+
+@every_scheme
+def test_a_changed_coefficient_is_refused(scheme, rng):
+    for factor in "UVW":
+        arrays = {x: getattr(scheme, x).copy() for x in "UVW"}
+        r, i = rng.integers(scheme.rank), rng.integers(scheme.m)
+        arrays[factor][r, i, -1] += 1
+        with pytest.raises(SchemeError, match=r"does not compute.*Brent equation x\["):
+            SymmetricScheme(**arrays)
+
+
+def test_the_first_violated_equation_is_named():
+    one = symmetric.classical(2, 1)
+    W = one.W.copy()
+    W[1, 0, 1] = 2
+    with pytest.raises(SchemeError, match=r"x\[1,1\] \* x\^T\[2,1\] in c\[1,2\].* is 2"):
+        SymmetricScheme(one.U, one.V, W, "wrong")
+
+
+def test_a_transposed_product_is_refused():
+    """x2 x1^T stands below the diagonal: it is no product for c12, though scalars would commute."""
+    one = symmetric.classical(2, 1)
+    with pytest.raises(SchemeError, match="Brent equation"):
+        SymmetricScheme(one.V, one.U, one.W)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"U": [[1]]}, "U has shape"),
+        ({"V": np.zeros((3, 1, 2), int)}, "V has shape"),
+        ({"W": np.zeros((3, 1, 1), int)}, "W has shape"),
+        ({"W": np.ones((3, 2, 2), int)}, r"W\[0, 1, 0\] is 1; expected zeros below"),
+        ({"kind": "best"}, "kind is 'best'"),
+        ({"U": np.full((3, 2, 1), np.nan)}, "not finite"),
+    ],
+)
+def test_bad_input(change, message):
+    one = symmetric.classical(2, 1)
+    with pytest.raises(SchemeError, match=message):
+        SymmetricScheme(**({x: getattr(one, x) for x in "UVW"} | change))
+
+
+def test_signs_of_symmetric_products_go_to_w():
+    one = symmetric.classical(2, 2)
+    V, W = one.V.copy(), one.W.copy()
+    V[0] *= -1
+    W[0] *= -1
+    other = SymmetricScheme(one.U, V, W)
+    assert other == one
+    assert other.symmetric[0]
+
+
+def test_compose_recurses_only_where_a_triangle_suffices():
+    # c12 = x1 (x1 + x2)^T - x1 x1^T needs the whole of h1 = x1 x1^T.
+    one = symmetric.classical(2, 1)
+    U, V, W = one.U.copy(), one.V.copy(), one.W.copy()
+    V[1] = U[1] + V[1]
+    W[0, 0, 1] = -1
+    outer = SymmetricScheme(U, V, W)
+    assert outer.off_diagonal.tolist() == [True, True, False]
+    flat = symmetric.compose(outer, schemes.get("strassen"))
+    # Of Strassen's products with x1 x1^T one is symmetric, as it happens.
+    assert (flat.rank, flat.n_symmetric) == (7 + 7 + 6, 1 + 4)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: symmetric.get("strassen"), "there is no scheme 'strassen' for X X"),
+        (lambda: symmetric.get("2x2:3+4"), "there is no scheme"),
+        (lambda: symmetric.from_general(schemes.get("2x2x3")), "expected <m,k,m>"),
+        (
+            lambda: symmetric.from_general(schemes.get("strassen"), 2, symmetric.classical(3, 2)),
+            "does not fit",
+        ),
+        (lambda: symmetric.classical(2, 1).recursive_ratio(), "expected a square"),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+    with pytest.raises(TypeError, match="expected a str"):
+        symmetric.get(3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "expected a JSON object"),
+        ("{", "not JSON"),
+        ('{"product": "X X^T", "m": 1}', "'k' is missing"),
+        ('{"product":"X X^T","m":0,"k":1,"rank":1,"U":[],"V":[],"W":[]}', "positive integers"),
+        ('{"product":"X X^T","m":1,"k":1,"rank":1,"U":[[1]],"V":[[1]],"W":[[2]]}', "Brent"),
+        ('{"product":"X X^T","m":1,"k":1,"rank":1,"U":[[1]],"V":[[1,1]],"W":[[1]]}', "V has shape"),
+    ],
+)
+def test_damaged_files(text, message, tmp_path):
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(SchemeError, match=message):
+        symmetric.load(path)
+
+
+def test_fractions():
+    one = symmetric.classical(1, 1)
+    half = SymmetricScheme(one.U * 2, one.V * 2, [[["1/4"]]], "quarter")
+    assert not half.is_integral
+    assert half.W[0, 0, 0] == Fraction(1, 4)
+    assert "1/4 h1" in str(half)
+
+
+def test_print():
+    text = str(symmetric.get("2x2:2+4@strassen"))
+    assert "<4,4;22+16>" in text
+    assert "^T" in text
+    assert "c34 = " in text
+    assert "c43" not in text
+    assert r"^{\mathsf{T}}" in symmetric.classical(2, 1)._repr_html_()
+    assert repr(symmetric.classical(2, 2)) == "<SymmetricScheme 2x2:2+4 <2,2;2+4>>"
+
+
+def test_the_stored_files_are_named_as_their_schemes():
+    for name in symmetric.names():
+        scheme = symmetric.get(name)
+        assert scheme.name == name
+        assert name == f"{scheme.m}x{scheme.k}:{scheme.n_general}+{scheme.n_symmetric}"
