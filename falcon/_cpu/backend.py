@@ -225,6 +225,7 @@ def describe() -> dict[str, str]:
     sizes = ", ".join(f"{name} {caches[name] // 1024} KiB" for name in ("l1d", "l2", "l3"))
     found = {
         "instruction sets": ", ".join(_core.supported_isas()),
+        **{f"{name} refused": why for name, why in _core.refused_isas().items()},
         "in use": isa() if why_unavailable() is None else "none",
         "caches": sizes,
         "kept workspace": f"{kept // 2**20} of at most {max(kept, _pool().limit) // 2**20} MiB",

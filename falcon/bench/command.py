@@ -188,7 +188,11 @@ def _types(options: argparse.Namespace) -> int:
             {"dtype": dtype.name, "side": side, "seconds": record.seconds}
             for (dtype, side), record in found.items()
         ]
-        print(json.dumps({"size": size, "sides": sides}, indent=1))
+        print(
+            json.dumps(
+                {"size": size, "sides": sides, "left out": element_types.missing()}, indent=1
+            )
+        )
     else:
         print(element_types.format_types(found, size))
     return 0
