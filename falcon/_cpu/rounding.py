@@ -71,5 +71,7 @@ def rounded_growth(
     factors = [x.reshape(shape) for x in (scheme.U, scheme.V)]
     left, right = (np.square(x).sum(axis=1) for x in factors)
     rounded = sum((np.count_nonzero(x, axis=1) > 1).astype(float) for x in factors)
-    per_block = np.square(scheme.W.reshape(shape)).T @ (left * right * rounded) / scheme.k
-    return float(np.sqrt(1 + per_block[per_block > 0].mean()))
+    last = np.square(scheme.W.reshape(shape))
+    per_block = last.T @ (left * right * rounded) / scheme.k
+    formed = last.any(axis=0)  # of a symmetric product, one triangle
+    return float(np.sqrt(1 + per_block[formed].mean()))
