@@ -74,10 +74,10 @@ cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
 
 
 def kernel_info(dtype, isa=None):
-    """Name, tile and slice of the micro-kernel for a dtype of DTYPES."""
+    """Name, tile, slice, and bytes of panels' elements and accumulators, for a dtype of DTYPES."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     return {"name": k.name.decode(), "isa": ISA_NAMES[k.isa], "mr": k.mr, "nr": k.nr,
-            "vlen": k.vlen, "kc": k.kc}
+            "vlen": k.vlen, "kc": k.kc, "panel": k.panel, "acc": k.acc}
 
 
 def rounds_sums(dtype, isa=None):
@@ -87,9 +87,10 @@ def rounds_sums(dtype, isa=None):
 
 
 def peak(dtype, int threads=1, isa=None, double seconds=0.2):
-    """flop/s of multiply-adds on registers alone for dtype "f32" or "f64": the best burst.
+    """flop/s of multiply-adds on registers alone for a dtype of DTYPES: the best burst.
 
-    What classical multiplication cannot exceed with that instruction set on so many cores."""
+    What classical multiplication cannot exceed with that instruction set on so many cores; 0 for
+    integers that portable C and NEON multiply as the compiler likes."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     cdef double found
     if threads < 1 or not 0 <= seconds <= 60:

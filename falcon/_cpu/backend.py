@@ -26,6 +26,7 @@ from falcon.schemes import Scheme, SymmetricScheme
 
 from .extension import isa, seen, why_unavailable
 from .operands import (
+    are_plain,
     as_written,
     extra_bytes,
     images,
@@ -43,6 +44,7 @@ try:
     from .packed import Payload
     from .pool import Pool, kept_bytes, largest_bytes
     from .programs import engine_scheme
+    from .rounding import rounded_growth, why_not_wide
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
@@ -67,9 +69,12 @@ class CpuBackend:
             return f"its kernels multiply {known}, not {problem.operand}"
         return None
 
-    def why_classical_only(self, problem: Problem) -> str | None:
-        """Every scheme runs on every dtype that there is a kernel for."""
-        return self.why_not(problem)
+    def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
+        """Every scheme runs on every dtype; for a wider result, if its sums fit the panels."""
+        reason = self.why_not(problem)
+        if reason is None and problem.is_wide:
+            reason = why_not_wide(problem.operand, scheme, isa())
+        return reason
 
     def policy(self, problem: Problem) -> Policy:
         """Return that of fast kernels: every type here has them."""
@@ -79,9 +84,12 @@ class CpuBackend:
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
     ) -> list[Option]:
         """Return an option per scheme that keeps the limit; None is the classical algorithm."""
-        return [
-            option for scheme in schemes if (option := _option(problem, scheme, limit)) is not None
-        ]
+        found = (
+            _option(problem, x, limit)
+            for x in schemes
+            if x is None or not problem.is_wide or self.why_classical_only(problem, x) is None
+        )
+        return [option for option in found if option is not None]
 
     def execute(
         self,
@@ -98,6 +106,13 @@ class CpuBackend:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem, scheme = plan.problem, plan.scheme
         dtype = problem.operand
+        is_tiny = c is None and plan.option.workspace == 0 and scheme is None
+        is_tiny = is_tiny and mirror is None and not problem.symmetric
+        if is_tiny and isinstance(b, np.ndarray) and are_plain(a, b, out):
+            # A call of microseconds: what follows would take as long as the product.
+            operands = seen(a, dtype), seen(b, dtype), seen(out, problem.result)
+            _core.gemm(*operands, float(alpha), threads=plan.threads, isa=isa())
+            return
         packed = b.payload if isinstance(b, PackedOperand) else None
         source = None if isinstance(b, PackedOperand) else readable(b, dtype)
         a = readable(a, dtype)
@@ -251,7 +266,7 @@ def _option(
         and not (c_by_columns or problem.packed)
     )
     cut = _cut(problem, tiling, workspace)
-    growth = _rounded_growth(problem.operand, scheme)
+    growth = None if problem.is_wide else rounded_growth(problem.operand, scheme, isa())
     if isinstance(scheme, SymmetricScheme):
         return Option(
             "cpu",
@@ -263,26 +278,6 @@ def _option(
             of_gram=scheme,
         )
     return Option("cpu", scheme, *cut, (*tiling, nbytes), in_place=in_place, rounded_growth=growth)
-
-
-@cache
-def _rounded_growth(operand: DType, scheme: Scheme | SymmetricScheme | None) -> float | None:
-    """Return a scheme's RMS error where a C of few bits is most of the classical algorithm's.
-
-    What is rounded in float32 is then nothing beside it. Kernels that multiply elements as they are
-    round every sum of several elements like C itself: relative to C's own error they add, in each
-    block of C, the products that it is made of, once for A's sum and once for B's.
-    """
-    if operand.is_exact or operand.accumulator is operand or scheme is None:
-        return None
-    if not _core.rounds_sums(operand.engine, isa()):
-        return 1.0
-    shape = scheme.rank, -1
-    factors = [x.reshape(shape) for x in (scheme.U, scheme.V)]
-    left, right = (np.square(x).sum(axis=1) for x in factors)
-    rounded = sum((np.count_nonzero(x, axis=1) > 1).astype(float) for x in factors)
-    per_block = np.square(scheme.W.reshape(shape)).T @ (left * right * rounded) / scheme.k
-    return float(np.sqrt(1 + per_block[per_block > 0].mean()))
 
 
 def _look(
@@ -352,6 +347,7 @@ def _layout(problem: Problem, scheme: Scheme | SymmetricScheme | None) -> dict[s
         "a_by_columns": a_by_columns,
         "b_by_rows": b_by_rows,
         "c_by_columns": c_by_columns and not needs_buffer(problem, scheme),
+        "c_wide": problem.is_wide,
     }
 
 

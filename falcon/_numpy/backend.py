@@ -55,11 +55,11 @@ class NumpyBackend:
 
     def why_not(self, problem: Problem) -> str | None:
         """NumPy multiplies everything, in the type of the operands."""
-        if problem.result is not problem.operand:
+        if problem.is_wide:
             return f"NumPy multiplies {problem.operand} to {problem.operand}, not {problem.result}"
         return None
 
-    def why_classical_only(self, problem: Problem) -> str | None:
+    def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
         """LCMAs run where sums of elements are as precise as sums of products."""
         operand = problem.operand
         if operand is not problem.accumulator:
