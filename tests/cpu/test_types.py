@@ -291,7 +291,7 @@ def test_subnormals(row):
     """Kept, but by VDPBF16PS, which takes 0 for them; so do schemes, whatever they add."""
     tiny, one = row.finfo.smallest_subnormal, np.ones((48, 40), row.numpy)
     a = np.full((50, 48), 3 * float(tiny)).astype(row.numpy)
-    flushed = _core.kernel_info(row.engine, extension.isa())["isa"] == "avx512_bf16"
+    flushed = _core.kernel_info(row.engine, extension.isa())["isa"].endswith("_bf16")
     for scheme in ("classical", "strassen"):
         found = falcon.gemm(a, one, scheme=scheme, dtype=np.float32, backend="cpu")
         want = 0 if flushed and scheme == "classical" else 48 * 3 * float(tiny)
