@@ -26,8 +26,11 @@ class Backend(Executor, Protocol):
     def why_not(self, problem: Problem) -> str | None:
         """Return None if the backend can multiply the problem at all, else the reason."""
 
-    def why_classical_only(self, problem: Problem) -> str | None:
-        """Return None if an LCMA may run on the problem, else why only the classical algorithm."""
+    def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
+        """Return None if LCMAs, or `scheme`, may run on the problem, else why only the classical.
+
+        Where some LCMAs may, `candidates` leaves the others out.
+        """
 
     def policy(self, problem: Problem) -> Policy:
         """Return when LCMAs are worth comparing, and what they must gain."""
@@ -37,7 +40,8 @@ class Backend(Executor, Protocol):
     ) -> list[Option]:
         """Return an option per scheme that can keep `limit`.
 
-        None among the schemes is the classical algorithm, which runs whatever the limit.
+        None among the schemes is the classical algorithm, which runs whatever the limit. For a
+        symmetric problem one may be a SymmetricScheme; a backend that runs none leaves it out.
         """
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:

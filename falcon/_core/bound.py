@@ -26,7 +26,7 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
         return bound
     if scheme is not None and not plan.guarded:
         rows, columns = (np.full_like(x, x.max(initial=0)) for x in (rows, columns))
-    unit = 2.0**-11 if p.tf32 else max(p.operand.unit_roundoff, p.result.unit_roundoff)
+    unit = 2.0**-11 if p.tf32 else p.result.unit_roundoff
     if p.operand.is_complex:
         # A complex product, of four real ones, rounds by up to sqrt(2) gamma_2 instead of u.
         unit *= 2 * sqrt(2)
@@ -34,9 +34,10 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
         factor = 0.0
     elif not proved:
         factor = PROMISED * plan.growth * sqrt(p.K) * unit
-    elif scheme is None:
+    elif scheme is None and plan.option.of_gram is None:
         factor = (p.K + 1) * unit
     else:
+        scheme = scheme or plan.option.of_gram
         chunk = max(min(p.K, plan.option.chunks[2]), 1)
         # By Cauchy and Schwarz, chunks of K come to no more than the whole.
         factor = scheme.error_bound(chunk, unit) / -(-chunk // scheme.k) + unit

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, SymmetricScheme
 
 Check = Literal["none", "finite", "verify"]
 CHECKS: tuple[Check, ...] = get_args(Check)
@@ -42,9 +42,9 @@ def check_backend(value: Any) -> str:
     return value
 
 
-def check_scheme(value: Any) -> str | Scheme:
+def check_scheme(value: Any) -> str | Scheme | SymmetricScheme:
     """A name or a Scheme; looking names up is the front's."""
-    if not isinstance(value, str | Scheme):
+    if not isinstance(value, str | Scheme | SymmetricScheme):
         raise TypeError(f"scheme is a {type(value).__name__}; expected a name or a Scheme")
     return value
 

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, SymmetricScheme
 
 from .checks import (
     check_backend,
@@ -73,7 +73,7 @@ class Options:
             keyword=True,
         ),
     )
-    scheme: str | Scheme = field(
+    scheme: str | Scheme | SymmetricScheme = field(
         default="auto",
         metadata=_about(
             "FALCON_SCHEME",
@@ -82,7 +82,8 @@ class Options:
         "auto" chooses by predicted time, and scales operands whose rows (columns of `b`) are of
         very different scale by powers of two; "classical" uses no LCMA; a name such as
         "strassen", "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as
-        asked, whatever the scales.""",
+        asked, whatever the scales. `falcon.gram` runs it off the diagonal, and takes a
+        `falcon.schemes.SymmetricScheme`, or its name, for all of it.""",
             check=check_scheme,
             keyword=True,
         ),

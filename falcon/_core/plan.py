@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, SymmetricScheme
 
 from .arrays import to_array
 from .bound import error_bound
@@ -42,6 +42,8 @@ class Option:
         Predicted RMS error where the backend rounds otherwise than `Scheme.rms_growth` assumes.
     name : str
         What it is called, if not by its scheme.
+    of_gram : SymmetricScheme or None
+        Runs a symmetric product whole; `scheme` is None then.
     """
 
     backend: str
@@ -54,6 +56,7 @@ class Option:
     in_place: bool = False
     rounded_growth: float | None = None
     name: str = ""
+    of_gram: SymmetricScheme | None = None
 
     @property
     def label(self) -> str:
@@ -296,7 +299,8 @@ class Plan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what was decided; how it is cut depends on the machine that loads it."""
-        how = self.backend, self.scheme, self.why, self.seconds, self.guarded, self.options
+        scheme = self.scheme or self.option.of_gram
+        how = self.backend, scheme, self.why, self.seconds, self.guarded, self.options
         parts = self.parts and (self.option, self.parts)
         return _restored, (self.problem, *how, *parts)
 
@@ -315,6 +319,8 @@ class Plan:
                 f"  scheme     <{s.m},{s.k},{s.n};{s.rank}>, speed-up bound {s.speedup_bound:.3f}"
             )
             lines.append(f"  chunks     M, N, K = {', '.join(map(str, self.option.chunks))}")
+        if self.option.of_gram is not None:
+            lines.append(f"  scheme     {self.option.of_gram!r}")
         for x in self.parts:
             where = f"C[{x.rows.start}:{x.rows.stop}, {x.columns.start}:{x.columns.stop}]"
             lines.append(f"  {where}: {x.plan.option.label} on backend {x.plan.backend.name}")

@@ -7,6 +7,7 @@
     operands.py   arrays as the engine takes them; triangles and mirror images of C
     packed.py     B laid out once, with a fingerprint of its layout
     measure.py, profile.py, peak.py   how fast kernels and stages are
+    rounding.py   sums of elements in panels: where they are exact, what rounding them costs
     programs.py   Scheme -> the engine's operations and scatter lists
     pool.py       workspaces that outlive a call
     _core.pyx     thin binding: check, take pointers, release the GIL, one C call

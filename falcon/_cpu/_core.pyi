@@ -13,7 +13,16 @@ class Workspace:
 class Scheme:
     format: tuple[int, int, int, int]
     def __init__(
-        self, m: int, k: int, n: int, R: int, u: Any, v: Any, w: Any, n_slots: int
+        self,
+        m: int,
+        k: int,
+        n: int,
+        R: int,
+        u: Any,
+        v: Any,
+        w: Any,
+        n_slots: int,
+        halved: Any = None,
     ) -> None: ...
 
 class PackedB:

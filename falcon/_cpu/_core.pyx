@@ -55,10 +55,10 @@ cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
 
 
 def kernel_info(dtype, isa=None):
-    """Name, tile and slice of the micro-kernel for a dtype of DTYPES."""
+    """Name, tile, slice, and bytes of panels' elements and accumulators, for a dtype of DTYPES."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     return {"name": k.name.decode(), "isa": ISA_NAMES[k.isa], "mr": k.mr, "nr": k.nr,
-            "vlen": k.vlen, "kc": k.kc}
+            "vlen": k.vlen, "kc": k.kc, "panel": k.panel, "acc": k.acc}
 
 
 def rounds_sums(dtype, isa=None):
@@ -68,9 +68,10 @@ def rounds_sums(dtype, isa=None):
 
 
 def peak(dtype, int threads=1, isa=None, double seconds=0.2):
-    """flop/s of multiply-adds on registers alone for dtype "f32" or "f64": the best burst.
+    """flop/s of multiply-adds on registers alone for a dtype of DTYPES: the best burst.
 
-    What classical multiplication cannot exceed with that instruction set on so many cores."""
+    What classical multiplication cannot exceed with that instruction set on so many cores; 0 for
+    integers that portable C and NEON multiply as the compiler likes."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     cdef double found
     if threads < 1 or not 0 <= seconds <= 60:
@@ -107,11 +108,12 @@ cdef class Scheme:
     Scheme(m, k, n, R, u, v, w, n_slots): u and v are programs (ops, n_temp) where
     ops is a sequence of (op, dst, a, b, coef); w a sequence over r of sequences of
     (slot, source, coef, first, last).  Op codes: OPS; register ACC is the accumulator.
+    halved: of a scheme for X X^T, R flags: whether one triangle of the product suffices.
     """
     cdef falcon_scheme s
-    cdef void *memory[5]
+    cdef void *memory[6]
 
-    def __cinit__(self, int m, int k, int n, int R, u, v, w, int n_slots):
+    def __cinit__(self, int m, int k, int n, int R, u, v, w, int n_slots, halved=None):
         cdef Py_ssize_t r, e = 0, total
         memset(&self.s, 0, sizeof(falcon_scheme))
         memset(self.memory, 0, sizeof(self.memory))
@@ -133,6 +135,14 @@ cdef class Scheme:
                 e += 1
             start[r + 1] = <int>e
         self.s.w_start, self.s.w = start, step
+        cdef unsigned char *flags = NULL
+        if halved is not None:
+            if len(halved) != R:
+                raise ValueError(f"{len(halved)} flags of {R} products")
+            flags = <unsigned char *>self.grab(5, R)
+            for r in range(R):
+                flags[r] = bool(halved[r])
+        self.s.halved = flags
         cdef const char *why = falcon_scheme_check(
             &self.s, <int *>self.grab(4, n_slots * sizeof(int)))
         if why != NULL:
@@ -154,7 +164,7 @@ cdef class Scheme:
         return 0
 
     def __dealloc__(self):
-        for i in range(5):
+        for i in range(6):
             free(self.memory[i])
 
     @property

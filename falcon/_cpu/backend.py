@@ -22,10 +22,21 @@ from falcon._core.policy import BLAS, Policy
 from falcon._core.problem import Problem, is_thin
 from falcon._core.rates import Rates
 from falcon._core.spread import Scaling
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, SymmetricScheme
 
 from .extension import isa, seen, why_unavailable
-from .operands import images, is_aligned, load, readable, store, triangle
+from .operands import (
+    are_plain,
+    as_written,
+    extra_bytes,
+    images,
+    is_aligned,
+    load,
+    needs_buffer,
+    readable,
+    store,
+    triangle,
+)
 
 try:
     from . import _core
@@ -33,6 +44,7 @@ try:
     from .packed import Payload
     from .pool import Pool, kept_bytes, largest_bytes
     from .programs import engine_scheme
+    from .rounding import rounded_growth, why_not_wide
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
@@ -57,9 +69,12 @@ class CpuBackend:
             return f"its kernels multiply {known}, not {problem.operand}"
         return None
 
-    def why_classical_only(self, problem: Problem) -> str | None:
-        """Every scheme runs on every dtype that there is a kernel for."""
-        return self.why_not(problem)
+    def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
+        """Every scheme runs on every dtype; for a wider result, if its sums fit the panels."""
+        reason = self.why_not(problem)
+        if reason is None and problem.is_wide:
+            reason = why_not_wide(problem.operand, scheme, isa())
+        return reason
 
     def policy(self, problem: Problem) -> Policy:
         """Return that of fast kernels: every type here has them."""
@@ -69,9 +84,12 @@ class CpuBackend:
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
     ) -> list[Option]:
         """Return an option per scheme that keeps the limit; None is the classical algorithm."""
-        return [
-            option for scheme in schemes if (option := _option(problem, scheme, limit)) is not None
-        ]
+        found = (
+            _option(problem, x, limit)
+            for x in schemes
+            if x is None or not problem.is_wide or self.why_classical_only(problem, x) is None
+        )
+        return [option for option in found if option is not None]
 
     def execute(
         self,
@@ -88,14 +106,22 @@ class CpuBackend:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem, scheme = plan.problem, plan.scheme
         dtype = problem.operand
+        is_tiny = c is None and plan.option.workspace == 0 and scheme is None
+        is_tiny = is_tiny and mirror is None and not problem.symmetric
+        if is_tiny and isinstance(b, np.ndarray) and are_plain(a, b, out):
+            # A call of microseconds: what follows would take as long as the product.
+            operands = seen(a, dtype), seen(b, dtype), seen(out, problem.result)
+            _core.gemm(*operands, float(alpha), threads=plan.threads, isa=isa())
+            return
         packed = b.payload if isinstance(b, PackedOperand) else None
         source = None if isinstance(b, PackedOperand) else readable(b, dtype)
         a = readable(a, dtype)
-        buffered = _needs_buffer(problem, scheme) or not is_aligned(out)
+        buffered = needs_buffer(problem, plan.option.of_gram or scheme) or not is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
-        scalars = (seen(target, problem.result), float(alpha), 0.0 if c is None else float(beta))
-        copies = images(problem, target, None if buffered else mirror)
-        engine = engine_scheme(scheme)
+        written = as_written(plan, target)
+        scalars = (seen(written, problem.result), float(alpha), 0.0 if c is None else float(beta))
+        copies = images(plan, written, None if buffered else mirror)
+        engine = engine_scheme(plan.option.of_gram or scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
         if source is not None:
             nbytes = max(nbytes, _needed(plan, a, source, scalars[0]))
@@ -147,7 +173,7 @@ class CpuBackend:
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""
-        extra = _extra_bytes(problem, packed.scheme)
+        extra = extra_bytes(problem, packed.scheme)
         tiling, nbytes = _core.plan(
             problem.M,
             problem.N,
@@ -210,9 +236,11 @@ def _pool() -> Pool:
     return Pool(kept_bytes())
 
 
-def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
+def _option(
+    problem: Problem, scheme: Scheme | SymmetricScheme | None, limit: int | None
+) -> Option | None:
     """Cut the problem for a scheme; None where a scheme cannot keep the limit."""
-    extra = _extra_bytes(problem, scheme)
+    extra = extra_bytes(problem, scheme)
     tiling, nbytes = _core.plan(
         problem.M,
         problem.N,
@@ -222,7 +250,7 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         scheme=engine_scheme(scheme),
         threads=problem.threads,
         limit=_room(limit, extra),
-        triangle=triangle(problem),
+        triangle=triangle(problem, scheme),
         **_layout(problem, scheme),
     )
     workspace = nbytes + extra
@@ -237,28 +265,18 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         and not (c_by_columns or problem.packed)
     )
     cut = _cut(problem, tiling, workspace)
-    growth = _rounded_growth(problem.operand, scheme)
+    growth = None if problem.is_wide else rounded_growth(problem.operand, scheme, isa())
+    if isinstance(scheme, SymmetricScheme):
+        return Option(
+            "cpu",
+            None,
+            *cut,
+            (*tiling, nbytes),
+            rounded_growth=growth or scheme.rms_growth,
+            name=scheme.name,
+            of_gram=scheme,
+        )
     return Option("cpu", scheme, *cut, (*tiling, nbytes), in_place=in_place, rounded_growth=growth)
-
-
-@cache
-def _rounded_growth(operand: DType, scheme: Scheme | None) -> float | None:
-    """Return a scheme's RMS error where a C of few bits is most of the classical algorithm's.
-
-    What is rounded in float32 is then nothing beside it. Kernels that multiply elements as they are
-    round every sum of several elements like C itself: relative to C's own error they add, in each
-    block of C, the products that it is made of, once for A's sum and once for B's.
-    """
-    if operand.is_exact or operand.accumulator is operand or scheme is None:
-        return None
-    if not _core.rounds_sums(operand.engine, isa()):
-        return 1.0
-    shape = scheme.rank, -1
-    factors = [x.reshape(shape) for x in (scheme.U, scheme.V)]
-    left, right = (np.square(x).sum(axis=1) for x in factors)
-    rounded = sum((np.count_nonzero(x, axis=1) > 1).astype(float) for x in factors)
-    per_block = np.square(scheme.W.reshape(shape)).T @ (left * right * rounded) / scheme.k
-    return float(np.sqrt(1 + per_block.mean()))
 
 
 def _look(
@@ -316,18 +334,19 @@ def _needed(plan: Plan, a: np.ndarray, b: np.ndarray, target: np.ndarray) -> int
         scheme=engine_scheme(scheme),
         threads=plan.threads,
         blocking=plan.option.tiling[:-1],
-        triangle=triangle(problem),
+        triangle=triangle(problem, plan.option.of_gram),
         **found,
     )[1]
 
 
-def _layout(problem: Problem, scheme: Scheme | None) -> dict[str, bool]:
+def _layout(problem: Problem, scheme: Scheme | SymmetricScheme | None) -> dict[str, bool]:
     """Return the flags of `_core.plan`; a buffer for the product is by rows."""
     a_by_columns, b_by_rows, c_by_columns = problem.layout
     return {
         "a_by_columns": a_by_columns,
         "b_by_rows": b_by_rows,
-        "c_by_columns": c_by_columns and not _needs_buffer(problem, scheme),
+        "c_by_columns": c_by_columns and not needs_buffer(problem, scheme),
+        "c_wide": problem.is_wide,
     }
 
 
@@ -361,28 +380,6 @@ def _classical_within(
     _core.gemm(a, b, *scalars, **how)
 
 
-def _needs_buffer(problem: Problem, scheme: Scheme | None) -> bool:
-    """Whether C cannot be written to directly.
-
-    A scheme that adds to c in place could not fall back to the classical algorithm, because c
-    would be gone.
-    """
-    return not problem.out_direct or (problem.in_place and scheme is not None)
-
-
-def _extra_bytes(problem: Problem, scheme: Scheme | None) -> int:
-    """Bytes beyond the engine's workspace: converted operands, a buffer for the product."""
-    buffer = problem.M * problem.N if _needs_buffer(problem, scheme) else 0
-    return _copied_bytes(problem) + buffer * problem.result.itemsize
-
-
 def _room(limit: int | None, extra: int) -> int:
     """Bytes that the engine may use: what the pool keeps, or what the caller leaves it."""
     return _pool().limit if limit is None else min(max(limit - extra, 1), largest_bytes())
-
-
-def _copied_bytes(problem: Problem) -> int:
-    """Operands of another dtype or alignment are converted first; strides do not matter."""
-    a = 0 if problem.a_direct or problem.a_strided else problem.M * problem.K
-    b = 0 if problem.b_direct or problem.b_strided or problem.packed else problem.K * problem.N
-    return (a + b) * problem.operand.itemsize

@@ -7,10 +7,15 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import DType
+from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._core.symmetric import copy_triangle
+from falcon.schemes import Scheme, SymmetricScheme
 
 from .extension import seen
+
+# Bits of `numpy.ndarray.flags.num`: aligned; that, or contiguous in either order.
+_ALIGNED, _PLAIN = 0x100, 0x103
 
 
 def readable(x: np.ndarray, dtype: DType) -> np.ndarray:
@@ -22,6 +27,14 @@ def readable(x: np.ndarray, dtype: DType) -> np.ndarray:
 def is_aligned(x: np.ndarray) -> bool:
     """Whether the engine can address the array: aligned, strides of whole elements."""
     return x.flags.aligned and all(stride % x.itemsize == 0 for stride in x.strides)
+
+
+def are_plain(*operands: Any) -> bool:
+    """Whether all are arrays that the engine can address, by a quick look: contiguous, aligned."""
+    for x in operands:
+        if type(x) is not np.ndarray or x.flags.num & _PLAIN <= _ALIGNED:
+            return False
+    return True
 
 
 def load(c: np.ndarray | None, target: np.ndarray, problem: Problem) -> None:
@@ -39,13 +52,44 @@ def store(source: np.ndarray, out: np.ndarray, problem: Problem) -> None:
             np.copyto(out, source, casting="same_kind")
 
 
-def triangle(problem: Problem) -> str | None:
+def triangle(problem: Problem, scheme: Any) -> str | None:
     """Return the triangle of C that the engine forms; None: all of it."""
+    if isinstance(scheme, SymmetricScheme):
+        return "upper"  # where its blocks are
     return {"": None, "full": "lower"}.get(problem.symmetric, problem.symmetric)
 
 
-def images(problem: Problem, target: np.ndarray, mirror: np.ndarray | None) -> dict[str, Any]:
+def as_written(plan: Plan, target: np.ndarray) -> np.ndarray:
+    """Return C as the engine writes it: transposed where its scheme forms the other triangle."""
+    other = plan.option.of_gram is not None and plan.problem.symmetric == "lower"
+    return target.T if other else target
+
+
+def images(plan: Plan, written: np.ndarray, mirror: np.ndarray | None) -> dict[str, Any]:
     """Return what the engine is told of triangles and mirror images of C."""
-    whole = target.T if problem.symmetric == "full" else mirror
+    problem = plan.problem
+    whole = written.T if problem.symmetric == "full" else mirror
     image = None if whole is None else seen(whole, problem.result)
-    return {"triangle": triangle(problem), "mirror": image}
+    return {"triangle": triangle(problem, plan.option.of_gram), "mirror": image}
+
+
+def needs_buffer(problem: Problem, scheme: Scheme | SymmetricScheme | None) -> bool:
+    """Whether C cannot be written to directly.
+
+    A scheme that adds to c in place could not fall back to the classical algorithm, because c
+    would be gone.
+    """
+    return not problem.out_direct or (problem.in_place and scheme is not None)
+
+
+def extra_bytes(problem: Problem, scheme: Scheme | SymmetricScheme | None) -> int:
+    """Bytes beyond the engine's workspace: converted operands, a buffer for the product."""
+    buffer = problem.M * problem.N if needs_buffer(problem, scheme) else 0
+    return copied_bytes(problem) + buffer * problem.result.itemsize
+
+
+def copied_bytes(problem: Problem) -> int:
+    """Operands of another dtype or alignment are converted first; strides do not matter."""
+    a = 0 if problem.a_direct or problem.a_strided else problem.M * problem.K
+    b = 0 if problem.b_direct or problem.b_strided or problem.packed else problem.K * problem.N
+    return (a + b) * problem.operand.itemsize

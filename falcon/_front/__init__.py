@@ -9,6 +9,7 @@
     tune.py      machine, tune, compare
     families/    whose arrays are these: NumPy's, or on a device
     validate.py  arguments, checked in Python
+    arithmetic.py  of which type a product is: `dtype=`
     execute.py   a product in core form: its Problem, its plan, its execution
     freivalds.py the test of a product in O(n^2), by rows
     planner.py   from what was asked for to a cached plan

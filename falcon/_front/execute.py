@@ -39,8 +39,8 @@ class Product:
     c : array or None
         None where beta is 0.
     out : array
-    dtype : DType
-        Of the arithmetic.
+    operand, dtype : DType
+        As which a and b are multiplied, and of the result (`arithmetic`).
     alpha, beta : scalar
     options : Options
     fresh : bool
@@ -55,6 +55,7 @@ class Product:
     b: Any
     c: Any
     out: Any
+    operand: DType
     dtype: DType
     options: Options
     alpha: Any = 1
@@ -92,7 +93,7 @@ def planned(x: Product) -> tuple[Plan, tuple[Any, Any, Any, Any]]:
     c = None if x.c is None else family.operand(x.c)
     target = None if x.fresh else out
     about: dict[str, Any] = {"packed": True} if packed is not None else {"symmetric": x.symmetric}
-    problem = family.problem(a, b, c, target, x.dtype, x.options, **about)
+    problem = family.problem(a, b, c, target, x.operand, x.dtype, x.options, **about)
     if packed is None:
         plan = plan_for(problem, x.options)
     else:

@@ -144,7 +144,8 @@ class _About:
             return
         a, b = (x, x.T) if self.transpose else (x.T, x)
         whole = Product(
-            *(self.family, a, b, c, out, self.dtype, self.options, self.alpha, self.beta),
+            *(self.family, a, b, c, out, self.dtype, self.dtype, self.options),
+            *(self.alpha, self.beta),
             fresh=fresh,
             symmetric=self.symmetric,
         )
@@ -168,7 +169,8 @@ class _About:
         replace(real, alpha=sign, beta=1).multiply(x.imag, full.real, full.real, False)
         a, b = (x.real, x.imag.T) if self.transpose else (x.real.T, x.imag)
         mixed = self.family.empty(out.shape, real.dtype)
-        multiply(Product(self.family, a, b, None, mixed, real.dtype, self.options, fresh=True))
+        types = real.dtype, real.dtype
+        multiply(Product(self.family, a, b, None, mixed, *types, self.options, fresh=True))
         with np.errstate(all="ignore"):
             if not self.hermitian:
                 np.add(mixed, mixed.T, out=full.imag)

@@ -18,7 +18,7 @@ from falcon._core.problem import Problem
 from falcon.decision import select
 from falcon.decision.machine import rates, revision
 from falcon.decision.tuned import recall
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, SymmetricScheme
 from falcon.schemes.catalogue import generation
 
 from .families import Family
@@ -43,7 +43,11 @@ def requested(
     options = merged(function, names, keywords)
     scheme = options.scheme
     if isinstance(scheme, str) and scheme not in ("auto", "classical"):
-        options = replace(options, scheme=schemes.get(scheme))
+        of_gram = function == "gram" and "+" in scheme.partition("@")[0]
+        scheme = schemes.symmetric.get(scheme) if of_gram else schemes.get(scheme)
+        options = replace(options, scheme=scheme)
+    if isinstance(scheme, SymmetricScheme) and function != "gram":
+        raise TypeError(f"scheme {scheme.name!r} is for X X^T, which falcon.gram multiplies")
     options = family.requested(options)
     if options.backend != "auto":
         get_backend(options.backend)

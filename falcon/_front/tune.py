@@ -153,7 +153,7 @@ def tune(
         ):
             raise ValueError(f"shape {shape!r}: expected three positive integers M, N, K")
         M, N, K = map(int, sizes)
-        problem = NUMPY.problem((M, K), (K, N), None, None, of(native), options)
+        problem = NUMPY.problem((M, K), (K, N), None, None, *(of(native),) * 2, options)
         compared = compare(plan_for(problem, options), candidates, rounds)
         best = min(compared, key=lambda x: x.ratio.median)
         if best.ratio.median * _CLEARLY > 1:

@@ -70,9 +70,11 @@ class GpuBackend:
         if problem.operand.cuda is None:
             known = ", ".join(x.name for x in CUDA)
             return f"GPU matrices must be of {known}, not {problem.operand}"
+        if problem.is_wide:
+            return f"the operands are cast to {problem.result} first"
         return None
 
-    def why_classical_only(self, problem: Problem) -> str | None:
+    def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
         """Every scheme runs on every dtype."""
         return self.why_not(problem)
 

@@ -29,7 +29,7 @@ from falcon._core.rates import Rates
 from falcon._core.spread import Scaling
 from falcon.codegen import combine_a, combine_b, combine_c
 from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, SymmetricScheme
 
 from .classical import classical, classical_workspace, copied_bytes, finish_bytes, store
 from .norms import squares
@@ -55,11 +55,11 @@ class NumpyBackend:
 
     def why_not(self, problem: Problem) -> str | None:
         """NumPy multiplies everything, in the type of the operands."""
-        if problem.result is not problem.operand:
+        if problem.is_wide:
             return f"NumPy multiplies {problem.operand} to {problem.operand}, not {problem.result}"
         return None
 
-    def why_classical_only(self, problem: Problem) -> str | None:
+    def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
         """LCMAs run where sums of elements are as precise as sums of products."""
         operand = problem.operand
         if operand is not problem.accumulator:
@@ -80,6 +80,8 @@ class NumpyBackend:
                 whole = (problem.M, problem.N, problem.K)
                 workspace = classical_workspace(problem, limit)
                 options.append(Option(self.name, None, whole, workspace))
+                continue
+            if isinstance(scheme, SymmetricScheme):
                 continue
             chunks = _chunks_within(problem, scheme, limit)
             if chunks is not None:

@@ -14,7 +14,7 @@ from falcon._core.options import thread_count
 from falcon._core.timing import LEAST_PAIRS
 
 from . import asked, workloads
-from .workloads import WORKLOADS, Case
+from .workloads import BOTH, WORKLOADS, Case
 
 _SECTIONS = ("peers", "own")
 
@@ -198,7 +198,7 @@ def _gram(options: argparse.Namespace) -> int:
     from . import symmetric
 
     shapes = symmetric.shapes([*options.sizes, *(options.shape or ())])
-    names = asked.dtypes(options) or ["float32", "float64"]
+    names = asked.dtypes(options) or BOTH
     cases, threads = [(x, name) for name in names for x in shapes], thread_count(options.threads)
     found = {}
     with asked.progress(len(cases), "case") as bar:

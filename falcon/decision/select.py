@@ -17,7 +17,7 @@ from falcon._core.options import Options
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, SymmetricScheme
 
 from .candidates import scheme_candidates
 from .limits import judge, least_seconds, within_limit
@@ -48,6 +48,8 @@ def select(
     TypeError
         An explicitly requested scheme cannot run on the dtype.
     """
+    if isinstance(options.scheme, SymmetricScheme):
+        return _requested(problem, options, options.scheme, backends)
     if problem.symmetric and options.scheme != "classical":
         return choose(problem, options, backends, rates_of, select)
     if isinstance(options.scheme, Scheme):
@@ -123,7 +125,10 @@ def _limit_error(option: Option, options: Options) -> ValueError:
 
 
 def _requested(
-    problem: Problem, options: Options, scheme: Scheme, backends: Sequence[Backend]
+    problem: Problem,
+    options: Options,
+    scheme: Scheme | SymmetricScheme,
+    backends: Sequence[Backend],
 ) -> Plan:
     reason = None
     if problem.is_exact and not scheme.is_integral:
@@ -132,10 +137,13 @@ def _requested(
     if reason is not None or not able:
         reason = reason or backends[0].why_classical_only(problem)
         raise TypeError(f"scheme {scheme.name!r} cannot multiply {problem}: {reason}")
+    wanted: Any = (scheme,)
     for backend in able:
-        found = backend.candidates(problem, (scheme,), options.workspace_limit)
+        found = backend.candidates(problem, wanted, options.workspace_limit)
         if found:
             return Plan(problem, backend, found[0], "asked for", options=options)
+    if isinstance(scheme, SymmetricScheme) and all(x.name != "cpu" for x in able):
+        raise ValueError(f"scheme {scheme.name!r} runs on backend 'cpu' alone")
     raise ValueError(
         f"workspace_limit is {options.workspace_limit} bytes; scheme {scheme.name!r} cannot keep "
         f"it with {problem}"

@@ -17,12 +17,13 @@
 
 from . import symmetric
 from ._scheme import Scheme, SchemeError, compose
-from ._symmetric import SymmetricScheme
+from ._symmetric import PlainProducts, SymmetricScheme
 from .algebra import classical, cyclic, direct_sum, permuted, symmetries, transposed
 from .catalogue import best, get, names, register
 from .loaders import dump, load, load_all
 
 __all__ = [
+    "PlainProducts",
     "Scheme",
     "SchemeError",
     "SymmetricScheme",

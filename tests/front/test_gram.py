@@ -181,7 +181,8 @@ def test_hermitian_results_are_exactly_so():
 def test_plans_of_symmetric_products():
     x = whole_numbers((64, 200), "f4")
     options = falcon._core.options.settings()
-    problem = planner.NUMPY.problem(x.T, x, None, None, falcon._core.dtypes.of("f4"), options)
+    types = (falcon._core.dtypes.of("f4"),) * 2
+    problem = planner.NUMPY.problem(x.T, x, None, None, *types, options)
     asked = planner.requested("gram", ("scheme",), {"scheme": "strassen"})
     plan = planner.plan_for(problem, asked)
     assert len(plan.parts) == 3
@@ -236,3 +237,40 @@ def test_copies_of_triangles(size):
     np.testing.assert_array_equal(out, np.tril(source))
     copy_triangle(2 * source, out, "upper")
     np.testing.assert_array_equal(out, np.tril(source, -1) + np.triu(2 * source))
+
+
+@pytest.mark.parametrize("name", ["2x1:1+2@strassen", "4x2:10+8", "3x2:6+6", "1x3:0+3"])
+@pytest.mark.parametrize("symmetric", ["full", "lower", "upper"])
+def test_schemes_for_x_xt(name, symmetric):
+    for size, inner, order in ((2, 3, "C"), (97, 50, "F"), (260, 131, "C")):
+        x = whole_numbers((size, inner), "f4")
+        full = exact(x, transpose=True)
+        how = {"transpose": True, "scheme": name, "symmetric": symmetric}
+        np.testing.assert_array_equal(falcon.gram(x, **how), part(full, symmetric, 0))
+        c = np.array(full, order=order)
+        falcon.gram(x, alpha=2, beta=3, c=c, out=c, **how)
+        np.testing.assert_array_equal(c, part(5 * full, symmetric, full))
+    x = whole_numbers((90, 100), "i4")
+    scheme = falcon.schemes.symmetric.get(name)
+    np.testing.assert_array_equal(falcon.gram(x, scheme=scheme), exact(x))
+
+
+def test_schemes_for_x_xt_elsewhere():
+    x = np.ones((64, 64), "f4")
+    scheme = falcon.schemes.symmetric.get("4x2:10+8")
+    for function in (falcon.matmul, falcon.gemm):
+        with pytest.raises(TypeError, match=r"is for X X\^T, which falcon.gram multiplies"):
+            function(x, x, scheme=scheme)
+    with pytest.raises(ValueError, match="runs on backend 'cpu' alone"):
+        falcon.gram(x, scheme=scheme, backend="numpy")
+    with pytest.raises(ValueError, match="there is no scheme '9x9:1"):
+        falcon.gram(x, scheme="9x9:1+1")
+    with pytest.raises(ValueError, match="workspace_limit"):
+        falcon.gram(np.ones((300, 300)), scheme=scheme, workspace_limit=1000)
+
+
+def test_nonfinite_values_in_a_scheme_for_x_xt():
+    x = np.ones((80, 90), "f4")
+    x[70, 3] = np.inf
+    got = falcon.gram(x, transpose=True, scheme="4x2:10+8")
+    assert np.isinf(got[70]).all() and np.isfinite(np.delete(np.delete(got, 70, 0), 70, 1)).all()

@@ -44,6 +44,10 @@ typedef struct {
     falcon_program u, v;
     const int32_t *w_start;
     const falcon_step *w;
+    /* NULL, or of a scheme for X X', whose blocks of C below the diagonal are never begun: which of the R products are
+     * of a sum and its own transpose, and so need but their upper triangles.  Its problems ask for the upper triangle.
+     */
+    const uint8_t *halved;
 } falcon_scheme;
 
 /* Multiply-adds on registers alone, flop/s: the best burst within about that

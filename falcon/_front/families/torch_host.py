@@ -42,11 +42,11 @@ class TorchHostFamily(NumpyFamily):
         """Tensors without axes stay tensors."""
         return self.result(x)
 
-    def left_alone(self, a: Any, b: Any, out: Any, options: Options) -> Any:
+    def left_alone(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
         """Leave booleans and tensors without axes to np.matmul."""
         left, right = (_viewed(name, x) if is_tensor(x) else x for name, x in (("a", a), ("b", b)))
         target = None if out is None else self.target(out)
-        found = super().left_alone(left, right, target, options)
+        found = super().left_alone(left, right, target, dtype, options)
         if found is NotImplemented or out is not None:
             return found if found is NotImplemented else out
         return self.result(np.asarray(found))

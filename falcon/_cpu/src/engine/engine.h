@@ -78,6 +78,10 @@ typedef struct {
 
 extern const falcon_scheme fl_classical_scheme;
 #define FL_SCHEME(s) ((s) ? (s) : &fl_classical_scheme)
+/* A scheme for X X', which forms blocks on and above the diagonal only. */
+static inline int fl_is_of_triangle(const falcon_scheme *s) {
+    return s->halved && s != &fl_classical_scheme;
+}
 
 /* Whether B's panels are kept in L1 (head of tiles.c), for all passes of a call.  Not with a single slice: then every
  * product ends in C or its accumulators, and going along the rows of C was faster. */
