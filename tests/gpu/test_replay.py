@@ -194,6 +194,22 @@ def test_settings_are_seen(cupy, state):
                 assert len(state.launches) == launches
 
 
+def test_the_type_of_the_result_is_seen(cupy):
+    """As an argument, and by an out of another type."""
+    a, b = whole((40, 50), 1), whole((50, 60), 2)
+    left, right = (on_device(cupy, x, "bfloat16") for x in (a, b))
+    for name in (None, "float32", None, "float32"):
+        made = kind(name or "bfloat16")
+        for _ in range(3):
+            for call in (falcon.gemm, falcon.matmul):
+                found = call(left, right, dtype=name, scheme="strassen")
+                assert found.dtype == made
+                np.testing.assert_array_equal(cupy.asnumpy(found), (a @ b).astype(made))
+            out = cupy.empty((40, 60), made)
+            falcon.gemm(left, right, out=out, scheme="strassen")
+            np.testing.assert_array_equal(cupy.asnumpy(out), (a @ b).astype(made))
+
+
 def test_an_out_that_overlaps_is_seen(cupy):
     """The same layout once apart from the operands, once within one."""
     for scheme in ("strassen", "classical"):
