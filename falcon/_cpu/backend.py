@@ -7,22 +7,21 @@ where it comes from, and the fallback to the classical algorithm where a non-fin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import ENGINE, DType
-from falcon._core.look import column_norms, look
+from falcon._core.dtypes import ENGINE
+from falcon._core.look import column_norms
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import BLAS, Policy
 from falcon._core.problem import Problem, is_thin
 from falcon._core.rates import Rates
-from falcon._core.spread import Scaling
 from falcon.schemes import Scheme, SymmetricScheme
 
 from .extension import isa, seen, why_unavailable
@@ -42,6 +41,7 @@ from .operands import (
 try:
     from . import _core
     from .measure import measure
+    from .norms import look_at, measuring, named
     from .packed import Payload
     from .pool import Pool, kept_bytes, largest_bytes, roomy_bytes
     from .programs import engine_scheme
@@ -133,7 +133,7 @@ class CpuBackend:
             nbytes = max(nbytes, _needed(plan, a, source, scalars[0]))
         workspace = _pool().take(nbytes)
         try:
-            scaling = _look(plan, a, b if source is None else source, workspace, nbytes)
+            scaling = look_at(plan, a, b if source is None else source, workspace, nbytes)
             refused = scaling is None
             if scaling is not None:
                 load(c, target, problem)
@@ -175,7 +175,7 @@ class CpuBackend:
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
         operand = plan.problem.operand
-        return column_norms(_named(readable(b, operand), operand), _measure(plan))
+        return column_norms(named(readable(b, operand), operand), measuring(plan))
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""
@@ -297,30 +297,6 @@ def _roomier(problem: Problem, option: Option) -> list[Option]:
     found = _option(problem, option.scheme, roomy_bytes())
     fewer = found is not None and found.chunks != option.chunks
     return [replace(found, is_roomy=True)] if fewer and found is not None else []
-
-
-def _look(
-    plan: Plan, a: np.ndarray, b: np.ndarray | PackedOperand, workspace: Any, nbytes: int
-) -> Scaling | None:
-    """Return how the operands are scaled; None: the product must be classical.
-
-    Norms are formed in the workspace, which nothing else needs yet. `nbytes` of it count, not the
-    size of what the pool had: see below.
-    """
-    room = np.frombuffer(workspace, np.float64, nbytes // 8) if nbytes >= 8 else None
-    operand = plan.problem.operand
-    b = b if isinstance(b, PackedOperand) else _named(b, operand)
-    return look(plan, _named(a, operand), b, _measure(plan), room)
-
-
-def _named(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return what the engine takes as NumPy knows it: the inverse of `seen`."""
-    return x if dtype.engine_view is None else x.view(dtype.numpy)
-
-
-def _measure(plan: Plan) -> Callable[[np.ndarray, int, np.ndarray], None]:
-    operand = plan.problem.operand
-    return lambda x, axis, found: _core.norms(seen(x, operand), found, axis, plan.threads, isa())
 
 
 def _cut(
