@@ -73,8 +73,8 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
 def add_report(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `report`."""
     parser.add_argument("results", type=Path, help="a record file of bench --peers")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR",
-                        help="folder for index.html and the pictures")  # fmt: skip
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder for index.html "
+                        "and the pictures (default: named as the record file)")  # fmt: skip
 
 
 def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
@@ -118,7 +118,8 @@ def report(options: argparse.Namespace) -> int:
     from . import records
     from .report import write
 
-    print(write(records.read(options.results), options.output))
+    results = options.results
+    print(write(records.read(results), options.output or results.with_suffix("")))
     return 0
 
 

@@ -87,4 +87,7 @@ def format_types(measured: dict[tuple[DType, str], Record], size: int) -> str:
         bases = measured[FLOAT32, "classical"], measured.get((dtype, "torch"))
         ratios = ["" if x is None or x is record else str(record.over(x)) for x in bases]
         rows.append((dtype.name, side, f"{2e-9 * size**3 / record.median:.0f}", *ratios, ""))
-    return format_table(rows, left=2)
+    return (
+        f"{format_table(rows, left=2)}\n\nover X: median of X's time over the side's, round by "
+        "round, ± the farther end of its 95 % confidence interval; * not known to 2 %"
+    )
