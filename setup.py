@@ -49,7 +49,7 @@ TABLE = load_table()
 def _short(error: BaseException) -> str:
     """Return the first line of an error; of a command that failed, its name and status."""
     text = f"{type(error).__name__}: {error}".splitlines()[0]
-    return re.sub(r"Command \['([^']+)'.*\]", r"command '\1'", text)[:200]
+    return re.sub(r"Command '\['([^']+)'.*\]'", r"command '\1'", text)[:200]
 
 
 class BuildOptional(build_ext):

@@ -438,6 +438,25 @@ def test_interrupt(monkeypatch):
     assert main(["info", "--json"]) == 130
 
 
+@pytest.mark.usefixtures("no_rest")
+def test_interrupted_measurements_are_shown(monkeypatch, capsys):
+    from falcon.bench import here
+
+    measure, calls = here.beside_numpy, []
+
+    def once(*arguments):
+        calls.append(arguments)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return measure(*arguments)
+
+    monkeypatch.setattr(here, "beside_numpy", once)
+    status, out, err = run(capsys, "bench", "8,8,8", "9,9,9", "7,7,7", "--rounds", 1)
+    assert status == 130
+    assert "8 x 8 x 8" in out and "9 x 9 x 9" not in out
+    assert "stopped: 1 of 3 cases are complete" in err
+
+
 def environment(**more):
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **more}
