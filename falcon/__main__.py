@@ -233,10 +233,10 @@ def _schemes_of_format(found: list[falcon.Scheme], options: argparse.Namespace) 
     told = speeds(found, options.size, 5 if options.measure else 0)
     _print_schemes(found, {"least of these": uses, "speed": told.speeds})
     shape, how = told.shape, "measured" if options.measure else "predicted; --measure measures it"
-    taken = f"of these {told.best}" if told.best else "and of these none"
+    of_these = f"of these it would take {told.best}" if told.best else "it looks at none of these"
     print(f"\nspeed: the time of falcon's classical algorithm over the scheme's, "
           f"{shape.M} x {shape.N} x {shape.K} float32 ({how})\n"
-          f'"auto" takes {told.chosen} there, {taken}')  # fmt: skip
+          f'"auto" takes {told.chosen} there; {of_these}')  # fmt: skip
     return 0
 
 

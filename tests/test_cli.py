@@ -161,7 +161,7 @@ def test_schemes_of_a_format_and_their_speed(capsys, measure):
         assert ("±" in line) == measure
     assert f"640 x 640 x 640 float32 ({'measured' if measure else 'predicted'}" in out
     chosen = falcon.plan((640, 640), (640, 640), "float32").option.label
-    assert f'"auto" takes {chosen} there, ' in out
+    assert f'"auto" takes {chosen} there; ' in out
 
 
 def test_which_scheme_of_a_format_auto_takes(capsys):
@@ -169,7 +169,7 @@ def test_which_scheme_of_a_format_auto_takes(capsys):
     labels = [x.option.label for x in falcon.plan(*shape).candidates if x.option.scheme
               and x.option.scheme.format == (2, 2, 2) and x.allowed]  # fmt: skip
     out = run(capsys, "schemes", "2x2x2")[1]
-    assert any(out.endswith(f"of these {label}\n") for label in labels or [None])
+    assert any(out.endswith(f"of these it would take {label}\n") for label in labels or [None])
 
 
 @pytest.mark.parametrize(
