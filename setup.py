@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 import tempfile
 import zlib
@@ -47,6 +48,12 @@ def load_table() -> ModuleType:
 TABLE = load_table()
 
 
+def _short(error: BaseException) -> str:
+    """Return the first line of an error; of a command that failed, its name and status."""
+    text = f"{type(error).__name__}: {error}".splitlines()[0]
+    return re.sub(r"Command '\['([^']+)'.*\]'", r"command '\1'", text)[:200]
+
+
 class BuildOptional(build_ext):
     """Compile the kernels once per instruction set; record why where that fails."""
 
@@ -59,8 +66,8 @@ class BuildOptional(build_ext):
         except (Exception, SystemExit) as error:
             if MODE == "require":
                 raise
-            reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-            self._record(f"compiling it failed ({reason})")
+            reason = _short(error)
+            self._record(f"compiling it failed: {reason}")
             print(f"falcon: continuing without the compiled extension. {reason}", file=sys.stderr)
             return
         self._record("")

@@ -66,6 +66,10 @@ def _parser() -> argparse.ArgumentParser:
 
     schemes = commands.add_parser("schemes", help="the catalogue of schemes")
     schemes.add_argument("format", nargs="?", help='only this format, m x k by k x n: "3x4x4"')
+    schemes.add_argument("--size", type=int, default=2048, metavar="S", help="with a format: how "
+                         "fast at about S x S x S (default 2048)")  # fmt: skip
+    schemes.add_argument("--measure", action="store_true",
+                         help="with a format: measured, not predicted")  # fmt: skip
     schemes.add_argument("--show", metavar="NAME", help="print the formulas of a scheme, or of "
                          "those in a file (.json, .npz)")  # fmt: skip
     schemes.add_argument("--verify", metavar="FILE", help="check a file by the Brent equations")
@@ -205,17 +209,48 @@ def _schemes(options: argparse.Namespace) -> int:
         return 0
     found = [falcon.schemes.get(name) for name in falcon.schemes.names()]
     if options.format:
-        wanted = _format(options.format)
-        found = [
-            falcon.schemes.permuted(x, *wanted) for x in found if sorted(x.format) == sorted(wanted)
-        ]
-        best = falcon.schemes.best(*wanted)
-        if all(best != x for x in found):
-            found.append(best)
+        return _schemes_of_format(found, options)
+    if options.measure:
+        raise ValueError("--measure goes with a format; bench --schemes measures all formats")
+    _print_schemes(found, {})
+    return 0
+
+
+def _schemes_of_format(found: list[falcon.Scheme], options: argparse.Namespace) -> int:
+    """Print what the schemes of a format cost, how fast they are, and what "auto" takes."""
+    from falcon.bench.schemes import speeds
+
+    wanted = _format(options.format)
+    if options.size < 1:
+        raise ValueError("--size must be at least 1")
+    found = [
+        falcon.schemes.permuted(x, *wanted) for x in found if sorted(x.format) == sorted(wanted)
+    ]
+    best = falcon.schemes.best(*wanted)
+    if all(best != x for x in found):
+        found.append(best)
     least = {title: min(map(of, found)) for title, of in _COSTS.items()}
+    uses = [", ".join(t for t in _COSTS if _COSTS[t](x) == least[t]) or "-" for x in found]
+    told = speeds(found, options.size, 5 if options.measure else 0)
+    _print_schemes(found, {"least of these": uses, "speed": told.speeds})
+    shape, how = told.shape, "measured" if options.measure else "predicted; --measure measures it"
+    of_these = f"of these it would take {told.best}" if told.best else "it looks at none of these"
+    print(f"\nspeed: the time of falcon's classical algorithm over the scheme's, "
+          f"{shape.M} x {shape.N} x {shape.K} float32 ({how})\n"
+          f'"auto" takes {told.chosen} there; {of_these}')  # fmt: skip
+    return 0
+
+
+def _order(x: falcon.Scheme) -> tuple:
+    return sorted(x.format), x.rank, sum(x.nnz)
+
+
+def _print_schemes(found: list[falcon.Scheme], more: dict[str, list[str]]) -> None:
+    """Print a table of schemes, with more columns."""
     rows = [("name", "format", "rank", "bound", "nnz U+V+W", "additions", "shared", "RMS growth",
-             "e_max", *(["least of these"] if options.format else []), "source")]  # fmt: skip
-    for x in sorted(found, key=lambda x: (sorted(x.format), x.rank, sum(x.nnz))):
+             "e_max", *more, "source")]  # fmt: skip
+    added = list(zip(*more.values(), strict=True)) if more else [()] * len(found)
+    for x, cells in sorted(zip(found, added, strict=True), key=lambda pair: _order(pair[0])):
         rows.append(
             (
                 x.name,
@@ -227,16 +262,11 @@ def _schemes(options: argparse.Namespace) -> int:
                 str(x.additions.reduced),
                 f"{x.rms_growth:.2f}",
                 str(x.e_max),
-                *(
-                    [", ".join(t for t in _COSTS if _COSTS[t](x) == least[t]) or "-"]
-                    if options.format
-                    else []
-                ),
+                *cells,
                 x.source.split(",")[0].split(";")[0],
             )
         )
     print(format_table(rows, left=2))
-    return 0
 
 
 # What makes a scheme the best of its format for somebody.
@@ -338,7 +368,10 @@ def _discover(options: argparse.Namespace) -> int:
     try:
         from falcon.discover import cli
     except ImportError as error:
-        raise OSError(f"the search core is not compiled ({error}); see docs/schemes.md") from None
+        raise OSError(
+            f"the search core is not compiled ({error}); install a C compiler and reinstall "
+            "falcon-gemm from source"
+        ) from None
     shape = parse_shape(",".join(options.sizes))
     return cli.main(options, (shape.M, shape.K, shape.N))
 

@@ -89,7 +89,7 @@ def test_schemes(capsys):
 def test_schemes_of_a_format(capsys, form):
     status, out, _ = run(capsys, "schemes", form)
     assert status == 0
-    lines = rows(out)[1:]
+    lines = rows(out.partition("\n\n")[0])[1:]
     stored = [schemes.permuted(schemes.get(x), 4, 3, 4) for x in schemes.names()
               if sorted(schemes.get(x).format) == [3, 4, 4]]  # fmt: skip
     assert sorted(line[0] for line in lines) == sorted(x.name for x in stored)
@@ -150,10 +150,34 @@ def test_schemes_say_what_they_are_best_at(capsys):
     assert "products, error growth" in out
 
 
+@pytest.mark.parametrize("measure", [False, True])
+def test_schemes_of_a_format_and_their_speed(capsys, measure):
+    wanted = ["schemes", "2x2x2", "--size", "640", *(["--measure"] if measure else [])]
+    status, out, _ = run(capsys, *wanted)
+    assert status == 0
+    column = out.splitlines()[0].index("  speed") + len("  speed")
+    for line in out.splitlines()[1:5]:
+        assert float(line[:column].split()[-1].strip("±*")) >= 0
+        assert ("±" in line) == measure
+    assert f"640 x 640 x 640 float32 ({'measured' if measure else 'predicted'}" in out
+    chosen = falcon.plan((640, 640), (640, 640), "float32").option.label
+    assert f'"auto" takes {chosen} there; ' in out
+
+
+def test_which_scheme_of_a_format_auto_takes(capsys):
+    shape = ((2048, 2048), (2048, 2048), "float32")
+    labels = [x.option.label for x in falcon.plan(*shape).candidates if x.option.scheme
+              and x.option.scheme.format == (2, 2, 2) and x.allowed]  # fmt: skip
+    out = run(capsys, "schemes", "2x2x2")[1]
+    assert any(out.endswith(f"of these it would take {label}\n") for label in labels or [None])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["2x2"], "format '2x2': expected three sizes"),
+        (["2x2x2", "--size", "0"], "--size must be at least 1"),
+        (["--measure"], "--measure goes with a format"),
         (["axbxc"], "expected three sizes"),
         (["²x2x2"], "expected three sizes"),
         (["0x2x2"], "m is 0; expected a positive integer"),
@@ -415,6 +439,25 @@ def test_interrupt(monkeypatch):
 
     monkeypatch.setattr(falcon, "show_config", interrupted)
     assert main(["info", "--json"]) == 130
+
+
+@pytest.mark.usefixtures("no_rest")
+def test_interrupted_measurements_are_shown(monkeypatch, capsys):
+    from falcon.bench import here
+
+    measure, calls = here.beside_numpy, []
+
+    def once(*arguments):
+        calls.append(arguments)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return measure(*arguments)
+
+    monkeypatch.setattr(here, "beside_numpy", once)
+    status, out, err = run(capsys, "bench", "8,8,8", "9,9,9", "7,7,7", "--rounds", 1)
+    assert status == 130
+    assert "8 x 8 x 8" in out and "9 x 9 x 9" not in out
+    assert "stopped: 1 of 3 cases are complete" in err
 
 
 def environment(**more):

@@ -133,6 +133,15 @@ def test_each_strip_is_finished_once():
     np.testing.assert_array_equal(found, 3 * (a @ b))
 
 
+@pytest.mark.parametrize("limit", [1_000, 100_000])
+def test_a_limit_that_would_take_minutes_is_refused(limit):
+    shapes = (2000, 2000), (2000, 2000)
+    options = {"scheme": "strassen", "backend": "numpy"}
+    with pytest.raises(ValueError, match=f"workspace_limit is {limit} bytes; .* cannot keep it"):
+        falcon.plan(*shapes, workspace_limit=limit, **options)
+    assert falcon.plan(*shapes, workspace_limit="4MiB", **options).workspace <= 2**22
+
+
 @pytest.mark.parametrize("where", ["a", "b"])
 @pytest.mark.parametrize("limit", [None, 60_000])
 def test_a_non_finite_value_anywhere_is_noticed(where, limit):

@@ -151,7 +151,8 @@ def without(options: Options, shape: tuple[int, ...], dtype: DType) -> Options:
     needed = prod(shape) * dtype.itemsize
     if needed > limit:
         raise ValueError(
-            f"workspace_limit is {limit} bytes; out needs a buffer of {needed} (it overlaps an "
-            "operand of a batch, or has another kind of dtype and is to be verified)"
+            f"workspace_limit is {limit} bytes; a buffer of {needed} is needed (out overlaps an "
+            "operand of a batch, is complex, or is a triangle or of another kind of dtype and is "
+            "to be verified)"
         )
     return replace(options, workspace_limit=limit - needed)

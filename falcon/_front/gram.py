@@ -3,24 +3,64 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Any, Literal, TypeVar, Unpack, get_args, overload
 
 import numpy as np
 
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options
-from falcon._core.symmetric import copy_triangle
+from falcon._core.symmetric import copy_triangle, same_memory
 from falcon._gpu.where import is_on_gpu
 
 from .execute import Product, multiply, without
 from .families import Family, family_of
 from .planner import requested
-from .validate import number, scalar
+from .validate import is_strided, number, real_scalar, scalar
 
-PARTS = ("full", "lower", "upper")
+Array = TypeVar("Array")
+Part = Literal["full", "lower", "upper"]
 
 
+@overload
+def gram(
+    x: np.ndarray,
+    *,
+    transpose: bool = False,
+    conjugate: bool = True,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    c: np.ndarray | None = None,
+    out: None = None,
+    symmetric: Part = "full",
+    **options: Unpack[CallOptions],
+) -> np.ndarray: ...
+@overload
+def gram(
+    x: Any,
+    *,
+    transpose: bool = False,
+    conjugate: bool = True,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    c: Any = None,
+    out: Array,
+    symmetric: Part = "full",
+    **options: Unpack[CallOptions],
+) -> Array: ...
+@overload
+def gram(
+    x: Any,
+    *,
+    transpose: bool = False,
+    conjugate: bool = True,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    c: Any = None,
+    out: None = None,
+    symmetric: Part = "full",
+    **options: Unpack[CallOptions],
+) -> Any: ...
 @takes_options(*KEYWORDS)
 def gram(
     x: Any,
@@ -31,7 +71,7 @@ def gram(
     beta: complex = 0.0,
     c: Any = None,
     out: Any = None,
-    symmetric: str = "full",
+    symmetric: Part = "full",
     **options: Unpack[CallOptions],
 ) -> Any:
     """Multiply a matrix by its own transpose: ``alpha * x.T @ x + beta * c``.
@@ -88,8 +128,8 @@ def gram(
     >>> falcon.gram(x).tolist()
     [[20.0, 26.0], [26.0, 35.0]]
     """
-    if symmetric not in PARTS:
-        raise ValueError(f"symmetric is {symmetric!r}; expected one of {', '.join(PARTS)}")
+    if symmetric not in get_args(Part):
+        raise ValueError(f"symmetric is {symmetric!r}; expected one of {', '.join(get_args(Part))}")
     for name, value in (("x", x), ("c", c), ("out", out)):
         if is_on_gpu(value):
             raise TypeError(f"{name} is in GPU memory, where gram does not run: use falcon.matmul")
@@ -103,13 +143,16 @@ def gram(
         raise ValueError(f"x has shape {array.shape}; expected a matrix, or a batch of them")
     M = array.shape[-2] if transpose else array.shape[-1]
     shape = (*array.shape[:-2], M, M)
-    added = None if c is None or beta == 0 else family.array("c", c)
+    added = None if c is None else family.array("c", c)
     if added is not None and added.shape != shape:
         raise ValueError(f"c has shape {added.shape}; expected {shape}")
+    if beta == 0:
+        added = None
     dtype = family.dtype([array] if added is None else [array, added])
     hermitian = dtype.is_complex and conjugate
     kind = np.dtype(dtype.numpy.char.lower()) if hermitian else dtype.numpy
-    alpha, beta = (scalar(name, v, kind) for name, v in (("alpha", alpha), ("beta", beta)))
+    checked = real_scalar if hermitian else scalar
+    alpha, beta = (checked(name, v, kind) for name, v in (("alpha", alpha), ("beta", beta)))
     target = None if out is None else family.target(out)
     if target is not None:
         family.check_out(target, shape, dtype)
@@ -117,9 +160,12 @@ def gram(
     result = family.empty(shape, dtype, [array]) if target is None else target
     if fresh and symmetric != "full":
         result[...] = 0
+    if not fresh and len(shape) > 2:  # a later product may read what an earlier one wrote
+        if family.overlap(result, array):
+            asked, array = without(asked, array.shape, dtype), array.copy()
+        if added is not None and family.overlap(result, added) and not same_memory(result, added):
+            asked, added = without(asked, added.shape, dtype), added.copy()
     about = _About(family, dtype, asked, alpha, beta, symmetric, transpose, hermitian)
-    if not fresh and len(shape) > 2 and family.overlap(result, array):
-        array = array.copy()  # a later product may read what an earlier one wrote
     for at in np.ndindex(*shape[:-2]):
         about.multiply(array[at], None if added is None else added[at], result[at], fresh)
     return family.result(result) if out is None else out
@@ -162,15 +208,25 @@ class _About:
     def _complex(self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray) -> None:
         """Form P'P + Q'Q and P'Q - Q'P of x = P + iQ; without a conjugate P'P - Q'Q, P'Q + Q'P."""
         x = x if x.dtype == self.dtype.numpy else x.astype(self.dtype.numpy)
-        real = replace(self, dtype=of(x.real.dtype), alpha=1, beta=0, symmetric="full")
-        full = np.empty(out.shape, self.dtype.numpy)
+        kind, options = of(x.real.dtype), self.options
+        options = without(options, out.shape, kind)  # for P'Q
+        read = (x,) if c is None else (x, c)
+        if (
+            self.symmetric == "full"
+            and is_strided(out, self.dtype.numpy)
+            and not any(self.family.overlap(out, y) for y in read)
+        ):
+            full = out
+        else:
+            options = without(options, out.shape, self.dtype)
+            full = np.empty(out.shape, self.dtype.numpy)
+        real = replace(self, dtype=kind, options=options, alpha=1, beta=0, symmetric="full")
         real.multiply(x.real, None, full.real, False)
         sign = 1 if self.hermitian else -1
         replace(real, alpha=sign, beta=1).multiply(x.imag, full.real, full.real, False)
         a, b = (x.real, x.imag.T) if self.transpose else (x.real.T, x.imag)
         mixed = self.family.empty(out.shape, real.dtype)
-        types = real.dtype, real.dtype
-        multiply(Product(self.family, a, b, None, mixed, *types, self.options, fresh=True))
+        multiply(Product(self.family, a, b, None, mixed, kind, kind, options, fresh=True))
         with np.errstate(all="ignore"):
             if not self.hermitian:
                 np.add(mixed, mixed.T, out=full.imag)
@@ -182,7 +238,7 @@ class _About:
                 np.multiply(full, self.alpha, out=full)
             if c is not None:
                 full += self.beta * c
-        if self.symmetric == "full":
-            self.family.copy(full, out)
-        else:
+        if self.symmetric != "full":
             copy_triangle(full, out, self.symmetric)
+        elif full is not out:
+            self.family.copy(full, out)

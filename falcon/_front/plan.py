@@ -57,6 +57,11 @@ def plan(
     if left is None or right is None:
         given = {name: x for name, x, y in (("a", a, left), ("b", b, right)) if y is None}
         family = family_of(**given)
+        if any(isinstance(x, int | np.integer) for x in given.values()):
+            raise TypeError(
+                "plan takes two matrices or their shapes, as in falcon.plan((M, K), (K, N)); got "
+                + " and ".join(f"{name} = {x!r}" for name, x in given.items())
+            )
         left = left or _matrix(family, "a", a)
         right = right or _matrix(family, "b", b)
     elif merged("plan", PLANNING, options).backend == DEVICE:

@@ -44,7 +44,13 @@ def requested(
     scheme = options.scheme
     if isinstance(scheme, str) and scheme not in ("auto", "classical"):
         of_gram = function == "gram" and "+" in scheme.partition("@")[0]
-        scheme = schemes.symmetric.get(scheme) if of_gram else schemes.get(scheme)
+        try:
+            scheme = schemes.symmetric.get(scheme) if of_gram else schemes.get(scheme)
+        except ValueError as error:
+            if keywords.get("scheme") == scheme:
+                raise
+            where = "set by FALCON_SCHEME, falcon.config or falcon.set_config"
+            raise ValueError(f"{error} ({where})") from None
         options = replace(options, scheme=scheme)
     if isinstance(scheme, SymmetricScheme) and function != "gram":
         raise TypeError(f"scheme {scheme.name!r} is for X X^T, which falcon.gram multiplies")

@@ -34,7 +34,10 @@ def refuse_packed(name: str, value: Any) -> None:
 def check_numeric(name: str, dtype: np.dtype) -> None:
     """Raise TypeError unless the dtype is an integer, float or complex one."""
     if not is_numeric(dtype):
-        raise TypeError(f"{name} has dtype {dtype}; expected integers, floats or complex numbers")
+        hint = f" (numpy.asarray({name}, float) may make floats)" if dtype.kind == "O" else ""
+        raise TypeError(
+            f"{name} has dtype {dtype}; expected integers, floats or complex numbers{hint}"
+        )
 
 
 def named(dtype: Any) -> DType:
@@ -134,6 +137,16 @@ def scalar(name: str, value: Any, dtype: np.dtype) -> Any:
             return dtype.type(value)
     except OverflowError:
         raise ValueError(f"{name} is too large for {dtype}: it has more than 300 digits") from None
+
+
+def real_scalar(name: str, value: Any, dtype: np.dtype) -> Any:
+    """Return alpha or beta of a Hermitian result in its real dtype."""
+    if isinstance(value, _COMPLEX):
+        raise TypeError(
+            f"{name} is {value!r}; expected a real number, as the result is Hermitian "
+            "(conjugate=False takes complex ones)"
+        )
+    return scalar(name, value, dtype)
 
 
 def check_cast(out: Any, dtype: np.dtype) -> None:

@@ -38,6 +38,8 @@ from .threads import limited
 
 # Chunks are not cut below blocks of this size: the limit is then refused.
 _SMALLEST_BLOCK = 2
+# Nor into more chunks, each of which takes some tenths of a millisecond beside its products.
+_MOST_CHUNKS = 2**14
 # Time of np.matmul(x.T, x), which is syrk and a copy of its triangle, over that of a product of
 # such sizes: 0.56 to 0.73 (float32, float64; Zen 3 and 5).
 _SYRK = 0.62
@@ -243,7 +245,12 @@ def _chunks_within(
             return None
         half = -(-chunks[largest] // 2)
         chunks[largest] = -(-half // dims[largest]) * dims[largest]
-    return tuple(chunks)  # type: ignore[return-value]
+    cuts = (
+        -(-size // chunk)
+        for size, chunk in zip((problem.M, problem.N, problem.K), chunks, strict=True)
+        if chunk
+    )
+    return None if prod(cuts) > _MOST_CHUNKS else tuple(chunks)  # type: ignore[return-value]
 
 
 def _multiply(

@@ -74,8 +74,8 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
 def add_report(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `report`."""
     parser.add_argument("results", type=Path, help="a record file of bench --peers")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR",
-                        help="folder for index.html and the pictures")  # fmt: skip
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder for index.html "
+                        "and the pictures (default: named as the record file)")  # fmt: skip
 
 
 def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
@@ -121,7 +121,8 @@ def report(options: argparse.Namespace) -> int:
     from . import records
     from .report import write
 
-    print(write(records.read(options.results), options.output))
+    results = options.results
+    print(write(records.read(results), options.output or results.with_suffix("")))
     return 0
 
 
@@ -135,10 +136,12 @@ def _beside_numpy(options: argparse.Namespace, falcon_options: dict[str, Any]) -
     shapes = asked.given_shapes(options) or workloads.quick_shapes()
     cases = [Case("given", shape, dtype) for shape in shapes]
     kept = asked.that_fit(cases, options.max_gib or 4.0, 3)
-    found = _measured(
-        options, kept, lambda case, effort: beside_numpy(case, falcon_options, effort)
+    return _measure(
+        options,
+        kept,
+        lambda case, effort: beside_numpy(case, falcon_options, effort),
+        lambda found: _print_cases(options, found),
     )
-    return _print_cases(options, found)
 
 
 def _schemes(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
@@ -156,11 +159,16 @@ def _schemes(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int
     backend = "cpu" if options.backend == "auto" else options.backend
     asked_of_gemm = {**falcon_options, "backend": backend, "max_growth": None}
     cases = [schemes.case(name, int(size), dtype) for size in sizes for name in chosen]
-    found = _measured(options, cases, lambda x, effort: schemes.measure(x, asked_of_gemm, effort))
-    if options.csv:
-        print(schemes.to_csv(found), end="")
-        return 0
-    return _print_cases(options, found, schemes.format_speeds)
+
+    def show(found: list[dict[str, Any]]) -> int:
+        if options.csv:
+            print(schemes.to_csv(found), end="")
+            return 0
+        return _print_cases(options, found, schemes.format_speeds)
+
+    return _measure(
+        options, cases, lambda x, effort: schemes.measure(x, asked_of_gemm, effort), show
+    )
 
 
 def _beside(options: argparse.Namespace) -> int:
@@ -221,24 +229,36 @@ def _gram(options: argparse.Namespace) -> int:
     return 0
 
 
-def _measured(
-    options: argparse.Namespace, cases: list[Case], measure: Callable[..., dict[str, Any]]
-) -> list[dict[str, Any]]:
+def _measure(
+    options: argparse.Namespace,
+    cases: list[Case],
+    measure: Callable[..., dict[str, Any]],
+    show: Callable[[list[dict[str, Any]]], int],
+) -> int:
+    """Measure cases and show them; after Ctrl-C those that are complete."""
     from .here import Effort
 
-    found = []
-    with asked.progress(len(cases), "case") as bar:
-        for case in cases:
-            word = f"{case.shape} {case.dtype}, round "
-            rounds = iter(range(1, 10**9))
+    found: list[dict[str, Any]] = []
+    try:
+        with asked.progress(len(cases), "case") as bar:
+            for case in cases:
+                word = f"{case.shape} {case.dtype}, round "
+                rounds = iter(range(1, 10**9))
 
-            def after_round(_: Any, word: str = word, rounds: Iterator[int] = rounds) -> None:
-                bar.set_description(f"{word}{next(rounds)}")
+                def after_round(_: Any, word: str = word, rounds: Iterator[int] = rounds) -> None:
+                    bar.set_description(f"{word}{next(rounds)}")
 
-            bar.set_description(word + "1")
-            found.append(measure(case, Effort(options.rounds, options.case_seconds, after_round)))
-            bar.update()
-    return found
+                bar.set_description(word + "1")
+                found.append(
+                    measure(case, Effort(options.rounds, options.case_seconds, after_round))
+                )
+                bar.update()
+    except KeyboardInterrupt:
+        print(f"stopped: {len(found)} of {len(cases)} cases are complete", file=sys.stderr)
+        if found:
+            show(found)
+        raise
+    return show(found)
 
 
 def _print_cases(

@@ -1,16 +1,22 @@
 """Which schemes pay: the best scheme of every format beside falcon's own classical path.
 
 Every scheme runs at sizes that its format divides; ``python -m falcon bench --schemes`` prints the
-table or writes CSV.
+table or writes CSV. ``python -m falcon schemes 3x4x5`` asks how fast those of a format are.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
+import falcon
+from falcon._backends import available_backends
+from falcon._core.plan import Candidate
+from falcon._front.tune import measured
+from falcon.decision.machine import rates
+from falcon.decision.select import preferred
 from falcon.schemes import Scheme, get, names
 
 from .here import Effort, compare
@@ -48,6 +54,56 @@ def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, An
     """Measure a scheme beside the classical path of the same backend; return the case."""
     sides = {"falcon": case.shape.label, "falcon classical": "classical"}
     return compare(case, {x: {**options, "scheme": y} for x, y in sides.items()}, effort)
+
+
+class Speeds(NamedTuple):
+    """How fast the schemes of a format are at one shape, and what "auto" takes there.
+
+    Attributes
+    ----------
+    shape : Shape
+    speeds : list of str
+        Time of falcon's classical path over that of each scheme.
+    chosen : str
+        The label of what "auto" takes of all schemes.
+    best : str or None
+        Of this format; None where "auto" considers none of them.
+    """
+
+    shape: Shape
+    speeds: list[str]
+    chosen: str
+    best: str | None
+
+
+def speeds(found: Sequence[Scheme], size: int, rounds: int = 0) -> Speeds:
+    """Predict the speeds of schemes of one format in float32; measure them, if there are rounds."""
+    shape = shape_of(found[0], size)
+    backends = available_backends()
+    known = {x.name: x for x in backends}
+    wanted: list[str | Scheme] = ["auto", "classical", *found]
+    auto, classical, *plans = (
+        falcon.plan((shape.M, shape.K), (shape.K, shape.N), "float32", scheme=x) for x in wanted
+    )
+    if rounds:
+        first, *others = measured(
+            classical, [Candidate(x.option, ()) for x in (classical, *plans)], rounds, 10.0
+        )
+        told = [str(x.record.over(first.record)) for x in others]
+    else:
+        times = []
+        for plan in (classical, *plans):
+            backend, problem = known[plan.backend.name], plan.problem
+            rated = rates(backend, problem, backends)
+            times.append(backend.predicted(problem, plan.option, rated).total)
+        told = [f"{times[0] / x:.3f}" for x in times[1:]]
+    mine = [
+        (known[x.option.backend], x)
+        for x in auto.candidates
+        if x.allowed and x.option.scheme and x.option.scheme.format == found[0].format
+    ]
+    best = preferred(mine, backends[0].policy(auto.problem))[1].option.label if mine else None
+    return Speeds(shape, told, auto.option.label, best)
 
 
 def fastest_first(cases: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -65,7 +65,7 @@ def measure(shape: tuple[int, int], dtype: str, rounds: int, threads: int) -> li
 
 def format_gram(measured: dict[tuple[tuple[int, int], str], list[Record]]) -> str:
     """Return the table: milliseconds, and how many times as fast falcon is as each side."""
-    rows: list[tuple[str, ...]] = [("x", "dtype", "side", "ms", "falcon auto over it", "classical")]
+    rows: list[tuple[str, ...]] = [("x", "dtype", "side", "ms", "auto vs it", "classical vs it")]
     best: list[Estimate] = []
     for (shape, dtype), found in measured.items():
         auto, classical = found[:2]
@@ -77,6 +77,9 @@ def format_gram(measured: dict[tuple[tuple[int, int], str], list[Record]]) -> st
             rows.append((*label, x.name, f"{x.median * 1e3:.1f}", *ratios))
     mean, error = geometric_mean(best)
     return (
-        f"{format_table(rows, left=3)}\n\nfalcon over the fastest library of each shape: "
-        f"geometric mean {mean:.2f} +- {error:.2f}"
+        f"{format_table(rows, left=3)}\n\n... vs it: median of the side's time over that of "
+        "falcon auto (falcon classical), pair by pair,\n"
+        "± the farther end of its 95 % confidence interval; * not known to 2 %\n\n"
+        "falcon auto vs the fastest library of each shape: "
+        f"geometric mean {mean:.3f} ±{error * mean:.3f}"
     )

@@ -86,6 +86,10 @@ def choice(case: dict[str, Any]) -> str:
     return f"{plan['scheme']} ({plan['backend']})"
 
 
+# Relative half width of a mean's interval beyond which nobody is called the fastest.
+_NO_VERDICT = 0.5
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What the cases of one workload and dtype come to.
@@ -106,6 +110,8 @@ class Verdict:
     def winner(self) -> str:
         """Say which side is the fastest, in a few words."""
         name, (mean, uncertainty) = min(self.means.items(), key=lambda x: x[1][0])
+        if uncertainty > _NO_VERDICT:
+            return "not known, with so few pairs or so much noise"
         if abs(mean - 1) <= uncertainty * mean:
             return f"falcon and {name} alike, as far as is known"
         if mean > 1:

@@ -13,6 +13,9 @@ from . import brent
 KINDS = ("plain", "additions", "growth")
 TRANSPOSED = "W fits C transposed, as many papers have it: give W.transpose(0, 2, 1)"
 
+# A Brent equation is off by this at most where coefficients such as 1/3 were given as floats.
+_ROUNDED = 1e-6
+
 
 class SchemeError(ValueError):
     """U, V, W do not form a scheme; the message names the first thing that is wrong."""
@@ -54,6 +57,8 @@ def prove(U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str) -> None:
     hint = ""
     if m == n and brent.first_violation(U, V, W.transpose(0, 2, 1)) is None:
         hint = f". {TRANSPOSED}"
+    elif 0 < abs(violation.got - violation.expected) < _ROUNDED:
+        hint = ". Floats are taken as they are stored: give fractions.Fraction(1, 3) for 1/3"
     raise SchemeError(
         f"{name!r} as <{m},{k},{n};{rank}> is not a matrix multiplication algorithm: "
         f"{violation}{hint}"

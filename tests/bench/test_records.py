@@ -134,6 +134,9 @@ def test_verdicts(document):
     for case in document["cases"]:
         case["speedups"]["numpy"].update(median=0.5, low=0.5, high=0.5)
     assert tables.verdicts(document)[1].winner() == "numpy, 2.000 times as fast as falcon"
+    for case in document["cases"]:
+        case["speedups"]["numpy"].update(count=1)
+    assert tables.verdicts(document)[1].winner().startswith("not known, with so few pairs")
     document["cases"] = []
     assert tables.verdicts(document) == []
 

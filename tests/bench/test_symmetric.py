@@ -22,6 +22,7 @@ def test_the_table_and_the_record(capsys):
     printed = capsys.readouterr().out
     assert "64 x 64" in printed and "90 x 70" in printed
     assert "NumPy's syrk" in printed and "geometric mean" in printed
+    assert "auto vs it" in printed and "* not known to 2 %" in printed
     assert main([*asked, "--dtype", "float64", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [x["x"] for x in found["cases"]] == [[64, 64], [90, 70]]

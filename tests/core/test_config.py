@@ -42,6 +42,14 @@ def test_set_config_is_for_all_threads(restored):
     assert falcon.plan(*SHAPES).option.label == "strassen"
 
 
+def test_a_misspelt_scheme_among_the_settings():
+    with (
+        falcon.config(scheme="strasen"),
+        pytest.raises(ValueError, match=r"'strassen'\? \(set by FALCON_SCHEME, falcon.config or"),
+    ):
+        falcon.plan(*SHAPES)
+
+
 def test_set_config_leaves_a_block_alone(restored):
     with falcon.config(scheme="winograd"):
         falcon.set_config(scheme="strassen", threads=1)

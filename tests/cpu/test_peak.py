@@ -10,7 +10,6 @@ require_cpu()
 from falcon._core.dtypes import ENGINE  # noqa: E402
 from falcon._cpu import _core, peak  # noqa: E402  (absent where the extension is)
 
-
 # Of which some type, or every one that the instruction set is for, has no loop in peak.c.
 UNMEASURED = ("generic", "neon", "neon_dot", "neon_bf16", "amx_bf16", "amx_int8")
 

@@ -224,3 +224,6 @@ def test_tensors_that_cannot_be_viewed(torch):
     close(falcon.matmul(a > 0, b > 0), torch.ones(4, 4, dtype=torch.bool), torch)
     conjugate = torch.eye(4, dtype=torch.complex64).mul(1j).conj()
     close(falcon.gemm(conjugate, conjugate), -torch.eye(4, dtype=torch.complex64), torch)
+    for call in (falcon.gemm, falcon.matmul):
+        with pytest.raises(TypeError, match="out is a lazily conjugated or negated tensor"):
+            call(conjugate, conjugate, out=torch.zeros(4, 4, dtype=torch.complex64).conj())

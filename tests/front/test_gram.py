@@ -126,6 +126,10 @@ def test_out_may_overlap_x_and_c():
     full = exact(batch)
     falcon.gram(batch, out=batch[::-1])
     np.testing.assert_array_equal(batch[::-1], full)
+    x, room = whole_numbers((2, 9, 30), "f8"), exact(whole_numbers((3, 9, 30), "f8", 1))
+    full = exact(x) + room[:2]
+    falcon.gram(x, c=room[:2], beta=1.0, out=room[1:])  # the first result lies on the second c
+    np.testing.assert_array_equal(room[1:], full)
 
 
 def test_alpha_zero_and_verify_touch_the_triangle_alone():
@@ -208,6 +212,20 @@ def test_a_limit_of_the_workspace_is_kept():
         np.testing.assert_array_equal(got, exact(x))
 
 
+@pytest.mark.parametrize("kept", ["out", "triangle", "overlap"])
+def test_buffers_of_complex_products_count(kept):
+    x, c = whole_numbers((64, 100), "c8"), np.zeros((100, 100), "c8")
+    needed = 100 * 100 * 4  # one of the real products
+    arguments = {}
+    if kept != "out":
+        needed *= 3
+        arguments = {"symmetric": "lower"} if kept == "triangle" else {"c": c, "out": c, "beta": 1}
+    with pytest.raises(ValueError, match=r"workspace_limit is .* a buffer of"):
+        falcon.gram(x, workspace_limit=needed - 1, **arguments)
+    got = falcon.gram(x, workspace_limit=needed + 2**20, **arguments)
+    np.testing.assert_array_equal(np.tril(got), np.tril(x.conj().T @ x))
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -218,7 +236,10 @@ def test_a_limit_of_the_workspace_is_kept():
         ({"out": np.ones((5, 4), "f4")}, ValueError, r"out has shape \(5, 4\)"),
         ({"out": [1]}, TypeError, "out is a list"),
         ({"x": np.ones((5, 4), bool)}, TypeError, "x has dtype bool"),
+        ({"x": np.ones((5, 4), object)}, TypeError, r"dtype object; .*numpy.asarray\(x, float\)"),
         ({"alpha": 1j}, TypeError, "alpha is 1j, but the matrices are real"),
+        ({"alpha": 1j, "x": np.ones((5, 4), "c8")}, TypeError, "alpha is 1j; expected a real"),
+        ({"c": np.ones((3, 3))}, ValueError, r"c has shape \(3, 3\); expected"),
         ({"scheme": "strasen"}, ValueError, "did you mean 'strassen'"),
         ({"treads": 1}, TypeError, "gram.. got an unexpected keyword argument 'treads'"),
     ],

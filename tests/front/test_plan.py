@@ -124,6 +124,11 @@ def test_plans_that_cannot_run_where_they_are_loaded(monkeypatch):
         pickle.loads(text)
 
 
+def test_sizes_in_place_of_shapes():
+    with pytest.raises(TypeError, match=r"falcon.plan\(\(M, K\), \(K, N\)\); got a = 60 and b = 7"):
+        falcon.plan(60, 70, 80)
+
+
 @pytest.mark.parametrize("out", [[], [[0.0]], "text", 3])
 def test_out_that_is_no_array(out):
     a, b = operands("f8", "f8")

@@ -23,6 +23,8 @@ falcon.matmul(a, a, threads="2")
 falcon.plan(a, a, treads=1)
 falcon.config(threads=1, check="maybe")
 falcon.set_config(treads=1)
+reveal_type(falcon.gram(a))
+falcon.gram(a, symmetric="left")
 """
 EXPECTED = {
     5: 'Revealed type is "numpy.ndarray[',
@@ -35,6 +37,8 @@ EXPECTED = {
     12: 'Unexpected keyword argument "treads"',
     13: "has incompatible type \"Literal['maybe']\"",
     14: 'Unexpected keyword argument "treads"',
+    15: 'Revealed type is "numpy.ndarray[',
+    16: "No overload variant",
 }
 
 

@@ -255,6 +255,14 @@ def test_w_for_c_transposed_is_noticed(name):
         Scheme(scheme.U, scheme.V, scheme.W.transpose(0, 2, 1))
 
 
+def test_rounded_fractions_get_a_hint():
+    strassen = get("strassen")
+    with pytest.raises(SchemeError, match=r"expected 1. Floats are .* give fractions.Fraction"):
+        Scheme(strassen.U / 3, strassen.V * 3.0, strassen.W)
+    third = Scheme(strassen.U * Fraction(1, 3), strassen.V * 3, strassen.W)
+    assert third.rank == 7
+
+
 def test_a_wrong_w_gets_no_such_hint():
     scheme = schemes.get("strassen")
     with pytest.raises(SchemeError, match="Brent equation") as raised:

@@ -31,7 +31,11 @@ class TorchHostFamily(NumpyFamily):
 
     def target(self, out: Any) -> Any:
         """View `out` as an array."""
-        return _viewed("out", out) if is_tensor(out) else super().target(out)
+        if not is_tensor(out):
+            return super().target(out)
+        if out.is_conj() or out.is_neg():  # what is written to their view is lost
+            raise TypeError("out is a lazily conjugated or negated tensor; expected a plain one")
+        return _viewed("out", out)
 
     def result(self, x: Any) -> Any:
         """View an array as a tensor."""
