@@ -19,12 +19,14 @@ import importlib.util
 import os
 import re
 import sys
+import tempfile
 import zlib
 from pathlib import Path
 from types import ModuleType
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
 ROOT = Path(__file__).resolve().parent
 CPU = Path("falcon") / "_cpu"
@@ -79,6 +81,11 @@ class BuildOptional(build_ext):
         headers = [str(CPU / name) for name in TABLE.HEADERS]
         objects = []
         for isa in TABLE.isas_for():
+            if not self._knows(isa.flags):
+                print(f"falcon: no {isa.name} kernels, of which this compiler knows nothing")
+                continue
+            if isa.macro:
+                extension.define_macros.append((isa.macro, "1"))
             objects += self.compiler.compile(
                 [str(CPU / name) for name in isa.sources],
                 output_dir=str(Path(self.build_temp) / isa.name),
@@ -88,6 +95,17 @@ class BuildOptional(build_ext):
             )
         extension.extra_objects = objects
         super().build_extension(extension)
+
+    def _knows(self, flags: tuple[str, ...]) -> bool:
+        """Whether the compiler takes these flags, which an older one need not."""
+        with tempfile.TemporaryDirectory() as folder:
+            empty = Path(folder) / "empty.c"
+            empty.write_text("int nothing;\n", encoding="ascii")
+            try:
+                self.compiler.compile([str(empty)], output_dir=folder, extra_postargs=[*flags])
+            except CompileError:
+                return False
+        return True
 
     def get_outputs(self) -> list[str]:
         """Name only what was built: a missing extension is no packaging error."""
@@ -120,12 +138,12 @@ def discover_extension(folder: str, name: str) -> Extension:
 
 
 def cpu_extension() -> Extension:
-    """Describe the CPU kernels; its per-instruction-set objects are added while building."""
+    """Describe the CPU kernels; objects and macros per instruction set are added while building."""
     return Extension(
         "falcon._cpu._core",
         [str(CPU / TABLE.CYTHON), *(str(CPU / name) for name in TABLE.BASELINE)],
         include_dirs=[str(CPU / TABLE.INCLUDE_DIR)],
-        define_macros=[(macro, "1") for macro in (*TABLE.macros_for(), *OPENMP_ONLY)],
+        define_macros=[(macro, "1") for macro in OPENMP_ONLY],
         extra_compile_args=[*TABLE.COMMON_FLAGS, *TABLE.OPENMP_FLAGS],
         extra_link_args=[*TABLE.OPENMP_FLAGS],
         depends=[str(CPU / name) for name in TABLE.HEADERS],

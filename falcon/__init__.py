@@ -23,6 +23,7 @@ from ._front.pack import pack
 from ._front.plan import plan
 from ._front.tune import machine, tune
 from ._front.verify import verify
+from ._front.warm import warm_up
 from ._version import __version__
 from .decision import MachineProfile
 from .schemes import Scheme, SchemeError
@@ -49,4 +50,5 @@ __all__ = [
     "show_config",
     "tune",
     "verify",
+    "warm_up",
 ]

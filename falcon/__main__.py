@@ -17,6 +17,7 @@ import numpy as np
 
 import falcon
 from falcon._core.checks import parse_bytes
+from falcon._core.dtypes import ENGINE, of
 from falcon._core.text import format_table
 from falcon.bench import command
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
@@ -96,8 +97,8 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--rounds", type=int, default=5, help="timings per candidate, at least "
                       "(default 5)")  # fmt: skip
     tune.add_argument("--most", type=int, default=5, help="candidates per shape (default 5)")
-    tune.add_argument("--dtype", help="only this dtype (default float32 for shapes, and float32 "
-                      "and float64 for the machine)")  # fmt: skip
+    tune.add_argument("--dtype", help="only this dtype (default float32 for shapes; for the "
+                      "machine float32, float64, and types of 8 and 16 bits)")  # fmt: skip
     tune.add_argument("--threads", type=int, help="only this number (default: for the machine 1 "
                       "and all)")  # fmt: skip
     tune.set_defaults(run=_tune)
@@ -163,9 +164,9 @@ def _gemm_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def _dtype(options: argparse.Namespace) -> np.dtype:
     try:
-        return np.dtype(options.dtype)
-    except TypeError:
-        raise ValueError(f"--dtype {options.dtype!r} is not a NumPy dtype") from None
+        return of(options.dtype).numpy
+    except TypeError as error:
+        raise ValueError(f"--dtype {options.dtype!r}: {error}") from None
 
 
 def _info(options: argparse.Namespace) -> int:
@@ -315,11 +316,10 @@ def _plan(options: argparse.Namespace) -> int:
 def _tune(options: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from falcon._core.dtypes import ENGINE
     from falcon._core.options import thread_count
     from falcon._front.tune import measure_machine
 
-    dtypes = [_dtype(options)] if options.dtype else [row.numpy for row in ENGINE if row.has_blas]
+    dtypes = [_dtype(options)] if options.dtype else _measured_dtypes()
     if options.tokens < 1:
         raise ValueError("--tokens must be at least 1")
     shapes = [parse_shape(text) for text in options.shape or ()]
@@ -348,6 +348,16 @@ def _tune(options: argparse.Namespace) -> int:
         made = measure_machine(dtypes, threads, tick)
     print(made)
     return 0
+
+
+def _measured_dtypes() -> list[np.dtype]:
+    """Return what a profile holds by default; bfloat16 where its package is installed."""
+    found = []
+    for row in ENGINE:
+        with suppress(TypeError):
+            if row.has_blas or row.wide:
+                found.append(row.numpy)
+    return found
 
 
 def _bench(options: argparse.Namespace) -> int:

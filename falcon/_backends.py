@@ -56,7 +56,8 @@ def release_workspace() -> None:
     Notes
     -----
     On the CPU falcon keeps one workspace of at most 512 MiB (1/32 of the memory where that is
-    less; more after a call whose ``workspace_limit`` allowed it), because memory fresh from the
+    less; up to 1/16 where that saves passes; more after a call whose ``workspace_limit`` allowed
+    it), because memory fresh from the
     operating system is slow at its first use; `falcon.show_config` tells how much is kept. On a
     GPU it keeps the workspaces of calls that were captured into a graph: release them once the
     graphs are gone. Other GPU workspaces go back to CuPy's pool after every call

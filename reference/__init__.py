@@ -11,14 +11,16 @@ Every file works alone, has no options, and stays within 60 lines.  A reader may
         lcma.py            any <m,k,n;R;U,V,W>: an algorithm is three arrays of coefficients
           scaling.py       rows and columns of any scale, by powers of two
           multilevel.py    a list of such triples, one per level of recursion
+          gram.py        A A^T: by the definition, and by a triple for the upper triangle
     brent.py           the equations that three arrays satisfy exactly when they multiply matrices
 
 ``<m,k,n;R>`` means: A is cut into m x k blocks, B into k x n, C into m x n, and R products of
 blocks replace the m*k*n of the definition.
 
-All functions take two 2-D arrays and return a new one.  Arithmetic stays in the common dtype of
-the operands: integers wrap as NumPy's do, and arrays of ``fractions.Fraction`` (dtype object) are
-exact.  This is an oracle for tests and a text for people; it is not meant to be fast.
+All functions take two 2-D arrays (gram.py: one) and return a new one.  Arithmetic stays in the
+common dtype of the operands: integers wrap as NumPy's do, and arrays of ``fractions.Fraction``
+(dtype object) are exact.  This is an oracle for tests and a text for people; it is not meant to be
+fast.
 
 >>> from reference.classical import classical
 >>> from reference.strassen import strassen

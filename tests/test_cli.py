@@ -252,7 +252,10 @@ def test_plan_of_an_empty_product(capsys):
     ("arguments", "message"),
     [
         (["-1", "2", "3"], "expected three integers >= 0, M,N,K"),
-        (["1", "2", "3", "--dtype", "float99"], "--dtype 'float99' is not a NumPy dtype"),
+        (
+            ["1", "2", "3", "--dtype", "float99"],
+            "--dtype 'float99': data type 'float99' not understood",
+        ),
         (["1", "2", "3", "--dtype", "object"], "expected integers, floats or complex"),
         (["1", "2", "3", "--dtype", "bool"], "expected integers, floats or complex"),
         (["1", "2", "3", "--scheme", "nonsense"], "there is no scheme 'nonsense'"),

@@ -3,6 +3,7 @@
 import numpy as np
 
 import falcon
+from falcon._core.dtypes import of
 
 from .common import DTYPES, SHAPES, operands, require, require_own_process, thread_counts
 
@@ -20,6 +21,27 @@ class Gemm:
 
     def time_gemm(self, shape, dtype, scheme):
         falcon.gemm(self.a, self.b, out=self.out, scheme=scheme)
+
+
+class Types:
+    """Types of 8 and 16 bits: results of the same type, and of their accumulators."""
+
+    params = (
+        (64, 1024),
+        (("float16", "float16"), ("float16", "float32"), ("bfloat16", "bfloat16"),
+         ("bfloat16", "float32"), ("int8", "int8"), ("int8", "int32")),
+    )  # fmt: skip
+    param_names = ("size", "types")
+
+    def setup(self, size, types):
+        require("cpu")
+        require_own_process()
+        self.a = np.random.default_rng(0).integers(-4, 5, (size, size)).astype(of(types[0]).numpy)
+        self.b = self.a.copy()
+        self.time_gemm(size, types)
+
+    def time_gemm(self, size, types):
+        falcon.gemm(self.a, self.b, dtype=types[1])
 
 
 class Backends:

@@ -26,8 +26,11 @@ class Backend(Executor, Protocol):
     def why_not(self, problem: Problem) -> str | None:
         """Return None if the backend can multiply the problem at all, else the reason."""
 
-    def why_classical_only(self, problem: Problem) -> str | None:
-        """Return None if an LCMA may run on the problem, else why only the classical algorithm."""
+    def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
+        """Return None if LCMAs, or `scheme`, may run on the problem, else why only the classical.
+
+        Where some LCMAs may, `candidates` leaves the others out.
+        """
 
     def policy(self, problem: Problem) -> Policy:
         """Return when LCMAs are worth comparing, and what they must gain."""
@@ -46,6 +49,13 @@ class Backend(Executor, Protocol):
 
     def predicted(self, problem: Problem, option: Option, rates: Any) -> Candidate:
         """Return an option with its predicted seconds; `rates` are those that `measure` found."""
+
+    def starting(self, problem: Problem, probe: bool) -> Any:
+        """Return rates to begin with, before anything is measured; None: measure at once.
+
+        Shipped ones; with `probe` scaled by what a small product takes here (15 ms), else the same
+        on every machine. On the host alone.
+        """
 
     def measure(self, problem: Problem, thorough: bool = False) -> Any:
         """Measure the rates for the dtype, threads and device of a problem of whatever sizes.

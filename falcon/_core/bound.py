@@ -26,7 +26,7 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
         return bound
     if scheme is not None and not plan.guarded:
         rows, columns = (np.full_like(x, x.max(initial=0)) for x in (rows, columns))
-    unit = 2.0**-11 if p.tf32 else max(p.operand.unit_roundoff, p.result.unit_roundoff)
+    unit = 2.0**-11 if p.tf32 else p.result.unit_roundoff
     if p.operand.is_complex:
         # A complex product, of four real ones, rounds by up to sqrt(2) gamma_2 instead of u.
         unit *= 2 * sqrt(2)

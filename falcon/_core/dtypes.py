@@ -30,14 +30,17 @@ class DType:
     is_complex, is_unsigned : bool
     sums : DType or None
         In which products of such elements are summed; None: in the type itself.
+    wide : tuple of DType
+        Other results that falcon's kernels give of such elements without converting them: the
+        accumulators, neither rounded nor wrapped to the type of the operands.
     module : str
         The package whose NumPy dtype it is: "numpy" or "ml_dtypes".
     blas : str or None
         BLAS's letter for it (the s of sgemm), where NumPy's BLAS multiplies it.
     torch : str or None
         Attribute of the module torch.
-    engine, c : str or None
-        The CPU engine's name of its kernels, and how C writes it.
+    engine : str or None
+        The CPU engine's name of its kernels.
     engine_view : numpy.dtype or None
         As what the engine sees an array, where the type itself is unknown to buffers or wraps as
         another of the same size does.
@@ -56,12 +59,12 @@ class DType:
     is_complex: bool = False
     is_unsigned: bool = False
     sums: DType | None = None
+    wide: tuple[DType, ...] = ()
     module: str = "numpy"
     blas: str | None = None
     torch: str | None = None
     engine: str | None = None
     engine_view: np.dtype | None = None
-    c: str | None = None
     cuda: str | None = None
     cublas: int | None = None
     cublas_sums: str | None = None
@@ -132,20 +135,26 @@ def _long(kind: Any, *, is_complex: bool = False) -> DType:
 
 
 FLOAT32 = DType(
-    "float32", 4, 2.0**-24, blas="s", torch="float32", engine="f32", c="float",
-    cuda="float", cublas=0, cublas_sums="CUBLAS_COMPUTE_32F",
-    cublas_tf32="CUBLAS_COMPUTE_32F_FAST_TF32",
+    "float32", 4, 2.0**-24, blas="s", torch="float32", engine="f32", cuda="float", cublas=0,
+    cublas_sums="CUBLAS_COMPUTE_32F", cublas_tf32="CUBLAS_COMPUTE_32F_FAST_TF32",
 )  # fmt: skip
 FLOAT64 = DType(
-    "float64", 8, 2.0**-53, blas="d", torch="float64", engine="f64", c="double",
-    cuda="double", cublas=1, cublas_sums="CUBLAS_COMPUTE_64F",
+    "float64", 8, 2.0**-53, blas="d", torch="float64", engine="f64", cuda="double", cublas=1,
+    cublas_sums="CUBLAS_COMPUTE_64F",
 )  # fmt: skip
 FLOAT16 = DType(
-    "float16", 2, 2.0**-11, sums=FLOAT32, torch="float16", engine="f16", cuda="half_t", cublas=2,
+    "float16", 2, 2.0**-11, sums=FLOAT32, wide=(FLOAT32,), torch="float16", engine="f16",
+    cuda="half_t", cublas=2,
 )  # fmt: skip
 BFLOAT16 = DType(
-    "bfloat16", 2, 2.0**-8, sums=FLOAT32, module="ml_dtypes", torch="bfloat16",
+    "bfloat16", 2, 2.0**-8, sums=FLOAT32, wide=(FLOAT32,), module="ml_dtypes", torch="bfloat16",
     engine="bf16", engine_view=np.dtype(np.uint16), cuda="bfloat_t", cublas=14,
+)  # fmt: skip
+INT32 = DType("int32", 4, 0.0, torch="int32", engine="i32")
+INT8 = DType("int8", 1, 0.0, wide=(INT32,), torch="int8", engine="i8")
+UINT32 = DType(
+    "uint32", 4, 0.0, is_unsigned=True, torch="uint32",
+    engine="i32", engine_view=np.dtype(np.int32),
 )  # fmt: skip
 LONGDOUBLE = _long(np.longdouble)
 
@@ -157,11 +166,11 @@ TABLE = (
     BFLOAT16,
     DType("complex64", 8, 2.0**-24, is_complex=True, blas="c", torch="complex64"),
     DType("complex128", 16, 2.0**-53, is_complex=True, blas="z", torch="complex128"),
-    DType("int8", 1, 0.0, torch="int8", engine="i8"),
-    DType("int16", 2, 0.0, torch="int16", engine="i16"),
-    DType("int32", 4, 0.0, torch="int32", engine="i32"),
+    INT8,
+    DType("int16", 2, 0.0, wide=(INT32,), torch="int16", engine="i16"),
+    INT32,
     DType("int64", 8, 0.0, torch="int64"),
-    DType("uint8", 1, 0.0, is_unsigned=True, torch="uint8", engine="u8"),
+    DType("uint8", 1, 0.0, is_unsigned=True, wide=(INT32, UINT32), torch="uint8", engine="u8"),
     DType(
         "uint16",
         2,
@@ -171,15 +180,7 @@ TABLE = (
         engine="i16",
         engine_view=np.dtype(np.int16),
     ),
-    DType(
-        "uint32",
-        4,
-        0.0,
-        is_unsigned=True,
-        torch="uint32",
-        engine="i32",
-        engine_view=np.dtype(np.int32),
-    ),
+    UINT32,
     DType("uint64", 8, 0.0, is_unsigned=True, torch="uint64"),
     LONGDOUBLE,
     _long(np.clongdouble, is_complex=True),

@@ -120,9 +120,9 @@ class Options:
             str,
             """int or str
         Bytes that the call may allocate beyond its result, or a size such as "64MiB". None:
-        falcon's own kernels take at most what is kept between calls (`release_workspace`), NumPy's
-        what they need. More than that lets falcon's kernels make fewer passes; they take and keep
-        at most a quarter of the memory then.""",
+        falcon's own kernels take what is usually kept between calls (`release_workspace`), and up
+        to 1/16 of the memory where that saves passes; NumPy's what they need. Given more, falcon's
+        kernels take and keep at most a quarter of the memory.""",
             check=check_size,
             keyword=True,
         ),

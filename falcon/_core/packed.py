@@ -50,7 +50,7 @@ class PackedOperand:
     shape : (int, int)
         K and N of the matrix that was packed.
     dtype : numpy.dtype
-        Of the arithmetic.
+        Of the result.
     scheme : Scheme or None
         Whose sums of B are held; None: B in the layout of the classical kernel.
     backend : str
@@ -67,6 +67,8 @@ class PackedOperand:
     column_powers : ndarray of float64, optional
         Powers of two that the columns were multiplied by as they were packed, because they are of
         different scale; `scales` are of the columns after that. Products are divided by them.
+    panels : numpy.dtype, optional
+        Of A, and of B as it was laid out, where it is not `dtype`.
     """
 
     shape: tuple[int, int]
@@ -77,6 +79,7 @@ class PackedOperand:
     source: np.ndarray | None
     scales: Any = None
     column_powers: np.ndarray | None = None
+    panels: np.dtype | None = None
 
     @property
     def nbytes(self) -> int:
@@ -115,8 +118,9 @@ class PackedOperand:
 
     def __repr__(self) -> str:
         scheme = "classical" if self.scheme is None else self.scheme.name
+        kinds = self.dtype if self.panels is None else f"{self.panels} to {self.dtype}"
         return (
-            f"<PackedOperand {self.shape[0]} x {self.shape[1]} {self.dtype} for {scheme} on "
+            f"<PackedOperand {self.shape[0]} x {self.shape[1]} {kinds} for {scheme} on "
             f"backend {self.backend}, {self.nbytes / 2**20:.1f} MiB>"
         )
 
@@ -138,8 +142,9 @@ class PackedOperand:
             f"again without b itself, because {reason}; pack b in this process, or keep the source"
         )
         _log.debug("falcon: a packed operand is made again: %s", reason)
-        source = Scaling(columns=self.column_powers).of_columns(source, self.dtype)
-        self.__dict__["payload"] = self.payload.remade(np.asarray(source, self.dtype))
+        kind = self.dtype if self.panels is None else self.panels
+        source = Scaling(columns=self.column_powers).of_columns(source, kind)
+        self.__dict__["payload"] = self.payload.remade(np.asarray(source, kind))
 
 
 # Pickles name the class by its public name: they are loaded wherever this file lies.

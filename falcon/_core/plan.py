@@ -38,6 +38,8 @@ class Option:
         Few rows of A meet a B that is read where it lies, once.
     tiling : tuple of int
         What else the backend needs to know to run it; its own business.
+    is_roomy : bool
+        It takes more workspace than calls usually do, for fewer chunks.
     rounded_growth : float or None
         Predicted RMS error where the backend rounds otherwise than `Scheme.rms_growth` assumes.
     name : str
@@ -54,6 +56,7 @@ class Option:
     again: tuple[int, int, int] = (1, 1, 1)
     tiling: tuple[int, ...] = ()
     in_place: bool = False
+    is_roomy: bool = False
     rounded_growth: float | None = None
     name: str = ""
     of_gram: SymmetricScheme | None = None

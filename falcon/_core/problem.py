@@ -35,7 +35,7 @@ class Problem:
         Of A and B, once they are converted to the arithmetic.
     accumulator, result : DType
         In which products are summed, and in which the backend writes them; unless given, those of
-        `operand`'s row.
+        `operand`'s row. Another result is one of its `wide` ones: the accumulators themselves.
     buffered : bool
         The product needs a buffer of its own before it reaches C: beta is not zero, C overlaps an
         operand, or C has another dtype than the result.
@@ -86,10 +86,10 @@ class Problem:
 
     def __post_init__(self) -> None:
         operand = self.operand
-        if self.accumulator is None:
-            _set(self, "accumulator", operand.accumulator)
         if self.result is None:
             _set(self, "result", operand.result)
+        if self.accumulator is None:
+            _set(self, "accumulator", self.result if self.is_wide else operand.accumulator)
 
     @classmethod
     def of(
@@ -111,8 +111,8 @@ class Problem:
         options : Options
         device : int, optional
         layout
-            How operands lie in memory: the attributes of that name. By default they are by rows,
-            and the result is new.
+            `result`, and how operands lie in memory: the attributes of that name. By default they
+            are by rows, and the result is new, of the type of the operands.
         """
         tf32 = options.tf32 and device is not None and operand.has_tf32
         threads = 1 if device is not None else threads_of(options)
@@ -122,6 +122,11 @@ class Problem:
     def dtype(self) -> np.dtype:
         """NumPy's dtype of the operands, in native byte order."""
         return self.operand.numpy
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the result is of another type than the operands: their accumulators."""
+        return self.result is not self.operand
 
     @property
     def flops(self) -> int:
@@ -140,6 +145,8 @@ class Problem:
 
     def __str__(self) -> str:
         text = f"{self.M} x {self.K} @ {self.K} x {self.N} {self.operand}"
+        if self.is_wide:
+            text += f" to {self.result}"
         if self.device is not None:
             text += f"{' (TF32)' if self.tf32 else ''} on cuda:{self.device}"
         if self.symmetric:

@@ -74,6 +74,8 @@ class Rates:
     probe : float
         Seconds of a small product when the others were measured, by which a later change of the
         machine's speed is noticed; 0, unknown. No part of the model.
+    measured : bool
+        False: shipped rates, scaled by a probe, to begin with. No part of the model.
     """
 
     multiply: float
@@ -91,6 +93,7 @@ class Rates:
     store: float = 0.0
     overhead: float = 0.0
     probe: float = 0.0
+    measured: bool = True
 
     def __post_init__(self) -> None:
         positive("multiply", self.multiply)
@@ -108,6 +111,8 @@ class Rates:
         not_negative("surface", sigma_a, sigma_b, sigma_c)
         for name in ("overlap", "cache", "slice", "loss", "update", "store", "overhead", "probe"):
             not_negative(name, getattr(self, name))
+        if not isinstance(self.measured, bool):
+            raise TypeError(f"measured is {self.measured!r}; expected true or false")
         if self.overlap > 1:
             raise ValueError(f"overlap is {self.overlap}; expected 1 at most")
 
@@ -115,4 +120,5 @@ class Rates:
         return (
             f"multiply {self.multiply / 1e9:.1f} GFLOP/s, add {giga(self.add)} GFLOP/s, "
             f"combine {giga(self.bandwidth)} G elements/s"
+            f"{'' if self.measured else ' (to begin with: not measured yet)'}"
         )

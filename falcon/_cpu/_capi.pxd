@@ -66,8 +66,9 @@ cdef extern from "falcon_cpu.h" nogil:
     const falcon_kernel *falcon_kernel_best(int most, int dtype)
     const char *falcon_isa_name(int isa)
     const char *falcon_dtype_name(int dtype)
+    void falcon_kernel_put(int isa, int dtype, const falcon_kernel *kern)
+    const char *falcon_isa_refused(int isa)
     int falcon_isa_supported(int isa)
-    int falcon_isa_best()
     void falcon_cache_sizes(falcon_caches *out)
     double falcon_peak(int isa, int dtype, int threads, double seconds)
     void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme,

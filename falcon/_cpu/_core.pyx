@@ -16,12 +16,27 @@ from falcon._cpu._capi cimport *
 DTYPES = tuple([falcon_dtype_name(i).decode() for i in range(FALCON_N_DTYPE)])
 DEFAULT_LIMIT = FALCON_DEFAULT_LIMIT
 ISA_NAMES = tuple([falcon_isa_name(i).decode() for i in range(FALCON_N_ISA)])
-cdef int BEST = falcon_isa_best()
 
 
 def supported_isas():
     """Names of the instruction sets that are built in and run here, best first."""
     return tuple([ISA_NAMES[i] for i in range(FALCON_N_ISA - 1, -1, -1) if falcon_isa_supported(i)])
+
+
+def refused_isas():
+    """Instruction sets built in that the CPU has and the system refuses: name -> why."""
+    cdef const char *why
+    found = {}
+    for i in range(FALCON_N_ISA):
+        why = falcon_isa_refused(i)
+        if why != NULL:
+            found[ISA_NAMES[i]] = why.decode()
+    return found
+
+
+def put_kernel(isa, dtype, size_t address):
+    """For tests: take the falcon_kernel at `address` for this instruction set and type; 0: undo."""
+    falcon_kernel_put(ISA_NAMES.index(isa), DTYPES.index(dtype), <const falcon_kernel *>address)
 
 
 def cache_sizes():
@@ -47,18 +62,22 @@ def threading(wanted=None):
 
 cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
     """The best kernel for a type on no better an instruction set than `isa` (None: any)."""
-    cdef int i = BEST if isa is None else ISA_NAMES.index(isa) if isa in ISA_NAMES else -1
-    cdef const falcon_kernel *k = falcon_kernel_best(i, dtype) if falcon_isa_supported(i) else NULL
+    cdef int i = ISA_NAMES.index(isa) if isa in ISA_NAMES else -1
+    cdef const falcon_kernel *k = NULL
+    if isa is None:
+        k = falcon_kernel_best(FALCON_N_ISA - 1, dtype)
+    elif falcon_isa_supported(i):
+        k = falcon_kernel_best(i, dtype)
     if k == NULL:
         raise ValueError(f"instruction set {isa!r} is not among those here: {supported_isas()}")
     return k
 
 
 def kernel_info(dtype, isa=None):
-    """Name, tile and slice of the micro-kernel for a dtype of DTYPES."""
+    """Name, tile, slice, and bytes of panels' elements and accumulators, for a dtype of DTYPES."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     return {"name": k.name.decode(), "isa": ISA_NAMES[k.isa], "mr": k.mr, "nr": k.nr,
-            "vlen": k.vlen, "kc": k.kc}
+            "vlen": k.vlen, "kc": k.kc, "panel": k.panel, "acc": k.acc}
 
 
 def rounds_sums(dtype, isa=None):
@@ -68,9 +87,10 @@ def rounds_sums(dtype, isa=None):
 
 
 def peak(dtype, int threads=1, isa=None, double seconds=0.2):
-    """flop/s of multiply-adds on registers alone for dtype "f32" or "f64": the best burst.
+    """flop/s of multiply-adds on registers alone for a dtype of DTYPES: the best burst.
 
-    What classical multiplication cannot exceed with that instruction set on so many cores."""
+    What classical multiplication cannot exceed with that instruction set on so many cores; 0 for
+    integers that portable C and NEON multiply as the compiler likes."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     cdef double found
     if threads < 1 or not 0 <= seconds <= 60:

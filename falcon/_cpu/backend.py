@@ -7,25 +7,26 @@ where it comes from, and the fallback to the classical algorithm where a non-fin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import ENGINE, DType
-from falcon._core.look import column_norms, look
+from falcon._core.dtypes import ENGINE
+from falcon._core.look import column_norms
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import BLAS, Policy
 from falcon._core.problem import Problem, is_thin
 from falcon._core.rates import Rates
-from falcon._core.spread import Scaling
 from falcon.schemes import Scheme, SymmetricScheme
 
 from .extension import isa, seen, why_unavailable
 from .operands import (
+    are_plain,
     as_written,
     extra_bytes,
     images,
@@ -40,14 +41,17 @@ from .operands import (
 try:
     from . import _core
     from .measure import measure
+    from .norms import look_at, measuring, named
     from .packed import Payload
-    from .pool import Pool, kept_bytes, largest_bytes
+    from .pool import Pool, kept_bytes, largest_bytes, roomy_bytes
     from .programs import engine_scheme
+    from .rounding import rounded_growth, why_not_wide
+    from .starting import starting
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
 # Another one when the speed of kernels or stages changes: what was measured before holds no longer.
-_REVISION = "5"
+_REVISION = "6"
 
 
 class CpuBackend:
@@ -67,9 +71,12 @@ class CpuBackend:
             return f"its kernels multiply {known}, not {problem.operand}"
         return None
 
-    def why_classical_only(self, problem: Problem) -> str | None:
-        """Every scheme runs on every dtype that there is a kernel for."""
-        return self.why_not(problem)
+    def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
+        """Every scheme runs on every dtype; for a wider result, if its sums fit the panels."""
+        reason = self.why_not(problem)
+        if reason is None and problem.is_wide:
+            reason = why_not_wide(problem.operand, scheme, isa())
+        return reason
 
     def policy(self, problem: Problem) -> Policy:
         """Return that of fast kernels: every type here has them."""
@@ -79,9 +86,16 @@ class CpuBackend:
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
     ) -> list[Option]:
         """Return an option per scheme that keeps the limit; None is the classical algorithm."""
-        return [
-            option for scheme in schemes if (option := _option(problem, scheme, limit)) is not None
-        ]
+        found = []
+        for scheme in schemes:
+            if scheme is not None and problem.is_wide and self.why_classical_only(problem, scheme):
+                continue
+            option = _option(problem, scheme, limit)
+            if option is not None:
+                found.append(option)
+                if limit is None and scheme is not None:
+                    found += _roomier(problem, option)
+        return found
 
     def execute(
         self,
@@ -98,6 +112,13 @@ class CpuBackend:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem, scheme = plan.problem, plan.scheme
         dtype = problem.operand
+        is_tiny = c is None and plan.option.workspace == 0 and scheme is None
+        is_tiny = is_tiny and mirror is None and not problem.symmetric
+        if is_tiny and isinstance(b, np.ndarray) and are_plain(a, b, out):
+            # A call of microseconds: what follows would take as long as the product.
+            operands = seen(a, dtype), seen(b, dtype), seen(out, problem.result)
+            _core.gemm(*operands, float(alpha), threads=plan.threads, isa=isa())
+            return
         packed = b.payload if isinstance(b, PackedOperand) else None
         source = None if isinstance(b, PackedOperand) else readable(b, dtype)
         a = readable(a, dtype)
@@ -112,7 +133,7 @@ class CpuBackend:
             nbytes = max(nbytes, _needed(plan, a, source, scalars[0]))
         workspace = _pool().take(nbytes)
         try:
-            scaling = _look(plan, a, b if source is None else source, workspace, nbytes)
+            scaling = look_at(plan, a, b if source is None else source, workspace, nbytes)
             refused = scaling is None
             if scaling is not None:
                 load(c, target, problem)
@@ -154,7 +175,7 @@ class CpuBackend:
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
         operand = plan.problem.operand
-        return column_norms(_named(readable(b, operand), operand), _measure(plan))
+        return column_norms(named(readable(b, operand), operand), measuring(plan))
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""
@@ -181,6 +202,10 @@ class CpuBackend:
             times = of_triangle(times, 0.5 + sum(rates.tile) / (2 * problem.M))
         return Candidate(option, times)
 
+    def starting(self, problem: Problem, probe: bool) -> Rates:
+        """Return the shipped rates, scaled by a product of some milliseconds."""
+        return starting(problem, isa(), probe=probe)
+
     def measure(self, problem: Problem, thorough: bool = False) -> Rates:
         """Measure the rates of the cost model (about a second; `thorough`: some seconds)."""
         limit = _pool().limit
@@ -200,6 +225,7 @@ def describe() -> dict[str, str]:
     sizes = ", ".join(f"{name} {caches[name] // 1024} KiB" for name in ("l1d", "l2", "l3"))
     found = {
         "instruction sets": ", ".join(_core.supported_isas()),
+        **{f"{name} refused": why for name, why in _core.refused_isas().items()},
         "in use": isa() if why_unavailable() is None else "none",
         "caches": sizes,
         "kept workspace": f"{kept // 2**20} of at most {max(kept, _pool().limit) // 2**20} MiB",
@@ -250,7 +276,7 @@ def _option(
         and not (c_by_columns or problem.packed)
     )
     cut = _cut(problem, tiling, workspace)
-    growth = _rounded_growth(problem.operand, scheme)
+    growth = None if problem.is_wide else rounded_growth(problem.operand, scheme, isa())
     if isinstance(scheme, SymmetricScheme):
         return Option(
             "cpu",
@@ -264,48 +290,13 @@ def _option(
     return Option("cpu", scheme, *cut, (*tiling, nbytes), in_place=in_place, rounded_growth=growth)
 
 
-@cache
-def _rounded_growth(operand: DType, scheme: Scheme | SymmetricScheme | None) -> float | None:
-    """Return a scheme's RMS error where a C of few bits is most of the classical algorithm's.
-
-    What is rounded in float32 is then nothing beside it. Kernels that multiply elements as they are
-    round every sum of several elements like C itself: relative to C's own error they add, in each
-    block of C, the products that it is made of, once for A's sum and once for B's.
-    """
-    if operand.is_exact or operand.accumulator is operand or scheme is None:
-        return None
-    if not _core.rounds_sums(operand.engine, isa()):
-        return 1.0
-    shape = scheme.rank, -1
-    factors = [x.reshape(shape) for x in (scheme.U, scheme.V)]
-    left, right = (np.square(x).sum(axis=1) for x in factors)
-    rounded = sum((np.count_nonzero(x, axis=1) > 1).astype(float) for x in factors)
-    per_block = np.square(scheme.W.reshape(shape)).T @ (left * right * rounded) / scheme.k
-    return float(np.sqrt(1 + per_block[per_block > 0].mean()))
-
-
-def _look(
-    plan: Plan, a: np.ndarray, b: np.ndarray | PackedOperand, workspace: Any, nbytes: int
-) -> Scaling | None:
-    """Return how the operands are scaled; None: the product must be classical.
-
-    Norms are formed in the workspace, which nothing else needs yet. `nbytes` of it count, not the
-    size of what the pool had: see below.
-    """
-    room = np.frombuffer(workspace, np.float64, nbytes // 8) if nbytes >= 8 else None
-    operand = plan.problem.operand
-    b = b if isinstance(b, PackedOperand) else _named(b, operand)
-    return look(plan, _named(a, operand), b, _measure(plan), room)
-
-
-def _named(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return what the engine takes as NumPy knows it: the inverse of `seen`."""
-    return x if dtype.engine_view is None else x.view(dtype.numpy)
-
-
-def _measure(plan: Plan) -> Callable[[np.ndarray, int, np.ndarray], None]:
-    operand = plan.problem.operand
-    return lambda x, axis, found: _core.norms(seen(x, operand), found, axis, plan.threads, isa())
+def _roomier(problem: Problem, option: Option) -> list[Option]:
+    """Return the option with more workspace, where that saves passes."""
+    if option.chunks == (problem.M, problem.N, problem.K) or roomy_bytes() <= _pool().limit:
+        return []
+    found = _option(problem, option.scheme, roomy_bytes())
+    fewer = found is not None and found.chunks != option.chunks
+    return [replace(found, is_roomy=True)] if fewer and found is not None else []
 
 
 def _cut(
@@ -351,6 +342,7 @@ def _layout(problem: Problem, scheme: Scheme | SymmetricScheme | None) -> dict[s
         "a_by_columns": a_by_columns,
         "b_by_rows": b_by_rows,
         "c_by_columns": c_by_columns and not needs_buffer(problem, scheme),
+        "c_wide": problem.is_wide,
     }
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from falcon._core.dtypes import DType
 from falcon._core.options import forced_isa, forced_threading
 
+from .sources import isas_for
+
 try:
     from . import _core
 except ImportError as error:
@@ -52,7 +54,9 @@ def _reason() -> str | None:
     asked = forced_isa()
     if asked is not None and asked not in _core.supported_isas():
         runs = ", ".join(_core.supported_isas())
-        return f"FALCON_ISA is {asked!r}; this machine and build run {runs}"
+        why = _core.refused_isas().get(asked)
+        refused = f" ({why})" if why else ""
+        return f"FALCON_ISA is {asked!r}; this machine and build run {runs}{refused}"
     return _why_not_threaded()
 
 
@@ -60,6 +64,15 @@ def _reason() -> str | None:
 def isa() -> str:
     """Return the instruction set in use: FALCON_ISA, else the best that runs here."""
     return forced_isa() or _core.supported_isas()[0]
+
+
+def missing() -> dict[str, str]:
+    """Return the instruction sets for this kind of machine that do not run here, and why."""
+    if _core is None:
+        return {}
+    runs, refused = _core.supported_isas(), _core.refused_isas()
+    lacking = "the CPU lacks it, or the compiler did"
+    return {x.name: refused.get(x.name, lacking) for x in isas_for() if x.name not in runs}
 
 
 def seen(x: np.ndarray, dtype: DType) -> np.ndarray:

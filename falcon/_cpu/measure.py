@@ -8,7 +8,8 @@ in which they take a tenth of the time do not tell.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -29,6 +30,8 @@ Call = tuple[int, int, int, Scheme | None]
 # Seconds of the largest cube, and the sizes that this may give.
 _LARGEST_SECONDS = 0.02
 _SIZES = 768, 1536
+# A cache is believed in where it explains so much of the squared errors that this share is left.
+_CUT_GAIN = 0.8
 # Stages that the engine's own clock separates.
 _CLOCKED = "combine_a", "combine_b", "update"
 # Rounds over all calls, and the seconds after which no further one begins: quick, thorough.
@@ -43,12 +46,12 @@ def measure(operand: DType, threads: int, isa: str, limit: int, *, thorough: boo
     limit : int
         Workspace that calls keep to, bytes.
     """
-    kernel, cache = _core.kernel_info(operand.engine, isa), _core.cache_sizes()["l3"] / 2
+    kernel = _core.kernel_info(operand.engine, isa)
     bench = _Bench(operand, threads, isa, limit)
     first = fastest(bench.call(480, 480, 480, None), 3)
-    calls = _calls(_size(first, cache, operand.itemsize))
+    calls = _calls(_size(first, _core.cache_sizes()["l3"] / 2, operand.itemsize))
     runs = bench.run(calls, *_ROUNDS[thorough])
-    near_a, far_a, near_b, far_b, add = _combine_costs(runs, calls, cache, operand.itemsize)
+    cache, (near_a, far_a, near_b, far_b, add) = _combine_costs(runs, calls, operand.itemsize)
     pack_a, pack_b = _pack_costs(runs, calls)
     terms = [_terms(call, run, kernel) for call, run in zip(calls, runs, strict=True)]
     update, store = fit_times([x[:2] for x in terms], [max(x["update"], 1e-9) for x in runs])
@@ -78,7 +81,8 @@ def _calls(size: int) -> list[Call]:
     return [
         *((x, x, x, scheme) for x in (half, size) for scheme in (None, strassen, twice)),
         *((wide, wide, k * thin, scheme) for k, scheme in ((1, None), (2, strassen), (4, twice))),
-        *((wide, wide, 3 * thin, get(name)) for name in ("3x2x3:15", "3x3x4:29")),
+        # Many blocks of C, and short ones of K: without these, updates of C seemed half as dear.
+        *((wide, wide, 3 * thin, get(name)) for name in ("3x2x3:15", "3x3x4:29", "6x3x4:54")),
         *((wide, low, size, scheme) for scheme in (None, strassen)),
         *((low, wide, size, scheme) for scheme in (None, strassen)),
         (size, size, size, get("3x4x4:38")),
@@ -156,27 +160,57 @@ class _Bench:
 
 
 def _combine_costs(
-    runs: list[dict[str, Any]], calls: list[Call], cache: float, itemsize: int
-) -> list[float]:
-    """Seconds per element of Combine A near and far, of B near and far, and per addition."""
-    terms, times = [], []
+    runs: list[dict[str, Any]], calls: list[Call], itemsize: int
+) -> tuple[float, list[float]]:
+    """Find what a cache is worth to the combines, and what they cost.
+
+    Sums of A and B of some calls are smaller than of others: the cut between two sizes that tells
+    the times best is where the cache ends, whatever the processor says that it has. (The L3 of a
+    virtual machine is not its own.)
+
+    Returns
+    -------
+    cache : float
+        Bytes of all sums up to which costs are the near ones; 0 where no cut tells anything.
+    costs : 5 floats
+        Seconds per element of Combine A near and far, of B near and far, and per addition.
+    """
+    terms, times, sizes = [], [], []
     for run, (M, N, K, scheme) in zip(runs, calls, strict=True):
         if scheme is None:
             continue
         m, k, n = scheme.format
         a, b = M * K / (m * k), K * N / (k * n)
-        far = scheme.rank * (a + b) * itemsize > cache
         for side, (matrix, block, program) in enumerate(
             ((M * K, a, scheme.shared_sums[0]), (K * N, b, scheme.shared_sums[1]))
         ):
-            row = [0.0] * 5
-            row[2 * side + far] = matrix + scheme.rank * block
-            row[4] = program.additions * block
-            terms.append(row)
+            moved = [0.0, 0.0]
+            moved[side] = matrix + scheme.rank * block
+            terms.append((*moved, program.additions * block))
             times.append(max(run["combine_b" if side else "combine_a"], 1e-9))
-    near_a, far_a, near_b, far_b, add = fit_times(terms, times)
-    # A cache that no call has left, or none has kept to.
-    return [near_a or far_a, far_a or near_a, near_b or far_b, far_b or near_b, add]
+            sizes.append(scheme.rank * (a + b) * itemsize)
+    cost_a, cost_b, add = fit_times(terms, times)
+    least = _CUT_GAIN * _error(terms, times, (cost_a, cost_b, add)) - 1e-9  # rounding errors
+    cache, costs = 0.0, [cost_a, cost_a, cost_b, cost_b, add]
+    ordered = sorted(set(sizes))
+    for below, above in pairwise(ordered):
+        split = [
+            (0.0, a, 0.0, b, x) if size > below else (a, 0.0, b, 0.0, x)
+            for (a, b, x), size in zip(terms, sizes, strict=True)
+        ]
+        found = fit_times(split, times)
+        error = _error(split, times, found)
+        if error < least and 0 < found[0] <= found[1] and 0 < found[2] <= found[3]:
+            least, cache, costs = error, (below * above) ** 0.5, found
+    return cache, costs
+
+
+def _error(
+    terms: Sequence[Sequence[float]], times: Sequence[float], costs: Sequence[float]
+) -> float:
+    """Sum of squared relative errors."""
+    told = np.asarray(terms) @ np.asarray(costs)
+    return float(((told / np.asarray(times) - 1) ** 2).sum())
 
 
 def _pack_costs(runs: list[dict[str, Any]], calls: list[Call]) -> tuple[float, float]:

@@ -14,6 +14,9 @@ from falcon.schemes import Scheme, SymmetricScheme
 
 from .extension import seen
 
+# Bits of `numpy.ndarray.flags.num`: aligned; that, or contiguous in either order.
+_ALIGNED, _PLAIN = 0x100, 0x103
+
 
 def readable(x: np.ndarray, dtype: DType) -> np.ndarray:
     """Return what the engine can take of an operand: a view, or a converted copy."""
@@ -24,6 +27,14 @@ def readable(x: np.ndarray, dtype: DType) -> np.ndarray:
 def is_aligned(x: np.ndarray) -> bool:
     """Whether the engine can address the array: aligned, strides of whole elements."""
     return x.flags.aligned and all(stride % x.itemsize == 0 for stride in x.strides)
+
+
+def are_plain(*operands: Any) -> bool:
+    """Whether all are arrays that the engine can address, by a quick look: contiguous, aligned."""
+    for x in operands:
+        if type(x) is not np.ndarray or x.flags.num & _PLAIN <= _ALIGNED:
+            return False
+    return True
 
 
 def load(c: np.ndarray | None, target: np.ndarray, problem: Problem) -> None:

@@ -1,4 +1,7 @@
-"""The measured peak: multiply-adds on registers alone, the ceiling of classical multiplication."""
+"""The measured peak: multiply-adds on registers alone, the ceiling of classical multiplication.
+
+Of a type that is converted while it is packed it is that of the type that is multiplied.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ class Peak:
 
 
 def measure(threads: int, seconds: float = _SECONDS) -> list[Peak]:
-    """Measure float32 and float64 on every instruction set that runs here, best first.
+    """Measure every type on the instruction sets that have a kernel for it here, best first.
 
     Parameters
     ----------
@@ -32,22 +35,25 @@ def measure(threads: int, seconds: float = _SECONDS) -> list[Peak]:
     Returns
     -------
     list of Peak
-        Empty where falcon's compiled extension is missing.
+        Empty where falcon's compiled extension is missing. Left out are types that a kernel
+        multiplies by whatever the compiler makes of plain C.
     """
     try:
         from . import _core
     except ImportError:
         return []
-    return [
-        Peak(x.name, isa, threads, _core.peak(x.engine, threads, isa, seconds) / 1e9)
+    kernels = {x.engine: x for x in reversed(ENGINE)}  # unsigned types may share one
+    found = [
+        Peak(kernels[engine].name, isa, threads, _core.peak(engine, threads, isa, seconds) / 1e9)
         for isa in _core.supported_isas()
-        for x in ENGINE
-        if x.has_blas
+        for engine in _core.DTYPES
+        if _core.kernel_info(engine, isa)["isa"] == isa
     ]
+    return [x for x in found if x.gflops > 0]
 
 
 def format_peaks(peaks: list[Peak]) -> str:
     """Return the table."""
-    rows = [("instruction set", "dtype", "threads", "GFLOP/s", "")]
+    rows = [("instruction set", "dtype", "threads", "Gop/s", "")]
     rows += [(x.isa, x.dtype, str(x.threads), f"{x.gflops:.1f}", "") for x in peaks]
     return format_table(rows, left=2)

@@ -9,6 +9,7 @@ pool while in use: two threads never share one.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from falcon._core.cpus import memory_bytes
@@ -16,17 +17,25 @@ from falcon._core.locks import ForkLock
 
 from . import _core
 
-# The default workspace limit of a call is the same, so the usual call is served from the pool.
+# The usual call has the same limit and is served from the pool. Where passes could be saved the
+# plan weighs a larger workspace too, which is kept then like any other.
 _LARGEST_KEPT = 512 * 2**20
 _MEMORY_SHARE = 32
-# Of the memory, what a call may take that is given a larger limit.
-_LARGEST_SHARE = 4
+# Of the memory, what a call may take by itself where that saves passes, and what one may that is
+# given a larger limit.
+_ROOMY_SHARE, _LARGEST_SHARE = 16, 4
 
 
 def kept_bytes() -> int:
     """Bytes that are kept between calls: 1/32 of the memory, at most 512 MiB."""
     memory = memory_bytes()
     return min(_LARGEST_KEPT, memory // _MEMORY_SHARE) if memory else _LARGEST_KEPT // 8
+
+
+@cache
+def roomy_bytes() -> int:
+    """Bytes that a workspace may have without being asked for: 1/16 of the memory; read once."""
+    return max(kept_bytes(), memory_bytes() // _ROOMY_SHARE)
 
 
 def largest_bytes() -> int:

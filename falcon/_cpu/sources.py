@@ -37,7 +37,28 @@ class Isa(NamedTuple):
 ISAS = (
     Isa("generic", ("src/kernels/generic.c",), (), None, ()),
     Isa("neon", ("src/kernels/neon.c",), (), "FALCON_HAVE_NEON", ARM64),
+    Isa(
+        "neon_dot",
+        ("src/kernels/neon_dot.c",),
+        ("-march=armv8.2-a+dotprod",),
+        "FALCON_HAVE_NEON_DOT",
+        ARM64,
+    ),
+    Isa(
+        "neon_bf16",
+        ("src/kernels/neon_bf16.c",),
+        ("-march=armv8.2-a+bf16",),
+        "FALCON_HAVE_NEON_BF16",
+        ARM64,
+    ),
     Isa("avx2", ("src/kernels/avx2.c",), AVX2_FLAGS, "FALCON_HAVE_AVX2", X86),
+    Isa(
+        "avx_vnni",
+        ("src/kernels/avx_vnni.c",),
+        (*AVX2_FLAGS, "-mavxvnni"),
+        "FALCON_HAVE_AVX_VNNI",
+        X86,
+    ),
     Isa("avx512", ("src/kernels/avx512.c",), AVX512_FLAGS, "FALCON_HAVE_AVX512", X86),
     Isa(
         "avx512_vnni",
@@ -53,14 +74,29 @@ ISAS = (
         "FALCON_HAVE_AVX512_BF16",
         X86,
     ),
+    Isa(
+        "amx_int8",
+        ("src/kernels/amx_int8.c",),
+        (*AVX512_FLAGS, "-mavx512vnni", "-mamx-tile", "-mamx-int8"),
+        "FALCON_HAVE_AMX_INT8",
+        X86,
+    ),
+    Isa(
+        "amx_bf16",
+        ("src/kernels/amx_bf16.c",),
+        (*AVX512_FLAGS, "-mavx512bf16", "-mamx-tile", "-mamx-bf16"),
+        "FALCON_HAVE_AMX_BF16",
+        X86,
+    ),
 )
 
 #: The rest, and who may use whose symbols: a file those of files on lower floors, kernels those of
 #: none. A test holds the objects against it.
 FLOORS = {
     "src/machine/clock.c": 0,
-    "src/machine/cpuid.c": 0,
-    "src/kernels/registry.c": 1,
+    "src/machine/amx.c": 0,
+    "src/machine/cpuid.c": 1,
+    "src/kernels/registry.c": 2,
     "src/engine/board.c": 1,
     "src/engine/team.c": 2,
     "src/engine/scheme.c": 2,
@@ -92,6 +128,9 @@ HEADERS = (
     "src/kernels/vec_gcc.h",
     "src/kernels/vec_types.h",
     "src/kernels/kernel_impl.h",
+    "src/kernels/vector_impl.h",
+    "src/kernels/tile_impl.h",
+    "src/kernels/tile_amx.h",
     "src/kernels/norm_impl.h",
     "src/kernels/pack_impl.h",
     "src/kernels/combine_impl.h",
@@ -110,5 +149,5 @@ def isas_for(machine: str | None = None) -> tuple[Isa, ...]:
 
 
 def macros_for(machine: str | None = None) -> tuple[str, ...]:
-    """Macros that `BASELINE` and the extension are compiled with."""
+    """Macros of `BASELINE` and the extension, where the compiler knows all flags."""
     return tuple(i.macro for i in isas_for(machine) if i.macro)

@@ -8,15 +8,21 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import prod
+from time import perf_counter
 from typing import Any
 
+from falcon._backends import available_backends
 from falcon._core.dtypes import DType, find
 from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
+from falcon._core.problem import Problem
 from falcon._numpy.threads import limited
+from falcon.decision.upkeep import is_over, spent
 
 from .families import Family
 from .freivalds import Freivalds, VerificationError
@@ -39,8 +45,8 @@ class Product:
     c : array or None
         None where beta is 0.
     out : array
-    dtype : DType
-        Of the arithmetic.
+    operand, dtype : DType
+        As which a and b are multiplied, and of the result (`arithmetic`).
     alpha, beta : scalar
     options : Options
     fresh : bool
@@ -55,6 +61,7 @@ class Product:
     b: Any
     c: Any
     out: Any
+    operand: DType
     dtype: DType
     options: Options
     alpha: Any = 1
@@ -79,19 +86,35 @@ def multiply(x: Product) -> None:
 
 def _run(x: Product) -> Plan:
     """Plan and execute."""
+    plan, operands = planned(x)
+    compared = bool(plan.seconds) and x.packed is None and not is_over(plan.problem)
+    with counted(plan.problem) if compared else nullcontext():
+        plan.execute(*operands, alpha=x.alpha, beta=x.beta)
+    return plan
+
+
+def planned(x: Product) -> tuple[Plan, tuple[Any, Any, Any, Any]]:
+    """Return the plan of a product, and its operands as the backend takes them."""
     family, packed = x.family, x.packed
     a, out = family.operand(x.a), family.operand(x.out)
     b: Any = x.b if isinstance(x.b, tuple) else family.operand(x.b)
     c = None if x.c is None else family.operand(x.c)
     target = None if x.fresh else out
     about: dict[str, Any] = {"packed": True} if packed is not None else {"symmetric": x.symmetric}
-    problem = family.problem(a, b, c, target, x.dtype, x.options, **about)
+    problem = family.problem(a, b, c, target, x.operand, x.dtype, x.options, **about)
     if packed is None:
         plan = plan_for(problem, x.options)
     else:
         plan, b = plan_packed(problem, packed, x.options), packed
-    plan.execute(a, b, c, out, alpha=x.alpha, beta=x.beta)
-    return plan
+    return plan, (a, b, c, out)
+
+
+@contextmanager
+def counted(problem: Problem) -> Iterator[None]:
+    """Count the seconds of a product that was compared; see `falcon.decision.upkeep`."""
+    start = perf_counter()
+    yield
+    spent(problem, perf_counter() - start, available_backends())
 
 
 def _verified(x: Product) -> None:

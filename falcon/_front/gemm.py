@@ -6,17 +6,21 @@ from dataclasses import replace
 from typing import Any, TypeVar, Unpack, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from falcon import schemes
-from falcon._core.dtypes import DType
+from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, are_default
 from falcon._core.packed import PackedOperand
 
+from .arithmetic import operand_type, result_type
 from .execute import Product, multiply
 from .families import family_of
 from .planner import requested
 from .recall import quiet_matmul, recall, remember
+from .repeat import remember as remember_product
+from .repeat import repeat
 from .small import is_small
 from .validate import number, scalar
 
@@ -32,6 +36,7 @@ def gemm(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: None = None,
+    dtype: npt.DTypeLike | None = None,
     **options: Unpack[CallOptions],
 ) -> np.ndarray: ...
 @overload
@@ -43,6 +48,7 @@ def gemm(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: Array,
+    dtype: Any = None,
     **options: Unpack[CallOptions],
 ) -> Array: ...
 @overload
@@ -54,6 +60,7 @@ def gemm(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: None = None,
+    dtype: Any = None,
     **options: Unpack[CallOptions],
 ) -> Any: ...
 @takes_options(*KEYWORDS)
@@ -65,6 +72,7 @@ def gemm(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     out: Any = None,
+    dtype: Any = None,
     **options: Unpack[CallOptions],
 ) -> Any:
     """Multiply two matrices: ``alpha * a @ b + beta * c``.
@@ -83,14 +91,20 @@ def gemm(
         ``alpha == 0`` never reads `a` and `b`, ``beta == 0`` never reads `c`.
     out : ndarray, shape (M, N), optional
         Receives the result; may overlap any operand. Its dtype may be another one that the result
-        casts to by the rule "same_kind".
+        casts to by the rule "same_kind". Of float32, it receives the sums of float16 and bfloat16
+        as they are, not rounded to the operands' type before.
+    dtype : dtype, optional
+        Of the result and of the arithmetic: operands count as cast to it first, by the rule
+        "same_kind", as in `numpy.matmul`. Products of int8, uint8 and int16 are exact in int32,
+        those of float16 and bfloat16 are accumulated and returned in float32; on the CPU neither
+        needs a copy of an operand (docs/types.md). A torch dtype is one too.
     {options}
 
     Returns
     -------
     ndarray (or tensor, or GPU array of the caller's library), shape (M, N)
-        `out`, or a new C-ordered array of dtype ``np.result_type(a, b)`` (with `c` where `beta` is
-        not zero).
+        `out`, or a new C-ordered array of `dtype`; by default ``np.result_type(a, b)`` (with `c`
+        where `beta` is not zero), or that which a packed `b` was packed for.
 
     Raises
     ------
@@ -98,7 +112,7 @@ def gemm(
         Shapes do not fit, an argument is out of range, a backend is not available, or
         the workspace limit cannot be kept.
     TypeError
-        A dtype or argument has the wrong kind.
+        A dtype or argument has the wrong kind, or an operand does not cast to `dtype`.
     VerificationError
         ``check="verify"`` found the result wrong.
 
@@ -123,6 +137,8 @@ def gemm(
     True
     """
     arguments = tuple(options.items()) if options else ()
+    if dtype is not None:
+        arguments = (*arguments, ("dtype", dtype))
     plain_call = c is None and type(alpha) is type(beta) is float and alpha == 1.0 and beta == 0.0
     if plain_call:
         if not arguments and is_small(a, b, out) and are_default():
@@ -130,6 +146,10 @@ def gemm(
         known = recall(a, b, out, arguments)
         if known is not None:
             return known
+    repeated = repeat(a, b, c, out, alpha, beta, arguments)
+    if repeated is not None:
+        return repeated
+    as_given = alpha, beta
     packed = b if isinstance(b, PackedOperand) else None
     number("beta", beta)
     if beta != 0 and c is None:
@@ -156,37 +176,51 @@ def gemm(
         raise ValueError(f"c has shape {tuple(added.shape)}; expected {(M, N)}")
     if beta == 0:
         added = None
-    read = [x for x in (left, right, added) if x is not None]
-    dtype = family.dtype(read)
+    target = None if out is None else family.target(out)
+    factors = [left, right if packed is None else packed]
+    read = dict(zip("abc", (*factors, added), strict=True))
+    result = result_type(family, {k: x for k, x in read.items() if x is not None}, dtype, target)
     alpha, beta = (
-        scalar(name, x, family.scalars(dtype).numpy)
+        scalar(name, x, family.scalars(result).numpy)
         for name, x in (("alpha", alpha), ("beta", beta))
     )
     if beta == 0:  # rounded to it
         added = None
-    target = None if out is None else family.target(out)
     if target is not None:
-        family.check_out(target, (M, N), dtype)
+        family.check_out(target, (M, N), result)
+    operand = operand_type(family, factors, result, asked)
     if packed is not None:
         # The settings of backend and scheme are not for an operand that brings its own.
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")
-        check_packed(packed, dtype, *given)
+        operand = check_packed(packed, left, result, *given)
     with family.current():
-        result = family.empty((M, N), dtype, read) if target is None else target
+        made = target
+        if target is None:
+            like = [x for x in (left, source, added) if x is not None and dtype is None]
+            made = family.empty((M, N), result, like)
         factor = (K, N) if source is None else source
-        product = Product(family, left, factor, added, result, dtype, asked, alpha, beta)
-        multiply(replace(product, fresh=out is None, packed=packed))
+        types = operand, result
+        product = Product(family, left, factor, added, made, *types, asked, alpha, beta)
+        product = replace(product, fresh=out is None, packed=packed)
+        multiply(product)
+        remember_product(product, *as_given, arguments)
     if plain_call:
-        remember(a, b, out, arguments, asked, result)
-    return family.result(result) if out is None else out
+        remember(a, b, out, arguments, types, asked, made)
+    return family.result(made) if out is None else out
 
 
 def check_packed(
-    packed: PackedOperand, dtype: DType, backend: str, scheme: str | schemes.Scheme | Any
-) -> None:
-    """Refuse what contradicts the way in which b was packed."""
+    packed: PackedOperand, a: Any, dtype: DType, backend: str, scheme: str | schemes.Scheme | Any
+) -> DType:
+    """Refuse what contradicts the way in which b was packed; return the type of its panels."""
     if dtype.numpy != packed.dtype:
         raise TypeError(f"the arithmetic would be {dtype}, but b was packed for {packed.dtype}")
+    panels = packed.panels
+    if panels is not None and not np.can_cast(a.dtype, panels, "safe"):
+        raise TypeError(
+            f"a has dtype {a.dtype}, but b was packed for products of {panels} in {packed.dtype}; "
+            "pack a b that was converted to the common type of both"
+        )
     if backend not in ("auto", packed.backend):
         raise ValueError(f"backend is {backend!r}, but b was packed for {packed.backend!r}")
     asked = scheme
@@ -195,3 +229,4 @@ def check_packed(
     wanted = None if isinstance(scheme, str) else scheme
     if scheme != "auto" and not packed.is_for(wanted):
         raise ValueError(f"scheme is {asked!r}, but b is {packed!r}")
+    return dtype if panels is None else of(panels)

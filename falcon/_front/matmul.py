@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, Unpack, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
@@ -13,11 +14,14 @@ from falcon._core.options import KEYWORDS, Options, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 
+from .arithmetic import operand_type, result_type
 from .execute import Product, multiply, without
 from .families import Family, family_of
 from .gemm import gemm
 from .planner import plan_for, requested
 from .recall import recall, remember
+from .repeat import remember as remember_product
+from .repeat import repeat
 from .validate import matmul_shape
 
 Array = TypeVar("Array")
@@ -29,14 +33,22 @@ def matmul(
     b: np.ndarray | PackedOperand,
     /,
     out: None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
     **options: Unpack[CallOptions],
 ) -> np.ndarray: ...
 @overload
-def matmul(a: Any, b: Any, /, out: Array, **options: Unpack[CallOptions]) -> Array: ...
+def matmul(
+    a: Any, b: Any, /, out: Array, *, dtype: Any = None, **options: Unpack[CallOptions]
+) -> Array: ...
 @overload
-def matmul(a: Any, b: Any, /, out: None = None, **options: Unpack[CallOptions]) -> Any: ...
+def matmul(
+    a: Any, b: Any, /, out: None = None, *, dtype: Any = None, **options: Unpack[CallOptions]
+) -> Any: ...
 @takes_options(*KEYWORDS)
-def matmul(a: Any, b: Any, /, out: Any = None, **options: Unpack[CallOptions]) -> Any:
+def matmul(
+    a: Any, b: Any, /, out: Any = None, *, dtype: Any = None, **options: Unpack[CallOptions]
+) -> Any:
     """Multiply with the semantics of `numpy.matmul`: vectors, batches, broadcasting.
 
     Parameters
@@ -45,13 +57,15 @@ def matmul(a: Any, b: Any, /, out: Any = None, **options: Unpack[CallOptions]) -
         At least 1-D. The last two axes are matrices, the others are broadcast; a 1-D operand is a
         row (`a`) or column (`b`) vector whose axis is dropped from the result.
     out : ndarray or 1-tuple of ndarray, optional
-        As for `numpy.matmul`.
+        As for `numpy.matmul`; of float32, it receives the sums of float16 and bfloat16 as they are.
+    dtype : dtype, optional
+        Of the result and of the arithmetic, as in `gemm`: operands count as cast to it first.
     {options}
 
     Returns
     -------
     ndarray or scalar
-        Shape and dtype of ``np.matmul(a, b)``.
+        Shape and dtype of ``np.matmul(a, b, dtype=dtype)``.
 
     Raises
     ------
@@ -71,31 +85,51 @@ def matmul(a: Any, b: Any, /, out: Any = None, **options: Unpack[CallOptions]) -
     (5, 2)
     """
     arguments = tuple(options.items()) if options else ()
+    if dtype is not None:
+        arguments = (*arguments, ("dtype", dtype))
     if (known := recall(a, b, out, arguments)) is not None:
         return known
+    if (repeated := repeat(a, b, None, out, 1.0, 0.0, arguments)) is not None:
+        return repeated
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
     if isinstance(b, PackedOperand):
-        return _by_packed(a, b, out, options)
+        return _by_packed(a, b, out, dtype, options)
     family = family_of(a=a, b=b, out=out)
     asked = requested("matmul", KEYWORDS, options, family)
-    alone = family.left_alone(a, b, out, asked)
+    alone = family.left_alone(a, b, out, dtype, asked)
     if alone is not NotImplemented:
         return alone
     left, right = family.array("a", a), family.array("b", b)
     with family.current():
         target = None if out is None else family.target(out)
-        result = _multiplied(family, left, right, target, asked)
-    if len(left.shape) == len(right.shape) == len(result.shape) == 2:
-        remember(a, b, out, arguments, asked, result)
+        written = result_type(family, {"a": left, "b": right}, dtype, target)
+        types = operand_type(family, [left, right], written, asked), written
+        like = (left, right) if dtype is None else ()
+        result = _multiplied(family, left, right, target, types, like, asked)
+        if len(left.shape) == len(right.shape) == len(result.shape) == 2:
+            remember(a, b, out, arguments, types, asked, result)
+            product = Product(family, left, right, None, result, *types, asked, 1.0, 0.0)
+            remember_product(replace(product, fresh=out is None), 1.0, 0.0, arguments)
     if out is not None:
         return out
     return family.scalar(result) if len(result.shape) == 0 else family.result(result)
 
 
-def _multiplied(family: Family, a: Any, b: Any, out: Any, options: Options) -> Any:
-    """Multiply arrays of at least one axis; return `out` with all axes, or the new result."""
-    dtype = family.dtype([a, b])
+def _multiplied(
+    family: Family,
+    a: Any,
+    b: Any,
+    out: Any,
+    types: tuple[DType, DType],
+    like: tuple[Any, ...],
+    options: Options,
+) -> Any:
+    """Multiply arrays of at least one axis; return `out` with all axes, or the new result.
+
+    `types` are those of `Product`, `like` the arrays for `Family.empty`.
+    """
+    dtype = types[1]
     if out is not None:
         family.check_cast(out, dtype)  # before shapes, as NumPy
     a_shape, b_shape = tuple(a.shape), tuple(b.shape)
@@ -103,7 +137,7 @@ def _multiplied(family: Family, a: Any, b: Any, out: Any, options: Options) -> A
     shape = (*batch, *kept)
     result = out
     if out is None:
-        result = family.empty(shape, dtype, (a, b))
+        result = family.empty(shape, dtype, like)
     else:
         missing = len(shape) - len(out.shape)
         if missing > 0 and len(out.shape) >= min(len(kept), 1):
@@ -122,16 +156,18 @@ def _multiplied(family: Family, a: Any, b: Any, out: Any, options: Options) -> A
     if separate:  # a later product may read what an earlier one wrote
         options = without(options, target.shape, dtype)
         target = family.empty(tuple(target.shape), dtype)
-    if not _in_one_call(family, left, right, target, dtype, options):
+    if not _in_one_call(family, left, right, target, types, options):
         for at in np.ndindex(*batch):
-            x = Product(family, left[at], right[at], None, target[at], dtype, options)
+            x = Product(family, left[at], right[at], None, target[at], *types, options)
             multiply(replace(x, fresh=out is None))
     if separate:
         family.copy(target.reshape(shape), result)
     return result
 
 
-def _in_one_call(family: Family, a: Any, b: Any, out: Any, dtype: DType, options: Options) -> bool:
+def _in_one_call(
+    family: Family, a: Any, b: Any, out: Any, types: tuple[DType, DType], options: Options
+) -> bool:
     """Multiply all matrices by one call of the library, where falcon would do the same."""
     if options.scheme not in ("auto", "classical") or options.backend not in family.own:
         return False  # asked for by name
@@ -143,12 +179,12 @@ def _in_one_call(family: Family, a: Any, b: Any, out: Any, dtype: DType, options
         if K == 0 or 0 in out.shape:
             return False
         first = (0,) * (len(a.shape) - 2)
-        problem = family.problem(a[first], b[first], None, None, dtype, options)
+        problem = family.problem(a[first], b[first], None, None, *types, options)
         plan = plan_for(problem, options)
-    return family.in_one_call(a, b, out, dtype, options, plan)
+    return family.in_one_call(a, b, out, types, options, plan)
 
 
-def _by_packed(a: Any, b: PackedOperand, out: Any, options: CallOptions) -> Any:
+def _by_packed(a: Any, b: PackedOperand, out: Any, dtype: Any, options: CallOptions) -> Any:
     """Multiply a vector, a matrix or a batch by a packed operand: all rows in one product."""
     merged("matmul", KEYWORDS, options)  # which names what is wrong with them
     family = family_of(a=a, b=b, out=out)
@@ -165,7 +201,8 @@ def _by_packed(a: Any, b: PackedOperand, out: Any, options: CallOptions) -> Any:
         family.check_out(target, shape, of(b.dtype))
     rows = int(np.prod(array.shape[:-1]))
     with family.current():
-        product: Any = gemm(array.reshape(rows, b.shape[0]), b, **options).reshape(shape)
+        product: Any = gemm(array.reshape(rows, b.shape[0]), b, dtype=dtype, **options)
+        product = product.reshape(shape)
         if target is not None:
             family.copy(product, target)
     return family.result(product) if out is None else out

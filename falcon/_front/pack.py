@@ -16,6 +16,7 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 
+from .arithmetic import operand_type, result_type
 from .families import family_of
 from .planner import plan_for, requested
 
@@ -40,7 +41,8 @@ def pack(
     rows : int, optional
         Rows of A to expect: decides which scheme "auto" takes, nothing else. Default: K.
     dtype : dtype, optional
-        Of the arithmetic; default: b's own.
+        Of the result, as in `gemm`; default: b's own. Where falcon's kernels give it of operands of
+        b's dtype (int32 of int8, float32 of bfloat16), products take an A of that dtype.
     keep_source : bool
         False saves the memory of B. Four things take B itself, and are then refused with a
         ValueError: to redo a product classically where an LCMA comes upon a NaN or Inf
@@ -92,11 +94,12 @@ def pack(
     source = family.array("b", b)
     if len(source.shape) != 2:
         raise ValueError(f"b has shape {tuple(source.shape)}; expected a matrix")
-    native = family.dtype([source]) if dtype is None else family.named(dtype)
+    native = result_type(family, {"b": source}, dtype)
     asked = requested("pack", PLANNING, options, family)
+    types = operand_type(family, [source], native, asked), native
     with family.current():
         shape, factor = (rows or max(source.shape[0], 1), source.shape[0]), family.operand(source)
-        problem = family.problem(shape, factor, None, None, native, asked, packed=True)
+        problem = family.problem(shape, factor, None, None, *types, asked, packed=True)
         asked = _for_one_backend(asked, problem)
         plan = plan_for(problem, asked)
         packed = _packed(plan, source, factor)
@@ -108,8 +111,10 @@ def pack(
 def _packed(plan: Plan, source: Any, factor: Any) -> PackedOperand:
     scales = plan.backend.scales(factor, plan) if plan.guarded else None
     payload = plan.backend.pack(factor, plan)
-    about = tuple(source.shape), plan.problem.operand.numpy, plan.scheme, plan.backend.name
-    return PackedOperand(*about, payload, source, scales)
+    problem = plan.problem
+    about = tuple(source.shape), problem.result.numpy, plan.scheme, plan.backend.name
+    panels = problem.operand.numpy if problem.is_wide else None
+    return PackedOperand(*about, payload, source, scales, panels=panels)
 
 
 def _for_one_backend(options: Options, problem: Problem) -> Options:

@@ -14,6 +14,7 @@ from falcon._core.keywords import PlanningOptions, takes_options
 from falcon._core.options import PLANNING, merged
 from falcon._core.plan import Plan
 
+from .arithmetic import operand_type, result_type
 from .families import Family, family_of
 from .families.numpy import NUMPY
 from .planner import plan_for, requested
@@ -30,7 +31,7 @@ def plan(
     a, b : array_like or tuple of int
         Matrices, or their shapes (M, K) and (K, N).
     dtype : dtype, optional
-        Of the arithmetic. Default: ``np.result_type`` of the arrays; float64 for shapes.
+        Of the result, as in `gemm`. Default: ``np.result_type`` of the arrays; float64 for shapes.
     {options}
 
     Returns
@@ -70,15 +71,15 @@ def plan(
     first, second = (x if type(x) is tuple else tuple(x.shape) for x in (left, right))
     if first[1] != second[0]:
         raise ValueError(f"a has shape {first} and b {second}: a's columns must equal b's rows")
-    if dtype is not None:
-        native = family.named(dtype)
-    else:
-        arrays = [x for x in (left, right) if type(x) is not tuple]
-        native = family.dtype(arrays) if arrays else FLOAT64
+    arrays = {k: x for k, x in (("a", left), ("b", right)) if type(x) is not tuple}
+    native = FLOAT64
+    if arrays or dtype is not None:
+        native = result_type(family, arrays, dtype)
     _check_bytes(first[0], first[1], second[1], native)
     asked = requested("plan", PLANNING, options, family)
+    operand = operand_type(family, list(arrays.values()), native, asked)
     with family.current():
-        return plan_for(family.problem(left, right, None, None, native, asked), asked)
+        return plan_for(family.problem(left, right, None, None, operand, native, asked), asked)
 
 
 def _shape(name: str, x: Any) -> tuple[int, int] | None:

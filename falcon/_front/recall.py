@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import of
+from falcon._core.dtypes import DType
 from falcon._core.options import Options, settings
 from falcon._core.plan import Plan
 from falcon._core.symmetric import is_transpose
 from falcon._core.threads import limit_here
 from falcon._numpy.threads import exceeds
+from falcon.decision.upkeep import is_over
 
+from .execute import counted
 from .families.numpy import NUMPY
 from .planner import plan_for, planning_state
 from .small import OWNDATA
@@ -77,10 +79,15 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
         return None
     if out is None:
         problem = plan.problem
-        out = np.empty((problem.M, problem.N), a.dtype)
+        kind = problem.result.numpy if problem.is_wide else a.dtype
+        out = np.empty((problem.M, problem.N), kind)
     # Arrays that own their memory share none.
     elif (not key[0] & OWNDATA or out is a or out is b) and (overlap(out, a) or overlap(out, b)):
         return None
+    if plan.seconds and not is_over(plan.problem):
+        with counted(plan.problem):
+            plan.execute(a, b, None, out)
+        return out
     if plain:
         return quiet_matmul(a, b, out)
     plan.execute(a, b, None, out)
@@ -110,12 +117,23 @@ def _are_twins(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def remember(
-    a: Any, b: Any, out: np.ndarray | None, arguments: tuple, options: Options, result: Any
+    a: Any,
+    b: Any,
+    out: np.ndarray | None,
+    arguments: tuple,
+    types: tuple[DType, DType],
+    options: Options,
+    result: Any,
 ) -> None:
-    """Keep the plan of a call ``a @ b`` that went well for `recall`, if it is one to be kept."""
+    """Keep the plan of a call ``a @ b`` that went well for `recall`, if it is one to be kept.
+
+    `types` are those of `Product`; operands that are cast are not worth it.
+    """
     if type(a) is not np.ndarray or type(b) is not np.ndarray:
         return
-    if type(result) is not np.ndarray or a.dtype != b.dtype or a.dtype != result.dtype:
+    if type(result) is not np.ndarray:
+        return
+    if not (a.dtype == b.dtype == types[0].numpy and result.dtype == types[1].numpy):
         return
     if 0 in a.shape or 0 in result.shape or not a.dtype.isnative or not b.dtype.isnative:
         return
@@ -125,7 +143,7 @@ def remember(
         return
     if options.check == "verify":
         return
-    problem = NUMPY.problem(a, b, None, None if out is None else result, of(a.dtype), options)
+    problem = NUMPY.problem(a, b, None, None if out is None else result, *types, options)
     plan = plan_for(problem, options)
     if problem.symmetric and not _are_twins(a, b):
         return

@@ -147,13 +147,8 @@ def tune(
     options = replace(requested("tune", tuple(given), given), tuned=False)
     found = []
     for shape in shapes:
-        sizes = tuple(shape)
-        if len(sizes) != 3 or not all(
-            isinstance(x, int | np.integer) and not isinstance(x, bool) and x > 0 for x in sizes
-        ):
-            raise ValueError(f"shape {shape!r}: expected three positive integers M, N, K")
-        M, N, K = map(int, sizes)
-        problem = NUMPY.problem((M, K), (K, N), None, None, of(native), options)
+        M, N, K = sizes_of(shape)
+        problem = NUMPY.problem((M, K), (K, N), None, None, *(of(native),) * 2, options)
         compared = compare(plan_for(problem, options), candidates, rounds)
         best = min(compared, key=lambda x: x.ratio.median)
         if best.ratio.median * _CLEARLY > 1:
@@ -167,6 +162,17 @@ def tune(
         if tick is not None:
             tick()
     return found
+
+
+def sizes_of(shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return a shape as three positive integers; raises ValueError."""
+    sizes = tuple(shape)
+    if len(sizes) != 3 or not all(
+        isinstance(x, int | np.integer) and not isinstance(x, bool) and x > 0 for x in sizes
+    ):
+        raise ValueError(f"shape {shape!r}: expected three positive integers M, N, K")
+    M, N, K = map(int, sizes)
+    return M, N, K
 
 
 def compare(plan: Plan, most: int, rounds: int, *, seconds: float = 10.0) -> list[Measured]:

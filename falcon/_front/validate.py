@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.arrays import to_array
-from falcon._core.dtypes import find, of
+from falcon._core.dtypes import DType, find, find_torch, of
 from falcon._core.packed import PackedOperand
 
 _NUMBER = int | float | complex | np.number
@@ -38,6 +38,26 @@ def check_numeric(name: str, dtype: np.dtype) -> None:
         raise TypeError(
             f"{name} has dtype {dtype}; expected integers, floats or complex numbers{hint}"
         )
+
+
+def named(dtype: Any) -> DType:
+    """Return the row of a dtype that a user names; raises TypeError where it is not multiplied."""
+    if type(dtype).__module__ == "torch":
+        row = find_torch(str(dtype))
+    elif isinstance(dtype, str):  # bfloat16 is one, whether NumPy has heard of it or not
+        row = _found(dtype)
+    else:
+        row = _found(np.dtype(dtype))
+    if row is None or not is_numeric(row.numpy):
+        raise TypeError(f"dtype is {dtype!r}; expected integers, floats or complex numbers")
+    return row
+
+
+def _found(dtype: np.dtype | str) -> DType | None:
+    try:
+        return of(dtype)
+    except TypeError:
+        return None
 
 
 def plain(name: str, value: Any) -> Any:

@@ -13,6 +13,7 @@ from falcon._core.dtypes import DType, find, of
 from falcon._core.options import DEFAULT_MAX_GROWTH
 
 from .freivalds import TRIALS, Freivalds, Verification, real_parts
+from .plan import plan
 
 
 def verify(
@@ -33,8 +34,9 @@ def verify(
         Integer, float (float16 and bfloat16 too) or complex matrices.
     growth : float, optional
         RMS error growth that is allowed over classical multiplication (`falcon.Plan.growth`).
-        Default: 8, the most that "auto" spends; 1 for float16 and bfloat16, which are multiplied
-        classically in host memory.
+        Default: 8, the most that "auto" spends; of float16 and bfloat16, whose own rounding leaves
+        little room, that of ``falcon.plan(a, b)`` with the settings in force. Give that of the plan
+        for a product on a GPU, or by a scheme that was asked for by keyword.
     trials : int
         Independent random vectors. A wrong integer product passes one trial with probability at
         most 1/2.
@@ -95,7 +97,9 @@ def verify(
     rounded = (x for x in rows if not x.is_exact)
     coarsest = max(rounded, key=lambda row: row.unit_roundoff, default=rows[-1])
     if growth is None:
-        growth = DEFAULT_MAX_GROWTH if coarsest.accumulator is coarsest else 1.0
+        growth = DEFAULT_MAX_GROWTH
+        if coarsest.accumulator is not coarsest:
+            growth = plan(a, b).growth if rows[0] is rows[1] is coarsest else 1.0
     if entries is not None:
         return _compared(a, b, c, coarsest, growth, entries, seed)
     return Freivalds(a, b, dtype=coarsest, trials=trials, seed=seed).check(c, growth)
@@ -126,10 +130,12 @@ def _compared(
             size = np.linalg.norm(real_parts(row)) * np.linalg.norm(real_parts(column))
             unit = max(of(x.dtype).unit_roundoff for x in (a, b, c))
             found, steps = c[i, j].astype(kind), max(sqrt(len(row)), 1.0)
-            bound = PROMISED * growth * unit * steps * size
-            if growth <= 1:  # classical: sums are rounded in their own type, and once to c's
-                sums = float(dtype.accumulator.unit_roundoff)
-                bound = min(bound, PROMISED * sums * steps * size + unit * abs(found))
+            # Sums of products are rounded in their own type, c and, by a scheme, sums of a and b
+            # to the elements'.
+            sums = float(dtype.accumulator.unit_roundoff)
+            bound = PROMISED * growth * sums * steps * size + unit * abs(found)
+            if growth > 1:
+                bound += PROMISED * growth * (unit if unit > sums else 0.0) * size
             error = abs(found - exact)
         wrong += bool(np.isfinite(size) and not error <= bound)
     why = f"wrong: {wrong} of {entries} entries are further off than promised" if wrong else ""

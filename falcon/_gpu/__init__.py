@@ -3,7 +3,9 @@
 ::
 
     backend.py    the contract of falcon._core.backend.Backend
-    driver.py     the stages of one multiplication, launched in the current stream
+    driver.py     the stages of one multiplication, as steps
+    steps.py      steps as data, and the one place that starts them, in the current stream
+    replay.py     calls like earlier ones: their steps again, at other addresses
     operands.py   the operands of a call, and the copies that some need
     batches.py    batches of matrices by one call of cuBLAS
     geometry.py   sizes of blocks, chunks, buffers and launches

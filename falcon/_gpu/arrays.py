@@ -15,6 +15,9 @@ from . import device
 from .batches import Batch
 from .matrix import Matrix, Memory
 
+# Bytes of a kernel's widest access: of what else an address is a multiple is no matter.
+_MOST_ALIGNED = 16
+
 
 class Library(Protocol):
     """What falcon asks of an array library."""
@@ -31,6 +34,12 @@ class Library(Protocol):
 
     def span(self, x: Any) -> tuple[int, int]:
         """First address of an array of any axes, and the one after its last."""
+
+    def look(self, x: Any) -> tuple[int, tuple] | None:
+        """Return an array's address, and all else that steps on it depend on (see replay.py).
+
+        None where the array is not one in GPU memory.
+        """
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         """Make a new array by rows."""
@@ -78,6 +87,11 @@ class _CuPy:
     def matrix(self, x: Any) -> Matrix:
         return _viewed(x, int(x.data.ptr), self._strides(x), self.dtype(x))
 
+    def look(self, x: Any) -> tuple[int, tuple]:
+        memory = x.data
+        pointer = memory.ptr
+        return pointer, (x.shape, x.strides, x.dtype, pointer % _MOST_ALIGNED, memory.device_id)
+
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         return device.empty(shape, dtype.numpy)
 
@@ -121,6 +135,13 @@ class _Torch:
             raise TypeError("a tensor is a view that negates; pass tensor.resolve_neg()")
         return _viewed(x, x.data_ptr(), x.stride(), self.dtype(x))
 
+    def look(self, x: Any) -> tuple[int, tuple] | None:
+        if not x.is_cuda or x.layout is not self._torch.strided:
+            return None
+        pointer = x.data_ptr()
+        layout = x.shape, x.stride(), x.dtype, pointer % _MOST_ALIGNED, x.get_device()
+        return pointer, (*layout, x.requires_grad, x.is_neg())
+
     def blocks(self, x: Any) -> Batch | None:
         return _batch(self.matrix(x), x, x.stride())
 
@@ -138,7 +159,7 @@ class _Torch:
 
     def stream(self, index: int) -> AbstractContextManager[Any]:
         stream = self._torch.cuda.current_stream(index)
-        return device.on_stream(int(stream.cuda_stream))
+        return device.on_stream(int(stream.cuda_stream), index)
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         return self._torch.broadcast_to(x, shape)

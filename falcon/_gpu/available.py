@@ -8,6 +8,7 @@ from falcon._core.dtypes import FLOAT32
 
 from . import cublas, device, kernels
 from .matrix import Operand, dense
+from .steps import run
 
 _INSTALL = "pip install 'falcon-gemm[cuda13x]' (or [cuda12x])"
 # The first with kernels and an exchange of bfloat16, and streams of other libraries by protocol.
@@ -49,9 +50,10 @@ def _tried() -> str | None:
     one, out = (dense(memory.pointer + x, (1, 1), FLOAT32) for x in (0, FLOAT32.itemsize))
     part = "NVRTC, which compiles kernels,"
     try:
-        kernels.copy(None, one)
+        run(kernels.copy(None, one))
         part = "cuBLAS"
-        cublas.multiply(1, 1, 1, *(Operand.of(x) for x in (one, one, out)), sums=FLOAT32)
+        operands = (Operand.of(x) for x in (one, one, out))
+        run(cublas.product(1, 1, 1, *operands, sums=FLOAT32))
     except Exception as error:  # each library has its own
         reason = str(error).strip().partition("\n")[0]
         return f"{part} does not work with CuPy ({type(error).__name__}: {reason}): {_INSTALL}"

@@ -18,12 +18,13 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import available, device, driver, kernels, model, operands, sources
+from . import available, device, driver, kernels, model, operands, replay, sources
 from .arrays import library_of
 from .geometry import Buffers, block_sizes, chunks_within, combined_again, round_up
 from .matrix import Matrix, dense
 from .packed import Packed
 from .rates import DeviceRates, measure
+from .steps import run
 from .where import device_of
 
 # Of the device's memory, the most that a call takes for its workspace unless a limit is given.
@@ -69,9 +70,11 @@ class GpuBackend:
         if problem.operand.cuda is None:
             known = ", ".join(x.name for x in CUDA)
             return f"GPU matrices must be of {known}, not {problem.operand}"
+        if problem.is_wide:
+            return f"the operands are cast to {problem.result} first"
         return None
 
-    def why_classical_only(self, problem: Problem) -> str | None:
+    def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
         """Every scheme runs on every dtype."""
         return self.why_not(problem)
 
@@ -122,7 +125,10 @@ class GpuBackend:
 
     def call(self, plan: Plan, a: Any, b: Any, out: Any) -> Any:
         """Run a plan on arrays: what `Plan.__call__` does for arrays on a GPU."""
-        p = plan.problem
+        repeated = replay.repeat(replay.look(a, b, None, out, plan), out)
+        if repeated is not None:
+            return repeated
+        p, given = plan.problem, out
         library = library_of(a)
         shapes = (("a", a, (p.M, p.K)), ("b", b, (p.K, p.N)), ("out", out, (p.M, p.N)))
         for name, x, shape in shapes:
@@ -144,6 +150,7 @@ class GpuBackend:
                     "out overlaps an operand; falcon.gemm handles that, a plan does not"
                 )
             driver.execute(plan, left, right, None, target)
+            replay.keep((a, b, None, given), plan, lambda: plan, out)
         return out
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
@@ -153,7 +160,7 @@ class GpuBackend:
         if not operands.readable(b, dtype):
             memory = allocate(problem.K * problem.N * dtype.itemsize)
             copied = dense(memory.pointer, b.shape, dtype, memory.owner)
-            kernels.copy(b, copied)
+            run(kernels.copy(b, copied))
             b = copied
         assert problem.device is not None
         if scheme is None:
@@ -162,7 +169,7 @@ class GpuBackend:
         nbytes = scheme.rank * block[1] * block[2] * dtype.itemsize
         memory = allocate(nbytes)
         whole = (block[2], block[1])
-        kernels.combine_in(scheme, "v", b, memory.pointer, whole, (0, 0), whole)
+        run(kernels.combine_in(scheme, "v", b, memory.pointer, whole, (0, 0), whole))
         return Payload(b, Packed(memory, block, b.by_columns, dtype, problem.device))
 
     def scales(self, b: Matrix, plan: Plan) -> Any:
@@ -208,6 +215,8 @@ class Payload:
     source : Matrix
     packed : Packed or None
         None where no scheme is used.
+    replays : dict
+        Of calls with this operand (see replay.py).
     """
 
     stale = None  # nothing is loaded that could be
@@ -215,6 +224,7 @@ class Payload:
     def __init__(self, source: Matrix, packed: Packed | None) -> None:
         self.source = source
         self.packed = packed
+        self.replays: dict = {}
 
     @property
     def nbytes(self) -> int:

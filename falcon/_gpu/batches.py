@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from . import cublas
 from .matrix import Matrix, Operand
+from .steps import run
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,6 @@ def multiply(a: Batch | None, b: Batch | None, out: Batch | None, *, tf32: bool)
     left, right, target = (
         Operand(x.first.pointer, x.first.ld, x.first.by_columns, x.step, dtype) for x in (a, b, out)
     )
-    cublas.multiply(
-        M, N, K, left, right, target, batch=out.count, sums=dtype.accumulator, tf32=tf32
-    )
+    sizes, operands = (M, N, K), (left, right, target)
+    run(cublas.product(*sizes, *operands, batch=out.count, sums=dtype.accumulator, tf32=tf32))
     return True

@@ -7,7 +7,9 @@ refuse to run in a stream that is being captured.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from ctypes import CDLL, byref, c_char_p, c_double, c_float, c_int, c_int64, c_void_p
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -24,13 +26,14 @@ _POINTER_MODE = 0
 # CUBLAS_OP_N, CUBLAS_OP_T.
 _OPERATIONS = {False: 0, True: 1}
 _OPERAND = (c_void_p, c_int, c_int64, c_int64)  # pointer, type, leading dimension, step
+_GEMM = "cublasGemmStridedBatchedEx_64"
 _ARGUMENTS = {
     "cublasSetStream_v2": (c_void_p, c_void_p),
     "cublasGetMathMode": (c_void_p, c_void_p),
     "cublasSetMathMode": (c_void_p, c_int),
     "cublasGetPointerMode_v2": (c_void_p, c_void_p),
     "cublasSetPointerMode_v2": (c_void_p, c_int),
-    "cublasGemmStridedBatchedEx_64": (
+    _GEMM: (
         *(c_void_p, c_int, c_int, c_int64, c_int64, c_int64),
         *(c_void_p, *_OPERAND, *_OPERAND),
         *(c_void_p, *_OPERAND),
@@ -75,7 +78,22 @@ def _call(name: str, *arguments: Any) -> None:
         raise RuntimeError(f"{name} of cuBLAS failed: {reason}")
 
 
-def multiply(
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A strided-batched product.
+
+    Attributes
+    ----------
+    arguments : tuple
+        Those of cublasGemmStridedBatchedEx_64 behind the handle.
+    stage : str
+    """
+
+    arguments: tuple
+    stage: str = "multiply"
+
+
+def product(
     rows: int,
     columns: int,
     inner: int,
@@ -88,8 +106,8 @@ def multiply(
     batch: int = 1,
     sums: DType,
     tf32: bool = False,
-) -> None:
-    """Launch ``out = alpha a b + beta out`` by cuBLAS, in the current stream.
+) -> Product:
+    """Describe ``out = alpha a b + beta out`` for cuBLAS.
 
     For cuBLAS every matrix is by columns, and one by rows is its transpose. So for an `out` by rows
     the product is ``b^T a^T``, and no operand is ever copied.
@@ -105,27 +123,15 @@ def multiply(
     tf32 : bool
         Round operands to TF32 where there is such a product with these sums.
     """
-    cuda = import_module("cupy").cuda
-    handle = cuda.device.get_cublas_handle()
     name = (sums.cublas_tf32 if tf32 else None) or sums.cublas_sums
     assert name is not None  # as all accumulators of GPUs have
-    compute = getattr(_wrapper(), name)
     scalar = c_double if sums.itemsize == 8 else c_float
     if out.by_columns:
         sizes, left, right = (rows, columns, inner), a, b
     else:
         sizes, left, right = (columns, rows, inner), b, a
-    _call("cublasSetStream_v2", handle, cuda.get_current_stream().ptr)
-    # The modes of the handle are the caller's; TF32, and sums in `sums`, must not depend on them.
-    math, pointers = c_int(), c_int()
-    _call("cublasGetMathMode", handle, byref(math))
-    _call("cublasGetPointerMode_v2", handle, byref(pointers))
-    try:
-        _call("cublasSetMathMode", handle, _MATH_MODE)
-        _call("cublasSetPointerMode_v2", handle, _POINTER_MODE)
-        _call(
-            "cublasGemmStridedBatchedEx_64",
-            handle,
+    return Product(
+        (
             _OPERATIONS[left.by_columns != out.by_columns],
             _OPERATIONS[right.by_columns != out.by_columns],
             *sizes,
@@ -135,9 +141,54 @@ def multiply(
             byref(scalar(beta)),
             *(out.pointer, out.dtype.cublas, out.ld, out.step),
             batch,
-            compute,
+            getattr(_wrapper(), name),
             _wrapper().CUBLAS_GEMM_DEFAULT,
         )
-    finally:
-        _call("cublasSetMathMode", handle, math.value)
-        _call("cublasSetPointerMode_v2", handle, pointers.value)
+    )
+
+
+def converted(x: Product) -> tuple:
+    """Return the arguments with numbers as ctypes has them: converting 23 takes a microsecond."""
+    kinds = _ARGUMENTS[_GEMM][1:]
+    return tuple(
+        kind(value) if isinstance(value, int) else value
+        for kind, value in zip(kinds, x.arguments, strict=True)
+    )
+
+
+def start(handle: int, arguments: Sequence[Any]) -> None:
+    """Start a product in the stream of a handle."""
+    _call(_GEMM, handle, *arguments)
+
+
+class Turn:
+    """CuPy's handle, in the current stream and with the modes that falcon needs.
+
+    The modes of the handle are the caller's, and are put back; TF32, and sums in float32, must not
+    depend on them.
+    """
+
+    __slots__ = ("_handle", "_math", "_pointers")
+
+    def __enter__(self) -> int:
+        cuda = sys.modules["cupy"].cuda
+        self._handle = handle = cuda.device.get_cublas_handle()
+        self._math, self._pointers = c_int(), c_int()
+        _call("cublasSetStream_v2", handle, cuda.get_current_stream().ptr)
+        _call("cublasGetMathMode", handle, byref(self._math))
+        _call("cublasGetPointerMode_v2", handle, byref(self._pointers))
+        try:
+            if self._math.value != _MATH_MODE:
+                _call("cublasSetMathMode", handle, _MATH_MODE)
+            if self._pointers.value != _POINTER_MODE:
+                _call("cublasSetPointerMode_v2", handle, _POINTER_MODE)
+        except BaseException:
+            self.__exit__()
+            raise
+        return int(handle)
+
+    def __exit__(self, *_: object) -> None:
+        if self._math.value != _MATH_MODE:
+            _call("cublasSetMathMode", self._handle, self._math.value)
+        if self._pointers.value != _POINTER_MODE:
+            _call("cublasSetPointerMode_v2", self._handle, self._pointers.value)

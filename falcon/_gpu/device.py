@@ -7,9 +7,10 @@ with those of the installed CuPy.
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -19,7 +20,7 @@ from .matrix import Memory
 
 
 def _cupy() -> Any:
-    return import_module("cupy")
+    return sys.modules.get("cupy") or import_module("cupy")  # to import it again takes longer
 
 
 # --- devices and streams ---------------------------------------------------------------------
@@ -98,8 +99,9 @@ def on(device: int) -> AbstractContextManager[Any]:
     return _cupy().cuda.Device(device)
 
 
-def on_stream(pointer: int) -> AbstractContextManager[Any]:
-    """Make a stream of another library current."""
+@lru_cache(maxsize=256)
+def on_stream(pointer: int, device: int) -> AbstractContextManager[Any]:
+    """Make a stream of another library current; `device` is current too."""
     return _cupy().cuda.Stream.from_external(_ForeignStream(pointer))
 
 
@@ -159,6 +161,14 @@ def download(array: Any) -> np.ndarray:
 def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
     """View a CuPy array with that shape."""
     return _cupy().broadcast_to(x, shape)
+
+
+def copy_bytes(source: int, target: int, nbytes: int) -> None:
+    """Copy memory of the device, in the current stream."""
+    cuda = _cupy().cuda
+    runtime = cuda.runtime
+    kind = runtime.memcpyDeviceToDevice
+    runtime.memcpyAsync(target, source, nbytes, kind, cuda.get_current_stream().ptr)
 
 
 def set_bytes(pointer: int, value: int, nbytes: int) -> None:

@@ -1,4 +1,4 @@
-"""Execution: the stages of one multiplication, launched one after another in the current stream.
+"""Execution: the stages of one multiplication, started one after another in the current stream.
 
 ::
 
@@ -24,7 +24,7 @@ from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
 from . import cublas, device, kernels
-from .arrays import library_of
+from .arrays import Library, library_of
 from .geometry import (
     Offsets,
     Sizes,
@@ -36,6 +36,7 @@ from .geometry import (
 from .matrix import Matrix, Memory, Operand
 from .operands import Call, local_chunk, same
 from .packed import Packed
+from .steps import Fill, Program, Step
 
 # Workspaces that a recorded graph will use when it is replayed.
 _kept: list[Memory] = []
@@ -69,20 +70,39 @@ def execute(
         What `scales_of` found for a packed `b`.
     """
     call = Call.of(plan, a, b, c, out, packed)
-    library = library_of(a.owner)
-    memory = library.allocate(call.nbytes)
+    at = workspace(library_of(a.owner), call.nbytes)
+    Program(steps_of(call, at, scales=scales, alpha=alpha, beta=beta)).run()
+
+
+def workspace(library: Library, nbytes: int) -> Memory:
+    """Take memory for a call; where a graph is recorded that does not own it, keep it."""
+    if nbytes == 0:
+        return Memory(0, 0, None)
+    memory = library.allocate(nbytes)
     if not library.graphs_own_memory and device.is_capturing():
         _kept.append(memory)
-    a, b, c, target = call.settle(memory.pointer)
+    return memory
+
+
+def steps_of(
+    call: Call, memory: Memory, *, scales: Memory | None, alpha: float, beta: float
+) -> list[Step]:
+    """Return all that a call does, with `memory` as its workspace."""
+    plan = call.plan
+    (a, b, c, target), copies = call.settle(memory.pointer)
+    steps: list[Step] = [*copies]
     if plan.scheme is None:
-        _classical(plan, a, b, c, target, alpha, beta)
+        steps += _classical(plan, a, b, c, target, alpha, beta)
     else:
-        stages = _Stages(plan, plan.scheme, a, b, target, packed, call.place(memory))
+        stages = _Stages(plan, plan.scheme, a, b, target, call.packed, call.place(memory))
         if plan.guarded:
             stages.compare(scales)
-        stages.run(c, alpha, beta)
+        stages.multiply(c, alpha, beta)
+        steps += stages.steps
+    out = call.operands[3]
     if target is not out:
-        kernels.copy(target, out)
+        steps.append(kernels.copy(target, out))
+    return steps
 
 
 def scales_of(b: Matrix, scheme: Scheme, block: Sizes) -> Memory:
@@ -91,7 +111,7 @@ def scales_of(b: Matrix, scheme: Scheme, block: Sizes) -> Memory:
     library = library_of(b.owner)
     scratch, worst = library.allocate(nbytes), library.allocate(4)
     places = scratch.pointer, nbytes, worst.pointer
-    kernels.spread(b.transposed(), scheme.n, block[1], *places)
+    Program(kernels.spread(b.transposed(), scheme.n, block[1], *places)).run()
     return worst
 
 
@@ -102,11 +122,9 @@ def release() -> None:
 
 def _classical(
     plan: Plan, a: Matrix, b: Matrix, c: Matrix | None, out: Matrix, alpha: float, beta: float
-) -> None:
+) -> list[Step]:
     problem = plan.problem
-    if c is not None and not same(c, out):
-        kernels.copy(c, out)
-    cublas.multiply(
+    product = cublas.product(
         problem.M,
         problem.N,
         problem.K,
@@ -118,10 +136,13 @@ def _classical(
         sums=problem.accumulator,
         tf32=problem.tf32,
     )
+    if c is None or same(c, out):
+        return [product]
+    return [kernels.copy(c, out), product]
 
 
 class _Stages:
-    """The stages of an LCMA over all chunks."""
+    """The stages of an LCMA over all chunks; they are collected in `steps`."""
 
     def __init__(
         self,
@@ -139,6 +160,7 @@ class _Stages:
         self._at, self._bt, self._h, self._marks, self._words = places
         self._dtype, self._sums = problem.operand, problem.accumulator
         self._block = block_sizes(problem.M, problem.N, problem.K, scheme, self._dtype.itemsize)
+        self.steps: list[Step] = []
         self._held: dict[str, tuple] = {}
         # Addresses of what `compare` found for A and B.
         self._uneven: tuple[int, int] | None = None
@@ -150,13 +172,15 @@ class _Stages:
         """
         words = self._words, self._words + 4
         scratch = self._at, self._marks - self._at
-        kernels.spread(self._a, self._scheme.m, self._block[0], *scratch, words[0])
+        self.steps += kernels.spread(self._a, self._scheme.m, self._block[0], *scratch, words[0])
         if scales is None:
             columns = self._b.transposed()
-            kernels.spread(columns, self._scheme.n, self._block[1], *scratch, words[1])
+            block = self._block[1]
+            self.steps += kernels.spread(columns, self._scheme.n, block, *scratch, words[1])
         self._uneven = words[0], words[1] if scales is None else scales.pointer
 
-    def run(self, c: Matrix | None, alpha: float, beta: float) -> None:
+    def multiply(self, c: Matrix | None, alpha: float, beta: float) -> None:
+        """Go over all chunks."""
         chunk = local_chunk(self._plan)
         rows, columns, inner = (
             spans(size, part) for size, part in zip(self._block, chunk, strict=True)
@@ -180,7 +204,8 @@ class _Stages:
             (self._a, self._at, (M, K)) if factor == "u" else (self._b, self._bt, (K, N))
         )
         start, part = (first[0], second[0]), (first[1], second[1])
-        kernels.combine_in(self._scheme, factor, source, target, block, start, part)
+        step = kernels.combine_in(self._scheme, factor, source, target, block, start, part)
+        self.steps.append(step)
 
     def _products(
         self, row: tuple[int, int], column: tuple[int, int], part: tuple[int, int]
@@ -216,7 +241,7 @@ class _Stages:
                 rows * columns,
                 self._sums,
             )
-            cublas.multiply(
+            product = cublas.product(
                 rows,
                 columns,
                 long,
@@ -228,6 +253,7 @@ class _Stages:
                 sums=self._sums,
                 tf32=self._plan.problem.tf32,
             )
+            self.steps.append(product)
 
     def _finish(
         self,
@@ -240,7 +266,7 @@ class _Stages:
         checked = self._plan.options.check != "none"
         marks = self._marks if checked or self._uneven else 0
         if marks:
-            device.set_bytes(marks, 0, mark_bytes(row[1], column[1]))
+            self.steps.append(Fill("repair", (marks, 0, mark_bytes(row[1], column[1]))))
         update = kernels.Update(
             self._scheme,
             self._sums,
@@ -253,8 +279,9 @@ class _Stages:
             0.0 if c is None else beta,
             marks,
         )
-        kernels.combine_out(update if checked else replace(update, marks=0), self._h)
+        marked = update if checked else replace(update, marks=0)
+        self.steps.append(kernels.combine_out(marked, self._h))
         if self._uneven is not None:
-            kernels.refuse(update, *self._uneven, MOST_UNEVEN**2)
+            self.steps.append(kernels.refuse(update, *self._uneven, MOST_UNEVEN**2))
         if marks:
-            kernels.repair(update, self._a, self._b)
+            self.steps.append(kernels.repair(update, self._a, self._b))

@@ -1,4 +1,4 @@
-"""Compiled kernels, one per unit and device, and their launches.
+"""Compiled kernels, one per unit and device, and the launches of each stage.
 
 A kernel is compiled when it is first needed (tenths of a second; CuPy keeps the result on disk).
 """
@@ -17,6 +17,7 @@ from falcon.schemes import Scheme
 
 from . import device, geometry, sources
 from .matrix import Matrix
+from .steps import Fill, Launch, Step
 
 _lock = threading.Lock()
 _functions: dict[tuple, tuple[Any, sources.Unit]] = {}
@@ -48,8 +49,8 @@ def combine_in(
     block: tuple[int, int],
     start: tuple[int, int],
     part: tuple[int, int],
-) -> None:
-    """Launch Combine A ("u") or B ("v").
+) -> Launch:
+    """Combine A ("u") or B ("v").
 
     Parameters
     ----------
@@ -68,7 +69,8 @@ def combine_in(
     grid, threads = geometry.combine_launch(window.height, window.width, unit.fit.width)
     # The inner dimension is A's columns and B's rows.
     along_minor = (factor == "u") != source.by_columns
-    device.launch(
+    return Launch(
+        "combine A" if factor == "u" else "combine B",
         kernel,
         grid,
         threads,
@@ -142,8 +144,8 @@ class Update:
         )
 
 
-def combine_out(update: Update, planes: int) -> None:
-    """Launch Combine H of the products at address `planes`; `update.marks` as they shall be."""
+def combine_out(update: Update, planes: int) -> Launch:
+    """Combine H of the products at address `planes`; `update.marks` as they shall be."""
     scheme, sums, out = update.scheme, update.sums, update.out
     key = ("out", scheme, sums, out.dtype)
     kernel, unit = _function(key, lambda: sources.combine_out(scheme, sums, out.dtype))
@@ -151,7 +153,8 @@ def combine_out(update: Update, planes: int) -> None:
     window, added, width = update.window, update.added, unit.fit.width
     aligned = window.allows(width) and (added is None or added.allows(width))
     grid, threads = geometry.combine_launch(window.height, window.width, width)
-    device.launch(
+    return Launch(
+        "combine H",
         kernel,
         grid,
         threads,
@@ -167,7 +170,7 @@ def combine_out(update: Update, planes: int) -> None:
     )
 
 
-def spread(x: Matrix, parts: int, block: int, scratch: int, room: int, worst: int) -> None:
+def spread(x: Matrix, parts: int, block: int, scratch: int, room: int, worst: int) -> list[Step]:
     """Compare the norms of rows of `x` that a scheme adds to one another.
 
     Parameters
@@ -183,34 +186,34 @@ def spread(x: Matrix, parts: int, block: int, scratch: int, room: int, worst: in
         Address of a word: becomes the largest ratio of mean to least square, as a float; 0 where
         the scheme adds up no rows, huge where nothing is known.
     """
-    device.set_bytes(worst, 0, 4)
+    steps: list[Step] = [Fill("norms", (worst, 0, 4))]
     if parts == 1:
-        return
+        return steps
     (lines, inner), along = x.shape, not x.by_columns
     count = min(geometry.norm_parts(inner), room // (lines * x.dtype.accumulator.itemsize))
     if count == 0:
-        device.set_bytes(worst, 0x7F, 4)  # 3.4e38
-        return
+        return [Fill("norms", (worst, 0x7F, 4))]  # 3.4e38
     sums = x.dtype.accumulator
     kernel, _ = _function(("norms", x.dtype), lambda: sources.norms(x.dtype))
     sizes = (lines, inner, scratch, np.int32(count), np.int32(along))
     grid, threads = geometry.norms_launch(lines, count, along)
-    device.launch(kernel, grid, threads, (x.pointer, *x.strides, *sizes))
+    steps.append(Launch("norms", kernel, grid, threads, (x.pointer, *x.strides, *sizes)))
     kernel, _ = _function(("spread", sums), lambda: sources.spread(sums))
     arguments = (scratch, np.int32(count), lines, block, worst)
-    device.launch(kernel, *geometry.flat_launch(block), arguments)
+    steps.append(Launch("norms", kernel, *geometry.flat_launch(block), arguments))
+    return steps
 
 
-def refuse(update: Update, rows: int, columns: int, most: float) -> None:
+def refuse(update: Update, rows: int, columns: int, most: float) -> Launch:
     """Mark all regions where the spreads at two addresses multiply to more than `most`."""
     kernel, _ = _function(("refuse",), sources.refuse)
     count = geometry.regions(update.window.height, update.window.width)
     arguments = (rows, columns, np.float32(most), update.marks, count)
-    device.launch(kernel, *geometry.flat_launch(1 + count), arguments)
+    return Launch("norms", kernel, *geometry.flat_launch(1 + count), arguments)
 
 
-def repair(update: Update, a: Matrix, b: Matrix) -> None:
-    """Launch the classical product of the regions that Combine H has marked."""
+def repair(update: Update, a: Matrix, b: Matrix) -> Launch:
+    """Classical product of the regions that Combine H has marked."""
     scheme, out = update.scheme, update.out
     key = ("repair", a.dtype, out.dtype)
     kernel, _ = _function(key, lambda: sources.repair(a.dtype, out.dtype))
@@ -222,7 +225,8 @@ def repair(update: Update, a: Matrix, b: Matrix) -> None:
     most = device.properties(device.current()).multiprocessors
     blocks = scheme.m * scheme.n
     grid, threads = geometry.repair_launch(window.height, window.width, blocks, most)
-    device.launch(
+    return Launch(
+        "repair",
         kernel,
         grid,
         threads,
@@ -242,21 +246,22 @@ def repair(update: Update, a: Matrix, b: Matrix) -> None:
     )
 
 
-def empty() -> None:
-    """Launch a kernel that does nothing."""
+def empty() -> Launch:
+    """Nothing at all."""
     kernel, _ = _function(("empty",), sources.empty)
-    device.launch(kernel, (1, 1, 1), (geometry.LANES, 1, 1), ())
+    return Launch("empty", kernel, (1, 1, 1), (geometry.LANES, 1, 1), ())
 
 
-def copy(source: Matrix | None, target: Matrix, scale: float = 1.0) -> None:
-    """Launch ``target = scale * source``, or zero where there is no source."""
+def copy(source: Matrix | None, target: Matrix, scale: float = 1.0) -> Launch:
+    """``target = scale * source``, or zero where there is no source."""
     dtype = target.dtype if source is None else source.dtype
     kernel, _ = _function(("copy", dtype, target.dtype), lambda: sources.copy(dtype, target.dtype))
     sums = sources.wider(dtype, target.dtype).numpy.type
     if target.by_columns:  # neighbouring threads write neighbours
         source, target = source and source.transposed(), target.transposed()
     grid, threads = geometry.copy_launch(*target.shape)
-    device.launch(
+    return Launch(
+        "copies",
         kernel,
         grid,
         threads,

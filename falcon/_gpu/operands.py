@@ -13,6 +13,7 @@ from .arrays import library_of
 from .geometry import Buffers, Offsets, Sizes, matrix_bytes, round_up
 from .matrix import Matrix, Memory, dense
 from .packed import Packed
+from .steps import Launch, run
 
 
 @dataclass(frozen=True)
@@ -77,25 +78,31 @@ class Call:
         """Return the addresses of At, Bt, H, the marks and the words of the norms."""
         return self.buffers.offsets(memory.pointer + self._start)
 
-    def settle(self, at: int) -> tuple[Matrix, Matrix, Matrix | None, Matrix]:
-        """Copy what must be, from address `at` on; return operands that the kernels can take."""
+    def settle(self, at: int) -> tuple[tuple[Matrix, Matrix, Matrix | None, Matrix], list[Launch]]:
+        """Return operands that the kernels can take, and copies, to address `at` on, for that."""
         dtype = self.plan.problem.operand
         a, b, c, out = self.operands
         places = []
         for nbytes in self._copies:
             places.append(at)
             at += round_up(nbytes, 256)
+        copies = []
+
+        def copied(x: Matrix, target: Matrix) -> Matrix:
+            copies.append(kernels.copy(x, target))
+            return target
+
         target = dense(places[3], out.shape, dtype) if self.copied[3] else out
         if self.copied[0]:
-            a = _copied(a, dense(places[0], a.shape, dtype))
+            a = copied(a, dense(places[0], a.shape, dtype))
         if self.copied[1]:
-            b = _copied(b, dense(places[1], b.shape, dtype))
+            b = copied(b, dense(places[1], b.shape, dtype))
         if c is not None and self.copied[2]:
             like = dense(places[2], out.shape, target.dtype)
             if target.by_columns:
                 like = dense(places[2], out.shape[::-1], target.dtype).transposed()
-            c = _copied(c, like)
-        return a, b, c, target
+            c = copied(c, like)
+        return (a, b, c, target), copies
 
 
 def local_chunk(plan: Plan) -> Sizes:
@@ -153,9 +160,6 @@ def needs_copy(c: Matrix, out: Matrix | None) -> bool:
 def duplicate(x: Matrix) -> Matrix:
     """Copy a matrix to memory of its own."""
     memory = library_of(x.owner).allocate(matrix_bytes(*x.shape, x.itemsize))
-    return _copied(x, dense(memory.pointer, x.shape, x.dtype, memory.owner))
-
-
-def _copied(x: Matrix, target: Matrix) -> Matrix:
-    kernels.copy(x, target)
+    target = dense(memory.pointer, x.shape, x.dtype, memory.owner)
+    run(kernels.copy(x, target))
     return target

@@ -14,6 +14,7 @@ from falcon.schemes import get
 
 from . import cublas, device, kernels
 from .matrix import Matrix, Operand, dense
+from .steps import Program, run
 
 # Large enough that waves and launches hardly show: 137 Gflop, 1.1 Tflop for 16-bit elements.
 _MEASURED_SIZE = {8: 4096, 4: 4096, 2: 8192}
@@ -90,18 +91,16 @@ def measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
         sums_dtype = dtype.accumulator
         out = dense(sums.pointer, (size, size), sums_dtype, sums)
 
-        def product() -> None:
-            operands = (Operand.of(x) for x in (a, b, out))
-            cublas.multiply(size, size, size, *operands, sums=sums_dtype, tf32=tf32)
-
-        def combine() -> None:
-            half = (size // 2, size // 2)
-            kernels.combine_in(scheme, "u", a, sums.pointer, half, (0, 0), half)
+        operands, half = (Operand.of(x) for x in (a, b, out)), (size // 2, size // 2)
+        whole = cublas.product(size, size, size, *operands, sums=sums_dtype, tf32=tf32)
+        product = Program([whole]).run
+        combined = kernels.combine_in(scheme, "u", a, sums.pointer, half, (0, 0), half)
+        combine, nothing = Program([combined]).run, Program([kernels.empty()]).run
 
         def empty() -> float:
             for _ in range(_BUSY):
                 product()
-            return run_seconds(kernels.empty, _EMPTY_LAUNCHES)
+            return run_seconds(nothing, _EMPTY_LAUNCHES)
 
         moved = size * size * dtype.itemsize * (1 + len(products(scheme).places) / 4)
         return DeviceRates(
@@ -147,8 +146,8 @@ def random_matrix(rows: int, columns: int, dtype: DType, seed: int) -> Matrix:
     flat = dense(target.pointer, (1, rows * columns), dtype, memory)
     whole, rest = divmod(rows * columns, piece.size)
     spread = Matrix(int(source.data.ptr), (whole, piece.size), (0, 1), FLOAT32, source)
-    kernels.copy(spread, dense(target.pointer, (whole, piece.size), dtype, memory))
+    run(kernels.copy(spread, dense(target.pointer, (whole, piece.size), dtype, memory)))
     if rest:
         tail = Matrix(flat.address(0, whole * piece.size), (1, rest), (rest, 1), dtype, memory)
-        kernels.copy(dense(spread.pointer, (1, rest), FLOAT32, source), tail)
+        run(kernels.copy(dense(spread.pointer, (1, rest), FLOAT32, source), tail))
     return target

@@ -33,7 +33,7 @@ from falcon.schemes import Scheme, SymmetricScheme
 
 from .classical import classical, classical_workspace, copied_bytes, finish_bytes, store
 from .norms import squares
-from .rates import blas_name, measure
+from .rates import blas_name, measure, starting
 from .threads import limited
 
 # Chunks are not cut below blocks of this size: the limit is then refused.
@@ -57,11 +57,11 @@ class NumpyBackend:
 
     def why_not(self, problem: Problem) -> str | None:
         """NumPy multiplies everything, in the type of the operands."""
-        if problem.result is not problem.operand:
+        if problem.is_wide:
             return f"NumPy multiplies {problem.operand} to {problem.operand}, not {problem.result}"
         return None
 
-    def why_classical_only(self, problem: Problem) -> str | None:
+    def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
         """LCMAs run where sums of elements are as precise as sums of products."""
         operand = problem.operand
         if operand is not problem.accumulator:
@@ -146,6 +146,10 @@ class NumpyBackend:
         """Return the option with its seconds by the common cost model."""
         times = seconds(problem, option, rates)
         return Candidate(option, of_triangle(times, _SYRK) if problem.symmetric else times)
+
+    def starting(self, problem: Problem, probe: bool) -> Rates:
+        """Return shipped rates, scaled by a product of some milliseconds."""
+        return starting(problem.operand, problem.threads, probe=probe)
 
     def measure(self, problem: Problem, thorough: bool = False) -> Rates:
         """Time np.matmul, additions in cache, and combines of Strassen's A (about 0.5 s).

@@ -42,10 +42,14 @@ def classical(
     """Write ``a b`` to `product`, converting what BLAS cannot read whole or block by block."""
     if not copy:
         _in_blocks(a, b, product)
+        if problem.symmetric:
+            copy_triangle(product.T, product, "upper")
         return
     if not problem.a_direct:
         a = np.array(a, problem.operand.numpy, order="C")
-    if not problem.b_direct:
+    if problem.symmetric:
+        b = a.T  # in the same memory: NumPy's BLAS then takes syrk
+    elif not problem.b_direct:
         b = np.array(b, problem.operand.numpy, order="C")
     np.matmul(a, b, out=product)
 

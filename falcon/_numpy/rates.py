@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -15,11 +16,22 @@ from falcon.codegen import combine_a
 from falcon.codegen.numpy_exec import run, strip_rows
 from falcon.schemes import get
 
-from .threads import numpy_blas
+from .threads import limited, numpy_blas
 
 _FLAT = (0.0, 0.0, 0.0)
 # What glibc's malloc takes from memory that it holds, rather than new from the system.
 _MALLOC_KEEPS = 32 * 2**20
+# Rates to begin with: OpenBLAS 0.3.31 on one core of a Zen 5, float32.
+_STARTING = Rates(
+    multiply=2.57e11,
+    add=7.2e9,
+    bandwidth=2.9e9,
+    combine=(5.4e9, 2.9e9, 5.4e9, 2.9e9),
+    cache=_MALLOC_KEEPS,
+    surface=(3.0e-10, 3.9e-10, 1.7e-10),
+    overhead=1e-6,
+    measured=False,
+)
 
 
 def measure(operand: DType, *, thorough: bool) -> Rates:
@@ -43,6 +55,30 @@ def measure(operand: DType, *, thorough: bool) -> Rates:
         cache=_MALLOC_KEEPS,
         surface=surface,
         overhead=fastest(lambda: np.matmul(strip[:1, :1], strip[:1, :1]), 50),
+    )
+
+
+def starting(operand: DType, threads: int, *, probe: bool) -> Rates:
+    """Return rates that were measured elsewhere, scaled by np.matmul and np.add here (10 ms)."""
+    if not probe:
+        return _STARTING
+    dtype, size = operand.numpy, 384 if operand.has_blas else 96
+    a, b, c = np.ones((3, size, size), dtype)
+    surface = _STARTING.surface if operand.has_blas else _FLAT
+    told = 2 * size**3 / _STARTING.multiply + sum(surface) * size**2
+    with limited(threads):
+        slower = fastest(lambda: np.matmul(a, b, out=c), 5, 0.004) / told
+    strip = np.ones((3, 8192), dtype)
+    addition = fastest(lambda: np.add(strip[0], strip[1], out=strip[2]), 20) / strip.shape[1]
+    adding = 1 / (addition * _STARTING.add)
+    near, far = (x * adding for x in _STARTING.combine[:2])
+    return replace(
+        _STARTING,
+        multiply=_STARTING.multiply / slower,
+        surface=(surface[0] * slower, surface[1] * slower, surface[2] * slower),
+        add=_STARTING.add * adding,
+        bandwidth=far,
+        combine=(near, far, near, far),
     )
 
 

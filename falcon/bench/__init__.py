@@ -9,8 +9,11 @@ cases of a record file.
     workloads.py   which shapes: squares, layers of models, thin and odd ones, or given
     here.py        falcon beside NumPy in this process: what `bench` prints by itself
     schemes.py     the best scheme of every format
+    first_call.py  first calls of new processes
+    predictions.py predicted beside measured, by stage
     beside.py      single calls after rests and other libraries, on busy CPUs
-    gpu.py         falcon, cuBLAS and torch on a GPU
+    gpu_run.py     runs on a GPU, in pieces; gpu.py: falcon beside cuBLAS and torch;
+                   gpu_stages.py: where the time goes
     errors.py      rounding errors, on sampled rows
 
     peer_run.py    the command line of runs against peers
@@ -27,5 +30,5 @@ cases of a record file.
     figures.py     its pictures
 
     regret.py      how good choices are: shapes in regret_shapes.py, figures and a picture in
-                   regret_summary.py
+                   regret_summary.py, intervals and the page of machines in regret_page.py
 """

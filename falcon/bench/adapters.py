@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import falcon
-from falcon._core.dtypes import of
+from falcon._core.dtypes import DType, of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,11 @@ def with_numpy(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
 
 
 def with_mkl(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
-    """Intel MKL's cblas_?gemm, from the PyPI package `mkl`."""
+    """Intel MKL's cblas_?gemm, or its products of bfloat16 and int8; PyPI's package `mkl`."""
     library = mkl_library()
     row = of(a.dtype)
+    if row.blas is None:
+        return _with_mkl_wide(library, row, a, b, out)
     call = getattr(library, f"cblas_{row.blas}gemm")
     (m, k), n = a.shape, b.shape[1]
     row_major, no_transpose = 101, 111
@@ -58,6 +60,37 @@ def with_mkl(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
     return Job(run)
 
 
+def _with_mkl_wide(
+    library: ctypes.CDLL, row: DType, a: np.ndarray, b: np.ndarray, out: np.ndarray
+) -> Job:
+    """Run MKL's products with sums in float32 or int32; `fetch` rounds to the type of `out`.
+
+    That of integers takes an unsigned A by rows, and a number to be added to all of A: so A's
+    highest bits are flipped before, and 128 is taken off.
+    """
+    (m, k), n = a.shape, b.shape[1]
+    x = a.view(np.uint8) ^ 0x80 if row.is_exact else a
+    product, zero = np.empty((m, n), row.wide[0].numpy), np.zeros(1, np.int32)
+    left, right, result, offset = (
+        ctypes.c_void_p(array.ctypes.data) for array in (x, b, product, zero)
+    )
+    row_major, no_transpose, one_offset = 101, 111, 173
+    ones, zeros = ctypes.c_float(1), ctypes.c_float(0)
+    arguments: tuple[Any, ...]
+    if row.is_exact:
+        call = library.cblas_gemm_s8u8s32
+        factors = left, k, ctypes.c_byte(-128), right, n, ctypes.c_byte(0)
+        arguments = (one_offset, m, n, k, ones, *factors, zeros, result, n, offset)
+    else:
+        call = library.cblas_gemm_bf16bf16f32
+        arguments = (m, n, k, ones, left, k, right, n, zeros, result, n)
+
+    def run(_keep: Any = (x, b, product, zero)) -> None:
+        call(row_major, no_transpose, no_transpose, *arguments)
+
+    return Job(run, lambda: np.copyto(out, product, casting="same_kind"))
+
+
 def mkl_library() -> ctypes.CDLL:
     """Load MKL's one library for all interfaces.
 
@@ -76,11 +109,12 @@ def mkl_library() -> ctypes.CDLL:
 
 
 def with_torch(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
-    """PyTorch's mm on the CPU."""
+    """PyTorch's mm on the CPU; of int8 _int_mm, with sums in int32."""
     import torch
 
     x, y, z = _tensors(a, b, out)
-    return Job(lambda: torch.mm(x, y, out=z))
+    multiply = torch._int_mm if of(a.dtype).is_exact else torch.mm
+    return Job(lambda: multiply(x, y, out=z))
 
 
 def with_onednn(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
@@ -125,12 +159,12 @@ def with_cupy(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
 
 def with_falcon(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
     """Run falcon as the FALCON_* variables say."""
-    return Job(lambda: falcon.gemm(a, b, out=out))
+    return Job(lambda: falcon.gemm(a, b, out=out, dtype=out.dtype))
 
 
 def with_falcon_packed(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
     """Run falcon with B packed beforehand, which is not timed."""
-    packed = falcon.pack(b, rows=a.shape[0])
+    packed = falcon.pack(b, rows=a.shape[0], dtype=out.dtype)
     return Job(lambda: falcon.gemm(a, packed, out=out))
 
 
@@ -161,7 +195,12 @@ def _tensors(*arrays: np.ndarray) -> list[Any]:
 
     with warnings.catch_warnings():  # read-only arrays, which nothing here writes to
         warnings.simplefilter("ignore")
-        return [torch.from_numpy(array) for array in arrays]
+        return [
+            torch.from_numpy(x)
+            if of(x.dtype).module == "numpy"
+            else torch.from_numpy(x.view(np.int16)).view(getattr(torch, str(of(x.dtype).torch)))
+            for x in arrays
+        ]
 
 
 ADAPTERS: dict[str, Adapter] = {

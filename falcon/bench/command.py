@@ -14,7 +14,7 @@ from falcon._core.options import thread_count
 from falcon._core.timing import LEAST_PAIRS
 
 from . import asked, workloads
-from .workloads import WORKLOADS, Case, Shape
+from .workloads import BOTH, WORKLOADS, Case
 
 _SECTIONS = ("peers", "own")
 
@@ -48,7 +48,8 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                       "for, beside float32 and torch; one size S (default 2048)")  # fmt: skip
     kind.add_argument("--gram", action="store_true", help="symmetric products x.T @ x beside the "
                       "syrk of NumPy and SciPy, and torch; x of shapes S or KxM")  # fmt: skip
-    kind.add_argument("--gpu", action="store_true", help="falcon, cuBLAS and torch on the GPU")
+    kind.add_argument("--gpu", action="store_true", help="falcon's stages on the GPU, then falcon, "
+                      "cuBLAS and torch")  # fmt: skip
     kind.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"),
                       help="what changed between two record files")  # fmt: skip
     parser.add_argument("--large", action="store_true", help="with --targets: 8192 too")
@@ -59,7 +60,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                         "than --rounds only for so long (default 60)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--csv", action="store_true", help="with --schemes: print CSV")
-    run = parser.add_argument_group("a run of --peers, --quick or --targets")
+    run = parser.add_argument_group("a run of --peers, --quick, --targets or --gpu")
     run.add_argument("-o", "--output", type=Path, metavar="FILE", help="the record file; a run "
                      "that was stopped goes on from FILE.part")  # fmt: skip
     run.add_argument("--fresh", action="store_true", help="discard FILE and FILE.part first")
@@ -67,7 +68,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                      "(exit status 3); the same command goes on")  # fmt: skip
     run.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     run.add_argument("--only", choices=_SECTIONS, help="only falcon against the peers, or only "
-                     "falcon's own stages, errors and crossover")  # fmt: skip
+                     "falcon's own stages, errors and crossover (--gpu: its stages)")  # fmt: skip
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +104,9 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     if options.schemes:
         return _schemes(options, falcon_options)
     if options.gpu:
-        return _gpu(options, falcon_options)
+        from . import gpu_run
+
+        return gpu_run.run(options, falcon_options)
     if options.beside:
         return _beside(options)
     if options.types:
@@ -168,26 +171,6 @@ def _schemes(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int
     )
 
 
-def _gpu(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
-    from . import gpu, tables
-
-    shapes = asked.given_shapes(options) or [Shape(n, n, n) for n in (4096, 8192, 16384)]
-    names = [x.strip() for x in (options.dtype or "float32").split(",")]
-    cases = [Case("given", shape, name) for name in names for shape in shapes]
-    wanted = {k: falcon_options[k] for k in ("scheme", "max_growth", "workspace_limit")}
-
-    def both(cases: Sequence[dict[str, Any]]) -> str:
-        packed = tables.format_cases(cases, first="falcon packed")
-        return f"{tables.format_cases(cases)}\n\nwith B packed beforehand:\n\n{packed}"
-
-    return _measure(
-        options,
-        cases,
-        lambda case, effort: gpu.measure(case, wanted, effort),
-        lambda found: _print_cases(options, found, both),
-    )
-
-
 def _beside(options: argparse.Namespace) -> int:
     from . import beside
 
@@ -213,7 +196,11 @@ def _types(options: argparse.Namespace) -> int:
             {"dtype": dtype.name, "side": side, "seconds": record.seconds}
             for (dtype, side), record in found.items()
         ]
-        print(json.dumps({"size": size, "sides": sides}, indent=1))
+        print(
+            json.dumps(
+                {"size": size, "sides": sides, "left out": element_types.missing()}, indent=1
+            )
+        )
     else:
         print(element_types.format_types(found, size))
     return 0
@@ -223,7 +210,7 @@ def _gram(options: argparse.Namespace) -> int:
     from . import symmetric
 
     shapes = symmetric.shapes([*options.sizes, *(options.shape or ())])
-    names = asked.dtypes(options) or ["float32", "float64"]
+    names = asked.dtypes(options) or BOTH
     cases, threads = [(x, name) for name in names for x in shapes], thread_count(options.threads)
     found = {}
     with asked.progress(len(cases), "case") as bar:

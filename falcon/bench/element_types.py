@@ -1,6 +1,7 @@
 """Speed by element type: falcon classically and by "auto" beside float32 and PyTorch.
 
-``python -m falcon bench --types [S]`` prints the table, for S x S x S (2048).
+``python -m falcon bench --types [S]`` prints the table, for S x S x S (2048), and the instruction
+sets whose kernels do not run here. FALCON_ISA forces a lesser one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import falcon
 from falcon._core.dtypes import ENGINE, FLOAT32, DType
 from falcon._core.text import format_table
 from falcon._core.timing import Record, Side, interleave
+from falcon._cpu.extension import missing
 
 Call = Callable[[], object]
 # Libraries that need longer for one product are left out: they multiply the type by plain loops.
@@ -79,7 +81,7 @@ def measure(size: int, rounds: int, threads: int) -> dict[tuple[DType, str], Rec
 
 
 def format_types(measured: dict[tuple[DType, str], Record], size: int) -> str:
-    """Return the table: effective rates, and ratios to float32 and to PyTorch."""
+    """Return the table: effective rates, ratios to float32 and PyTorch; what could not run."""
     rows: list[tuple[str, ...]] = [
         ("dtype", "side", "Gop/s", "over falcon's classical float32", "over torch", "")
     ]
@@ -87,7 +89,9 @@ def format_types(measured: dict[tuple[DType, str], Record], size: int) -> str:
         bases = measured[FLOAT32, "classical"], measured.get((dtype, "torch"))
         ratios = ["" if x is None or x is record else str(record.over(x)) for x in bases]
         rows.append((dtype.name, side, f"{2e-9 * size**3 / record.median:.0f}", *ratios, ""))
-    return (
-        f"{format_table(rows, left=2)}\n\nover X: median of X's time over the side's, round by "
-        "round, ± the farther end of its 95 % confidence interval; * not known to 2 %"
+    left_out = [f"left out: kernels of {name} ({why})" for name, why in missing().items()]
+    legend = (
+        "over X: median of X's time over the side's, round by round, ± the farther end of its 95 % "
+        "confidence interval; * not known to 2 %"
     )
+    return "\n".join([format_table(rows, left=2), *left_out, legend])

@@ -21,11 +21,12 @@ def exact_rows(a: np.ndarray, b: np.ndarray, index: np.ndarray) -> np.ndarray:
     """Multiply some rows of A by B in higher precision.
 
     float16 and float32 (complex64) go to float64 (complex128), all wider ones to long double,
-    which has no BLAS; integers are multiplied as NumPy does.
+    which has no BLAS; integers are multiplied as NumPy does, in the type of `product_dtype`.
     """
     row = of(a.dtype)
     if row.is_exact:
-        return a[index] @ b
+        kind = product_dtype(a.dtype)
+        return a[index].astype(kind) @ b.astype(kind)
     wider = _checked_in(row)
     kind = np.result_type(wider.numpy, a.dtype)  # complex where the operands are
     if wider.has_blas:
@@ -40,9 +41,15 @@ def exact_rows(a: np.ndarray, b: np.ndarray, index: np.ndarray) -> np.ndarray:
 def relative_error(c: np.ndarray, exact: np.ndarray) -> float:
     """RMS of ``c - exact`` relative to the RMS of ``exact``; integers are right (0) or wrong."""
     if of(c.dtype).is_exact:
-        return 0.0 if np.array_equal(c, exact) else float("inf")
+        return 0.0 if np.array_equal(c, exact.astype(c.dtype)) else float("inf")  # may wrap
     error = np.linalg.norm((c.astype(exact.dtype) - exact).astype(np.complex128))
     return float(error) / max(float(np.linalg.norm(exact.astype(np.complex128))), 1e-300)
+
+
+def product_dtype(dtype: np.dtype) -> np.dtype:
+    """Return the type of results that libraries are compared by: int32 of int8, else the same."""
+    row = of(dtype)
+    return (row.wide[0] if row.is_exact and row.wide else row).numpy
 
 
 def sampled_error(a: np.ndarray, b: np.ndarray, c: np.ndarray, rows: int = 32) -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from falcon._core.dtypes import of
 from falcon._core.timing import Estimate
 
 from .records import estimate_of
@@ -345,7 +346,7 @@ def memory(found: dict[str, Any]) -> Figure | None:
     figure, panels = _by_case(cases, 0.36)
     for axis, part in panels:
         for y, x in enumerate(part):
-            size = np.dtype(x["dtype"]).itemsize
+            size = of(x["dtype"]).itemsize
             operands = size * (x["M"] * x["K"] + x["K"] * x["N"] + x["M"] * x["N"]) / 2**20
             axis.plot([operands], [y], marker="|", markersize=16, color="black", linestyle="none",
                       label="A, B and C themselves")  # fmt: skip

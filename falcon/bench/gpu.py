@@ -20,7 +20,9 @@ from falcon._core.timing import Side
 from falcon._gpu import cublas, device
 from falcon._gpu.matrix import Matrix, Operand
 from falcon._gpu.rates import random_matrix
+from falcon._gpu.steps import Program
 
+from . import gpu_stages
 from .here import Effort
 from .records import case_entry, plan_entry
 from .workloads import Case, Shape
@@ -57,12 +59,37 @@ def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, An
         return _measured(case, options, effort)
 
 
-def _measured(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
-    shape = case.shape
-    row = next((x for x in CUDA if x.name == case.dtype), None)
+def stages(case: Case, options: dict[str, Any]) -> dict[str, Any]:
+    """Measure the stages of falcon's choice (see gpu_stages.py), as `measure` the whole."""
+    get_backend(DEVICE)
+    with _stream():
+        row, shape = _known(case.dtype), case.shape
+        a = _random(shape.M, shape.K, row, 0)
+        b = _random(shape.K, shape.N, row, 1)
+        out = device.empty((shape.M, shape.N), row.numpy)
+        return gpu_stages.measure(case, a, b, out, options)
+
+
+def describe() -> dict[str, str]:
+    """Return what a record file holds of the device: its name, driver and libraries."""
+    return {**get_backend(DEVICE).identity(device.current()), **_torch_version()}
+
+
+def _torch_version() -> dict[str, str]:
+    torch = _torch()
+    return {} if torch is None else {"torch": str(torch.__version__)}
+
+
+def _known(name: str) -> DType:
+    row = next((x for x in CUDA if x.name == name), None)
     if row is None:
         known = ", ".join(x.name for x in CUDA)
-        raise ValueError(f"--dtype {case.dtype!r}; expected one of {known}")
+        raise ValueError(f"--dtype {name!r}; expected one of {known}")
+    return row
+
+
+def _measured(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
+    shape, row = case.shape, _known(case.dtype)
     about = device.properties(device.current())
     operands = _operands(shape, row, about.l2_bytes)
     a, b = operands[0]
@@ -79,6 +106,7 @@ def _measured(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, 
     }
     outs = {name: device.empty((shape.M, shape.N), row.numpy) for name in facts}
     torch = _torch_call(operands, outs["torch"], row)
+    products = [_cublas(x, y, outs["cublas"], row) for x, y in operands]
     calls: dict[str, Callable[[int], Any]] = {
         "falcon": lambda at: falcon.gemm(*operands[at], out=outs["falcon"], **options),
         "falcon packed": lambda at: falcon.gemm(
@@ -87,7 +115,7 @@ def _measured(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, 
         "falcon classical": lambda at: falcon.gemm(
             *operands[at], out=outs["falcon classical"], **classical
         ),
-        "cublas": lambda at: _cublas(*operands[at], outs["cublas"], row),
+        "cublas": lambda at: products[at](),
         **({"torch": torch} if torch else {}),
     }
     sides = [_side(name, call, len(operands)) for name, call in calls.items()]
@@ -128,13 +156,13 @@ def _random(rows: int, columns: int, dtype: DType, seed: int) -> Any:
     return source.view(dtype.numpy).reshape(rows, columns)
 
 
-def _cublas(a: Any, b: Any, out: Any, dtype: DType) -> None:
-    """Call cuBLAS and nothing else."""
+def _cublas(a: Any, b: Any, out: Any, dtype: DType) -> Callable[[], None]:
+    """Return a call of cuBLAS and nothing else."""
     x, y, z = (
         Operand.of(Matrix(int(m.data.ptr), m.shape, (m.shape[1], 1), dtype)) for m in (a, b, out)
     )
     (M, K), N = a.shape, b.shape[1]
-    cublas.multiply(M, N, K, x, y, z, sums=dtype.accumulator)
+    return Program([cublas.product(M, N, K, x, y, z, sums=dtype.accumulator)]).run
 
 
 def _torch() -> Any:
@@ -151,7 +179,8 @@ def _stream() -> AbstractContextManager[Any]:
     torch = _torch()
     if torch is None:
         return nullcontext()
-    return device.on_stream(int(torch.cuda.current_stream().cuda_stream))
+    stream = int(torch.cuda.current_stream().cuda_stream)
+    return device.on_stream(stream, device.current())
 
 
 def _torch_call(

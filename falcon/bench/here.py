@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import falcon
+from falcon._core.dtypes import of
 from falcon._core.timing import Side, interleave
 from falcon._front.info import numpy_blas
 
@@ -55,7 +56,7 @@ def beside_numpy(case: Case, options: dict[str, Any], effort: Effort) -> dict[st
 
 def compare(case: Case, sides: dict[str, dict[str, Any] | None], effort: Effort) -> dict[str, Any]:
     """Measure calls of `falcon.gemm` by their keyword arguments, None standing for np.matmul."""
-    shape, dtype = case.shape, np.dtype(case.dtype)
+    shape, dtype = case.shape, of(case.dtype).numpy
     a, b = operands(shape, dtype, seed=shape.M + shape.N + shape.K)
     calls: dict[str, Any] = {}
     about: dict[str, dict[str, Any]] = {}

@@ -9,6 +9,8 @@ from typing import Self
 
 import numpy as np
 
+from falcon._core.dtypes import of
+
 from .errors import exact_rows, sampled_rows
 from .workloads import Shape, operands
 
@@ -46,6 +48,7 @@ class SharedOperands:
             index = sampled_rows((shape.M, shape.N), dtype)
             for name, x in zip(_NAMES, (a, b, index, exact_rows(a, b, index)), strict=True):
                 np.save(Path(self.path) / f"{name}.npy", x)
+            (Path(self.path) / "dtype").write_text(of(dtype).name, encoding="utf-8")
         except BaseException:
             self._files.cleanup()
             raise
@@ -60,4 +63,6 @@ class SharedOperands:
 def mapped(path: str) -> list[np.ndarray]:
     """Map A, B, the indices of the exact rows and those rows, read-only."""
     maps = [np.load(Path(path) / f"{name}.npy", mmap_mode="r") for name in _NAMES]
-    return [np.asarray(x) for x in maps]
+    a, b, *rest = (np.asarray(x) for x in maps)
+    kind = of((Path(path) / "dtype").read_text(encoding="utf-8")).numpy
+    return [a.view(kind), b.view(kind), *rest]  # files know types of other packages by size alone

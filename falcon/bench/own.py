@@ -50,7 +50,7 @@ class Task:
 
 def tasks(threads: int, dtypes: tuple[str, ...], *, quick: bool) -> Iterator[Task]:
     """Return the tasks; `quick` leaves most of them out."""
-    yield Task("peak", "peak", 3.0, partial(_peak, threads))
+    yield Task("peak", "peak", 8.0, partial(_peak, threads))
     for dtype in dtypes:
         if of(dtype).engine is None:
             continue
@@ -81,7 +81,7 @@ def _peak(threads: int) -> list[dict[str, Any]]:
 
 
 def _stages(shape: Shape, dtype: str, threads: int) -> list[dict[str, Any]]:
-    a, b = operands(shape, np.dtype(dtype), seed=1)
+    a, b = operands(shape, of(dtype).numpy, seed=1)
     about = {**shape.sizes(), "dtype": dtype}
     chosen = [(x, None if x == "classical" else falcon.schemes.get(x)) for x in _SCHEMES]
     try:
@@ -104,7 +104,7 @@ def _stages(shape: Shape, dtype: str, threads: int) -> list[dict[str, Any]]:
 
 def _errors(shape: Shape, dtype: str, threads: int) -> list[dict[str, Any]]:
     """Measure the errors of some schemes on one product, and how they are predicted to grow."""
-    a, b = operands(shape, np.dtype(dtype), seed=shape.M)
+    a, b = operands(shape, of(dtype).numpy, seed=shape.M)
     measured, growth = {}, {}
     for name in _ERROR_SCHEMES:
         product = falcon.gemm(a, b, scheme=name, threads=threads, max_growth=1e9)
@@ -115,7 +115,7 @@ def _errors(shape: Shape, dtype: str, threads: int) -> list[dict[str, Any]]:
 
 def _crossover(shape: Shape, dtype: str, threads: int) -> list[dict[str, Any]]:
     """Compare schemes with falcon's classical path, and note what "auto" would choose."""
-    a, b = operands(shape, np.dtype(dtype), seed=2)
+    a, b = operands(shape, of(dtype).numpy, seed=2)
     out = np.empty((shape.M, shape.N), dtype)
     backend = "cpu" if backends()["cpu"] == "available" else "auto"
     call = partial(falcon.gemm, a, b, out=out, threads=threads, backend=backend)

@@ -10,8 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from falcon._core.dtypes import of
 from falcon._core.options import thread_count
 from falcon._front.info import backends
@@ -113,7 +111,7 @@ def list_peers(options: argparse.Namespace) -> int:
     dtypes = asked.dtypes(options) or BOTH
     threads = thread_count(options.threads)
     found = [
-        identify(peer, [x for x in dtypes if peer.multiplies(np.dtype(x))] or ["float32"], threads)
+        identify(peer, [x for x in dtypes if peer.multiplies(of(x).numpy)] or ["float32"], threads)
         for peer in (FALCON, *TABLE)
     ]
     if options.json:

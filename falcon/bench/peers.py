@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from falcon._core import dtypes
-from falcon._core.dtypes import FLOAT16, FLOAT32, of
+from falcon._core.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT8, of
 from falcon._core.timing import Side, interleave
 
 from .operands import SharedOperands
@@ -66,13 +66,15 @@ class Peer:
 _BLAS = tuple(row.name for row in dtypes.TABLE if row.has_blas)
 # Workers share operands as NumPy arrays, of NumPy's own types.
 _CUDA = tuple(row.name for row in dtypes.CUDA if row.module == "numpy")
-FALCON = Peer("falcon", "falcon", _BLAS, "")
+# With products of their own in libraries: by BLAS's names, and with wider sums.
+_SMALL = (FLOAT16.name, BFLOAT16.name, INT8.name)
+FALCON = Peer("falcon", "falcon", (*_BLAS, *_SMALL), "")
 FALCON_GPU = Peer("falcon", "falcon gpu", _CUDA, "pip install cupy-cuda12x", device="gpu")
 TABLE = (
     Peer("numpy", "numpy", _BLAS, "pip install numpy"),
     Peer("numpy (best kernels)", "numpy", _BLAS, "pip install numpy", {"OPENBLAS_CORETYPE": BEST}),
-    Peer("mkl", "mkl", _BLAS, "pip install mkl"),
-    Peer("torch", "torch", (FLOAT16.name, *_BLAS), "pip install torch"),
+    Peer("mkl", "mkl", (*_BLAS, *_SMALL[1:]), "pip install mkl"),
+    Peer("torch", "torch", (*_BLAS, *_SMALL), "pip install torch"),
     Peer("onednn", "onednn", (FLOAT32.name,), "pip install torch"),
     Peer("cupy (cuBLAS)", "cupy", (FLOAT16.name, *_BLAS), "pip install cupy-cuda12x", device="gpu"),
     Peer("torch (cuBLAS)", "torch cuda", (FLOAT16.name, *_BLAS), "pip install torch", device="gpu"),
@@ -191,7 +193,7 @@ def coretype_rates(threads: int, dtype: str = "float32") -> dict[str, float]:
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return {}
     sides = []
-    with SharedOperands(_TRIAL, np.dtype(dtype), seed=0) as operands, ExitStack() as workers:
+    with SharedOperands(_TRIAL, of(dtype).numpy, seed=0) as operands, ExitStack() as workers:
         for name in _CORETYPES:
             # Kernels that this CPU cannot run end the worker.
             with suppress(RuntimeError, OSError):

@@ -7,8 +7,10 @@ Beside it: predicted against measured times, and falcon(auto) against NumPy as i
 other libraries that are installed.
 
 Each (dtype, threads) runs in a process of its own, because BLAS libraries read their number of
-threads when they are loaded. The file is rewritten after every shape: a run that was stopped goes
-on where it was.
+threads when they are loaded. Each has an order of its shapes that a seed has shuffled, and an equal
+part of the time: whenever a run ends, what it has measured is a random sample, which the file
+states. The file is rewritten after every shape: a run that was stopped goes on where it was. With
+``--between`` a call of np.matmul goes before every timed call, as in programs that use both.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from falcon._front.tune import rivals, side_of
 
 from .operands import SharedOperands
 from .peers import TABLE, AbsentError, Worker, best_coretype, threads_in_environment
+from .regret_page import intervals, page
 from .regret_shapes import LARGE, shapes
 from .regret_summary import draw, summary
 from .workloads import BOTH, Shape
@@ -42,10 +45,18 @@ _LOOK_ROUNDS = 2
 # Most rounds, and most seconds beyond the least number of rounds, for a ratio to become known.
 _MOST_ROUNDS, _SECONDS = 41, 20.0
 _TRIAL = Shape(1536, 1536, 1536)
+# The size of the products by np.matmul that go between.
+_BETWEEN = 512
 
 
 def measure_shape(
-    kind: str, shape: Shape, dtype: str, threads: int, most: int, workers: list[Worker]
+    kind: str,
+    shape: Shape,
+    dtype: str,
+    threads: int,
+    most: int,
+    workers: list[Worker],
+    between: bool = False,
 ) -> dict[str, Any]:
     """Measure one shape in this process; return what the file holds of it.
 
@@ -59,6 +70,8 @@ def measure_shape(
     plan = falcon.plan(a, b)
     candidates = rivals(plan, most + 1)
     sides = [side_of(plan, x.option, (a, b, out)) for x in candidates]
+    if between:
+        sides = [_after_numpy(x, dtype) for x in sides]
     looked = interleave(sides, _LOOK_ROUNDS, most=_LOOK_ROUNDS)
     seconds = [min(x.seconds) for x in looked]
     best = seconds.index(min(seconds))
@@ -66,7 +79,7 @@ def measure_shape(
     if best:
         choice, rival = interleave([sides[0], sides[best]], most=_MOST_ROUNDS, seconds=_SECONDS)
         lost = rival.over(choice)
-    over = _libraries_beside(shape, dtype, (a, b, out), workers)
+    over = _libraries_beside(shape, dtype, (a, b, out), workers, between)
     worst = min(over, key=lambda name: over[name].median)
     return {
         "dtype": dtype,
@@ -93,6 +106,24 @@ def measure_shape(
     }
 
 
+def _after_numpy(side: Side, dtype: str) -> Side:
+    """Return the side with a call of np.matmul before each of its own, which does not count.
+
+    Its threads still spin when falcon's begin, and its operands are in the caches.
+    """
+    some = np.ones((_BETWEEN, _BETWEEN), dtype)
+    out = np.empty_like(some)
+
+    def fastest(calls: int) -> float:
+        times = []
+        for _ in range(calls):
+            np.matmul(some, some, out)
+            times.append(side.time(1))
+        return min(times)
+
+    return Side(side.name, fastest, side.rest)
+
+
 def _planning(a: np.ndarray, b: np.ndarray) -> float:
     """Seconds of the median fresh plan for shapes like these: one row less each time."""
     times = [timed(partial(falcon.plan, a[fewer:], b)) for fewer in range(1, 10)]
@@ -100,12 +131,18 @@ def _planning(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _libraries_beside(
-    shape: Shape, dtype: str, arrays: tuple[np.ndarray, ...], workers: list[Worker]
+    shape: Shape,
+    dtype: str,
+    arrays: tuple[np.ndarray, ...],
+    workers: list[Worker],
+    between: bool,
 ) -> dict[str, Estimate]:
     """Return falcon's speed-up over NumPy here and, for large shapes, over each worker."""
     a, b, out = arrays
     sides = [Side.of("falcon", lambda: falcon.gemm(a, b, out=out)),
              Side.of("numpy", lambda: np.matmul(a, b, out=out))]  # fmt: skip
+    if between:
+        sides = [_after_numpy(x, dtype) for x in sides]
     if min(shape.M, shape.N, shape.K) >= LARGE and workers:
         with SharedOperands(shape, np.dtype(dtype), 0) as operands:
             for worker in workers:
@@ -122,17 +159,18 @@ def measure(dtype: str, threads: int, options: argparse.Namespace) -> None:
     done = {
         (x["M"], x["N"], x["K"]) for x in found if (x["dtype"], x["threads"]) == (dtype, threads)
     }
-    left = [
-        x for x in shapes(dtype, threads, options.shapes) if (x[1].M, x[1].N, x[1].K) not in done
-    ]
+    sample = shapes(dtype, threads, options.shapes, options.seed)
+    left = [x for x in sample if (x[1].M, x[1].N, x[1].K) not in done]
+    if left:
+        falcon.warm_up([], dtype=dtype, threads=threads, measure=True)
     with ExitStack() as stack:
         workers = _libraries(dtype, threads, stack) if left and options.peers else []
         for kind, shape in left:
             if time.monotonic() > end:
                 return
-            x = measure_shape(kind, shape, dtype, threads, options.most, workers)
+            x = measure_shape(kind, shape, dtype, threads, options.most, workers, options.between)
             found.append(x)
-            write(path, found)
+            write(path, found, options)
             said = f"{x['choice']}, regret {x['regret']:.1%}, over NumPy {x['over_numpy']:.3f}"
             print(f"{len(found):4} {dtype} {threads} {shape}: {said}", file=sys.stderr)
 
@@ -161,25 +199,21 @@ def _libraries(dtype: str, threads: int, stack: ExitStack) -> list[Worker]:
 def run(options: argparse.Namespace) -> None:
     """Measure every (dtype, threads) in a process of its own."""
     end = time.monotonic() + options.seconds
-    for dtype in options.dtype:
-        for threads in options.threads:
-            remaining = end - time.monotonic()
-            if remaining <= 0:
-                return
-            command = [
-                sys.executable,
-                "-m",
-                "falcon.bench.regret",
-                "--worker",
-                "--out",
-                options.out,
-            ]
-            command += ["--dtype", dtype, "--threads", str(threads), "--seconds", str(remaining)]
-            command += ["--shapes", str(options.shapes), "--most", str(options.most)]
-            command += [] if options.peers else ["--no-peers"]
-            environment = {**os.environ, **threads_in_environment(threads)}
-            if subprocess.run(command, env=environment, check=False).returncode:
-                raise RuntimeError(f"the process that measured {dtype}, {threads} threads failed")
+    groups = [(dtype, threads) for dtype in options.dtype for threads in options.threads]
+    for number, (dtype, threads) in enumerate(groups):
+        # What one leaves of its part goes to those that follow.
+        part = (end - time.monotonic()) / (len(groups) - number)
+        if part <= 0:
+            return
+        command = [sys.executable, "-m", "falcon.bench.regret", "--worker", "--out", options.out]
+        command += ["--dtype", dtype, "--threads", str(threads), "--seconds", str(part)]
+        command += ["--shapes", str(options.shapes), "--most", str(options.most)]
+        command += ["--seed", str(options.seed), "--note", options.note]
+        command += [] if options.peers else ["--no-peers"]
+        command += ["--between"] if options.between else []
+        environment = {**os.environ, **threads_in_environment(threads)}
+        if subprocess.run(command, env=environment, check=False).returncode:
+            raise RuntimeError(f"the process that measured {dtype}, {threads} threads failed")
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -195,15 +229,20 @@ def read(path: Path) -> list[dict[str, Any]]:
     return found["records"]
 
 
-def write(path: Path, found: list[dict[str, Any]]) -> None:
+def write(path: Path, found: list[dict[str, Any]], options: argparse.Namespace) -> None:
     """Replace the file by these records and their summary."""
     content = {
         "falcon": falcon.__version__,
         "date": _now(),
         "cpu": cpu_model(),
+        "kernels": falcon.machine().key.get("cpu.kernels", "none"),
+        "sample": f"first of {options.shapes} shapes per dtype and threads, seed {options.seed}",
+        "between": options.between,
+        "note": options.note,
         "numpy": np.__version__,
         "numpy_blas": numpy_blas(),
         "summary": summary(found),
+        "intervals": intervals(found),
         "records": found,
     }
     part = path.with_suffix(".part")
@@ -223,6 +262,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=float("inf"),
                         help="stop after this time; run again to go on")  # fmt: skip
     parser.add_argument("--most", type=int, default=8, help="rivals by predicted time (default 8)")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
+    parser.add_argument("--note", default="", help="what else a reader should know of the run")
+    parser.add_argument("--between", action="store_true",
+                        help="a call of np.matmul before every timed call")  # fmt: skip
+    parser.add_argument("--page", metavar="FOLDER",
+                        help="measure nothing; write the page of a folder's records")  # fmt: skip
     parser.add_argument("--dtype", nargs="+", default=list(BOTH))
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--no-peers", dest="peers", action="store_false",
@@ -238,10 +283,16 @@ def main(arguments: list[str] | None = None) -> int:
         (dtype,), (threads,) = options.dtype, options.threads
         measure(dtype, threads, options)
         return 0
+    if options.page:
+        folder = Path(options.page)
+        (folder / "README.md").write_text(page(folder), encoding="utf-8")
+        return 0
     run(options)
     found = read(Path(options.out))
+    sure = intervals(found)
     for name, value in summary(found).items():
-        print(f"{name:<60}{value:.4g}")
+        ends = "  ({:.4g} to {:.4g})".format(*sure[name]) if name in sure else ""
+        print(f"{name:<60}{value:.4g}{ends}")
     if found:
         draw(found, Path(options.plot or Path(options.out).with_suffix(".png")))
     return 0

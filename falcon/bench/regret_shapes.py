@@ -1,4 +1,4 @@
-"""The shapes of the regret benchmark: layers, odd and log-uniform sizes, the same every time."""
+"""The shapes of the regret benchmark: layers, squares, odd, thin and log-uniform sizes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ _MOST_LAYER_FLOPS = 4 * _MOST_FLOPS
 _MOST_WEIGHTS = 2**28  # elements of a layer's B
 
 
-def shapes(dtype: str, threads: int, count: int) -> list[tuple[str, Shape]]:
-    """Model layers, odd sizes and log-uniform sizes, with bounded work; the same every time.
+def shapes(dtype: str, threads: int, count: int, seed: int = 0) -> list[tuple[str, Shape]]:
+    """Return a sample of shapes with bounded work: the same for every equal seed.
 
     Parameters
     ----------
     count : int
-        A quarter of them are layers, a fifth odd.
+        A quarter of them are layers; then come odd ones, a fifth, squares and thin ones, a tenth
+        each, and log-uniform sizes 128..8192.
     """
     itemsize = np.dtype(dtype).itemsize
-    random, scale = np.random.default_rng([threads, itemsize]), threads * 4 / itemsize
+    random = np.random.default_rng([threads, itemsize] if seed == 0 else [threads, itemsize, seed])
+    scale = threads * 4 / itemsize
     layers = [
         Shape(tokens, x.N, x.K, f"{model} {x.label}")
         for model in models()
@@ -36,11 +38,20 @@ def shapes(dtype: str, threads: int, count: int) -> list[tuple[str, Shape]]:
     ]
     picked = random.permutation(len(layers))[: count // 4]
     found = [("layer", layers[i]) for i in sorted(picked.tolist())]
-    while len(found) < count:
-        sizes = (2 ** random.uniform(7, 13, 3)).astype(int).tolist()
-        odd = len(found) < count // 4 + count // 5
-        M, N, K = (x | 1 if odd else x for x in sizes)
-        if _LEAST_FLOPS <= 2.0 * M * N * K <= _MOST_FLOPS * scale:
-            found.append(("odd" if odd else "log-uniform", Shape(M, N, K)))
+    wanted = ["odd"] * (count // 5) + ["square"] * (count // 10) + ["thin"] * (count // 10)
+    wanted += ["log-uniform"] * (count - len(found) - len(wanted))
+    for kind in wanted:
+        while True:
+            sizes = (2 ** random.uniform(7, 13, 3)).astype(int).tolist()
+            if kind == "odd":
+                sizes = [x | 1 for x in sizes]
+            elif kind == "square":
+                sizes = [sizes[0]] * 3
+            elif kind == "thin":
+                sizes[int(random.integers(3))] = int(random.integers(2, 128))
+            M, N, K = sizes
+            if _LEAST_FLOPS <= 2.0 * M * N * K <= _MOST_FLOPS * scale:
+                found.append((kind, Shape(M, N, K)))
+                break
     # The kinds mixed, so that a run that is stopped has some of each.
     return [found[i] for i in random.permutation(len(found)).tolist()]

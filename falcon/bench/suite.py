@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import of
 from falcon._core.timing import REST_SECONDS, TOLERANCE, Side, interleave, records_of
 
 from .identify import identify
@@ -63,7 +64,7 @@ class Spec:
 
     def seconds(self, case: Case) -> float:
         """Guess how long a case takes."""
-        sides = sum(side.multiplies(np.dtype(case.dtype)) for side in self.sides)
+        sides = sum(side.multiplies(of(case.dtype).numpy) for side in self.sides)
         return (self.rounds + 1) * sides * (REST_SECONDS + 0.1 + guessed_seconds(case.shape))
 
 
@@ -151,7 +152,7 @@ class Suite:
         return [peer for peer in self.spec.sides if not known[peer.name]["absent"]]
 
     def _identity(self, peer: Peer, dtypes: list[str]) -> dict[str, Any]:
-        able = [x for x in dtypes if peer.multiplies(np.dtype(x))] or ["float32"]
+        able = [x for x in dtypes if peer.multiplies(of(x).numpy)] or ["float32"]
         if BEST not in peer.environment.values():
             return {**asdict(identify(peer, able, self.spec.threads)), "tried": {}}
         parts, tried = [], {}
@@ -190,7 +191,7 @@ class Suite:
         able = [
             replace(side, environment=self._known[side.name]["environment"][case.dtype])
             for side in sides
-            if side.multiplies(np.dtype(case.dtype))
+            if side.multiplies(of(case.dtype).numpy)
         ]
         held = self.kept.case(case.key) or {"sessions": [], "sides": {}, "load": None}
         rounds = [
@@ -227,7 +228,7 @@ class Suite:
         about: dict[str, dict[str, Any]] = {}
         failed = {}
         with SharedOperands(
-            case.shape, np.dtype(case.dtype), zlib.crc32(case.key.encode())
+            case.shape, of(case.dtype).numpy, zlib.crc32(case.key.encode())
         ) as operands:
             for side in able:
                 self.progress(0.0, f"{case.key}, {side.name}")

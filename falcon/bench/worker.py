@@ -27,10 +27,11 @@ from typing import Any
 import numpy as np
 
 import falcon
+from falcon._core.dtypes import of
 from falcon._core.timing import timed
 
 from .adapters import ADAPTERS, Job, load
-from .errors import relative_error
+from .errors import product_dtype, relative_error
 from .operands import mapped
 from .records import plan_entry
 from .workloads import Shape, operands
@@ -54,7 +55,7 @@ class Server:
             falcon.release_workspace()
         self.memory.between_jobs()
         a, b, index, exact = mapped(path)
-        self.out = np.empty((a.shape[0], b.shape[1]), a.dtype)
+        self.out = np.empty((a.shape[0], b.shape[1]), product_dtype(a.dtype))
         self.out.fill(0)  # touches its memory, which np.zeros need not
         self.job = ADAPTERS[self.name](a, b, self.out)
         # What every call finds in memory anyway is not counted as its own.
@@ -62,7 +63,9 @@ class Server:
             x.ravel(order="K")[::1024].sum()
         reply: dict[str, Any] = {}
         if self.name in ("falcon", "falcon packed"):
-            reply["plan"] = plan_entry(falcon.plan(a, b))  # measures the machine, the first time
+            reply["plan"] = plan_entry(
+                falcon.plan(a, b, self.out.dtype)
+            )  # measures the machine, the first time
             falcon.release_workspace()
         self.memory.before_call()
         reply["seconds"] = timed(self.job.run)
@@ -121,8 +124,8 @@ def _status(field: str) -> int | None:
 def probe(name: str, dtypes: list[str]) -> None:
     """Multiply once per dtype and describe the process, for `identify`."""
     for dtype in dtypes:
-        a, b = operands(_PROBED, np.dtype(dtype), seed=0)
-        out = np.empty((_PROBED.M, _PROBED.N), a.dtype)
+        a, b = operands(_PROBED, of(dtype).numpy, seed=0)
+        out = np.empty((_PROBED.M, _PROBED.N), product_dtype(a.dtype))
         print(f"probe begin {dtype}", flush=True)
         ADAPTERS[name](a, b, out).run()
         with suppress(OSError, AttributeError, TypeError):

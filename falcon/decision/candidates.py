@@ -8,13 +8,13 @@ from math import inf
 from typing import NamedTuple
 
 from falcon._core.formulas import Counts
-from falcon._core.model import counts
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
-from falcon.schemes import Scheme, get, names, symmetries
-from falcon.schemes.catalogue import generation, is_for_additions
-from falcon.schemes.metrics import one_sign_growth
-from falcon.schemes.nesting import nested_additions
+from falcon.schemes import Scheme, get, names
+from falcon.schemes.algebra import symmetry
+from falcon.schemes.catalogue import facts_of, generation, is_for_additions
+from falcon.schemes.facts import Facts
+from falcon.schemes.nesting import Size, nested_additions
 
 # The outer level of compositions, and how much the errors of one may grow.
 _OUTER = "strassen"
@@ -29,46 +29,60 @@ _MOST_SETS = 1024
 
 @dataclass(frozen=True, eq=False)
 class SchemeCandidate:
-    """A scheme that may be chosen, or two of them nested, which are composed when it is needed.
+    """A scheme that may be chosen, or one nested in Strassen's; made when it is needed.
 
     Attributes
     ----------
-    inner : Scheme
-    outer : Scheme or None
+    name : str
+        Of the stored or registered scheme.
+    facts : Facts
+        What is known of one of its images.
+    outer : SchemeCandidate or None
     """
 
-    inner: Scheme
-    outer: Scheme | None = None
+    name: str
+    facts: Facts
+    outer: SchemeCandidate | None = None
+
+    @cached_property
+    def inner(self) -> Scheme:
+        """The image of the stored scheme."""
+        return symmetry(get(self.name), self.facts.image)
 
     @cached_property
     def scheme(self) -> Scheme:
         """The scheme that would run."""
-        return self.inner if self.outer is None else self.outer @ self.inner
+        return self.inner if self.outer is None else self.outer.scheme @ self.inner
+
+    @property
+    def is_made(self) -> bool:
+        """Whether anybody has asked for `scheme`."""
+        return "scheme" in self.__dict__
 
     @cached_property
     def counts(self) -> Counts:
         """What the cost model knows of it."""
+        y = self.facts
         if self.outer is None:
-            return counts(self.inner)
-        x, y = self.outer, self.inner
-        sums = nested_additions(x, y)
+            return Counts(y.m, y.k, y.n, y.rank, y.u, y.v, y.w)
+        x = self.outer.facts
+        sums = nested_additions(_sizes(x), _sizes(y))
         return Counts(x.m * y.m, x.k * y.k, x.n * y.n, x.rank * y.rank, *sums)
 
     @cached_property
     def rms_growth(self) -> float:
         """Growth of errors, which multiplies from level to level."""
-        return self.inner.rms_growth * (1.0 if self.outer is None else self.outer.rms_growth)
+        return self.facts.growth * (1.0 if self.outer is None else self.outer.rms_growth)
 
     @property
     def is_integral(self) -> bool:
         """Whether it may run on integers."""
-        return self.inner.is_integral and (self.outer is None or self.outer.is_integral)
+        return self.facts.is_integral and (self.outer is None or self.outer.is_integral)
 
-    @property
-    def additions(self) -> float:
-        """Additions per element of square operands and result."""
-        x = self.counts
-        return x.u / (x.m * x.k) + x.v / (x.k * x.n) + x.w / (x.m * x.n)
+
+def _sizes(x: Facts) -> tuple[Size, Size, Size]:
+    """Inputs, outputs and additions of the three combines."""
+    return (x.m * x.k, x.rank, x.u), (x.k * x.n, x.rank, x.v), (x.rank, x.m * x.n, x.w)
 
 
 class Suited(NamedTuple):
@@ -115,7 +129,7 @@ def _suits(
     nested: bool,
     nested_block: int,
 ) -> bool:
-    if x.outer is not None and not nested and x.inner.name != _OUTER:
+    if x.outer is not None and not nested and x.name != _OUTER:
         return False
     larger = 1 if x.outer is None else nested_block
     parts = (x.counts.m, x.counts.k, x.counts.n)
@@ -123,14 +137,19 @@ def _suits(
     return fits and (x.is_integral if exact else x.rms_growth <= max_growth)
 
 
-def _keeps_promise(x: Scheme) -> bool:
-    """Whether entries of one sign, too, err by no more than `PROMISED` times the growth."""
-    return one_sign_growth(x.U, x.V, x.W) <= _MOST_ONE_SIGN * x.rms_growth
+def _competes(x: Facts) -> bool:
+    """Whether it saves products, and entries of one sign err by no more than `PROMISED` says."""
+    return x.rank < x.m * x.k * x.n and x.one_sign <= _MOST_ONE_SIGN * x.growth
 
 
 def scheme_candidates() -> SchemeCandidates:
     """Return the candidates that there are at this moment."""
     return _candidates_of(generation())
+
+
+def are_candidates_made() -> bool:
+    """Whether a choice in this process has asked for the candidates."""
+    return _candidates_of.cache_info().currsize > 0
 
 
 @lru_cache(maxsize=1)
@@ -145,12 +164,12 @@ def _candidates_of(_generation: int) -> SchemeCandidates:
     # Of images that cost the same, one is enough: the six of a cube, for one. How additions are
     # spread over the combines differs: the one with the fewest per element of A, B and C stays.
     unique: dict[tuple, SchemeCandidate] = {}
-    for image in (image for name in order for image in symmetries(get(name))):
-        x = SchemeCandidate(image)
-        key = (image.format, image.rank, image.phi, image.is_integral)
-        if x.additions < unique.setdefault(key, x).additions:
-            unique[key] = x
-    single = [x for x in unique.values() if not x.inner.is_classical and _keeps_promise(x.inner)]
-    outer = get(_OUTER)
-    nested = [SchemeCandidate(x.inner, outer) for x in single]
+    for name in order:
+        for x in facts_of(name):
+            key = (x.m, x.k, x.n, x.rank, x.phi, x.is_integral)
+            if key not in unique or x.additions < unique[key].facts.additions:
+                unique[key] = SchemeCandidate(name, x)
+    single = [x for x in unique.values() if _competes(x.facts)]
+    outer = SchemeCandidate(_OUTER, facts_of(_OUTER)[0])
+    nested = [SchemeCandidate(x.name, x.facts, outer) for x in single]
     return SchemeCandidates((*single, *(x for x in nested if x.rms_growth <= _MOST_GROWTH)))

@@ -18,6 +18,8 @@ from .limits import judge, least_seconds
 
 # Compositions in the table of a backend.
 _MOST_NESTED = 16
+# More workspace than there is, and by how much it must be faster to be shown.
+_UNLIMITED, _GAIN = 2**60, 1.01
 
 
 def candidates(
@@ -61,6 +63,7 @@ def candidates(
             option = Option(backend.name, scheme, whole, 0, able[0].fused_output)
             refused = f"cannot keep workspace_limit {limit}"
             found.append(Candidate(option, seconds(problem, option, rates), refused, False))
+    found += _with_more(problem, options, known, best)
     return compared(found, best.option, policy, best)
 
 
@@ -80,12 +83,29 @@ def compared(
     return (best, *lost, *(x for x in found if not x.allowed))
 
 
+def _with_more(
+    problem: Problem, options: Options, known: Sequence[tuple[Backend, Any]], best: Candidate
+) -> list[Candidate]:
+    """Return the choice with the workspace in which it need not be cut, if that makes it faster."""
+    backend, rates = next(x for x in known if x[0].name == best.option.backend)
+    found = backend.candidates(problem, (best.option.scheme,), _UNLIMITED)
+    if not found or best.option.chunks == found[0].chunks:
+        return []
+    more = backend.predicted(problem, found[0], rates)
+    if more.total * _GAIN >= best.total:
+        return []
+    needed = f"takes a workspace_limit of {-(-found[0].workspace // 2**20)} MiB"
+    return [replace(more, refused=needed, allowed=False)]
+
+
 def _reason(candidate: Candidate, best: Candidate, policy: Policy) -> str:
     """Say which stages eat the saving of a candidate, or where it loses most."""
     slower = candidate.total - best.total
     if slower <= 0:
         if best.option.scheme is None:
             return policy.too_little
+        if candidate.option.is_roomy and candidate.option.scheme is best.option.scheme:
+            return "as fast, but takes more workspace"
         more = candidate.option.levels > best.option.levels
         return "as fast, but of more levels" if more else "as fast, but errors grow no less"
     times, others = dict(candidate.seconds), dict(best.seconds)

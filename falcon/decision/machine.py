@@ -1,4 +1,7 @@
-"""The machine profile: measured speeds, made at first need (never at import), kept on disk.
+"""The machine profile: speeds of the machine, looked up at first need (never at import).
+
+A process begins with rates that earlier ones measured and stored, else with shipped ones that a
+probe of some milliseconds scales; these it uses to its end (`upkeep.py` says when it measures).
 
 The profile does not import kernels: each backend's own ``measure`` and ``identity`` are used. There
 is one of the host, and one of each GPU in use. It is stored per key (CPU, instruction set, kernels,
@@ -13,7 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -39,9 +42,6 @@ _log = logging.getLogger("falcon")
 _MISFIT = 2.2
 _FASTER = 1.15
 _PROBED_SIZE = 512
-# How often a process does so per entry, and the seconds between: a slow minute must end first.
-_CHECKS = 3
-_CHECK_PAUSE = 45.0
 
 
 @dataclass(frozen=True)
@@ -85,15 +85,13 @@ class MachineProfile:
         for (backend, dtype, threads), y in sorted(self.rates.items()):
             lines.append(f"{backend} {dtype} {threads} threads: {y}")
         if not self.rates:
-            lines.append(
-                "nothing measured yet: falcon measures at the first decision that needs it"
-            )
+            lines.append("nothing known yet: the first decision that needs it looks at the machine")
         return "\n".join(lines)
 
 
 _lock = ForkLock()
 _profiles: dict[int | None, MachineProfile] = {}  # by device; None is the host
-_checks: dict[tuple[str, str, int], tuple[int, float]] = {}  # how many, and when the last was
+_kept = True  # False: what was found could not be stored
 _revision = 0
 
 
@@ -131,65 +129,64 @@ def profile(backends: Sequence[Backend], device: int | None = None) -> MachinePr
 def rates(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> Any:
     """Return the rates of a backend for a problem's dtype, threads and device.
 
-    They are stored, or measured once and then stored.
+    They are stored, or those to begin with (on a device they are measured), and then stored.
 
     Parameters
     ----------
     backends : sequence of Backend
         See `profile`.
     """
-    global _revision
-    key, device = _entry(backend, problem), problem.device
-    found_in = profile(backends, device)
-    known = found_in.rates.get(key)
-    if known is not None and not _outdated(key, backend, problem, known, found_in.pinned):
+    key, device = entry(backend.name, problem), problem.device
+    known = profile(backends, device).rates.get(key)
+    if known is not None:
         return known
     with _lock.lock:
         held = _profiles[device]
-        if held.rates.get(key) is known:  # no other thread has measured meanwhile
-            held = replace(held, rates={**held.rates, key: _measure(backend, problem)})
-            _profiles[device] = held
-            _revision += known is not None
+        if key not in held.rates:  # no other thread was here meanwhile
+            found = None
+            if device is None:
+                found = backend.starting(problem, not held.pinned)
+            if found is None:
+                found = _measure(backend, problem)
+            _profiles[device] = held = replace(held, rates={**held.rates, key: found})
             if not held.pinned and not (in_forked_child() and problem.threads > 1):
                 _save(held, backends)
     return held.rates[key]
 
 
-def _entry(backend: Backend, problem: Problem) -> tuple[str, str, int]:
+def entry(backend: str, problem: Problem) -> tuple[str, str, int]:
     """Return the key of a profile's entry."""
     name = problem.operand.name
-    return backend.name, f"{name} tf32" if problem.tf32 else name, problem.threads
+    return backend, f"{name} tf32" if problem.tf32 else name, problem.threads
 
 
 def _measure(backend: Backend, problem: Problem, thorough: bool = False) -> Any:
     if not thorough:
-        name, dtype, threads = _entry(backend, problem)
+        name, dtype, threads = entry(backend.name, problem)
         _log.info("falcon: measuring %s %s, %d threads (a second, once)", name, dtype, threads)
     found = backend.measure(problem, thorough)
     if problem.device is None:
         found = replace(found, probe=_probe(backend, problem.operand, problem.threads))
-    _checks.setdefault(_entry(backend, problem), (0, monotonic()))
     return found
 
 
-def _outdated(
-    key: tuple[str, str, int],
-    backend: Backend,
-    problem: Problem,
-    known: Any,
-    pinned: bool,
-) -> bool:
-    """Tell whether these rates are worth measuring again, looking at the machine now and then."""
-    if problem.device is not None:  # whose rates hold no time to compare with
-        return False
-    count, last = _checks.get(key, (0, -_CHECK_PAUSE))
-    now = monotonic()
-    if count >= _CHECKS or now - last < _CHECK_PAUSE:
-        return False
-    _checks[key] = count + 1, now
-    # A machine that is slower is busy now and will be as fast as stored again.
-    slower = _slower_than_stored(backend, problem.operand, problem.threads, known, pinned)
-    return slower * _FASTER < 1 and not pinned
+def is_kept(backends: Sequence[Backend]) -> bool:
+    """Whether what is measured reaches the next process."""
+    return profile(backends).path is not None and _kept
+
+
+def measure_for_later(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> None:
+    """Measure a backend and store the outcome; this process goes on with what it has."""
+    found = {entry(backend.name, problem): _measure(backend, problem)}
+    with _lock.lock:
+        _save(replace(profile(backends), rates=found), backends)
+
+
+def is_faster_than_stored(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> bool:
+    """Time a small product: whether stored rates were measured on a busy machine."""
+    known = profile(backends).rates[entry(backend.name, problem)]
+    slower = _slower_than_stored(backend, problem.operand, problem.threads, known, False)
+    return slower * _FASTER < 1
 
 
 def measure_all(
@@ -197,11 +194,16 @@ def measure_all(
     dtypes: Iterable[DType],
     threads: Sequence[int],
     tick: Callable[[str], None],
+    *,
+    thorough: bool = True,
 ) -> MachineProfile:
-    """Measure everything thoroughly, replace the profile and store it.
+    """Measure everything, replace the profile and store it.
 
     Parameters
     ----------
+    thorough : bool
+        Some seconds for each backend, and the bandwidths; else about a second, and only what is
+        not measured yet.
     tick : callable
         Called with the name of each step before it begins.
 
@@ -212,21 +214,25 @@ def measure_all(
     """
     global _revision
     base = profile(backends)
-    found: RatesTable = dict(base.rates) if not base.pinned else {}
-    speeds: dict[int, Streaming] = {}
+    found: RatesTable = dict(base.rates) if not (base.pinned and thorough) else {}
+    speeds: dict[int, Streaming] = {} if thorough else dict(base.streaming)
     try:
         for count in threads:
-            tick(f"caches and memory, {count} threads")
-            speeds[count] = streaming(count)
+            if thorough:
+                tick(f"caches and memory, {count} threads")
+                speeds[count] = streaming(count)
             for dtype in dtypes:
-                for backend in backends:
-                    problem = Problem.of((1024,) * 3, dtype, Options(threads=count))
-                    if backend.why_classical_only(problem) is None:
+                problem = Problem.of((1024,) * 3, dtype, Options(threads=count))
+                able = [x for x in backends if x.why_classical_only(problem) is None]
+                # Without BLAS only one of them is ever asked.
+                for backend in able if dtype.has_blas else able[:1]:
+                    key = entry(backend.name, problem)
+                    if not (key in found and found[key].measured and not thorough):
                         tick(f"{backend.name} {dtype.name}, {count} threads")
-                        found[_entry(backend, problem)] = _measure(backend, problem, True)
+                        found[key] = _measure(backend, problem, thorough)
     finally:  # Ctrl-C leaves what was measured so far
-        key = _key(backends, None)
-        made = MachineProfile(found, speeds, key, cache_sizes(), base.path, base.pinned)
+        about = _key(backends, None)
+        made = MachineProfile(found, speeds, about, cache_sizes(), base.path, base.pinned)
         with _lock.lock:
             _profiles[None], _revision = made, _revision + 1
         if made.pinned and made.path is not None:
@@ -276,19 +282,28 @@ def _load(backends: Sequence[Backend], device: int | None) -> MachineProfile:
 
 def _save(made: MachineProfile, backends: Sequence[Backend]) -> None:
     """Write the profile, with what other processes have added; without a folder, do without."""
+    global _kept
     if made.path is None:
         return
     merged, speeds = made.rates, made.streaming
     try:
         stored, found, others = read_profile(made.path, _kinds(backends))
         if stored == made.key:
-            merged, speeds = {**found, **merged}, {**others, **speeds}
+            # What others have measured meanwhile is better than rates to begin with.
+            mine = {k: x for k, x in merged.items() if k not in found or _is_measured(x)}
+            merged, speeds = {**found, **mine}, {**others, **speeds}
     except (OSError, ForeignError):
         pass
     try:
         write_profile(made.path, made.key, merged, speeds, made.caches)
     except OSError as error:
+        _kept = False
         _log.info("falcon: the profile lives in this process alone: %s", error)
+
+
+def _is_measured(rates: Any) -> bool:
+    """Whether rates were measured; those of a device always are."""
+    return getattr(rates, "measured", True)
 
 
 def _slower_than_stored(

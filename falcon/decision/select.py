@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop
 from math import inf
+from time import perf_counter
 from typing import Any
 
 from falcon._core.backend import Backend
@@ -19,10 +20,13 @@ from falcon._core.policy import Policy
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme, SymmetricScheme
 
-from .candidates import scheme_candidates
+from .candidates import are_candidates_made, scheme_candidates
 from .limits import judge, least_seconds, within_limit
+from .recent import WORTH_KEEPING, Choice, recall, remember
 from .symmetric import choose
 
+# Backends, and the rates of each.
+Known = Sequence[tuple[Backend, Any]]
 RatesOf = Callable[[Backend, Problem], Any]
 
 
@@ -49,6 +53,8 @@ def select(
         An explicitly requested scheme cannot run on the dtype.
     """
     if isinstance(options.scheme, SymmetricScheme):
+        if not problem.symmetric:
+            raise TypeError(f"scheme {options.scheme.name!r} is for X X^T, not for {problem}")
         return _requested(problem, options, options.scheme, backends)
     if problem.symmetric and options.scheme != "classical":
         return choose(problem, options, backends, rates_of, select)
@@ -57,6 +63,13 @@ def select(
     if options.scheme == "classical":
         return _classical(problem, options, backends, rates_of, "asked for")
     reason = _hopeless(problem, options, backends)
+    if reason is None and not are_candidates_made():
+        # Afterwards a comparison is sooner made than looked up.
+        found = _recalled(problem, options, [(x, rates_of(x, problem)) for x in backends])
+        if found is not None:
+            return found
+    if reason is None and len(backends) == 1 and not _any_suited(problem, options, backends[0]):
+        reason = f"no scheme keeps max_growth {options.max_growth:.2f}"
     if reason is not None:
         return _classical(problem, options, backends, rates_of, reason)
     return _fastest(problem, options, backends, rates_of)
@@ -69,12 +82,14 @@ def _hopeless(problem: Problem, options: Options, backends: Sequence[Backend]) -
     if reason is not None:
         return reason
     reasons = [backend.why_classical_only(problem) for backend in backends]
-    if all(reasons):
-        return reasons[0]
-    suited = scheme_candidates().suited_to(problem, policy, _most_growth(options, policy))
-    if len(backends) == 1 and not suited.candidates:
-        return f"no scheme keeps max_growth {options.max_growth:.2f}"
-    return None
+    return reasons[0] if all(reasons) else None
+
+
+def _any_suited(problem: Problem, options: Options, backend: Backend) -> bool:
+    """Whether a scheme keeps to the growth that is allowed."""
+    policy = backend.policy(problem)
+    most = _most_growth(options, policy)
+    return bool(scheme_candidates().suited_to(problem, policy, most).candidates)
 
 
 def _most_growth(options: Options, policy: Policy) -> float:
@@ -153,9 +168,46 @@ def _requested(
 def _fastest(
     problem: Problem, options: Options, backends: Sequence[Backend], rates_of: RatesOf
 ) -> Plan:
-    everything, limit = scheme_candidates(), options.workspace_limit
-    policy = backends[0].policy(problem)
+    start = perf_counter()
     known = [(x, rates_of(x, problem)) for x in backends]
+    made = _compared(problem, options, known)
+    if perf_counter() - start > WORTH_KEEPING:
+        remember(problem, options, [(x.name, rates) for x, rates in known], _choice_of(made))
+    return made
+
+
+def _recalled(problem: Problem, options: Options, known: Known) -> Plan | None:
+    """Plan what an earlier comparison has found, in this process or another."""
+    stored = recall(problem, options, [(x.name, rates) for x, rates in known])
+    if stored is None:
+        return None
+    for backend, rates in known:
+        if backend.name == stored.backend:
+            try:
+                found = backend.candidates(problem, (stored.make(),), options.workspace_limit)
+            except ValueError:  # the file is damaged
+                return None
+            for option in (x for x in found if x.is_roomy == stored.roomy):
+                judged = judge(problem, option, backend, rates, options)
+                if not judged.refused:
+                    return _chosen(problem, options, known, backend, judged, stored.why)
+    return None
+
+
+def _choice_of(made: Plan) -> Choice:
+    """Return what a plan is made of."""
+    for x in scheme_candidates().all if made.scheme is not None else ():
+        if x.is_made and x.scheme is made.scheme:
+            outer = None if x.outer is None else x.outer.name
+            image, roomy = x.facts.image, made.option.is_roomy
+            return Choice(made.backend.name, x.name, image, outer, roomy, made.why)
+    return Choice(made.backend.name, None, 0, None, False, made.why)
+
+
+def _compared(problem: Problem, options: Options, known: Known) -> Plan:
+    """Compare the candidates of the backends."""
+    everything, limit = scheme_candidates(), options.workspace_limit
+    policy = known[0][0].policy(problem)
     kept: list[tuple[Backend, Candidate]] = []
     refused: list[Candidate] = []
     fuses = []
@@ -201,11 +253,18 @@ def _fastest(
         why = "the only one that keeps the limits"
         if classical:
             why = f"predicted {min(classical) / best.total:.3f} x as fast as classical"
+    return _chosen(problem, options, known, backend, best, why)
+
+
+def _chosen(
+    problem: Problem, options: Options, known: Known, backend: Backend, best: Candidate, why: str
+) -> Plan:
+    """Return the plan of the choice; the table of all others is made when it is asked for."""
 
     def table() -> tuple[Candidate, ...]:
         from .explain import candidates
 
-        return candidates(problem, options, known, everything, best)
+        return candidates(problem, options, known, scheme_candidates(), best)
 
     guarded = best.option.scheme is not None and not problem.is_exact
     return Plan(problem, backend, best.option, why, best.seconds, table, guarded, options)
@@ -219,18 +278,23 @@ def _least_growth(
     return min((x.option.growth for _, x in kept if x.total <= tied), default=inf)
 
 
+def _risk(option: Option) -> tuple[float, int, bool]:
+    return option.growth, option.levels, option.is_roomy
+
+
 def preferred(
     kept: Sequence[tuple[Backend, Candidate]], policy: Policy
 ) -> tuple[Backend, Candidate]:
     """Return the best of some candidates, the last backend's classical one coming last of these.
 
-    The fastest; of those as fast, the one of least growth, then of fewest levels. The classical
-    algorithm of the last backend wins unless the gain is worth the risk of a wrong prediction.
+    The fastest; of those as fast, the one of least growth, then of fewest levels, then one that
+    keeps to the usual workspace. The classical algorithm of the last backend wins unless the gain
+    is worth the risk of a wrong prediction.
     """
     totals = [x.total for _, x in kept]
     tied = min(totals) * (1 + policy.tie)
     ties = [(pair, total) for pair, total in zip(kept, totals, strict=True) if total <= tied]
-    best, time = min(ties, key=lambda x: (x[0][1].option.growth, x[0][1].option.levels, x[1]))
+    best, time = min(ties, key=lambda x: (*_risk(x[0][1].option), x[1]))
     classical = [x for x in zip(kept, totals, strict=True) if x[0][1].option.scheme is None]
     safe, safe_time = classical[-1] if classical else (best, time)
     return safe if time * policy.least_gain > safe_time else best

@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 7, "key": {"cpu": ..., "cpu.isa": ..., "numpy.blas": ...}, "caches": {...},
+    {"format": 8, "key": {"cpu": ..., "cpu.isa": ..., "numpy.blas": ...}, "caches": {...},
      "rates": [{"backend":, "dtype":, "threads":, "multiply":, ...}, ...],
      "streaming": [{"threads":, "read": {...}, "copy": {...}, "region":}, ...]}
 """
@@ -23,7 +23,7 @@ from falcon._core.rates import Rates, not_negative, positive
 
 from .hardware import Streaming
 
-FORMAT = 7  # of the file and of how rates are measured; another one is foreign
+FORMAT = 8  # of the file and of how rates are measured; another one is foreign
 
 # A profile of every dtype and 64 numbers of threads has a tenth of that.
 _LARGEST_FILE = 2**22

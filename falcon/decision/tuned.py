@@ -73,7 +73,8 @@ def remember(problem: Problem, choice: Choice, backends: Sequence[Backend]) -> N
 
 
 def _name(problem: Problem) -> str:
-    return f"{problem.M},{problem.N},{problem.K},{problem.operand.name},{problem.threads}"
+    types = f"{problem.operand}-{problem.result}" if problem.is_wide else problem.operand.name
+    return f"{problem.M},{problem.N},{problem.K},{types},{problem.threads}"
 
 
 def _path(backends: Sequence[Backend]) -> Path | None:

@@ -9,6 +9,7 @@
     algebra.py      permute, add               best.py       the best scheme of a format
     catalogue.py    named schemes (data/)      loaders.py    files of other researchers
     _checks.py      what a Scheme refuses      _coefficients.py  exact arrays of numbers
+    facts.py        what a choice must know of schemes, tabulated (facts.csv)
     _unpickle.py    arrays out of pickles, nothing else
 
     symmetric.py    for X X^T: named schemes (data/gram/), constructions, files

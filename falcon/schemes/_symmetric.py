@@ -114,8 +114,7 @@ class SymmetricScheme:
 
         Of a symmetric product that is not, one triangle suffices.
         """
-        blocks = self.W != 0
-        needed = blocks.any(axis=(1, 2)) & (np.triu(blocks, 1)).any(axis=(1, 2))
+        needed = np.triu(self.W != 0, 1).any(axis=(1, 2))
         needed.flags.writeable = False
         return needed
 
@@ -133,6 +132,12 @@ class SymmetricScheme:
     def cost(self) -> Fraction:
         """General products plus half the symmetric ones (classically ``m * m * k / 2``)."""
         return self.n_general + Fraction(self.n_symmetric, 2)
+
+    @property
+    def triangle_cost(self) -> Fraction:
+        """`cost` where a product that is needed off the diagonal of C is formed whole."""
+        halved = int((self.symmetric & ~self.off_diagonal).sum())
+        return self.rank - Fraction(halved, 2)
 
     @property
     def speedup_bound(self) -> float:

@@ -38,6 +38,13 @@ def symmetries(scheme: Scheme) -> list[Scheme]:
     return list(_images(scheme))
 
 
+def symmetry(scheme: Scheme, number: int) -> Scheme:
+    """Return one of the images that `symmetries` lists."""
+    for _ in range(number % 3):
+        scheme = cyclic(scheme)
+    return transposed(scheme) if number >= 3 else scheme
+
+
 def _images(scheme: Scheme) -> Iterator[Scheme]:
     rotated = [scheme]
     yield scheme

@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 import re
 from functools import cache, reduce
-from importlib import resources
 from math import prod
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
-from . import algebra, brent
+from . import algebra, brent, facts
 from ._scheme import Scheme, compose
 from .best import KEYS, LARGEST_VOLUME, BestTable
 from .loaders import from_record
@@ -23,6 +22,7 @@ _FORMAT = re.compile(r"(\d{1,4})x(\d{1,4})x(\d{1,4})(?::(\d{1,9}))?(.*)", re.ASC
 # How printed plans call the image of a scheme whose name does not say its format.
 _IMAGE = re.compile(r"(.+)\[(\d{1,4})x(\d{1,4})x(\d{1,4})\]", re.ASCII)
 _LONGEST_NAME = 200
+_FOLDER = Path(__file__).parent / "data"
 _registered: dict[str, Scheme] = {}
 _generation = 0
 
@@ -35,26 +35,44 @@ def generation() -> int:
 @cache
 def _files() -> dict[str, str]:
     """File name per catalogue name; the name of a file is the name of its scheme."""
-    folder = resources.files(__package__) / "data"
-    names = (entry.name for entry in folder.iterdir() if entry.name.endswith(".json"))
+    names = (entry.name for entry in _FOLDER.iterdir() if entry.name.endswith(".json"))
     # A colon is no good in a file name: "2x3x3_15" holds "2x3x3:15".
     return {name.removesuffix(".json").replace("_", ":"): name for name in names}
 
 
 @cache
-def _record(name: str) -> Any:
-    text = (resources.files(__package__) / "data" / _files()[name]).read_text(encoding="utf-8")
-    return json.loads(text)
-
-
-@cache
 def _stored(name: str) -> Scheme:
-    return from_record(_record(name), f"catalogue file {_files()[name]}")
+    record = json.loads((_FOLDER / _files()[name]).read_bytes())
+    return from_record(record, f"catalogue file {_files()[name]}")
 
 
 def is_for_additions(name: str) -> bool:
     """Whether a stored scheme was chosen for its additions; not of what a user registered."""
-    return name not in _registered and _record(name).get("kind") == "additions"
+    return name not in _registered and facts_of(name)[0].kind == "additions"
+
+
+def facts_table() -> str:
+    """Return what ``facts.csv`` must hold: ``print(facts_table(), end="")`` makes it."""
+    return facts.table({name: _stored(name) for name in _files()}, _sizes())
+
+
+def _sizes() -> dict[str, int]:
+    """Bytes of the file of every stored scheme."""
+    return {name: (_FOLDER / file).stat().st_size for name, file in _files().items()}
+
+
+@cache
+def _known_facts() -> dict[str, tuple[facts.Facts, ...]]:
+    return facts.stored(_sizes())
+
+
+def facts_of(name: str) -> tuple[facts.Facts, ...]:
+    """Return what is known of the six images of a stored or registered scheme."""
+    known = None if name in _registered else _known_facts().get(name)
+    return _worked_out(get(name)) if known is None else known
+
+
+_worked_out = cache(facts.images)
 
 
 @cache

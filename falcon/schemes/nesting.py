@@ -78,11 +78,17 @@ def _additions(first: SharedSums, second: SharedSums) -> int:
     return second.n_inputs * first.additions + len(first.rows) * second.additions
 
 
-def nested_additions(outer: SchemeLike, inner: SchemeLike) -> tuple[int, int, int]:
-    """Additions of the three combines of ``outer @ inner``, without making it."""
+# Inputs, outputs and additions of sums.
+Size = tuple[int, int, int]
+
+
+def nested_additions(
+    outer: tuple[Size, Size, Size], inner: tuple[Size, Size, Size]
+) -> tuple[int, int, int]:
+    """Additions of the three combines of a composition, without making it."""
     a, b, c = (
-        min(_additions(x, y), _additions(y, x))
-        for x, y in zip(outer.shared_sums, inner.shared_sums, strict=True)
+        min(y[0] * x[2] + x[1] * y[2], x[0] * y[2] + y[1] * x[2])
+        for x, y in zip(outer, inner, strict=True)
     )
     return a, b, c
 

@@ -2,12 +2,15 @@
 
 import json
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from falcon._core.timing import Side
 from falcon.bench import regret, regret_shapes
-from falcon.bench.regret import main, read, write
+from falcon.bench.regret import _after_numpy, _parser, main, read, write
+from falcon.bench.regret_page import intervals, page
 from falcon.bench.regret_shapes import shapes
 from falcon.bench.regret_summary import summary
 
@@ -33,14 +36,19 @@ def test_shapes(dtype, threads):
     assert {kind: kinds.count(kind) for kind in kinds} == {
         "layer": 13,
         "odd": 10,
-        "log-uniform": 29,
+        "square": 5,
+        "thin": 5,
+        "log-uniform": 19,
     }
     for kind, x in found:
         most = 12e10 if kind == "layer" else 3e10
         assert 2e7 <= 2 * x.M * x.N * x.K <= most * threads * 4 / np.dtype(dtype).itemsize
         assert kind != "odd" or x.M % 2 == x.N % 2 == x.K % 2 == 1
         assert kind == "layer" or max(x.M, x.N, x.K) <= 8192
+        assert kind != "square" or x.M == x.N == x.K
+        assert kind != "thin" or min(x.M, x.N, x.K) < 128
     assert shapes("float64", 1, 52) != shapes("float32", 2, 52)
+    assert shapes(dtype, threads, 52, 1) != found
 
 
 def test_summary():
@@ -71,7 +79,7 @@ def test_summary():
 def test_records_survive(tmp_path):
     path = tmp_path / "regret.json"
     assert read(path) == []
-    write(path, [record(), record(M=7)])
+    write(path, [record(), record(M=7)], _parser().parse_args([]))
     assert [x["M"] for x in read(path)] == [1025, 7]
     assert json.loads(path.read_text())["summary"]["shapes"] == 2
     assert list(tmp_path.iterdir()) == [path]
@@ -92,7 +100,7 @@ def test_a_run_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PYTHONPATH", str(regret.__file__).split("/falcon/bench/")[0])
     monkeypatch.setattr(regret_shapes, "_MOST_FLOPS", 3e7)
     arguments = ["--shapes", "1", "--dtype", "float32", "--threads", "1", "--no-peers"]
-    arguments += ["--seconds", "1"]
+    arguments += ["--seconds", "20", "--between"]
     assert main(arguments) == 0
     found = read(tmp_path / "regret.json")
     assert len(found) == 1
@@ -100,7 +108,37 @@ def test_a_run_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
     assert found[0]["over_numpy"] > 0
     assert found[0]["library"] == "numpy"
     assert found[0]["known"]["over_numpy"]["count"] >= 5
+    assert json.loads((tmp_path / "regret.json").read_text())["between"] is True
     assert main(arguments) == 0
     assert read(tmp_path / "regret.json") == found
     assert (tmp_path / "regret.png").stat().st_size > 1000
     assert "regret mean" in capsys.readouterr().out
+
+
+def test_intervals():
+    assert intervals([record()]) == {}
+    some = [record(regret=x) for x in np.random.default_rng(1).exponential(0.02, 200)]
+    found, ends = summary(some), intervals(some)
+    for name in ("regret mean", "regret 95th percentile"):
+        low, high = ends[name]
+        assert low < found[name] < high
+    mean, (low, high) = found["regret mean"], ends["regret mean"]
+    spread = np.std([x["regret"] for x in some]) / np.sqrt(200)
+    assert high - mean == pytest.approx(1.96 * spread, rel=0.25)
+    assert mean - low == pytest.approx(1.96 * spread, rel=0.25)
+
+
+def test_between():
+    calls = []
+    side = _after_numpy(Side("x", lambda n: calls.append(n) or 2.0 - len(calls) / 10, 0.5), "f4")
+    assert side.time(3) == pytest.approx(1.7)
+    assert calls == [1, 1, 1]
+    assert side.rest == 0.5
+
+
+def test_the_page_of_machines_is_up_to_date():
+    folder = Path(__file__).parents[2] / "docs" / "regret"
+    assert (folder / "README.md").read_text(encoding="utf-8") == page(folder), (
+        "run: python -m falcon.bench.regret --page docs/regret"
+    )
+    assert "zen3" in page(folder)

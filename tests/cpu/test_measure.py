@@ -88,3 +88,39 @@ def test_a_profile_finds_the_costs_of_an_engine_that_keeps_to_the_model(monkeypa
     expected = np.array([1 / NEAR_A, 1 / FAR_A, 1 / NEAR_B, 1 / FAR_B])
     # Where all or none of the sums fit the cache, one rate stands for both.
     assert (np.isclose(combine, expected) | np.isclose(combine, expected[[1, 0, 3, 2]])).all()
+
+
+def combines(cache, far):
+    """Times of combines on a machine whose cache has so many bytes, and costs `far` x beyond."""
+    calls = [x for x in measure._calls(1536) if x[3] is not None]
+    runs, sizes = [], []
+    for M, N, K, scheme in calls:
+        m, k, n = scheme.format
+        a, b = M * K / (m * k), K * N / (k * n)
+        sizes.append(scheme.rank * (a + b) * 4)
+        slower = far if sizes[-1] > cache else 1.0
+        u, v, _ = (x.additions for x in scheme.shared_sums)
+        first = u * a * ADD + (M * K + scheme.rank * a) * NEAR_A * slower
+        second = v * b * ADD + (K * N + scheme.rank * b) * NEAR_B * slower
+        runs.append({"combine_a": first, "combine_b": second})
+    return runs, calls, sizes
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_what_a_cache_is_worth_is_found_in_the_times(monkeypatch, share):
+    """Whatever the processor says that it has."""
+    monkeypatch.setattr(measure._core, "cache_sizes", lambda: {"l3": 2**40})
+    *_, sizes = combines(0, 1.0)
+    cache = sorted(sizes)[int(share * len(sizes))] * 1.001
+    runs, calls, _ = combines(cache, 1.5)
+    found, costs = measure._combine_costs(runs, calls, 4)
+    assert [x > found for x in sizes] == [x > cache for x in sizes]
+    expected = [NEAR_A, 1.5 * NEAR_A, NEAR_B, 1.5 * NEAR_B, ADD]
+    assert costs == pytest.approx(expected)
+
+
+def test_no_cache_where_the_times_show_none():
+    runs, calls, _ = combines(2**24, 1.0)
+    found, costs = measure._combine_costs(runs, calls, 4)
+    assert found == 0.0
+    assert costs == pytest.approx([NEAR_A, NEAR_A, NEAR_B, NEAR_B, ADD])

@@ -38,7 +38,7 @@ def program(tmp_path_factory):
     return built(tmp_path_factory.mktemp("neon"), [])
 
 
-@pytest.mark.parametrize("isa", ["neon", "generic"])
+@pytest.mark.parametrize("isa", ["neon", "neon_dot", "neon_bf16", "generic"])
 def test_kernels_under_emulation(program, isa):
     words = run([EMULATOR, "-L", str(LIBRARIES), str(program), "8", isa, "openmp"])
     assert f"{isa}: " in words

@@ -11,12 +11,13 @@ import falcon
 from falcon._core.dtypes import ENGINE, of
 from falcon.schemes import get, names
 
-from .support import WRITABLE, Guarded, Operand, require_cpu, same_bits
+from . import emulated
+from .support import WRITABLE, Guarded, Operand, require_cpu, run_script, same_bits
 
 require_cpu()
-from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
-from falcon._cpu.extension import seen  # noqa: E402
+from falcon._cpu import _core, extension  # noqa: E402  (absent where the extension is)
 from falcon._cpu.programs import engine_scheme  # noqa: E402
+from falcon._cpu.rounding import coefficients, summable, why_not_wide  # noqa: E402
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 TYPES = [x for x in ENGINE if not x.has_blas]
@@ -30,9 +31,24 @@ KERNELS = [
     for isa in _core.supported_isas()
     if _core.kernel_info(x.engine, isa)["isa"] == isa
 ]
-every_kernel = pytest.mark.parametrize(("row", "isa"), KERNELS)
-every_rounding_kernel = pytest.mark.parametrize(
-    ("row", "isa"), [x for x in KERNELS if not x.values[0].is_exact]
+TILES = [
+    pytest.param(x, kind, id=f"{kind} tiles-{x}")
+    for x in TYPES
+    if x.engine in emulated.KERNELS
+    for kind in emulated.KINDS
+]
+KERNELS += TILES
+
+
+def over(kernels):
+    return pytest.mark.parametrize(("row", "isa"), kernels, indirect=["isa"])
+
+
+every_kernel = over(KERNELS)
+every_rounding_kernel = over([x for x in KERNELS if not x.values[0].is_exact])
+# Integers by the best kernels, and by tiles.
+every_integer = over(
+    [pytest.param(x, None, id=str(x)) for x in WHOLE] + [x for x in TILES if x.values[0].is_exact]
 )
 LAYOUTS = {
     "rows": lambda x: x,
@@ -46,7 +62,7 @@ INTEGRAL = [x for x in names() if get(x).is_integral]
 
 def bits(x):
     """As the binding takes it."""
-    return seen(x, of(x.dtype))
+    return extension.seen(x, of(x.dtype))
 
 
 def draw(rng, row, shape):
@@ -128,7 +144,8 @@ def test_bits_do_not_depend_on_threads(row, isa):
 
 @every_rounding_kernel
 def test_every_value_is_converted_and_rounded_to_nearest_even(row, isa):
-    """Products by 1 and by a factor that needs rounding; subnormals are 0 for VDPBF16PS alone."""
+    """Products by 1 and by a factor that needs rounding; subnormals are 0 for bfloat16's own
+    instructions alone."""
     every = np.arange(2**16, dtype=np.uint16).view(row.numpy).reshape(-1, 1)
     one, c = np.ones((1, 33), row.numpy), np.empty((2**16, 33), row.numpy)
     alpha = np.float32(1.2345678)
@@ -136,7 +153,7 @@ def test_every_value_is_converted_and_rounded_to_nearest_even(row, isa):
     with np.errstate(all="ignore"):
         value = every.astype(np.float32)[:, 0]
         want = (value * alpha).astype(row.numpy)
-    flushed = (abs(value) < np.finfo(np.float32).tiny) & (isa == "avx512_bf16")
+    flushed = (abs(value) < np.finfo(np.float32).tiny) & isa.endswith("_bf16")
     for column in (0, 32):
         got = c[:, column].astype(np.float32)
         np.testing.assert_array_equal(got[~flushed], want[~flushed].astype(np.float32))
@@ -144,30 +161,141 @@ def test_every_value_is_converted_and_rounded_to_nearest_even(row, isa):
 
 
 @pytest.mark.parametrize("scheme", INTEGRAL)
-@pytest.mark.parametrize("row", WHOLE, ids=str)
-def test_integer_schemes_wrap_as_numpy_does(row, scheme):
+@every_integer
+def test_integer_schemes_wrap_as_numpy_does(row, isa, scheme):
     rng = np.random.default_rng(6)
     a, b = draw(rng, row, (61, 83)), draw(rng, row, (83, 71))
     exact = rounded(whole_product(a, b), row.numpy)
     for packed in (False, True):
-        c = multiply(a, b, np.empty((61, 71), row.numpy), scheme=scheme, packed=packed, threads=2)
+        c = np.empty((61, 71), row.numpy)
+        multiply(a, b, c, scheme=scheme, packed=packed, threads=2, isa=isa)
         np.testing.assert_array_equal(c, exact)
 
 
+def extremes(rng, row, shape):
+    """The least and the largest number of a type, in any mixture."""
+    info = np.iinfo(row.numpy)
+    return np.where(rng.integers(0, 2, shape, bool), info.min, info.max).astype(row.numpy)
+
+
+@pytest.mark.parametrize("scheme", INTEGRAL)
+@pytest.mark.parametrize("row", [x for x in WHOLE if x.wide], ids=str)
+def test_accumulators_are_exact_with_every_scheme_that_has_room(row, scheme):
+    """Of 8 bits in panels of 16; where sums do not fit, the front casts the operands instead."""
+    rng = np.random.default_rng(14)
+    a, b = extremes(rng, row, (61, 83)), extremes(rng, row, (83, 71))
+    exact = whole_product(a, b).astype(np.int32)
+    found = [isa for isa in _core.supported_isas() if not why_not_wide(row, get(scheme), isa)]
+    assert bool(found) == (row.itemsize == 1)  # the portable kernels have panels of 16 bits
+    for isa in found:
+        for packed in (False, True):
+            c = np.empty((61, 71), np.int32)
+            multiply(a, b, c, scheme=scheme, isa=isa, packed=packed, threads=2)
+            np.testing.assert_array_equal(c, exact)
+
+
+@pytest.mark.parametrize("row", [x for x in WHOLE if x.wide], ids=str)
+def test_the_room_for_sums_is_what_panels_hold(row):
+    info = np.iinfo(row.numpy)
+    for isa in _core.supported_isas():
+        room, bits = summable(row, isa), 8 * _core.kernel_info(row.engine, isa)["panel"]
+        if room == 1:
+            assert bits == 8 * row.itemsize  # elements alone
+            continue
+        for most in (room * info.min, room * info.max, -room * info.min, -room * info.max):
+            assert -(2 ** (bits - 1)) <= most < 2 ** (bits - 1)
+        assert room >= max(coefficients(get(x)) for x in INTEGRAL)
+
+
+def test_schemes_by_name_with_wide_results():
+    """Where the range is not proved the operands are cast: exact with any instruction set."""
+    code = """
+import numpy as np, falcon
+rng = np.random.default_rng(0)
+for kind in ("int8", "uint8", "int16"):
+    info = np.iinfo(kind)
+    a, b = (rng.integers(info.min, info.max, (90, 90), kind, endpoint=True) for _ in "ab")
+    exact = (a.astype("i8") @ b.astype("i8")).astype("i4")
+    for scheme in ("strassen", "winograd", "3x3x3:23", "strassen@strassen"):
+        found = falcon.gemm(a, b, scheme=scheme, dtype="int32")
+        np.testing.assert_array_equal(found, exact)
+        plan = falcon.plan(a, b, "int32", scheme=scheme)
+        assert plan.scheme is not None
+        print(kind, "as", plan.problem.operand)
+"""
+    for forced in _core.supported_isas():
+        said = run_script(code, FALCON_ISA=forced).split("\n")
+        for row in (x for x in WHOLE if x.wide):
+            operand = row if summable(row, forced) > 1 else "int32"
+            assert said.count(f"{row} as {operand}") == 4
+
+
 @pytest.mark.parametrize("row", FLOATS, ids=str)
+@pytest.mark.parametrize("is_wide", [False, True], ids=["", "float32"])
 @pytest.mark.parametrize("scheme", [None, "strassen", "winograd", "strassen@strassen"])
-def test_growth_is_predicted_within_a_factor_of_two(row, scheme):
+def test_growth_is_predicted_within_a_factor_of_two(row, scheme, is_wide):
     rng = np.random.default_rng(7)
     a, b = (rng.standard_normal(x).astype(row.numpy) for x in ((1024, 1024), (1024, 1024)))
     exact = a.astype(float) @ b.astype(float)
+    given = {"backend": "cpu", "dtype": np.float32 if is_wide else None}
 
     def error(c):
         return np.sqrt(np.mean((c.astype(float) - exact) ** 2))
 
-    classical = error(falcon.gemm(a, b, scheme="classical", backend="cpu"))
-    found = error(falcon.gemm(a, b, scheme=scheme or "classical", backend="cpu")) / classical
-    plan = falcon.plan(a, b, scheme=scheme or "classical", backend="cpu")
+    classical = error(falcon.gemm(a, b, scheme="classical", **given))
+    found = error(falcon.gemm(a, b, scheme=scheme or "classical", **given)) / classical
+    plan = falcon.plan(a, b, scheme=scheme or "classical", **given)
     assert plan.growth / 2 < found < 2 * plan.growth, (found, plan.growth)
+
+
+@pytest.mark.parametrize("row", FLOATS, ids=str)
+@pytest.mark.parametrize("scheme", ["strassen", "winograd", "3x3x3:23"])
+def test_what_is_not_finite_is_where_it_is_classically(row, scheme):
+    """NaN and Inf of the operands, and sums of elements that overflow where products do not."""
+    rng = np.random.default_rng(15)
+    a, b = (rng.standard_normal((90, 90)).astype(row.numpy) for _ in "ab")
+    a[5, 6], b[7, 8] = np.nan, np.inf
+    for dtype in (None, np.float32):
+        classical = falcon.gemm(a, b, scheme="classical", dtype=dtype)
+        found = falcon.gemm(a, b, scheme=scheme, dtype=dtype)
+        np.testing.assert_array_equal(np.isfinite(found), np.isfinite(classical))
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(classical))
+        spread = falcon.gemm(a, b, scheme=scheme, dtype=dtype, check="none")
+        assert np.count_nonzero(~np.isfinite(spread)) >= np.count_nonzero(~np.isfinite(found))
+    largest = np.full((60, 60), row.finfo.max, row.numpy)  # twice that is no number of the type
+    small = np.full((60, 60), 2.0**-10, row.numpy)
+    expected = (60 * 2.0**-10 * largest.astype(float)).astype(np.float32)
+    found = falcon.gemm(largest, small, scheme=scheme, dtype=np.float32)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    tenth = falcon.gemm(largest, small, alpha=0.125, scheme=scheme)
+    np.testing.assert_allclose(tenth.astype(float), expected / 8, rtol=2 * row.unit_roundoff)
+
+
+def test_sums_beyond_float16_overflow_at_the_end_alone():
+    """They are formed in float32; what is beyond the type is an element of C, as it is written."""
+    large = np.full((40, 64), 256, np.float16)
+    signs = np.where(np.arange(64) < 32, 256, -256).astype(np.float16)[:, None]
+    there_and_back = falcon.gemm(large, np.repeat(signs, 40, 1), backend="cpu")
+    np.testing.assert_array_equal(there_and_back, 0)
+    for scheme in ("classical", "strassen"):
+        given = {"backend": "cpu", "scheme": scheme}
+        assert np.isposinf(falcon.gemm(large, large.T, **given)).all()
+        wide = falcon.gemm(large, large.T, dtype=np.float32, **given)
+        np.testing.assert_array_equal(wide, 64 * 2.0**16)
+        less = falcon.gemm(large, large.T, alpha=2.0**-8, **given)
+        np.testing.assert_array_equal(less, 64 * 2.0**8)
+
+
+@pytest.mark.parametrize("row", FLOATS, ids=str)
+def test_subnormals(row):
+    """Kept, but by VDPBF16PS, which takes 0 for them; so do schemes, whatever they add."""
+    tiny, one = row.finfo.smallest_subnormal, np.ones((48, 40), row.numpy)
+    a = np.full((50, 48), 3 * float(tiny)).astype(row.numpy)
+    flushed = _core.kernel_info(row.engine, extension.isa())["isa"].endswith("_bf16")
+    for scheme in ("classical", "strassen"):
+        found = falcon.gemm(a, one, scheme=scheme, dtype=np.float32, backend="cpu")
+        want = 0 if flushed and scheme == "classical" else 48 * 3 * float(tiny)
+        np.testing.assert_array_equal(found.astype(float), want)
 
 
 def test_c_is_rounded_once_however_long_k_is():

@@ -19,7 +19,7 @@ from falcon._core.dtypes import of
 from falcon._core.plan import Option
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon.decision import MachineProfile
+from falcon.decision import MachineProfile, upkeep
 from falcon.decision import machine as machine_module
 from falcon.decision.machine import measure_all, profile, rates, replaced, revision
 from falcon.decision.store import read_profile
@@ -42,6 +42,10 @@ class Made:
     def why_classical_only(self, problem):
         return None if not problem.operand.is_exact else "made so"
 
+    def starting(self, problem, probe):
+        """Nothing to begin with: it is measured at its first need."""
+        return None
+
     def measure(self, problem, thorough=False):
         self.calls.append((problem.dtype.name, problem.threads, thorough))
         if isinstance(self.found, Exception):
@@ -62,7 +66,8 @@ def folder(monkeypatch, tmp_path):
 def forget(monkeypatch):
     """As a new process."""
     monkeypatch.setattr(machine_module, "_profiles", {})
-    monkeypatch.setattr(machine_module, "_checks", {})
+    monkeypatch.setattr(upkeep, "_accounts", {})
+    monkeypatch.setattr(machine_module, "_kept", True)
 
 
 def ask(backend, dtype=F4, threads=1):
@@ -79,7 +84,7 @@ def stored(folder):
 
 def test_nothing_is_known_at_first():
     assert falcon.machine().rates == {}
-    assert "nothing measured yet" in str(falcon.machine())
+    assert "nothing known yet" in str(falcon.machine())
     assert falcon.machine().key["falcon"] == falcon.__version__
     assert any(x.startswith("numpy.") for x in falcon.machine().key)
 
@@ -372,61 +377,6 @@ def test_the_probe_is_kept_with_the_rates(monkeypatch, folder):
     assert machine_module._probe(slow, of("int64"), 1) == 0.0
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """Let the test tell the time."""
-    now = [1000.0]
-    monkeypatch.setattr(machine_module, "monotonic", lambda: now[0])
-    return now
-
-
-def test_stored_rates_are_checked_now_and_then(monkeypatch, clock):
-    ask(Made())
-    forget(monkeypatch)
-    checked = []
-    monkeypatch.setattr(machine_module, "_slower_than_stored", lambda *x: checked.append(x) or 1.0)
-    backend = Made()
-    for expected in (1, 2, 3, 3, 3):
-        for _ in range(3):
-            ask(backend)
-        assert len(checked) == expected
-        clock[0] += 60
-    assert checked[0][0] is backend
-
-
-def test_what_was_just_measured_is_checked_later(monkeypatch, clock):
-    checked = []
-    monkeypatch.setattr(machine_module, "_slower_than_stored", lambda *x: checked.append(x) or 1.0)
-    backend = Made()
-    ask(backend)
-    ask(backend)
-    assert not checked
-    clock[0] += 60
-    ask(backend)
-    assert len(checked) == 1
-
-
-@pytest.mark.parametrize("pinned", [True, False])
-@pytest.mark.parametrize(
-    ("slower", "again"), [(0.2, True), (0.8, True), (1.0, False), (5.0, False)]
-)
-def test_what_a_busy_machine_stored_is_measured_again(monkeypatch, clock, slower, again, pinned):
-    """Only where the machine is faster than stored: one that is slower now is busy now."""
-    ask(Made())
-    path = profile([Made()]).path
-    forget(monkeypatch)
-    if pinned:
-        pin(monkeypatch, path)
-    monkeypatch.setattr(machine_module, "_slower_than_stored", lambda *x: slower)
-    backend, before = Made(), revision()
-    assert ask(backend) == ask(backend) == SOME
-    assert len(backend.calls) == (again and not pinned)
-    assert revision() - before == len(backend.calls)
-    clock[0] += 60
-    ask(backend)
-    assert len(backend.calls) == 2 * (again and not pinned)
-
-
 # --- all of it ------------------------------------------------------------------------------
 
 
@@ -448,6 +398,14 @@ def test_measure_all(folder, monkeypatch):
     assert again.rates == made.rates
     assert again.streaming == made.streaming
     assert "GB/s L2" in str(again)
+
+
+def test_only_what_is_not_measured_is_measured_quickly(folder):
+    backend = Made()
+    ask(backend)
+    made = measure_all([backend], [F4, F8], [1], lambda _: None, thorough=False)
+    assert backend.calls == [("float32", 1, False), ("float64", 1, False)]
+    assert len(made.rates) == 2 and made.streaming == {}
 
 
 def test_measure_all_writes_to_a_pinned_file(monkeypatch, tmp_path):

@@ -452,7 +452,7 @@ def test_later_decisions_begin_with_what_is_known(monkeypatch):
     machine, backend = Machine(Rates(7e10, 5e9, 1.3e9)), Made()
     choose(machine=machine, backends=[backend])
     monkeypatch.setattr(candidates_module, "_suits", lambda *_: 1 / 0)
-    monkeypatch.setattr(candidates_module, "counts", lambda _: 1 / 0)
+    monkeypatch.setattr(candidates_module, "Counts", lambda *_: 1 / 0)
     backend.asked.clear()
     for extra in range(1, 20):
         choose(Problem(2048 + extra, 2048, 2048, FLOAT), machine=machine, backends=[backend])

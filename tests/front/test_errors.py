@@ -163,7 +163,7 @@ PLAN = [
     (((3, 4, 5), (4, 5)), {}, ValueError, r"a is the shape \(3, 4, 5\); expected two sizes >= 0"),
     (((3, -4), (-4, 5)), {}, ValueError, r"a is the shape \(3, -4\)"),
     (((3, 4), A[0]), {}, ValueError, r"b has shape \(4,\); expected a matrix"),
-    (((3, 4), (4, 5), bool), {}, TypeError, "dtype has dtype bool; expected integers, floats"),
+    (((3, 4), (4, 5), bool), {}, TypeError, "dtype is <class 'bool'>; expected integers, floats"),
     (((3, 4), (4, 5), "e"), {"scheme": "strassen", "backend": "numpy"}, TypeError,
      r"'strassen' cannot .*float16"),
 ]  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 
 from falcon import _backends
 from falcon._front import planner
-from falcon._gpu import available, cublas, device, driver, kernels, rates
+from falcon._gpu import available, cublas, device, driver, kernels, rates, replay
 from falcon.decision import machine
 
 from . import fake_cublas, fake_cupy
@@ -17,6 +17,8 @@ def forget():
     available.why_unavailable.cache_clear()
     device.properties.cache_clear()
     kernels.clear()
+    replay.clear()
+    device.on_stream.cache_clear()
     cublas.forget()
     for number in [x for x in machine._profiles if x is not None]:
         del machine._profiles[number]

@@ -31,6 +31,7 @@ class _Function:
         self._call = call
 
     def __call__(self, *arguments):
+        arguments = [getattr(x, "value", x) for x in arguments]
         for value, kind in zip(arguments, getattr(self, "argtypes", ()), strict=False):
             if isinstance(value, int):
                 held = kind(value).value

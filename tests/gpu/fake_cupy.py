@@ -69,18 +69,18 @@ class State:
 STATE = State()
 
 
+class MemoryPointer:
+    def __init__(self, ptr, device_id):
+        self.ptr, self.device_id = ptr, device_id
+
+
 class ndarray:
     def __init__(self, host, device, keep):
         self._host, self._keep = host, keep
         self.device = types.SimpleNamespace(id=device)
+        self.data = MemoryPointer(host.ctypes.data, device)
+        self.shape, self.strides, self.dtype = host.shape, host.strides, host.dtype
 
-    @property
-    def data(self):
-        return types.SimpleNamespace(ptr=self._host.ctypes.data)
-
-    shape = property(lambda self: self._host.shape)
-    strides = property(lambda self: self._host.strides)
-    dtype = property(lambda self: self._host.dtype)
     nbytes = property(lambda self: self._host.nbytes)
     T = property(lambda self: self._like(self._host.T))
 
@@ -258,6 +258,12 @@ def memset_async(ptr, value, size, stream):
     ctypes.memset(ptr, value, size)
 
 
+def memcpy_async(dst, src, size, kind, stream):
+    assert {STATE.owner(dst), STATE.owner(src)} == {STATE.device}
+    assert kind == 3
+    ctypes.memmove(dst, src, size)
+
+
 def properties(device):
     return {"name": b"Stand-in", "major": 9, "minor": 0, "multiProcessorCount": 8,
             "l2CacheSize": 2**20, "totalGlobalMem": 2**38}  # fmt: skip
@@ -276,6 +282,8 @@ def modules():
         driverGetVersion=lambda: 13000,
         runtimeGetVersion=lambda: 13000,
         memsetAsync=memset_async,
+        memcpyAsync=memcpy_async,
+        memcpyDeviceToDevice=3,
     )
     cupy.cuda = types.SimpleNamespace(
         runtime=runtime,

@@ -17,6 +17,7 @@ cupy = pytest.importorskip("cupy", reason="needs the extra gpu-check (CuPy)")
 # What falcon._gpu.device calls, as CuPy documents it in the first line of a docstring.
 DOCUMENTED = {
     "cuda.runtime.memsetAsync": ("ptr", "value", "size", "stream"),
+    "cuda.runtime.memcpyAsync": ("dst", "src", "size", "kind", "stream"),
     "cuda.runtime.getDeviceProperties": ("device",),
     "cuda.runtime.driverGetVersion": (),
     "cuda.runtime.runtimeGetVersion": (),
@@ -61,7 +62,7 @@ def test_names():
     names += [f"cuda.{x}" for x in vars(stand_in.cuda)]
     names += [f"cuda.runtime.{x}" for x in vars(stand_in.cuda.runtime)]
     names += ["cuda.Stream.is_capturing", "cuda.Stream.from_external", "cuda.Event.synchronize"]
-    names += ["cuda.Device.attributes", "RawModule.get_function"]
+    names += ["cuda.Device.attributes", "cuda.MemoryPointer.device_id", "RawModule.get_function"]
     for name in names:
         assert found(name) is not None, name
     assert "code" in cupy.RawModule.__doc__.splitlines()[0]
@@ -71,6 +72,10 @@ def test_names():
 
 def test_attributes_and_data_types():
     runtime = cupy.cuda.runtime
+    assert (
+        runtime.memcpyDeviceToDevice
+        == fake_cupy.modules()["cupy"].cuda.runtime.memcpyDeviceToDevice
+    )
     for name in fake_cupy.Device.attributes:
         assert hasattr(runtime, f"cudaDevAttr{name}")
     wanted = {

@@ -74,6 +74,38 @@ def test_arguments_are_checked(cupy, pair):
         falcon.gemm(a, b, scheme="nonsense")
 
 
+@pytest.mark.parametrize("scheme", ["classical", "strassen"])
+@pytest.mark.parametrize(
+    ("left", "right", "name"),
+    [
+        ("bfloat16", "bfloat16", "float32"),
+        ("float16", "bfloat16", "float32"),
+        ("float64", "float32", "float16"),
+        ("float32", "float32", "bfloat16"),
+    ],
+)
+def test_dtype_casts_the_operands(cupy, left, right, name, scheme):
+    values = whole((48, 40), 1), whole((40, 36), 2)
+    a, b = (on_device(cupy, x, y) for x, y in zip(values, (left, right), strict=True))
+    expected = (values[0] @ values[1]).astype(kind(name))
+    for c in (
+        falcon.gemm(a, b, dtype=name, scheme=scheme),
+        falcon.matmul(a, b, dtype=kind(name), scheme=scheme),
+        falcon.gemm(a, falcon.pack(b, dtype=name, scheme=scheme), dtype=name),
+    ):
+        assert c.dtype == kind(name)
+        np.testing.assert_array_equal(cupy.asnumpy(c), expected)
+    assert falcon.plan(a, b, name, scheme=scheme).problem.dtype == kind(name)
+
+
+def test_dtypes_that_are_not_multiplied_on_a_gpu(pair):
+    for call in (falcon.gemm, falcon.matmul, falcon.plan):
+        with pytest.raises(TypeError, match="dtype is int32; arrays in GPU memory are multiplied"):
+            call(*pair, dtype="int32")
+        with pytest.raises(TypeError, match=r"dtype is <class 'object'>; expected integers"):
+            call(*pair, dtype=object)
+
+
 def test_unknown_libraries_are_named(cupy):
     class Foreign:
         shape = (2, 2)
@@ -203,14 +235,16 @@ def test_plans_are_of_the_problem_that_runs(cupy, monkeypatch):
 
 
 @pytest.mark.parametrize("tf32", [False, True])
-def test_batches_are_one_product_that_obeys_tf32(cupy, state, tf32):
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_batches_are_one_product_that_obeys_tf32(cupy, state, dtype, tf32):
     a, b = whole((3, 20, 30), 1), whole((30, 10), 2)
-    left, right = (cupy.asarray(x.astype(np.float32)) for x in (a, b))
+    left, right = (cupy.asarray(x.astype(kind(dtype))) for x in (a, b))
     with falcon.config(tf32=tf32):
         found = falcon.matmul(left, right)
-    np.testing.assert_array_equal(cupy.asnumpy(found), a @ b)
+    np.testing.assert_array_equal(cupy.asnumpy(found), (a @ b).astype(kind(dtype)))
     (product,) = state.products
-    assert (product[1], product[3]) == (3, "32F_FAST_TF32" if tf32 else "32F")
+    fast = tf32 and dtype == "float32"
+    assert (product[1], product[3]) == (3, "32F_FAST_TF32" if fast else "32F")
 
 
 @pytest.mark.parametrize(

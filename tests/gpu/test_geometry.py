@@ -127,12 +127,10 @@ class Sparse:
 @pytest.mark.skipif(fake_cupy.COMPILER is None, reason="no C++ compiler")
 def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
     """Combine A and Combine H on 66000 x 65600 (4.3e9) elements, a few thread blocks of each."""
-    launched = []
     monkeypatch.setattr(kernels.device, "current", lambda: 0)
     monkeypatch.setattr(
         kernels.device, "function", lambda source, name, options: fake_cupy.compiled(source, name)
     )
-    monkeypatch.setattr(kernels.device, "launch", lambda *call: launched.append(call))
     kernels.clear()
     M, N = 66000, 65600
     (h, w) = geometry.block_sizes(M, N, N, STRASSEN, 2)[:2]
@@ -147,24 +145,22 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
             matrix[i * h + x, j * w + y] = 1 + 2 * i + j
     a11, a12, a21, a22 = 1, 2, 3, 4
     operand = dense(large.pointer, (M, N), FLOAT16)
-    kernels.combine_in(STRASSEN, "u", operand, planes.pointer, (h, w), (0, 0), (h, w))
-    kernel, grid, block, arguments = launched.pop()
-    assert grid[0] * 128 * 8 >= h * w
+    made = kernels.combine_in(STRASSEN, "u", operand, planes.pointer, (h, w), (0, 0), (h, w))
+    assert made.grid[0] * 128 * 8 >= h * w
     # The block that holds (x, y), and the last one.
     tiles = -(-w // 256)
     wanted = x // 4 * tiles + y // 256
-    fake_cupy.launch(kernel, (wanted + 1, 1, 1), block, arguments, first=wanted)
+    fake_cupy.launch(made.kernel, (wanted + 1, 1, 1), made.block, made.arguments, first=wanted)
     expected = [int(v) for v in STRASSEN.U.reshape(7, -1) @ [a11, a12, a21, a22]]
     assert sums[:, x, y].tolist() == expected
 
     hs = wide.bytes.view(np.float32).reshape(7, h, w)
     hs[:, x, y] = np.arange(1, 8)
     update = kernels.Update(STRASSEN, FLOAT32, operand, None, (h, w), (0, 0), (h, w), 1.0, 0.0, 0)
-    kernels.combine_out(update, wide.pointer)
-    kernel, grid, block, arguments = launched.pop()
+    made = kernels.combine_out(update, wide.pointer)
     tiles = -(-w // 128)
     wanted = x // 4 * tiles + y // 128
-    fake_cupy.launch(kernel, (wanted + 1, 1, 1), block, arguments, first=wanted)
+    fake_cupy.launch(made.kernel, (wanted + 1, 1, 1), made.block, made.arguments, first=wanted)
     blocks = products(STRASSEN).rows @ np.arange(1, 8)
     for i in range(2):
         for j in range(2):

@@ -9,6 +9,7 @@ import falcon
 from falcon._core.spread import spread
 from falcon._gpu import kernels
 from falcon._gpu.arrays import library_of
+from falcon._gpu.steps import run
 
 from .support import DTYPES, kind, on_device
 
@@ -106,7 +107,7 @@ def test_the_statistic_is_the_hosts(cupy, order, parts):
     block = -(-M // parts)
     memory, word = cupy.empty((64 * M,), np.float64), cupy.empty((1,), np.uint32)
     matrix, at = library_of(on_gpu).matrix(on_gpu), int(word.data.ptr)
-    kernels.spread(matrix, parts, block, int(memory.data.ptr), 64 * M * 8, at)
+    run(*kernels.spread(matrix, parts, block, int(memory.data.ptr), 64 * M * 8, at))
     found = float(cupy.asnumpy(word).view(np.float32)[0])
     expected = spread((x * x).sum(1), parts, M)
     assert found == (pytest.approx(expected**2, rel=1e-6) if parts > 1 else 0)
@@ -116,9 +117,9 @@ def test_without_room_for_a_norm_per_row_nothing_is_known(cupy, state):
     x = on_device(cupy, operands("float32")[0], "float32")
     memory, word = cupy.empty((64 * M,), np.float32), cupy.empty((1,), np.uint32)
     matrix, at = library_of(x).matrix(x), int(word.data.ptr)
-    kernels.spread(matrix, 2, M // 2, int(memory.data.ptr), 4 * M, at)
+    run(*kernels.spread(matrix, 2, M // 2, int(memory.data.ptr), 4 * M, at))
     assert 1 <= cupy.asnumpy(word).view(np.float32)[0] < 2
     launched = len(state.launches)
-    kernels.spread(matrix, 2, M // 2, int(memory.data.ptr), 4 * M - 1, at)
+    run(*kernels.spread(matrix, 2, M // 2, int(memory.data.ptr), 4 * M - 1, at))
     assert cupy.asnumpy(word).view(np.float32)[0] > 1e38
     assert len(state.launches) == launched

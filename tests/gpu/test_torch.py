@@ -21,6 +21,7 @@ class Tensor:
 
     def __init__(self, array, dtype, requires_grad=False):
         self.array, self.dtype, self.requires_grad = array, dtype, requires_grad
+        self.is_cuda, self.layout = True, "torch.strided"
 
     shape = property(lambda self: self.array.shape)
     _host = property(lambda self: self.array._host)
@@ -30,6 +31,9 @@ class Tensor:
 
     def stride(self):
         return tuple(x // self.array.dtype.itemsize for x in self.array.strides)
+
+    def get_device(self):
+        return self.array.device.id
 
     def is_neg(self):
         return False
@@ -52,7 +56,7 @@ def torch(cupy, monkeypatch):
     streams, allocated = [], []
     module = types.ModuleType("torch")
     module.uint8, module.float32 = "torch.uint8", "torch.float32"
-    module.bfloat16 = "torch.bfloat16"
+    module.bfloat16, module.strided = "torch.bfloat16", "torch.strided"
 
     def empty(shape, dtype, device):
         assert device in ("cuda:0", "cuda")

@@ -2,6 +2,7 @@
 
 import pickle
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from falcon import schemes
 from falcon.codegen.program import build
 from falcon.codegen.update import schedule
 from falcon.schemes import SchemeError, SymmetricScheme, symmetric
+from reference.gram import gram_by_scheme
 
 CONSTRUCTED = [
     symmetric.classical(1, 1),
@@ -110,6 +112,12 @@ def test_the_plain_list_is_the_same_algorithm(scheme, rng):
 
 
 @every_scheme
+def test_the_reference_runs_it(scheme, rng):
+    a = rng.integers(-9, 10, rng.integers(1, 14, 2))
+    assert np.array_equal(gram_by_scheme(a, scheme.U, scheme.V, scheme.W), a @ a.T)
+
+
+@every_scheme
 def test_files_and_pickles_give_the_scheme_back(scheme, tmp_path):
     path = tmp_path / "scheme.json"
     symmetric.dump(scheme, path)
@@ -123,6 +131,11 @@ def test_files_and_pickles_give_the_scheme_back(scheme, tmp_path):
 def test_counts(scheme):
     assert scheme.n_general + scheme.n_symmetric == scheme.rank
     assert scheme.cost == scheme.n_general + Fraction(scheme.n_symmetric, 2)
+    whole = [
+        not s or w[~np.eye(scheme.m, dtype=bool)].any()
+        for s, w in zip(scheme.symmetric, scheme.W, strict=True)
+    ]
+    assert scheme.triangle_cost == sum(1 if x else Fraction(1, 2) for x in whole) >= scheme.cost
     assert 1 <= scheme.speedup_bound < 2
     assert scheme.additions.reduced <= scheme.additions.naive
     sums, left, right = scheme.operands
@@ -257,3 +270,32 @@ def test_the_stored_files_are_named_as_their_schemes():
         scheme = symmetric.get(name)
         assert scheme.name == name
         assert name == f"{scheme.m}x{scheme.k}:{scheme.n_general}+{scheme.n_symmetric}"
+
+
+def table():
+    """The table of docs/gram.md: classical, composed and stored schemes."""
+    names = ["2x2:2+4", "2x1:1+2@strassen", "2x2:2+4@strassen", *symmetric.names()]
+    lines = [
+        "| scheme | general | symmetric | cost | cost, whole | classical | ratio | additions "
+        "| growth | at depth |",
+        "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |",
+    ]
+    for x in map(symmetric.get, names):
+        cells = (
+            f"`{x.name}`",
+            x.n_general,
+            x.n_symmetric,
+            f"{float(x.cost):g}",
+            f"{float(x.triangle_cost):g}",
+            f"{x.m * x.m * x.k / 2:g}",
+            f"{x.speedup_bound:.3f}",
+            x.additions.reduced,
+            f"{x.rms_growth:.2f}",
+            f"{x.recursive_ratio():.3f}" if x.m == x.k else "",
+        )
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_table_in_the_docs_is_current():
+    assert table() in (Path(__file__).parents[2] / "docs" / "gram.md").read_text(encoding="utf-8")

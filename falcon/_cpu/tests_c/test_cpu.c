@@ -5,11 +5,17 @@
  *   V="-mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma"
  *   gcc $W -c kernels/generic.c && gcc $W -mavx2 -mfma -mf16c -c kernels/avx2.c && gcc $W $V -c kernels/avx512.c &&
  *   gcc $W $V -mavx512vnni -c kernels/avx512_vnni.c && gcc $W $V -mavx512bf16 -c kernels/avx512_bf16.c &&
+ *   gcc $W -mavx2 -mfma -mf16c -mavxvnni -c kernels/avx_vnni.c &&
+ *   gcc $W $V -mavx512vnni -mamx-tile -mamx-int8 -c kernels/amx_int8.c &&
+ *   gcc $W $V -mavx512bf16 -mamx-tile -mamx-bf16 -c kernels/amx_bf16.c &&
+ *   gcc $W -I. -Wno-psabi -c ../tests_c/kernels_tiles.c &&
  *   gcc $W -DFALCON_HAVE_AVX2 -DFALCON_HAVE_AVX512 -DFALCON_HAVE_AVX512_VNNI -DFALCON_HAVE_AVX512_BF16 \
+ *       -DFALCON_HAVE_AVX_VNNI -DFALCON_HAVE_AMX_INT8 -DFALCON_HAVE_AMX_BF16 \
  *       ../tests_c/test_cpu.c kernels/registry.c machine/?*.c engine/?*.c *.o -lm -o test_cpu &&
- *   ./test_cpu [rounds] [isa or all] [own or openmp]
+ *   ./test_cpu [rounds] [isa, emulated or all] [own or openmp]
  *
- * aarch64: as above with kernels/neon.c and -DFALCON_HAVE_NEON only.
+ * aarch64: as above with kernels/neon.c, kernels/neon_dot.c (-march=armv8.2-a+dotprod), kernels/neon_bf16.c
+ * (-march=armv8.2-a+bf16), kernels_tiles.c and the macros FALCON_HAVE_NEON, _NEON_DOT and _NEON_BF16 only.
  *
  * Every case draws shape, strides, alpha, beta, blocking and scheme at random
  * (fixed seed, printed on failure) on every instruction set that runs here.
@@ -19,116 +25,13 @@
  */
 #include "../src/engine/engine.h"
 #include "../src/engine/team.h"
+#include "../src/machine/machine.h"
 #include "elements.h"
+#include "matrices.h"
 #include "schemes.h"
+#include "team_case.h"
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-static uint64_t seed = 88172645463325252ull;
-static int rnd(int n) {
-    seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
-    return (int)((seed >> 11) % (uint64_t)n);
-}
-
-/* Memory whose end (or start) touches an unreadable page. */
-typedef struct {
-    char *map, *at;
-    size_t map_bytes, bytes;
-} guarded;
-
-static guarded guarded_new(size_t bytes, int at_end) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), inside = (bytes + page - 1) / page * page;
-    guarded g = {.map_bytes = inside + 2 * page, .bytes = bytes};
-    g.map = mmap(NULL, g.map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    mprotect(g.map + page, inside, PROT_READ | PROT_WRITE);
-    g.at = g.map + page + (at_end ? inside - bytes : 0);
-    memset(g.map + page, 0xff, inside); /* NaN in both dtypes */
-    return g;
-}
-
-static void guarded_free(guarded g) {
-    munmap(g.map, g.map_bytes);
-}
-
-/* A matrix with some kind of strides inside guarded memory. */
-typedef struct {
-    guarded mem;
-    char *p;
-    ptrdiff_t rows, cols, rs, cs;
-    int dtype;
-} matrix;
-
-static matrix matrix_new(int dtype, ptrdiff_t rows, ptrdiff_t cols, int kind) {
-    matrix x = {.rows = rows, .cols = cols, .dtype = dtype};
-    const ptrdiff_t e = bytes_of(dtype);
-    const ptrdiff_t pad = 1 + rnd(40);
-    switch (kind) {
-    case 0:
-        x.rs = cols, x.cs = 1;
-        break;
-    case 1:
-        x.rs = 1, x.cs = rows;
-        break;
-    case 2:
-        x.rs = cols + pad, x.cs = 1;
-        break;
-    case 3:
-        x.rs = 2 * cols + pad, x.cs = 2;
-        break;
-    case 4:
-        x.rs = -cols, x.cs = -1;
-        break;
-    case 5:
-        x.rs = 1, x.cs = -(rows + pad);
-        break;
-    case 6:
-        x.rs = (cols + 63) / 16 * 16, x.cs = 1;
-        break; /* rows on whole lines: streaming stores */
-    default:
-        x.rs = 0, x.cs = 1;
-        break; /* broadcast */
-    }
-    const ptrdiff_t lo = (x.rs < 0 ? x.rs * (rows - 1) : 0) + (x.cs < 0 ? x.cs * (cols - 1) : 0);
-    const ptrdiff_t hi = (x.rs > 0 ? x.rs * (rows - 1) : 0) + (x.cs > 0 ? x.cs * (cols - 1) : 0);
-    x.mem = guarded_new((size_t)((hi - lo + 1) * e), kind == 6 ? 0 : rnd(2));
-    x.p = x.mem.at - lo * e;
-    return x;
-}
-
-static double get(const matrix *x, ptrdiff_t i, ptrdiff_t j) {
-    return element_get(x->dtype, x->p + (i * x->rs + j * x->cs) * bytes_of(x->dtype));
-}
-
-static void put(const matrix *x, ptrdiff_t i, ptrdiff_t j, double v) {
-    element_put(x->dtype, x->p + (i * x->rs + j * x->cs) * bytes_of(x->dtype), v);
-}
-
-/* Small whole numbers, or (real) anything: integers of all sizes wrap. */
-static void fill(const matrix *x, int real) {
-    const int whole = is_exact(x->dtype), least = x->dtype == FALCON_U8 ? 0 : -3;
-    for (ptrdiff_t i = 0; i < x->rows; i++)
-        for (ptrdiff_t j = 0; j < x->cols; j++)
-            put(x, i, j, !real ? rnd(7) + least : whole ? rnd(1 << 30) : rnd(20001) / 9973.0 - 1);
-}
-
-/* Bytes of x's memory that no element owns must still be 0xff. */
-static int gaps_intact(const matrix *x) {
-    const ptrdiff_t e = bytes_of(x->dtype);
-    char *own = calloc(1, x->mem.bytes);
-    for (ptrdiff_t i = 0; i < x->rows; i++)
-        for (ptrdiff_t j = 0; j < x->cols; j++)
-            memset(own + (x->p + (i * x->rs + j * x->cs) * e - x->mem.at), 1, (size_t)e);
-    int ok = 1;
-    for (size_t i = 0; i < x->mem.bytes; i++)
-        ok &= own[i] || x->mem.at[i] == (char)0xff;
-    free(own);
-    return ok;
-}
 
 typedef struct {
     const falcon_kernel *kern;
@@ -379,68 +282,52 @@ static int norms_case(int isa, int dtype) {
     return bad;
 }
 
-/* A job of a few short stages: every unit is done once, in its own stage, on a seat of its own. */
-enum { STAGES = 5, MOST_UNITS = 40, TEAM = 3 };
+extern const falcon_kernel falcon_kernel_emulated_bf16, falcon_kernel_emulated_i8, falcon_kernel_emulated_u8;
+static const falcon_kernel *const emulated[] = {&falcon_kernel_emulated_bf16, &falcon_kernel_emulated_i8,
+                                                &falcon_kernel_emulated_u8};
+
+/* Whoever is refused tile registers says why, and always the same. */
+static int permission_case(void) {
+    const char *why = fl_ask_for_tiles();
+    const int runs = fl_cpu_runs(FALCON_AMX_INT8) || fl_cpu_runs(FALCON_AMX_BF16);
+    const int bad = why != fl_ask_for_tiles() || (runs && why) || (why && strlen(why) < 10);
+    printf("%stile registers: %s\n", bad ? "FAIL " : "", why ? why : "granted");
+    return bad;
+}
+
 typedef struct {
-    int stage, wrong;
-    ptrdiff_t units;      /* of the open stage */
-    int done[MOST_UNITS]; /* how often, in this stage */
-    atomic_int seated[TEAM];
-} counted;
+    const char *name;
+    falcon_scheme s;
+} named_scheme;
+enum { N_SCHEMES = 6 };
 
-static ptrdiff_t counted_open(void *job, ptrdiff_t *grab) {
-    counted *j = job;
-    for (ptrdiff_t u = 0; u < MOST_UNITS; u++)
-        j->wrong |= j->done[u] != (u < j->units);
-    memset(j->done, 0, sizeof j->done);
-    *grab = 1 + j->stage % 3;
-    j->units = j->stage == STAGES ? 0 : 1 + (j->stage * 7) % MOST_UNITS;
-    j->stage++;
-    return j->units;
-}
-
-static void counted_units(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
-    counted *j = job;
-    if (seat < 0 || seat >= TEAM || atomic_fetch_add(&j->seated[seat], 1))
-        abort();
-    for (; first < end; first++)
-        j->done[first]++;
-    atomic_fetch_sub(&j->seated[seat], 1);
-}
-
-static void *count_all(void *rounds) {
-    static const fl_stages stages = {counted_open, counted_units};
-    for (int n = 0; n < *(int *)rounds; n++) {
-        counted job = {0};
-        fl_team_run(&stages, &job, TEAM);
-        if (job.wrong || job.stage != STAGES + 1)
-            return "a unit was left out, done twice or done in another stage";
+/* Every type that the instruction set has a kernel for; nothing where it does not run. */
+static int one_isa(int isa, const named_scheme *schemes, int rounds) {
+    int cases = 0, failures = 0;
+    double slowest = 0;
+    const char *name = NULL;
+    for (int dtype = 0; dtype < FALCON_N_DTYPE; dtype++) {
+        const falcon_kernel *kern = falcon_kernel_get(isa, dtype);
+        if (!kern)
+            continue;
+        name = kern->name;
+        for (int i = 0; i < N_SCHEMES; i++) {
+            if (kern->exact && !strncmp(schemes[i].name, "scaled", 6))
+                continue; /* fractions */
+            const falcon_scheme *scheme = i ? &schemes[i].s : NULL;
+            for (int n = 0; n < rounds && failures < 10; n++, cases++)
+                failures += one_case(isa, dtype, scheme, schemes[i].name);
+            for (int n = 0; n < 10 * rounds && failures < 10; n++)
+                failures += blocking_case(isa, dtype, scheme, schemes[i].name, &slowest);
+        }
+        for (int n = 0; !kern->exact && n < 2 * rounds && failures < 10; n++, cases++)
+            failures += norms_case(isa, dtype);
     }
-    return NULL;
-}
-
-/* Several host threads at once, then a forked child. */
-static int team_case(int rounds) {
-    enum { HOSTS = 4 };
-    pthread_t hosts[HOSTS];
-    const char *why = NULL;
-    for (int i = 0; i < HOSTS; i++)
-        pthread_create(hosts + i, NULL, count_all, &rounds);
-    for (int i = 0; i < HOSTS; i++) {
-        void *found;
-        pthread_join(hosts[i], &found);
-        why = found ? found : why;
+    if (name) {
+        printf("slowest choice of a blocking: %.0f microseconds\n", slowest * 1e6);
+        printf("%s: %d cases of %s and the like, %d failures\n", falcon_isa_name(isa), cases, name, failures);
     }
-    const pid_t child = fork();
-    if (child == 0)
-        _exit(count_all(&rounds) != NULL);
-    int status;
-    waitpid(child, &status, 0);
-    if (!why && status)
-        why = "wrong in a forked child";
-    if (why)
-        printf("FAIL team: %s\n", why);
-    return why != NULL;
+    return failures;
 }
 
 int main(int argc, char **argv) {
@@ -449,46 +336,31 @@ int main(int argc, char **argv) {
         falcon_threading(FALCON_OPENMP);
     dense_scheme st = dense_strassen(0), sc = dense_strassen(1), c1 = dense_classical(1, 3, 2),
                  c2 = dense_classical(3, 1, 1);
-    struct {
-        const char *name;
-        falcon_scheme s;
-    } schemes[] = {{"classical", {0}},
-                   {"strassen", scheme_of(dense_strassen(0))},
-                   {"scaled strassen", scheme_of(sc)},
-                   {"strassen twice", scheme_of(dense_compose(st, st))},
-                   {"strassen x <1,3,2>", scheme_of(dense_compose(st, c1))},
-                   {"<3,1,1> x strassen", scheme_of(dense_compose(c2, st))}};
+    named_scheme schemes[N_SCHEMES] = {{"classical", {0}},
+                                       {"strassen", scheme_of(dense_strassen(0))},
+                                       {"scaled strassen", scheme_of(sc)},
+                                       {"strassen twice", scheme_of(dense_compose(st, st))},
+                                       {"strassen x <1,3,2>", scheme_of(dense_compose(st, c1))},
+                                       {"<3,1,1> x strassen", scheme_of(dense_compose(c2, st))}};
     dense_free(st), dense_free(c1), dense_free(c2);
-    int cases = 0, failures = falcon_threading(-1) == FALCON_OWN_TEAM ? team_case(100 * rounds) : 0;
-    for (size_t i = 1; i < sizeof schemes / sizeof *schemes; i++) {
+    int failures = falcon_threading(-1) == FALCON_OWN_TEAM ? team_case(100 * rounds) : 0;
+    for (int i = 1; i < N_SCHEMES; i++) {
         int32_t scratch[256];
         const char *why = falcon_scheme_check(&schemes[i].s, scratch);
         if (why)
             printf("FAIL %s: %s\n", schemes[i].name, why), failures++;
     }
-    for (int isa = 0; isa < FALCON_N_ISA; isa++) {
-        if (!falcon_isa_supported(isa) || (argc > 2 && strcmp(argv[2], falcon_isa_name(isa)) && strcmp(argv[2], "all")))
-            continue;
-        double slowest = 0;
-        for (int dtype = 0; dtype < FALCON_N_DTYPE; dtype++) {
-            if (!falcon_kernel_get(isa, dtype))
-                continue;
-            for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
-                if (falcon_kernel_get(isa, dtype)->exact && !strncmp(schemes[i].name, "scaled", 6))
-                    continue; /* fractions */
-                const falcon_scheme *scheme = i ? &schemes[i].s : NULL;
-                for (int n = 0; n < rounds && failures < 10; n++, cases++)
-                    failures += one_case(isa, dtype, scheme, schemes[i].name);
-                for (int n = 0; n < 10 * rounds && failures < 10; n++)
-                    failures += blocking_case(isa, dtype, scheme, schemes[i].name, &slowest);
-            }
-            for (int n = 0; !is_exact(dtype) && n < 2 * rounds && failures < 10; n++, cases++)
-                failures += norms_case(isa, dtype);
-        }
-        printf("slowest choice of a blocking: %.0f microseconds\n", slowest * 1e6);
-        printf("%s: %d cases so far, %d failures\n", falcon_isa_name(isa), cases, failures);
-    }
-    for (size_t i = 1; i < sizeof schemes / sizeof *schemes; i++)
+    failures += permission_case();
+    const char *only = argc > 2 && strcmp(argv[2], "all") ? argv[2] : NULL;
+    for (int isa = 0; isa < FALCON_N_ISA; isa++)
+        if (!only || !strcmp(only, falcon_isa_name(isa)))
+            failures += one_isa(isa, schemes, rounds);
+    for (size_t i = 0; i < sizeof emulated / sizeof *emulated; i++)
+        falcon_kernel_put(emulated[i]->isa, emulated[i]->dtype, emulated[i]);
+    for (int isa = FALCON_AMX_INT8; isa <= FALCON_AMX_BF16; isa++)
+        if (!only || !strcmp(only, "emulated"))
+            failures += one_isa(isa, schemes, rounds);
+    for (int i = 1; i < N_SCHEMES; i++)
         scheme_free(schemes[i].s);
     printf("%s\n", failures ? "FAILED" : "all passed");
     return failures != 0;

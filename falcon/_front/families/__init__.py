@@ -53,8 +53,11 @@ class Family(Protocol):
     def dtype(self, arrays: list[Any]) -> DType:
         """Return the type of the arithmetic; raises TypeError where there is none."""
 
+    def held(self, x: Any) -> DType | None:
+        """Return the type of an array's or packed operand's elements; None if falcon has none."""
+
     def named(self, dtype: Any) -> DType:
-        """Return the type that a user names."""
+        """Return the type that a user names; raises TypeError where it is not multiplied."""
 
     def scalars(self, dtype: DType) -> DType:
         """Return the type of alpha and beta."""
@@ -71,8 +74,8 @@ class Family(Protocol):
     def check_out(self, out: Any, shape: tuple[int, ...], dtype: DType) -> None:
         """Raise unless a result of this shape and dtype can be written to `out`."""
 
-    def left_alone(self, a: Any, b: Any, out: Any, options: Options) -> Any:
-        """Return the library's own ``matmul(a, b)`` of what falcon does not multiply.
+    def left_alone(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
+        """Return the library's own ``matmul(a, b, dtype)`` of what falcon does not multiply.
 
         NotImplemented for what it does.
         """
@@ -92,7 +95,8 @@ class Family(Protocol):
         b: Any,
         c: Any,
         out: Any,
-        dtype: DType,
+        operand: DType,
+        result: DType,
         options: Options,
         *,
         packed: bool = False,
@@ -106,6 +110,8 @@ class Family(Protocol):
         c : array or None
         out : array or None
             None: it will be made by `empty`.
+        operand, result : DType
+            As which a and b are multiplied, and of which type the product is.
         packed : bool
             B comes packed, and `b` is its source, or its shape where that was not kept.
         symmetric : str
@@ -131,11 +137,12 @@ class Family(Protocol):
         """Return a view with that shape."""
 
     def in_one_call(
-        self, a: Any, b: Any, out: Any, dtype: DType, options: Options, plan: Any
+        self, a: Any, b: Any, out: Any, types: tuple[DType, DType], options: Options, plan: Any
     ) -> bool:
         """Multiply a whole batch at once, where that is what falcon would do matrix by matrix.
 
-        `a` and `b` are broadcast to the batch of `out`; `plan` is that of one of its matrices.
+        `a` and `b` are broadcast to the batch of `out`; `types` are those of `Product`; `plan` is
+        that of one of its matrices, None for vectors.
         """
 
 

@@ -11,20 +11,20 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from falcon._backends import DEVICE, get_backend
-from falcon._core.dtypes import DType, of
+from falcon._core.dtypes import CUDA, DType, of
 from falcon._core.options import Options
+from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._gpu import batches, kernels, operands
 from falcon._gpu.arrays import Library, library_of, promoted
 from falcon._gpu.device import current, on
 from falcon._gpu.matrix import Matrix
+from falcon._gpu.steps import run
 from falcon._gpu.where import device_of
 
-from ..validate import refuse_packed
+from ..validate import named, refuse_packed
 
 
 def device_family(arrays: dict[str, Any]) -> DeviceFamily:
@@ -117,10 +117,16 @@ class DeviceFamily:
         """Return the wider of floating types; float16 and bfloat16 do not meet."""
         return promoted([self._library.dtype(x) for x in arrays])
 
+    def held(self, x: Any) -> DType | None:
+        """Return the row of the library's dtype; raises TypeError where falcon has none."""
+        return of(x.dtype) if isinstance(x, PackedOperand) else self._library.dtype(x)
+
     def named(self, dtype: Any) -> DType:
         """Return a floating type of a GPU; bfloat16 has that name."""
-        row = promoted([of(dtype if isinstance(dtype, str) else np.dtype(dtype))])
-        np.dtype(row.numpy)  # raises where the package that defines it is missing
+        row = named(dtype)
+        if row.cuda is None:
+            known = ", ".join(x.name for x in CUDA)
+            raise TypeError(f"dtype is {row}; arrays in GPU memory are multiplied in {known}")
         return row
 
     def target(self, out: Any) -> Any:
@@ -145,7 +151,7 @@ class DeviceFamily:
         if tuple(out.shape) != shape:
             raise ValueError(f"out has shape {tuple(out.shape)}; expected {shape}")
 
-    def left_alone(self, a: Any, b: Any, out: Any, options: Options) -> Any:
+    def left_alone(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
         """Scalars are refused; all else is falcon's."""
         if min(len(a.shape), len(b.shape)) == 0:
             raise ValueError("matmul: an operand is a scalar; expected at least one axis")
@@ -165,7 +171,8 @@ class DeviceFamily:
         b: Any,
         c: Any,
         out: Any,
-        dtype: DType,
+        operand: DType,
+        result: DType,
         options: Options,
         *,
         packed: bool = False,
@@ -181,22 +188,23 @@ class DeviceFamily:
         product = (
             target is not None
             and left is not None
-            and operands.needs_product(target, left, right, added, dtype)
+            and operands.needs_product(target, left, right, added, result)
         )
         if added is None:
             buffered = False
         elif out is None:  # by rows, of the arithmetic's type
-            buffered = added.dtype is not dtype or not added.is_direct or added.by_columns
+            buffered = added.dtype is not result or not added.is_direct or added.by_columns
         else:
             buffered = operands.needs_copy(added, None if product else target)
         return Problem.of(
             (shapes[0][0], shapes[1][1], shapes[0][1]),
-            dtype,
+            operand,
             options,
+            result=result,
             device=self._index,
             buffered=buffered,
-            a_direct=left is None or operands.readable(left, dtype),
-            b_direct=right is None or operands.readable(right, dtype),
+            a_direct=left is None or operands.readable(left, operand),
+            b_direct=right is None or operands.readable(right, operand),
             out_direct=not product,
             packed=packed,
         )
@@ -211,7 +219,7 @@ class DeviceFamily:
         # Neighbouring threads may not read what others have written.
         if added is not None and added.overlaps(target) and not operands.same(added, target):
             added = operands.duplicate(added)
-        kernels.copy(added, target, float(beta) if added is not None else 1.0)
+        run(kernels.copy(added, target, float(beta) if added is not None else 1.0))
 
     def copy(self, x: Any, out: Any) -> None:
         """Write `x` to `out`."""
@@ -233,7 +241,13 @@ class DeviceFamily:
         return self._library.broadcast(x, shape)
 
     def in_one_call(
-        self, a: Any, b: Any, out: Any, dtype: DType, options: Options, plan: Plan | None
+        self,
+        a: Any,
+        b: Any,
+        out: Any,
+        types: tuple[DType, DType],
+        options: Options,
+        plan: Plan | None,
     ) -> bool:
         """Multiply a batch by one strided-batched product, unless an LCMA pays."""
         if len(out.shape) < 3 or options.workspace_limit is not None:
@@ -242,5 +256,5 @@ class DeviceFamily:
             return False
         return batches.multiply(
             *(self._library.blocks(x) for x in (a, b, out)),
-            tf32=options.tf32 and dtype.has_tf32,
+            tf32=options.tf32 and types[0].has_tf32,
         )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.arrays import to_array
-from falcon._core.dtypes import DType, of
+from falcon._core.dtypes import DType, find, of
 from falcon._core.options import Options, threads_of
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
@@ -23,6 +23,7 @@ from ..validate import (
     is_direct,
     is_numeric,
     is_strided,
+    named,
     overlap,
     plain,
     refuse_packed,
@@ -60,11 +61,13 @@ class NumpyFamily:
         """Return NumPy's result type."""
         return of(np.result_type(*(x.dtype for x in arrays)))
 
+    def held(self, x: Any) -> DType | None:
+        """Return the row of NumPy's dtype."""
+        return find(x.dtype) if hasattr(x, "dtype") else None
+
     def named(self, dtype: Any) -> DType:
-        """Return the type of one of NumPy's own dtypes."""
-        native = np.dtype(dtype)
-        check_numeric("dtype", native)
-        return of(native)
+        """Return the type of a dtype of NumPy or ml_dtypes, or of its name."""
+        return named(dtype)
 
     def scalars(self, dtype: DType) -> DType:
         """Alpha and beta have the type of the arithmetic."""
@@ -91,7 +94,7 @@ class NumpyFamily:
         if not out.flags.writeable:
             raise ValueError("out is read-only")
 
-    def left_alone(self, a: Any, b: Any, out: Any, options: Options) -> Any:
+    def left_alone(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
         """Leave booleans, objects, array subclasses and other array types to np.matmul."""
         a, b = plain("a", a), plain("b", b)
         ordinary = all(type(x) is np.ndarray for x in (a, b)) and (
@@ -106,8 +109,9 @@ class NumpyFamily:
                 f"{what} needs plain numeric arrays of at least one axis; got a {describe(a)}, "
                 f"b {describe(b)}" + ("" if out is None else f" and out {describe(out)}")
             )
+        given = {k: x for k, x in (("out", out), ("dtype", dtype)) if x is not None}
         with limited(threads_of(options)):
-            return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
+            return np.matmul(a, b, **given)
 
     def scalar(self, x: Any) -> Any:
         """Return a NumPy scalar."""
@@ -116,7 +120,7 @@ class NumpyFamily:
     def empty(self, shape: tuple[int, ...], dtype: DType, of: Sequence[Any] = ()) -> np.ndarray:
         """Make an array by rows."""
         kind = np.result_type(*(x.dtype for x in of)).newbyteorder("=") if of else dtype.numpy
-        return np.empty(shape, kind)
+        return np.empty(shape, kind if kind == dtype.numpy else dtype.numpy)
 
     def problem(
         self,
@@ -124,7 +128,8 @@ class NumpyFamily:
         b: Any,
         c: Any,
         out: Any,
-        dtype: DType,
+        operand: DType,
+        result: DType,
         options: Options,
         *,
         packed: bool = False,
@@ -134,32 +139,34 @@ class NumpyFamily:
         if type(a) is type(b) is tuple and out is None:  # by rows: the most that shapes can say
             return Problem.of(
                 (a[0], b[1], a[1]),
-                dtype,
+                operand,
                 options,
+                result=result,
                 packed=packed,
                 a_strided=True,
                 b_strided=True,
                 layout=(a[1] == 1, True, False),  # a single column has a unit stride both ways
             )
         a_shape, b_shape = (x if isinstance(x, tuple) else x.shape for x in (a, b))
-        kind = dtype.numpy
+        kind, written = operand.numpy, result.numpy
         left, right = _Operand(a, kind), _Operand(b_shape if packed else b, kind)
         fresh = out is None
         sources = [x for x in (a, b) if isinstance(x, np.ndarray)]
         out_direct = fresh or (
-            is_strided(out, kind) and not any(self.overlap(out, x) for x in sources)
+            is_strided(out, written) and not any(self.overlap(out, x) for x in sources)
         )
-        size = dtype.itemsize
+        size = operand.itemsize
         K = a_shape[1]
         if not symmetric and len(sources) == 2 and c is None:
-            symmetric = _symmetric(a, b, dtype, options)
+            symmetric = _symmetric(a, b, operand, options)
         return Problem.of(
             (a_shape[0], b_shape[1], K),
-            dtype,
+            operand,
             options,
+            result=result,
             buffered=c is not None
             or symmetric in ("lower", "upper")
-            or not (out_direct and (fresh or is_direct(out, kind))),
+            or not (out_direct and (fresh or is_direct(out, written))),
             a_direct=left.direct,
             b_direct=right.direct,
             a_strided=left.strided,
@@ -167,7 +174,7 @@ class NumpyFamily:
             layout=(  # copies are by rows; a single column has a unit stride both ways
                 left.strides[0] == size if left.strided else K == 1,
                 not right.strided or right.strides[1] == size,
-                not fresh and out_direct and out.strides[0] == size != out.strides[1],
+                not fresh and out_direct and out.strides[0] == result.itemsize != out.strides[1],
             ),
             out_direct=out_direct,
             in_place=c is not None and not fresh and self.overlap(out, c),
@@ -205,7 +212,13 @@ class NumpyFamily:
         return np.broadcast_to(x, shape)
 
     def in_one_call(
-        self, a: Any, b: Any, out: Any, dtype: DType, options: Options, plan: Plan | None
+        self,
+        a: Any,
+        b: Any,
+        out: Any,
+        types: tuple[DType, DType],
+        options: Options,
+        plan: Plan | None,
     ) -> bool:
         """Call np.matmul for a batch of vectors, or of matrices that it would multiply one by one.
 
@@ -219,8 +232,16 @@ class NumpyFamily:
                 return False  # falcon copies such operands for BLAS
             if plan.scheme is not None or plan.backend.name != "numpy":
                 return False
+        operand, dtype = types
+        flops = 2 * a.shape[-2] * a.shape[-1] * b.shape[-1]
+        if not operand.has_blas and operand.engine is not None and flops > _SMALL_FLOPS:
+            return False  # of vectors too: NumPy's loops are a tenth as fast as the kernels
+        # NumPy finds its loops for types of other packages by the operands alone.
+        cast = any(x.dtype != dtype.numpy for x in (a, b))
+        if cast and dtype.module != "numpy":
+            return False
         with limited(threads_of(options)), np.errstate(all="ignore"):
-            np.matmul(a, b, out=out)
+            np.matmul(a, b, out=out, dtype=dtype.numpy if cast else None)
         return True
 
 

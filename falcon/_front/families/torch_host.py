@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import find, find_torch
 from falcon._core.options import Options
 
 from .numpy import NumpyFamily
@@ -40,17 +41,20 @@ class TorchHostFamily(NumpyFamily):
         """View an array as a tensor."""
         import torch
 
-        return torch.from_numpy(x)
+        row = find(x.dtype)
+        if row is None or row.module == "numpy":
+            return torch.from_numpy(x)
+        return torch.from_numpy(x.view(np.int16)).view(getattr(torch, str(row.torch)))
 
     def scalar(self, x: Any) -> Any:
         """Tensors without axes stay tensors."""
         return self.result(x)
 
-    def left_alone(self, a: Any, b: Any, out: Any, options: Options) -> Any:
+    def left_alone(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
         """Leave booleans and tensors without axes to np.matmul."""
         left, right = (_viewed(name, x) if is_tensor(x) else x for name, x in (("a", a), ("b", b)))
         target = None if out is None else self.target(out)
-        found = super().left_alone(left, right, target, options)
+        found = super().left_alone(left, right, target, dtype, options)
         if found is NotImplemented or out is not None:
             return found if found is NotImplemented else out
         return self.result(np.asarray(found))
@@ -68,7 +72,10 @@ def _viewed(name: str, x: Any) -> np.ndarray:
         )
     if x.device.type != "cpu":
         raise TypeError(f"{name} is a tensor on {x.device}; falcon multiplies on the CPU and CUDA")
+    row = find_torch(str(x.dtype))
     try:
+        if row is not None and row.module != "numpy":  # bfloat16, which torch cannot hand over
+            return _bits(x).numpy().view(row.numpy)
         array: np.ndarray = x.resolve_conj().resolve_neg().numpy()
     except (TypeError, RuntimeError) as error:
         raise TypeError(
@@ -76,3 +83,10 @@ def _viewed(name: str, x: Any) -> np.ndarray:
             f"cannot view; convert it first ({name}.float(), {name}.to_dense())"
         ) from error
     return array
+
+
+def _bits(x: Any) -> Any:
+    """View a tensor of a type of two bytes as integers."""
+    import torch
+
+    return x.view(torch.int16)

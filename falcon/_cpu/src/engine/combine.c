@@ -47,7 +47,7 @@ static void pack_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q,
         lines > 0 && steps > 0 ? o->src + (line * o->line_stride + k * o->k_stride) * p->kern->elem : NULL;
     (o->program ? o->load : o->pack)(from, o->line_stride, o->k_stride, lines, steps, to, x.steps);
     if (o->scale && lines > 0)
-        p->kern->scale_strip(to, x.steps, o->width, o->scale + line, lines);
+        o->scale_strip(to, x.steps, o->scale + line, lines);
 }
 
 /* Prefetch the source lines of `panels` neighbouring strips (line_stride 1). */

@@ -50,6 +50,7 @@ static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t 
                     .pack = is_a ? j->kern->pack_a : j->kern->pack_b,
                     .load = is_a ? j->kern->load_a : j->kern->load_b,
                     .interpret = is_a ? j->kern->interpret_a : j->kern->interpret_b,
+                    .scale_strip = is_a ? j->kern->scale_a : j->kern->scale_b,
                     .program = s == &fl_classical_scheme ? NULL
                                : from_a                  ? &s->u
                                                          : &s->v};

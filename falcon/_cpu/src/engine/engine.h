@@ -38,6 +38,7 @@ typedef struct {
     const double *scale; /* NULL, or of each line of this pass */
     falcon_pack_fn pack, load;
     falcon_combine_fn interpret;
+    falcon_scale_strip_fn scale_strip;
     const falcon_program *program; /* NULL: one block, plain packing */
     char *packed;
 } fl_operand;

@@ -19,7 +19,7 @@
  */
 #include "engine.h"
 
-/* Bytes of the largest micro-tile: 12 x 32 of float32, 8 x 24 of float64; room for 32 x 32. */
+/* Bytes of the largest micro-tile: 12 x 32 of float32, 8 x 24 of float64, 32 x 32 of tiles. */
 enum { MOST_MICRO = 4096 };
 
 /* The last term of a block of C: to C with alpha and beta; first what the lines were scaled by is taken back.  Where
@@ -245,7 +245,8 @@ static void tile_slice(const fl_pass *p, const fl_buffers *buf, const fl_walk *w
     const int b_kept = p->b_kept, last = s + 1 == p->slices;
     const ptrdiff_t micro = fl_micro_bytes(p->kern), ct_step = (w->i1 - w->i0) * (w->j1 - w->j0) * micro;
     const ptrdiff_t h_step = p->slices == 1 ? 0 : micro;
-    const ptrdiff_t len = fl_slice_len(p, s), pf_bytes = len / p->kern->kr / FALCON_PF_EVERY * FL_LINE;
+    const ptrdiff_t len = fl_slice_len(p, s);
+    const ptrdiff_t pf_bytes = len / p->kern->kr * p->kern->pf_lines / FALCON_PF_EVERY * FL_LINE;
     const fl_panels kept_panels = panels_of(p, w->kept, r, s, w->i0, w->kept_local, 1);
     const fl_panels streams = panels_of(p, w->stream, r, s, w->j0, w->stream_local, 0);
     fl_ahead ahead = ahead_block(p, r, s, tile, next);

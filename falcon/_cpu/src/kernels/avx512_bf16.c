@@ -2,8 +2,6 @@
  * in float32.  The instruction rounds to nearest even and takes and gives 0 for subnormals.  A scheme's sums are formed
  * in float32 and rounded once to bfloat16. */
 #include "kernel.h"
-#include <immintrin.h>
-#define bf16_DOT(a, b, c) _mm512_dpbf16_ps(c, (__m512bh)(a), (__m512bh)(b))
 #include "vec_x86.h"
 #include <string.h>
 

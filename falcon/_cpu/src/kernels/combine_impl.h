@@ -8,22 +8,25 @@
 
 #undef P_LINE
 #define P_LINE ((ptrdiff_t)(64 / sizeof(P_T)))
-_Static_assert(64 / sizeof(P_T) / VLEN <= 8, "a line of a panel is a block of the interpreter");
+/* Vectors of a block: 8, or those of a line of a panel. */
+#undef BLOCK_VECS
+#define BLOCK_VECS (P_LINE / VLEN > 8 ? P_LINE / VLEN : 8)
+_Static_assert(BLOCK_VECS <= 16, "the loops below are unrolled");
 
 /* Register r of a program, nb vectors of it; nb is a constant. */
-INLINE void NAME(fetch)(const int nb, VEC x[8], int r, const VEC acc[8], const falcon_program *prog, const P_T *src,
-                        ptrdiff_t src_stride, const T *temps) {
+INLINE void NAME(fetch)(const int nb, VEC x[BLOCK_VECS], int r, const VEC acc[BLOCK_VECS], const falcon_program *prog,
+                        const P_T *src, ptrdiff_t src_stride, const T *temps) {
     const ptrdiff_t tstride = FALCON_BLOCK / (ptrdiff_t)sizeof(T);
     if (r == FALCON_ACC) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int v = 0; v < nb; v++)
             x[v] = acc[v];
     } else if (r < prog->n_in) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int v = 0; v < nb; v++)
             x[v] = CAT(P, _WIDEN)(CAT(P, _READ)(src + r * src_stride + v * VLEN));
     } else {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int v = 0; v < nb; v++)
             x[v] = V_LOAD(temps + (r - prog->n_in) * tstride + v * VLEN);
     }
@@ -32,32 +35,32 @@ INLINE void NAME(fetch)(const int nb, VEC x[8], int r, const VEC acc[8], const f
 /* nb vectors at element offset `at`; nb is a constant in both instances.  flip: of what is stored, see vec_types.h. */
 INLINE void NAME(interpret_block)(const int nb, const int flip, const falcon_program *prog, const P_T *src,
                                   ptrdiff_t src_stride, P_T *dst, ptrdiff_t dst_stride, int stream, T *temps) {
-    VEC acc[8];
-#pragma GCC unroll 8
+    VEC acc[BLOCK_VECS];
+#pragma GCC unroll 16
     for (int v = 0; v < nb; v++)
         acc[v] = V_ZERO();
     for (const falcon_op *o = prog->ops, *end = o + prog->n_ops; o < end; o++) {
-        VEC x[8];
+        VEC x[BLOCK_VECS];
         NAME(fetch)(nb, x, o->a, acc, prog, src, src_stride, temps);
         if (o->op == FALCON_OP_STORE) {
             P_T *d = dst + o->dst * dst_stride;
             if (o->coef != 1.0) {
                 const VEC w = V_SET1(COEF(o->coef));
-#pragma GCC unroll 8
+#pragma GCC unroll 16
                 for (int v = 0; v < nb; v++)
                     x[v] *= w;
             }
             if (flip) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
                 for (int v = 0; v < nb; v++)
                     x[v] = (VEC)((i32_VEC)x[v] ^ (uint32_t)flip);
             }
             if (stream) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
                 for (int v = 0; v < nb; v++)
                     CAT(P, _STREAMED)(d + v * VLEN, CAT(P, _NARROW)(x[v]));
             } else {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
                 for (int v = 0; v < nb; v++)
                     CAT(P, _WRITE)(d + v * VLEN, CAT(P, _NARROW)(x[v]));
             }
@@ -65,24 +68,24 @@ INLINE void NAME(interpret_block)(const int nb, const int flip, const falcon_pro
         }
         if (o->op == FALCON_OP_SCALE) {
             const VEC w = V_SET1(COEF(o->coef));
-#pragma GCC unroll 8
+#pragma GCC unroll 16
             for (int v = 0; v < nb; v++)
                 x[v] *= w;
         } else {
             const VEC w = V_SET1(o->op == FALCON_OP_ADD ? (T)1 : o->op == FALCON_OP_SUB ? (T)-1 : COEF(o->coef));
-            VEC y[8];
+            VEC y[BLOCK_VECS];
             NAME(fetch)(nb, y, o->b, acc, prog, src, src_stride, temps);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
             for (int v = 0; v < nb; v++)
                 x[v] = V_FMA(w, y[v], x[v]);
         }
         if (o->dst == FALCON_ACC) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
             for (int v = 0; v < nb; v++)
                 acc[v] = x[v];
         } else {
             T *d = temps + (o->dst - prog->n_in) * (FALCON_BLOCK / (ptrdiff_t)sizeof(T));
-#pragma GCC unroll 8
+#pragma GCC unroll 16
             for (int v = 0; v < nb; v++)
                 V_STORE(d + v * VLEN, x[v]);
         }
@@ -91,8 +94,9 @@ INLINE void NAME(interpret_block)(const int nb, const int flip, const falcon_pro
 
 INLINE void NAME(interpret)(const int flip, const P_T *src, ptrdiff_t src_stride, P_T *dst, ptrdiff_t dst_stride,
                             ptrdiff_t len, int stream, const falcon_program *prog, void *scratch) {
-    const ptrdiff_t block =
-        (FALCON_BLOCK / (ptrdiff_t)sizeof(T)) < 8 * VLEN ? (FALCON_BLOCK / (ptrdiff_t)sizeof(T)) : 8 * VLEN;
+    const ptrdiff_t block = (FALCON_BLOCK / (ptrdiff_t)sizeof(T)) < BLOCK_VECS * VLEN
+                                ? (FALCON_BLOCK / (ptrdiff_t)sizeof(T))
+                                : BLOCK_VECS * VLEN;
     const int per_block = (int)(block / VLEN), per_line = (int)(P_LINE / VLEN);
     ptrdiff_t at = 0;
     for (; at + block <= len; at += block)
@@ -106,10 +110,10 @@ static void NAME(interpret_b)(const void *src, ptrdiff_t src_stride, void *dst, 
     NAME(interpret)(0, src, src_stride, dst, dst_stride, len, stream, prog, scratch);
 }
 
-#if FLIP
+#if A_FLIP
 static void NAME(interpret_a)(const void *src, ptrdiff_t src_stride, void *dst, ptrdiff_t dst_stride, ptrdiff_t len,
                               int stream, const falcon_program *prog, void *scratch) {
-    NAME(interpret)(FLIP & 0xff, src, src_stride, dst, dst_stride, len, stream, prog, scratch);
+    NAME(interpret)(A_FLIP & 0xff, src, src_stride, dst, dst_stride, len, stream, prog, scratch);
 }
 #define INTERPRET_A NAME(interpret_a)
 #else

@@ -23,10 +23,15 @@
 enum falcon_isa {
     FALCON_GENERIC,
     FALCON_NEON,
+    FALCON_NEON_DOT,
+    FALCON_NEON_BF16,
     FALCON_AVX2,
+    FALCON_AVX_VNNI,
     FALCON_AVX512,
     FALCON_AVX512_VNNI,
     FALCON_AVX512_BF16,
+    FALCON_AMX_INT8,
+    FALCON_AMX_BF16,
     FALCON_N_ISA
 };
 /* Integers wrap; i32 is the type of their accumulators. */
@@ -68,9 +73,10 @@ enum { FALCON_BLOCK = 256 }; /* bytes per register that the interpreter handles 
 
 /* ---- Functions of a kernel ---------------------------------------------- */
 
-/* Lay a strip of `width` lines out step by step, kr steps of a line together: element (i, p) comes to
- *     dst[(p / kr * width + i) * kr + p % kr]
+/* Lay a strip of `width` lines out step by step, d steps of a line together: element (i, p) comes to
+ *     dst[(p / d * width + i) * d + p % d]
  * from src[i*is + p*ps] for i < vi, p < vp; 0 for the other i < width, p < len.  len is a multiple of kr.
+ * d is kr; in B's panels for tiles 4 bytes' worth of steps, a lane.
  * pack writes panels, load the form in which sums are formed. */
 typedef void (*falcon_pack_fn)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst,
                                ptrdiff_t len);
@@ -85,7 +91,7 @@ typedef void (*falcon_combine_fn)(const void *src, ptrdiff_t src_stride, void *d
  * group of kr steps of b to the next, nr*kr in a panel; another one where B is read in place.  The variant
  * [rows-1][vectors-1] touches that many rows and vectors of columns only.
  * pf: while running, prefetch into L2 the lines pf, pf + pf_step, ... (bytes),
- * one for every FALCON_PF_EVERY groups of kr steps. */
+ * the kernel's pf_lines for every FALCON_PF_EVERY groups of kr steps. */
 typedef void (*falcon_ukr_fn)(ptrdiff_t kc, const void *a, const void *b, ptrdiff_t ldb, void *h, int accumulate,
                               const char *pf, ptrdiff_t pf_step);
 enum { FALCON_PF_EVERY = 2 };
@@ -99,8 +105,7 @@ enum { FALCON_WATCH = 64 };
 typedef void (*falcon_write_fn)(const void *ct, const void *h, double coef, double alpha, double beta, void *c,
                                 ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream, void *watch);
 /* Multiply line i of a strip that load wrote by scale[i], i < lines. */
-typedef void (*falcon_scale_strip_fn)(void *strip, ptrdiff_t steps, ptrdiff_t width, const double *scale,
-                                      ptrdiff_t lines);
+typedef void (*falcon_scale_strip_fn)(void *strip, ptrdiff_t steps, const double *scale, ptrdiff_t lines);
 /* Divide element (i, j) of a micro-tile of accumulators by rows[i], then by columns[j]; either may be NULL (ones). */
 typedef void (*falcon_unscale_fn)(void *tile, ptrdiff_t n_rows, ptrdiff_t n_columns, const double *rows,
                                   const double *columns);
@@ -125,7 +130,8 @@ typedef struct falcon_kernel {
     int acc_dtype;             /* the type of accumulators */
     int exact;                 /* integers: arithmetic wraps and never rounds */
     int mr, nr, vlen;          /* vlen: columns by which nr may be cut for thin tiles */
-    int kr;                    /* steps of K that lie together in a panel */
+    int kr;                    /* panels hold whole groups of so many steps of K */
+    int pf_lines;              /* see falcon_ukr_fn */
     int k_grain;               /* slices and chunks of K are multiples of it, so that they begin on whole lines */
     int kc;                    /* longest slice of K */
     int in_place;              /* the micro-kernel can read B's rows where they are (elem == panel, kr == 1) */
@@ -138,7 +144,7 @@ typedef struct falcon_kernel {
     falcon_pack_fn pack_a, pack_b, load_a, load_b; /* widths mr and nr */
     falcon_combine_fn interpret_a, interpret_b;
     falcon_scatter_fn scatter;
-    falcon_scale_strip_fn scale_strip;
+    falcon_scale_strip_fn scale_a, scale_b;
     falcon_unscale_fn unscale;
     falcon_write_fn write[FALCON_N_C_FORM];
     falcon_gemv_fn dot, axpy;
@@ -155,9 +161,12 @@ typedef struct falcon_kernel {
 const falcon_kernel *falcon_kernel_get(int isa, int dtype);
 /* The best kernel for a type that runs here, on no better an instruction set than `most`. */
 const falcon_kernel *falcon_kernel_best(int most, int dtype);
+/* For tests: have a kernel for this instruction set and type, whatever the CPU; NULL: as built. */
+void falcon_kernel_put(int isa, int dtype, const falcon_kernel *kern);
+/* NULL, or why an instruction set that is built in and that the CPU has is not used. */
+const char *falcon_isa_refused(int isa);
 /* Whether the instruction set runs here and has a kernel for some type. */
 int falcon_isa_supported(int isa);
-int falcon_isa_best(void);
 const char *falcon_isa_name(int isa);
 const char *falcon_dtype_name(int dtype);
 

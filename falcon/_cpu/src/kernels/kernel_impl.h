@@ -2,7 +2,8 @@
  *
  * The including file defines ISA (name) and ISA_ID; P (a panel of vec_types.h), MR, NR, NR_VECS, KC; and X_1, maybe X_2
  * and X_3: the types of operands that are packed into such panels.  It gets a `falcon_kernel` for each of them, filled
- * in at the bottom of operand_impl.h.  All functions are static.
+ * in at the bottom of operand_impl.h.  All functions are static.  Where it defines TILES, the micro-kernel is that of
+ * tile_impl.h, else that of vector_impl.h.
  *
  * What depends on panels and accumulators stands in here, in combine_impl.h and (for a C of accumulators) c_impl.h:
  * operands of several types share it.  For vectors of any width that the compiler knows: 64 bytes and more,
@@ -14,6 +15,10 @@
 #endif
 #ifndef FALCON_KERNEL_IMPL_H
 #define FALCON_KERNEL_IMPL_H
+/* 1: the micro-kernel is that of tile_impl.h, and the including file gives the vocabulary of tiles. */
+#ifndef TILES
+#define TILES 0
+#endif
 /* The C tile, see falcon_kernel; an instruction set may define its own. */
 #ifndef B_KEPT
 #define B_KEPT 0
@@ -45,10 +50,27 @@
 #define LANE_VEC __typeof__(CAT(P, _LANES)((const LANE *)0))
 #define P_T CAT(P, _T)
 #define FLIP CAT(P, _FLIP)
+/* What depends on the kind of micro-kernel: steps of a line that lie together in A's panels (a lane, or a row of a
+ * tile), what A's lanes are xored with there, rows of the micro-kernel in vectors, falcon_kernel.pf_lines. */
+#if TILES
+#define TILE_LANES 16
+#define A_DEPTH (TILE_LANES * KR)
+#define A_FLIP 0
+/* A panel of A with so few rows is multiplied in vectors (decoding multiplies few rows by large matrices): a step of
+ * tiles takes the latency of two products however few rows they have, about 104 cycles, in vectors it is 32 VDPBF16PS
+ * or VPDPBUSD a row, of which one or two begin in a cycle.  From tables of instructions, not measured. */
+#define TILE_THIN 2
+#define V_ROWS TILE_THIN
+/* A step of tiles multiplies for 64 cycles and reads 32 lines of either panel, of which one is kept in L1: 8 lines. */
+#define PF_LINES (8 * FALCON_PF_EVERY)
+#else
+#define A_DEPTH KR
+#define A_FLIP FLIP
+#define V_ROWS MR
+#define PF_LINES 1
+#endif
 #define INLINE static inline __attribute__((always_inline))
 #endif
-
-_Static_assert(NR % VLEN == 0 && NV <= 4 && MR <= 16, "the variant table below has 16 x 4 entries");
 
 /* c += a b.  By a copy: GCC 12 keeps arrays in memory whose elements are cast to another type of vectors. */
 INLINE void NAME(add)(VEC *c, LANE_VEC a, LANE_VEC b) {
@@ -56,15 +78,27 @@ INLINE void NAME(add)(VEC *c, LANE_VEC a, LANE_VEC b) {
     *c = CAT(P, _DOT)(a, b, before);
 }
 
-/* One group of KR steps of the product: load a row of B's lanes, broadcast each lane of A. */
-INLINE void NAME(step)(const int mr, const int nv, VEC c[MR + 1][NV], const LANE *a, const LANE *b) {
+INLINE void NAME(start)(const int nv, VEC c[V_ROWS + 1][NV]) {
+#pragma GCC unroll 17
+    for (int i = 0; i <= V_ROWS; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < nv; j++)
+            c[i][j] = V_ZERO();
+}
+
+/* KR steps of the product: load a row of B's lanes, broadcast each lane of A, `apart` lanes from one to the next. */
+INLINE void NAME(step)(const int mr, const int nv, const int apart, VEC c[V_ROWS + 1][NV], const LANE *a,
+                       const LANE *b) {
     LANE_VEC bv[NV];
 #pragma GCC unroll 4
     for (int j = 0; j < nv; j++)
         bv[j] = CAT(P, _LANES)(b + j * VLEN);
 #pragma GCC unroll 16
     for (int i = 0; i < mr; i++) {
-        const LANE_VEC av = CAT(P, _SPREAD)(a + i);
+        LANE_VEC av = CAT(P, _SPREAD)(a + i * apart);
+#if FLIP && !A_FLIP
+        av = (LANE_VEC)((i32_VEC)av ^ FLIP);
+#endif
 #pragma GCC unroll 4
         for (int j = 0; j < nv; j++)
             NAME(add)(c[i] + j, av, bv[j]);
@@ -72,43 +106,18 @@ INLINE void NAME(step)(const int mr, const int nv, VEC c[MR + 1][NV], const LANE
 #if FLIP
 #pragma GCC unroll 4
     for (int j = 0; j < nv; j++) /* what flipping A adds */
-        NAME(add)(c[MR] + j, (LANE_VEC)i32_SET1(FLIP), bv[j]);
+        NAME(add)(c[V_ROWS] + j, (LANE_VEC)i32_SET1(FLIP), bv[j]);
 #endif
 }
 
-/* See falcon_ukr_fn.  mr and nv are constants in every instance; the
- * accumulators live in registers, H is touched only at the end. */
-INLINE void NAME(ukr_body)(const int mr, const int nv, ptrdiff_t kc, const LANE *a, const LANE *b, ptrdiff_t ldb, T *h,
-                           int accumulate, const char *pf, ptrdiff_t pf_step) {
-    VEC c[MR + 1][NV];
-#pragma GCC unroll 17
-    for (int i = 0; i <= MR; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < nv; j++)
-            c[i][j] = V_ZERO();
-    if (accumulate)
-        for (int i = 0; i < mr * NR; i += 64 / (int)sizeof(T))
-            __builtin_prefetch(h + i, 1, 3);
-    ptrdiff_t p = kc / KR;
-    ldb /= KR;
-    for (; p >= 2; p -= 2) {
-        __builtin_prefetch(pf, 0, 2);
-        pf += pf_step;
-        if (A_AHEAD)
-            __builtin_prefetch((const char *)a + A_AHEAD, 0, 3);
-        NAME(step)(mr, nv, c, a, b);
-        NAME(step)(mr, nv, c, a + MR, b + ldb);
-        a += 2 * MR;
-        b += 2 * ldb;
-    }
-    if (p)
-        NAME(step)(mr, nv, c, a, b);
+/* Put the accumulators down: H is touched only here. */
+INLINE void NAME(finish)(const int mr, const int nv, VEC c[V_ROWS + 1][NV], T *h, int accumulate) {
 #if FLIP
 #pragma GCC unroll 16
     for (int i = 0; i < mr; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < nv; j++)
-            c[i][j] -= c[MR][j];
+            c[i][j] -= c[V_ROWS][j];
 #endif
     if (accumulate) {
 #pragma GCC unroll 16
@@ -124,57 +133,11 @@ INLINE void NAME(ukr_body)(const int mr, const int nv, ptrdiff_t kc, const LANE 
             V_STORE(h + i * NR + j * VLEN, c[i][j]);
 }
 
-/* The variants: any number of rows up to MR, any number of vectors up to NV,
- * so that edge tiles and thin matrices do no work on padding. */
-#undef UKR
-#define UKR(r, v)                                                                                                      \
-    static void NAME(ukr_##r##_##v)(ptrdiff_t kc, const void *a, const void *b, ptrdiff_t ldb, void *h,                \
-                                    int accumulate, const char *pf, ptrdiff_t pf_step) {                               \
-        NAME(ukr_body)(r <= MR ? r : MR, v <= NV ? v : NV, kc, a, b, ldb, h, accumulate, pf, pf_step);                 \
-    }
-#if NR_VECS == 2
-#define UKRS(r) UKR(r, 1) UKR(r, 2)
-#define UKR_NAMES(r) NAME(ukr_##r##_1), NAME(ukr_##r##_2)
-#elif NR_VECS == 3
-#define UKRS(r) UKR(r, 1) UKR(r, 2) UKR(r, 3)
-#define UKR_NAMES(r) NAME(ukr_##r##_1), NAME(ukr_##r##_2), NAME(ukr_##r##_3)
-#elif NR_VECS == 4
-#define UKRS(r) UKR(r, 1) UKR(r, 2) UKR(r, 3) UKR(r, 4)
-#define UKR_NAMES(r) NAME(ukr_##r##_1), NAME(ukr_##r##_2), NAME(ukr_##r##_3), NAME(ukr_##r##_4)
+#if TILES
+#include "tile_impl.h"
+#else
+#include "vector_impl.h"
 #endif
-// clang-format off
-UKRS(1) UKRS(2) UKRS(3) UKRS(4)
-#if MR > 4
-UKRS(5) UKRS(6)
-#endif
-#if MR > 6
-UKRS(7) UKRS(8)
-#endif
-#if MR > 8
-UKRS(9) UKRS(10) UKRS(11) UKRS(12)
-#endif
-#if MR > 12
-UKRS(13) UKRS(14)
-#endif
-    // clang-format on
-    _Static_assert(MR == 4 || MR == 6 || MR == 8 || MR == 12 || MR == 14, "add the row variants of this MR");
-_Static_assert(NR_VECS == NV, "NR_VECS is NR in vectors, spelled for the preprocessor");
-
-static const falcon_ukr_fn NAME(ukr_table)[MR * NV] = {
-    UKR_NAMES(1),  UKR_NAMES(2),  UKR_NAMES(3),  UKR_NAMES(4),
-#if MR > 4
-    UKR_NAMES(5),  UKR_NAMES(6),
-#endif
-#if MR > 6
-    UKR_NAMES(7),  UKR_NAMES(8),
-#endif
-#if MR > 8
-    UKR_NAMES(9),  UKR_NAMES(10), UKR_NAMES(11), UKR_NAMES(12),
-#endif
-#if MR > 12
-    UKR_NAMES(13), UKR_NAMES(14),
-#endif
-};
 
 static void NAME(scatter)(void *dst_, const void *ct_, const void *h_, double coef) {
     T *dst = dst_;
@@ -192,21 +155,24 @@ static void NAME(scatter)(void *dst_, const void *ct_, const void *h_, double co
 }
 
 #if !CAT(D, _EXACT)
-INLINE void NAME(scale_lines)(const int width, P_T *x, ptrdiff_t steps, const T *scale) {
-    for (ptrdiff_t p = 0; p < steps; p += KR, x += width * KR)
-#pragma GCC unroll 32
-        for (int i = 0; i < width * KR; i++)
-            x[i] = CAT(P, _PUT)(CAT(P, _GET)(x[i]) * scale[i / KR]);
-}
-
-static void NAME(scale_strip)(void *strip, ptrdiff_t steps, ptrdiff_t width, const double *scale, ptrdiff_t lines) {
-    T s[MR > NR ? MR : NR];
+/* `depth` steps of a line lie together. */
+INLINE void NAME(scale_lines)(const int width, const int depth, P_T *x, ptrdiff_t steps, const double *scale,
+                              ptrdiff_t lines) {
+    T s[width];
     for (ptrdiff_t i = 0; i < width; i++)
         s[i] = i < lines ? (T)scale[i] : 1;
-    if (width == MR)
-        NAME(scale_lines)(MR, strip, steps, s);
-    else
-        NAME(scale_lines)(NR, strip, steps, s);
+    for (ptrdiff_t p = 0; p < steps; p += depth, x += width * depth)
+#pragma GCC unroll 32
+        for (int i = 0; i < width * depth; i++)
+            x[i] = CAT(P, _PUT)(CAT(P, _GET)(x[i]) * s[i / depth]);
+}
+
+static void NAME(scale_a)(void *strip, ptrdiff_t steps, const double *scale, ptrdiff_t lines) {
+    NAME(scale_lines)(MR, A_DEPTH, strip, steps, scale, lines);
+}
+
+static void NAME(scale_b)(void *strip, ptrdiff_t steps, const double *scale, ptrdiff_t lines) {
+    NAME(scale_lines)(NR, KR, strip, steps, scale, lines);
 }
 
 /* 0 stands at lines of zeros, where C is to hold nothing of what rounding left of other lines. */

@@ -101,10 +101,11 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .mr = MR,
     .nr = NR,
     .vlen = VLEN,
-    .kr = KR,
+    .kr = A_DEPTH,
+    .pf_lines = PF_LINES,
     .k_grain = sizeof(P_T) < 4 ? 64 / sizeof(P_T) : 16, /* a whole line, of 4-byte elements at least */
     .kc = KC,
-    .in_place = KR == 1 && sizeof(X_T) == sizeof(P_T),
+    .in_place = A_DEPTH == 1 && sizeof(X_T) == sizeof(P_T),
     .b_kept = B_KEPT,
     .tile = {A_KEPT_TILE, B_KEPT_TILE},
     .ukr = NAME(ukr_table),
@@ -119,10 +120,15 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .scale = {X_NAME(scale), CAT4(ISA, P, acc, scale)},
     .tripped = NAME(tripped),
     .fence = NAME(fence),
+#if TILES
+    .begin = NAME(begin),
+    .end = NAME(end),
+#endif
     .dot = X_NAME(dot),
     .axpy = X_NAME(axpy),
 #if !CAT(D, _EXACT)
-    .scale_strip = NAME(scale_strip),
+    .scale_a = NAME(scale_a),
+    .scale_b = NAME(scale_b),
     .unscale = NAME(unscale),
     .norm_dot = X_NAME(norm_dot),
     .norm_axpy = X_NAME(norm_axpy),

@@ -5,7 +5,8 @@
  * Strides of any sign and size
  * meet here and nowhere else.  Three ways in: lines contiguous along K
  * (VLEN x VLEN transposes of lanes in registers), steps contiguous across lines
- * (copies, KR steps interleaved), anything else (element by element).
+ * (copies, KR steps interleaved), anything else (element by element).  A's panels for tiles hold a row of a tile of
+ * each line together instead: copies of whole rows, or transposes.
  */
 #define AS_(x, p) x##_AS_##p
 #define AS(x, p) AS_(x, p)
@@ -161,10 +162,50 @@ INLINE void X_NAME(pack)(const int width, const uint32_t flip, const X_T *src, p
         memset(dst + p * width, 0, sizeof(P_T) * (size_t)((len - p) * width));
 }
 
+#if TILES
+/* A tile of A: TILE_LANES rows of as many lanes, from vi lines and vp steps. */
+INLINE void X_NAME(pack_tile)(const X_T *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, LANE *dst) {
+    _Static_assert(VLEN == TILE_LANES, "a vector is a row of a tile");
+    if (ps == 1 && vp >= A_DEPTH) {
+        for (ptrdiff_t i = 0; i < TILE_LANES; i++, src += is, dst += TILE_LANES) {
+            if (i < vi)
+                __builtin_prefetch(src + PACK_AHEAD, 0, 2);
+            V_STORE((T *)dst, i < vi ? X_NAME(lanes)(0, src) : V_ZERO());
+        }
+    } else if (is == 1 && vi >= TILE_LANES && vp >= A_DEPTH) {
+        VEC x[TILE_LANES];
+#pragma GCC unroll 16
+        for (int g = 0; g < TILE_LANES; g++)
+            x[g] = X_NAME(interleaved)(0, src + g * KR * ps, ps);
+        X_NAME(transpose)(x);
+#pragma GCC unroll 16
+        for (int i = 0; i < TILE_LANES; i++)
+            V_STORE((T *)(dst + i * TILE_LANES), x[i]);
+    } else {
+        memset(dst, 0, sizeof(LANE) * TILE_LANES * TILE_LANES);
+        for (ptrdiff_t i = 0; i < vi && i < TILE_LANES; i++)
+            for (ptrdiff_t k = 0; k < vp && k < A_DEPTH; k++)
+                ((P_T *)dst)[i * A_DEPTH + k] = X_NAME(one)(0, src[i * is + k * ps]);
+    }
+}
+
+/* Tile by tile, those of the same steps together. */
+static void X_NAME(pack_a)(const void *src_, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst_,
+                           ptrdiff_t len) {
+    const X_T *src = src_;
+    LANE *dst = dst_;
+    for (ptrdiff_t k = 0; k < len; k += A_DEPTH)
+        for (ptrdiff_t i = 0; i < MR; i += TILE_LANES, dst += TILE_LANES * TILE_LANES) {
+            const int some = i < vi && k < vp;
+            X_NAME(pack_tile)(some ? src + i * is + k * ps : src, is, ps, some ? vi - i : 0, some ? vp - k : 0, dst);
+        }
+}
+#else
 static void X_NAME(pack_a)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst,
                            ptrdiff_t len) {
-    X_NAME(pack)(MR, FLIP, src, is, ps, vi, vp, dst, len);
+    X_NAME(pack)(MR, A_FLIP, src, is, ps, vi, vp, dst, len);
 }
+#endif
 
 static void X_NAME(pack_b)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst,
                            ptrdiff_t len) {
@@ -172,7 +213,7 @@ static void X_NAME(pack_b)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_
 }
 
 #undef LOAD_A
-#if FLIP
+#if A_FLIP
 static void X_NAME(load_a)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst,
                            ptrdiff_t len) {
     X_NAME(pack)(MR, 0, src, is, ps, vi, vp, dst, len);

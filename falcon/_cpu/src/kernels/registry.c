@@ -20,8 +20,17 @@ DECLARE_ALL(generic);
 #ifdef FALCON_HAVE_NEON
 DECLARE_ALL(neon);
 #endif
+#ifdef FALCON_HAVE_NEON_DOT
+extern const falcon_kernel falcon_kernel_neon_dot_i8, falcon_kernel_neon_dot_u8;
+#endif
+#ifdef FALCON_HAVE_NEON_BF16
+extern const falcon_kernel falcon_kernel_neon_bf16_bf16;
+#endif
 #ifdef FALCON_HAVE_AVX2
 DECLARE_ALL(avx2);
+#endif
+#ifdef FALCON_HAVE_AVX_VNNI
+extern const falcon_kernel falcon_kernel_avx_vnni_i8, falcon_kernel_avx_vnni_u8, falcon_kernel_avx_vnni_i16;
 #endif
 #ifdef FALCON_HAVE_AVX512
 DECLARE_ALL(avx512);
@@ -33,13 +42,31 @@ extern const falcon_kernel falcon_kernel_avx512_vnni_i8, falcon_kernel_avx512_vn
 extern const falcon_kernel falcon_kernel_avx512_bf16_bf16;
 #endif
 
+#ifdef FALCON_HAVE_AMX_INT8
+extern const falcon_kernel falcon_kernel_amx_int8_i8, falcon_kernel_amx_int8_u8;
+#endif
+#ifdef FALCON_HAVE_AMX_BF16
+extern const falcon_kernel falcon_kernel_amx_bf16_bf16;
+#endif
+
 static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
     [FALCON_GENERIC] = ROW_OF_ALL(generic),
 #ifdef FALCON_HAVE_NEON
     [FALCON_NEON] = ROW_OF_ALL(neon),
 #endif
+#ifdef FALCON_HAVE_NEON_DOT
+    [FALCON_NEON_DOT] = {[FALCON_I8] = &falcon_kernel_neon_dot_i8, [FALCON_U8] = &falcon_kernel_neon_dot_u8},
+#endif
+#ifdef FALCON_HAVE_NEON_BF16
+    [FALCON_NEON_BF16] = {[FALCON_BF16] = &falcon_kernel_neon_bf16_bf16},
+#endif
 #ifdef FALCON_HAVE_AVX2
     [FALCON_AVX2] = ROW_OF_ALL(avx2),
+#endif
+#ifdef FALCON_HAVE_AVX_VNNI
+    [FALCON_AVX_VNNI] = {[FALCON_I8] = &falcon_kernel_avx_vnni_i8,
+                         [FALCON_U8] = &falcon_kernel_avx_vnni_u8,
+                         [FALCON_I16] = &falcon_kernel_avx_vnni_i16},
 #endif
 #ifdef FALCON_HAVE_AVX512
     [FALCON_AVX512] = ROW_OF_ALL(avx512),
@@ -52,9 +79,20 @@ static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
 #ifdef FALCON_HAVE_AVX512_BF16
     [FALCON_AVX512_BF16] = {[FALCON_BF16] = &falcon_kernel_avx512_bf16_bf16},
 #endif
+#ifdef FALCON_HAVE_AMX_INT8
+    [FALCON_AMX_INT8] = {[FALCON_I8] = &falcon_kernel_amx_int8_i8, [FALCON_U8] = &falcon_kernel_amx_int8_u8},
+#endif
+#ifdef FALCON_HAVE_AMX_BF16
+    [FALCON_AMX_BF16] = {[FALCON_BF16] = &falcon_kernel_amx_bf16_bf16},
+#endif
 };
 
-static const char *const isa_names[FALCON_N_ISA] = {"generic", "neon", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};
+/* What a test has put beside them. */
+static const falcon_kernel *for_test[FALCON_N_ISA][FALCON_N_DTYPE];
+
+static const char *const isa_names[FALCON_N_ISA] = {"generic",     "neon",     "neon_dot", "neon_bf16",
+                                                    "avx2",        "avx_vnni", "avx512",   "avx512_vnni",
+                                                    "avx512_bf16", "amx_int8", "amx_bf16"};
 static const char *const dtype_names[FALCON_N_DTYPE] = {"f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32"};
 
 const char *falcon_isa_name(int isa) {
@@ -65,9 +103,21 @@ const char *falcon_dtype_name(int dtype) {
     return dtype >= 0 && dtype < FALCON_N_DTYPE ? dtype_names[dtype] : "unknown";
 }
 const falcon_kernel *falcon_kernel_get(int isa, int dtype) {
-    if (isa < 0 || isa >= FALCON_N_ISA || dtype < 0 || dtype >= FALCON_N_DTYPE || !fl_cpu_runs(isa))
+    if (isa < 0 || isa >= FALCON_N_ISA || dtype < 0 || dtype >= FALCON_N_DTYPE)
         return NULL;
-    return kernels[isa][dtype];
+    return for_test[isa][dtype] ? for_test[isa][dtype] : fl_cpu_runs(isa) ? kernels[isa][dtype] : NULL;
+}
+
+void falcon_kernel_put(int isa, int dtype, const falcon_kernel *kern) {
+    if (isa >= 0 && isa < FALCON_N_ISA && dtype >= 0 && dtype < FALCON_N_DTYPE)
+        for_test[isa][dtype] = kern;
+}
+
+const char *falcon_isa_refused(int isa) {
+    for (int dtype = 0; dtype < FALCON_N_DTYPE; dtype++)
+        if (isa >= 0 && isa < FALCON_N_ISA && kernels[isa][dtype])
+            return fl_cpu_refused(isa);
+    return NULL;
 }
 
 const falcon_kernel *falcon_kernel_best(int most, int dtype) {
@@ -82,11 +132,4 @@ int falcon_isa_supported(int isa) {
         if (falcon_kernel_get(isa, dtype))
             return 1;
     return 0;
-}
-
-int falcon_isa_best(void) {
-    int isa = FALCON_N_ISA - 1;
-    while (isa > FALCON_GENERIC && !falcon_isa_supported(isa))
-        isa--;
-    return isa;
 }

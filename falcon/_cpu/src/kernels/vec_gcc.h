@@ -41,6 +41,30 @@ typedef int64_t f64_IVEC __attribute__((vector_size(VEC_BYTES)));
 #if VEC_BYTES == 16 && defined(__ARM_NEON)
 #define f16_WIDEN(v) ((f32_VEC)vcvt_f32_f16((float16x4_t)(v)))
 #define f16_NARROW(v) ((u16_RAW)vcvt_f16_f32((float32x4_t)(v)))
+#if defined(__ARM_FEATURE_DOTPROD) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+/* As text: GCC 12 loads and spreads all lanes of a step first, and spills accumulators. */
+#define SPREAD_LANE(p)                                                                                                 \
+    ({                                                                                                                 \
+        i32_VEC v_;                                                                                                    \
+        __asm__ volatile("ld1r {%0.4s}, %1" : "=w"(v_) : "Q"(*(const falcon_lane *)(p)));                              \
+        v_;                                                                                                            \
+    })
+#endif
+#ifdef __ARM_FEATURE_DOTPROD /* signed by signed and unsigned by unsigned: nothing is flipped */
+#define i8_FLIP 0
+#define u8_FLIP 0
+#define SUM_OF_FOURS(name, a, b, c)                                                                                    \
+    ({                                                                                                                 \
+        i32_VEC c_ = (c);                                                                                              \
+        __asm__(name " %0.4s, %1.16b, %2.16b" : "+w"(c_) : "w"(a), "w"(b));                                            \
+        c_;                                                                                                            \
+    })
+#define i8_DOT(a, b, c) SUM_OF_FOURS("sdot", a, b, c)
+#define u8_DOT(a, b, c) SUM_OF_FOURS("udot", a, b, c)
+#endif
+#ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
+#define bf16_DOT(a, b, c) ((f32_VEC)vbfdotq_f32((float32x4_t)(c), (bfloat16x8_t)(a), (bfloat16x8_t)(b)))
+#endif
 #elif VEC_BYTES == 16 && defined(__SSE2__)
 #define i16_DOT(a, b, c) ((c) + (i32_VEC)_mm_madd_epi16((__m128i)(a), (__m128i)(b)))
 #endif

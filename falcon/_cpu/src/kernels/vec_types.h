@@ -187,7 +187,9 @@ static inline u16_RAW f16_narrowed(f32_VEC value) {
 typedef uint32_t __attribute__((may_alias)) falcon_lane; /* some steps of K in 32 bits */
 typedef uint32_t lanes_at __attribute__((vector_size(VEC_BYTES), aligned(1), may_alias));
 #define LANES_AT(p) ((i32_VEC) * (const lanes_at *)(p)) /* of elements, whatever their alignment */
+#ifndef SPREAD_LANE
 #define SPREAD_LANE(p) i32_SET1(*(const falcon_lane *)(p))
+#endif
 
 #define f32_ACC f32
 #define f32_KR 1
@@ -255,16 +257,19 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
 #define bf16_FLIP 0
 #define bf16_AS_bf16(p) LANES_AT(p)
 
-/* Fours of 8 bits, where an instruction set has an i8_DOT and a u8_DOT.  Their instruction multiplies unsigned by
- * signed elements, so A's are stored with the highest bit flipped: the kernel takes off what that adds, 2^7 times (for
- * u8 -2^7 times) the sum of B's column. */
+/* Fours of 8 bits, where an instruction set has an i8_DOT and a u8_DOT.  x86's instruction multiplies unsigned by
+ * signed elements, so there A's are stored with the highest bit flipped: the kernel takes off what that adds, 2^7 times
+ * (for u8 -2^7 times) the sum of B's column. */
 #define i8_ACC i32
 #define i8_KR 4
 #define i8_LANE falcon_lane
 #define i8_SPREAD(p) SPREAD_LANE(p)
 #define i8_LANES(p) i32_LOAD(p)
 #define i8_BITS(v) ((v) & 0xff)
+#ifndef i8_FLIP
 #define i8_FLIP 0x80808080
+#define u8_FLIP 0x80808080
+#endif
 #define i8_AS_i8(p) LANES_AT(p)
 
 #define u8_ACC i32
@@ -273,7 +278,6 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
 #define u8_SPREAD(p) SPREAD_LANE(p)
 #define u8_LANES(p) i32_LOAD(p)
 #define u8_BITS(v) ((v) & 0xff)
-#define u8_FLIP 0x80808080
 #define u8_AS_u8(p) LANES_AT(p)
 
 #endif

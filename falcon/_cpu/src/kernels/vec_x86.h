@@ -78,8 +78,29 @@ typedef int64_t f64_IVEC __attribute__((vector_size(32)));
         sum_;                                                                                                          \
     })
 #define i32_DOT(a, b, c) MULTIPLY_ADD("vpmulld", a, b, c)
-#ifndef i16_DOT
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+/* 8 and 16 bits by AVX512_VNNI or AVX_VNNI: VPDPBUSD multiplies fours of unsigned by signed 8-bit elements, VPDPWSSD
+ * pairs of 16-bit ones; both add modulo 2^32 and saturate nothing.  As text: GCC 12 spills accumulators of the
+ * intrinsics, which it moves between types of vectors. */
+#ifdef __AVX512VNNI__
+#define VNNI_FORM ""
+#else
+#define VNNI_FORM "%{vex%} "
+#endif
+#define VNNI(name, a, b, c)                                                                                            \
+    ({                                                                                                                 \
+        i32_VEC c_ = (c);                                                                                              \
+        __asm__(VNNI_FORM name " %2, %1, %0" : "+v"(c_) : "v"(a), "v"(b));                                             \
+        c_;                                                                                                            \
+    })
+#define i16_DOT(a, b, c) VNNI("vpdpwssd", a, b, c)
+#define i8_DOT(a, b, c) VNNI("vpdpbusd", a, b, c)
+#define u8_DOT(a, b, c) VNNI("vpdpbusd", b, a, c)
+#else
 #define i16_DOT(a, b, c) MULTIPLY_ADD("vpmaddwd", a, b, c)
+#endif
+#ifdef __AVX512BF16__
+#define bf16_DOT(a, b, c) _mm512_dpbf16_ps(c, (__m512bh)(a), (__m512bh)(b))
 #endif
 #include "vec_types.h"
 

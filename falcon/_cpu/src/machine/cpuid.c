@@ -1,8 +1,8 @@
 /* cpuid.c - which instruction sets can run here, and how large the caches are.
  *
  * An instruction set counts only if the CPU has it and the operating system
- * saves its registers (XGETBV); whether kernels are built in is registry.c's.  Compiled with
- * baseline flags: nothing in this object may need what it asks about.
+ * saves its registers (XGETBV; for tiles it is asked, see amx.c); whether kernels are built in is registry.c's.
+ * Compiled with baseline flags: nothing in this object may need what it asks about.
  *
  * The answers are found once per process: CPUID traps in a virtual machine and
  * costs some 15 microseconds there, more than a whole small product.
@@ -13,6 +13,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -40,6 +44,8 @@ static int x86_supports(int isa) {
         return 0;
     if (isa == FALCON_AVX2)
         return (b >> 5) & 1;
+    if (isa == FALCON_AVX_VNNI)
+        return (b >> 5 & 1) && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
     const unsigned need = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31 | 1u << 5; /* F DQ BW VL, AVX2 */
     if ((b & need) != need || (xcr0 & 0xe0) != 0xe0)                           /* opmask, ZMM state */
         return 0;
@@ -48,6 +54,22 @@ static int x86_supports(int isa) {
     if (isa == FALCON_AVX512_BF16)
         return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
     return isa == FALCON_AVX512;
+}
+
+/* AMX, with the vectors that its kernels use beside it.  *refused: where the system alone stands in the way. */
+static int x86_tiles(int isa, const char **refused) {
+    unsigned a, b, c, d;
+    const int is_bf16 = isa == FALCON_AMX_BF16;
+    if (!x86_supports(is_bf16 ? FALCON_AVX512_BF16 : FALCON_AVX512_VNNI) || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return 0;
+    const unsigned need = 1u << 24 | 1u << (is_bf16 ? 22 : 25); /* AMX_TILE; AMX_BF16, AMX_INT8 */
+    if ((d & need) != need)
+        return 0;
+    if ((xgetbv0() & 0x60000) != 0x60000) /* tile configuration and data */
+        *refused = "the operating system does not save tile registers (Linux does from 5.16 on)";
+    else
+        *refused = fl_ask_for_tiles();
+    return *refused == NULL;
 }
 
 /* Deterministic cache parameters: leaf 4 (Intel) or 0x8000001D (AMD). */
@@ -80,11 +102,26 @@ static void x86_caches(falcon_caches *out) {
 }
 #endif
 
-static int detect_isa(int isa) {
+#if defined(__aarch64__)
+/* aarch64 always has NEON; Linux tells what else (on other systems: nothing). */
+static int arm_supports(int isa) {
+#ifdef __linux__
+    enum { DOT_PRODUCTS = 1 << 20, BFLOAT16 = 1 << 14 }; /* of HWCAP and of HWCAP2 */
+    if (isa == FALCON_NEON_DOT)
+        return (getauxval(AT_HWCAP) & DOT_PRODUCTS) != 0;
+    if (isa == FALCON_NEON_BF16)
+        return (getauxval(AT_HWCAP2) & BFLOAT16) != 0;
+#endif
+    return isa == FALCON_GENERIC || isa == FALCON_NEON;
+}
+#endif
+
+static int detect_isa(int isa, const char **refused) {
+    (void)refused;
 #if defined(FALCON_X86)
-    return x86_supports(isa);
+    return isa == FALCON_AMX_INT8 || isa == FALCON_AMX_BF16 ? x86_tiles(isa, refused) : x86_supports(isa);
 #elif defined(__aarch64__)
-    return isa == FALCON_GENERIC || isa == FALCON_NEON; /* which aarch64 always has */
+    return arm_supports(isa);
 #else
     return isa == FALCON_GENERIC;
 #endif
@@ -150,18 +187,24 @@ static void detect_caches(falcon_caches *out) {
 static pthread_once_t found_once = PTHREAD_ONCE_INIT;
 static struct {
     int isa[FALCON_N_ISA];
+    const char *refused[FALCON_N_ISA];
     falcon_caches caches;
 } found;
 
 static void detect(void) {
     for (int isa = 0; isa < FALCON_N_ISA; isa++)
-        found.isa[isa] = detect_isa(isa);
+        found.isa[isa] = detect_isa(isa, &found.refused[isa]);
     detect_caches(&found.caches);
 }
 
 int fl_cpu_runs(int isa) {
     pthread_once(&found_once, detect);
     return isa >= 0 && isa < FALCON_N_ISA && found.isa[isa];
+}
+
+const char *fl_cpu_refused(int isa) {
+    pthread_once(&found_once, detect);
+    return isa >= 0 && isa < FALCON_N_ISA ? found.refused[isa] : NULL;
 }
 
 void falcon_cache_sizes(falcon_caches *out) {

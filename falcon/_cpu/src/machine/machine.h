@@ -6,6 +6,10 @@
 
 /* Whether CPU and operating system run this instruction set (enum falcon_isa). */
 int fl_cpu_runs(int isa);
+/* Why the operating system does not run one that the CPU has; NULL: it does, or the CPU has it not. */
+const char *fl_cpu_refused(int isa);
+/* Ask the operating system, once, for the use of AMX's tile registers by this process: NULL, or why it refuses. */
+const char *fl_ask_for_tiles(void);
 
 typedef struct {
     ptrdiff_t l1d, l2, l3; /* bytes; l1d and l2 per core, l3 as shared by a core; guesses where unknown */

@@ -1,9 +1,10 @@
 /* peak.c - the rate of multiply-adds that the CPU reaches on registers alone.
  *
- * The ceiling of a classical GEMM: independent chains of x = x * f + g, as many
- * as cover the latency of the multipliers, no memory.  The chains converge to
- * g / (1 - f), so no value overflows or becomes subnormal.  Compiled with
- * baseline flags; the wide code carries its instruction set as an attribute.
+ * The ceiling of a classical GEMM: independent chains of x = x * f + g, or of
+ * dot products added to x, as many as cover the latency of the multipliers, no
+ * memory.  The chains converge to g / (1 - f), so no value overflows or becomes
+ * subnormal; integers wrap.  Compiled with baseline flags; the wide code carries
+ * its instruction set as an attribute.
  */
 #include "../engine/engine.h"
 #include "../engine/team.h"
@@ -11,54 +12,111 @@
 /* Steps of one burst, about 2 ms, and bursts of each thread: long against starting the threads. */
 enum { STEPS = 400 * 1000, BURSTS = 4, MOST_THREADS = 1024 };
 
-/* Each function returns the sum of its chains, so that none is dropped. */
-#define PEAK(name, T, bytes, chains, target)                                                                           \
+/* Each function runs `chains` chains of x = STEP(x, f, g) on vectors `vec` of `of` elements T, and returns their sum,
+ * so that none is dropped.  f converges with g (see above); integers wrap. */
+#define PEAK(name, T, vec, chains, STEP, target)                                                                       \
     target static double name(void) {                                                                                  \
-        typedef T vec __attribute__((vector_size(bytes)));                                                             \
-        vec x[chains], f = {0}, g = {0};                                                                               \
-        f += (T)0.999, g += (T)0.001;                                                                                  \
+        vec x[chains], f = (vec){0} + (T)0.999, g = (vec){0} + (T)0.001;                                               \
+        if ((T)0.999 == 0) /* integers */                                                                              \
+            f += (T)3, g += (T)5;                                                                                      \
         _Pragma("GCC unroll 24") for (int i = 0; i < chains; i++) x[i] = g * (T)(i + 1);                               \
         for (ptrdiff_t step = 0; step < STEPS; step++) {                                                               \
-            _Pragma("GCC unroll 24") for (int i = 0; i < chains; i++) x[i] = x[i] * f + g;                             \
+            _Pragma("GCC unroll 24") for (int i = 0; i < chains; i++) x[i] = STEP(x[i], f, g);                         \
         }                                                                                                              \
         double sum = 0;                                                                                                \
         _Pragma("GCC unroll 24") for (int i = 0; i < chains; i++) sum += (double)x[i][0];                              \
         return sum;                                                                                                    \
     }
+#define FMA(x, f, g) ((x) * (f) + (g))
+#define VECTOR(T, bytes) typedef T v##bytes##_##T __attribute__((vector_size(bytes)))
+VECTOR(float, 16);
+VECTOR(double, 16);
+VECTOR(uint32_t, 16);
 
 typedef double (*peak_fn)(void);
 typedef struct {
     peak_fn run;
     double flops; /* of one burst of one thread */
 } peak;
-#define FLOPS(T, bytes, chains) (2.0 * STEPS * (chains) * ((bytes) / sizeof(T)))
+/* What one vector of so many bytes multiplies and adds: `dots` products to each 4-byte sum. */
+#define FLOPS(T, bytes, chains, dots) (2.0 * STEPS * (chains) * ((bytes) / sizeof(T)) * (dots))
 
 /* 16 registers: 12 chains and the two constants; 32 registers: 24 chains. */
-PEAK(generic_f32, float, 16, 12, )
-PEAK(generic_f64, double, 16, 12, )
+PEAK(generic_f32, float, v16_float, 12, FMA, )
+PEAK(generic_f64, double, v16_double, 12, FMA, )
+PEAK(generic_i32, uint32_t, v16_uint32_t, 12, FMA, )
 #ifdef FALCON_HAVE_NEON
-PEAK(neon_f32, float, 16, 24, )
-PEAK(neon_f64, double, 16, 24, )
+PEAK(neon_f32, float, v16_float, 24, FMA, )
+PEAK(neon_f64, double, v16_double, 24, FMA, )
+PEAK(neon_i32, uint32_t, v16_uint32_t, 24, FMA, )
 #endif
 #ifdef FALCON_HAVE_AVX2
-PEAK(avx2_f32, float, 32, 12, __attribute__((target("avx2,fma"))))
-PEAK(avx2_f64, double, 32, 12, __attribute__((target("avx2,fma"))))
+#include <immintrin.h>
+#define ON_AVX2 __attribute__((target("avx2,fma")))
+#define MADD256(x, f, g) ((v32_uint32_t)_mm256_madd_epi16((__m256i)(x), (__m256i)(f)) + (g))
+VECTOR(float, 32);
+VECTOR(double, 32);
+VECTOR(uint32_t, 32);
+PEAK(avx2_f32, float, v32_float, 12, FMA, ON_AVX2)
+PEAK(avx2_f64, double, v32_double, 12, FMA, ON_AVX2)
+PEAK(avx2_i32, uint32_t, v32_uint32_t, 12, FMA, ON_AVX2)
+PEAK(avx2_i16, uint32_t, v32_uint32_t, 12, MADD256, ON_AVX2)
 #endif
 #ifdef FALCON_HAVE_AVX512
-PEAK(avx512_f32, float, 64, 24, __attribute__((target("avx512f,fma"))))
-PEAK(avx512_f64, double, 64, 24, __attribute__((target("avx512f,fma"))))
+#define ON_AVX512 __attribute__((target("avx512f,avx512bw,fma")))
+#define MADD512(x, f, g) ((v64_uint32_t)_mm512_madd_epi16((__m512i)(x), (__m512i)(f)) + (g))
+VECTOR(float, 64);
+VECTOR(double, 64);
+VECTOR(uint32_t, 64);
+PEAK(avx512_f32, float, v64_float, 24, FMA, ON_AVX512)
+PEAK(avx512_f64, double, v64_double, 24, FMA, ON_AVX512)
+PEAK(avx512_i32, uint32_t, v64_uint32_t, 24, FMA, ON_AVX512)
+PEAK(avx512_i16, uint32_t, v64_uint32_t, 24, MADD512, ON_AVX512)
+#endif
+#ifdef FALCON_HAVE_AVX512_VNNI
+#define ON_VNNI __attribute__((target("avx512f,avx512vnni")))
+#define DOT8(x, f, g) ((v64_uint32_t)_mm512_dpbusd_epi32((__m512i)(x), (__m512i)(f), (__m512i)(g)))
+#define DOT16(x, f, g) ((v64_uint32_t)_mm512_dpwssd_epi32((__m512i)(x), (__m512i)(f), (__m512i)(g)))
+PEAK(avx512_vnni_i8, uint32_t, v64_uint32_t, 24, DOT8, ON_VNNI)
+PEAK(avx512_vnni_i16, uint32_t, v64_uint32_t, 24, DOT16, ON_VNNI)
+#endif
+#ifdef FALCON_HAVE_AVX512_BF16
+/* The halves of f and g are the bfloat16 numbers that make them up: about 1 and 0.001, so that no sum overflows. */
+#define ON_BF16 __attribute__((target("avx512f,avx512bf16")))
+#define DOT_BF16(x, f, g) ((v64_float)_mm512_dpbf16_ps((__m512)(x), (__m512bh)(f), (__m512bh)(g)))
+PEAK(avx512_bf16_bf16, float, v64_float, 24, DOT_BF16, ON_BF16)
 #endif
 
+/* What a kernel converts while packing has the peak of what it is converted to. */
+#define ROW_OF_ALL(isa, bytes, chains, i16, pairs)                                                                     \
+    {                                                                                                                  \
+        [FALCON_F32] = {isa##_f32, FLOPS(float, bytes, chains, 1)},                                                    \
+        [FALCON_F64] = {isa##_f64, FLOPS(double, bytes, chains, 1)},                                                   \
+        [FALCON_F16] = {isa##_f32, FLOPS(float, bytes, chains, 1)},                                                    \
+        [FALCON_BF16] = {isa##_f32, FLOPS(float, bytes, chains, 1)},                                                   \
+        [FALCON_I8] = {i16, FLOPS(float, bytes, chains, pairs)},                                                       \
+        [FALCON_U8] = {i16, FLOPS(float, bytes, chains, pairs)},                                                       \
+        [FALCON_I16] = {i16, FLOPS(float, bytes, chains, pairs)},                                                      \
+        [FALCON_I32] = {isa##_i32, FLOPS(float, bytes, chains, 1)},                                                    \
+    }
 static const peak peaks[FALCON_N_ISA][FALCON_N_DTYPE] = {
-    [FALCON_GENERIC] = {{generic_f32, FLOPS(float, 16, 12)}, {generic_f64, FLOPS(double, 16, 12)}},
+    [FALCON_GENERIC] = ROW_OF_ALL(generic, 16, 12, NULL, 0), /* compilers find pmaddwd there, or do not */
 #ifdef FALCON_HAVE_NEON
-    [FALCON_NEON] = {{neon_f32, FLOPS(float, 16, 24)}, {neon_f64, FLOPS(double, 16, 24)}},
+    [FALCON_NEON] = ROW_OF_ALL(neon, 16, 24, NULL, 0),
 #endif
 #ifdef FALCON_HAVE_AVX2
-    [FALCON_AVX2] = {{avx2_f32, FLOPS(float, 32, 12)}, {avx2_f64, FLOPS(double, 32, 12)}},
+    [FALCON_AVX2] = ROW_OF_ALL(avx2, 32, 12, avx2_i16, 2),
 #endif
 #ifdef FALCON_HAVE_AVX512
-    [FALCON_AVX512] = {{avx512_f32, FLOPS(float, 64, 24)}, {avx512_f64, FLOPS(double, 64, 24)}},
+    [FALCON_AVX512] = ROW_OF_ALL(avx512, 64, 24, avx512_i16, 2),
+#endif
+#ifdef FALCON_HAVE_AVX512_VNNI
+    [FALCON_AVX512_VNNI] = {[FALCON_I8] = {avx512_vnni_i8, FLOPS(float, 64, 24, 4)},
+                            [FALCON_U8] = {avx512_vnni_i8, FLOPS(float, 64, 24, 4)},
+                            [FALCON_I16] = {avx512_vnni_i16, FLOPS(float, 64, 24, 2)}},
+#endif
+#ifdef FALCON_HAVE_AVX512_BF16
+    [FALCON_AVX512_BF16] = {[FALCON_BF16] = {avx512_bf16_bf16, FLOPS(float, 64, 24, 2)}},
 #endif
 };
 

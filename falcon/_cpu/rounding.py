@@ -1,0 +1,77 @@
+"""What a scheme's sums of elements lose in panels of fewer bits than the accumulators.
+
+Integers wrap there. A result of the operands' type has no more bits and is exact all the same; one
+of accumulators is where sums fit, which coefficients and the type's range prove. Floats are rounded
+there: that is most of a scheme's error.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import inf
+
+import numpy as np
+
+from falcon._core.dtypes import DType
+from falcon.schemes import Scheme, SymmetricScheme
+
+from . import _core
+
+
+@cache
+def why_not_wide(operand: DType, scheme: Scheme | SymmetricScheme | None, isa: str) -> str | None:
+    """Return why a scheme, or any, cannot make accumulators of such operands; None where it can."""
+    room = summable(operand, isa)
+    needed = 2 if scheme is None else max(coefficients(scheme), 2)
+    if needed <= room:
+        return None
+    name = "a scheme" if scheme is None else scheme.name
+    kernel = _core.kernel_info(operand.engine, isa)["name"]
+    return f"{name} adds up {needed} elements of {operand}; panels of {kernel} have room for {room}"
+
+
+@cache
+def summable(dtype: DType, isa: str) -> float:
+    """Return how many elements a scheme may add up so that a result of accumulators is right.
+
+    Panels hold sums of so many (the sum of the coefficients' magnitudes) without wrapping or
+    rounding them; 1 where they hold elements alone. Inf where they hold accumulators.
+    """
+    panel, acc = (_core.kernel_info(dtype.engine, isa)[x] for x in ("panel", "acc"))
+    if panel == acc:
+        return inf
+    if not dtype.is_exact:
+        return 1
+    largest = 2 ** (8 * dtype.itemsize - (not dtype.is_unsigned))
+    return max((2 ** (8 * panel - 1) - 1) // largest, 1)
+
+
+@cache
+def coefficients(scheme: Scheme | SymmetricScheme) -> int:
+    """Return the largest sum of magnitudes of coefficients with which elements are added up."""
+    rows = (abs(x).reshape(scheme.rank, -1).sum(axis=1) for x in (scheme.U, scheme.V))
+    return max(int(np.ceil(x.max())) for x in rows)
+
+
+@cache
+def rounded_growth(
+    operand: DType, scheme: Scheme | SymmetricScheme | None, isa: str
+) -> float | None:
+    """Return a scheme's RMS error where a C of few bits is most of the classical algorithm's.
+
+    What is rounded in float32 is then nothing beside it. Kernels that multiply elements as they are
+    round every sum of several elements like C itself: relative to C's own error they add, in each
+    block of C, the products that it is made of, once for A's sum and once for B's.
+    """
+    if operand.is_exact or operand.accumulator is operand or scheme is None:
+        return None
+    if not _core.rounds_sums(operand.engine, isa):
+        return 1.0
+    shape = scheme.rank, -1
+    factors = [x.reshape(shape) for x in (scheme.U, scheme.V)]
+    left, right = (np.square(x).sum(axis=1) for x in factors)
+    rounded = sum((np.count_nonzero(x, axis=1) > 1).astype(float) for x in factors)
+    last = np.square(scheme.W.reshape(shape))
+    per_block = last.T @ (left * right * rounded) / scheme.k
+    formed = last.any(axis=0)  # of a symmetric product, one triangle
+    return float(np.sqrt(1 + per_block[formed].mean()))

@@ -1,0 +1,24 @@
+/* neon_dot.c - 8-bit integers by the dot products of ARMv8.2 (SDOT, UDOT: fours of steps of K, modulo 2^32).  Has run
+ * under QEMU only. */
+#include "kernel.h"
+#include "vec_gcc.h"
+#include <string.h>
+
+#define ISA neon_dot
+#define ISA_ID FALCON_NEON_DOT
+
+#define P i8
+#define X_1 i8
+#define MR 8
+#define NR 12
+#define NR_VECS 3
+#define KC 1024
+#include "kernel_impl.h"
+
+#define P u8
+#define X_1 u8
+#define MR 8
+#define NR 12
+#define NR_VECS 3
+#define KC 1024
+#include "kernel_impl.h"

@@ -1,0 +1,25 @@
+/* tile_amx.h - the vocabulary of tile_impl.h in AMX's tile registers.  TDPBF16PS takes and gives 0 for subnormals and
+ * rounds to nearest even; TDPBSSD and TDPBUUD add modulo 2^32 and saturate nothing. */
+#ifndef FALCON_TILE_AMX_H
+#define FALCON_TILE_AMX_H
+#include <immintrin.h>
+#include <stdint.h>
+
+/* Palette 1: eight tiles, here all of 16 rows of 64 bytes. */
+static const struct {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} falcon_tiles __attribute__((aligned(64))) = {
+    .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+
+#define TILE_BEGIN() _tile_loadconfig(&falcon_tiles)
+#define TILE_END() _tile_release()
+#define TILE_ZERO(t) _tile_zero(t)
+#define TILE_LOAD(t, p, stride) _tile_loadd(t, p, stride)
+#define TILE_STORE(t, p, stride) _tile_stored(t, p, stride)
+#define bf16_TILE_DOT(c, a, b) _tile_dpbf16ps(c, a, b)
+#define i8_TILE_DOT(c, a, b) _tile_dpbssd(c, a, b)
+#define u8_TILE_DOT(c, a, b) _tile_dpbuud(c, a, b)
+
+#endif

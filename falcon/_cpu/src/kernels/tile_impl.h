@@ -1,0 +1,113 @@
+/* tile_impl.h - template: the micro-kernel in tiles, 32 x 32 accumulators in two by two of them; included by
+ * kernel_impl.h, whose macros it uses.
+ *
+ * The vocabulary of tiles, which the including file gives (tile_amx.h: AMX; tests_c/tiles.h: plain C).  A tile is a
+ * literal number, 0 to 7, of 16 rows of TILE_LANES lanes of 4 bytes.
+ *   TILE_BEGIN(), TILE_END()      make a thread's tiles that large; give them up
+ *   TILE_ZERO(t)
+ *   TILE_LOAD(t, p, stride)       rows of 64 bytes, stride bytes from one to the next
+ *   TILE_STORE(t, p, stride)
+ *   P_TILE_DOT(c, a, b)           for every panel P: c(i, j) += sum over lanes g of a(i, g) . b(g, j), each the sum of
+ *                                 the products of the steps of K in a lane
+ *
+ * A step of the loop takes one row of lanes of A and a block of lanes of B: TILE_LANES lanes of K, a kilobyte for each
+ * of the two tiles of A and of B, and four products, of which each waits for no other of the same step (the latency of
+ * one is that of three).
+ */
+#define TILE_DOT CAT(P, _TILE_DOT)
+_Static_assert(MR == 2 * TILE_LANES && NR == 2 * TILE_LANES && VLEN == TILE_LANES, "two by two tiles");
+
+static void NAME(begin)(void) {
+    TILE_BEGIN();
+}
+
+static void NAME(end)(void) {
+    TILE_END();
+}
+
+enum { NAME(row) = 4 * TILE_LANES, NAME(b_row) = 8 * TILE_LANES }; /* bytes of a tile's row, of a row of B's and H's */
+
+/* See falcon_ukr_fn.  tm and tn, 1 or 2, are constants: the tiles of rows and of columns that are touched. */
+INLINE void NAME(tile_body)(const int tm, const int tn, ptrdiff_t kc, const char *a, const char *b, T *h,
+                            int accumulate, const char *pf, ptrdiff_t pf_step) {
+    T *const below = h + TILE_LANES * NR;
+    __asm__ volatile("" ::: "memory"); /* GCC's intrinsic of a load does not say that it reads memory */
+    if (accumulate) {
+        TILE_LOAD(0, h, NAME(b_row));
+        if (tn == 2)
+            TILE_LOAD(1, h + TILE_LANES, NAME(b_row));
+        if (tm == 2)
+            TILE_LOAD(2, below, NAME(b_row));
+        if (tm == 2 && tn == 2)
+            TILE_LOAD(3, below + TILE_LANES, NAME(b_row));
+    } else {
+        TILE_ZERO(0);
+        TILE_ZERO(1);
+        TILE_ZERO(2);
+        TILE_ZERO(3);
+    }
+    for (ptrdiff_t p = kc / A_DEPTH; p > 0; p--) {
+        TILE_LOAD(4, a, NAME(row));
+        TILE_LOAD(6, b, NAME(b_row));
+        TILE_DOT(0, 4, 6);
+        if (tn == 2) {
+            TILE_LOAD(7, b + NAME(row), NAME(b_row));
+            TILE_DOT(1, 4, 7);
+        }
+        for (int q = 0; q < PF_LINES / FALCON_PF_EVERY; q++, pf += pf_step)
+            __builtin_prefetch(pf, 0, 2);
+        if (tm == 2) {
+            TILE_LOAD(5, a + TILE_LANES * NAME(row), NAME(row));
+            TILE_DOT(2, 5, 6);
+            if (tn == 2)
+                TILE_DOT(3, 5, 7);
+        }
+        a += MR * NAME(row);
+        b += TILE_LANES * NAME(b_row);
+    }
+    TILE_STORE(0, h, NAME(b_row));
+    if (tn == 2)
+        TILE_STORE(1, h + TILE_LANES, NAME(b_row));
+    if (tm == 2)
+        TILE_STORE(2, below, NAME(b_row));
+    if (tm == 2 && tn == 2)
+        TILE_STORE(3, below + TILE_LANES, NAME(b_row));
+}
+
+/* Few rows, by the instruction set's vectors: see TILE_THIN in kernel_impl.h. */
+INLINE void NAME(thin_body)(const int mr, const int nv, ptrdiff_t kc, const LANE *a, const LANE *b, T *h,
+                            int accumulate, const char *pf, ptrdiff_t pf_step) {
+    VEC c[V_ROWS + 1][NV];
+    NAME(start)(nv, c);
+    for (ptrdiff_t p = kc / A_DEPTH; p > 0; p--, a += (MR - 1) * TILE_LANES) {
+        for (int q = 0; q < PF_LINES / FALCON_PF_EVERY; q++, pf += pf_step)
+            __builtin_prefetch(pf, 0, 2);
+        for (int g = 0; g < TILE_LANES; g++, a++, b += NR)
+            NAME(step)(mr, nv, TILE_LANES, c, a, b);
+    }
+    NAME(finish)(mr, nv, c, h, accumulate);
+}
+
+#undef UKR
+#define UKR(body, rows, columns)                                                                                       \
+    static void NAME(body##_##rows##_##columns)(ptrdiff_t kc, const void *a, const void *b, ptrdiff_t ldb, void *h,    \
+                                                int accumulate, const char *pf, ptrdiff_t pf_step) {                   \
+        (void)ldb; /* B is never read in place */                                                                      \
+        NAME(body##_body)(rows, columns, kc, a, b, h, accumulate, pf, pf_step);                                        \
+    }
+// clang-format off
+UKR(tile, 1, 1) UKR(tile, 1, 2) UKR(tile, 2, 1) UKR(tile, 2, 2)
+UKR(thin, 1, 1) UKR(thin, 1, 2) UKR(thin, 2, 1) UKR(thin, 2, 2)
+    // clang-format on
+    _Static_assert(TILE_THIN == 2, "the variants above and the table below");
+
+#define ROWS(body, n) NAME(body##_##n##_1), NAME(body##_##n##_2)
+#define SEVEN_ROWS(n)                                                                                                  \
+    ROWS(tile, n), ROWS(tile, n), ROWS(tile, n), ROWS(tile, n), ROWS(tile, n), ROWS(tile, n), ROWS(tile, n)
+static const falcon_ukr_fn NAME(ukr_table)[MR * NV] = {
+    ROWS(thin, 1), ROWS(thin, 2), SEVEN_ROWS(1), SEVEN_ROWS(1), /* 1, 2, 3 to 16 */
+    ROWS(tile, 2), ROWS(tile, 2), SEVEN_ROWS(2), SEVEN_ROWS(2), /* 17 to 32 */
+};
+#undef ROWS
+#undef SEVEN_ROWS
+#undef TILE_DOT

@@ -1,0 +1,77 @@
+/* team_case.h - a test of the team alone: units counted, several host threads at once, a forked child. */
+#ifndef FALCON_TEST_TEAM_CASE_H
+#define FALCON_TEST_TEAM_CASE_H
+#include "../src/engine/team.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A job of a few short stages: every unit is done once, in its own stage, on a seat of its own. */
+enum { STAGES = 5, MOST_UNITS = 40, TEAM = 3 };
+typedef struct {
+    int stage, wrong;
+    ptrdiff_t units;      /* of the open stage */
+    int done[MOST_UNITS]; /* how often, in this stage */
+    atomic_int seated[TEAM];
+} counted;
+
+static ptrdiff_t counted_open(void *job, ptrdiff_t *grab) {
+    counted *j = job;
+    for (ptrdiff_t u = 0; u < MOST_UNITS; u++)
+        j->wrong |= j->done[u] != (u < j->units);
+    memset(j->done, 0, sizeof j->done);
+    *grab = 1 + j->stage % 3;
+    j->units = j->stage == STAGES ? 0 : 1 + (j->stage * 7) % MOST_UNITS;
+    j->stage++;
+    return j->units;
+}
+
+static void counted_units(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
+    counted *j = job;
+    if (seat < 0 || seat >= TEAM || atomic_fetch_add(&j->seated[seat], 1))
+        abort();
+    for (; first < end; first++)
+        j->done[first]++;
+    atomic_fetch_sub(&j->seated[seat], 1);
+}
+
+static void *count_all(void *rounds) {
+    static const fl_stages stages = {counted_open, counted_units};
+    for (int n = 0; n < *(int *)rounds; n++) {
+        counted job = {0};
+        fl_team_run(&stages, &job, TEAM);
+        if (job.wrong || job.stage != STAGES + 1)
+            return "a unit was left out, done twice or done in another stage";
+    }
+    return NULL;
+}
+
+/* Several host threads at once, then a forked child. */
+static int team_case(int rounds) {
+    enum { HOSTS = 4 };
+    pthread_t hosts[HOSTS];
+    const char *why = NULL;
+    for (int i = 0; i < HOSTS; i++)
+        pthread_create(hosts + i, NULL, count_all, &rounds);
+    for (int i = 0; i < HOSTS; i++) {
+        void *found;
+        pthread_join(hosts[i], &found);
+        why = found ? found : why;
+    }
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(count_all(&rounds) != NULL);
+    int status;
+    waitpid(child, &status, 0);
+    if (!why && status)
+        why = "wrong in a forked child";
+    if (why)
+        printf("FAIL team: %s\n", why);
+    return why != NULL;
+}
+
+#endif

@@ -1,0 +1,151 @@
+"""What a choice must know of a scheme and its images, without making them.
+
+A scheme is proved, and its common subexpressions are searched, when it is made: some milliseconds
+each, which the first choice of a process would pay for the whole catalogue. The table ``facts.csv``
+has these figures for every file in ``data``, with the file's size; of a file that it lacks, or of
+another size, they are worked out. `catalogue.facts_table` makes its text.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from math import sqrt
+from pathlib import Path
+from typing import NamedTuple
+
+from ._scheme import Scheme
+from .additions import share
+from .algebra import cyclic
+from .metrics import one_sign_growth
+
+_TABLE = Path(__file__).with_name("facts.csv")
+# The factors that become U, V and W in the images, in the order of `algebra.symmetries`.
+_PLACES = ((0, 1, 2), (1, 2, 0), (2, 0, 1), (1, 0, 2), (2, 1, 0), (0, 2, 1))
+
+
+class Facts(NamedTuple):
+    """What is known of one image of a scheme.
+
+    Attributes
+    ----------
+    image : int
+        Number of the image among `algebra.symmetries`.
+    m, k, n, rank : int
+    u, v, w : int
+        Additions of Combine A, Combine B and Combine H.
+    phi : int or Fraction
+    growth, one_sign : float
+        Growth of errors in general, and on entries of one sign (`metrics`).
+    is_integral : bool
+    kind : str
+        `Scheme.kind`.
+    """
+
+    image: int
+    m: int
+    k: int
+    n: int
+    rank: int
+    u: int
+    v: int
+    w: int
+    phi: int | Fraction
+    growth: float
+    one_sign: float
+    is_integral: bool
+    kind: str
+
+    @property
+    def additions(self) -> float:
+        """Additions per element of square operands and result."""
+        return self.u / (self.m * self.k) + self.v / (self.k * self.n) + self.w / (self.m * self.n)
+
+
+class Row(NamedTuple):
+    """A row of the table, of which the facts of all six images follow.
+
+    `additions` are those of U, V and W with the products as outputs; `one_sign` are the growths of
+    the scheme and its two rotations.
+    """
+
+    format: tuple[int, int, int]
+    rank: int
+    phi: int | Fraction
+    is_integral: bool
+    additions: tuple[int, int, int]
+    one_sign: tuple[float, float, float]
+    kind: str
+
+
+def images(scheme: Scheme) -> tuple[Facts, ...]:
+    """Return the facts of the six images of a scheme."""
+    return _images(_row(scheme))
+
+
+def stored(sizes: dict[str, int]) -> dict[str, tuple[Facts, ...]]:
+    """Return the facts of schemes whose files are those that the table was made of.
+
+    Parameters
+    ----------
+    sizes : dict of str to int
+        Bytes of each scheme's file.
+    """
+    return {name: _images(row) for name, (size, row) in _rows().items() if sizes.get(name) == size}
+
+
+def table(schemes: dict[str, Scheme], sizes: dict[str, int]) -> str:
+    """Return the text of the table for these schemes."""
+    lines = ["name,bytes,kind,m,k,n,rank,phi,integral,u,v,w,one_sign,one_sign,one_sign"]
+    for name, scheme in sorted(schemes.items()):
+        x = _row(scheme)
+        cells = (name, sizes[name], x.kind, *x.format, x.rank, x.phi, int(x.is_integral))
+        lines.append(",".join(map(str, (*cells, *x.additions, *x.one_sign))))
+    return "\n".join(lines) + "\n"
+
+
+def _row(scheme: Scheme) -> Row:
+    found, sums = [], scheme._programs
+    for factor in "UVW":
+        matrix = getattr(scheme, factor).reshape(scheme.rank, -1)
+        found.append((sums[factor] if factor in sums else share(matrix)).additions)
+    second = cyclic(scheme)
+    rotated = [scheme, second, cyclic(second)]
+    ones = [round(one_sign_growth(x.U, x.V, x.W), 6) for x in rotated]
+    return Row(
+        scheme.format, scheme.rank, scheme.phi, scheme.is_integral,
+        (found[0], found[1], found[2]), (ones[0], ones[1], ones[2]), scheme.kind,
+    )  # fmt: skip
+
+
+def _images(row: Row) -> tuple[Facts, ...]:
+    m, k, n = row.format
+    growth = sqrt(row.phi / (m * k * n))
+    forms = (m, k, n), (k, n, m), (n, m, k), (n, k, m), (m, n, k), (k, m, n)
+    made = []
+    for image, (places, form) in enumerate(zip(_PLACES, forms, strict=True)):
+        u, v, w = (row.additions[x] for x in places)
+        w += row.rank - form[0] * form[2]  # blocks of C are the outputs: transposition
+        one_sign = row.one_sign[image % 3]
+        errors = row.phi, growth, one_sign
+        made.append(Facts(image, *form, row.rank, u, v, w, *errors, row.is_integral, row.kind))
+    return tuple(made)
+
+
+def _number(text: str) -> int | Fraction:
+    """Read an exact number."""
+    return Fraction(text) if "/" in text else int(text)
+
+
+@cache
+def _rows() -> dict[str, tuple[int, Row]]:
+    _, *lines = _TABLE.read_text(encoding="utf-8").splitlines()
+    found = {}
+    for name, size, kind, m, k, n, rank, phi, integral, u, v, w, *ones in (
+        line.split(",") for line in lines
+    ):
+        found[name] = int(size), Row(
+            (int(m), int(k), int(n)), int(rank), _number(phi), integral == "1",
+            (int(u), int(v), int(w)), (float(ones[0]), float(ones[1]), float(ones[2])), kind,
+        )  # fmt: skip
+    return found

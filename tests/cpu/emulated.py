@@ -1,0 +1,86 @@
+"""AMX without the hardware: kernels compiled here and put in the engine's table of kernels.
+
+"emulated" are the kernels' template over tiles in plain C, for every machine; "trapped" the real
+kernels, whose tile instructions trap and are then emulated, for machines with AVX-512 otherwise.
+"""
+
+import ctypes
+import subprocess
+from contextlib import contextmanager
+
+import pytest
+
+from .support import SOURCES
+from .test_c_driver import COMPILER, EMULATED, TRAPS, require_compiler, table
+
+# Types, by the instruction set in whose place their kernels are put.
+KERNELS = {"bf16": "amx_bf16", "i8": "amx_int8", "u8": "amx_int8"}
+BEST = "amx_bf16"
+KINDS = "emulated", "trapped"
+_NAMES = {"emulated": "falcon_kernel_emulated_{}", "trapped": "falcon_kernel_{1}_{0}"}
+
+
+def libraries(folder):
+    """Compile the kernels; return the path of each kind that can run here."""
+    require_compiler()
+    flags = ["-std=gnu11", "-Wno-psabi", "-fPIC", "-I", SOURCES / "src"]
+    parts = {"emulated": {EMULATED: ["-O2"]}}
+    if why_not_trapped() is None:
+        real = [x for x in table().ISAS if x.name in KERNELS.values()]
+        parts["trapped"] = {SOURCES / x.sources[0]: ["-O3", *x.flags] for x in real}
+        parts["trapped"][TRAPS] = ["-O2"]
+    found = {}
+    for kind, sources in parts.items():
+        objects = [folder / f"{kind}-{source.stem}.o" for source in sources]
+        for (source, more), made in zip(sources.items(), objects, strict=True):
+            command = [COMPILER, *flags, *more, "-c", source, "-o", made]
+            subprocess.run(command, check=True, timeout=120)
+        found[kind] = folder / f"{kind}.so"
+        command = [COMPILER, "-shared", *objects, "-lm", "-o", found[kind]]
+        subprocess.run(command, check=True, timeout=120)
+    return found
+
+
+def why_not_trapped():
+    """Return None where the real kernels can run but for their tile instructions."""
+    from falcon._cpu import _core
+
+    here = _core.supported_isas()
+    if set(KERNELS.values()) & set(here):
+        return "this machine has AMX itself"
+    if not {"avx512_bf16", "avx512_vnni"} <= set(here):
+        return "this machine lacks AVX512_BF16 or AVX512_VNNI, which AMX's kernels need too"
+    return None
+
+
+def put(path, kind="emulated"):
+    """Have these kernels in this process from now on; return the library."""
+    from falcon._cpu import _core
+
+    loaded = ctypes.CDLL(str(path))
+    for dtype, isa in KERNELS.items():
+        kernel = ctypes.c_char.in_dll(loaded, _NAMES[kind].format(dtype, isa))
+        _core.put_kernel(isa, dtype, ctypes.addressof(kernel))
+    return loaded
+
+
+@contextmanager
+def tiles(paths, kind):
+    """Have these kernels for a while; yields the instruction set to ask for."""
+    from falcon._cpu import _core
+
+    if kind not in paths:
+        pytest.skip(why_not_trapped())
+    team = _core.threading()
+    loaded = put(paths[kind], kind)
+    if kind == "trapped":
+        _core.threading("openmp")  # falcon's own helpers block signals, traps among them
+        loaded.trap_tiles()
+    try:
+        yield BEST
+    finally:
+        if kind == "trapped":
+            loaded.untrap_tiles()
+            _core.threading(team)
+        for dtype, isa in KERNELS.items():
+            _core.put_kernel(isa, dtype, 0)

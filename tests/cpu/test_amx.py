@@ -1,0 +1,213 @@
+"""AMX: what a tile computes, small M, packed operands, permission, and falcon's own calls by tiles.
+
+The tiles are emulated (`emulated.py`), so that every machine runs these tests; the checklist of
+shapes, strides and schemes is in test_types.py and in the C driver. The real kernels must give the
+same bits, whether they run on AMX or by traps.
+"""
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from falcon.__main__ import main
+from falcon.schemes import get
+
+from . import emulated
+from .support import require_cpu, run_script, same_bits
+
+require_cpu()
+from falcon._cpu import _core, backend, extension  # noqa: E402  (absent where the extension is)
+from falcon._cpu.programs import engine_scheme  # noqa: E402
+from falcon._cpu.sources import isas_for  # noqa: E402
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+TYPES = {"bf16": np.uint16, "i8": np.int8, "u8": np.uint8}
+REAL = _core.supported_isas()  # without what this file puts beside them
+
+
+@pytest.fixture
+def tiles(tile_libraries):
+    with emulated.tiles(tile_libraries, "emulated") as isa:
+        yield isa
+
+
+def values(rng, dtype, shape):
+    """Elements of all kinds as the binding takes them; of bfloat16 none whose sums overflow."""
+    x = rng.integers(0, 256, (*shape, np.dtype(TYPES[dtype]).itemsize), np.uint8)
+    x = x.view(TYPES[dtype])[..., 0]
+    return rng.standard_normal(shape).astype(BF16).view(np.uint16) if dtype == "bf16" else x
+
+
+def product(a, b, dtype, isa, **options):
+    acc = np.float32 if dtype == "bf16" else np.int32
+    n = options["packed"].N if b is None else b.shape[1]
+    c = np.empty((a.shape[0], n), acc)
+    _core.gemm(a, b, c, isa=isa, **options)
+    return c
+
+
+def test_the_emulated_kernels_are_those_that_run(tiles):
+    for dtype in TYPES:
+        assert _core.kernel_info(dtype, tiles)["name"] == f"emulated_{dtype}_ukr_32x32"
+        assert _core.kernel_info(dtype, "amx_int8")["isa"] != "amx_bf16"
+    assert _core.supported_isas()[:2] == ("amx_bf16", "amx_int8")
+    assert _core.kernel_info("f32", tiles)["name"].startswith(REAL[0].split("_")[0])
+
+
+def test_bfloat16_is_summed_as_the_manual_says(tiles):
+    """Even steps in one float32, odd ones in another, fused; both together are added to C.
+
+    With exponents so close that float64 holds every product and sum exactly before it is rounded.
+    """
+    rng = np.random.default_rng(1)
+    M, N, K = 32, 32, 96  # three tiles of K
+    a, b = (
+        (rng.uniform(1, 2, x) * 2.0 ** rng.integers(-6, 7, x) * rng.choice([-1, 1], x)).astype(BF16)
+        for x in ((M, K), (K, N))
+    )
+    want = np.zeros((M, N), np.float32)
+    for k in range(0, K, 32):
+        sums = np.zeros((2, M, N), np.float32)
+        for q in range(k, k + 32):
+            exact = np.outer(a[:, q].astype(float), b[q].astype(float)) + sums[q % 2]
+            sums[q % 2] = exact.astype(np.float32)
+        want += sums[0] + sums[1]
+    assert same_bits(product(a.view(np.uint16), b.view(np.uint16), "bf16", tiles), want)
+
+
+def test_subnormals_are_zero(tiles):
+    """Operands, products and sums; a single step of K, so that nothing else is rounded."""
+    tiny = np.finfo(np.float32).tiny
+    a = np.array([[tiny / 2, tiny, tiny, 1, -tiny / 2]], BF16).repeat(33, 0)
+    for column, (factor, want) in enumerate(
+        [(2.0**100, 0), (0.5, 0), (1, tiny), (tiny / 2, 0), (1, 0)]
+    ):
+        b = np.full((1, 40), factor, BF16)
+        one = np.ascontiguousarray(a[:, column : column + 1])
+        assert (product(one.view(np.uint16), b.view(np.uint16), "bf16", tiles) == want).all()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("M", [1, 2, 3, 15, 16, 17, 31, 33, 34, 35, 64, 65, 66])
+def test_few_rows_alone_and_below_others(tiles, dtype, M):
+    """One or two rows of a panel are multiplied in vectors: integers are the same bit for bit."""
+    rng = np.random.default_rng(M)
+    for N, K in ((1, 70), (33, 129), (100, 600)):
+        a, b = values(rng, dtype, (M, K)), values(rng, dtype, (K, N))
+        packed = _core.pack_b(b, isa=tiles)
+        assert packed.isa == emulated.KERNELS[dtype]
+        both = [product(a, b, dtype, tiles), product(a, None, dtype, tiles, packed=packed)]
+        if dtype == "bf16":
+            exact = a.view(BF16).astype(float) @ b.view(BF16).astype(float)
+            size = abs(a.view(BF16).astype(float)) @ abs(b.view(BF16).astype(float))
+            assert all((abs(c - exact) <= 1e-6 * size).all() for c in both)
+        else:
+            want = (a.astype(np.int64) @ b.astype(np.int64)).astype(np.int32)
+            assert all((c == want).all() for c in both)
+
+
+@pytest.mark.parametrize("M", [2, 34])
+def test_few_rows_have_the_bits_of_the_vector_kernel(tiles, M):
+    """One slice of K: the last two rows come from VDPBF16PS, emulated, in the same order."""
+    if "avx512_bf16" not in REAL:
+        pytest.skip("this machine has no AVX512_BF16 to compare with")
+    rng = np.random.default_rng(2)
+    a, b = values(rng, "bf16", (M, 200)), values(rng, "bf16", (200, 50))
+    found, known = (product(a, b, "bf16", isa)[-2:] for isa in (tiles, "avx512_bf16"))
+    assert same_bits(found, known)
+
+
+@pytest.mark.parametrize("M", [2, 33, 150])
+@pytest.mark.parametrize("scheme", [None, "strassen"])
+def test_triangles_of_symmetric_products(tiles, scheme, M):
+    x = values(np.random.default_rng(5), "i8", (140, M))
+    whole = (x.T.astype(np.int64) @ x.astype(np.int64)).astype(np.int8)
+    scheme = engine_scheme(None if scheme is None else get(scheme))
+    for triangle in ("lower", "upper"):
+        c = np.empty((M, M), np.int8)
+        _core.gemm(x.T, x, c, isa=tiles, threads=3, scheme=scheme, triangle=triangle, mirror=c.T)
+        np.testing.assert_array_equal(c, whole)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_the_real_kernels_have_the_emulated_bits(tile_libraries, dtype):
+    """By AMX where it is, else by traps."""
+    rng = np.random.default_rng(3)
+    for M, N, K in ((32, 32, 32), (100, 70, 1000), (3, 300, 500), (66, 33, 129)):
+        a, b = values(rng, dtype, (M, K)), values(rng, dtype, (K, N))
+        for name in (None, "strassen"):
+            scheme = engine_scheme(None if name is None else get(name))
+
+            def run(isa, a=a, b=b, scheme=scheme):
+                return product(a, b, dtype, isa, scheme=scheme, threads=2)
+
+            if emulated.KERNELS[dtype] in REAL:
+                found = run(emulated.KERNELS[dtype])
+            else:
+                with emulated.tiles(tile_libraries, "trapped") as isa:
+                    assert _core.kernel_info(dtype, isa)["name"].startswith("amx_")
+                    found = run(isa)
+            with emulated.tiles(tile_libraries, "emulated") as isa:
+                assert same_bits(found, run(isa))
+
+
+# --- permission, and falcon's own calls -----------------------------------------------------------
+
+
+def test_show_config_says_why_tiles_are_refused(monkeypatch):
+    why = "Linux refuses the use of tile registers: Operation not supported (arch_prctl)"
+    assert not [x for x in backend.describe() if "refused" in x] or "amx_bf16" not in REAL
+    monkeypatch.setattr(_core, "refused_isas", lambda: {"amx_bf16": why})
+    assert backend.describe()["amx_bf16 refused"] == why
+    if "amx_bf16" not in REAL:
+        monkeypatch.setattr(extension, "forced_isa", lambda: "amx_bf16")
+        assert why in extension._reason()
+
+
+CALLS = """
+import json, pickle
+import ml_dtypes, numpy as np
+from tests.cpu import emulated
+emulated.put({library!r})
+import falcon
+rng = np.random.default_rng(4)
+right = []
+for dtype in (ml_dtypes.bfloat16, np.int8, np.uint8):
+    a, b, c = (rng.integers(0, 3, x).astype(dtype) for x in ((70, 81), (81, 90), (70, 90)))
+    exact = a.astype(np.int64) @ b.astype(np.int64)
+    for scheme in ("auto", "classical", "strassen", "winograd"):
+        packed = falcon.pack(b, scheme=scheme, backend="cpu")
+        for right_hand in (b, packed, pickle.loads(pickle.dumps(packed))):
+            options = {{}} if right_hand is not b else {{"scheme": scheme, "backend": "cpu"}}
+            right.append((falcon.gemm(a, right_hand, **options) == exact.astype(dtype)).all())
+        got = falcon.gemm(a, b, c, alpha=3, beta=2, scheme=scheme, backend="cpu")
+        exact_too = 3 * exact + 2 * c.astype(np.int64)
+        right.append((got == exact_too.astype(np.float32).astype(dtype)).all()
+                     if dtype is ml_dtypes.bfloat16 else (got == exact_too.astype(dtype)).all())
+found = falcon.show_config("dict")["cpu kernels"]
+names = [found[x] for x in ("in use", "bf16 kernel", "i8 kernel")]
+print(json.dumps([[bool(x) for x in right], *names]))
+"""
+
+
+@pytest.mark.parametrize("name", ["amx_bf16", "amx_int8"])
+def test_falcons_calls_by_tiles(tile_libraries, name):
+    """FALCON_ISA takes the names; the best tiles up to that one are used."""
+    words = run_script(
+        CALLS.format(library=str(tile_libraries["emulated"])), FALCON_ISA=name, timeout=300
+    )
+    right, used, bf16, i8 = json.loads(words.splitlines()[-1])
+    assert all(right) and len(right) == 48
+    assert used == name and i8 == "emulated_i8_ukr_32x32"
+    assert (bf16 == "emulated_bf16_ukr_32x32") == (name == "amx_bf16")
+
+
+def test_bench_names_what_it_leaves_out(capsys):
+    """The kernels of this kind of machine that do not run, by name, with the reason."""
+    left_out = extension.missing()
+    assert {*left_out, *REAL} == {x.name for x in isas_for()}
+    assert main(["bench", "--types", "64", "--rounds", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert [x for x in left_out if f"left out: kernels of {x} (" not in printed] == []

@@ -1,0 +1,91 @@
+"""The workspace is part of the choice: more of it, up to a share of memory, for fewer passes."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._core.cpus import memory_bytes
+from falcon._core.plan import Candidate, Option
+from falcon._core.policy import BLAS
+from falcon._core.rates import Rates
+
+pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
+from falcon._cpu import backend as cpu
+from falcon._cpu import pool
+from falcon.decision import candidates, recent
+from falcon.decision.select import preferred
+
+MIB = 2**20
+# Combines are dear: passes are.
+RATES = Rates(8e10, 9e9, 2e8, 0.0, (2e8,) * 4, (2e8,) * 2, 2**24, (6, 8), 304, update=1e10)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """A machine on which calls usually have 8 MiB, and take up to 64."""
+    monkeypatch.setattr("falcon._front.planner._rates", lambda *_: RATES)
+    kept = pool.Pool(8 * MIB)
+    monkeypatch.setattr(cpu, "_pool", lambda: kept)
+    monkeypatch.setattr(cpu, "roomy_bytes", lambda: 64 * MIB)
+    falcon.decision.machine.replaced()
+    yield
+    falcon.decision.machine.replaced()
+
+
+def plan(size=1536, **options):
+    return falcon.plan((size, size), (size, size), "float32", backend="cpu", **options)
+
+
+def test_more_workspace_is_taken_where_it_saves_passes():
+    found = plan()
+    assert found.scheme is not None and found.option.is_roomy
+    assert 8 * MIB < found.workspace <= 64 * MIB
+    cut = plan(workspace_limit=8 * MIB)
+    assert cut.workspace <= 8 * MIB and not cut.option.is_roomy
+    assert sum(x for _, x in found.seconds) < sum(x for _, x in cut.seconds)
+
+
+@pytest.mark.parametrize(("time", "roomy"), [(0.98, False), (0.95, True)])
+def test_not_where_it_saves_nothing(time, roomy):
+    whole, strassen = (1536,) * 3, falcon.schemes.get("strassen")
+    cut = Option("cpu", strassen, (768, 1536, 1536), 8 * MIB, True)
+    more = Option("cpu", strassen, whole, 64 * MIB, True, is_roomy=True)
+    kept = [Candidate(cut, (("multiply", 1.0),)), Candidate(more, (("multiply", time),))]
+    _, best = preferred([(cpu.CpuBackend(), x) for x in kept], BLAS)
+    assert best.option.is_roomy == roomy
+
+
+def test_explain_shows_what_more_would_give():
+    found = plan(2048, workspace_limit=4 * MIB)
+    more = [x for x in found.candidates if "takes a workspace_limit of" in x.refused]
+    assert len(more) == 1
+    assert more[0].total < sum(x for _, x in found.seconds)
+    wanted = int(more[0].refused.split()[-2])
+    roomier = plan(2048, workspace_limit=wanted * MIB, scheme=found.scheme)
+    assert roomier.option.chunks == (2048, 2048, 2048)
+
+
+def test_the_product_is_the_same():
+    random = np.random.default_rng(0)
+    a, b = random.integers(-8, 9, (2, 1536, 1536)).astype(np.float32)
+    assert plan().option.is_roomy
+    np.testing.assert_array_equal(plan()(a, b), a.astype(np.int64) @ b.astype(np.int64))
+
+
+def test_the_share_of_the_memory():
+    assert pool.kept_bytes() <= pool.roomy_bytes() <= max(memory_bytes() // 16, pool.kept_bytes())
+
+
+def test_it_is_stored_with_the_choice(monkeypatch, tmp_path):
+    monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(recent, "generation", lambda: 0)
+    monkeypatch.setattr(import_module("falcon.decision.select"), "WORTH_KEEPING", 0.0)
+    made = []
+    for _ in range(2):
+        monkeypatch.setattr(recent, "_known", None)
+        candidates._candidates_of.cache_clear()
+        falcon.decision.machine.replaced()
+        made.append(plan())
+    assert made[0].option.is_roomy and made[0].option == made[1].option

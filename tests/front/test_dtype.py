@@ -1,0 +1,253 @@
+"""`dtype=` of gemm, matmul, pack and plan: operands count as cast first, as in np.matmul."""
+
+import itertools
+import pickle
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import falcon
+from falcon._backends import BACKENDS
+from falcon._core.dtypes import ENGINE, TABLE, of
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+WIDE = [(row, wide) for row in ENGINE for wide in row.wide]
+of_wide = pytest.mark.parametrize(("row", "wide"), WIDE, ids=lambda x: x.name)
+needs_kernels = pytest.mark.skipif(
+    BACKENDS["cpu"].why_unavailable() is not None, reason="falcon's kernels do not run here"
+)
+# Left and right operand, `dtype`: what kernels give directly, what is cast, what is mixed.
+CASES = [
+    *((row.name, row.name, wide.name) for row, wide in WIDE),
+    *(("uint8", "int8", "int32"), ("int8", "uint8", "int32"), ("int16", "int8", "int32")),
+    *(("uint16", "uint16", "uint32"), ("int8", "int8", "int64"), ("uint8", "int16", "int64")),
+    *(("int8", "int8", "float32"), ("int8", "float16", "float32"), ("int8", "bfloat16", "float32")),
+    *(("bfloat16", "float16", "float32"), ("bfloat16", "float32", "float32")),
+    *(("bfloat16", "bfloat16", "float64"), ("float32", "float64", "bfloat16")),
+    *(("float64", "float64", "float16"), ("float32", "float32", "complex64")),
+]
+
+
+def draw(name, shape, seed=0):
+    """Integers of the full range; floats that are small whole numbers."""
+    kind, rng = of(name).numpy, np.random.default_rng(seed)
+    if of(name).is_exact:
+        info = np.iinfo(kind)
+        return rng.integers(info.min, info.max, shape, kind, endpoint=True)
+    return rng.integers(-3, 4, shape).astype(kind)
+
+
+def cast_product(a, b, dtype):
+    """The product of the operands cast first: modulo 2^64, or of numbers that are not rounded."""
+    wide = np.int64 if of(dtype).is_exact else np.complex128
+    product = a.astype(dtype).astype(wide) @ b.astype(dtype).astype(wide)
+    if not of(dtype).is_complex and not of(dtype).is_exact:
+        product = product.real
+    return product.astype(np.float32).astype(dtype) if of(dtype).itemsize == 2 else product
+
+
+@pytest.mark.parametrize(("left", "right", "name"), CASES)
+@pytest.mark.parametrize("scheme", ["auto", "classical", "strassen"])
+def test_operands_count_as_cast_first(left, right, name, scheme):
+    dtype = of(name).numpy
+    a, b = draw(left, (41, 67)), draw(right, (67, 53), 1)
+    expected = cast_product(a, b, dtype).astype(dtype)
+    for order in "CF":
+        x, y = np.asarray(a, order=order), np.asarray(b, order=order)
+        for _ in range(2):  # the second call is a known one
+            found = falcon.gemm(x, y, scheme=scheme, dtype=dtype)
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found, expected)
+        out = np.empty((41, 53), dtype, order)
+        assert falcon.matmul(x, y, out, scheme=scheme, dtype=name) is out
+        np.testing.assert_array_equal(out, expected)
+    batch = falcon.matmul(np.stack([a, a]), b, scheme=scheme, dtype=dtype)
+    np.testing.assert_array_equal(batch, np.stack([expected, expected]))
+    for x, y, part in ((a[3], b, expected[3]), (a, b[:, 4], expected[:, 4])):
+        vector = falcon.matmul(x, y, scheme=scheme, dtype=dtype)
+        assert vector.dtype == dtype
+        np.testing.assert_array_equal(vector, part)
+
+
+@pytest.mark.parametrize(("left", "right", "name"), [x for x in CASES if of(x[2]).is_exact])
+def test_alpha_and_beta_are_of_the_result(left, right, name):
+    dtype = of(name).numpy
+    a, b, c = draw(left, (30, 40)), draw(right, (40, 20), 1), draw(name, (30, 20), 2)
+    wrapped = (300 * cast_product(a, b, dtype) - 7 * c.astype(np.int64)).astype(dtype)
+    given = {"alpha": 300, "beta": -7, "dtype": dtype}
+    np.testing.assert_array_equal(falcon.gemm(a, b, c, **given), wrapped)
+    assert falcon.gemm(a, b, c, out=c, **given) is c
+    np.testing.assert_array_equal(c, wrapped)
+    # Without operands: nothing but beta c.
+    empty = falcon.gemm(a[:, :0], b[:0], c, beta=2, dtype=dtype)
+    np.testing.assert_array_equal(empty, (2 * c.astype(np.int64)).astype(dtype))
+
+
+@pytest.mark.parametrize("row", [x for x in ENGINE if x.wide and not x.is_exact], ids=str)
+def test_sums_are_not_rounded_twice(row):
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(x).astype(row.numpy) for x in ((60, 900), (900, 50)))
+    exact = a.astype(float) @ b.astype(float)
+    c = rng.standard_normal((60, 50)).astype(np.float32)
+    rounding = row.unit_roundoff * abs(exact).max()
+    for scheme in ("classical", "strassen"):
+        given = {"scheme": scheme, "alpha": 1 / 3, "beta": 0.7}
+        out = np.empty((60, 50), np.float32)
+        for found, want in (
+            (falcon.gemm(a, b, scheme=scheme, dtype="f4"), exact),
+            (falcon.gemm(a, b, scheme=scheme, out=out), exact),
+            (falcon.matmul(a, b, out=np.empty((60, 50), np.float32)), exact),
+            (falcon.gemm(a, falcon.pack(b, scheme=scheme, dtype="f4")), exact),
+            (falcon.gemm(a, b, c, **given), exact / 3 + 0.7 * c),  # c is of float32
+        ):
+            assert found.dtype == np.float32
+            assert abs(found - want).max() < rounding / 50
+        assert falcon.gemm(a, b, c.astype(row.numpy), **given).dtype == row.numpy
+    narrow = falcon.gemm(a, b, scheme="classical")
+    np.testing.assert_array_equal(narrow, falcon.gemm(a, b, dtype="f4").astype(row.numpy))
+    # Of no other type than the sums': rounded to the operands' type, then cast, as in NumPy.
+    double = falcon.gemm(a, b, out=np.empty((60, 50)), scheme="classical")
+    np.testing.assert_array_equal(double, narrow.astype(float))
+
+
+def test_an_out_alone_does_not_change_integers():
+    a = draw("int8", (20, 30))
+    out = np.empty((20, 20), np.int32)
+    np.testing.assert_array_equal(falcon.matmul(a, a.T, out), np.matmul(a, a.T, np.empty_like(out)))
+    np.testing.assert_array_equal(out, (a @ a.T).astype(np.int32))
+
+
+@needs_kernels
+@of_wide
+def test_operands_are_not_copied(row, wide):
+    a, b = draw(row.name, (300, 310)), draw(row.name, (310, 320))
+    problem = falcon.plan(a, b, wide.numpy).problem
+    assert (problem.operand, problem.result, problem.accumulator) == (row, wide, wide)
+    assert problem.a_direct
+    assert problem.b_direct
+    assert not problem.buffered
+    assert f"{row} to {wide}" in str(problem)
+    mixed = falcon.plan(a, b.astype(wide.numpy), wide.numpy).problem
+    assert mixed.operand is mixed.result is wide
+
+
+@of_wide
+def test_plans_are_called_on_operands_as_they_are(row, wide):
+    a, b = draw(row.name, (30, 40)), draw(row.name, (40, 20))
+    plan = falcon.plan(a, b, wide.numpy, scheme="classical")
+    if plan.problem.operand is row:
+        found = pickle.loads(pickle.dumps(plan))(a, b)
+        assert found.dtype == wide.numpy
+        np.testing.assert_array_equal(found, cast_product(a, b, wide.numpy).astype(wide.numpy))
+    # Shapes tell no type of operands.
+    assert falcon.plan((30, 40), (40, 20), wide.numpy).problem.operand is wide
+
+
+@of_wide
+@pytest.mark.parametrize("keep", [True, False])
+def test_packed(row, wide, keep):
+    a, b = draw(row.name, (30, 90)), draw(row.name, (90, 70))
+    expected = cast_product(a, b, wide.numpy).astype(wide.numpy)
+    for scheme in ("classical", "strassen"):
+        packed = falcon.pack(b, dtype=wide.name, scheme=scheme, keep_source=keep)
+        for again in (packed, pickle.loads(pickle.dumps(packed))):
+            assert again.dtype == wide.numpy
+            for given in ({}, {"dtype": wide.numpy}):
+                np.testing.assert_array_equal(falcon.gemm(a, again, **given), expected)
+                np.testing.assert_array_equal(falcon.matmul(a[0], again, **given), expected[0])
+            if again.panels is not None:
+                assert f"{row} to {wide}" in repr(again)
+                refused = f"b was packed for products of {row} in {wide}"
+                with pytest.raises(TypeError, match=refused):
+                    falcon.gemm(np.ones((2, 90), wide.numpy), again)
+        with pytest.raises(TypeError, match=f"the arithmetic would be .*for {wide}"):
+            falcon.gemm(a, packed, dtype="complex128")
+
+
+@of_wide
+def test_verified(row, wide):
+    a, b = draw(row.name, (40, 50)), draw(row.name, (50, 60))
+    found = falcon.gemm(a, b, dtype=wide.numpy, check="verify")
+    np.testing.assert_array_equal(found, cast_product(a, b, wide.numpy).astype(wide.numpy))
+    assert falcon.verify(a, b, found)
+
+
+NAMES = [x.name for x in TABLE if x.module == "numpy" and x.numpy.char not in "gG"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_casting_is_refused_where_numpy_refuses_it(name):
+    for left, right in itertools.product(NAMES, NAMES):
+        a, b = np.ones((2, 3), left), np.ones((3, 2), right)
+        try:
+            expected = np.matmul(a, b, dtype=name)
+        except TypeError:
+            wrong = "a" if not np.can_cast(left, name, "same_kind") else "b"
+            refused = rf"{wrong} has dtype .* to dtype={name} \(same_kind"
+            for call in (falcon.matmul, falcon.gemm, falcon.plan):
+                with pytest.raises(TypeError, match=refused):
+                    call(a, b, dtype=name)
+            continue
+        for call in (falcon.matmul, falcon.gemm):
+            found = call(a, b, dtype=name)
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["float32", "f4", np.float32, np.dtype("f4"), "<f4", "single"])
+def test_whatever_names_a_dtype(name):
+    a = np.ones((4, 4))
+    for call in (falcon.gemm, falcon.matmul):
+        assert call(a, a, dtype=name).dtype == np.float32
+    assert falcon.pack(a, dtype=name).dtype == np.float32
+    assert falcon.plan(a, a, dtype=name).problem.dtype == np.float32
+
+
+@pytest.mark.parametrize("name", ["bfloat16", BF16, ml_dtypes.bfloat16])
+def test_whatever_names_bfloat16(name):
+    a = np.ones((4, 4))
+    assert falcon.gemm(a, a, dtype=name).dtype == falcon.pack(a, dtype=name).dtype == BF16
+
+
+@pytest.mark.parametrize("name", [bool, object, "nonsense", "S3", "M8[s]", ml_dtypes.float8_e4m3])
+def test_what_is_no_dtype_of_products(name):
+    a = np.ones((4, 4))
+    refused = r"dtype is .*; expected integers, floats or complex"
+    for call in (falcon.gemm, falcon.matmul, falcon.plan):
+        with pytest.raises(TypeError, match=refused):
+            call(a, a, dtype=name)
+    with pytest.raises(TypeError, match=refused):
+        falcon.pack(a, dtype=name)
+
+
+def test_out_and_c_are_checked_against_it():
+    a = np.ones((4, 4), np.int8)
+    with pytest.raises(TypeError, match="out has dtype int8, to which the result's float32"):
+        falcon.gemm(a, a, dtype="f4", out=a.copy())
+    with pytest.raises(TypeError, match="c has dtype float64, which does not cast to dtype=int32"):
+        falcon.gemm(a, a, np.ones((4, 4)), beta=1, dtype="i4")
+    with pytest.raises(TypeError, match=r"alpha is 0\.5; integer matrices"):
+        falcon.gemm(a, a, alpha=0.5, dtype="i4")
+    wide = falcon.gemm(a, a, out=np.empty((4, 4), np.int64), dtype="i4")
+    assert wide.dtype == np.int64
+
+
+def test_booleans_are_left_to_numpy():
+    a = np.eye(3, dtype=bool)
+    found = falcon.matmul(a, a, dtype="int32")
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, np.eye(3))
+
+
+@pytest.mark.parametrize("row", [x for x in ENGINE if x.wide and not x.is_exact], ids=str)
+@pytest.mark.parametrize("scheme", ["auto", "classical", "strassen"])
+def test_what_is_not_finite_spreads_no_further(row, scheme):
+    a, b = np.ones((40, 50), row.numpy), np.ones((50, 30), row.numpy)
+    a[3, 4], b[5, 6] = np.nan, np.inf
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(falcon.gemm(a, b, dtype="f4", scheme=scheme), expected)
+    largest = np.full((40, 50), float(row.finfo.max)).astype(row.numpy)
+    sums = falcon.gemm(largest, b[:, :5], dtype="f4", scheme=scheme)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(sums, largest.astype("f4") @ b[:, :5].astype("f4"), rtol=1e-6)

@@ -1,0 +1,163 @@
+"""`bench --gpu` on the stand-in: pieces that are written as they are done, and stages. Times tell
+nothing there; the bytes and operations behind the rates do.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon.__main__ import main
+from falcon._gpu import rates
+from falcon.bench import gpu, gpu_stages, records
+from falcon.bench.peer_run import INCOMPLETE
+from falcon.bench.workloads import Case, Shape
+
+from .support import on_device, whole
+from .test_model import stated_times
+
+
+@pytest.fixture(autouse=True)
+def small(cupy, monkeypatch):
+    monkeypatch.setattr(rates, "_MEASURED_SIZE", {8: 64, 4: 64, 2: 64})
+    monkeypatch.setattr(gpu, "_torch", lambda: None)
+
+
+def run(capsys, *arguments):
+    status = main([str(x) for x in ("bench", "--gpu", *arguments)])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_a_run_stops_and_goes_on(capsys, tmp_path):
+    path = tmp_path / "day.json"
+    part = tmp_path / "day.json.part"
+    asked = ("--shape", "48,40,56", "--shape", "32,32,32", "--dtype", "float32,bfloat16",
+             "--rounds", 1, "--case-seconds", 0, "--scheme", "strassen", "-o", path)  # fmt: skip
+    stages = [f"stages given {x} {y}" for x in ("32x32x32", "48x40x56")
+              for y in ("float32", "bfloat16")]  # fmt: skip
+    cases = [f"given {x} {y}" for y in ("float32", "bfloat16") for x in ("48x40x56", "32x32x32")]
+    for done in range(1, 4):  # a piece at a time
+        status, out, err = run(capsys, *asked, "--time-budget", 1e-9)
+        assert status == INCOMPLETE
+        assert "the same command goes on" in err
+        assert not path.exists()
+        assert json.loads(part.read_text())["done"] == stages[:done]
+        assert out.startswith("device Stand-in, driver 13000, cupy 14.2.0")
+        assert out.count("combine A") == 1
+    status, out, _ = run(capsys, *asked)
+    assert status == 0
+    assert not part.exists()
+    assert out.count("combine A") == 1
+    for x in ("vs cublas", "with B packed beforehand:", "48 x 40 x 56"):
+        assert x in out
+    found = records.read(path)
+    assert [x["key"] for x in found["cases"]] == cases
+    assert len(found["stages"]) == 4
+    assert found["machine"]["gpu"]["device"] == "Stand-in"
+    status, out, err = run(capsys, *asked)
+    assert "is complete; --fresh measures again" in err
+    assert "vs cublas" in out
+    pytest.importorskip("jsonschema").validate(found, records.schema())
+
+
+def test_a_run_goes_on_where_it_was_cut_off(capsys, tmp_path, monkeypatch):
+    """In the middle of a piece, which is lost; those before it are not."""
+    path, measure = tmp_path / "day.json", gpu.measure
+    asked = ("--shape", "32,32,32", "--dtype", "float32,float64", "--only", "peers",
+             "--rounds", 1, "--case-seconds", 0, "-o", path)  # fmt: skip
+
+    def cut(case, *rest):
+        if case.dtype == "float64":
+            raise KeyboardInterrupt
+        return measure(case, *rest)
+
+    monkeypatch.setattr(gpu, "measure", cut)
+    status, out, _ = run(capsys, *asked)
+    assert status == 130
+    assert "32 x 32 x 32" in out
+    monkeypatch.setattr(gpu, "measure", lambda case, *rest: measured.append(case.dtype) or
+                        measure(case, *rest))  # fmt: skip
+    measured = []
+    assert run(capsys, *asked)[0] == 0
+    assert measured == ["float64"]
+    assert [x["dtype"] for x in records.read(path)["cases"]] == ["float32", "float64"]
+    other = tmp_path / "other"
+    assert run(capsys, *asked[:-1], other, "--time-budget", 1e-9)[0] == INCOMPLETE
+    status, _, err = run(capsys, "--shape", "9,9,9", "-o", other)
+    assert status == 2
+    assert "was begun with other cases" in err
+
+
+def test_a_piece_that_fails_stops_no_other(capsys, tmp_path, monkeypatch):
+    path, stages = tmp_path / "day.json", gpu.stages
+    asked = ("--shape", "32,32,32", "--dtype", "float32,float64", "--only", "own", "-o", path)
+
+    def failing(case, wanted):
+        if case.dtype == "float32":
+            raise MemoryError("out of memory")
+        return stages(case, wanted)
+
+    with monkeypatch.context() as m:
+        m.setattr(gpu, "stages", failing)
+        status, out, err = run(capsys, *asked)
+    assert status == INCOMPLETE
+    assert "stages given 32x32x32 float32 failed: out of memory" in err
+    assert "float64, strassen" in out
+    status, out, _ = run(capsys, *asked)
+    assert status == 0
+    assert "float32, strassen" in out
+    assert "float64, strassen" not in out
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("scheme", ["strassen", "3x4x4:38"])
+def test_work_is_that_of_the_expected_times(dtype, scheme):
+    """The bytes and operations that rates are made of are those of the table in docs/gpu.md."""
+    size = 4096 if scheme == "strassen" else 3072  # a multiple of every format
+    plan = falcon.plan((size, size), (size, size), dtype, backend="gpu", scheme=scheme)
+    work = gpu_stages._work(plan)
+    _, a, b, multiply, h = stated_times(dtype, size, scheme)
+    flops = {"bfloat16": 750e12, "float32": 50e12, "float64": 62e12}[dtype]
+    expected = {"combine A": a * 4e9, "combine B": b * 4e9, "multiply": multiply * flops / 1e3,
+                "combine H": h * 4e9}  # fmt: skip
+    assert work == pytest.approx(expected, rel=1e-9)
+
+
+def test_stages_are_those_of_the_call(cupy, state, monkeypatch):
+    """Each is timed by itself; together they are what a call starts."""
+    a, b = (on_device(cupy, whole((64, 64), x), "float32") for x in (1, 2))
+    out = cupy.empty((64, 64), np.float32)
+    timed = []
+
+    def once(call):
+        before = list(state.launches), len(state.products)
+        call()
+        timed.append((state.launches[len(before[0]) :], len(state.products) - before[1]))
+        return 1e-3
+
+    monkeypatch.setattr(gpu_stages, "seconds_per_call", once)
+    case = Case("given", Shape(64, 64, 64), "float32")
+    found = gpu_stages.measure(case, a, b, out, {"scheme": "strassen"})
+    assert list(found["stages"]) == ["combine A", "combine B", "multiply", "repair", "combine H"]
+    *stages, classical, total, copy = timed
+    assert classical == ([], 1)
+    assert copy == ([], 0)
+    assert sum(count for _, count in stages) == total[1] == 1
+    assert sorted(x for names, _ in stages for x in names) == sorted(total[0])
+    np.testing.assert_array_equal(cupy.asnumpy(out), cupy.asnumpy(a) @ cupy.asnumpy(b))
+    text = gpu_stages.format_stages(found)
+    assert "1.000 of cuBLAS (1.000 ms" in text
+    rate = 4 * 64 * 64 * (1 + 7 / 4) / 1e-3 / 1e9
+    (line,) = (x for x in text.splitlines() if x.startswith("combine A"))
+    assert f"{rate:.1f} GB/s" in line
+    assert "1.00 of copy" in line
+    assert "0.88 of cuBLAS" in text  # seven products of eighths in the time of the whole
+
+
+def test_auto_that_chooses_no_scheme_shows_strassens_stages(cupy):
+    case = Case("given", Shape(32, 32, 32), "float16")
+    assert gpu.stages(case, {})["scheme"] == "strassen"
+    with pytest.raises(ValueError, match="--dtype 'int32'; expected one of float32"):
+        gpu.stages(Case("given", Shape(32, 32, 32), "int32"), {})

@@ -1,0 +1,105 @@
+"""What will run on the first day on a GPU: its pieces go on, its tests run on the stand-in."""
+
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from falcon.__main__ import main as command
+from falcon._gpu import rates
+from falcon.bench import gpu_run
+from falcon.bench.peer_run import INCOMPLETE
+
+from . import day, test_on_gpu
+
+ROOT = Path(__file__).parents[2]
+SOME = """
+import time
+def test_one(): time.sleep(0.3)
+def test_two(): assert False, "the reason"
+def test_three(): pass
+"""
+
+
+def run_pieces(folder, *arguments):
+    (folder / "test_some.py").write_text(SOME)
+    record = folder / "record.jsonl"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "tests.gpu.pieces", "-c", "/dev/null",
+         "--rootdir", folder, folder / "test_some.py", "--record", record, *arguments],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    lines = [json.loads(x) for x in record.read_text().splitlines()]
+    return done, [(x["test"].split("::")[1], x["outcome"]) for x in lines], lines
+
+
+def test_tests_are_recorded_one_by_one_and_go_on(tmp_path):
+    done, found, lines = run_pieces(tmp_path, "--budget", "0.1")
+    assert found == [("test_one", "passed")]
+    assert lines[0]["seconds"] >= 0.3
+    assert "the time is up" in done.stdout
+    assert done.returncode != 0
+    done, found, lines = run_pieces(tmp_path)
+    assert found[1:] == [("test_two", "failed"), ("test_three", "passed")]
+    assert "the reason" in lines[1]["why"]
+    done, found, _ = run_pieces(tmp_path)
+    assert found[3:] == [("test_two", "failed")]
+    assert done.returncode == 1
+
+
+def test_the_parts_of_the_day_go_on(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "day"
+    wait = [sys.executable, "-c", "import sys; print('waited', sys.argv[1:]); sys.exit(3)"]
+    fine = [sys.executable, "-c", "print('fine')"]
+    made = [day.Part("first", fine, 9), day.Part("second", wait, 7, "--seconds")]
+    monkeypatch.setattr(day, "parts", lambda folder: made)
+    assert day.main([str(folder)]) == INCOMPLETE
+    captured = capsys.readouterr()
+    assert "not complete: second; the same command goes on" in captured.err
+    assert "waited ['--seconds', '7']" in captured.out
+    made[1] = day.Part("second", fine, 7)
+    assert day.main([str(folder), "--budget", "0"]) == INCOMPLETE
+    assert day.main([str(folder)]) == 0
+    assert (folder / "first.txt").read_text() == "fine\n"
+    assert (folder / "second.txt").read_text() == "waited ['--seconds', '7']\nfine\n"
+    assert day.main([str(folder)]) == 0
+
+
+def test_the_commands_of_the_day(cupy, tmp_path, monkeypatch, capsys):
+    """The benchmarks and the tests that it names are there."""
+    pieces = []
+    monkeypatch.setattr(gpu_run, "_pieces", lambda kept, found, _: pieces.append(list(found)))
+    for part in day.parts(tmp_path):
+        if "bench" in part.command:
+            arguments = [str(x) for x in part.command[3:]]
+            assert command([*arguments, part.budget, "9"]) == INCOMPLETE
+    stages, everything = pieces
+    assert len(stages) == 4
+    assert stages[0] == "stages given 4096x4096x4096 bfloat16"
+    assert len(everything) == 2 * 4 * (3 + 9)
+    tests = next(x for x in day.parts(tmp_path) if x.name == "tests").command
+    done = subprocess.run([str(x) for x in tests] + ["--collect-only", "-q"], cwd=ROOT,
+                          capture_output=True, text=True)  # fmt: skip
+    assert "test_matches_the_reference" in done.stdout
+    assert "whole_catalogue" not in done.stdout
+
+
+# What the stand-in lacks: a graph that is launched, a real allocator, torch, 40 GiB.
+BEYOND = {"test_capture", "test_torch", "test_more_than_two_to_the_31_elements",
+          "test_random_data_and_packed_weights", "test_whole_catalogue"}  # fmt: skip
+NAMES = [name for name, _ in inspect.getmembers(test_on_gpu, inspect.isfunction)
+         if name.startswith("test_") and name not in BEYOND]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_runs_on_a_gpu_runs_on_the_stand_in(cupy, monkeypatch, name):
+    """The tests marked "gpu" themselves: a mistake in them would cost time on a GPU."""
+    monkeypatch.setattr(rates, "_MEASURED_SIZE", dict.fromkeys((8, 4, 2), 64))
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 2)
+    test = getattr(test_on_gpu, name)
+    wanted = inspect.signature(test).parameters
+    given = {"real": cupy, "dtype": "bfloat16", "name": "strassen", "scheme": "2x4x2:14"}
+    test(**{x: given[x] for x in wanted})
