@@ -12,6 +12,7 @@ from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options
 from falcon._core.symmetric import copy_triangle, same_memory
 from falcon._gpu.where import is_on_gpu
+from falcon.schemes import SymmetricScheme
 
 from .execute import Product, multiply, without
 from .families import Family, family_of
@@ -153,6 +154,8 @@ def gram(
     kind = np.dtype(dtype.numpy.char.lower()) if hermitian else dtype.numpy
     checked = real_scalar if hermitian else scalar
     alpha, beta = (checked(name, v, kind) for name, v in (("alpha", alpha), ("beta", beta)))
+    if beta == 0:  # rounded to it
+        added = None
     target = None if out is None else family.target(out)
     if target is not None:
         family.check_out(target, shape, dtype)
@@ -185,7 +188,7 @@ class _About:
     hermitian: bool
 
     def multiply(self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray, fresh: bool) -> None:
-        if self.dtype.is_complex:
+        if self.dtype.is_complex and self.alpha != 0:
             self._complex(x, c, out)
             return
         a, b = (x, x.T) if self.transpose else (x.T, x)
@@ -226,6 +229,8 @@ class _About:
         replace(real, alpha=sign, beta=1).multiply(x.imag, full.real, full.real, False)
         a, b = (x.real, x.imag.T) if self.transpose else (x.real.T, x.imag)
         mixed = self.family.empty(out.shape, real.dtype)
+        if isinstance(options.scheme, SymmetricScheme):  # P'Q is an ordinary product
+            options = replace(options, scheme="auto")
         multiply(Product(self.family, a, b, None, mixed, kind, kind, options, fresh=True))
         with np.errstate(all="ignore"):
             if not self.hermitian:

@@ -43,7 +43,7 @@ def requested(
     options = merged(function, names, keywords)
     scheme = options.scheme
     if isinstance(scheme, str) and scheme not in ("auto", "classical"):
-        of_gram = function == "gram" and "+" in scheme.partition("@")[0]
+        of_gram = "+" in scheme and "(" not in scheme  # "4x4:19+16"; sums are "(strassen+m+x)"
         try:
             scheme = schemes.symmetric.get(scheme) if of_gram else schemes.get(scheme)
         except ValueError as error:

@@ -53,6 +53,8 @@ def select(
         An explicitly requested scheme cannot run on the dtype.
     """
     if isinstance(options.scheme, SymmetricScheme):
+        if not problem.symmetric:
+            raise TypeError(f"scheme {options.scheme.name!r} is for X X^T, not for {problem}")
         return _requested(problem, options, options.scheme, backends)
     if problem.symmetric and options.scheme != "classical":
         return choose(problem, options, backends, rates_of, select)

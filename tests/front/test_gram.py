@@ -295,3 +295,29 @@ def test_nonfinite_values_in_a_scheme_for_x_xt():
     x[70, 3] = np.inf
     got = falcon.gram(x, transpose=True, scheme="4x2:10+8")
     assert np.isinf(got[70]).all() and np.isfinite(np.delete(np.delete(got, 70, 0), 70, 1)).all()
+
+
+@pytest.mark.parametrize("conjugate", [False, True])
+@pytest.mark.parametrize("transpose", [False, True])
+def test_complex_matrices_by_a_scheme_for_x_xt(transpose, conjugate):
+    """The product of the real part with the imaginary one is an ordinary one."""
+    x = whole_numbers((60, 50), "c8")
+    got = falcon.gram(x, scheme="3x2:5+6", transpose=transpose, conjugate=conjugate)
+    other = x.conj() if conjugate else x
+    np.testing.assert_array_equal(got, x @ other.T if transpose else other.T @ x)
+
+
+def test_schemes_for_x_xt_are_for_gram_alone():
+    x = whole_numbers((30, 20), "f4")
+    for call in (falcon.gemm, falcon.matmul, falcon.plan):
+        with pytest.raises(TypeError, match=r"'3x2:5\+6' is for X X.T, which falcon.gram"):
+            call(x.T, x, scheme="3x2:5+6")
+    direct = falcon.schemes.direct_sum(*2 * [falcon.schemes.get("strassen")], "m")
+    np.testing.assert_array_equal(falcon.gram(x, scheme=direct), exact(x))
+
+
+def test_complex_products_of_which_nothing_is_read():
+    x, c = np.full((4, 3), np.nan, "c8"), np.eye(3, dtype="c8")
+    np.testing.assert_array_equal(falcon.gram(x, alpha=0, c=c, beta=2), 2 * c)
+    x, c = np.ones((4, 3), "c8"), np.full((3, 3), np.nan, "c8")
+    np.testing.assert_array_equal(falcon.gram(x, c=c, beta=1e-60), np.full((3, 3), 4))
