@@ -204,6 +204,9 @@ def _registered(text: str) -> str:
 
 
 def _schemes(options: argparse.Namespace) -> int:
+    if options.show and "+" in options.show.partition("@")[0]:
+        print(falcon.schemes.symmetric.get(options.show))
+        return 0
     if options.show:
         for scheme in _named(options.show):
             print(scheme)
@@ -223,6 +226,8 @@ def _schemes(options: argparse.Namespace) -> int:
     if options.measure:
         raise ValueError("--measure goes with a format; bench --schemes measures all formats")
     _print_schemes(found, {})
+    print(f"\nfor X X^T, by falcon.gram: {', '.join(falcon.schemes.symmetric.names())}\n"
+          "(blocks m x k of X: general + symmetric products; see docs/gram.md)")  # fmt: skip
     return 0
 
 

@@ -76,7 +76,7 @@ def rows(table):
 def test_schemes(capsys):
     status, out, err = run(capsys, "schemes")
     assert (status, err) == (0, "")
-    head, *lines = rows(out)
+    head, *lines = rows(out.split("\n\n")[0])
     assert head[:4] == ["name", "format", "rank", "bound"]
     assert sorted(line[0] for line in lines) == schemes.names()
     strassen = next(line for line in lines if line[0] == "strassen")
@@ -516,3 +516,10 @@ def test_wrong_environment(tmp_path):
     assert done.returncode == 2
     assert "environment variable FALCON_MAX_GROWTH='lots'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_schemes_for_x_xt_are_listed_and_shown(capsys):
+    assert main(["schemes"]) == 0
+    assert "for X X^T, by falcon.gram: " in capsys.readouterr().out
+    assert main(["schemes", "--show", "3x3:8+9"]) == 0
+    assert "8 general and 9 symmetric products" in capsys.readouterr().out

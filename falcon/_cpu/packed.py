@@ -148,7 +148,9 @@ def _fingerprint(sizes: Sizes, scheme: Scheme | None) -> str:
     _, _, dtype, isa, *_ = sizes
     classical = scheme is None or engine_scheme(scheme) is None
     form = None if classical else engine_form(cast(Scheme, scheme))
-    told: list[Any] = [LAYOUT, sizes, _core.kernel_info(dtype, isa), form]
+    known = _core.kernel_info(dtype, isa)
+    kernel = {x: known[x] for x in ("name", "isa", "mr", "nr", "vlen", "kc")}
+    told: list[Any] = [LAYOUT, sizes, kernel, form]
     return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 

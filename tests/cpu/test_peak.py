@@ -10,6 +10,9 @@ require_cpu()
 from falcon._core.dtypes import ENGINE  # noqa: E402
 from falcon._cpu import _core, peak  # noqa: E402  (absent where the extension is)
 
+# Of which some type, or every one that the instruction set is for, has no loop in peak.c.
+UNMEASURED = ("generic", "neon", "neon_dot", "neon_bf16", "amx_bf16", "amx_int8")
+
 
 @pytest.mark.parametrize("isa", _core.supported_isas())
 @pytest.mark.parametrize("dtype", _core.DTYPES)
@@ -18,8 +21,8 @@ def test_peak(isa, dtype, threads):
     found = _core.peak(dtype, threads, isa, 0.0)
     assert math.isfinite(found)
     if found == 0.0:
-        assert isa in ("generic", "neon")
-        assert dtype in ("i8", "u8", "i16")
+        assert isa in UNMEASURED
+        assert dtype in ("i8", "u8", "i16", "bf16")
     else:
         assert found > 1e7  # no processor with these kernels is slower, however busy
 
@@ -36,7 +39,7 @@ def test_refused(arguments):
 
 def test_table():
     found = peak.measure(1, seconds=0.0)
-    assert {x.isa for x in found} == set(_core.supported_isas())
+    assert {x.isa for x in found} == set(_core.supported_isas()) - set(UNMEASURED[2:])
     table = peak.format_peaks(found).splitlines()
     assert len(table) == 1 + len(found)
     for isa in _core.supported_isas():

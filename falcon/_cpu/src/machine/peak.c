@@ -62,6 +62,13 @@ PEAK(avx2_f64, double, v32_double, 12, FMA, ON_AVX2)
 PEAK(avx2_i32, uint32_t, v32_uint32_t, 12, FMA, ON_AVX2)
 PEAK(avx2_i16, uint32_t, v32_uint32_t, 12, MADD256, ON_AVX2)
 #endif
+#ifdef FALCON_HAVE_AVX_VNNI
+#define ON_AVX_VNNI __attribute__((target("avx2,avxvnni")))
+#define DOT8_256(x, f, g) ((v32_uint32_t)_mm256_dpbusd_avx_epi32((__m256i)(x), (__m256i)(f), (__m256i)(g)))
+#define DOT16_256(x, f, g) ((v32_uint32_t)_mm256_dpwssd_avx_epi32((__m256i)(x), (__m256i)(f), (__m256i)(g)))
+PEAK(avx_vnni_i8, uint32_t, v32_uint32_t, 12, DOT8_256, ON_AVX_VNNI)
+PEAK(avx_vnni_i16, uint32_t, v32_uint32_t, 12, DOT16_256, ON_AVX_VNNI)
+#endif
 #ifdef FALCON_HAVE_AVX512
 #define ON_AVX512 __attribute__((target("avx512f,avx512bw,fma")))
 #define MADD512(x, f, g) ((v64_uint32_t)_mm512_madd_epi16((__m512i)(x), (__m512i)(f)) + (g))
@@ -109,6 +116,11 @@ static const peak peaks[FALCON_N_ISA][FALCON_N_DTYPE] = {
 #endif
 #ifdef FALCON_HAVE_AVX512
     [FALCON_AVX512] = ROW_OF_ALL(avx512, 64, 24, avx512_i16, 2),
+#endif
+#ifdef FALCON_HAVE_AVX_VNNI
+    [FALCON_AVX_VNNI] = {[FALCON_I8] = {avx_vnni_i8, FLOPS(float, 32, 12, 4)},
+                         [FALCON_U8] = {avx_vnni_i8, FLOPS(float, 32, 12, 4)},
+                         [FALCON_I16] = {avx_vnni_i16, FLOPS(float, 32, 12, 2)}},
 #endif
 #ifdef FALCON_HAVE_AVX512_VNNI
     [FALCON_AVX512_VNNI] = {[FALCON_I8] = {avx512_vnni_i8, FLOPS(float, 64, 24, 4)},
