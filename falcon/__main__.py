@@ -181,8 +181,8 @@ def _named(text: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme
     """The schemes that a name, or a file, stands for; those for X X^T too."""
     if text.lower().endswith((".json", ".npz")):
         return _loaded(text)
-    for_gram = "+" in text and "(" not in text
-    return [falcon.schemes.symmetric.get(text) if for_gram else falcon.schemes.get(text)]
+    symmetric = falcon.schemes.symmetric
+    return [(symmetric if symmetric.is_for_gram(text) else falcon.schemes).get(text)]
 
 
 def _loaded(path: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme]:
@@ -204,9 +204,6 @@ def _registered(text: str) -> str:
 
 
 def _schemes(options: argparse.Namespace) -> int:
-    if options.show and "+" in options.show.partition("@")[0]:
-        print(falcon.schemes.symmetric.get(options.show))
-        return 0
     if options.show:
         for scheme in _named(options.show):
             print(scheme)
