@@ -177,11 +177,21 @@ def _info(options: argparse.Namespace) -> int:
     return 0
 
 
-def _named(text: str) -> list[falcon.Scheme]:
-    """The schemes that a name, or a file, stands for."""
+def _named(text: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme]:
+    """The schemes that a name, or a file, stands for; those for X X^T too."""
     if text.lower().endswith((".json", ".npz")):
-        return falcon.schemes.load_all(text)
-    return [falcon.schemes.get(text)]
+        return _loaded(text)
+    symmetric = falcon.schemes.symmetric
+    return [(symmetric if symmetric.is_for_gram(text) else falcon.schemes).get(text)]
+
+
+def _loaded(path: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme]:
+    try:
+        return falcon.schemes.load_all(path)
+    except falcon.SchemeError:
+        with suppress(ValueError):
+            return [falcon.schemes.symmetric.load(path)]
+        raise
 
 
 def _registered(text: str) -> str:
@@ -194,19 +204,16 @@ def _registered(text: str) -> str:
 
 
 def _schemes(options: argparse.Namespace) -> int:
-    if options.show and "+" in options.show.partition("@")[0]:
-        print(falcon.schemes.symmetric.get(options.show))
-        return 0
     if options.show:
         for scheme in _named(options.show):
             print(scheme)
             naive, reduced = scheme.additions
-            if reduced < naive:
+            if reduced < naive and isinstance(scheme, falcon.Scheme):
                 print(f"\nwith shared sums, {reduced} additions:\n")
                 print(falcon.schemes.formulas.formulas(scheme, shared=True))
         return 0
     if options.verify:
-        for scheme in falcon.schemes.load_all(options.verify):
+        for scheme in _loaded(options.verify):
             print(f"{scheme!r}: all Brent equations hold")
             print(str(scheme).split("\n\n", 1)[0])
         return 0

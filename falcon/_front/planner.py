@@ -43,9 +43,11 @@ def requested(
     options = merged(function, names, keywords)
     scheme = options.scheme
     if isinstance(scheme, str) and scheme not in ("auto", "classical"):
-        of_gram = "+" in scheme and "(" not in scheme  # "4x4:19+16"; sums are "(strassen+m+x)"
         try:
-            scheme = schemes.symmetric.get(scheme) if of_gram else schemes.get(scheme)
+            if schemes.symmetric.is_for_gram(scheme):
+                scheme = schemes.symmetric.get(scheme)
+            else:
+                scheme = schemes.get(scheme)
         except ValueError as error:
             if keywords.get("scheme") == scheme:
                 raise

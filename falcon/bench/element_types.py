@@ -90,8 +90,8 @@ def format_types(measured: dict[tuple[DType, str], Record], size: int) -> str:
         ratios = ["" if x is None or x is record else str(record.over(x)) for x in bases]
         rows.append((dtype.name, side, f"{2e-9 * size**3 / record.median:.0f}", *ratios, ""))
     left_out = [f"left out: kernels of {name} ({why})" for name, why in missing().items()]
-    legend = (
+    about = (
         "over X: median of X's time over the side's, round by round, ± the farther end of its 95 % "
         "confidence interval; * not known to 2 %"
     )
-    return "\n".join([format_table(rows, left=2), *left_out, legend])
+    return "\n".join([format_table(rows, left=2), "", about, *left_out])

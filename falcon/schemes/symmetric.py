@@ -43,6 +43,14 @@ def names() -> list[str]:
 
 
 @cache
+def is_for_gram(name: str) -> bool:
+    """Whether a name, known or not, has the form of those here: "4x4:19+16".
+
+    Direct sums of ordinary schemes, "(strassen+m+winograd)", have a plus in parentheses.
+    """
+    return "+" in name and "(" not in name
+
+
 def get(name: str) -> SymmetricScheme:
     """Return a scheme for X X^T by name.
 
