@@ -62,7 +62,7 @@ def main(size=1024, steps=5):
             if step:
                 seconds[name].append(time.perf_counter() - begin)
                 states[name] = take, found
-            time.sleep(0.05)  # threads of the others go to sleep
+            time.sleep(0.2)  # threads of the others go to sleep
     ours = np.asarray(states["falcon"][1])
     for name, (_, x) in states.items():
         ratio = median(o / s for o, s in zip(seconds[name], seconds["falcon"], strict=True))
