@@ -53,8 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    script = Path(sys.argv[0]).stem
     parser = argparse.ArgumentParser(
-        prog="python -m falcon", description="Matrix multiplication with fewer multiplications."
+        prog=script if script == "falcon-gemm" else "python -m falcon",
+        description="Matrix multiplication with fewer multiplications.",
     )
     parser.add_argument("--version", action="version", version=f"falcon {falcon.__version__}")
     parser.add_argument("-v", "--verbose", action="store_true", help="log every plan")
