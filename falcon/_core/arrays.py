@@ -7,6 +7,11 @@ from typing import Any
 import numpy as np
 
 
+def is_masked(value: Any) -> bool:
+    """Whether it is a masked array (numpy.ma takes 25 ms to import: not for plain arrays)."""
+    return type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray)
+
+
 def to_array(name: str, value: Any) -> np.ndarray:
     """Convert to an array, refusing what would lose something on the way.
 
@@ -20,7 +25,7 @@ def to_array(name: str, value: Any) -> np.ndarray:
         It does not form an array.
     """
     if isinstance(value, np.ndarray):
-        if isinstance(value, np.ma.MaskedArray):
+        if is_masked(value):
             raise TypeError(
                 f"{name} is a masked array, whose mask would be lost; fill it first "
                 f"({name}.filled(0))"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.arrays import to_array
+from falcon._core.arrays import is_masked, to_array
 from falcon._core.dtypes import DType, find, of
 from falcon._core.options import Options, threads_of
 from falcon._core.plan import Plan
@@ -75,8 +75,9 @@ class NumpyFamily:
 
     def target(self, out: Any) -> Any:
         """View instances of subclasses, which may refuse NumPy's functions, as plain arrays."""
-        masked = isinstance(out, np.ma.MaskedArray)  # refused by `check_cast`
-        return np.asarray(out) if isinstance(out, np.ndarray) and not masked else out
+        if is_masked(out):  # refused by `check_cast`
+            return out
+        return np.asarray(out) if isinstance(out, np.ndarray) else out
 
     def result(self, x: Any) -> Any:
         """Arrays are NumPy's."""
