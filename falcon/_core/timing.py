@@ -186,6 +186,8 @@ def interleave(
     after_round : callable, optional
         Called with the seconds of each side; it may raise to stop.
     """
+    if len({x.name for x in sides}) < len(sides):
+        raise ValueError(f"two sides have one name among {', '.join(x.name for x in sides)}")
     done = [dict(x) for x in earlier]
     most = most or _MOST_ROUNDS * rounds
     start = time.monotonic()

@@ -205,7 +205,7 @@ def rivals(plan: Plan, most: int) -> list[Candidate]:
     """
     problem, backends = plan.problem, available_backends()
     first, others = Candidate(plan.option, plan.seconds), list(plan.candidates[1:])
-    if not others and plan.options.scheme != "auto":
+    if plan.options.scheme != "auto":
         auto = plan_for(problem, replace(plan.options, scheme="auto"))
         others = [x for x in auto.candidates if x.option != plan.option]
         backend = next(x for x in backends if x.name == plan.backend.name)
@@ -243,8 +243,9 @@ def side_of(plan: Plan, option: Option, arrays: Sequence[np.ndarray]) -> Side:
     made = plan.instead(option, backends[option.backend])
     a, b, out = arrays
     rest = _OWN_REST_SECONDS if option.backend == "cpu" else REST_SECONDS
+    roomy = ", more workspace" if option.is_roomy else ""  # names of sides differ
     return Side.of(
-        f"{option.backend} {option.label}",
+        f"{option.backend} {option.label}{roomy}",
         lambda: made.backend.execute(made, a, b, None, out),
         rest,
     )

@@ -1,5 +1,6 @@
 """The workspace is part of the choice: more of it, up to a share of memory, for fewer passes."""
 
+from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -10,6 +11,7 @@ from falcon._core.cpus import memory_bytes
 from falcon._core.plan import Candidate, Option
 from falcon._core.policy import BLAS
 from falcon._core.rates import Rates
+from falcon._front.tune import measured
 
 pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
 from falcon._cpu import backend as cpu
@@ -72,6 +74,14 @@ def test_the_product_is_the_same():
     a, b = random.integers(-8, 9, (2, 1536, 1536)).astype(np.float32)
     assert plan().option.is_roomy
     np.testing.assert_array_equal(plan()(a, b), a.astype(np.int64) @ b.astype(np.int64))
+
+
+def test_a_scheme_with_and_without_is_two_sides_of_a_comparison():
+    found = plan(640, scheme="strassen")
+    twice = [Candidate(replace(found.option, is_roomy=x), ()) for x in (False, True)]
+    compared = measured(found, twice, 1, 1.0)
+    names = [x.record.name for x in compared]
+    assert len(names) == 2 and len(set(names)) == 2
 
 
 def test_the_share_of_the_memory():
