@@ -54,11 +54,19 @@ def choose(
         return whole
     corner, *ends = (x.plan for x in parts)
     times = (_OFF, _total(corner)), (_ON, sum(map(_total, ends)))
+    workspace = max(x.plan.workspace for x in parts) + _copy_bytes(problem)
+    if options.workspace_limit is not None and workspace > options.workspace_limit:
+        if named:
+            raise ValueError(
+                f"workspace_limit is {options.workspace_limit} bytes; {corner.option.label} off "
+                f"the diagonal needs {workspace} with a copy of c, which overlaps out"
+            )
+        return whole
     option = Option(
         corner.option.backend,
         None,
         (problem.M, problem.N, problem.K),
-        max(x.plan.workspace for x in parts),
+        workspace,
         corner.option.fused_output,
         rounded_growth=max(x.plan.option.growth for x in parts),
         name=f"{corner.option.label} off the diagonal",
@@ -106,6 +114,11 @@ def _parts(
         part = replace(problem, M=size, N=size)
         ends.append(Part(select(part, inner, backends, rates_of), at, at))
     return Part(corner, rows, columns), *ends
+
+
+def _copy_bytes(problem: Problem) -> int:
+    """Bytes of the copy of c that `Plan.execute` makes where c overlaps out."""
+    return problem.M * problem.N * problem.result.itemsize if problem.in_place else 0
 
 
 def _total(plan: Plan) -> float:

@@ -27,6 +27,7 @@ import numpy as np
 from . import brent
 from ._coefficients import exact_array
 from ._scheme import Scheme, SchemeError
+from ._symmetric import SymmetricScheme
 
 # Bytes of a file: JSON takes up to 30 times as many in memory, an archive more than any published.
 _MOST_JSON = 2**22
@@ -143,6 +144,17 @@ def dump(scheme: Scheme, path: str | PathLike[str]) -> None:
     Path(path).write_text(to_json(scheme), encoding="utf-8")
 
 
+def coefficient_fields(head: dict[str, Any], scheme: Scheme | SymmetricScheme) -> list[str]:
+    """Return the JSON fields of a head, and of U, V and W with a row of coefficients per line."""
+    fields = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    for factor in "UVW":
+        rows = getattr(scheme, factor).reshape(scheme.rank, -1).tolist()
+        texts = ([x if isinstance(x, int) else str(x) for x in row] for row in rows)
+        lines = [f"    {json.dumps(row, separators=(',', ':'))}" for row in texts]
+        fields.append(f'  "{factor}": [\n' + ",\n".join(lines) + "\n  ]")
+    return fields
+
+
 def to_json(scheme: Scheme) -> str:
     """Return falcon's JSON text of a scheme, a row of coefficients or a factor's sums per line."""
     head = {
@@ -155,15 +167,7 @@ def to_json(scheme: Scheme) -> str:
         **({} if scheme.kind == "plain" else {"kind": scheme.kind}),
         **({} if scheme.levels == 1 else {"levels": scheme.levels}),
     }
-    fields = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
-    for factor in "UVW":
-        rows = getattr(scheme, factor).reshape(scheme.rank, -1).tolist()
-        lines = [
-            "    "
-            + json.dumps([x if isinstance(x, int) else str(x) for x in row], separators=(",", ":"))
-            for row in rows
-        ]
-        fields.append(f'  "{factor}": [\n' + ",\n".join(lines) + "\n  ]")
+    fields = coefficient_fields(head, scheme)
     if scheme.sums:
         lines = [
             f"    {json.dumps(factor)}: {json.dumps([*map(list, pairs)], separators=(',', ':'))}"

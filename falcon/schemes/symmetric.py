@@ -20,6 +20,7 @@ from ._checks import SchemeError
 from ._coefficients import exact_array
 from ._scheme import Scheme
 from ._symmetric import SymmetricScheme
+from .loaders import coefficient_fields
 
 # What a file says that it is.
 _PRODUCT = "X X^T"
@@ -220,12 +221,7 @@ def dump(scheme: SymmetricScheme, path: str | PathLike[str]) -> None:
         "rank": scheme.rank,
         **({} if scheme.kind == "plain" else {"kind": scheme.kind}),
     }
-    fields = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
-    for factor in "UVW":
-        rows = getattr(scheme, factor).reshape(scheme.rank, -1).tolist()
-        texts = ([x if isinstance(x, int) else str(x) for x in row] for row in rows)
-        lines = [f"    {json.dumps(row, separators=(',', ':'))}" for row in texts]
-        fields.append(f'  "{factor}": [\n' + ",\n".join(lines) + "\n  ]")
+    fields = coefficient_fields(head, scheme)
     Path(path).write_text("{\n" + ",\n".join(fields) + "\n}\n", encoding="utf-8")
 
 

@@ -321,3 +321,22 @@ def test_complex_products_of_which_nothing_is_read():
     np.testing.assert_array_equal(falcon.gram(x, alpha=0, c=c, beta=2), 2 * c)
     x, c = np.ones((4, 3), "c8"), np.full((3, 3), np.nan, "c8")
     np.testing.assert_array_equal(falcon.gram(x, c=c, beta=1e-60), np.full((3, 3), 4))
+
+
+def test_a_copy_of_c_counts_in_the_workspace():
+    """Where c overlaps out otherwise than whole, the product in parts reads a copy of it."""
+    x = whole_numbers((40, 300), "f8")
+    room = np.zeros((301, 300))
+    c, out = room[:300], room[1:]
+    c[...] = exact(x)
+    how = {"scheme": "strassen", "backend": "cpu"}
+    asked = planner.requested("gram", ("scheme", "backend"), how)
+    types = [falcon._core.dtypes.of("f8")] * 2
+    problem = planner.NUMPY.problem(x.T, x, c, out, *types, asked, symmetric="lower")
+    needed = planner.plan_for(problem, asked).workspace
+    assert needed > c.nbytes
+    how |= {"c": c, "beta": 2.0, "out": out, "symmetric": "lower"}
+    with pytest.raises(ValueError, match="copy of c, which overlaps out"):
+        falcon.gram(x, workspace_limit=needed - 1, **how)
+    falcon.gram(x, workspace_limit=needed, **how)
+    np.testing.assert_array_equal(np.tril(out), np.tril(3 * exact(x)))
