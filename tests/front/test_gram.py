@@ -1,6 +1,7 @@
 """`gram`, and ``matmul(x.T, x)``: against the whole product, bit for bit on whole numbers."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -83,17 +84,21 @@ def test_matmul_and_gemm_see_the_shared_memory():
 
 def test_a_recalled_call_is_not_taken_for_a_symmetric_one():
     """Shapes, flags and types alike: with the memory shared, then not, then seen twice."""
+    matmul = partial(falcon.matmul, backend="cpu")  # NumPy looks at the memory itself
     x = whole_numbers((300, 300), "f4", 1)
     y = whole_numbers((300, 300), "f4", 2)
     for _ in range(3):
-        np.testing.assert_array_equal(falcon.matmul(x.T, x), x.T @ x)
-        np.testing.assert_array_equal(falcon.matmul(y.T, x), y.T @ x)
-    raw = whole_numbers((300, 300), "f4", 3).tobytes()
-    first, second = (np.frombuffer(memoryview(raw), "f4").reshape(300, 300) for _ in range(2))
-    assert is_transpose(first.T, second)
+        np.testing.assert_array_equal(matmul(x.T, x), x.T @ x)
+        np.testing.assert_array_equal(matmul(y.T, x), y.T @ x)
+    # Arrays whose bases do not tell that they share memory, and one that is like them in all else.
+    raw, rest = (bytearray(whole_numbers((300, 300), "f4", seed)) for seed in (3, 4))
+    first, second, other = (
+        np.frombuffer(memoryview(y), "f4").reshape(300, 300) for y in (raw, raw, rest)
+    )
+    assert is_transpose(first.T, second) and first.base is not second.base
     for _ in range(3):
-        np.testing.assert_array_equal(falcon.matmul(first.T, second), first.T @ second)
-        np.testing.assert_array_equal(falcon.matmul(first.T, x), first.T @ x)
+        np.testing.assert_array_equal(matmul(first.T, second), first.T @ second)
+        np.testing.assert_array_equal(matmul(first.T, other), first.T @ other)
 
 
 def test_batches_strides_and_lists():
@@ -340,3 +345,12 @@ def test_a_copy_of_c_counts_in_the_workspace():
         falcon.gram(x, workspace_limit=needed - 1, **how)
     falcon.gram(x, workspace_limit=needed, **how)
     np.testing.assert_array_equal(np.tril(out), np.tril(3 * exact(x)))
+
+
+@pytest.mark.parametrize("limit", [None, "8MiB"])
+def test_copies_for_numpys_blas_stay_symmetric(limit):
+    """Strides that no BLAS takes: both operands are one copy, or blocks, and C is symmetric."""
+    x = np.random.default_rng(7).standard_normal((1000, 2 * 517)).astype("f4")[:, ::2]
+    got = falcon.gram(x, backend="numpy", scheme="classical", workspace_limit=limit)
+    np.testing.assert_array_equal(got, got.T)
+    np.testing.assert_allclose(got, x.T.astype("f8") @ x, rtol=0, atol=1e-3)
