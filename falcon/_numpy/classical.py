@@ -17,7 +17,7 @@ _CONVERTED_BLOCK = 96
 def copied_bytes(problem: Problem) -> int:
     """Operands that BLAS cannot read as they stand are copied first."""
     a = 0 if problem.a_direct else problem.M * problem.K
-    b = 0 if problem.b_direct else problem.K * problem.N
+    b = 0 if problem.b_direct or problem.symmetric else problem.K * problem.N
     return (a + b) * problem.operand.itemsize
 
 
