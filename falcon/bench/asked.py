@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from falcon._core.dtypes import of
@@ -76,6 +77,16 @@ def that_fit(cases: list[Case], limit: float, results: int) -> list[Case]:
     if not kept:
         raise ValueError("no shape is left to measure")
     return kept
+
+
+def files(options: argparse.Namespace) -> tuple[Path | None, Path | None]:
+    """Return the record file, and that of an unfinished run; --fresh discards both."""
+    output: Path | None = options.output
+    part = output.with_name(output.name + ".part") if output else None
+    if options.fresh:
+        for path in filter(None, (output, part)):
+            path.unlink(missing_ok=True)
+    return output, part
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from falcon._core.options import thread_count
@@ -35,11 +34,7 @@ def run(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     shapes = asked.given_shapes(options) or [Shape(n, n, n) for n in _SIZES]
     names = asked.dtypes(options) or ["float32"]
     cases = [Case("given", shape, name) for name in names for shape in shapes]
-    output: Path | None = options.output
-    part = output.with_name(output.name + ".part") if output else None
-    if options.fresh:
-        for path in filter(None, (output, part)):
-            path.unlink(missing_ok=True)
+    output, part = asked.files(options)
     if output and output.exists():
         print(f"{output} is complete; --fresh measures again", file=sys.stderr)
         return _end(options, records.read(output), complete=True)

@@ -7,7 +7,6 @@ import dataclasses
 import json
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from falcon._core.dtypes import of
@@ -31,11 +30,7 @@ _QUICK_CASE_SECONDS = 6.0
 def run(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     """Measure what is asked for, or go on with it; print it and keep it in a file."""
     spec = _spec(options, falcon_options)
-    output: Path | None = options.output
-    part = output.with_name(output.name + ".part") if output else None
-    if options.fresh:
-        for path in filter(None, (output, part)):
-            path.unlink(missing_ok=True)
+    output, part = asked.files(options)
     if output and output.exists():
         print(f"{output} is complete; --fresh measures again", file=sys.stderr)
         found, complete = records.read(output), True
