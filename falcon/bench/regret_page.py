@@ -20,9 +20,9 @@ _FIGURES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 _HEAD = """# Regret by machine
 
 One row per record file of this folder; `python -m falcon.bench.regret --page docs/regret` writes
-the page. Regret is what the choice takes over the fastest of its rivals, measured in fresh pairs
-([decision.md](../decision.md#how-good-the-choices-are)). Intervals hold 95 % of 2000 resamples of
-the shapes. "np.matmul between": one before every timed call.
+the page. Regret is how much longer the choice takes than the fastest of its rivals, measured in
+fresh pairs ([decision.md](../decision.md#how-good-the-choices-are)). Intervals hold 95 % of 2000
+resamples of the shapes. "np.matmul between": np.matmul was called before every timed call.
 
 | machine | kernels | shapes | regret, mean | 95th percentile | worst | prediction, median error \
 | over NumPy, worst / mean | np.matmul between | measured | note |
@@ -62,7 +62,7 @@ def _row(path: Path) -> str:
 
     cells = (
         f"[{path.stem}]({path.name}), {content['cpu']}",
-        content.get("kernels", "not told"),
+        content.get("kernels", "not recorded"),
         f"{len(records)}",
         percent("regret mean"),
         percent("regret 95th percentile"),
