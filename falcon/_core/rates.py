@@ -120,5 +120,5 @@ class Rates:
         return (
             f"multiply {self.multiply / 1e9:.1f} GFLOP/s, add {giga(self.add)} GFLOP/s, "
             f"combine {giga(self.bandwidth)} G elements/s"
-            f"{'' if self.measured else ' (to begin with: not measured yet)'}"
+            f"{'' if self.measured else ' (starting rates: not measured yet)'}"
         )

@@ -377,15 +377,15 @@ def memory(found: dict[str, Any]) -> Figure | None:
 FIGURES: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Figure | None]], ...] = (
     ("rates", "Speed against size",
      "Effective GFLOP/s means 2MNK divided by the time, whatever the algorithm really computes; an "
-     "LCMA may exceed the peak of the multiply-add units, which is measured on registers alone.",
+     "LCMA may exceed the peak of the multiply-add units, which is measured with registers only.",
      rates),
     ("speedups", "Speed-up over each library",
      "Median of the ratio of times, pair by pair, with its 95 % confidence interval; hollow: not "
      "known to 2 %.", speedups),
     ("crossover", "Where an LCMA pays",
-     "Speed-up of the better of two schemes over falcon's own classical path, ± the farther end "
-     "of its confidence interval; what may be 1 within it is grey on white. Frames show where "
-     "falcon chooses an LCMA when it decides by itself; it considers many more schemes.",
+     "Speed-up of the better of two schemes over falcon's own classical path, ± distance to the "
+     "farther end of its confidence interval; grey on white where that includes 1. Frames show "
+     "where falcon's own choice, among many more schemes, is an LCMA.",
      crossover),
     ("stages", "Where the time goes",
      "Time per stage of falcon's own kernels, mean over the threads, median of calls that take "

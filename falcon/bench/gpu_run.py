@@ -107,7 +107,7 @@ def _end(options: argparse.Namespace, found: dict[str, Any], *, complete: bool) 
     for doubt in tables.doubts(found):
         print(f"warning: {doubt.text}", file=sys.stderr)
     if not complete:
-        how = "the same command goes on" if options.output else "with -o FILE it could go on"
+        how = "the same command continues it" if options.output else "-o FILE would keep it"
         print(f"the run is not complete; {how}", file=sys.stderr)
     wrong = any(not side["correct"] for x in cases for side in x["sides"].values())
     return 1 if wrong else 0 if complete else INCOMPLETE

@@ -71,7 +71,7 @@ def _print(found: dict[str, Any], options: argparse.Namespace, complete: bool) -
     for doubt in tables.doubts(found):
         print(f"warning: {doubt.text}", file=sys.stderr)
     if not complete:
-        how = "the same command goes on" if options.output else "with -o FILE it could go on"
+        how = "the same command continues it" if options.output else "-o FILE would keep it"
         print(f"the time is up before the run is complete; {how}", file=sys.stderr)
 
 

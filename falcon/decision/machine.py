@@ -85,7 +85,7 @@ class MachineProfile:
         for (backend, dtype, threads), y in sorted(self.rates.items()):
             lines.append(f"{backend} {dtype} {threads} threads: {y}")
         if not self.rates:
-            lines.append("nothing known yet: the first decision that needs it looks at the machine")
+            lines.append("nothing stored yet: the first large product looks at the machine")
         return "\n".join(lines)
 
 

@@ -61,7 +61,7 @@ def select(
     if isinstance(options.scheme, Scheme):
         return _requested(problem, options, options.scheme, backends)
     if options.scheme == "classical":
-        return _classical(problem, options, backends, rates_of, "asked for")
+        return _classical(problem, options, backends, rates_of, "requested")
     reason = _hopeless(problem, options, backends)
     if reason is None and not are_candidates_made():
         # Afterwards a comparison is sooner made than looked up.
@@ -69,7 +69,7 @@ def select(
         if found is not None:
             return found
     if reason is None and len(backends) == 1 and not _any_suited(problem, options, backends[0]):
-        reason = f"no scheme keeps max_growth {options.max_growth:.2f}"
+        reason = f"no scheme is within max_growth {options.max_growth:.2f}"
     if reason is not None:
         return _classical(problem, options, backends, rates_of, reason)
     return _fastest(problem, options, backends, rates_of)
@@ -156,7 +156,7 @@ def _requested(
     for backend in able:
         found = backend.candidates(problem, wanted, options.workspace_limit)
         if found:
-            return Plan(problem, backend, found[0], "asked for", options=options)
+            return Plan(problem, backend, found[0], "requested", options=options)
     if isinstance(scheme, SymmetricScheme) and all(x.name != "cpu" for x in able):
         raise ValueError(f"scheme {scheme.name!r} runs on backend 'cpu' alone")
     raise ValueError(
@@ -250,7 +250,7 @@ def _compared(problem: Problem, options: Options, known: Known) -> Plan:
     backend, best = preferred(kept, policy)
     why = policy.no_gain
     if best.option.scheme is not None:
-        why = "the only one that keeps the limits"
+        why = "the only candidate within the limits"
         if classical:
             why = f"predicted {min(classical) / best.total:.3f} x as fast as classical"
     return _chosen(problem, options, known, backend, best, why)

@@ -84,7 +84,7 @@ def stored(folder):
 
 def test_nothing_is_known_at_first():
     assert falcon.machine().rates == {}
-    assert "nothing known yet" in str(falcon.machine())
+    assert "nothing stored yet" in str(falcon.machine())
     assert falcon.machine().key["falcon"] == falcon.__version__
     assert any(x.startswith("numpy.") for x in falcon.machine().key)
 

@@ -145,7 +145,7 @@ def test_ties_go_to_less_growth():
         levels = [x for x in alike if x.option.levels == first.option.levels]
         assert plan.growth == min(x.option.growth for x in (first, *levels))
         for x in levels:
-            assert x.refused == "as fast, but errors grow no less"
+            assert x.refused == "as fast, but no more accurate"
         assert levels or problem is BIG, "no tie: nothing was tested"
 
 
@@ -255,7 +255,7 @@ def test_nothing_is_measured_where_growth_forbids_everything():
     machine = Machine()
     plan = choose(asked=request(max_growth=1.0), machine=machine)
     assert plan.scheme is None
-    assert plan.why == "no scheme keeps max_growth 1.00"
+    assert plan.why == "no scheme is within max_growth 1.00"
     assert machine.measured == []
 
 
@@ -363,7 +363,7 @@ def test_unsupported_dtypes_are_not_measured():
 def test_classical_is_what_was_asked_for():
     machine = Machine()
     plan = choose(asked=request("classical"), machine=machine)
-    assert (plan.scheme, plan.why) == (None, "asked for")
+    assert (plan.scheme, plan.why) == (None, "requested")
     assert machine.measured == []
 
 
@@ -375,7 +375,7 @@ def test_a_requested_scheme_is_taken_as_asked():
     for problem in (BIG, Problem(3, 3, 3, FLOAT), Problem(3, 3, 3, INT)):
         plan = choose(problem, request(scheme, max_growth=1.0), machine=machine)
         assert plan.scheme is scheme
-        assert plan.why == "asked for"
+        assert plan.why == "requested"
     assert machine.measured == []
 
 

@@ -61,7 +61,7 @@ def test_not_where_it_saves_nothing(time, roomy):
 
 def test_explain_shows_what_more_would_give():
     found = plan(2048, workspace_limit=4 * MIB)
-    more = [x for x in found.candidates if "takes a workspace_limit of" in x.refused]
+    more = [x for x in found.candidates if "needs a workspace_limit of" in x.refused]
     assert len(more) == 1
     assert more[0].total < sum(x for _, x in found.seconds)
     wanted = int(more[0].refused.split()[-2])
