@@ -64,9 +64,9 @@ static void choose_tile(const fl_search *x, falcon_blocking *b) {
         b->nt = FL_MIN(kern->tile[b_kept].b_panels, FL_MAX(1, l2 * b_share / 100 / panel_b));
     if (b->mt <= 0)
         b->mt = FL_MIN(kern->tile[b_kept].a_panels, FL_MAX(1, l2 * a_share / 100 / panel_a));
-    /* The m*n accumulators of a tile are touched once per product: a share of
-     * L3 is near enough, but not more than that (sums come and go in a few more). */
-    const ptrdiff_t room = FL_MAX(2 * l2, x->cache.l3 / (2 * threads));
+    /* The m*n accumulators of a tile are touched once per product: a thread's share of L3 is near enough, but not more
+     * than that (sums come and go in a few more). */
+    const ptrdiff_t room = FL_MAX(2 * l2, x->cache.l3 / threads);
     while (!keep && x->m * x->n * b->mt * b->nt * fl_micro_bytes(kern) > room && halve_tile(kern, b)) {
     }
 }

@@ -19,10 +19,12 @@
 #ifndef TILES
 #define TILES 0
 #endif
-/* The C tile, see falcon_kernel; an instruction set may define its own. */
+/* The C tile, see falcon_kernel; an instruction set may define its own.  Panels of A pass through L1 one after the
+ * other, so L2 hardly limits them.  On a Zen 5 tiles of up to 32 x 12 panels were 2 % faster than 17 x 8 in classical
+ * f64 and 0 to 8 % faster with schemes, equal in classical f32. */
 #ifndef B_KEPT
 #define B_KEPT 0
-#define A_KEPT_TILE {32, 16, 20, 25}
+#define A_KEPT_TILE {32, 12, 60, 45}
 #define B_KEPT_TILE {0}
 #endif
 #define CAT_(a, b) a##b
