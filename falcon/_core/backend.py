@@ -65,4 +65,4 @@ class Backend(Executor, Protocol):
         """
 
     def identity(self, device: int | None = None, /) -> dict[str, str]:
-        """What must be unchanged for a stored measurement to hold: kernels, versions, device."""
+        """Return what a stored measurement depends on: kernels, versions, the device."""

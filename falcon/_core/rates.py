@@ -15,7 +15,7 @@ def positive(name: str, *values: Any) -> None:
     """Raise TypeError or ValueError unless all values are finite numbers above 0."""
     not_negative(name, *values)
     if 0 in values:
-        raise ValueError(f"{name} is 0; expected a number above it")
+        raise ValueError(f"{name} is 0; expected a number > 0")
 
 
 def not_negative(name: str, *values: Any) -> None:
@@ -114,7 +114,7 @@ class Rates:
         if not isinstance(self.measured, bool):
             raise TypeError(f"measured is {self.measured!r}; expected true or false")
         if self.overlap > 1:
-            raise ValueError(f"overlap is {self.overlap}; expected 1 at most")
+            raise ValueError(f"overlap is {self.overlap}; expected at most 1")
 
     def __str__(self) -> str:
         return (

@@ -161,7 +161,7 @@ class NumpyBackend:
             return measure(problem.operand, thorough=thorough)
 
     def identity(self, device: int | None = None, /) -> dict[str, str]:
-        """What must be unchanged for a stored measurement to hold: NumPy and its BLAS."""
+        """Return what a stored measurement depends on: NumPy and its BLAS."""
         return {"numpy": np.__version__, "blas": blas_name()}
 
 
