@@ -194,7 +194,7 @@ def interleave(
     start = time.monotonic()
     if _enough(done, rounds, most, 0.0, seconds):
         return records_of(done)
-    calls = max(_first_look(side) for side in sides)
+    calls = max(_warm_up(side) for side in sides)
     while not _enough(done, rounds, most, time.monotonic() - start, seconds):
         first = len(done) % len(sides)
         found = {}
@@ -207,7 +207,7 @@ def interleave(
     return records_of(done)
 
 
-def _first_look(side: Side) -> int:
+def _warm_up(side: Side) -> int:
     """Warm up a side; return how many of its calls make a timing."""
     seconds = side.time(1)
     if seconds < _FIRST_SECONDS:

@@ -121,9 +121,8 @@ class Freivalds:
         image, lines, _ = b.times(self._x, self._sizes)
         image, norms, fourths = a.times(image, np.ones(self._inner))
         self._expected = alpha * image
-        # To what rounding errors are relative, by rows. Errors of the accumulated sums: to the
-        # norms; errors of rounded operands: by Cauchy-Schwarz to at most the second, whichever rows
-        # or columns along K a scheme adds.
+        # Rounding errors are relative, by rows, to `_of_sums` (sums of products) and `_of_operands`
+        # (rounded operands; by Cauchy-Schwarz, whichever lines along K a scheme adds).
         size = float(abs(alpha))
         self._of_sums = size * norms * sqrt(np.count_nonzero(used))
         self._of_operands = size * (fourths * float((lines**4).sum())) ** 0.25

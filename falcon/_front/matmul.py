@@ -98,9 +98,9 @@ def matmul(
         return _by_packed(a, b, out, dtype, options)
     family = family_of(a=a, b=b, out=out)
     asked = requested("matmul", KEYWORDS, options, family)
-    alone = family.left_alone(a, b, out, dtype, asked)
-    if alone is not NotImplemented:
-        return alone
+    by_library = family.left_alone(a, b, out, dtype, asked)
+    if by_library is not NotImplemented:
+        return by_library
     left, right = family.array("a", a), family.array("b", b)
     with family.current():
         target = None if out is None else family.target(out)

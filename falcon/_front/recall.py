@@ -21,7 +21,7 @@ from .planner import plan_for, planning_state
 from .small import OWNDATA
 from .validate import overlap
 
-# Plans by the properties of a call (`_look`); all are dropped when there are this many.
+# Plans by the properties of a call (`_key`); all are dropped when there are this many.
 _MOST_READY = 1024
 # The settings, CPUs and `planning_state` of the plan, the plan, whether it is just np.matmul.
 _ready: dict[tuple, tuple[Options, int, tuple, Plan, bool]] = {}
@@ -66,7 +66,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
         return None
     if out is not None and type(out) is not np.ndarray:
         return None
-    key = _look(a, b, out, arguments)
+    key = _key(a, b, out, arguments)
     try:
         found = _ready.get(key)
     except TypeError:  # an argument cannot be hashed: validation will report it
@@ -93,7 +93,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
     return out
 
 
-def _look(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:
+def _key(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:
     """Return what is equal in calls with the same plan, the flags common to all arrays first."""
     x, y = a.flags.num, b.flags.num
     twin = _are_twins(a, b)
@@ -154,4 +154,4 @@ def remember(
     )
     # Threads given by argument or settings are in the key; otherwise they follow from the CPUs.
     in_force = settings(), limit_here(), planning_state()
-    _ready[_look(a, b, out, arguments)] = (*in_force, plan, all(plain))
+    _ready[_key(a, b, out, arguments)] = (*in_force, plan, all(plain))
