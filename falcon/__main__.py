@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     log = logging.getLogger("falcon")
     before = log.level
-    # Where the machine is measured, the command takes a second longer, and says so.
+    # Show the message that the machine is being measured: it takes a second.
     log.setLevel(logging.INFO)
     try:
         with falcon.config(verbose=True) if options.verbose else nullcontext():
@@ -38,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = options.run(options)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # the reader (head, less) has enough
-        # Python flushes once more on its way out, and must find something open.
+    except BrokenPipeError:  # the reader (head, less) has closed the pipe
+        # Python flushes stdout once more at exit, which needs an open file.
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -62,27 +62,28 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-v", "--verbose", action="store_true", help="log every plan")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    info = commands.add_parser("info", help="the machine, the libraries, what is missing")
+    info = commands.add_parser("info", help="show the machine, the libraries, what is missing")
     info.add_argument("--json", action="store_true", help="print JSON")
     info.set_defaults(run=_info)
 
-    schemes = commands.add_parser("schemes", help="the catalogue of schemes")
+    schemes = commands.add_parser("schemes", help="list the catalogue of schemes")
     schemes.add_argument("format", nargs="?", help='only this format, m x k by k x n: "3x4x4"')
-    schemes.add_argument("--size", type=int, default=2048, metavar="S", help="with a format: how "
-                         "fast at about S x S x S (default 2048)")  # fmt: skip
+    schemes.add_argument("--size", type=int, default=2048, metavar="S", help="with a format: show "
+                         "the speed at about S x S x S (default 2048)")  # fmt: skip
     schemes.add_argument("--measure", action="store_true",
-                         help="with a format: measured, not predicted")  # fmt: skip
+                         help="with a format: measure the speed, not predict it")  # fmt: skip
     schemes.add_argument("--show", metavar="NAME", help="print the formulas of a scheme, or of "
                          "those in a file (.json, .npz)")  # fmt: skip
     schemes.add_argument("--verify", metavar="FILE", help="check a file by the Brent equations")
     schemes.set_defaults(run=_schemes)
 
-    plan = commands.add_parser("plan", help="what would run for a shape, and why")
+    plan = commands.add_parser("plan", help="show what would run for a shape, and why")
     plan.add_argument("sizes", nargs="+", metavar="M N K", help="2048 2048 2048, 2048,2048,2048 "
                       "or 2048x2048x2048")  # fmt: skip
     plan.add_argument("--compare", action="store_true",
-                      help="measure the best candidates too, beside their prediction")  # fmt: skip
-    plan.add_argument("--rounds", type=int, default=5, help="with --compare, at least (default 5)")
+                      help="also measure the best candidates")  # fmt: skip
+    plan.add_argument("--rounds", type=int, default=5,
+                      help="with --compare: least number of rounds (default 5)")  # fmt: skip
     plan.add_argument("--most", type=int, default=8, help="candidates to measure (default 8)")
     _common(plan)
     plan.set_defaults(run=_plan)
@@ -96,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--model", action="append", help="layers of a language model (repeatable)")
     tune.add_argument("--tokens", type=int, default=2048, help="M for --model (default 2048)")
     tune.add_argument("--shape", action="append", metavar="M,N,K", help="a shape (repeatable)")
-    tune.add_argument("--rounds", type=int, default=5, help="timings per candidate, at least "
+    tune.add_argument("--rounds", type=int, default=5, help="least number of timings per candidate "
                       "(default 5)")  # fmt: skip
     tune.add_argument("--most", type=int, default=5, help="candidates per shape (default 5)")
     tune.add_argument("--dtype", help="only this dtype (default float32 for shapes; for the "
@@ -106,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     tune.set_defaults(run=_tune)
 
     bench = commands.add_parser(
-        "bench", help="falcon beside NumPy and other libraries",
+        "bench", help="compare falcon with NumPy and other libraries",
         description="Measure falcon's choice, falcon's classical path and np.matmul; or, with "
         "--peers, every library that is installed.",
     )  # fmt: skip
@@ -114,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     _common(bench)
     bench.set_defaults(run=_bench, dtype=None)
 
-    report = commands.add_parser("report", help="a page with pictures from a record file")
+    report = commands.add_parser("report", help="make a page with figures from a record file")
     command.add_report(report)
     report.set_defaults(run=command.report)
 
@@ -126,26 +127,27 @@ def _add_discover(commands: Any) -> None:
     discover = commands.add_parser(
         "discover", help="search for schemes",
         description="Search for schemes, or improve known ones. The sizes are those of the product "
-        "C = A B as in every command: C is M x N, K the dimension between, so that the format "
+        "C = A B as in every command: C is M x N and K is the inner dimension, so that the format "
         "<m,k,n> of the schemes is <M,K,N>.",
     )  # fmt: skip
     discover.add_argument("sizes", nargs="+", metavar="M N K", help="3 4 5, 3,4,5 or 3x4x5")
     discover.add_argument("--rank", type=int, help="stop at a scheme of this rank")
     discover.add_argument("--minutes", type=float, default=10.0,
                           help="CPU time per worker (default 10)")  # fmt: skip
-    discover.add_argument("--flips", type=int, help="flips per worker instead: repeatable runs")
+    discover.add_argument("--flips", type=int,
+                          help="flips per worker instead of CPU time: repeatable runs")  # fmt: skip
     discover.add_argument("--seed", type=int, default=0)
     discover.add_argument("--objective", choices=("nnz", "growth", "additions"),
                           help="improve schemes of the rank instead of lowering it")  # fmt: skip
     discover.add_argument("--ring", default="both",
                           choices=("both", "ternary", "mod2", "symmetric", "families", "reals"),
-                          help="families: modulo 2, many families here and in formats nearby; "
-                               "reals: begin at real schemes of the rank")  # fmt: skip
+                          help="families: modulo 2, many families in this format and nearby ones; "
+                               "reals: start from real schemes of the rank")  # fmt: skip
     discover.add_argument("--scratch", action="store_true",
-                          help="begin at the classical algorithm alone")  # fmt: skip
+                          help="start only from the classical algorithm")  # fmt: skip
     discover.add_argument("--threads", type=int, help="workers (default: all cores)")
     discover.add_argument("--out", default="discovered", metavar="FOLDER",
-                          help="where finds and checkpoints go (default ./discovered)")  # fmt: skip
+                          help="for schemes and checkpoints (default ./discovered)")  # fmt: skip
     discover.set_defaults(run=_discover)
 
 
@@ -154,7 +156,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--scheme", default="auto",
                         help="auto, classical, a name, or a file (.json, .npz)")  # fmt: skip
-    parser.add_argument("--max-growth", type=float, help="error growth that auto may spend")
+    parser.add_argument("--max-growth", type=float, help="largest error growth that auto allows")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--workspace-limit", type=parse_bytes, metavar="BYTES", help="e.g. 256MiB")
 
@@ -180,7 +182,7 @@ def _info(options: argparse.Namespace) -> int:
 
 
 def _named(text: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme]:
-    """The schemes that a name, or a file, stands for; those for X X^T too."""
+    """Return the schemes of a name or a file, including those for X X^T."""
     if text.lower().endswith((".json", ".npz")):
         return _loaded(text)
     symmetric = falcon.schemes.symmetric
@@ -197,7 +199,7 @@ def _loaded(path: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricSchem
 
 
 def _registered(text: str) -> str:
-    """A scheme's name; a file's scheme is made known by the name of the file first."""
+    """Return the name of a scheme; the scheme of a file is first registered by the file's name."""
     if not text.lower().endswith((".json", ".npz")):
         return text
     scheme, name = falcon.schemes.load(text), re.sub(r"[@()\[\]]", "_", Path(text).name)
@@ -231,7 +233,7 @@ def _schemes(options: argparse.Namespace) -> int:
 
 
 def _schemes_of_format(found: list[falcon.Scheme], options: argparse.Namespace) -> int:
-    """Print what the schemes of a format cost, how fast they are, and what "auto" takes."""
+    """Print the costs and speeds of a format's schemes, and what "auto" chooses."""
     from falcon.bench.schemes import speeds
 
     wanted = _format(options.format)
@@ -248,7 +250,7 @@ def _schemes_of_format(found: list[falcon.Scheme], options: argparse.Namespace) 
     told = speeds(found, options.size, 5 if options.measure else 0)
     _print_schemes(found, {"least of these": uses, "speed": told.speeds})
     shape, how = told.shape, "measured" if options.measure else "predicted; --measure measures it"
-    of_these = f"of these it would take {told.best}" if told.best else "it looks at none of these"
+    of_these = f"of these it would take {told.best}" if told.best else "it considers none of these"
     print(f"\nspeed: the time of falcon's classical algorithm over the scheme's, "
           f"{shape.M} x {shape.N} x {shape.K} float32 ({how})\n"
           f'"auto" takes {told.chosen} there; {of_these}')  # fmt: skip
@@ -260,7 +262,7 @@ def _order(x: falcon.Scheme) -> tuple:
 
 
 def _print_schemes(found: list[falcon.Scheme], more: dict[str, list[str]]) -> None:
-    """Print a table of schemes, with more columns."""
+    """Print a table of schemes; `more` holds additional columns."""
     rows = [("name", "format", "rank", "bound", "nnz U+V+W", "additions", "shared", "RMS growth",
              "e_max", *more, "source")]  # fmt: skip
     added = list(zip(*more.values(), strict=True)) if more else [()] * len(found)
@@ -283,7 +285,7 @@ def _print_schemes(found: list[falcon.Scheme], more: dict[str, list[str]]) -> No
     print(format_table(rows, left=2))
 
 
-# What makes a scheme the best of its format for somebody.
+# Costs by which a scheme may be the best of its format.
 _COSTS: dict[str, Callable[[falcon.Scheme], float]] = {
     "products": lambda x: x.rank,
     "additions": lambda x: x.additions.reduced,
@@ -320,8 +322,8 @@ def _plan(options: argparse.Namespace) -> int:
                          f"{predicted * 1e3:.4g}" if predicted else "-", f"{x.seconds * 1e3:.4g}",
                          f"{predicted / x.seconds - 1:+.1%}" if predicted else "-",
                          str(x.ratio) if len(rows) > 1 else "1.000", ""))  # fmt: skip
-        print(f"\nmedian of {len(x.record.seconds)} interleaved rounds; of the choice: median of "
-              "its time over the choice's, pair by pair,\n± the farther end of its 95 % "
+        print(f"\nmedian of {len(x.record.seconds)} interleaved rounds; of the choice: median over "
+              "the rounds of its time over the choice's,\n± the farther end of its 95 % "
               "confidence interval; * not known to 2 %\n")  # fmt: skip
         print(format_table(rows, left=2))
     return 0
@@ -365,7 +367,7 @@ def _tune(options: argparse.Namespace) -> int:
 
 
 def _measured_dtypes() -> list[np.dtype]:
-    """Return what a profile holds by default; bfloat16 where its package is installed."""
+    """Return the dtypes that a profile has by default; bfloat16 if its package is installed."""
     found = []
     for row in ENGINE:
         with suppress(TypeError):

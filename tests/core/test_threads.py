@@ -53,7 +53,7 @@ def test_more_threads_than_cpus_are_capped_and_logged_once(argument, environment
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     count, again = map(int, out.split())
     assert count == again <= cpus
-    assert err == f"falcon: {asked} threads are asked for; {count} are used at most\n"
+    assert err == f"falcon: {asked} threads were requested; at most {count} are used\n"
 
 
 def test_they_may_be_allowed_for_tests():
