@@ -65,8 +65,8 @@ def sampled_error(a: np.ndarray, b: np.ndarray, c: np.ndarray, rows: int = 32) -
     Returns
     -------
     float
-        0.0 or infinity for integers, which are right or wrong. For long double the difference from
-        NumPy's product, because there is no higher precision.
+        0.0 or infinity for integers, which are right or wrong. For long double the difference
+        from NumPy's product, because there is no higher precision.
     """
     index = sampled_rows(c.shape, c.dtype, rows)
     return relative_error(c[index], exact_rows(a, b, index))
