@@ -20,7 +20,7 @@ _SECTIONS = ("peers", "own")
 
 
 def add_bench(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `bench`, but for those that `plan` has too."""
+    """Declare the arguments of `bench`, except those that `plan` has too."""
     what = parser.add_argument_group("what to measure")
     what.add_argument("sizes", nargs="*", metavar="M N K", help="shapes: 2048 2048 2048, or any "
                       "number of 2048,2048,2048 and 2048x2048x2048")  # fmt: skip
@@ -38,11 +38,11 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     kind.add_argument("--quick", action="store_true", help="the same in under 3 minutes")
     kind.add_argument("--targets", action="store_true", help="falcon, also with B packed, against "
                       "every library on the workload of the CPU backend's targets")  # fmt: skip
-    kind.add_argument("--list-peers", action="store_true", help="what the peers are here")
-    kind.add_argument("--peak", action="store_true", help="the multiply-add peak, measured")
+    kind.add_argument("--list-peers", action="store_true", help="list the libraries that are here")
+    kind.add_argument("--peak", action="store_true", help="measure the multiply-add peak")
     kind.add_argument("--schemes", action="store_true", help="the best scheme of every format "
                       "(or those of --scheme) at sizes --shape S: fastest first")  # fmt: skip
-    kind.add_argument("--beside", action="store_true", help="single calls after rests, in turn "
+    kind.add_argument("--beside", action="store_true", help="single calls after pauses, in turn "
                       "with NumPy and torch, on busy CPUs; against tight loops")  # fmt: skip
     kind.add_argument("--types", action="store_true", help="every type that falcon has kernels "
                       "for, beside float32 and torch; one size S (default 2048)")  # fmt: skip
@@ -53,22 +53,22 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     kind.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"),
                       help="what changed between two record files")  # fmt: skip
     parser.add_argument("--large", action="store_true", help="with --targets: 8192 too")
-    parser.add_argument("--rounds", type=int, default=LEAST_PAIRS, help="interleaved rounds, at "
-                        f"least (default {LEAST_PAIRS}); up to four times as many are made until "
-                        "every ratio is known to 2 %%")  # fmt: skip
-    parser.add_argument("--case-seconds", type=float, default=60.0, metavar="S", help="more rounds "
-                        "than --rounds only for so long (default 60)")  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=LEAST_PAIRS, help="least number of "
+                        f"interleaved rounds (default {LEAST_PAIRS}); up to four times as many "
+                        "follow until every ratio is known to 2 %%")  # fmt: skip
+    parser.add_argument("--case-seconds", type=float, default=60.0, metavar="S", help="no rounds "
+                        "beyond --rounds after this time (default 60)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--csv", action="store_true", help="with --schemes: print CSV")
     run = parser.add_argument_group("a run of --peers, --quick, --targets or --gpu")
     run.add_argument("-o", "--output", type=Path, metavar="FILE", help="the record file; a run "
-                     "that was stopped goes on from FILE.part")  # fmt: skip
+                     "that was stopped resumes from FILE.part")  # fmt: skip
     run.add_argument("--fresh", action="store_true", help="discard FILE and FILE.part first")
     run.add_argument("--time-budget", type=float, metavar="S", help="stop after about S seconds "
-                     "(exit status 3); the same command goes on")  # fmt: skip
+                     "(exit status 3); the same command resumes the run")  # fmt: skip
     run.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
-    run.add_argument("--only", choices=_SECTIONS, help="only falcon against the peers, or only "
-                     "falcon's own stages, errors and crossover (--gpu: its stages)")  # fmt: skip
+    run.add_argument("--only", choices=_SECTIONS, help="peers: only falcon against the peers; own: "
+                     "only falcon's stages, errors and crossover (--gpu: its stages)")  # fmt: skip
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -235,7 +235,7 @@ def _measure(
     measure: Callable[..., dict[str, Any]],
     show: Callable[[list[dict[str, Any]]], int],
 ) -> int:
-    """Measure cases and show them; after Ctrl-C those that are complete."""
+    """Measure cases and show them; after Ctrl-C only those that are complete."""
     from .here import Effort
 
     found: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""How sure the figures of `falcon.bench.regret` are, and the page that compares machines."""
+"""Confidence intervals of the figures of `falcon.bench.regret`; the page that compares machines."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from .regret_summary import summary
 
-# Resamples of the shapes, and the share of them that an interval holds.
-_RESAMPLES, _SURE = 2000, 0.95
+# Resamples of the shapes, and the confidence level of the intervals.
+_RESAMPLES, _LEVEL = 2000, 0.95
 _FIGURES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "regret mean": lambda x: x.mean(axis=1),
     "regret 95th percentile": lambda x: np.quantile(x, 0.95, axis=1),
@@ -20,9 +20,9 @@ _FIGURES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 _HEAD = """# Regret by machine
 
 One row per record file of this folder; `python -m falcon.bench.regret --page docs/regret` writes
-the page. Regret is what the choice takes over the fastest of its rivals, measured in fresh pairs
-([decision.md](../decision.md#how-good-the-choices-are)). Intervals hold 95 % of 2000 resamples of
-the shapes. "np.matmul between": one before every timed call.
+the page. Regret is how much longer the choice takes than the fastest of its rivals, measured in
+fresh pairs ([decision.md](../decision.md#how-good-the-choices-are)). Intervals hold 95 % of 2000
+resamples of the shapes. "np.matmul between": a call of it precedes every timed call.
 
 | machine | kernels | shapes | regret, mean | 95th percentile | worst | prediction, median error \
 | over NumPy, worst / mean | np.matmul between | measured | note |
@@ -33,15 +33,16 @@ the shapes. "np.matmul between": one before every timed call.
 def intervals(records: Sequence[dict[str, Any]]) -> dict[str, tuple[float, float]]:
     """Return the 95 % confidence intervals of figures of `summary`, by the bootstrap.
 
-    Shapes are resampled, not timings: what another sample of shapes would have given. Source:
-    B. Efron, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7, 1979.
+    Shapes are resampled, not timings: the intervals say what another sample of shapes may give.
+    Source: B. Efron, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7,
+    1979.
     """
     if len(records) < 2:
         return {}
     regrets = np.array([x["regret"] for x in records])
     random = np.random.default_rng(0)
     some = regrets[random.integers(0, len(regrets), (_RESAMPLES, len(regrets)))]
-    ends = (1 - _SURE) / 2, (1 + _SURE) / 2
+    ends = (1 - _LEVEL) / 2, (1 + _LEVEL) / 2
     found = {name: np.quantile(of(some), ends) for name, of in _FIGURES.items()}
     return {name: (float(x[0]), float(x[1])) for name, x in found.items()}
 
@@ -62,7 +63,7 @@ def _row(path: Path) -> str:
 
     cells = (
         f"[{path.stem}]({path.name}), {content['cpu']}",
-        content.get("kernels", "not told"),
+        content.get("kernels", "not recorded"),
         f"{len(records)}",
         percent("regret mean"),
         percent("regret 95th percentile"),

@@ -350,18 +350,17 @@ class Slow(Made):
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("pinned", [True, False])
 @pytest.mark.parametrize("factor", [0.05, 1.2, 20.0])
-def test_a_profile_that_does_not_fit_is_noticed(monkeypatch, caplog, factor, pinned):
+def test_a_profile_that_does_not_fit_is_noticed(monkeypatch, caplog, factor):
     """The same key, other speeds: a product of 512^3 takes another time than it took then."""
     monkeypatch.undo()
     told = replace(SOME, probe=0.02 / factor)
     with caplog.at_level(logging.INFO, "falcon"):
-        ratio = machine_module._slower_than_stored(Slow(), F4, 1, told, pinned)
+        ratio = machine_module._slower_than_stored(Slow(), F4, 1, told)
     assert factor * 0.9 < ratio < factor * 2
     assert len(caplog.records) == (factor != 1.2)
     if factor != 1.2:
-        assert caplog.records[0].levelno == (logging.WARNING if pinned else logging.INFO)
+        assert caplog.records[0].levelno == logging.INFO
         for part in ("does not fit this machine", "backend made up with 1 threads", "falcon tune`"):
             assert part in caplog.text
 
