@@ -1,4 +1,4 @@
-"""Backend "numpy": block sizes, chunks within a limit, ragged edges, what happens to each strip."""
+"""Backend "numpy": block sizes, chunks within a limit, ragged edges, strips."""
 
 from itertools import product
 

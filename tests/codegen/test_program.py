@@ -1,4 +1,4 @@
-"""Combination programs: they form the sums of the matrix, in as few slots and steps as claimed."""
+"""Combination programs: they form the sums of the matrix with the expected slots and steps."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""The machine profile: measured once, kept on disk, ignored where it is damaged or another's."""
+"""The machine profile: measured once, kept on disk, ignored if damaged or of another machine."""
 
 import json
 import logging
@@ -43,7 +43,7 @@ class Made:
         return None if not problem.operand.is_exact else "made so"
 
     def starting(self, problem, probe):
-        """Nothing to begin with: it is measured at its first need."""
+        """No starting rates: rates are measured when they are first needed."""
         return None
 
     def measure(self, problem, thorough=False):
@@ -236,7 +236,7 @@ def test_a_damaged_or_foreign_file_is_ignored_with_one_line(folder, monkeypatch,
     with caplog.at_level(logging.WARNING, "falcon"):
         ask(backend)
         ask(backend, F8)
-    assert len(backend.calls) == 2, "measured anew"
+    assert len(backend.calls) == 2, "measured again"
     assert len(caplog.records) == 1
     assert "is ignored" in caplog.text
     assert str(stored(folder)) in caplog.text
@@ -352,7 +352,7 @@ class Slow(Made):
 
 @pytest.mark.parametrize("factor", [0.05, 1.2, 20.0])
 def test_a_profile_that_does_not_fit_is_noticed(monkeypatch, caplog, factor):
-    """The same key, other speeds: a product of 512^3 takes another time than it took then."""
+    """The same key, other speeds: a product of 512^3 takes another time than was stored."""
     monkeypatch.undo()
     told = replace(SOME, probe=0.02 / factor)
     with caplog.at_level(logging.INFO, "falcon"):
@@ -376,7 +376,7 @@ def test_the_probe_is_kept_with_the_rates(monkeypatch, folder):
     assert machine_module._probe(slow, of("int64"), 1) == 0.0
 
 
-# --- all of it ------------------------------------------------------------------------------
+# --- measuring everything -------------------------------------------------------------------
 
 
 def test_measure_all(folder, monkeypatch):
@@ -414,7 +414,7 @@ def test_measure_all_writes_to_a_pinned_file(monkeypatch, tmp_path):
     assert len(read_profile(mine)[1]) == 1
 
 
-def test_replaced_makes_plans_anew():
+def test_replaced_drops_cached_plans():
     first = falcon.plan((8, 8), (8, 8))
     assert falcon.plan((8, 8), (8, 8)) is first
     replaced()

@@ -1,5 +1,5 @@
-"""`bench --gpu` on the stand-in: pieces that are written as they are done, and stages. Times tell
-nothing there; the bytes and operations behind the rates do.
+"""`bench --gpu` on the stand-in: pieces that are written as they are done, and stages. Times mean
+nothing there, but the bytes and operations of the rates do.
 """
 
 import json
