@@ -6,7 +6,7 @@
 >>> bool(falcon.verify(a, b, c))
 True
 
-Importing falcon is silent and starts nothing: no threads, no measurements, no GPU.
+Importing falcon prints nothing and starts nothing: no threads, no measurements, no GPU.
 """
 
 from . import schemes

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     log = logging.getLogger("falcon")
     before = log.level
-    # Where the machine is measured, the command takes a second longer, and says so.
+    # Show the message that the machine is being measured: it takes a second.
     log.setLevel(logging.INFO)
     try:
         with falcon.config(verbose=True) if options.verbose else nullcontext():
@@ -38,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = options.run(options)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # the reader (head, less) has enough
-        # Python flushes once more on its way out, and must find something open.
+    except BrokenPipeError:  # the reader (head, less) has closed the pipe
+        # Python flushes stdout once more at exit, which needs an open file.
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -124,7 +124,7 @@ def _add_discover(commands: Any) -> None:
     discover = commands.add_parser(
         "discover", help="search for schemes",
         description="Search for schemes, or improve known ones. The sizes are those of the product "
-        "C = A B as in every command: C is M x N, K the inner dimension, so that the format "
+        "C = A B as in every command: C is M x N and K is the inner dimension, so that the format "
         "<m,k,n> of the schemes is <M,K,N>.",
     )  # fmt: skip
     discover.add_argument("sizes", nargs="+", metavar="M N K", help="3 4 5, 3,4,5 or 3x4x5")
@@ -184,7 +184,7 @@ def _info(options: argparse.Namespace) -> int:
 
 
 def _named(text: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme]:
-    """The schemes that a name, or a file, stands for; those for X X^T too."""
+    """Return the schemes of a name or a file, including those for X X^T."""
     if text.lower().endswith((".json", ".npz")):
         return _loaded(text)
     symmetric = falcon.schemes.symmetric
@@ -201,7 +201,7 @@ def _loaded(path: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricSchem
 
 
 def _registered(text: str) -> str:
-    """A scheme's name; a file's scheme is made known by the name of the file first."""
+    """Return the name of a scheme; the scheme of a file is first registered by the file's name."""
     if not text.lower().endswith((".json", ".npz")):
         return text
     scheme, name = falcon.schemes.load(text), re.sub(r"[@()\[\]]", "_", Path(text).name)
@@ -235,7 +235,7 @@ def _schemes(options: argparse.Namespace) -> int:
 
 
 def _schemes_of_format(found: list[falcon.Scheme], options: argparse.Namespace) -> int:
-    """Print what the schemes of a format cost, how fast they are, and what "auto" takes."""
+    """Print the costs and speeds of a format's schemes, and what "auto" chooses."""
     from falcon.bench.schemes import speeds
 
     wanted = _format(options.format)
@@ -252,7 +252,7 @@ def _schemes_of_format(found: list[falcon.Scheme], options: argparse.Namespace) 
     told = speeds(found, options.size, 5 if options.measure else 0)
     _print_schemes(found, {"least of these": uses, "speed": told.speeds})
     shape, how = told.shape, "measured" if options.measure else "predicted; --measure measures it"
-    of_these = f"of these it would take {told.best}" if told.best else "none is a candidate"
+    of_these = f"of these it would take {told.best}" if told.best else "it considers none of these"
     print(f"\nspeed: the time of falcon's classical algorithm over the scheme's, "
           f"{shape.M} x {shape.N} x {shape.K} float32 ({how})\n"
           f'"auto" takes {told.chosen} there; {of_these}')  # fmt: skip
@@ -264,7 +264,7 @@ def _order(x: falcon.Scheme) -> tuple:
 
 
 def _print_schemes(found: list[falcon.Scheme], more: dict[str, list[str]]) -> None:
-    """Print a table of schemes, with more columns."""
+    """Print a table of schemes; `more` holds additional columns."""
     rows = [("name", "format", "rank", "bound", "nnz U+V+W", "additions", "shared", "RMS growth",
              "e_max", *more, "source")]  # fmt: skip
     added = list(zip(*more.values(), strict=True)) if more else [()] * len(found)
@@ -287,7 +287,7 @@ def _print_schemes(found: list[falcon.Scheme], more: dict[str, list[str]]) -> No
     print(format_table(rows, left=2))
 
 
-# What makes a scheme the best of its format for somebody.
+# Costs by which a scheme may be the best of its format.
 _COSTS: dict[str, Callable[[falcon.Scheme], float]] = {
     "products": lambda x: x.rank,
     "additions": lambda x: x.additions.reduced,
@@ -369,7 +369,7 @@ def _tune(options: argparse.Namespace) -> int:
 
 
 def _measured_dtypes() -> list[np.dtype]:
-    """Return what a profile holds by default; bfloat16 where its package is installed."""
+    """Return the dtypes that a profile has by default; bfloat16 if its package is installed."""
     found = []
     for row in ENGINE:
         with suppress(TypeError):

@@ -1,4 +1,4 @@
-"""The one registration table of backends. To add a backend: an import and an entry here."""
+"""The table of backends. To add a backend: an import and an entry here."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ._cpu.backend import CpuBackend
 from ._cpu.backend import release_workspace as _release_cpu
 from ._numpy.backend import NumpyBackend
 
-# In the order in which they are preferred where nothing is measured: LCMAs by name run on the first
-# that can; the last one, NumPy, has the least overhead and multiplies what is small.
+# In order of preference if nothing is measured: a scheme by name runs on the first that can run it;
+# the last one, NumPy, has the least overhead and multiplies small problems.
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (CpuBackend(), NumpyBackend())}
 
-# The backend whose operands are in GPU memory: chosen by where they are, never among the others.
+# The backend for operands in GPU memory: chosen by where they are, never compared with the others.
 DEVICE = "gpu"
 
 
 @cache
 def device_backend() -> Backend:
-    """Return the backend for GPU memory; imported at first need (30 ms)."""
+    """Return the backend for GPU memory; imported when first needed (30 ms)."""
     from ._gpu.backend import GpuBackend
 
-    return cast(Backend, GpuBackend())  # whose operands are no NumPy arrays
+    return cast(Backend, GpuBackend())  # a cast, since its operands are no NumPy arrays
 
 
 def get_backend(name: str) -> Backend:
@@ -55,13 +55,12 @@ def release_workspace() -> None:
 
     Notes
     -----
-    On the CPU falcon keeps one workspace of at most 512 MiB (1/32 of the memory where that is
-    less; up to 1/16 where that saves passes; more after a call whose ``workspace_limit`` allowed
-    it), because memory fresh from the
-    operating system is slow at its first use; `falcon.show_config` tells how much is kept. On a
-    GPU it keeps the workspaces of calls that were captured into a graph: release them once the
-    graphs are gone. Other GPU workspaces go back to CuPy's pool after every call
-    (``cupy.get_default_memory_pool().free_all_blocks()``).
+    On the CPU falcon keeps one workspace, because the first use of new memory is slow. It is at
+    most 512 MiB (1/32 of the memory if that is less; up to 1/16 where that saves passes; more after
+    a call whose ``workspace_limit`` allowed it); `falcon.show_config` prints its size. On a GPU it
+    keeps the workspaces of calls that were captured into a graph: release them when the graphs are
+    no longer used. Other GPU workspaces return to CuPy's pool after every call
+    (``cupy.get_default_memory_pool().free_all_blocks()`` frees them).
 
     Examples
     --------

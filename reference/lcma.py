@@ -13,7 +13,7 @@ from reference.padding import join, pad, split
 
 
 def coefficients(x, dtype) -> np.ndarray:
-    """Return integers or Fractions as ``dtype``; halves cannot be had among integers."""
+    """Return integers or Fractions as ``dtype``; an integer dtype cannot hold fractions."""
     x = np.asarray(x)
     if np.dtype(dtype).kind in "iu" and any(value != int(value) for value in x.flat):
         raise ValueError(f"operands of dtype {dtype} need integer coefficients")

@@ -1,4 +1,4 @@
-"""Make any matrix divisible into blocks, cut it, and put a result together again.
+"""Pad any matrix so that it can be cut into blocks, cut it, and join the blocks of a result.
 
 Zeros below A and to the right of B only add rows and columns of zeros to C, which are cut off at
 the end; zeros along the common dimension add nothing at all.  So padding never changes C.
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def pad(x: np.ndarray, row_multiple: int, column_multiple: int) -> np.ndarray:
-    """Return a copy of ``x``, enlarged by zeros until both sizes are the multiples asked for.
+    """Return a copy of ``x``, enlarged by zeros until its sizes are multiples of the given ones.
 
     >>> pad(np.array([[1, 2, 3]]), 2, 2)
     array([[1, 2, 3, 0],

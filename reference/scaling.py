@@ -1,7 +1,7 @@
 """Outside scaling: rows of A and columns of B are brought to one scale by powers of two.
 
-An LCMA adds rows of A that stand at the same place of different blocks, and the rounding errors of
-a large row reach the small ones.  Powers of two round nothing: multiply the rows by them before,
+An LCMA adds rows of A that have the same position in different blocks, and the rounding errors of
+a large row reach the small ones.  Scaling by powers of two rounds nothing: multiply the rows before
 and divide the rows of C after.  Norms of rows that are added are then within ``2**(1 - 1/m)`` of
 each other.  The same holds for columns of B.  Rows of zeros stay rows of zeros.
 
@@ -15,7 +15,7 @@ import numpy as np
 def powers_of_two(norms, parts: int) -> np.ndarray:
     """Return a power of two for each norm; 0 for norms that are 0.
 
-    Norms are added up that are a block apart.  The fractional parts of their logarithms lie on a
+    Lines that are a block apart are added.  The fractional parts of their logarithms lie on a
     circle: it is cut where the gap between two neighbours is largest.
 
     >>> powers_of_two([1.0, 5.0, 1000.0, 40.0], 2)  # 1 meets 1000, 5 meets 40

@@ -1,4 +1,4 @@
-"""Options of the test run: marks of NumPy's own test modules, a cache folder of its own."""
+"""Set-up of the test run: a cache folder of its own, and the soak tests of ``-m soak``."""
 
 import atexit
 import os
@@ -22,7 +22,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """With ``-m soak``, property tests run 10^5 cases each; without, what soaks is left out."""
+    """With ``-m soak``, property tests run 10^5 cases each; without, soak tests are left out."""
     soaks = "soak" in config.getoption("markexpr").replace("not soak", "")
     left = []
     for item in items:

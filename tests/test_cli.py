@@ -119,9 +119,11 @@ def test_show_prints_the_shared_sums(capsys):
     assert "h3 = (a12 + s2) b22\n" in shared
 
 
-def test_schemes_for_x_xt_are_shown_and_verified(capsys, tmp_path):
+def test_schemes_for_x_xt_are_listed_shown_and_verified(capsys, tmp_path):
+    assert "for X X^T, by falcon.gram: " in run(capsys, "schemes")[1]
     status, out, _ = run(capsys, "schemes", "--show", "3x3:8+9")
     assert (status, out.count("^T")) == (0, 18)  # 17 products and the title
+    assert "8 general and 9 symmetric products" in out
     path = tmp_path / "gram.json"
     schemes.symmetric.dump(schemes.symmetric.get("3x3:8+9"), path)
     status, out, _ = run(capsys, "schemes", "--verify", path)
@@ -432,7 +434,7 @@ def test_bench_refuses(capsys, arguments, message):
 
 
 class Closed(io.StringIO):
-    """A pipe whose reader has gone."""
+    """A pipe whose reader has closed it."""
 
     def write(self, text):
         raise BrokenPipeError(32, "Broken pipe")
@@ -516,10 +518,3 @@ def test_wrong_environment(tmp_path):
     assert done.returncode == 2
     assert "environment variable FALCON_MAX_GROWTH='lots'" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_schemes_for_x_xt_are_listed_and_shown(capsys):
-    assert main(["schemes"]) == 0
-    assert "for X X^T, by falcon.gram: " in capsys.readouterr().out
-    assert main(["schemes", "--show", "3x3:8+9"]) == 0
-    assert "8 general and 9 symmetric products" in capsys.readouterr().out

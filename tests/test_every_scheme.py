@@ -1,6 +1,5 @@
-"""Every scheme of the catalogue, in every permutation, run through `falcon.gemm` and judged by
-exact arithmetic; and the proof that this judge is not blind: any one coefficient changed is
-noticed, by the construction and by the product.
+"""Every scheme of the catalogue, in every permutation, run through `falcon.gemm` and compared with
+exact arithmetic. Any one changed coefficient is noticed, by the construction and by the product.
 """
 
 import numpy as np
@@ -101,7 +100,7 @@ def test_any_flipped_coefficient_is_refused(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_any_flipped_coefficient_spoils_the_product(name):
-    """With the proof bypassed, exact arithmetic notices every change: this suite is not blind."""
+    """With the proof bypassed, exact arithmetic notices every change: the tests above can fail."""
     scheme = schemes.get(name)
     M, K, N = scheme.format
     # Random 64-bit words: a wrong coefficient goes unnoticed with probability 2**-63 or so.

@@ -1,4 +1,4 @@
-"""Importing falcon is silent, free of side effects and little; and who may import whom."""
+"""Importing falcon is silent, has no side effects and loads little; the floors of imports hold."""
 
 import ast
 import json
@@ -81,7 +81,7 @@ def test_nothing_heavy_is_imported(probe):
 
 
 def test_only_what_a_first_call_needs_is_imported(probe):
-    """How long it takes is asv's business; what it takes time for can be known here."""
+    """asv measures how long an import takes; this checks what is imported."""
     loaded = set(probe["loaded"])
     assert {"falcon._front.gemm", "falcon._numpy.backend", "falcon.schemes.catalogue"} <= loaded
     # Tools, what only GPUs, tables and tuning need, and modules that are slow to import.
@@ -89,7 +89,7 @@ def test_only_what_a_first_call_needs_is_imported(probe):
     for name in (*LATER, *SLOW):
         assert not [x for x in loaded if x == name or x.startswith(f"{name}.")], name
     installed = {x for x in probe["modules"] if not x.startswith(("_", "numpy"))}
-    # threadpoolctl (3 ms) must know of falcon before anybody sets a limit.
+    # threadpoolctl (3 ms) must be told of falcon before a user sets a limit.
     assert installed - sys.stdlib_module_names == {"falcon", "threadpoolctl"}
 
 
@@ -99,7 +99,7 @@ def test_public_names():
     assert list(falcon.__all__) == sorted(falcon.__all__)
 
 
-# --- who may import whom --------------------------------------------------------------------
+# --- floors of imports ----------------------------------------------------------------------
 
 # A file imports only from floors below its own, and within its own package. Longest name wins.
 FLOORS = {
@@ -143,7 +143,7 @@ def exists(module):
 
 
 def imports(file):
-    """Modules of falcon that a file imports, by its statements, wherever they stand."""
+    """Modules of falcon that a file imports, in functions too."""
     package = module_of(file) if file.name == "__init__.py" else module_of(file).rpartition(".")[0]
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -212,7 +212,7 @@ def test_files_are_small():
     "package", sorted({file.parent for file in FILES} - {PACKAGE}), ids=lambda x: x.name
 )
 def test_a_package_says_what_its_files_are_for(package):
-    """Its docstring is a map: every file, and none that is gone."""
+    """Its docstring is a map: it names every file, and no file that does not exist."""
     text = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8")))
     named = {word.strip(",.:;()") for word in text.split()}
     files = {file.name for file in package.glob("*.py")} - {"__init__.py", "_build.py"}

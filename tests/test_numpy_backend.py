@@ -1,4 +1,4 @@
-"""Backend "numpy": block sizes, chunks within a limit, ragged edges, what happens to each strip."""
+"""Backend "numpy": block sizes, chunks within a limit, ragged edges, strips."""
 
 from itertools import product
 
@@ -171,7 +171,7 @@ def test_strips_of_beta_c(monkeypatch):
 @pytest.mark.parametrize("dtype", ["f4", "i8", "c8", "g"])
 def test_conversion_in_blocks(dtype, monkeypatch):
     """Operands that BLAS cannot read, under a limit that forbids copies."""
-    monkeypatch.setattr(classical, "_CONVERTED_BLOCK", 5)
+    monkeypatch.setattr(classical, "CONVERTED_BLOCK", 5)
     rng = np.random.default_rng(5)
     a, b = whole(rng, (13, 21), dtype), whole(rng, (21, 11), dtype)
     options = {"backend": "numpy", "scheme": "classical", "workspace_limit": 0}

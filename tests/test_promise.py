@@ -84,7 +84,7 @@ def test_the_promise_holds_in_float64():
     check_promise(4, seed=1, dtype="f8")
 
 
-def test_schemes_that_err_on_entries_of_one_sign_do_not_compete():
+def test_schemes_that_err_on_entries_of_one_sign_are_no_candidates():
     get = falcon.schemes.get
     found = {x: one_sign_growth(get(x).U, get(x).V, get(x).W) for x in ("strassen", "8x2x4:52")}
     assert found["strassen"] == pytest.approx(np.sqrt(5 / 2))

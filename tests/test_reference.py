@@ -216,7 +216,7 @@ def test_at_most_sixty_lines(file):
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.name)
 def test_imports_only_numpy_and_itself(file):
-    """The oracle knows nothing of what it judges."""
+    """The oracle must not depend on falcon."""
     imported = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""Ten minutes of random calls from several threads, with all that may go on beside them.
+"""Ten minutes of random calls from several threads, while files, settings and forks interfere.
 
 ``pytest -m soak`` runs it (SOAK_SECONDS says how long), and every property test with 10^5 cases.
 """

@@ -55,7 +55,7 @@ def guarded(a, b, scheme, **options):
 def test_spread_is_of_lines_that_are_added_up():
     squares = np.ones(12)
     squares[3] = 100.0
-    # In halves, lines 3 and 9 meet; in thirds 3, 7 and 11; in one part nothing does.
+    # In halves, lines 3 and 9 are added; in thirds 3, 7 and 11; in one part no lines are.
     assert spread(squares, 2, 12) == pytest.approx(np.sqrt(101 / 2))
     assert spread(squares, 3, 12) == pytest.approx(np.sqrt(102 / 3))
     assert spread(squares, 1, 12) == 1.0
@@ -187,7 +187,7 @@ def test_correlations_by_every_scheme_that_auto_may_take(table, dtype, powers):
 
 @pytest.mark.parametrize("scheme", ["strassen", "3x6x4:54", "strassen@3x6x4:54"])
 def test_without_the_guard_they_are_wrong(table, scheme):
-    """A scheme that is asked for by name is run as asked."""
+    """A scheme that is named runs without checks and scaling."""
     x, exact = table
     scaled = x.astype("f4")
     scaled[:, 77] *= 2.0**20
@@ -272,7 +272,7 @@ def test_uneven_operands_are_scaled(told, backend, kind, order, scheme):
 
 @pytest.mark.parametrize("backend", HOST)
 @pytest.mark.parametrize("kind", UNMEASURED)
-def test_norms_that_tell_nothing_mean_classical(told, backend, kind):
+def test_norms_that_cannot_be_measured_mean_classical(told, backend, kind):
     a, b = UNMEASURED[kind](normal(400, 500), normal(500, 300, seed=1))
     classical = falcon.plan(a, b, scheme="classical", backend=backend)
     with np.errstate(all="raise"):
@@ -387,7 +387,7 @@ def test_an_uneven_b_is_packed_scaled(told, backend, dtype):
 
 
 @pytest.mark.usefixtures("lcma")
-def test_a_scaled_b_is_made_again_of_its_source(monkeypatch):
+def test_a_scaled_b_is_packed_again_from_its_source(monkeypatch):
     b = with_line(normal(1000, 1000), 1, 1e5)
     packed = falcon.pack(b)
     stored = pickle.dumps(packed)
@@ -430,8 +430,8 @@ def test_integers_are_exact_whatever_their_scale(told):
 
 @pytest.mark.usefixtures("lcma")
 @pytest.mark.parametrize("backend", HOST)
-def test_b_is_judged_as_it_is_packed(told, backend):
-    """Not as the plan, within its limit, would have cut it: a step where the plan's chunks meet."""
+def test_norms_of_b_follow_its_packing(told, backend):
+    """Not as the plan, within its limit, would cut it: B has a step at a border of chunks."""
     b = normal(1024, 3000)
     b[:, 1500:] *= 300
     packed = falcon.pack(b, backend=backend, rows=1024, workspace_limit=2**22)
@@ -441,7 +441,7 @@ def test_b_is_judged_as_it_is_packed(told, backend):
 
 
 @pytest.mark.skipif("cpu" not in HOST, reason="needs falcon's own kernels")
-def test_a_scheme_that_is_named_pays_for_no_norms():
+def test_no_norms_are_formed_for_a_scheme_that_is_named():
     a, b = normal(20_000, 64), normal(64, 64, seed=1)
     options = {"backend": "cpu", "workspace_limit": 120_000}
     assert falcon.plan(a, b, scheme="strassen", **options).workspace <= 120_000
@@ -450,7 +450,7 @@ def test_a_scheme_that_is_named_pays_for_no_norms():
 
 @pytest.mark.parametrize("backend", HOST)
 def test_norms_keep_the_limit(backend):
-    """They are formed where the sums will be; without room for them, the product is classical."""
+    """They are formed in the workspace; without room for them, the product is classical."""
     for M, K, N in ((600, 600, 600), (3000, 64, 3000)):
         a, b, out = normal(M, K), normal(K, N, seed=1), np.empty((M, N), "f4")
         limit = 60_000 if backend == "numpy" else 2_000_000

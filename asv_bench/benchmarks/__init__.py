@@ -2,8 +2,8 @@
 
 ::
 
-    common.py     shapes, operands that all benchmarks share, what they refuse to run as
+    common.py     shapes and operands of all benchmarks, and when they are skipped or refuse to run
     gemm.py       gemm by dtype, shape class, scheme, backend and threads; memory; packed operands
     tracked.py    effective GFLOP/s, ratio to NumPy, rounding errors
-    overhead.py   planning and small calls
+    overhead.py   import, planning, first and small calls
 """

@@ -29,13 +29,13 @@ def operands(shape, dtype):
 
 
 def thread_counts():
-    """1, and as many as there are."""
+    """Return 1 and the number of CPUs that may be used."""
     every = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return sorted({1, every or 1})
 
 
 def require(backend):
-    """Skip a benchmark whose backend is not here."""
+    """Skip a benchmark whose backend is not available."""
     state = falcon.show_config("dict")["backends"].get(backend, "missing")
     if state != "available":
         raise NotImplementedError(f"backend {backend}: {state}")

@@ -24,7 +24,7 @@ class Gemm:
 
 
 class Types:
-    """Types of 8 and 16 bits: results of the same type, and of their accumulators."""
+    """Types of 8 and 16 bits, with results of the same type and of their accumulator's type."""
 
     params = (
         (64, 1024),
@@ -76,7 +76,7 @@ class Threads:
 
 
 class Gram:
-    """x.T @ x, which takes half of the work."""
+    """x.T @ x, which takes half of the work of a general product."""
 
     params = (((1000, 1000), (5000, 1500)), ("auto", "classical"))
     param_names = ("x", "scheme")
@@ -109,7 +109,7 @@ class Packed:
 
 
 class Memory:
-    """Memory of a call: of the whole process at its height, and as planned."""
+    """Memory of a call: the peak of the process, and the planned workspace."""
 
     params = ("classical", "strassen", "strassen@strassen")
     param_names = ("scheme",)

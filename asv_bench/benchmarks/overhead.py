@@ -1,4 +1,4 @@
-"""What falcon costs beside the multiplication: its import, planning, and the smallest product."""
+"""What falcon costs besides multiplying: its import, planning, first and smallest products."""
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class FirstCall:
 
 
 class Importing:
-    """A fresh process, NumPy being there already."""
+    """The import in a fresh process that has imported NumPy already."""
 
     def timeraw_import(self):
         return "import falcon", "import numpy, numpy.random"

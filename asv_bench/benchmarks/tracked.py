@@ -1,4 +1,4 @@
-"""Figures that are no times: effective GFLOP/s, ratio to NumPy, rounding errors."""
+"""Tracked figures other than times: effective GFLOP/s, ratio to NumPy, rounding errors."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from falcon.bench.errors import sampled_error
 from .common import DTYPES, SHAPES, operands, require_own_process
 
 _PAIRS = 5
-# More pairs than these are made only for so long.
+# Seconds after which no pairs beyond these begin.
 _SECONDS = 10.0
 
 
@@ -43,7 +43,7 @@ class BesideNumPy:
 
 
 class Guard:
-    """A plan that compares the scales of its operands first, over one that does not."""
+    """The time of a plan that compares the scales of its operands first, over one that does not."""
 
     params = ((1024, 2048, 4096), DTYPES)
     param_names = ("size", "dtype")

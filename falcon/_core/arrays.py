@@ -1,4 +1,4 @@
-"""What users hand in, as NumPy arrays; where that loses something, a message says what to do."""
+"""Convert users' operands to NumPy arrays; refuse those that would lose information."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ import numpy as np
 
 
 def is_masked(value: Any) -> bool:
-    """Whether it is a masked array (numpy.ma takes 25 ms to import: not for plain arrays)."""
+    """Whether it is a masked array; plain arrays do not import numpy.ma (25 ms)."""
     return type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray)
 
 
 def to_array(name: str, value: Any) -> np.ndarray:
-    """Convert to an array, refusing what would lose something on the way.
-
-    DataFrames become the array of their values.
+    """Convert to an array; DataFrames become the array of their values.
 
     Raises
     ------
     TypeError
         The value is masked, sparse, not computed yet, or not in host memory.
     ValueError
-        It does not form an array.
+        The value cannot be converted.
     """
     if isinstance(value, np.ndarray):
         if is_masked(value):
@@ -35,7 +33,7 @@ def to_array(name: str, value: Any) -> np.ndarray:
     reason = _why_not_dense(name, value)
     if reason is not None:
         raise TypeError(f"{name} is {reason}")
-    # Asked of the object, not of its class: a torch.Tensor has it only where it is on a GPU.
+    # Check the object, not its class: only tensors on a GPU have the attribute.
     if hasattr(value, "__cuda_array_interface__"):
         raise TypeError(f"{name} is a {kind.__name__} in GPU memory; backend 'gpu' is needed")
     try:
@@ -45,11 +43,11 @@ def to_array(name: str, value: Any) -> np.ndarray:
 
 
 def _why_not_dense(name: str, value: Any) -> str | None:
-    """Say what a value is that holds no plain array, and what to do; None for all else."""
+    """Say why a value is not a dense array in memory, and what to do; None if it may be."""
     kind = type(value)
     if hasattr(kind, "tocsr"):  # SciPy's, CuPy's and others' sparse matrices
         return f"sparse ({kind.__name__}): use {name}.toarray(), or {name} @ ... of its library"
-    if hasattr(kind, "todense"):  # of the package sparse
+    if hasattr(kind, "todense"):  # the package sparse
         return f"sparse ({kind.__name__}): use {name}.todense()"
     if hasattr(kind, "__dask_graph__"):
         return f"a Dask collection, which is not computed yet: use {name}.compute()"

@@ -1,4 +1,4 @@
-"""The contract that backends fulfil, in host memory and on a device."""
+"""`Backend`: the interface of backends, for host memory and for a GPU."""
 
 from __future__ import annotations
 
@@ -14,54 +14,55 @@ from .problem import Problem
 
 
 class Backend(Executor, Protocol):
-    """What falcon asks of a backend; the table of them is `falcon._backends`."""
+    """The interface; `falcon._backends` is the table of backends."""
 
     @property
     def rates_type(self) -> type:
-        """The type of what `measure` returns: a frozen dataclass (`falcon._core.rates`)."""
+        """Type of the rates that `measure` returns: a frozen dataclass (`falcon._core.rates`)."""
 
     def why_unavailable(self) -> str | None:
         """Return None if the backend runs here, else the reason in a short sentence."""
 
     def why_not(self, problem: Problem) -> str | None:
-        """Return None if the backend can multiply the problem at all, else the reason."""
+        """Return None if the backend can multiply the problem, else the reason."""
 
     def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
-        """Return None if LCMAs, or `scheme`, may run on the problem, else why only the classical.
+        """Return why only the classical algorithm may run; None if LCMAs (or `scheme`) may.
 
-        Where some LCMAs may, `candidates` leaves the others out.
+        None does not mean that every LCMA may run: `candidates` leaves out those that may not.
         """
 
     def policy(self, problem: Problem) -> Policy:
-        """Return when LCMAs are worth comparing, and what they must gain."""
+        """Return the rules by which an option is chosen for the problem."""
 
     def candidates(
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
     ) -> list[Option]:
-        """Return an option per scheme that can keep `limit`.
+        """Return an option per scheme that can keep the workspace `limit`.
 
-        None among the schemes is the classical algorithm, which runs whatever the limit. For a
-        symmetric problem one may be a SymmetricScheme; a backend that runs none leaves it out.
+        None among `schemes` is the classical algorithm, which runs whatever the limit. For a
+        symmetric problem, `schemes` may hold a SymmetricScheme; a backend that cannot run it leaves
+        it out.
         """
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand; the workspace may exceed `limit`."""
 
     def predicted(self, problem: Problem, option: Option, rates: Any) -> Candidate:
-        """Return an option with its predicted seconds; `rates` are those that `measure` found."""
+        """Return an option with its predicted seconds; `rates` come from `measure`."""
 
     def starting(self, problem: Problem, probe: bool) -> Any:
-        """Return rates to begin with, before anything is measured; None: measure at once.
+        """Return starting rates, used before anything is measured; None: measure at once.
 
-        Shipped ones; with `probe` scaled by what a small product takes here (15 ms), else the same
-        on every machine. On the host alone.
+        They are shipped with falcon. With `probe` they are scaled by the time of a small product on
+        this machine (15 ms). Only for backends in host memory.
         """
 
     def measure(self, problem: Problem, thorough: bool = False) -> Any:
-        """Measure the rates for the dtype, threads and device of a problem of whatever sizes.
+        """Measure the rates for a problem's dtype, threads and device; its sizes do not matter.
 
-        About a second; thorough: some.
+        Takes about a second; with `thorough`, some seconds.
         """
 
     def identity(self, device: int | None = None, /) -> dict[str, str]:
-        """What must be the same for a stored measurement to hold: kernels, versions, the device."""
+        """Return what a stored measurement depends on: kernels, versions, the device."""

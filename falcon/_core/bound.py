@@ -1,4 +1,4 @@
-"""What the errors of a plan's products stay below: see `Plan.error_bound`."""
+"""Error bounds of a plan's products: see `Plan.error_bound`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from .spread import MOST_UNEVEN
 
-# Times growth u sqrt(K) norm(a_i) norm(b_j): errors of every plan that "auto" takes stay below.
+# Errors of plans that "auto" chooses stay below this times growth u sqrt(K) norm(a_i) norm(b_j).
 PROMISED = 1.5
 
 
 def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
-    """Return the bound for each entry; parameters as of `Plan.error_bound`."""
+    """Return the bound for each entry; parameters as for `Plan.error_bound`."""
     p, scheme = plan.problem, plan.scheme
     rows, columns = _norms(a, 1), _norms(b, 0)
     if plan.parts:
@@ -28,7 +28,7 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
         rows, columns = (np.full_like(x, x.max(initial=0)) for x in (rows, columns))
     unit = 2.0**-11 if p.tf32 else p.result.unit_roundoff
     if p.operand.is_complex:
-        # A complex product, of four real ones, rounds by up to sqrt(2) gamma_2 instead of u.
+        # The rounding error of a complex product (four real ones) is up to sqrt(2) gamma_2, not u.
         unit *= 2 * sqrt(2)
     if p.is_exact:
         factor = 0.0
@@ -39,7 +39,7 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
     else:
         scheme = scheme or plan.option.of_gram
         chunk = max(min(p.K, plan.option.chunks[2]), 1)
-        # By Cauchy and Schwarz, chunks of K come to no more than the whole.
+        # By Cauchy-Schwarz, the products of norms summed over chunks of K do not exceed the whole.
         factor = scheme.error_bound(chunk, unit) / -(-chunk // scheme.k) + unit
         factor += -(-p.K // chunk) * unit
         if plan.guarded:
@@ -48,7 +48,7 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
 
 
 def _norms(x: Any, axis: int) -> np.ndarray:
-    """Return the 2-norms along an axis; vectors are taken to be that."""
+    """Return the 2-norms along an axis; a vector is taken to hold the norms already."""
     x = np.asarray(x)
     if x.ndim == 1:
         return x.astype(np.float64)

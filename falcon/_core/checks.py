@@ -1,4 +1,4 @@
-"""Values of options, one at a time: parsed from text, and checked."""
+"""Parse and check the values of options, one at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_bool(text: str) -> bool:
-    """Parse a switch."""
+    """Parse a boolean such as ``1``, ``true``, ``0`` or ``off``."""
     if text.lower() in ("1", "true", "yes", "on"):
         return True
     if text.lower() in ("", "0", "false", "no", "off"):
@@ -32,18 +32,18 @@ def parse_bool(text: str) -> bool:
     raise ValueError("expected 0 or 1")
 
 
-# Each check returns the value as its option has it, and raises TypeError or ValueError.
+# Each check returns the value in the form that `Options` holds, or raises TypeError or ValueError.
 
 
 def check_backend(value: Any) -> str:
-    """A name; which there are, the table of backends knows."""
+    """A name; whether there is such a backend is checked by `falcon._backends`."""
     if not isinstance(value, str):
         raise TypeError(f"backend is {value!r}; expected a str")
     return value
 
 
 def check_scheme(value: Any) -> str | Scheme | SymmetricScheme:
-    """A name or a Scheme; looking names up is the front's."""
+    """A name or a Scheme; names are looked up later, in `falcon._front.planner`."""
     if not isinstance(value, str | Scheme | SymmetricScheme):
         raise TypeError(f"scheme is a {type(value).__name__}; expected a name or a Scheme")
     return value
@@ -66,7 +66,7 @@ def check_check(value: Any) -> Check:
 
 
 def check_threads(value: Any) -> int | None:
-    """None, or an integer of at least 1; how many the machine has, is asked at the call."""
+    """None, or an integer of at least 1; the call limits it to the machine's CPUs."""
     return _count("threads", value, 1, "an integer")
 
 

@@ -1,8 +1,8 @@
-"""Modules in Python that Cython compiles as well: the compiled file runs as long as it is current.
+"""Import Python modules that are also compiled by Cython: compiled only if that file is current.
 
 Python prefers a compiled file to the source of the same name. After an edit of the source it would
-go on running what was compiled before, and say nothing. So setup.py gives each compiled module the
-checksum of its source, and the package that holds both asks here before it imports the module.
+silently keep running the old compiled code. So setup.py stores the checksum of the source in each
+compiled module, and the package calls `load` before it imports the module.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _log = logging.getLogger("falcon")
 
 
 def load(package: str, name: str) -> bool:
-    """Import a module: compiled, if it is compiled from the source beside it, else that source.
+    """Import a module: the compiled file if it matches the source beside it, else the source.
 
     Parameters
     ----------
     package : str
-        Full name of the package that holds the module, and is being imported.
+        Full name of the package that holds the module; the package is being imported.
     name : str
         The module's own name. The compiled one has an attribute ``SOURCE_CRC32``.
 
     Returns
     -------
     bool
-        Whether it is compiled.
+        Whether the compiled file was imported.
     """
     full = f"{package}.{name}"
     found = find_spec(full)
@@ -43,7 +43,7 @@ def load(package: str, name: str) -> bool:
         checksum = crc32(path.read_bytes()) & 0x7FFFFFFF  # setup.py: what a C int holds
     except OSError:  # installed without the source
         return True
-    with suppress(Exception):  # a file of another day may ask for what is no longer there
+    with suppress(Exception):  # an old file may import names that no longer exist
         if getattr(import_module(full), "SOURCE_CRC32", None) == checksum:
             return True
     _log.warning(

@@ -1,4 +1,4 @@
-"""`config` and `set_config`: settings of a ``with`` block, and of the process."""
+"""`config` and `set_config`: settings for a ``with`` block, and for the process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Config(ContextDecorator):
     """What `config` returns: settings that hold inside a ``with`` block, or a decorated call."""
 
     def __init__(self, changes: dict[str, Any]) -> None:
-        changed("config", changes)  # raises here what would be raised inside
+        changed("config", changes)  # raises errors now, not when the block is entered
         self._changes = changes
         self._used = False
         self._tokens: list[Token[Options | None]] = []
@@ -35,7 +35,7 @@ class Config(ContextDecorator):
         return super().__call__(function)
 
     def _recreate_cm(self) -> Config:
-        return Config(self._changes)  # of every call its own: calls may run in several threads
+        return Config(self._changes)  # one per call: calls may run in several threads
 
     def __del__(self) -> None:
         if not getattr(self, "_used", True) and self._changes:
@@ -79,7 +79,7 @@ def config(**changes: Unpack[Settings]) -> Config:
 
 @takes_options(*SETTINGS, unchanged=...)
 def set_config(**changes: Unpack[Settings]) -> None:
-    """Change falcon's defaults for the whole process, threads that are running included.
+    """Change falcon's defaults for the whole process, including threads that already run.
 
     Inside a ``falcon.config`` block that block's settings stay in force.
 

@@ -1,4 +1,4 @@
-"""What this process may use of the machine: CPUs by affinity and quota, memory by its limit."""
+"""CPUs (by affinity and quota) and memory (by cgroup limit) that this process may use."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 from time import monotonic
 
-# What cgroup v1 says where there is no limit: the largest multiple of the page size in 64 bits.
+# cgroup v1 reports no limit as the largest multiple of the page size in 64 bits.
 _NO_LIMIT = 2**60
 
 
 class _Cpus(threading.local):
-    """What a thread was told last, till it asks again: the question takes a microsecond."""
+    """A thread's last answer, reused for `_CPUS_SECONDS`: the system call takes a microsecond."""
 
     count = 0
     until = 0.0
@@ -35,7 +35,7 @@ def usable_cpus() -> int:
 
 
 def memory_bytes() -> int:
-    """Bytes of memory: the machine's, or the limit of the cgroup; 0 where nothing tells."""
+    """Bytes of memory: the machine's, or the limit of the cgroup; 0 if unknown."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -46,7 +46,7 @@ def memory_bytes() -> int:
 
 @cache
 def _cpu_quota() -> int | None:
-    """CPUs by the cgroup's quota, rounded up; read once, because every call asks."""
+    """CPUs by the cgroup's quota, rounded up; read once, because every call needs it."""
     return cpu_quota(Path("/"))
 
 
@@ -58,7 +58,7 @@ def _memory_limit() -> int | None:
 def cpu_quota(root: Path) -> int | None:
     """Return the least quota of this process's cgroup and those above it, in whole CPUs.
 
-    None where there is none. `root` is where /proc and /sys are found.
+    Returns None if there is no quota. `root` is the folder that holds /proc and /sys.
     """
     found = []
     for folder in _folders(root, "cpu"):
@@ -84,16 +84,16 @@ def memory_limit(root: Path) -> int | None:
         for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
             try:
                 found.append(int((folder / name).read_text("ascii")))
-            except (OSError, ValueError):  # not of this version, or "max"
+            except (OSError, ValueError):  # a file of the other cgroup version, or "max"
                 continue
     return min((x for x in found if 0 < x < _NO_LIMIT), default=None)
 
 
 def _folders(root: Path, controller: str) -> Iterator[Path]:
-    """Yield the folders of this process's cgroup and of those above it, v2 and v1 alike.
+    """Yield the folders of this process's cgroup and of those above it, for v2 and v1.
 
-    ``/proc/self/cgroup`` names the group within the hierarchy, ``mountinfo`` where a part of the
-    hierarchy is mounted; in a container the group itself is often the top of what is mounted.
+    ``/proc/self/cgroup`` gives the path of the group in the hierarchy; ``mountinfo`` tells which
+    part of the hierarchy is mounted where. In a container, often only the group itself is mounted.
     """
     try:
         groups = (root / "proc/self/cgroup").read_text("utf-8", "replace").splitlines()

@@ -1,6 +1,6 @@
 """`DType`: one row per element type that falcon multiplies, the only table of types.
 
-What depends on the type of an element asks its row; what generates code is handed the row. Rows are
+All that depends on an element type is in its row; code generators are passed the row. Rows are
 unique objects: they are compared, hashed and copied by identity.
 """
 
@@ -16,41 +16,41 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type: what it can represent, and what everybody calls it.
+    """An element type: what it can represent, and its name in each library.
 
     Attributes
     ----------
     name : str
-        As NumPy or ml_dtypes calls it.
+        Its name in NumPy or ml_dtypes.
     itemsize : int
         Bytes of an element.
     unit_roundoff : float
-        Half the distance from 1 to the next number, of a complex type that of its parts; 0 where
-        arithmetic is exact: integers wrap, they never round.
+        Half the distance from 1 to the next number (for complex types, that of the real parts); 0
+        for integers, whose arithmetic wraps and never rounds.
     is_complex, is_unsigned : bool
     sums : DType or None
-        In which products of such elements are summed; None: in the type itself.
+        The type in which products of such elements are summed; None: the type itself.
     wide : tuple of DType
-        Other results that falcon's kernels give of such elements without converting them: the
+        Other result types that falcon's kernels can write for operands of this type: the
         accumulators, neither rounded nor wrapped to the type of the operands.
     module : str
-        The package whose NumPy dtype it is: "numpy" or "ml_dtypes".
+        The package that defines its NumPy dtype: "numpy" or "ml_dtypes".
     blas : str or None
         BLAS's letter for it (the s of sgemm), where NumPy's BLAS multiplies it.
     torch : str or None
-        Attribute of the module torch.
+        Its name in the module torch.
     engine : str or None
-        The CPU engine's name of its kernels.
+        The CPU engine's name for its kernels.
     engine_view : numpy.dtype or None
-        As what the engine sees an array, where the type itself is unknown to buffers or wraps as
-        another of the same size does.
+        The dtype as which arrays are passed to the engine, where the buffer protocol does not know
+        the type, or where it wraps like another type of the same size.
     cuda : str or None
-        How CUDA C++ writes it in memory; those that have a name are multiplied on GPUs.
+        Its CUDA C++ type in memory; types with a name are multiplied on GPUs.
     cublas : int or None
         Its cudaDataType.
     cublas_sums, cublas_tf32 : str or None
-        CuPy's name of the cublasComputeType_t that sums in this type, and of the one that rounds
-        operands of this type to TF32 before.
+        CuPy's names for the cublasComputeType_t that sums in this type, and for the one that first
+        rounds operands of this type to TF32.
     """
 
     name: str
@@ -77,12 +77,12 @@ class DType:
 
     @property
     def is_exact(self) -> bool:
-        """Integer arithmetic: wraps, never rounds."""
+        """Whether arithmetic is exact: integers wrap, they never round."""
         return self.unit_roundoff == 0.0
 
     @property
     def has_blas(self) -> bool:
-        """Whether NumPy's BLAS multiplies it; other types NumPy multiplies by plain loops."""
+        """Whether NumPy's BLAS multiplies it; for other types NumPy uses plain loops."""
         return self.blas is not None
 
     @property
@@ -92,7 +92,7 @@ class DType:
 
     @property
     def result(self) -> DType:
-        """The type of a product if no other is asked for: as in NumPy, that of the operands."""
+        """The default type of a product: as in NumPy, that of the operands."""
         return self
 
     @property
@@ -102,7 +102,7 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype:
-        """The NumPy dtype in native byte order; bfloat16's comes from ml_dtypes, at first need.
+        """The NumPy dtype in native byte order; ml_dtypes is imported at the first use of bfloat16.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class DType:
 
     @property
     def finfo(self) -> Any:
-        """NumPy's `finfo`, or that of the package that defines the dtype; not of exact types."""
+        """NumPy's `finfo`, or that of the package that defines the dtype; not for exact types."""
         return import_module(self.module).finfo(self.numpy)
 
     def __str__(self) -> str:
@@ -158,7 +158,7 @@ UINT32 = DType(
 )  # fmt: skip
 LONGDOUBLE = _long(np.longdouble)
 
-# In the order in which messages and tables list them.
+# Messages and tables list types in this order.
 TABLE = (
     FLOAT32,
     FLOAT64,
@@ -185,7 +185,7 @@ TABLE = (
     LONGDOUBLE,
     _long(np.clongdouble, is_complex=True),
 )
-# Those that falcon's own kernels multiply in host memory, and those that GPUs do.
+# Types that falcon's own kernels multiply in host memory, and those multiplied on GPUs.
 ENGINE = tuple(row for row in TABLE if row.engine is not None)
 CUDA = tuple(row for row in TABLE if row.cuda is not None)
 
@@ -201,7 +201,7 @@ def of(dtype: np.dtype | str) -> DType:
     Raises
     ------
     TypeError
-        It is no dtype, or one of which falcon multiplies no matrices.
+        It is no dtype, or falcon does not multiply matrices of it.
     """
     row = _KNOWN.get(dtype)
     if row is None:
@@ -215,7 +215,7 @@ def of(dtype: np.dtype | str) -> DType:
 
 
 def find(dtype: np.dtype) -> DType | None:
-    """Return the row of a NumPy dtype in any byte order; None for all that is not multiplied."""
+    """Return the row of a NumPy dtype in any byte order; None if falcon does not multiply it."""
     row = _KNOWN.get(dtype)
     if row is None:
         row = _searched(dtype.newbyteorder("="))
@@ -225,7 +225,7 @@ def find(dtype: np.dtype) -> DType | None:
 
 
 def find_torch(name: str) -> DType | None:
-    """Return the row of what torch calls by that name; None if falcon has none."""
+    """Return the row of torch's dtype of that name; None if falcon does not multiply it."""
     return _BY_TORCH.get(name.removeprefix("torch."))
 
 

@@ -1,4 +1,4 @@
-"""Small least squares for measured times: a few terms, none negative, relative errors."""
+"""Least squares for measured times: few terms, no negative coefficients, relative errors."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 
 
 def fit_times(terms: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
-    """Find what each term costs such that the sums are nearest to the measured times.
+    """Find the cost of each term so that the sums of costs fit the measured times best.
 
     Parameters
     ----------
     terms : n rows of p numbers
-        How much of each term went into a measurement.
+        The amount of each term in a measurement.
     seconds : n numbers
 
     Returns
     -------
     list of p float, none negative
         Seconds per unit of each term, with the least sum of squared relative errors. Every subset
-        of the terms is tried, which for a handful is the shortest way to the exact answer.
+        of the terms is tried: for a few terms this is the simplest exact method.
     """
     relative = np.asarray(terms, float) / np.asarray(seconds, float)[:, None]
     ones, count = np.ones(len(relative)), relative.shape[1]
@@ -40,24 +40,24 @@ def fit_times(terms: Sequence[Sequence[float]], seconds: Sequence[float]) -> lis
 
 
 def fastest(call: Callable[[], Any], repeats: int, budget: float = np.inf) -> float:
-    """Seconds of the fastest of some calls, after one to warm up; fewer where they are slow."""
+    """Seconds of the fastest of `repeats` calls after a warm-up; fewer calls past `budget` s."""
     call()
     times: list[float] = []
     while not times or (len(times) < repeats and sum(times) < budget):
         start = perf_counter()
         call()
         times.append(perf_counter() - start)
-    return max(min(times), 1e-9)  # never 0, even by a coarse clock
+    return max(min(times), 1e-9)  # never 0, even with a coarse clock
 
 
 def typical(times: Sequence[float]) -> float:
-    """Lower quartile of some timings of one call: what a call takes that nothing disturbs much.
+    """Lower quartile of some timings of one call: the time of a call with little disturbance.
 
-    The least of many is a speed that the next call rarely has.
+    The minimum of many is a speed that the next call rarely reaches.
     """
     return max(sorted(times)[(len(times) - 1) // 4], 1e-9)
 
 
 def rate(cost: float, most: float = 1e15) -> float:
-    """Turn seconds per unit into units per second; `most` where a cost was too small to see."""
+    """Turn seconds per unit into units per second; `most` if the cost is too small to measure."""
     return 1 / cost if cost > 1 / most else most

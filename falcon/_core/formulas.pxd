@@ -1,4 +1,4 @@
-# formulas.pxd - types for formulas.py, which Cython compiles as it stands.
+# formulas.pxd - types for formulas.py, which Cython compiles.
 cimport cython
 
 

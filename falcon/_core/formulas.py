@@ -1,10 +1,10 @@
 # cython: freethreading_compatible=True
 # cython: cdivision=True
-"""The formulas of the cost model over plain floats; `model.py` has them in writing.
+"""The formulas of the cost model over plain floats; `model.py` explains them.
 
-A fresh plan evaluates them for every candidate. So this file is compiled where falcon is
-(`formulas.pxd` gives the types), and runs as it stands where it is not, or where it has changed
-since: then run ``python setup.py build_ext --inplace``.
+They are evaluated for every candidate of a new plan, so Cython compiles this file (`formulas.pxd`
+gives the types). Where falcon is not compiled, or the file has changed since, it runs as Python; to
+compile it again: ``python setup.py build_ext --inplace``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Machine:
-    """`falcon._core.rates.Rates`: speeds turned into seconds."""
+    """`falcon._core.rates.Rates` as seconds per operation."""
 
     def __init__(self, rates: Any) -> None:
         self.overlap, self.cache, self.overhead = rates.overlap, rates.cache, rates.overhead
@@ -31,7 +31,7 @@ class Machine:
 
 
 class Counts:
-    """What the model knows of a scheme <m,k,n;rank>: u, v, w are the additions of its combines."""
+    """A scheme <m,k,n;rank> in the model; u, v, w are the additions of Combine A, B and H."""
 
     def __init__(
         self, m: float, k: float, n: float, rank: float, u: float, v: float, w: float
@@ -49,15 +49,16 @@ class Cut:
     itemsize : float
         Bytes per element.
     threads : float
-        Sharing the tiles of a product; 1: no imbalance.
+        Number of threads that share the tiles of a product; 1: no imbalance.
     packed, fused : bool
-        B is combined already; Combine H is fused.
+        B is already combined; Combine H is fused.
     chunk_m, chunk_n, chunk_k : float
         Sizes of the chunks.
     again_a, again_b, again_c : float
         How often A and B are combined and C is updated.
     smaller : bool
-        Not this cut but any smaller one: sums are near if that is better.
+        For a lower bound over this cut and all smaller ones: take the faster of the two speeds for
+        sums (in cache or not).
     """
 
     def __init__(
@@ -92,7 +93,7 @@ def stages(machine: Machine, x: Counts, cut: Cut) -> tuple[float, float, float, 
     if cut.threads > 1:
         tiles = tiles_m * tiles_n
         products *= up(tiles, cut.threads) * cut.threads / tiles
-    # Operands and results of a product, those of a chunk as often as chunks cross it.
+    # Elements read and written by a product, counted once per chunk that uses them.
     all_a, all_b, all_c = a * chunks_n, b * chunks_m, c * chunks_k
     products += machine.sigma_a * all_a + machine.sigma_b * all_b + machine.sigma_c * all_c
     moved = (all_a + all_b + all_c) * machine.move
@@ -119,7 +120,7 @@ def stages(machine: Machine, x: Counts, cut: Cut) -> tuple[float, float, float, 
 def within(
     machine: Machine, schemes: Sequence[Counts], cut: Cut, limit: float
 ) -> list[tuple[float, int]]:
-    """Schemes that take at most `limit` seconds: these, and the number of the scheme."""
+    """Return (seconds, index) of each scheme that takes at most `limit` seconds."""
     found = []
     for number in range(len(schemes)):
         first, second, multiply, last, start = stages(machine, schemes[number], cut)
@@ -132,14 +133,14 @@ def within(
 def sliced(
     size: float, chunk: float, parts: float, unit: float
 ) -> tuple[float, float, float, float, float]:
-    """Cut a dimension into chunks, and these into a scheme's parts.
+    """Cut a dimension into chunks, and each chunk into a scheme's parts.
 
     Returns
     -------
     lines, units, chunks : float
-        Lines of one part, and units that they fill, summed over the chunks; how many chunks.
+        Lines of one part and the units that they fill, summed over the chunks; number of chunks.
     part, filled : float
-        Lines of a part of a whole chunk, and the units that these fill.
+        Lines of one part of a full chunk, and the units that they fill.
     """
     part = up(chunk, parts)
     filled = up(part, unit)
@@ -153,11 +154,11 @@ def sliced(
 
 
 def up(x: float, y: float) -> float:
-    """Quotient, rounded up."""
+    """Return the quotient, rounded up."""
     return -(-x // y)
 
 
 def both(arithmetic: float, memory: float, overlap: float) -> float:
-    """Seconds of a combine, of which the share `overlap` hides the lesser of both."""
+    """Seconds of a combine: for the share `overlap`, the shorter of both times is hidden."""
     larger = arithmetic if arithmetic > memory else memory
     return overlap * larger + (1.0 - overlap) * (arithmetic + memory)

@@ -13,7 +13,7 @@ from .options import FIELDS
 
 
 class PlanningOptions(TypedDict, total=False):
-    """Options of functions that multiply nothing."""
+    """Options of functions that plan or pack but do not multiply."""
 
     backend: str
     scheme: str | Scheme | SymmetricScheme
@@ -54,8 +54,8 @@ def takes_options(*names: str, unchanged: Any = None) -> Callable[[Function], Fu
         The options that it takes. Their documentation replaces the line ``{options}`` of the
         docstring.
     unchanged : object
-        What the signature shows where leaving a keyword out means that nothing is changed. None:
-        "auto" and None, which leave the choice to the settings.
+        The default shown in the signature of functions that change only the options they are given.
+        None: the defaults are "auto" or None, which defer to the settings.
     """
 
     def parameter(name: str) -> inspect.Parameter:

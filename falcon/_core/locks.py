@@ -1,4 +1,4 @@
-"""What a fork changes: a lock that the child can take, whoever held it in the parent."""
+"""`ForkLock`: a lock that a forked child can take, even if it was held in the parent."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from weakref import WeakSet
 
 
 class ForkLock:
-    """A lock, renewed in every child: ``with x.lock:``.
+    """A lock that is replaced by a new one in every forked child: ``with x.lock:``.
 
-    A fork copies a lock that is held, but not the thread that would release it: the child would
-    wait for ever.
+    A fork copies a held lock but not the thread that would release it, so that the child would wait
+    for ever.
 
     Attributes
     ----------
     lock : threading.Lock
-        Another object in the child. ``with`` keeps the one that it took, so that a thread that
-        forks while it holds the lock releases what it had.
+        A new object in the child. A ``with`` statement keeps the lock that it took, so that a
+        thread that forks while it holds the lock releases the old one.
     """
 
     __slots__ = ("__weakref__", "lock")
@@ -31,7 +31,7 @@ _known: WeakSet[ForkLock] = WeakSet()
 
 
 def in_forked_child() -> bool:
-    """Whether this process was forked: with OpenMP's team falcon then runs on one thread."""
+    """Whether this process was forked: falcon then runs on one thread if it uses OpenMP."""
     return _forked
 
 

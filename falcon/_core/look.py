@@ -1,9 +1,9 @@
-r"""The look at operands before an LCMA of "auto" runs: their norms, and how they are scaled.
+r"""Measure the norms of operands before an LCMA chosen by "auto" runs, and decide on scaling.
 
-::
+A *line* is a row of A or a column of B::
 
-    execute: look ---- Scaling (often of nothing) ----> the scheme, and C is scaled back
-                  \--- None: cannot be measured ------> the classical algorithm
+    execute: look ---- Scaling (often empty) ---------> the scheme, and C is scaled back
+                  \--- None: norms not measurable ----> the classical algorithm
     pack:    of_packed, column_norms
 """
 
@@ -20,14 +20,14 @@ from .spread import MOST_UNEVEN, Scaling, evened, spread
 
 _log = logging.getLogger("falcon")
 
-# Lines that are measured again, so many at a time, and elements of each.
+# Lines that are measured again: this many lines and elements of each at a time.
 _LINES, _STEPS = 96, 512
 
 Measure = Callable[[np.ndarray, int, np.ndarray], None]
 
 
 def has_room(plan: Plan, scaling: Scaling) -> bool:
-    """Whether copies of the operands that are scaled keep the workspace limit."""
+    """Whether scaled copies of the operands fit the workspace limit."""
     limit, p = plan.options.workspace_limit, plan.problem
     rows = 0 if scaling.rows is None else p.M * p.K
     columns = 0 if scaling.columns is None or p.packed else p.K * p.N
@@ -51,12 +51,12 @@ def look(
     Parameters
     ----------
     measure : callable
-        ``measure(x, axis, found)`` writes the squared 2-norms of rows (axis 0) or columns of x; 0,
-        Inf or NaN where it cannot tell.
+        ``measure(x, axis, found)`` writes the squared 2-norms of rows (axis 0) or columns of x to
+        `found`; 0, Inf or NaN where it cannot measure them.
     room : ndarray of float64, or None
-        Where norms are formed; where it is too small, nothing can be known.
+        Buffer for the norms; if it is too small, they cannot be measured.
     blocks : (int or None, int or None)
-        Rows and columns of a block, where they are not equal parts of a chunk.
+        Rows and columns of a block; None: equal parts of a chunk.
     """
     p, scheme = plan.problem, plan.scheme
     given = None if isinstance(b, np.ndarray) else b
@@ -92,10 +92,10 @@ def look(
 
 
 def of_packed(columns: np.ndarray, plan: Plan, chunk: int) -> Scaling | None:
-    """Return how columns with these squared norms are scaled as they are packed for a plan.
+    """Return how columns with these squared norms are scaled when they are packed for a plan.
 
-    Rows may then take up half of what `MOST_UNEVEN` allows. None: B is packed for the classical
-    algorithm, because some norms cannot be measured.
+    The spread of the columns may be up to sqrt(`MOST_UNEVEN`), so that as much is left for the rows
+    of A. None: B is packed for the classical algorithm, because some norms cannot be measured.
     """
     assert plan.scheme is not None  # for type checkers
     found: Scaling | None = None
@@ -116,7 +116,7 @@ def column_norms(b: np.ndarray, measure: Measure) -> np.ndarray:
 
 
 def _measured(x: np.ndarray, axis: int, found: np.ndarray, measure: Measure) -> np.ndarray:
-    """Measure, and again in float64 what could not be: 0 then means that all of a line is 0."""
+    """Measure, then again in float64 where that failed; 0 then means that the line is all zeros."""
     measure(x, axis, found)
     lines = x if axis == 0 else x.T
     doubtful = np.flatnonzero(~((found > 0) & (found < np.inf)))

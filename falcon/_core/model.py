@@ -1,9 +1,9 @@
 """The cost model: seconds per stage of an option.
 
-A scheme <m,k,n;R> cuts the matrices (a chunk of them, where the backend works in chunks) into
-blocks of rows x inner, inner x columns and rows x columns elements (ceilings); u, v, w are the
-additions of the three combines. The other symbols are the measured `falcon._core.rates.Rates`; the
-formulas themselves stand in `formulas.py`. Products are padded to tiles of mr x nr, and cut into s
+A scheme <m,k,n;R> cuts the matrices (or a chunk of them, if the backend works in chunks) into
+blocks of rows x inner, inner x columns and rows x columns elements (rounded up); u, v, w are the
+additions of the three combines. The other symbols are the measured `falcon._core.rates.Rates`.
+`formulas.py` implements the formulas. Products are padded to tiles of mr x nr, and cut into s
 slices of K::
 
     r' = ceil(rows / mr) mr      c' = ceil(columns / nr) nr      s = ceil(inner / kc)
@@ -21,22 +21,21 @@ combine H   w rows columns / F+;                               MN (1 + R/(mn)) /
 start       tau
 ==========  =================================================  ===================================
 
-Where the backend works in chunks, lines, tiles and slices are summed over them, the last one being
-shorter: ``sum r' sum c' sum (inner + s kappa)`` are the products of all.
+If the backend works in chunks, r', c' and (inner + s kappa) are summed over the chunks, of which
+the last is shorter: the products of all chunks take ``sum r' sum c' sum (inner + s kappa)``.
 
-A combine takes ``omega max(arithmetic, memory) + (1 - omega) (arithmetic + memory)``, multiply the
-larger of both, since kernels fetch the next block while they compute. a_A, a_B, a_H are how often
-chunks make the stage run again (`Option.again`). beta_A and beta_B are the near or the far ones, as
-all sums take at most `Rates.cache` bytes or more. I = ceil(t/T) T/t is the threads' imbalance: T
-threads share the t = (r'/mr) (c'/nr) tiles of a product.
+A combine takes ``omega max(arithmetic, memory) + (1 - omega) (arithmetic + memory)``; multiply
+takes the larger of both, since kernels fetch the next block while they compute. a_A, a_B, a_H are
+how often the stage runs because of the chunks (`Option.again`). beta_A and beta_B are the near
+rates if all sums take at most `Rates.cache` bytes, else the far ones. I = ceil(t/T) T/t is the
+imbalance of T threads that share the t = (r'/mr) (c'/nr) tiles of a product.
 
-The classical algorithm is the scheme <1,1,1;1>. Where Combine H is fused the backend packs operands
-itself: its combine stages are then 2MK / pi_A and 2KN / pi_B. Otherwise (a BLAS) they are part of
-sigma_A and sigma_B.
+The classical algorithm is the scheme <1,1,1;1>. If Combine H is fused, the backend packs operands
+itself: the classical combine stages then take 2MK / pi_A and 2KN / pi_B. Otherwise (a BLAS) packing
+is part of sigma_A and sigma_B.
 
-With omega = 1 and nothing but F*, F+ and beta given, stages are those of FalconGEMM
-(arXiv:2605.06057), equations (8) to (10). Additions are counted after common-subexpression
-elimination, because that is what runs.
+With omega = 1 and only F*, F+ and beta given, stages are those of FalconGEMM (arXiv:2605.06057),
+equations (8) to (10). Additions are counted after common-subexpression elimination, as they run.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ CLASSICAL_STAGES = ("pack A", "pack B", "multiply", "store C", "start")
 
 @lru_cache(maxsize=1024)
 def counts(scheme: Scheme | None) -> Counts:
-    """Return what the model knows of a scheme; None is the classical algorithm."""
+    """Return a scheme as the model needs it; None is the classical algorithm."""
     if scheme is None:
         return Counts(1, 1, 1, 1, 0, 0, 0)
     u, v, w = (sums.additions for sums in scheme.shared_sums)
@@ -67,13 +66,13 @@ def counts(scheme: Scheme | None) -> Counts:
 
 
 def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
-    """Predict the seconds of each stage of `option`; an LCMA's are `STAGES`.
+    """Predict the seconds of each stage of `option`; the stages of an LCMA are `STAGES`.
 
     Parameters
     ----------
     problem : Problem
     option : Option
-        Its scheme, chunks, `again` and `fused_output` count.
+        Only its scheme, chunks, `again` and `fused_output` are used.
     rates : Rates
         Of the option's backend, for the problem's dtype and threads.
     """
@@ -101,7 +100,7 @@ def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
 
 
 def of_triangle(times: Seconds, share: float) -> Seconds:
-    """Return the stages of a symmetric product of which that share is multiplied and stored."""
+    """Return the stages of a symmetric product, of which only a share is multiplied and stored."""
     halved = "multiply", "store C"
     return tuple((name, time * share if name in halved else time) for name, time in times)
 
@@ -115,7 +114,9 @@ def bounds(
     chunked: bool,
     limit: float = inf,
 ) -> list[tuple[float, int]]:
-    """Return what no option of these schemes can be faster than: the whole problem, balanced.
+    """Return lower bounds on the time of all options of these schemes.
+
+    A bound is the time of the whole problem, not cut into chunks, without imbalance of threads.
 
     Parameters
     ----------
@@ -123,14 +124,14 @@ def bounds(
     fused : bool
         Whether the backend fuses Combine H.
     chunked : bool
-        Chunks may be so small that sums of them fit the cache which those of the whole do not.
+        Whether chunks may be so small that their sums fit the cache.
     limit : float
         Bounds above this many seconds are left out.
 
     Returns
     -------
     list of (float, int)
-        Bounds in seconds, and which scheme's.
+        A bound in seconds, and the index of its scheme.
     """
     whole = (problem.M, problem.N, problem.K)
     itemsize = problem.operand.itemsize

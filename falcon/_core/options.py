@@ -1,8 +1,8 @@
-"""Options: one frozen value from the front door to the end; the environment is read here only.
+"""`Options`: keywords, settings and environment variables of a call, as one frozen value.
 
-To add an option: a field of `Options` (its default, environment variable, check and the line that
-documents it), its type in `keywords.py`, and the place that acts on it. `falcon.config`, and with
-``keyword=True`` the public functions, then know it.
+Environment variables are read here only. To add an option: a field of `Options` (its default,
+environment variable, check and documentation), its type in `keywords.py`, and the code that uses
+it. `falcon.config` then takes it, and with ``keyword=True`` the public functions do too.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from .threads import within_limits
 
 _log = logging.getLogger("falcon")
 
-# What the environment may say beside options.
+# Environment variables that are not options.
 _OTHER_VARIABLES = {
     *("FALCON_BUILD", "FALCON_CACHE_DIR", "FALCON_ISA", "FALCON_OVERSUBSCRIBE", "FALCON_PROFILE"),
     "FALCON_THREADING",
 }
 
-# RMS growth of the error that "auto" may spend: three bits.
+# RMS growth of the error that "auto" allows: three bits.
 DEFAULT_MAX_GROWTH = 8.0
 
 
@@ -51,15 +51,15 @@ def _about(
     check: Callable[[Any], Any],
     keyword: bool = False,
 ) -> dict[str, Any]:
-    """Describe an option: `text` documents it, its first line the type."""
+    """Describe an option: `text` is its documentation, with the type in the first line."""
     return {"variable": variable, "parse": parse, "text": text, "check": check, "keyword": keyword}
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a call may be asked for: keywords, settings (`falcon.config`) and environment.
+    """Options of a call, from keywords, settings (`falcon.config`) and environment variables.
 
-    In the options of a call `scheme` is "auto", "classical" or a Scheme.
+    Once the name of a scheme is looked up, `scheme` is "auto", "classical" or a Scheme.
     """
 
     backend: str = field(
@@ -79,11 +79,11 @@ class Options:
             "FALCON_SCHEME",
             str,
             """str or Scheme
-        "auto" chooses by predicted time, and scales operands whose rows (columns of `b`) are of
-        very different scale by powers of two; "classical" uses no LCMA; a name such as
-        "strassen", "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as
-        asked, whatever the scales. `falcon.gram` runs it off the diagonal, and takes a
-        `falcon.schemes.SymmetricScheme`, or its name, for all of it.""",
+        "auto" chooses by predicted time, and scales rows of `a` and columns of `b` by powers of two
+        where their norms differ too much; "classical" uses no LCMA; a name such as "strassen",
+        "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as given, without
+        scaling. `falcon.gram` uses such a scheme for the blocks off the diagonal; a
+        `falcon.schemes.SymmetricScheme`, or its name, for the whole product.""",
             check=check_scheme,
             keyword=True,
         ),
@@ -94,8 +94,8 @@ class Options:
             "FALCON_MAX_GROWTH",
             float,
             """float
-        Largest predicted RMS error, relative to the classical algorithm, that "auto" may
-        spend (default 8.0: three bits; 1.0 forbids every LCMA).""",
+        Largest predicted RMS error, relative to the classical algorithm, that "auto" allows
+        (default 8.0: three bits; 1.0 forbids every LCMA).""",
             check=check_max_growth,
             keyword=True,
         ),
@@ -106,9 +106,9 @@ class Options:
             "FALCON_NUM_THREADS",
             int,
             """int
-        Threads of the call, falcon's own and those of NumPy's BLAS; None: OMP_NUM_THREADS, then the
-        CPUs that this process may use. More than these are never used, nor more than a limit of
-        `threadpoolctl` allows.""",
+        Threads of the call, falcon's own and those of NumPy's BLAS; None: OMP_NUM_THREADS, or all
+        CPUs that this process may use. Never more than these CPUs, nor than `threadpoolctl`
+        allows.""",
             check=check_threads,
             keyword=True,
         ),
@@ -120,9 +120,9 @@ class Options:
             str,
             """int or str
         Bytes that the call may allocate beyond its result, or a size such as "64MiB". None:
-        falcon's own kernels take what is usually kept between calls (`release_workspace`), and up
-        to 1/16 of the memory where that saves passes; NumPy's what they need. Given more, falcon's
-        kernels take and keep at most a quarter of the memory.""",
+        falcon's own kernels use what is usually kept between calls (`release_workspace`), and up
+        to 1/16 of the memory where that saves passes; NumPy's use what they need. With a larger
+        limit, falcon's kernels use and keep at most a quarter of the memory.""",
             check=check_size,
             keyword=True,
         ),
@@ -133,9 +133,9 @@ class Options:
             "FALCON_CHECK",
             str,
             """{"finite", "verify", "none"}
-        "finite": where an LCMA comes upon a non-finite value (in the input, or by overflow of a
-        sum), the product is redone classically, so that a NaN or Inf spreads no further than it
-        would there. "verify": also Freivalds' test of the result. "none": neither.""",
+        "finite": if an LCMA meets a non-finite value (in the input, or by overflow of a sum), the
+        product is redone classically, so that a NaN or Inf spreads no further than it would there.
+        "verify": also check the result by Freivalds' test. "none": neither.""",
             check=check_check,
             keyword=True,
         ),
@@ -146,8 +146,8 @@ class Options:
             "FALCON_VERBOSE",
             parse_bool,
             """bool
-        Log every fresh plan, with the table of its candidates, to the logger "falcon"; to standard
-        error where the program has set up no logging.""",
+        Log every new plan, with the table of its candidates, to the logger "falcon"; to standard
+        error if the program has not configured logging.""",
             check=check_switch("verbose"),
         ),
     )
@@ -176,12 +176,12 @@ class Options:
 FIELDS = {x.name: x for x in fields(Options)}
 SETTINGS = tuple(FIELDS)
 KEYWORDS = tuple(name for name, x in FIELDS.items() if x.metadata["keyword"])
-# Of functions that multiply nothing.
+# Keywords of functions that plan or pack but do not multiply.
 PLANNING = tuple(name for name in KEYWORDS if name != "check")
 
 
 def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:
-    """Return the settings in force, with the keywords of a call; "auto" and None defer to these.
+    """Return the settings in force, changed by the keywords of a call other than "auto" and None.
 
     Raises
     ------
@@ -208,19 +208,19 @@ def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -
 
 
 _DEFAULTS = Options()
-# What `falcon.config` has set, in a thread or task.
+# Settings of `falcon.config`, per thread or task.
 active: ContextVar[Options | None] = ContextVar("falcon_settings", default=None)
 _base: Options | None = None
 
 
 def settings() -> Options:
-    """Return the settings in force here; the environment is read once, at first need."""
+    """Return the settings in force here; the environment is read once, when first needed."""
     inside = active.get()
     return inside if inside is not None else base()
 
 
 def base() -> Options:
-    """Return the settings of the process: what `set_config` set, else the environment's."""
+    """Return the settings of the process: those of `set_config`, else of the environment."""
     global _base
     if _base is None:
         _base = _from_environment()
@@ -228,7 +228,7 @@ def base() -> Options:
 
 
 def are_default() -> bool:
-    """Whether nothing was set, neither by a program nor in the environment (a fast test)."""
+    """Whether no setting was changed, by the program or the environment (a fast test)."""
     return active.get() is None and settings() is _DEFAULTS
 
 
@@ -249,7 +249,7 @@ def _from_environment() -> Options:
 
 
 def _notice_misspelt() -> None:
-    """Log variables that look like a misspelt one; others may be another program's."""
+    """Log variables that look like a misspelt one of falcon's; others may be another program's."""
     known = {x.metadata["variable"] for x in FIELDS.values()} | _OTHER_VARIABLES
     for name in os.environ:
         if name.startswith("FALCON_") and name not in known:
@@ -273,33 +273,33 @@ def changed(function: str, changes: Mapping[str, Any], *, process: bool = False)
 
 
 def set_base(options: Options) -> None:
-    """Make these the settings of the process, for threads that are in no ``with`` block."""
+    """Make these the settings of the process; ``with`` blocks keep theirs."""
     global _base
     _base = _DEFAULTS if options == _DEFAULTS else options
 
 
 def validated(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as their options have them; raises ValueError or TypeError."""
+    """Return the checked values of options; raises ValueError or TypeError."""
     return {name: FIELDS[name].metadata["check"](value) for name, value in values.items()}
 
 
 def thread_count(requested: int | None = None) -> int:
-    """Threads that a call uses: argument, settings, OMP_NUM_THREADS, then the CPUs at hand.
+    """Threads that a call uses: by argument, settings, OMP_NUM_THREADS, or all usable CPUs.
 
-    No more than there are CPUs, nor than a limit of threadpoolctl.
+    Never more than the usable CPUs, nor than threadpoolctl allows.
     """
     options = settings()
     return threads_of(options if requested is None else replace(options, threads=requested))
 
 
 def threads_of(options: Options) -> int:
-    """Threads that a call of these options uses: see `thread_count`."""
+    """Threads that a call with these options uses: see `thread_count`."""
     return within_limits(options.threads, _openmp_threads(), oversubscribed=_oversubscribes())
 
 
 @cache
 def _openmp_threads() -> int:
-    """Read OMP_NUM_THREADS, once, as OpenMP does; 0 where it is not set."""
+    """Read OMP_NUM_THREADS, once, as OpenMP does; 0 if it is not set."""
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return int(first) if first.isascii() and first.isdigit() and len(first) < 20 else 0
 
@@ -318,14 +318,14 @@ def forced_isa() -> str | None:
 
 @cache
 def forced_threading() -> str | None:
-    """Return whose threads FALCON_THREADING has work on calls, "own" or "openmp"; read once."""
+    """Return the threads that FALCON_THREADING selects, "own" or "openmp"; read once."""
     return os.environ.get("FALCON_THREADING") or None
 
 
 def cache_folder() -> Path | None:
     """Folder for compiled programs and profiles: FALCON_CACHE_DIR, else the user's cache folder.
 
-    Returns None where there is no home; the folder need not exist yet, nor be writable.
+    Returns None if there is no home folder. The folder may not exist yet, or not be writable.
     """
     asked = os.environ.get("FALCON_CACHE_DIR") or None
     if asked is not None:
@@ -338,6 +338,6 @@ def cache_folder() -> Path | None:
 
 
 def profile_file() -> Path | None:
-    """Return the machine profile that FALCON_PROFILE names: it is used whatever its key."""
+    """Return the file of FALCON_PROFILE: a machine profile that is used whatever its key."""
     asked = os.environ.get("FALCON_PROFILE") or None
     return Path(asked) if asked is not None else None

@@ -1,4 +1,4 @@
-"""`PackedOperand`: B combined and laid out once, for many products with the same weights."""
+"""`PackedOperand`: B combined and packed once, for many products with the same weights."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _log = logging.getLogger("falcon")
 
 
 class Payload(Protocol):
-    """What a backend holds of B.
+    """A backend's packed data of B.
 
-    A pickled payload says what its layout depends on, and judges when it is loaded whether this
-    process would have made the same; `PackedOperand` then has it made again, or refuses.
+    A pickled payload holds what its layout depends on. When it is loaded, it checks whether this
+    process would pack B in the same way; if not, `PackedOperand` packs `source` again, or refuses.
     """
 
     @property
@@ -30,10 +30,10 @@ class Payload(Protocol):
 
     @property
     def stale(self) -> str | None:
-        """Return why this process cannot use what was loaded; None where it can."""
+        """Return why this process cannot use the loaded data; None if it can."""
 
     def remade(self, source: np.ndarray) -> Payload:
-        """Return a payload made of `source`, which is B in the dtype of the arithmetic."""
+        """Return a payload packed from `source`, which is B in the dtype of the arithmetic."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +41,9 @@ class PackedOperand:
     """The right operand of many products, prepared by `falcon.pack`.
 
     Depends on B, the scheme and the machine's instruction set, never on the number of rows of A.
-    May be used from several threads at once, and pickled: it is checked when it is loaded. Where
-    this process would lay B out otherwise (another instruction set, another version of falcon), or
-    the panels are damaged, they are made again of `source`; that is logged, at level debug.
+    Can be used from several threads at once, and pickled. A loaded operand is checked: if this
+    process would pack B differently (another instruction set or version of falcon), or the panels
+    are damaged, `source` is packed again, which is logged at level debug.
 
     Attributes
     ----------
@@ -52,23 +52,23 @@ class PackedOperand:
     dtype : numpy.dtype
         Of the result.
     scheme : Scheme or None
-        Whose sums of B are held; None: B in the layout of the classical kernel.
+        The scheme whose sums of B are held; None: B in the layout of the classical kernel.
     backend : str
         The backend that packed it and multiplies it.
     payload : Payload
         The backend's own data.
     source : ndarray or None
-        B itself, by reference: needed where a NaN or Inf in A, or an overflow, makes falcon redo
-        a product classically, and where a loaded operand is to be made again. Must not be changed
-        while the packed operand is in use. None: not kept.
+        B itself, by reference: needed to redo a product classically after a NaN or Inf in A or an
+        overflow, and to pack a loaded operand again. Must not be changed while the packed operand
+        is in use. None: not kept.
     scales : object, optional
-        What the backend keeps of the norms of B's columns, by which badly scaled operands are found
-        (`falcon._core.spread`); None where the scheme was asked for by name.
+        The backend's data on the norms of B's columns, to detect badly scaled operands
+        (`falcon._core.spread`); None if the scheme was chosen by name.
     column_powers : ndarray of float64, optional
-        Powers of two that the columns were multiplied by as they were packed, because they are of
-        different scale; `scales` are of the columns after that. Products are divided by them.
+        Powers of two by which columns of different norms were multiplied when they were packed;
+        `scales` are those of the multiplied columns. Products are divided by these powers.
     panels : numpy.dtype, optional
-        Of A, and of B as it was laid out, where it is not `dtype`.
+        Dtype of A and of the packed B, if it is not `dtype`.
     """
 
     shape: tuple[int, int]
@@ -87,22 +87,22 @@ class PackedOperand:
         return int(self.payload.nbytes)
 
     def needed_source(self, what: str) -> np.ndarray:
-        """Return `source`; raises ValueError, which says `what` needs it, where it was not kept."""
+        """Return `source`; raise ValueError with the reason `what` if it was not kept."""
         if self.source is None:
             raise ValueError(f"b was packed with keep_source=False: {what}")
         return self.source
 
     def source_to_redo(self, refused: bool = False) -> np.ndarray:
-        """Return `source` for a product that came upon a non-finite value, or that was refused.
+        """Return `source` to redo a product classically after a non-finite value.
 
-        `refused`: before it began, because the rows of A could not be made even for the scheme.
+        With `refused`, the scheme did not run at all, because the rows of A could not be scaled.
         """
         if refused:
             return self.needed_source(
-                "norms of rows of a differ by too much for the scheme that b was packed for by "
-                "scheme='auto' and cannot be measured; "
-                "the product is then classical, with b itself; nothing was written. Keep the "
-                "source, or pack with a scheme that you name, which runs whatever the norms"
+                "norms of rows of a differ by too much for the scheme that 'auto' chose when b was "
+                "packed, or cannot be measured; the product is then classical, with b itself; "
+                "nothing was written. Keep the source, or pack for a scheme by name, which runs "
+                "whatever the norms"
             )
         return self.needed_source(
             "a NaN or Inf came up (in a or b, or by overflow), and the product is then redone "
@@ -111,7 +111,7 @@ class PackedOperand:
         )
 
     def is_for(self, scheme: Scheme | None) -> bool:
-        """Whether it holds the sums of B for the algorithm `scheme`, in whichever order."""
+        """Whether it was packed for `scheme`, or for one with the same coefficients."""
         if scheme is None or self.scheme is None:
             return scheme is self.scheme
         return scheme.same_coefficients(self.scheme)
@@ -147,12 +147,12 @@ class PackedOperand:
         self.__dict__["payload"] = self.payload.remade(np.asarray(source, kind))
 
 
-# Pickles name the class by its public name: they are loaded wherever this file lies.
+# Pickles store the public name of the class, so that this file may move.
 PackedOperand.__module__ = "falcon"
 
 
 class ArrayPayload:
-    """B as a plain array: it depends on no layout, and only damage makes it stale.
+    """B as a plain array: it has no machine-dependent layout, so only damage makes it stale.
 
     Attributes
     ----------
@@ -182,12 +182,12 @@ class ArrayPayload:
             self.stale = "its copy of B is damaged"
 
 
-# Rows are read this many bytes at a time where they are not contiguous.
+# Rows that are not contiguous are read this many bytes at a time.
 _STRIP_BYTES = 2**20
 
 
 def _checksum_of_fields(fields: dict[str, Any]) -> str:
-    """Return a checksum of all that does not check itself, as scheme and payload do."""
+    """Return a checksum of all fields but scheme and payload, which check themselves."""
     return _checksum(
         part
         for name, value in sorted(fields.items())
@@ -204,12 +204,12 @@ def _checksum(parts: Any) -> str:
 
 
 def _bytes_of(value: Any) -> Iterator[Any]:
-    """Yield what a value holds, whatever the strides of an array; nothing of foreign objects."""
+    """Yield the contents of an array (whatever its strides) or plain value; nothing for others."""
     if not isinstance(value, np.ndarray):
         if isinstance(value, str | bytes | int | float | tuple | np.dtype | None):
             yield repr(value).encode()
         return
-    native = value.dtype.newbyteorder("=")  # as which NumPy's pickles are loaded
+    native = value.dtype.newbyteorder("=")  # NumPy loads pickles in native byte order
     yield repr((native.str, value.shape)).encode()
     rows = max(1, _STRIP_BYTES // max(value[:1].nbytes, 1)) if value.ndim else 1
     for start in range(0, len(value) if value.ndim else 1, rows):

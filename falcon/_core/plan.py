@@ -22,7 +22,7 @@ from .text import format_table
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way in which a backend could multiply a problem; `scheme` None is the classical one.
+    """One way for a backend to multiply a problem; `scheme` None is the classical algorithm.
 
     Attributes
     ----------
@@ -31,21 +31,21 @@ class Option:
     workspace : int
         Bytes allocated during the call, beyond the result.
     fused_output : bool
-        Combine H happens on chip: the products are not written to memory.
+        Combine H is done on chip: the products are not written to memory.
     again : (int, int, int)
         How often A and B are combined and C is updated, because the problem is cut into chunks.
     in_place : bool
-        Few rows of A meet a B that is read where it lies, once.
+        A has few rows, and B is read once where it lies, without packing.
     tiling : tuple of int
-        What else the backend needs to know to run it; its own business.
+        Further parameters of the backend, private to it.
     is_roomy : bool
-        It takes more workspace than calls usually do, for fewer chunks.
+        It uses more workspace than calls usually do, for fewer chunks.
     rounded_growth : float or None
-        Predicted RMS error where the backend rounds otherwise than `Scheme.rms_growth` assumes.
+        Predicted RMS error if the backend's rounding differs from what `Scheme.rms_growth` assumes.
     name : str
-        What it is called, if not by its scheme.
+        Its label, if not the name of its scheme.
     of_gram : SymmetricScheme or None
-        Runs a symmetric product whole; `scheme` is None then.
+        Computes the whole symmetric product; `scheme` is then None.
     """
 
     backend: str
@@ -63,7 +63,7 @@ class Option:
 
     @property
     def label(self) -> str:
-        """Name of the scheme, or "classical"."""
+        """`name`, the name of the scheme, or "classical"."""
         return self.name or ("classical" if self.scheme is None else self.scheme.name)
 
     @property
@@ -81,14 +81,14 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An option with its predicted seconds per stage, and why it was not taken.
+    """An option with its predicted seconds per stage, and why it was not chosen.
 
     Attributes
     ----------
     refused : str
-        Empty for what was chosen.
+        Why it was not chosen; empty for the choice.
     allowed : bool
-        No limit forbids it: it lost by time.
+        Whether all limits allow it: if it was not chosen, then because of its predicted time.
     """
 
     option: Option
@@ -98,7 +98,7 @@ class Candidate:
 
     @property
     def total(self) -> float:
-        """Predicted seconds in all."""
+        """Predicted seconds of all stages."""
         total = 0.0
         for _, time in self.seconds:
             total += time
@@ -106,7 +106,7 @@ class Candidate:
 
 
 class Executor(Protocol):
-    """What a plan asks of the backend that runs it; the whole contract is in `backend.py`."""
+    """What a plan needs from the backend that runs it; `Backend` is the whole interface."""
 
     name: str
 
@@ -124,19 +124,19 @@ class Executor(Protocol):
     ) -> None:
         """Write ``alpha a b + beta c`` to `out` as planned; `c` is read only if `beta` is not 0.
 
-        What is written to `out` is copied to `mirror`, of its shape, if there is one.
+        The result is also written to `mirror`, of the same shape, if it is given.
         """
 
     def pack(self, b: np.ndarray, plan: Plan) -> Payload:
-        """Combine and lay out `b` for the scheme of `plan`."""
+        """Combine and pack `b` for the scheme of `plan`."""
 
     def scales(self, b: np.ndarray, plan: Plan) -> Any:
-        """Return what products by a packed `b` must know of the norms of its columns."""
+        """Return what products by a packed `b` need to know about the norms of its columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the products that a symmetric product is cut into, and where in C it is."""
+    """One of the products that a symmetric product is cut into, and its place in C."""
 
     plan: Plan
     rows: slice
@@ -157,17 +157,17 @@ class Plan:
     why : str
         The reason for the choice.
     seconds : tuple of (str, float)
-        Predicted time per stage; empty where no prediction was needed.
+        Predicted time per stage; empty if no prediction was needed.
     table : callable, optional
-        Makes `candidates`; the choice itself needs but a few of them.
+        Returns `candidates`; the choice itself needs only a few of them.
     guarded : bool
-        The scheme was not asked for by name: operands whose scales are too uneven for it are
-        scaled (`falcon._core.spread`), or multiplied classically where that is impossible.
+        "auto" chose the scheme: operands whose norms are too uneven for it are scaled
+        (`falcon._core.spread`), or multiplied classically if that is impossible.
     options : Options
-        What the plan was made with; `execute` looks for non-finite values as `check` says.
+        The options of the plan; their `check` says whether `execute` tests for non-finite values.
     parts : tuple of Part
-        Of a symmetric product that is cut: its halves on the diagonal, and one off it. They run one
-        after the other; `backend` is then that of the last.
+        The parts of a symmetric product that is cut: two on the diagonal, and one off it. They run
+        one after the other; `backend` is then that of the last.
     """
 
     problem: Problem
@@ -182,7 +182,7 @@ class Plan:
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
-        """Everything that was compared, best first, each with the reason why it lost."""
+        """All options that were compared, best first, each with the reason it was not chosen."""
         return self.table() if self.table is not None else ()
 
     @property
@@ -206,18 +206,18 @@ class Plan:
         return 1.0 if self.problem.is_exact else self.option.growth
 
     def instead(self, option: Option, backend: Executor) -> Plan:
-        """Return the plan of another option for the same problem, guarded as a choice would be."""
+        """Return a plan that runs another option for the same problem, guarded as if chosen."""
         chosen = option.scheme is not None and self.options.scheme == "auto"
         guarded = chosen and not self.problem.is_exact
         return Plan(self.problem, backend, option, "", guarded=guarded, options=self.options)
 
     def error_bound(self, a: Any, b: Any, *, proved: bool = False) -> np.ndarray:
-        """Return what the error of each entry of ``a @ b`` stays below.
+        """Return an error bound for each entry of ``a @ b``.
 
         Parameters
         ----------
         a, b : array_like
-            The operands; or the 2-norms of the rows of `a`, of the columns of `b`, as vectors.
+            The operands; or, as vectors, the 2-norms of the rows of `a` and of the columns of `b`.
         proved : bool
             False: ``1.5 growth u sqrt(K) norm(a_i) norm(b_j)``, which holds for all operands
             without adversarial structure. True: the first-order bound of the worst case, which
@@ -226,12 +226,13 @@ class Plan:
         Returns
         -------
         ndarray of float64, shape (M, N)
-            0 where arithmetic is exact. Of plans of a scheme that was asked for by name, whose
-            operands nobody scales, the largest norms count for all entries.
+            0 if arithmetic is exact. If the scheme was chosen by name, operands are not scaled, and
+            the bound takes the largest norms for all entries.
 
         Notes
         -----
-        Overflow and underflow apart. docs/accuracy.md proves the one and measures the other.
+        Does not cover overflow and underflow. docs/accuracy.md proves the worst-case bound and
+        measures the other one.
         """
         return error_bound(self, a, b, proved)
 
@@ -251,7 +252,7 @@ class Plan:
             self.backend.execute(self, a, b, c, out, alpha=alpha, beta=beta, mirror=mirror)
             return
         if c is not None and np.may_share_memory(c, out) and not same_memory(c, out):
-            c = c.copy()  # a part may write what a later one reads
+            c = c.copy()  # a part may overwrite entries of c that a later part reads
         for x in self.parts:
             rows, columns = x.rows, x.columns
             off_diagonal = rows != columns and self.problem.symmetric == "full"
@@ -271,13 +272,13 @@ class Plan:
         Raises
         ------
         TypeError
-            `out` is no array, or an operand cannot be made one (masked, sparse).
+            `out` is no array, or an operand cannot be converted to one (masked, sparse).
         ValueError
             An operand has another shape or dtype than planned, or `out` overlaps an operand.
         """
         p = self.problem
         if p.device is not None:
-            backend: Any = self.backend  # of a device: it takes arrays of other libraries
+            backend: Any = self.backend  # a GPU backend takes arrays of other libraries
             return backend.call(self, a, b, out)
         a, b = to_array("a", a), to_array("b", b)
         if out is not None and not isinstance(out, np.ndarray):
@@ -301,7 +302,7 @@ class Plan:
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what was decided; how it is cut depends on the machine that loads it."""
+        """Pickle the decision; chunks are computed again on the machine that loads it."""
         scheme = self.scheme or self.option.of_gram
         how = self.backend, scheme, self.why, self.seconds, self.guarded, self.options
         parts = self.parts and (self.option, self.parts)
@@ -337,7 +338,7 @@ class Plan:
         return "\n".join(lines)
 
     def explain(self, most: int = 12) -> str:
-        """Return the plan and the table of candidates: stages in ms, and why each lost.
+        """Return the plan and the table of candidates: stages in ms, and why each was not chosen.
 
         Parameters
         ----------
@@ -366,7 +367,7 @@ class Plan:
 
 
 def _restored(problem: Problem, backend: Any, scheme: Scheme | None, *about: Any) -> Plan:
-    """Return a plan that was pickled, of the same scheme and backend."""
+    """Return a pickled plan, with the same scheme and backend."""
     reason = backend.why_unavailable() or backend.why_not(problem)
     if reason is not None:
         raise ValueError(f"a plan for backend {backend.name!r} cannot be loaded here: {reason}")

@@ -1,4 +1,4 @@
-"""`Problem`: what the decision needs to know of a multiplication, and nothing else."""
+"""`Problem`: what the decision needs to know about a multiplication."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from .dtypes import DType
 from .options import Options, threads_of
 
-# Up to so many rows, falcon's kernels that read B in place ran at 1.08 to 3.0 of OpenBLAS, which
-# copies it, in float32 and at 0.94 to 1.8 in float64 (N and K from 1024 to 8192, 1 and 2 threads,
-# Zen 4); 24 rows lost in float64, and N = K = 512 did at 2 rows.
+# Up to this many rows, falcon's kernels that read B in place ran at 1.08 to 3.0 of the speed of
+# OpenBLAS, which copies B, in float32 and at 0.94 to 1.8 in float64 (N and K from 1024 to 8192, 1
+# and 2 threads, Zen 4). They were slower with 24 rows in float64, and with 2 rows at N = K = 512.
 MOST_THIN_ROWS = 16
 _LEAST_THIN_ELEMENTS = 2**20
-_set = object.__setattr__  # what a frozen dataclass sets its own fields by
+_set = object.__setattr__  # sets fields of a frozen dataclass
 
 
 def is_thin(M: int, N: int, K: int) -> bool:
@@ -32,26 +32,26 @@ class Problem:
     M, N, K : int
         A is M x K, B is K x N, C is M x N.
     operand : DType
-        Of A and B, once they are converted to the arithmetic.
+        Of A and B in the arithmetic, after any conversion.
     accumulator, result : DType
-        In which products are summed, and in which the backend writes them; unless given, those of
-        `operand`'s row. Another result is one of its `wide` ones: the accumulators themselves.
+        The types in which products are summed and written; by default those of `operand`'s row. If
+        `result` differs from `operand`, it is one of its `wide` types: the accumulators themselves.
     buffered : bool
-        The product needs a buffer of its own before it reaches C: beta is not zero, C overlaps an
-        operand, or C has another dtype than the result.
+        The product needs a buffer of its own before it is written to C: beta is not zero, C
+        overlaps an operand, or C has another dtype than the result.
     a_direct, b_direct : bool
-        The operand is readable by a BLAS as it stands: dtype as `operand`, one unit stride.
+        A BLAS can read the operand as it is: dtype of `operand`, one unit stride.
     a_strided, b_strided : bool
-        Not direct, but of the dtype of `operand`, aligned, with strides of whole elements.
+        The operand has the dtype of `operand`, is aligned, with strides of whole elements.
     layout : (bool, bool, bool)
         Where the unit strides are: A is by columns, B by rows, C by columns.
     out_direct : bool
         C has the dtype of `result`, is aligned, with strides of whole elements, and overlaps no
-        operand (but maybe c).
+        operand except perhaps c.
     in_place : bool
         The c that is added overlaps C.
     packed : bool
-        B comes packed: its sums need not be formed.
+        B is packed: its sums need not be formed.
     threads : int
         How many may be used, by falcon's own code and by NumPy's BLAS.
     device : int or None
@@ -59,15 +59,15 @@ class Problem:
     tf32 : bool
         float32 operands of products may be rounded to TF32 (GPU only).
     symmetric : {"", "full", "lower", "upper"}
-        B is A's transpose in the same memory, and c, if any, is symmetric: which part of C is to be
-        written. Empty for all other products.
+        If B is A's transpose in the same memory, and c, if any, is symmetric: the part of C to
+        write. Empty for all other products.
     """
 
     M: int
     N: int
     K: int
     operand: DType
-    # Not hashed, because they rarely differ where operands do not.
+    # Not hashed, because they rarely differ for equal operand types.
     accumulator: DType = field(default=cast(DType, None), hash=False)
     result: DType = field(default=cast(DType, None), hash=False)
     buffered: bool = False
@@ -101,7 +101,7 @@ class Problem:
         device: int | None = None,
         **layout: Any,
     ) -> Problem:
-        """Describe a multiplication: the one place that makes a Problem.
+        """Describe a multiplication; threads and TF32 follow from the options.
 
         Parameters
         ----------
@@ -111,8 +111,8 @@ class Problem:
         options : Options
         device : int, optional
         layout
-            `result`, and how operands lie in memory: the attributes of that name. By default they
-            are by rows, and the result is new, of the type of the operands.
+            Attributes of that name: `result`, and how operands lie in memory. By default operands
+            are by rows, and the result is a new array of the operands' type.
         """
         tf32 = options.tf32 and device is not None and operand.has_tf32
         threads = 1 if device is not None else threads_of(options)
@@ -125,7 +125,7 @@ class Problem:
 
     @property
     def is_wide(self) -> bool:
-        """Whether the result is of another type than the operands: their accumulators."""
+        """Whether the result has another type than the operands: that of their accumulators."""
         return self.result is not self.operand
 
     @property
@@ -135,7 +135,7 @@ class Problem:
 
     @property
     def is_exact(self) -> bool:
-        """Integer arithmetic: wraps, never rounds."""
+        """Whether arithmetic is exact: integers wrap, they never round."""
         return self.operand.is_exact
 
     @property

@@ -1,7 +1,7 @@
-"""`Rates`: measured speeds of a backend, of which the cost model makes seconds.
+"""`Rates`: measured speeds of a backend, from which the cost model predicts seconds.
 
-A backend with a cost model of its own has rates of its own: any frozen dataclass of numbers, and
-tuples of numbers, that refuses values out of range when it is made, for it is stored as JSON.
+A backend with its own cost model has its own type of rates: a frozen dataclass of numbers and
+tuples of numbers. It must refuse values out of range, since it is loaded from JSON.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ def positive(name: str, *values: Any) -> None:
     """Raise TypeError or ValueError unless all values are finite numbers above 0."""
     not_negative(name, *values)
     if 0 in values:
-        raise ValueError(f"{name} is 0; expected a number above it")
+        raise ValueError(f"{name} is 0; expected a number > 0")
 
 
 def not_negative(name: str, *values: Any) -> None:
-    """Raise TypeError or ValueError unless all values are finite numbers from 0."""
+    """Raise TypeError or ValueError unless all values are finite numbers of at least 0."""
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise TypeError(f"{name} is {value!r}; expected a number")
-        if not 0 <= value <= float_info.max:  # an int may be larger
+        if not 0 <= value <= float_info.max:  # an int may exceed the largest float
             raise ValueError(f"{name} is {str(value)[:40]}, which is out of range")
 
 
 def giga(rate: float) -> str:
-    """Print a rate in units of 10^9; one that was too large to see as such."""
+    """Format a rate in units of 10^9, or as "beyond measure" if it was too large to measure."""
     return f"{rate / 1e9:.2f}" if rate < 1e13 else "beyond measure"
 
 
@@ -36,8 +36,8 @@ def giga(rate: float) -> str:
 class Rates:
     """Speed of a backend for one dtype and number of threads on this machine.
 
-    The first three are FalconGEMM's machine; with the defaults of the others the cost model
-    (`model.py`, which has the formulas) is FalconGEMM's.
+    With the first three alone and defaults for the others, the cost model (formulas in `model.py`)
+    is FalconGEMM's.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Rates:
     bandwidth : float
         beta: streaming to and from memory, elements/s.
     overlap : float
-        omega: 1, arithmetic and memory traffic of a stage hide each other; 0, they add up.
+        omega: 1, arithmetic and memory traffic of a combine overlap; 0, their times add up.
     combine : 4 floats or ()
         beta_A near, far, beta_B near, far: elements/s that Combine A and B read and write, where
         all sums take at most `cache` bytes and where they take more. (): `bandwidth`.
@@ -56,13 +56,13 @@ class Rates:
         pi_A, pi_B: elements/s that the classical algorithm reads and writes to lay out A and B.
         (): `bandwidth`.
     cache : float
-        See `combine`, bytes.
+        Bytes of sums up to which the near rates of `combine` hold.
     tile : (int, int)
         mr, nr: products are computed in whole tiles of that many rows and columns.
     slice : int
         kc: length of the slices of K in which products are summed; 0, no slices.
     loss : float
-        kappa: a slice of K takes as long as if it were that much longer.
+        kappa: fixed cost of a slice, as additional length of K.
     surface : (float, float, float)
         sigma_A, sigma_B, sigma_C: seconds per element of a product's operands and result.
     update : float
@@ -72,10 +72,10 @@ class Rates:
     overhead : float
         tau: seconds of a call in which nothing is computed.
     probe : float
-        Seconds of a small product when the others were measured, by which a later change of the
-        machine's speed is noticed; 0, unknown. No part of the model.
+        Seconds of a small product when the rates were measured, to notice a later change of the
+        machine's speed; 0, unknown. Not used by the model.
     measured : bool
-        False: shipped rates, scaled by a probe, to begin with. No part of the model.
+        False: starting rates, shipped and scaled by a probe. Not used by the model.
     """
 
     multiply: float
@@ -114,11 +114,11 @@ class Rates:
         if not isinstance(self.measured, bool):
             raise TypeError(f"measured is {self.measured!r}; expected true or false")
         if self.overlap > 1:
-            raise ValueError(f"overlap is {self.overlap}; expected 1 at most")
+            raise ValueError(f"overlap is {self.overlap}; expected at most 1")
 
     def __str__(self) -> str:
         return (
             f"multiply {self.multiply / 1e9:.1f} GFLOP/s, add {giga(self.add)} GFLOP/s, "
             f"combine {giga(self.bandwidth)} G elements/s"
-            f"{'' if self.measured else ' (starting rates: not measured yet)'}"
+            f"{'' if self.measured else ' (starting rates, not measured yet)'}"
         )

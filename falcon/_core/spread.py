@@ -1,12 +1,13 @@
-"""Lines of different scale that an LCMA adds up: how uneven they are, and powers of two that help.
+"""How much the norms of lines that an LCMA adds up differ, and scaling them by powers of two.
 
-An LCMA adds rows of A (columns of B) that stand at the same place of different blocks: the lines of
-a group. Rounding errors of a larger row then reach the rows of C that belong to a smaller one. Let
-``s`` be the largest ratio of root mean square to least norm within a group: relative to
-``norm(a_i) norm(b_j)``, errors of c_ij grow to about ``growth * s_A * s_B`` times those of the
-classical algorithm. Where that is too much, rows and columns are scaled by powers of two, which
-rounds nothing (outside scaling: Ballard, Benson, Druinsky, Lipshitz, Schwartz, arXiv:1507.00687).
-Lines of K may differ: their scales are in both norms. docs/accuracy.md proves what follows.
+A *line* is a row of A or a column of B. An LCMA adds lines at the same position of different
+blocks; such lines form a *group*. Rounding errors of a line with a large norm then reach entries of
+C that belong to a line with a small one. Let ``s`` be the largest ratio of root mean square to
+least norm within a group: relative to ``norm(a_i) norm(b_j)``, errors of c_ij grow to about
+``growth * s_A * s_B`` times those of the classical algorithm. If that is too much, lines are scaled
+by powers of two, which causes no rounding (outside scaling: Ballard, Benson, Druinsky, Lipshitz,
+Schwartz, arXiv:1507.00687). Columns of A and rows of B may differ in scale: both norms include all
+of K. docs/accuracy.md has the proofs.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ import numpy as np
 
 from .dtypes import DType
 
-# What s_A * s_B may come to without scaling. Largest error in units of growth u sqrt(K) norm(a_i)
-# norm(b_j), entries of one sign, seven schemes, 300 to 500: 0.75 where all is of one scale, 0.96 up
-# to 2.4, 1.4 up to 4, 2.7 at 8 (examples/accuracy.py); promised is 1.5. Normal entries come to 1.2.
+# Largest s_A * s_B without scaling. Largest error in units of growth u sqrt(K) norm(a_i) norm(b_j),
+# for entries of one sign, seven schemes, sizes 300 to 500: 0.75 at s_A * s_B = 1, 0.96 up to 2.4,
+# 1.4 up to 4, 2.7 at 8 (examples/accuracy.py); promised is 1.5. Normal entries come to 1.2.
 MOST_UNEVEN = 2.0
-# Powers of two beyond are not used: a factor of C, the product of two, must be a float64.
+# Larger powers of two are not used: a factor of C, the product of two, must be a float64.
 _LARGEST_EXPONENT = 500
-# Logarithms of norms are compared in steps of an octave's so many parts.
+# Logarithms of norms are rounded to 1/64 of an octave before they are compared.
 _PARTS_OF_OCTAVE = 64
-_LINES = 96  # that are scaled back at a time
+_LINES = 96  # scaled back at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Powers of two, float64, that A's rows and B's columns are multiplied by; None: by 1.
+    """Powers of two, float64, by which A's rows and B's columns are multiplied; None: by 1.
 
-    The product is divided by them before anything else happens to it. 0 stands at lines of zeros:
-    what rounding leaves there of other lines is multiplied by 0.
+    The product is divided by them before anything else is done with it. For lines of zeros the
+    power is 0, and C is multiplied by 0 there: this removes rounding errors of other lines.
     """
 
     rows: np.ndarray | None = None
@@ -44,17 +45,17 @@ class Scaling:
         return self.rows is not None or self.columns is not None
 
     def fits(self, dtype: DType) -> bool:
-        """Whether elements of that type can be multiplied by the powers, and C divided by them."""
+        """Whether elements of `dtype` can be multiplied by the powers, and C divided by them."""
         largest = 2.0 ** min(_LARGEST_EXPONENT, dtype.finfo.maxexp - 2)
         given = [x[x > 0] for x in (self.rows, self.columns) if x is not None]
         return all(((x >= 1 / largest) & (x <= largest)).all() for x in given)
 
     def of_rows(self, a: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        """Return A times the powers of its rows: a copy of that dtype, or A if it is the same."""
+        """Return A times the powers of its rows: a copy of that dtype, or A if nothing changes."""
         return a if self.rows is None else _times(a, self.rows, dtype, axis=0)
 
     def of_columns(self, b: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        """Return B times the powers of its columns, likewise."""
+        """Return B times the powers of its columns, as `of_rows`."""
         return b if self.columns is None else _times(b, self.columns, dtype, axis=1)
 
     def undo(self, product: np.ndarray) -> None:
@@ -66,7 +67,7 @@ class Scaling:
         kind = _kind(product.dtype, rows, columns)
         rows, columns = rows.astype(kind)[:, None], columns.astype(kind)
         for start in range(0, len(product), _LINES):
-            # Both at once: one alone could overflow.
+            # Multiply by both at once: one alone could overflow.
             some = product[start : start + _LINES]
             powers = rows[start : start + _LINES] * columns
             np.multiply(some, powers, out=some, casting="same_kind")
@@ -96,7 +97,7 @@ def _kind(dtype: np.dtype, *powers: np.ndarray) -> np.dtype:
 def _groups(
     lines: np.ndarray, parts: int, chunk: int, block: int | None
 ) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield the lines of each chunk as a matrix, a group per column; zeros where there is none."""
+    """Yield the lines of each chunk as a matrix, one group per column, padded with zeros."""
     for start in range(0, len(lines) if parts > 1 else 0, max(chunk, 1)):
         some = lines[start : start + chunk]
         length = block or -(-len(some) // parts)
@@ -106,16 +107,16 @@ def _groups(
 
 
 def spread(squares: np.ndarray, parts: int, chunk: int, block: int | None = None) -> float:
-    """Return the largest ratio of root mean square to least norm among lines that are added up.
+    """Return the largest ratio of root mean square to least norm within a group of lines.
 
     Parameters
     ----------
     squares : ndarray of float64
-        Squared 2-norms of the rows of A, or the columns of B. Lines of zeros do not count.
+        Squared 2-norms of the rows of A, or the columns of B. Lines of zeros are ignored.
     parts : int
-        Blocks that the scheme cuts them into.
+        Number of blocks into which the scheme cuts a chunk.
     chunk : int
-        Lines that are multiplied at a time; each chunk is cut into blocks of its own.
+        Lines that are multiplied at a time.
     block : int, optional
         Lines of a block; by default an equal part of the chunk, rounded up.
     """
@@ -131,17 +132,17 @@ def spread(squares: np.ndarray, parts: int, chunk: int, block: int | None = None
 def powers_of_two(
     squares: np.ndarray, parts: int, chunk: int, block: int | None = None
 ) -> np.ndarray:
-    """Return the powers of two that bring the norms of each group as close as they can; 0 for 0.
+    """Return powers of two that make the norms of each group as equal as possible; 0 for norm 0.
 
-    Scaled norms are between 1 and 4, those of a group within ``2**(1 - 1 / parts)`` of each other:
-    the fractions of their logarithms lie on a circle, which is cut at its largest gap.
+    Scaled norms are between 1 and 4, and within a factor of ``2**(1 - 1 / parts)`` in a group: the
+    fractional parts of their logarithms lie on a circle, which is cut at its largest gap.
     """
     powers = (squares > 0).astype(np.float64)
     for at, groups in _groups(squares, parts, chunk, block):
         present, size = groups > 0, _PARTS_OF_OCTAVE
         norms = np.log2(groups, out=np.zeros_like(groups), where=present)
         norms = np.rint(norms * (size / 2)).astype(np.int64)
-        # Absent lines take the place of the first: they open no gap.
+        # Absent lines get the norm of the first present one, so that they do not change the gaps.
         first = np.take_along_axis(norms, present.argmax(axis=0)[None], axis=0)
         circle = np.sort(np.where(present, norms, first) % size, axis=0)
         following = np.concatenate([circle[1:], circle[:1] + size])
@@ -155,7 +156,7 @@ def powers_of_two(
 def evened(
     squares: np.ndarray, parts: int, chunk: int, block: int | None, uneven: bool
 ) -> np.ndarray | None:
-    """Return what lines are multiplied by; None where they need nothing, or nothing helps."""
+    """Return the powers for a dimension's lines; None if scaling is not needed or does not help."""
     if parts == 1:
         return None
     if uneven:

@@ -1,15 +1,15 @@
-"""Symmetric products ``x.T @ x``: how they are known, and how one triangle of C is written."""
+"""Symmetric products ``x.T @ x``: recognise them, and copy one triangle of C."""
 
 from __future__ import annotations
 
 import numpy as np
 
-# Rows of a block whose diagonal is copied by a mask; what lies beside it is copied as a rectangle.
+# Blocks of this size on the diagonal are copied by a mask, the rest of the triangle as rectangles.
 _BLOCK = 128
 
 
 def same_memory(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether two arrays are the same entries at the same addresses."""
+    """Whether two arrays have the same entries at the same addresses."""
     return bool(
         x.shape == y.shape
         and x.strides == y.strides

@@ -1,4 +1,4 @@
-"""Text for people: tables, and what a misspelt word may have meant."""
+"""Format tables, and suggest a known word for a misspelt one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def format_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Align rows of text: the first `left` columns and the last one left, the others right."""
+    """Align the columns of a table: the first `left` and the last one left, the others right."""
     last = len(rows[0]) - 1
     widths = [max(len(row[i]) for row in rows) for i in range(last + 1)]
     lines = []
@@ -20,11 +20,11 @@ def format_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
-    """Return ``" (did you mean 'strassen'?)"`` for a word like a known one, else nothing.
+    """Return ``" (did you mean 'strassen'?)"`` for a word like a known one, else "".
 
-    `prefix`: what stands before every word, and is not compared.
+    `prefix` is common to all words and is not compared.
     """
-    from difflib import get_close_matches  # at first need: nobody errs in most processes
+    from difflib import get_close_matches  # imported here because it is rarely needed
 
     lower = {x.removeprefix(prefix).lower(): x for x in known}
     close = get_close_matches(word.removeprefix(prefix).lower(), lower, 1, 0.75)

@@ -1,7 +1,7 @@
-"""Interleaved timings: the only way in which falcon compares speeds, and how well a ratio is known.
+"""Interleaved timings, by which falcon compares speeds, and the uncertainty of their ratios.
 
-The speed of a machine drifts, so times are compared only with their neighbours: in every round each
-side is timed once, in an order that rotates, and what counts is the median over the rounds of the
+The speed of a machine drifts, so only times close to each other are compared: in every round each
+side is timed once, in an order that rotates, and the result is the median over the rounds of the
 ratio of two sides. Rounds are added until every ratio is known to `TOLERANCE`, or until a limit.
 """
 
@@ -15,15 +15,15 @@ from math import comb, exp, log, sqrt
 from statistics import median
 from typing import Any
 
-# Threads of OpenBLAS and OpenMP spin for about 0.1 s after a call and would take the cores from the
-# next side: without a rest the same code ran at 0.4 to 0.9 of its speed.
+# Pause after a timing: threads of OpenBLAS and OpenMP spin for about 0.1 s after a call and take
+# the cores from the next side. Without the pause the same code ran at 0.4 to 0.9 of its speed.
 REST_SECONDS = 0.15
-# How well the median of the ratios must be known, and from how many pairs at least.
+# Relative uncertainty up to which the median of the ratios counts as known, and the least pairs.
 TOLERANCE = 0.02
 LEAST_PAIRS = 5
-# Rounds that may be made where the least number of them does not suffice, as a multiple of it.
+# Largest number of rounds, as a multiple of the least number.
 _MOST_ROUNDS = 4
-# A first call that takes less is repeated: it may have compiled or loaded something.
+# A first call that takes less than this is repeated: it may have compiled or loaded something.
 _FIRST_SECONDS = 1.0
 
 
@@ -31,8 +31,9 @@ _FIRST_SECONDS = 1.0
 class Estimate:
     """A median, with the bounds of its confidence interval.
 
-    The interval lies between two of the ordered values, so that it holds whatever the noise is
-    like: the true median is within it in 95 % of all cases, from six values on; in 94 % for five.
+    The ends of the interval are two of the ordered values, so that it holds for any distribution of
+    the noise: it contains the true median in 95 % of all cases from six values on, in 94 % for
+    five.
     """
 
     median: float
@@ -56,7 +57,7 @@ class Estimate:
 
     @property
     def known(self) -> bool:
-        """Whether there are values enough for the median to be known to `TOLERANCE`."""
+        """Whether there are enough values, and the median is known to `TOLERANCE`."""
         return self.count >= LEAST_PAIRS and self.uncertainty <= TOLERANCE
 
     def __str__(self) -> str:
@@ -64,13 +65,13 @@ class Estimate:
         return f"{self.median:.3f} ±{self.uncertainty * self.median:.3f}{mark}"
 
     def document(self) -> dict[str, Any]:
-        """Return what a JSON file holds of it."""
+        """Return the estimate as a JSON object."""
         return {**asdict(self), "uncertainty": round(self.uncertainty, 5), "known": self.known}
 
 
 @cache
 def _rank(count: int) -> int:
-    """Return how many of so many ordered values lie outside the interval on either side.
+    """Return how many of `count` ordered values lie outside the interval on either side.
 
     The number of values below the median is binomial: David and Nagaraja, Order Statistics, 7.1.
     """
@@ -81,9 +82,9 @@ def _rank(count: int) -> int:
 
 
 def geometric_mean(estimates: Iterable[Estimate]) -> tuple[float, float]:
-    """Return the geometric mean of medians and the half width of its interval, relative to it.
+    """Return the geometric mean of medians and its relative uncertainty.
 
-    The medians' errors are taken as independent.
+    The errors of the medians are assumed to be independent.
     """
     found = list(estimates)
     mean = exp(sum(log(x.median) for x in found) / len(found))
@@ -99,9 +100,9 @@ class Side:
     name : str
     time : callable
         Given a number of calls, makes them in a row and returns the seconds of the fastest (on a
-        GPU, whose queue hides single calls, the mean).
+        GPU, where single calls cannot be timed, of the mean).
     rest : float
-        Seconds after a timing in which its threads may still disturb others.
+        Seconds to wait after a timing, while its threads may still disturb others.
     """
 
     name: str
@@ -110,7 +111,7 @@ class Side:
 
     @classmethod
     def of(cls, name: str, call: Callable[[], Any], rest: float = REST_SECONDS) -> Side:
-        """Return a side that is a function of this process."""
+        """Return a side that times a function in this process."""
 
         def fastest(calls: int) -> float:
             return min(timed(call) for _ in range(calls))
@@ -120,13 +121,13 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one side of a comparison took.
+    """The times of one side of a comparison.
 
     Attributes
     ----------
     name : str
     seconds : tuple of float
-        One per round; position i of all records of a comparison is the same round.
+        One per round; position i is the same round in all records of a comparison.
     """
 
     name: str
@@ -138,7 +139,7 @@ class Record:
         return median(self.seconds)
 
     def over(self, other: Record) -> Estimate:
-        """How many times as fast as `other` this side is: above 1 it is faster."""
+        """Return the speed of this side relative to `other`: above 1, this side is faster."""
         return Estimate.of(y / x for x, y in zip(self.seconds, other.seconds, strict=True))
 
 
@@ -150,12 +151,12 @@ def timed(call: Callable[[], Any]) -> float:
 
 
 def repeats_for(seconds: float) -> int:
-    """How many calls of so many seconds make a timing: 0.1 s of up to 5, or 0.02 s of up to 40."""
+    """Return how many calls make a timing: up to 5 in 0.1 s, or up to 40 in 0.02 s."""
     return max(min(5, int(0.1 / seconds) + 1), min(40, int(0.02 / seconds) + 1))
 
 
 def records_of(rounds: Sequence[Mapping[str, float]]) -> list[Record]:
-    """Return a record of every side that all of at least one round hold, in the first's order."""
+    """Return a record of every side that all rounds hold, in the order of the first round."""
     names = [name for name in rounds[0] if all(name in x for x in rounds)]
     return [Record(name, tuple(x[name] for x in rounds)) for name in names]
 
@@ -174,15 +175,15 @@ def interleave(
     Parameters
     ----------
     sides : sequence of Side
-        All make the same number of calls per timing, by the shortest of them (`repeats_for`).
+        All make the same number of calls per timing, that of the fastest side (`repeats_for`).
     rounds : int
-        Timings that each side has at least.
+        Least number of rounds.
     most : int, optional
-        Timings after which it ends, though a ratio is not known; 4 * `rounds` by default.
+        Rounds after which it ends even if a ratio is not known; 4 * `rounds` by default.
     seconds : float
-        Time after which it ends, likewise.
+        Time after which it ends even if a ratio is not known.
     earlier : sequence of dict
-        Rounds that were made before, and count.
+        Rounds made before, which are included.
     after_round : callable, optional
         Called with the seconds of each side; it may raise to stop.
     """
@@ -193,7 +194,7 @@ def interleave(
     start = time.monotonic()
     if _enough(done, rounds, most, 0.0, seconds):
         return records_of(done)
-    calls = max(_first_look(side) for side in sides)
+    calls = max(_warm_up(side) for side in sides)
     while not _enough(done, rounds, most, time.monotonic() - start, seconds):
         first = len(done) % len(sides)
         found = {}
@@ -206,8 +207,8 @@ def interleave(
     return records_of(done)
 
 
-def _first_look(side: Side) -> int:
-    """Call a side untimed; return how many of its calls make a timing."""
+def _warm_up(side: Side) -> int:
+    """Warm up a side; return how many of its calls make a timing."""
     seconds = side.time(1)
     if seconds < _FIRST_SECONDS:
         seconds = side.time(1)

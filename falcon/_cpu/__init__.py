@@ -3,15 +3,15 @@
 ::
 
     backend.py    the contract of falcon._core.backend.Backend: plan, execute, measure
-    extension.py  the compiled extension: is it here, which instruction set it uses
+    extension.py  the compiled extension: whether it can be used, with which instruction set
     operands.py   arrays as the engine takes them; triangles and mirror images of C
     norms.py      norms of operands before a scheme of "auto" runs
     packed.py     B laid out once, with a fingerprint of its layout
-    rounding.py   sums of elements in panels: where they are exact, what rounding them costs
+    rounding.py   sums of elements in panels: where they are exact, the error of rounding them
     measure.py, profile.py, peak.py   how fast kernels and stages are
-    starting.py   rates to begin with, shipped (starting.json) and scaled
-    programs.py   Scheme -> the engine's operations and scatter lists
-    pool.py       workspaces that outlive a call
+    starting.py   rates to start with: shipped (starting.json), scaled by a short probe
+    programs.py   Scheme -> the engine's operations and steps
+    pool.py       workspaces that are kept between calls
     _core.pyx     thin binding: check, take pointers, release the GIL, one C call
     src/          C: engine (passes, threads), kernels (per type and instruction set), machine
     sources.py    what is compiled, with which flags, for which machines; who may use whose symbols

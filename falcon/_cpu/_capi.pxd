@@ -1,12 +1,10 @@
-# _capi.pxd - src/falcon_cpu.h for Cython, and what the binding needs around it: an allocator
-# and the checks of buffers.
+# _capi.pxd - src/falcon_cpu.h for Cython, an allocator and the checks of buffers.
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyObject_GetBuffer
 from libc.stdint cimport uintptr_t
 
 cdef extern from "falcon_cpu.h" nogil:
     enum: FALCON_N_ISA
     enum: FALCON_N_DTYPE
-    enum: FALCON_DEFAULT_LIMIT
     enum: FALCON_F32
     enum: FALCON_F64
     enum: FALCON_F16
@@ -103,8 +101,8 @@ cdef extern from *:
     """
     #include <stdlib.h>
     #include <sys/mman.h>
-    /* 2 MiB alignment and huge pages for anything that spans some: packed panels
-       are walked panel by panel, each on other 4 KiB pages. */
+    /* 2 MiB alignment and huge pages for anything larger than two of them: every
+       packed panel is on other 4 KiB pages. */
     static void *fl_alloc(size_t bytes)
     {
         void *p = NULL;
@@ -124,7 +122,7 @@ cdef extern from *:
 cdef inline int dtype_of(const Py_buffer *v) except -1:
     """The type (enum falcon_dtype) of a buffer's elements.
 
-    'H' holds the bits of bfloat16, for which buffers have no letter.
+    'H' holds the bits of bfloat16, for which buffers have no format.
     """
     cdef const char *f = v.format
     if f != NULL and v.ndim == 2:

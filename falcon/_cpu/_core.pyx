@@ -14,7 +14,6 @@ from libc.string cimport memset
 from falcon._cpu._capi cimport *
 
 DTYPES = tuple([falcon_dtype_name(i).decode() for i in range(FALCON_N_DTYPE)])
-DEFAULT_LIMIT = FALCON_DEFAULT_LIMIT
 ISA_NAMES = tuple([falcon_isa_name(i).decode() for i in range(FALCON_N_ISA)])
 
 
@@ -24,7 +23,7 @@ def supported_isas():
 
 
 def refused_isas():
-    """Instruction sets built in that the CPU has and the system refuses: name -> why."""
+    """Built-in instruction sets that the CPU has and the operating system refuses: name -> why."""
     cdef const char *why
     found = {}
     for i in range(FALCON_N_ISA):
@@ -35,7 +34,7 @@ def refused_isas():
 
 
 def put_kernel(isa, dtype, size_t address):
-    """For tests: take the falcon_kernel at `address` for this instruction set and type; 0: undo."""
+    """For tests: use the falcon_kernel at `address` for an instruction set and type; 0: undo."""
     falcon_kernel_put(ISA_NAMES.index(isa), DTYPES.index(dtype), <const falcon_kernel *>address)
 
 
@@ -52,7 +51,7 @@ def in_forked_child():
 
 
 def threading(wanted=None):
-    """Whose threads work on calls, "own" or "openmp"; `wanted` changes it for the process."""
+    """The team that runs calls, "own" or "openmp"; `wanted` changes it for the process."""
     teams = {"own": FALCON_OWN_TEAM, "openmp": FALCON_OPENMP}
     if wanted is not None and wanted not in teams:
         raise ValueError(f"threading {wanted!r}; expected one of {', '.join(teams)}")
@@ -89,8 +88,8 @@ def rounds_sums(dtype, isa=None):
 def peak(dtype, int threads=1, isa=None, double seconds=0.2):
     """flop/s of multiply-adds on registers alone for a dtype of DTYPES: the best burst.
 
-    What classical multiplication cannot exceed with that instruction set on so many cores; 0 for
-    integers that portable C and NEON multiply as the compiler likes."""
+    Classical multiplication cannot exceed it with that instruction set on so many cores.  0 for
+    integers of portable C and NEON, for which the compiler chooses the instructions."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     cdef double found
     if threads < 1 or not 0 <= seconds <= 60:
@@ -126,7 +125,7 @@ cdef class Scheme:
 
     Scheme(m, k, n, R, u, v, w, n_slots): u and v are programs (ops, n_temp) where
     ops is a sequence of (op, dst, a, b, coef); w a sequence over r of sequences of
-    (slot, source, coef, first, last).  Op codes: OPS; register ACC is the accumulator.
+    (slot, source, coef, first, last).  Op codes and registers: kernel.h.
     halved: of a scheme for X X^T, R flags: whether one triangle of the product suffices.
     """
     cdef falcon_scheme s
@@ -191,10 +190,6 @@ cdef class Scheme:
         return (self.s.m, self.s.k, self.s.n, self.s.R)
 
 
-ACC = -1
-OPS = {"add": 0, "sub": 1, "scale": 2, "axpy": 3, "store": 4}
-
-
 cdef int blocking_from(blocking, const falcon_kernel *k, falcon_blocking *b) except -1:
     memset(b, 0, sizeof(falcon_blocking))
     if blocking is not None:
@@ -226,13 +221,13 @@ cdef tuple blocking_tuple(const falcon_blocking *b):
 def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme scheme=None,
          int threads=1, size_t limit=0, blocking=None, bint b_by_rows=True,
          bint c_by_columns=False, bint a_by_columns=False, bint c_wide=False,
-         PackedB packed=None, triangle=None, bint mirrored=False):
+         PackedB packed=None, triangle=None):
     """(blocking, workspace bytes) of gemm() on operands of this shape and layout.
 
     blocking = (mb, nb, kb, kc, mt, nt, stream_pack, stream_c), see falcon_blocking; numbers given
-    in `blocking` are kept, zeros chosen.  limit: bytes, 0 means DEFAULT_LIMIT; exceeded if nothing
-    fits.  The flags are what layout() says of the arrays (wrong ones cost a wrong number of bytes,
-    nothing else): with them, gemm() with this blocking needs exactly these bytes.
+    in `blocking` are kept, zeros chosen.  limit: bytes, 0 means FALCON_DEFAULT_LIMIT; exceeded if
+    nothing fits.  The flags are what layout() says of the arrays: with them, gemm() with this
+    blocking needs exactly these bytes (wrong flags only give a wrong number).
     """
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     cdef falcon_problem p
@@ -246,7 +241,6 @@ def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme schem
     p.c_rs, p.c_cs = (1, 2) if c_by_columns else (2, 1)
     p.c_form = FALCON_C_ACC if c_wide else FALCON_C_ELEM
     p.triangle = triangle_from(triangle, M, N)
-    p.mirror = &p if mirrored else NULL  # not written
     blocking_from(blocking, k, &b)
     if packed is not None:
         packed.prepare(k, &p, scheme, &b)
@@ -302,14 +296,6 @@ def norms(x, sums, int axis=0, int threads=1, isa=None):
         PyBuffer_Release(&v)
 
 
-def is_small(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype="f32"):
-    """True if gemm(...) without scheme takes the path that needs no workspace."""
-    cdef falcon_problem p
-    memset(&p, 0, sizeof(p))
-    p.M, p.N, p.K = M, N, K
-    return bool(falcon_is_small(kernel(None, DTYPES.index(dtype)), &p))
-
-
 cdef class PackedB:
     """B combined and laid out for a scheme (None: classical).
 
@@ -342,7 +328,7 @@ cdef class PackedB:
 
     cdef int prepare(self, const falcon_kernel *k, falcon_problem *p, Scheme scheme,
                      falcon_blocking *b) except -1:
-        """Enter into a problem and its blocking, if made for them."""
+        """Enter the panels into a problem and its blocking, if they are packed for it."""
         if (self.K != p.K or self.N != p.N or self.scheme is not scheme
                 or ISA_NAMES[k.isa] != self.isa or DTYPES[k.dtype] != self.dtype):
             raise ValueError("packed B is for another shape, dtype, instruction set or scheme")
@@ -355,10 +341,9 @@ def pack_b(b, *, isa=None, Scheme scheme=None, int threads=1, size_t limit=0, bl
            column_scales=None):
     """Pack B (K x N) for later gemm(a, None, c, packed=...).
 
-    column_scales: powers of two by which the columns are multiplied; gemm is given them again.
-
-    limit: what a later call may need of workspace if A has as many rows as B has columns (the
-    packed operand itself is not counted); fewer or more rows keep it too, cut along M.
+    column_scales: powers of two by which the columns are multiplied; pass them to gemm again.
+    limit: the workspace of a later call whose A has as many rows as B has columns (the packed
+    operand itself is not counted); calls with fewer or more rows keep it too, cut along M.
     """
     cdef Py_buffer vb
     cdef ptrdiff_t rs, cs, K, N
@@ -448,11 +433,11 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
     Workspace, 64-byte aligned, at least as large as plan() says; None allocates one for this call.
     packed: B from pack_b (b is then None).
     row_scales, column_scales: powers of two, float64, by which A's rows and B's columns are
-    multiplied before a scheme adds them up, and C divided (packed: as given to pack_b; without a
+    multiplied before a scheme adds them, and C divided (packed: as given to pack_b; without a
     scheme they do nothing).
-    triangle: "lower" or "upper", of a square C: other entries are neither formed nor written.
-    mirror: like `c`, M x N: every entry that is written to C is copied to the same place of it (c
-    transposed: to C's other triangle).  Returns None; if report, whether all values of
+    triangle: "lower" or "upper", of a square C: other entries are neither computed nor written.
+    mirror: like `c`, M x N: every entry that is written to C is copied to the same place of it (for
+    C's other triangle, pass C transposed).  Returns None; if report, whether all values of
     alpha A B (before beta C is added) were finite; if profile, a dict of seconds (summed over
     threads) and more.
     """
@@ -488,7 +473,7 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
             return not nonfinite if report else None
         falcon_blocking_fill(k, s, &p, threads, limit, &blk)
         need = falcon_workspace(k, s, &p, threads, &blk)
-        # plan() did not count on a profile of a small call, nor on a fork since then
+        # plan() foresees neither a profile of a small call nor a fork since then
         if workspace is None or small or falcon_in_forked_child():
             own = Workspace(need)
             w, room = own.ptr, own.nbytes

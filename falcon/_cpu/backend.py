@@ -1,8 +1,8 @@
 """`CpuBackend`: falcon's own kernels behind the contract of `falcon._core.backend.Backend`.
 
 The C engine does everything in one call: sums of A and B straight into packed panels, products and
-C updates on chip, alpha and beta. What is decided here: the instruction set, the workspace and
-where it comes from, and the fallback to the classical algorithm where a non-finite value came up.
+C updates on chip, alpha and beta. This module chooses the instruction set and the workspace, and
+falls back to the classical algorithm where a value is not finite.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ try:
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
-# Another one when the speed of kernels or stages changes: what was measured before holds no longer.
+# To be raised when the speed of kernels or stages changes: stored measurements are then ignored.
 _REVISION = "6"
 
 
@@ -61,7 +61,7 @@ class CpuBackend:
     rates_type = Rates
 
     def why_unavailable(self) -> str | None:
-        """Return None where the extension was built and the instruction set asked for runs."""
+        """Return None if the extension was built and the requested instruction set runs."""
         return why_unavailable()
 
     def why_not(self, problem: Problem) -> str | None:
@@ -72,7 +72,7 @@ class CpuBackend:
         return None
 
     def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
-        """Every scheme runs on every dtype; for a wider result, if its sums fit the panels."""
+        """Return None unless the result is wider and a scheme's sums would not fit the panels."""
         reason = self.why_not(problem)
         if reason is None and problem.is_wide:
             reason = why_not_wide(problem.operand, scheme, isa())
@@ -154,7 +154,7 @@ class CpuBackend:
                 )
             if refused or finite is False:
                 # Norms that cannot be measured, NaN or Inf in the input, a sum that overflowed:
-                # as the classical algorithm would have it.
+                # return what the classical algorithm returns.
                 whole = b.source_to_redo(refused) if isinstance(b, PackedOperand) else b
                 whole = readable(whole, dtype)
                 load(c, target, problem)
@@ -218,7 +218,7 @@ class CpuBackend:
 
 
 def describe() -> dict[str, str]:
-    """Return what `falcon.show_config` tells of the kernels."""
+    """Return what `falcon.show_config` reports of the kernels."""
     if _core is None:
         return {}
     caches, kept = _core.cache_sizes(), _pool().nbytes
@@ -313,9 +313,9 @@ def _cut(
 
 
 def _needed(plan: Plan, a: np.ndarray, b: np.ndarray, target: np.ndarray) -> int:
-    """Return the engine's workspace where the arrays lie otherwise than planned; else 0.
+    """Return the engine's workspace if the layout of the arrays is not the planned one; else 0.
 
-    Only a plan that is called with arrays of its own comes to that.
+    That happens only if a user calls a plan with other arrays.
     """
     problem, scheme = plan.problem, plan.scheme
     found = _core.layout(a, b, target)
@@ -336,7 +336,7 @@ def _needed(plan: Plan, a: np.ndarray, b: np.ndarray, target: np.ndarray) -> int
 
 
 def _layout(problem: Problem, scheme: Scheme | SymmetricScheme | None) -> dict[str, bool]:
-    """Return the flags of `_core.plan`; a buffer for the product is by rows."""
+    """Return the flags of `_core.plan`; a buffer for the product is row-major."""
     a_by_columns, b_by_rows, c_by_columns = problem.layout
     return {
         "a_by_columns": a_by_columns,
@@ -355,9 +355,10 @@ def _classical_within(
     plan: Plan,
     copies: dict[str, Any],
 ) -> None:
-    """Multiply classically in the workspace that a scheme of `nbytes` was given.
+    """Multiply classically in the workspace of `nbytes` that a scheme was given.
 
-    `nbytes`, not the size of what the pool had, so that the result does not depend on the past.
+    The blocking is that for `nbytes`, even if the pool had a larger workspace, so that the result
+    does not depend on earlier calls.
     """
     target, K, threads = scalars[0], a.shape[1], plan.threads
     tiling, needed = _core.plan(

@@ -1,4 +1,4 @@
-"""The compiled extension: whether it is here, and which instruction set it uses."""
+"""The compiled extension: whether it can be used, and with which instruction set."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _log = logging.getLogger("falcon")
 
 @cache
 def why_unavailable() -> str | None:
-    """Return None where the extension was built and the instruction set asked for runs.
+    """Return None if the extension was built and the requested instruction set runs, else why not.
 
-    A reason is logged, once: calls go to NumPy's BLAS, and nobody would notice.
+    The reason is logged, once: calls go to NumPy's BLAS, and users would not notice.
     """
     reason = _reason()
     if reason is not None:
@@ -82,7 +82,7 @@ def seen(x: np.ndarray, dtype: DType) -> np.ndarray:
 
 @cache
 def _why_not_threaded() -> str | None:
-    """Set whose threads work on calls, as FALCON_THREADING says; return why it cannot be done."""
+    """Set the team of threads that FALCON_THREADING names; return why it cannot be used."""
     asked = forced_threading()
     if asked is None or _core.threading() == asked:
         return None

@@ -1,9 +1,9 @@
 """Measure the engine: the rates that the cost model needs, from a handful of small calls.
 
 The engine's own clock separates the three combines; the rest of a call's time is shared out among
-products, slices and overhead by least squares over calls in which they differ. (With updates of C
-in that least squares too, two profiles of one machine gave rates of updates 3.5 times apart: calls
-in which they take a tenth of the time do not tell.)
+products, slices and overhead by least squares over calls in which they differ. (Fitted by least
+squares too, the rates of updates of C were 3.5 times apart in two profiles of one machine: they
+take only a tenth of the time of a call.)
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .programs import engine_scheme
 
 Call = tuple[int, int, int, Scheme | None]
 
-# Seconds of the largest cube, and the sizes that this may give.
+# Seconds of the largest cube, and the least and the largest size that it may have.
 _LARGEST_SECONDS = 0.02
 _SIZES = 768, 1536
-# A cache is believed in where it explains so much of the squared errors that this share is left.
+# A cache is modelled only if that reduces the sum of squared errors to this share.
 _CUT_GAIN = 0.8
 # Stages that the engine's own clock separates.
 _CLOCKED = "combine_a", "combine_b", "update"
@@ -81,7 +81,7 @@ def _calls(size: int) -> list[Call]:
     return [
         *((x, x, x, scheme) for x in (half, size) for scheme in (None, strassen, twice)),
         *((wide, wide, k * thin, scheme) for k, scheme in ((1, None), (2, strassen), (4, twice))),
-        # Many blocks of C, and short ones of K: without these, updates of C seemed half as dear.
+        # Many blocks of C, short ones of K: without these, updates of C seemed half as costly.
         *((wide, wide, 3 * thin, get(name)) for name in ("3x2x3:15", "3x3x4:29", "6x3x4:54")),
         *((wide, low, size, scheme) for scheme in (None, strassen)),
         *((low, wide, size, scheme) for scheme in (None, strassen)),
@@ -132,8 +132,8 @@ class _Bench:
     def run(self, calls: list[Call], rounds: int, budget: float) -> list[dict[str, Any]]:
         """Return per call its seconds ("wall"), those of the combines, and its tiling.
 
-        The calls take turns, so that a disturbance of the machine spoils one round of each, not
-        all of one.
+        The calls are interleaved, so that a disturbance of the machine affects one round of each
+        call, not all rounds of one.
         """
         times: list[dict[str, list[float]]] = [
             {name: [] for name in ("wall", *_CLOCKED)} for _ in calls
@@ -162,16 +162,16 @@ class _Bench:
 def _combine_costs(
     runs: list[dict[str, Any]], calls: list[Call], itemsize: int
 ) -> tuple[float, list[float]]:
-    """Find what a cache is worth to the combines, and what they cost.
+    """Fit the costs of the combines, with sums that fit a cache and with larger ones.
 
-    Sums of A and B of some calls are smaller than of others: the cut between two sizes that tells
-    the times best is where the cache ends, whatever the processor says that it has. (The L3 of a
-    virtual machine is not its own.)
+    The calls' sums of A and B differ in size: the cut between two sizes that fits the times best is
+    taken for the size of the cache, whatever the processor reports. (A virtual machine shares its
+    L3 with others.)
 
     Returns
     -------
     cache : float
-        Bytes of all sums up to which costs are the near ones; 0 where no cut tells anything.
+        Bytes of all sums up to which costs are the near ones; 0 if no cut improves the fit.
     costs : 5 floats
         Seconds per element of Combine A near and far, of B near and far, and per addition.
     """
@@ -209,8 +209,8 @@ def _error(
     terms: Sequence[Sequence[float]], times: Sequence[float], costs: Sequence[float]
 ) -> float:
     """Sum of squared relative errors."""
-    told = np.asarray(terms) @ np.asarray(costs)
-    return float(((told / np.asarray(times) - 1) ** 2).sum())
+    predicted = np.asarray(terms) @ np.asarray(costs)
+    return float(((predicted / np.asarray(times) - 1) ** 2).sum())
 
 
 def _pack_costs(runs: list[dict[str, Any]], calls: list[Call]) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""The look at operands before a scheme of "auto" runs, with norms by the engine."""
+"""What is checked of operands before a scheme of "auto" runs, with norms by the engine."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def look_at(
 ) -> Scaling | None:
     """Return how the operands are scaled; None: the product must be classical.
 
-    Norms are formed in the workspace, which nothing else needs yet. `nbytes` of it count, not the
-    size of what the pool had: see below.
+    Norms are formed in the workspace, which nothing else needs yet. Only `nbytes` of it are used,
+    even if the pool had a larger one, so that results do not depend on earlier calls.
     """
     room = np.frombuffer(workspace, np.float64, nbytes // 8) if nbytes >= 8 else None
     operand = plan.problem.operand
@@ -32,7 +32,7 @@ def look_at(
 
 
 def named(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return what the engine takes as NumPy knows it: the inverse of `seen`."""
+    """Return an array of the engine's with its own dtype: the inverse of `seen`."""
     return x if dtype.engine_view is None else x.view(dtype.numpy)
 
 

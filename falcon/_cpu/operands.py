@@ -19,7 +19,7 @@ _ALIGNED, _PLAIN = 0x100, 0x103
 
 
 def readable(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return what the engine can take of an operand: a view, or a converted copy."""
+    """Return an operand as the engine takes it: a view, or a converted copy."""
     kind = dtype.numpy
     return seen(x if x.dtype == kind and is_aligned(x) else np.array(x, kind, order="C"), dtype)
 
@@ -38,13 +38,13 @@ def are_plain(*operands: Any) -> bool:
 
 
 def load(c: np.ndarray | None, target: np.ndarray, problem: Problem) -> None:
-    """Put c where the engine adds to it."""
+    """Copy c to where the engine adds to it."""
     if c is not None and c is not target:
         store(c, target, problem)
 
 
 def store(source: np.ndarray, out: np.ndarray, problem: Problem) -> None:
-    """Copy what of C is asked for."""
+    """Copy C, or the triangle of it that is wanted."""
     with np.errstate(all="ignore"):
         if problem.symmetric in ("lower", "upper"):
             copy_triangle(source, out, problem.symmetric)
@@ -55,7 +55,7 @@ def store(source: np.ndarray, out: np.ndarray, problem: Problem) -> None:
 def triangle(problem: Problem, scheme: Any) -> str | None:
     """Return the triangle of C that the engine forms; None: all of it."""
     if isinstance(scheme, SymmetricScheme):
-        return "upper"  # where its blocks are
+        return "upper"  # where its blocks of C are
     return {"": None, "full": "lower"}.get(problem.symmetric, problem.symmetric)
 
 
@@ -66,7 +66,7 @@ def as_written(plan: Plan, target: np.ndarray) -> np.ndarray:
 
 
 def images(plan: Plan, written: np.ndarray, mirror: np.ndarray | None) -> dict[str, Any]:
-    """Return what the engine is told of triangles and mirror images of C."""
+    """Return the engine's arguments for triangles and mirror images of C."""
     problem = plan.problem
     whole = written.T if problem.symmetric == "full" else mirror
     image = None if whole is None else seen(whole, problem.result)

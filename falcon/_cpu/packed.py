@@ -20,11 +20,11 @@ try:
 except ImportError:  # a pickle may come to a machine where the extension was not built
     _core = None  # type: ignore[assignment]
 
-# To be raised when panels of which all else is equal come to lie otherwise than before: their
-# order, padding or alignment in the engine (`src/`), which nothing else in the fingerprint tells.
+# To be raised when the engine (`src/`) changes the order, padding or alignment of panels, which
+# nothing else in the fingerprint covers.
 LAYOUT = 1
 
-# K, N, dtype, isa, kb, nb, kc: what tells the sizes of the panels.
+# K, N, dtype, isa, kb, nb, kc: what the sizes of the panels depend on.
 Sizes = tuple[int, int, str, str, int, int, int]
 
 
@@ -60,7 +60,7 @@ class Payload:
 
     @property
     def sizes(self) -> Sizes:
-        """What tells the sizes of the panels."""
+        """What the sizes of the panels depend on."""
         p = self.engine
         return p.K, p.N, p.dtype, p.isa, p.kb, p.nb, p.kc
 
@@ -76,7 +76,7 @@ class Payload:
 
 
 class Unusable:
-    """What was loaded and cannot be used here: `stale` says why.
+    """A payload that was loaded but cannot be used here: `stale` says why.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ def _why_stale(
     if sizes[3] != used:
         return f"its panels are for the instruction set {sizes[3]}; this process uses {used}"
     if fingerprint != _fingerprint(sizes, scheme):
-        return "its panels lie otherwise than in this version of falcon"
+        return "its panels have another layout than in this version of falcon"
     return None
 
 
@@ -150,8 +150,8 @@ def _fingerprint(sizes: Sizes, scheme: Scheme | None) -> str:
     form = None if classical else engine_form(cast(Scheme, scheme))
     known = _core.kernel_info(dtype, isa)
     kernel = {x: known[x] for x in ("name", "isa", "mr", "nr", "vlen", "kc")}
-    told: list[Any] = [LAYOUT, sizes, kernel, form]
-    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    found: list[Any] = [LAYOUT, sizes, kernel, form]
+    return sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
 
 
 def _checksum(sizes: Sizes, data: bytes, fingerprint: str) -> str:

@@ -1,6 +1,6 @@
 """The measured peak: multiply-adds on registers alone, the ceiling of classical multiplication.
 
-Of a type that is converted while it is packed it is that of the type that is multiplied.
+A type that is converted while it is packed has the peak of the type that is multiplied.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def measure(threads: int, seconds: float = _SECONDS) -> list[Peak]:
     Returns
     -------
     list of Peak
-        Empty where falcon's compiled extension is missing. Left out are types that a kernel
-        multiplies by whatever the compiler makes of plain C.
+        Empty where falcon's compiled extension is missing. Left out are types whose kernel is plain
+        C, with instructions of the compiler's choice.
     """
     try:
         from . import _core

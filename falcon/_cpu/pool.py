@@ -1,8 +1,8 @@
-"""Workspaces that outlive a call, so that the next one need not touch new memory first.
+"""Workspaces that are kept between calls, so that the next call need not touch new memory first.
 
-Memory fresh from the operating system costs a page fault per page at its first use; where that is
-dear (virtual machines that give freed memory back to their host: 1.5 ms per MiB was measured), a
-Strassen product at 4096 lost a fifth of its time to it. So the largest workspace up to a limit is
+New memory from the operating system costs a page fault per page at its first use; where that is
+expensive (virtual machines that give freed memory back to their host: 1.5 ms per MiB was measured),
+a Strassen product at 4096 lost a fifth of its time to it. So the largest workspace up to a limit is
 kept for the next call, as other BLAS libraries keep their buffers. A workspace is taken out of the
 pool while in use: two threads never share one.
 """
@@ -17,12 +17,12 @@ from falcon._core.locks import ForkLock
 
 from . import _core
 
-# The usual call has the same limit and is served from the pool. Where passes could be saved the
-# plan weighs a larger workspace too, which is kept then like any other.
+# Plans have the same limit by default, so their workspaces are kept. Where a larger one would save
+# passes, a plan considers that, too; it is then kept like any other.
 _LARGEST_KEPT = 512 * 2**20
 _MEMORY_SHARE = 32
-# Of the memory, what a call may take by itself where that saves passes, and what one may that is
-# given a larger limit.
+# Shares of the memory that a workspace may have: one that saves passes, and one for which the
+# caller has set a larger limit.
 _ROOMY_SHARE, _LARGEST_SHARE = 16, 4
 
 
@@ -34,12 +34,12 @@ def kept_bytes() -> int:
 
 @cache
 def roomy_bytes() -> int:
-    """Bytes that a workspace may have without being asked for: 1/16 of the memory; read once."""
+    """Bytes that a workspace may have if that saves passes: 1/16 of the memory; read once."""
     return max(kept_bytes(), memory_bytes() // _ROOMY_SHARE)
 
 
 def largest_bytes() -> int:
-    """Bytes that a workspace may have where the caller allows more than is kept otherwise."""
+    """Bytes that a workspace may have if the caller's limit allows it: 1/4 of the memory."""
     return max(kept_bytes(), memory_bytes() // _LARGEST_SHARE)
 
 

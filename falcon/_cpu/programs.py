@@ -1,4 +1,4 @@
-"""Hand a scheme to the C engine: programs as operations, Combine H as updates."""
+"""Convert a scheme to the C engine's form: programs as operations, Combine H as steps."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class _EngineScheme(_core.Scheme):
     __slots__ = ("__weakref__",)
 
 
-# One object per scheme, also where several threads ask for a new one at once: packed operands know
-# their scheme by it. It lives as long as anybody uses it, or was among the last that were used.
+# One object per scheme, even if several threads request a new one at once: packed operands identify
+# their scheme by it. It lives while it is used, or is one of the newest.
 _known: WeakValueDictionary[Scheme | SymmetricScheme, _EngineScheme] = WeakValueDictionary()
 _recent: deque[_EngineScheme] = deque(maxlen=1024)  # the catalogue has a quarter of that
 _lock = ForkLock()
@@ -54,7 +54,7 @@ def symmetric_form(scheme: SymmetricScheme) -> tuple[Any, ...]:
 
 
 def engine_form(scheme: Scheme | PlainProducts) -> tuple[Any, ...]:
-    """Return what the engine is told of a scheme: the arguments of `_core.Scheme`.
+    """Return the arguments of `_core.Scheme` for a scheme.
 
     A function of the scheme alone: packed operands are checked against it in other processes.
     """

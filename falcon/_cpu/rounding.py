@@ -1,8 +1,8 @@
-"""What a scheme's sums of elements lose in panels of fewer bits than the accumulators.
+"""Errors of a scheme's sums of elements in panels of fewer bits than the accumulators.
 
-Integers wrap there. A result of the operands' type has no more bits and is exact all the same; one
-of accumulators is where sums fit, which coefficients and the type's range prove. Floats are rounded
-there: that is most of a scheme's error.
+Integer sums wrap. A result of the operands' type wraps alike and is exact all the same; a result of
+accumulators is exact if the sums fit, which follows from the coefficients and the type's range.
+Floating-point sums are rounded: that is most of a scheme's error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from . import _core
 
 @cache
 def why_not_wide(operand: DType, scheme: Scheme | SymmetricScheme | None, isa: str) -> str | None:
-    """Return why a scheme, or any, cannot make accumulators of such operands; None where it can."""
+    """Return why a scheme (None: any) cannot compute accumulators from such operands, or None."""
     room = summable(operand, isa)
     needed = 2 if scheme is None else max(coefficients(scheme), 2)
     if needed <= room:
@@ -48,7 +48,7 @@ def summable(dtype: DType, isa: str) -> float:
 
 @cache
 def coefficients(scheme: Scheme | SymmetricScheme) -> int:
-    """Return the largest sum of magnitudes of coefficients with which elements are added up."""
+    """Return the largest sum of the coefficients' magnitudes in a scheme's sums of A or B."""
     rows = (abs(x).reshape(scheme.rank, -1).sum(axis=1) for x in (scheme.U, scheme.V))
     return max(int(np.ceil(x.max())) for x in rows)
 
@@ -57,11 +57,12 @@ def coefficients(scheme: Scheme | SymmetricScheme) -> int:
 def rounded_growth(
     operand: DType, scheme: Scheme | SymmetricScheme | None, isa: str
 ) -> float | None:
-    """Return a scheme's RMS error where a C of few bits is most of the classical algorithm's.
+    """Return a scheme's RMS error, relative to the classical one, where C is rounded to few bits.
 
-    What is rounded in float32 is then nothing beside it. Kernels that multiply elements as they are
-    round every sum of several elements like C itself: relative to C's own error they add, in each
-    block of C, the products that it is made of, once for A's sum and once for B's.
+    Rounding C is then most of the classical algorithm's error; errors of float32 sums are
+    negligible. Kernels whose panels hold elements round every sum of several elements like C
+    itself: each block of C gets such an error from every product that it is made of, once for A's
+    sum and once for B's.
     """
     if operand.is_exact or operand.accumulator is operand or scheme is None:
         return None

@@ -90,8 +90,8 @@ ISAS = (
     ),
 )
 
-#: The rest, and who may use whose symbols: a file those of files on lower floors, kernels those of
-#: none. A test holds the objects against it.
+#: The other C files, on floors: a file may use the symbols of files on lower floors, kernels use
+#: none. A test checks the object files.
 FLOORS = {
     "src/machine/clock.c": 0,
     "src/machine/amx.c": 0,

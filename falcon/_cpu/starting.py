@@ -1,4 +1,4 @@
-"""Rates to begin with: shipped ones of this instruction set and type, scaled by a short probe.
+"""Rates to start with: shipped ones of this instruction set and type, scaled by a short probe.
 
 ``starting.json`` holds what `measure` found on the machines that were at hand. A product by
 Strassen's algorithm under the engine's own clock (some 10 ms) tells how much faster or slower each
@@ -35,21 +35,21 @@ from .programs import engine_scheme
 # Sizes and seconds of the probe: a run of about a third of the time, the best of what fits.
 _SIZES, _STEP = (192, 768), 96
 _SECONDS = 0.010
-# What the stage decides: speeds are divided by measured over predicted seconds.
-# How much more one stage than the middle one may differ from the machine of the file.
+# The most by which a stage's ratio of measured to predicted seconds may differ from the median.
 _APART = 2.0
+# The speeds that are divided by the ratio of a stage.
 _SCALED = {
     "multiply": ("multiply",),
     "combine": ("add", "bandwidth", "combine", "pack"),
     "combine H": ("update", "store"),
 }
-# What the kernels know better than a file.
+# What comes from the kernel, not from the file.
 _OF_THE_KERNEL = ("tile", "slice", "probe", "measured")
 _FALLBACK = "float32"
 
 
 def starting(problem: Problem, isa: str, *, probe: bool) -> Rates:
-    """Return rates of the engine for the problem's type and threads, which nothing has measured.
+    """Return rates of the engine for the problem's type and threads where none were measured.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def starting(problem: Problem, isa: str, *, probe: bool) -> Rates:
         return rates
     found, predicted = _probe(operand, threads, isa, rates)
     ratios = {stage: found[stage] / max(predicted[stage], 1e-9) for stage in _SCALED}
-    # Where something else ran just then, stages seem further apart than machines are.
+    # If something else runs during the probe, stages seem to differ more than machines do.
     middle = median(ratios.values())
     slower = {stage: min(max(x, middle / _APART), middle * _APART) for stage, x in ratios.items()}
     scaled: dict[str, Any] = {"overhead": rates.overhead * slower["multiply"]}
@@ -78,7 +78,7 @@ def starting(problem: Problem, isa: str, *, probe: bool) -> Rates:
 
 
 def _shipped(operand: DType, threads: int, isa: str) -> Rates:
-    """Return the rates of the nearest row: of this type before this instruction set."""
+    """Return the rates of the nearest row: the type counts more than the instruction set."""
     kernel = _core.kernel_info(operand.engine, isa)
     row = min(
         _rows(),
@@ -135,7 +135,7 @@ def _stages(run: dict[str, Any]) -> dict[str, float]:
 
 
 def _call(operand: DType, threads: int, isa: str, size: int) -> Any:
-    """Return a function that multiplies cubes of that size and returns the engine's clock."""
+    """Return a function that multiplies cubes of that size and returns the engine's profile."""
     scheme = engine_scheme(get("strassen"))
     call: dict[str, Any] = {"threads": threads, "isa": isa, "scheme": scheme}
     tiling, nbytes = _core.plan(size, size, size, operand.engine, limit=kept_bytes(), **call)

@@ -1,4 +1,4 @@
-"""The front: the only place that sees a user's arguments.
+"""The public functions: check a user's arguments, plan, and run.
 
 ::
 
@@ -8,13 +8,13 @@
     verify.py    verify                         info.py      show_config
     tune.py      machine, tune, compare
     warm.py      warm_up
-    families/    whose arrays are these: NumPy's, or on a device
-    validate.py  arguments, checked in Python
-    arithmetic.py  of which type a product is: `dtype=`
+    families/    array libraries: NumPy, torch in host memory, arrays in GPU memory
+    validate.py  checks of arguments
+    arithmetic.py  types of a product and its operands: `dtype=`
     execute.py   a product in core form: its Problem, its plan, its execution
-    freivalds.py the test of a product in O(n^2), by rows
-    planner.py   from what was asked for to a cached plan
-    recall.py    calls whose plan is known without planning; repeat.py: on a GPU, their steps too
+    freivalds.py Freivalds' test of a product in O(n^2), by rows
+    planner.py   from options to a cached plan
+    recall.py    repeat calls seen before without planning; repeat.py: the same on a GPU
     small.py     calls for which NumPy's BLAS is the plan; compiled, types in small.pxd
 """
 

@@ -1,8 +1,8 @@
-"""Of which type a product is, and as which its operands are multiplied: what `dtype=` does.
+"""The type of a product and the type in which its operands are multiplied: `dtype=`.
 
-As in NumPy, operands of a product with ``dtype=D`` count as cast to D first. The CPU's kernels give
-some such products of the operands as they are, exactly or with as little error: int8 makes int32,
-bfloat16 float32 (`DType.wide`). Elsewhere the backends cast.
+As in NumPy, the result for ``dtype=D`` is that of operands cast to D first. The CPU kernels compute
+some such products from the uncast operands, exactly or with as little error: int8 to int32,
+bfloat16 to float32 (`DType.wide`). In other cases the backends cast the operands.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ def result_type(family: Family, operands: Mapping[str, Any], dtype: Any, out: An
     Parameters
     ----------
     operands : mapping of str to array or PackedOperand
-        All that are read, c too.
+        All that are read, including c.
     dtype : dtype or None
-        What the caller asked for.
+        The caller's argument.
     out : array or None
 
     Raises
     ------
     TypeError
-        `dtype` is none that is multiplied, or an operand does not cast to it by "same_kind".
+        falcon does not multiply `dtype`, or an operand does not cast to it by "same_kind".
     """
     if dtype is None:
         found = family.dtype(list(operands.values()))
         held = None if out is None else family.held(out)
-        # Sums go to an out of their own type as they are; integers wrap first, as in NumPy.
+        # An out of the accumulators' type gets unrounded sums; integers wrap first, as in NumPy.
         return held if held in found.wide and not found.is_exact and held is not None else found
     wanted = family.named(dtype)
     for name, x in operands.items():
@@ -53,7 +53,7 @@ def result_type(family: Family, operands: Mapping[str, Any], dtype: Any, out: An
 
 
 def operand_type(family: Family, operands: list[Any], result: DType, options: Options) -> DType:
-    """Return the type of the operands as backends get them: their own where one serves `result`.
+    """Return the type of the operands for the backends: their own if a backend can write `result`.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def operand_type(family: Family, operands: list[Any], result: DType, options: Op
         a and b, as far as they are known.
     result : DType
     options : Options
-        A scheme that is asked for may need more room than kernels of the operands' type have.
+        The scheme matters: its sums may not fit the kernels of the operands' type.
     """
     rows = {family.held(x) for x in operands}
     if rows == {result} or not operands:

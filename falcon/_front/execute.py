@@ -1,4 +1,4 @@
-"""Multiplication in core form: 2-D operands of fitting shapes; planned and run by a backend.
+"""Plan and run products in core form: 2-D operands of matching shapes.
 
 ::
 
@@ -33,7 +33,7 @@ _log = logging.getLogger("falcon")
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """What is to be done: ``out = alpha a b + beta c``.
+    """A product to compute: ``out = alpha a b + beta c``.
 
     Attributes
     ----------
@@ -41,19 +41,19 @@ class Product:
         Of all arrays.
     a : array
     b : array, or (K, N)
-        Where B comes packed, its source, or its shape if that was not kept.
+        If B is packed, its source, or its shape if the source was not kept.
     c : array or None
-        None where beta is 0.
+        None if beta is 0.
     out : array
     operand, dtype : DType
-        As which a and b are multiplied, and of the result (`arithmetic`).
+        The types in which a and b are multiplied, and of the result (`arithmetic`).
     alpha, beta : scalar
     options : Options
     fresh : bool
-        `out` was made by `family.empty`, and nobody else knows it.
+        `out` is new, made by `family.empty`: it overlaps no operand.
     packed : PackedOperand or None
     symmetric : str
-        B is A's transpose in the same memory, and this part of C is wanted; see `Problem`.
+        If B is A's transpose in the same memory: the part of C to write; see `Problem`.
     """
 
     family: Family
@@ -72,20 +72,20 @@ class Product:
 
 
 def multiply(x: Product) -> None:
-    """Write the product to its `out`."""
+    """Compute the product and write it to its `out`."""
     if 0 in x.out.shape:
         return
     if x.a.shape[1] == 0 or x.alpha == 0:
         x.family.scale(x.c, x.beta, x.out, x.dtype)
     elif x.options.check == "verify":
-        with limited(threads_of(x.options)):  # the check multiplies too
+        with limited(threads_of(x.options)):  # Freivalds' test multiplies too
             _verified(x)
     else:
         _run(x)
 
 
 def _run(x: Product) -> Plan:
-    """Plan and execute."""
+    """Plan and execute; count the time towards measuring the machine."""
     plan, operands = planned(x)
     compared = bool(plan.seconds) and x.packed is None and not is_over(plan.problem)
     with counted(plan.problem) if compared else nullcontext():
@@ -111,7 +111,7 @@ def planned(x: Product) -> tuple[Plan, tuple[Any, Any, Any, Any]]:
 
 @contextmanager
 def counted(problem: Problem) -> Iterator[None]:
-    """Count the seconds of a product that was compared; see `falcon.decision.upkeep`."""
+    """Count the seconds of a product whose candidates were compared (`falcon.decision.upkeep`)."""
     start = perf_counter()
     yield
     spent(problem, perf_counter() - start, available_backends())
@@ -122,7 +122,7 @@ def _verified(x: Product) -> None:
     dtype, out = x.dtype, x.out
     target = find(out.dtype)
     if dtype.is_exact and not (target is not None and target.is_exact):
-        # Wrapped integers can only be compared as integers.
+        # Wrapped integers can be tested only before they are converted to floats.
         options = without(x.options, out.shape, dtype)
         product = x.family.empty(out.shape, dtype)
         _verified(replace(x, out=product, options=options, fresh=True))
@@ -130,7 +130,7 @@ def _verified(x: Product) -> None:
         return
     b = x.b
     if x.packed is not None:
-        b = x.packed.needed_source("check='verify' takes b itself; keep the source, or use another")
+        b = x.packed.needed_source("check='verify' takes b itself; keep it, or use another check")
     test = Freivalds(x.a, b, x.c, x.alpha, x.beta, dtype=dtype)
     plan = _run(x)
     outcome = test.check(out, plan.growth)
@@ -144,7 +144,7 @@ def _verified(x: Product) -> None:
 
 
 def without(options: Options, shape: tuple[int, ...], dtype: DType) -> Options:
-    """Take a buffer of that shape off the workspace limit."""
+    """Return the options with the workspace limit reduced by a buffer of that shape."""
     limit = options.workspace_limit
     if limit is None:
         return options
@@ -152,7 +152,7 @@ def without(options: Options, shape: tuple[int, ...], dtype: DType) -> Options:
     if needed > limit:
         raise ValueError(
             f"workspace_limit is {limit} bytes; a buffer of {needed} is needed (out overlaps an "
-            "operand of a batch, is complex, or is a triangle or of another kind of dtype and is "
-            "to be verified)"
+            "operand of a batch, is complex, or is a triangle or of another kind of dtype with "
+            "check='verify')"
         )
     return replace(options, workspace_limit=limit - needed)

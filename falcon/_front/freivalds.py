@@ -1,4 +1,4 @@
-"""Freivalds' test, by rows: what a product must satisfy in O(n^2), and how far rounding may go."""
+"""Freivalds' test of a product in O(n^2), by rows, with a tolerance for rounding errors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 
 from falcon._core.dtypes import DType, of
 
-# How often a right product may be taken for a wrong one.
+# Probability that a correct product is reported as wrong.
 _FALSE_ALARM = 1e-9
-# Random vectors: 16 tell the size of a row's error to within a factor of 2.2 at that rate.
+# Random vectors: with 16, the error of a row is estimated within a factor of 2.2 at that rate.
 TRIALS = 16
 # Operands are widened and scaled this many elements at a time: half a megabyte of float64.
 _STRIP_ELEMENTS = 65536
-# Columns are brought to norm 1, but multiplied by no more than that.
+# Columns are scaled to norm 1, but by no more than this factor.
 _LARGEST_SCALE = 2.0**400
 
 
@@ -28,19 +28,19 @@ class VerificationError(ArithmeticError):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Outcome of `verify`; true where the product passed.
+    """Outcome of `verify`; true if the product passed.
 
     Attributes
     ----------
     passed : bool
-        The residual is within the tolerance, and a wrong product's would not be.
+        The residual is within the tolerance, and that of a wrong product would not be.
     residual : float
-        The largest residual, in units of what rounding explains; of integers, and of `entries`, the
-        number of wrong ones.
+        The largest residual relative to what rounding may cause; for integers, and with `entries`,
+        the number of wrong ones.
     tolerance : float
-        1; of integers, and of `entries`, 0.
+        1; for integers, and with `entries`, 0.
     why : str
-        Empty where `passed`; "wrong: ..." or "cannot verify: ...".
+        Empty if `passed`; else "wrong: ..." or "cannot verify: ...".
     """
 
     passed: bool
@@ -53,14 +53,14 @@ class Verification:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether the residual is beyond what rounding explains."""
+        """Whether the residual is larger than rounding may cause."""
         return not self.residual <= self.tolerance
 
 
 class Freivalds:
-    """The test in two steps: first what `out` must satisfy, then, `out` written, whether it does.
+    """The test in two steps: the operands times random vectors, then `check` of the result.
 
-    Two steps, because `out` may overlap the operands. Shapes are taken as checked.
+    Two steps, because `out` may overlap the operands. Shapes must be correct.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Freivalds:
     alpha, beta : scalar
         The result to be checked is ``alpha a b + beta c``.
     dtype : DType
-        Of the arithmetic: it says how results round, or where integers wrap.
+        Of the arithmetic: it determines how results round, or how integers wrap.
     trials, seed
         As for `verify`.
     """
@@ -101,14 +101,14 @@ class Freivalds:
             natives = [x.dtype for x in operands if of(x.dtype).module == "numpy"]
             kind = np.result_type(np.float64, *natives, dtype.accumulator.numpy)
             self._x = (random.integers(0, 2, shape) * 2 - 1).astype(kind)
-            finite = bool(np.isfinite(alpha) and np.isfinite(beta))  # else nothing can be checked
+            finite = bool(np.isfinite(alpha) and np.isfinite(beta))  # else no row can be tested
             self._prepare(_Scaled(a, kind), _Scaled(b, kind), alpha if finite else 0)
             if c is not None and beta != 0:
                 self._add(_Scaled(c, kind), beta if finite else 0)
             self._rows &= finite
 
     def _prepare(self, a: _Scaled, b: _Scaled, alpha: Any) -> None:
-        """Expect ``alpha a b``, divided by 2 to the power of `_exponent`."""
+        """Compute the expected ``alpha a b x``, divided by 2 to the power of `_exponent`."""
         self._rows, self._columns = a.rows, b.columns
         norms = b.column_norms()
         used = self._columns & (norms > 0)
@@ -121,8 +121,8 @@ class Freivalds:
         image, lines, _ = b.times(self._x, self._sizes)
         image, norms, fourths = a.times(image, np.ones(self._inner))
         self._expected = alpha * image
-        # What rounding is relative to, by rows: of sums, to the norms; of single operands and
-        # products, to no more than this by Cauchy and Schwarz, whichever lines of K a scheme adds.
+        # Rounding errors are relative, by rows, to `_of_sums` (sums of products) and `_of_operands`
+        # (rounded operands; by Cauchy-Schwarz, whichever lines along K a scheme adds).
         size = float(abs(alpha))
         self._of_sums = size * norms * sqrt(np.count_nonzero(used))
         self._of_operands = size * (fourths * float((lines**4).sum())) ** 0.25
@@ -132,7 +132,7 @@ class Freivalds:
         self._underflows = self._inner * max(largest, 1.0)
 
     def _add(self, c: _Scaled, beta: Any) -> None:
-        """Expect ``beta c`` on top."""
+        """Add the expected ``beta c x``."""
         self._rows &= c.rows
         exponent = c.exponent + int(np.frexp(_size(beta))[1])
         common = max(exponent, self._exponent)
@@ -147,7 +147,7 @@ class Freivalds:
         self._largest += np.ldexp(np.longdouble(1), exponent)
 
     def check(self, out: np.ndarray, growth: float) -> Verification:
-        """Compare `out`, of shape (M, N), with what was expected of it."""
+        """Test `out`, of shape (M, N): compare ``out x`` with the expected product."""
         with np.errstate(all="ignore"):
             if self._dtype.is_exact:
                 bits = 8 * min(out.dtype.itemsize, self._dtype.itemsize)
@@ -167,7 +167,7 @@ class Freivalds:
         overflown = self._rows & ~scaled.rows
         limit = min((np.longdouble(x.finfo.max) for x in types), default=np.inf)
         if overflown.any() and not self._largest * max(growth, 1.0) >= limit:
-            why = "wrong: an entry that is not finite, of finite operands"
+            why = "wrong: an entry is not finite, though its operands are"
             return Verification(False, float("inf"), 1.0, why)
         rows = self._rows & scaled.rows
         image, norms, _ = scaled.times(self._x, self._sizes)
@@ -192,12 +192,12 @@ class Freivalds:
         return Verification(not why, found, 1.0, why)
 
     def _tolerance(self, written: np.ndarray, types: list[DType], growth: float) -> np.ndarray:
-        """Return the 2-norm that each row of the error has at most, of a result of such norms."""
+        """Return a bound on the 2-norm of each row of the error; `written`: norms of the result."""
         arithmetic = self._dtype
         own = np.finfo(self._expected.dtype).eps / 2 * (sqrt(self._inner) + sqrt(len(self._sizes)))
         unit = float(arithmetic.accumulator.unit_roundoff)
         rounded = float(max(x.unit_roundoff for x in types))
-        # Equal terms round alike: errors then grow with K itself, but so does the product.
+        # Equal terms round in the same direction: errors grow with K itself, as does the product.
         alike = sqrt(self._inner) * written
         tolerance = growth * unit * sqrt(self._inner) * np.hypot(self._of_sums, alike)
         tolerance += own * self._of_sums + rounded * (written + self._of_added)
@@ -211,7 +211,7 @@ class Freivalds:
 
 
 def _row_norms(images: np.ndarray) -> np.ndarray:
-    """Return what images of random vectors tell of the 2-norms of a matrix's rows."""
+    """Estimate the 2-norms of a matrix's rows from its products with random vectors."""
     return np.sqrt(np.square(abs(images)).mean(axis=1))
 
 
@@ -220,26 +220,26 @@ def _ratio(residual: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
 
 
 def _whole(residual: np.ndarray, tolerance: np.ndarray) -> float:
-    """Root mean square of the ratio over all rows that are not zero."""
+    """Return the root mean square of the ratio over all rows that are not zero."""
     counted = (residual > 0) | (tolerance > 0)
     squares = np.square(_ratio(residual, tolerance)[counted])
     return sqrt(float(squares.mean())) if squares.size else 0.0
 
 
 def _quantile(chance: float, trials: int) -> float:
-    """Return what the root mean square of so many normal numbers exceeds with that chance."""
+    """Return the value that the root mean square of normal numbers exceeds with that chance."""
     share = 2 / (9 * trials)  # Wilson and Hilferty
     return float((1 - share - NormalDist().inv_cdf(chance) * sqrt(share)) ** 1.5)
 
 
 class _Scaled:
-    """A matrix of floats, divided by a power of two such that its largest entry is below one.
+    """A matrix of floats, divided by a power of two so that its largest entry is below one.
 
     Attributes
     ----------
     rows, columns : ndarray of bool
-        Whether all entries of the row (among `kept` columns), of the column, are finite. Others
-        count as zero.
+        Whether all entries of the row (in `kept` columns) or of the column are finite. Non-finite
+        entries are replaced by 0.
     exponent : int
         Of the power of two.
     """
@@ -269,9 +269,9 @@ class _Scaled:
     def times(
         self, vectors: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the scaled matrix times `vectors`; of its rows 2-norms and sums of fourth powers.
+        """Return the scaled matrix times `vectors`; 2-norms and sums of fourth powers of its rows.
 
-        Both of entries times the roots of `weights`.
+        For norms and sums, entries are multiplied by the square roots of `weights` first.
         """
         product = np.empty((self.shape[0], vectors.shape[1]), self._kind)
         squares, fourths = np.empty((2, self.shape[0]))
@@ -319,5 +319,5 @@ def real_parts(x: np.ndarray) -> np.ndarray:
 
 
 def _size(value: Any) -> float:
-    """Largest of |real| and |imaginary| part; 1 for zero."""
+    """Return the larger of |real| and |imaginary| part; 1 for zero."""
     return max(abs(np.real(value)), abs(np.imag(value))) or 1.0

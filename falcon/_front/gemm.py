@@ -1,4 +1,4 @@
-"""`gemm`: from a user's arguments to a product in core form."""
+"""`gemm`: check a user's arguments and multiply two matrices."""
 
 from __future__ import annotations
 
@@ -90,27 +90,27 @@ def gemm(
         Must be representable in the result's kind: integers for integer matrices. As in BLAS,
         ``alpha == 0`` never reads `a` and `b`, ``beta == 0`` never reads `c`.
     out : ndarray, shape (M, N), optional
-        Receives the result; may overlap any operand. Its dtype may be another one that the result
-        casts to by the rule "same_kind". Of float32, it receives the sums of float16 and bfloat16
-        as they are, not rounded to the operands' type before.
+        Receives the result; may overlap any operand. It may have any dtype to which the result
+        casts by the rule "same_kind". A float32 `out` receives the float32 sums of float16 and
+        bfloat16 products without rounding to the operands' type.
     dtype : dtype, optional
-        Of the result and of the arithmetic: operands count as cast to it first, by the rule
-        "same_kind", as in `numpy.matmul`. Products of int8, uint8 and int16 are exact in int32,
-        those of float16 and bfloat16 are accumulated and returned in float32; on the CPU neither
-        needs a copy of an operand (docs/types.md). A torch dtype is one too.
+        Of the result and of the arithmetic: the result is that of operands cast to it first, by the
+        rule "same_kind", as in `numpy.matmul`. Products of int8, uint8 and int16 are exact in
+        int32, those of float16 and bfloat16 are accumulated and returned in float32; on the CPU
+        neither needs a copy of an operand (docs/types.md). May be a torch dtype.
     {options}
 
     Returns
     -------
     ndarray (or tensor, or GPU array of the caller's library), shape (M, N)
         `out`, or a new C-ordered array of `dtype`; by default ``np.result_type(a, b)`` (with `c`
-        where `beta` is not zero), or that which a packed `b` was packed for.
+        if `beta` is not zero), or the dtype for which `b` was packed.
 
     Raises
     ------
     ValueError
-        Shapes do not fit, an argument is out of range, a backend is not available, or
-        the workspace limit cannot be kept.
+        Shapes do not match, an argument is out of range, a backend is not available, or
+        the workspace limit is too small.
     TypeError
         A dtype or argument has the wrong kind, or an operand does not cast to `dtype`.
     VerificationError
@@ -119,13 +119,13 @@ def gemm(
     Notes
     -----
     An LCMA's error is bounded by norms, not entry by entry: with "auto" the error of c_ij stays
-    below ``1.5 growth u sqrt(K) norm(a_i) norm(b_j)``, which `Plan.error_bound` returns (overflow
-    and underflow apart, and on data without adversarial structure). LCMAs add rows of `a` (columns
-    of `b`) to one another, so that errors of the largest reach the smallest: before "auto" runs
-    one, a pass over `a` and `b` compares their norms, and where these differ, rows and columns are
-    scaled by powers of two (logged to "falcon" at level DEBUG). A scheme that is asked for by name
-    promises nothing about rows much smaller than the largest. Integer results wrap exactly as
-    NumPy's do.
+    below ``1.5 growth u sqrt(K) norm(a_i) norm(b_j)``, which `Plan.error_bound` returns (without
+    overflow or underflow, and on data without adversarial structure). LCMAs add rows of `a`
+    (columns of `b`) to one another, so that errors of the largest affect the smallest: before
+    "auto" runs one, a pass over `a` and `b` compares their norms, and if these differ too much,
+    rows and columns are scaled by powers of two (logged to "falcon" at level DEBUG). With a scheme
+    by name, rows and columns much smaller than the largest may have large relative errors. Integer
+    results wrap exactly as NumPy's do.
 
     Source of the method: FalconGEMM, arXiv:2605.06057.
 
@@ -190,7 +190,7 @@ def gemm(
         family.check_out(target, (M, N), result)
     operand = operand_type(family, factors, result, asked)
     if packed is not None:
-        # The settings of backend and scheme are not for an operand that brings its own.
+        # Only keywords: settings of backend and scheme do not apply to a packed operand.
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")
         operand = check_packed(packed, left, result, *given)
     with family.current():
@@ -212,7 +212,7 @@ def gemm(
 def check_packed(
     packed: PackedOperand, a: Any, dtype: DType, backend: str, scheme: str | schemes.Scheme | Any
 ) -> DType:
-    """Refuse what contradicts the way in which b was packed; return the type of its panels."""
+    """Raise if arguments contradict how b was packed; return the type of its panels."""
     if dtype.numpy != packed.dtype:
         raise TypeError(f"the arithmetic would be {dtype}, but b was packed for {packed.dtype}")
     panels = packed.panels

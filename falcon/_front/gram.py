@@ -1,4 +1,4 @@
-"""`gram`: ``x.T @ x`` and ``x @ x.T`` by half of the work."""
+"""`gram`: ``x.T @ x`` and ``x @ x.T`` with half the work of a general product."""
 
 from __future__ import annotations
 
@@ -84,41 +84,41 @@ def gram(
     transpose : bool
         ``x @ x.T`` instead, of `x` of shape (..., M, K).
     conjugate : bool
-        Of complex `x`, ``x.conj().T @ x`` (``x @ x.conj().T``), which is Hermitian; False: without
-        the conjugate. Real matrices have none.
+        For complex `x`, compute ``x.conj().T @ x`` (``x @ x.conj().T``), which is Hermitian; False:
+        without the conjugate. No effect on real matrices.
     alpha, beta : scalar
-        As of `gemm`; real where the result is Hermitian.
+        As for `gemm`; real if the result is Hermitian.
     c : array_like, shape (..., M, M), optional
-        Symmetric (Hermitian), which is not tested: of its triangles one may be read, or both. Read
-        only where `beta` is not zero.
+        Symmetric (Hermitian), which is not tested: one of its triangles may be read, or both. Read
+        only if `beta` is not zero.
     out : ndarray, shape (..., M, M), optional
         Receives the result; may overlap `x` and `c`.
-    symmetric : {{"full", "lower", "upper"}}
-        Which triangle is written, diagonal included. The other one of `out` is not touched; of a
-        new result it holds zeros.
+    symmetric : {"full", "lower", "upper"}
+        The triangle to write, including the diagonal. The other one of `out` is left unchanged; in
+        a new result it is zero.
     {options}
 
     Returns
     -------
     ndarray (or tensor in host memory), shape (..., M, M)
-        `out`, or a new array of `x`'s dtype. Exactly symmetric (Hermitian) where all is written.
+        `out`, or a new array of `x`'s dtype. With "full", exactly symmetric (Hermitian).
 
     Raises
     ------
     ValueError, TypeError
-        As `gemm`; and for arrays in GPU memory.
+        As `gemm`; also for arrays in GPU memory.
     VerificationError
         ``check="verify"`` found the result wrong.
 
     Notes
     -----
-    One triangle is formed, and each tile copied to the other one while it is in cache. Large
-    matrices are cut in halves: the product off the diagonal is an ordinary one, for which "auto"
-    may choose an LCMA. Errors stay below what `gemm` promises: ``1.5 growth u sqrt(K) norm(x_i)
+    One triangle is computed, and each tile is copied to the other one while it is in cache. Large
+    matrices are cut into halves: the product off the diagonal is an ordinary one, for which "auto"
+    may choose an LCMA. Errors have the same bound as for `gemm`: ``1.5 growth u sqrt(K) norm(x_i)
     norm(x_j)``, where x_i are columns of `x` (rows, if `transpose`).
 
-    ``falcon.matmul(x.T, x)`` and ``falcon.gemm(x.T, x)`` see the shared memory and do the same.
-    Complex matrices take two real Gram matrices and one real product, half of a complex product.
+    ``falcon.matmul(x.T, x)`` and ``falcon.gemm(x.T, x)`` detect the shared memory and do the same.
+    Complex matrices need two real Gram matrices and one real product, half of a complex product.
 
     See also docs/gram.md.
 
@@ -163,7 +163,7 @@ def gram(
     result = family.empty(shape, dtype, [array]) if target is None else target
     if fresh and symmetric != "full":
         result[...] = 0
-    if not fresh and len(shape) > 2:  # a later product may read what an earlier one wrote
+    if not fresh and len(shape) > 2:  # an earlier product may overwrite what a later one reads
         if family.overlap(result, array):
             asked, array = without(asked, array.shape, dtype), array.copy()
         if added is not None and family.overlap(result, added) and not same_memory(result, added):
@@ -202,14 +202,14 @@ class _About:
         if self.symmetric == "full" or not elsewhere:
             multiply(whole)
             return
-        # What is verified, or is but beta * c, is all of C.
+        # Freivalds' test, and beta * c alone, need all of C.
         options = without(self.options, out.shape, self.dtype)
         full = self.family.empty(out.shape, self.dtype)
         multiply(replace(whole, out=full, options=options, fresh=True, symmetric="full"))
         copy_triangle(full, out, self.symmetric)
 
     def _complex(self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray) -> None:
-        """Form P'P + Q'Q and P'Q - Q'P of x = P + iQ; without a conjugate P'P - Q'Q, P'Q + Q'P."""
+        """Compute P'P + Q'Q and P'Q - Q'P for x = P + iQ; unconjugated: P'P - Q'Q, P'Q + Q'P."""
         x = x if x.dtype == self.dtype.numpy else x.astype(self.dtype.numpy)
         kind, options = of(x.real.dtype), self.options
         options = without(options, out.shape, kind)  # for P'Q

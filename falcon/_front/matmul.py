@@ -1,4 +1,4 @@
-"""`matmul`: vectors, batches and broadcasting, as products in core form."""
+"""`matmul`: vectors, batches and broadcasting, reduced to products in core form."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def matmul(
 def matmul(
     a: Any, b: Any, /, out: Any = None, *, dtype: Any = None, **options: Unpack[CallOptions]
 ) -> Any:
-    """Multiply with the semantics of `numpy.matmul`: vectors, batches, broadcasting.
+    """Multiply as `numpy.matmul` does: vectors, batches, broadcasting.
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ def matmul(
         At least 1-D. The last two axes are matrices, the others are broadcast; a 1-D operand is a
         row (`a`) or column (`b`) vector whose axis is dropped from the result.
     out : ndarray or 1-tuple of ndarray, optional
-        As for `numpy.matmul`; of float32, it receives the sums of float16 and bfloat16 as they are.
+        As for `numpy.matmul`; a float32 `out` receives unrounded sums, as in `gemm`.
     dtype : dtype, optional
-        Of the result and of the arithmetic, as in `gemm`: operands count as cast to it first.
+        Of the result and of the arithmetic, as in `gemm`.
     {options}
 
     Returns
@@ -70,13 +70,14 @@ def matmul(
     Raises
     ------
     ValueError, TypeError
-        Where `numpy.matmul` raises them; and as `gemm` for the other arguments.
+        As `numpy.matmul`; and as `gemm` for the other arguments.
 
     Notes
     -----
     Operands that no scheme can multiply (booleans, objects, array subclasses and other array types)
-    are left to `numpy.matmul` unless a scheme or another backend is asked for by name. For numeric
-    operands, overflow and invalid values are in the result, as with BLAS, and never warned about.
+    are passed to `numpy.matmul`; with a scheme or another backend by name, they raise TypeError.
+    For numeric operands, overflow and invalid values show in the result, as with BLAS, without
+    warnings.
 
     Examples
     --------
@@ -97,9 +98,9 @@ def matmul(
         return _by_packed(a, b, out, dtype, options)
     family = family_of(a=a, b=b, out=out)
     asked = requested("matmul", KEYWORDS, options, family)
-    alone = family.left_alone(a, b, out, dtype, asked)
-    if alone is not NotImplemented:
-        return alone
+    by_library = family.left_alone(a, b, out, dtype, asked)
+    if by_library is not NotImplemented:
+        return by_library
     left, right = family.array("a", a), family.array("b", b)
     with family.current():
         target = None if out is None else family.target(out)
@@ -131,7 +132,7 @@ def _multiplied(
     """
     dtype = types[1]
     if out is not None:
-        family.check_cast(out, dtype)  # before shapes, as NumPy
+        family.check_cast(out, dtype)  # before shapes, as in NumPy
     a_shape, b_shape = tuple(a.shape), tuple(b.shape)
     batch, kept = matmul_shape(a_shape, b_shape, None if out is None else tuple(out.shape))
     shape = (*batch, *kept)
@@ -141,7 +142,7 @@ def _multiplied(
     else:
         missing = len(shape) - len(out.shape)
         if missing > 0 and len(out.shape) >= min(len(kept), 1):
-            # NumPy lets out lack leading axes of size 1.
+            # As in NumPy, leading axes of size 1 may be missing in out.
             result = family.expanded(out, tuple(range(-len(shape), -len(out.shape))))
         family.check_out(result, shape, dtype)
     dropped = tuple(axis for axis, x in ((-2, a_shape), (-1, b_shape)) if len(x) == 1)
@@ -153,7 +154,7 @@ def _multiplied(
     separate = (
         out is not None and batch != () and (family.overlap(out, a) or family.overlap(out, b))
     )
-    if separate:  # a later product may read what an earlier one wrote
+    if separate:  # an earlier product may overwrite what a later one reads
         options = without(options, target.shape, dtype)
         target = family.empty(tuple(target.shape), dtype)
     if not _in_one_call(family, left, right, target, types, options):
@@ -168,13 +169,13 @@ def _multiplied(
 def _in_one_call(
     family: Family, a: Any, b: Any, out: Any, types: tuple[DType, DType], options: Options
 ) -> bool:
-    """Multiply all matrices by one call of the library, where falcon would do the same."""
+    """Multiply all matrices by one call of the library, if that is as good as falcon's plan."""
     if options.scheme not in ("auto", "classical") or options.backend not in family.own:
-        return False  # asked for by name
+        return False  # a scheme or backend was chosen by name
     (M, K), N = a.shape[-2:], b.shape[-1]
     if len(a.shape) == 2 and min(M, N) > 1:
         return False  # a single product: planned
-    plan: Plan | None = None  # vectors are bound by memory: nothing to decide
+    plan: Plan | None = None  # vectors need none: they are memory-bound
     if options.scheme == "auto" and min(M, N) > 1:
         if K == 0 or 0 in out.shape:
             return False
@@ -186,7 +187,7 @@ def _in_one_call(
 
 def _by_packed(a: Any, b: PackedOperand, out: Any, dtype: Any, options: CallOptions) -> Any:
     """Multiply a vector, a matrix or a batch by a packed operand: all rows in one product."""
-    merged("matmul", KEYWORDS, options)  # which names what is wrong with them
+    merged("matmul", KEYWORDS, options)  # errors name matmul, not gemm
     family = family_of(a=a, b=b, out=out)
     array = family.array("a", a)
     if len(array.shape) == 0:

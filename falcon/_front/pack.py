@@ -1,4 +1,4 @@
-"""`pack`: prepare the right operand of many products once."""
+"""`pack`: pack the right operand of many products once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pack(
     keep_source: bool = True,
     **options: Unpack[PlanningOptions],
 ) -> PackedOperand:
-    """Combine and lay out B once, for many products with the same weights.
+    """Combine and pack B once, for many products with the same weights.
 
     ``gemm(a, packed)`` and ``matmul(a, packed)`` then skip Combine B (or the packing of B).
 
@@ -39,16 +39,16 @@ def pack(
     b : array_like, shape (K, N)
         Must not be changed while the packed operand is in use, unless `keep_source` is False.
     rows : int, optional
-        Rows of A to expect: decides which scheme "auto" takes, nothing else. Default: K.
+        Expected rows of A; only affects which scheme "auto" chooses. Default: K.
     dtype : dtype, optional
-        Of the result, as in `gemm`; default: b's own. Where falcon's kernels give it of operands of
-        b's dtype (int32 of int8, float32 of bfloat16), products take an A of that dtype.
+        Of the result, as in `gemm`; default: b's own. If falcon's kernels can write it for operands
+        of b's dtype (int32 for int8, float32 for bfloat16), products take an A of b's dtype.
     keep_source : bool
-        False saves the memory of B. Four things take B itself, and are then refused with a
-        ValueError: to redo a product classically where an LCMA comes upon a NaN or Inf
-        (``check="none"`` does not look for them), or where "auto" chose the scheme and A is scaled
-        too badly for it, ``check="verify"``, and to load a pickle where the panels would lie
-        otherwise. Products then see B as being of `dtype`. In GPU memory B is always kept.
+        False saves the memory of B. Without B, a ValueError is raised in four cases: a product must
+        be redone classically because an LCMA met a NaN or Inf (``check="none"`` does not test for
+        them), or because A is too badly scaled for the scheme that "auto" chose; a product with
+        ``check="verify"``; a pickle is loaded where B would be packed differently. Products then
+        treat B as an array of `dtype`. In GPU memory B is always kept.
     {options}
 
     Returns
@@ -63,16 +63,16 @@ def pack(
 
     Notes
     -----
-    With a scheme, R/(kn) times the bytes of B are held (Strassen: 1.75 times), and B itself stays
-    referenced, unless `keep_source` is False. Where "auto" chooses the scheme, columns of different
-    scale are scaled by powers of two as they are packed. Source of the method: FalconGEMM's offline
-    Combine B.
+    With a scheme, the packed data has R/(kn) times the bytes of B (Strassen: 1.75 times), and a
+    reference to B is kept, unless `keep_source` is False. If "auto" chooses the scheme, columns of
+    too different norms are scaled by powers of two when they are packed. Source of the method:
+    FalconGEMM's offline Combine B.
 
     A pickle holds both, with checksums, and a fingerprint of what the layout depends on: the
-    scheme as it runs, the kernel, the blocking, the layout's version. Within one version of falcon
-    and on one kind of machine it is loaded as it is. With another instruction set (another
-    machine, FALCON_ISA), another version, or where the panels are damaged, they are made again of
-    B (logged by "falcon", level debug). A damaged B is refused.
+    scheme as it runs, the kernel, the blocking, the layout's version. With the same version of
+    falcon and the same instruction set it is loaded as it is. With another instruction set (another
+    machine, FALCON_ISA), another version, or damaged panels, B is packed again (logged by "falcon",
+    level debug). A damaged B is refused.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def _packed(plan: Plan, source: Any, factor: Any) -> PackedOperand:
 
 
 def _for_one_backend(options: Options, problem: Problem) -> Options:
-    """Settle for a backend: of those that can multiply, NumPy, which gains nothing, comes last."""
+    """Choose the first backend that can multiply; NumPy, where packing saves nothing, is last."""
     if options.backend != "auto":
         return options
     first = next(x for x in available_backends() if x.why_not(problem) is None)
@@ -126,11 +126,11 @@ def _for_one_backend(options: Options, problem: Problem) -> Options:
 
 
 def _scaled(plan: Plan, packed: PackedOperand, b: np.ndarray, options: Options) -> PackedOperand:
-    """Return `packed`, or where B's columns are of different scale, B packed again.
+    """Return `packed`, or B packed again if its columns must be scaled or it must be classical.
 
-    On a device nobody waits to look: there every product decides.
+    Not for GPUs, where every product decides on scaling.
     """
-    # How B is cut, which its own layout says, not the plan.
+    # The chunks by which B was packed, not those of the plan.
     chunks = get_backend(packed.backend).packed_option(plan.problem, packed, None).chunks
     scaling = of_packed(packed.scales, plan, chunks[1])
     if scaling is None:

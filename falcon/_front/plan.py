@@ -65,7 +65,7 @@ def plan(
         left = left or _matrix(family, "a", a)
         right = right or _matrix(family, "b", b)
     elif merged("plan", PLANNING, options).backend == DEVICE:
-        from .families.device import current_device  # at first need: 30 ms
+        from .families.device import current_device  # imported when first needed: 30 ms
 
         family = current_device()
     first, second = (x if type(x) is tuple else tuple(x.shape) for x in (left, right))
@@ -83,7 +83,7 @@ def plan(
 
 
 def _shape(name: str, x: Any) -> tuple[int, int] | None:
-    """Return a shape that was given as such; None for anything else."""
+    """Return `x` if it is a shape; None for anything else."""
     if not isinstance(x, tuple):
         return None
     for size in x:
@@ -95,7 +95,7 @@ def _shape(name: str, x: Any) -> tuple[int, int] | None:
 
 
 def _check_bytes(M: int, K: int, N: int, dtype: DType) -> None:
-    """Raise ValueError where no array could have the size of an operand or of the result."""
+    """Raise ValueError if an operand or the result would be larger than any array can be."""
     for name, rows, columns in (("a", M, K), ("b", K, N), ("the result", M, N)):
         if rows * columns * dtype.itemsize > sys.maxsize:
             raise ValueError(

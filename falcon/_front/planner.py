@@ -1,4 +1,4 @@
-"""From what was asked for to a plan, which is cached."""
+"""Make and cache plans: from a call's keywords and settings to a plan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .families.numpy import NUMPY
 
 _log = logging.getLogger("falcon")
 
-# Plans are small; a program that uses more shapes than this re-plans the oldest.
+# Plans are small; beyond this number the oldest one is dropped.
 _CACHED_PLANS = 1024
 _plans: dict[tuple, Plan] = {}
 _plans_lock = ForkLock()
@@ -38,7 +38,7 @@ def requested(
     """Merge the keywords of a call with the settings, for arrays of a family.
 
     In the result, `scheme` is "auto", "classical" or a Scheme: names are looked up here. A backend
-    asked for by name must be there.
+    by name must be available.
     """
     options = merged(function, names, keywords)
     scheme = options.scheme
@@ -63,7 +63,7 @@ def requested(
 
 
 def planning_state() -> tuple:
-    """What plans depend on beside the problem and the settings: another state, other plans."""
+    """What plans depend on besides the problem and the settings."""
     return generation(), revision(), forced_isa()
 
 
@@ -86,7 +86,7 @@ def plan_for(problem: Problem, options: Options) -> Plan:
 
 
 def _tuned(problem: Problem, options: Options) -> Plan | None:
-    """Plan what `falcon.tune` found to be fastest, where that is wanted and keeps the limits."""
+    """Plan what `falcon.tune` found to be fastest, if the setting is on and limits allow it."""
     if not options.tuned or options.scheme != "auto" or problem.device is not None:
         return None
     found = recall(problem, available_backends())
@@ -98,7 +98,7 @@ def _tuned(problem: Problem, options: Options) -> Plan | None:
     wanted = replace(options, scheme=scheme or "classical")
     try:
         made = select(problem, wanted, _backends_for(problem, name), _rates)
-    except (ValueError, TypeError):  # the backend is not here, or a limit forbids the scheme
+    except (ValueError, TypeError):  # the backend is not available, or a limit forbids the scheme
         return None
     guarded = made.scheme is not None and not problem.is_exact
     why = "measured as the fastest by falcon.tune"
@@ -106,7 +106,7 @@ def _tuned(problem: Problem, options: Options) -> Plan | None:
 
 
 def _show(made: Plan) -> None:
-    """Log a plan; where the program has set up no logging, to standard error."""
+    """Log a plan; to standard error if the program has not configured logging."""
     if not _log.isEnabledFor(logging.INFO):
         _log.setLevel(logging.INFO)
     if not _log.hasHandlers():
@@ -124,17 +124,17 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
             f"workspace_limit is {limit} bytes; {option.label} multiplication of {problem} with "
             f"the packed operand needs at least {option.workspace}"
         )
-    # A scheme that is named at the product runs as asked; one in a setting is another's business.
+    # A scheme that is named, and for which b was packed, runs without scaling.
     named = isinstance(options.scheme, Scheme) and packed.is_for(options.scheme)
     guarded = packed.scales is not None and not named
-    return Plan(problem, backend, option, "as b was packed", guarded=guarded, options=options)
+    return Plan(problem, backend, option, "b was packed for it", guarded=guarded, options=options)
 
 
 def _backends_for(problem: Problem, name: str) -> list[Backend]:
     """Return the backends that may multiply the problem; several only for "auto"."""
     if name == "auto":
         found = [x for x in available_backends() if x.why_not(problem) is None]
-        # Without BLAS NumPy's products are loops, a hundred times slower than any kernel.
+        # Without BLAS, NumPy's products are loops, a hundred times slower than any kernel.
         return found if problem.operand.has_blas else found[:1]
     backend = get_backend(name)
     reason = backend.why_not(problem)

@@ -1,4 +1,4 @@
-"""Calls whose plan is known without planning: seen before, or NumPy's own call is the plan."""
+"""Repeat calls seen before: look up their plan without validation and planning."""
 
 from __future__ import annotations
 
@@ -21,40 +21,39 @@ from .planner import plan_for, planning_state
 from .small import OWNDATA
 from .validate import overlap
 
-# Ready plans by what the call looked like; a program that uses more shapes than this starts anew.
+# Plans by the properties of a call (`_key`); all are dropped when there are this many.
 _MOST_READY = 1024
-# What was in force (settings, CPUs, `planning_state`), the plan, whether it is np.matmul.
+# The settings, CPUs and `planning_state` of the plan, the plan, whether it is just np.matmul.
 _ready: dict[tuple, tuple[Options, int, tuple, Plan, bool]] = {}
 
 
 if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
-    # A context of its own, in which NumPy is silent; to enter it anew takes half a microsecond less
-    # than ``with np.errstate(all="ignore")``.
+    # A context in which NumPy is silent; running in a copy of it takes half a microsecond less than
+    # ``with np.errstate(all="ignore")``.
     _quiet = Context()
     _quiet.run(np.seterr, all="ignore")
 
     def quiet_matmul(a: Any, b: Any, out: np.ndarray | None) -> np.ndarray:
         """Call np.matmul; overflow and invalid operations show in the result alone, as in BLAS."""
-        if out is None:  # allocated as the caller's context says
+        if out is None:  # allocate in the caller's context
             out = np.empty((a.shape[0], b.shape[1]), a.dtype)
         product: np.ndarray = _quiet.copy().run(np.matmul, a, b, out)
         return product
 
-else:  # contexts know nothing of it: `seterr` would silence the caller's thread
+else:  # NumPy 1 stores the state per thread: `seterr` would silence the caller's thread
 
     def quiet_matmul(a: Any, b: Any, out: np.ndarray | None) -> np.ndarray:
-        """Call np.matmul in silence."""
+        """Call np.matmul; overflow and invalid operations show in the result alone, as in BLAS."""
         with np.errstate(all="ignore"):
             product: np.ndarray = np.matmul(a, b, out)
             return product
 
 
 def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
-    """Run a call like one that was seen before; None where it was not, or may differ.
+    """Run a call like one seen before; None if there was none, or the plan may differ.
 
-    Shapes, strides, dtypes, alignment, arguments, settings, CPUs and what plans depend on are
-    compared; overlap is looked at. Validation and the look-up of a plan cost about 20
-    microseconds, this costs 3.
+    Shapes, strides, dtypes, alignment, arguments, settings, CPUs and `planning_state` are compared,
+    and overlap is tested. This takes 3 microseconds; validation and the look-up of a plan take 20.
 
     Parameters
     ----------
@@ -67,10 +66,10 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
         return None
     if out is not None and type(out) is not np.ndarray:
         return None
-    key = _look(a, b, out, arguments)
+    key = _key(a, b, out, arguments)
     try:
         found = _ready.get(key)
-    except TypeError:  # an argument that cannot be hashed: validation will name it
+    except TypeError:  # an argument cannot be hashed: validation will report it
         return None
     if found is None:
         return None
@@ -81,7 +80,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
         problem = plan.problem
         kind = problem.result.numpy if problem.is_wide else a.dtype
         out = np.empty((problem.M, problem.N), kind)
-    # Arrays that own their memory share none.
+    # Arrays that own their memory do not overlap, unless they are the same.
     elif (not key[0] & OWNDATA or out is a or out is b) and (overlap(out, a) or overlap(out, b)):
         return None
     if plan.seconds and not is_over(plan.problem):
@@ -94,11 +93,11 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
     return out
 
 
-def _look(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:
-    """Return what must be equal in calls of one plan, the flags that all arrays have first."""
+def _key(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:
+    """Return what is equal in calls with the same plan, the flags common to all arrays first."""
     x, y = a.flags.num, b.flags.num
     twin = _are_twins(a, b)
-    # Flags tell the strides of arrays that are contiguous in one order, not in both.
+    # For arrays that are contiguous in one order, but not in both, flags determine the strides.
     if out is None:
         key: tuple = (x & y, a.shape, x, a.dtype, b.shape, y, b.dtype, arguments, twin)
         return key if (x + 1) & (y + 1) & 2 else (*key, a.strides, b.strides)
@@ -111,7 +110,7 @@ def _look(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, arguments: tuple
 
 
 def _are_twins(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether b is seen to be the transpose of a in the same memory, which is another Problem."""
+    """Whether b is a view of a's memory as its transpose, which is a symmetric Problem."""
     x, y = a.base, b.base
     return (x is b or y is a or (x is not None and x is y)) and is_transpose(a, b)
 
@@ -125,9 +124,9 @@ def remember(
     options: Options,
     result: Any,
 ) -> None:
-    """Keep the plan of a call ``a @ b`` that went well for `recall`, if it is one to be kept.
+    """Keep the plan of a successful call ``a @ b`` for `recall`, if the call is simple enough.
 
-    `types` are those of `Product`; operands that are cast are not worth it.
+    `types` are those of `Product`; calls that cast operands are not kept.
     """
     if type(a) is not np.ndarray or type(b) is not np.ndarray:
         return
@@ -153,6 +152,6 @@ def remember(
         *(plan.backend.name == "numpy", plan.scheme is None, not problem.buffered),
         *(problem.a_direct, problem.b_direct, not exceeds(problem.threads)),
     )
-    # Threads by argument or by settings are compared as such; otherwise CPUs decide.
+    # Threads given by argument or settings are in the key; otherwise they follow from the CPUs.
     in_force = settings(), limit_here(), planning_state()
-    _ready[_look(a, b, out, arguments)] = (*in_force, plan, all(plain))
+    _ready[_key(a, b, out, arguments)] = (*in_force, plan, all(plain))

@@ -1,6 +1,6 @@
-"""Calls on GPU arrays like earlier ones: repeated without validation and planning.
+"""Repeat calls on GPU arrays seen before, without validation and planning.
 
-What is kept, and how it is run again: `falcon/_gpu/replay.py`.
+`falcon/_gpu/replay.py` keeps the calls and runs them again.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from .execute import Product, planned
 from .families.numpy import NumpyFamily
 from .planner import planning_state
 
-# falcon._gpu.replay, once there was such a call: importing it takes 30 ms.
+# falcon._gpu.replay, imported (30 ms) at the first such call.
 _replay: Any = None
 
 
 def repeat(a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, arguments: tuple) -> Any:
-    """Run a call like an earlier one; None where it is not, or may differ.
+    """Run a call like one seen before; None if there was none, or it may differ.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def repeat(a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, arguments: t
 
 
 def remember(x: Product, alpha: Any, beta: Any, arguments: tuple) -> None:
-    """Note a product that went well, for `repeat`; alpha and beta as the caller gave them."""
+    """Keep a successful product for `repeat`; alpha and beta as the caller gave them."""
     global _replay
     if isinstance(x.family, NumpyFamily) or x.alpha == 0 or 0 in (*x.out.shape, x.a.shape[1]):
         return

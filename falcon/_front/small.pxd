@@ -1,4 +1,4 @@
-# small.pxd - types for small.py, which Cython compiles as it stands.
+# small.pxd - types for small.py, which Cython compiles.
 cimport cython
 
 

@@ -1,8 +1,8 @@
 # cython: freethreading_compatible=True
-"""Whether NumPy's BLAS is the plan of a call: a test for calls that are over in microseconds.
+"""`is_small`: a fast test whether NumPy's BLAS is the plan of a call.
 
-Such a call must cost hardly more than NumPy's own. So this file is compiled where falcon is
-(`small.pxd` gives the types), and runs as it stands where it is not.
+Small calls take microseconds and must cost hardly more than NumPy's own. So Cython compiles this
+file (`small.pxd` gives the types); where falcon is not compiled, it runs as Python.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.policy import SMALLEST_BLAS, SMALLEST_BLAS_FLOPS
 from falcon._core.problem import MOST_THIN_ROWS, is_thin
 
-# NumPy has one object for each of them; a dtype that is another object takes the longer way.
+# NumPy usually has one object for each; calls with another dtype object are planned.
 _SINGLE, _DOUBLE = FLOAT32.numpy, FLOAT64.numpy
 _ARRAY = np.ndarray
 # Bits of `numpy.ndarray.flags.num`.
@@ -27,7 +27,7 @@ def is_small(a: Any, b: Any, out: Any) -> bool:
     """Whether NumPy's BLAS is the plan of a call without options: a test without planning.
 
     At 64 x 64 validation and the look-up of a plan would cost three times the multiplication.
-    NumPy itself minds an `out` that overlaps an operand.
+    NumPy itself handles an `out` that overlaps an operand.
     """
     if type(a) is not _ARRAY or type(b) is not _ARRAY:
         return False

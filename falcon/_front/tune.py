@@ -1,4 +1,4 @@
-"""`machine`, `tune`, `compare`: what is known of the machine; measuring instead of predicting."""
+"""`machine`, `tune`, `compare`: the machine's profile; measuring candidates."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from .families.numpy import NUMPY
 from .planner import plan_for, requested
 from .validate import check_numeric
 
-# Threads of falcon's own sleep sooner after a call than those of NumPy's BLAS.
+# falcon's own threads sleep sooner after a call than those of NumPy's BLAS.
 _OWN_REST_SECONDS = 0.02
-# Two sides closer than this are equal: the model's choice stays.
+# If another candidate is faster by less than this factor, the model's choice is kept.
 _CLEARLY = 1.01
 
 
 def machine() -> MachineProfile:
-    """Return what has been measured of this machine: stored earlier, or so far in this process.
+    """Return the profile of this machine: rates stored earlier or measured in this process.
 
     Returns
     -------
     MachineProfile
-        Immutable; a later decision that needs another backend or dtype makes a new one. Nothing
-        is measured here: `python -m falcon tune` does, and the first decision that needs it.
+        Immutable; a later decision that needs another backend or dtype makes a new one. Nothing is
+        measured here, but by `python -m falcon tune` and by decisions that need it.
 
     Examples
     --------
@@ -57,15 +57,15 @@ def measure_machine(
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A candidate and what it took.
+    """A candidate and its measured times.
 
     Attributes
     ----------
     candidate : Candidate
     record : Record
-        Its seconds, round by round.
+        Its seconds in each round.
     ratio : Estimate
-        Its time over that of the first candidate.
+        Its time relative to that of the first candidate.
     """
 
     candidate: Candidate
@@ -80,7 +80,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What `tune` found for a shape: the candidates that it measured, the choice first."""
+    """The candidates that `tune` measured for a shape, the choice first."""
 
     problem: Problem
     measured: tuple[Measured, ...]
@@ -102,11 +102,11 @@ def tune(
     threads: int | None = None,
     tick: Callable[[], None] | None = None,
 ) -> list[Tuned]:
-    """Measure the candidates of best predicted time for each shape, and remember the fastest.
+    """Measure the candidates of best predicted time for each shape, and store the fastest.
 
-    What is remembered is used by later calls, also in other processes on this machine, where the
-    setting `tuned` is on: ``falcon.config(tuned=True)`` or FALCON_TUNED=1. A profile pinned by
-    FALCON_PROFILE overrules it.
+    With the setting `tuned` (``falcon.config(tuned=True)`` or FALCON_TUNED=1), later calls use the
+    stored choice, also in other processes on this machine. A profile pinned by FALCON_PROFILE has
+    precedence.
 
     Parameters
     ----------
@@ -116,8 +116,8 @@ def tune(
     candidates : int
         How many are measured per shape, besides the classical algorithms.
     rounds : int
-        Interleaved timings of each, at least; more are made for up to 10 s per shape until the
-        ratios are known to 2 %.
+        Least number of interleaved rounds; more are made for up to 10 s per shape until the ratios
+        are known to 2 %.
     backend, max_growth, threads
         As for `gemm`.
     tick : callable, optional
@@ -156,7 +156,7 @@ def tune(
         option = best.candidate.option
         label = None if option.scheme is None else option.scheme.name
         remember(problem, Choice(option.backend, label, best.seconds), available_backends())
-        replaced()  # after every shape: Ctrl-C leaves what was done
+        replaced()  # after every shape, so that Ctrl-C does not lose the finished ones
         others = tuple(x for x in compared if x is not best)
         found.append(Tuned(problem, (best, *others)))
         if tick is not None:
@@ -183,9 +183,9 @@ def compare(plan: Plan, most: int, rounds: int, *, seconds: float = 10.0) -> lis
     plan : Plan
         Of operands that BLAS can read as they stand.
     most : int
-        Candidates by predicted time, the choice among them.
+        Number of candidates by predicted time, including the choice.
     rounds : int
-        Timings of each at least; they take turns.
+        Least number of interleaved rounds.
     seconds : float
         Time for more rounds, until all ratios to the choice are known.
 
@@ -200,8 +200,8 @@ def compare(plan: Plan, most: int, rounds: int, *, seconds: float = 10.0) -> lis
 def rivals(plan: Plan, most: int) -> list[Candidate]:
     """Return the choice, its `most` - 1 best rivals by predicted time, and the classical ones.
 
-    Of a scheme that was asked for the rivals are what "auto" would compare; of a problem too small
-    to compare anything, Strassen's.
+    For a scheme by name, the rivals are those that "auto" would compare; for a problem too small to
+    compare anything, Strassen's.
     """
     problem, backends = plan.problem, available_backends()
     first, others = Candidate(plan.option, plan.seconds), list(plan.candidates[1:])
@@ -224,7 +224,7 @@ def rivals(plan: Plan, most: int) -> list[Candidate]:
 def measured(
     plan: Plan, candidates: Sequence[Candidate], rounds: int, seconds: float
 ) -> list[Measured]:
-    """Measure candidates of a plan's problem in turn; ratios are to the first of them."""
+    """Measure candidates for a plan's problem, interleaved; ratios are to the first of them."""
     problem = plan.problem
     some = np.random.default_rng(0).integers(0, 9, 2**12).astype(problem.operand.numpy)
     a, b = np.resize(some, (problem.M, problem.K)), np.resize(some, (problem.K, problem.N))
@@ -238,12 +238,12 @@ def measured(
 
 
 def side_of(plan: Plan, option: Option, arrays: Sequence[np.ndarray]) -> Side:
-    """Return the side of a comparison that multiplies by an option of a plan's problem."""
+    """Return a side of a comparison that runs an option for a plan's problem."""
     backends = {x.name: x for x in available_backends()}
     made = plan.instead(option, backends[option.backend])
     a, b, out = arrays
     rest = _OWN_REST_SECONDS if option.backend == "cpu" else REST_SECONDS
-    roomy = ", more workspace" if option.is_roomy else ""  # names of sides differ
+    roomy = ", more workspace" if option.is_roomy else ""  # names of sides must differ
     return Side.of(
         f"{option.backend} {option.label}{roomy}",
         lambda: made.backend.execute(made, a, b, None, out),

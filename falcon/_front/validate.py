@@ -1,6 +1,6 @@
-"""Validation: every argument is checked here, in Python, before anything runs.
+"""Check arguments before anything runs.
 
-Each message names the operand, what was got and what was expected.
+Each message names the operand, what was given and what was expected.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ _COMPLEX = complex | np.complexfloating
 
 
 def is_numeric(dtype: np.dtype) -> bool:
-    """Whether it is an integer, float or complex type that falcon multiplies in NumPy arrays."""
+    """Whether falcon multiplies NumPy arrays of this dtype: integer, float or complex."""
     row = find(dtype)
     return row is not None and (row.module == "numpy" or row.engine is not None)
 
 
 def refuse_packed(name: str, value: Any) -> None:
-    """Raise TypeError for a packed operand where only an array will do."""
+    """Raise TypeError for a packed operand where an array is required."""
     if isinstance(value, PackedOperand):
-        raise TypeError(f"{name} is a PackedOperand, which gemm and matmul take as b alone")
+        raise TypeError(f"{name} is a PackedOperand, which gemm and matmul take as b only")
 
 
 def check_numeric(name: str, dtype: np.dtype) -> None:
     """Raise TypeError unless the dtype is an integer, float or complex one."""
     if not is_numeric(dtype):
-        hint = f" (numpy.asarray({name}, float) may make floats)" if dtype.kind == "O" else ""
+        hint = f" (numpy.asarray({name}, float) may convert it)" if dtype.kind == "O" else ""
         raise TypeError(
             f"{name} has dtype {dtype}; expected integers, floats or complex numbers{hint}"
         )
 
 
 def named(dtype: Any) -> DType:
-    """Return the row of a dtype that a user names; raises TypeError where it is not multiplied."""
+    """Return the row of a user's `dtype`; raise TypeError if falcon does not multiply it."""
     if type(dtype).__module__ == "torch":
         row = find_torch(str(dtype))
-    elif isinstance(dtype, str):  # bfloat16 is one, whether NumPy has heard of it or not
+    elif isinstance(dtype, str):  # "bfloat16" is known here even if not to NumPy
         row = _found(dtype)
     else:
         row = _found(np.dtype(dtype))
@@ -66,7 +66,7 @@ def plain(name: str, value: Any) -> Any:
     Raises
     ------
     TypeError
-        NumPy's functions are not for it.
+        The value refuses NumPy's functions.
     """
     kind = type(value)
     if kind is np.ndarray:
@@ -90,7 +90,7 @@ def describe(value: Any) -> str:
 def matmul_shape(
     a: tuple[int, ...], b: tuple[int, ...], out: tuple[int, ...] | None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the batch axes of ``matmul(a, b, out)`` and the axes that M and N leave.
+    """Return the batch axes of ``matmul(a, b, out)`` and its last axes (M and N, if present).
 
     As in NumPy, operands are broadcast to the batch axes of `out`, never `out` to theirs.
     """
@@ -110,7 +110,7 @@ def matmul_shape(
     kept = rows + columns
     if out is not None:
         wanted = out[: max(len(out) - len(kept), 0)]
-        with suppress(ValueError):  # left to check_out, whose message names both shapes
+        with suppress(ValueError):  # check_out then raises, with both shapes in its message
             batch = wanted if np.broadcast_shapes(batch, wanted) == wanted else batch
     return batch, kept
 
@@ -122,7 +122,7 @@ def number(name: str, value: Any) -> None:
 
 
 def scalar(name: str, value: Any, dtype: np.dtype) -> Any:
-    """Return alpha or beta in the arithmetic's dtype, refusing what it cannot represent."""
+    """Return alpha or beta in the arithmetic's dtype; raise if the dtype cannot represent it."""
     number(name, value)
     row = of(dtype)
     if not row.is_complex and isinstance(value, _COMPLEX):
@@ -130,7 +130,7 @@ def scalar(name: str, value: Any, dtype: np.dtype) -> Any:
     if row.is_exact:
         if not (isinstance(value, _INTEGER) or float(value).is_integer()):
             raise TypeError(f"{name} is {value!r}; integer matrices ({dtype}) need an integer")
-        # Wraps, as the products do.
+        # Wrap, as the products do.
         return np.array(int(value) % 2 ** (8 * row.itemsize), np.uint64).astype(dtype)[()]
     try:
         with np.errstate(all="ignore"):
@@ -140,7 +140,7 @@ def scalar(name: str, value: Any, dtype: np.dtype) -> Any:
 
 
 def real_scalar(name: str, value: Any, dtype: np.dtype) -> Any:
-    """Return alpha or beta of a Hermitian result in its real dtype."""
+    """Return alpha or beta for a Hermitian result, as a real number."""
     if isinstance(value, _COMPLEX):
         raise TypeError(
             f"{name} is {value!r}; expected a real number, as the result is Hermitian "
@@ -160,7 +160,7 @@ def check_cast(out: Any, dtype: np.dtype) -> None:
 
 
 def is_strided(x: np.ndarray, dtype: np.dtype) -> bool:
-    """Whether the array needs no conversion, though BLAS may not take its strides."""
+    """Whether the array needs no conversion; its strides may still be none that BLAS accepts."""
     return bool(
         x.dtype == dtype
         and x.dtype.isnative
@@ -170,7 +170,7 @@ def is_strided(x: np.ndarray, dtype: np.dtype) -> bool:
 
 
 def is_direct(x: np.ndarray, dtype: np.dtype) -> bool:
-    """Whether BLAS can use the array as it stands: dtype, alignment, one unit stride."""
+    """Whether BLAS can read the array as it is: dtype, alignment, one unit stride."""
     if x.dtype != dtype or not x.dtype.isnative or not x.flags.aligned:
         return False
     rows, columns = x.strides
@@ -182,4 +182,4 @@ def is_direct(x: np.ndarray, dtype: np.dtype) -> bool:
 
 def overlap(x: np.ndarray, y: np.ndarray) -> bool:
     """Whether the arrays may share memory."""
-    return bool(np.may_share_memory(x, y))  # bounds only: a false alarm costs a buffer
+    return bool(np.may_share_memory(x, y))  # compares bounds: a false alarm costs only a buffer

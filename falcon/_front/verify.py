@@ -1,4 +1,4 @@
-"""Verify a product in O(n^2): Freivalds' test by rows, or sampled entries in higher precision."""
+"""`verify`: check a product in O(n^2), by Freivalds' test or at sampled entries."""
 
 from __future__ import annotations
 
@@ -33,43 +33,44 @@ def verify(
     a, b, c : array_like, shapes (M, K), (K, N), (M, N)
         Integer, float (float16 and bfloat16 too) or complex matrices.
     growth : float, optional
-        RMS error growth that is allowed over classical multiplication (`falcon.Plan.growth`).
-        Default: 8, the most that "auto" spends; of float16 and bfloat16, whose own rounding leaves
-        little room, that of ``falcon.plan(a, b)`` with the settings in force. Give that of the plan
-        for a product on a GPU, or by a scheme that was asked for by keyword.
+        Allowed RMS error growth relative to classical multiplication (`falcon.Plan.growth`).
+        Default: 8, the most that "auto" allows; for float16 and bfloat16, whose own rounding errors
+        are large already, that of ``falcon.plan(a, b)`` with the settings in force. For a product
+        on a GPU, or by a scheme given as a keyword, pass the growth of its plan.
     trials : int
         Independent random vectors. A wrong integer product passes one trial with probability at
         most 1/2.
     entries : int, optional
-        Compare so many random entries, computed in higher precision, with what
-        `falcon.Plan.error_bound` promises, instead.
+        Instead, compare this number of random entries with their values in higher precision; errors
+        must stay below the bound of `falcon.Plan.error_bound`.
     seed : int, optional
         Makes the random choices reproducible.
 
     Returns
     -------
     Verification
-        True where `c` passes. False, with the reason, where it is wrong, and where rounding errors
-        may be as large as the product itself, so that nothing can be told.
+        True if `c` passes. False, with the reason, if it is wrong, or if rounding errors may be as
+        large as the product itself, so that it cannot be tested.
 
     Raises
     ------
     ValueError
-        Shapes do not fit together.
+        Shapes do not match.
     TypeError
         A dtype is not numeric.
 
     Notes
     -----
-    x has random entries +1 and -1, divided by the norms of b's columns, so that a row of ``E x`` is
-    about the 2-norm of that row of the error E. Rounding keeps it near ``growth u sqrt(K)
-    norm(a_i)``, plus what rounding c itself costs, by row and over all rows: a wrong row is seen
-    beside any other. Right products are called wrong with probability 1e-9. For integers x is
-    uniform over all 64-bit values, and everything is compared modulo 2^w for a c of w bits,
-    exactly. Floats are summed in float64 (complex128) at least, scaled so that nothing
-    overflows. Rows of a and columns of b that hold a NaN or Inf are left out, and so are rows
-    of c that hold one where the product may overflow. Costs ``2 (MK + KN + MN)`` flops and
-    ``8 (M + K + 2 N)`` bytes per trial, and some strips of half a megabyte.
+    x has random entries +1 and -1, divided by the norms of b's columns, so that an entry of ``E x``
+    is about the 2-norm of that row of the error E. Rounding keeps it below about ``growth u sqrt(K)
+    norm(a_i)`` plus the error of rounding c itself. This is tested for each row and for all rows
+    together, so that a wrong row is found whatever the size of the others. Correct products are
+    reported as wrong with probability 1e-9. For integers x is uniform over all 64-bit values, and
+    everything is compared exactly, modulo 2^w for a c of w bits. Floats are summed in float64
+    (complex128) or wider, scaled so that nothing overflows. Rows of a and columns of b that hold a
+    NaN or Inf are left out, and rows of c that hold one if the product may overflow. Costs
+    ``2 (MK + KN + MN)`` flops and ``8 (M + K + 2 N)`` bytes per trial, and some strips of half a
+    megabyte.
 
     Source: R. Freivalds, "Probabilistic machines can use less running time", IFIP 1977.
 
@@ -114,7 +115,7 @@ def _compared(
     entries: int,
     seed: int | None,
 ) -> Verification:
-    """Compare random entries with the promise, row by row of those that are drawn."""
+    """Compare random entries, computed in higher precision, with their error bound."""
     random = np.random.default_rng(seed)
     kind = np.dtype(object) if dtype.is_exact else _wider(dtype, a, b, c)
     wrong = 0
@@ -130,8 +131,8 @@ def _compared(
             size = np.linalg.norm(real_parts(row)) * np.linalg.norm(real_parts(column))
             unit = max(of(x.dtype).unit_roundoff for x in (a, b, c))
             found, steps = c[i, j].astype(kind), max(sqrt(len(row)), 1.0)
-            # Sums of products are rounded in their own type, c and, by a scheme, sums of a and b
-            # to the elements'.
+            # Sums of products are rounded to the accumulators' type; c and a scheme's sums of a and
+            # b to the type of the elements.
             sums = float(dtype.accumulator.unit_roundoff)
             bound = PROMISED * growth * sums * steps * size + unit * abs(found)
             if growth > 1:
@@ -143,6 +144,6 @@ def _compared(
 
 
 def _wider(dtype: DType, *operands: np.ndarray) -> np.dtype:
-    """Return the type in which rounding errors of `dtype` are seen."""
+    """Return a type that is precise enough to measure rounding errors of `dtype`."""
     wide = np.longdouble if dtype.unit_roundoff <= 2.0**-53 else np.float64
     return np.result_type(wide, *(x.dtype for x in operands if of(x.dtype).module == "numpy"))

@@ -1,4 +1,4 @@
-"""`warm_up`: do now what the first large product would do."""
+"""`warm_up`: start threads and plan before the first large product."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ def warm_up(
     threads: int | None = None,
     measure: bool = False,
 ) -> None:
-    """Do now what the first large products would do: start threads, look at the machine, plan.
+    """Start threads, load or probe the machine's rates, and plan, before the first large product.
 
-    Nobody need call it: the first large product of a process takes some 10 ms longer than the next.
+    It is optional: without it, the first large product of a process takes some 10 ms longer.
 
     Parameters
     ----------
     shapes : iterable of (M, N, K)
-        Products to be planned and run once, on operands that are made for it.
+        Products to plan and run once, on operands made for it.
     dtype : dtype
         float32 by default.
     threads : int, optional
         As for `gemm`.
     measure : bool
-        Measure the machine for this type and number of threads, if that has not been done (1 to
-        3 s), and decide by it at once. Otherwise that is done on the way, for the processes to come
-        (docs/decision.md). A profile pinned by FALCON_PROFILE stays as it is.
+        Measure the machine for this type and number of threads, if it is not measured yet (1 to
+        3 s), and use the rates at once. Otherwise it is measured during later calls, for later
+        processes (docs/decision.md). A profile pinned by FALCON_PROFILE is not changed.
 
     Raises
     ------

@@ -15,15 +15,15 @@ from . import device
 from .batches import Batch
 from .matrix import Matrix, Memory
 
-# Bytes of a kernel's widest access: of what else an address is a multiple is no matter.
+# Bytes of a kernel's widest access: greater alignment makes no difference.
 _MOST_ALIGNED = 16
 
 
 class Library(Protocol):
-    """What falcon asks of an array library."""
+    """What falcon needs of an array library."""
 
     name: str
-    # Whether what was allocated while the library captured a graph stays the graph's.
+    # Whether memory that is allocated during a graph's capture belongs to the graph.
     graphs_own_memory: bool
 
     def dtype(self, x: Any) -> DType:
@@ -33,25 +33,25 @@ class Library(Protocol):
         """View a 2-D array."""
 
     def span(self, x: Any) -> tuple[int, int]:
-        """First address of an array of any axes, and the one after its last."""
+        """First address of an array of any number of axes, and the one after its last."""
 
     def look(self, x: Any) -> tuple[int, tuple] | None:
-        """Return an array's address, and all else that steps on it depend on (see replay.py).
+        """Return an array's address, and all else about it that steps depend on (see replay.py).
 
-        None where the array is not one in GPU memory.
+        None if the array is not in GPU memory.
         """
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         """Make a new array by rows."""
 
     def allocate(self, nbytes: int) -> Memory:
-        """Take memory of the current device and stream from the library's own pool."""
+        """Allocate memory for the current device and stream from the library's own pool."""
 
     def stream(self, index: int) -> AbstractContextManager[Any]:
-        """Make the library's current stream CuPy's."""
+        """Make the library's current stream that of CuPy."""
 
     def blocks(self, x: Any) -> Batch | None:
-        """View an array of more axes as a batch; None where its matrices are at no one distance."""
+        """View an array of more axes as a batch; None if its matrices are not equally spaced."""
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         """View an array with that shape."""
@@ -63,7 +63,7 @@ def library_of(x: Any) -> Library:
     Raises
     ------
     TypeError
-        It is none that falcon knows.
+        falcon does not know the library.
     """
     module = type(x).__module__.split(".")[0]
     if module == "cupy":
@@ -149,7 +149,7 @@ class _Torch:
         return _span(x.data_ptr(), x, x.stride(), self.dtype(x).itemsize)
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
-        assert dtype.torch is not None  # as all types of GPUs have
+        assert dtype.torch is not None  # true for all types of GPUs
         kind = getattr(self._torch, dtype.torch)
         return self._torch.empty(shape, dtype=kind, device=f"cuda:{index}")
 
@@ -197,7 +197,7 @@ def promoted(rows: list[DType]) -> DType:
     Raises
     ------
     TypeError
-        One is no floating type of a GPU, or float16 meets bfloat16.
+        One is no floating type of a GPU, or one is float16 and another bfloat16.
     """
     for row in rows:
         if row.cuda is None:

@@ -11,18 +11,18 @@ from .matrix import Operand, dense
 from .steps import run
 
 _INSTALL = "pip install 'falcon-gemm[cuda13x]' (or [cuda12x])"
-# The first with kernels and an exchange of bfloat16, and streams of other libraries by protocol.
+# The first with bfloat16 in kernels and DLPack, and with the protocol for other libraries' streams.
 _LEAST_CUPY = 14
 
 
 @cache
 def why_unavailable() -> str | None:
-    """Return None where a tiny matrix was multiplied, else the reason.
+    """Return None if a tiny product succeeds, else the reason why falcon cannot use the GPU.
 
     Raises
     ------
     RuntimeError
-        The current stream is being captured, so that nothing can be tried.
+        The current stream is being captured, so that the product cannot be tried.
     """
     try:
         version = device.version()

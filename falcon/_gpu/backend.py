@@ -27,9 +27,9 @@ from .rates import DeviceRates, measure
 from .steps import run
 from .where import device_of
 
-# Of the device's memory, the most that a call takes for its workspace unless a limit is given.
+# Without a limit, a call's workspace is at most one part in so many of the device's memory.
 _WORKSPACE_SHARE = 4
-# What the model may err by.
+# The error of the model: smaller predicted gains are not taken.
 _LEAST_GAIN = 1.02
 _POLICY = Policy(
     # Below these sizes launches take longer than an LCMA could save.
@@ -38,12 +38,12 @@ _POLICY = Policy(
     smallest_block=256,
     # The model counts the launches and the waves of small chunks.
     smallest_chunk=0,
-    # No bounds prune: every candidate is worked out, so there are few compositions.
+    # No lower bounds prune here: every candidate is evaluated, so few compositions are compared.
     nested=False,
     nested_block=1,
     least_gain=_LEAST_GAIN,
     tie=0.0,
-    # Neither its times nor its rounding are those of the common model.
+    # The common model predicts neither its times nor its rounding.
     common_model=False,
     no_gain=f"no scheme is predicted to be {_LEAST_GAIN:.2f} x as fast",
     too_little=f"less than {_LEAST_GAIN:.2f} x as fast",
@@ -57,7 +57,7 @@ class GpuBackend:
     rates_type = DeviceRates
 
     def why_unavailable(self) -> str | None:
-        """Return None where CuPy sees a GPU, compiles and multiplies (tried once)."""
+        """Return None if CuPy sees a GPU, compiles and multiplies (tried once), else the reason."""
         return available.why_unavailable()
 
     def why_not(self, problem: Problem) -> str | None:
@@ -75,7 +75,7 @@ class GpuBackend:
         return None
 
     def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
-        """Every scheme runs on every dtype."""
+        """Return `why_not`: every scheme runs on every dtype."""
         return self.why_not(problem)
 
     def policy(self, problem: Problem) -> Policy:
@@ -124,7 +124,7 @@ class GpuBackend:
         )
 
     def call(self, plan: Plan, a: Any, b: Any, out: Any) -> Any:
-        """Run a plan on arrays: what `Plan.__call__` does for arrays on a GPU."""
+        """Run a plan on arrays: `Plan.__call__` for arrays on a GPU."""
         repeated = replay.repeat(replay.look(a, b, None, out, plan), out)
         if repeated is not None:
             return repeated
@@ -170,7 +170,7 @@ class GpuBackend:
         memory = allocate(nbytes)
         whole = (block[2], block[1])
         run(kernels.combine_in(scheme, "v", b, memory.pointer, whole, (0, 0), whole))
-        return Payload(b, Packed(memory, block, b.by_columns, dtype, problem.device))
+        return Payload(b, Packed(memory, block, b.by_columns, dtype))
 
     def scales(self, b: Matrix, plan: Plan) -> Any:
         """Compare the norms of B's columns, without waiting for the result."""
@@ -187,12 +187,15 @@ class GpuBackend:
         return found
 
     def measure(self, problem: Problem, thorough: bool = False) -> DeviceRates:
-        """Measure the problem's device for its dtype, always alike; no graph may be recording."""
+        """Measure the problem's device for its dtype, outside of any capture of a graph.
+
+        `thorough` makes no difference.
+        """
         assert problem.device is not None
         return measure(problem.device, problem.operand, problem.tf32)
 
     def identity(self, index: int | None = None, /) -> dict[str, str]:
-        """What a stored measurement must agree with: device, driver, libraries and kernels."""
+        """Return what stored rates are valid for: device, driver, libraries and kernels."""
         found = device.properties(device.current() if index is None else index)
         return {
             "device": found.name,
@@ -208,18 +211,18 @@ def _place(index: int | None) -> str:
 
 
 class Payload:
-    """B, and its sums: what a packed operand of this backend holds.
+    """What a packed operand of this backend holds: B and its sums.
 
     Attributes
     ----------
     source : Matrix
     packed : Packed or None
-        None where no scheme is used.
+        None if no scheme is used.
     replays : dict
-        Of calls with this operand (see replay.py).
+        Programs of calls with this operand (see replay.py).
     """
 
-    stale = None  # nothing is loaded that could be
+    stale = None  # never: it cannot be pickled, so it is never loaded
 
     def __init__(self, source: Matrix, packed: Packed | None) -> None:
         self.source = source
@@ -232,7 +235,7 @@ class Payload:
         return 0 if self.packed is None else self.packed.nbytes
 
     def remade(self, source: Any) -> Payload:
-        """Refuse: what cannot be pickled is never to be made again."""
+        """Refuse: an operand that cannot be pickled is never made again."""
         raise TypeError("an operand packed on a GPU cannot be made again; pack b instead")
 
     def __reduce__(self) -> tuple:
@@ -242,10 +245,10 @@ class Payload:
 def growth(scheme: Scheme, dtype: DType) -> float:
     """Predict the RMS error of a scheme relative to the classical product.
 
-    16-bit products add in float32 and round once at their end, by delta say. A scheme also rounds
-    every sum of more than one block of A or B. In the second moment that `Scheme.rms_growth` uses,
-    the error is ``delta^2 (1 + (Phi_A + Phi_B) / (mkn))`` where Phi_A is Phi over the products
-    whose A is such a sum: 2.65 for Strassen.
+    16-bit products are summed in float32 and rounded once at the end, by a relative error delta. A
+    scheme also rounds every sum of more than one block of A or B. With the second moment Phi of
+    `Scheme.rms_growth` the squared error is ``delta^2 (1 + (Phi_A + Phi_B) / (mkn))``, where Phi_A
+    is Phi over the products whose A is such a sum. The growth of Strassen's scheme is 2.65.
     """
     if dtype.accumulator is dtype:
         return scheme.rms_growth
@@ -262,7 +265,7 @@ def growth(scheme: Scheme, dtype: DType) -> float:
 
 
 def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
-    """Cut the problem for a scheme; None where it cannot keep the limit."""
+    """Choose blocks and chunks for a scheme; None if the scheme cannot keep the limit."""
     M, N, K = problem.M, problem.N, problem.K
     added = problem.buffered or problem.in_place
     copies = operands.copied_bytes(

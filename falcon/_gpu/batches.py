@@ -1,4 +1,4 @@
-"""Batches of matrices that are multiplied by one call of cuBLAS."""
+"""Batches of matrices, multiplied by one call of cuBLAS."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Batch:
 
     @classmethod
     def of(cls, first: Matrix, shape: tuple[int, ...], strides: tuple[int, ...]) -> Batch | None:
-        """Return a batch with these axes, strides in elements; None where distances differ."""
+        """Return a batch with these axes, strides in elements; None if the distances differ."""
         count, step = 1, 0
         for size, stride in zip(reversed(shape), reversed(strides), strict=True):
             if size == 1:
@@ -41,7 +41,7 @@ class Batch:
 
 
 def multiply(a: Batch | None, b: Batch | None, out: Batch | None, *, tf32: bool) -> bool:
-    """Write ``a @ b`` to `out`, all matrices at once; False where cuBLAS cannot take them so."""
+    """Write ``a @ b`` to `out`, all matrices at once; False if cuBLAS cannot do it in one call."""
     if a is None or b is None or out is None:
         return False
     (M, N), K, dtype = out.first.shape, a.first.shape[1], a.first.dtype

@@ -1,4 +1,4 @@
-"""The products: cuBLAS's C interface, called by ctypes.
+"""Products by cuBLAS, whose C interface is called through ctypes.
 
 CuPy loads the library and keeps a handle per thread and device. Its wrappers are not used: they
 refuse to run in a stream that is being captured.
@@ -18,8 +18,8 @@ from falcon._core.dtypes import DType
 
 from .matrix import Operand
 
-# CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: parts of a 16-bit product that are computed
-# apart are added as they are, in float32; without it they may be rounded first.
+# CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: partial sums of a 16-bit product are added in
+# float32; without it they may be rounded to 16 bits first.
 _MATH_MODE = 16
 # CUBLAS_POINTER_MODE_HOST: alpha and beta are in host memory.
 _POINTER_MODE = 0
@@ -43,14 +43,14 @@ _ARGUMENTS = {
 
 
 def load(major: int) -> Any:
-    """Return cuBLAS, which the import of CuPy's wrapper has loaded."""
+    """Return the library cuBLAS, which the import of CuPy's wrapper has loaded."""
     return CDLL(f"cublas64_{major}.dll" if sys.platform == "win32" else f"libcublas.so.{major}")
 
 
 @cache
 def _wrapper() -> Any:
-    """Import CuPy's wrapper, for its constants; raises ImportError where CuPy finds no cuBLAS."""
-    from cupy_backends.cuda.libs import cublas  # by attribute: CuPy finds the library then
+    """Import CuPy's wrapper, for its constants; raises ImportError if CuPy finds no cuBLAS."""
+    from cupy_backends.cuda.libs import cublas  # in this form, CuPy finds the library
 
     return cublas
 
@@ -66,7 +66,7 @@ def _library() -> Any:
 
 
 def forget() -> None:
-    """Forget the library."""
+    """Load the library again when it is next needed."""
     _wrapper.cache_clear()
     _library.cache_clear()
 
@@ -85,7 +85,7 @@ class Product:
     Attributes
     ----------
     arguments : tuple
-        Those of cublasGemmStridedBatchedEx_64 behind the handle.
+        Those of cublasGemmStridedBatchedEx_64 after the handle.
     stage : str
     """
 
@@ -109,8 +109,8 @@ def product(
 ) -> Product:
     """Describe ``out = alpha a b + beta out`` for cuBLAS.
 
-    For cuBLAS every matrix is by columns, and one by rows is its transpose. So for an `out` by rows
-    the product is ``b^T a^T``, and no operand is ever copied.
+    cuBLAS takes every matrix as stored by columns; one stored by rows is the transpose of such a
+    matrix. So for an `out` by rows the product is ``b^T a^T``, and no operand is ever copied.
 
     Parameters
     ----------
@@ -121,10 +121,10 @@ def product(
     sums : DType
         Of the accumulators, alpha and beta.
     tf32 : bool
-        Round operands to TF32 where there is such a product with these sums.
+        Round operands to TF32 if cuBLAS has such a product with these sums.
     """
     name = (sums.cublas_tf32 if tf32 else None) or sums.cublas_sums
-    assert name is not None  # as all accumulators of GPUs have
+    assert name is not None  # true for all accumulators of GPUs
     scalar = c_double if sums.itemsize == 8 else c_float
     if out.by_columns:
         sizes, left, right = (rows, columns, inner), a, b
@@ -148,7 +148,7 @@ def product(
 
 
 def converted(x: Product) -> tuple:
-    """Return the arguments with numbers as ctypes has them: converting 23 takes a microsecond."""
+    """Return the arguments as ctypes objects, once: converting 23 numbers takes a microsecond."""
     kinds = _ARGUMENTS[_GEMM][1:]
     return tuple(
         kind(value) if isinstance(value, int) else value
@@ -164,8 +164,8 @@ def start(handle: int, arguments: Sequence[Any]) -> None:
 class Turn:
     """CuPy's handle, in the current stream and with the modes that falcon needs.
 
-    The modes of the handle are the caller's, and are put back; TF32, and sums in float32, must not
-    depend on them.
+    The modes of the handle belong to the caller and are restored; the use of TF32, and of float32
+    sums, must not depend on them.
     """
 
     __slots__ = ("_handle", "_math", "_pointers")

@@ -1,8 +1,8 @@
-"""All that falcon uses of CuPy but cuBLAS (see cublas.py): memory, streams, kernels, events.
+"""All that falcon uses of CuPy except cuBLAS (see cublas.py): memory, streams, kernels, events.
 
-Nothing else in falcon imports CuPy, and importing these two files does not. The tests execute the
-whole backend on a stand-in that offers what is used here, and compare these names and signatures
-with those of the installed CuPy.
+Only these two files call CuPy, and importing them does not import it. The tests run the whole
+backend on a stand-in for what is used here, and compare these names and signatures with those of
+the installed CuPy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .matrix import Memory
 
 
 def _cupy() -> Any:
-    return sys.modules.get("cupy") or import_module("cupy")  # to import it again takes longer
+    return sys.modules.get("cupy") or import_module("cupy")  # import_module alone takes longer
 
 
 # --- devices and streams ---------------------------------------------------------------------
@@ -28,15 +28,13 @@ def _cupy() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What the driver tells of a device.
+    """Properties of a device, as the driver gives them.
 
     Attributes
     ----------
     name : str
     driver : int
         CUDA version that the driver supports, as 1000 major + 10 minor.
-    capability : str
-        Compute capability, such as "90".
     multiprocessors : int
     clock : float
         Hz.
@@ -47,7 +45,6 @@ class Properties:
 
     name: str
     driver: int
-    capability: str
     multiprocessors: int
     clock: float
     l2_bytes: int
@@ -65,7 +62,6 @@ def properties(device: int) -> Properties:
     return Properties(
         name.decode() if isinstance(name, bytes) else name,
         runtime.driverGetVersion(),
-        f"{found['major']}{found['minor']}",
         found["multiProcessorCount"],
         attributes["ClockRate"] * 1e3,
         found["l2CacheSize"],
@@ -75,7 +71,7 @@ def properties(device: int) -> Properties:
 
 
 def version() -> str:
-    """Return CuPy's version; raises ImportError where it is not installed."""
+    """Return CuPy's version; raises ImportError if it is not installed."""
     return str(_cupy().__version__)
 
 
@@ -85,7 +81,7 @@ def runtime_version() -> int:
 
 
 def count() -> int:
-    """Return the number of GPUs; raises where there is no driver."""
+    """Return the number of GPUs; raises if there is no driver."""
     return int(_cupy().cuda.runtime.getDeviceCount())
 
 
@@ -101,13 +97,13 @@ def on(device: int) -> AbstractContextManager[Any]:
 
 @lru_cache(maxsize=256)
 def on_stream(pointer: int, device: int) -> AbstractContextManager[Any]:
-    """Make a stream of another library current; `device` is current too."""
+    """Make another library's stream on `device` current; the device must be current already."""
     return _cupy().cuda.Stream.from_external(_ForeignStream(pointer))
 
 
 @dataclass(frozen=True, slots=True)
 class _ForeignStream:
-    """A stream by the protocol that CUDA libraries share."""
+    """A stream with the protocol that CUDA libraries share."""
 
     pointer: int
 
@@ -138,7 +134,7 @@ def seconds_between(start: Any, end: Any) -> float:
 
 
 def allocate(nbytes: int) -> Memory:
-    """Take memory from CuPy's pool, for the current stream; freed with the object."""
+    """Allocate memory from CuPy's pool, for the current stream; freed with the object."""
     made = _cupy().empty((max(nbytes, 1),), np.uint8)
     return Memory(int(made.data.ptr), nbytes, made)
 
@@ -188,5 +184,5 @@ def function(source: str, name: str, options: tuple[str, ...]) -> Any:
 def launch(
     kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], arguments: tuple
 ) -> None:
-    """Start a kernel: Python integers are 64 bits wide, NumPy scalars what they are."""
+    """Start a kernel: Python integers are passed as 64 bits, NumPy scalars with their own type."""
     kernel(grid, block, arguments)

@@ -2,16 +2,16 @@
 
 ::
 
-    compare norms             A, B  -> 2 words            norms.cu, spread.cu; for "auto" alone
+    compare norms             A, B  -> 2 words            norms.cu, spread.cu; only for "auto"
     for each chunk of rows, columns:                      (one chunk without a workspace limit)
         for each chunk of the inner dimension:
             Combine A, Combine B    A, B  -> At, Bt       sources.combine_in, once each
             products                At, Bt -> H           a strided-batched call per chain length
-        Combine H                   H     -> C            alpha, beta, C and out folded in
-        refuse                                            marks all where norms differ by too much
-        repair                                            ends at once unless something is marked
+        Combine H                   H     -> C            applies alpha and beta, writes out
+        refuse                                            marks all regions if norms differ too much
+        repair                                            ends at once unless a region is marked
 
-Nothing waits for the device. See docs/gpu.md.
+The host never waits for the device. See docs/gpu.md.
 """
 
 from __future__ import annotations
@@ -60,14 +60,13 @@ def execute(
     ----------
     plan : Plan
     a, b, out : Matrix
-        Of any strides and floating dtype; `out` must not overlap `a` or `b` unless it has to be
-        converted anyway.
+        Of any strides and floating dtype; an `out` that overlaps one of them is written by way of
+        a copy.
     c : Matrix, optional
-        May be `out`, or not overlap it.
     packed : Packed, optional
         The sums of `b`.
     scales : Memory, optional
-        What `scales_of` found for a packed `b`.
+        Result of `scales_of` for a packed `b`.
     """
     call = Call.of(plan, a, b, c, out, packed)
     at = workspace(library_of(a.owner), call.nbytes)
@@ -75,7 +74,7 @@ def execute(
 
 
 def workspace(library: Library, nbytes: int) -> Memory:
-    """Take memory for a call; where a graph is recorded that does not own it, keep it."""
+    """Allocate memory for a call; keep it if a graph is recorded that does not own it."""
     if nbytes == 0:
         return Memory(0, 0, None)
     memory = library.allocate(nbytes)
@@ -87,7 +86,7 @@ def workspace(library: Library, nbytes: int) -> Memory:
 def steps_of(
     call: Call, memory: Memory, *, scales: Memory | None, alpha: float, beta: float
 ) -> list[Step]:
-    """Return all that a call does, with `memory` as its workspace."""
+    """Return all steps of a call, with `memory` as its workspace."""
     plan = call.plan
     (a, b, c, target), copies = call.settle(memory.pointer)
     steps: list[Step] = [*copies]
@@ -106,7 +105,7 @@ def steps_of(
 
 
 def scales_of(b: Matrix, scheme: Scheme, block: Sizes) -> Memory:
-    """Compare the norms of columns of `b` that a scheme adds up; return one word."""
+    """Compare the norms of columns of `b` that a scheme adds up; return the word of the result."""
     nbytes = norms_bytes(*b.shape[::-1], b.dtype.accumulator.itemsize)
     library = library_of(b.owner)
     scratch, worst = library.allocate(nbytes), library.allocate(4)
@@ -162,13 +161,13 @@ class _Stages:
         self._block = block_sizes(problem.M, problem.N, problem.K, scheme, self._dtype.itemsize)
         self.steps: list[Step] = []
         self._held: dict[str, tuple] = {}
-        # Addresses of what `compare` found for A and B.
+        # Addresses of the words that `compare` fills for A and B.
         self._uneven: tuple[int, int] | None = None
 
     def compare(self, scales: Memory | None) -> None:
-        """Look at the norms of A's rows and B's columns, for `_finish` to refuse the scheme.
+        """Compare the norms of A's rows and of B's columns, for `_finish` to refuse the scheme.
 
-        `scales` is what is known of a packed B. The norms take memory of At, Bt and H.
+        `scales` is the result for a packed B. The norms use the memory of At, Bt and H.
         """
         words = self._words, self._words + 4
         scratch = self._at, self._marks - self._at
@@ -195,7 +194,7 @@ class _Stages:
                 self._finish(row, column, c, alpha, beta)
 
     def _combine(self, factor: str, first: tuple[int, int], second: tuple[int, int]) -> None:
-        """Form the sums of a part of A or B, unless they are still there."""
+        """Form the sums of a part of A or B, unless the buffer still holds them."""
         if self._held.get(factor) == (first, second):
             return
         self._held[factor] = (first, second)

@@ -1,4 +1,4 @@
-"""Sizes of blocks, chunks, buffers and launches: pure functions, no GPU needed.
+"""Sizes of blocks, chunks, buffers and launches, by pure functions that need no GPU.
 
 ::
 
@@ -9,8 +9,9 @@
     | (1,0) | (1,1) |        +---------+             +----+----+
     +-------+-------+             w
 
-Blocks are as large as the ceiling of the size over the format, rounded up to whole sectors of 32
-bytes: every row of At, Bt and H starts aligned, and the padding (at most 31 bytes a row) is zero.
+The size of a block is the ceiling of the matrix's size over the format's, rounded up to whole
+sectors of 32 bytes: every row of At, Bt and H is aligned, and the padding (at most 31 bytes a row)
+is zero.
 A workspace limit is kept by multiplying a chunk of every block at a time. Chunks along K are added
 up by the product itself (its beta is one), so Combine H runs once per chunk of C.
 """
@@ -18,7 +19,6 @@ up by the product itself (its beta is one), so Combine H runs once per chunk of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 from falcon.codegen.cuda_plan import THREADS, Products
 from falcon.schemes import Scheme
@@ -30,11 +30,11 @@ _ALIGNMENT = 256
 MARK_MAJOR, MARK_MINOR = 64, 128
 # A launch takes at most this many blocks along x, and along y.
 GRID_X, GRID_Y = 2**31 - 1, 65535
-# Elements of a line that a thread adds up, at least, and threads of a line, at most.
+# Least number of elements of a line that a thread adds up, and most threads per line.
 _NORM_RUN, _MOST_NORM_PARTS = 64, 64
-# Thread blocks of repair.cu per multiprocessor: no more run at a time, by their registers.
+# Thread blocks of repair.cu per multiprocessor: registers allow no more at a time.
 _REPAIR_RESIDENT = 2
-# Chunks smaller than these would leave the products far below the speed that was measured.
+# With smaller chunks, products would be far slower than the measured rate.
 _LEAST_CHUNK = 256
 
 Sizes = tuple[int, int, int]
@@ -95,7 +95,7 @@ class Buffers:
         return sum(round_up(x, _ALIGNMENT) for x in self._sizes)
 
     def offsets(self, start: int) -> Offsets:
-        """Return where each begins, in an allocation in which `start` bytes are taken."""
+        """Return the offset of each buffer in an allocation whose first `start` bytes are used."""
         starts, at = [], start
         for size in self._sizes:
             starts.append(at)
@@ -119,10 +119,10 @@ def chunks_within(
     *,
     packed: bool = False,
 ) -> Sizes | None:
-    """Halve chunks until their buffers fit `room` bytes; None if they never do.
+    """Halve chunks until their buffers fit into `room` bytes; None if they never do.
 
-    The inner length goes first, because halving it costs nothing but the products' start and end
-    (a packed B has it whole); then the larger of rows and columns.
+    The inner length is halved first, because that costs only the start and end of more products (a
+    packed B keeps it whole); then the larger of rows and columns.
     """
     unit = max(_SECTOR_BYTES // itemsize, 1)
     rows, columns, inner = block
@@ -158,10 +158,10 @@ def chunks_within(
 
 
 def combined_again(block: Sizes, chunk: Sizes) -> Sizes:
-    """How often A and B are combined and C is updated, in the order in which chunks are taken.
+    """Return how often A and B are combined and C is updated, in the driver's order of chunks.
 
-    With one chunk along K the sums of A stay while the columns advance, and with one along N too
-    those of B stay for all rows.
+    With one chunk along K, the sums of A are kept while the columns advance; with one along N too,
+    those of B are kept for all rows.
     """
     rows, columns, inner = (len(spans(size, part)) for size, part in zip(block, chunk, strict=True))
     return columns if inner > 1 else 1, rows if inner > 1 or columns > 1 else 1, 1
@@ -175,7 +175,7 @@ def combine_launch(height: int, width: int, vector: int) -> tuple[Sizes, Sizes]:
     Raises
     ------
     ValueError
-        The part is larger than a launch can cover; chunks keep it below.
+        The part is larger than a launch can cover: use chunks.
     """
     rows = THREADS // LANES
     blocks = -(-height // rows) * -(-width // (LANES * vector))
@@ -217,7 +217,7 @@ def norms_bytes(lines: int, inner: int, sum_itemsize: int) -> int:
 
 
 def regions(height: int, width: int) -> int:
-    """Regions of a block of C that are marked, and repaired, as a whole."""
+    """Return the number of regions of a block of C, each marked and repaired as a whole."""
     return -(-height // MARK_MAJOR) * -(-width // MARK_MINOR)
 
 
@@ -241,8 +241,3 @@ def _along_y(count: int) -> int:
     if not 0 < count <= GRID_Y:
         raise ValueError(f"a launch of {count} thread blocks along y; expected 1 to {GRID_Y}")
     return count
-
-
-def matrix_bytes(rows: int, columns: int, itemsize: int) -> int:
-    """Bytes of a dense matrix."""
-    return prod((rows, columns, itemsize))

@@ -36,7 +36,7 @@ def _function(key: tuple, make: Callable[[], sources.Unit]) -> tuple[Any, source
 
 
 def clear() -> None:
-    """Forget the compiled kernels."""
+    """Discard the compiled kernels."""
     with _lock:
         _functions.clear()
 
@@ -60,7 +60,7 @@ def combine_in(
     block : (int, int)
         Rows and columns of a block.
     start, part : (int, int)
-        First row and column of the part of every block that is wanted, and its size.
+        First row and column of the part of every block to be combined, and its size.
     """
     key = ("in", scheme, factor, source.dtype)
     kernel, unit = _function(key, lambda: sources.combine_in(scheme, factor, source.dtype))
@@ -88,13 +88,13 @@ def combine_in(
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What Combine H and the repair write: a part of every block of ``out = alpha sums + beta c``.
+    """The part of every block of ``out = alpha sums + beta c`` that Combine H and repair write.
 
     Attributes
     ----------
     scheme : Scheme
     sums : DType
-        Of the products, of alpha and of beta.
+        Type of the products, alpha and beta.
     out : Matrix
     c : Matrix or None
         In the order of `out`.
@@ -102,7 +102,7 @@ class Update:
         As in `combine_in`.
     alpha, beta : float
     marks : int
-        Address of the zeroed marks, or 0: what is not finite is not repaired.
+        Address of the zeroed marks, or 0 if non-finite values are not repaired.
     """
 
     scheme: Scheme
@@ -145,7 +145,7 @@ class Update:
 
 
 def combine_out(update: Update, planes: int) -> Launch:
-    """Combine H of the products at address `planes`; `update.marks` as they shall be."""
+    """Combine H of the products at address `planes`; sets `update.marks` unless they are 0."""
     scheme, sums, out = update.scheme, update.sums, update.out
     key = ("out", scheme, sums, out.dtype)
     kernel, unit = _function(key, lambda: sources.combine_out(scheme, sums, out.dtype))
@@ -171,7 +171,7 @@ def combine_out(update: Update, planes: int) -> Launch:
 
 
 def spread(x: Matrix, parts: int, block: int, scratch: int, room: int, worst: int) -> list[Step]:
-    """Compare the norms of rows of `x` that a scheme adds to one another.
+    """Compare the norms of rows of `x` that a scheme adds up.
 
     Parameters
     ----------
@@ -180,11 +180,11 @@ def spread(x: Matrix, parts: int, block: int, scratch: int, room: int, worst: in
     parts, block : int
         Blocks that the scheme cuts the rows into, and the rows of one.
     scratch, room : int
-        Address of memory for partial sums, and its bytes. Where there is not one sum per row,
-        nothing can be known.
+        Address of memory for partial sums, and its bytes. Without room for a sum per row, norms
+        are not known.
     worst : int
-        Address of a word: becomes the largest ratio of mean to least square, as a float; 0 where
-        the scheme adds up no rows, huge where nothing is known.
+        Address of a word, set to the largest ratio of mean to least squared norm, as a float: 0 if
+        the scheme adds up no rows, a huge number if norms are not known.
     """
     steps: list[Step] = [Fill("norms", (worst, 0, 4))]
     if parts == 1:
@@ -205,7 +205,7 @@ def spread(x: Matrix, parts: int, block: int, scratch: int, room: int, worst: in
 
 
 def refuse(update: Update, rows: int, columns: int, most: float) -> Launch:
-    """Mark all regions where the spreads at two addresses multiply to more than `most`."""
+    """Mark all regions if the product of the ratios at two addresses is more than `most`."""
     kernel, _ = _function(("refuse",), sources.refuse)
     count = geometry.regions(update.window.height, update.window.width)
     arguments = (rows, columns, np.float32(most), update.marks, count)
@@ -213,7 +213,7 @@ def refuse(update: Update, rows: int, columns: int, most: float) -> Launch:
 
 
 def repair(update: Update, a: Matrix, b: Matrix) -> Launch:
-    """Classical product of the regions that Combine H has marked."""
+    """Form the classical product of the marked regions."""
     scheme, out = update.scheme, update.out
     key = ("repair", a.dtype, out.dtype)
     kernel, _ = _function(key, lambda: sources.repair(a.dtype, out.dtype))
@@ -247,17 +247,17 @@ def repair(update: Update, a: Matrix, b: Matrix) -> Launch:
 
 
 def empty() -> Launch:
-    """Nothing at all."""
+    """Launch an empty kernel, to measure what a launch costs."""
     kernel, _ = _function(("empty",), sources.empty)
     return Launch("empty", kernel, (1, 1, 1), (geometry.LANES, 1, 1), ())
 
 
 def copy(source: Matrix | None, target: Matrix, scale: float = 1.0) -> Launch:
-    """``target = scale * source``, or zero where there is no source."""
+    """Write ``scale * source`` to `target`, or zeros if there is no source."""
     dtype = target.dtype if source is None else source.dtype
     kernel, _ = _function(("copy", dtype, target.dtype), lambda: sources.copy(dtype, target.dtype))
     sums = sources.wider(dtype, target.dtype).numpy.type
-    if target.by_columns:  # neighbouring threads write neighbours
+    if target.by_columns:  # so that neighbouring threads write neighbouring elements
         source, target = source and source.transposed(), target.transposed()
     grid, threads = geometry.copy_launch(*target.shape)
     return Launch(
@@ -284,8 +284,8 @@ class Window:
     pointer : int
         Address of the part's first element in block (0, 0).
     sizes : tuple of int
-        What is left of the matrix from there, distance between blocks, size of the part; each
-        along the major and the minor axis. What all kernels take.
+        Remaining size of the matrix from there, distance between blocks, size of the part; each
+        along the major and the minor axis. All kernels take them in this order.
     """
 
     __slots__ = ("_matrix", "pointer", "sizes")

@@ -1,6 +1,6 @@
-"""`Matrix`: a matrix in GPU memory, as the kernels see it; whose array it is does not matter.
+"""`Matrix`: a matrix in GPU memory as the kernels take it, of whatever array library.
 
-`Operand`: a batch of matrices, as the products see them. `Memory`: what they lie in.
+`Operand`: a batch of matrices as the products take it. `Memory`: an allocation.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Matrix:
 
     @property
     def by_columns(self) -> bool:
-        """Whether neighbours along a column touch, and those along a row do not."""
+        """Whether columns are contiguous and rows are not."""
         rows, columns = self.strides
         return rows == 1 and columns != 1 and self.shape[1] > 1
 
     @property
     def is_direct(self) -> bool:
-        """Whether there is a unit stride and the other one spans it: what cuBLAS takes."""
+        """Whether cuBLAS takes the matrix: one stride is 1, the other spans a row or column."""
         (rows, columns), (M, N) = self.strides, self.shape
         if self.by_columns:
             return columns >= max(M, 1)
@@ -54,7 +54,7 @@ class Matrix:
 
     @property
     def ld(self) -> int:
-        """Elements between neighbours along the other axis than that of the unit stride."""
+        """Leading dimension: elements between neighbours along the axis without unit stride."""
         if self.by_columns:
             return self.strides[1]
         return self.strides[0] if self.shape[0] > 1 else max(self.shape[1], 1)
@@ -113,9 +113,9 @@ class Operand:
     ----------
     pointer : int
     ld : int
-        Elements between neighbours along the other axis.
+        Leading dimension, in elements.
     by_columns : bool
-        Neighbours along a column touch.
+        Columns are contiguous.
     step : int
         Elements between matrices.
     dtype : DType

@@ -1,12 +1,13 @@
-"""The cost model on a GPU: FalconGEMM's stages, with waves of thread blocks and the L2 cache added.
+"""The cost model on a GPU: FalconGEMM's stages, extended by waves of thread blocks and L2 cache.
 
 A stage costs the larger of operations over their rate and bytes over bandwidth, plus a launch.
 
-- **Waves.** A product is cut into tiles of 128 x 128; a multiprocessor takes one at a time, so the
-  last wave may be nearly empty. Strassen's 7 (M/2)(N/2) tiles quantise otherwise than M N.
-- **L2.** Tiles of a wave read panels of A and B; together they form a square, near enough. What
-  fits the cache with its neighbours is read from memory once, else once per wave. What one kernel
-  writes and the next one reads stays in the cache where it is small.
+- **Waves.** A product is cut into tiles of 128 x 128; a multiprocessor computes one at a time, so
+  the last wave may be nearly empty. Strassen's 7 products of M/2 x N/2 round up to whole waves
+  differently from one of M x N.
+- **L2.** The tiles of a wave, which together are about a square, read panels of A and B. Operands
+  that fit into the cache are read from memory once, larger ones once per wave. What one kernel
+  writes and the next one reads stays in the cache if it is small.
 
 Pure functions: `rates` may come from any device.
 """
@@ -24,7 +25,7 @@ from .geometry import spans
 from .rates import DeviceRates
 
 TILE = 128
-# Of the L2 cache, what survives from one kernel to the next.
+# Share of the L2 cache whose content the next kernel still finds.
 _KEPT_SHARE = 0.5
 
 Seconds = tuple[tuple[str, float], ...]
@@ -52,8 +53,8 @@ def product_seconds(
     tiles = batch * ceil(rows / TILE) * ceil(columns / TILE)
     waves = ceil(tiles / rates.multiprocessors)
     per_wave = 2.0 * TILE * TILE * inner * rates.multiprocessors
-    # Libraries split tiles over multiprocessors where the last wave is nearly empty: half of what
-    # is lost at worst.
+    # Libraries split tiles over multiprocessors if the last wave is nearly empty: at worst, half of
+    # its time is lost.
     exact = tiles / rates.multiprocessors
     compute = (max(exact, 1.0) + waves) / 2 * per_wave / rates.multiply
     traffic = operand_bytes(rows, columns, inner, batch, item, rates)
@@ -89,7 +90,7 @@ def _stages(
     additions = [x.additions for x in scheme.shared_sums]
 
     def combine(blocks: int, read: float, written: float, sums_per: int, launches: int) -> float:
-        # What is written and read again at once stays in the cache, if it is small.
+        # What is written and then read by the next kernel stays in the cache if it is small.
         kept = min(_KEPT_SHARE * rates.l2_bytes / max(written, 1.0), 1.0)
         moved = read + written * (1.0 - 0.5 * kept)
         return max(sums_per * blocks / rates.add, moved / rates.bandwidth) + launches * rates.launch
@@ -102,7 +103,7 @@ def _stages(
         inner = group.length * ck
         part = product_seconds(min(cm, M), min(cn, N), inner, group.count, item, sums, rates)
         multiply += pieces * again_inner * part
-    # Compute does not come in chunks of equal size; the last ones are smaller.
+    # The last chunks are smaller than the others.
     exact = (M / (cm * again_rows)) * (N / (cn * again_columns)) * (K / (ck * again_inner))
     h = combine(M * N, found.planes * M * N * sums, m * n * M * N * item, additions[2], 2 * pieces)
     if problem.packed:

@@ -1,4 +1,4 @@
-"""The operands of a call: the copies that some need, and where the call's buffers lie."""
+"""The operands of a call, the copies that some need, and the addresses of its buffers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from falcon.codegen.cuda_plan import products
 
 from . import kernels
 from .arrays import library_of
-from .geometry import Buffers, Offsets, Sizes, matrix_bytes, round_up
+from .geometry import Buffers, Offsets, Sizes, round_up
 from .matrix import Matrix, Memory, dense
 from .packed import Packed
 from .steps import Launch, run
@@ -71,7 +71,7 @@ class Call:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the workspace; norms are formed where At, Bt and H will be."""
+        """Bytes of the workspace; norms use the memory of At, Bt and H."""
         return self._start + self.buffers.total
 
     def place(self, memory: Memory) -> Offsets:
@@ -79,7 +79,7 @@ class Call:
         return self.buffers.offsets(memory.pointer + self._start)
 
     def settle(self, at: int) -> tuple[tuple[Matrix, Matrix, Matrix | None, Matrix], list[Launch]]:
-        """Return operands that the kernels can take, and copies, to address `at` on, for that."""
+        """Return operands that the kernels can take, and the copies to `at` that this needs."""
         dtype = self.plan.problem.operand
         a, b, c, out = self.operands
         places = []
@@ -118,22 +118,21 @@ def copied_bytes(
     sizes = (
         (a, M, K, item),
         (b, K, N, item),
-        (c, M, N, sums),  # an out of the sums' dtype takes a c of that dtype
+        (c, M, N, sums),  # the copy may have the sums' dtype, as out may
         (out, M, N, item),
     )
     return tuple(  # type: ignore[return-value]
-        matrix_bytes(rows, columns, width) if needed else 0
-        for needed, rows, columns, width in sizes
+        rows * columns * width if needed else 0 for needed, rows, columns, width in sizes
     )
 
 
 def readable(x: Matrix, dtype: DType) -> bool:
-    """Whether cuBLAS and the kernels can read the matrix as it stands."""
+    """Whether cuBLAS and the kernels can read the matrix without a copy."""
     return x.dtype == dtype and x.is_direct
 
 
 def needs_product(out: Matrix, a: Matrix, b: Matrix | None, c: Matrix | None, dtype: DType) -> bool:
-    """Whether the product needs a matrix of its own before it is converted into `out`."""
+    """Whether the product needs a buffer of its own, from which it is copied to `out`."""
     if not out.is_direct or out.dtype not in (dtype, dtype.accumulator):
         return True
     if c is not None and c.overlaps(out) and not same(c, out):
@@ -147,9 +146,9 @@ def same(x: Matrix, y: Matrix) -> bool:
 
 
 def needs_copy(c: Matrix, out: Matrix | None) -> bool:
-    """Whether Combine H cannot add `c` as it stands to `out` (None: to a buffer by rows).
+    """Whether Combine H needs a copy of `c` to add it to `out` (None: to a buffer by rows).
 
-    A c that is overwritten could not be added again where a region has to be repaired.
+    If `out` overwrote c, it could not be added again where a region has to be repaired.
     """
     if out is None:
         return True
@@ -158,8 +157,8 @@ def needs_copy(c: Matrix, out: Matrix | None) -> bool:
 
 
 def duplicate(x: Matrix) -> Matrix:
-    """Copy a matrix to memory of its own."""
-    memory = library_of(x.owner).allocate(matrix_bytes(*x.shape, x.itemsize))
+    """Copy a matrix to new memory."""
+    memory = library_of(x.owner).allocate(x.shape[0] * x.shape[1] * x.itemsize)
     target = dense(memory.pointer, x.shape, x.dtype, memory.owner)
     run(kernels.copy(x, target))
     return target

@@ -22,24 +22,22 @@ class Packed:
     block : (int, int, int)
         Rows, columns and inner length of a block; the rows do not matter.
     by_columns : bool
-        Every sum is stored by columns, as B was.
+        Every sum is stored by columns, as B is.
     dtype : DType
-    device : int
     """
 
     memory: Memory
     block: Sizes
     by_columns: bool
     dtype: DType
-    device: int
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, beside B itself."""
+        """Bytes held besides B itself."""
         return self.memory.nbytes
 
     def group(self, group: Group, first_column: int) -> Operand:
-        """Return the operands of a group's products, from a column of every block on."""
+        """Return the operands of a group's products, starting at a column of every block."""
         _, columns, inner = self.block
         long, plane = group.length * inner, inner * columns
         ld = long if self.by_columns else columns

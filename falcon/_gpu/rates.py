@@ -1,4 +1,4 @@
-"""Measure a GPU: the rates that its cost model needs, by events."""
+"""Measure the rates that a GPU's cost model needs, by CUDA events."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from . import cublas, device, kernels
 from .matrix import Matrix, Operand, dense
 from .steps import Program, run
 
-# Large enough that waves and launches hardly show: 137 Gflop, 1.1 Tflop for 16-bit elements.
+# Large enough that waves and launches hardly count: 137 Gflop, 1.1 Tflop for 16-bit elements.
 _MEASURED_SIZE = {8: 4096, 4: 4096, 2: 8192}
 _REPEATS = 5
-# Seconds of calls back to back per event pair, so that the host's gaps do not show, and before the
-# first one, until the clocks have settled.
+# Seconds of back-to-back calls per pair of events, so that the host's gaps do not count, and before
+# the first pair, until the clocks have settled.
 _RUN, _WARM_UP = 0.02, 0.2
-# Empty kernels in one event pair, fewer than a stream holds; and products before them, which
-# take the device longer (10 ms) than the host takes for the launches.
+# Empty kernels per pair of events, fewer than a stream can queue; and products before them, which
+# take the device longer (10 ms) than the launches take the host.
 _EMPTY_LAUNCHES, _BUSY = 500, 8
 # Elements of random data that a measured matrix repeats; zeros would run faster than real data.
 _RANDOM_ELEMENTS = 2**20
@@ -38,13 +38,13 @@ class DeviceRates:
     Attributes
     ----------
     multiply : float
-        cuBLAS, large square product, flop/s.
+        Of cuBLAS on a large square product, flop/s.
     bandwidth : float
-        Combine A of Strassen on a large matrix, bytes read and written per second.
+        Of Strassen's Combine A on a large matrix, bytes read and written per second.
     launch : float
-        Seconds of an empty kernel in a stream of kernels, launched while the device was busy.
+        Seconds of an empty kernel among many, launched while the device was busy.
     add : float
-        Additions per second, by clock and width.
+        Additions per second, from the clock and the number of lanes.
     multiprocessors : int
     l2_bytes, memory_bytes : int
     """
@@ -69,7 +69,7 @@ class DeviceRates:
 
 
 def measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
-    """Measure device number `index` (about a second, in which it is waited for).
+    """Measure device number `index`: about a second, during which the host waits.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def seconds_per_call(call: Callable[[], None]) -> float:
 
 
 def run_seconds(call: Callable[[], None], calls: int) -> float:
-    """Return the seconds of calls that follow one another, by events."""
+    """Return the seconds of consecutive calls, by events."""
     start = device.event()
     for _ in range(calls):
         call()

@@ -1,9 +1,9 @@
-"""Calls like earlier ones: their steps are kept, and run again at the addresses of the arrays.
+"""Replay of similar calls: their steps are kept, and run again at the addresses of new arrays.
 
 Validation, the look-up of a plan and the driver take the host 80 to 160 microseconds, and a product
-of 4096 x 4096 in 16 bits takes a GPU 180. What all that came to is a `Program`, which depends on
-the plan, alpha, beta, and the shapes, strides, types and alignment of the arrays. It is made when
-such a call comes for the second time.
+of 4096 x 4096 in 16 bits takes a GPU 180. Their result is a `Program`, which depends only on the
+plan, alpha, beta, and the shapes, strides, types and alignment of the arrays. It is made when such
+a call is made for the second time.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from .matrix import Memory
 from .operands import Call
 from .steps import Address, Program, Step, placed
 
-# Programs of all calls but those with packed operands, which keep their own; a program that makes
-# more kinds of calls than this starts anew. None: seen once.
+# Programs of all calls except those with packed operands, which keep their own; None after the
+# first such call. The table is emptied when it is full.
 _MOST = 1024
 _replays: dict[tuple, Replay | None] = {}
-# Of arrays that were multiplied, by their type.
+# By the type of arrays that were multiplied.
 _libraries: dict[type, Library] = {}
-# Places among the bases of a program.
+# Indices into the bases of a program.
 _A, _B, _C, _OUT, _WORKSPACE = range(5)
-# As both libraries' pools align what they give; any address of that kind stands for all.
+# Alignment of what both libraries' pools allocate.
 _ALIGNMENT = 256
 
 
 class Seen(NamedTuple):
-    """What a call looks like.
+    """The key of a call, and the addresses of its arrays.
 
     Attributes
     ----------
     table : dict
-        Where its replay is kept.
+        The table that holds its replay.
     key : tuple
     library : Library
     bases : list of int
@@ -55,13 +55,13 @@ class Seen(NamedTuple):
 
 
 def look(a: Any, b: Any, c: Any, out: Any, asked: Any) -> Seen | None:
-    """Look at the arrays of a call; None where there can be no replay of it.
+    """Return the key of a call and its addresses; None if there can be no replay of it.
 
     Parameters
     ----------
     a, b, c, out : array, PackedOperand (b), or None (c, out)
     asked : hashable
-        All that the steps depend on beside the arrays.
+        All that the steps depend on besides the arrays.
     """
     library = _libraries.get(type(a))
     if library is None:
@@ -87,7 +87,7 @@ def look(a: Any, b: Any, c: Any, out: Any, asked: Any) -> Seen | None:
 
 
 def repeat(seen: Seen | None, out: Any, in_force: Any = None) -> Any:
-    """Repeat a call that was kept; None where none was, or the arrays overlap.
+    """Repeat a call that was kept; None if it was not, or if the arrays overlap.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def repeat(seen: Seen | None, out: Any, in_force: Any = None) -> Any:
     out : array or None
         As the caller gave it.
     in_force : object
-        What was given to `keep`, where that is still so.
+        The current value; the replay is used only if `keep` got the same.
 
     Returns
     -------
@@ -114,16 +114,16 @@ def repeat(seen: Seen | None, out: Any, in_force: Any = None) -> Any:
 
 
 class Replay:
-    """What a call did, for calls that look the same.
+    """The program of a call, for calls with the same key.
 
     Parameters
     ----------
     call : Call
         Of matrices whose addresses are `Address`.
     made : DType
-        Of a result that is made for the caller.
+        Type of a result that is allocated for the caller.
     in_force : object
-        What the plan depended on beside the call.
+        What the plan depends on besides the call.
     steps : callable
         Returns the steps of the call, given memory for its workspace.
     """
@@ -144,8 +144,8 @@ class Replay:
         bases = [0 if x is None else int(x.pointer) for x in matrices]
         memory = Memory(Address.of(_ALIGNMENT, _WORKSPACE), call.nbytes, None)
         self._program = Program(steps(call, memory), (*bases, _ALIGNMENT))
-        # First byte of each, and the one after its last, from its address on; None where it may
-        # overlap out.
+        # First byte of each array and the one after its last, relative to its address; None if it
+        # may overlap out.
         same = c is not None and c.pointer == out.pointer
         self._reaches = [
             None if x is None or (at == _C and same) else tuple(y - x.pointer for y in x.span)
@@ -171,7 +171,7 @@ class Replay:
         return out
 
     def is_apart(self, bases: Sequence[int]) -> bool:
-        """Whether out shares no memory with what is read."""
+        """Whether out shares no memory with an operand."""
         reach = self._reaches[_OUT]
         assert reach is not None
         low, high = bases[_OUT] + reach[0], bases[_OUT] + reach[1]
@@ -189,7 +189,7 @@ def keep(
     factors: tuple[float, float] = (1.0, 0.0),
     in_force: Any = None,
 ) -> None:
-    """Note a call that went well; keep what it did if it was noted before.
+    """Note a call that succeeded; keep its program if it was noted before.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def keep(
     factors : (float, float)
         Alpha and beta.
     in_force : object
-        What else the plan depends on.
+        What the plan depends on besides the call.
     """
     a, b, c, out = arrays
     packed = b if isinstance(b, PackedOperand) else None
@@ -232,7 +232,7 @@ def keep(
 
 
 def _comes_again(seen: Seen, in_force: Any) -> bool:
-    """Whether a call was noted, and not kept as it is now; note it."""
+    """Note a call; return whether it was noted before and has no valid program yet."""
     try:
         noted = seen.key in seen.table
     except TypeError:  # something cannot be hashed
@@ -247,6 +247,6 @@ def _comes_again(seen: Seen, in_force: Any) -> bool:
 
 
 def clear() -> None:
-    """Forget all calls but those with packed operands."""
+    """Discard the programs of all calls except those with packed operands."""
     _replays.clear()
     _libraries.clear()

@@ -1,7 +1,6 @@
-"""CUDA source text: the `.cu` files of `kernels/`, each behind the part that is generated for it.
+"""CUDA source text: generated definitions, followed by a `.cu` file of `kernels/`.
 
-A `Unit` is one kernel. Several units make one translation unit: `assemble` puts the common part
-before them.
+A `Unit` is one kernel. `assemble` makes one translation unit of the common part and some units.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from falcon.codegen import cuda_emit
 from falcon.codegen.cuda_plan import Fit
 from falcon.schemes import Scheme, get
 
-# C++17 is CuPy's default from version 14 on. Single-precision division and square root occur
-# nowhere; -fmad may contract alpha * sum + beta * c, which rounds once less.
+# C++17 is CuPy's default from version 14 on. -fmad, on by default, may contract
+# alpha * sum + beta * c, which rounds once less.
 OPTIONS = ("--std=c++17",)
 
 
@@ -30,7 +29,7 @@ class Unit:
     Attributes
     ----------
     name : str
-        Of the function, C linkage.
+        Of the function, which has C linkage.
     source : str
     fit : Fit or None
         Vectors and registers of a combine kernel.
@@ -61,7 +60,7 @@ def repair(dtype: DType, out_dtype: DType) -> Unit:
 
 
 def wider(dtype: DType, out_dtype: DType) -> DType:
-    """Return the type in which elements of one are scaled before they are stored as the other."""
+    """Return the type in which elements of `dtype` are scaled before conversion to `out_dtype`."""
     return max(dtype.accumulator, out_dtype.accumulator, key=lambda row: row.itemsize)
 
 
@@ -71,7 +70,7 @@ def copy(dtype: DType, out_dtype: DType) -> Unit:
 
 
 def norms(dtype: DType) -> Unit:
-    """Squared norms of lines, in parts."""
+    """Add up the squared norms of lines, in parts."""
     return _plain("norms", dtype, dtype.accumulator, dtype.accumulator)
 
 
@@ -81,18 +80,18 @@ def spread(sums: DType) -> Unit:
 
 
 def refuse() -> Unit:
-    """Mark everything where the norms differ by too much."""
+    """Mark all regions if the norms differ by too much."""
     return _plain("refuse", FLOAT32, FLOAT32, FLOAT32)
 
 
 def empty() -> Unit:
-    """Nothing: what a launch costs."""
+    """Do nothing, to measure what a launch costs."""
     return Unit("falcon_empty", 'extern "C" __global__ void falcon_empty() {}\n')
 
 
 @cache
 def digest() -> str:
-    """Name the state of all kernels: what was measured with others does not hold."""
+    """Return a digest of the kernels: rates that were measured with others are not valid."""
     strassen = get("strassen")
     units = [*(combine_in(strassen, x, FLOAT32) for x in "uv"), repair(FLOAT32, FLOAT32)]
     units += [combine_out(strassen, FLOAT32, FLOAT32), copy(FLOAT32, FLOAT32)]
@@ -117,7 +116,7 @@ def _plain(template: str, dtype: DType, out_dtype: DType, sums: DType) -> Unit:
 
 
 def _key(scheme: Scheme) -> str:
-    """Name a scheme as a C identifier: for people who profile; sources are compared as text."""
+    """Return a scheme's name as a C identifier, for profilers; it need not be unique."""
     return re.sub(r"\W", "_", scheme.name) or "unnamed"
 
 

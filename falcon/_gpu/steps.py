@@ -1,12 +1,12 @@
-"""What a multiplication does on a device, as data: steps that later calls repeat.
+"""The steps of a multiplication on a device as data, which later calls can repeat.
 
 ::
 
     Launch, Fill, Product     a step with its arguments (`Product` is cublas.py's)
-    Address                   an address that knows in which array of a call it lies
-    Program                   steps whose addresses follow the arrays of every call
+    Address                   an address together with the array of a call that it points into
+    Program                   steps whose addresses are set anew for the arrays of each call
 
-The driver only makes steps, and `Program.run` alone carries them out.
+The driver only makes steps; `Program.run` alone starts them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .matrix import Matrix
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A kernel: Python integers among the arguments are 64 bits wide, NumPy scalars what they are.
+    """The launch of a kernel (see `device.launch` for the types of its arguments).
 
     Attributes
     ----------
     stage : str
-        Of the multiplication, as in the predictions of model.py.
+        The stage it belongs to, named as in the predictions of model.py.
     kernel : object
         Compiled for the device.
     grid, block : (int, int, int)
@@ -45,7 +45,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Memory whose bytes become `value`.
+    """Memory whose bytes are set to `value`.
 
     Attributes
     ----------
@@ -62,19 +62,19 @@ Step = Launch | Fill | Product
 
 
 class Address(int):
-    """An address in one of a call's arrays; what is added to it leaves it there.
+    """An address in one of a call's arrays; its sum with an offset is in the same array.
 
     Attributes
     ----------
     slot : int
-        The array's place among the bases of `Program.run`.
+        The array's index in the bases of `Program.run`.
     """
 
     slot: int
 
     @classmethod
     def of(cls, value: int, slot: int) -> Address:
-        """Return an address in the array of that place."""
+        """Return an address in the array of that index."""
         made = cls(value)
         made.slot = slot
         return made
@@ -96,9 +96,9 @@ class Program:
     Parameters
     ----------
     steps : iterable of Step
-        Whatever is an `Address` in them is moved by `run`; other addresses stay.
+        `run` replaces every `Address` in them; other addresses stay.
     bases : sequence of int
-        Where the arrays lay when the steps were made.
+        Addresses of the arrays when the steps were made.
     """
 
     __slots__ = ("_multiplies", "_steps")
@@ -133,5 +133,5 @@ class Program:
 
 
 def run(*steps: Step) -> None:
-    """Start steps that will not be repeated."""
+    """Start steps that are not to be repeated."""
     Program(steps).run()

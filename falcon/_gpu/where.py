@@ -1,4 +1,4 @@
-"""Where an array is. Imports nothing of the GPU backend: every call of falcon asks."""
+"""In which memory an array is. Imports nothing of the GPU backend, because every call needs it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ _CUDA_KINDS = (2, 13)
 
 
 def device_of(x: Any) -> int | None:
-    """Return the number of the GPU whose memory holds an array; None for all else.
-
-    An array on a GPU knows by DLPack's protocol where it is.
-    """
+    """Return the number of the GPU whose memory holds an array, by DLPack; None for all else."""
     probe = getattr(x, "__dlpack_device__", None)
     if probe is None:
         return None
     try:
         kind, index = probe()
-    except Exception:  # no memory at all (torch's device "meta"): for others to complain about
+    except Exception:  # it has no memory (torch's device "meta"): the caller reports that
         return None
     return int(index) if int(kind) in _CUDA_KINDS else None
 

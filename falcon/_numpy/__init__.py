@@ -2,9 +2,9 @@
 
 ::
 
-    backend.py   plan and execute: combine, np.matmul, combine
-    classical.py np.matmul, with what is done to operands and product around it
-    threads.py   NumPy's BLAS kept to the threads of a call
-    norms.py     whether operands are too uneven for a scheme
-    rates.py     what the cost model needs to know of NumPy, measured; which BLAS it has
+    backend.py   NumpyBackend: combine, np.matmul, combine
+    classical.py the classical algorithm: copies of operands, np.matmul, beta * c
+    threads.py   limit the threads of NumPy's BLAS during a call
+    norms.py     squared norms of rows and columns
+    rates.py     measured rates of NumPy for the cost model; the name of its BLAS
 """

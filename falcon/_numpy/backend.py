@@ -1,4 +1,4 @@
-r"""Backend "numpy": any scheme, any level, on top of NumPy's own BLAS; always available.
+r"""Backend "numpy": any scheme, with any nesting, on top of NumPy's own BLAS; always available.
 
 ::
 
@@ -38,15 +38,15 @@ from .threads import limited
 
 # Chunks are not cut below blocks of this size: the limit is then refused.
 _SMALLEST_BLOCK = 2
-# Nor into more chunks, each of which takes some tenths of a millisecond beside its products.
+# The limit is also refused if it needs more chunks: each costs some tenths of a millisecond.
 _MOST_CHUNKS = 2**14
-# Time of np.matmul(x.T, x), which is syrk and a copy of its triangle, over that of a product of
-# such sizes: 0.56 to 0.73 (float32, float64; Zen 3 and 5).
+# Time of np.matmul(x.T, x), which calls syrk and copies its triangle, over that of a general
+# product of the same sizes: 0.56 to 0.73 (float32, float64; Zen 3 and 5).
 _SYRK = 0.62
 
 
 class NumpyBackend:
-    """See the module's docstring; `falcon._core.backend.Backend` states the contract."""
+    """See the module's docstring; `falcon._core.backend.Backend` is the interface."""
 
     name = "numpy"
     rates_type = Rates
@@ -62,14 +62,14 @@ class NumpyBackend:
         return None
 
     def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
-        """LCMAs run where sums of elements are as precise as sums of products."""
+        """LCMAs run only if sums of elements are as precise as sums of products."""
         operand = problem.operand
         if operand is not problem.accumulator:
             return f"sums of {operand} would be rounded to {operand} before they are multiplied"
         return None
 
     def policy(self, problem: Problem) -> Policy:
-        """Return that of all backends for host memory."""
+        """Return the policy of all backends for host memory."""
         return host_policy(problem)
 
     def candidates(
@@ -90,7 +90,7 @@ class NumpyBackend:
                 stages = _Stages.of(problem, scheme, chunks)
                 workspace = stages.workspace + finish_bytes(problem)
                 cuts = -(-problem.M // max(chunks[0], 1)), -(-problem.K // max(chunks[2], 1))
-                again = 1, cuts[0], cuts[1]  # A's sums serve all chunks along N
+                again = 1, cuts[0], cuts[1]  # sums of A are used for all chunks along N
                 options.append(Option(self.name, scheme, chunks, workspace, again=again))
         return options
 
@@ -112,7 +112,7 @@ class NumpyBackend:
         scaled = Scaling(columns=b.column_powers if isinstance(b, PackedOperand) else None)
         shape = (problem.M, problem.N)
         product = np.empty(shape, problem.result.numpy) if problem.buffered else out
-        # As BLAS: overflow and invalid operations are in the result.
+        # As in BLAS, overflow and invalid operations show only in the result.
         with limited(problem.threads), np.errstate(all="ignore"):
             done = False
             if plan.scheme is not None and 0 not in (*shape, problem.K):
@@ -129,7 +129,7 @@ class NumpyBackend:
                 np.copyto(mirror, out)
 
     def pack(self, b: np.ndarray, plan: Plan) -> ArrayPayload:
-        """Copy `b` as BLAS likes it; its sums are formed anew in every product."""
+        """Copy `b` for BLAS; its sums are formed again in every product."""
         return ArrayPayload(np.array(b, plan.problem.operand.numpy, order="C"))
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
@@ -143,25 +143,25 @@ class NumpyBackend:
         return (options or self.candidates(problem, schemes, None))[0]
 
     def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
-        """Return the option with its seconds by the common cost model."""
+        """Return the option with its seconds predicted by `falcon._core.model`."""
         times = seconds(problem, option, rates)
         return Candidate(option, of_triangle(times, _SYRK) if problem.symmetric else times)
 
     def starting(self, problem: Problem, probe: bool) -> Rates:
-        """Return shipped rates, scaled by a product of some milliseconds."""
+        """Return the starting rates, with `probe` scaled by a product of some milliseconds."""
         return starting(problem.operand, problem.threads, probe=probe)
 
     def measure(self, problem: Problem, thorough: bool = False) -> Rates:
-        """Time np.matmul, additions in cache, and combines of Strassen's A (about 0.5 s).
+        """Time np.matmul, additions in cache, and Strassen's Combine A (about 0.5 s).
 
-        The bandwidth is that of combines into new memory, because what they cost on most machines
-        is its first touch.
+        The bandwidth is measured by combines into new memory, because on most machines the first
+        touch of memory dominates their time.
         """
         with limited(problem.threads):
             return measure(problem.operand, thorough=thorough)
 
     def identity(self, device: int | None = None, /) -> dict[str, str]:
-        """What a stored measurement must agree with: NumPy and its BLAS."""
+        """Return what a stored measurement depends on: NumPy and its BLAS."""
         return {"numpy": np.__version__, "blas": blas_name()}
 
 
@@ -256,10 +256,10 @@ def _chunks_within(
 def _multiply(
     plan: Plan, a: np.ndarray, b: np.ndarray | PackedOperand, out: np.ndarray, alpha: Any
 ) -> bool:
-    """Run the four stages over all chunks.
+    """Scale the operands if necessary, and run the four stages over all chunks.
 
-    False if the operands are of too different scale for the scheme, and scaled copies exceed the
-    limit, or if a non-finite value came up on the way.
+    Returns False if the product must be classical: the norms of the operands are too uneven and
+    cannot be scaled within the limit, or a non-finite value was found.
     """
     problem, scheme = plan.problem, plan.scheme
     assert scheme is not None  # guarded by the caller; for type checkers
@@ -320,7 +320,7 @@ def _run_stages(
 
 
 def _blocks(x: np.ndarray, p: int, q: int, height: int, width: int) -> list[np.ndarray]:
-    """Cut x into p x q block views of nominal size; those at the edge may be smaller or empty."""
+    """Return p x q views of blocks of nominal size; those at the edge may be smaller or empty."""
     return [
         x[i * height : (i + 1) * height, j * width : (j + 1) * width]
         for i in range(p)
@@ -329,7 +329,7 @@ def _blocks(x: np.ndarray, p: int, q: int, height: int, width: int) -> list[np.n
 
 
 def _finisher(problem: Problem, alpha: Any, check: str) -> Callable[[np.ndarray], bool] | None:
-    """Return what is done to each finished strip of C: scale by alpha, look for NaN and Inf."""
+    """Return a function that scales a finished strip of C by alpha and tests for NaN and Inf."""
     scale = alpha != 1
     test = check != "none" and not problem.is_exact
     if not scale and not test:

@@ -1,4 +1,4 @@
-"""The classical algorithm on NumPy's BLAS, and what is done to a product before it is C."""
+"""The classical algorithm on NumPy's BLAS, and writing a product to C (with ``beta * c``)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from falcon._core.problem import Problem
 from falcon._core.symmetric import copy_triangle
 
 _STRIP_ELEMENTS = 32768  # of beta * c, formed strip by strip
-# As much as a ufunc's own buffers for converting operands; not counted as workspace either.
-_CONVERTED_BLOCK = 96
+# Blocks as large as a ufunc's own buffers for converting operands; not counted as workspace.
+CONVERTED_BLOCK = 96
 
 
 def copied_bytes(problem: Problem) -> int:
-    """Operands that BLAS cannot read as they stand are copied first."""
+    """Bytes of the copies of operands that BLAS cannot read as they are."""
     a = 0 if problem.a_direct else problem.M * problem.K
     b = 0 if problem.b_direct or problem.symmetric else problem.K * problem.N
     return (a + b) * problem.operand.itemsize
 
 
 def finish_bytes(problem: Problem) -> int:
-    """Product buffer plus the strip of ``beta * c``."""
+    """Bytes of the product buffer and of the strip of ``beta * c``."""
     if not problem.buffered:
         return 0
     strip = max(problem.N, min(_STRIP_ELEMENTS, problem.M * problem.N))
@@ -30,16 +30,16 @@ def finish_bytes(problem: Problem) -> int:
 
 
 def classical_workspace(problem: Problem, limit: int | None) -> int:
-    """Bytes of a product buffer and of copies, without the latter where a limit forbids them."""
+    """Bytes of the product buffer and of copies, without the copies if the limit forbids them."""
     copied = finish_bytes(problem) + copied_bytes(problem)
-    # Without the copies, blocks are converted on the way: slow, but inside the limit.
+    # Without the copies, blocks are converted one at a time: slow, but within the limit.
     return copied if limit is None or copied <= limit else finish_bytes(problem)
 
 
 def classical(
     problem: Problem, a: np.ndarray, b: np.ndarray, product: np.ndarray, *, copy: bool
 ) -> None:
-    """Write ``a b`` to `product`, converting what BLAS cannot read whole or block by block."""
+    """Write ``a b`` to `product`; convert what BLAS cannot read, whole (`copy`) or in blocks."""
     if not copy:
         _in_blocks(a, b, product)
         if problem.symmetric:
@@ -48,15 +48,15 @@ def classical(
     if not problem.a_direct:
         a = np.array(a, problem.operand.numpy, order="C")
     if problem.symmetric:
-        b = a.T  # in the same memory: NumPy's BLAS then takes syrk
+        b = a.T  # in the same memory: NumPy then calls syrk
     elif not problem.b_direct:
         b = np.array(b, problem.operand.numpy, order="C")
     np.matmul(a, b, out=product)
 
 
 def _in_blocks(a: np.ndarray, b: np.ndarray, product: np.ndarray) -> None:
-    """Convert a block at a time: np.matmul itself would convert whole operands."""
-    step, dtype = _CONVERTED_BLOCK, product.dtype
+    """Multiply block by block, converting blocks: np.matmul would convert whole operands."""
+    step, dtype = CONVERTED_BLOCK, product.dtype
     product[...] = 0
     for i, j, l in np.ndindex(*(-(-size // step) for size in (*product.shape, a.shape[1]))):
         rows, columns, inner = (slice(x * step, (x + 1) * step) for x in (i, j, l))
@@ -71,7 +71,7 @@ def store(
     """Write ``product + beta * c``, or a triangle of it, to `out`, a strip of rows at a time."""
     if beta != 0 and c is not None:
         _add(product, c, beta)
-    # Only now: c may be out itself, or overlap it in any way.
+    # Only now may `out` be written: c may be out, or overlap it.
     if symmetric in ("lower", "upper"):
         copy_triangle(product, out, symmetric)
     else:

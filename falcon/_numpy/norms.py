@@ -1,4 +1,4 @@
-"""Squared norms of rows and columns by NumPy alone, without memory beyond the result."""
+"""Squared norms of rows and columns by NumPy, with little memory beyond the result."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from falcon._core.dtypes import find
 
-# Operands of another kind are converted so many rows and columns at a time.
-_CONVERTED_BLOCK = 96
+from .classical import CONVERTED_BLOCK
+
 _SUBSCRIPTS = ("ij,ij->i", "ij,ij->j")
 
 
@@ -22,13 +22,14 @@ def squares(x: np.ndarray, axis: int, found: np.ndarray) -> None:
     with np.errstate(all="ignore"):
         for part in parts:
             found += np.einsum(_SUBSCRIPTS[axis], part, part)
-    # Below that, single squares may have been lost: as if there was nothing to measure.
+    # For smaller sums, single squares may have underflowed: 0 says that nothing was measured.
     found[found < float(row.finfo.tiny) * 2.0**20] = 0
 
 
 def _converted(x: np.ndarray, axis: int, found: np.ndarray) -> None:
+    """Write the squared norms of operands of other types, converted a block at a time."""
     found[...] = 0
-    step = _CONVERTED_BLOCK
+    step = CONVERTED_BLOCK
     for i, j in np.ndindex(*(-(-size // step) for size in x.shape)):
         where = slice(i * step, (i + 1) * step), slice(j * step, (j + 1) * step)
         found[where[axis]] += np.square(x[where], dtype=np.float64).sum(axis=1 - axis)

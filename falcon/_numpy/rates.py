@@ -1,4 +1,4 @@
-"""Measure NumPy's BLAS and loops: the rates that the cost model needs; and say which BLAS it is."""
+"""Measure the rates of NumPy's BLAS and loops for the cost model; name that BLAS."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from falcon.schemes import get
 from .threads import limited, numpy_blas
 
 _FLAT = (0.0, 0.0, 0.0)
-# What glibc's malloc takes from memory that it holds, rather than new from the system.
+# Up to this size, glibc's malloc reuses memory that it holds; above, it asks the system for more.
 _MALLOC_KEEPS = 32 * 2**20
-# Rates to begin with: OpenBLAS 0.3.31 on one core of a Zen 5, float32.
+# Starting rates: OpenBLAS 0.3.31 on one core of a Zen 5, float32.
 _STARTING = Rates(
     multiply=2.57e11,
     add=7.2e9,
@@ -35,7 +35,7 @@ _STARTING = Rates(
 
 
 def measure(operand: DType, *, thorough: bool) -> Rates:
-    """Time np.matmul, additions in cache, and combines of Strassen's A (about a second)."""
+    """Time np.matmul, additions in cache, and Strassen's Combine A (about a second)."""
     repeats, dtype = 12 if thorough else 4, operand.numpy
     if operand.has_blas:
         multiply, surface = _blas_rates(dtype, *((24, 8.0) if thorough else (8, 0.8)))
@@ -59,7 +59,7 @@ def measure(operand: DType, *, thorough: bool) -> Rates:
 
 
 def starting(operand: DType, threads: int, *, probe: bool) -> Rates:
-    """Return rates that were measured elsewhere, scaled by np.matmul and np.add here (10 ms)."""
+    """Return the starting rates, with `probe` scaled by np.matmul and np.add here (10 ms)."""
     if not probe:
         return _STARTING
     dtype, size = operand.numpy, 384 if operand.has_blas else 96
@@ -83,7 +83,7 @@ def starting(operand: DType, threads: int, *, probe: bool) -> Rates:
 
 
 def blas_name() -> str:
-    """Name, version and kernel architecture of the BLAS that NumPy runs."""
+    """Return name, version and kernel architecture of NumPy's BLAS."""
     build: Any = np.show_config(mode="dicts")
     name = build.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown")
     blas = numpy_blas()
@@ -96,7 +96,7 @@ def blas_name() -> str:
 def _blas_rates(
     dtype: np.dtype, rounds: int, budget: float
 ) -> tuple[float, tuple[float, float, float]]:
-    """F* and sigma of the BLAS: from cubes, and from slabs of which one side is short."""
+    """Return F* and sigma of the BLAS, from products with equal sizes and with one small size."""
     long = 1536
     some = np.resize(np.random.default_rng(0).standard_normal(2**16), 3 * long**2).astype(dtype)
     sizes = [(size, size, size) for size in (512, 768, 1152)]
@@ -104,7 +104,7 @@ def _blas_rates(
         sizes += [(short, long, long), (long, short, long), (long, long, short)]
     calls = [_product_call(some, *x) for x in sizes]
     times: list[list[float]] = [[] for _ in calls]
-    for call in calls:  # touches the memory
+    for call in calls:  # first touch of the memory
         call()
     end = perf_counter() + budget
     for number in range(rounds):
@@ -129,13 +129,13 @@ def _product_call(some: np.ndarray, M: int, N: int, K: int) -> Callable[[], Any]
 
 
 def _loop_rate(dtype: np.dtype) -> float:
-    """F* of the dtypes that NumPy multiplies without BLAS."""
+    """Return F* for a dtype that NumPy multiplies without BLAS."""
     ones = np.ones((192, 192), dtype)
     return 2 * 192**3 / fastest(lambda: np.matmul(ones, ones), 3)
 
 
 def _combine_call(dtype: np.dtype, size: int) -> Callable[[], None]:
-    """Strassen's Combine A of a square matrix, into new memory each time."""
+    """Return a call of Strassen's Combine A of a square matrix, into new memory each time."""
     program = combine_a(get("strassen"))
     half, ones = size // 2, np.ones((size, size), dtype)
     blocks = [ones[i : i + half, j : j + half] for i in (0, half) for j in (0, half)]

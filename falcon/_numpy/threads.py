@@ -1,9 +1,9 @@
-"""NumPy's BLAS kept to the threads that a call may use.
+"""Limit NumPy's BLAS to the threads that a call may use.
 
-A BLAS has one number of threads for the whole process. Calls in several threads at once may want
-different ones: as long as any of them runs, the least holds, and the last one restores what was.
-(`threadpoolctl.threadpool_limits` takes 6 microseconds, and of several threads lets only the first
-set OpenBLAS's number; asking OpenBLAS itself takes 0.1.)
+A BLAS has one number of threads for the whole process, but concurrent calls may want different
+numbers: while any of them runs, the least is set, and the last one restores the former number.
+(`threadpoolctl.threadpool_limits` takes 6 microseconds, and if several threads use it, only the
+first sets OpenBLAS's number; calling OpenBLAS directly takes 0.1.)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from falcon._core.locks import ForkLock
 
 
 class Blas(NamedTuple):
-    """How the BLAS of NumPy is asked for its threads and told."""
+    """Functions that get and set the number of threads of NumPy's BLAS, and its description."""
 
     get: Callable[[], int]
     set: Callable[[int], Any]
@@ -34,7 +34,7 @@ def numpy_blas() -> Blas | None:
         for x in ThreadpoolController().lib_controllers
         if x.user_api == "blas" and x.internal_api != "falcon"
     ]
-    # Others may have loaded one of their own (SciPy, say).
+    # Other packages (SciPy, for example) may have loaded a BLAS of their own.
     found.sort(key=lambda x: "numpy" not in x.filepath.lower())
     if not found:
         return None
@@ -49,18 +49,18 @@ def numpy_blas() -> Blas | None:
 
 
 _lock = ForkLock()
-_wanted: list[int] = []  # by the calls that are running now
-_usual = 0  # threads of the BLAS without them
+_wanted: list[int] = []  # limits of the calls that are running now
+_usual = 0  # threads of the BLAS without these limits
 
 
 def exceeds(threads: int) -> bool:
-    """Whether NumPy's BLAS would use more threads, were it not kept from it."""
+    """Whether NumPy's BLAS would use more threads without a limit."""
     blas = numpy_blas()
     return blas is not None and (_usual if _wanted else blas.get()) > threads
 
 
 class limited:  # noqa: N801 - used as a function
-    """Keep NumPy's BLAS to so many threads inside a ``with`` block; fewer stay as they are."""
+    """Limit NumPy's BLAS to `threads` inside a ``with`` block; a lower number is kept."""
 
     __slots__ = ("_applied", "_threads")
 
@@ -86,13 +86,13 @@ class limited:  # noqa: N801 - used as a function
         blas = numpy_blas()
         assert blas is not None  # it was set
         with _lock.lock:
-            if self._threads in _wanted:  # else this is a child that was forked inside the block
+            if self._threads in _wanted:  # else this process was forked inside the block
                 _wanted.remove(self._threads)
                 blas.set(min([_usual, *_wanted]))
 
 
 def _forget() -> None:
-    """In a forked child no other thread's call goes on."""
+    """Drop all limits in a forked child: calls of other threads do not continue there."""
     if _wanted:
         _wanted.clear()
         blas = numpy_blas()

@@ -1,7 +1,7 @@
 """How each peer multiplies: ``adapter(a, b, out)`` returns the call to be timed.
 
-Whatever a library needs once for given operands (tensors, copies on a device) happens before; the
-product is in `out` after the call, or after ``Job.fetch`` where it lies on a device.
+What a library needs once for given operands (tensors, copies on a device) is prepared before; the
+product is in `out` after the call, or after ``Job.fetch`` if it is elsewhere.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from falcon._core.dtypes import DType, of
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The call to be timed, and how its product comes to `out` if it is not there already."""
+    """The call to be timed, and a call that copies the product to `out` if that is needed."""
 
     run: Callable[[], Any]
     fetch: Callable[[], Any] = lambda: None
 
 
 Adapter = Callable[[np.ndarray, np.ndarray, np.ndarray], Job]
+_ROW_MAJOR, _NO_TRANSPOSE = 101, 111  # of CBLAS
 
 
 def with_numpy(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
@@ -42,19 +43,18 @@ def with_mkl(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
         return _with_mkl_wide(library, row, a, b, out)
     call = getattr(library, f"cblas_{row.blas}gemm")
     (m, k), n = a.shape, b.shape[1]
-    row_major, no_transpose = 101, 111
     pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, out)]
     one, zero = np.ones((), a.dtype), np.zeros((), a.dtype)
     alpha: Any
     beta: Any
-    if row.is_complex:  # complex scalars are handed over by address
+    if row.is_complex:  # complex scalars are passed by address
         alpha, beta = (ctypes.c_void_p(x.ctypes.data) for x in (one, zero))
     else:
         scalar = np.ctypeslib.as_ctypes_type(a.dtype)
         alpha, beta = scalar(1), scalar(0)
 
     def run(_keep: Any = (a, b, out, one, zero)) -> None:
-        call(row_major, no_transpose, no_transpose, m, n, k, alpha, pointers[0], k,
+        call(_ROW_MAJOR, _NO_TRANSPOSE, _NO_TRANSPOSE, m, n, k, alpha, pointers[0], k,
              pointers[1], n, beta, pointers[2], n)  # fmt: skip
 
     return Job(run)
@@ -65,8 +65,8 @@ def _with_mkl_wide(
 ) -> Job:
     """Run MKL's products with sums in float32 or int32; `fetch` rounds to the type of `out`.
 
-    That of integers takes an unsigned A by rows, and a number to be added to all of A: so A's
-    highest bits are flipped before, and 128 is taken off.
+    The product of integers takes an unsigned A by rows, and a number that it adds to all of A: so
+    the highest bit of A's elements is flipped before, and -128 is added.
     """
     (m, k), n = a.shape, b.shape[1]
     x = a.view(np.uint8) ^ 0x80 if row.is_exact else a
@@ -74,8 +74,7 @@ def _with_mkl_wide(
     left, right, result, offset = (
         ctypes.c_void_p(array.ctypes.data) for array in (x, b, product, zero)
     )
-    row_major, no_transpose, one_offset = 101, 111, 173
-    ones, zeros = ctypes.c_float(1), ctypes.c_float(0)
+    one_offset, ones, zeros = 173, ctypes.c_float(1), ctypes.c_float(0)
     arguments: tuple[Any, ...]
     if row.is_exact:
         call = library.cblas_gemm_s8u8s32
@@ -86,13 +85,13 @@ def _with_mkl_wide(
         arguments = (m, n, k, ones, left, k, right, n, zeros, result, n)
 
     def run(_keep: Any = (x, b, product, zero)) -> None:
-        call(row_major, no_transpose, no_transpose, *arguments)
+        call(_ROW_MAJOR, _NO_TRANSPOSE, _NO_TRANSPOSE, *arguments)
 
     return Job(run, lambda: np.copyto(out, product, casting="same_kind"))
 
 
 def mkl_library() -> ctypes.CDLL:
-    """Load MKL's one library for all interfaces.
+    """Load mkl_rt, MKL's single library for all interfaces.
 
     Raises
     ------
@@ -109,7 +108,7 @@ def mkl_library() -> ctypes.CDLL:
 
 
 def with_torch(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
-    """PyTorch's mm on the CPU; of int8 _int_mm, with sums in int32."""
+    """PyTorch's mm on the CPU; _int_mm for int8, with sums in int32."""
     import torch
 
     x, y, z = _tensors(a, b, out)
@@ -120,8 +119,8 @@ def with_torch(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
 def with_onednn(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
     """Run oneDNN's float32 inner product through PyTorch.
 
-    The weights lie as (N, K), as a linear layer stores them: oneDNN is faster so than with B as it
-    is. The product is a new tensor, as in a layer; `fetch` copies it.
+    The weights have the layout (N, K), as a linear layer stores them: oneDNN is faster with it than
+    with that of B. The product is a new tensor, as in a layer; `fetch` copies it.
     """
     import torch
 
@@ -137,7 +136,7 @@ def with_onednn(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
 
 
 def with_torch_cuda(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
-    """PyTorch's mm on the GPU (cuBLAS), operands and product in its memory."""
+    """PyTorch's mm on the GPU (cuBLAS), with operands and product in GPU memory."""
     import torch
 
     x, y, z = _tensors(a, b, out)
@@ -151,14 +150,14 @@ def with_torch_cuda(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
 
 
 def with_cupy(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
-    """CuPy's matmul (cuBLAS), operands and product in the GPU's memory."""
+    """CuPy's matmul (cuBLAS), with operands and product in GPU memory."""
     import cupy
 
     return _on_gpu(cupy, lambda x, y, z: cupy.matmul(x, y, out=z), a, b, out)
 
 
 def with_falcon(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
-    """Run falcon as the FALCON_* variables say."""
+    """Run falcon with the settings of the FALCON_* variables."""
     return Job(lambda: falcon.gemm(a, b, out=out, dtype=out.dtype))
 
 
@@ -169,7 +168,7 @@ def with_falcon_packed(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
 
 
 def with_falcon_gpu(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
-    """Run falcon on CuPy arrays, as the FALCON_* variables say."""
+    """Run falcon on CuPy arrays, with the settings of the FALCON_* variables."""
     import cupy
 
     return _on_gpu(cupy, lambda x, y, z: falcon.gemm(x, y, out=z), a, b, out)

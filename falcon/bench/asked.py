@@ -1,4 +1,4 @@
-"""What the command line asks for: dtypes, shapes, cases that fit the memory; and a progress bar."""
+"""What the command line asks for: dtypes, shapes, cases that fit in memory; and a progress bar."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .workloads import WORKLOADS, Case, Shape
 
 
 def dtypes(options: argparse.Namespace) -> list[str]:
-    """Return the dtypes asked for, separated by commas; none: each workload has its own."""
+    """Return the dtypes of ``--dtype``, separated by commas; [] means those of each workload."""
     return [_dtype(x) for x in (options.dtype or "").split(",") if x.strip()]
 
 
@@ -29,7 +29,7 @@ def _dtype(name: str) -> str:
 
 
 def one_dtype(options: argparse.Namespace) -> str:
-    """Return the dtype of a measurement that takes but one."""
+    """Return the dtype of a measurement that takes only one."""
     names = dtypes(options) or ["float32"]
     if len(names) > 1:
         raise ValueError("--dtype takes several only with --peers, --gpu, --gram and --beside")
@@ -37,7 +37,7 @@ def one_dtype(options: argparse.Namespace) -> str:
 
 
 def peer_cases(options: argparse.Namespace, sides: int) -> list[Case]:
-    """Return the cases of a run against peers that fit the memory with so many results."""
+    """Return the cases of a run against peers that fit in memory with a result per side."""
     asked, given = dtypes(options), given_shapes(options)
     cases = [Case("given", shape, x) for shape in given for x in asked or ["float32"]]
     usual = "quick" if options.quick else "targets" if options.targets else "squares"
@@ -63,7 +63,7 @@ def given_shapes(options: argparse.Namespace) -> list[Shape]:
 
 
 def that_fit(cases: list[Case], limit: float, results: int) -> list[Case]:
-    """Leave out what needs more GiB than `limit`: A, B, so many results, and workspaces."""
+    """Drop cases that need more GiB than `limit` for A, B, `results` results, and workspaces."""
     kept = []
     for case in cases:
         x = case.shape
@@ -91,7 +91,7 @@ def files(options: argparse.Namespace) -> tuple[Path | None, Path | None]:
 
 @contextmanager
 def progress(total: float, unit: str | None) -> Iterator[Any]:
-    """Show a bar on a terminal; without a unit, of guessed seconds."""
+    """Show a progress bar on a terminal; without a unit, it counts guessed seconds."""
     from tqdm import tqdm
 
     seconds = "{percentage:3.0f} %|{bar}| {elapsed} < {remaining}  {desc}"

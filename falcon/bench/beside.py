@@ -1,7 +1,7 @@
-"""falcon in other people's programs: after rests, in turn with NumPy and torch, on busy CPUs.
+"""Speed of falcon within other programs: after pauses, in turn with NumPy and torch, on busy CPUs.
 
-``python -m falcon bench --beside``. A tight loop shows a library at its best: its threads are
-awake. Here single calls are timed after something else, beside a tight loop of the same round.
+``python -m falcon bench --beside``. In a tight loop a library is at its best, because its threads
+are awake. Here single calls are timed after something else, and a tight loop in the same round.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from falcon._core.timing import REST_SECONDS, Record, Side, interleave, repeats_
 
 from .workloads import Case, operands
 
-# What both NumPy and falcon have kernels for.
+# Types for which both NumPy and falcon have kernels.
 DTYPES = tuple(x.name for x in ENGINE if x.has_blas)
 SHAPES = ("334,1436,230", "512,512,512", "1024,1024,1024", "2048,2048,2048", "5000,512,5000")
-# Milliseconds before a single call; in turn with other libraries the first two.
+# Milliseconds of the pause before a single call; in turn with other libraries only the first two.
 RESTS = (1, 60, 1000)
 TIGHT, ONE = "falcon, tight loop", "falcon, threads=1"
 NUMPY = "NumPy, tight loop"
@@ -54,7 +54,7 @@ class _Work:
         np.matmul(self.a, self.b, out=self.out)
 
     def others(self) -> dict[str, Callable[[], Any]]:
-        """What calls of falcon take turns with."""
+        """Return the calls with which calls of falcon alternate."""
         found: dict[str, Callable[[], Any]] = {"np.matmul": self.numpy}
         if find_spec("torch"):
             import torch
@@ -65,7 +65,7 @@ class _Work:
 
 
 def measure(case: Case, rounds: int) -> dict[str, Record]:
-    """Time single calls in every condition, and tight loops, `rounds` times in turn."""
+    """Time single calls in every condition, and tight loops, in `rounds` interleaved rounds."""
     work = _Work(case)
     sides = [
         _tight(TIGHT, work.falcon),
@@ -91,7 +91,7 @@ def measure(case: Case, rounds: int) -> dict[str, Record]:
 
 
 def _tight(name: str, call: Callable[[], Any]) -> Side:
-    """A side that calls again and again, and counts the median."""
+    """Return a side that repeats the call without pause and takes the median."""
 
     def loop(_calls: int) -> float:
         first = timed(call)
@@ -121,7 +121,7 @@ def _then(*calls: Callable[[], Any]) -> Callable[[], None]:
 
 
 def _at_once(work: _Work) -> float:
-    """Seconds per call where several Python threads call."""
+    """Seconds per call when several Python threads call at once."""
     outs = [np.empty_like(work.out) for _ in range(_PYTHON_THREADS)]
     calls = 4
     with ThreadPoolExecutor(_PYTHON_THREADS) as pool:
@@ -135,7 +135,7 @@ def _at_once(work: _Work) -> float:
 
 @contextmanager
 def _one_busy_cpu() -> Iterator[None]:
-    """Another process that never rests."""
+    """Run another process that keeps one CPU busy."""
     spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         yield
@@ -145,7 +145,7 @@ def _one_busy_cpu() -> Iterator[None]:
 
 
 def _base(name: str) -> str:
-    """What a condition is compared with: the same library in a tight loop."""
+    """Return what a condition is compared with: the same library in a tight loop."""
     if name.startswith("NumPy"):
         return NUMPY
     return _BUSY_ONE if name == _BUSY else TIGHT
@@ -166,9 +166,10 @@ def document(case: Case, found: dict[str, Record]) -> dict[str, Any]:
 
 
 def table(case: Case, found: dict[str, Record]) -> str:
-    """One row per condition: speed, over the tight loop, slowest twentieth over one thread.
+    """One row per condition: speed, speed-up over the tight loop and over one thread.
 
-    With one CPU busy, instead of the tight loop: over one thread with that CPU busy.
+    The latter is that of the slowest twentieth of the calls. With one CPU busy, the base is one
+    thread with that CPU busy, instead of the tight loop.
     """
     one = found[ONE].median
     rows = [(f"{case.shape} {case.dtype}, {thread_count()} threads", "GFLOP/s", "vs tight loop",

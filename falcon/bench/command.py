@@ -21,7 +21,7 @@ MODEL_HELP = "layers of a language model, such as Qwen2.5-7B (repeatable)"
 
 
 def add_bench(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `bench`, but for those that `plan` has too."""
+    """Declare the arguments of `bench`, except those that `plan` has too."""
     what = parser.add_argument_group("what to measure")
     what.add_argument("sizes", nargs="*", metavar="M N K", help="2048 2048 2048, or shapes such "
                       "as 2048,2048,2048 or 2048x2048x2048")  # fmt: skip
@@ -64,10 +64,10 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--csv", action="store_true", help="with --schemes: print CSV")
     run = parser.add_argument_group("a run of --peers, --quick, --targets or --gpu")
     run.add_argument("-o", "--output", type=Path, metavar="FILE", help="the record file; a run "
-                     "that was stopped continues from FILE.part")  # fmt: skip
+                     "that was stopped resumes from FILE.part")  # fmt: skip
     run.add_argument("--fresh", action="store_true", help="delete FILE and FILE.part first")
     run.add_argument("--time-budget", type=float, metavar="S", help="stop after about S seconds "
-                     "(exit status 3); the same command continues")  # fmt: skip
+                     "(exit status 3); the same command resumes it")  # fmt: skip
     run.add_argument("--device", choices=("cpu", "gpu"), default="cpu",
                      help="where --peers multiplies (default cpu)")  # fmt: skip
     run.add_argument("--only", choices=_SECTIONS, help="only the comparison with peers, or only "
@@ -238,7 +238,7 @@ def _measure(
     measure: Callable[..., dict[str, Any]],
     show: Callable[[list[dict[str, Any]]], int],
 ) -> int:
-    """Measure cases and show them; after Ctrl-C those that are complete."""
+    """Measure cases and show them; after Ctrl-C only those that are complete."""
     from .here import Effort
 
     found: list[dict[str, Any]] = []

@@ -1,7 +1,7 @@
-"""Speed by element type: falcon classically and by "auto" beside float32 and PyTorch.
+"""Speed by element type: falcon's "classical" and "auto" beside float32 and PyTorch.
 
-``python -m falcon bench --types [S]`` prints the table, for S x S x S (2048), and the instruction
-sets whose kernels do not run here. FALCON_ISA forces a lesser one.
+``python -m falcon bench --types [S]`` prints the table, for S x S x S (default 2048), and the
+instruction sets whose kernels do not run here. FALCON_ISA forces an older one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from falcon._cpu.extension import missing
 from .tables import INTERVAL
 
 Call = Callable[[], object]
-# Libraries that need longer for one product are left out: they multiply the type by plain loops.
+# A library that takes longer for one product is left out: it has only plain loops for the type.
 _MOST_SECONDS = 2.0
 
 
@@ -52,7 +52,7 @@ def _falcon(a: np.ndarray, b: np.ndarray, scheme: str, threads: int) -> Call:
 
 
 def _torch(dtype: DType, a: np.ndarray, b: np.ndarray, threads: int) -> list[Call]:
-    """PyTorch's product (oneDNN), of int8 with sums in int32, where it is no plain loop."""
+    """Return PyTorch's product (oneDNN; int8 with sums in int32), unless it is a plain loop."""
     try:
         import torch
     except ImportError:
@@ -83,7 +83,7 @@ def measure(size: int, rounds: int, threads: int) -> dict[tuple[DType, str], Rec
 
 
 def format_types(measured: dict[tuple[DType, str], Record], size: int) -> str:
-    """Return the table: effective rates, ratios to float32 and PyTorch; what could not run."""
+    """Return the table: effective rates, ratios to float32 and PyTorch, what was left out."""
     rows: list[tuple[str, ...]] = [
         ("dtype", "side", "Gop/s", "over falcon's classical float32", "over torch", "")
     ]

@@ -11,7 +11,7 @@ _WRONG = 8.0
 
 
 def sampled_rows(shape: tuple[int, ...], dtype: np.dtype, rows: int = 32) -> np.ndarray:
-    """Return the indices of the rows that `sampled_error` compares, estimate over C."""
+    """Return the indices of the rows that `sampled_error` compares, evenly spaced over C."""
     row = of(dtype)
     rows = 4 if not row.is_exact and _checked_in(row) is LONGDOUBLE else rows
     return np.unique(np.linspace(0, shape[0] - 1, rows).astype(int))
@@ -47,7 +47,7 @@ def relative_error(c: np.ndarray, exact: np.ndarray) -> float:
 
 
 def product_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the type of results that libraries are compared by: int32 of int8, else the same."""
+    """Return the type of the results of all libraries: int32 for int8, else the operands' type."""
     row = of(dtype)
     return (row.wide[0] if row.is_exact and row.wide else row).numpy
 
@@ -59,8 +59,8 @@ def sampled_error(a: np.ndarray, b: np.ndarray, c: np.ndarray, rows: int = 32) -
     ----------
     a, b, c : ndarray, shapes (M, K), (K, N), (M, N)
     rows : int
-        Rows compared, estimate over C. float64 operands are compared in long double, which has no
-        BLAS, so only four rows are then taken.
+        Rows compared, evenly spaced over C. float64 operands are compared in long double, which
+        has no BLAS, so only four rows are taken then.
 
     Returns
     -------
@@ -78,5 +78,5 @@ def _checked_in(row: DType) -> DType:
 
 
 def wrong_beyond(dtype: str, K: int, growth: float = 1.0) -> float:
-    """Relative RMS error beyond which a product is wrong, not rounded; 0 for integers."""
+    """Relative RMS error that rounding cannot explain: beyond it a product is wrong."""
     return _WRONG * growth * 2 * of(dtype).unit_roundoff * max(K, 1) ** 0.5

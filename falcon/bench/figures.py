@@ -1,7 +1,6 @@
 """The pictures of a report, one function each, drawn with matplotlib from a record file.
 
-A function returns None where the file holds nothing for its picture. To add one: a line in
-`FIGURES`.
+A function returns None if the file has no data for it. To add one: a line in `FIGURES`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Inches; all pictures are as wide, so that a page shows their text in one size.
+# Inches, the same for all pictures, so that a page shows their text in one size.
 _WIDTH = 12.0
 # Okabe and Ito's colours, which all kinds of colour vision tell apart, with markers that differ.
 _STYLES = {
@@ -233,7 +232,7 @@ def crossover(found: dict[str, Any]) -> Figure | None:
             column, row = sizes.index(x["M"]), inner.index(x["K"])
             name = max(x["speedups"], key=lambda name: x["speedups"][name]["median"])
             best = estimate_of(x["speedups"][name])
-            # What may be 1 has the colour of 1.
+            # A ratio whose interval includes 1 has the colour of 1.
             level = abs(best.median - 1) <= best.uncertainty * best.median
             image[row, column] = 1.0 if level else best.median
             short = {"strassen": "S", "strassen@strassen": "S@S"}.get(name, name)
@@ -337,7 +336,7 @@ def errors(found: dict[str, Any]) -> Figure | None:
 
 
 def memory(found: dict[str, Any]) -> Figure | None:
-    """What each library holds beyond operands and result, and what falcon planned."""
+    """Memory that each library uses beyond operands and result, and what falcon planned."""
     cases = [x for x in found["cases"]
              if any(y["extra_bytes"] for y in x["sides"].values())]  # fmt: skip
     names = side_names(cases)
@@ -376,8 +375,9 @@ def memory(found: dict[str, Any]) -> Figure | None:
 # File name, title, what it shows and how to read it, how it is drawn.
 FIGURES: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Figure | None]], ...] = (
     ("rates", "Speed against size",
-     "Effective GFLOP/s means 2MNK divided by the time, whatever the algorithm really computes; an "
-     "LCMA may exceed the peak of the multiply-add units, which is measured with registers only.",
+     "Effective GFLOP/s means 2MNK divided by the time, however many operations the algorithm "
+     "really does; an LCMA may exceed the peak of the multiply-add units, which is measured on "
+     "registers alone.",
      rates),
     ("speedups", "Speed-up over each library",
      "Median of the ratio of times, pair by pair, with its 95 % confidence interval; hollow: not "
@@ -388,9 +388,9 @@ FIGURES: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Figure | None]], 
      "where falcon's own choice, among many more schemes, is an LCMA.",
      crossover),
     ("stages", "Where the time goes",
-     "Time per stage of falcon's own kernels, mean over the threads, median of calls that take "
-     "turns (S: Strassen, S@S: two levels). Combine H is what updating C costs; in the classical "
-     "algorithm combining is packing.", stages),
+     "Time per stage of falcon's own kernels, mean over the threads, median of interleaved calls "
+     "(S: Strassen, S@S: two levels). Combine H is the update of C; in the classical algorithm "
+     "Combine A and B are packing.", stages),
     ("errors", "Rounding errors",
      "Measured on sampled rows against higher precision (normally distributed operands); the lines "
      "are the prediction: the classical error times the scheme's growth.", errors),

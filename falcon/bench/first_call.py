@@ -1,9 +1,9 @@
-"""What a first call takes: ``python -m falcon.bench.first_call``.
+"""The time of a process's first call: ``python -m falcon.bench.first_call``.
 
-Every process is a new one. On a "fresh machine" the cache folder is empty; a "later process" finds
-what such a process has left. Of each the first product is compared with the median of the next
-ones, NumPy's with its own; and the time of a fresh plan, of a recalled call over np.matmul are
-told. Medians over the processes.
+Every measurement runs in a new process. On a "fresh machine" the cache folder is empty; a "later
+process" finds what an earlier one has stored there. The first product of each is compared with the
+median of the next ones, and so is NumPy's. Also measured are a fresh plan, and what a recalled call
+takes longer than np.matmul. All figures are medians over the processes.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from falcon._core.text import format_table
 
 _REPEATS = 9
 _PLANS = 60
-# Products that are recalled, and by np.matmul, in turn.
+# Recalled calls and calls of np.matmul, alternating.
 _PAIRS = 3000
-# Milliseconds that the first call may take over a repeated one, and the other targets.
+# Targets; "over the next": how much longer than a repeated call.
 _TARGETS = {
     "fresh machine: first call minus the next, ms": 50.0,
     "later process: first call minus the next, ms": 20.0,
@@ -59,9 +59,9 @@ def worker(size: int, dtype: str, library: str) -> dict[str, float]:
 
 
 def _recalled() -> float:
-    """Seconds that a recalled call takes over np.matmul."""
+    """Seconds that a recalled call takes longer than np.matmul."""
     a, out = np.ones((8, 8)), np.empty((8, 8))
-    # A backend by name: else so small a call is not even looked up.
+    # A named backend: otherwise so small a call is not even looked up.
     falcon.gemm(a, a, out=out, backend="numpy")
     sides: tuple[list[float], list[float]] = ([], [])
     for _ in range(_PAIRS):
@@ -75,7 +75,7 @@ def _recalled() -> float:
 
 
 def measure(size: int, dtype: str, processes: int) -> dict[str, float]:
-    """Return the figures: medians over so many processes of each kind."""
+    """Return the figures: medians over that many processes of each kind."""
     runs: dict[str, list[dict[str, float]]] = {"fresh": [], "later": [], "numpy": []}
     for _ in range(processes):
         with tempfile.TemporaryDirectory(prefix="falcon-first-") as folder:
@@ -102,7 +102,7 @@ def measure(size: int, dtype: str, processes: int) -> dict[str, float]:
 def _run(size: int, dtype: str, library: str, folder: str) -> dict[str, float]:
     command = [sys.executable, "-m", "falcon.bench.first_call", "--worker", library]
     command += ["--size", str(size), "--dtype", dtype]
-    # A folder of its own, and no profile that is pinned.
+    # With its own cache folder, and no pinned profile.
     own = {"FALCON_CACHE_DIR": folder, "FALCON_PROFILE": ""}
     done = subprocess.run(command, env=os.environ | own, check=True, capture_output=True, text=True)
     found: dict[str, float] = json.loads(done.stdout)

@@ -1,8 +1,8 @@
 """`python -m falcon bench --gpu`: falcon, its classical path, cuBLAS and torch on one GPU.
 
-Each side is timed by events over a few calls, all in torch's current stream. Operands are random
-and rotate over copies that together exceed the L2 cache. Errors are those of sampled rows against
-float64 on the host.
+Each side is timed by events over a few calls, all in torch's current stream. Operands are random;
+calls alternate between copies that together exceed the L2 cache. Errors are those of sampled rows
+against float64 on the host.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .records import case_entry, plan_entry
 from .workloads import Case, Shape
 
 _ERROR_ROWS = 32
-# Operands below 1 MB then fit the cache; their products are bound by launches anyway.
+# With so few, operands below 1 MB fit in the cache; their products are bound by launches anyway.
 _MOST_COPIES = 64
 
 
@@ -47,12 +47,12 @@ def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, An
     -------
     dict
         The case, as a record file holds it: falcon's choice, the same with B packed, falcon's
-        classical path, cuBLAS, and torch where it is installed with CUDA.
+        classical path, cuBLAS, and torch if it is installed with CUDA.
 
     Raises
     ------
     ValueError
-        No GPU runs here (the message says why), or the dtype is none of these.
+        No GPU can be used here (the message says why), or the dtype is none of these.
     """
     get_backend(DEVICE)
     with _stream():
@@ -60,7 +60,7 @@ def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, An
 
 
 def stages(case: Case, options: dict[str, Any]) -> dict[str, Any]:
-    """Measure the stages of falcon's choice (see gpu_stages.py), as `measure` the whole."""
+    """Measure the stages of falcon's choice (see gpu_stages.py) in the stream of `measure`."""
     get_backend(DEVICE)
     with _stream():
         row, shape = _known(case.dtype), case.shape
@@ -71,7 +71,7 @@ def stages(case: Case, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe() -> dict[str, str]:
-    """Return what a record file holds of the device: its name, driver and libraries."""
+    """Return a record file's entry on the device: its name, driver and libraries."""
     return {**get_backend(DEVICE).identity(device.current()), **_torch_version()}
 
 
@@ -122,7 +122,7 @@ def _measured(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, 
     measured = effort.interleave(sides)
     described = {}
     for name, call in calls.items():
-        call(0)  # what errors are taken of
+        call(0)  # the result whose error is measured
         described[name] = {"kernel": about.name, "plan": facts[name],
                            "error": _error(a, b, outs[name])}  # fmt: skip
     return case_entry(case, measured, described)
@@ -139,7 +139,7 @@ def _side(name: str, call: Callable[[int], Any], copies: int) -> Side:
 
 
 def _operands(shape: Shape, dtype: DType, l2_bytes: int) -> list[tuple[Any, Any]]:
-    """Random pairs, as many as exceed the L2 cache twice."""
+    """Random pairs of operands, together at least twice as large as the L2 cache."""
     nbytes = (shape.M * shape.K + shape.K * shape.N) * dtype.itemsize
     copies = min(_MOST_COPIES, max(2, -(-2 * l2_bytes // max(nbytes, 1))))
     return [
@@ -166,7 +166,7 @@ def _cublas(a: Any, b: Any, out: Any, dtype: DType) -> Callable[[], None]:
 
 
 def _torch() -> Any:
-    """Return torch; None without it, and without CUDA."""
+    """Return torch; None without it or without CUDA."""
     try:
         import torch
     except ImportError:
@@ -175,7 +175,7 @@ def _torch() -> Any:
 
 
 def _stream() -> AbstractContextManager[Any]:
-    """Make torch's current stream CuPy's: there falcon works, and events are recorded."""
+    """Make torch's current stream that of CuPy, in which falcon works and events are recorded."""
     torch = _torch()
     if torch is None:
         return nullcontext()
@@ -186,7 +186,7 @@ def _stream() -> AbstractContextManager[Any]:
 def _torch_call(
     operands: list[tuple[Any, Any]], out: Any, dtype: DType
 ) -> Callable[[int], Any] | None:
-    """Return torch's product of the same memory; None without torch and CUDA."""
+    """Return torch's product of the same memory; None without torch or without CUDA."""
     torch = _torch()
     if torch is None:
         return None

@@ -1,8 +1,8 @@
-"""``bench --gpu``: stages of every case, then every case beside cuBLAS, in a file on its way.
+"""``bench --gpu``: the stages of every case, then every case beside cuBLAS, in a resumable run.
 
-Each case is a piece of its own: it is printed and written when it is done, and a run that was
-stopped goes on after the last one. Stages come first, small shapes first, so that a short time on a
-GPU shows at least where it goes.
+Each case is printed and written to the file when it is done, and a run that was stopped resumes
+after the last one. Stages come first, small shapes first, so that even a short time on a GPU shows
+where the time goes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .system import describe_machine
 from .workloads import Case, Shape
 
 _SIZES = (4096, 8192, 16384)
-# What falcon.gemm is asked for; threads and backends are the host's.
+# Options of falcon.gemm that apply to a GPU; threads and backend are those of the host.
 _OPTIONS = ("scheme", "max_growth", "workspace_limit")
 
 
 def run(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
-    """Measure what is asked for, or go on with it; print it and keep it in a file."""
+    """Measure what is asked for, or resume it; print it and keep it in a file."""
     wanted = {name: falcon_options[name] for name in _OPTIONS}
     shapes = asked.given_shapes(options) or [Shape(n, n, n) for n in _SIZES]
     names = asked.dtypes(options) or ["float32"]
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
 def _tasks(
     cases: list[Case], wanted: dict[str, Any], effort: Effort, kept: Run, options: Any
 ) -> dict[str, Callable[[], str]]:
-    """Return the pieces by name, in order; each keeps what it finds, and returns a table of it."""
+    """Return the pieces by name, in order; each keeps its result and returns a table of it."""
 
     def stages(case: Case) -> str:
         found = gpu.stages(case, wanted)
@@ -77,7 +77,7 @@ def _tasks(
 
 
 def _pieces(kept: Run, pieces: dict[str, Callable[[], str]], options: argparse.Namespace) -> bool:
-    """Run what is left until the time is up; return whether all of it went well."""
+    """Run what is left until the time is up; return whether all of it succeeded."""
     deadline = time.monotonic() + (options.time_budget or float("inf"))
     left = [key for key in pieces if key not in kept.done]
     complete = True
@@ -86,7 +86,7 @@ def _pieces(kept: Run, pieces: dict[str, Callable[[], str]], options: argparse.N
             return False
         try:
             shown = pieces[key]()
-        except (MemoryError, RuntimeError) as error:  # the device's memory, a library: go on
+        except (MemoryError, RuntimeError) as error:  # of the device's memory or a library
             print(f"warning: {key} failed: {error}", file=sys.stderr, flush=True)
             complete = False
             continue
@@ -97,7 +97,7 @@ def _pieces(kept: Run, pieces: dict[str, Callable[[], str]], options: argparse.N
 
 
 def _end(options: argparse.Namespace, found: dict[str, Any], *, complete: bool) -> int:
-    """Print what there is; 1 if a result is wrong."""
+    """Print the results; return the exit status, 1 if one is wrong."""
     cases = found["cases"]
     if options.json:
         print(json.dumps(found, indent=1))
@@ -107,7 +107,7 @@ def _end(options: argparse.Namespace, found: dict[str, Any], *, complete: bool) 
     for doubt in tables.doubts(found):
         print(f"warning: {doubt.text}", file=sys.stderr)
     if not complete:
-        how = "the same command continues it" if options.output else "-o FILE would keep it"
+        how = "the same command resumes it" if options.output else "with -o FILE it could resume"
         print(f"the run is not complete; {how}", file=sys.stderr)
     wrong = any(not side["correct"] for x in cases for side in x["sides"].values())
     return 1 if wrong else 0 if complete else INCOMPLETE

@@ -1,7 +1,7 @@
-"""Where the time of a multiplication goes on a GPU, stage by stage, against what bounds each.
+"""The time of each stage of a multiplication on a GPU, compared with what bounds the stage.
 
-The combines move bytes, and are held against a copy on the device; the products against cuBLAS's
-own rate for the whole shape. Every stage runs by itself, many times in a row.
+The combines are compared with a copy on the device, by bytes moved; the products with cuBLAS's own
+rate for the whole shape. Every stage runs by itself, many times in a row.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from falcon.decision.machine import rates
 
 from .workloads import Case
 
-# What is looked at where "auto" chooses the classical product.
+# The scheme whose stages are measured if "auto" chooses the classical product.
 _LEAST_SCHEME = "strassen"
-# What a stage is held against: key of "bounds", unit, its name.
+# What a stage is compared with: key of "bounds", unit, name of the unit.
 _MOVES = ("copy", 1e9, "GB/s")
 _MULTIPLIES = ("cuBLAS", 1e12, "TFLOP/s")
 
@@ -82,7 +82,7 @@ def measure(case: Case, a: Any, b: Any, out: Any, options: Mapping[str, Any]) ->
 
 
 def _work(plan: Plan) -> dict[str, float]:
-    """Bytes that the combines move, operations of the products; each as often as it is done."""
+    """Bytes that the combines move and operations of the products, repetitions included."""
     scheme, p = plan.scheme, plan.problem
     assert scheme is not None
     item, sums, found = p.operand.itemsize, p.accumulator.itemsize, products(scheme)
@@ -98,7 +98,7 @@ def _work(plan: Plan) -> dict[str, float]:
 
 
 def _copy_rate(moved: float) -> float:
-    """Bytes read and written per second by a copy of as many bytes as a stage moves."""
+    """Bytes read and written per second by a copy that moves as many bytes as a stage."""
     nbytes = max(int(moved) // 2, 1)
     source, target = device.allocate(nbytes), device.allocate(nbytes)
     device.set_bytes(source.pointer, 1, nbytes)

@@ -1,4 +1,4 @@
-"""Measurements in this process: falcon's calls, and NumPy's, side by side on one shape."""
+"""Measurements in this process: interleaved calls of falcon and NumPy on one shape."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .workloads import Case, operands
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long a case is measured: at least `rounds`, more for so many `seconds`.
+    """How long a case is measured: at least `rounds` rounds, more until `seconds` have passed.
 
-    `after_round` is called after every round (progress).
+    `after_round` is called after every round, to show progress.
     """
 
     rounds: int

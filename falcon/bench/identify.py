@@ -1,7 +1,7 @@
 """Which library, version and kernels a peer really runs, and how that is known.
 
-Where a library has no interface to ask, its own log is read: MKL_VERBOSE and ONEDNN_VERBOSE, and
-the names of the kernel libraries that MKL has loaded.
+Of a library that has no interface for this, the log is read (MKL_VERBOSE, ONEDNN_VERBOSE), and the
+names of the kernel libraries that MKL has loaded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from falcon._core.text import format_table
 from .peers import Peer, environment_of
 
 _VERBOSE = {"MKL_VERBOSE": "1", "ONEDNN_VERBOSE": "1"}
-# The libraries that MKL loads by the processor that it sees.
+# The kernel libraries that MKL loads, depending on the processor.
 _MKL_KERNELS = {"def": "generic", "mc3": "SSE4.2", "avx2": "AVX2", "avx512": "AVX-512"}
 _MODULES = {"torch": "torch", "onednn": "torch", "torch cuda": "torch", "cupy": "cupy",
             "falcon gpu": "cupy"}  # fmt: skip
@@ -28,16 +28,16 @@ _MODULES = {"torch": "torch", "onednn": "torch", "torch cuda": "torch", "cupy": 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a peer is on this machine.
+    """The library of a peer on this machine.
 
     Attributes
     ----------
     peer : str
     absent : str
-        Why it cannot run here, with the command that installs it; empty where it can.
+        Why it cannot run here, with the command that installs it; empty if it can.
     library, version : str
     kernels : dict of dtype name to str
-        Kernel architecture, as far as the library tells.
+        Kernel architecture, if the library tells it.
     threads : int or None
     evidence : str
         How the kernels are known.
@@ -127,7 +127,7 @@ def _library(adapter: str, lines: list[str], described: dict[str, Any]) -> tuple
 
 
 def _kernel(adapter: str, dtype: str, described: dict[str, Any]) -> str:
-    """Return the kernels of a library that can be asked; nothing for those that only log."""
+    """Return the kernels of a library that can be asked; empty for those that only log."""
     if adapter == "numpy":
         for pool in described["pools"]:
             if "numpy" in pool["filepath"] and pool.get("architecture"):
@@ -141,14 +141,14 @@ def _kernel(adapter: str, dtype: str, described: dict[str, Any]) -> str:
 
 
 def kernel_from_log(lines: list[str], processors: str) -> str:
-    """Tell the kernel from the last product that MKL or oneDNN logged.
+    """Return the kernel of the last product that MKL or oneDNN has logged.
 
     Parameters
     ----------
     lines : list of str
         The log.
     processors : str
-        What is known of MKL's kernels, whose log names none.
+        What is known of MKL's kernels, which its log does not name.
     """
     for line in reversed(lines):
         found = re.match(r"onednn_verbose,.*?exec,cpu,(?:inner_product|matmul),([^,]+)", line)
@@ -168,7 +168,7 @@ def _mkl_loaded(described: dict[str, Any]) -> str:
 
 
 def _mkl_processors(lines: list[str]) -> str:
-    """Return what MKL says of the processor, once per process; its kernels may be linked in."""
+    """Return the processor that MKL logs, once per process; its kernels may be linked in."""
     found = re.search(r"MKL_VERBOSE .* architecture (.*?),", "\n".join(lines))
     return f'for "{found[1]}"' if found else "?"
 
@@ -179,7 +179,7 @@ def _mkl_version(lines: list[str]) -> str:
 
 
 def format_identities(found: list[Identity]) -> str:
-    """Return the table of peers, and in a line those that are absent with what installs them."""
+    """Return the table of peers, and a line of those that are absent with how to install them."""
     rows = [("peer", "library", "version", "threads", "kernels")]
     absent = "; ".join(f"{x.peer} ({x.absent})" for x in found if x.absent)
     for x in found:
@@ -194,7 +194,7 @@ def format_identities(found: list[Identity]) -> str:
 
 
 def format_settings(environment: dict[str, dict[str, str]]) -> str:
-    """Return the variables that were set, once if they are the same for every dtype."""
+    """Return the variables that were set, only once if they are the same for every dtype."""
     words = {k: " ".join(f"{x}={y}" for x, y in v.items()) for k, v in environment.items()}
     if len(set(words.values())) <= 1:
         return next(iter(words.values()), "")

@@ -1,4 +1,4 @@
-"""Operands in shared memory: made once, seen by every worker, with some exact rows to check by."""
+"""Operands in shared memory for all workers, with some exact rows of C to check results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from falcon._core.dtypes import of
 from .errors import exact_rows, sampled_rows
 from .workloads import Shape, operands
 
-# In memory where the system says so; else ordinary files, which its cache holds in memory.
+# A file system in memory, if there is one; otherwise the system caches ordinary files in memory.
 _MEMORY = "/dev/shm"
 _NAMES = ("a", "b", "index", "exact")
 
@@ -22,7 +22,7 @@ _NAMES = ("a", "b", "index", "exact")
 class SharedOperands:
     """A, B and some exact rows of C in files that other processes map.
 
-    A context manager; the files are gone on leaving it. Workers keep what they have mapped.
+    A context manager that deletes the files on exit. Workers keep what they have mapped.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class SharedOperands:
 
     def __init__(self, shape: Shape, dtype: np.dtype, seed: int) -> None:
         folder = _MEMORY if os.access(_MEMORY, os.W_OK) else None
-        # Windows removes no files that are mapped.
+        # Windows cannot remove files that are mapped.
         self._files = TemporaryDirectory(
             prefix="falcon-bench-", dir=folder, ignore_cleanup_errors=True
         )
@@ -65,4 +65,4 @@ def mapped(path: str) -> list[np.ndarray]:
     maps = [np.load(Path(path) / f"{name}.npy", mmap_mode="r") for name in _NAMES]
     a, b, *rest = (np.asarray(x) for x in maps)
     kind = of((Path(path) / "dtype").read_text(encoding="utf-8")).numpy
-    return [a.view(kind), b.view(kind), *rest]  # files know types of other packages by size alone
+    return [a.view(kind), b.view(kind), *rest]  # files store only the size of ml_dtypes' types

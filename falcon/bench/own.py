@@ -1,4 +1,4 @@
-"""What falcon measures of itself: stages, errors and the crossover, a small task at a time."""
+"""Measurements of falcon alone, as small tasks: peak, stages, errors and the crossover."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _STAGE_SHAPES = (
 )  # fmt: skip
 _CROSSOVER_M = (512, 1024, 1536, 2048, 3072, 4096)
 _CROSSOVER_K = (256, 512, 1024, 2048, 4096)
-# Of stages and of the crossover; the first is what the others are compared with.
+# For stages and the crossover; the others are compared with the first.
 _SCHEMES = ("classical", "strassen", "strassen@strassen")
 _ROUNDS = 5
-# More rounds than these are made only for so long.
+# Seconds after which no rounds beyond these begin.
 _SECONDS = 5.0
 
 
@@ -39,7 +39,7 @@ _SECONDS = 5.0
 class Task:
     """A small measurement: its name, its kind (a list of the record file), a guess of its time.
 
-    `run` returns what is added to that list; of the peak, the only entry.
+    `run` returns the entries that are added to that list; for the peak, the only entry.
     """
 
     key: str
@@ -103,7 +103,7 @@ def _stages(shape: Shape, dtype: str, threads: int) -> list[dict[str, Any]]:
 
 
 def _errors(shape: Shape, dtype: str, threads: int) -> list[dict[str, Any]]:
-    """Measure the errors of some schemes on one product, and how they are predicted to grow."""
+    """Return the measured errors of some schemes on one product, and their predicted growth."""
     a, b = operands(shape, of(dtype).numpy, seed=shape.M)
     measured, growth = {}, {}
     for name in _ERROR_SCHEMES:
@@ -114,7 +114,7 @@ def _errors(shape: Shape, dtype: str, threads: int) -> list[dict[str, Any]]:
 
 
 def _crossover(shape: Shape, dtype: str, threads: int) -> list[dict[str, Any]]:
-    """Compare schemes with falcon's classical path, and note what "auto" would choose."""
+    """Compare schemes with falcon's classical path; also return what "auto" would choose."""
     a, b = operands(shape, of(dtype).numpy, seed=2)
     out = np.empty((shape.M, shape.N), dtype)
     backend = "cpu" if backends()["cpu"] == "available" else "auto"

@@ -28,7 +28,7 @@ _QUICK_CASE_SECONDS = 6.0
 
 
 def run(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
-    """Measure what is asked for, or go on with it; print it and keep it in a file."""
+    """Measure what is asked for, or resume it; print it and keep it in a file."""
     spec = _spec(options, falcon_options)
     output, part = asked.files(options)
     if output and output.exists():
@@ -71,12 +71,11 @@ def _print(found: dict[str, Any], options: argparse.Namespace, complete: bool) -
     for doubt in tables.doubts(found):
         print(f"warning: {doubt.text}", file=sys.stderr)
     if not complete:
-        how = "the same command continues it" if options.output else "-o FILE would keep it"
+        how = "the same command resumes it" if options.output else "with -o FILE it could resume"
         print(f"the time is up before the run is complete; {how}", file=sys.stderr)
 
 
-def _spec(options: argparse.Namespace, falcon_options: dict[str, Any]) -> Any:
-
+def _spec(options: argparse.Namespace, falcon_options: dict[str, Any]) -> Spec:
     threads = thread_count(options.threads)
     base = FALCON if options.device == "cpu" else FALCON_GPU
     settings = {k: v for k, v in falcon_options.items() if k != "threads" and v != "auto"}
@@ -102,7 +101,7 @@ def _spec(options: argparse.Namespace, falcon_options: dict[str, Any]) -> Any:
 
 
 def list_peers(options: argparse.Namespace) -> int:
-    """Print what every library is here, or how to install it."""
+    """Print each library's version and kernels here, or how to install it."""
     dtypes = asked.dtypes(options) or BOTH
     threads = thread_count(options.threads)
     found = [

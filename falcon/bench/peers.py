@@ -24,11 +24,11 @@ from falcon._core.timing import Side, interleave
 from .operands import SharedOperands
 from .workloads import Shape
 
-# What OpenBLAS may choose from on x86; the fastest on this machine is found by trying.
+# Candidates for OPENBLAS_CORETYPE on x86; the fastest on this machine is found by trying.
 _CORETYPES = ("SkylakeX", "Cooperlake", "Sapphirerapids", "Zen", "Haswell")
 _TRIAL = Shape(1536, 1536, 1536)
 _TRIAL_ROUNDS = 3
-# To be found by trying, before the peer runs.
+# The value of a variable whose best value is found by trying, before the peer runs.
 BEST = "?"
 
 
@@ -39,7 +39,7 @@ class Peer:
     Attributes
     ----------
     name : str
-        As printed.
+        The name that is printed.
     adapter : str
         Key of `falcon.bench.adapters.ADAPTERS`.
     dtypes : tuple of str
@@ -64,9 +64,9 @@ class Peer:
 
 
 _BLAS = tuple(row.name for row in dtypes.TABLE if row.has_blas)
-# Workers share operands as NumPy arrays, of NumPy's own types.
+# Workers share operands as NumPy arrays of NumPy's own types.
 _CUDA = tuple(row.name for row in dtypes.CUDA if row.module == "numpy")
-# With products of their own in libraries: by BLAS's names, and with wider sums.
+# Small types for which libraries have products, with wider sums.
 _SMALL = (FLOAT16.name, BFLOAT16.name, INT8.name)
 FALCON = Peer("falcon", "falcon", (*_BLAS, *_SMALL), "")
 FALCON_GPU = Peer("falcon", "falcon gpu", _CUDA, "pip install cupy-cuda12x", device="gpu")
@@ -82,7 +82,7 @@ TABLE = (
 
 
 def falcon_peer(name: str, adapter: str = "", base: Peer = FALCON, **settings: Any) -> Peer:
-    """Return falcon as a side of a comparison, with settings by their names in `falcon.config`."""
+    """Return falcon as a side of a comparison; settings have their names in `falcon.config`."""
     variables = {f"FALCON_{key.upper()}": str(x) for key, x in settings.items() if x is not None}
     return replace(
         base,
@@ -133,7 +133,7 @@ class Worker:
         return reply
 
     def prepare(self, operands: SharedOperands) -> dict[str, Any]:
-        """Map the operands and multiply once: seconds, relative error, bytes that it took."""
+        """Map the operands and multiply once; return seconds, relative error and bytes used."""
         return self.ask("prepare", path=operands.path)
 
     def seconds(self, repeats: int = 1) -> float:
@@ -171,13 +171,13 @@ class Worker:
 
 
 def environment_of(peer: Peer, threads: int, more: dict[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a peer's process: this one's, its threads and its settings."""
+    """Return the environment of a peer's process: ours, with its threads and its settings."""
     chosen = {k: v for k, v in {**peer.environment, **(more or {})}.items() if v != BEST}
     return {**os.environ, **threads_in_environment(threads), **chosen}
 
 
 def threads_in_environment(threads: int) -> dict[str, str]:
-    """Return the variables by which libraries are told their number of threads."""
+    """Return the variables that set the libraries' number of threads."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return dict.fromkeys(names, str(threads))
 

@@ -1,9 +1,9 @@
-"""Predicted beside measured, stage by stage: ``python -m falcon.bench.predictions``.
+"""Predicted and measured times, stage by stage: ``python -m falcon.bench.predictions``.
 
-Of each shape: the choice of "auto", the candidate that is predicted to be the fastest, whatever its
-growth, the classical algorithm, and Strassen's. They run in turn under the engine's own clock. Two
-lines sum it up: how far the stages are off, and what it costs that of candidates within 3 % the one
-of least growth is taken.
+For each shape: the choice of "auto", the candidate that is predicted to be the fastest, whatever
+its growth, the classical algorithm, and Strassen's. They run in turn, timed by the engine's own
+clock. A summary says how far the predicted stages are off, and what it costs to take the candidate
+of least growth among those within 3 % of the fastest.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from falcon.decision.machine import entry
 
 from .workloads import Shape, operands, parse_shapes
 
-# Where K is short, M or N is, all are odd, and a usual one.
+# Short K (two), short N, odd sizes, short M, and a usual shape.
 _SHAPES = ("5000x5000x512", "2048x2048x256", "5000x512x5000", "3001x2999x3003", "1187x4928x2565",
            "2048x2048x2048")  # fmt: skip
 _ROUNDS, _SECONDS = 5, 8.0
-# The classical stages by the names of an LCMA's.
+# Names of the classical stages, and of the corresponding stages of an LCMA.
 _SAME = {"pack A": "combine A", "pack B": "combine B", "store C": "combine H"}
 _STAGES = ("combine A", "combine B", "multiply", "combine H")
-# A stage that takes less of the whole is left out of the error: it decides nothing.
+# The errors of stages with a smaller share of the time are left out: they decide nothing.
 _LEAST_SHARE = 0.04
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A candidate's seconds: predicted and measured by stage, and in all."""
+    """A candidate's seconds, predicted and measured, by stage and in total."""
 
     shape: str
     name: str
@@ -55,7 +55,7 @@ class Compared:
 
     @property
     def errors(self) -> dict[str, float]:
-        """Predicted over measured, less 1: of the stages that count, and of the whole."""
+        """Predicted over measured time, less 1, of the stages that count and of the total."""
         whole = sum(self.predicted.values()) / self.total - 1
         return {"all": whole} | {
             name: self.predicted[name] / x - 1
@@ -164,7 +164,7 @@ def _write(path: str, groups: list[list[Compared]]) -> None:
 
 
 def _document(x: Compared) -> dict[str, Any]:
-    """Return a comparison as JSON has it."""
+    """Return a comparison as it is written to JSON."""
     return {**x.__dict__, "over_choice": x.over_choice.document()}
 
 

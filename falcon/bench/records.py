@@ -1,4 +1,4 @@
-"""The record file: made of what was measured, checked against its schema.
+"""The record file: its entries, made from what was measured, and how it is read.
 
 Its format is described by ``data/results.schema.json`` and in ``docs/benchmarks/format.md``.
 """
@@ -24,7 +24,7 @@ from .workloads import Case
 FORMAT = "falcon-bench/2"
 # The side that all others are compared with.
 FALCON = "falcon"
-# What falcon measures of itself, beside its peak.
+# Lists of what falcon measures of itself, besides its peak.
 KINDS = ("stages", "errors", "crossover")
 
 
@@ -41,7 +41,7 @@ def read(path: str | Path) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        It is none, or of another format.
+        It is no record file, or of another format.
     """
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -67,11 +67,11 @@ def case_entry(
     ----------
     case : Case
     measured : sequence of Record
-        falcon first: it is what the speed-ups are of. There are none where it failed.
+        falcon first, whose speed-ups over the others are computed; without it there are none.
     about : dict of str to dict
-        What else is known of each side: its error, and what differs from `_UNKNOWN`.
+        Further facts of each side: its error, and what differs from `_UNKNOWN`.
     more : dict
-        Entries that differ from those of a case without sessions, failures and load.
+        Entries that replace those of a case in one session without failures and load.
     """
     sides = {}
     for record in measured:
@@ -107,7 +107,7 @@ _UNKNOWN = {"library": "", "version": "", "kernel": "?", "threads": None, "extra
 
 
 def plan_entry(plan: Any) -> dict[str, Any]:
-    """Return what the file holds of falcon's plan."""
+    """Return the entry of falcon's plan."""
     return {"backend": plan.backend.name, "scheme": plan.option.label,
             "workspace": plan.workspace, "growth": plan.growth}  # fmt: skip
 
@@ -132,5 +132,5 @@ def here(cases: list[dict[str, Any]], threads: int | None) -> dict[str, Any]:
 
 
 def estimate_of(entry: dict[str, Any]) -> Estimate:
-    """Return a ratio of the file."""
+    """Return the `Estimate` of a ratio in the file."""
     return Estimate(*(entry[name] for name in ("median", "low", "high", "count")))

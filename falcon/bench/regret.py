@@ -1,16 +1,16 @@
 """How good the decisions are: ``python -m falcon.bench.regret``.
 
 For each shape the chosen plan and its best rivals are measured, all of them in turn. The least of
-many noisy times is too low, so the fastest rival meets the choice again in fresh interleaved pairs,
-and only what these show counts as regret: ``median(time of the choice / time of the rival) - 1``.
-Beside it: predicted against measured times, and falcon(auto) against NumPy as installed and the
-other libraries that are installed.
+many noisy times is too low, so the choice and the fastest rival are measured again in interleaved
+pairs, and only these count as regret: ``median(time of the choice / time of the rival) - 1``. Also
+compared are predicted and measured times, and falcon(auto) with NumPy as installed and the other
+libraries that are installed.
 
-Each (dtype, threads) runs in a process of its own, because BLAS libraries read their number of
-threads when they are loaded. Each has an order of its shapes that a seed has shuffled, and an equal
-part of the time: whenever a run ends, what it has measured is a random sample, which the file
-states. The file is rewritten after every shape: a run that was stopped goes on where it was. With
-``--between`` a call of np.matmul goes before every timed call, as in programs that use both.
+Each (dtype, threads) runs in its own process, because BLAS libraries read their number of threads
+when they are loaded. Each gets an equal part of the time, and its shapes in a shuffled order:
+whenever a run ends, it has measured a random sample, whose seed is in the file. The file is
+rewritten after every shape, so that a run that was stopped can be resumed. With ``--between`` a
+call of np.matmul precedes every timed call, as in programs that use both.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from .regret_shapes import LARGE, shapes
 from .regret_summary import draw, summary
 from .workloads import BOTH, Shape
 
-# Rounds over all candidates, of which the fastest meets the choice again.
+# Rounds over all candidates; the fastest is then measured again with the choice.
 _LOOK_ROUNDS = 2
-# Most rounds, and most seconds beyond the least number of rounds, for a ratio to become known.
+# Most rounds for a ratio, and the seconds after which no rounds beyond the least number begin.
 _MOST_ROUNDS, _SECONDS = 41, 20.0
 _TRIAL = Shape(1536, 1536, 1536)
-# The size of the products by np.matmul that go between.
+# The size of the products by np.matmul with --between.
 _BETWEEN = 512
 
 
@@ -58,9 +58,9 @@ def measure_shape(
     workers: list[Worker],
     between: bool = False,
 ) -> dict[str, Any]:
-    """Measure one shape in this process; return what the file holds of it.
+    """Measure one shape in this process; return its record.
 
-    Ratios above 1 say that falcon is faster; times are in seconds. A candidate is its backend and
+    Ratios above 1 mean that falcon is faster; times are in seconds. A candidate is its backend and
     scheme, its predicted time (or 0) and the least of its measured times.
     """
     M, N, K = shape.M, shape.N, shape.K
@@ -107,9 +107,9 @@ def measure_shape(
 
 
 def _after_numpy(side: Side, dtype: str) -> Side:
-    """Return the side with a call of np.matmul before each of its own, which does not count.
+    """Return the side with an untimed call of np.matmul before each of its own.
 
-    Its threads still spin when falcon's begin, and its operands are in the caches.
+    NumPy's threads still spin when falcon's begin, and its operands are in the caches.
     """
     some = np.ones((_BETWEEN, _BETWEEN), dtype)
     out = np.empty_like(some)
@@ -125,7 +125,7 @@ def _after_numpy(side: Side, dtype: str) -> Side:
 
 
 def _planning(a: np.ndarray, b: np.ndarray) -> float:
-    """Seconds of the median fresh plan for shapes like these: one row less each time."""
+    """Median seconds of a fresh plan for shapes like these, each with one row less."""
     times = [timed(partial(falcon.plan, a[fewer:], b)) for fewer in range(1, 10)]
     return Estimate.of(times).median
 
@@ -153,7 +153,7 @@ def _libraries_beside(
 
 
 def measure(dtype: str, threads: int, options: argparse.Namespace) -> None:
-    """Measure what is left of one dtype and number of threads, until the time is over."""
+    """Measure what is left of one dtype and number of threads, until the time is up."""
     end, path = time.monotonic() + options.seconds, Path(options.out)
     found = read(path)
     done = {
@@ -176,7 +176,7 @@ def measure(dtype: str, threads: int, options: argparse.Namespace) -> None:
 
 
 def _libraries(dtype: str, threads: int, stack: ExitStack) -> list[Worker]:
-    """Start the installed libraries that may be the best here: within 20 % of it at 1536."""
+    """Start the installed libraries that are within 20 % of the fastest one at 1536."""
     core = best_coretype(threads, dtype)
     environment = {} if core is None else {"OPENBLAS_CORETYPE": core}
     workers: dict[str, Worker] = {}
@@ -197,11 +197,11 @@ def _libraries(dtype: str, threads: int, stack: ExitStack) -> list[Worker]:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure every (dtype, threads) in a process of its own."""
+    """Measure every (dtype, threads) in its own process."""
     end = time.monotonic() + options.seconds
     groups = [(dtype, threads) for dtype in options.dtype for threads in options.threads]
     for number, (dtype, threads) in enumerate(groups):
-        # What one leaves of its part goes to those that follow.
+        # Time that one group leaves goes to those that follow.
         part = (end - time.monotonic()) / (len(groups) - number)
         if part <= 0:
             return
@@ -217,7 +217,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Read the records of an earlier run; none where there is no file."""
+    """Read the records of an earlier run; none if there is no file."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -260,8 +260,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plot", help="the picture (default: OUT with .png)")
     parser.add_argument("--shapes", type=int, default=52, help="per dtype and threads (default 52)")
     parser.add_argument("--seconds", type=float, default=float("inf"),
-                        help="stop after this time; the same command continues")  # fmt: skip
-    parser.add_argument("--most", type=int, default=8, help="rivals per shape (default 8)")
+                        help="stop after this time; run again to resume")  # fmt: skip
+    parser.add_argument("--most", type=int, default=8, help="rivals by predicted time (default 8)")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
     parser.add_argument("--note", default="", help="a remark for the page of machines")
     parser.add_argument("--between", action="store_true",

@@ -1,4 +1,4 @@
-"""How sure the figures of `falcon.bench.regret` are, and the page that compares machines."""
+"""Confidence intervals of the figures of `falcon.bench.regret`; the page that compares machines."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from .regret_summary import summary
 
-# Resamples of the shapes, and the share of them that an interval holds.
-_RESAMPLES, _SURE = 2000, 0.95
+# Resamples of the shapes, and the confidence level of the intervals.
+_RESAMPLES, _LEVEL = 2000, 0.95
 _FIGURES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "regret mean": lambda x: x.mean(axis=1),
     "regret 95th percentile": lambda x: np.quantile(x, 0.95, axis=1),
@@ -33,15 +33,16 @@ resamples of the shapes. "np.matmul between": np.matmul was called before every 
 def intervals(records: Sequence[dict[str, Any]]) -> dict[str, tuple[float, float]]:
     """Return the 95 % confidence intervals of figures of `summary`, by the bootstrap.
 
-    Shapes are resampled, not timings: what another sample of shapes would have given. Source:
-    B. Efron, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7, 1979.
+    Shapes are resampled, not timings: the intervals say what another sample of shapes may give.
+    Source: B. Efron, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7,
+    1979.
     """
     if len(records) < 2:
         return {}
     regrets = np.array([x["regret"] for x in records])
     random = np.random.default_rng(0)
     some = regrets[random.integers(0, len(regrets), (_RESAMPLES, len(regrets)))]
-    ends = (1 - _SURE) / 2, (1 + _SURE) / 2
+    ends = (1 - _LEVEL) / 2, (1 + _LEVEL) / 2
     found = {name: np.quantile(of(some), ends) for name, of in _FIGURES.items()}
     return {name: (float(x[0]), float(x[1])) for name, x in found.items()}
 

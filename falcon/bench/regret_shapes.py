@@ -6,18 +6,18 @@ import numpy as np
 
 from .workloads import Shape, model_shapes, models
 
-# Other libraries than NumPy are measured where all sizes are at least this: it takes long.
+# Libraries other than NumPy are measured only if all sizes are at least this: it takes long.
 LARGE = 1024
 _LEAST_FLOPS = 2e7
-# The most for float32, per thread; float64 half of it: as many seconds. Of layers, more, or none of
-# a prefill would be left.
+# The most for float32, per thread; half of it for float64, which takes as many seconds. Layers may
+# have more, otherwise none of a prefill would be left.
 _MOST_FLOPS = 3e10
 _MOST_LAYER_FLOPS = 4 * _MOST_FLOPS
 _MOST_WEIGHTS = 2**28  # elements of a layer's B
 
 
 def shapes(dtype: str, threads: int, count: int, seed: int = 0) -> list[tuple[str, Shape]]:
-    """Return a sample of shapes with bounded work: the same for every equal seed.
+    """Return a sample of shapes with bounded work; equal seeds give equal samples.
 
     Parameters
     ----------
@@ -53,5 +53,5 @@ def shapes(dtype: str, threads: int, count: int, seed: int = 0) -> list[tuple[st
             if _LEAST_FLOPS <= 2.0 * M * N * K <= _MOST_FLOPS * scale:
                 found.append((kind, Shape(M, N, K)))
                 break
-    # The kinds mixed, so that a run that is stopped has some of each.
+    # The kinds are mixed, so that a run that is stopped has some of each.
     return [found[i] for i in random.permutation(len(found)).tolist()]

@@ -1,4 +1,4 @@
-"""What the records of `falcon.bench.regret` come to: figures, and a picture."""
+"""The summary of the records of `falcon.bench.regret`: figures, and a picture."""
 
 from __future__ import annotations
 

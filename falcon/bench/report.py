@@ -1,4 +1,4 @@
-"""A report on a record file: one page that needs nothing else, and its pictures as files.
+"""A report on a record file: one self-contained page, and its pictures as files.
 
 The page is the template ``data/report.html.j2``.
 """
@@ -34,7 +34,7 @@ def write(found: dict[str, Any], folder: Path) -> Path:
         matplotlib or Jinja2 is not installed.
     """
     try:
-        import jinja2  # noqa: F401 (of `page`: before anything is drawn)
+        import jinja2  # noqa: F401 (`page` needs it: fail before drawing)
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ValueError(
@@ -62,7 +62,7 @@ def write(found: dict[str, Any], folder: Path) -> Path:
 
 
 def page(found: dict[str, Any], pictures: list[dict[str, str]]) -> str:
-    """Return the page: verdict, warnings, pictures, libraries, every figure."""
+    """Return the page: verdicts, warnings, pictures, libraries, all figures."""
     from jinja2 import Environment, StrictUndefined
 
     file = resources.files(__package__) / "data" / "report.html.j2"
@@ -132,7 +132,7 @@ def _mean(found: tuple[float, float] | None) -> Any:
 
 
 def _coloured(ratio: float, uncertainty: float, estimate: Estimate | None = None) -> Any:
-    """Return a ratio in the colour of what is known of it: faster, slower, or neither."""
+    """Return a ratio in a colour for faster, slower, or not known."""
     from markupsafe import Markup
 
     text = str(estimate) if estimate else f"{ratio:.3f} ±{uncertainty * ratio:.3f}"

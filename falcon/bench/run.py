@@ -1,4 +1,4 @@
-"""A record file on its way: rewritten after every round, so that stopping it loses one at most."""
+"""An unfinished record file: rewritten after every round, so that a stop loses at most one."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from .records import empty
 
 
 class Run:
-    """What has been measured so far, on the disk and in `found`, which becomes the record file.
+    """The results so far, on disk and in `found`, which becomes the record file.
 
     Parameters
     ----------
     path : Path or None
         None keeps it in memory only.
     asked : dict
-        What is to be measured, the machine included. A file that was begun with something else is
-        refused.
+        What is to be measured, and on which machine. A file of another run is refused.
 
     Raises
     ------
@@ -28,7 +27,7 @@ class Run:
 
     def __init__(self, path: Path | None, asked: dict[str, Any]) -> None:
         self.path = path
-        # As JSON holds it, to be compared with what was asked for when the file was begun.
+        # As JSON stores it, to be compared with the request in the file.
         self._asked = json.loads(json.dumps(asked))
         self.done: list[str] = []
         self.found = empty(asked["machine"], asked["threads"])
@@ -41,16 +40,16 @@ class Run:
             raise ValueError(f"{path} is not a run of falcon bench") from None
         if held["asked"] != self._asked:
             raise ValueError(
-                f"{path} was begun with other cases, peers or settings; go on with the same "
+                f"{path} was begun with other cases, peers or settings; resume with the same "
                 "arguments, or discard it with --fresh"
             )
 
     def case(self, key: str) -> dict[str, Any] | None:
-        """Return what there is of a case."""
+        """Return the entry of a case, complete or not; None if there is none."""
         return next((x for x in self.found["cases"] if x["key"] == key), None)
 
     def put_case(self, entry: dict[str, Any]) -> None:
-        """Keep a case in place of what there is of it."""
+        """Store the entry of a case, in place of an earlier one."""
         held = [x["key"] for x in self.found["cases"]]
         at = held.index(entry["key"]) if entry["key"] in held else len(held)
         self.found["cases"][at : at + 1] = [entry]
@@ -62,7 +61,7 @@ class Run:
         self.save()
 
     def save(self) -> None:
-        """Write it all to the disk, at once or not at all."""
+        """Replace the file as a whole."""
         if self.path is not None:
             part = self.path.with_name(self.path.name + "~")
             held = {"asked": self._asked, "done": self.done, "found": self.found}

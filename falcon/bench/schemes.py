@@ -1,7 +1,7 @@
 """Which schemes pay: the best scheme of every format beside falcon's own classical path.
 
 Every scheme runs at sizes that its format divides; ``python -m falcon bench --schemes`` prints the
-table or writes CSV. ``python -m falcon schemes 3x4x5`` asks how fast those of a format are.
+table or writes CSV. ``python -m falcon schemes 3x4x5`` shows how fast those of one format are.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SIZES = (2048, 4096)
 
 
 def best_names() -> list[str]:
-    """Per format the stored scheme of the lowest rank with the fewest additions."""
+    """Return, per format, the stored scheme of lowest rank with the fewest additions."""
     found: dict[tuple[int, ...], Scheme] = {}
     for scheme in (get(name) for name in names()):
         if scheme.is_classical:
@@ -57,7 +57,7 @@ def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, An
 
 
 class Speeds(NamedTuple):
-    """How fast the schemes of a format are at one shape, and what "auto" takes there.
+    """How fast the schemes of a format are at one shape, and what "auto" chooses there.
 
     Attributes
     ----------
@@ -65,9 +65,9 @@ class Speeds(NamedTuple):
     speeds : list of str
         Time of falcon's classical path over that of each scheme.
     chosen : str
-        The label of what "auto" takes of all schemes.
+        Label of what "auto" chooses among all schemes.
     best : str or None
-        Of this format; None where "auto" considers none of them.
+        Label of the best scheme of this format; None if "auto" considers none of them.
     """
 
     shape: Shape
@@ -77,7 +77,7 @@ class Speeds(NamedTuple):
 
 
 def speeds(found: Sequence[Scheme], size: int, rounds: int = 0) -> Speeds:
-    """Predict the speeds of schemes of one format in float32; measure them, if there are rounds."""
+    """Predict the speeds of schemes of one format in float32, or measure them in `rounds`."""
     shape = shape_of(found[0], size)
     backends = available_backends()
     known = {x.name: x for x in backends}
@@ -116,7 +116,7 @@ def _speedup(case: dict[str, Any]) -> Any:
 
 
 def to_csv(cases: Iterable[dict[str, Any]]) -> str:
-    """Return rows of a CSV file with a header; a speed-up is known to ± its uncertainty."""
+    """Return the text of a CSV file; a speed-up is known to ± its uncertainty."""
     text = io.StringIO()
     head = ("size", "scheme", "M", "K", "N", "gflops", "classical_gflops", "speedup", "uncertainty")
     writer = csv.writer(text, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""Falcon beside its peers, case by case: interleaved rounds that can stop and go on at any time."""
+"""Falcon beside its peers, case by case, in interleaved rounds; can be stopped and resumed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .run import Run
 from .system import load
 from .workloads import Case, Shape, guessed_seconds
 
-# NumPy against itself: the product, and how many pairs.
+# The comparison of NumPy with itself: the product, and how many pairs.
 _CHECKED = Shape(1024, 1024, 1024)
 _CHECK_PAIRS = 9
 
@@ -35,13 +35,14 @@ class Spec:
     ----------
     cases : list of Case
     sides : list of Peer
-        Falcon first; ratios are those of its time to the others'.
+        Falcon first, whose speed-ups over the others are computed.
     tasks : list of Task
-        What falcon measures of itself.
-    threads, rounds : int
-        Rounds that each case has at least.
+        Measurements of falcon alone.
+    threads : int
+    rounds : int
+        Least number of rounds of a case.
     case_seconds : float
-        Time after which a case ends, though a ratio is not known, once it has its rounds.
+        Time after which a case gets no rounds beyond these, even if a ratio is not known.
     """
 
     cases: list[Case]
@@ -52,7 +53,7 @@ class Spec:
     case_seconds: float
 
     def asked(self, machine: dict[str, Any]) -> dict[str, Any]:
-        """Return what must be the same for a run to go on."""
+        """Return what must be the same when a run is resumed."""
         return {
             "machine": machine,
             "threads": self.threads,
@@ -73,16 +74,16 @@ class TimeUpError(Exception):
 
 
 class Suite:
-    """One session of a run: what is not measured yet, until the time is up.
+    """One session of a run: measures what is not measured yet, until the time is up.
 
     Parameters
     ----------
     spec : Spec
     kept : Run
     deadline : float
-        By `time.monotonic`; at least one round is made whatever it is.
+        In terms of `time.monotonic`; at least one round is always made.
     progress : callable
-        Called with the guessed seconds of what was just done and a word about it.
+        Called with the guessed seconds of the step just done, and its name.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Suite:
         self.progress = progress
         self.session = len(kept.found["sessions"])
         self._workers: dict[str, Worker] = {}
-        # What is known of every peer, as `_identified` found out.
+        # The identity of every peer, filled by `_identified`.
         self._known: dict[str, dict[str, Any]] = {}
         self._worked = False
 
@@ -131,7 +132,7 @@ class Suite:
         return [x for x in parts if x.key not in self.kept.done]
 
     def _allow(self, seconds: float) -> None:
-        """Stop the session if so many seconds would exceed its time."""
+        """Stop the session if these seconds would exceed its time."""
         if self._worked and time.monotonic() + seconds > self.deadline:
             raise TimeUpError
 
@@ -224,7 +225,7 @@ class Suite:
     def _prepare(
         self, case: Case, able: list[Peer]
     ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-        """Let every side multiply once; return what is known of those that can, and why not."""
+        """Let every side multiply once; return facts of those that can, errors of the others."""
         about: dict[str, dict[str, Any]] = {}
         failed = {}
         with SharedOperands(
@@ -252,7 +253,7 @@ class Suite:
 def self_check(threads: int) -> dict[str, Any]:
     """Compare NumPy with itself, in two processes: the median ratio must come out at 1.00.
 
-    Tried twice, because one hiccup of the machine is not yet a noisy one.
+    It is tried twice, because a single disturbance does not mean that the machine is noisy.
     """
     with (
         SharedOperands(_CHECKED, np.dtype("float32"), 0) as operands,

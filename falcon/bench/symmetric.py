@@ -18,7 +18,7 @@ from .tables import INTERVAL
 
 Call = Callable[[], object]
 SHAPES = ((1000, 1000), (5000, 1500), (8000, 3000), (20000, 600), (2048, 2048), (4096, 4096))
-# A product of both operands' own memory, with which nobody can save work.
+# A product of x and a copy: no library can see the symmetry and save work.
 _COPY = "NumPy's gemm"
 
 
@@ -34,7 +34,7 @@ def shapes(texts: list[str]) -> list[tuple[int, int]]:
 
 
 def sides(x: np.ndarray, threads: int) -> Iterator[tuple[str, Call]]:
-    """Return the calls to compare, "auto" first; libraries that are missing are left out."""
+    """Return the calls to compare, "auto" first; missing libraries are left out."""
     M = x.shape[1]
     out, copy = np.empty((M, M), x.dtype), x.copy()
     for name in ("auto", "classical"):
@@ -74,7 +74,7 @@ def format_gram(measured: dict[tuple[tuple[int, int], str], list[Record]]) -> st
         rivals = [x for x in found[2:] if x.name != _COPY]
         best.append(auto.over(min(rivals, key=lambda x: x.median)))
         for x in found:
-            ratios = (str(auto.over(x)), str(classical.over(x))) if x not in (auto,) else ("", "")
+            ratios = ("", "") if x is auto else (str(auto.over(x)), str(classical.over(x)))
             label = f"{shape[0]} x {shape[1]}", dtype
             rows.append((*label, x.name, f"{x.median * 1e3:.1f}", *ratios))
     mean, error = geometric_mean(best)

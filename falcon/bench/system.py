@@ -17,13 +17,13 @@ from falcon._core.options import thread_count
 from falcon._cpu.profile import cache_bytes
 from falcon._front.info import cpu_model
 
-# Other work takes more of the processors than this: figures are not to be trusted.
+# If other work takes a larger share of the processors than this, figures cannot be trusted.
 BUSY = 0.1
 _LOAD_SECONDS = 0.3
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return processor, caches, memory, system and versions, as the record file holds them."""
+    """Return processor, caches, memory, system and versions for the record file."""
     memory = None
     with suppress(AttributeError, ValueError, OSError):
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -39,7 +39,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def describe_falcon() -> dict[str, Any]:
-    """Return falcon's version and, where it runs from a repository, its commit."""
+    """Return falcon's version and, if it runs from a repository, its commit."""
     folder = Path(falcon.__file__).parent
     found: dict[str, Any] = {"version": falcon.__version__, "commit": None, "modified": None}
     with suppress(OSError, subprocess.CalledProcessError):
@@ -63,7 +63,7 @@ def load() -> dict[str, Any]:
     dict
         ``average``: load average over a minute, which counts our own work too; ``busy`` and
         ``stolen``: shares of the processors' time that went to other processes and, on a virtual
-        machine, to other machines. None where the system does not say.
+        machine, to other virtual machines. None if the system does not tell them.
     """
     found: dict[str, Any] = {"average": None, "busy": None, "stolen": None}
     with suppress(OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""What is printed of record files: tables, verdicts, warnings, what changed between two."""
+"""Text output of record files: tables, verdicts, warnings, changes between two files."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .records import FALCON, estimate_of
 from .system import BUSY
 
 INTERVAL = "± distance to the farther end of its 95 % confidence interval; * not known to 2 %"
-# The table holds the rates of all sides where there are no more than these besides falcon.
+# The table has the rates of all sides if there are at most this many besides falcon.
 _MOST_RATED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """What speaks against trusting a record file; `severe`: against all of it, or a result."""
+    """A reason not to trust a record file; `severe`: a wrong result, or all of the file."""
 
     text: str
     severe: bool
 
 
 def doubts(found: dict[str, Any]) -> list[Doubt]:
-    """Return what speaks against trusting a record file."""
+    """Return the reasons not to trust a record file."""
     said = []
     for x in found["cases"]:
         for name, side in x["sides"].items():
@@ -87,21 +87,21 @@ def choice(case: dict[str, Any]) -> str:
     return f"{plan['scheme']} ({plan['backend']})"
 
 
-# Relative half width of a mean's interval beyond which nobody is called the fastest.
+# Relative half width of a mean's interval beyond which no side is called the fastest.
 _NO_VERDICT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the cases of one workload and dtype come to.
+    """The result of the cases of one workload and dtype.
 
     Attributes
     ----------
     group : str
     cases : int
     means : dict of str to (float, float)
-        Per side that all of the cases have: geometric mean of falcon's speed-ups over it, and the
-        half width of its interval, relative.
+        Per side that all cases have: geometric mean of falcon's speed-ups over it, and the relative
+        half width of the mean's interval.
     """
 
     group: str
@@ -109,7 +109,7 @@ class Verdict:
     means: dict[str, tuple[float, float]]
 
     def winner(self) -> str:
-        """Say which side is the fastest, in a few words."""
+        """Return in a few words which side is the fastest."""
         name, (mean, uncertainty) = min(self.means.items(), key=lambda x: x[1][0])
         if uncertainty > _NO_VERDICT:
             return "not known: too few pairs or too much noise"
@@ -121,7 +121,7 @@ class Verdict:
 
 
 def verdicts(found: dict[str, Any]) -> list[Verdict]:
-    """Return a verdict per workload and dtype, falcon's own classical path not competing."""
+    """Return a verdict per workload and dtype, without falcon's own classical path."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for x in found["cases"]:
         groups.setdefault(f"{x['workload']}, {x['dtype']}", []).append(x)
@@ -144,7 +144,7 @@ def format_cases(cases: Sequence[dict[str, Any]], *, first: str = FALCON) -> str
     ----------
     cases : sequence of dict
     first : str
-        The side whose rate is printed, and whose speed-ups over the others.
+        The side whose rate and whose speed-ups over the others are printed.
     """
     sides = side_names(cases)
     others = [name for name in sides if name != first]
@@ -196,11 +196,11 @@ def format_cases(cases: Sequence[dict[str, Any]], *, first: str = FALCON) -> str
 
 
 def changes(old: dict[str, Any], new: dict[str, Any]) -> str:
-    """Tell what changed between two record files beyond the noise of both.
+    """Return what changed between two record files by more than the noise of both.
 
-    Compared are the speed-ups over each other side, because they do not depend on how fast the
-    machine happened to be, and falcon's time itself. A change counts if it exceeds both intervals
-    of confidence together, and 2 %.
+    Compared are the speed-ups over each other side, which do not depend on how fast the machine was
+    at the time, and falcon's time itself. A change counts if it exceeds the two confidence
+    intervals together, and 2 %.
     """
     lines = []
     for name in ("cpu", "cpus", "system", "numpy"):

@@ -8,10 +8,10 @@ JSON::
         -> {"seconds":, "error":, "extra_bytes":, "plan":}
     {"do": "time", "repeats": 1}   -> {"seconds":} of the fastest of some calls
 
-The operands lie in memory that all peers share; each writes to an output of its own.
+The operands are in memory that all peers share; each peer has its own output.
 
 With ``--probe DTYPES`` it multiplies once per dtype instead, prints a marker line before and after
-each product, and then describes itself; `identify` reads what libraries log in between.
+each product, and then describes itself; `identify` reads what the library logs in between.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ class Server:
 
     def prepare(self, path: str) -> dict[str, Any]:
         """Map the operands, multiply once; return the time, the error and the memory it took."""
-        self.job = self.out = None  # the last operands go first
+        self.job = self.out = None  # frees the last operands
         if self.name.startswith("falcon"):
             falcon.release_workspace()
         self.memory.between_jobs()
         a, b, index, exact = mapped(path)
         self.out = np.empty((a.shape[0], b.shape[1]), product_dtype(a.dtype))
-        self.out.fill(0)  # touches its memory, which np.zeros need not
+        self.out.fill(0)  # touches its memory, unlike np.zeros
         self.job = ADAPTERS[self.name](a, b, self.out)
-        # What every call finds in memory anyway is not counted as its own.
+        # Map all pages of the operands, so that they are not counted as memory of the call.
         for x in (a, b):
             x.ravel(order="K")[::1024].sum()
         reply: dict[str, Any] = {}
@@ -83,8 +83,8 @@ class Server:
 class Memory:
     """The peak memory of a library's call, beyond the operands; Linux only.
 
-    Counted are the growth during the call and what the library has kept from earlier calls, not
-    what the process held before its first one.
+    This is the growth during the call plus what the library keeps from earlier calls, without what
+    the process used before the first one.
     """
 
     def __init__(self) -> None:
@@ -94,11 +94,11 @@ class Memory:
     def between_jobs(self) -> None:
         """Measure while there are no operands."""
         with suppress(OSError, AttributeError, TypeError):
-            ctypes.CDLL(None).malloc_trim(0)  # what was freed goes back to the system
+            ctypes.CDLL(None).malloc_trim(0)  # returns freed memory to the system
         self._kept = max(0, (_status("VmRSS") or 0) - (self._start or 0))
 
     def before_call(self) -> None:
-        """Measure while operands and result are there, and reset the largest size so far."""
+        """Measure while operands and result are there, and reset the peak size."""
         self._before = _status("VmRSS") or 0
         try:
             with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
@@ -107,7 +107,7 @@ class Memory:
             self._start = None
 
     def extra(self) -> int | None:
-        """Return the bytes; None where the system does not say."""
+        """Return the bytes; None if the system does not tell them."""
         peak = _status("VmHWM")
         if peak is None or self._start is None:
             return None
@@ -166,7 +166,7 @@ def describe(name: str) -> dict[str, Any]:
 
 
 def _loaded() -> list[str]:
-    """File names of the shared libraries in this process, as far as the system tells."""
+    """File names of the shared libraries in this process, if the system tells them."""
     with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
         paths = {line.split()[-1] for line in file if ".so" in line}
         return sorted(os.path.basename(path) for path in paths)

@@ -1,4 +1,4 @@
-"""Shapes to measure: squares, layers of language models, thin and odd ones, what the user gives.
+"""Shapes to measure: squares, layers of language models, thin and odd ones, or the user's.
 
 To add a workload: a line in `WORKLOADS`.
 """
@@ -45,7 +45,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A shape of a workload in a dtype, named by it."""
+    """A shape of a workload in one dtype."""
 
     workload: str
     shape: Shape
@@ -53,13 +53,13 @@ class Case:
 
     @property
     def key(self) -> str:
-        """What a case is known by in files: ``"squares 512x512x512 float32"``."""
+        """The case's name in files: ``"squares 512x512x512 float32"``."""
         return f"{self.workload} {self.shape} {self.dtype}"
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A named set of shapes, with the dtypes that it is measured in where none are asked for."""
+    """A set of shapes, with the dtypes that are measured unless the user gives others."""
 
     about: str
     shapes: Callable[[], list[Shape]]
@@ -106,7 +106,7 @@ def _shapes(*sizes: tuple[int, int, int]) -> Callable[[], list[Shape]]:
     return lambda: [Shape(*x) for x in sizes]
 
 
-# What is measured unless types are asked for.
+# The dtypes that are measured by default.
 BOTH = ("float32", "float64")
 WORKLOADS = {
     "squares": Workload(
@@ -155,7 +155,7 @@ WORKLOADS = {
 
 
 def quick_shapes() -> list[Shape]:
-    """Eight shapes from these layers that a small machine multiplies in seconds."""
+    """Eight shapes of layers that a small machine multiplies in seconds."""
     return [Shape(*sizes) for sizes in _data()["cpu_quick"]]
 
 
@@ -179,14 +179,14 @@ def parse_shape(text: str, least: int = 1) -> Shape:
 
 
 def parse_shapes(words: Sequence[str], least: int = 1) -> list[Shape]:
-    """Read the shapes of a command line: a word each, or one as three words with a size each."""
+    """Read the shapes of a command line: one per word, or a single one as three words."""
     if len(words) == 3 and not any(re.search(r"[,x×*\s]", x.lower()) for x in words):
         words = [" ".join(words)]
     return [parse_shape(x, least) for x in words]
 
 
 def guessed_seconds(shape: Shape) -> float:
-    """Guess how long a product takes, before anything was measured."""
+    """Guess how long a product takes, before anything is measured."""
     return shape.flops / _GUESSED_RATE
 
 
@@ -203,6 +203,6 @@ def _random(random: np.random.Generator, shape: tuple[int, int], dtype: np.dtype
     if row.is_complex:
         parts = random.standard_normal((2, *shape))
         return (parts[0] + 1j * parts[1]).astype(dtype)
-    if dtype in (FLOAT32.numpy, FLOAT64.numpy):  # which the generator makes itself
+    if dtype in (FLOAT32.numpy, FLOAT64.numpy):  # the generator makes these types itself
         return random.standard_normal(shape, dtype)
     return random.standard_normal(shape).astype(dtype)

@@ -1,9 +1,8 @@
 """Translate a combination program into the operations of the CPU engine.
 
-The engine (`falcon/_cpu/src/falcon_cpu.h`) has an accumulator that never leaves the registers and
-outputs that are written once and never read. So the chain of additions that forms an output runs
-through the accumulator and ends in a store; an output that later sums read again is kept in a
-temporary as well.
+The engine (`falcon/_cpu/src/falcon_cpu.h`) keeps an accumulator in registers, and writes outputs
+once without reading them again. So the additions of an output run through the accumulator and end
+in a store; an output that later sums read is also kept in a temporary.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 
 from .program import Op, Program
 
-# The engine's operation codes and its accumulator's register number.
+# The engine's operation codes, and the register number of its accumulator.
 ADD, SUB, SCALE, AXPY, STORE = range(5)
 ACCUMULATOR = -1
 
@@ -26,7 +25,7 @@ def engine_ops(program: Program, place: Sequence[int]) -> tuple[list[EngineOp], 
     ----------
     program : Program
     place : sequence of int
-        The engine's number of each output.
+        The engine's number for each output.
 
     Returns
     -------

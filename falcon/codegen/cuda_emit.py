@@ -1,7 +1,7 @@
 """Emit combination programs as CUDA C++: the part of a kernel that differs per scheme.
 
-The kernels themselves are the `.cu` files of `falcon/_gpu/kernels`. Each includes one generated
-struct that knows the coefficients, and that asks the kernel for its inputs and hands it the sums::
+The kernels are the `.cu` files of `falcon/_gpu/kernels`. Each includes one generated struct with
+the coefficients; it calls the kernel's `load` for its inputs and `store` for its sums::
 
     template <int W> struct Sums {
         typedef Vec<S, W> X;
@@ -13,7 +13,7 @@ struct that knows the coefficients, and that asks the kernel for its inputs and 
             store(0, 0, 1, r4);              // Combine A and B: block, position in chain, its
             ...                              // length; Combine H: block (i, j) of C
 
-Loads stand where their value is first needed, between the additions.
+Each load comes just before the first use of its value, between the additions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def combine_in(scheme: Scheme, factor: str, dtype: Element, name: str) -> tuple[
     scheme : Scheme
     factor : {"u", "v"}
     dtype : Element
-        Of the matrix and of its sums, which are formed in its accumulator.
+        Of the matrix and of its sums; sums are computed in its accumulator type.
     name : str
         Of the kernel.
     """
@@ -65,7 +65,7 @@ def combine_out(scheme: Scheme, sums: Element, dtype: Element, name: str) -> tup
     ----------
     scheme : Scheme
     sums : Element
-        Of H, and of what is added up of it.
+        Of H and of its sums.
     dtype : Element
         Of C.
     name : str

@@ -1,14 +1,14 @@
-"""What the CUDA kernels of a scheme look like: products that share a plane, vectors, registers.
+"""Plan the CUDA kernels of a scheme: products that share a plane, vector widths, registers.
 
-**Planes.** Products whose rows of W are equal up to sign enter C only through their sum. They form
+**Planes.** Products whose rows of W are equal up to sign affect C only through their sum. They form
 a *chain*: their operands are laid side by side along the inner dimension, and one longer product
-adds them up in its accumulators. A scheme of rank R then has fewer than R planes of H: <2,4,2;14>,
-which is Strassen twice along K, has 7.
+adds them up in its accumulators. A scheme of rank R may then have fewer than R planes of H:
+<2,4,2;14>, which is Strassen twice along K, has 7.
 
-**Registers.** A thread holds `width` neighbouring elements of every live value, 16 bytes of them
-where the registers allow. The program with shared sums is preferred; where it would keep too much
-alive, one without shared sums (more additions, which memory-bound kernels have to spare), and then
-narrower vectors.
+**Registers.** A thread holds `width` neighbouring elements of every live value, 16 bytes of them if
+the registers allow. The program with shared sums is preferred. If it has too many live values, the
+program without shared sums is taken (it has more additions, but the kernels are memory-bound), and
+then narrower vectors.
 """
 
 from __future__ import annotations
@@ -29,19 +29,21 @@ THREADS = 128
 # 32-bit registers of a multiprocessor and the most that a thread may have, on every GPU since 2014.
 _REGISTERS = 65536
 _MOST_REGISTERS = 255
-# Registers are dealt out in units of so many.
+# Registers are allocated in multiples of this number.
 _REGISTER_UNIT = 8
-# Half of a thread's registers may be values of the program. As many again are for loads that the
-# compiler makes ahead, and for sums that it forms at the same time.
+# Registers for the program's values, half of a thread's. As many again are for loads that the
+# compiler issues ahead, and for sums that it computes at the same time.
 _VALUE_REGISTERS = 128
-# Addresses and sizes. They take few because the kernels compute each address when it is needed,
-# from one base (`times` in common.cuh).
+# Registers for addresses and sizes. They are few because the kernels compute each address when it
+# is needed, from one base (`times` in common.cuh).
 _OTHER_REGISTERS = 48
-# Where more operands stream through than stay, the compiler loads many of them ahead.
+# The same as _VALUE_REGISTERS if the program streams through its inputs: the compiler then loads
+# many of them ahead.
 _STREAM_REGISTERS = 80
 _ACCESS_BYTES = 16
-# Bytes that threads of the catalogue's 16-bit kernels spill at most (NVRTC 13.5, sm_80 and sm_90a):
-# of up to so many inputs none from the order's end, 80 from its start; of more 72 and 48.
+# Up to this many inputs, `streamed` orders outputs from the end. Most bytes that a thread of the
+# catalogue's 16-bit kernels spills (NVRTC 13.5, sm_80 and sm_90a): with up to 16 inputs 0 in the
+# order from the end and 80 in the one from the start, with more inputs 72 and 48.
 _FEW_INPUTS = 16
 
 
@@ -54,11 +56,11 @@ class Group:
     plane : int
         First plane of H.
     count : int
-        Planes.
+        Number of planes.
     length : int
         Products per plane.
     block : int
-        First block of At and of Bt; a plane takes `length` of them.
+        First block of At and of Bt; each plane has `length` of them.
     """
 
     plane: int
@@ -69,7 +71,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where product r's operands lie: block, position in the chain, its length, A's sign."""
+    """Where the operands of a product lie: block, position in its chain, chain length, A's sign."""
 
     block: int
     position: int
@@ -84,13 +86,13 @@ class Products:
     Attributes
     ----------
     places : tuple of Place
-        Per product.
+        One per product.
     groups : tuple of Group
         Longest chains first.
     planes : int
-        Of H; at most the rank.
+        Number of planes of H; at most the rank.
     rows : ndarray, shape (m n, planes)
-        The blocks of C from the planes.
+        Coefficients of the blocks of C in terms of the planes.
     """
 
     places: tuple[Place, ...]
@@ -137,7 +139,7 @@ class Fit:
     width : int
         Neighbouring elements per thread and access.
     blocks : int
-        Thread blocks that fit a multiprocessor: what the compiler is told.
+        Thread blocks per multiprocessor, passed to the compiler.
     """
 
     program: Program
@@ -152,7 +154,7 @@ class Fit:
 
 
 def fit(rows: np.ndarray, element_bytes: int, sum_bytes: int) -> Fit:
-    """Choose a program for the linear combinations `rows` (outputs x inputs), and its vectors.
+    """Choose a program for the linear combinations `rows` (outputs x inputs), and its vector width.
 
     Parameters
     ----------
@@ -172,28 +174,28 @@ def fit(rows: np.ndarray, element_bytes: int, sum_bytes: int) -> Fit:
             most = _STREAM_REGISTERS if streams and program is unshared else _VALUE_REGISTERS
             if needed <= most:
                 return Fit(program, width, _blocks(needed))
-        if width == 1:  # the compiler spills, or recomputes
+        if width == 1:  # the compiler will spill or recompute values
             return Fit(unshared, 1, _blocks(_VALUE_REGISTERS))
         width //= 2
 
 
 def _blocks(value_registers: int) -> int:
-    """Blocks per multiprocessor; beyond eight (half of its threads) more would hide no more."""
+    """Blocks per multiprocessor, at most eight (half of its threads): enough to hide latency."""
     needed = 2 * value_registers + _OTHER_REGISTERS
     needed = -(-needed // _REGISTER_UNIT) * _REGISTER_UNIT
     return max(2, min(8, _REGISTERS // THREADS // needed))
 
 
 def streamed(rows: np.ndarray) -> Program:
-    """Form every sum on its own; the larger side of the matrix streams through.
+    """Return a program without shared sums that processes inputs or outputs one after the other.
 
-    With more outputs than inputs (Combine A and B), outputs follow one another and the inputs stay
-    alive; with more inputs (Combine H), inputs follow one another and the outputs stay alive.
+    With at least as many outputs as inputs (Combine A and B), outputs are computed one after the
+    other and the inputs stay live; with more inputs (Combine H), it is the other way round.
 
-    Outputs follow one another in the lexicographic order of their terms. The compiler forms leading
-    terms that several outputs share only once: in this order such a sum is used up soon, in another
-    one they fill the registers. Of few inputs the order is taken from its end: the first outputs
-    take the last inputs alone, so that not all inputs are loaded at once.
+    Outputs are in the lexicographic order of their terms. The compiler computes leading terms that
+    several outputs share only once: in this order such a sum is soon no longer needed, while in
+    other orders such sums fill the registers. With few inputs the order is reversed: the first
+    outputs then need only the last inputs, so that not all inputs are loaded at once.
     """
     n_out, n_in = rows.shape
     scratch, first_output = n_in, n_in + 1

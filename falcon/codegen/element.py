@@ -1,4 +1,4 @@
-"""`Element`: what code generators ask of an element type; they are handed its row of the table."""
+"""`Element`: what the CUDA emitter needs to know about an element type."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ from typing import Protocol
 
 
 class Element(Protocol):
-    """A row of the table of types (`falcon._core.dtypes.DType`), as far as generated code goes."""
-
-    @property
-    def name(self) -> str:
-        """What the names of kernels tell."""
+    """The part of a row of the table of types (`falcon._core.dtypes.DType`) that code needs."""
 
     @property
     def itemsize(self) -> int:
@@ -18,8 +14,8 @@ class Element(Protocol):
 
     @property
     def cuda(self) -> str | None:
-        """How CUDA C++ writes it in memory."""
+        """Its CUDA C++ type in memory."""
 
     @property
     def accumulator(self) -> Element:
-        """The type in which sums are formed, in registers."""
+        """The type in which sums are computed, in registers."""

@@ -1,9 +1,9 @@
 """Run a combination program on NumPy blocks, strip by strip, reading each input element once.
 
-A strip is as many rows of every block as together fit into the second-level cache; the program
-runs over the strip with NumPy's vectorised arithmetic before the next strip is touched. Ragged
-blocks (at the edge of a matrix whose size the format does not divide) are padded with zeros in
-scratch memory, one strip at a time, so no matrix is ever padded as a whole.
+A strip is some rows of every block, so many that the strips of all blocks fit into the L2 cache
+together. The program runs over one strip with NumPy's vectorised arithmetic before the next.
+Ragged blocks (at the edge of a matrix whose size the format does not divide) are padded with zeros
+in scratch memory, one strip at a time, so no matrix is ever padded as a whole.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from falcon.schemes.additions import Coefficient
 
 from .program import Instruction, Op, Program
 
-# All input strips together; half of a typical L2, the other half is for outputs and temporaries.
+# All input strips together: half of a typical L2; the other half is for outputs and temporaries.
 _STRIP_BYTES = 256 * 1024
-# Below this, NumPy's call overhead (about 0.5 microseconds) outweighs the arithmetic.
+# With fewer elements, NumPy's call overhead (about 0.5 microseconds) outweighs the arithmetic.
 _SMALLEST_STRIP = 4096
 
 
@@ -31,7 +31,7 @@ def strip_rows(n_inputs: int, rows: int, columns: int, itemsize: int) -> int:
 def scratch_slots(program: Program, ragged: int, *, accumulate: bool = False) -> int:
     """Strips of scratch memory that `run` needs with that many ragged blocks.
 
-    With `accumulate` every output takes one, so only inputs must not be ragged.
+    With `accumulate` every output needs one, and inputs must not be ragged.
     """
     return program.n_temporaries + (program.n_outputs if accumulate else ragged)
 
@@ -51,15 +51,15 @@ def run(
     ----------
     program : Program
     inputs, outputs : sequences of 2-D arrays
-        Blocks; a block smaller than ``scratch``'s nominal shape is ragged: an input is padded with
-        zeros, an output is clipped. Inputs may have any real or complex dtype that casts to the
-        outputs' dtype; the arithmetic is done in the latter.
+        Blocks; a block smaller than the nominal shape is ragged: an input is padded with zeros, an
+        output is clipped. Inputs may have any real or complex dtype that casts to the outputs'
+        dtype; the arithmetic is done in the latter.
     scratch : ndarray, shape (slots, strip rows, columns)
         At least `scratch_slots` strips; ``columns`` is the nominal width of a block.
     accumulate : bool
         Add to the outputs instead of overwriting them.
     finish : callable, optional
-        Called with each finished output strip (to scale it, say); the run stops when it
+        Called with each finished output strip, for example to scale it; the run stops when it
         returns False.
 
     Returns
@@ -107,7 +107,7 @@ def _padded(strip: np.ndarray, scratch: np.ndarray) -> np.ndarray:
 def _step(instruction: Instruction, values: list[np.ndarray]) -> None:
     out = values[instruction.dst]
     x = values[instruction.x]
-    # dtype= matters for mixed operands: int8 blocks summed into int32 must not wrap at int8.
+    # dtype= is needed for mixed operands: int8 blocks summed into int32 must not wrap as int8.
     if instruction.op is Op.ADD:
         np.add(x, values[instruction.y], out=out, dtype=out.dtype, casting="unsafe")
     elif instruction.op is Op.SUB:
@@ -127,10 +127,10 @@ def _step(instruction: Instruction, values: list[np.ndarray]) -> None:
 
 
 def _scalar(coefficient: Coefficient, dtype: np.dtype) -> np.generic:
-    """Return the coefficient in the array's dtype; integers wrap as array arithmetic does."""
+    """Return the coefficient in `dtype`; integers wrap as in array arithmetic."""
     if dtype.kind in "iu":
         if coefficient.denominator != 1:
             raise TypeError(f"the program has the coefficient {coefficient}; {dtype} is exact")
         return np.int64(coefficient).astype(dtype)
-    # Divided in the dtype itself: long double has more digits than a float of Python.
+    # Divide in the dtype itself: long double has more digits than a Python float.
     return dtype.type(coefficient.numerator) / dtype.type(coefficient.denominator)

@@ -1,12 +1,12 @@
 """Combination programs: the sums of a scheme as straight-line code over blocks.
 
-One intermediate form for every executor and emitter. Operands are numbered slots::
+All executors and emitters use this intermediate form. Operands are numbered slots::
 
     0 .. n_inputs-1                          input blocks (read only)
     n_inputs .. n_inputs+n_temporaries-1     temporaries, reused after their last use
     the following n_outputs                  output blocks; may be read once written
 
-Three instructions suffice: ``dst = x + y``, ``dst = x - y``, ``dst = coefficient * x``.
+There are three instructions: ``dst = x + y``, ``dst = x - y``, ``dst = coefficient * x``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from falcon.schemes.additions import Coefficient, SharedSums
 
 
 class Op(IntEnum):
-    """What an instruction does; the numbers are those of the C interpreter."""
+    """Operation codes, with the numbers of the C interpreter."""
 
     ADD = 0
     SUB = 1
@@ -49,7 +49,7 @@ class Program:
     n_inputs, n_temporaries, n_outputs : int
         Sizes of the three slot ranges, in this order.
     instructions : tuple of Instruction
-        Every output is written, fully, before it is read; inputs are never written.
+        Every output is complete before it is read; inputs are never written.
     """
 
     n_inputs: int
@@ -67,35 +67,17 @@ class Program:
         """Additions and subtractions per element."""
         return sum(1 for x in self.instructions if x.op is not Op.SCALE)
 
-    def __str__(self) -> str:
-        lines = []
-        for x in self.instructions:
-            left, right = self._slot(x.x), self._slot(x.y)
-            if x.op is Op.SCALE:
-                text = f"{x.coefficient} * {left}"
-            else:
-                text = f"{left} {'+' if x.op is Op.ADD else '-'} {right}"
-            lines.append(f"{self._slot(x.dst)} = {text}")
-        return "\n".join(lines)
-
-    def _slot(self, slot: int) -> str:
-        if slot < self.n_inputs:
-            return f"in{slot}"
-        if slot < self.first_output:
-            return f"t{slot - self.n_inputs}"
-        return f"out{slot - self.first_output}"
-
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Input `slot` is needed for the first time."""
+    """Load the input `slot`, before its first use."""
 
     slot: int
 
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """`instruction` is due; `fresh` where its destination has had no value yet."""
+    """Run `instruction`; `fresh` if its destination had no value before."""
 
     instruction: Instruction
     fresh: bool
@@ -103,14 +85,14 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Output number `output`, in `slot`, is complete."""
+    """Store output number `output`, which is complete in `slot`."""
 
     output: int
     slot: int
 
 
 def walk(program: Program) -> Iterator[Load | Compute | Store]:
-    """Yield what an emitter writes: inputs at first use, instructions, outputs once complete."""
+    """Yield an emitter's steps: loads before first use, instructions, stores once complete."""
     last_write = {x.dst: at for at, x in enumerate(program.instructions)}
     loaded: set[int] = set()
     written: set[int] = set()
@@ -126,7 +108,7 @@ def walk(program: Program) -> Iterator[Load | Compute | Store]:
 
 
 def most_live(program: Program) -> int:
-    """Values alive at once: inputs from first to last use, temporaries and re-read outputs."""
+    """Return the most values that are live at once: inputs, temporaries and outputs."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     spans: list[tuple[int, int]] = []
@@ -153,32 +135,32 @@ def most_live(program: Program) -> int:
 
 @lru_cache(maxsize=256)
 def combine_a(scheme: Scheme | PlainProducts) -> Program:
-    """Group Combine A: the m*k blocks of A to the R left operands."""
+    """Return Combine A: from the m*k blocks of A to the R left operands."""
     return build(scheme.shared_sums[0])
 
 
 @lru_cache(maxsize=256)
 def combine_b(scheme: Scheme | PlainProducts) -> Program:
-    """Group Combine B: the k*n blocks of B to the R right operands."""
+    """Return Combine B: from the k*n blocks of B to the R right operands."""
     return build(scheme.shared_sums[1])
 
 
 @lru_cache(maxsize=256)
 def combine_c(scheme: Scheme | PlainProducts) -> Program:
-    """Combine H: the R products to the m*n blocks of C."""
+    """Return Combine H: from the R products to the m*n blocks of C."""
     return build(scheme.shared_sums[2])
 
 
 def build(sums: SharedSums) -> Program:
-    """Schedule shared sums: temporaries at first need, slots reused after the last use."""
+    """Schedule shared sums: temporaries before their first use, slots reused after the last."""
     return _Builder(sums).program()
 
 
 class _Builder:
     """Depth-first scheduling of `SharedSums` with slot reuse.
 
-    A temporary that is an output as it stands is formed in the output's slot and stays readable
-    there. Slots are symbolic while building: ("in", i), ("tmp", slot), ("out", i).
+    A temporary that equals an output is computed in the output's slot and read from there. Slots
+    are symbolic while building: ("in", i), ("tmp", slot), ("out", i).
     """
 
     def __init__(self, sums: SharedSums) -> None:
@@ -213,7 +195,7 @@ class _Builder:
         return Program(n_in, self._slots, n_out, code)
 
     def _need(self, variable: int) -> tuple[str, int]:
-        """Return the place of a variable, computing it first if need be."""
+        """Return the slot of a variable, computing it first if necessary."""
         if variable not in self._place:
             x, y, ratio = self._sums.temporaries[variable - self._sums.n_inputs]
             self._need(x), self._need(y)
@@ -224,11 +206,11 @@ class _Builder:
         return self._place[variable]
 
     def _linear(self, terms: list[tuple[int, Coefficient]], dst: tuple[str, int]) -> None:
-        """Emit ``dst = sum of coefficient * variable``; a positive unit term goes first."""
+        """Emit ``dst = sum of coefficient * variable``, first the terms with coefficient 1."""
         terms.sort(key=lambda term: (term[1] != 1, abs(term[1]) != 1))
         for variable, _ in terms:
             self._need(variable)
-        if not terms:  # an output that nothing contributes to cannot come from a scheme
+        if not terms:  # no scheme has such an output
             raise ValueError("a linear combination without terms")
         (first, c), rest = terms[0], terms[1:]
         head = self._place[first]

@@ -1,11 +1,11 @@
-"""Combine H as a stream of updates: what becomes of each product as soon as it is there.
+"""Schedule Combine H as a stream of updates: what to do with each product once it is computed.
 
-An engine that keeps the blocks of C on chip meets the products one after the other. Each is added
-to the blocks that need it, and to sums that several blocks share: such a sum has a slot of its own
-until its last term comes, and is then passed on to whatever needs it, itself another term. So the
-shared sums of W save here what they save elsewhere, in exchange for slots.
+An engine that keeps the blocks of C on chip computes the products one after the other. Each is
+added to the blocks that need it, and to sums that several blocks share. A shared sum has its own
+slot until its last term is added; it is then added to all blocks and sums that need it. So the
+shared sums of W save as many additions as in other engines, at the cost of slots.
 
-The order of the products is free. One is chosen in which few sums are unfinished at any time.
+The products may come in any order. An order with few unfinished sums at any time is chosen.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Update(NamedTuple):
         `PRODUCT`, or the slot of a shared sum that the same product has completed.
     coefficient : Coefficient
     first, last : bool
-        Whether the slot holds nothing yet, and whether it is complete.
+        Whether this is the first update of the slot, and whether it is the last.
     """
 
     slot: int
@@ -51,7 +51,7 @@ class Updates:
     Attributes
     ----------
     order : tuple of int
-        The products in the order in which they must be formed.
+        The products in the order in which they must be computed.
     steps : tuple of tuple of Update
         What to do with each of them, in that order.
     n_slots : int
@@ -75,7 +75,7 @@ def schedule(sums: SharedSums) -> Updates:
 
 
 class _Schedule:
-    """Variables are the products, then the blocks of C (outputs), then the sums they share."""
+    """Variables are the products, then the blocks of C (outputs), then the shared sums."""
 
     def __init__(self, sums: SharedSums) -> None:
         self._rank, self._blocks = sums.n_inputs, len(sums.rows)
@@ -113,7 +113,7 @@ class _Schedule:
         return Updates(tuple(order), tuple(steps), self._n_slots)
 
     def _opened(self, product: int) -> int:
-        """Slots that a product would begin, less those that it would complete."""
+        """Return how many slots a product would open, minus those that it would complete."""
         left: dict[int, int] = {}
         opened = 0
         ready = [product]
@@ -133,7 +133,7 @@ class _Schedule:
         return variable >= self._rank + self._blocks
 
     def _products(self, variable: int) -> Iterator[int]:
-        """Products that a variable is made of."""
+        """Yield the products in a variable."""
         if variable < self._rank:
             yield variable
             return
@@ -141,7 +141,7 @@ class _Schedule:
             yield from self._products(source)
 
     def _pass_on(self, product: int) -> list[Update]:
-        """Add a product, and the sums that it completes, to what needs them."""
+        """Return the updates that add a product, and the sums that it completes, to their users."""
         found: list[Update] = []
         done: list[int] = []
         ready = [(product, PRODUCT)]
@@ -158,7 +158,7 @@ class _Schedule:
                 if last and self._is_shared(user):
                     ready.append((user, slot))
                     done.append(slot)
-        self._free += done  # not before: what they held is read until all is passed on
+        self._free += done  # only now: these slots are read until all updates are made
         return found
 
     def _take(self, variable: int) -> int:
@@ -170,9 +170,9 @@ class _Schedule:
 
 
 def _terms(sums: SharedSums) -> dict[int, list[tuple[int, Coefficient]]]:
-    """Terms of every output and of every sum that more than one other needs.
+    """Return the terms of every output and of every sum with more than one user.
 
-    A sum that only one other needs becomes part of that: as many additions, and no slot.
+    A sum with only one user is merged into that user: as many additions, but no slot.
     """
     rank, blocks = sums.n_inputs, len(sums.rows)
 
@@ -188,7 +188,7 @@ def _terms(sums: SharedSums) -> dict[int, list[tuple[int, Coefficient]]]:
     for variable, parts in terms.items():
         for source, _ in parts:
             uses[source].append(variable)
-    # Later temporaries first: by then what they are made of is still whole.
+    # Later temporaries first: their own terms are then not yet merged.
     for variable in range(rank + blocks + len(sums.temporaries) - 1, rank + blocks - 1, -1):
         if len(uses[variable]) == 1:
             user = uses[variable][0]

@@ -2,17 +2,17 @@
 
 ::
 
-    hardware.py    the CPU, its caches, and what they stream
+    hardware.py    the CPU, its caches, and their bandwidth
     store.py       profiles as JSON files
-    machine.py     MachineProfile: rates per backend, dtype and threads, measured at first need
-    upkeep.py      when a process measures, for the next one
-    candidates.py  the schemes among which is chosen
-    limits.py      whether an option keeps to what the caller allows; bounds
+    machine.py     MachineProfile: rates per backend, dtype and threads, loaded at first need
+    upkeep.py      when a process measures rates for later processes
+    candidates.py  the schemes that are compared
+    limits.py      the caller's limits, and lower bounds of predicted times
     select.py      the choice, for operands on the host and on a device
-    recent.py      choices kept on disk for the next process
-    symmetric.py   the choice for x.T @ x: by half of the work, cut in halves
-    explain.py     why the others lost
-    tuned.py       choices that were measured for a shape, and remembered
+    recent.py      recent choices, kept on disk for later processes
+    symmetric.py   the choice for x.T @ x: one triangle, or cut in halves
+    explain.py     why the other candidates lost
+    tuned.py       choices that `falcon.tune` measured, kept on disk
 """
 
 from .machine import MachineProfile, profile

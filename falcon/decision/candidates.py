@@ -16,27 +16,27 @@ from falcon.schemes.catalogue import facts_of, generation, is_for_additions
 from falcon.schemes.facts import Facts
 from falcon.schemes.nesting import Size, nested_additions
 
-# The outer level of compositions, and how much the errors of one may grow.
+# The outer scheme of compositions, and the largest growth of a composition.
 _OUTER = "strassen"
 _MOST_GROWTH = 8.0
-# Schemes whose error on entries of one sign is more than so much of their growth do not compete:
-# 8x2x4:52 (1.84) came to 1.9 times growth u sqrt(K) norm(a_i) norm(b_j) there, 4x2x5:33 (1.59) to
-# 1.5, 3x2x3:15 (1.24) to 1.4; all others to 1.2 at most, where 1.5 is promised.
+# A scheme is no candidate if its error on entries of one sign is more than this times its growth:
+# there 8x2x4:52 (1.84) reached 1.9 times growth u sqrt(K) norm(a_i) norm(b_j), 4x2x5:33 (1.59)
+# 1.5, 3x2x3:15 (1.24) 1.4; all others at most 1.2, where 1.5 is promised.
 _MOST_ONE_SIGN = 1.2
-# Sets of suited candidates kept, one per combination of small sizes, policy and max_growth.
+# Cached sets of suited candidates, one per combination of small sizes, policy and max_growth.
 _MOST_SETS = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class SchemeCandidate:
-    """A scheme that may be chosen, or one nested in Strassen's; made when it is needed.
+    """A stored scheme, alone or nested in Strassen's, that may be chosen; built when needed.
 
     Attributes
     ----------
     name : str
         Of the stored or registered scheme.
     facts : Facts
-        What is known of one of its images.
+        Size, cost and growth of the image that would run.
     outer : SchemeCandidate or None
     """
 
@@ -56,12 +56,12 @@ class SchemeCandidate:
 
     @property
     def is_made(self) -> bool:
-        """Whether anybody has asked for `scheme`."""
+        """Whether `scheme` has been built."""
         return "scheme" in self.__dict__
 
     @cached_property
     def counts(self) -> Counts:
-        """What the cost model knows of it."""
+        """Format, rank and additions, for the cost model."""
         y = self.facts
         if self.outer is None:
             return Counts(y.m, y.k, y.n, y.rank, y.u, y.v, y.w)
@@ -71,7 +71,7 @@ class SchemeCandidate:
 
     @cached_property
     def rms_growth(self) -> float:
-        """Growth of errors, which multiplies from level to level."""
+        """Growth of errors: the product over the levels."""
         return self.facts.growth * (1.0 if self.outer is None else self.outer.rms_growth)
 
     @property
@@ -86,7 +86,7 @@ def _sizes(x: Facts) -> tuple[Size, Size, Size]:
 
 
 class Suited(NamedTuple):
-    """The candidates that suit a problem, and what the model knows of each."""
+    """The candidates that suit a problem, and their counts."""
 
     candidates: tuple[SchemeCandidate, ...]
     counts: tuple[Counts, ...]
@@ -100,7 +100,7 @@ class SchemeCandidates:
     _suited: dict[tuple, Suited] = field(default_factory=dict, repr=False)
 
     def suited_to(self, problem: Problem, policy: Policy, max_growth: float = inf) -> Suited:
-        """Whose blocks are large enough, coefficients suit the dtype, and errors grow little."""
+        """Return those whose blocks, coefficients and growth suit the problem and the limits."""
         least, most = policy.smallest_block, policy.nested_block * self._most_parts
         m, k, n = (min(size // least, most) for size in (problem.M, problem.K, problem.N))
         key = m, k, n, problem.is_exact, max_growth, policy.nested, policy.nested_block
@@ -138,31 +138,31 @@ def _suits(
 
 
 def _competes(x: Facts) -> bool:
-    """Whether it saves products, and entries of one sign err by no more than `PROMISED` says."""
+    """Whether it saves products, and its error on entries of one sign is small enough."""
     return x.rank < x.m * x.k * x.n and x.one_sign <= _MOST_ONE_SIGN * x.growth
 
 
 def scheme_candidates() -> SchemeCandidates:
-    """Return the candidates that there are at this moment."""
+    """Return the candidates, with all schemes that are registered now."""
     return _candidates_of(generation())
 
 
 def are_candidates_made() -> bool:
-    """Whether a choice in this process has asked for the candidates."""
+    """Whether this process has made the candidates already."""
     return _candidates_of.cache_info().currsize > 0
 
 
 @lru_cache(maxsize=1)
 def _candidates_of(_generation: int) -> SchemeCandidates:
-    """The stored schemes in every permutation, and within Strassen's what grows little enough.
+    """Return the schemes in every permutation, and those nested in Strassen's of little growth.
 
-    Not those that spend growth to save additions, which are too small a part of the time to pay.
+    Left out are schemes that save additions by more growth: additions take too little of the time.
     """
     # Of schemes that cost the same the first is kept: "strassen" rather than "2x2x2:7".
     order = sorted(names(), key=lambda name: (name[0].isdigit(), name))
     order = [name for name in order if not is_for_additions(name)]
-    # Of images that cost the same, one is enough: the six of a cube, for one. How additions are
-    # spread over the combines differs: the one with the fewest per element of A, B and C stays.
+    # One of several images of equal cost is enough (a cubic format has six). They distribute the
+    # additions over the combines differently: keep the one with the fewest per element.
     unique: dict[tuple, SchemeCandidate] = {}
     for name in order:
         for x in facts_of(name):

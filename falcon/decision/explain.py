@@ -1,4 +1,4 @@
-"""The table of `Plan.explain`: every candidate worked out, best first, and why each lost."""
+"""The table of `Plan.explain`: every candidate with its times, best first, and why it lost."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from falcon._core.problem import Problem
 from .candidates import SchemeCandidates
 from .limits import judge, least_seconds
 
-# Compositions in the table of a backend.
+# Most compositions that are shown per backend.
 _MOST_NESTED = 16
-# More workspace than there is, and by how much it must be faster to be shown.
+# A workspace limit that never binds, and the least gain by more workspace that is shown.
 _UNLIMITED, _GAIN = 2**60, 1.01
 
 
@@ -29,7 +29,7 @@ def candidates(
     everything: SchemeCandidates,
     best: Candidate,
 ) -> tuple[Candidate, ...]:
-    """Return `best`, then what lost to it by time, then what a limit forbids, each by time.
+    """Return `best`, then the candidates that lost to it, then those refused, each by time.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def candidates(
     found: list[Candidate] = []
     for backend, rates in known:
         supported = backend.why_classical_only(problem) is None
-        # Of compositions only the best: there are many, and making one takes its time.
+        # Only the best compositions: there are many, and building one takes time.
         fused = best.option.fused_output
         least = least_seconds(
             problem, facts, backend, rates, fused=fused, chunked=limit is not None
@@ -57,13 +57,13 @@ def candidates(
         for option in able:
             schemes.pop(id(option.scheme), None)
             found.append(judge(problem, option, backend, rates, options))
-        # What the backend cannot cut to the limit only the common model can tell the time of.
+        # Only the common model predicts schemes that the backend cannot fit into the limit.
         for scheme in schemes.values() if supported and policy.common_model else ():
             whole = (problem.M, problem.N, problem.K)
             option = Option(backend.name, scheme, whole, 0, able[0].fused_output)
             refused = f"cannot keep workspace_limit {limit}"
             found.append(Candidate(option, seconds(problem, option, rates), refused, False))
-    found += _with_more(problem, options, known, best)
+    found += _with_more(problem, known, best)
     return compared(found, best.option, policy, best)
 
 
@@ -84,9 +84,9 @@ def compared(
 
 
 def _with_more(
-    problem: Problem, options: Options, known: Sequence[tuple[Backend, Any]], best: Candidate
+    problem: Problem, known: Sequence[tuple[Backend, Any]], best: Candidate
 ) -> list[Candidate]:
-    """Return the choice with the workspace in which it need not be cut, if that makes it faster."""
+    """Return the choice with enough workspace to run without chunks, if that is faster."""
     backend, rates = next(x for x in known if x[0].name == best.option.backend)
     found = backend.candidates(problem, (best.option.scheme,), _UNLIMITED)
     if not found or best.option.chunks == found[0].chunks:
@@ -99,7 +99,7 @@ def _with_more(
 
 
 def _reason(candidate: Candidate, best: Candidate, policy: Policy) -> str:
-    """Say which stages eat the saving of a candidate, or where it loses most."""
+    """Return which stages use up a candidate's saving, or where it loses most time."""
     slower = candidate.total - best.total
     if slower <= 0:
         if best.option.scheme is None:

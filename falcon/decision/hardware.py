@@ -1,4 +1,4 @@
-"""What the machine is, and how fast its caches, memory and threads are, kernels aside."""
+"""The CPU's name and cache sizes, and the measured speed of its caches, memory and threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from time import perf_counter
 
 import numpy as np
 
-# Bytes that all threads together stream through: half of L2 each, a third of L3, far beyond L3.
+# Cache sizes in bytes where the system does not tell them.
 _FALLBACK_CACHES = {"l2": 2**20, "l3": 2**25}
 _ROUNDS = 5
 
@@ -28,7 +28,7 @@ class Streaming:
         Per level ("L2", "L3", "memory"): a matrix read once (a maximum), and bytes read plus bytes
         written of a copy.
     region : float
-        Seconds to hand a piece of work to that many waiting threads and have it back.
+        Seconds to give each of that many waiting threads an empty task and wait for all.
     """
 
     threads: int
@@ -38,7 +38,7 @@ class Streaming:
 
 
 def cpu_model() -> str:
-    """Marketing name of the CPU, as far as the system tells."""
+    """Marketing name of the CPU, if the system tells it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             for line in file:
@@ -50,7 +50,7 @@ def cpu_model() -> str:
 
 
 def cache_sizes() -> dict[str, int]:
-    """Bytes of L1d, L2 and L3 of the first CPU, as far as the system tells (Linux)."""
+    """Bytes of L1d, L2 and L3 of the first CPU, if the system tells them (Linux)."""
     sizes: dict[str, int] = {}
     folder = "/sys/devices/system/cpu/cpu0/cache"
     try:
@@ -75,7 +75,9 @@ def _read(path: str) -> str:
 def streaming(threads: int) -> Streaming:
     """Measure `Streaming` for a number of threads (about 0.3 s)."""
     caches = {**_FALLBACK_CACHES, **cache_sizes()}
-    sizes = {  # bytes per thread, of the source and of the target of a copy
+    # Bytes per thread, of the source and of the target of a copy. Both together are half of L2; for
+    # all threads a third of L3; and far more than L3.
+    sizes = {
         "L2": caches["l2"] // 4,
         "L3": caches["l3"] // (6 * threads),
         "memory": max(2 * caches["l3"], 2**26) // threads,

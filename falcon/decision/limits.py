@@ -1,4 +1,4 @@
-"""Whether an option keeps to what the caller allows; what no option can be faster than."""
+"""The limits that a caller sets (growth, workspace), and lower bounds of predicted times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from falcon._core.problem import Problem
 
 
 def within_limit(option: Option, options: Options) -> bool:
-    """Whether the option's workspace is one that the caller allows."""
+    """Whether the option's workspace keeps `workspace_limit`."""
     return options.workspace_limit is None or option.workspace <= options.workspace_limit
 
 

@@ -1,12 +1,13 @@
-"""The machine profile: speeds of the machine, looked up at first need (never at import).
+"""The machine profile: speeds of the machine, loaded at first need (never at import).
 
-A process begins with rates that earlier ones measured and stored, else with shipped ones that a
-probe of some milliseconds scales; these it uses to its end (`upkeep.py` says when it measures).
+A process starts with rates that an earlier process measured and stored, or else with shipped rates
+that a probe of some milliseconds scales. It keeps them until it ends (`upkeep.py` says when it
+measures, for later processes).
 
-The profile does not import kernels: each backend's own ``measure`` and ``identity`` are used. There
-is one of the host, and one of each GPU in use. It is stored per key (CPU, instruction set, kernels,
-versions of falcon, NumPy and its BLAS; or the GPU and its driver), so that on another machine
-another file is looked for; FALCON_PROFILE names the host's file, to use whatever its key.
+No kernels are imported here: each backend has its own ``measure`` and ``identity``. The host has a
+profile, and so has each GPU in use. A file is named after its key (CPU, instruction set, kernels,
+versions of falcon, NumPy and its BLAS; or the GPU and its driver), so another machine has another
+file; FALCON_PROFILE names a file for the host, which is used whatever its key is.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from .store import ForeignError, RatesTable, file_name, read_profile, write_prof
 
 _log = logging.getLogger("falcon")
 
-# A small product is timed when the profile is made, and again later. Another time by more than this
-# factor: the profile does not fit the machine. Half of the speed may be another process's fault;
-# but what is faster than before was measured while something else held the machine.
+# A small product is timed when the profile is made, and again later. If the times differ by more
+# than _MISFIT, the profile does not fit the machine (half of the speed may be due to another
+# process). If it is faster by _FASTER, the profile was measured while the machine was busy.
 _MISFIT = 2.2
 _FASTER = 1.15
 _PROBED_SIZE = 512
@@ -54,13 +55,13 @@ class MachineProfile:
     streaming : dict of int to Streaming
         Bandwidth of caches and memory per number of threads; measured by `python -m falcon tune`.
     key : dict of str to str
-        What the measurements hold for.
+        The hardware and software that the measurements are valid for.
     caches : dict of str to int
-        Sizes in bytes, as the system tells.
+        Sizes in bytes, as the system tells them.
     path : Path or None
-        The file that it comes from, or is kept in; None where it lives in this process alone.
+        The file that it is read from and written to; None if only this process has it.
     pinned : bool
-        FALCON_PROFILE named the file: it is used as it is, and never written to but by `tune`.
+        FALCON_PROFILE names the file: it is used as it is, and only `tune` writes to it.
     """
 
     rates: RatesTable = field(default_factory=dict)
@@ -85,13 +86,13 @@ class MachineProfile:
         for (backend, dtype, threads), y in sorted(self.rates.items()):
             lines.append(f"{backend} {dtype} {threads} threads: {y}")
         if not self.rates:
-            lines.append("nothing stored yet: the first large product looks at the machine")
+            lines.append("nothing known yet: the first decision that needs rates loads them")
         return "\n".join(lines)
 
 
 _lock = ForkLock()
 _profiles: dict[int | None, MachineProfile] = {}  # by device; None is the host
-_kept = True  # False: what was found could not be stored
+_kept = True  # False: the profile could not be written
 _revision = 0
 
 
@@ -101,7 +102,7 @@ def revision() -> int:
 
 
 def replaced() -> None:
-    """Make plans anew: what they depend on has changed."""
+    """Make all plans outdated, because what they depend on has changed."""
     global _revision
     with _lock.lock:
         _revision += 1
@@ -129,7 +130,8 @@ def profile(backends: Sequence[Backend], device: int | None = None) -> MachinePr
 def rates(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> Any:
     """Return the rates of a backend for a problem's dtype, threads and device.
 
-    They are stored, or those to begin with (on a device they are measured), and then stored.
+    If the profile has none, they are the backend's starting rates, or measured if it has none of
+    these either (as on a device), and are stored.
 
     Parameters
     ----------
@@ -142,7 +144,7 @@ def rates(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> An
         return known
     with _lock.lock:
         held = _profiles[device]
-        if key not in held.rates:  # no other thread was here meanwhile
+        if key not in held.rates:  # no other thread has added them meanwhile
             found = None
             if device is None:
                 found = backend.starting(problem, not held.pinned)
@@ -171,21 +173,21 @@ def _measure(backend: Backend, problem: Problem, thorough: bool = False) -> Any:
 
 
 def is_kept(backends: Sequence[Backend]) -> bool:
-    """Whether what is measured reaches the next process."""
+    """Whether measurements are stored for later processes."""
     return profile(backends).path is not None and _kept
 
 
 def measure_for_later(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> None:
-    """Measure a backend and store the outcome; this process goes on with what it has."""
+    """Measure a backend and store its rates for later processes; this one keeps those it has."""
     found = {entry(backend.name, problem): _measure(backend, problem)}
     with _lock.lock:
         _save(replace(profile(backends), rates=found), backends)
 
 
 def is_faster_than_stored(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> bool:
-    """Time a small product: whether stored rates were measured on a busy machine."""
+    """Whether a small product is faster than stored: the rates are those of a busy machine."""
     known = profile(backends).rates[entry(backend.name, problem)]
-    slower = _slower_than_stored(backend, problem.operand, problem.threads, known, False)
+    slower = _slower_than_stored(backend, problem.operand, problem.threads, known)
     return slower * _FASTER < 1
 
 
@@ -202,8 +204,8 @@ def measure_all(
     Parameters
     ----------
     thorough : bool
-        Some seconds for each backend, and the bandwidths; else about a second, and only what is
-        not measured yet.
+        Measure each backend for some seconds, and the bandwidths. Otherwise about a second for
+        each backend, and only rates that are not measured yet.
     tick : callable
         Called with the name of each step before it begins.
 
@@ -224,7 +226,7 @@ def measure_all(
             for dtype in dtypes:
                 problem = Problem.of((1024,) * 3, dtype, Options(threads=count))
                 able = [x for x in backends if x.why_classical_only(problem) is None]
-                # Without BLAS only one of them is ever asked.
+                # Types without BLAS are multiplied by the first backend only.
                 for backend in able if dtype.has_blas else able[:1]:
                     key = entry(backend.name, problem)
                     if not (key in found and found[key].measured and not thorough):
@@ -281,7 +283,7 @@ def _load(backends: Sequence[Backend], device: int | None) -> MachineProfile:
 
 
 def _save(made: MachineProfile, backends: Sequence[Backend]) -> None:
-    """Write the profile, with what other processes have added; without a folder, do without."""
+    """Write the profile, with what other processes have added, if there is a folder for it."""
     global _kept
     if made.path is None:
         return
@@ -289,7 +291,7 @@ def _save(made: MachineProfile, backends: Sequence[Backend]) -> None:
     try:
         stored, found, others = read_profile(made.path, _kinds(backends))
         if stored == made.key:
-            # What others have measured meanwhile is better than rates to begin with.
+            # Rates that other processes have measured are better than starting rates.
             mine = {k: x for k, x in merged.items() if k not in found or _is_measured(x)}
             merged, speeds = {**found, **mine}, {**others, **speeds}
     except (OSError, ForeignError):
@@ -298,7 +300,7 @@ def _save(made: MachineProfile, backends: Sequence[Backend]) -> None:
         write_profile(made.path, made.key, merged, speeds, made.caches)
     except OSError as error:
         _kept = False
-        _log.info("falcon: the profile lives in this process alone: %s", error)
+        _log.info("falcon: the profile is not stored, only this process has it: %s", error)
 
 
 def _is_measured(rates: Any) -> bool:
@@ -306,22 +308,19 @@ def _is_measured(rates: Any) -> bool:
     return getattr(rates, "measured", True)
 
 
-def _slower_than_stored(
-    backend: Backend, dtype: DType, threads: int, stored: Rates, pinned: bool
-) -> float:
-    """Time a small product over what it took for the profile; say so where that does not fit."""
+def _slower_than_stored(backend: Backend, dtype: DType, threads: int, stored: Rates) -> float:
+    """Return the time of a small product over that in the profile; log it if that does not fit."""
     if not stored.probe:
         return 1.0
     least, ratio = float("inf"), 1.0
-    for pause in (0.0, 0.02, 0.1):  # again where something else ran just then
+    for pause in (0.0, 0.02, 0.1):  # again, in case something else was running
         sleep(pause)
         least = min(least, _probe(backend, dtype, threads))
         ratio = least / stored.probe
         if 1 / _MISFIT < ratio < _MISFIT:
             break
     else:
-        _log.log(
-            logging.WARNING if pinned else logging.INFO,
+        _log.info(
             "falcon: the profile does not fit this machine, or it is busy: a product of %d^3 in %s "
             "takes %.2f ms on backend %s with %d threads, not %.2f; `python -m falcon tune` makes "
             "a new one",
@@ -331,7 +330,7 @@ def _slower_than_stored(
 
 
 def _probe(backend: Backend, dtype: DType, threads: int) -> float:
-    """Seconds of the fastest of some small products; 0.0 where NumPy has no BLAS to compare."""
+    """Seconds of the fastest of some small products; 0.0 for types without BLAS, and complex."""
     if not dtype.has_blas or dtype.is_complex:
         return 0.0
     size = _PROBED_SIZE

@@ -1,8 +1,8 @@
-"""Choices that took long to make, kept on disk for the next process.
+"""Choices that took long to make, kept on disk for later processes.
 
-The first large product of a process would make the schemes that come near, with their programs, to
-compare them: some 20 ms. A choice is a function of problem, settings, rates and falcon's own code;
-under a digest of all four the outcome is stored, and only the scheme that was chosen is made.
+To compare schemes, the first large product of a process would build each that may be the fastest,
+with its programs: some 20 ms. A choice depends on the problem, the settings, the rates and falcon's
+own code. It is stored under a digest of these four, and a later process builds only that scheme.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from .store import DAMAGE, ForeignError, read_json, write_json
 
 _log = logging.getLogger("falcon")
 
-# Seconds of a decision that is worth keeping, and how many are kept.
+# Seconds from which a decision is worth storing, and how many are stored.
 WORTH_KEEPING = 0.003
 _MOST = 256
-# What decides: another state of these files, another digest.
+# Folders whose files a choice depends on: the digest covers them.
 _DECIDING = ("decision", "_core", "_cpu", "_numpy", "schemes")
 
 
 class Choice(NamedTuple):
-    """A backend, and the image of a stored scheme, nested in another or not; None: classical.
+    """A backend and an image of a stored scheme, nested in `outer` if that is not None.
 
-    `roomy`: with more workspace than usual (`Option.is_roomy`).
+    `scheme` None is the classical algorithm. `roomy` is `Option.is_roomy`.
     """
 
     backend: str
@@ -65,7 +65,7 @@ def recall(problem: Problem, options: Options, rates: Any) -> Choice | None:
     Parameters
     ----------
     rates
-        Whatever tells backends and their rates, by its repr.
+        The backends and their rates, compared by repr.
     """
     global _known
     if not _is_storable(problem):
@@ -78,7 +78,7 @@ def recall(problem: Problem, options: Options, rates: Any) -> Choice | None:
 
 
 def remember(problem: Problem, options: Options, rates: Any, choice: Choice) -> None:
-    """Store a choice; without a folder that can be written to, do without."""
+    """Keep a choice in this process and, if the cache folder can be written to, on disk."""
     global _known
     if not _is_storable(problem):
         return
@@ -93,11 +93,11 @@ def remember(problem: Problem, options: Options, rates: Any, choice: Choice) -> 
         try:
             write_json(path, content)
         except OSError as error:
-            _log.info("falcon: choices live in this process alone: %s", error)
+            _log.info("falcon: choices are not stored, only this process has them: %s", error)
 
 
 def _is_storable(problem: Problem) -> bool:
-    """Whether the outcome depends on nothing that lives in this process alone."""
+    """Whether other processes can use the choice: no registered schemes, the host, a folder."""
     return not generation() and problem.device is None and cache_folder() is not None
 
 
@@ -134,7 +134,7 @@ def _choice(backend: Any, scheme: Any, image: Any, outer: Any, roomy: Any, why: 
 
 @cache
 def _code() -> int:
-    """Return a number that changes with falcon's own files, in a tree that is being edited too."""
+    """Return a number that changes whenever one of falcon's own files does."""
     root, found = Path(__file__).parent.parent, []
     for folder in _DECIDING:
         with os.scandir(root / folder) as entries:

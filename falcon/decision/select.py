@@ -1,13 +1,13 @@
 """The choice: best predicted time within max_growth and workspace_limit, on the host or a device.
 
-Bounds prune: schemes are worked out (chunks, workspace, exact prediction) in the order of what they
-cannot be faster than, until none is left that could still win. What `Plan.explain` shows of all the
-others is made when it is asked for (`explain.py`).
+Lower bounds prune: schemes are evaluated (chunks, workspace, exact prediction) in ascending order
+of their lower bounds, until none is left that could still win. The table of `Plan.explain`, with
+all the others, is built on demand (`explain.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import heapify, heappop
 from math import inf
 from time import perf_counter
@@ -23,11 +23,10 @@ from falcon.schemes import Scheme, SymmetricScheme
 from .candidates import are_candidates_made, scheme_candidates
 from .limits import judge, least_seconds, within_limit
 from .recent import WORTH_KEEPING, Choice, recall, remember
-from .symmetric import choose
+from .symmetric import RatesOf, choose
 
 # Backends, and the rates of each.
 Known = Sequence[tuple[Backend, Any]]
-RatesOf = Callable[[Backend, Problem], Any]
 
 
 def select(
@@ -48,9 +47,9 @@ def select(
     Raises
     ------
     ValueError
-        An explicitly requested scheme, or everything, cannot run within the workspace limit.
+        The requested scheme, or every candidate, exceeds the workspace limit.
     TypeError
-        An explicitly requested scheme cannot run on the dtype.
+        The requested scheme cannot run on the problem.
     """
     if isinstance(options.scheme, SymmetricScheme):
         if not problem.symmetric:
@@ -62,9 +61,9 @@ def select(
         return _requested(problem, options, options.scheme, backends)
     if options.scheme == "classical":
         return _classical(problem, options, backends, rates_of, "requested")
-    reason = _hopeless(problem, options, backends)
+    reason = _why_classical(problem, backends)
     if reason is None and not are_candidates_made():
-        # Afterwards a comparison is sooner made than looked up.
+        # Once the candidates are made, comparing takes less time than reading the file.
         found = _recalled(problem, options, [(x, rates_of(x, problem)) for x in backends])
         if found is not None:
             return found
@@ -75,8 +74,8 @@ def select(
     return _fastest(problem, options, backends, rates_of)
 
 
-def _hopeless(problem: Problem, options: Options, backends: Sequence[Backend]) -> str | None:
-    """Say why nothing need be compared (nor measured), if so."""
+def _why_classical(problem: Problem, backends: Sequence[Backend]) -> str | None:
+    """Return why schemes need not be compared (nor rates measured), or None."""
     policy = backends[0].policy(problem)
     reason = policy.why_too_small(problem)
     if reason is not None:
@@ -86,14 +85,14 @@ def _hopeless(problem: Problem, options: Options, backends: Sequence[Backend]) -
 
 
 def _any_suited(problem: Problem, options: Options, backend: Backend) -> bool:
-    """Whether a scheme keeps to the growth that is allowed."""
+    """Whether some scheme keeps max_growth."""
     policy = backend.policy(problem)
     most = _most_growth(options, policy)
     return bool(scheme_candidates().suited_to(problem, policy, most).candidates)
 
 
 def _most_growth(options: Options, policy: Policy) -> float:
-    """Return the growth that rules schemes out; inf where options tell their own."""
+    """Return the limit of schemes' growth; inf where options have their own growth."""
     return options.max_growth if policy.common_model else inf
 
 
@@ -177,7 +176,7 @@ def _fastest(
 
 
 def _recalled(problem: Problem, options: Options, known: Known) -> Plan | None:
-    """Plan what an earlier comparison has found, in this process or another."""
+    """Return the plan of a choice that this process or another has stored, or None."""
     stored = recall(problem, options, [(x.name, rates) for x, rates in known])
     if stored is None:
         return None
@@ -195,7 +194,7 @@ def _recalled(problem: Problem, options: Options, known: Known) -> Plan | None:
 
 
 def _choice_of(made: Plan) -> Choice:
-    """Return what a plan is made of."""
+    """Return a plan's choice as it is stored."""
     for x in scheme_candidates().all if made.scheme is not None else ():
         if x.is_made and x.scheme is made.scheme:
             outer = None if x.outer is None else x.outer.name
@@ -237,7 +236,7 @@ def _compared(problem: Problem, options: Options, known: Known) -> Plan:
         heapify(hopeful)
         while hopeful and hopeful[0][0] <= fastest * (1 + policy.tie):
             bound, at = heappop(hopeful)
-            # What cannot be the fastest could only win a tie, by its growth.
+            # A scheme that cannot be the fastest can only win a tie, by less growth.
             if bound > fastest and suited[at].rms_growth >= _least_growth(kept, fastest, policy):
                 continue
             for option in backend.candidates(problem, (suited[at].scheme,), limit):
@@ -259,7 +258,7 @@ def _compared(problem: Problem, options: Options, known: Known) -> Plan:
 def _chosen(
     problem: Problem, options: Options, known: Known, backend: Backend, best: Candidate, why: str
 ) -> Plan:
-    """Return the plan of the choice; the table of all others is made when it is asked for."""
+    """Return the plan of the choice; the table of all candidates is built on demand."""
 
     def table() -> tuple[Candidate, ...]:
         from .explain import candidates
@@ -273,7 +272,7 @@ def _chosen(
 def _least_growth(
     kept: Sequence[tuple[Backend, Candidate]], fastest: float, policy: Policy
 ) -> float:
-    """Return the least growth of those that are as fast as the fastest."""
+    """Return the least growth among those that tie with the fastest."""
     tied = fastest * (1 + policy.tie)
     return min((x.option.growth for _, x in kept if x.total <= tied), default=inf)
 
@@ -285,11 +284,11 @@ def _risk(option: Option) -> tuple[float, int, bool]:
 def preferred(
     kept: Sequence[tuple[Backend, Candidate]], policy: Policy
 ) -> tuple[Backend, Candidate]:
-    """Return the best of some candidates, the last backend's classical one coming last of these.
+    """Return the best of some candidates.
 
-    The fastest; of those as fast, the one of least growth, then of fewest levels, then one that
-    keeps to the usual workspace. The classical algorithm of the last backend wins unless the gain
-    is worth the risk of a wrong prediction.
+    This is the fastest; among ties the one of least growth, then of fewest levels, then one with
+    the usual workspace. The last classical candidate, that of the last backend, wins unless the
+    gain is worth the risk of a wrong prediction.
     """
     totals = [x.total for _, x in kept]
     tied = min(totals) * (1 + policy.tie)

@@ -1,4 +1,4 @@
-"""Profiles as JSON files: read with suspicion, written atomically.
+"""Profiles as JSON files: checked when they are read, written atomically.
 
 ::
 
@@ -23,11 +23,11 @@ from falcon._core.rates import Rates, not_negative, positive
 
 from .hardware import Streaming
 
-FORMAT = 8  # of the file and of how rates are measured; another one is foreign
+FORMAT = 8  # of the file and of how rates are measured; files of other formats are refused
 
-# A profile of every dtype and 64 numbers of threads has a tenth of that.
+# Bytes; a profile of every dtype and 64 numbers of threads has a tenth of that.
 _LARGEST_FILE = 2**22
-# What a damaged entry may raise, whatever stands in its place.
+# What reading a damaged entry may raise.
 DAMAGE = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
 
 # By backend, name of the dtype (and "tf32" where products round to it), threads.
@@ -45,14 +45,14 @@ def file_name(kind: str, key: dict[str, str]) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a file of this module's.
+    """Read a file that `write_json` has written.
 
     Raises
     ------
     OSError
         It cannot be read.
     ForeignError
-        It holds something else.
+        It is no such file, or is damaged.
     """
     with path.open("rb") as file:
         data = file.read(_LARGEST_FILE + 1)
@@ -134,7 +134,7 @@ def write_profile(
 
 
 def _rates(found: dict[str, Any], kind: type) -> Any:
-    """Make rates of what was read; their class refuses values out of range."""
+    """Build rates from a JSON object; their class refuses values out of range."""
     if found.keys() != {x.name for x in fields(kind)}:
         raise ValueError("rates lack a field, or have one too many")
     return kind(**{k: tuple(x) if isinstance(x, list) else x for k, x in found.items()})

@@ -1,4 +1,4 @@
-"""The choice for symmetric products ``x.T @ x``: by half of the work, and LCMAs off the diagonal.
+"""The choice for symmetric products ``x.T @ x``: one triangle, with LCMAs off the diagonal.
 
 ::
 
@@ -6,8 +6,9 @@
     cut      C = | C11      |   C21: an ordinary product, chosen like any other
                  | C21  C22 |   C11, C22: symmetric products, chosen in the same way
 
-A cut saves what the product off the diagonal saves: half of the work at the first, a quarter at the
-second. (Arrigoni, Maggioli, Massini and Rodolà, arXiv:2110.13042, cut so, with Strassen's scheme.)
+A cut saves what an LCMA saves in the product off the diagonal, which is half of the work at the
+first cut and a quarter at the second. (Arrigoni, Maggioli, Massini and Rodolà, arXiv:2110.13042,
+cut this way, with Strassen's scheme.)
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 
 RatesOf = Callable[[Backend, Problem], Any]
-# `select`, for the product off the diagonal.
+# The type of `falcon.decision.select`, which plans the parts.
 Select = Callable[[Problem, Options, Sequence[Backend], RatesOf], Plan]
 
 _ON, _OFF = "on the diagonal", "off the diagonal"
@@ -43,7 +44,7 @@ def choose(
     classical = select(problem, replace(options, scheme="classical"), backends, rates_of)
     why = policy.why_too_small(problem) or policy.no_gain
     whole = replace(classical, why=why, options=options)
-    # What a part has written to an out that overlaps x, later ones would read.
+    # If out overlaps x, later parts would read what an earlier one has written.
     if not problem.out_direct or problem.M < 2:
         return whole
     corner_size = replace(problem, M=problem.M // 2, N=problem.M // 2, symmetric="")
@@ -93,7 +94,7 @@ def _parts(
     rates_of: RatesOf,
     select: Select,
 ) -> tuple[Part, ...] | None:
-    """Cut in halves; None where no scheme pays off the diagonal."""
+    """Cut x in halves and plan the parts; None where no scheme pays off the diagonal."""
     M = problem.M
     half = -(-M // 2)
     first, second = slice(0, half), slice(half, M)

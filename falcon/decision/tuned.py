@@ -1,7 +1,7 @@
-"""Choices that were measured for a shape (`falcon.tune`), remembered on disk beside the profile.
+"""Choices that `falcon.tune` measured for a shape, kept on disk beside the profile.
 
-Used only where the setting `tuned` is on, and never with a profile that FALCON_PROFILE pins: what
-is pinned decides alone, so that results stay the same.
+They are used only where the setting `tuned` is on, and never with a profile that FALCON_PROFILE
+pins: a pinned profile decides alone, so that results stay the same.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def remember(problem: Problem, choice: Choice, backends: Sequence[Backend]) -> N
     try:
         write_json(path, {"key": machine.profile(backends).key, "choices": entries})
     except OSError as error:
-        _log.info("falcon: tuned choices live in this process alone: %s", error)
+        _log.info("falcon: tuned choices are not stored, only this process has them: %s", error)
 
 
 def _name(problem: Problem) -> str:

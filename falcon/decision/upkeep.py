@@ -1,9 +1,9 @@
-"""What is measured on the way, for the processes to come.
+"""Measuring rates during use, for later processes.
 
-A process decides by the rates that it began with, so that its plans, and their bits, stay the same.
-Once it has spent twenty times as long in multiplying as it takes to measure, it measures what is
-missing, or looks whether stored rates still fit, and stores the outcome: the next process begins
-with that. Nothing happens under a pinned profile, nor where nothing can be stored.
+A process decides by the rates that it started with, so that its plans, and the bits of its results,
+stay the same. Once it has multiplied for twenty times as long as measuring takes, it measures the
+rates that are missing, or checks whether stored rates still fit, and stores the outcome for later
+processes. Nothing is measured under a pinned profile, or where nothing can be stored.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from . import machine
 
 # Seconds of multiplying per second of measuring.
 _SHARE = 20.0
-# What measuring a backend, and a look at it, take (seconds); afterwards what they took counts.
-_MEASURING, _LOOKING = 1.0, 0.03
-# How often a process looks whether rates fit: a slow minute must end in between.
-_LOOKS = 3
+# Seconds that measuring and checking a backend are expected to take; the real ones are added up.
+_MEASURING, _CHECKING = 1.0, 0.03
+# Checks in a process, and the seconds between them: a slow minute must not spoil all of them.
+_CHECKS = 3
 _PAUSE_SECONDS = 45.0
 
 
 @dataclass
 class _Account:
-    """What a process has spent on products of one type and number of threads, and owes."""
+    """Seconds spent on products of one dtype and number of threads, and what is not measured."""
 
     multiplying: float = 0.0
     measuring: float = 0.0
     begun: float = 0.0
-    looks: dict[str, int] = field(default_factory=dict)
+    checks: dict[str, int] = field(default_factory=dict)
     missing: set[str] = field(default_factory=set)
     is_over: bool = False
 
@@ -50,7 +50,7 @@ def is_over(problem: Problem) -> bool:
 
 
 def spent(problem: Problem, seconds: float, backends: Sequence[Backend]) -> None:
-    """Count the seconds of a product that was compared; measure where enough have been spent.
+    """Count the seconds of a product; measure once enough have been spent.
 
     Parameters
     ----------
@@ -62,20 +62,20 @@ def spent(problem: Problem, seconds: float, backends: Sequence[Backend]) -> None
     if account is None:
         account = _accounts.setdefault(key, _open(problem, backends))
     account.multiplying += seconds
-    if account.is_over or account.multiplying < _SHARE * (account.measuring + _LOOKING):
+    if account.is_over or account.multiplying < _SHARE * (account.measuring + _CHECKING):
         return
     with _lock.lock:
         if account.is_over:
             return
         start = perf_counter()
-        if not _looked(account, problem, backends) and not _measured(account, problem, backends):
+        if not _checked(account, problem, backends) and not _measured(account, problem, backends):
             return
         account.measuring += perf_counter() - start
-        account.is_over = not account.missing and not _to_look_at(account, problem, backends)
+        account.is_over = not account.missing and not _to_check(account, problem, backends)
 
 
 def _open(problem: Problem, backends: Sequence[Backend]) -> _Account:
-    """Return an account that owes what is not measured yet."""
+    """Return an account that lists what is not measured yet."""
     known = machine.profile(backends)
     if known.pinned or not machine.is_kept(backends) or _must_not_measure(problem):
         return _Account(is_over=True)
@@ -86,7 +86,7 @@ def _open(problem: Problem, backends: Sequence[Backend]) -> _Account:
 
 
 def _must_not_measure(problem: Problem) -> bool:
-    """Whether a forked child would measure OpenMP threads that it cannot start."""
+    """Whether the product is on a device, or needs threads that a forked child cannot start."""
     return problem.device is not None or (in_forked_child() and problem.threads > 1)
 
 
@@ -94,25 +94,25 @@ def _compared(problem: Problem, backends: Sequence[Backend]) -> list[Backend]:
     return [x for x in backends if x.why_classical_only(problem) is None]
 
 
-def _to_look_at(account: _Account, problem: Problem, backends: Sequence[Backend]) -> list[Backend]:
-    """Backends with stored rates, at which this process has not looked often enough."""
+def _to_check(account: _Account, problem: Problem, backends: Sequence[Backend]) -> list[Backend]:
+    """Backends with stored rates that this process has not checked often enough."""
     rates = machine.profile(backends).rates
     found = []
     for x in _compared(problem, backends):
         known = rates.get(machine.entry(x.name, problem))
-        if known is not None and known.measured and account.looks.get(x.name, 0) < _LOOKS:
+        if known is not None and known.measured and account.checks.get(x.name, 0) < _CHECKS:
             found.append(x)
     return found
 
 
-def _looked(account: _Account, problem: Problem, backends: Sequence[Backend]) -> bool:
-    """Look at one backend, if it is time; what is faster than stored is measured again."""
-    for backend in _to_look_at(account, problem, backends):
-        count = account.looks.get(backend.name, 0)
+def _checked(account: _Account, problem: Problem, backends: Sequence[Backend]) -> bool:
+    """Check one backend, if it is time; one that is faster than stored is measured again."""
+    for backend in _to_check(account, problem, backends):
+        count = account.checks.get(backend.name, 0)
         if perf_counter() - account.begun < count * _PAUSE_SECONDS:
             continue
-        account.looks[backend.name] = count + 1
-        # A machine that is slower is busy now and will be as fast as stored again.
+        account.checks[backend.name] = count + 1
+        # A slower machine is only busy now, and will be as fast as stored again.
         if machine.is_faster_than_stored(backend, problem, backends):
             account.missing.add(backend.name)
         return True

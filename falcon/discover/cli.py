@@ -13,7 +13,7 @@ from .walk.masks import Format
 
 
 def main(options: argparse.Namespace, dims: Format) -> int:
-    """Search for schemes of a format as the command line asks for; return the exit status."""
+    """Search for schemes of a format as the command line says; return the exit status."""
     _check(options, dims)
     job = Job(
         dims=dims,

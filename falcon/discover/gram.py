@@ -34,7 +34,7 @@ SPARSITY, HEATS = 0.05, (0.12, 0.08, 0.05, 0.03)
 
 
 class Search:
-    """Finds of one format; `best` holds the least cost that was met, sparsest first.
+    """Walks for one format; `best` is the best scheme so far, see `rating`.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Search:
     mod2 : bool
         Walk modulo 2 and lift.
     source : str
-        What the finds say of how they were found.
+        The record of how finds were found.
     triangles : bool
         Count a symmetric product half only where it is not needed off the diagonal of C.
     known : sequence of SymmetricScheme
@@ -72,7 +72,7 @@ class Search:
         self.cost = 2 * len(tied.start(m, k))
         if self.best is not None:
             self.cost = int(2 * self.rating(self.best)[0])
-        # Of the least cost of this ring.
+        # Terms of the least cost over this ring.
         self.pool = [tied.terms_of(x) for x in known if 2 * self.rating(x)[0] == self.cost]
         self.from_pool = 1.0 if known else FROM_POOL
         self.walks = 0
@@ -99,7 +99,7 @@ class Search:
         return found
 
     def rating(self, scheme: SymmetricScheme) -> tuple:
-        """What is searched for, least first: cost, products, additions, growth."""
+        """Sort key of schemes, best first: cost, products, additions, growth."""
         cost = scheme.triangle_cost if self.triangles else scheme.cost
         return cost, scheme.rank, scheme.additions.reduced, scheme.rms_growth
 
@@ -145,7 +145,7 @@ def _known(start: str) -> SymmetricScheme:
 
 
 def main(arguments: list[str]) -> int:
-    """Search as the command line asks for; finds are written to the folder."""
+    """Search as the command line says; write finds to the folder."""
     parser = argparse.ArgumentParser(prog="python -m falcon.discover.gram", description=__doc__)
     parser.add_argument("m", type=int, help="rows of X, in blocks")
     parser.add_argument("k", type=int, help="columns of X, in blocks")

@@ -81,7 +81,7 @@ class Job:
 
 @dataclass
 class Run:
-    """A job that runs: its workers, and what they have found."""
+    """A running job: its workers, and what they have found."""
 
     job: Job
     finds: list[Path] = field(default_factory=list)
@@ -144,7 +144,7 @@ class Run:
 
     @property
     def reached(self) -> bool:
-        """Whether a scheme of the wanted rank is there."""
+        """Whether a scheme of the wanted rank is known."""
         return self.lowest <= (self.job.rank or self._known)
 
     @property
@@ -221,7 +221,7 @@ class Run:
                 return
 
     def _found(self, find: Find, number: int) -> None:
-        """Write a scheme that is new in this run, after `Scheme` has proved it."""
+        """Write a scheme that is new in this run; `Scheme` proves it first."""
         with self._lock:
             rank = len(find.terms)
             if not find.objective and rank >= self._best:

@@ -112,7 +112,7 @@ class Worker:
         self._families = families.Run(dims, self._near) if rings == "families" else None
         self._refused: dict[int, int] = {}  # schemes modulo 2 that did not lift, by rank
         self._numerical: numerical.Run | None = None
-        self._owed = 0  # walks before it goes on
+        self._owed = 0  # walks before the numerical search goes on
         if rings == "symmetric" and not cube:
             raise ValueError(f"format {dims}: symmetric walks need three equal dimensions")
         if rings == "reals":
@@ -206,7 +206,7 @@ class Worker:
         Raises
         ------
         ValueError
-            The rings are others.
+            The search is over other rings.
         """
         if self._families:
             for _ in range(FAMILY_STEPS):

@@ -5,12 +5,12 @@
     _scheme.py      Scheme: U, V, W, verified on construction; compose: one within another
     brent.py        the exact proof            metrics.py    nnz, growth, e_max
     additions.py    common subexpressions      nesting.py    those of compositions
-    formulas.py     text and LaTeX             _like.py      what these need to know of a Scheme
+    formulas.py     text and LaTeX             _like.py      protocols of schemes, for these two
     algebra.py      permute, add               best.py       the best scheme of a format
     catalogue.py    named schemes (data/)      loaders.py    files of other researchers
-    _checks.py      what a Scheme refuses      _coefficients.py  exact arrays of numbers
-    facts.py        what a choice must know of schemes, tabulated (facts.csv)
-    _unpickle.py    arrays out of pickles, nothing else
+    _checks.py      checks of a Scheme         _coefficients.py  exact arrays of numbers
+    facts.py        format, cost and growth of stored schemes, in a table (facts.csv)
+    _unpickle.py    object arrays of .npz files, unpickled safely
 
     symmetric.py    for X X^T: named schemes (data/gram/), constructions, files
     _symmetric.py   SymmetricScheme: general and symmetric products, verified on construction

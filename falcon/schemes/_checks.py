@@ -1,4 +1,4 @@
-"""What a `Scheme` checks before the proof, and what it says where the proof fails."""
+"""Checks of a `Scheme` before its proof, and the error message where the proof fails."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_shapes(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> None:
 
 
 def check_facts(kind: Any, levels: Any) -> None:
-    """Raise SchemeError where `kind` or `levels` is none."""
+    """Raise SchemeError where `kind` or `levels` is invalid."""
     if kind not in KINDS:
         raise SchemeError(f"kind is {kind!r}; expected one of {', '.join(map(repr, KINDS))}")
     if type(levels) is not int or levels < 1:

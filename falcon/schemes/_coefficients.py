@@ -13,11 +13,11 @@ import numpy as np
 # no published scheme comes near this.
 LARGEST_COEFFICIENT = 2**20
 
-# What the coefficients of a factor may be multiplied by to make them integers: proofs by numbers of
-# thousands of digits would take minutes.
+# The largest common denominator of a factor: proofs with numbers of thousands of digits would take
+# minutes.
 LARGEST_DENOMINATOR = 2**64
 
-# Coefficients of a factor that are not all whole: each takes 100 bytes and 10 microseconds.
+# Most coefficients of a factor that has fractions: each takes 100 bytes and 10 microseconds.
 _MOST_FRACTIONS = 2**18
 
 # What a coefficient may look like as text. Exponents are left out on purpose: Python would try to
@@ -73,7 +73,7 @@ def _are_whole(raw: np.ndarray) -> bool:
     """Whether these are floats of small whole numbers, which need not become fractions."""
     if raw.dtype.kind != "f":
         return False
-    small = np.abs(raw) <= LARGEST_COEFFICIENT  # not so of NaN
+    small = np.abs(raw) <= LARGEST_COEFFICIENT  # False for NaN
     return bool(small.all() and (raw == np.rint(raw)).all())
 
 

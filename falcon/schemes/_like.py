@@ -1,4 +1,4 @@
-"""What files below `Scheme` and `SymmetricScheme` need to know of one."""
+"""Protocols for the files that `Scheme` and `SymmetricScheme` import."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .additions import SharedSums
 
 
 class SchemeLike(Protocol):
-    """The part of a `Scheme` that its formulas and the sums of a composition are made of."""
+    """The part of a `Scheme` that its formulas and the sums of a composition need."""
 
     @property
     def m(self) -> int:
@@ -46,7 +46,7 @@ class SchemeLike(Protocol):
 
 
 class SymmetricLike(Protocol):
-    """The part of a `SymmetricScheme` that its formulas are made of."""
+    """The part of a `SymmetricScheme` that its formulas need."""
 
     @property
     def m(self) -> int:

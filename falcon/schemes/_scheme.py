@@ -39,8 +39,8 @@ class Scheme:
         Where the scheme was published or how it was found.
     sums : mapping of str to list of (x, y, ratio), optional
         Which sums to share, for any of the factors "U", "V" and "W" as R rows of inputs:
-        temporary t is ``x + ratio * y`` (`falcon.schemes.additions.replay`). A factor that is
-        missing is searched. Integer schemes only.
+        temporary t is ``x + ratio * y`` (`falcon.schemes.additions.replay`). The sums of other
+        factors are searched. Integer schemes only.
 
     kind : {"plain", "additions", "growth"}
         What it was chosen for among schemes of its format and rank.
@@ -72,7 +72,7 @@ class Scheme:
     levels: int = field(default=1, kw_only=True)
     # Outer and inner scheme of a composition.
     _composed: tuple[Scheme, Scheme] | None = field(default=None, kw_only=True)
-    # `sums` replayed; those of an image are made of the original's.
+    # `sums` replayed; an image takes over those of the original.
     _programs: Mapping[str, SharedSums] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class Scheme:
         object.__setattr__(self, "sums", MappingProxyType(held) if held else None)
 
     def _replayed(self, sums: Any) -> dict[str, SharedSums]:
-        """Return the programs that `sums` stand for; raises SchemeError."""
+        """Return the programs that `sums` describe; raises SchemeError."""
         if sums is None:
             return {}
         if not isinstance(sums, Mapping) or not sums.keys() <= set("UVW") or not self.is_integral:
@@ -176,9 +176,9 @@ class Scheme:
     def shared_sums(self) -> tuple[SharedSums, SharedSums, SharedSums]:
         """Combine A, Combine B and Combine H after common-subexpression elimination.
 
-        Rows are outputs: the R sums of A, the R sums of B, and the m*n blocks of C. What `sums`
-        says is used, a composition reuses those of its two schemes, and what remains is searched:
-        a function of the scheme alone, in every process.
+        Rows are outputs: the R sums of A, the R sums of B, and the m*n blocks of C. `sums` are used
+        where they are given, a composition reuses those of its two schemes, and the others are
+        searched. The result depends on the scheme alone and is the same in every process.
         """
         if self._composed is not None:
             made = nested_sums(*self._composed)
@@ -221,18 +221,18 @@ class Scheme:
 
         Notes
         -----
-        Block products of inner length ``K/k`` contribute ``(K/k)`` roundings each, the sums one
-        per level of nesting, bounded by the longest sums of the three factors. All of it is
-        multiplied by ``e_max`` (Higham, section 23.2.2; Ballard et al., theorem III.1).
+        ``f = e_max * (K/k) * (K/k + s) * unit_roundoff``: block products of inner length ``K/k``
+        contribute ``K/k`` roundings each, and their sums s, the lengths of the longest sums of the
+        three factors together (Higham, section 23.2.2; Ballard et al., theorem III.1).
         """
         return metrics.error_bound(self.U, self.V, self.W, inner, unit_roundoff)
 
     def renamed(self, name: str, source: str) -> Scheme:
-        """Return the same proved coefficients, and sums, under another name."""
+        """Return the same proved coefficients and sums under another name."""
         return self._changed(name=name, source=source)
 
     def with_facts(self, kind: str = "plain", levels: int = 1) -> Scheme:
-        """Return the same proved coefficients, and sums, of another kind: see the parameters."""
+        """Return the same proved coefficients and sums with another `kind` and `levels`."""
         check_facts(kind, levels)
         return self._changed(kind=kind, levels=levels)
 
@@ -257,7 +257,7 @@ class Scheme:
         return compose(self, other)
 
     def __pow__(self, levels: int) -> Scheme:
-        """So many levels of this scheme as one flat scheme: ``x ** 2`` is ``x @ x``."""
+        """Nest `levels` of this scheme as one flat scheme: ``x ** 2`` is ``x @ x``."""
         if not isinstance(levels, int):
             return NotImplemented
         if levels < 1:
@@ -267,7 +267,7 @@ class Scheme:
     def __eq__(self, other: Any) -> bool:
         """Equal coefficients and equal shared sums; names and sources may differ.
 
-        Equal schemes run alike, in every process: whatever is kept per scheme may rely on it.
+        Equal schemes run alike in every process; caches per scheme rely on it.
         """
         if self is other:
             return True
@@ -275,13 +275,13 @@ class Scheme:
             return NotImplemented
         if not self.same_coefficients(other):
             return False
-        # What decides the shared sums; they are searched only where it differs.
+        # These decide the shared sums, which are searched only if they differ.
         if (self.sums, self._composed) == (other.sums, other._composed):
             return True
         return self.shared_sums == other.shared_sums
 
     def same_coefficients(self, other: Scheme) -> bool:
-        """Whether U, V and W are equal; the sums that are shared may differ."""
+        """Whether U, V and W are equal; the shared sums may differ."""
         return self.format == other.format and all(
             np.array_equal(getattr(self, x), getattr(other, x)) for x in "UVW"
         )
@@ -335,7 +335,7 @@ class Scheme:
         return latex(self, shared=shared)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows; the formulas up to a hundred products."""
+        """Return what a notebook shows, with formulas up to a hundred products."""
         formula = f"$$\n{self.to_latex()}\n$$" if self.rank <= 100 else ""
         return f"<p>{escape(self._head)}</p>\n{formula}"
 
@@ -375,7 +375,7 @@ def _unpickled(
     W: np.ndarray,
     name: str,
     source: str,
-    sums: Mapping[str, Sequence[Sequence[int]]] | None = None,  # older pickles end before it
+    sums: Mapping[str, Sequence[Sequence[int]]] | None = None,  # older pickles end before this
     kind: str = "plain",
     levels: int = 1,
 ) -> Scheme:

@@ -71,9 +71,7 @@ class SymmetricScheme:
             for name, array in arrays.items():
                 object.__setattr__(self, name, array)
             violation = brent.first_symmetric_violation(self.U, self.V, self.W)
-        except SchemeError as error:
-            raise SchemeError(f"{self.name!r}: {error}") from None
-        except ValueError as error:
+        except ValueError as error:  # SchemeError is one
             raise SchemeError(f"{self.name!r}: {error}") from None
         if violation is not None:
             raise SchemeError(
@@ -112,7 +110,7 @@ class SymmetricScheme:
     def off_diagonal(self) -> np.ndarray:
         """Whether a product is needed off the block diagonal of C, shape (R,), bool.
 
-        Of a symmetric product that is not, one triangle suffices.
+        If a symmetric product is not, one triangle of it suffices.
         """
         needed = np.triu(self.W != 0, 1).any(axis=(1, 2))
         needed.flags.writeable = False
@@ -135,7 +133,7 @@ class SymmetricScheme:
 
     @property
     def triangle_cost(self) -> Fraction:
-        """`cost` where a product that is needed off the diagonal of C is formed whole."""
+        """`cost` if symmetric products that are needed off the diagonal of C are formed whole."""
         halved = int((self.symmetric & ~self.off_diagonal).sum())
         return self.rank - Fraction(halved, 2)
 
@@ -145,13 +143,15 @@ class SymmetricScheme:
         return float(Fraction(self.m * self.m * self.k, 2) / self.cost)
 
     def recursive_ratio(self, exponent: float = log2(7)) -> float:
-        """Work over that of a general product, at infinite depth: ``g / (m**exponent - s)``.
+        """Work relative to a general product, at infinite depth: ``g / (m**exponent - s)``.
+
+        The s symmetric products are done by this scheme again (2 x 2 blocks: 2/3; 4 x 4 of 26 + 8:
+        0.634).
 
         Parameters
         ----------
         exponent : float
-            Of the algorithm for the g general products; log2(7) is Strassen's. The s symmetric
-            ones are done by this scheme again (2 x 2 blocks: 2/3; 4 x 4 of 26 + 8: 0.634).
+            Of the algorithm for the g general products; log2(7) is Strassen's.
 
         Raises
         ------
@@ -190,7 +190,7 @@ class SymmetricScheme:
 
     @cached_property
     def operands(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The different sums of X that are multiplied, each once: (sums, left, right).
+        """The distinct sums of X that are multiplied: (sums, left, right).
 
         Sums have the shape (S, m*k); the operands of product r are rows ``left[r]`` and
         ``right[r]`` of them. Sums that differ in sign count as two.
@@ -212,7 +212,7 @@ class SymmetricScheme:
 
     @cached_property
     def additions(self) -> Additions:
-        """Block additions, naively and shared; every sum of X is formed once, for both sides."""
+        """Block additions, naive and shared; every sum of X is formed once, for both sides."""
         sums, *_ = self.operands
         upper = np.triu_indices(self.m)
         naive = naive_additions(sums) + naive_additions(self.W[:, *upper].T)
@@ -286,7 +286,7 @@ class SymmetricScheme:
         return symmetric_latex(self)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows; the formulas up to a hundred products."""
+        """Return what a notebook shows, with formulas up to a hundred products."""
         formula = f"$$\n{self.to_latex()}\n$$" if self.rank <= 100 else ""
         return f"<p>{escape(self._head)}</p>\n{formula}"
 
@@ -371,7 +371,7 @@ def _check_shapes(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> None:
 
 
 def _aligned(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """V and W where no operand is the negative of the other one of its product."""
+    """Return V and W, signs moved so that no product multiplies a sum by its negative."""
     turned = (U == -V).reshape(len(U), -1).all(axis=1)
     if not turned.any():
         return V, W

@@ -1,8 +1,8 @@
 """Unpickle object arrays from an .npz archive, admitting NumPy arrays and nothing else.
 
 AlphaTensor's files store each scheme as an object array of three arrays, which `numpy.load` reads
-only with pickles allowed. A pickle can run any code; this unpickler finds no callable but a few
-stand-ins of its own, so that not even NumPy's own hooks see what a file says.
+only with pickles allowed. A pickle can run any code; this unpickler can call only a few stand-ins
+of its own, so that not even NumPy's own hooks are run on a file's content.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy_format
 
-# Of an archive, unpacked; the largest published file has 70 members and a few megabytes.
+# Limits of an unpacked archive; the largest published file has 70 members and a few megabytes.
 _MOST_BYTES = 2**26
 _MOST_MEMBERS = 2**12
-# Of its pickles: each instruction makes at most one object, of some 60 bytes.
+# Limit of its pickles: each instruction makes at most one object, of some 60 bytes.
 _MOST_INSTRUCTIONS = 2**20
 _NUMBERS = re.compile(r"[<>|=]?[biuf](1|2|4|8)")
 _OBJECT = re.compile(r"[|]?O8?")
@@ -135,7 +135,8 @@ def _read(stream: IO[bytes], most: int) -> tuple[list[np.ndarray], int]:
 def _instructions(content: bytes, most: int) -> int:
     """Count the instructions of a pickle, refusing those that take memory beyond their own size.
 
-    A memo is a list as long as its largest index; counted here, none is beyond what was made.
+    The memo of an unpickler is as long as its largest index, which may not exceed the number of
+    instructions so far.
     """
     for number, (instruction, argument, _) in enumerate(pickletools.genops(content)):
         if number >= most:

@@ -1,18 +1,18 @@
-"""Common-subexpression elimination: how few additions form all linear combinations of a factor.
+"""Common-subexpression elimination: form all linear combinations of a factor with few additions.
 
 The greedy method: the pair of terms that occurs in most rows (up to a common scale) becomes a new
 variable, until no pair occurs twice. It never costs more than the naive count and, unlike exact
 minimisation, takes milliseconds. Source: C. H. Paar, "Optimized arithmetic for Reed-Solomon
 encoders", ISIT 1997, extended from XOR to signed and scaled terms.
 
-The three sums of a scheme and those of its six symmetric images are the same three matrices, up to
-the order of their entries and to transposition. So the search is run on one representative of each
-and carried over: reversing every arrow of a program for a matrix gives one for its transpose
-(Tellegen's principle), which costs rows minus columns less.
+The three factors of a scheme and those of its six symmetric images are the same three matrices, up
+to the order of their entries and to transposition. So the search runs on one representative of each
+and its result is carried over: reversing every arrow of a program for a matrix gives one for its
+transpose (Tellegen's principle), with rows minus columns fewer additions.
 
-A program that a longer search has found (`falcon.discover`) belongs to its scheme (`Scheme.sums`)
-as the list of its temporaries, which `replay` turns into sums. Nothing is kept beside the scheme:
-what a process has read before never decides how a scheme runs.
+A program that a longer search has found (`falcon.discover`) is part of its scheme (`Scheme.sums`),
+as the list of its temporaries, which `replay` turns into sums. There is no other store of programs:
+how a scheme runs never depends on what a process has loaded before.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class SharedSums:
         )
 
     def transposed(self) -> SharedSums:
-        """Sums for the transposed matrix: what read a variable now adds to it, in reverse."""
+        """Sums for the transposed matrix: each use of a variable becomes an addition to it."""
         users: dict[int, list[tuple[int, Coefficient]]] = defaultdict(list)
         for index, row in enumerate(self.rows):
             for x, c in row:
@@ -129,7 +129,7 @@ def replay(matrix: np.ndarray, pairs: Iterable[Sequence[int]]) -> SharedSums:
     Parameters
     ----------
     matrix : ndarray of int64, shape (outputs, inputs)
-        Not less outputs than inputs, the orientation in which searches are run.
+        At least as many outputs as inputs, the orientation in which searches are run.
     pairs : iterable of (x, y, ratio)
         Temporary t is ``x + ratio * y`` with ratio 1 or -1; x and y are inputs or earlier
         temporaries. The sums are those of the matrix, whatever the pairs.
@@ -167,7 +167,7 @@ def replay(matrix: np.ndarray, pairs: Iterable[Sequence[int]]) -> SharedSums:
 Columns = tuple[tuple[Coefficient, ...], ...]
 
 
-# Three for each scheme of the catalogue, and room for those of a user.
+# Room for three per scheme of the catalogue, and for those of a user.
 @lru_cache(maxsize=512)
 def _share(columns: Columns) -> SharedSums:
     """Run the greedy search on a representative matrix."""
@@ -260,7 +260,7 @@ def _pair_users(rows: Sequence[Row]) -> dict[Pair, set[int]]:
 def _substitute(
     row: Row, index: int, pair: Pair, new: int, users: dict[Pair, set[int]]
 ) -> Iterable[Pair]:
-    """Replace `pair` by variable `new` in one row; yield the pairs that the row has gained."""
+    """Replace `pair` by variable `new` in one row; return the pairs that the row has gained."""
     x, y, _ = pair
     cx, cy = row.pop(x), row.pop(y)
     users[pair].discard(index)

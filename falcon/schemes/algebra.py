@@ -114,7 +114,7 @@ def _moved(scheme: Scheme, u: _From, v: _From, w: _From) -> Scheme:
         x = getattr(scheme, old)
         factors.append(x.transpose(0, 2, 1) if flipped else x)
         if old in scheme._programs:
-            # Products keep their order, so that only the inputs have new numbers.
+            # Products keep their order: only the inputs have new numbers.
             places = np.arange(x[0].size)
             if flipped:
                 places = places.reshape(x.shape[:0:-1]).T.ravel()
@@ -131,7 +131,7 @@ def _moved(scheme: Scheme, u: _From, v: _From, w: _From) -> Scheme:
 
 
 def _renamed(scheme: Scheme, new: tuple[int, int, int]) -> str:
-    """Keep a catalogue-style name true to its format; mark the format on any other name."""
+    """Return the image's name: its format replaces that in a catalogue name, or is appended."""
     if new == scheme.format:
         return scheme.name
     old = "x".join(map(str, scheme.format))

@@ -24,7 +24,7 @@ LARGEST_VOLUME = 4096
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to build a scheme, and what it will measure.
+    """How to build a scheme, and its metrics.
 
     `adds` are the additions for U, V and W after common-subexpression elimination of the parts.
     """
@@ -66,7 +66,7 @@ class BestTable:
 
     def best(self, m: int, k: int, n: int, by: str) -> Scheme:
         """Build the best scheme of the format; see `falcon.schemes.best`."""
-        # Smaller formats first, so that no recipe waits for a long chain of others.
+        # Smaller formats first, so that the recursion stays shallow.
         for form in product(*(range(1, size + 1) for size in (m, k, n))):
             self._recipe(form, by)
         scheme = self._recipe((m, k, n), by).build()
@@ -87,7 +87,7 @@ class BestTable:
         yield prod(form), partial(_classical, form)
         for scheme in self._stored.get(_sorted(form), []):
             yield scheme.rank, partial(_leaf, scheme, form)
-        if 1 in form:  # the product of a matrix by a vector cannot be done with less
+        if 1 in form:  # no scheme multiplies a matrix by a vector in fewer products
             return
         for axis in range(3):
             for part in range(1, form[axis] // 2 + 1):

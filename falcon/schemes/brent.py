@@ -113,9 +113,10 @@ def _place(entry: int, columns: int) -> tuple[int, int]:
 def _first_wrong(
     name: str, U: np.ndarray, V: np.ndarray, W: np.ndarray, wanted: np.ndarray
 ) -> tuple[int, Fraction, int] | None:
-    """The first position whose sum is not 1 where `wanted`, else 0; with the sum and that number.
+    """Return the first position whose sum is wrong, the sum, and the expected one (None: no such).
 
-    Positions count entries of V within those of U, and entries of W within those of V.
+    Sums are to be 1 at the `wanted` positions and 0 elsewhere. A position counts entries of V
+    within those of U, and entries of W within those of V.
     """
     check_work(name, max(work(U, V, W), wanted.size))
     (u, du), (v, dv), (w, dw) = integer_form(U), integer_form(V), integer_form(W)
@@ -173,11 +174,11 @@ def _sparse_sums(
 def _terms(
     u: np.ndarray, v: np.ndarray, w: np.ndarray, rank: int, *, keep_int64: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and values of the terms of some products, of `rank` in all."""
+    """Positions and values of the terms of some of the `rank` products."""
     r, keys = np.nonzero(u)
     values = u[r, keys]
     for x in (v, w):
-        # Every term so far meets every non-zero of the same r; these lie next to one another.
+        # Each term so far is multiplied by all non-zeros of the same r, which are contiguous.
         owner, column = np.nonzero(x)
         count = np.bincount(owner, minlength=len(x))
         repeats = count[r]

@@ -1,6 +1,6 @@
 """The named schemes: data files in `falcon/schemes/data`, plus those that a user registers.
 
-To add a scheme to falcon, put its JSON (see `loaders`) into that folder; nothing else to do.
+To add a scheme to falcon, put its JSON (see `loaders`) into that folder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .best import KEYS, LARGEST_VOLUME, BestTable
 from .loaders import from_record
 
 _FORMAT = re.compile(r"(\d{1,4})x(\d{1,4})x(\d{1,4})(?::(\d{1,9}))?(.*)", re.ASCII)
-# How printed plans call the image of a scheme whose name does not say its format.
+# The name that printed plans give to an image of a scheme whose name does not say its format.
 _IMAGE = re.compile(r"(.+)\[(\d{1,4})x(\d{1,4})x(\d{1,4})\]", re.ASCII)
 _LONGEST_NAME = 200
 _FOLDER = Path(__file__).parent / "data"
@@ -36,7 +36,7 @@ def generation() -> int:
 def _files() -> dict[str, str]:
     """File name per catalogue name; the name of a file is the name of its scheme."""
     names = (entry.name for entry in _FOLDER.iterdir() if entry.name.endswith(".json"))
-    # A colon is no good in a file name: "2x3x3_15" holds "2x3x3:15".
+    # Some systems allow no colon in a file name: "2x3x3_15" holds "2x3x3:15".
     return {name.removesuffix(".json").replace("_", ":"): name for name in names}
 
 
@@ -47,7 +47,7 @@ def _stored(name: str) -> Scheme:
 
 
 def is_for_additions(name: str) -> bool:
-    """Whether a stored scheme was chosen for its additions; not of what a user registered."""
+    """Whether a scheme was stored for its few additions; False for what a user registered."""
     return name not in _registered and facts_of(name)[0].kind == "additions"
 
 
@@ -67,7 +67,7 @@ def _known_facts() -> dict[str, tuple[facts.Facts, ...]]:
 
 
 def facts_of(name: str) -> tuple[facts.Facts, ...]:
-    """Return what is known of the six images of a stored or registered scheme."""
+    """Return the facts of the six images of a stored or registered scheme."""
     known = None if name in _registered else _known_facts().get(name)
     return _worked_out(get(name)) if known is None else known
 
@@ -131,7 +131,7 @@ def _get(name: str) -> Scheme:
     levels = _levels(name)
     if len(levels) > 1:
         parts = [get(level.strip()) for level in levels]
-        brent.check_work(name, prod(brent.work(x.U, x.V, x.W) for x in parts))  # before it is done
+        brent.check_work(name, prod(brent.work(x.U, x.V, x.W) for x in parts))  # before composing
         return reduce(lambda inner, outer: compose(outer, inner), reversed(parts))
     if name.startswith("(") and name.endswith(")"):
         return get(name[1:-1])
@@ -157,8 +157,8 @@ def _get(name: str) -> Scheme:
 
 
 def _unknown(name: str) -> str:
-    """Say what a name that is none may have meant: a name like it, or one of its format."""
-    from difflib import get_close_matches  # at first need: nobody errs in most processes
+    """Return the message for an unknown name, with a similar name or those of its format."""
+    from difflib import get_close_matches  # at first need: most processes need it never
 
     known = {x.lower(): x for x in names()}
     close = get_close_matches(name.lower(), known, 1, 0.75)

@@ -1,9 +1,9 @@
-"""What a choice must know of a scheme and its images, without making them.
+"""Format, cost and error growth of schemes and their images, without building them.
 
-A scheme is proved, and its common subexpressions are searched, when it is made: some milliseconds
-each, which the first choice of a process would pay for the whole catalogue. The table ``facts.csv``
-has these figures for every file in ``data``, with the file's size; of a file that it lacks, or of
-another size, they are worked out. `catalogue.facts_table` makes its text.
+Building a scheme proves it, and counting its additions searches common subexpressions: some
+milliseconds each, which the first choice of a process would spend on the whole catalogue. The table
+``facts.csv`` holds these figures for every file in ``data``, with the file's size; for a file that
+it lacks, or that has another size, they are computed. `catalogue.facts_table` makes its text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLACES = ((0, 1, 2), (1, 2, 0), (2, 0, 1), (1, 0, 2), (2, 1, 0), (0, 2, 1))
 
 
 class Facts(NamedTuple):
-    """What is known of one image of a scheme.
+    """Format, cost and error growth of one image of a scheme.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Facts(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of the table, of which the facts of all six images follow.
+    """A row of the table, from which the facts of all six images follow.
 
     `additions` are those of U, V and W with the products as outputs; `one_sign` are the growths of
     the scheme and its two rotations.
@@ -84,7 +84,7 @@ def images(scheme: Scheme) -> tuple[Facts, ...]:
 
 
 def stored(sizes: dict[str, int]) -> dict[str, tuple[Facts, ...]]:
-    """Return the facts of schemes whose files are those that the table was made of.
+    """Return the facts of schemes whose files have the size that the table has for them.
 
     Parameters
     ----------

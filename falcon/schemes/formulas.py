@@ -12,7 +12,7 @@ from .additions import SharedSums
 
 Variable = tuple[str, str]  # letter and index: ("a", "21")
 Sum = list[tuple[Variable, Any]]  # variables and their coefficients
-Equation = tuple[Variable, tuple[Sum, ...]]  # what is a sum, or a product of two
+Equation = tuple[Variable, tuple[Sum, ...]]  # a variable is a sum, or a product of two sums
 Listing = Iterable[list[Equation]]  # blocks of equations
 
 
@@ -161,7 +161,7 @@ def _product(
 
 
 def _join(terms: Sum, named: Callable[[Variable], str], number: Callable[[Any], str]) -> str:
-    """Write ``a11 - 2 a12 + 1/2 a21``; nothing at all is 0."""
+    """Write ``a11 - 2 a12 + 1/2 a21``; an empty sum is 0."""
     text = ""
     for variable, coefficient in terms:
         sign, size = "-" if coefficient < 0 else "+", abs(coefficient)

@@ -4,13 +4,13 @@
 format                 layout                                                       W belongs to
 =====================  ===========================================================  ============
 falcon JSON            m, k, n, U, V, W: R rows of mk, kn, mn coefficients;         C
-                       maybe "sums": temporaries of U, V, W (`Scheme.sums`)
+                       optional "sums": temporaries of U, V, W (`Scheme.sums`)
 flip-graph JSON        n = [m, k, n], m = R, u, v, w: R rows                        C transposed
 AlphaTensor .npz       key "m,k,n": three arrays of shape (mk|kn|mn, R)             C transposed
 =====================  ===========================================================  ============
 
-Orientation is not taken on trust: a loader tries W for C and for C transposed and keeps the one
-that satisfies the Brent equations.
+Files may be wrong about W: a loader tries it for C and for C transposed and keeps the one that
+satisfies the Brent equations.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from ._coefficients import exact_array
 from ._scheme import Scheme, SchemeError
 from ._symmetric import SymmetricScheme
 
-# Bytes of a file: JSON takes up to 30 times as many in memory, an archive more than any published.
+# Most bytes of a file. JSON takes up to 30 times as many in memory; no published archive has more.
 _MOST_JSON = 2**22
 _MOST_BYTES = 2**24
-# Of a factor.
+# Per factor.
 _MOST_COEFFICIENTS = 2**23
-# Of all the schemes of a file (`brent.work`): some seconds. The catalogue's largest takes 4000.
+# For all schemes of a file (`brent.work`): some seconds. The catalogue's largest takes 4000.
 _MOST_WORK = 2**24
 _KEY = re.compile(r"\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*", re.ASCII)
 
@@ -138,14 +138,14 @@ def from_record(record: Any, where: str = "record", default_name: str = "unnamed
 def dump(scheme: Scheme, path: str | PathLike[str]) -> None:
     """Write a scheme as falcon JSON; fractions become strings such as ``"1/2"``.
 
-    `load` returns an equal scheme, but for a composition: of it the flat coefficients are written,
+    `load` returns an equal scheme, except for a composition: it is written as flat coefficients,
     whose sums are then searched again.
     """
     Path(path).write_text(to_json(scheme), encoding="utf-8")
 
 
 def coefficient_fields(head: dict[str, Any], scheme: Scheme | SymmetricScheme) -> list[str]:
-    """Return the JSON fields of a head, and of U, V and W with a row of coefficients per line."""
+    """Return the JSON fields of `head`, and those of U, V and W, a row of coefficients per line."""
     fields = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
     for factor in "UVW":
         rows = getattr(scheme, factor).reshape(scheme.rank, -1).tolist()
@@ -216,7 +216,7 @@ def _assemble(
     w_transposed: bool,
     most_work: int = _MOST_WORK,
 ) -> Scheme:
-    """Check the sizes, find W's orientation, construct; violations are told for the usual one."""
+    """Check the sizes, find W's orientation, build; errors are those of the usual orientation."""
     if (
         not isinstance(dims, list)
         or len(dims) != 3

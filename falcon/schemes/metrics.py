@@ -26,8 +26,8 @@ def phi(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Fraction:
 def rms_growth(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> float:
     """RMS error on random data relative to the classical algorithm: ``sqrt(phi / (m k n))``.
 
-    Both on the same blocks: one sum over all of K would be up to ``sqrt(k)`` times less accurate
-    than the sum of k blocks that this is relative to.
+    The classical algorithm is that on the same blocks: one sum over all of K would be up to
+    ``sqrt(k)`` times less accurate than this sum of k blocks.
     """
     m, k, n = U.shape[1], U.shape[2], V.shape[2]
     return sqrt(phi(U, V, W) / (m * k * n))
@@ -36,8 +36,9 @@ def rms_growth(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> float:
 def one_sign_growth(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> float:
     """Error on entries of one sign, relative to classical multiplication without blocks.
 
-    There sums of A and B add up to ``sum U_r`` and ``sum V_r`` times an entry, and errors of block
-    products, ``sqrt(k)`` times shorter sums of ``1/k`` of the result, are independent.
+    On such operands a sum of A or B is ``sum U_r`` or ``sum V_r`` times an entry. The errors of
+    block products are independent, and each is ``sqrt(k)`` times smaller relative to its product,
+    which is ``1/k`` of the result.
     """
     u, v, w = (x.reshape(len(x), -1).astype(np.float64) for x in (U, V, W))
     weights = (u.sum(axis=1) * v.sum(axis=1)) ** 2

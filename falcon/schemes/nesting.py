@@ -1,8 +1,8 @@
-"""The sums of two nested schemes, made of theirs.
+"""The shared sums of a composition, built from those of its two schemes.
 
-Combine A of a composition combines the blocks of A by the outer scheme and what comes out by the
-inner one, or the other way round; B likewise, and C in reverse. Either order reuses the programs
-that are known for the two schemes, whereas a search over the flat composition starts afresh.
+Combine A of a composition applies the sums of the outer scheme and then those of the inner one, or
+the other way round; B likewise, and C in reverse. Either order reuses the programs of the two
+schemes, whereas a search over the flat composition would start from nothing.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Term = tuple[int, Coefficient]
 def nested_sums(
     outer: SchemeLike, inner: SchemeLike
 ) -> tuple[SharedSums, SharedSums, SharedSums] | None:
-    """Combine A, Combine B and Combine H of ``outer @ inner``; None where it takes divisions."""
+    """Combine A, Combine B and Combine H of ``outer @ inner``; None if that takes divisions."""
 
     def product(x: int, y: int) -> int:
         return x * inner.rank + y
 
     def block(rows: int, outer_columns: int, columns: int) -> Callable[[int, int], int]:
-        """Number of the block that is x of the outer and y, of rows x columns, of the inner one."""
+        """Return the numbering of blocks: block x of the outer scheme, block y of the inner one."""
 
         def at(x: int, y: int) -> int:
             (row, column), (below, beside) = divmod(x, outer_columns), divmod(y, columns)
@@ -58,12 +58,12 @@ def nested(
     ----------
     outer, inner : SharedSums
     input_at, output_at : callable
-        Number of the input (output) that is number x of the outer and y of the inner sums.
+        Number of the input (output) from its numbers x in the outer and y in the inner sums.
 
     Returns
     -------
     SharedSums or None
-        None where it would take divisions.
+        None if that takes divisions.
     """
     outer_first, inner_first = _additions(outer, inner), _additions(inner, outer)
     try:
@@ -140,7 +140,7 @@ class _Program:
 
     def total(self, row: Sequence[Term]) -> Term:
         """Make one variable of a sum."""
-        # The unit that all others are multiples of, if any, goes first.
+        # First the term that all others are multiples of, if there is one.
         value, *rest = sorted(row, key=lambda term: abs(float(term[1])))
         for term in rest:
             value = self._plus(value, term, 1)

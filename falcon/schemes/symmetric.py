@@ -1,6 +1,6 @@
 """Schemes for X X^T: those of the catalogue (`falcon/schemes/data/gram`), constructions, files.
 
-To add one, put its JSON (`dump`) into that folder; nothing else to do.
+To add one, put its JSON (`dump`) into that folder.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ._scheme import Scheme
 from ._symmetric import SymmetricScheme
 from .loaders import coefficient_fields
 
-# What a file says that it is.
+# The field "product" of a file.
 _PRODUCT = "X X^T"
 _CLASSICAL = re.compile(r"(\d{1,2})x(\d{1,2}):(\d{1,5})\+(\d{1,5})", re.ASCII)
-# Of a file, and of m and of k: far more than any scheme that can be verified.
+# Limits of a file, and of m and k: far more than any scheme that can be verified.
 _MOST_BYTES = 2**22
 _MOST_BLOCKS = 99
 
@@ -45,7 +45,7 @@ def names() -> list[str]:
 
 @cache
 def is_for_gram(name: str) -> bool:
-    """Whether a name, known or not, has the form of those here: "4x4:19+16".
+    """Whether a name, known or not, has the form of a scheme for X X^T: "4x4:19+16".
 
     Direct sums of ordinary schemes, "(strassen+m+winograd)", have a plus in parentheses.
     """
@@ -123,7 +123,7 @@ non-zeros 3+3+3, additions 0 (shared: 0), RMS growth 1.00, e_max 1
 def from_general(
     scheme: Scheme, parts: int = 2, diagonal: SymmetricScheme | None = None
 ) -> SymmetricScheme:
-    """Cut the rows of X in parts: each times the transpose of another one by an ordinary scheme.
+    """Cut the rows of X in parts, and multiply different parts by an ordinary scheme.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def load(path: str | PathLike[str]) -> SymmetricScheme:
     Raises
     ------
     SchemeError
-        The file is no such file, or is damaged, or violates an equation.
+        The file is no scheme file, or is damaged, or violates an equation.
     OSError
         The file cannot be read.
     """

@@ -15,7 +15,7 @@ PASSED = {"median": 1.001, "low": 0.99, "high": 1.01, "count": 9, "uncertainty":
 
 
 class Clock:
-    """Time that only timed calls and rests move."""
+    """A clock that only timed calls and pauses move."""
 
     def __init__(self, monkeypatch):
         self.now = 0.0

@@ -37,7 +37,7 @@ def test_a_run_that_is_stopped_and_ended(capsys, tmp_path):
              "--threads", 1, "-o", path, *shapes)  # fmt: skip
     status, _, err = run(capsys, *asked, "--time-budget", 1e-9)
     assert status == peer_run.INCOMPLETE
-    assert "the same command continues it" in err
+    assert "the same command resumes it" in err
     assert not path.exists()
     status, out, err = run(capsys, *asked)
     assert status == 0

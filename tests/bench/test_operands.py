@@ -1,4 +1,4 @@
-"""Shared operands: what a worker maps is what was made, and nothing stays behind."""
+"""Shared operands: a worker maps what was made, and the files are removed."""
 
 import os
 

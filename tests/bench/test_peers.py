@@ -1,4 +1,4 @@
-"""Peers: every adapter multiplies right, workers answer and fail in words, kernels are told."""
+"""Peers: every adapter multiplies right, workers report errors as text, kernels are identified."""
 
 import json
 

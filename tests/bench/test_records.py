@@ -1,4 +1,4 @@
-"""Record files: they keep their schema, tell what is doubtful, and are compared beyond noise."""
+"""Record files: their schema, their warnings, and comparisons of two that allow for noise."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""A run: turns rotate, cases end when they are known, stopping loses a round at most."""
+"""A run: sides take turns, cases end when ratios are known, stopping loses at most a round."""
 
 import pytest
 

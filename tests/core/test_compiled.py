@@ -32,7 +32,7 @@ def compiled(folder, module):
 
 @pytest.fixture
 def copy(tmp_path):
-    """Another tree, to be edited."""
+    """A copy of the tree, to be edited."""
     left_out = shutil.ignore_patterns("__pycache__", "bench", "discover", "src")
     shutil.copytree(PACKAGE, tmp_path / "falcon", ignore=left_out)
     return tmp_path / "falcon"
@@ -92,7 +92,7 @@ def test_without_the_source_the_compiled_file_runs(copy):
 
 @pytest.mark.parametrize("source", ["_cpu/_core.pyx", *(f"{module}.py" for module in MODULES)])
 def test_what_falcon_imports_leaves_the_gil_off(source):
-    """A module that does not say so brings it back on a free-threaded Python."""
+    """A module that does not declare it turns the GIL on again on a free-threaded Python."""
     with (PACKAGE / source).open(encoding="utf-8") as file:
         directives = file.readline()
     assert directives.startswith("# cython: ")

@@ -1,4 +1,4 @@
-"""`config` in a block, `set_config` for the process; and what is said where they are misused."""
+"""`config` in a block, `set_config` for the process; and the messages for their misuse."""
 
 import gc
 import os

@@ -22,7 +22,7 @@ CUDA_R = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
 
 PACKAGE = Path(falcon.__file__).parent
 NAMES = {x.name for x in TABLE} | {x.engine for x in ENGINE}
-# The only file besides the table that lists types: what is measured unless others are asked for.
+# The only file besides the table that lists types: those that are measured by default.
 LISTS = {"bench/workloads.py"}
 
 every = pytest.mark.parametrize("row", TABLE, ids=str)
@@ -147,7 +147,7 @@ def test_rows_are_unique_objects(row):
         row.name = "other"
 
 
-# --- nobody else has a table of types ---------------------------------------------------------
+# --- no other file has a table of types -------------------------------------------------------
 
 
 def type_name(node):

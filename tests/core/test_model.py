@@ -269,7 +269,7 @@ def test_bounds_beyond_the_limit_are_left_out():
 
 
 def test_the_compiled_formulas_are_those_of_the_source():
-    """After a change of formulas.py the extension must be built again."""
+    """If not, formulas.py has changed: build the extension again."""
     source = Path(model.__file__).with_name("formulas.py")
     spec = importlib.util.spec_from_loader(
         "plain", importlib.machinery.SourceFileLoader("plain", str(source))

@@ -31,7 +31,7 @@ ONES = np.ones((64, 64))
 
 @pytest.fixture
 def fresh(monkeypatch):
-    """Nothing of the environment, and nothing read yet."""
+    """No variables of falcon in the environment, and none read yet."""
     for name in (*VARIABLES, "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(options, "_base", None)
@@ -184,7 +184,7 @@ def test_thread_count(fresh):
 
 def test_cpu_quota(fresh):
     fresh.setattr(cpus, "_cpu_quota", lambda: 1)
-    time.sleep(2 * cpus._CPUS_SECONDS)  # what was said last holds so long at most
+    time.sleep(2 * cpus._CPUS_SECONDS)  # the quota is cached for so long
     assert thread_count() == 1
     fresh.setattr(cpus, "_cpu_quota", lambda: 10**6)
     time.sleep(2 * cpus._CPUS_SECONDS)

@@ -81,7 +81,7 @@ def test_explain_lists_the_candidates_and_their_reasons():
     assert all(x.refused for x in p.candidates[1:])
 
 
-def test_explain_says_what_eats_the_saving():
+def test_explain_compares_the_costs_with_the_saving():
     p = chosen(rates=SLOW_MEMORY)
     assert p.scheme is None
     assert "no scheme is predicted to be faster" in str(p)
@@ -181,7 +181,7 @@ def test_error_bound():
     guarded = dataclasses.replace(named, guarded=True)
     np.testing.assert_allclose(guarded.error_bound(rows, columns), 3 * 10 * u * norms)
     assert (guarded.error_bound(rows, columns, proved=True)[1:] > proved[1:]).all()
-    # Nobody scales what is asked for by name: the largest row counts.
+    # Operands are not scaled for a scheme that is named: the largest row counts.
     np.testing.assert_allclose(named.error_bound(rows, columns), 3 * 10 * u * 9 * 3)
     exact = falcon.plan(*shapes, "i4", scheme="strassen")
     assert not exact.error_bound(rows, columns).any()
@@ -215,7 +215,7 @@ def test_a_plan_has_the_options_that_it_was_made_with():
     # The product is redone classically where the plan says that values are looked at.
     assert np.isfinite(checked(a, a.T)[1:, 1:]).all()
     assert not np.isfinite(unchecked(a, a.T)[1:, 1:]).all()
-    # Of a packed operand the call decides.
+    # For a packed operand, the call decides.
     assert np.isfinite(falcon.gemm(a, packed)[1:, 1:]).all()
     assert not np.isfinite(falcon.gemm(a, packed, check="none")[1:, 1:]).all()
 

@@ -53,7 +53,7 @@ def test_more_threads_than_cpus_are_capped_and_logged_once(argument, environment
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     count, again = map(int, out.split())
     assert count == again <= cpus
-    assert err == f"falcon: {asked} threads are asked for; {count} are used at most\n"
+    assert err == f"falcon: {asked} threads were requested; at most {count} are used\n"
 
 
 def test_they_may_be_allowed_for_tests():
@@ -65,7 +65,7 @@ def test_they_may_be_allowed_for_tests():
 def test_odd_openmp_variables(text):
     out, err = python(PLAN.format(""), OMP_NUM_THREADS=text)
     assert int(out) >= 1
-    assert "falcon" not in err  # what libgomp says is its own business
+    assert "falcon" not in err  # libgomp may print messages of its own
 
 
 def test_a_product_with_more_threads_than_cpus_is_measured_with_as_many_as_there_are(tmp_path):
@@ -131,7 +131,7 @@ def test_a_limit_of_another_thread_is_its_own():
 
 
 @several_cpus
-def test_a_limit_makes_ready_calls_anew():
+def test_a_limit_is_seen_by_a_recalled_call():
     if not falcon_in_threadpoolctl():
         pytest.skip("falcon's own kernels are not built")
     a = np.ones((300, 300), np.float32)

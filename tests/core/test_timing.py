@@ -1,4 +1,4 @@
-"""Interleaved timings: sides take turns, ratios are of neighbours, rounds go on until known."""
+"""Interleaved timings: sides take turns, ratios are pairwise, rounds go on until they are known."""
 
 import time
 
@@ -55,7 +55,7 @@ def test_one_or_few_pairs_tell_nothing():
 
 @pytest.mark.parametrize("count", [5, 6, 8, 9, 12, 20, 41])
 def test_the_interval_holds_the_median(count):
-    """Whatever the noise is like; here it is skewed, as times are."""
+    """For any distribution of the noise; here it is skewed, as times are."""
     random, held = np.random.default_rng(count), 0
     for _ in range(2000):
         found = Estimate.of(random.exponential(1.0, count))

@@ -7,13 +7,13 @@ from . import emulated
 
 @pytest.fixture(scope="session")
 def tile_libraries(tmp_path_factory):
-    """Kernels for AMX that need no AMX: kind -> shared library."""
+    """Emulated AMX kernels: kind -> shared library."""
     return emulated.libraries(tmp_path_factory.mktemp("tiles"))
 
 
 @pytest.fixture
 def isa(request):
-    """An instruction set; a kind of emulated tiles: AMX by them, for as long as the test runs."""
+    """An instruction set; for a kind of emulated tiles, AMX by that emulation during the test."""
     if request.param not in emulated.KINDS:
         yield request.param
         return

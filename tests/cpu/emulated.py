@@ -42,7 +42,7 @@ def libraries(folder):
 
 
 def why_not_trapped():
-    """Return None where the real kernels can run but for their tile instructions."""
+    """Return None if this CPU runs the AMX kernels except for their tile instructions."""
     from falcon._cpu import _core
 
     here = _core.supported_isas()
@@ -54,7 +54,7 @@ def why_not_trapped():
 
 
 def put(path, kind="emulated"):
-    """Have these kernels in this process from now on; return the library."""
+    """Use these kernels in this process from now on; return the library."""
     from falcon._cpu import _core
 
     loaded = ctypes.CDLL(str(path))
@@ -66,7 +66,7 @@ def put(path, kind="emulated"):
 
 @contextmanager
 def tiles(paths, kind):
-    """Have these kernels for a while; yields the instruction set to ask for."""
+    """Use these kernels within the context; yields the instruction set to request."""
     from falcon._cpu import _core
 
     if kind not in paths:

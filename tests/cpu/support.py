@@ -42,7 +42,7 @@ def require_cpu():
 
 
 def run_script(text, *, timeout=60, **environment):
-    """Run Python source in a fresh process and return what it prints; it must end well."""
+    """Run Python source in a fresh process, which must succeed; return what it prints."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", text],
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
@@ -108,7 +108,7 @@ class Operand:
         )
 
     def fill(self, values):
-        """Assign, and return what is really there (broadcast kinds keep the last values)."""
+        """Assign, and return the stored values (broadcast kinds keep the last ones)."""
         self.array[...] = values
         return self.array
 

@@ -24,7 +24,7 @@ from falcon._cpu.sources import isas_for  # noqa: E402
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 TYPES = {"bf16": np.uint16, "i8": np.int8, "u8": np.uint8}
-REAL = _core.supported_isas()  # without what this file puts beside them
+REAL = _core.supported_isas()  # without the emulated kernels
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def product(a, b, dtype, isa, **options):
     return c
 
 
-def test_the_emulated_kernels_are_those_that_run(tiles):
+def test_the_emulated_kernels_are_used(tiles):
     for dtype in TYPES:
         assert _core.kernel_info(dtype, tiles)["name"] == f"emulated_{dtype}_ukr_32x32"
         assert _core.kernel_info(dtype, "amx_int8")["isa"] != "amx_bf16"

@@ -91,7 +91,7 @@ def require_compiler():
 
 
 def test_plain_and_the_shapes_of_wide_vectors(tmp_path):
-    """Optimised; then with what AVX-512 makes of the templates, on machines that have none."""
+    """Optimised; then the templates with the shapes of AVX-512, on machines without it too."""
     require_compiler()
     program = build(tmp_path, COMPILER, ["-O2"], platform.machine())
     words = run([program, "6"])
@@ -137,7 +137,7 @@ def test_sanitizers(flags, tmp_path):
 
 
 def test_first_lines_name_every_source():
-    """Whoever follows them compiles the same files as the build does."""
+    """The build command in the file's comment compiles the same files as the build does."""
     require_compiler()
     head = DRIVER.read_text(encoding="utf-8").split("*/")[0]
     t = table()

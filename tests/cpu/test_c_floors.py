@@ -1,6 +1,6 @@
-"""The C files form floors: an object uses symbols of lower floors only, kernels those of nobody.
+"""The C files form floors: an object uses symbols of lower floors only, kernels use none.
 
-The table stands in `falcon/_cpu/sources.py`; here it is held against what the linker sees.
+The table is in `falcon/_cpu/sources.py`; it is compared with the symbols of the object files.
 """
 
 import platform
@@ -40,7 +40,7 @@ def objects(tmp_path_factory):
     return found
 
 
-def test_nobody_uses_a_higher_floor_or_its_own(objects):
+def test_no_object_uses_its_own_floor_or_a_higher_one(objects):
     floors = table().FLOORS
     owner = {name: source for source, (defined, _) in objects.items() for name in defined}
     wrong = [
@@ -55,7 +55,7 @@ def test_nobody_uses_a_higher_floor_or_its_own(objects):
 
 
 def test_every_symbol_that_leaves_its_file_is_used_or_public(objects):
-    """What only its own file uses is static."""
+    """Functions that only their own file uses are static."""
     public = (SOURCES / "src/falcon_cpu.h").read_text(encoding="utf-8")
     public += (SOURCES / "src/kernels/kernel.h").read_text(encoding="utf-8")
     used = set().union(*(names for _, names in objects.values()))

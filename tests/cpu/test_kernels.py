@@ -141,7 +141,7 @@ def test_alpha_zero_never_reads_a_or_b(isa, name, shape):
 
 
 def ratio(isa, a, b, c, alpha, beta, threads):
-    """Netlib's: the largest error over what a classical sum of that entry may lose."""
+    """Netlib's ratio: the largest error over the error bound of a classical sum of that entry."""
     dtype = a.dtype
     wide = np.float64 if dtype == np.float32 else np.longdouble
     x, y, z = (v.astype(wide) for v in (a, b, c))
@@ -236,7 +236,7 @@ def test_what_does_not_fit_is_refused():
 
 
 def huge_strides(rows, columns, stride, dtype):
-    """Rows that lie 8 GiB apart, of which only the pages in use exist."""
+    """Rows that are 8 GiB apart; only the pages in use take memory."""
     nbytes = ((rows - 1) * stride + columns) * np.dtype(dtype).itemsize
     no_reserve = getattr(mmap, "MAP_NORESERVE", 0x4000)  # Linux's; in the module from 3.13
     try:
@@ -312,8 +312,8 @@ def test_show_config_names_the_kernels():
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @everywhere
-def test_which_panels_rest(isa, dtype):
-    """B's on AVX2 where K makes several slices, else A's."""
+def test_which_panels_are_kept_in_l1(isa, dtype):
+    """B's on AVX2 with several slices of K, else A's."""
     kc = _core.kernel_info(dtype, isa)["kc"]
     for K, several in ((kc, False), (kc + 1, True), (4 * kc, True)):
         a, b, c = (np.ones(x, DTYPES[dtype]) for x in ((40, K), (K, 50), (40, 50)))

@@ -295,7 +295,7 @@ def test_workspace_limit_is_kept(limit, scheme, name, beta, monkeypatch):
 def test_a_limit_above_what_is_kept_otherwise_is_used(name, monkeypatch):
     """Fewer passes, and the next call finds the workspace; at most a share of the memory."""
     rng = np.random.default_rng(11)
-    # Plans are cached: shapes of its own.
+    # Plans are cached, so this test has shapes of its own.
     a, b = (whole(rng, x).astype(DTYPES[name]) for x in ((517, 523), (523, 541)))
     small = pool.Pool(1 << 20)
     monkeypatch.setattr(backend, "_pool", lambda: small)
@@ -425,7 +425,7 @@ def test_check_none_does_not_redo(name):
 
 @both
 def test_non_finite_c_stays_where_it_is(name):
-    """It says nothing about the product, which is not redone."""
+    """A c that is not finite does not make the product be computed again."""
     rng = np.random.default_rng(13)
     a, b, c = rng.standard_normal((3, 131, 131)).astype(DTYPES[name])
     clean = falcon.gemm(a, b, c, beta=1.0, scheme="strassen", backend="cpu")
@@ -480,7 +480,7 @@ def test_steps_that_are_unsound_are_refused_by_the_engine(steps, why):
 
 
 def test_a_sum_is_read_only_in_the_product_that_completes_it():
-    """Later its value is no longer in L1, where the engine looks for it."""
+    """The engine keeps a sum only while it handles one micro-tile of that product."""
     twice = ([(4, 0, 0, 0, 1.0), (4, 1, 0, 0, 1.0)], 0)
     sums = [(1, -1, 1.0, True, True)], [(0, 1, 1.0, True, True)]
     with pytest.raises(ValueError, match="has not completed"):

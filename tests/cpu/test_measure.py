@@ -1,7 +1,6 @@
-"""What the profile's calls are made of is what the cost model says of them.
+"""The machine profile counts additions, updates and flops of its calls as the cost model does.
 
-A profile divides measured times by these numbers, and predictions multiply by them: the two must
-count alike.
+A profile divides measured times by these numbers, and predictions multiply by them.
 """
 
 import numpy as np
@@ -86,7 +85,7 @@ def test_a_profile_finds_the_costs_of_an_engine_that_keeps_to_the_model(monkeypa
     assert made.pack == pytest.approx((1 / NEAR_A, 1 / NEAR_B))
     combine = np.array(made.combine)
     expected = np.array([1 / NEAR_A, 1 / FAR_A, 1 / NEAR_B, 1 / FAR_B])
-    # Where all or none of the sums fit the cache, one rate stands for both.
+    # If all or none of the sums fit the cache, near and far rates are equal.
     assert (np.isclose(combine, expected) | np.isclose(combine, expected[[1, 0, 3, 2]])).all()
 
 
@@ -107,8 +106,8 @@ def combines(cache, far):
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
-def test_what_a_cache_is_worth_is_found_in_the_times(monkeypatch, share):
-    """Whatever the processor says that it has."""
+def test_the_size_of_the_cache_is_found_from_the_times(monkeypatch, share):
+    """Whatever size the processor reports."""
     monkeypatch.setattr(measure._core, "cache_sizes", lambda: {"l3": 2**40})
     *_, sizes = combines(0, 1.0)
     cache = sorted(sizes)[int(share * len(sizes))] * 1.001

@@ -45,7 +45,7 @@ def test_kernels_under_emulation(program, isa):
 
 
 def test_the_neon_kernels_use_fused_multiply_add(program):
-    """What the kernels' speed rests on: a * b + c contracts to fmla by element or vector."""
+    """The kernels are fast only if a * b + c contracts to fmla, by element or vector."""
     tool = shutil.which("aarch64-linux-gnu-objdump")
     if tool is None:
         pytest.skip("aarch64-linux-gnu-objdump is not installed")

@@ -69,7 +69,7 @@ def test_empty_operands():
 @pytest.mark.parametrize("scheme", ["strassen", "3x4x4:38"])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_bits_are_those_of_the_unpacked_product(scheme, dtype):
-    """As long as one pass over K does, which it does here."""
+    """As long as K is a single pass, as here."""
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal(x).astype(dtype) for x in ((301, 257), (257, 311)))
     packed = falcon.pack(b, scheme=scheme, backend="cpu")
@@ -211,7 +211,7 @@ def test_errors_name_what_does_not_fit():
         falcon.pack(np.ones((5, 5), int), backend="cpu")
     with pytest.raises(ValueError, match="expected one of auto"):
         falcon.pack(np.ones((5, 5)), backend="tpu")
-    # What agrees with the packing may be said again.
+    # Options that agree with the packing may be given again.
     np.testing.assert_array_equal(falcon.gemm(a, packed, scheme="strassen", backend="cpu"), 6)
     np.testing.assert_array_equal(falcon.gemm(a, packed, scheme=packed.scheme), 6)
 
@@ -319,7 +319,7 @@ def test_what_needs_the_source_is_refused_without_it():
             product(a, packed, check="verify")
     np.testing.assert_array_equal(falcon.gemm(a, packed), a @ b)  # the workspace was given back
     expected = falcon.gemm(bad, b, scheme="classical")
-    # The classical algorithm redoes nothing, and NumPy's backend holds b anyway.
+    # The classical algorithm has no fallback, and NumPy's backend keeps b anyway.
     for scheme, backend in (("classical", "cpu"), ("strassen", "numpy")):
         packed = falcon.pack(b, scheme=scheme, backend=backend, keep_source=False)
         np.testing.assert_array_equal(falcon.gemm(bad, packed), expected)
@@ -355,7 +355,7 @@ def test_the_engine_refuses_a_packed_b_of_another_kind():
 
 
 def test_schemes_are_not_kept_for_ever(monkeypatch):
-    """The engine's form goes when nobody uses it, and stays while a packed operand does."""
+    """The engine's form is freed when it is no longer used; a packed operand keeps it."""
     monkeypatch.setattr(programs, "_recent", deque(maxlen=3))
     strassen, b = schemes.get("strassen"), np.eye(32)
     made = [

@@ -87,7 +87,7 @@ def pairs_of(names, dtype="f8", **options):
 
 
 def multiplied_elsewhere(tmp_path, pairs, **environment):
-    """Digests of the products, what was logged, instruction sets: of a fresh process."""
+    """Digests of products, log and instruction sets of a fresh process."""
     path = tmp_path / "pairs"
     path.write_bytes(pickle.dumps(pairs))
     return json.loads(run_script(CHILD % str(path), **environment))
@@ -141,7 +141,7 @@ def test_float32_without_a_source_and_classical(tmp_path, backend):
 
 
 def test_processes_that_load_schemes_in_opposite_orders_agree(tmp_path):
-    """Also where coefficients come without the sums that a file of the catalogue has for them."""
+    """Also schemes whose coefficients come without the shared sums of the catalogue's file."""
     names = ["3x4x4:38", "strassen", "2x2x2:7-adds", "winograd", "4x4x4:49", "3x4x5:47-adds",
              "strassen@3x4x4:38", "4x3x4:38", "3x3x6"]  # fmt: skip
     for name in ("3x4x4:38", "winograd"):
@@ -182,7 +182,7 @@ def older():
 def test_a_file_of_an_older_layout_is_made_again(said):
     packed = older()
     assert (packed.shape, packed.scheme.name) == ((30, 28), "3x4x4:38")
-    assert len(said()) == 1 and "made again: its panels lie otherwise" in said()[0]
+    assert len(said()) == 1 and "made again: its panels have another layout" in said()[0]
     np.testing.assert_array_equal(falcon.gemm(np.eye(30), packed), packed.source)
     np.testing.assert_array_equal(falcon.gemm(np.eye(30), packed, scheme="3x4x4:38"), packed.source)
     assert (
@@ -219,7 +219,7 @@ OTHERWISE = {
 
 
 @pytest.mark.parametrize("what", OTHERWISE)
-def test_what_would_be_laid_out_otherwise_is_made_again_or_refused(what, monkeypatch, said):
+def test_panels_of_another_layout_are_packed_again_or_refused(what, monkeypatch, said):
     rng = np.random.default_rng(1)
     a, b = rng.standard_normal((2, 60, 60))
     kept, bare = (
@@ -229,7 +229,7 @@ def test_what_would_be_laid_out_otherwise_is_made_again_or_refused(what, monkeyp
     stored = pickle.dumps(kept), pickle.dumps(bare)
     assert said() == []
     OTHERWISE[what](monkeypatch)
-    why = "the instruction set .*; this process uses that" if what == "isa" else "lie otherwise"
+    why = "the instruction set .*; this process uses that" if what == "isa" else "another layout"
     with pytest.raises(ValueError, match=f"keep_source=False: its 60 x 60 float64 .*{why}.*pack b"):
         pickle.loads(stored[1])
     if what == "isa":

@@ -1,4 +1,4 @@
-"""The measured peak: there for every instruction set and dtype, and refused for what is none."""
+"""The measured peak: of every instruction set and dtype; bad arguments are refused."""
 
 import math
 
@@ -10,7 +10,7 @@ require_cpu()
 from falcon._core.dtypes import ENGINE  # noqa: E402
 from falcon._cpu import _core, peak  # noqa: E402  (absent where the extension is)
 
-# Of which some type, or every one that the instruction set is for, has no loop in peak.c.
+# Instruction sets that have no loop in peak.c for some of their types, or for all.
 UNMEASURED = ("generic", "neon", "neon_dot", "neon_bf16", "amx_bf16", "amx_int8")
 
 

@@ -88,7 +88,7 @@ def test_the_gil_is_released(packed):
     stop.set()
     other.join()
     inside = [x for x in stamps if start < x < end]
-    # Were the GIL held, no stamp could fall between the first and the last tenth of the call.
+    # If the GIL were held, no time stamp would be between the first and the last tenth of the call.
     middle = [x for x in inside if start + 0.1 * (end - start) < x < end - 0.1 * (end - start)]
     assert middle, (end - start, len(inside))
 
@@ -369,7 +369,7 @@ def test_the_pool_keeps_more_where_a_call_allows_it():
     assert pool.nbytes == 0
 
 
-def test_what_is_kept_can_be_released_and_is_told():
+def test_the_kept_workspace_is_reported_and_can_be_released():
     release_workspace()
     assert falcon.show_config("dict")["cpu kernels"]["kept workspace"].startswith("0 of at most")
     product(1, (900, 900, 900))
@@ -387,7 +387,7 @@ def test_a_failed_allocation_is_a_memory_error_and_harms_nothing():
 
 
 def test_a_call_that_fails_gives_its_workspace_back(monkeypatch):
-    """And leaves no lock held."""
+    """And releases the pool's lock."""
     release_workspace()
     a = np.ones((300, 300))
 

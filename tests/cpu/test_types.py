@@ -61,7 +61,7 @@ INTEGRAL = [x for x in names() if get(x).is_integral]
 
 
 def bits(x):
-    """As the binding takes it."""
+    """The array as the binding takes it."""
     return extension.seen(x, of(x.dtype))
 
 
@@ -78,7 +78,7 @@ def whole_product(a, b):
 
 
 def rounded(x, dtype):
-    """Whole numbers as the dtype has them: wrapped, or by way of float32."""
+    """Whole numbers converted to the dtype: wrapped, or by way of float32."""
     return x.astype(dtype) if of(dtype).is_exact else x.astype(np.float32).astype(dtype)
 
 
@@ -250,7 +250,7 @@ def test_growth_is_predicted_within_a_factor_of_two(row, scheme, is_wide):
 
 @pytest.mark.parametrize("row", FLOATS, ids=str)
 @pytest.mark.parametrize("scheme", ["strassen", "winograd", "3x3x3:23"])
-def test_what_is_not_finite_is_where_it_is_classically(row, scheme):
+def test_values_that_are_not_finite_are_where_the_classical_algorithm_has_them(row, scheme):
     """NaN and Inf of the operands, and sums of elements that overflow where products do not."""
     rng = np.random.default_rng(15)
     a, b = (rng.standard_normal((90, 90)).astype(row.numpy) for _ in "ab")
@@ -272,7 +272,7 @@ def test_what_is_not_finite_is_where_it_is_classically(row, scheme):
 
 
 def test_sums_beyond_float16_overflow_at_the_end_alone():
-    """They are formed in float32; what is beyond the type is an element of C, as it is written."""
+    """They are formed in float32; an element of C overflows when it is written."""
     large = np.full((40, 64), 256, np.float16)
     signs = np.where(np.arange(64) < 32, 256, -256).astype(np.float16)[:, None]
     there_and_back = falcon.gemm(large, np.repeat(signs, 40, 1), backend="cpu")
@@ -288,7 +288,7 @@ def test_sums_beyond_float16_overflow_at_the_end_alone():
 
 @pytest.mark.parametrize("row", FLOATS, ids=str)
 def test_subnormals(row):
-    """Kept, but by VDPBF16PS, which takes 0 for them; so do schemes, whatever they add."""
+    """Kept, except by VDPBF16PS, which takes them for 0; so do schemes."""
     tiny, one = row.finfo.smallest_subnormal, np.ones((48, 40), row.numpy)
     a = np.full((50, 48), 3 * float(tiny)).astype(row.numpy)
     flushed = _core.kernel_info(row.engine, extension.isa())["isa"].endswith("_bf16")
@@ -317,7 +317,7 @@ def test_c_is_rounded_once_however_long_k_is():
 @pytest.mark.parametrize("row", FLOATS, ids=str)
 @pytest.mark.parametrize("value", [np.nan, np.inf, 6e4])
 def test_what_is_not_finite_is_reported(row, value):
-    """6e4 squared is beyond float16 alone, and only as an element of C."""
+    """6e4 squared overflows in float16 only, as an element of C."""
     a, b = np.ones((40, 50), row.numpy), np.ones((50, 30), row.numpy)
     c = np.empty((40, 30), row.numpy)
     assert _core.gemm(bits(a), bits(b), bits(c), report=True)

@@ -1,4 +1,4 @@
-"""Choices on disk: the same plan as a comparison finds, and never one of another state."""
+"""Choices on disk: the same plan as a comparison finds, and never that of another state."""
 
 from importlib import import_module
 
@@ -68,7 +68,7 @@ def test_nested_schemes_too(monkeypatch):
 
 
 @pytest.mark.parametrize("what", ["rates", "settings", "code", "memory"])
-def test_another_state_is_compared_anew(monkeypatch, what):
+def test_another_state_is_compared_again(monkeypatch, what):
     plan()
     forget(monkeypatch)
     options = {}

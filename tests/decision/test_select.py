@@ -24,7 +24,7 @@ from falcon.decision import select
 from falcon.decision.candidates import scheme_candidates
 
 FLOAT, INT = of("float32"), of("int32")
-# Multiplying is dear, the rest is cheap: LCMAs win early.
+# Multiplying is expensive, the rest is cheap: LCMAs win early.
 DEAR_PRODUCTS = Rates(multiply=1e9, add=1e12, bandwidth=1e12)
 CHEAP_PRODUCTS = Rates(multiply=1e14, add=1e9, bandwidth=1e9)
 BIG = Problem(2048, 2048, 2048, FLOAT)
@@ -105,7 +105,7 @@ def test_nothing_considered_is_faster(rates, shape, fused):
     best = sum(x for _, x in plan.seconds) / (1.03 if plan.scheme is None else 1)
     assert plan.candidates[0].option is plan.option
     assert plan.seconds == seconds(problem, plan.option, rates)
-    # Schemes that spend growth to save additions don't compete.
+    # Schemes that save additions at the cost of growth are no candidates.
     for name in (x for x in schemes.names() if not x.endswith("-adds")):
         for image in schemes.symmetries(schemes.get(name)):
             parts = (image.m, image.n, image.k)
@@ -175,7 +175,7 @@ def test_candidates_are_in_order():
 
 
 def test_few_schemes_are_worked_out():
-    """Only those that may win: working out a scheme means compiling its sums."""
+    """Only those that may win, because it means compiling their sums."""
     backend = Made()
     choose(backends=[backend])
     assert 0 < len(backend.asked) <= 24
@@ -222,7 +222,7 @@ def test_the_faster_backend_wins():
         assert {x.option.backend for x in plan.candidates} == {"slow", "fast"}
 
 
-def test_a_backend_without_lcma_competes_with_its_classical():
+def test_the_classical_algorithm_of_a_backend_without_lcmas_is_a_candidate():
     plain, able = Made("plain", refuses="made so"), Made("able")
     machine = Machine(plain=Rates(1e12, 1e9, 1e12), able=Rates(1e9, 1e9, 1e9))
     plan = choose(backends=[plain, able], machine=machine)
@@ -244,7 +244,7 @@ def test_max_growth(max_growth):
             assert x.refused == f"growth {x.option.growth:.2f} > max_growth {max_growth:.2f}"
 
 
-def test_growth_matters_not_for_integers():
+def test_growth_does_not_matter_for_integers():
     plan = choose(Problem(2048, 2048, 2048, INT), request(max_growth=1.0))
     assert plan.scheme is not None
     assert plan.growth == 1.0
@@ -341,7 +341,7 @@ def test_few_rows_read_b_in_place(problem, chosen):
 
 
 def test_a_small_dimension_leaves_the_last_backend():
-    """NumPy's BLAS, without measuring: packing weighs most there, of which models know little."""
+    """NumPy's BLAS, without measuring: packing costs most there, which models predict badly."""
     machine, last = Machine(), Modest()
     problem = Problem(8192, 8192, 64, FLOAT)
     plan = choose(problem, backends=[Made(), last], machine=machine)
@@ -370,7 +370,7 @@ def test_classical_is_what_was_asked_for():
 # --- explicit schemes -----------------------------------------------------------------------
 
 
-def test_a_requested_scheme_is_taken_as_asked():
+def test_a_requested_scheme_is_used():
     machine, scheme = Machine(CHEAP_PRODUCTS), schemes.get("winograd")
     for problem in (BIG, Problem(3, 3, 3, FLOAT), Problem(3, 3, 3, INT)):
         plan = choose(problem, request(scheme, max_growth=1.0), machine=machine)
@@ -401,7 +401,7 @@ def test_a_requested_scheme_goes_to_the_backend_that_can():
     assert choose(asked=request(schemes.get("strassen")), backends=backends).backend.name == "yes"
 
 
-def test_fractional_schemes_do_not_compete_for_integers():
+def test_fractional_schemes_are_no_candidates_for_integers():
     from falcon.schemes import catalogue
 
     s = schemes.get("strassen")
@@ -416,7 +416,7 @@ def test_fractional_schemes_do_not_compete_for_integers():
         labels = [x.option.label for x in plan.candidates]
         assert "fractional" not in labels
         assert "strassen" in labels
-        # Registered anew under the same name, it is the new one that competes.
+        # After registering another scheme by that name, the new one is the candidate.
         schemes.register(schemes.get("strassen").renamed("fractional", ""), overwrite=True)
         found = [x.option.scheme for x in choose(machine=machine).candidates]
         assert all(x is not fractional for x in found)
@@ -447,8 +447,8 @@ def test_it_is_what_falcon_plans():
     assert made.option == chosen.option
 
 
-def test_later_decisions_begin_with_what_is_known(monkeypatch):
-    """Which candidates suit such sizes, and their sums; only those that may win are worked out."""
+def test_later_decisions_reuse_candidates_and_sums(monkeypatch):
+    """Candidates for such sizes and their sums are cached; only those that may win are compiled."""
     machine, backend = Machine(Rates(7e10, 5e9, 1.3e9)), Made()
     choose(machine=machine, backends=[backend])
     monkeypatch.setattr(candidates_module, "_suits", lambda *_: 1 / 0)

@@ -1,4 +1,4 @@
-"""Choices that were measured: remembered, used only where asked for, never against a limit."""
+"""Measured choices: stored, used only on request, and within the limits."""
 
 import json
 import logging
@@ -120,7 +120,7 @@ def test_a_child_remembers_what_is_tuned_while_the_parent_does(monkeypatch):
     held.wait()
     child = os.fork()
     if child == 0:
-        signal.alarm(5)  # ends a child that waits for a lock which nobody releases
+        signal.alarm(5)  # ends a child that waits for ever for a lock
         tuned.remember(problem, Choice("numpy", "strassen", 1.0), backends)
         os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -231,7 +231,7 @@ def test_rivals_of_a_choice_that_was_not_compared():
     "name", ["(" * 5000, "strassen@" * 40 + "strassen", "strassen@" * 6 + "9x9"]
 )
 def test_a_scheme_that_cannot_be(folder, monkeypatch, caplog, name):
-    """Ignored with one line, at once; decisions go on."""
+    """It is ignored with one log line, and decisions go on."""
     remember("numpy", "strassen")
     (path,) = folder.glob("choices-*.json")
     path.write_text(path.read_text().replace('"strassen"', json.dumps(name)))

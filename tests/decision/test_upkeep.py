@@ -1,4 +1,4 @@
-"""A process decides by what it began with, and measures for the next one."""
+"""A process decides by the rates that it started with, and measures for the next process."""
 
 import dataclasses
 
@@ -124,7 +124,7 @@ def test_backends_are_measured_one_after_the_other(monkeypatch):
 
 
 @pytest.mark.parametrize("how", ["pinned", "no folder", "unwritable"])
-def test_nothing_is_measured_where_it_serves_nobody(monkeypatch, folder, tmp_path, how):
+def test_nothing_is_measured_that_no_later_process_would_read(monkeypatch, folder, tmp_path, how):
     if how == "pinned":
         monkeypatch.setenv("FALCON_PROFILE", str(tmp_path / "none.json"))
     elif how == "no folder":

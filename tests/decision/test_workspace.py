@@ -20,13 +20,13 @@ from falcon.decision import candidates, recent
 from falcon.decision.select import preferred
 
 MIB = 2**20
-# Combines are dear: passes are.
+# Combines are expensive, so passes are.
 RATES = Rates(8e10, 9e9, 2e8, 0.0, (2e8,) * 4, (2e8,) * 2, 2**24, (6, 8), 304, update=1e10)
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """A machine on which calls usually have 8 MiB, and take up to 64."""
+    """A machine on which calls have 8 MiB by default, and take up to 64."""
     monkeypatch.setattr("falcon._front.planner._rates", lambda *_: RATES)
     kept = pool.Pool(8 * MIB)
     monkeypatch.setattr(cpu, "_pool", lambda: kept)

@@ -1,4 +1,4 @@
-"""What the tests of the search share: a second, slow judge of schemes in masks."""
+"""What the tests of the search share: a second, slow check of schemes in masks."""
 
 import itertools
 

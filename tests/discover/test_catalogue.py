@@ -75,7 +75,7 @@ def test_finds_of_a_higher_rank(tmp_path):
     assert collect.main([str(finds), "--rounds", "50", "--out", str(out)]) == 0
     assert (out / "2x2x2_8.json").exists()
     assert not (out / "2x2x2_8-adds.json").exists()
-    assert not (out / "3x4x5_48.json").exists()  # nothing of this rank was found anew
+    assert not (out / "3x4x5_48.json").exists()  # no new find of this rank
     winograd, strassen = schemes.get("winograd"), schemes.get("strassen")
     assert collect._beats(classical, [winograd, strassen])
     assert not collect._beats(winograd, [classical, strassen])

@@ -84,7 +84,7 @@ def test_annealing(name, phi):
         cost, best = walker.anneal(30_000, phi=phi, hot=hot, cold=cold)
         assert cost == measure(best)
         assert residual(best, scheme.format) == 0
-        # Where it stands now is a scheme as well: the incremental cost has not drifted.
+        # Its present terms are a scheme, too: the incremental cost has not drifted.
         assert residual(walker.terms, scheme.format) == 0
         assert walker.rank == scheme.rank
     assert cost <= measure(masks.terms_of(scheme)) * 1.2

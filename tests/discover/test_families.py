@@ -1,4 +1,4 @@
-"""Walks over families: what tells these apart, which are left out, how evenly they are drawn."""
+"""Walks over families: how families differ, which are left out, how evenly they are drawn."""
 
 import collections
 import json
@@ -201,7 +201,7 @@ def test_ways_to_other_formats(dims):
 @pytest.mark.parametrize("lines", [1, -1])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_a_detour_comes_back(axis, lines, short):
-    """Both formats walked are met, and what is kept of the one begun in is returned."""
+    """It walks in both formats, and returns the schemes kept of the first one."""
     dims, rng = (3, 3, 4), random.Random(6)
     run = families.Run(dims, starts_near(dims))
     terms = walked(dims, 30, 2)

@@ -281,7 +281,7 @@ def test_moves_keep_the_tensor():
         np.testing.assert_array_equal(tensor(scaled), reals.target((2, 3, 4)))
 
 
-def test_halves_that_no_basis_removes_are_decomposed_anew(monkeypatch):
+def test_halves_that_no_basis_removes_are_decomposed_again(monkeypatch):
     exact = fractions(columns("strassen"))
     term = [x[:, :1].copy() for x in exact]
     other = np.array([[Fraction(x)] for x in (1, 1, 0, 1)], object)

@@ -165,7 +165,7 @@ def test_objectives(tmp_path, objective):
 
 
 def test_a_direct_sum_is_a_find(tmp_path):
-    """What begins an improvement is written where it beats what stands in files."""
+    """The start of an improvement is written if it is better than the files."""
     dims = (2, 2, 4)
     known = [masks.terms_of(schemes.get("strassen@1x1x2:2"))]
     sums = [x for x in Library().starts(dims) if x.kind == "merge"]
@@ -320,7 +320,7 @@ def test_ctrl_c_keeps_what_was_found(tmp_path):
     command = [sys.executable, "-m", "falcon", "discover", "3", "3", "3", "--scratch", "--minutes",
                "5", "--threads", "2", "--out", str(tmp_path)]  # fmt: skip
 
-    # A shell in the background hands on that SIGINT is ignored; Python would keep to that.
+    # A background shell makes its children ignore SIGINT, and Python would inherit that.
     def listen():
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 

@@ -39,7 +39,7 @@ def draw(name, shape, seed=0):
 
 
 def cast_product(a, b, dtype):
-    """The product of the operands cast first: modulo 2^64, or of numbers that are not rounded."""
+    """The product of the operands after the cast: modulo 2^64, or without rounding."""
     wide = np.int64 if of(dtype).is_exact else np.complex128
     product = a.astype(dtype).astype(wide) @ b.astype(dtype).astype(wide)
     if not of(dtype).is_complex and not of(dtype).is_exact:
@@ -55,7 +55,7 @@ def test_operands_count_as_cast_first(left, right, name, scheme):
     expected = cast_product(a, b, dtype).astype(dtype)
     for order in "CF":
         x, y = np.asarray(a, order=order), np.asarray(b, order=order)
-        for _ in range(2):  # the second call is a known one
+        for _ in range(2):  # the second call is recalled
             found = falcon.gemm(x, y, scheme=scheme, dtype=dtype)
             assert found.dtype == dtype
             np.testing.assert_array_equal(found, expected)
@@ -140,7 +140,7 @@ def test_plans_are_called_on_operands_as_they_are(row, wide):
         found = pickle.loads(pickle.dumps(plan))(a, b)
         assert found.dtype == wide.numpy
         np.testing.assert_array_equal(found, cast_product(a, b, wide.numpy).astype(wide.numpy))
-    # Shapes tell no type of operands.
+    # Shapes alone do not say the type of the operands.
     assert falcon.plan((30, 40), (40, 20), wide.numpy).problem.operand is wide
 
 

@@ -24,7 +24,7 @@ def test_sparse(call):
 
 
 class Frame:
-    """Like pandas' and polars' DataFrames: NumPy's functions are not for its values alone."""
+    """Like pandas' and polars' DataFrames, which do not support np.matmul."""
 
     def __init__(self, values):
         self.values, self.shape = values, values.shape

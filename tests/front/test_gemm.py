@@ -159,7 +159,7 @@ def test_alpha_and_beta(dtype, scheme):
 
 
 @pytest.mark.parametrize("beta_dtype", ["f4", "f8", "i4", "c8", "g"])
-def test_c_takes_part_in_the_result_dtype(beta_dtype):
+def test_the_dtype_of_c_counts_for_the_result(beta_dtype):
     rng = np.random.default_rng(7)
     for dtype in ("i1", "i4", "f4", "c16"):
         a, b = operand(rng, (4, 3), dtype), operand(rng, (3, 5), dtype)
@@ -357,7 +357,7 @@ def test_more_shapes_than_plans_are_kept(monkeypatch):
 
 
 def test_a_replaced_scheme_replaces_its_plans():
-    """Names are looked up at every call: a plan of the former scheme must not survive."""
+    """Names are looked up at every call: a plan of the former scheme must not be used."""
     from falcon.schemes import catalogue
 
     try:

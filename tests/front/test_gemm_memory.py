@@ -140,7 +140,7 @@ def on_numpy():
 
 
 def peak(call):
-    """Bytes that a call has allocated at its worst moment, above what was there."""
+    """The peak of the bytes that a call allocates."""
     call()
     tracemalloc.start()
     try:
@@ -220,7 +220,7 @@ def plan_needs_buffer(options):
 
 @pytest.mark.parametrize("scheme", ["classical", "strassen", "winograd"])
 @pytest.mark.usefixtures("on_numpy")
-def test_verify_and_the_classical_rescue_stay_within_the_plan(scheme):
+def test_verify_and_the_classical_fallback_stay_within_the_plan(scheme):
     a, b = np.ones((2, 400, 400))
     poisoned = a.copy()
     poisoned[3, 5] = np.nan

@@ -90,7 +90,7 @@ def test_a_recalled_call_is_not_taken_for_a_symmetric_one():
     for _ in range(3):
         np.testing.assert_array_equal(matmul(x.T, x), x.T @ x)
         np.testing.assert_array_equal(matmul(y.T, x), y.T @ x)
-    # Arrays whose bases do not tell that they share memory, and one that is like them in all else.
+    # Arrays whose bases do not show that they share memory, and one that is alike but does not.
     raw, rest = (bytearray(whole_numbers((300, 300), "f4", seed)) for seed in (3, 4))
     first, second, other = (
         np.frombuffer(memoryview(y), "f4").reshape(300, 300) for y in (raw, raw, rest)
@@ -133,7 +133,7 @@ def test_out_may_overlap_x_and_c():
     np.testing.assert_array_equal(batch[::-1], full)
     x, room = whole_numbers((2, 9, 30), "f8"), exact(whole_numbers((3, 9, 30), "f8", 1))
     full = exact(x) + room[:2]
-    falcon.gram(x, c=room[:2], beta=1.0, out=room[1:])  # the first result lies on the second c
+    falcon.gram(x, c=room[:2], beta=1.0, out=room[1:])  # the first result overwrites the second c
     np.testing.assert_array_equal(room[1:], full)
 
 
@@ -158,7 +158,7 @@ def test_results_are_symmetric_and_keep_the_promise(scheme):
     right = x.astype("f8").T @ x.astype("f8")
     norms = np.sqrt(np.diag(right))
     limit = {"classical": 1.0}.get(scheme, falcon.schemes.get("strassen").rms_growth)
-    if scheme == "classical":  # a scheme that is named promises nothing about small columns
+    if scheme == "classical":  # a scheme that is named has no bound for small columns
         bound = 1.5 * limit * 2.0**-24 * np.sqrt(400) * np.multiply.outer(norms, norms)
         assert (np.abs(got - right) <= bound).all()
 

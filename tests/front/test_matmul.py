@@ -218,7 +218,7 @@ def test_out_broadcasts_the_operands():
 
 @pytest.mark.parametrize("size", [1, 7, 130])
 def test_a_batch_is_as_its_matrices(size):
-    """Large enough to leave NumPy, for one: integers leave it early."""
+    """Of integers, which falcon's kernels multiply at small sizes, too."""
     rng = np.random.default_rng(2)
     a, b = rng.integers(-99, 99, (2, 3, size, size))
     c = falcon.matmul(a, b)
@@ -307,7 +307,7 @@ except ImportError:
 if _Numpys is not None:
 
     class TestNumpysOwn(_Numpys):
-        """NumPy's own class with falcon's function in the place of NumPy's."""
+        """NumPy's own tests, run on falcon's function."""
 
         matmul = staticmethod(falcon.matmul)
 

@@ -1,4 +1,4 @@
-"""Calls like one that was seen before: run without planning, and never anything else."""
+"""Recalled calls: like one seen before, so run without planning; other calls are planned."""
 
 import threading
 
@@ -108,7 +108,7 @@ def changed(a, b, out, how):
      "dtype of out", "unaligned", "unaligned out", "list", "matrix"],
 )  # fmt: skip
 @pytest.mark.parametrize("scheme", ["strassen", "classical"])
-def test_other_operands_are_planned_anew(recalled, how, scheme):
+def test_other_operands_are_planned_again(recalled, how, scheme):
     a, b = operands()
     out = np.empty((70, 50))
     falcon.gemm(a, b, out=out, scheme=scheme)
@@ -142,7 +142,7 @@ def test_strides_that_flags_do_not_tell(recalled, first, second):
 
 
 @pytest.mark.parametrize("overlapping", ["a", "b"])
-def test_out_that_overlaps_is_planned_anew(recalled, overlapping):
+def test_out_that_overlaps_is_planned_again(recalled, overlapping):
     a, b = operands(64, 64, 64)
     falcon.gemm(a, b, out=np.empty((64, 64)), scheme="strassen")
     expected, out = a @ b, {"a": a, "b": b}[overlapping]
@@ -151,7 +151,7 @@ def test_out_that_overlaps_is_planned_anew(recalled, overlapping):
     np.testing.assert_array_equal(result, expected)
 
 
-def test_views_of_one_array_that_overlap_are_planned_anew(recalled):
+def test_views_of_one_array_that_overlap_are_planned_again(recalled):
     memory = np.arange(3 * 64 * 64, dtype="f8") % 7
     at = [memory[start : start + 64 * 64].reshape(64, 64) for start in (0, 32 * 64, 128 * 64)]
     b = operands(64, 64, 64)[1]
@@ -164,7 +164,7 @@ def test_views_of_one_array_that_overlap_are_planned_anew(recalled):
     np.testing.assert_array_equal(result, expected)
 
 
-def test_other_cpus_are_planned_anew(recalled, monkeypatch):
+def test_other_cpus_are_planned_again(recalled, monkeypatch):
     a, b = operands()
     falcon.gemm(a, b, scheme="strassen")
     assert recalled(falcon.gemm, a, b, scheme="strassen")[1]
@@ -186,7 +186,7 @@ def test_a_read_only_out_is_refused():
     [{"alpha": 2.0}, {"beta": 1.0}, {"check": "verify"}, {"scheme": "winograd"}, {"threads": 1},
      {"workspace_limit": 10**6}, {"max_growth": 3.0}, {"check": "none"}],
 )  # fmt: skip
-def test_other_arguments_are_planned_anew(recalled, options):
+def test_other_arguments_are_planned_again(recalled, options):
     a, b = operands()
     c, out = np.ones((70, 50)), np.empty((70, 50))
     falcon.gemm(a, b, out=out, scheme="strassen")
@@ -301,7 +301,7 @@ def test_a_small_call_looks_nothing_up(monkeypatch):
 
 
 def test_the_compiled_look_at_small_calls_is_that_of_the_source():
-    """After a change of small.py the extension must be built again."""
+    """If not, small.py has changed: build the extension again."""
     import importlib.machinery
     import importlib.util
     from pathlib import Path

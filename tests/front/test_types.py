@@ -1,4 +1,4 @@
-"""What type checkers are told of the public functions."""
+"""What type checkers see of the public functions."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`verify` finds wrong products, never doubts a right one, and says where it cannot tell."""
+"""`verify` finds wrong products, accepts right ones, and says where it cannot tell."""
 
 from dataclasses import replace
 
@@ -202,7 +202,7 @@ def zeroed(c, random, rows, columns):
 
 
 def product(random, name, sizes):
-    """Return random operands and their right product: of low precision, as GPUs round it."""
+    """Return random operands and their right product, in low precision rounded as on GPUs."""
     M, K, N = sizes
     if name == "int64":
         a, b = random.integers(-(2**40), 2**40, (M, K)), random.integers(-9, 9, (K, N))

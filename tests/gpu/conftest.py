@@ -46,7 +46,7 @@ def cupy(monkeypatch, tmp_path):
     monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
     for name, module in fake_cupy.modules().items():
         monkeypatch.setitem(sys.modules, name, module)
-    for name in ("_RUN", "_WARM_UP"):  # seconds that would tell nothing here
+    for name in ("_RUN", "_WARM_UP"):  # seconds of measuring that mean nothing here
         monkeypatch.setattr(rates, name, 0.0)
     monkeypatch.setattr(cublas, "load", fake_cublas.load)
     fake_cupy.STATE.__init__()

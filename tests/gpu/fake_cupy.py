@@ -1,10 +1,10 @@
 """A stand-in for the part of CuPy that `falcon._gpu.device` uses, on the CPU.
 
 Kernels are compiled by a C++ compiler behind shim.h and run thread by thread; cuBLAS is in
-fake_cublas.py. What a GPU would not forgive raises here too: a pointer of another device, an access
-outside of an allocation (guard zones), memory read before it was written (it is NaN), arguments of
-a wrong size, an operation that a stream under capture does not allow. `test_cupy.py` compares names
-and signatures with the real CuPy.
+fake_cublas.py. Errors that crash or corrupt memory on a GPU raise here: a pointer of another
+device, an access outside of an allocation (guard zones), memory read before it was written (it is
+NaN), arguments of a wrong size, an operation that a stream under capture does not allow.
+`test_cupy.py` compares names and signatures with the real CuPy.
 """
 
 import ctypes

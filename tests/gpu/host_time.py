@@ -53,7 +53,7 @@ def empty_cublas(folder):
 
 @contextmanager
 def nothing_runs():
-    """Put the stand-in in CuPy's place, and nothing in the place of kernels and memory."""
+    """Replace CuPy by the stand-in, and kernels and memory by empty functions."""
     held = np.empty(2**20, np.uint8)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["FALCON_CACHE_DIR"] = folder
@@ -69,7 +69,7 @@ def nothing_runs():
 
 
 def microseconds(call, calls):
-    """Return the host's least time per call over rounds: other processes take the rest."""
+    """Return the host's least time per call over rounds; other processes may slow down the rest."""
     for _ in range(5):
         call()
     rounds = []

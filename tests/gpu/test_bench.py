@@ -1,5 +1,5 @@
-"""`bench --gpu` on the stand-in: pieces that are written as they are done, and stages. Times tell
-nothing there; the bytes and operations behind the rates do.
+"""`bench --gpu` on the stand-in: pieces that are written as they are done, and stages. Times mean
+nothing there, but the bytes and operations of the rates do.
 """
 
 import json
@@ -41,7 +41,7 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path):
     for done in range(1, 4):  # a piece at a time
         status, out, err = run(capsys, *asked, "--time-budget", 1e-9)
         assert status == INCOMPLETE
-        assert "the same command continues it" in err
+        assert "the same command resumes it" in err
         assert not path.exists()
         assert json.loads(part.read_text())["done"] == stages[:done]
         assert out.startswith("device Stand-in, driver 13000, cupy 14.2.0")

@@ -1,4 +1,4 @@
-"""What will run on the first day on a GPU: its pieces go on, its tests run on the stand-in."""
+"""The commands of `day.py` for a GPU: they can be resumed, and their tests run on the stand-in."""
 
 import inspect
 import json

@@ -1,4 +1,4 @@
-"""The cost model on a GPU, the choice that it makes, and the rates it rests on."""
+"""The cost model on a GPU, the choice that it makes, and the rates that it uses."""
 
 import json
 import re
@@ -92,7 +92,7 @@ def test_growth_of_16_bit_types():
 
 
 def measured(dtype, tf32=False, device=0):
-    """What the decision knows of a device: stored, or measured."""
+    """The rates that the decision uses for a device: stored, or measured."""
     gpu = device_backend()
     return machine.rates(gpu, Problem(1, 1, 1, of(dtype), device=device, tf32=tf32), [gpu])
 
@@ -142,7 +142,7 @@ def test_runs_are_long_enough_that_the_hosts_gaps_do_not_show(cupy, monkeypatch)
 
 
 def test_empty_kernels_are_launched_while_the_device_is_busy(cupy, state, monkeypatch):
-    """Between two events stand empty kernels and nothing else; a product is before the first."""
+    """Between two events are empty kernels only; a product comes before the first."""
     monkeypatch.setattr(rates, "_MEASURED_SIZE", {4: 64})
     events, event = [], rates.device.event
 

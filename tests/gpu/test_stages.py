@@ -31,7 +31,7 @@ def scheme_of(x):
 
 
 def unrepaired(scheme):
-    """Options that leave what a kernel forgot, or read outside, as it is: the stand-in's NaN."""
+    """Options without repair: NaN stays where a kernel wrote nothing or read outside."""
     return {"scheme": scheme, "check": "none"}
 
 
@@ -112,7 +112,7 @@ def test_orders_and_leading_dimensions(cupy, scheme):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_vectors_stop_where_the_last_blocks_do(cupy, dtype, order):
-    """Tiles that fit in a block but not in the last one; between the rows lie NaN, and stay."""
+    """Tiles that fit in a block but not in the last one; NaN between the rows stay."""
     ld = 512 if kind(dtype).itemsize == 2 else 256
     size = ld - 8
     a, b = whole((size, size), 1), whole((size, size), 2)
@@ -286,7 +286,7 @@ def test_non_finite_values_spread_no_further_than_classically(cupy, dtype, order
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("resident", [1, 2**20])
 def test_each_region_has_its_mark(cupy, monkeypatch, order, resident):
-    """Blocks of several regions along both axes; what is not finite lies in the later ones."""
+    """Blocks of several regions along both axes; non-finite values are in the later ones."""
     monkeypatch.setattr(geometry, "_REPAIR_RESIDENT", resident)
     M, K, N = 300, 20, 310
     a, b = whole((M, K), 1).astype(float), whole((K, N), 2).astype(float)

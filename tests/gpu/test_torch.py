@@ -93,7 +93,7 @@ def test_torch_tensors(cupy, torch, dtype):
 
 
 def test_the_workspace_of_tensors_is_torchs(cupy, torch, state, monkeypatch):
-    """CuPy's pool knows nothing of torch's, and runs out first; graphs of torch keep theirs."""
+    """CuPy's pool does not see torch's and would run out first; torch's graphs keep their own."""
     a, b = (
         Tensor(on_device(cupy, whole((50, 50), x), "bfloat16", order), "torch.bfloat16")
         for x, order in ((1, "C"), (2, "S"))

@@ -1,4 +1,4 @@
-"""The Brent equations: falcon and the reference prove every scheme and find every lie."""
+"""The Brent equations: falcon and the reference prove every scheme and find every error."""
 
 from fractions import Fraction
 
@@ -40,7 +40,7 @@ def test_every_scheme_in_all_permutations(name):
     assert {x.format for x in images} == set(schemes.algebra.formats(*scheme.format))
     for image in images:
         assert brent.first_violation(image.U, image.V, image.W) is None
-    # The reference visits all products, so it is shown one image, and all where that is quick.
+    # The reference is slow: it checks one image, and all images of small schemes.
     volume = scheme.m * scheme.k * scheme.n
     for image in images if volume <= 27 else images[:1]:
         if volume <= 48:

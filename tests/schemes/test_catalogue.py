@@ -1,4 +1,4 @@
-"""The catalogue by name: what there is, what can be asked for, what can be registered."""
+"""The catalogue by name: which schemes it has, builds and registers."""
 
 import json
 import time
@@ -94,7 +94,7 @@ def test_get(name, form, rank):
 
 
 def test_images_can_be_had_by_their_names():
-    """What a plan prints, a user may ask for."""
+    """Names that a plan prints are accepted."""
     for name in [*names(), "strassen@2x2x3:11"]:
         for image in schemes.symmetries(get(name)):
             assert get(image.name).format == image.format
@@ -140,7 +140,7 @@ def test_no_such_scheme(name):
         ("nothing", r"falcon.schemes.names\(\) lists"),
     ],
 )
-def test_what_a_name_may_have_meant(name, hint):
+def test_suggestions_for_misspelt_names(name, hint):
     with pytest.raises(ValueError, match=hint):
         get(name)
 
@@ -189,7 +189,7 @@ def test_register():
 
 
 @pytest.mark.usefixtures("clean")
-def test_registered_schemes_take_part():
+def test_registered_schemes_are_candidates():
     better = schemes.best(2, 3, 3)
     forged = better.renamed("2x3x3:14", "pretended")
     register(forged)

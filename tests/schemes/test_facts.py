@@ -1,4 +1,4 @@
-"""The table of facts: what it says of stored schemes is true of all their images."""
+"""The table of facts of stored schemes: it is current, and holds for all images of a scheme."""
 
 from pathlib import Path
 

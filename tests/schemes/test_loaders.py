@@ -273,7 +273,7 @@ def test_one_coefficient_flipped_names_the_first_equation(layout, tmp_path):
         index = tuple(np.argwhere(arrays[factor])[-1])
         arrays[factor][index] *= -1
         wrong = schemes.brent.first_violation(*arrays.values())
-        # Not a Scheme, but all that the writers below ask for.
+        # Not a Scheme, but it has the attributes that the writers below use.
         bad = scheme.renamed("bad", "a test")
         object.__setattr__(bad, factor, arrays[factor])
         path = tmp_path / f"{factor}.file"
@@ -412,7 +412,7 @@ FUZZ = settings(
 
 
 def attempt(path):
-    """Load, and let nothing but the documented errors through."""
+    """Load; only the documented errors may be raised."""
     try:
         for scheme in load_all(path):
             assert schemes.brent.first_violation(scheme.U, scheme.V, scheme.W) is None
@@ -458,7 +458,7 @@ def test_fuzz_archives(tmp_path, noise, position, removed):
 
 
 def test_sums_in_a_file(tmp_path):
-    """A file may hold programs for the sums; they are replayed, and judged by their form."""
+    """A file may hold programs for the sums; they are replayed and checked."""
     scheme = schemes.get("winograd")
     sums = {"U": [[2, 3, 1]], "V": [], "W": []}
     own = scheme.with_sums(sums)

@@ -87,7 +87,7 @@ SPARSER = {
     "5x5x5": (99, 810, 3.49, 3.49, 99, 351),
 }
 
-# One scheme has all of these though a sparser one stands beside it: non-zeros, RMS growth, e_max.
+# Of a scheme that is stored beside a sparser one: non-zeros, RMS growth, e_max.
 BESIDE = {
     "2x4x5:33": (235, 3.02, 60),
     "2x4x6:39": (302, 3.45, 76),
@@ -95,7 +95,7 @@ BESIDE = {
 
 
 @pytest.mark.parametrize(("name", "numbers"), BESIDE.items())
-def test_what_stands_beside_a_sparser_scheme(name, numbers):
+def test_schemes_stored_beside_a_sparser_one(name, numbers):
     nonzeros, growth, e_max = numbers
     equal = [schemes.get(x) for x in schemes.names() if x.split("-")[0] == name]
     assert any(

@@ -1,4 +1,4 @@
-"""Sums of nested schemes: what the flat coefficients say, in as few additions as their parts."""
+"""Sums of nested schemes: those of the flat coefficients, with the additions of the parts."""
 
 from fractions import Fraction
 

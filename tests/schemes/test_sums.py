@@ -1,4 +1,4 @@
-"""The sums that a scheme shares belong to the scheme, wherever it goes and whatever was loaded."""
+"""A scheme's shared sums belong to it: images, pickles and copies keep them."""
 
 import copy
 import pickle

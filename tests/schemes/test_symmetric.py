@@ -88,7 +88,7 @@ def test_floats_within_the_bound(scheme, rng):
     bound = scheme.error_bound(x.shape[1], 2.0**-53) * abs(x).max() ** 2
     for (i, j), block in gram(x, scheme).items():
         error = abs(block - wanted[i * p : (i + 1) * p, j * p : (j + 1) * p])
-        assert error.max() <= 2 * bound  # NumPy's own error beside it
+        assert error.max() <= 2 * bound  # and NumPy's own error
 
 
 @every_scheme
@@ -163,7 +163,7 @@ def test_the_first_violated_equation_is_named():
 
 
 def test_a_transposed_product_is_refused():
-    """x2 x1^T stands below the diagonal: it is no product for c12, though scalars would commute."""
+    """x2 x1^T is below the diagonal: it is no product for c12, though scalars would commute."""
     one = symmetric.classical(2, 1)
     with pytest.raises(SchemeError, match="Brent equation"):
         SymmetricScheme(one.V, one.U, one.W)

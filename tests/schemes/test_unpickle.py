@@ -1,4 +1,4 @@
-"""Object arrays from archives: nothing that a file says is ever called, and no damage escapes."""
+"""Object arrays from archives: no call in a pickle is executed, and damage is always reported."""
 
 import os
 import pickle

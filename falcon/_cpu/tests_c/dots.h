@@ -1,4 +1,4 @@
-/* dots.h - VDPBF16PS and VPDPBUSD in plain C, lane by lane, for the vocabulary of kernels/vec_types.h. */
+/* dots.h - VDPBF16PS and VPDPBUSD in plain C, lane by lane, as vector operations of kernels/vec_types.h. */
 #ifndef FALCON_TEST_DOTS_H
 #define FALCON_TEST_DOTS_H
 #include <math.h>
@@ -19,7 +19,7 @@ static inline float bf16_dot_lane(uint32_t a, uint32_t b, float c) {
     c = flushed(fmaf(bf16_value(a), bf16_value(b), flushed(c)));
     return flushed(fmaf(bf16_value(a << 16), bf16_value(b << 16), c));
 }
-/* Fours of unsigned times signed, modulo 2^32. */
+/* Four unsigned times four signed elements, modulo 2^32. */
 static inline uint32_t i8_dot_lane(uint32_t a, uint32_t b, uint32_t c) {
     for (int q = 0; q < 32; q += 8)
         c += (uint32_t)((int32_t)(uint8_t)(a >> q) * (int32_t)(int8_t)(b >> q));

@@ -1,4 +1,5 @@
-/* elements.h - elements of every type for the C test driver, one at a time and with nothing of the kernels. */
+/* elements.h - reading and writing single elements of every type, for the C test driver; shares no code with kernels.
+ */
 #ifndef FALCON_TEST_ELEMENTS_H
 #define FALCON_TEST_ELEMENTS_H
 #include "../src/kernels/kernel.h"

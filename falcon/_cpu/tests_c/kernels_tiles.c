@@ -1,6 +1,6 @@
-/* kernels_tiles.c - the AMX kernels with emulated tiles (tiles.h) and dot products (dots.h), in 64-byte GCC vectors:
- * what runs is kernels/tile_impl.h itself and all around it, on any machine.  The C driver and the tests in Python put
- * them in the table of kernels (falcon_kernel_put).  Keep the numbers those of kernels/amx_*.c. */
+/* kernels_tiles.c - the AMX kernels with emulated tiles (tiles.h) and dot products (dots.h), in 64-byte GCC vectors, so
+ * that kernels/tile_impl.h and its callers run on any machine.  The C driver and the Python tests put them in the table
+ * of kernels (falcon_kernel_put).  Keep the numbers those of kernels/amx_*.c. */
 #define VEC_BYTES 64
 #include "kernels/kernel.h"
 #include "kernels/vec_gcc.h"

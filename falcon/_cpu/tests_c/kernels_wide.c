@@ -1,7 +1,7 @@
-/* kernels_wide.c - the AVX-512 kernels' shapes in place of the portable ones, in
- * 64-byte GCC vectors: so that the driver runs what their template makes of 16
- * (8) elements per vector and of MR below that, on any machine.  Keep the
- * numbers those of kernels/avx512*.c. */
+/* kernels_wide.c - portable kernels with the shapes of the AVX-512 ones, in
+ * 64-byte GCC vectors, so that the driver runs the templates with 16 (8) elements
+ * per vector, and with MR below that, on any machine.  Keep the numbers those of
+ * kernels/avx512*.c. */
 #define VEC_BYTES 64
 #include "dots.h"
 #include "kernels/kernel.h"

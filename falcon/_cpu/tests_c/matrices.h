@@ -25,7 +25,7 @@ static guarded guarded_new(size_t bytes, int at_end) {
     g.map = mmap(NULL, g.map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     mprotect(g.map + page, inside, PROT_READ | PROT_WRITE);
     g.at = g.map + page + (at_end ? inside - bytes : 0);
-    memset(g.map + page, 0xff, inside); /* NaN in both dtypes */
+    memset(g.map + page, 0xff, inside); /* NaN in float32 and float64 */
     return g;
 }
 
@@ -66,7 +66,7 @@ static matrix matrix_new(int dtype, ptrdiff_t rows, ptrdiff_t cols, int kind) {
         break;
     case 6:
         x.rs = (cols + 63) / 16 * 16, x.cs = 1;
-        break; /* rows on whole lines: streaming stores */
+        break; /* rows on whole cache lines: non-temporal stores */
     default:
         x.rs = 0, x.cs = 1;
         break; /* broadcast */
@@ -86,7 +86,7 @@ static void put(const matrix *x, ptrdiff_t i, ptrdiff_t j, double v) {
     element_put(x->dtype, x->p + (i * x->rs + j * x->cs) * bytes_of(x->dtype), v);
 }
 
-/* Small whole numbers, or (real) anything: integers of all sizes wrap. */
+/* Small integers, or (real) any values: large integers, whose sums wrap, or fractions. */
 static void fill(const matrix *x, int real) {
     const int whole = is_exact(x->dtype), least = x->dtype == FALCON_U8 ? 0 : -3;
     for (ptrdiff_t i = 0; i < x->rows; i++)

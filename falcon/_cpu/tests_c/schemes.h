@@ -110,8 +110,8 @@ static falcon_program program_of(const double *F, int R, int n_in) {
     return (falcon_program){.n_in = n_in, .n_out = R, .n_temp = 1, .n_ops = n, .ops = ops};
 }
 
-/* Of three products one goes to C itself, one through a sum that is begun and completed with it, and one through a
- * sum that the next product completes, by nothing. */
+/* Of three products one goes to C itself, one through a sum that it begins and completes, and one through a sum that
+ * the next product completes by adding 0. */
 static void steps_of(dense_scheme d, falcon_scheme *s) {
     const int c = d.m * d.n, sum = c;
     int32_t *start = calloc((size_t)d.R + 1, sizeof *start);

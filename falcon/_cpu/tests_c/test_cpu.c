@@ -71,11 +71,11 @@ static const int sizes[] = {1,  2,  3,  5,  7,  8,  9,  12,  13,  15,  16,  17, 
                             31, 32, 33, 47, 64, 65, 97, 101, 128, 131, 197, 257};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
-/* Something that makes at least one element of AB not finite. */
+/* Change A or B so that at least one element of AB is not finite. */
 static void poison(const matrix *a, const matrix *b) {
     const ptrdiff_t i = rnd((int)a->rows), l = rnd((int)a->cols), j = rnd((int)b->cols);
     const double huge = a->dtype == FALCON_F64 ? 1e308 : 3e38;
-    switch (rnd(a->dtype == FALCON_F16 ? 3 : 4)) { /* no product of its numbers is infinite in float32 */
+    switch (rnd(a->dtype == FALCON_F16 ? 3 : 4)) { /* products of float16 are finite in float32 */
     case 0:
         put(a, i, l, NAN);
         break;
@@ -90,11 +90,11 @@ static void poison(const matrix *a, const matrix *b) {
     }
 }
 
-/* What one_case does in turn: integers against the plain loop; reals on 1, 2 and 3 threads; then two
- * runs that only look at the report: C holds an infinity (not reported), A or B does (reported). */
+/* The runs of one_case: integers, compared with the plain loop; reals on 1, 2 and 3 threads; then two runs that
+ * only check `nonfinite`: C holds an infinity (not reported), A or B does (reported). */
 enum { INTEGERS, REALS_1, REALS_2, REALS_3, INF_IN_C, INF_IN_AB, N_PASSES };
 
-/* Powers of two, so small that integers stay exact in every type; NULL: most of the time. */
+/* Powers of two, so small that integers stay exact in every type; mostly NULL. */
 static double *scales_new(ptrdiff_t lines, int dtype) {
     if (is_exact(dtype) || rnd(3))
         return NULL;
@@ -117,7 +117,7 @@ static int one_case(int isa, int dtype, const falcon_scheme *scheme, const char 
     const double alpha = alphas[rnd(100) < 95 ? rnd(3) : 3], beta = betas[rnd(4)];
     const falcon_kernel *kern = falcon_kernel_get(isa, dtype);
     const int exact = is_exact(dtype);
-    /* the sums of a scheme wrap like the elements: a C of these only, where a sum may be negative */
+    /* a scheme's sums wrap like the elements: where they may be negative, accumulators would differ */
     const int c_form = rnd(3) || (dtype == FALCON_U8 && scheme) ? FALCON_C_ELEM : FALCON_C_ACC,
               c_type = c_form ? kern->acc_dtype : dtype;
     matrix a = matrix_new(dtype, M, K, ka), b = matrix_new(dtype, K, N, kb), c = matrix_new(c_type, M, N, kc);
@@ -250,11 +250,11 @@ static int blocking_case(int isa, int dtype, const falcon_scheme *scheme, const 
     return why != NULL;
 }
 
-/* Squared norms of the lines of a matrix of any strides: exact on integers, the same bits for every team. */
+/* Squared norms of the lines of a matrix of any strides: exact on integers, the same bits on 1 and 3 threads. */
 static int norms_case(int isa, int dtype) {
     const uint64_t seed0 = seed;
     const falcon_kernel *kern = falcon_kernel_get(isa, dtype);
-    const int many = rnd(10) == 0, real = rnd(2); /* many: enough for a team, several strips and runs */
+    const int many = rnd(10) == 0, real = rnd(2); /* many: enough for several threads, strips and runs */
     const ptrdiff_t rows = many ? 1 + rnd(3000) : sizes[rnd(N_SIZES)];
     const ptrdiff_t cols = many ? 1 + rnd(3000) : sizes[rnd(N_SIZES)];
     matrix x = matrix_new(dtype, rows, cols, rnd(8));
@@ -286,7 +286,7 @@ extern const falcon_kernel falcon_kernel_emulated_bf16, falcon_kernel_emulated_i
 static const falcon_kernel *const emulated[] = {&falcon_kernel_emulated_bf16, &falcon_kernel_emulated_i8,
                                                 &falcon_kernel_emulated_u8};
 
-/* Whoever is refused tile registers says why, and always the same. */
+/* If the use of tile registers is refused, there is a reason, and always the same one. */
 static int permission_case(void) {
     const char *why = fl_ask_for_tiles();
     const int runs = fl_cpu_runs(FALCON_AMX_INT8) || fl_cpu_runs(FALCON_AMX_BF16);

@@ -1,7 +1,7 @@
-/* tiles.h - AMX's tiles in plain C, for the vocabulary of kernels/tile_impl.h.
+/* tiles.h - the tile operations of kernels/tile_impl.h in plain C.
  *
- * As Intel's manual (volume 2, TDPBF16PS and TDPBSSD) writes them down.  What the processor answers with an exception
- * ends the process here: a tile that is used by a thread that has not configured its tiles, or gave them up.
+ * They follow Intel's manual (volume 2, TDPBF16PS and TDPBSSD).  Where the processor raises an exception, this ends the
+ * process: a thread uses a tile without having configured its tiles, or after releasing them.
  */
 #ifndef FALCON_TEST_TILES_H
 #define FALCON_TEST_TILES_H

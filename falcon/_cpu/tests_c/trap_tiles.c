@@ -1,8 +1,8 @@
-/* trap_tiles.c - AMX's instructions on an x86-64 CPU that has none: each traps, is decoded and done by tiles.h.
+/* trap_tiles.c - AMX's instructions on an x86-64 CPU that has none: each traps, is decoded and emulated by tiles.h.
  *
  * Linked with the objects of kernels/amx_*.c as they are built, so that a machine with AVX-512 runs the real kernels:
- * encodings, order of operands, configuration and strides, at some microseconds a tile instruction.  What is not
- * one of them goes to whoever handled the signal before.
+ * encodings, order of operands, configuration and strides, at some microseconds a tile instruction.  Other
+ * instructions that trap go to the previous signal handler.
  */
 #define _GNU_SOURCE
 #include "tiles.h"
@@ -24,7 +24,7 @@ static uint64_t value_of(const ucontext_t *at, int reg) {
     return (uint64_t)at->uc_mcontext.gregs[names[reg]];
 }
 
-/* The operand in memory behind the ModRM byte at p: base + displacement, and a register of stride. */
+/* The memory operand after the ModRM byte at p: base + displacement, and a register that holds the stride. */
 static const uint8_t *memory_operand(const ucontext_t *at, const uint8_t *p, int not_x, int not_b, instruction *x) {
     const int mod = p[0] >> 6, has_sib = (p[0] & 7) == 4;
     int base = p[0] & 7, index = 4;
@@ -54,7 +54,7 @@ static int decode(const ucontext_t *at, instruction *x) {
     return x->next != NULL;
 }
 
-/* Palette 1 with eight tiles of 16 rows of 64 bytes is all that kernels ask for. */
+/* Kernels use palette 1 with eight tiles of 16 rows of 64 bytes only. */
 static void configure(const uint8_t *bytes) {
     int good = bytes[0] == 1 && bytes[1] == 0;
     for (int t = 0; t < 8; t++)
@@ -109,7 +109,7 @@ static void trapped(int signal, siginfo_t *info, void *context) {
         sigaction(SIGILL, &before, NULL); /* and trap again */
 }
 
-/* Begin to take traps. */
+/* Start to handle traps. */
 void trap_tiles(void) {
     struct sigaction ours = {.sa_sigaction = trapped, .sa_flags = SA_SIGINFO};
     sigaction(SIGILL, &ours, &before);

@@ -1,8 +1,8 @@
-"""Array families: whose arrays are these, and what the front must know of them.
+"""Array families: an interface to the array libraries of operands.
 
 ::
 
-    numpy.py         NumPy arrays, and whatever converts to them
+    numpy.py         NumPy arrays, and objects that convert to them
     torch_host.py    torch tensors in host memory
     device.py        CuPy arrays and torch tensors in GPU memory
 
@@ -27,19 +27,19 @@ from .torch_host import TORCH, is_tensor
 
 
 class Family(Protocol):
-    """What the front asks of a family; `x` is always an array (or what converts to one)."""
+    """The interface; `x` is always an array (or converts to one)."""
 
-    # Names of backends that mean the library's own product, or none in particular.
+    # Names of backends with which the library's own product may be called.
     own: tuple[str, ...]
 
-    # Whether a packed operand may do without B itself.
+    # Whether a packed operand may be used without B itself.
     source_is_optional: bool
 
     def requested(self, options: Options) -> Options:
-        """Return the options as they are meant here; raises where one cannot be served."""
+        """Return the options for arrays of the family; raise if one is not supported."""
 
     def current(self) -> AbstractContextManager[Any]:
-        """Return the context in which arrays are made and multiplied: device, stream."""
+        """Return the context in which arrays are made and multiplied: device and stream."""
 
     def array(self, name: str, x: Any) -> Any:
         """Return an operand as an array of the family.
@@ -47,7 +47,7 @@ class Family(Protocol):
         Raises
         ------
         TypeError
-            It is none, would lose something, or is not numeric.
+            It cannot be converted without loss, or is not numeric.
         """
 
     def dtype(self, arrays: list[Any]) -> DType:
@@ -57,34 +57,34 @@ class Family(Protocol):
         """Return the type of an array's or packed operand's elements; None if falcon has none."""
 
     def named(self, dtype: Any) -> DType:
-        """Return the type that a user names; raises TypeError where it is not multiplied."""
+        """Return the row of a user's `dtype`; raise TypeError if it is not multiplied."""
 
     def scalars(self, dtype: DType) -> DType:
         """Return the type of alpha and beta."""
 
     def target(self, out: Any) -> Any:
-        """Return the array that a caller's `out` stands for: it shares its memory."""
+        """Return a caller's `out` as an array of the family that shares its memory."""
 
     def result(self, x: Any) -> Any:
-        """Return a new result as the caller's library has it."""
+        """Return a new result as an array of the caller's library."""
 
     def check_cast(self, out: Any, dtype: DType) -> None:
-        """Raise TypeError unless `out` is an array of the family to which results cast."""
+        """Raise TypeError unless `out` is an array of the family and `dtype` casts to its dtype."""
 
     def check_out(self, out: Any, shape: tuple[int, ...], dtype: DType) -> None:
         """Raise unless a result of this shape and dtype can be written to `out`."""
 
     def left_alone(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
-        """Return the library's own ``matmul(a, b, dtype)`` of what falcon does not multiply.
+        """Return the library's own ``matmul(a, b, dtype)`` if falcon cannot multiply the operands.
 
-        NotImplemented for what it does.
+        Returns NotImplemented for all others.
         """
 
     def scalar(self, x: Any) -> Any:
-        """Return an array without axes as the library returns it from a product."""
+        """Return a 0-d result in the form in which the library returns it."""
 
     def empty(self, shape: tuple[int, ...], dtype: DType, of: Sequence[Any] = ()) -> Any:
-        """Make an array by rows: of that type, as the library has it for a product of arrays `of`.
+        """Make an array by rows; if the library's result dtype for `of` equals `dtype`, it is used.
 
         (NumPy has several dtypes of 64-bit integers.)
         """
@@ -111,21 +111,21 @@ class Family(Protocol):
         out : array or None
             None: it will be made by `empty`.
         operand, result : DType
-            As which a and b are multiplied, and of which type the product is.
+            The types in which a and b are multiplied, and of the product.
         packed : bool
-            B comes packed, and `b` is its source, or its shape where that was not kept.
+            B is packed, and `b` is its source, or its shape if that was not kept.
         symmetric : str
-            See `Problem`; empty: the family looks whether `b` is the transpose of `a`.
+            See `Problem`; empty: the family checks whether `b` is the transpose of `a`.
         """
 
     def operand(self, x: Any) -> Any:
-        """Return a matrix as backends of the family take it."""
+        """Return a matrix in the form that backends of the family take."""
 
     def scale(self, c: Any, beta: Any, out: Any, dtype: DType) -> None:
-        """Write ``beta c`` to `out`, zeros where `c` is None."""
+        """Write ``beta c`` to `out`, or zeros if `c` is None."""
 
     def copy(self, x: Any, out: Any) -> None:
-        """Write `x` to `out`, of another dtype maybe."""
+        """Write `x` to `out`, which may have another dtype."""
 
     def overlap(self, x: Any, y: Any) -> bool:
         """Whether the arrays may share memory."""
@@ -139,20 +139,20 @@ class Family(Protocol):
     def in_one_call(
         self, a: Any, b: Any, out: Any, types: tuple[DType, DType], options: Options, plan: Any
     ) -> bool:
-        """Multiply a whole batch at once, where that is what falcon would do matrix by matrix.
+        """Multiply a batch by one call of the library, if falcon would use it for each matrix.
 
-        `a` and `b` are broadcast to the batch of `out`; `types` are those of `Product`; `plan` is
-        that of one of its matrices, None for vectors.
+        Returns False if it did not. `a` and `b` are broadcast to the batch of `out`; `types` are
+        those of `Product`; `plan` is that of one of the matrices, None for vectors.
         """
 
 
 def family_of(**operands: Any) -> Family:
-    """Return the family of the operands that are given; None stands for none.
+    """Return the family of the operands, without those that are None.
 
     Raises
     ------
     TypeError, ValueError
-        They are of several families, libraries or devices.
+        The operands belong to several libraries or devices.
     """
     arrays: dict[str, Any] = {}
     on_gpu = False
@@ -166,6 +166,6 @@ def family_of(**operands: Any) -> Family:
     for name, x in operands.items():
         if isinstance(x, PackedOperand) and x.backend != DEVICE:
             raise ValueError(f"{name} was packed for backend {x.backend!r}, but a is in GPU memory")
-    from .device import device_family  # at first need: 30 ms
+    from .device import device_family  # imported when first needed: 30 ms
 
     return device_family(arrays)

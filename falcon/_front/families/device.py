@@ -1,7 +1,7 @@
 """CuPy arrays and torch tensors in GPU memory.
 
-Nothing is moved: operands stay where they are, the result has the caller's type, and everything
-runs in the caller's current stream, without waiting for it.
+No data is moved: operands stay where they are, the result is an array of the caller's library, and
+all work runs in the caller's current stream, without waiting for it.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def device_family(arrays: dict[str, Any]) -> DeviceFamily:
 
 
 def current_device() -> DeviceFamily:
-    """Return the family of shapes alone: CuPy's, on the current device."""
+    """Return the family to plan for shapes, without arrays, on the current device."""
     get_backend(DEVICE)
     return DeviceFamily(None, current())
 
 
 class DeviceFamily:
-    """Arrays of one library on one device; `falcon._front.families.Family` states the contract."""
+    """Arrays of one library on one device; `falcon._front.families.Family` is the interface."""
 
     own: tuple[str, ...] = (DEVICE,)
     source_is_optional = False
@@ -77,11 +77,11 @@ class DeviceFamily:
 
     @property
     def _library(self) -> Library:
-        assert self._known is not None  # there are arrays, not shapes alone
+        assert self._known is not None  # called for arrays only, not for shapes
         return self._known
 
     def requested(self, options: Options) -> Options:
-        """Only the GPU backend works where the data is, and checks of results are the host's."""
+        """Allow only the GPU backend, and no check="verify", which needs results on the host."""
         if options.backend not in ("auto", DEVICE):
             raise ValueError(
                 f"backend is {options.backend!r}, but the operands are in GPU memory; use 'auto' "
@@ -114,15 +114,15 @@ class DeviceFamily:
         return x
 
     def dtype(self, arrays: list[Any]) -> DType:
-        """Return the wider of floating types; float16 and bfloat16 do not meet."""
+        """Return the wider floating type; there is none for float16 with bfloat16."""
         return promoted([self._library.dtype(x) for x in arrays])
 
     def held(self, x: Any) -> DType | None:
-        """Return the row of the library's dtype; raises TypeError where falcon has none."""
+        """Return the row of the library's dtype; raise TypeError if falcon has none."""
         return of(x.dtype) if isinstance(x, PackedOperand) else self._library.dtype(x)
 
     def named(self, dtype: Any) -> DType:
-        """Return a floating type of a GPU; bfloat16 has that name."""
+        """Return the row of a floating type that GPUs multiply."""
         row = named(dtype)
         if row.cuda is None:
             known = ", ".join(x.name for x in CUDA)
@@ -134,7 +134,7 @@ class DeviceFamily:
         return out
 
     def result(self, x: Any) -> Any:
-        """Arrays are the caller's library's from the start."""
+        """Arrays are those of the caller's library already."""
         return x
 
     def scalars(self, dtype: DType) -> DType:
@@ -152,13 +152,13 @@ class DeviceFamily:
             raise ValueError(f"out has shape {tuple(out.shape)}; expected {shape}")
 
     def left_alone(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
-        """Scalars are refused; all else is falcon's."""
+        """Refuse scalars; falcon multiplies all other operands."""
         if min(len(a.shape), len(b.shape)) == 0:
             raise ValueError("matmul: an operand is a scalar; expected at least one axis")
         return NotImplemented
 
     def scalar(self, x: Any) -> Any:
-        """Arrays without axes stay what they are."""
+        """0-d arrays stay as they are."""
         return x
 
     def empty(self, shape: tuple[int, ...], dtype: DType, of: Sequence[Any] = ()) -> Any:
@@ -192,7 +192,7 @@ class DeviceFamily:
         )
         if added is None:
             buffered = False
-        elif out is None:  # by rows, of the arithmetic's type
+        elif out is None:  # it will be by rows, of the type of the result
             buffered = added.dtype is not result or not added.is_direct or added.by_columns
         else:
             buffered = operands.needs_copy(added, None if product else target)
@@ -214,9 +214,9 @@ class DeviceFamily:
         return x if isinstance(x, Matrix) else self._library.matrix(x)
 
     def scale(self, c: Any, beta: Any, out: Any, dtype: DType) -> None:
-        """Write ``beta c`` to `out`, zeros where `c` is None."""
+        """Write ``beta c`` to `out`, or zeros if `c` is None."""
         added, target = None if c is None else self.operand(c), self.operand(out)
-        # Neighbouring threads may not read what others have written.
+        # A thread may overwrite what another one has yet to read, except at the same entry.
         if added is not None and added.overlaps(target) and not operands.same(added, target):
             added = operands.duplicate(added)
         run(kernels.copy(added, target, float(beta) if added is not None else 1.0))
@@ -249,7 +249,7 @@ class DeviceFamily:
         options: Options,
         plan: Plan | None,
     ) -> bool:
-        """Multiply a batch by one strided-batched product, unless an LCMA pays."""
+        """Multiply a batch by one strided-batched product, unless the plan is an LCMA."""
         if len(out.shape) < 3 or options.workspace_limit is not None:
             return False
         if plan is not None and plan.scheme is not None:

@@ -1,4 +1,4 @@
-"""NumPy arrays, and whatever converts to them."""
+"""NumPy arrays, and objects that convert to them."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from ..validate import (
     refuse_packed,
 )
 
-# A call per matrix of a batch costs about 20 microseconds, in which NumPy's loops without BLAS
-# multiply matrices of this size (in flop).
+# A call per matrix of a batch costs about 20 microseconds, as much as a product of this many flop
+# by NumPy's loops without BLAS.
 _SMALL_FLOPS = 2 * 16**3
 _HERE = nullcontext()
 
 
 class NumpyFamily:
-    """See the module's docstring; `falcon._front.families.Family` states the contract."""
+    """See the module's docstring; `falcon._front.families.Family` is the interface."""
 
     own: tuple[str, ...] = ("auto", "numpy")
     source_is_optional = True
 
     def requested(self, options: Options) -> Options:
-        """Any backend may be asked for: those that cannot multiply host arrays say so."""
+        """Allow all options: backends that cannot multiply host arrays raise later."""
         return options
 
     def current(self) -> AbstractContextManager[Any]:
@@ -50,7 +50,7 @@ class NumpyFamily:
         return _HERE
 
     def array(self, name: str, x: Any) -> np.ndarray:
-        """Convert to a numeric array, without a copy where it is one."""
+        """Convert to a numeric array, without a copy if it is one."""
         if type(x) is not np.ndarray:
             refuse_packed(name, x)
             x = to_array(name, x)
@@ -74,13 +74,13 @@ class NumpyFamily:
         return dtype
 
     def target(self, out: Any) -> Any:
-        """View instances of subclasses, which may refuse NumPy's functions, as plain arrays."""
-        if is_masked(out):  # refused by `check_cast`
+        """View instances of subclasses as plain arrays, since they may refuse NumPy's functions."""
+        if is_masked(out):  # `check_cast` refuses it
             return out
         return np.asarray(out) if isinstance(out, np.ndarray) else out
 
     def result(self, x: Any) -> Any:
-        """Arrays are NumPy's."""
+        """Arrays stay as they are."""
         return x
 
     def check_cast(self, out: Any, dtype: DType) -> None:
@@ -96,7 +96,7 @@ class NumpyFamily:
             raise ValueError("out is read-only")
 
     def left_alone(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
-        """Leave booleans, objects, array subclasses and other array types to np.matmul."""
+        """Pass booleans, objects, array subclasses and other array types to np.matmul."""
         a, b = plain("a", a), plain("b", b)
         ordinary = all(type(x) is np.ndarray for x in (a, b)) and (
             out is None or type(out) is np.ndarray
@@ -137,7 +137,7 @@ class NumpyFamily:
         symmetric: str = "",
     ) -> Problem:
         """Describe ``out = a @ b + c``."""
-        if type(a) is type(b) is tuple and out is None:  # by rows: the most that shapes can say
+        if type(a) is type(b) is tuple and out is None:  # arrays by rows are assumed
             return Problem.of(
                 (a[0], b[1], a[1]),
                 operand,
@@ -188,7 +188,7 @@ class NumpyFamily:
         return x
 
     def scale(self, c: Any, beta: Any, out: Any, dtype: DType) -> None:
-        """Write ``beta c`` to `out`, zeros where `c` is None."""
+        """Write ``beta c`` to `out`, or zeros if `c` is None."""
         if c is None:
             out[...] = 0
             return
@@ -196,7 +196,7 @@ class NumpyFamily:
             np.multiply(c, beta, out=out, dtype=dtype.numpy, casting="same_kind")
 
     def copy(self, x: Any, out: Any) -> None:
-        """Write `x` to `out`; what overflows there is in the result alone."""
+        """Write `x` to `out`, without warnings about overflow."""
         with np.errstate(all="ignore"):
             np.copyto(out, x, casting="same_kind")
 
@@ -221,13 +221,14 @@ class NumpyFamily:
         options: Options,
         plan: Plan | None,
     ) -> bool:
-        """Call np.matmul for a batch of vectors, or of matrices that it would multiply one by one.
+        """Call np.matmul for a batch of vectors, or of matrices whose plan is np.matmul.
 
-        Not with a limit: it copies operands of another dtype, or under `out`.
+        Not with a workspace limit: np.matmul copies operands of another dtype, or that overlap
+        `out`.
         """
         if options.check == "verify" or options.workspace_limit is not None:
             return False
-        if options.scheme != "classical" and plan is not None:  # else nothing is to be decided
+        if options.scheme != "classical" and plan is not None:  # else there is no choice
             p = plan.problem
             if not (p.a_direct and p.b_direct) and p.flops > _SMALL_FLOPS:
                 return False  # falcon copies such operands for BLAS
@@ -236,8 +237,8 @@ class NumpyFamily:
         operand, dtype = types
         flops = 2 * a.shape[-2] * a.shape[-1] * b.shape[-1]
         if not operand.has_blas and operand.engine is not None and flops > _SMALL_FLOPS:
-            return False  # of vectors too: NumPy's loops are a tenth as fast as the kernels
-        # NumPy finds its loops for types of other packages by the operands alone.
+            return False  # for vectors too: NumPy's loops are a tenth as fast as falcon's kernels
+        # NumPy selects its loops for types of other packages by the operands, not by dtype=.
         cast = any(x.dtype != dtype.numpy for x in (a, b))
         if cast and dtype.module != "numpy":
             return False
@@ -250,13 +251,13 @@ NUMPY = NumpyFamily()
 
 
 def _symmetric(a: np.ndarray, b: np.ndarray, dtype: DType, options: Options) -> str:
-    """Return "full" for ``x.T @ x``, unless a scheme was asked for, which is then for all of C."""
+    """Return "full" for ``x.T @ x``, unless a scheme was given by name, which computes all of C."""
     wanted = options.scheme in ("auto", "classical") and not dtype.is_complex and len(a) > 1
     return "full" if wanted and is_transpose(a, b) else ""
 
 
 class _Operand:
-    """How an operand lies in memory; where only its shape is known, by rows."""
+    """How an operand lies in memory; by rows if only its shape is known."""
 
     __slots__ = ("direct", "strided", "strides")
 

@@ -1,6 +1,6 @@
-"""torch tensors in host memory: multiplied as the NumPy arrays that share their memory.
+"""torch tensors in host memory: multiplied as NumPy arrays that share their memory, without copies.
 
-Nothing is copied; results are tensors.
+Results are tensors.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .numpy import NumpyFamily
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether an operand is a tensor; who has one has imported torch."""
+    """Whether an operand is a tensor; if torch is not imported, there are none."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, getattr(torch, "Tensor", ()))
 
 
 class TorchHostFamily(NumpyFamily):
-    """See the module's docstring; `falcon._front.families.Family` states the contract."""
+    """See the module's docstring; `falcon._front.families.Family` is the interface."""
 
     def array(self, name: str, x: Any) -> np.ndarray:
         """View a tensor as an array."""
@@ -33,7 +33,7 @@ class TorchHostFamily(NumpyFamily):
         """View `out` as an array."""
         if not is_tensor(out):
             return super().target(out)
-        if out.is_conj() or out.is_neg():  # what is written to their view is lost
+        if out.is_conj() or out.is_neg():  # writing to a view would not reach the tensor
             raise TypeError("out is a lazily conjugated or negated tensor; expected a plain one")
         return _viewed("out", out)
 
@@ -47,11 +47,11 @@ class TorchHostFamily(NumpyFamily):
         return torch.from_numpy(x.view(np.int16)).view(getattr(torch, str(row.torch)))
 
     def scalar(self, x: Any) -> Any:
-        """Tensors without axes stay tensors."""
+        """0-d results are tensors too."""
         return self.result(x)
 
     def left_alone(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
-        """Leave booleans and tensors without axes to np.matmul."""
+        """Pass booleans and 0-d tensors to np.matmul."""
         left, right = (_viewed(name, x) if is_tensor(x) else x for name, x in (("a", a), ("b", b)))
         target = None if out is None else self.target(out)
         found = super().left_alone(left, right, target, dtype, options)
@@ -64,7 +64,7 @@ TORCH = TorchHostFamily()
 
 
 def _viewed(name: str, x: Any) -> np.ndarray:
-    """Return the array that shares a tensor's memory; raises TypeError where there is none."""
+    """Return an array that shares a tensor's memory; raise TypeError if that is impossible."""
     if x.requires_grad:
         raise TypeError(
             f"{name} is a tensor that requires grad, and falcon records no gradients: use "
@@ -74,7 +74,7 @@ def _viewed(name: str, x: Any) -> np.ndarray:
         raise TypeError(f"{name} is a tensor on {x.device}; falcon multiplies on the CPU and CUDA")
     row = find_torch(str(x.dtype))
     try:
-        if row is not None and row.module != "numpy":  # bfloat16, which torch cannot hand over
+        if row is not None and row.module != "numpy":  # bfloat16, which torch cannot convert
             return _bits(x).numpy().view(row.numpy)
         array: np.ndarray = x.resolve_conj().resolve_neg().numpy()
     except (TypeError, RuntimeError) as error:
@@ -86,7 +86,7 @@ def _viewed(name: str, x: Any) -> np.ndarray:
 
 
 def _bits(x: Any) -> Any:
-    """View a tensor of a type of two bytes as integers."""
+    """View a tensor with elements of two bytes as integers."""
     import torch
 
     return x.view(torch.int16)

@@ -1,19 +1,19 @@
-// Group Combine A or B: every element of the matrix is read once, all sums are formed in registers
-// and written once. Macros and Sums come from falcon/codegen/cuda_emit.py.
+// Combine A or B: reads every element of the matrix once, forms all sums in registers and writes
+// them once. Macros and Sums come from falcon/codegen/cuda_emit.py.
 //
 // The matrix is P x Q blocks. "Major" is the axis whose neighbours are ld elements apart, "minor"
-// the one whose neighbours touch: rows and columns of a matrix stored by rows, the other way round
-// for one stored by columns. A thread handles the same position (x, y) of all blocks, WIDTH
-// elements at a time where memory is aligned and all blocks reach as far, else one at a time;
-// what lies beyond the edge of the matrix counts as zero.
+// the one whose neighbours are adjacent in memory: rows and columns of a matrix stored by rows, the
+// other way round for one stored by columns. A thread handles the same position (x, y) of all
+// blocks, WIDTH elements at a time if memory is aligned and no block ends before them, else one at
+// a time; elements beyond the edge of the matrix count as zero.
 //
-//   in        element (0, 0) of block (0, 0), or of the part of the block that is wanted
-//   out       R blocks of height x width; those of a chain lie side by side along the minor axis
-//             (along_minor), or behind one another
+//   in        element (0, 0) of block (0, 0), or of the part of it that is combined
+//   out       R blocks of height x width; those of a chain follow one another along the minor axis
+//             (along_minor), or in memory as a whole
 //   major     sizes of the matrix from there
 //   minor
 //   step_*    distance between blocks along each axis
-//   height    size of the wanted part of a block; width is a multiple of WIDTH
+//   height    size of that part of a block; width is a multiple of WIDTH
 //   width
 //   aligned   in, ld and step_minor allow accesses of WIDTH elements
 
@@ -42,8 +42,8 @@ struct Guarded : Source {
 };
 
 template <int W> struct Target {
-    // Where this thread's position in block 0 of a product that is in no chain would be; distances
-    // between blocks, between the members of a chain, and what each further member adds to the start.
+    // This thread's position in block 0 if that is in no chain; distances between blocks and between
+    // the members of a chain, and what each further member of the chain adds to the start.
     T *out;
     long long plane, member, longer;
     FALCON_INLINE void operator()(int block, int position, int length, const Vec<S, W> &sum) {

@@ -1,10 +1,10 @@
-// Combine H: every product is read once; alpha, beta and C are folded in, and C is written once.
+// Combine H: reads every product once, applies alpha and beta, adds c, and writes out once.
 // Macros and Sums come from falcon/codegen/cuda_emit.py. Axes are named as in combine_in.cu.
 //
 //   h         planes of height x width
-//   out       element (0, 0) of block (0, 0) of C, or of the part of the block that is wanted
+//   out       element (0, 0) of block (0, 0) of C, or of the part of it that is written
 //   c         the matrix that is added, in the same order as out; never read where beta is zero
-//   marks     null, or the marks of MARK_MAJOR x MARK_MINOR regions: set where a sum is not finite
+//   marks     null, or the marks of MARK_MAJOR x MARK_MINOR regions: set if a sum is not finite
 //   aligned   out, c, their leading dimensions and step_minor allow accesses of WIDTH elements
 
 namespace FALCON_SUMS {

@@ -1,8 +1,8 @@
 // What all kernels share: element types, vectors of sums, loads and stores.
 //
-// 16-bit elements are summed in float. They are plain bit patterns here, converted by single
-// instructions, so that no header is needed; FALCON_HOST (a C++ compiler instead of NVRTC) brings
-// its own conversions.
+// 16-bit elements are summed in float. Here they are plain bit patterns, converted by single
+// instructions, so that no header is needed; with FALCON_HOST (a C++ compiler instead of NVRTC) the
+// including file defines the conversions.
 
 #ifndef FALCON_HOST
 #define FALCON_INLINE __device__ __forceinline__
@@ -66,7 +66,7 @@ FALCON_INLINE void narrow(double x, bfloat_t &to) {
 
 // --- W neighbouring elements in registers --------------------------------------------------------
 //
-// Halves of halves, not arrays: the compiler then has no loops to unroll, and is a third faster.
+// Recursive halves, not arrays: the compiler has no loops to unroll and takes a third less time.
 
 template <class S, int W> struct Vec {
     Vec<S, W / 2> lo, hi;
@@ -151,7 +151,7 @@ template <class S, int W, class T> FALCON_INLINE Vec<S, W> load_vec(const T *fro
     return x;
 }
 
-// By intrinsics, because the compiler splits the assignment of a vector into its words.
+// With intrinsics, because the compiler would split the store of a vector into words.
 template <class Raw> FALCON_INLINE void store_raw(void *to, const Raw &raw) {
     *static_cast<Raw *>(to) = raw;
 }
@@ -176,8 +176,8 @@ template <class S, int W, class T> FALCON_INLINE void store_vec(T *to, const Vec
     }
 }
 
-// `count` times `step`, hidden from the compiler. From a plain product it would derive every address
-// from the one before ("strength reduction") and keep all of them in registers, two each.
+// `count` times `step`, hidden from the compiler. With a plain product it would derive each address
+// from the previous one ("strength reduction") and keep all of them in registers, two each.
 FALCON_INLINE long long times(int count, long long step) {
 #ifndef FALCON_HOST
     long long product;
@@ -190,8 +190,8 @@ FALCON_INLINE long long times(int count, long long step) {
 
 // Elements of a row that a warp covers at a time; see falcon/_gpu/geometry.py.
 #define FALCON_LANES 32
-// A region of a block of C that is marked, and repaired, as a whole. Marks are words, zero at first:
-// one that says whether any region is marked, then one per region.
+// Size of a region of a block of C, which is marked and repaired as a whole. Marks are words, zero at
+// first: one that says whether any region is marked, then one per region.
 #define FALCON_MARK_MAJOR 64
 #define FALCON_MARK_MINOR 128
 
@@ -203,7 +203,7 @@ struct Place {
     // The columns of this thread: W of them from `y` on, `step` apart.
     long long y;
     int step;
-    // They are one vector: memory is aligned, and the matrix reaches that far in every block.
+    // They are one vector: memory is aligned, and no block ends before its end.
     bool whole;
 };
 
@@ -214,7 +214,7 @@ FALCON_INLINE Place place_of(long long major, long long minor, long long step_ma
     const unsigned tiles = (unsigned)((width + tile - 1) / tile);
     const long long x = (long long)(blockIdx.x / tiles) * blockDim.y + threadIdx.y;
     const long long start = (long long)(blockIdx.x % tiles) * tile;
-    // Without vectors, neighbouring threads take neighbours.
+    // Without vectors, neighbouring threads take neighbouring elements.
     if (!aligned)
         return {x, start, start + threadIdx.x, FALCON_LANES, false};
     const long long y = start + (long long)threadIdx.x * W, end = y + W;
@@ -222,7 +222,7 @@ FALCON_INLINE Place place_of(long long major, long long minor, long long step_ma
     return {x, start, y, 1, end <= width && reached};
 }
 
-// How much of the matrix is left from element (x, y) of block (0, 0), and the size of a block.
+// The size of the matrix from element (x, y) of block (0, 0) on, and the size of a block.
 struct Edge {
     long long left_i, left_j, size_i, size_j;
     FALCON_INLINE Edge(long long left_major, long long left_minor, long long step_major, long long step_minor,

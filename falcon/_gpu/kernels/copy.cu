@@ -1,4 +1,4 @@
-// out = scale * in for matrices of any strides and of two element types; zero where in is null.
+// out = scale * in for matrices of any strides and of two element types; zero if in is null.
 
 extern "C" __global__ void __launch_bounds__(256)
     FALCON_NAME(const FALCON_A *in, long long in_major, long long in_minor, FALCON_T *out, long long out_major,

@@ -1,12 +1,12 @@
-// Squares of the elements of every line of a matrix, added up in parts: the first step towards the
-// norms by which badly scaled operands are found. spread.cu adds the parts.
+// Sums of squares of the elements of every line of a matrix, in parts, which spread.cu adds up: the
+// norms by which badly scaled operands are detected.
 //
 //   x         lines x inner, any strides
 //   sums      parts x lines
-//   along     neighbouring threads take neighbours along the inner axis, otherwise neighbouring
-//             lines: whichever are neighbours in memory
+//   along     neighbouring threads take neighbours along the inner axis, else neighbouring lines:
+//             those that are neighbours in memory
 //
-// A thread block is 32 x 8 threads. No atomics: sums, and so the choice, are the same every time.
+// A thread block is 32 x 8 threads. No atomics: the sums, and so the result, are always the same.
 
 extern "C" __global__ void __launch_bounds__(256)
     FALCON_NAME(const FALCON_A *__restrict__ x, long long line_stride, long long inner_stride, long long lines,

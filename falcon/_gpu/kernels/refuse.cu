@@ -1,9 +1,9 @@
-// Marks every region of a block of C where A and B are too uneven for the scheme: repair.cu then
-// forms the classical product.
+// Marks every region of a block of C if A and B are too uneven for the scheme: repair.cu then forms
+// the classical product.
 //
-//   rows, columns    what spread.cu found for A and for B; 0: nothing is added up there
-//   most             the largest product of both that the scheme may run with
-//   count            regions: the marks begin with a word for all
+//   rows, columns    results of spread.cu for A and for B; 0: the scheme adds up no lines there
+//   most             the largest product of both with which the scheme may run
+//   count            number of regions: the marks begin with a word for all of them
 
 extern "C" __global__ void __launch_bounds__(256)
     FALCON_NAME(const unsigned *rows, const unsigned *columns, float most, unsigned *marks, long long count) {

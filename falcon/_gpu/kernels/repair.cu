@@ -1,13 +1,13 @@
-// The classical product of the regions that Combine H has marked as not finite.
+// The classical product of the regions that combine_out.cu or refuse.cu has marked.
 //
-// A NaN or Inf in A or B, or a sum that overflows, reaches entries of C that the classical
-// algorithm would leave finite. The host cannot know without waiting for the device, so this kernel
-// is always launched, and ends at once where nothing is marked. It is a plain kernel for a rare
-// case: no shared memory, any strides.
+// With a scheme, a NaN or Inf in A or B, or a sum that overflows, reaches entries of C that are
+// finite classically. The host cannot know without waiting for the device, so this kernel is always
+// launched, and ends at once if nothing is marked. It is a plain kernel for a rare case: no shared
+// memory, any strides.
 //
 // Block (i, j) of C, region by region: rows of `left` (A, or B's columns) times `right`, with axes
-// as in combine_in.cu. As many thread blocks as the device runs at a time share the regions; each is
-// 32 x 8 threads, each of which forms 8 x 4 entries.
+// as in combine_in.cu. As many thread blocks as the device runs at a time share the regions. A thread
+// block is 32 x 8 threads, each of which forms 8 x 4 entries.
 
 #define FALCON_REPAIR_ROWS (FALCON_MARK_MAJOR / 8)
 #define FALCON_REPAIR_COLUMNS (FALCON_MARK_MINOR / FALCON_LANES)
@@ -31,8 +31,8 @@ extern "C" __global__ void __launch_bounds__(256)
         const long long y0 = (long long)(region % across) * FALCON_MARK_MINOR + threadIdx.x;
         if (block_major + x0 >= major || block_minor + y0 >= minor)
             continue;
-        // What lies beyond the block or the matrix is computed at the last place that is inside, and
-        // not stored.
+        // Entries beyond the block or the matrix are computed from the last row or column inside, and
+        // are not stored.
         long long xs[FALCON_REPAIR_ROWS], ys[FALCON_REPAIR_COLUMNS];
         const long long rows = height < major - block_major ? height : major - block_major;
         const long long columns = width < minor - block_minor ? width : minor - block_minor;

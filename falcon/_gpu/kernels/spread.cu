@@ -1,9 +1,9 @@
-// The largest ratio of mean to least squared norm among lines that a scheme adds to one another:
-// those at one place of all blocks. Infinite where a norm is 0, not finite, or could not be measured.
+// The largest ratio of mean to least squared norm among lines that a scheme adds up: the lines at the
+// same place of all blocks. Infinite if a norm is 0 or not finite.
 //
 //   sums      parts x lines, of norms.cu
 //   block     lines of a block
-//   worst     one word, zero at first: the ratio as a float, whose bits are ordered as it is
+//   worst     one word, zero at first: the ratio as a float (bits of positive floats are ordered)
 
 extern "C" __global__ void __launch_bounds__(256)
     FALCON_NAME(const FALCON_A *__restrict__ sums, int parts, long long lines, long long block, unsigned *worst) {
@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(256)
         least = count && least <= squares ? least : squares;
     }
     const float ratio = (float)(total / (count * least));
-    // A NaN is infinite too.
+    // A NaN counts as infinite too.
     atomicMax(worst, ratio <= 3e38f ? __float_as_uint(ratio) : 0x7f800000u);
 }
 

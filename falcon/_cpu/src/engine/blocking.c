@@ -22,7 +22,8 @@ typedef struct {
     falcon_caches cache;
 } fl_search;
 
-/* thin: short slices: few rows of B in flight, each read on and on (rows 4 KiB apart share an L1 set) */
+/* Steps of a slice of a thin problem: few, so that few rows of B are read at a time (rows 4 KiB apart share an L1 set)
+ */
 enum { THIN_SLICE = 16 };
 
 static ptrdiff_t slice_of(const fl_search *x, ptrdiff_t kb) {
@@ -42,7 +43,8 @@ static int halve_tile(const falcon_kernel *kern, falcon_blocking *b) {
     return 1;
 }
 
-/* A matrix with hardly any columns is packed one panel of A at a time where threads have this many panels each. */
+/* Tiles are one panel of A high where B has at most FEW_COLUMN_PANELS panels and each thread has MANY_ROW_PANELS of A.
+ * THIN_TILE: the most panels of B in a tile of a thin problem. */
 enum { FEW_COLUMN_PANELS = 2, MANY_ROW_PANELS = 16, THIN_TILE = 256 };
 
 /* Choose mt and nt where they are 0. */
@@ -56,17 +58,17 @@ static void choose_tile(const fl_search *x, falcon_blocking *b) {
         b->nt = b->nt > 0 ? b->nt : FL_MIN(THIN_TILE, FL_MAX(1, fl_div_up(lines_b, threads)));
     else if (lines_b <= FEW_COLUMN_PANELS && b->mt <= 0 && x->s == &fl_classical_scheme &&
              x->t.M >= MANY_ROW_PANELS * kern->mr * threads)
-        b->mt = 1; /* along its rows */
+        b->mt = 1;
     /* The streaming block (panels of one slice) is read once per kept panel and stays in L2; the other one
-     * may exceed it, as its panels pass through L1 one at a time.  How much pays is the kernel's. */
+     * may exceed L2, as its panels pass through L1 one at a time.  The kernel says how much of L2 each may take. */
     const ptrdiff_t a_share = kern->tile[b_kept].a_share, b_share = kern->tile[b_kept].b_share, l2 = x->cache.l2;
     if (b->nt <= 0)
         b->nt = FL_MIN(kern->tile[b_kept].b_panels, FL_MAX(1, l2 * b_share / 100 / panel_b));
     if (b->mt <= 0)
         b->mt = FL_MIN(kern->tile[b_kept].a_panels, FL_MAX(1, l2 * a_share / 100 / panel_a));
-    /* The m*n accumulators of a tile are touched once per product: a share of
-     * L3 is near enough, but not more than that (sums come and go in a few more). */
-    const ptrdiff_t room = FL_MAX(2 * l2, x->cache.l3 / (2 * threads));
+    /* The m*n accumulators of a tile are touched once per product: they may take a thread's share of L3, but no more
+     * (the few accumulators of shared sums not counted). */
+    const ptrdiff_t room = FL_MAX(2 * l2, x->cache.l3 / threads);
     while (!keep && x->m * x->n * b->mt * b->nt * fl_micro_bytes(kern) > room && halve_tile(kern, b)) {
     }
 }
@@ -83,7 +85,7 @@ typedef struct {
     double passes[N_COUNTS];
 } fl_parts;
 
-/* The parts of x; keep > 0: that one only. */
+/* List the part sizes of x; keep > 0: that one only. */
 static void list_parts(ptrdiff_t x, ptrdiff_t grain, ptrdiff_t keep, fl_parts *out) {
     int n = 0;
     for (int i = 0; i < (keep > 0 ? 1 : N_COUNTS); i++) {
@@ -103,7 +105,7 @@ static void list_parts(ptrdiff_t x, ptrdiff_t grain, ptrdiff_t keep, fl_parts *o
  *     a quarter of their bytes as they stay in cache;
  *   - per pass, a sixteenth of its panels for the cold start and the barrier;
  *   - a sixteenth of the workspace.
- * At 4096 (two levels, f32, 2 threads) these terms came to what was measured:
+ * At 4096 (two levels, f32, 2 threads) these terms agreed with measurements:
  * 2 to 3 % for combining A twice, as much for a second K pass, under 1 % for
  * 4 N passes. */
 typedef struct {
@@ -133,7 +135,7 @@ static fl_cut cut_of(const fl_search *x, falcon_blocking b, ptrdiff_t kb, int sh
     const ptrdiff_t pa = fl_div_up(fl_div_up(x->t.M, x->m), kern->mr);
     const ptrdiff_t pb = fl_div_up(fl_div_up(x->t.N, x->n), kern->nr);
     for (int halvings = 0;; halvings++) {
-        /* what a smaller tile no longer holds whole must be packed for all of them */
+        /* an operand that a tile no longer holds whole is packed for all tiles */
         c.pack_a = !classical || x->pack_both || pb > b.nt;
         c.pack_b = !x->t.packed_b && !x->thin && (!classical || x->pack_both || pa > b.mt);
         fl_layout lay = {.a_mode = classical ? FALCON_LOCAL : FALCON_PACKED,
@@ -181,8 +183,8 @@ static void try_cut(const fl_search *x, const fl_cut *c, const fl_parts *ms, con
     }
 }
 
-/* Choose the zero ones of kb, kc, mb, nb, mt, nt such that the workspace keeps the limit at the least extra traffic.
- * Returns 0, with the least workspace there is, if nothing fits. */
+/* Choose those of kb, kc, mb, nb, mt, nt that are 0, so that the workspace keeps the limit with the least extra
+ * traffic. If nothing fits: the least workspace that was found, and 0. */
 static int search(const fl_search *x, falcon_blocking *blk) {
     const falcon_scheme *s = x->s;
     const falcon_problem *t = &x->t;
@@ -235,12 +237,12 @@ void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme
         b.kb = x.t.K;
     if (swap)
         b.mb = blk->nb, b.nb = blk->mb;
-    if (fl_is_of_triangle(s)) /* its products are of lines that lie alike in A and B */
+    if (fl_is_of_triangle(s)) /* its products combine the same lines of A and B */
         b.mb = x.t.M, b.nb = x.t.N;
     if (prob->packed_b && b.nb <= 0)
         b.nb = x.t.N;
-    /* The passes decide which lines are combined with which, and the order of summation: chosen as for one number of
-     * threads, however many there are. What is left to the real number is the tile. */
+    /* The passes decide which lines are combined with which, and the order of summation: they are chosen for
+     * USUAL_THREADS, however many threads there are.  The real number decides the tile only. */
     const falcon_blocking asked = b;
     falcon_blocking passes = b;
     x.threads = fl_threads_of(prob, USUAL_THREADS);
@@ -250,9 +252,9 @@ void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme
     b.mb = b.mb > 0 ? b.mb : passes.mb;
     if (b.kc <= 0)
         b.kc = slice_of(&x, b.kb);
-    for (;; x.pack_both = 1) { /* again if the threads' share of tiles packed more than was counted */
+    for (;; x.pack_both = 1) { /* again if more is packed for all tiles than the search has counted */
         falcon_blocking all = b;
-        if (x.pack_both && s == &fl_classical_scheme) /* where M and N are cut changes no sum of its */
+        if (x.pack_both && s == &fl_classical_scheme) /* its sums do not depend on how M and N are cut */
             all.mb = asked.mb, all.nb = asked.nb;
         x.threads = fl_threads(prob, threads);
         const int fits = search(&x, &all);
@@ -263,7 +265,7 @@ void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme
     }
     const ptrdiff_t block_k = fl_div_up(FL_MIN(blk->kb, x.t.K), s->k);
     const ptrdiff_t packed = s->R * block_k * (fl_div_up(blk->mb, s->m) + fl_div_up(blk->nb, s->n)) * kern->panel;
-    if (!blk->stream_pack) /* past the last-level cache, skip the read that an ordinary store costs */
+    if (!blk->stream_pack) /* beyond the last-level cache, avoid the read that an ordinary store costs */
         blk->stream_pack = packed > x.cache.l3 / 2 ? 2 : 1;
     if (!blk->stream_c)
         blk->stream_c = x.t.M * x.t.N * fl_c_elem(kern, prob) > x.cache.l3 / 2 ? 2 : 1;

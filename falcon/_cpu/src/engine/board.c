@@ -1,7 +1,7 @@
-/* board.c - claiming units, ending stages: without locks, and without waiting for who has claimed nothing.
+/* board.c - claiming units and ending stages, without locks and without waiting for threads that claimed nothing.
  *
- * `next` holds the stage and its first unclaimed unit in one word, so that a claim (compare and exchange) fails where
- * the stage has changed since the claimant looked.  While a stage is being opened its unit is CLOSED.
+ * `next` holds the stage and its first unclaimed unit in one word, so that a claim (compare and exchange) fails if
+ * the stage has changed since the thread read it.  While a stage is being opened its unit is CLOSED.
  */
 #include "board.h"
 #include <sched.h>
@@ -62,7 +62,7 @@ void fl_board_work(fl_board *b, uint64_t job, int seat) {
     int spins = 0;
     for (;;) {
         uint64_t next = atomic_load(&b->next);
-        if (atomic_load(&b->seats) >> SEAT_BITS != job) /* looked up later: so `next` is of this job, or older */
+        if (atomic_load(&b->seats) >> SEAT_BITS != job) /* read after `next`, which is of this job or older */
             return;
         const ptrdiff_t units = atomic_load(&b->units), grab = atomic_load(&b->grab);
         const ptrdiff_t first = (ptrdiff_t)(next & UNIT_MASK);

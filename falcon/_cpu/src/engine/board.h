@@ -1,7 +1,7 @@
-/* board.h - the open stage of a call and who has a seat at it; what teams of any kind share.
+/* board.h - the state of a running job that its threads share: seats (one per thread), the open stage, its units.
  *
- * A board outlives its jobs: a thread that looks at it late finds another job, never freed memory.  It touches a job
- * only between a claim that succeeded and the moment when it says that those units are done.
+ * A board outlives its jobs: a thread that looks at it late finds another job, never freed memory.  A thread uses a job
+ * only between a successful claim and reporting those units as done.
  */
 #ifndef FALCON_BOARD_H
 #define FALCON_BOARD_H
@@ -18,15 +18,15 @@ typedef struct {
     void *job;
 } fl_board;
 
-/* Begins a job on a board that is free and opens its first stage; the caller has seat 0.  Returns its number. */
+/* Begins a job on a free board and opens its first stage; the caller has seat 0.  Returns the job's number. */
 uint64_t fl_board_begin(fl_board *b, const fl_stages *stages, void *job, int threads);
-/* Takes a seat at the job that runs; its number is in *job.  Negative: nothing runs, or all seats are taken. */
+/* Takes a seat in the running job, whose number goes to *job.  Negative: no job runs, or all seats are taken. */
 int fl_board_join(fl_board *b, uint64_t *job);
 /* Claims and does units until that job is over. */
 void fl_board_work(fl_board *b, uint64_t job, int seat);
 
-/* One turn of waiting: some microseconds of spinning, then the CPU is left to others, because a thread that was woken
- * on the very CPU where another one waits would otherwise not run until its time slice came. */
+/* One step of a waiting loop: a pause, after some microseconds of them a yield of the CPU, because a thread that was
+ * woken on the CPU where another one spins would otherwise not run until its next time slice. */
 void fl_wait(int *spins);
 
 #endif

@@ -1,9 +1,10 @@
 /* combine.c - Group Combine: source blocks straight into packed panels.
  *
  * One unit of work is one micro-panel strip (MR or NR lines) of one K slice, or
- * a few neighbouring ones (fl_group), of all blocks at once.  Chunk by chunk the source strips are packed into an
- * L1-sized scratch, where every later step sees contiguous vectors, and one
- * call of the combination program writes the strip of all R outputs.  So each
+ * a few neighbouring ones (fl_group), of all blocks at once.  Chunk by chunk the
+ * source strips are packed into an L1-sized scratch, where every later step sees
+ * contiguous vectors, and one call of the combination program writes the strip
+ * of all R outputs.  So each
  * source element is read once and each output written once.  Classical
  * packing is the case of one block and no program.
  */
@@ -11,9 +12,8 @@
 #include <string.h>
 
 /* Where lines are neighbours in memory, a strip is one short piece of every step's row, and rows are far apart: so
- * up to GROUP strips are made together, some steps at a time, while the next steps are
- * prefetched.  Fewer where
- * threads would be left without work. */
+ * up to GROUP strips are packed together, GROUP_STEPS steps at a time, while the next steps are prefetched.  Fewer
+ * where threads would be left without work. */
 enum { GROUP = 4, GROUP_STEPS = 64 };
 
 ptrdiff_t fl_group(const fl_operand *o, ptrdiff_t slices, int threads) {
@@ -24,7 +24,7 @@ ptrdiff_t fl_combine_units(const fl_pass *p, const fl_operand *o) {
     return o->mode == FALCON_PACKED && o->src ? fl_div_up(o->panels, o->group) * p->slices : 0;
 }
 
-/* Some steps of the strips of one panel, in all blocks; whole groups of them. */
+/* A chunk of the strips of one panel, in all blocks: whole groups of steps. */
 typedef struct {
     ptrdiff_t panel, k, steps; /* k: first step, in its block */
 } fl_strip;
@@ -64,7 +64,7 @@ static void strips_ahead(const fl_pass *p, const fl_operand *o, fl_strip x, ptrd
     }
 }
 
-/* Form the strip x of all outputs, whose first one begins at `to`. */
+/* Form strip x of all outputs, the first at `to`. */
 static void combine_strip(const fl_pass *p, const fl_operand *o, fl_strip x, ptrdiff_t out_stride, char *to,
                           char *scratch) {
     const falcon_kernel *kern = p->kern;

@@ -1,8 +1,8 @@
 /* driver.c - passes and the two stages of each: what falcon_gemm and falcon_pack_b do.
  *
- * In each pass the members of the team take combine units, then C tiles, handed out in ascending order, so that threads
- * work on neighbouring panels at the same time and a late thread costs no more than one tile; who computes a tile
- * doesn't change its result.
+ * In each pass threads claim combine units, then C tiles, in ascending order, so that they work on neighbouring panels
+ * at the same time and a late thread costs no more than one tile; which thread computes a tile does not change its
+ * result.
  */
 #include "engine.h"
 #include "team.h"
@@ -16,15 +16,15 @@ typedef struct {
     const falcon_kernel *kern;
     const falcon_scheme *scheme;
     const falcon_problem *prob; /* after transposition */
-    falcon_blocking cut;        /* the same */
+    falcon_blocking cut;        /* after transposition */
     fl_layout lay;
     char *ws;
     char *pack_to;           /* falcon_pack_b: only pack B, to here */
-    falcon_profile *profile; /* NULL: nobody asked */
+    falcon_profile *profile; /* NULL: not wanted */
     pthread_mutex_t profiling;
     atomic_int nonfinite;
-    /* The open stage: written by open_stage() alone, while nobody works. */
-    ptrdiff_t m0, n0, k0; /* where its pass begins; k0 < 0: there was none yet */
+    /* The open stage: written by open_stage() alone, while no thread works. */
+    ptrdiff_t m0, n0, k0; /* where its pass begins; k0 < 0 before the first */
     fl_pass pass;
     int stage;
     ptrdiff_t units_a; /* COMBINE: units of A, before those of B */
@@ -149,10 +149,10 @@ static ptrdiff_t open_stage(void *job, ptrdiff_t *grab) {
         if (!next_pass(j))
             return 0;
         j->stage = COMBINE;
-        /* A's panels survive from one N pass to the next if there is but one M pass */
+        /* A's panels survive from one N pass to the next if there is only one M pass */
         j->units_a = j->n0 == 0 || j->cut.mb < j->prob->M ? fl_combine_units(&j->pass, &j->pass.a) : 0;
         const ptrdiff_t units = j->units_a + (j->m0 == 0 ? fl_combine_units(&j->pass, &j->pass.b) : 0);
-        /* several neighbouring units at a time: they read on where the last one ended */
+        /* several neighbouring units at a time: each reads on where the one before ended */
         *grab = FL_MAX(1, FL_MIN(8, units / (8 * j->lay.threads)));
         if (units)
             return units;
@@ -170,7 +170,7 @@ static void combine_units(fl_job *j, const fl_buffers *buf, ptrdiff_t first, ptr
     }
 }
 
-/* Tiles in columns: threads share the B panels and then move on together. */
+/* Tiles are numbered down the columns of C: threads share B's panels and then move on together. */
 static fl_rect nth_tile(const fl_pass *p, ptrdiff_t t) {
     const ptrdiff_t x = t % p->X, z = t / p->X;
     return (fl_rect){x * p->a.panels / p->X, (x + 1) * p->a.panels / p->X, z * p->b.panels / p->Z,

@@ -1,10 +1,9 @@
 /* engine.h - what the driver's files share: operands, passes, workspace.
  *
  * A call is cut into passes over (K, N, M); a pass is a whole LCMA on its part
- * of the matrices and is described by `fl_pass`.  C is always written with the
- * columns of `b` running along micro-kernel vectors; where C is stored by
- * columns the problem is transposed first (C' = B'A'), so an fl_operand knows
- * which of the caller's matrices it is.
+ * of the matrices and is described by `fl_pass`.  The micro-kernel's vectors
+ * always run along the rows of C; if C is column-major, the problem is transposed
+ * first (C' = B'A'), so operand `a` may be the caller's B (k_major says so).
  *
  * Packed layout of an operand:
  *   [K slice][r < R][panel][group of kr steps of K][line][step in the group]
@@ -27,15 +26,15 @@ static inline ptrdiff_t fl_div_up(ptrdiff_t x, ptrdiff_t by) {
 typedef struct {
     const char *src;
     ptrdiff_t line_stride, k_stride; /* of the source, in elements */
-    ptrdiff_t lines, K;              /* valid extent of this pass */
-    ptrdiff_t block_lines, block_k;  /* size of one block, ceilings */
+    ptrdiff_t lines, K;              /* extent in this pass, without padding */
+    ptrdiff_t block_lines, block_k;  /* size of one block, rounded up */
     int n_line_blocks, n_k_blocks;
     int k_major; /* input number of block (f, l): k_major ? l*n_line_blocks + f : f*n_k_blocks + l */
     int width;
     ptrdiff_t panels;    /* per block */
     ptrdiff_t group;     /* strips that are packed together, see fl_group */
     int mode;            /* FALCON_PACKED, LOCAL or DIRECT */
-    const double *scale; /* NULL, or of each line of this pass */
+    const double *scale; /* NULL, or a factor for each line of this pass */
     falcon_pack_fn pack, load;
     falcon_combine_fn interpret;
     falcon_scale_strip_fn scale_strip;
@@ -69,8 +68,7 @@ typedef struct {
     char *watch; /* zero at first; see falcon_write_fn */
 } fl_buffers;
 
-/* Byte offsets into the workspace; the same function computes it for asking
- * and for using, so the two can't differ. */
+/* Byte offsets into the workspace. */
 typedef struct {
     size_t a, b, thread0, per_thread, total;
     size_t h, ct, sums, scratch, local_a, local_b; /* inside a thread's part */
@@ -79,13 +77,13 @@ typedef struct {
 
 extern const falcon_scheme fl_classical_scheme;
 #define FL_SCHEME(s) ((s) ? (s) : &fl_classical_scheme)
-/* A scheme for X X', which forms blocks on and above the diagonal only. */
+/* Whether s is a scheme for X X', which computes the blocks on and above the diagonal only. */
 static inline int fl_is_of_triangle(const falcon_scheme *s) {
     return s->halved && s != &fl_classical_scheme;
 }
 
-/* Whether B's panels are kept in L1 (head of tiles.c), for all passes of a call.  Not with a single slice: then every
- * product ends in C or its accumulators, and going along the rows of C was faster. */
+/* Whether B's panels are kept in L1 (see tiles.c), for all passes of a call.  Not with a single slice of K: then every
+ * product goes to C or its accumulators at once, and going along the rows of C was faster. */
 static inline int fl_b_kept(const falcon_kernel *kern, ptrdiff_t block_k, ptrdiff_t kc) {
     return kern->b_kept && block_k > kc;
 }
@@ -103,7 +101,7 @@ static inline ptrdiff_t fl_panel_bytes(const falcon_kernel *kern, ptrdiff_t widt
 static inline ptrdiff_t fl_micro_bytes(const falcon_kernel *kern) {
     return (ptrdiff_t)kern->mr * kern->nr * kern->acc;
 }
-/* The slice of K that a block of block_k steps is cut into: blocks shorter than kc make one of their own length. */
+/* The length of the slices of a block of block_k steps: a block shorter than kc is one slice. */
 static inline ptrdiff_t fl_slice(const falcon_kernel *kern, ptrdiff_t kc, ptrdiff_t block_k) {
     return FL_MIN(kc, fl_up(block_k, kern->k_grain));
 }
@@ -111,19 +109,19 @@ static inline ptrdiff_t fl_c_elem(const falcon_kernel *kern, const falcon_proble
     return prob->c_form == FALCON_C_ACC ? kern->acc : kern->elem;
 }
 
-/* problem.c: how the engine sees a problem */
+/* problem.c: orientation, threads and special shapes of a problem */
 falcon_problem fl_transposed_problem(const falcon_problem *prob);
 int fl_wants_transpose(const falcon_problem *prob);
-/* Threads worth starting, of those given. */
+/* The number of threads that the problem pays for, at most `threads`; 1 if the team cannot be used (fl_team_size). */
 int fl_threads(const falcon_problem *prob, int threads);
-/* The same for a machine of any size, in a forked child too. */
+/* The same whether or not the team can be used. */
 int fl_threads_of(const falcon_problem *prob, int threads);
 /* M == 1 or N == 1, no scheme, B not packed. */
 int fl_is_gemv(const falcon_scheme *scheme, const falcon_problem *prob);
-/* Few rows and B by rows: B is read where it is. */
+/* Few rows and a row-major B, which is read in place. */
 int fl_is_thin(const falcon_kernel *kern, const falcon_scheme *s, const falcon_problem *t);
 
-/* layout.c: what lies where in the workspace */
+/* layout.c: the parts of the workspace */
 typedef enum { FL_EVEN, FL_ONE_ROW, FL_TRIANGLE } fl_cutting;
 fl_cutting fl_cutting_of(const falcon_problem *t, int thin);
 void fl_partition(ptrdiff_t panels_a, ptrdiff_t panels_b, ptrdiff_t mt, ptrdiff_t nt, int threads, fl_cutting how,
@@ -142,7 +140,7 @@ size_t fl_scratch_bytes(const falcon_kernel *kern, const falcon_scheme *scheme);
 
 /* gemv.c: needs no workspace.  Returns whether a value was not finite. */
 int fl_gemv(const falcon_kernel *kern, const falcon_problem *prob, int threads);
-/* Whether it is one that no second thread pays for. */
+/* Whether it is a matrix-vector product too small for a second thread. */
 int fl_is_small_gemv(const falcon_problem *prob);
 
 /* strided.c: dst[k*width + i] = src[i*is + k*ks] for i < lines, 0 for the other i < width */
@@ -154,7 +152,7 @@ ptrdiff_t fl_group(const fl_operand *o, ptrdiff_t slices, int threads);
 ptrdiff_t fl_combine_units(const fl_pass *p, const fl_operand *o);
 void fl_combine_unit(const fl_pass *p, const fl_operand *o, ptrdiff_t unit, char *scratch);
 
-/* triangle.c: parts of C beside the triangle that is wanted.  A rectangle of entries of the pass: */
+/* triangle.c: which entries of C are wanted.  A rectangle of entries of the pass: */
 typedef struct {
     ptrdiff_t row, rows, col, cols;
 } fl_entries;
@@ -163,12 +161,12 @@ int fl_outside(const fl_pass *p, fl_entries e);
 int fl_inside(const fl_pass *p, fl_entries e);
 /* The columns [*first, *end) of row i that are wanted, i < e.rows, counted from e.col. */
 void fl_wanted(const fl_pass *p, fl_entries e, ptrdiff_t i, ptrdiff_t *first, ptrdiff_t *end);
-/* Copy what was written of them to their mirror images. */
+/* Copies those of e that were written to the mirror. */
 void fl_mirror(const fl_pass *p, fl_entries e);
 
 /* tiles.c: one C tile, in panels.  next: the tile this thread is likely to
- * do after it (only prefetched from), or NULL; *update: seconds spent on C, if
- * not NULL. */
+ * do after it (only prefetched from), or NULL; the seconds spent on C are added
+ * to *update, if not NULL. */
 typedef struct {
     ptrdiff_t x0, x1, z0, z1;
 } fl_rect;

@@ -1,7 +1,7 @@
 /* gemv.c - matrix times vector: M == 1 or N == 1.
  *
- * Bound by memory: the matrix is read once, where it lies.  Threads take blocks of lines; a line's sum is formed by
- * one thread in one order.
+ * Bound by memory: the matrix is read once, in place.  Threads claim blocks of lines; a line's sum is formed by one
+ * thread in one order.
  */
 #include "engine.h"
 #include "team.h"
@@ -10,15 +10,15 @@
 
 /* Multiply-adds that pay for a further thread. */
 static const double macs_per_thread = 2.5e5;
-/* Lines that one unit takes at most, and steps of K at a time: x of one chunk (GEMV_CHUNK) or a strip of the matrix
- * (GEMV_STRIP steps of nr lines, at most STRIP_BYTES each) stay in L1 and L2. */
+/* The most lines of a unit, and steps of K at a time: x of one chunk (GEMV_CHUNK) or a strip of the matrix (GEMV_STRIP
+ * steps of nr lines, at most STRIP_BYTES each) stay in L1 and L2.  LARGEST: bytes of the largest element. */
 enum { GEMV_LINES = 2048, GEMV_CHUNK = 8192, GEMV_STRIP = 256, STRIP_BYTES = 256, LARGEST = 8 };
 
 /* Lines i0 .. i1 of y = alpha * mat * x + beta * y, at most GEMV_LINES; i0 is a multiple of 64.  mat(i, k) is at
  * i*is + k*ks.  Sums run over fixed chunks of K, so they don't depend on i0 and i1. */
 static void gemv_lines(const falcon_kernel *kern, const falcon_problem *p, ptrdiff_t i0, ptrdiff_t i1, char *watch) {
     char y[(GEMV_LINES + 64) * LARGEST] __attribute__((aligned(64)));
-    /* a copy of x where it is strided; before it, a strip of mat where that is, too */
+    /* a copy of x if it is strided; before it, a strip of mat if that is strided, too */
     char room[GEMV_STRIP * (STRIP_BYTES + LARGEST)] __attribute__((aligned(64)));
     _Static_assert(GEMV_CHUNK * LARGEST <= sizeof room, "x of one chunk");
     const ptrdiff_t elem = kern->elem, acc = kern->acc, lines = i1 - i0, K = p->K, nr = kern->nr;

@@ -1,14 +1,15 @@
-/* layout.c - what lies where in the workspace: panels, accumulators, scratch.
+/* layout.c - the layout of the workspace: panels, accumulators, scratch.
  *
- * The same functions serve for asking how much is needed and for using it, so the two can't differ.
+ * The same functions tell a caller how much is needed and the engine how it is used, so the two can't differ.
  */
 #include "engine.h"
 
-/* What fetching a panel costs, in products of two panels: 12 rows of float32 from L3 at 16 bytes a cycle are 3 cycles
- * a step, 12 x 32 multiply-adds 12.  And a cut that is better by less than a thousandth is not worth more tiles. */
+/* The cost of fetching a panel, relative to multiplying two panels: 12 rows of float32 from L3 at 16 bytes a cycle take
+ * 3 cycles a step, 12 x 32 multiply-adds 12.  A cut that is better by less than a thousandth is not worth more tiles.
+ */
 static const double panel_cost = 0.25, worth_more_tiles = 0.999;
 
-/* Along each side of a triangle. */
+/* Tiles along each side of a triangle, per thread. */
 enum { TILES_PER_THREAD = 4 };
 
 fl_cutting fl_cutting_of(const falcon_problem *t, int thin) {
@@ -19,7 +20,7 @@ fl_cutting fl_cutting_of(const falcon_problem *t, int thin) {
  * together: the least of (rounds of tiles) x (cost of the largest tile), where
  * a tile costs its area plus what its panels cost to fetch.  FL_ONE_ROW: don't
  * cut the rows further than mt asks.  FL_TRIANGLE: tiles are of all sizes, so
- * what balances them is that each thread has several. */
+ * each thread gets several, for balance. */
 void fl_partition(ptrdiff_t pa, ptrdiff_t pb, ptrdiff_t mt, ptrdiff_t nt, int threads, fl_cutting how, ptrdiff_t *X,
                   ptrdiff_t *Z) {
     const ptrdiff_t X0 = fl_div_up(pa, mt), Z0 = fl_div_up(pb, nt);
@@ -42,7 +43,7 @@ void fl_partition(ptrdiff_t pa, ptrdiff_t pb, ptrdiff_t mt, ptrdiff_t nt, int th
 /* Bytes of scratch that a chunk's sources may take: L1 less room for the lines of the outputs. */
 enum { SCRATCH = 24 << 10 };
 
-/* The steps of scratch that fit, so many that chunks start on whole lines. */
+/* As many steps as fit into SCRATCH; chunks start on whole cache lines. */
 ptrdiff_t fl_chunk(const falcon_kernel *kern, int width, int n_in) {
     const ptrdiff_t per_step = (ptrdiff_t)width * n_in * kern->sum, grain = kern->k_grain;
     return FL_MAX(grain, SCRATCH / per_step / grain * grain);
@@ -74,7 +75,7 @@ ptrdiff_t fl_operand_bytes(const falcon_kernel *kern, int R, ptrdiff_t panels, p
     return R * panels * ((slices - 1) * fl_panel_bytes(kern, width, kc) + fl_panel_bytes(kern, width, last));
 }
 
-/* The part of a layout that each thread has for itself; a_mode and b_mode are set already. */
+/* The part of a layout that each thread has of its own; a_mode and b_mode are set already. */
 void fl_thread_buffers(const falcon_kernel *kern, const falcon_scheme *s, ptrdiff_t mt, ptrdiff_t nt, ptrdiff_t block_k,
                        ptrdiff_t kc, fl_layout *out) {
     const size_t micro = (size_t)fl_micro_bytes(kern);
@@ -112,7 +113,7 @@ void fl_layout_make(const falcon_kernel *kern, const falcon_scheme *s, const fal
     out->threads = fl_threads(prob, threads);
     const int thin = fl_is_thin(kern, s, &t);
     fl_partition(pa, pb, mt, nt, out->threads, fl_cutting_of(&t, thin), &X, &Z);
-    /* panels that a single tile uses are packed by that tile, in its own cache */
+    /* panels that only one tile uses are packed by that tile, in its core's cache */
     out->a_mode = classical && Z == 1 ? FALCON_LOCAL : FALCON_PACKED;
     out->b_mode = prob->packed_b || !classical || X > 1 ? FALCON_PACKED : thin ? FALCON_DIRECT : FALCON_LOCAL;
     size_t at = 0;

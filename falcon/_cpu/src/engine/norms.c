@@ -1,7 +1,7 @@
-/* norms.c - squared 2-norms of the rows of A or the columns of B: what tells, before an LCMA runs,
+/* norms.c - squared 2-norms of the rows of A or the columns of B: they tell, before an LCMA runs,
  * whether it would add lines of very different scale.
  *
- * One pass over the matrix, bound by memory.  Threads take strips of lines from a counter; a line's
+ * One pass over the matrix, bound by memory.  Threads claim strips of lines; a line's
  * sum is formed by one thread in one order, so that it never depends on their number.
  */
 #include "engine.h"
@@ -10,8 +10,8 @@
 
 /* Elements that pay for a further thread. */
 static const double elements_per_thread = 1 << 17;
-/* Elements of a strip of lines that are not neighbours in memory; steps that are copied at a time where neither lines
- * nor steps are, and the most lines. */
+/* STRIP: elements of a strip of lines that are contiguous along K.  STEPS, MOST_LINES: what is copied at a time where
+ * neither lines nor steps are contiguous.  LARGEST: bytes of the largest element. */
 enum { STRIP = 1 << 15, STEPS = 128, MOST_LINES = 32, LARGEST = 8 };
 
 typedef struct {
@@ -69,7 +69,7 @@ void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptr
                      .line_stride = line_stride,
                      .k_stride = k_stride,
                      .sums = sums};
-    /* strips begin where a line has the same place among the vectors of any other cut: the same bits */
+    /* however lines are cut into strips, a line has the same place in a vector, hence the same bits */
     if (k_stride == 1)
         j.strip = FL_MAX(1, STRIP / FL_MAX(len, 1));
     else if (line_stride == 1)

@@ -1,4 +1,4 @@
-/* problem.c - how the engine sees a problem: its orientation, the threads that it pays for, thin ones. */
+/* problem.c - orientation, number of threads and special shapes (thin, matrix-vector) of a problem. */
 #include "engine.h"
 #include "team.h"
 
@@ -19,7 +19,7 @@ int fl_threads(const falcon_problem *prob, int threads) {
 }
 
 /* A column-major C is computed as C' = B'A', so that vectors run along its
- * columns.  A packed B can't change sides. */
+ * columns.  A packed B can't become the left operand. */
 int fl_wants_transpose(const falcon_problem *prob) {
     return prob->c_cs != 1 && prob->c_rs == 1 && !prob->packed_b;
 }

@@ -4,7 +4,7 @@
 
 /* The scheme <1,1,1;1>.  Its programs are never run: packing is plain. */
 static const int32_t one_start[] = {0, 1};
-static const uint8_t one_halved[] = {1}; /* where a triangle is asked for */
+static const uint8_t one_halved[] = {1}; /* where a triangle is wanted */
 static const falcon_step one_step[] = {{0, FALCON_PRODUCT, FALCON_FIRST | FALCON_LAST, 1.0}};
 const falcon_scheme fl_classical_scheme = {.m = 1,
                                            .k = 1,

@@ -1,15 +1,15 @@
 /* small.c - products too small for threads, and C = beta*C.
  *
- * Larger classical problems run through falcon_gemm with scheme NULL.  Below
- * some hundred thousand multiply-adds nothing of that pays: here one thread
- * runs the tile loop on stack buffers, packs A panel by panel and reads B in
- * place.
+ * Larger classical problems run through falcon_gemm with scheme NULL.  Up to
+ * small_macs multiply-adds neither threads nor choosing a blocking pays: one
+ * thread runs the tile loop on stack buffers, packs A panel by panel and reads B
+ * in place.
  */
 #include "engine.h"
 #include <string.h>
 
-/* 100^3: about 20 microseconds of work on one core, below which waking a second
- * thread or filling in a blocking shows. */
+/* 100^3: about 20 microseconds of work on one core; below, waking a second thread
+ * or choosing a blocking takes a noticeable part of the time. */
 static const double small_macs = 1e6;
 /* Stack, and steps of K at a time: two panels of the widest kernels, 8 + 24 lines of float64, take 64 KiB of it. */
 enum { SMALL_STACK = 96 << 10, SMALL_KC = 256 };

@@ -1,4 +1,4 @@
-/* strided.c - element by element: what is contiguous in no direction. */
+/* strided.c - copies, element by element, of matrices that are contiguous in no direction. */
 #include "engine.h"
 
 #define GATHER(T)                                                                                                      \

@@ -1,12 +1,12 @@
-/* team.c - who works on a call: the one file that starts, places and wakes threads, and knows of fork().
+/* team.c - the only file that starts, places and wakes threads, and that handles fork().
  *
  * falcon's own team (Linux): a helper thread for every CPU that a caller may use, pinned to it, so that a helper that
- * is woken never lands on the caller's own CPU; the caller and its affinity are never touched.  A call posts its board,
- * invites helpers on other CPUs than its own and begins to work; who comes in time takes part.  Helpers that have
- * nothing to do spin for a short while, because the next call is often near, and then sleep.
+ * is woken never lands on the caller's own CPU; the caller and its affinity are never touched.  A call fills a board,
+ * invites the helpers of other CPUs and starts to work; helpers that come before the job is over join it.  Idle helpers
+ * spin for a short while, because the next call often comes soon, and then sleep.
  *
- * OpenMP's team (elsewhere, or on demand): the same boards in a parallel region.  It ends with all of its threads, and
- * after a pause libgomp's may take milliseconds to come (docs/cpu.md).
+ * OpenMP's team (elsewhere, or on request): the same boards in a parallel region, which ends when all of its threads
+ * have arrived; after a pause libgomp's threads may take milliseconds to do so (docs/cpu.md).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -47,7 +47,7 @@ static void run_openmp(const fl_stages *stages, void *job, int threads) {
         const int seat = omp_get_thread_num() ? fl_board_join(&board, &joined) : 0;
         if (seat >= 0)
             fl_board_work(&board, joined, seat);
-        /* libgomp's own barrier spins for milliseconds: it shall find everybody there */
+        /* wait here until all threads are done: libgomp's own barrier spins for milliseconds */
         const int all = omp_get_num_threads();
         atomic_fetch_add(&left, 1);
         for (int spins = 0; atomic_load(&left) < all;)
@@ -62,9 +62,9 @@ static void run_openmp(const fl_stages *stages, void *job, int threads) {
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Calls that run at once on several threads of the program; more of them run alone. */
+/* Calls that can use helpers at the same time; further ones run on their caller's thread alone. */
 enum { BOARDS = 32, MOST_CPUS = CPU_SETSIZE, STACK = 1 << 20 };
-/* Spinning of an idle helper: longer than the Python around a call, shorter than anybody else would notice. */
+/* How long an idle helper spins: longer than the Python code between two calls takes, too short to disturb others. */
 static const double idle_seconds = 100e-6;
 
 static struct {
@@ -73,7 +73,7 @@ static struct {
 } boards[BOARDS];
 
 typedef struct {
-    _Atomic uint32_t invited; /* boards, a bit each; its futex */
+    _Atomic uint32_t invited; /* a bit for each board; also its futex */
     atomic_int asleep, started;
     int cpu;
 } fl_helper;
@@ -104,14 +104,14 @@ static void *help(void *helper) {
         if (turn % 16 || fl_now() - idle_since < idle_seconds)
             continue;
         atomic_store(&h->asleep, 1);
-        syscall(SYS_futex, &h->invited, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0); /* not if invited meanwhile */
+        syscall(SYS_futex, &h->invited, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0); /* returns if invited meanwhile */
         atomic_store(&h->asleep, 0);
         idle_since = fl_now();
     }
     return NULL;
 }
 
-/* Starts the helper of a CPU with all signals blocked; without it, where the system allows no more threads. */
+/* Starts the helper of a CPU with all signals blocked; 0 where the system allows no more threads. */
 static int start(fl_helper *h, int cpu) {
     pthread_mutex_lock(&starting);
     if (!atomic_load(&h->started)) {

@@ -1,8 +1,8 @@
 /* team.h - the threads of a call.
  *
- * A call is a sequence of stages, a stage a number of units that anybody may do in any order.  Members of the team
- * claim units; a stage is over when all its units are done, and whoever ends the last one opens the next stage.  So
- * nobody waits for a member that has claimed nothing, and one that comes late joins the stage that is open.
+ * A call is a sequence of stages, a stage is a number of units that any thread may do in any order.  Threads claim
+ * units; the one that finishes the last unit of a stage opens the next stage.  So no thread waits for one that has
+ * claimed nothing, and a late thread joins the stage that is open.
  */
 #ifndef FALCON_TEAM_H
 #define FALCON_TEAM_H
@@ -10,16 +10,16 @@
 #include <stddef.h>
 
 typedef struct {
-    /* Opens the next stage: its number of units, and in *grab how many neighbouring ones are claimed at a time; 0
-     * where there is none.  Called once per stage, when all units of the one before are done. */
+    /* Opens the next stage and returns its number of units, 0 if there is no further stage; *grab: how many
+     * neighbouring units are claimed at a time.  Called when all units of the previous stage are done. */
     ptrdiff_t (*open)(void *job, ptrdiff_t *grab);
-    /* Does units first..end-1 of the open stage.  seat: of the member, 0 <= seat < threads, for buffers of its own.
-     * When it returns, what it wrote must be visible to whoever runs after it, and nothing may be left to do: the job
-     * may be gone. */
+    /* Does units first..end-1 of the open stage.  seat: the calling thread's, 0 <= seat < threads, for buffers of its
+     * own.  When it returns, what it wrote must be visible to other threads, and nothing may be left to do: the job may
+     * be gone. */
     void (*units)(void *job, int seat, ptrdiff_t first, ptrdiff_t end);
 } fl_stages;
 
-/* Threads worth starting, of at most `threads`, for work that pays for `worth` of them. */
+/* The number of threads to use, at most `threads`, for work that pays for `worth` of them. */
 int fl_team_size(double worth, int threads);
 
 /* Runs all stages on the calling thread and up to threads - 1 others. */

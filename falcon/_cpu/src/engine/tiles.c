@@ -1,19 +1,18 @@
-/* tiles.c - GEMM and Combine H of one C tile, nothing leaving the core.
+/* tiles.c - GEMM and Combine H of one C tile, within the caches of one core.
  *
- * A worker owns the same tile of all m x n blocks of C.  It walks r = 1..R:
- * H_r accumulates over the K slices, in registers within a slice and in a
- * contiguous per-thread buffer between slices; in the last slice each finished
- * micro-tile of H_r goes, while still in L1, into the accumulators that W's
- * steps name, those of C blocks and those of sums that several blocks share.
- * The last term of a sum takes it to L1, from where it goes on like H_r itself;
- * the last term of a C block takes it to C with alpha and beta.  H and the
- * accumulators are arrays of whole micro-tiles: C's own row length (often a
- * multiple of 4 KiB, whose rows share L1 sets) meets the caches only once per
- * pass.
+ * A thread computes the same tile of all m x n blocks of C.  For r = 1..R, H_r
+ * accumulates over the K slices, in registers within a slice and in a
+ * contiguous per-thread buffer between slices.  In the last slice each finished
+ * micro-tile of H_r is added, while still in L1, to the accumulators that W's
+ * steps name: those of C blocks and those of sums that several blocks share.
+ * A sum that is complete stays in L1 and is added to accumulators like H_r; a C
+ * block that is complete is written to C with alpha and beta.  H and the
+ * accumulators are arrays of whole micro-tiles, so that C's row stride (often a
+ * multiple of 4 KiB, whose rows share L1 sets) matters only once per pass.
  *
  * Loop order: one micro-panel is kept in L1 while the block of the other operand
  * streams past it from L2.  A 12 x 32 kernel keeps A's panel, because B's is
- * too large; a 6 x 16 one B's, because A's is the lesser stream (fl_b_kept).
+ * too large; a 6 x 16 one B's, because A's stream is smaller (fl_b_kept).
  * Meanwhile the micro-kernel prefetches the next panel to keep into L2 and,
  * towards the end, the next block, a few lines per call.
  */
@@ -22,8 +21,8 @@
 /* Bytes of the largest micro-tile: 12 x 32 of float32, 8 x 24 of float64, 32 x 32 of tiles. */
 enum { MOST_MICRO = 4096 };
 
-/* The last term of a block of C: to C with alpha and beta; first what the lines were scaled by is taken back.  Where
- * the diagonal cuts the entries e of a triangle, row by row. */
+/* Adds the last term of entries e of a block of C and writes them to C with alpha and beta, after undoing the scaling
+ * of lines; row by row where the diagonal of a triangle cuts e. */
 static void finish(const fl_pass *p, const fl_buffers *buf, const char *acc, const char *source, double coef,
                    fl_entries e) {
     const falcon_kernel *kern = p->kern;
@@ -67,7 +66,7 @@ static inline int idle(const fl_pass *p, int r, ptrdiff_t x0, ptrdiff_t x1, ptrd
            fl_outside(p, entries_of(p, (fl_rect){x0, x1, z0, z1}, 0, 0));
 }
 
-/* Do the steps that follow one finished micro-tile of H_r (panel x, z). */
+/* Do W's steps for one finished micro-tile of H_r (A's panel x, B's panel z). */
 static void scatter(const fl_pass *p, const fl_buffers *buf, int r, const char *h, char *ct, ptrdiff_t ct_step,
                     ptrdiff_t x, ptrdiff_t z) {
     const falcon_kernel *kern = p->kern;
@@ -90,8 +89,8 @@ static void scatter(const fl_pass *p, const fl_buffers *buf, int r, const char *
     }
 }
 
-/* Prefetch the accumulators that the finished micro-tile at `at` of product r goes to, while it is still being
- * computed: they come from L2 or L3. */
+/* Prefetch the accumulators that a micro-tile of product r will be added to, while it is being computed: they are in L2
+ * or L3. */
 static void scatter_ahead(const fl_pass *p, int r, char *ct, ptrdiff_t ct_step, ptrdiff_t bytes) {
     const falcon_scheme *s = p->scheme;
     if (s == &fl_classical_scheme)
@@ -101,7 +100,7 @@ static void scatter_ahead(const fl_pass *p, int r, char *ct, ptrdiff_t ct_step, 
             __builtin_prefetch(ct + s->w[e].slot * ct_step + at, 1, 3);
 }
 
-/* Where panel `x` of an operand comes from in slice s of product r. */
+/* The packed panel `x` of an operand in slice s of product r. */
 static const char *packed_panel(const fl_pass *p, const fl_operand *o, int r, ptrdiff_t s, ptrdiff_t x) {
     const ptrdiff_t full = fl_panel_bytes(p->kern, o->width, p->kc);
     const ptrdiff_t stride = fl_panel_bytes(p->kern, o->width, fl_slice_len(p, s));
@@ -120,8 +119,8 @@ typedef struct {
     const fl_operand *o;
     const char *at;                       /* of panel `first` */
     char *local;                          /* room for the panels that the tile packs itself */
-    ptrdiff_t s, first, ragged, step, ld; /* ld: elements from one
-                                           * group of steps to the next; ragged: DIRECT's one panel to pack */
+    ptrdiff_t s, first, ragged, step, ld; /* ld: elements from one group of steps to the next; ragged: the
+                                           * one panel that must be packed with DIRECT, or -1 */
 } fl_panels;
 
 static fl_panels panels_of(const fl_pass *p, const fl_operand *o, int r, ptrdiff_t s, ptrdiff_t first, char *local,
@@ -140,7 +139,7 @@ static fl_panels panels_of(const fl_pass *p, const fl_operand *o, int r, ptrdiff
     return f;
 }
 
-/* Panel j; packed now if that is this tile's task and it is not `done` yet. */
+/* Panel j; packed now if the tile packs its own panels and has not `done` so. */
 static inline const char *panel(const fl_pass *p, const fl_panels *f, ptrdiff_t j, int done, ptrdiff_t *ld) {
     const char *at = f->at + (j - f->first) * f->step;
     *ld = f->ld;
@@ -154,13 +153,13 @@ static inline const char *panel(const fl_pass *p, const fl_panels *f, ptrdiff_t 
 }
 
 /* What the micro-kernel calls of one block prefetch: the next panel to keep (needed when this row of calls ends), then
- * the next streaming block, so late that it does not drive out the present one. */
+ * the next streaming block, so late that it does not evict the current one. */
 typedef struct {
     const char *kept, *kept_end, *block, *block_end;
     ptrdiff_t calls; /* left in this block */
 } fl_ahead;
 
-/* The block after (r, s) of this tile, or the first block of the next tile. */
+/* The block after (r, s) of this tile, or the first block of the next tile; 0 if there is none. */
 static int block_after(const fl_pass *p, int *r, ptrdiff_t *s, const fl_rect **tile, const fl_rect *next) {
     if (++*s == p->slices)
         *s = 0, ++*r;
@@ -195,7 +194,7 @@ static void ahead_row(const fl_pass *p, int r, ptrdiff_t s, ptrdiff_t i, const f
     w->kept_end = packed_panel(p, o, r, s, i + 1);
 }
 
-/* The lines for one call that prefetches `bytes`. */
+/* The address from which one call of the micro-kernel prefetches `bytes`; NULL: nothing to prefetch. */
 static const char *ahead_take(fl_ahead *w, ptrdiff_t bytes) {
     const ptrdiff_t left = w->calls--;
     const char **at = w->kept < w->kept_end ? &w->kept : &w->block, *from = *at;

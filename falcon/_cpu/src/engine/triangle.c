@@ -1,7 +1,7 @@
-/* triangle.c - products of which one triangle is wanted, and copies of what was written to its mirror image.
+/* triangle.c - products of which only one triangle is wanted, and copies of it to the other triangle.
  *
- * C = A A' is symmetric: its lower triangle is formed by half of the work, and every tile is transposed into the other
- * one by the thread that made it, while it is still in its cache.
+ * C = A A' is symmetric: one triangle takes half of the work, and every tile is copied, transposed, to the other one by
+ * the thread that computed it, while it is still in its cache.
  */
 #include "engine.h"
 

@@ -1,4 +1,4 @@
-/* amx_int8.c - 8-bit integers by AMX_INT8: tiles of fours of steps of K, products summed modulo 2^32 (tile_amx.h).
+/* amx_int8.c - 8-bit integers by AMX_INT8: tiles of groups of 4 steps of K, products summed modulo 2^32 (tile_amx.h).
  * Sizes are those of amx_bf16.c in bytes; has run in emulation only. */
 #include "kernel.h"
 #include "tile_amx.h"

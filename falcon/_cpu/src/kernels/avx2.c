@@ -1,5 +1,4 @@
-/* avx2.c - AVX2 + FMA kernels (compiled with -mavx2 -mfma -mf16c).
- * A new type: one more block like those below, or one more X of a block, and a line in registry.c. */
+/* avx2.c - AVX2 + FMA kernels (compiled with -mavx2 -mfma -mf16c). */
 #include "kernel.h"
 #include "vec_x86.h"
 #include <string.h>

@@ -1,9 +1,8 @@
 /* avx512.c - AVX-512 F/DQ/BW/VL kernels (compiled with those flags and -mfma).
- * f32 12x32 runs at the FMA peak of Zen 4 and 5 alone; 8x48 was 3 % faster in
+ * f32 12x32 by itself runs at the FMA peak of Zen 4 and 5; 8x48 was 3 % faster in
  * the classical driver on Zen 4, equal with Strassen, slower on Zen 5.  f64
  * 8x24 was 4 % faster than 12x16 in the driver on Zen 4: its A panel (16 KiB
- * at kc 256) stays in L1.
- * A new type: one more block like those below, or one more X of a block, and a line in registry.c. */
+ * at kc 256) stays in L1. */
 #include "kernel.h"
 #include "vec_x86.h"
 #include <string.h>

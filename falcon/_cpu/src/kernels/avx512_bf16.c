@@ -1,6 +1,6 @@
 /* avx512_bf16.c - bfloat16 by VDPBF16PS (AVX512_BF16): panels hold pairs of steps of K as they are, products are summed
- * in float32.  The instruction rounds to nearest even and takes and gives 0 for subnormals.  A scheme's sums are formed
- * in float32 and rounded once to bfloat16. */
+ * in float32.  The instruction rounds to nearest even, takes subnormals for 0 and returns 0 for them.  A scheme's sums
+ * are formed in float32 and rounded once to bfloat16. */
 #include "kernel.h"
 #include "vec_x86.h"
 #include <string.h>

@@ -1,4 +1,4 @@
-/* avx512_vnni.c - 8-bit and 16-bit integers by AVX512_VNNI (vec_x86.h): panels hold fours and pairs of steps of K. */
+/* avx512_vnni.c - 8-bit and 16-bit integers by AVX512_VNNI (vec_x86.h): panels hold groups of 4 and 2 steps of K. */
 #include "kernel.h"
 #include "vec_x86.h"
 #include <string.h>

@@ -1,5 +1,5 @@
-/* avx_vnni.c - 8-bit and 16-bit integers by AVX_VNNI (vec_x86.h): AVX512_VNNI's dot products in 32-byte vectors.  4
- * rows of 8 bits, not 6: what flipping A adds takes two accumulators more than 16 registers leave. */
+/* avx_vnni.c - 8-bit and 16-bit integers by AVX_VNNI (vec_x86.h): AVX512_VNNI's dot products in 32-byte vectors.  With
+ * 8 bits 4 rows, not 6: the sums of what flipping A adds take two more accumulators than 16 registers have. */
 #include "kernel.h"
 #include "vec_x86.h"
 #include <string.h>

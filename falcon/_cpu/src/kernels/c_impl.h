@@ -1,11 +1,12 @@
-/* c_impl.h - template: accumulators into a C of type C (of vec_types.h), for one kind of panel.  Names are C_NAME's. */
+/* c_impl.h - template: writes accumulators to a C of type C (of vec_types.h), for one type of panel.  C_NAME names the
+ * functions. */
 #define C_T CAT(C, _T)
 #define C_READ(p) CAT(C, _WIDEN)(CAT(C, _READ)(p))
 #define C_GET CAT(C, _GET)
 #define C_PUT CAT(C, _PUT)
 #define C_LINE ((ptrdiff_t)(64 / sizeof(C_T)))
 
-/* alpha * (ct + coef*h) into out[MR*NR], or straight into C's rows. */
+/* One vector of alpha * (ct + w*h); ct may be NULL (zero). */
 INLINE VEC C_NAME(value)(const T *ct, const T *h, VEC w, VEC alpha) {
     const VEC x = ct ? V_FMA(w, V_LOAD(h), V_LOAD(ct)) : (VEC)(w * V_LOAD(h));
     return alpha * x;
@@ -43,7 +44,7 @@ static void C_NAME(write)(const void *ct_, const void *h_, double coef, double a
                 CAT(C, _WRITE)(c + j, beta1 == 0 ? all : CAT(C, _NARROW)(V_FMA(beta, C_READ(c + j), x)));
             }
         }
-        if (j < cols) { /* what is left of a row, or a strided row; lanes past cols hold anything */
+        if (j < cols) { /* the rest of a row, or a strided row; lanes past cols are undefined */
             T row[NR] __attribute__((aligned(64)));
             for (ptrdiff_t v = j / VLEN * VLEN; v < cols; v += VLEN)
                 V_STORE(row + v, C_NAME(value)(ct ? ct + v : 0, h + v, w, alpha));

@@ -8,7 +8,7 @@
 
 #undef P_LINE
 #define P_LINE ((ptrdiff_t)(64 / sizeof(P_T)))
-/* Vectors of a block: 8, or those of a line of a panel. */
+/* Vectors of a block: 8, or those of a panel's cache line if these are more. */
 #undef BLOCK_VECS
 #define BLOCK_VECS (P_LINE / VLEN > 8 ? P_LINE / VLEN : 8)
 _Static_assert(BLOCK_VECS <= 16, "the loops below are unrolled");
@@ -32,7 +32,8 @@ INLINE void NAME(fetch)(const int nb, VEC x[BLOCK_VECS], int r, const VEC acc[BL
     }
 }
 
-/* nb vectors at element offset `at`; nb is a constant in both instances.  flip: of what is stored, see vec_types.h. */
+/* nb vectors at element offset `at`; nb is a constant in both instances.  flip: what stored values are xored with, see
+ * vec_types.h. */
 INLINE void NAME(interpret_block)(const int nb, const int flip, const falcon_program *prog, const P_T *src,
                                   ptrdiff_t src_stride, P_T *dst, ptrdiff_t dst_stride, int stream, T *temps) {
     VEC acc[BLOCK_VECS];

@@ -1,5 +1,4 @@
-/* generic.c - portable kernels in GCC vector extensions (baseline flags).
- * A new type: one more block like those below, or one more X of a block, and a line in registry.c. */
+/* generic.c - portable kernels in GCC vector extensions (baseline flags). */
 #include "kernel.h"
 #include "vec_gcc.h"
 #include <string.h>

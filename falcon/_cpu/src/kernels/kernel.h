@@ -5,11 +5,11 @@
  *
  * An element goes through four forms, which may all be the same (float32, float64):
  *
- *                                                          bfloat16 converted while packing, and not
- *   elem   as A and B hold it                                 bfloat16   bfloat16
- *   sum    as load leaves what a scheme's sums are formed of  float32    bfloat16
- *   panel  as the micro-kernel reads it                       float32    bfloat16
- *   acc    as products are accumulated, in H and in C's tiles float32    float32
+ *                                                        bfloat16 on AVX-512   on AVX512_BF16
+ *   elem   as A and B hold it                                  bfloat16           bfloat16
+ *   sum    as load writes it for a scheme's sums               float32            bfloat16
+ *   panel  as the micro-kernel reads it                        float32            bfloat16
+ *   acc    as products are accumulated, in H and C's tiles     float32            float32
  *
  * C holds either elements like A's and B's or accumulators.
  */
@@ -73,25 +73,25 @@ enum { FALCON_BLOCK = 256 }; /* bytes per register that the interpreter handles 
 
 /* ---- Functions of a kernel ---------------------------------------------- */
 
-/* Lay a strip of `width` lines out step by step, d steps of a line together: element (i, p) comes to
+/* Write a strip of `width` lines step by step, d steps of a line together: element (i, p) goes to
  *     dst[(p / d * width + i) * d + p % d]
- * from src[i*is + p*ps] for i < vi, p < vp; 0 for the other i < width, p < len.  len is a multiple of kr.
- * d is kr; in B's panels for tiles 4 bytes' worth of steps, a lane.
- * pack writes panels, load the form in which sums are formed. */
+ * It is src[i*is + p*ps] for i < vi, p < vp, and 0 for the other i < width, p < len.  len is a multiple of kr.
+ * d is kr, but in B's panels for tiles a lane: the steps that make 4 bytes.
+ * pack writes panels, load the inputs of a scheme's sums. */
 typedef void (*falcon_pack_fn)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst,
                                ptrdiff_t len);
-/* Form all outputs of a program from all inputs, one for A's panels and one for B's.  Input q is the contiguous vector
- * src + q*src_stride (as load wrote it), output r the vector dst + r*dst_stride (a panel), each of len elements;
- * strides in elements.  src, dst and the byte size of both strides and of len are multiples of 64.  stream != 0 asks
- * for non-temporal stores (the outputs will not be read soon); a fence follows later.  scratch: n_temp * FALCON_BLOCK
- * bytes. */
+/* Form all outputs of a program from all inputs; one function for A's panels and one for B's.  Input q is the
+ * contiguous vector src + q*src_stride (as load wrote it), output r the vector dst + r*dst_stride (a panel), each of
+ * len elements; strides in elements.  src, dst and the byte size of both strides and of len are multiples of 64. stream
+ * != 0 asks for non-temporal stores (the outputs will not be read soon); the caller fences later.  scratch: n_temp *
+ * FALCON_BLOCK bytes. */
 typedef void (*falcon_combine_fn)(const void *src, ptrdiff_t src_stride, void *dst, ptrdiff_t dst_stride, ptrdiff_t len,
                                   int stream, const falcon_program *prog, void *scratch);
 /* h[i*nr + j] (+)= sum over p < kc of a(i, p) * b(p, j), both panels (kc a multiple of kr).  ldb: elements from one
- * group of kr steps of b to the next, nr*kr in a panel; another one where B is read in place.  The variant
+ * group of kr steps of b to the next, nr*kr in a panel, B's row stride where B is read in place.  The variant
  * [rows-1][vectors-1] touches that many rows and vectors of columns only.
  * pf: while running, prefetch into L2 the lines pf, pf + pf_step, ... (bytes),
- * the kernel's pf_lines for every FALCON_PF_EVERY groups of kr steps. */
+ * pf_lines of them for every FALCON_PF_EVERY groups of kr steps. */
 typedef void (*falcon_ukr_fn)(ptrdiff_t kc, const void *a, const void *b, ptrdiff_t ldb, void *h, int accumulate,
                               const char *pf, ptrdiff_t pf_step);
 enum { FALCON_PF_EVERY = 2 };
@@ -116,8 +116,8 @@ enum falcon_c_form { FALCON_C_ELEM, FALCON_C_ACC, FALCON_N_C_FORM };
  * line to line, K contiguous; axpy: stride s from step to step of K, lines contiguous.  The order of a sum depends on
  * len and on i modulo 64. */
 typedef void (*falcon_gemv_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, const void *x, void *y);
-/* sums[i] += sum over k < len of mat(i, k)^2 for i < lines.  dot, axpy: strides as in falcon_gemv_fn.  axpy adds up
- * FALCON_NORM_LINES lines at a time, which stay in L1. */
+/* sums[i] += sum over k < len of mat(i, k)^2 for i < lines.  dot, axpy: strides as in falcon_gemv_fn.  axpy takes
+ * FALCON_NORM_LINES lines at a time, whose sums stay in L1. */
 typedef void (*falcon_norm_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, double *sums);
 enum { FALCON_NORM_LINES = 1024, FALCON_NORM_RUN = 2048 };
 
@@ -129,17 +129,17 @@ typedef struct falcon_kernel {
     int elem, sum, panel, acc; /* bytes of an element in each of its forms */
     int acc_dtype;             /* the type of accumulators */
     int exact;                 /* integers: arithmetic wraps and never rounds */
-    int mr, nr, vlen;          /* vlen: columns by which nr may be cut for thin tiles */
-    int kr;                    /* panels hold whole groups of so many steps of K */
+    int mr, nr, vlen;          /* vlen: columns of a vector; narrow tiles use fewer vectors than nr has */
+    int kr;                    /* steps of K in a group; panels hold whole groups */
     int pf_lines;              /* see falcon_ukr_fn */
-    int k_grain;               /* slices and chunks of K are multiples of it, so that they begin on whole lines */
+    int k_grain;               /* slices and chunks of K are multiples of it, so that they begin on cache lines */
     int kc;                    /* longest slice of K */
     int in_place;              /* the micro-kernel can read B's rows where they are (elem == panel, kr == 1) */
-    int b_kept; /* where K makes several slices, B's panels are kept in L1 while A's stream, not the other way round */
+    int b_kept; /* with several slices of K, keep B's panels in L1 while A's stream, not the other way round */
     struct {
         int a_panels, b_panels;                    /* most panels of a C tile */
         int a_share, b_share;                      /* percent of L2 that a tile's slice of A and of B may take */
-    } tile[2];                                     /* where A's panels are kept, and where B's are */
+    } tile[2];                                     /* [0]: A's panels are kept in L1, [1]: B's */
     const falcon_ukr_fn *ukr;                      /* [mr][nr / vlen] */
     falcon_pack_fn pack_a, pack_b, load_a, load_b; /* widths mr and nr */
     falcon_combine_fn interpret_a, interpret_b;
@@ -149,7 +149,7 @@ typedef struct falcon_kernel {
     falcon_write_fn write[FALCON_N_C_FORM];
     falcon_gemv_fn dot, axpy;
     falcon_norm_fn norm_dot, norm_axpy; /* NULL where arithmetic is exact */
-    double least_square;                /* of a line: below, squares of its elements may have underflowed */
+    double least_square;                /* squares of elements of a line with a smaller sum may have underflowed */
     /* c = beta*c on n elements of stride s (beta == 0 never reads them). */
     void (*scale[FALCON_N_C_FORM])(void *c, ptrdiff_t s, ptrdiff_t n, double beta);
     int (*tripped)(const void *watch); /* whether anything not finite was written, see falcon_write_fn */
@@ -161,7 +161,7 @@ typedef struct falcon_kernel {
 const falcon_kernel *falcon_kernel_get(int isa, int dtype);
 /* The best kernel for a type that runs here, on no better an instruction set than `most`. */
 const falcon_kernel *falcon_kernel_best(int most, int dtype);
-/* For tests: have a kernel for this instruction set and type, whatever the CPU; NULL: as built. */
+/* For tests: use this kernel for an instruction set and type, whatever the CPU; NULL: the built-in one. */
 void falcon_kernel_put(int isa, int dtype, const falcon_kernel *kern);
 /* NULL, or why an instruction set that is built in and that the CPU has is not used. */
 const char *falcon_isa_refused(int isa);

@@ -1,5 +1,4 @@
-/* neon.c - aarch64 NEON kernels (baseline flags; a*b + c contracts to fmla).
- * A new type: one more block like those below, or one more X of a block, and a line in registry.c. */
+/* neon.c - aarch64 NEON kernels (baseline flags; a*b + c contracts to fmla). */
 #include "kernel.h"
 #include "vec_gcc.h"
 #include <string.h>

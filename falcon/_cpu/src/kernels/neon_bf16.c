@@ -1,6 +1,6 @@
-/* neon_bf16.c - bfloat16 by BFDOT (ARMv8.6: pairs of steps of K, summed in float32; unless the CPU has EBF16 products
- * and sums are rounded to odd, and subnormals are 0).  A scheme's sums are formed in float32 and rounded once to
- * bfloat16. Has run under QEMU only. */
+/* neon_bf16.c - bfloat16 by BFDOT (ARMv8.6: pairs of steps of K, summed in float32; on CPUs without EBF16, products and
+ * sums are rounded to odd, and subnormals are 0).  A scheme's sums are formed in float32 and rounded once to bfloat16.
+ * Has run under QEMU only. */
 #include "kernel.h"
 #include "vec_gcc.h"
 #include <string.h>

@@ -1,5 +1,5 @@
-/* neon_dot.c - 8-bit integers by the dot products of ARMv8.2 (SDOT, UDOT: fours of steps of K, modulo 2^32).  Has run
- * under QEMU only. */
+/* neon_dot.c - 8-bit integers by the dot products of ARMv8.2 (SDOT, UDOT: groups of 4 steps of K, modulo 2^32).  Has
+ * run under QEMU only. */
 #include "kernel.h"
 #include "vec_gcc.h"
 #include <string.h>

@@ -1,9 +1,9 @@
 /* norm_impl.h - template: sums of squares of the lines of a matrix for one type of operands;
  * included by operand_impl.h, whose macros it uses.  See falcon_norm_fn.
  *
- * Squares are added in T, FALCON_NORM_RUN steps at most, and then in double.  Where a square overflows
- * the sum is Inf; falcon_norms makes sums 0 that are so small that squares may have been lost. Both tell
- * the caller that the line could not be measured.
+ * Squares are added in T over at most FALCON_NORM_RUN steps, and these sums in double.  Where a square overflows
+ * the sum is Inf; falcon_norms sets sums to 0 that are so small that squares may have underflowed.  Both values
+ * tell the caller that the line could not be measured.
  */
 static void X_NAME(norm_dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t is, double *sums) {
     const X_T *mat = mat_;
@@ -31,7 +31,7 @@ static void X_NAME(norm_dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, p
     }
 }
 
-/* One vector of sums at a time gathers the squares of `steps` steps; steps is a constant. */
+/* Add the squares of `steps` steps to sums, one vector of them at a time; steps is a constant. */
 INLINE void X_NAME(norm_steps)(const int steps, ptrdiff_t lines, const X_T *mat, ptrdiff_t ks, T *sums) {
     ptrdiff_t i = 0;
     for (; i + VLEN <= lines; i += VLEN) {

@@ -1,6 +1,5 @@
 /* operand_impl.h - template: operands of type X (of vec_types.h) for the panels and accumulators of kernel_impl.h,
- * which includes this: vectors, norms, packing, a C of such elements, and the kernel's entry for the registration
- * table. */
+ * which includes this: matrix-vector products, norms, packing, a C of such elements, and the descriptor. */
 #define X_NAME(x) CAT4(ISA, P, X, x)
 #define X_T CAT(X, _T)
 #define X_READ(p) CAT(X, _WIDEN)(CAT(X, _READ)(p))
@@ -25,7 +24,7 @@ INLINE void X_NAME(dot_lines)(const int lines, ptrdiff_t len, const X_T *mat, pt
     for (int i = 0; i < lines; i++) {
         VEC v = s[i][0] + s[i][1];
 #pragma GCC unroll 4
-        for (int step = 1; step < VLEN; step *= 2) { /* scalar additions would outweigh a short line */
+        for (int step = 1; step < VLEN; step *= 2) { /* scalar additions would cost more than a short line */
             IVEC other;
 #pragma GCC unroll 16
             for (int l = 0; l < VLEN; l++)
@@ -49,7 +48,7 @@ static void X_NAME(dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdif
         X_NAME(dot_lines)(1, len, mat + i * is, is, x, y + i);
 }
 
-/* One vector of y at a time gathers `steps` rows; steps is a constant. */
+/* Add `steps` rows to y, one vector of it at a time; steps is a constant. */
 INLINE void X_NAME(axpy_steps)(const int steps, ptrdiff_t lines, const X_T *mat, ptrdiff_t ks, const X_T *x, T *y) {
     VEC w[8];
 #pragma GCC unroll 8
@@ -103,7 +102,7 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .vlen = VLEN,
     .kr = A_DEPTH,
     .pf_lines = PF_LINES,
-    .k_grain = sizeof(P_T) < 4 ? 64 / sizeof(P_T) : 16, /* a whole line, of 4-byte elements at least */
+    .k_grain = sizeof(P_T) < 4 ? 64 / sizeof(P_T) : 16, /* a cache line, but at least 16 */
     .kc = KC,
     .in_place = A_DEPTH == 1 && sizeof(X_T) == sizeof(P_T),
     .b_kept = B_KEPT,

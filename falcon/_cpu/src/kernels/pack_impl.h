@@ -1,19 +1,19 @@
 /* pack_impl.h - template: packing a strip of a matrix into a micro-panel.
  *
  * A strip is `width` lines (rows of A, columns of B) by some steps along K; the
- * panel holds it by groups of KR steps, a lane for each line: dst[p/KR*width + i].  Elements are converted on the way.
- * Strides of any sign and size
- * meet here and nowhere else.  Three ways in: lines contiguous along K
- * (VLEN x VLEN transposes of lanes in registers), steps contiguous across lines
- * (copies, KR steps interleaved), anything else (element by element).  A's panels for tiles hold a row of a tile of
- * each line together instead: copies of whole rows, or transposes.
+ * panel holds it by groups of KR steps, a lane for each line: dst[p/KR*width + i].
+ * Elements are converted on the way.  Strides may have any sign and size; there are
+ * three cases: lines contiguous along K (VLEN x VLEN transposes of lanes in
+ * registers), steps contiguous across lines (copies, KR steps interleaved),
+ * anything else (element by element).  In A's panels for tiles, a row of a tile
+ * holds steps of one line: copies of whole rows, or transposes.
  */
 #define AS_(x, p) x##_AS_##p
 #define AS(x, p) AS_(x, p)
 #define X_LINE ((ptrdiff_t)(64 / sizeof(X_T)))
 
 /* One round of the transposition of x[VLEN]: swap the off-diagonal s x s blocks of each 2s x 2s block.  s is a
- * constant: masks that the compiler does not know beforehand would be built, element by element, for every block. */
+ * constant: shuffle masks not known at compile time would be built, element by element, for every block. */
 INLINE void X_NAME(swap_blocks)(const int s, VEC x[VLEN]) {
     IVEC lo, hi;
 #pragma GCC unroll 16
@@ -40,21 +40,21 @@ INLINE void X_NAME(transpose)(VEC x[VLEN]) {
         X_NAME(swap_blocks)(8, x);
 }
 
-/* A vector of lanes of a panel from as many groups of one line. */
+/* VLEN lanes of a panel, from VLEN groups of steps of one line. */
 INLINE VEC X_NAME(lanes)(const uint32_t flip, const X_T *src) {
     const VEC v = (VEC)AS(X, P)(src);
     return flip ? (VEC)((i32_VEC)v ^ flip) : v;
 }
 
-/* Elements ahead to prefetch in each line: so many streams at once are more
- * than the hardware follows.  Into L2: lines 4 KiB apart share an L1 set, and
- * MR of them are more than its ways. */
+/* How far ahead to prefetch in each line, in elements: the hardware prefetcher
+ * does not follow so many streams.  Into L2: lines 4 KiB apart share an L1 set,
+ * which has fewer than MR ways. */
 #define PACK_AHEAD (10 * X_LINE)
 
-/* Lines contiguous along K, `width` a constant; vp and len in groups.  Blocks of VLEN lines; a last
- * block that is narrower than VLEN stores past its group's end, which the next
- * group then overwrites: so groups are stored in order, and the very last one
- * of the strip element by element. */
+/* Lines contiguous along K, `width` a constant; vp and len in groups.  Works on
+ * blocks of VLEN lines; if the last one is narrower, it stores past its group's
+ * end, which the next group then overwrites: so groups are stored in order, and
+ * the last ones of the strip are left to the caller.  Returns the groups done. */
 INLINE ptrdiff_t X_NAME(pack_lines)(const int width, const uint32_t flip, const X_T *src, ptrdiff_t is, ptrdiff_t vi,
                                     ptrdiff_t vp, LANE *dst, ptrdiff_t len) {
     const int blocks = (width + VLEN - 1) / VLEN;
@@ -107,7 +107,7 @@ INLINE VEC X_NAME(interleaved)(const uint32_t flip, const X_T *src, ptrdiff_t ps
     return (VEC)v;
 }
 
-/* The element of a panel for x. */
+/* x as an element of a panel. */
 INLINE P_T X_NAME(one)(const uint32_t flip, X_T x) {
     P_T y;
     if (sizeof y == sizeof x) /* the same type */
@@ -119,8 +119,8 @@ INLINE P_T X_NAME(one)(const uint32_t flip, X_T x) {
     return y;
 }
 
-/* Steps contiguous across lines: copies of `width` elements; vp in groups.  The next strip
- * of the same rows is asked for early: rows are far apart, so the hardware
+/* Steps contiguous across lines: copies of `width` elements; vp in groups.  The
+ * next strip of the same rows is prefetched: rows are far apart, so the hardware
  * prefetcher can't follow. */
 INLINE ptrdiff_t X_NAME(pack_steps)(const int width, const uint32_t flip, const X_T *src, ptrdiff_t ps, ptrdiff_t vp,
                                     LANE *dst) {
@@ -189,7 +189,7 @@ INLINE void X_NAME(pack_tile)(const X_T *src, ptrdiff_t is, ptrdiff_t ps, ptrdif
     }
 }
 
-/* Tile by tile, those of the same steps together. */
+/* Tile by tile; the tiles of the same steps are neighbours. */
 static void X_NAME(pack_a)(const void *src_, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst_,
                            ptrdiff_t len) {
     const X_T *src = src_;

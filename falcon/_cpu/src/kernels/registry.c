@@ -1,13 +1,15 @@
 /* registry.c - the one table (instruction set, type) -> kernel.
  *
- * The build says which kernel objects it links with FALCON_HAVE_ and the name
- * of the instruction set (see ../../sources.py); the portable ones
- * are always there.  Compiled with baseline flags.
+ * The build defines FALCON_HAVE_ and the name of the instruction set for the
+ * kernels that it links (see ../../sources.py); the portable ones are always
+ * there.  Compiled with baseline flags.
+ *
+ * A new type: one more block in each kernel file, or one more X of a block, and a line here.
  */
 #include "../machine/machine.h"
 #include "kernel.h"
 
-/* What an instruction set without kernels of its own for a type leaves to others is not in its row. */
+/* The row of an instruction set that has kernels for all types; other rows hold only the kernels that there are. */
 #define ROW_OF_ALL(isa)                                                                                                \
     {&falcon_kernel_##isa##_f32, &falcon_kernel_##isa##_f64, &falcon_kernel_##isa##_f16, &falcon_kernel_##isa##_bf16,  \
      &falcon_kernel_##isa##_i8,  &falcon_kernel_##isa##_u8,  &falcon_kernel_##isa##_i16, &falcon_kernel_##isa##_i32}
@@ -87,7 +89,7 @@ static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
 #endif
 };
 
-/* What a test has put beside them. */
+/* What falcon_kernel_put has put in their place. */
 static const falcon_kernel *for_test[FALCON_N_ISA][FALCON_N_DTYPE];
 
 static const char *const isa_names[FALCON_N_ISA] = {"generic",     "neon",     "neon_dot", "neon_bf16",

@@ -1,5 +1,5 @@
-/* tile_amx.h - the vocabulary of tile_impl.h in AMX's tile registers.  TDPBF16PS takes and gives 0 for subnormals and
- * rounds to nearest even; TDPBSSD and TDPBUUD add modulo 2^32 and saturate nothing. */
+/* tile_amx.h - the tile operations of tile_impl.h for AMX.  TDPBF16PS takes subnormals for 0, returns 0 for them and
+ * rounds to nearest even; TDPBSSD and TDPBUUD add modulo 2^32 without saturation. */
 #ifndef FALCON_TILE_AMX_H
 #define FALCON_TILE_AMX_H
 #include <immintrin.h>

@@ -1,18 +1,17 @@
-/* tile_impl.h - template: the micro-kernel in tiles, 32 x 32 accumulators in two by two of them; included by
+/* tile_impl.h - template: the micro-kernel for tile registers, 32 x 32 accumulators in two by two tiles; included by
  * kernel_impl.h, whose macros it uses.
  *
- * The vocabulary of tiles, which the including file gives (tile_amx.h: AMX; tests_c/tiles.h: plain C).  A tile is a
- * literal number, 0 to 7, of 16 rows of TILE_LANES lanes of 4 bytes.
- *   TILE_BEGIN(), TILE_END()      make a thread's tiles that large; give them up
+ * Tile operations, defined by the including file (tile_amx.h: AMX; tests_c/tiles.h: plain C).  A tile is given by a
+ * literal number, 0 to 7, and has 16 rows of TILE_LANES lanes of 4 bytes.
+ *   TILE_BEGIN(), TILE_END()      configure a thread's tiles to that size; release them
  *   TILE_ZERO(t)
  *   TILE_LOAD(t, p, stride)       rows of 64 bytes, stride bytes from one to the next
  *   TILE_STORE(t, p, stride)
  *   P_TILE_DOT(c, a, b)           for every panel P: c(i, j) += sum over lanes g of a(i, g) . b(g, j), each the sum of
  *                                 the products of the steps of K in a lane
  *
- * A step of the loop takes one row of lanes of A and a block of lanes of B: TILE_LANES lanes of K, a kilobyte for each
- * of the two tiles of A and of B, and four products, of which each waits for no other of the same step (the latency of
- * one is that of three).
+ * A step of the loop covers TILE_LANES lanes of K: it loads two tiles of A and two of B, a kilobyte each, and does four
+ * products that do not depend on one another (a product's latency is the time in which three are issued).
  */
 #define TILE_DOT CAT(P, _TILE_DOT)
 _Static_assert(MR == 2 * TILE_LANES && NR == 2 * TILE_LANES && VLEN == TILE_LANES, "two by two tiles");
@@ -31,7 +30,7 @@ enum { NAME(row) = 4 * TILE_LANES, NAME(b_row) = 8 * TILE_LANES }; /* bytes of a
 INLINE void NAME(tile_body)(const int tm, const int tn, ptrdiff_t kc, const char *a, const char *b, T *h,
                             int accumulate, const char *pf, ptrdiff_t pf_step) {
     T *const below = h + TILE_LANES * NR;
-    __asm__ volatile("" ::: "memory"); /* GCC's intrinsic of a load does not say that it reads memory */
+    __asm__ volatile("" ::: "memory"); /* GCC's intrinsic of a tile load does not declare that it reads memory */
     if (accumulate) {
         TILE_LOAD(0, h, NAME(b_row));
         if (tn == 2)
@@ -74,7 +73,7 @@ INLINE void NAME(tile_body)(const int tm, const int tn, ptrdiff_t kc, const char
         TILE_STORE(3, below + TILE_LANES, NAME(b_row));
 }
 
-/* Few rows, by the instruction set's vectors: see TILE_THIN in kernel_impl.h. */
+/* Few rows, in vectors: see TILE_THIN in kernel_impl.h. */
 INLINE void NAME(thin_body)(const int mr, const int nv, ptrdiff_t kc, const LANE *a, const LANE *b, T *h,
                             int accumulate, const char *pf, ptrdiff_t pf_step) {
     VEC c[V_ROWS + 1][NV];

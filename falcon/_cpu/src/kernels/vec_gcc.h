@@ -1,7 +1,7 @@
-/* vec_gcc.h - the vector vocabulary of vec_types.h in GCC vector extensions,
- * 16 bytes wide (VEC_BYTES; tests take 64): NEON on aarch64 (where a*b + c contracts to fmla) and the
- * portable kernels everywhere else (SSE2 on baseline x86-64).  Non-temporal
- * stores have no portable form; STREAM is an ordinary store.
+/* vec_gcc.h - the vector operations of vec_types.h in GCC vector extensions,
+ * 16 bytes wide (VEC_BYTES; tests take 64): NEON on aarch64 (where a*b + c
+ * contracts to fmla) and the portable kernels everywhere else (SSE2 on baseline
+ * x86-64).  There is no portable non-temporal store; STREAM is an ordinary one.
  */
 #ifndef FALCON_VEC_GCC_H
 #define FALCON_VEC_GCC_H
@@ -27,7 +27,7 @@ typedef int64_t f64_IVEC __attribute__((vector_size(VEC_BYTES)));
 #define f32_LOAD(p) ((f32_VEC) * (const f32_VECU *)(p))
 #define f32_STORE(p, v) (*(f32_VECU *)(p) = (v))
 #define f32_STREAM(p, v) f32_STORE(p, v)
-#define f32_SET1(x) ((x) - (f32_VEC){0}) /* also -0.0 and NaN stay what they are */
+#define f32_SET1(x) ((x) - (f32_VEC){0}) /* preserves -0.0 and NaN */
 #define f32_FMA(a, b, c) ((a) * (b) + (c))
 #define f64_VLEN (VEC_BYTES / 8)
 #define f64_ZERO() ((f64_VEC){0})
@@ -36,13 +36,13 @@ typedef int64_t f64_IVEC __attribute__((vector_size(VEC_BYTES)));
 #define f64_STREAM(p, v) f64_STORE(p, v)
 #define f64_SET1(x) ((x) - (f64_VEC){0})
 #define f64_FMA(a, b, c) ((a) * (b) + (c))
-#define V_FENCE() ((void)0) /* there are none to order */
+#define V_FENCE() ((void)0) /* no non-temporal stores to order */
 
 #if VEC_BYTES == 16 && defined(__ARM_NEON)
 #define f16_WIDEN(v) ((f32_VEC)vcvt_f32_f16((float16x4_t)(v)))
 #define f16_NARROW(v) ((u16_RAW)vcvt_f16_f32((float32x4_t)(v)))
 #if defined(__ARM_FEATURE_DOTPROD) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
-/* As text: GCC 12 loads and spreads all lanes of a step first, and spills accumulators. */
+/* Inline assembly: GCC 12 would broadcast all lanes of a step first, and spill accumulators. */
 #define SPREAD_LANE(p)                                                                                                 \
     ({                                                                                                                 \
         i32_VEC v_;                                                                                                    \
@@ -50,7 +50,7 @@ typedef int64_t f64_IVEC __attribute__((vector_size(VEC_BYTES)));
         v_;                                                                                                            \
     })
 #endif
-#ifdef __ARM_FEATURE_DOTPROD /* signed by signed and unsigned by unsigned: nothing is flipped */
+#ifdef __ARM_FEATURE_DOTPROD /* signed by signed and unsigned by unsigned: no flip */
 #define i8_FLIP 0
 #define u8_FLIP 0
 #define SUM_OF_FOURS(name, a, b, c)                                                                                    \

@@ -1,17 +1,18 @@
-/* vec_types.h - the part of the vector vocabulary that is the same on every instruction set, in GCC vectors of
- * VEC_BYTES: int32 accumulators, the types that operands and C may have, and how panels of them are multiplied.
- * Included by vec_x86.h and vec_gcc.h, which define f32 and f64 and what their instruction sets do better.
+/* vec_types.h - the vector operations that are the same on every instruction set, in GCC vectors of VEC_BYTES: int32
+ * accumulators, the types that operands and C may have, and how panels of them are multiplied.
+ * Included by vec_x86.h and vec_gcc.h, which define f32, f64 and whatever their instruction sets do better.
  *
  * Accumulators (f32, f64, i32):
- *   _T, _VEC, _IVEC (of the shuffles), _VLEN, _ZERO, _LOAD, _STORE, _STREAM, _SET1, _FMA; _COEF: a coefficient as _T;
+ *   _T, _VEC, _IVEC (shuffle masks), _VLEN, _ZERO, _LOAD, _STORE, _STREAM, _SET1, _FMA; _COEF: a coefficient as _T;
  *   _EXACT: arithmetic wraps and never rounds
  * Elements in memory, converted to and from the accumulators of the same name or of the type in _ACC:
  *   _T, _ID, _GET and _PUT (one value), _RAW (a vector of them as stored), _READ, _WRITE, _STREAMED, _WIDEN and _NARROW
  *   (between _RAW and accumulators; to nearest even, integers wrap)
  * Panels:
- *   _ACC, _KR steps of K in a lane; _LANE, _SPREAD (one lane to all), _LANES (a vector of them), _DOT(a, b, c): c + a
- * b; _BITS(v): accumulators that are such elements, in the low bits of integers; _FLIP: what A's lanes are xored with
- * in a panel, so that its elements differ by 2^7 from what they are; x_AS_p(q): lanes of a panel of p from elements x
+ *   _ACC: its accumulators; _KR: steps of K in a lane; _LANE, _SPREAD (broadcast of one lane), _LANES (a vector of
+ *   lanes); _DOT(a, b, c): c + a b; _BITS(v): elements that are held in accumulators, as the low bits of integers;
+ *   _FLIP: what A's lanes are xored with in a panel, which shifts its elements by 2^7;
+ *   x_AS_p(q): lanes of a panel of type p from elements of type x at q
  */
 #ifndef FALCON_VEC_TYPES_H
 #define FALCON_VEC_TYPES_H
@@ -85,7 +86,7 @@ typedef VECTOR_OF(int8_t, i32_VLEN) i8_RAW;
 typedef UNALIGNED(int8_t, i32_VLEN) i8_RAWU;
 typedef VECTOR_OF(uint8_t, i32_VLEN) u8_RAW;
 typedef UNALIGNED(uint8_t, i32_VLEN) u8_RAWU;
-/* Between them and 32-bit lanes; GCC 12 does 8 bits one by one. */
+/* Conversions between them and 32-bit lanes; GCC 12 converts 8-bit elements one by one. */
 #ifndef UNSIGNED_16
 #define UNSIGNED_16(v) __builtin_convertvector(v, i32_VEC)
 #define SIGNED_16(v) ((i32_VEC) __builtin_convertvector(v, s32_VEC))
@@ -98,7 +99,7 @@ typedef UNALIGNED(uint8_t, i32_VLEN) u8_RAWU;
 #define LOWER_16(v) __builtin_convertvector(v, u16_RAW)
 #define LOWER_8(v) __builtin_convertvector(v, u8_RAW)
 #endif
-/* Non-temporal stores of 16-bit elements; none where a row of a tile is no whole cache line. */
+/* Non-temporal stores of 16-bit elements; ordinary ones where a micro-tile's row is less than a cache line. */
 #ifndef u16_STREAM
 #define u16_STREAM(p, v) (*(u16_RAWU *)(p) = (v))
 #endif
@@ -163,7 +164,7 @@ static inline u16_RAW f16_narrowed(f32_VEC value) {
     const i32_VEC bits = (i32_VEC)value, x = bits & 0x7fffffff;
     const i32_VEC nan = (i32_VEC)(x > 0x7f800000), large = (i32_VEC)(x >= 0x47800000);
     const i32_VEC small = (i32_VEC)(x < 0x38800000);
-    const f32_VEC half = (f32_VEC)((i32_VEC){0} + 0x3f000000); /* 0.5: its last place is 2^-24 */
+    const f32_VEC half = (f32_VEC)((i32_VEC){0} + 0x3f000000); /* 0.5: its unit in the last place is 2^-24 */
     const i32_VEC subnormal = (i32_VEC)((f32_VEC)(x & small) + half) - 0x3f000000;
     const i32_VEC normal = (x - 0x38000000 + 0xfff + (x >> 13 & 1)) >> 13;
     const i32_VEC finite = (subnormal & small) | (normal & ~small);
@@ -257,8 +258,8 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
 #define bf16_FLIP 0
 #define bf16_AS_bf16(p) LANES_AT(p)
 
-/* Fours of 8 bits, where an instruction set has an i8_DOT and a u8_DOT.  x86's instruction multiplies unsigned by
- * signed elements, so there A's are stored with the highest bit flipped: the kernel takes off what that adds, 2^7 times
+/* Four 8-bit elements, where an instruction set has an i8_DOT and a u8_DOT.  x86's instruction multiplies unsigned by
+ * signed elements, so there A's are stored with the highest bit flipped: the kernel subtracts what that adds, 2^7 times
  * (for u8 -2^7 times) the sum of B's column. */
 #define i8_ACC i32
 #define i8_KR 4

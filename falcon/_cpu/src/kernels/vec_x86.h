@@ -1,4 +1,4 @@
-/* vec_x86.h - the vector vocabulary of vec_types.h for AVX-512 and AVX2.  Included by kernels of these instruction sets
+/* vec_x86.h - the vector operations of vec_types.h for AVX-512 and AVX2.  Included by kernels of these instruction sets
  * only; everything is a macro or static, so that no wide code can leak into objects compiled for the baseline.
  * LOAD and STORE take any address, STREAM one aligned to the vector.
  */
@@ -70,7 +70,7 @@ typedef int64_t f64_IVEC __attribute__((vector_size(32)));
 #define PAIRS_SIGNED_8(v) ((i32_VEC)_mm256_cvtepi8_epi16((__m128i)(v)))
 #endif
 #define V_FENCE() _mm_sfence()
-/* c + a b by two instructions, as text: of expressions GCC 12 spills accumulators. */
+/* c + a b by two instructions.  Inline assembly: with expressions, GCC 12 spills accumulators. */
 #define MULTIPLY_ADD(name, a, b, c)                                                                                    \
     ({                                                                                                                 \
         i32_VEC product_, sum_ = (c);                                                                                  \
@@ -79,9 +79,9 @@ typedef int64_t f64_IVEC __attribute__((vector_size(32)));
     })
 #define i32_DOT(a, b, c) MULTIPLY_ADD("vpmulld", a, b, c)
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
-/* 8 and 16 bits by AVX512_VNNI or AVX_VNNI: VPDPBUSD multiplies fours of unsigned by signed 8-bit elements, VPDPWSSD
- * pairs of 16-bit ones; both add modulo 2^32 and saturate nothing.  As text: GCC 12 spills accumulators of the
- * intrinsics, which it moves between types of vectors. */
+/* 8 and 16 bits by AVX512_VNNI or AVX_VNNI: VPDPBUSD multiplies four unsigned by four signed 8-bit elements,
+ * VPDPWSSD pairs of 16-bit ones; both add modulo 2^32 without saturation.  Inline assembly: with the intrinsics, which
+ * convert between vector types, GCC 12 spills accumulators. */
 #ifdef __AVX512VNNI__
 #define VNNI_FORM ""
 #else

@@ -1,8 +1,8 @@
 /* amx.c - permission to use AMX's tile registers.
  *
- * Linux gives a process their 8 KiB of state only on request (else the first use ends it by SIGILL); threads and forked
- * children inherit it, an exec takes it back.  cpuid.c asks when falcon first looks for instruction sets that run, not
- * when it is imported.
+ * Linux gives a process their 8 KiB of state only on request (without it, the first use raises SIGILL); threads and
+ * forked children inherit the permission, exec drops it.  cpuid.c asks for it when falcon first looks for instruction
+ * sets, not at import.
  */
 #define _GNU_SOURCE
 #include "machine.h"
@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Not in all headers: <asm/prctl.h>, and the number of tile data among the parts of the extended state. */
+/* ARCH_REQ_XCOMP_PERM and XFEATURE_XTILE_DATA, which not all headers have. */
 enum { ASK_FOR_STATE = 0x1023, TILE_DATA = 18 };
 
 static pthread_once_t asked_once = PTHREAD_ONCE_INIT;

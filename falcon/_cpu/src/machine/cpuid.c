@@ -1,8 +1,9 @@
 /* cpuid.c - which instruction sets can run here, and how large the caches are.
  *
  * An instruction set counts only if the CPU has it and the operating system
- * saves its registers (XGETBV; for tiles it is asked, see amx.c); whether kernels are built in is registry.c's.
- * Compiled with baseline flags: nothing in this object may need what it asks about.
+ * saves its registers (XGETBV; tiles also need permission, see amx.c).  registry.c
+ * knows which kernels are built in.  Compiled with baseline flags: nothing in this
+ * object may need an instruction set that it looks for.
  *
  * The answers are found once per process: CPUID traps in a virtual machine and
  * costs some 15 microseconds there, more than a whole small product.
@@ -56,7 +57,8 @@ static int x86_supports(int isa) {
     return isa == FALCON_AVX512;
 }
 
-/* AMX, with the vectors that its kernels use beside it.  *refused: where the system alone stands in the way. */
+/* AMX and the vector instructions that its kernels use.  *refused: why not, if only the operating system prevents it.
+ */
 static int x86_tiles(int isa, const char **refused) {
     unsigned a, b, c, d;
     const int is_bf16 = isa == FALCON_AMX_BF16;
@@ -103,7 +105,7 @@ static void x86_caches(falcon_caches *out) {
 #endif
 
 #if defined(__aarch64__)
-/* aarch64 always has NEON; Linux tells what else (on other systems: nothing). */
+/* aarch64 always has NEON; Linux reports the rest (on other systems: only NEON). */
 static int arm_supports(int isa) {
 #ifdef __linux__
     enum { DOT_PRODUCTS = 1 << 20, BFLOAT16 = 1 << 14 }; /* of HWCAP and of HWCAP2 */
@@ -183,7 +185,7 @@ static void detect_caches(falcon_caches *out) {
         out->l3_sharers = 1;
 }
 
-/* Written once, before anybody reads; constant from then on. */
+/* Written once, before it is first read. */
 static pthread_once_t found_once = PTHREAD_ONCE_INIT;
 static struct {
     int isa[FALCON_N_ISA];

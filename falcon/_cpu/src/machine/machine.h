@@ -6,9 +6,9 @@
 
 /* Whether CPU and operating system run this instruction set (enum falcon_isa). */
 int fl_cpu_runs(int isa);
-/* Why the operating system does not run one that the CPU has; NULL: it does, or the CPU has it not. */
+/* Why the operating system does not run one that the CPU has; NULL: it does, or the CPU does not have it. */
 const char *fl_cpu_refused(int isa);
-/* Ask the operating system, once, for the use of AMX's tile registers by this process: NULL, or why it refuses. */
+/* Ask the operating system, once, to let this process use AMX's tile registers: NULL, or why it refuses. */
 const char *fl_ask_for_tiles(void);
 
 typedef struct {

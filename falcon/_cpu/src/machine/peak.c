@@ -9,11 +9,11 @@
 #include "../engine/engine.h"
 #include "../engine/team.h"
 
-/* Steps of one burst, about 2 ms, and bursts of each thread: long against starting the threads. */
+/* Steps of one burst, about 2 ms, and bursts of each thread: long compared with starting the threads. */
 enum { STEPS = 400 * 1000, BURSTS = 4, MOST_THREADS = 1024 };
 
-/* Each function runs `chains` chains of x = STEP(x, f, g) on vectors `vec` of `of` elements T, and returns their sum,
- * so that none is dropped.  f converges with g (see above); integers wrap. */
+/* Each function runs `chains` chains of x = STEP(x, f, g) on vectors `vec` of elements T, and returns their sum, so
+ * that the compiler drops none. */
 #define PEAK(name, T, vec, chains, STEP, target)                                                                       \
     target static double name(void) {                                                                                  \
         vec x[chains], f = (vec){0} + (T)0.999, g = (vec){0} + (T)0.001;                                               \
@@ -38,7 +38,7 @@ typedef struct {
     peak_fn run;
     double flops; /* of one burst of one thread */
 } peak;
-/* What one vector of so many bytes multiplies and adds: `dots` products to each 4-byte sum. */
+/* Of one burst on vectors of so many bytes, which add `dots` products to each element T. */
 #define FLOPS(T, bytes, chains, dots) (2.0 * STEPS * (chains) * ((bytes) / sizeof(T)) * (dots))
 
 /* 16 registers: 12 chains and the two constants; 32 registers: 24 chains. */
@@ -94,7 +94,7 @@ PEAK(avx512_vnni_i16, uint32_t, v64_uint32_t, 24, DOT16, ON_VNNI)
 PEAK(avx512_bf16_bf16, float, v64_float, 24, DOT_BF16, ON_BF16)
 #endif
 
-/* What a kernel converts while packing has the peak of what it is converted to. */
+/* A type that is converted while packing has the peak of the type of its panels. */
 #define ROW_OF_ALL(isa, bytes, chains, i16, pairs)                                                                     \
     {                                                                                                                  \
         [FALCON_F32] = {isa##_f32, FLOPS(float, bytes, chains, 1)},                                                    \
@@ -107,7 +107,7 @@ PEAK(avx512_bf16_bf16, float, v64_float, 24, DOT_BF16, ON_BF16)
         [FALCON_I32] = {isa##_i32, FLOPS(float, bytes, chains, 1)},                                                    \
     }
 static const peak peaks[FALCON_N_ISA][FALCON_N_DTYPE] = {
-    [FALCON_GENERIC] = ROW_OF_ALL(generic, 16, 12, NULL, 0), /* compilers find pmaddwd there, or do not */
+    [FALCON_GENERIC] = ROW_OF_ALL(generic, 16, 12, NULL, 0), /* no i16: not every compiler uses pmaddwd there */
 #ifdef FALCON_HAVE_NEON
     [FALCON_NEON] = ROW_OF_ALL(neon, 16, 24, NULL, 0),
 #endif
