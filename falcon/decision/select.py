@@ -8,6 +8,7 @@ all the others, is built on demand (`explain.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from heapq import heapify, heappop
 from math import inf
 from time import perf_counter
@@ -75,7 +76,7 @@ def select(
 
 
 def _why_classical(problem: Problem, backends: Sequence[Backend]) -> str | None:
-    """Return why schemes need not be compared (nor rates measured), or None."""
+    """Return why schemes need not be compared, or None."""
     policy = backends[0].policy(problem)
     reason = policy.why_too_small(problem)
     if reason is not None:
@@ -117,8 +118,10 @@ def _classical(
     if in_place:
         backend, option = in_place[0]
         why += "; so few rows that a copy of B would cost more than the product"
-    elif (len(fitting) > 1 or problem.symmetric) and policy.why_too_small(problem) is None:
+    elif (len(fitting) > 1 or problem.symmetric) and policy.is_compared(problem):
         known = [(x, x.predicted(problem, option, rates_of(x, problem))) for x, option in fitting]
+        if policy.why_too_small(problem) is not None:
+            policy = replace(policy, least_gain=policy.small_gain)
         backend, best = preferred(known, policy)
         option, times = best.option, best.seconds
 
