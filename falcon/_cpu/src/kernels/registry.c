@@ -25,6 +25,9 @@ DECLARE_ALL(neon);
 #ifdef FALCON_HAVE_NEON_DOT
 extern const falcon_kernel falcon_kernel_neon_dot_i8, falcon_kernel_neon_dot_u8;
 #endif
+#ifdef FALCON_HAVE_NEON_I8MM
+extern const falcon_kernel falcon_kernel_neon_i8mm_i8, falcon_kernel_neon_i8mm_u8;
+#endif
 #ifdef FALCON_HAVE_NEON_BF16
 extern const falcon_kernel falcon_kernel_neon_bf16_bf16;
 #endif
@@ -59,6 +62,9 @@ static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
 #ifdef FALCON_HAVE_NEON_DOT
     [FALCON_NEON_DOT] = {[FALCON_I8] = &falcon_kernel_neon_dot_i8, [FALCON_U8] = &falcon_kernel_neon_dot_u8},
 #endif
+#ifdef FALCON_HAVE_NEON_I8MM
+    [FALCON_NEON_I8MM] = {[FALCON_I8] = &falcon_kernel_neon_i8mm_i8, [FALCON_U8] = &falcon_kernel_neon_i8mm_u8},
+#endif
 #ifdef FALCON_HAVE_NEON_BF16
     [FALCON_NEON_BF16] = {[FALCON_BF16] = &falcon_kernel_neon_bf16_bf16},
 #endif
@@ -92,9 +98,9 @@ static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
 /* What falcon_kernel_put has put in their place. */
 static const falcon_kernel *for_test[FALCON_N_ISA][FALCON_N_DTYPE];
 
-static const char *const isa_names[FALCON_N_ISA] = {"generic",     "neon",     "neon_dot", "neon_bf16",
-                                                    "avx2",        "avx_vnni", "avx512",   "avx512_vnni",
-                                                    "avx512_bf16", "amx_int8", "amx_bf16"};
+static const char *const isa_names[FALCON_N_ISA] = {"generic",     "neon",        "neon_dot", "neon_i8mm",
+                                                    "neon_bf16",   "avx2",        "avx_vnni", "avx512",
+                                                    "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16"};
 static const char *const dtype_names[FALCON_N_DTYPE] = {"f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32"};
 
 const char *falcon_isa_name(int isa) {
