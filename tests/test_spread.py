@@ -185,7 +185,7 @@ def test_correlations_by_schemes(table, scheme, dtype):
 @pytest.mark.soak
 @pytest.mark.parametrize(("dtype", "powers"), POWERS)
 def test_correlations_by_every_scheme_that_auto_may_take(table, dtype, powers):
-    """Twelve compositions, of growth 6 to 7.9, reach 8.3 to 12.6 eps on a table as small as this."""
+    """Twelve compositions, of growth 6 to 7.9, reach 8.3 to 12.6 eps on a table of this size."""
     for scheme in suited():
         multiply = partial(by_scheme, scheme)
         check_correlations(table, dtype, powers, multiply, max(8.0, 2 * scheme.rms_growth))
