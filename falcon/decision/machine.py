@@ -138,6 +138,7 @@ def rates(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> An
     backends : sequence of Backend
         See `profile`.
     """
+    problem = problem.measured
     key, device = entry(backend.name, problem), problem.device
     known = profile(backends, device).rates.get(key)
     if known is not None:

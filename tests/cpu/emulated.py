@@ -14,7 +14,8 @@ from .support import SOURCES
 from .test_c_driver import COMPILER, EMULATED, TRAPS, require_compiler, table
 
 # Types, by the instruction set in whose place their kernels are put.
-KERNELS = {"bf16": "amx_bf16", "i8": "amx_int8", "u8": "amx_int8"}
+BYTES = "i8", "u8", "u8i8", "i8u8"
+KERNELS = {"bf16": "amx_bf16", **dict.fromkeys(BYTES, "amx_int8")}
 BEST = "amx_bf16"
 KINDS = "emulated", "trapped"
 _NAMES = {"emulated": "falcon_kernel_emulated_{}", "trapped": "falcon_kernel_{1}_{0}"}

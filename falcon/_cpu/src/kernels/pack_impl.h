@@ -42,7 +42,7 @@ INLINE void X_NAME(transpose)(VEC x[VLEN]) {
 
 /* VLEN lanes of a panel, from VLEN groups of steps of one line. */
 INLINE VEC X_NAME(lanes)(const uint32_t flip, const X_T *src) {
-    const VEC v = (VEC)AS(X, P)(src);
+    const VEC v = (VEC)AS(X_A, P)(src);
     return flip ? (VEC)((i32_VEC)v ^ flip) : v;
 }
 
@@ -207,10 +207,12 @@ static void X_NAME(pack_a)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_
 }
 #endif
 
+#if !PAIR
 static void X_NAME(pack_b)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst,
                            ptrdiff_t len) {
     X_NAME(pack)(NR, 0, src, is, ps, vi, vp, dst, len);
 }
+#endif
 
 #undef LOAD_A
 #if A_FLIP

@@ -50,9 +50,11 @@ typedef int64_t f64_IVEC __attribute__((vector_size(VEC_BYTES)));
         v_;                                                                                                            \
     })
 #endif
-#ifdef __ARM_FEATURE_DOTPROD /* signed by signed and unsigned by unsigned: no flip */
+#ifdef __ARM_FEATURE_DOTPROD /* signed by signed and unsigned by unsigned: no flip, but where the types differ */
 #define i8_FLIP 0
 #define u8_FLIP 0
+#define u8i8_FLIP 0x80808080
+#define i8u8_FLIP 0x80808080
 #define SUM_OF_FOURS(name, a, b, c)                                                                                    \
     ({                                                                                                                 \
         i32_VEC c_ = (c);                                                                                              \
@@ -61,6 +63,8 @@ typedef int64_t f64_IVEC __attribute__((vector_size(VEC_BYTES)));
     })
 #define i8_DOT(a, b, c) SUM_OF_FOURS("sdot", a, b, c)
 #define u8_DOT(a, b, c) SUM_OF_FOURS("udot", a, b, c)
+#define u8i8_DOT(a, b, c) i8_DOT(a, b, c)
+#define i8u8_DOT(a, b, c) u8_DOT(a, b, c)
 #endif
 #ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
 #define bf16_DOT(a, b, c) ((f32_VEC)vbfdotq_f32((float32x4_t)(c), (bfloat16x8_t)(a), (bfloat16x8_t)(b)))
