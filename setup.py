@@ -1,16 +1,15 @@
 """Build falcon: pure Python plus some optional compiled extensions.
 
-`falcon._cpu._core` holds the CPU kernels: what is compiled, with which flags, for which machines,
-stands in `falcon/_cpu/sources.py`. `falcon.discover.walk._core` and
-`falcon.discover.numerical._fit` are the inner loops of the scheme search. `falcon._core.formulas`
-and `falcon._front.small`, through which fresh plans and small calls run, are Python that Cython
-compiles as well.
-A failure to compile does not fail the installation: the reason is recorded for
+`falcon._cpu._core` holds the CPU kernels; `falcon/_cpu/sources.py` lists the files, their flags and
+the machines that they are for. `falcon.discover.walk._core` and `falcon.discover.numerical._fit`
+are the inner loops of the scheme search. `falcon._core.formulas` and `falcon._front.small`, which
+fresh plans and small calls use, are Python modules that Cython compiles as well.
+If compiling fails, the installation succeeds all the same: the reason is recorded for
 `falcon.show_config()`, and falcon runs on NumPy's BLAS. Environment variables:
 
-    FALCON_BUILD=require   fail where the extension cannot be built
-    FALCON_BUILD=skip      do not try
-    FALCON_THREADING=openmp    leave out falcon's own team of threads
+    FALCON_BUILD=require       fail if an extension cannot be built
+    FALCON_BUILD=skip          do not build any
+    FALCON_THREADING=openmp    leave out falcon's own threads
 """
 
 from __future__ import annotations
@@ -55,11 +54,11 @@ def _short(error: BaseException) -> str:
 
 
 class BuildOptional(build_ext):
-    """Compile the kernels once per instruction set; record why where that fails."""
+    """Compile the kernels once per instruction set; record the reason if that fails."""
 
     def run(self) -> None:
         if MODE == "skip":
-            self._record("the build was told to skip it (FALCON_BUILD=skip)")
+            self._record("FALCON_BUILD=skip was set when falcon was built")
             return
         try:
             super().run()
@@ -82,7 +81,7 @@ class BuildOptional(build_ext):
         objects = []
         for isa in TABLE.isas_for():
             if not self._knows(isa.flags):
-                print(f"falcon: no {isa.name} kernels, of which this compiler knows nothing")
+                print(f"falcon: no {isa.name} kernels: the compiler does not know their flags")
                 continue
             if isa.macro:
                 extension.define_macros.append((isa.macro, "1"))
@@ -97,7 +96,7 @@ class BuildOptional(build_ext):
         super().build_extension(extension)
 
     def _knows(self, flags: tuple[str, ...]) -> bool:
-        """Whether the compiler takes these flags, which an older one need not."""
+        """Whether the compiler takes these flags; an older one may not."""
         with tempfile.TemporaryDirectory() as folder:
             empty = Path(folder) / "empty.c"
             empty.write_text("int nothing;\n", encoding="ascii")
@@ -108,7 +107,7 @@ class BuildOptional(build_ext):
         return True
 
     def get_outputs(self) -> list[str]:
-        """Name only what was built: a missing extension is no packaging error."""
+        """Name only files that were built: a missing extension is no packaging error."""
         return [path for path in super().get_outputs() if Path(path).exists()]
 
     def get_output_mapping(self) -> dict[str, str]:
@@ -151,9 +150,9 @@ def cpu_extension() -> Extension:
 
 
 def compiled_python(name: str) -> Extension:
-    """Describe a module in Python whose types stand in a .pxd file beside it.
+    """Describe a Python module whose C types are in a .pxd file beside it.
 
-    It is given the checksum of its source, which `falcon._core.compiled` compares.
+    The compiled module holds the checksum of its source, which `falcon._core.compiled` compares.
     """
     source = Path(*name.split(".")).with_suffix(".py")
     checksum = zlib.crc32((ROOT / source).read_bytes()) & 0x7FFFFFFF

@@ -1,10 +1,10 @@
-"""Errors of LCMAs, as docs/accuracy.md shows them: figures, and with a path the picture.
+"""Print the errors of LCMAs that docs/accuracy.md shows; with a path, draw the picture too.
 
 python examples/accuracy.py [docs/accuracy.png]
 
-All errors are the largest of an entry in units of u sqrt(K) norm(a_i) norm(b_j), unless another is
-named. "as asked" runs a scheme by its name, as falcon ran it for "auto" before it scaled; "scaled"
-as "auto" runs it. The picture needs matplotlib, and a minute; without it sizes are smaller.
+Errors are the largest of all entries, in units of u sqrt(K) norm(a_i) norm(b_j), unless another
+unit is named. "by name" runs a scheme that is requested by name, without scaling; "scaled" runs it
+as "auto" does. The picture needs matplotlib and takes a minute; without it sizes are smaller.
 """
 
 import sys
@@ -27,9 +27,9 @@ def normal(rows, columns):
 
 
 def plans(a, b, name):
-    """Return the plan of a scheme as asked for by name, and as "auto" runs it."""
-    asked = falcon.plan(a, b, scheme=name)
-    return asked, replace(asked, guarded=True)
+    """Return the plan of a scheme that is requested by name, and the plan as "auto" runs it."""
+    by_name = falcon.plan(a, b, scheme=name)
+    return by_name, replace(by_name, guarded=True)
 
 
 def error(c, a, b):
@@ -53,7 +53,7 @@ def correlation_errors(factors=(1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6)):
 
 
 def correlations(x, multiply=np.matmul):
-    """Return the correlations of the columns of x, taken to be of mean zero."""
+    """Return the correlations of the columns of x, assuming that their means are zero."""
     product = multiply(x.T, x).astype(float)
     norms = np.sqrt(np.diag(product))
     return product / np.outer(norms, norms)
@@ -65,7 +65,7 @@ def hilbert(n):
 
 
 def matrices():
-    """Return operands that are hard in some way."""
+    """Return operands that are numerically hard, by kind."""
     n, lines = SIZE, np.logspace(-6, 6, SIZE)
     a, b = normal(n, n), normal(n, n)
     shuffled = RANDOM.permutation(lines)
@@ -84,7 +84,7 @@ def matrices():
 
 
 def matrix_errors():
-    """Yield, per kind of matrices, errors of the classical algorithm, as asked, and scaled."""
+    """Yield, per kind of matrices, errors of the classical algorithm, by name, and scaled."""
     for kind, (a, b) in matrices().items():
         a, b = a.astype("f4"), b.astype("f4")
         by_scheme = {
@@ -95,9 +95,9 @@ def matrix_errors():
 
 
 def growth_errors():
-    """Yield, per scheme of the catalogue, its growth and the root mean square error on normal data.
+    """Yield, per scheme of the catalogue, its predicted and its measured growth on normal data.
 
-    Relative to what growth is defined by: the classical algorithm on blocks of the same length.
+    Both are relative to the classical algorithm on blocks of the same length.
     """
     n = 360
     a, b = normal(n, n).astype("f4"), normal(n, n).astype("f4")
@@ -137,10 +137,10 @@ found = {
     "growth": list(growth_errors()),
     "spread": list(spread_errors()),
 }
-print("largest error of a correlation, one column of 32-bit X times f: NumPy, as asked, scaled")
+print("largest error of a correlation, one float32 column of X times f: NumPy, by name, scaled")
 for factor, *errors in found["correlations"]:
     print(f"  f = {factor:<9g}", "  ".join(f"{x:8.1e}" for x in errors))
-print("error: classical; as asked -> scaled,", ", ".join(SCHEMES))
+print("largest error: classical; by name -> scaled,", ", ".join(SCHEMES))
 for kind, classical, by_scheme in found["matrices"]:
     pairs = (f"{x:.2g} -> {y:.2g}" for x, y in by_scheme.values())
     print(f"  {kind:<31} {classical:.2g};", ", ".join(pairs))
@@ -152,7 +152,7 @@ for most in (1.3, 2, 3, 4):
 
 
 def draw(path):
-    """Draw all of it."""
+    """Draw the picture."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -161,7 +161,7 @@ def draw(path):
     figure, axes = pyplot.subplots(2, 2, figsize=(12, 9.5), layout="constrained")
     one, two, three, four = axes.flat
     factors, *curves = zip(*found["correlations"], strict=True)
-    labels = ("NumPy", "3x6x4:54 as asked (before)", "3x6x4:54 scaled (now)")
+    labels = ("NumPy", "3x6x4:54 by name, not scaled", "3x6x4:54 scaled")
     for curve, label, style in zip(curves, labels, ("o-", "s--", "^-"), strict=True):
         one.loglog(factors, curve, style, label=label)
     one.set(title="Correlations from X'X, one column times f", xlabel="f", ylabel="largest error")
@@ -170,14 +170,14 @@ def draw(path):
 
     kinds = [kind for kind, *_ in found["matrices"]]
     places = np.arange(len(kinds))
-    # Divided by growth, so that one line is the promise of all.
+    # Divided by growth, so that the promise is the same line for all schemes.
     over = {name: falcon.schemes.get(name).rms_growth for name in SCHEMES}
     for place, (_, classical, by_scheme) in zip(places, found["matrices"], strict=True):
         first = place == 0
         two.plot(classical, place, "kD", ms=6, label="classical" if first else None)
-        for name, (asked, scaled) in by_scheme.items():
-            x, y = asked / over[name], scaled / over[name]
-            two.plot(x, place - 0.2, "s", c="C1", ms=5, label="as asked" if first else None)
+        for name, (by_name, scaled) in by_scheme.items():
+            x, y = by_name / over[name], scaled / over[name]
+            two.plot(x, place - 0.2, "s", c="C1", ms=5, label="by name" if first else None)
             two.plot(y, place + 0.2, "^", c="C2", ms=5, label="scaled" if first else None)
             first = False
     two.axvline(1.5, color="C3", lw=1, label="the promise, 1.5")

@@ -1,11 +1,11 @@
-"""Errors by type, scheme and size, as docs/types.md shows them: figures, and the picture.
+"""Print the errors by type, scheme and size that docs/types.md shows; with a path, draw them too.
 
 python examples/accuracy_types.py [docs/types.png]
 
-Errors are those of products of normal matrices, relative to the root mean square of the exact one.
-"to float32" is the product of the same operands with dtype="float32". FALCON_ISA chooses other
-kernels, which round where others do not. The picture needs matplotlib, and two minutes; without it
-sizes are smaller.
+Errors are those of products of normal matrices, relative to the root mean square of the exact
+product. "to float32" is the product of the same operands with dtype="float32". FALCON_ISA selects
+other kernels, some of which round more often. The picture needs matplotlib and takes two minutes;
+without it sizes are smaller.
 """
 
 import sys
@@ -20,7 +20,7 @@ PICTURE = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1].endswith(".png") else
 SIZE = 720 if PICTURE else 144
 SIZES = (128, 256, 512, 1024, 2048, 4096) if PICTURE else (64, 128)
 NAMED = ("classical", "strassen", "winograd", "3x3x3:23", "4x4x4:49", "strassen@strassen")
-# Type of the operands, and of the result.
+# Types of the operands and of the result.
 KINDS = {
     "float32": (np.float32, np.float32),
     "float16": (np.float16, np.float16),
@@ -50,7 +50,7 @@ class Products:
 
 
 def by_size(kind):
-    """Yield per size and scheme: RMS, largest error, growth found and predicted."""
+    """Yield per size and scheme: RMS and largest error, measured and predicted growth."""
     for size in SIZES:
         products = Products(kind, size)
         classical = products.errors("classical")[0]
@@ -60,7 +60,7 @@ def by_size(kind):
 
 
 def all_schemes(kind):
-    """Return growth found and predicted of the schemes of the catalogue."""
+    """Return the measured and predicted growth of the schemes of the catalogue."""
     products = Products(kind, SIZE)
     classical = products.errors("classical")[0]
     found = []
@@ -104,18 +104,18 @@ def draw(sizes, catalogue):
 
 
 def main():
-    """Print the figures, and draw them where a path is given."""
+    """Print the figures; draw them if a path is given."""
     sizes, catalogue = {}, {}
     for kind in KINDS:
         sizes[kind], catalogue[kind] = list(by_size(kind)), all_schemes(kind)
-        print(f"\n{kind}: RMS and largest error, growth found and predicted")
+        print(f"\n{kind}: RMS and largest error, measured and predicted growth")
         for size, name, rms, worst, found, growth in sizes[kind]:
             row = f"{rms:9.2e} {worst:9.2e} {found:6.2f} {growth:6.2f}"
             print(f"  {size:5} {name:18} {row}")
         ratios = sorted((found / growth, name) for name, found, growth in catalogue[kind])
         (least, first), (most, last) = ratios[0], ratios[-1]
         outside = sum(not 0.5 < ratio < 2 for ratio, _ in ratios)
-        print(f"  all schemes, {SIZE}: found over predicted {least:.2f} ({first}) to {most:.2f} "
+        print(f"  all schemes, {SIZE}: measured over predicted {least:.2f} ({first}) to {most:.2f} "
               f"({last}); {outside} of {len(ratios)} off by more than 2")  # fmt: skip
     if PICTURE:
         draw(sizes, catalogue)

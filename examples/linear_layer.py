@@ -1,6 +1,6 @@
 """A linear layer with static weights: pack them once, multiply batches of tokens, check the error.
 
-Run: python examples/linear_layer.py
+python examples/linear_layer.py
 """
 
 import numpy as np

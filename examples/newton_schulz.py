@@ -4,10 +4,11 @@ python examples/newton_schulz.py [size] [steps]
 
     A <- X X^T      B <- b A + c A^2      X <- a X + B X
 
-Two of the three products of a step are symmetric: X X^T, and A^2 = A^T A, as A is. falcon.gram
-forms half of each; NumPy does so for X @ X.T alone, PyTorch for neither. Prints the seconds of each
-library (steps taken in turn, so that all see the same machine) and how far the results differ. The
-coefficients are Keller Jordan's: singular values end between 0.68 and 1.13, not at 1.
+Two of the three products of a step are symmetric: X X^T, and A^2 = A^T A, because A is symmetric.
+falcon.gram computes half of each; NumPy does so for X @ X.T only, PyTorch for neither. The program
+prints the milliseconds of each library (whose steps take turns, so that all see the same machine)
+and how far the results differ. The coefficients are Keller Jordan's: singular values end between
+0.68 and 1.13, not at 1.
 """
 
 import sys
@@ -27,14 +28,14 @@ A, B, C = 3.4445, -4.7750, 2.0315
 
 
 def by_falcon(x):
-    """Take one step by two symmetric products and an ordinary one."""
+    """Take one step with two symmetric products and an ordinary one."""
     gram = falcon.gram(x, transpose=True)
     polynomial = falcon.gram(gram, alpha=C, beta=B, c=gram)
     return falcon.gemm(polynomial, x, c=x, beta=A)
 
 
 def by_numpy(x):
-    """Take one step as it is written down."""
+    """Take one step by the formulas."""
     gram = x @ x.T
     polynomial = B * gram + C * (gram @ gram)
     return A * x + polynomial @ x
@@ -62,14 +63,14 @@ def main(size=1024, steps=5):
             if step:
                 seconds[name].append(time.perf_counter() - begin)
                 states[name] = take, found
-            time.sleep(0.2)  # threads of the others go to sleep
+            time.sleep(0.2)  # until the threads of this library sleep
     ours = np.asarray(states["falcon"][1])
     for name, (_, x) in states.items():
         ratio = median(o / s for o, s in zip(seconds[name], seconds["falcon"], strict=True))
         apart = np.abs(np.asarray(x) - ours).max() / np.abs(ours).max()
         print(
-            f"{name:7} {median(seconds[name]) * 1e3:9.1f} ms a step, {ratio:5.2f} of falcon's; "
-            f"result differs by {apart:.1e} of its largest entry"
+            f"{name:7} {median(seconds[name]) * 1e3:9.1f} ms per step, {ratio:5.2f} of falcon's; "
+            f"difference from falcon's result: {apart:.1e} of its largest entry"
         )
     values = np.linalg.svd(ours.astype(float), compute_uv=False)
     print(f"singular values {values.min():.3f} to {values.max():.3f} after {steps} steps")

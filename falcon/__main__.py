@@ -59,31 +59,29 @@ def _parser() -> argparse.ArgumentParser:
         description="Matrix multiplication with fewer multiplications.",
     )
     parser.add_argument("--version", action="version", version=f"falcon {falcon.__version__}")
-    parser.add_argument("-v", "--verbose", action="store_true", help="log every plan")
+    parser.add_argument("-v", "--verbose", action="store_true", help="log every fresh plan")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     info = commands.add_parser("info", help="show the machine, the libraries, what is missing")
     info.add_argument("--json", action="store_true", help="print JSON")
     info.set_defaults(run=_info)
 
-    schemes = commands.add_parser("schemes", help="list the catalogue of schemes")
-    schemes.add_argument("format", nargs="?", help='only this format, m x k by k x n: "3x4x4"')
-    schemes.add_argument("--size", type=int, default=2048, metavar="S", help="with a format: show "
-                         "the speed at about S x S x S (default 2048)")  # fmt: skip
+    schemes = commands.add_parser("schemes", help="list, print or verify schemes")
+    schemes.add_argument("format", nargs="?", help='only this format <m,k,n>, with speeds: "3x4x4"')
+    schemes.add_argument("--size", type=int, default=2048, metavar="S", help="with a format: the "
+                         "speeds at about S x S x S (default 2048)")  # fmt: skip
     schemes.add_argument("--measure", action="store_true",
-                         help="with a format: measure the speed, not predict it")  # fmt: skip
+                         help="with a format: measure the speeds, do not predict them")  # fmt: skip
     schemes.add_argument("--show", metavar="NAME", help="print the formulas of a scheme, or of "
                          "those in a file (.json, .npz)")  # fmt: skip
     schemes.add_argument("--verify", metavar="FILE", help="check a file by the Brent equations")
     schemes.set_defaults(run=_schemes)
 
     plan = commands.add_parser("plan", help="show what would run for a shape, and why")
-    plan.add_argument("sizes", nargs="+", metavar="M N K", help="2048 2048 2048, 2048,2048,2048 "
-                      "or 2048x2048x2048")  # fmt: skip
-    plan.add_argument("--compare", action="store_true",
-                      help="also measure the best candidates")  # fmt: skip
-    plan.add_argument("--rounds", type=int, default=5,
-                      help="with --compare: least number of rounds (default 5)")  # fmt: skip
+    plan.add_argument("sizes", nargs="+", metavar="M N K", help="C is M x N, K the inner "
+                      "dimension; also as M,N,K or MxNxK")  # fmt: skip
+    plan.add_argument("--compare", action="store_true", help="also measure the best candidates")
+    plan.add_argument("--rounds", type=int, default=5, help="least number of rounds (default 5)")
     plan.add_argument("--most", type=int, default=8, help="candidates to measure (default 8)")
     _common(plan)
     plan.set_defaults(run=_plan)
@@ -91,31 +89,30 @@ def _parser() -> argparse.ArgumentParser:
     tune = commands.add_parser(
         "tune", help="measure this machine, or the best candidates of shapes",
         description="Without shapes: measure the machine thoroughly and store the profile. With "
-        "shapes: measure their best candidates and remember the fastest, for calls where "
+        "shapes: measure their best candidates and remember the fastest, for calls under "
         "FALCON_TUNED=1 or falcon.config(tuned=True).",
     )  # fmt: skip
-    tune.add_argument("--model", action="append", help="layers of a language model (repeatable)")
+    tune.add_argument("--model", action="append", help=command.MODEL_HELP)
     tune.add_argument("--tokens", type=int, default=2048, help="M for --model (default 2048)")
     tune.add_argument("--shape", action="append", metavar="M,N,K", help="a shape (repeatable)")
-    tune.add_argument("--rounds", type=int, default=5, help="least number of timings per candidate "
-                      "(default 5)")  # fmt: skip
+    tune.add_argument("--rounds", type=int, default=5, help="least number of rounds (default 5)")
     tune.add_argument("--most", type=int, default=5, help="candidates per shape (default 5)")
-    tune.add_argument("--dtype", help="only this dtype (default float32 for shapes; for the "
-                      "machine float32, float64, and types of 8 and 16 bits)")  # fmt: skip
-    tune.add_argument("--threads", type=int, help="only this number (default: for the machine 1 "
-                      "and all)")  # fmt: skip
+    tune.add_argument("--dtype", help="element type (default: float32 for shapes; for the machine "
+                      "float32, float64 and the types of 8 and 16 bits)")  # fmt: skip
+    tune.add_argument("--threads", type=int, help="number of threads (default: all; for the "
+                      "machine 1 and all)")  # fmt: skip
     tune.set_defaults(run=_tune)
 
     bench = commands.add_parser(
         "bench", help="compare falcon with NumPy and other libraries",
-        description="Measure falcon's choice, falcon's classical path and np.matmul; or, with "
-        "--peers, every library that is installed.",
+        description="Compare falcon's choice with its classical path and np.matmul; with --peers, "
+        "with every library that is installed.",
     )  # fmt: skip
     command.add_bench(bench)
-    _common(bench)
+    _common(bench, "several, with commas, for --peers, --gpu, --gram and --beside")
     bench.set_defaults(run=_bench, dtype=None)
 
-    report = commands.add_parser("report", help="make a page with figures from a record file")
+    report = commands.add_parser("report", help="make a page with pictures from a record file")
     command.add_report(report)
     report.set_defaults(run=command.report)
 
@@ -131,34 +128,39 @@ def _add_discover(commands: Any) -> None:
         "<m,k,n> of the schemes is <M,K,N>.",
     )  # fmt: skip
     discover.add_argument("sizes", nargs="+", metavar="M N K", help="3 4 5, 3,4,5 or 3x4x5")
-    discover.add_argument("--rank", type=int, help="stop at a scheme of this rank")
+    discover.add_argument("--rank", type=int, help="stop at a scheme of this rank; with "
+                          "--objective: improve schemes of this rank")  # fmt: skip
     discover.add_argument("--minutes", type=float, default=10.0,
                           help="CPU time per worker (default 10)")  # fmt: skip
-    discover.add_argument("--flips", type=int,
-                          help="flips per worker instead of CPU time: repeatable runs")  # fmt: skip
-    discover.add_argument("--seed", type=int, default=0)
+    discover.add_argument("--flips", type=int, help="instead of --minutes: flips, repeatable")
+    discover.add_argument("--seed", type=int, default=0, help="of the random numbers (default 0)")
     discover.add_argument("--objective", choices=("nnz", "growth", "additions"),
-                          help="improve schemes of the rank instead of lowering it")  # fmt: skip
+                          help="improve schemes at equal rank: fewer non-zeros, less error growth, "
+                               "or fewer additions")  # fmt: skip
     discover.add_argument("--ring", default="both",
                           choices=("both", "ternary", "mod2", "symmetric", "families", "reals"),
-                          help="families: modulo 2, many families in this format and nearby ones; "
-                               "reals: start from real schemes of the rank")  # fmt: skip
+                          help="walks over {-1, 0, 1} (ternary), modulo 2 (mod2), or both; "
+                               "symmetric: Z3-symmetric walks, for cubes; families: modulo 2, over "
+                               "many families of this and nearby formats; reals: from real schemes "
+                               "of --rank")  # fmt: skip
     discover.add_argument("--scratch", action="store_true",
-                          help="start only from the classical algorithm")  # fmt: skip
-    discover.add_argument("--threads", type=int, help="workers (default: all cores)")
+                          help="start from the classical algorithm alone")  # fmt: skip
+    discover.add_argument("--threads", type=int, help="workers (default: all CPUs)")
     discover.add_argument("--out", default="discovered", metavar="FOLDER",
-                          help="for schemes and checkpoints (default ./discovered)")  # fmt: skip
+                          help="folder of finds and checkpoint (default ./discovered)")  # fmt: skip
     discover.set_defaults(run=_discover)
 
 
-def _common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dtype", default="float32", help="NumPy dtype (default float32)")
-    parser.add_argument("--backend", default="auto")
+def _common(parser: argparse.ArgumentParser, dtype: str = "default float32") -> None:
+    parser.add_argument("--dtype", default="float32", help=f"element type ({dtype})")
+    parser.add_argument("--backend", default="auto", help="auto, cpu, numpy or gpu")
     parser.add_argument("--scheme", default="auto",
                         help="auto, classical, a name, or a file (.json, .npz)")  # fmt: skip
-    parser.add_argument("--max-growth", type=float, help="largest error growth that auto allows")
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--workspace-limit", type=parse_bytes, metavar="BYTES", help="e.g. 256MiB")
+    parser.add_argument("--max-growth", type=float,
+                        help="largest error growth that auto may take (default 8)")  # fmt: skip
+    parser.add_argument("--threads", type=int, help="number of threads (default: all CPUs)")
+    parser.add_argument("--workspace-limit", type=parse_bytes, metavar="BYTES",
+                        help="most memory beyond the result, such as 256MiB")  # fmt: skip
 
 
 def _gemm_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -311,20 +313,20 @@ def _plan(options: argparse.Namespace) -> int:
     print(plan.explain())
     if options.compare:
         from falcon._front.tune import compare
+        from falcon.bench.tables import INTERVAL
 
         if options.rounds < 1 or options.most < 1:
             raise ValueError("--rounds and --most must be at least 1")
-        rows = [("candidate", "backend", "predicted ms", "measured ms", "error", "of the choice",
-                 "")]  # fmt: skip
+        rows = [("candidate", "backend", "predicted ms", "measured ms", "error",
+                 "time over the choice's", "")]  # fmt: skip
         for x in compare(plan, options.most, options.rounds):
             option, predicted = x.candidate.option, x.candidate.total
             rows.append((option.label, option.backend,
                          f"{predicted * 1e3:.4g}" if predicted else "-", f"{x.seconds * 1e3:.4g}",
                          f"{predicted / x.seconds - 1:+.1%}" if predicted else "-",
                          str(x.ratio) if len(rows) > 1 else "1.000", ""))  # fmt: skip
-        print(f"\nmedian of {len(x.record.seconds)} interleaved rounds; of the choice: median over "
-              "the rounds of its time over the choice's,\n± the farther end of its 95 % "
-              "confidence interval; * not known to 2 %\n")  # fmt: skip
+        print(f"\nmedian of {len(x.record.seconds)} interleaved rounds; time over the choice's: "
+              f"median ratio, pair by pair,\n{INTERVAL}\n")  # fmt: skip
         print(format_table(rows, left=2))
     return 0
 

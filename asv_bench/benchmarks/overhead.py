@@ -34,10 +34,10 @@ class FirstCall:
         return measure(1500, "float32", processes=5)
 
     def track_fresh_machine(self, found):
-        return found["fresh machine, first call over the next, ms"]
+        return found["fresh machine: first call minus the next, ms"]
 
     def track_later_process(self, found):
-        return found["later process, first call over the next, ms"]
+        return found["later process: first call minus the next, ms"]
 
     track_fresh_machine.unit = track_later_process.unit = "ms"
 

@@ -10,7 +10,8 @@ cdef extern from *:
 
 cdef class Machine:
     cdef double overlap, cache, overhead, mr, nr, slice, loss, sigma_a, sigma_b, sigma_c
-    cdef double multiply, add, update, move, store, near_a, far_a, near_b, far_b
+    cdef double multiply, add, update, update_far, disturbance, long_block, move, store
+    cdef double near_a, far_a, near_b, far_b
 
 
 cdef class Counts:
@@ -30,7 +31,7 @@ cdef class Cut:
     a=double, b=double, c=double, padded=double, products=double, tiles=double,
     all_a=double, all_b=double, all_c=double, moved=double, multiply=double,
     near=cython.bint, move_a=double, move_b=double, first=double, second=double,
-    adding=double, storing=double, last=double)
+    updates=double, far=double, adding=double, storing=double, last=double)
 cpdef (double, double, double, double, double) stages(Machine machine, Counts x, Cut cut) noexcept
 
 

@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+# Length of a scheme's blocks of K from which on accumulators come from as far as they can.
+LONG_BLOCK = 1024.0
+
 
 class Machine:
     """`falcon._core.rates.Rates` as seconds per operation."""
@@ -24,6 +27,8 @@ class Machine:
         # Seconds: per product of two numbers and its addition, per addition, per element moved.
         self.multiply = 2.0 / rates.multiply
         self.add, self.update = 1.0 / rates.add, 1.0 / (rates.update or rates.add)
+        self.update_far = 1.0 / rates.update_far if rates.update_far else self.update
+        self.disturbance, self.long_block = rates.disturbance, LONG_BLOCK
         self.move, self.store = 1.0 / rates.bandwidth, 1.0 / (rates.store or rates.bandwidth)
         near_a, far_a, near_b, far_b = rates.combine or (rates.bandwidth,) * 4
         self.near_a, self.far_a = 1.0 / near_a, 1.0 / far_a
@@ -98,6 +103,8 @@ def stages(machine: Machine, x: Counts, cut: Cut) -> tuple[float, float, float, 
     products += machine.sigma_a * all_a + machine.sigma_b * all_b + machine.sigma_c * all_c
     moved = (all_a + all_b + all_c) * machine.move
     multiply = x.rank * (products if products > moved else moved)
+    updates = cut.again_c * x.w * c if cut.fused else 0.0
+    multiply += updates * machine.disturbance
     near = x.rank * part_k * (part_m + part_n) * cut.itemsize <= machine.cache
     move_a = machine.near_a if near else machine.far_a
     move_b = machine.near_b if near else machine.far_b
@@ -110,10 +117,13 @@ def stages(machine: Machine, x: Counts, cut: Cut) -> tuple[float, float, float, 
         x.v * b * machine.add, (cut.K * cut.N + x.rank * b) * move_b, machine.overlap
     )
     if cut.fused:
-        adding, storing = x.w * c * machine.update, cut.M * cut.N * machine.store
+        far = part_k / machine.long_block if part_k < machine.long_block else 1.0
+        adding = updates * (machine.update + far * (machine.update_far - machine.update))
+        storing = cut.again_c * cut.M * cut.N * machine.store
     else:
-        adding, storing = x.w * c * machine.add, (cut.M * cut.N + x.rank * c) * machine.move
-    last = cut.again_c * both(adding, storing, machine.overlap)
+        adding = cut.again_c * x.w * c * machine.add
+        storing = cut.again_c * (cut.M * cut.N + x.rank * c) * machine.move
+    last = both(adding, storing, machine.overlap)
     return first, 0.0 if cut.packed else second, multiply, last, machine.overhead
 
 

@@ -14,10 +14,11 @@ stage       arithmetic                                         memory
 combine A   a_A u rows inner / F+                              a_A MK (1 + R/(mk)) / beta_A
 combine B   a_B v inner columns / F+                           a_B KN (1 + R/(kn)) / beta_B
 multiply    I R (2 r' c' (inner + s kappa) / F*                R (rows inner + inner columns
-            + sigma_A rows inner + sigma_B inner columns       + rows columns) / beta
-            + sigma_C rows columns)
+            + sigma_A rows inner + sigma_B inner columns
+            + sigma_C rows columns)                            + rows columns) / beta
+            fused: + a_H w rows columns sigma_H
 combine H   w rows columns / F+;                               MN (1 + R/(mn)) / beta;
-            fused: a_H w rows columns / F_H                    fused: a_H MN / beta_C
+            fused: a_H w rows columns / F_H'                   fused: a_H MN / beta_C
 start       tau
 ==========  =================================================  ===================================
 
@@ -29,6 +30,8 @@ takes the larger of both, since kernels fetch the next block while they compute.
 how often the stage runs because of the chunks (`Option.again`). beta_A and beta_B are the near
 rates if all sums take at most `Rates.cache` bytes, else the far ones. I = ceil(t/T) T/t is the
 imbalance of T threads that share the t = (r'/mr) (c'/nr) tiles of a product.
+
+1/F_H' lies between 1/F_H and 1/F_H far, as `inner` (of whole chunks) lies between 0 and 1024.
 
 The classical algorithm is the scheme <1,1,1;1>. If Combine H is fused, the backend packs operands
 itself: the classical combine stages then take 2MK / pi_A and 2KN / pi_B. Otherwise (a BLAS) packing

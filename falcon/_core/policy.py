@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from .problem import Problem
 
@@ -19,6 +20,13 @@ class Policy:
         If a dimension is smaller, no LCMA can gain: nothing is compared or measured.
     smallest_flops : float
         The same for 2MNK.
+    smallest_compared : float
+        2MNK from which the classical algorithms of several backends are compared where no LCMA can
+        gain; below, the last backend runs.
+    thinnest_compared : int
+        The same for the least dimension.
+    small_gain : float
+        How much faster than that of the last backend another one must be predicted there.
     smallest_block : int
         Least rows, columns and inner length of an LCMA's blocks.
     smallest_chunk : int
@@ -43,6 +51,9 @@ class Policy:
     smallest_flops: float
     smallest_block: int
     smallest_chunk: int
+    smallest_compared: float = inf
+    thinnest_compared: int = 1
+    small_gain: float = 1.25
     nested: bool = True
     nested_block: int = 4
     least_gain: float = 1.03
@@ -50,6 +61,13 @@ class Policy:
     common_model: bool = True
     no_gain: str = "no scheme is predicted to be faster"
     too_little: str = "faster by too little to be sure"
+
+    def is_compared(self, problem: Problem) -> bool:
+        """Whether the classical algorithms of the backends are compared, not the last one taken."""
+        if self.why_too_small(problem) is None:
+            return True
+        least = min(problem.M, problem.N, problem.K)
+        return problem.flops >= self.smallest_compared and least >= self.thinnest_compared
 
     def why_too_small(self, problem: Problem) -> str | None:
         """Return why no LCMA can be faster at these sizes; None if one may be."""
@@ -60,17 +78,27 @@ class Policy:
         return None
 
 
-# Below this size no LCMA was ever faster, and measuring the machine would cost more than it saves.
-# Where falcon's classical kernel was predicted to gain 5 % there, NumPy's BLAS was up to 11 %
-# faster (Zen 3).
+# Below this size no LCMA was ever faster.
 SMALLEST_BLAS = 256
 # The same below this much work: Strassen on falcon's own kernels ran at 0.93 of NumPy's speed at
 # 600 and at 777 x 555 x 999, at 1.04 at 1024.
 SMALLEST_BLAS_FLOPS = 1.0e9
+# From here on falcon's classical kernels are compared with NumPy's BLAS: one that does not know the
+# CPU runs at half their speed (OpenBLAS 0.3.31 takes its Haswell kernels on a Zen 5). With thinner
+# matrices the model is not tried. Where they were predicted to gain 5 %, NumPy's BLAS was up to
+# 11 % faster (Zen 3): hence `small_gain`.
+SMALLEST_COMPARED, THINNEST_COMPARED = 5.0e6, 8
 
 # Products of smaller blocks are too small for any kernel to be fast; another level needs blocks of
 # four times that size to save anything. Predictions err by about 3 %.
-BLAS = Policy(SMALLEST_BLAS, SMALLEST_BLAS_FLOPS, smallest_block=64, smallest_chunk=64)
+BLAS = Policy(
+    SMALLEST_BLAS,
+    SMALLEST_BLAS_FLOPS,
+    smallest_block=64,
+    smallest_chunk=64,
+    smallest_compared=SMALLEST_COMPARED,
+    thinnest_compared=THINNEST_COMPARED,
+)
 # NumPy multiplies integers without BLAS, a hundred times slower: LCMAs gain at smaller sizes.
 _OTHER = Policy(96, 0.0, smallest_block=32, smallest_chunk=32)
 

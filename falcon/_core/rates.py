@@ -67,6 +67,12 @@ class Rates:
         sigma_A, sigma_B, sigma_C: seconds per element of a product's operands and result.
     update : float
         F_H: products added to blocks of C on chip, elements/s; 0, at `add`.
+    update_far : float
+        F_H far: the same with blocks of K of 1024 steps and more, whose panels push the blocks of C
+        out of caches (in between, times are interpolated); 0, `update`.
+    disturbance : float
+        sigma_H: seconds by which an added element delays products, whose panels it pushes out of
+        caches.
     store : float
         beta_C: C written, elements/s; 0, `bandwidth`.
     overhead : float
@@ -90,6 +96,8 @@ class Rates:
     loss: float = 0.0
     surface: tuple[float, float, float] = (0.0, 0.0, 0.0)
     update: float = 0.0
+    update_far: float = 0.0
+    disturbance: float = 0.0
     store: float = 0.0
     overhead: float = 0.0
     probe: float = 0.0
@@ -109,7 +117,10 @@ class Rates:
                 raise ValueError(f"{name} has {len(values)} numbers; expected {counts[-1]}")
         sigma_a, sigma_b, sigma_c = self.surface
         not_negative("surface", sigma_a, sigma_b, sigma_c)
-        for name in ("overlap", "cache", "slice", "loss", "update", "store", "overhead", "probe"):
+        for name in (
+            *("overlap", "cache", "slice", "loss", "update", "update_far", "disturbance"),
+            *("store", "overhead", "probe"),
+        ):
             not_negative(name, getattr(self, name))
         if not isinstance(self.measured, bool):
             raise TypeError(f"measured is {self.measured!r}; expected true or false")

@@ -18,6 +18,7 @@ import numpy as np
 
 from falcon._core.dtypes import DType
 from falcon._core.fit import fastest, fit_times, rate, typical
+from falcon._core.formulas import LONG_BLOCK
 from falcon._core.rates import Rates
 from falcon.schemes import Scheme, get
 
@@ -54,9 +55,9 @@ def measure(operand: DType, threads: int, isa: str, limit: int, *, thorough: boo
     cache, (near_a, far_a, near_b, far_b, add) = _combine_costs(runs, calls, operand.itemsize)
     pack_a, pack_b = _pack_costs(runs, calls)
     terms = [_terms(call, run, kernel) for call, run in zip(calls, runs, strict=True)]
-    update, store = fit_times([x[:2] for x in terms], [max(x["update"], 1e-9) for x in runs])
+    near, far, store = fit_times([x[:3] for x in terms], [max(x["update"], 1e-9) for x in runs])
     rest = [max(x["wall"] - sum(x[stage] for stage in _CLOCKED), 1e-9) for x in runs]
-    flop, lost, start = fit_times([x[2:] for x in terms], rest)
+    flop, lost, disturbance, start = fit_times([x[3:] for x in terms], rest)
     return Rates(
         multiply=rate(flop),
         add=rate(add),
@@ -68,7 +69,9 @@ def measure(operand: DType, threads: int, isa: str, limit: int, *, thorough: boo
         tile=(kernel["mr"], kernel["vlen"]),
         slice=kernel["kc"],
         loss=lost / flop if flop else 0.0,
-        update=rate(update),
+        update=rate(near),
+        update_far=rate(near + far),
+        disturbance=disturbance,
         store=rate(store),
         overhead=start,
     )
@@ -86,6 +89,8 @@ def _calls(size: int) -> list[Call]:
         *((wide, low, size, scheme) for scheme in (None, strassen)),
         *((low, wide, size, scheme) for scheme in (None, strassen)),
         (size, size, size, get("3x4x4:38")),
+        # Operands and sums far beyond the caches.
+        *((wide, wide, wide, scheme) for scheme in (strassen, get("3x6x4:54"))),
     ]
 
 
@@ -224,7 +229,7 @@ def _pack_costs(runs: list[dict[str, Any]], calls: list[Call]) -> tuple[float, f
 
 
 def _terms(call: Call, run: dict[str, Any], kernel: dict[str, Any]) -> list[float]:
-    """Updates, elements of C, flop, lost flop and one start of a call."""
+    """Updates twice and elements of C; flop, lost flop, updates and one start of a call."""
     M, N, K, scheme = call
     m, k, n = (1, 1, 1) if scheme is None else scheme.format
     rank = 1 if scheme is None else scheme.rank
@@ -236,10 +241,13 @@ def _terms(call: Call, run: dict[str, Any], kernel: dict[str, Any]) -> list[floa
     products = rank * parts_m * parts_n * parts_k
     sums = 0 if scheme is None else scheme.shared_sums[2].additions
     again = max(parts_k, 1.0)
+    updates = sums * rows * columns * parts_m * parts_n * again
     return [
-        sums * rows * columns * parts_m * parts_n * again,
+        updates,
+        updates * min(inner / LONG_BLOCK, 1.0),
         M * N * again,
         products * area * inner,
         products * area * -(-inner // kernel["kc"]),
+        updates,
         1.0,
     ]

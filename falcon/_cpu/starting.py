@@ -41,7 +41,7 @@ _APART = 2.0
 _SCALED = {
     "multiply": ("multiply",),
     "combine": ("add", "bandwidth", "combine", "pack"),
-    "combine H": ("update", "store"),
+    "combine H": ("update", "update_far", "store"),
 }
 # What comes from the kernel, not from the file.
 _OF_THE_KERNEL = ("tile", "slice", "probe", "measured")
@@ -65,7 +65,9 @@ def starting(problem: Problem, isa: str, *, probe: bool) -> Rates:
     # If something else runs during the probe, stages seem to differ more than machines do.
     middle = median(ratios.values())
     slower = {stage: min(max(x, middle / _APART), middle * _APART) for stage, x in ratios.items()}
-    scaled: dict[str, Any] = {"overhead": rates.overhead * slower["multiply"]}
+    scaled: dict[str, Any] = {
+        name: getattr(rates, name) * slower["multiply"] for name in ("overhead", "disturbance")
+    }
     for stage, names in _SCALED.items():
         for name in names:
             speed = getattr(rates, name)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import FLOAT32, FLOAT64
-from falcon._core.policy import SMALLEST_BLAS, SMALLEST_BLAS_FLOPS
+from falcon._core.policy import SMALLEST_COMPARED, THINNEST_COMPARED
 from falcon._core.problem import MOST_THIN_ROWS, is_thin
 
 # NumPy usually has one object for each; calls with another dtype object are planned.
@@ -37,7 +37,7 @@ def is_small(a: Any, b: Any, out: Any) -> bool:
     (M, K), (rows, N) = shape, other
     if rows != K or dtype is not b.dtype or not (dtype is _SINGLE or dtype is _DOUBLE):
         return False
-    if 2.0 * M * N * K >= SMALLEST_BLAS_FLOPS and min(M, K, N) >= SMALLEST_BLAS:
+    if 2.0 * M * N * K >= SMALLEST_COMPARED and min(M, K, N) >= THINNEST_COMPARED:
         return False
     if M <= MOST_THIN_ROWS and is_thin(M, N, K):
         return False

@@ -201,7 +201,7 @@ def rivals(plan: Plan, most: int) -> list[Candidate]:
     """Return the choice, its `most` - 1 best rivals by predicted time, and the classical ones.
 
     For a scheme by name, the rivals are those that "auto" would compare; for a problem too small to
-    compare anything, Strassen's.
+    compare schemes, Strassen's.
     """
     problem, backends = plan.problem, available_backends()
     first, others = Candidate(plan.option, plan.seconds), list(plan.candidates[1:])
@@ -210,12 +210,13 @@ def rivals(plan: Plan, most: int) -> list[Candidate]:
         others = [x for x in auto.candidates if x.option != plan.option]
         backend = next(x for x in backends if x.name == plan.backend.name)
         first = backend.predicted(problem, plan.option, rates(backend, problem, backends))
-    if not others:
+    known = [first.option, *(x.option for x in others)]
+    if all(x.scheme is None for x in known):
         for backend in backends:
             able = backend.why_classical_only(problem) is None
             wanted = (None, get("strassen")) if able else (None,)
             found = backend.candidates(problem, wanted, plan.options.workspace_limit)
-            others += [Candidate(x, ()) for x in found if x != plan.option]
+            others += [Candidate(x, ()) for x in found if x not in known]
     allowed = [x for x in others if x.allowed]
     rest = [x for x in allowed[most - 1 :] if x.option.scheme is None]
     return [first, *allowed[: most - 1], *rest]

@@ -172,8 +172,8 @@ def table(case: Case, found: dict[str, Record]) -> str:
     thread with that CPU busy, instead of the tight loop.
     """
     one = found[ONE].median
-    rows = [(f"{case.shape} {case.dtype}, {thread_count()} threads", "GFLOP/s", "over tight loop",
-             "slowest twentieth over threads=1", "")]  # fmt: skip
+    rows = [(f"{case.shape} {case.dtype}, {thread_count()} threads", "GFLOP/s", "vs tight loop",
+             "threads=1 / slowest 5 %", "")]  # fmt: skip
     for name, record in found.items():
         times = sorted(record.seconds)
         late = times[min(len(times) - 1, int(0.95 * len(times)))]

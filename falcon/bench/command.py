@@ -17,58 +17,61 @@ from . import asked, workloads
 from .workloads import BOTH, WORKLOADS, Case
 
 _SECTIONS = ("peers", "own")
+MODEL_HELP = "layers of a language model, such as Qwen2.5-7B (repeatable)"
 
 
 def add_bench(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `bench`, except those that `plan` has too."""
     what = parser.add_argument_group("what to measure")
-    what.add_argument("sizes", nargs="*", metavar="M N K", help="shapes: 2048 2048 2048, or any "
-                      "number of 2048,2048,2048 and 2048x2048x2048")  # fmt: skip
+    what.add_argument("sizes", nargs="*", metavar="M N K", help="2048 2048 2048, or shapes such "
+                      "as 2048,2048,2048 or 2048x2048x2048")  # fmt: skip
     what.add_argument("--shape", action="append", metavar="M,N,K", help="a shape (repeatable)")
-    what.add_argument("--model", action="append", help="layers of a language model (repeatable)")
+    what.add_argument("--model", action="append", help=MODEL_HELP)
     what.add_argument("--tokens", type=int, default=2048, help="M for --model (default 2048)")
     what.add_argument("--workload", action="append", choices=WORKLOADS,
                       help="shapes for --peers (repeatable; default squares)")  # fmt: skip
-    what.add_argument("--max-gib", type=float, help="skip shapes whose matrices need more memory "
+    what.add_argument("--max-gib", type=float, help="skip shapes that need more GiB of memory "
                       "(default 4; with --peers half of the memory)")  # fmt: skip
-    how = parser.add_argument_group("which measurement (default: falcon beside NumPy)")
+    how = parser.add_argument_group("which measurement (default: falcon and NumPy)")
     kind = how.add_mutually_exclusive_group()
-    kind.add_argument("--peers", action="store_true", help="falcon against every library, with "
+    kind.add_argument("--peers", action="store_true", help="falcon and every library, and "
                       "falcon's own stages, errors and crossover")  # fmt: skip
     kind.add_argument("--quick", action="store_true", help="the same in under 3 minutes")
-    kind.add_argument("--targets", action="store_true", help="falcon, also with B packed, against "
-                      "every library on the workload of the CPU backend's targets")  # fmt: skip
-    kind.add_argument("--list-peers", action="store_true", help="list the libraries that are here")
-    kind.add_argument("--peak", action="store_true", help="measure the multiply-add peak")
+    kind.add_argument("--targets", action="store_true", help="falcon, with B packed too, and every "
+                      "library on the workload of the CPU backend's targets")  # fmt: skip
+    kind.add_argument("--list-peers", action="store_true",
+                      help="list the libraries, with versions and kernels")  # fmt: skip
+    kind.add_argument("--peak", action="store_true", help="the multiply-add peak of the CPU")
     kind.add_argument("--schemes", action="store_true", help="the best scheme of every format "
-                      "(or those of --scheme) at sizes --shape S: fastest first")  # fmt: skip
-    kind.add_argument("--beside", action="store_true", help="single calls after pauses, in turn "
-                      "with NumPy and torch, on busy CPUs; against tight loops")  # fmt: skip
+                      "(or those of --scheme) at sizes S (default 2048 4096), sorted")  # fmt: skip
+    kind.add_argument("--beside", action="store_true", help="calls after pauses, after NumPy and "
+                      "torch, and on busy CPUs, compared with calls in a loop")  # fmt: skip
     kind.add_argument("--types", action="store_true", help="every type that falcon has kernels "
-                      "for, beside float32 and torch; one size S (default 2048)")  # fmt: skip
-    kind.add_argument("--gram", action="store_true", help="symmetric products x.T @ x beside the "
-                      "syrk of NumPy and SciPy, and torch; x of shapes S or KxM")  # fmt: skip
+                      "for, with float32 and torch; one size S (default 2048)")  # fmt: skip
+    kind.add_argument("--gram", action="store_true", help="x.T @ x by falcon, NumPy's and SciPy's "
+                      "syrk, and torch; x of shapes S or KxM")  # fmt: skip
     kind.add_argument("--gpu", action="store_true", help="falcon's stages on the GPU, then falcon, "
                       "cuBLAS and torch")  # fmt: skip
     kind.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"),
                       help="what changed between two record files")  # fmt: skip
     parser.add_argument("--large", action="store_true", help="with --targets: 8192 too")
     parser.add_argument("--rounds", type=int, default=LEAST_PAIRS, help="least number of "
-                        f"interleaved rounds (default {LEAST_PAIRS}); up to four times as many "
-                        "follow until every ratio is known to 2 %%")  # fmt: skip
-    parser.add_argument("--case-seconds", type=float, default=60.0, metavar="S", help="no rounds "
-                        "beyond --rounds after this time (default 60)")  # fmt: skip
+                        f"interleaved rounds (default {LEAST_PAIRS}); more follow, up to four "
+                        "times as many, until every ratio is known to 2 %%")  # fmt: skip
+    parser.add_argument("--case-seconds", type=float, default=60.0, metavar="S", help="time limit "
+                        "of a case for rounds beyond --rounds (default 60)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--csv", action="store_true", help="with --schemes: print CSV")
     run = parser.add_argument_group("a run of --peers, --quick, --targets or --gpu")
     run.add_argument("-o", "--output", type=Path, metavar="FILE", help="the record file; a run "
                      "that was stopped resumes from FILE.part")  # fmt: skip
-    run.add_argument("--fresh", action="store_true", help="discard FILE and FILE.part first")
+    run.add_argument("--fresh", action="store_true", help="delete FILE and FILE.part first")
     run.add_argument("--time-budget", type=float, metavar="S", help="stop after about S seconds "
-                     "(exit status 3); the same command resumes the run")  # fmt: skip
-    run.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
-    run.add_argument("--only", choices=_SECTIONS, help="peers: only falcon against the peers; own: "
-                     "only falcon's stages, errors and crossover (--gpu: its stages)")  # fmt: skip
+                     "(exit status 3); the same command resumes it")  # fmt: skip
+    run.add_argument("--device", choices=("cpu", "gpu"), default="cpu",
+                     help="where --peers multiplies (default cpu)")  # fmt: skip
+    run.add_argument("--only", choices=_SECTIONS, help="only the comparison with peers, or only "
+                     "falcon's own stages, errors and crossover (--gpu: its stages)")  # fmt: skip
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:

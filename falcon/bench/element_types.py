@@ -20,6 +20,8 @@ from falcon._core.text import format_table
 from falcon._core.timing import Record, Side, interleave
 from falcon._cpu.extension import missing
 
+from .tables import INTERVAL
+
 Call = Callable[[], object]
 # A library that takes longer for one product is left out: it has only plain loops for the type.
 _MOST_SECONDS = 2.0
@@ -95,8 +97,5 @@ def format_types(measured: dict[tuple[DType, str], Record], size: int) -> str:
         ratios = ["" if x is None or x is record else str(record.over(x)) for x in bases]
         rows.append((dtype.name, side, f"{2e-9 * size**3 / record.median:.0f}", *ratios, ""))
     left_out = [f"left out: kernels of {name} ({why})" for name, why in missing().items()]
-    about = (
-        "over X: median of X's time over the side's, round by round, ± the farther end of its 95 % "
-        "confidence interval; * not known to 2 %"
-    )
+    about = f"over X: median of X's time over the side's, round by round, {INTERVAL}"
     return "\n".join([format_table(rows, left=2), "", about, *left_out])

@@ -383,9 +383,9 @@ FIGURES: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Figure | None]], 
      "Median of the ratio of times, pair by pair, with its 95 % confidence interval; hollow: not "
      "known to 2 %.", speedups),
     ("crossover", "Where an LCMA pays",
-     "Speed-up of the better of two schemes over falcon's own classical path, ± the farther end "
-     "of its confidence interval; values whose interval includes 1 are grey on white. Frames show "
-     "where falcon chooses an LCMA by itself; it considers many more schemes.",
+     "Speed-up of the better of two schemes over falcon's own classical path, ± distance to the "
+     "farther end of its confidence interval; grey on white where that includes 1. Frames show "
+     "where falcon's own choice, among many more schemes, is an LCMA.",
      crossover),
     ("stages", "Where the time goes",
      "Time per stage of falcon's own kernels, mean over the threads, median of interleaved calls "

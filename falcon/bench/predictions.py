@@ -138,10 +138,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m falcon.bench.predictions",
                                      description=__doc__)  # fmt: skip
-    parser.add_argument("shapes", nargs="*", default=_SHAPES, help="M,N,K or MxNxK")
+    parser.add_argument("shapes", nargs="*", default=_SHAPES, help="M,N,K or MxNxK (default: six)")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--threads", type=int, default=None)
-    parser.add_argument("--json", metavar="FILE", help="write what was measured")
+    parser.add_argument("--json", metavar="FILE", help="write the measurements to FILE")
     options = parser.parse_args(arguments)
     with falcon.config(threads=thread_count(options.threads)):
         falcon.warm_up([], dtype=options.dtype, threads=options.threads, measure=True)

@@ -256,22 +256,22 @@ def _now() -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m falcon.bench.regret", description=__doc__)
-    parser.add_argument("--out", default="regret.json", help="records (default regret.json)")
-    parser.add_argument("--plot", help="picture (default: OUT with .png)")
+    parser.add_argument("--out", default="regret.json", help="the records (default regret.json)")
+    parser.add_argument("--plot", help="the picture (default: OUT with .png)")
     parser.add_argument("--shapes", type=int, default=52, help="per dtype and threads (default 52)")
     parser.add_argument("--seconds", type=float, default=float("inf"),
                         help="stop after this time; run again to resume")  # fmt: skip
     parser.add_argument("--most", type=int, default=8, help="rivals by predicted time (default 8)")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
-    parser.add_argument("--note", default="", help="what else a reader should know of the run")
+    parser.add_argument("--note", default="", help="a remark for the page of machines")
     parser.add_argument("--between", action="store_true",
-                        help="a call of np.matmul before every timed call")  # fmt: skip
+                        help="call np.matmul before every timed call")  # fmt: skip
     parser.add_argument("--page", metavar="FOLDER",
-                        help="measure nothing; write the page of a folder's records")  # fmt: skip
+                        help="measure nothing; write the page of a folder of records")  # fmt: skip
     parser.add_argument("--dtype", nargs="+", default=list(BOTH))
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--no-peers", dest="peers", action="store_false",
-                        help="NumPy as installed only")  # fmt: skip
+                        help="compare with NumPy as installed only")  # fmt: skip
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser
 

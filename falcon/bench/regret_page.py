@@ -22,7 +22,7 @@ _HEAD = """# Regret by machine
 One row per record file of this folder; `python -m falcon.bench.regret --page docs/regret` writes
 the page. Regret is how much longer the choice takes than the fastest of its rivals, measured in
 fresh pairs ([decision.md](../decision.md#how-good-the-choices-are)). Intervals hold 95 % of 2000
-resamples of the shapes. "np.matmul between": a call of it precedes every timed call.
+resamples of the shapes. "np.matmul between": np.matmul was called before every timed call.
 
 | machine | kernels | shapes | regret, mean | 95th percentile | worst | prediction, median error \
 | over NumPy, worst / mean | np.matmul between | measured | note |

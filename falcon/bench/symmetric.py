@@ -14,6 +14,8 @@ import falcon
 from falcon._core.text import format_table
 from falcon._core.timing import Estimate, Record, Side, geometric_mean, interleave
 
+from .tables import INTERVAL
+
 Call = Callable[[], object]
 SHAPES = ((1000, 1000), (5000, 1500), (8000, 3000), (20000, 600), (2048, 2048), (4096, 4096))
 # A product of x and a copy: no library can see the symmetry and save work.
@@ -79,7 +81,7 @@ def format_gram(measured: dict[tuple[tuple[int, int], str], list[Record]]) -> st
     return (
         f"{format_table(rows, left=3)}\n\n... vs it: median of the side's time over that of "
         "falcon auto (falcon classical), pair by pair,\n"
-        "± the farther end of its 95 % confidence interval; * not known to 2 %\n\n"
+        f"{INTERVAL}\n\n"
         "falcon auto vs the fastest library of each shape: "
         f"geometric mean {mean:.3f} ±{error * mean:.3f}"
     )

@@ -14,6 +14,7 @@ from falcon._core.timing import LEAST_PAIRS, Estimate, Record, geometric_mean
 from .records import FALCON, estimate_of
 from .system import BUSY
 
+INTERVAL = "± distance to the farther end of its 95 % confidence interval; * not known to 2 %"
 # The table has the rates of all sides if there are at most this many besides falcon.
 _MOST_RATED = 4
 
@@ -59,7 +60,7 @@ def doubts(found: dict[str, Any]) -> list[Doubt]:
     ]
     if unknown:
         text = (
-            f"{len(unknown)} of {len(estimates)} ratios not known to 2 %, or from under "
+            f"{len(unknown)} of {len(estimates)} ratios not known to 2 %, or from fewer than "
             f"{LEAST_PAIRS} pairs: {_some(unknown)}"
         )
         said.append(Doubt(text, False))
@@ -111,9 +112,9 @@ class Verdict:
         """Return in a few words which side is the fastest."""
         name, (mean, uncertainty) = min(self.means.items(), key=lambda x: x[1][0])
         if uncertainty > _NO_VERDICT:
-            return "not known, with so few pairs or so much noise"
+            return "not known: too few pairs or too much noise"
         if abs(mean - 1) <= uncertainty * mean:
-            return f"falcon and {name} alike, as far as is known"
+            return f"falcon and {name}, equal within the uncertainty"
         if mean > 1:
             return f"falcon, {mean:.3f} times as fast as {name}"
         return f"{name}, {1 / mean:.3f} times as fast as falcon"
@@ -188,8 +189,8 @@ def format_cases(cases: Sequence[dict[str, Any]], *, first: str = FALCON) -> str
     rows.append(("geometric mean", "", "", "", *("" for _ in rated), *means, *[""] * 5))
     note = (
         f"{', '.join(rated)}: effective GFLOP/s (2MNK/time), median; vs X: median of X's time over "
-        f"that of {first},\npair by pair, ± the farther end of its 95 % confidence interval; "
-        "* not known to 2 %; others': the least error of the other sides"
+        f"that of {first},\npair by pair, {INTERVAL};\n"
+        "others': smallest error of the other sides; MiB: planned workspace"
     )
     return f"{format_table(rows, left=4)}\n{note}"
 

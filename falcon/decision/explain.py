@@ -94,7 +94,7 @@ def _with_more(
     more = backend.predicted(problem, found[0], rates)
     if more.total * _GAIN >= best.total:
         return []
-    needed = f"takes a workspace_limit of {-(-found[0].workspace // 2**20)} MiB"
+    needed = f"needs a workspace_limit of {-(-found[0].workspace // 2**20)} MiB"
     return [replace(more, refused=needed, allowed=False)]
 
 
@@ -107,7 +107,7 @@ def _reason(candidate: Candidate, best: Candidate, policy: Policy) -> str:
         if candidate.option.is_roomy and candidate.option.scheme is best.option.scheme:
             return "as fast, but takes more workspace"
         more = candidate.option.levels > best.option.levels
-        return "as fast, but of more levels" if more else "as fast, but errors grow no less"
+        return "as fast, but with more levels" if more else "as fast, but no more accurate"
     times, others = dict(candidate.seconds), dict(best.seconds)
     if best.option.scheme is None and candidate.option.scheme is not None:
         saving = others["multiply"] - times["multiply"]

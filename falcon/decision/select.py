@@ -8,6 +8,7 @@ all the others, is built on demand (`explain.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from heapq import heapify, heappop
 from math import inf
 from time import perf_counter
@@ -60,7 +61,7 @@ def select(
     if isinstance(options.scheme, Scheme):
         return _requested(problem, options, options.scheme, backends)
     if options.scheme == "classical":
-        return _classical(problem, options, backends, rates_of, "asked for")
+        return _classical(problem, options, backends, rates_of, "requested")
     reason = _why_classical(problem, backends)
     if reason is None and not are_candidates_made():
         # Once the candidates are made, comparing takes less time than reading the file.
@@ -68,14 +69,14 @@ def select(
         if found is not None:
             return found
     if reason is None and len(backends) == 1 and not _any_suited(problem, options, backends[0]):
-        reason = f"no scheme keeps max_growth {options.max_growth:.2f}"
+        reason = f"no scheme is within max_growth {options.max_growth:.2f}"
     if reason is not None:
         return _classical(problem, options, backends, rates_of, reason)
     return _fastest(problem, options, backends, rates_of)
 
 
 def _why_classical(problem: Problem, backends: Sequence[Backend]) -> str | None:
-    """Return why schemes need not be compared (nor rates measured), or None."""
+    """Return why schemes need not be compared, or None."""
     policy = backends[0].policy(problem)
     reason = policy.why_too_small(problem)
     if reason is not None:
@@ -117,8 +118,10 @@ def _classical(
     if in_place:
         backend, option = in_place[0]
         why += "; so few rows that a copy of B would cost more than the product"
-    elif (len(fitting) > 1 or problem.symmetric) and policy.why_too_small(problem) is None:
+    elif (len(fitting) > 1 or problem.symmetric) and policy.is_compared(problem):
         known = [(x, x.predicted(problem, option, rates_of(x, problem))) for x, option in fitting]
+        if policy.why_too_small(problem) is not None:
+            policy = replace(policy, least_gain=policy.small_gain)
         backend, best = preferred(known, policy)
         option, times = best.option, best.seconds
 
@@ -155,7 +158,7 @@ def _requested(
     for backend in able:
         found = backend.candidates(problem, wanted, options.workspace_limit)
         if found:
-            return Plan(problem, backend, found[0], "asked for", options=options)
+            return Plan(problem, backend, found[0], "requested", options=options)
     if isinstance(scheme, SymmetricScheme) and all(x.name != "cpu" for x in able):
         raise ValueError(f"scheme {scheme.name!r} runs on backend 'cpu' alone")
     raise ValueError(
@@ -249,7 +252,7 @@ def _compared(problem: Problem, options: Options, known: Known) -> Plan:
     backend, best = preferred(kept, policy)
     why = policy.no_gain
     if best.option.scheme is not None:
-        why = "the only one that keeps the limits"
+        why = "the only candidate within the limits"
         if classical:
             why = f"predicted {min(classical) / best.total:.3f} x as fast as classical"
     return _chosen(problem, options, known, backend, best, why)

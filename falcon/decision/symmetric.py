@@ -75,7 +75,7 @@ def choose(
     made = Candidate(option, times)
     if not named and made.total * policy.least_gain > _total(whole):
         return replace(whole, table=lambda: _table(whole, made, policy.too_little))
-    why = "asked for"
+    why = "requested"
     if not named:
         why = f"predicted {_total(whole) / made.total:.3f} x as fast as classical"
     return Plan(

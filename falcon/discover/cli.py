@@ -58,7 +58,7 @@ def _search(job: Job) -> int:
 def _report(run: Run, finds: list[Path]) -> None:
     job = run.job
     if job.rank is not None and not run.reached:
-        print(f"{job.label}: not found: a scheme of rank {job.rank}; the lowest rank known is "
+        print(f"{job.label}: no scheme of rank {job.rank} was found; the lowest known rank is "
               f"{run.lowest}")  # fmt: skip
     print(f"{job.label}: {progress_line(run, ended=True)}, {run.seconds:.0f} s of CPU time per "
           "worker")  # fmt: skip
@@ -77,7 +77,7 @@ def _check(options: argparse.Namespace, dims: Format) -> None:
     if options.ring == "reals" and options.rank is None and options.objective is None:
         raise ValueError("--ring reals needs a --rank")
     if options.ring == "reals" and options.flips is not None:
-        raise ValueError("--ring reals makes no flips at first; bound it by --minutes, not --flips")
+        raise ValueError("--ring reals makes no flips at first; limit it by --minutes, not --flips")
     if options.rank is not None and not 1 <= options.rank <= m * k * n:
         raise ValueError(f"--rank is {options.rank}; expected 1 to {m * k * n}")
 

@@ -149,16 +149,17 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m falcon.discover.gram", description=__doc__)
     parser.add_argument("m", type=int, help="rows of X, in blocks")
     parser.add_argument("k", type=int, help="columns of X, in blocks")
-    parser.add_argument("--minutes", type=float, default=5)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--ring", choices=("ternary", "mod2"), default="ternary")
+    parser.add_argument("--minutes", type=float, default=5, help="of the search (default 5)")
+    parser.add_argument("--seed", type=int, default=1, help="of the random numbers (default 1)")
+    parser.add_argument("--ring", choices=("ternary", "mod2"), default="ternary",
+                        help="walk over {-1, 0, 1} (default), or modulo 2 and lift")  # fmt: skip
     parser.add_argument(
         "--triangles",
         action="store_true",
         help="count symmetric products half only where the diagonal of C alone needs them",
     )
-    parser.add_argument("--start", help="begin at this scheme: a name for symmetric.get, or a file")
-    parser.add_argument("--out", type=Path, default=Path("."), help="folder of the finds")
+    parser.add_argument("--start", help="start at this scheme: a name such as 4x4:19+16, or a file")
+    parser.add_argument("--out", type=Path, default=Path("."), help="folder for finds (default .)")
     options = parser.parse_args(arguments)
     m, k = options.m, options.k
     if not (m > 0 and k > 0 and max(m, k) * m <= 64):

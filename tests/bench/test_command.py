@@ -41,7 +41,7 @@ def test_a_run_that_is_stopped_and_ended(capsys, tmp_path):
     assert not path.exists()
     status, out, err = run(capsys, *asked)
     assert status == 0
-    assert "ratios not known to 2 %, or from under 5 pairs" in err
+    assert "ratios not known to 2 %, or from fewer than 5 pairs" in err
     assert "fastest, given, float32: " in out
     for word in ("vs falcon classical", "vs numpy", "64 x 48 x 80", "float64"):
         assert word in out
@@ -105,7 +105,7 @@ def test_workloads():
     ("arguments", "message"),
     [
         (["--peers", "--dtype", "float32,what"], "--dtype 'what': data type 'what' not understood"),
-        (["--shape", "8,8,8", "--dtype", "float32,float64"], "several only with --peers and --gpu"),
+        (["--shape", "8,8,8", "--dtype", "float32,float64"], "several only with --peers, --gpu"),
         (["--peers", "--shape", "90000,90000,90000"], "no shape is left to measure"),
         (["--compare", "/no/such", "/file"], "No such file"),
         (["--csv"], "--csv goes with --schemes only; --json prints every other measurement"),

@@ -27,8 +27,8 @@ def test_figures_are_medians_over_processes(monkeypatch):
 
     monkeypatch.setattr(first_call, "_run", run)
     found = first_call.measure(100, "float32", 3)
-    assert found["fresh machine, first call over the next, ms"] == pytest.approx(1e3 * (1 + 4))
-    assert found["later process, first call over the next, ms"] == pytest.approx(1e3 * (1 + 5))
+    assert found["fresh machine: first call minus the next, ms"] == pytest.approx(1e3 * (1 + 4))
+    assert found["later process: first call minus the next, ms"] == pytest.approx(1e3 * (1 + 5))
     assert found["fresh plan, ms"] == pytest.approx(0.5)
     folders = [folder for _, folder in seen]
     assert len(set(folders)) == 3 and folders[0] == folders[1], "a later process of each machine"

@@ -130,13 +130,13 @@ def test_verdicts(document):
     for case in document["cases"]:
         case["speedups"]["numpy"].update(median=1.01, low=0.9, high=1.1)
     one, _ = tables.verdicts(document)
-    assert one.winner() == "falcon and numpy alike, as far as is known"
+    assert one.winner() == "falcon and numpy, equal within the uncertainty"
     for case in document["cases"]:
         case["speedups"]["numpy"].update(median=0.5, low=0.5, high=0.5)
     assert tables.verdicts(document)[1].winner() == "numpy, 2.000 times as fast as falcon"
     for case in document["cases"]:
         case["speedups"]["numpy"].update(count=1)
-    assert tables.verdicts(document)[1].winner().startswith("not known, with so few pairs")
+    assert tables.verdicts(document)[1].winner().startswith("not known: too few pairs")
     document["cases"] = []
     assert tables.verdicts(document) == []
 
@@ -150,8 +150,8 @@ def test_a_file_of_this_process():
     assert found["cases"][0]["sides"]["falcon"]["plan"]["scheme"] == "strassen"
     assert 0 < found["cases"][0]["sides"]["numpy"]["error"] < 1e-15
     assert [x.text for x in tables.doubts(found)] == [
-        "2 of 2 ratios not known to 2 %, or from under 5 pairs: given 40x30x20 float64 (falcon "
-        "classical to 100.0 %), given 40x30x20 float64 (numpy to 100.0 %)"
+        "2 of 2 ratios not known to 2 %, or from fewer than 5 pairs: given 40x30x20 float64 "
+        "(falcon classical to 100.0 %), given 40x30x20 float64 (numpy to 100.0 %)"
     ]
 
 

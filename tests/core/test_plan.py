@@ -45,7 +45,7 @@ def test_plan_prints_what_and_why():
     assert lines[0] == f"300 x 200 @ 200 x 100 float32: strassen on backend {p.backend.name}"
     text = str(p)
     for part in (
-        "why        asked for",
+        "why        requested",
         "<2,2,2;7>, speed-up bound 1.143",
         "chunks     M, N, K = 3",
         "growth     2.00 x classical",

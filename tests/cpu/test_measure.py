@@ -16,7 +16,8 @@ from falcon._core.rates import Rates
 measure = pytest.importorskip("falcon._cpu.measure", reason="needs the compiled extension")
 
 KERNEL = {"mr": 6, "vlen": 8, "kc": 320}
-UPDATE, STORE, FLOP, LOST, START = COSTS = 5e-11, 4e-10, 2e-11, 3e-10, 1e-5
+COSTS = 5e-11, 3e-11, 4e-10, 2e-11, 3e-10, 1e-11, 1e-5
+UPDATE, FURTHER, STORE, FLOP, LOST, DISTURBANCE, START = COSTS
 NEAR_A, FAR_A, NEAR_B, FAR_B, ADD = 3e-10, 5e-10, 4e-10, 6e-10, 7e-11
 
 
@@ -43,6 +44,8 @@ def test_the_profile_counts_as_the_model_does(name, shape, passes):
         slice=KERNEL["kc"],
         loss=LOST / FLOP,
         update=1 / UPDATE,
+        update_far=1 / (UPDATE + FURTHER),
+        disturbance=DISTURBANCE,
         store=1 / STORE,
         overhead=START,
     )
@@ -68,7 +71,7 @@ def test_a_profile_finds_the_costs_of_an_engine_that_keeps_to_the_model(monkeypa
                 combine_a, combine_b = 2 * a * NEAR_A, 2 * b * NEAR_B
             one = {"tiling": (M, N, K), "combine_a": combine_a, "combine_b": combine_b}
             terms = measure._terms((M, N, K, scheme), one, KERNEL)
-            update = float(np.dot(terms[:2], COSTS[:2]))
+            update = float(np.dot(terms[:3], COSTS[:3]))
             wall = combine_a + combine_b + float(np.dot(terms, COSTS))
             runs.append({**one, "update": update, "wall": wall})
         return runs
@@ -77,6 +80,8 @@ def test_a_profile_finds_the_costs_of_an_engine_that_keeps_to_the_model(monkeypa
     monkeypatch.setattr(measure._core, "kernel_info", lambda *_: KERNEL)
     made = measure.measure(of("float32"), 1, "generic", 2**28, thorough=False)
     assert made.update == pytest.approx(1 / UPDATE)
+    assert made.update_far == pytest.approx(1 / (UPDATE + FURTHER))
+    assert made.disturbance == pytest.approx(DISTURBANCE)
     assert made.store == pytest.approx(1 / STORE)
     assert made.multiply == pytest.approx(1 / FLOP)
     assert made.loss == pytest.approx(LOST / FLOP)

@@ -145,7 +145,7 @@ def test_ties_go_to_less_growth():
         levels = [x for x in alike if x.option.levels == first.option.levels]
         assert plan.growth == min(x.option.growth for x in (first, *levels))
         for x in levels:
-            assert x.refused == "as fast, but errors grow no less"
+            assert x.refused == "as fast, but no more accurate"
         assert levels or problem is BIG, "no tie: nothing was tested"
 
 
@@ -255,7 +255,7 @@ def test_nothing_is_measured_where_growth_forbids_everything():
     machine = Machine()
     plan = choose(asked=request(max_growth=1.0), machine=machine)
     assert plan.scheme is None
-    assert plan.why == "no scheme keeps max_growth 1.00"
+    assert plan.why == "no scheme is within max_growth 1.00"
     assert machine.measured == []
 
 
@@ -336,17 +336,28 @@ def test_few_rows_read_b_in_place(problem, chosen):
         pytest.skip(f"backend cpu: {cpu.why_unavailable()}")
     machine = Machine()
     plan = choose(problem, backends=[cpu, NumpyBackend()], machine=machine)
-    assert (plan.backend.name, plan.scheme, machine.measured) == (chosen, None, [])
+    assert (plan.backend.name, plan.scheme) == (chosen, None)
     assert ("copy of B" in plan.why) == (chosen == "cpu")
+    assert chosen == "numpy" or not machine.measured
 
 
-def test_a_small_dimension_leaves_the_last_backend():
-    """NumPy's BLAS, without measuring: packing costs most there, which models predict badly."""
-    machine, last = Machine(), Modest()
+@pytest.mark.parametrize("gain", [1.2, 1.3])
+def test_a_small_dimension_leaves_the_last_backend_if_it_is_not_much_slower(gain):
+    """Packing costs most there, which models predict badly."""
+    first, last = Made(), Modest()
+    machine = Machine(modest=dataclasses.replace(DEAR_PRODUCTS, multiply=1e9 / gain))
     problem = Problem(8192, 8192, 64, FLOAT)
+    plan = choose(problem, backends=[first, last], machine=machine)
+    assert (plan.scheme, plan.backend) == (None, last if gain < 1.25 else first)
+    assert "too small for any LCMA" in plan.why
+    assert {x.option.backend for x in plan.candidates} == {first.name, last.name}
+
+
+@pytest.mark.parametrize("problem", [Problem(128, 128, 128, FLOAT), Problem(4096, 4096, 7, FLOAT)])
+def test_the_last_backend_runs_tiny_products_without_measuring(problem):
+    machine, last = Machine(modest=CHEAP_PRODUCTS), Modest()
     plan = choose(problem, backends=[Made(), last], machine=machine)
     assert (plan.scheme, plan.backend, machine.measured) == (None, last, [])
-    assert "too small for any LCMA" in plan.why
 
 
 def test_unsupported_dtypes_are_not_measured():
@@ -363,7 +374,7 @@ def test_unsupported_dtypes_are_not_measured():
 def test_classical_is_what_was_asked_for():
     machine = Machine()
     plan = choose(asked=request("classical"), machine=machine)
-    assert (plan.scheme, plan.why) == (None, "asked for")
+    assert (plan.scheme, plan.why) == (None, "requested")
     assert machine.measured == []
 
 
@@ -375,7 +386,7 @@ def test_a_requested_scheme_is_used():
     for problem in (BIG, Problem(3, 3, 3, FLOAT), Problem(3, 3, 3, INT)):
         plan = choose(problem, request(scheme, max_growth=1.0), machine=machine)
         assert plan.scheme is scheme
-        assert plan.why == "asked for"
+        assert plan.why == "requested"
     assert machine.measured == []
 
 

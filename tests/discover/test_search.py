@@ -134,13 +134,13 @@ def test_sizes_are_those_of_the_product(tmp_path, sizes):
 def test_no_rank_above_the_lowest_known_is_reported(tmp_path, capsys):
     assert run(tmp_path, 4, 4, 4, "--rank", 47, "--flips", 1000) == 1
     first, second = capsys.readouterr().out.splitlines()
-    assert first == "4x4x4: not found: a scheme of rank 47; the lowest rank known is 49"
+    assert first == "4x4x4: no scheme of rank 47 was found; the lowest known rank is 49"
     assert {int(x) for x in re.findall(r"rank (\d+)", second)} == {49}
 
 
 def test_a_rank_that_is_not_found(tmp_path, capsys):
     assert run(tmp_path, 2, 2, 2, "--rank", 6, "--flips", 100_000) == 1
-    assert "not found: a scheme of rank 6; the lowest rank known is 7" in capsys.readouterr().out
+    assert "no scheme of rank 6 was found; the lowest known rank is 7" in capsys.readouterr().out
     assert not list(tmp_path.glob("*.json"))  # rank 7 is in the catalogue
 
 

@@ -77,7 +77,7 @@ def test_the_choice(cupy, monkeypatch):
     assert plan(8192, max_growth=1.0).scheme is None
     assert "growth 2.00 > max_growth 1.00" in plan(8192, max_growth=1.0).explain(999)
     assert plan(8192, max_growth=2.0, workspace_limit=2**31).growth <= 2.0
-    assert plan(8192, scheme="classical").why == "asked for"
+    assert plan(8192, scheme="classical").why == "requested"
     slow = replace(RATES, bandwidth=1e11)
     monkeypatch.setattr(planner, "_rates", lambda *_: slow)
     planner._plans.clear()

@@ -38,10 +38,12 @@ TITLES = {
 def main(arguments: list[str] | None = None) -> int:
     """Update the catalogue's files; print what has changed."""
     parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__)
-    parser.add_argument("folder", type=Path, nargs="+", help="where finds are")
-    parser.add_argument("--rounds", type=int, default=3000, help="per factor, for its additions")
+    parser.add_argument("folder", type=Path, nargs="+", help="folders of finds")
+    parser.add_argument(
+        "--rounds", type=int, default=3000, help="of reducing additions (default 3000)"
+    )
     default = Path(schemes.__file__).parent / "data"
-    parser.add_argument("--out", type=Path, default=default, help="the catalogue's folder")
+    parser.add_argument("--out", type=Path, default=default, help="the folder of the catalogue")
     options = parser.parse_args(arguments)
     held = candidates(options.folder)
     for dims, rank in tqdm(sorted(held), disable=not sys.stderr.isatty()):

@@ -183,16 +183,30 @@ INLINE double NAME(inverse)(double scale) {
     return scale != 0 ? 1 / scale : 0;
 }
 
+INLINE int NAME(is_exact)(double x) {
+    return (double)(T)x == x;
+}
+
 static void NAME(unscale)(void *tile, ptrdiff_t n_rows, ptrdiff_t n_columns, const double *rows,
                           const double *columns) {
-    T *x = tile;
-    double of_column[NR];
-    for (ptrdiff_t j = 0; j < NR; j++)
+    T *x = tile, narrow[NR];
+    double of_column[NR], least = 1, most = 1;
+    for (ptrdiff_t j = 0; j < NR; j++) {
         of_column[j] = columns && j < n_columns ? NAME(inverse)(columns[j]) : 1;
+        narrow[j] = (T)of_column[j];
+        most = of_column[j] > most ? of_column[j] : most;
+        least = of_column[j] < least && of_column[j] > 0 ? of_column[j] : least;
+    }
     for (ptrdiff_t i = 0; i < n_rows; i++, x += NR) {
         const double of_row = rows ? NAME(inverse)(rows[i]) : 1;
-        for (ptrdiff_t j = 0; j < NR; j++)
-            x[j] = (T)((double)x[j] * of_row * of_column[j]);
+        /* all factors are powers of two or 0: where the largest and the least are accumulators exactly, all are */
+        if (sizeof(T) < sizeof(double) && NAME(is_exact)(least) && NAME(is_exact)(most) && NAME(is_exact)(of_row) &&
+            NAME(is_exact)(of_row * least) && NAME(is_exact)(of_row * most))
+            for (ptrdiff_t j = 0; j < NR; j++)
+                x[j] *= narrow[j] * (T)of_row;
+        else
+            for (ptrdiff_t j = 0; j < NR; j++)
+                x[j] = (T)((double)x[j] * of_row * of_column[j]);
     }
 }
 #endif

@@ -13,6 +13,11 @@ static const struct {
 } falcon_tiles __attribute__((aligned(64))) = {
     .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
 
+/* The C tile, see falcon_kernel: every slice of K reads and writes all of its micro-tiles (4 KiB each) in L2. */
+#define B_KEPT 0
+#define A_KEPT_TILE {8, 16, 60, 45}
+#define B_KEPT_TILE {0}
+
 #define TILE_BEGIN() _tile_loadconfig(&falcon_tiles)
 #define TILE_END() _tile_release()
 #define TILE_ZERO(t) _tile_zero(t)
