@@ -76,7 +76,7 @@ def kernel_info(dtype, isa=None):
     """Name, tile, slice, and bytes of panels' elements and accumulators, for a dtype of DTYPES."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     return {"name": k.name.decode(), "isa": ISA_NAMES[k.isa], "mr": k.mr, "nr": k.nr,
-            "vlen": k.vlen, "kc": k.kc, "panel": k.panel, "acc": k.acc}
+            "vlen": k.vlen, "kr": k.kr, "kc": k.kc, "panel": k.panel, "acc": k.acc}
 
 
 def rounds_sums(dtype, isa=None):

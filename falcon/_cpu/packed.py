@@ -149,7 +149,7 @@ def _fingerprint(sizes: Sizes, scheme: Scheme | None) -> str:
     classical = scheme is None or engine_scheme(scheme) is None
     form = None if classical else engine_form(cast(Scheme, scheme))
     known = _core.kernel_info(dtype, isa)
-    kernel = {x: known[x] for x in ("name", "isa", "mr", "nr", "vlen", "kc")}
+    kernel = {x: known[x] for x in ("name", "isa", "mr", "nr", "vlen", "kr", "kc")}
     found: list[Any] = [LAYOUT, sizes, kernel, form]
     return sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
 

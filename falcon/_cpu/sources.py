@@ -45,6 +45,13 @@ ISAS = (
         ARM64,
     ),
     Isa(
+        "neon_i8mm",
+        ("src/kernels/neon_i8mm.c",),
+        ("-march=armv8.2-a+i8mm",),
+        "FALCON_HAVE_NEON_I8MM",
+        ARM64,
+    ),
+    Isa(
         "neon_bf16",
         ("src/kernels/neon_bf16.c",),
         ("-march=armv8.2-a+bf16",),
@@ -129,6 +136,7 @@ HEADERS = (
     "src/kernels/vec_types.h",
     "src/kernels/kernel_impl.h",
     "src/kernels/vector_impl.h",
+    "src/kernels/block_impl.h",
     "src/kernels/tile_impl.h",
     "src/kernels/tile_amx.h",
     "src/kernels/norm_impl.h",

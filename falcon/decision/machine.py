@@ -140,11 +140,12 @@ def rates(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> An
     """
     problem = problem.measured
     key, device = entry(backend.name, problem), problem.device
-    known = profile(backends, device).rates.get(key)
+    held = profile(backends, device)
+    known = held.rates.get(key)
     if known is not None:
         return known
     with _lock.lock:
-        held = _profiles[device]
+        held = _profiles.get(device, held)
         if key not in held.rates:  # no other thread has added them meanwhile
             found = None
             if device is None:

@@ -6,17 +6,17 @@ from . import emulated
 
 
 @pytest.fixture(scope="session")
-def tile_libraries(tmp_path_factory):
-    """Emulated AMX kernels: kind -> shared library."""
-    return emulated.libraries(tmp_path_factory.mktemp("tiles"))
+def emulated_libraries(tmp_path_factory):
+    """Emulated kernels: kind -> shared library."""
+    return emulated.libraries(tmp_path_factory.mktemp("emulated"))
 
 
 @pytest.fixture
 def isa(request):
-    """An instruction set; for a kind of emulated tiles, AMX by that emulation during the test."""
+    """An instruction set; for a kind of emulated kernels, theirs during the test."""
     if request.param not in emulated.KINDS:
         yield request.param
         return
-    libraries = request.getfixturevalue("tile_libraries")
-    with emulated.tiles(libraries, request.param) as name:
+    libraries = request.getfixturevalue("emulated_libraries")
+    with emulated.kernels(libraries, request.param) as name:
         yield name

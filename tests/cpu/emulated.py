@@ -1,7 +1,9 @@
-"""AMX without the hardware: kernels compiled here and put in the engine's table of kernels.
+"""AMX and NEON's matrix instructions without the hardware: kernels that are compiled here.
 
-"emulated" are the kernels' template over tiles in plain C, for every machine; "trapped" the real
-kernels, whose tile instructions trap and are then emulated, for machines with AVX-512 otherwise.
+They are put in the engine's table of kernels. "emulated" are the AMX kernels' template over tiles
+in plain C, and "blocks" that of NEON's matrix instructions, for every machine; "trapped" the real
+AMX kernels, whose tile instructions trap and are then emulated, for machines with AVX-512
+otherwise.
 """
 
 import ctypes
@@ -11,21 +13,25 @@ from contextlib import contextmanager
 import pytest
 
 from .support import SOURCES
-from .test_c_driver import COMPILER, EMULATED, TRAPS, require_compiler, table
+from .test_c_driver import BLOCKS, COMPILER, EMULATED, TRAPS, require_compiler, table
 
-# Types, by the instruction set in whose place their kernels are put.
-BYTES = "i8", "u8", "u8i8", "i8u8"
-KERNELS = {"bf16": "amx_bf16", **dict.fromkeys(BYTES, "amx_int8")}
-BEST = "amx_bf16"
-KINDS = "emulated", "trapped"
-_NAMES = {"emulated": "falcon_kernel_emulated_{}", "trapped": "falcon_kernel_{1}_{0}"}
+# Types -> the instruction set in whose place their kernels are put.
+_BYTES = "i8", "u8", "u8i8", "i8u8"
+KERNELS = {"bf16": "amx_bf16", **dict.fromkeys(_BYTES, "amx_int8")}
+_NEON = {"bf16": "neon_bf16", **dict.fromkeys(_BYTES, "neon_i8mm")}
+KINDS = {"emulated": KERNELS, "trapped": KERNELS, "blocks": _NEON}
+_NAMES = {
+    "emulated": "falcon_kernel_emulated_{}",
+    "trapped": "falcon_kernel_{1}_{0}",
+    "blocks": "falcon_kernel_blocks_{}",
+}
 
 
 def libraries(folder):
     """Compile the kernels; return the path of each kind that can run here."""
     require_compiler()
     flags = ["-std=gnu11", "-Wno-psabi", "-fPIC", "-I", SOURCES / "src"]
-    parts = {"emulated": {EMULATED: ["-O2"]}}
+    parts = {"emulated": {EMULATED: ["-O2"]}, "blocks": {BLOCKS: ["-O2"]}}
     if why_not_trapped() is None:
         real = [x for x in table().ISAS if x.name in KERNELS.values()]
         parts["trapped"] = {SOURCES / x.sources[0]: ["-O3", *x.flags] for x in real}
@@ -59,14 +65,14 @@ def put(path, kind="emulated"):
     from falcon._cpu import _core
 
     loaded = ctypes.CDLL(str(path))
-    for dtype, isa in KERNELS.items():
+    for dtype, isa in KINDS[kind].items():
         kernel = ctypes.c_char.in_dll(loaded, _NAMES[kind].format(dtype, isa))
         _core.put_kernel(isa, dtype, ctypes.addressof(kernel))
     return loaded
 
 
 @contextmanager
-def tiles(paths, kind):
+def kernels(paths, kind):
     """Use these kernels within the context; yields the instruction set to request."""
     from falcon._cpu import _core
 
@@ -78,10 +84,10 @@ def tiles(paths, kind):
         _core.threading("openmp")  # falcon's own helpers block signals, traps among them
         loaded.trap_tiles()
     try:
-        yield BEST
+        yield KINDS[kind]["bf16"]  # the better one
     finally:
         if kind == "trapped":
             loaded.untrap_tiles()
             _core.threading(team)
-        for dtype, isa in KERNELS.items():
+        for dtype, isa in KINDS[kind].items():
             _core.put_kernel(isa, dtype, 0)

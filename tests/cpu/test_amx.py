@@ -34,8 +34,8 @@ REAL = _core.supported_isas()  # without the emulated kernels
 
 
 @pytest.fixture
-def tiles(tile_libraries):
-    with emulated.tiles(tile_libraries, "emulated") as isa:
+def tiles(emulated_libraries):
+    with emulated.kernels(emulated_libraries, "emulated") as isa:
         yield isa
 
 
@@ -138,7 +138,7 @@ def test_triangles_of_symmetric_products(tiles, scheme, M):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_the_real_kernels_have_the_emulated_bits(tile_libraries, dtype):
+def test_the_real_kernels_have_the_emulated_bits(emulated_libraries, dtype):
     """By AMX where it is, else by traps."""
     rng = np.random.default_rng(3)
     for M, N, K in ((32, 32, 32), (100, 70, 1000), (3, 300, 500), (66, 33, 129)):
@@ -152,10 +152,10 @@ def test_the_real_kernels_have_the_emulated_bits(tile_libraries, dtype):
             if emulated.KERNELS[dtype] in REAL:
                 found = run(emulated.KERNELS[dtype])
             else:
-                with emulated.tiles(tile_libraries, "trapped") as isa:
+                with emulated.kernels(emulated_libraries, "trapped") as isa:
                     assert _core.kernel_info(dtype, isa)["name"].startswith("amx_")
                     found = run(isa)
-            with emulated.tiles(tile_libraries, "emulated") as isa:
+            with emulated.kernels(emulated_libraries, "emulated") as isa:
                 assert same_bits(found, run(isa))
 
 
@@ -176,7 +176,7 @@ CALLS = """
 import json, pickle
 import ml_dtypes, numpy as np
 from tests.cpu import emulated
-emulated.put({library!r})
+emulated.put({library!r}, {kind!r})
 import falcon
 rng = np.random.default_rng(4)
 right = []
@@ -198,16 +198,22 @@ print(json.dumps([[bool(x) for x in right], *names]))
 """
 
 
-@pytest.mark.parametrize("name", ["amx_bf16", "amx_int8"])
-def test_falcons_calls_by_tiles(tile_libraries, name):
-    """FALCON_ISA takes the names; the best tiles up to that one are used."""
-    words = run_script(
-        CALLS.format(library=str(tile_libraries["emulated"])), FALCON_ISA=name, timeout=300
-    )
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (kind, name)
+        for kind in ("emulated", "blocks")
+        for name in sorted(set(emulated.KINDS[kind].values()))
+    ],
+)
+def test_falcons_calls_by_emulated_kernels(emulated_libraries, kind, name):
+    """FALCON_ISA takes the names; the best kernels up to that one are used."""
+    code = CALLS.format(library=str(emulated_libraries[kind]), kind=kind)
+    words = run_script(code, FALCON_ISA=name, timeout=300)
     right, used, bf16, i8 = json.loads(words.splitlines()[-1])
     assert all(right) and len(right) == 48
-    assert used == name and i8 == "emulated_i8_ukr_32x32"
-    assert (bf16 == "emulated_bf16_ukr_32x32") == (name == "amx_bf16")
+    assert used == name and i8.startswith(f"{kind}_i8_ukr_")
+    assert bf16.startswith(f"{kind}_bf16_ukr_") == name.endswith("_bf16")
 
 
 def test_bench_names_what_it_leaves_out(capsys):

@@ -18,6 +18,7 @@ from .support import SOURCES
 
 DRIVER = SOURCES / "tests_c" / "test_cpu.c"
 EMULATED = DRIVER.parent / "kernels_tiles.c"
+BLOCKS = DRIVER.parent / "kernels_blocks.c"
 TRAPS = DRIVER.parent / "trap_tiles.c"
 COMPILER = shutil.which(os.environ.get("CC", "gcc"))
 
@@ -41,7 +42,7 @@ def build(folder, compiler, flags, machine, portable=None):
     basic += ["-I", str(SOURCES / t.INCLUDE_DIR)]
     macros = [f"-D{x}" for x in t.macros_for(machine)]
     own_flags = dict.fromkeys((DRIVER, *(SOURCES / x for x in t.BASELINE)), macros)
-    own_flags[EMULATED] = ["-Wno-psabi"]
+    own_flags |= {x: ["-Wno-psabi"] for x in (EMULATED, BLOCKS)}
     for isa in t.isas_for(machine):
         for source in isa.sources:
             if portable is not None and source.endswith("/generic.c"):
@@ -95,22 +96,30 @@ def test_plain_and_the_shapes_of_wide_vectors(tmp_path):
     require_compiler()
     program = build(tmp_path, COMPILER, ["-O2"], platform.machine())
     words = run([program, "6"])
-    for name in ("generic:", "emulated_bf16", "emulated_i8u8", "tile registers: "):
-        assert name in words
+    kernels = "generic:", "emulated_bf16", "emulated_i8u8", "blocks_bf16", "blocks_i8u8"
+    assert all(x in words for x in (*kernels, "tile registers: "))
     run([program, "3", "all", "openmp"])
     wide = DRIVER.parent / "kernels_wide.c"
     assert "generic:" in run([build(tmp_path, COMPILER, ["-O2"], platform.machine(), wide), "4"])
 
 
-def test_the_wide_shapes_are_those_of_avx512():
+@pytest.mark.parametrize(
+    ("emulated", "real"),
+    [
+        ("kernels_wide.c", "avx512*.c"),
+        (EMULATED.name, "amx_*.c"),
+        (BLOCKS.name, "neon_[bi]*.c"),
+    ],
+)
+def test_emulated_kernels_have_the_shapes_of_the_real_ones(emulated, real):
     def shapes(*paths):
         names = "|".join(("P", "MR", "NR", "NR_VECS", "KC"))
         text = "".join(x.read_text(encoding="utf-8") for x in paths)
         blocks = text.split('kernel_impl.h"')[:-1]
         return {tuple(re.findall(rf"#define ({names}) (\w+)", x)) for x in blocks}
 
-    kernels = SOURCES / "src" / "kernels"
-    assert shapes(DRIVER.parent / "kernels_wide.c") == shapes(*kernels.glob("avx512*.c"))
+    kernels = (SOURCES / "src" / "kernels").glob(real)
+    assert shapes(DRIVER.parent / emulated) == shapes(*kernels)
 
 
 @pytest.mark.parametrize(

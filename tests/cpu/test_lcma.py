@@ -342,6 +342,16 @@ def test_a_limit_counts_every_buffer_or_is_refused(monkeypatch):
     release_workspace()
 
 
+@pytest.mark.parametrize("threads", [1, 2, 8])
+@pytest.mark.parametrize("kib", range(100, 1100, 100))
+def test_classical_panels_of_tiles_count_in_the_limit(kib, threads):
+    """Whether tiles pack panels for themselves or for all is decided after the search."""
+    for shape in ((300, 290, 310), (1000, 60, 900), (60, 1000, 900)):
+        _, least = _core.plan(*shape, "f64", threads=threads, limit=1)
+        _, found = _core.plan(*shape, "f64", threads=threads, limit=kib << 10)
+        assert found <= max(kib << 10, least)
+
+
 def test_a_redone_product_keeps_the_limit_too(monkeypatch):
     """The classical second try uses the workspace that is there."""
     a, b = np.ones((300, 310)), np.ones((310, 290))

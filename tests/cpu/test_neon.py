@@ -38,10 +38,12 @@ def program(tmp_path_factory):
     return built(tmp_path_factory.mktemp("neon"), [])
 
 
-@pytest.mark.parametrize("isa", ["neon", "neon_dot", "neon_bf16", "generic"])
+@pytest.mark.parametrize("isa", ["neon", "neon_dot", "neon_i8mm", "neon_bf16", "generic"])
 def test_kernels_under_emulation(program, isa):
     words = run([EMULATOR, "-L", str(LIBRARIES), str(program), "8", isa, "openmp"])
     assert f"{isa}: " in words
+    compared = {"neon_i8mm": ("i8", "u8"), "neon_bf16": ("bf16",)}.get(isa, ())
+    assert all(f"blocks_{x}_ukr_8x12 has the bits of {isa}" in words for x in compared)
 
 
 def test_the_neon_kernels_use_fused_multiply_add(program):

@@ -19,7 +19,9 @@ KERNELS = [
     for isa in _core.supported_isas()
     if _core.kernel_info(x.engine, isa)["isa"] == isa
 ]
-KERNELS += [pytest.param(x, kind, id=f"{kind} tiles-{x}") for x in PAIRS for kind in emulated.KINDS]
+KERNELS += [
+    pytest.param(x, kind, id=f"{kind} kernels-{x}") for x in PAIRS for kind in emulated.KINDS
+]
 every_kernel = over(KERNELS)
 
 
@@ -66,7 +68,7 @@ def test_two_types_within_guard_pages(row, isa, kind):
 @every_kernel
 def test_panels_of_two_types_are_those_of_bs_own(row, isa):
     own, found = _core.kernel_info(row.right.engine, isa), _core.kernel_info(row.engine, isa)
-    for what in ("isa", "nr", "vlen", "kc", "panel", "acc"):
+    for what in ("isa", "nr", "vlen", "kr", "kc", "panel", "acc"):
         assert found[what] == own[what]
 
 

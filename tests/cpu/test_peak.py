@@ -11,7 +11,7 @@ from falcon._core.dtypes import ENGINE  # noqa: E402
 from falcon._cpu import _core, peak  # noqa: E402  (absent where the extension is)
 
 # Instruction sets that have no loop in peak.c for some of their types, or for all.
-UNMEASURED = ("generic", "neon", "neon_dot", "neon_bf16", "amx_bf16", "amx_int8")
+UNMEASURED = ("generic", "neon", "neon_dot", "neon_i8mm", "neon_bf16", "amx_bf16", "amx_int8")
 
 
 @pytest.mark.parametrize("isa", _core.supported_isas())

@@ -32,13 +32,13 @@ KERNELS = [
     for isa in _core.supported_isas()
     if _core.kernel_info(x.engine, isa)["isa"] == isa
 ]
-TILES = [
-    pytest.param(x, kind, id=f"{kind} tiles-{x}")
+EMULATED = [
+    pytest.param(x, kind, id=f"{kind} kernels-{x}")
     for x in TYPES
-    if x.engine in emulated.KERNELS
-    for kind in emulated.KINDS
+    for kind, kernels in emulated.KINDS.items()
+    if x.engine in kernels
 ]
-KERNELS += TILES
+KERNELS += EMULATED
 
 
 def over(kernels):
@@ -47,9 +47,10 @@ def over(kernels):
 
 every_kernel = over(KERNELS)
 every_rounding_kernel = over([x for x in KERNELS if not x.values[0].is_exact])
-# Integers by the best kernels, and by tiles.
+# Integers by the best kernels, and by emulated ones.
 every_integer = over(
-    [pytest.param(x, None, id=str(x)) for x in WHOLE] + [x for x in TILES if x.values[0].is_exact]
+    [pytest.param(x, None, id=str(x)) for x in WHOLE]
+    + [x for x in EMULATED if x.values[0].is_exact]
 )
 LAYOUTS = {
     "rows": lambda x: x,

@@ -8,14 +8,15 @@
  *   gcc $W -mavx2 -mfma -mf16c -mavxvnni -c kernels/avx_vnni.c &&
  *   gcc $W $V -mavx512vnni -mamx-tile -mamx-int8 -c kernels/amx_int8.c &&
  *   gcc $W $V -mavx512bf16 -mamx-tile -mamx-bf16 -c kernels/amx_bf16.c &&
- *   gcc $W -I. -Wno-psabi -c ../tests_c/kernels_tiles.c &&
+ *   gcc $W -I. -Wno-psabi -c ../tests_c/kernels_tiles.c && gcc $W -I. -Wno-psabi -c ../tests_c/kernels_blocks.c &&
  *   gcc $W -DFALCON_HAVE_AVX2 -DFALCON_HAVE_AVX512 -DFALCON_HAVE_AVX512_VNNI -DFALCON_HAVE_AVX512_BF16 \
  *       -DFALCON_HAVE_AVX_VNNI -DFALCON_HAVE_AMX_INT8 -DFALCON_HAVE_AMX_BF16 \
  *       ../tests_c/test_cpu.c kernels/registry.c machine/?*.c engine/?*.c *.o -lm -o test_cpu &&
  *   ./test_cpu [rounds] [isa, emulated or all] [own or openmp]
  *
- * aarch64: as above with kernels/neon.c, kernels/neon_dot.c (-march=armv8.2-a+dotprod), kernels/neon_bf16.c
- * (-march=armv8.2-a+bf16), kernels_tiles.c and the macros FALCON_HAVE_NEON, _NEON_DOT and _NEON_BF16 only.
+ * aarch64: as above with kernels/neon.c, kernels/neon_dot.c (-march=armv8.2-a+dotprod), kernels/neon_i8mm.c
+ * (-march=armv8.2-a+i8mm), kernels/neon_bf16.c (-march=armv8.2-a+bf16), kernels_tiles.c, kernels_blocks.c and the
+ * macros FALCON_HAVE_NEON, _NEON_DOT, _NEON_I8MM and _NEON_BF16 only.
  *
  * Every case draws shape, strides, alpha, beta, blocking and scheme at random
  * (fixed seed, printed on failure) on every instruction set that runs here.
@@ -27,6 +28,7 @@
 #include "../src/engine/team.h"
 #include "../src/machine/machine.h"
 #include "elements.h"
+#include "emulated_case.h"
 #include "matrices.h"
 #include "schemes.h"
 #include "team_case.h"
@@ -289,10 +291,13 @@ static int norms_case(int isa, int dtype) {
 }
 
 extern const falcon_kernel falcon_kernel_emulated_bf16, falcon_kernel_emulated_i8, falcon_kernel_emulated_u8,
-    falcon_kernel_emulated_u8i8, falcon_kernel_emulated_i8u8;
-static const falcon_kernel *const emulated[] = {&falcon_kernel_emulated_bf16, &falcon_kernel_emulated_i8,
-                                                &falcon_kernel_emulated_u8, &falcon_kernel_emulated_u8i8,
-                                                &falcon_kernel_emulated_i8u8};
+    falcon_kernel_emulated_u8i8, falcon_kernel_emulated_i8u8, falcon_kernel_blocks_bf16, falcon_kernel_blocks_i8,
+    falcon_kernel_blocks_u8, falcon_kernel_blocks_u8i8, falcon_kernel_blocks_i8u8;
+static const falcon_kernel *const emulated[] = {
+    &falcon_kernel_emulated_bf16, &falcon_kernel_emulated_i8, &falcon_kernel_emulated_u8, &falcon_kernel_emulated_u8i8,
+    &falcon_kernel_emulated_i8u8, &falcon_kernel_blocks_bf16, &falcon_kernel_blocks_i8,   &falcon_kernel_blocks_u8,
+    &falcon_kernel_blocks_u8i8,   &falcon_kernel_blocks_i8u8};
+enum { N_EMULATED = sizeof emulated / sizeof *emulated };
 
 /* If the use of tile registers is refused, there is a reason, and always the same one. */
 static int permission_case(void) {
@@ -365,10 +370,16 @@ int main(int argc, char **argv) {
     for (int isa = 0; isa < FALCON_N_ISA; isa++)
         if (!only || !strcmp(only, falcon_isa_name(isa)))
             failures += one_isa(isa, schemes, rounds);
-    for (size_t i = 0; i < sizeof emulated / sizeof *emulated; i++)
-        falcon_kernel_put(emulated[i]->isa, emulated[i]->dtype, emulated[i]);
-    for (int isa = FALCON_AMX_INT8; isa <= FALCON_AMX_BF16; isa++)
-        if (!only || !strcmp(only, "emulated"))
+    int has_emulated[FALCON_N_ISA] = {0};
+    for (int i = 0; i < N_EMULATED; i++) {
+        const falcon_kernel *kern = emulated[i], *real = falcon_kernel_get(kern->isa, kern->dtype);
+        if (real && (!only || !strcmp(only, falcon_isa_name(kern->isa))))
+            failures += emulated_case(real, kern, rounds);
+        falcon_kernel_put(kern->isa, kern->dtype, kern);
+        has_emulated[kern->isa] = !only || !strcmp(only, "emulated");
+    }
+    for (int isa = 0; isa < FALCON_N_ISA; isa++)
+        if (has_emulated[isa])
             failures += one_isa(isa, schemes, rounds);
     for (int i = 1; i < N_SCHEMES; i++)
         scheme_free(schemes[i].s);

@@ -16,7 +16,13 @@ typedef struct {
     const falcon_kernel *kern;
     const falcon_scheme *s;
     falcon_problem t;
-    int m, n, thin, pack_both; /* pack_both: count operands as packed even where a tile may pack its own */
+    int m, n, thin;
+    enum {
+        COUNT_ONE,
+        COUNT_PACKED,
+        COUNT_BOTH
+    } count; /* of an operand that a tile may pack for itself: the way that
+              * is likely, for all tiles, or both at once */
     int threads;
     size_t limit;
     falcon_caches cache;
@@ -136,12 +142,12 @@ static fl_cut cut_of(const fl_search *x, falcon_blocking b, ptrdiff_t kb, int sh
     const ptrdiff_t pb = fl_div_up(fl_div_up(x->t.N, x->n), kern->nr);
     for (int halvings = 0;; halvings++) {
         /* an operand that a tile no longer holds whole is packed for all tiles */
-        c.pack_a = !classical || x->pack_both || pb > b.nt;
-        c.pack_b = !x->t.packed_b && !x->thin && (!classical || x->pack_both || pa > b.mt);
+        c.pack_a = !classical || x->count || pb > b.nt;
+        c.pack_b = !x->t.packed_b && !x->thin && (!classical || x->count || pa > b.mt);
         fl_layout lay = {.a_mode = classical ? FALCON_LOCAL : FALCON_PACKED,
-                         .b_mode = x->thin    ? FALCON_DIRECT
-                                   : c.pack_b ? FALCON_PACKED
-                                              : FALCON_LOCAL};
+                         .b_mode = x->thin                              ? FALCON_DIRECT
+                                   : c.pack_b && x->count != COUNT_BOTH ? FALCON_PACKED
+                                                                        : FALCON_LOCAL};
         fl_thread_buffers(kern, x->s, FL_MIN(b.mt, pa), FL_MIN(b.nt, pb), c.block_k, c.kc, &lay);
         c.fixed = (double)lay.per_thread * x->threads;
         if (keep_tile || (halvings >= shrunk && c.fixed <= 0.5 * (double)x->limit) || !halve_tile(kern, &b))
@@ -252,15 +258,15 @@ void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme
     b.mb = b.mb > 0 ? b.mb : passes.mb;
     if (b.kc <= 0)
         b.kc = slice_of(&x, b.kb);
-    for (;; x.pack_both = 1) { /* again if more is packed for all tiles than the search has counted */
+    for (;; x.count++) { /* again if tiles pack otherwise than the search has counted */
         falcon_blocking all = b;
-        if (x.pack_both && s == &fl_classical_scheme) /* its sums do not depend on how M and N are cut */
+        if (x.count && s == &fl_classical_scheme) /* its sums do not depend on how M and N are cut */
             all.mb = asked.mb, all.nb = asked.nb;
         x.threads = fl_threads(prob, threads);
         const int fits = search(&x, &all);
         blk->mb = swap ? all.nb : all.mb, blk->nb = swap ? all.mb : all.nb;
         blk->kb = all.kb, blk->kc = all.kc, blk->mt = all.mt, blk->nt = all.nt;
-        if (!fits || x.pack_both || falcon_workspace(kern, scheme, prob, threads, blk) <= limit)
+        if (!fits || x.count == COUNT_BOTH || falcon_workspace(kern, scheme, prob, threads, blk) <= limit)
             break;
     }
     const ptrdiff_t block_k = fl_div_up(FL_MIN(blk->kb, x.t.K), s->k);

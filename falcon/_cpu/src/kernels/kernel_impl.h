@@ -3,12 +3,17 @@
  * The including file defines ISA (name) and ISA_ID; P (a panel of vec_types.h), MR, NR, NR_VECS, KC; and X_1, X_2 and
  * X_3, as many as there are: the types of operands that are packed into such panels; PAIR_1 and PAIR_2: two types in
  * one product.  It gets a `falcon_kernel` for each of them, filled in at the bottom of operand_impl.h.  All functions
- * are static.  Where it defines TILES, the micro-kernel is that of tile_impl.h, else that of vector_impl.h.
+ * are static.  Where it defines TILES, the micro-kernel is that of tile_impl.h, else that of vector_impl.h; where it
+ * defines BLOCKS, with the steps of block_impl.h.
  *
  * What depends on panels and accumulators only is in here, in combine_impl.h and (for a C of accumulators) c_impl.h:
  * operands of several types share it.  Vectors may have any width that the compiler knows: 64 bytes and more,
  * fixed-width SVE too.
  */
+/* 1: the instruction of block_impl.h takes its operands the other way round. */
+#ifndef BY_COLUMNS
+#define BY_COLUMNS 0
+#endif
 /* Bytes ahead in A to prefetch into L1 at every second step, 0: none. */
 #ifndef A_AHEAD
 #define A_AHEAD 0
@@ -18,6 +23,10 @@
 /* 1: the micro-kernel is that of tile_impl.h, and the including file defines the tile operations. */
 #ifndef TILES
 #define TILES 0
+#endif
+/* 1: accumulators hold 2 x 2 blocks, by the instructions that block_impl.h names. */
+#ifndef BLOCKS
+#define BLOCKS 0
 #endif
 /* The C tile, see falcon_kernel; an instruction set may define its own.  Panels of A pass through L1 one after the
  * other, so L2 hardly limits them.  On a Zen 5 tiles of up to 32 x 12 panels were 2 % faster than 17 x 8 in classical
@@ -47,8 +56,19 @@
 #define V_FMA CAT(D, _FMA)
 #define COEF CAT(D, _COEF)
 #define NV (NR / VLEN)
+/* Lanes of panels as vec_types.h has them, or for blocks pairs of these; L: accumulators of a lane's size, as which
+ * lanes are moved. */
+#if BLOCKS
+#define KR (2 * CAT(P, _KR))
+#define LANE uint64_t
+#define L f64
+#else
 #define KR CAT(P, _KR)
 #define LANE CAT(P, _LANE)
+#define L D
+#endif
+#define L_VEC CAT(L, _VEC)
+#define L_VLEN CAT(L, _VLEN)
 #define LANE_VEC __typeof__(CAT(P, _LANES)((const LANE *)0))
 #define P_T CAT(P, _T)
 #define FLIP CAT(P, _FLIP)
@@ -78,7 +98,11 @@
 /* c += a b.  On a copy of *c: GCC 12 keeps an array in memory if its elements are cast to another vector type. */
 INLINE void NAME(add)(VEC *c, LANE_VEC a, LANE_VEC b) {
     const VEC before = *c;
+#if BLOCKS
+    *c = CAT(P, _BLOCK)(a, b, before);
+#else
     *c = CAT(P, _DOT)(a, b, before);
+#endif
 }
 
 INLINE void NAME(start)(const int nv, VEC c[V_ROWS + 1][NV]) {
@@ -89,6 +113,9 @@ INLINE void NAME(start)(const int nv, VEC c[V_ROWS + 1][NV]) {
             c[i][j] = V_ZERO();
 }
 
+#if BLOCKS
+#include "block_impl.h"
+#else
 /* KR steps of the product: load a row of B's lanes, broadcast each lane of A; these are `apart` lanes apart. */
 INLINE void NAME(step)(const int mr, const int nv, const int apart, VEC c[V_ROWS + 1][NV], const LANE *a,
                        const LANE *b) {
@@ -112,6 +139,7 @@ INLINE void NAME(step)(const int mr, const int nv, const int apart, VEC c[V_ROWS
         NAME(add)(c[V_ROWS] + j, (LANE_VEC)i32_SET1(FLIP), bv[j]);
 #endif
 }
+#endif
 
 /* Store the accumulators: H is touched only here. */
 INLINE void NAME(finish)(const int mr, const int nv, VEC c[V_ROWS + 1][NV], T *h, int accumulate) {
@@ -121,6 +149,9 @@ INLINE void NAME(finish)(const int mr, const int nv, VEC c[V_ROWS + 1][NV], T *h
 #pragma GCC unroll 4
         for (int j = 0; j < nv; j++)
             c[i][j] -= c[V_ROWS][j];
+#endif
+#if BLOCKS
+    NAME(rows_of_blocks)(mr, nv, c);
 #endif
     if (accumulate) {
 #pragma GCC unroll 16
@@ -258,6 +289,7 @@ static void NAME(fence)(void) {
 #undef NR_VECS
 #undef KC
 #undef A_AHEAD
+#undef BY_COLUMNS
 #undef INTERPRET_A
 #undef UKRS
 #undef UKR_NAMES

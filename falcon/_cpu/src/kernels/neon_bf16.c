@@ -1,12 +1,13 @@
-/* neon_bf16.c - bfloat16 by BFDOT (ARMv8.6: pairs of steps of K, summed in float32; on CPUs without EBF16, products and
- * sums are rounded to odd, and subnormals are 0).  A scheme's sums are formed in float32 and rounded once to bfloat16.
- * Has run under QEMU only. */
+/* neon_bf16.c - bfloat16 by BFMMLA (FEAT_BF16, optional from ARMv8.2: two rows by two columns, four steps of K).
+ * How it rounds: docs/cpu.md.  A scheme's sums are formed in float32 and rounded once to bfloat16.  Has run under QEMU
+ * only. */
 #include "kernel.h"
 #include "vec_gcc.h"
 #include <string.h>
 
 #define ISA neon_bf16
 #define ISA_ID FALCON_NEON_BF16
+#define BLOCKS 1
 
 #define P bf16
 #define X_1 bf16

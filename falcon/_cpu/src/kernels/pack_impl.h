@@ -12,38 +12,41 @@
 #define AS(x, p) AS_(x, p)
 #define X_LINE ((ptrdiff_t)(64 / sizeof(X_T)))
 
-/* One round of the transposition of x[VLEN]: swap the off-diagonal s x s blocks of each 2s x 2s block.  s is a
+/* One round of the transposition of x[L_VLEN]: swap the off-diagonal s x s blocks of each 2s x 2s block.  s is a
  * constant: shuffle masks not known at compile time would be built, element by element, for every block. */
-INLINE void X_NAME(swap_blocks)(const int s, VEC x[VLEN]) {
-    IVEC lo, hi;
+INLINE void X_NAME(swap_blocks)(const int s, L_VEC x[L_VLEN]) {
+    CAT(L, _IVEC) lo, hi;
 #pragma GCC unroll 16
-    for (int l = 0; l < VLEN; l++) {
-        lo[l] = l & s ? VLEN + l - s : l;
-        hi[l] = l & s ? VLEN + l : l + s;
+    for (int l = 0; l < L_VLEN; l++) {
+        lo[l] = l & s ? L_VLEN + l - s : l;
+        hi[l] = l & s ? L_VLEN + l : l + s;
     }
 #pragma GCC unroll 16
-    for (int i = 0; i < VLEN; i++)
+    for (int i = 0; i < L_VLEN; i++)
         if (!(i & s)) {
-            const VEC a = x[i], b = x[i + s];
+            const L_VEC a = x[i], b = x[i + s];
             x[i] = __builtin_shuffle(a, b, lo);
             x[i + s] = __builtin_shuffle(a, b, hi);
         }
 }
 
-INLINE void X_NAME(transpose)(VEC x[VLEN]) {
+INLINE void X_NAME(transpose)(L_VEC x[L_VLEN]) {
     X_NAME(swap_blocks)(1, x);
-    if (VLEN > 2)
+    if (L_VLEN > 2)
         X_NAME(swap_blocks)(2, x);
-    if (VLEN > 4)
+    if (L_VLEN > 4)
         X_NAME(swap_blocks)(4, x);
-    if (VLEN > 8)
+    if (L_VLEN > 8)
         X_NAME(swap_blocks)(8, x);
 }
 
-/* VLEN lanes of a panel, from VLEN groups of steps of one line. */
-INLINE VEC X_NAME(lanes)(const uint32_t flip, const X_T *src) {
-    const VEC v = (VEC)AS(X_A, P)(src);
-    return flip ? (VEC)((i32_VEC)v ^ flip) : v;
+/* A vector of lanes of a panel, from as many groups of steps of one line. */
+INLINE L_VEC X_NAME(lanes)(const uint32_t flip, const X_T *src) {
+    const L_VEC v = (L_VEC)AS(X_A, P)(src);
+    return flip ? (L_VEC)((i32_VEC)v ^ flip) : v;
+}
+INLINE void X_NAME(put_lanes)(LANE *dst, L_VEC v) {
+    CAT(L, _STORE)((CAT(L, _T) *)dst, v);
 }
 
 /* How far ahead to prefetch in each line, in elements: the hardware prefetcher
@@ -52,59 +55,70 @@ INLINE VEC X_NAME(lanes)(const uint32_t flip, const X_T *src) {
 #define PACK_AHEAD (10 * X_LINE)
 
 /* Lines contiguous along K, `width` a constant; vp and len in groups.  Works on
- * blocks of VLEN lines; if the last one is narrower, it stores past its group's
+ * blocks of L_VLEN lines; if the last one is narrower, it stores past its group's
  * end, which the next group then overwrites: so groups are stored in order, and
  * the last ones of the strip are left to the caller.  Returns the groups done. */
 INLINE ptrdiff_t X_NAME(pack_lines)(const int width, const uint32_t flip, const X_T *src, ptrdiff_t is, ptrdiff_t vi,
                                     ptrdiff_t vp, LANE *dst, ptrdiff_t len) {
-    const int blocks = (width + VLEN - 1) / VLEN;
-    const int ragged = width % VLEN != 0;
+    const int blocks = (width + L_VLEN - 1) / L_VLEN;
+    const int ragged = width % L_VLEN != 0;
     ptrdiff_t p = 0;
-    for (; p + VLEN <= vp && (!ragged || p + VLEN < len); p += VLEN) {
-        VEC x[blocks][VLEN];
+    for (; p + L_VLEN <= vp && (!ragged || p + L_VLEN < len); p += L_VLEN) {
+        L_VEC x[blocks][L_VLEN];
 #pragma GCC unroll 8
         for (int g = 0; g < blocks; g++) {
-            const X_T *s = src + g * VLEN * is + p * KR;
+            const X_T *s = src + g * L_VLEN * is + p * KR;
             if (vi >= width) {
 #pragma GCC unroll 16
-                for (int i = 0; i < VLEN; i++)
-                    if (g * VLEN + i < width) {
+                for (int i = 0; i < L_VLEN; i++)
+                    if (g * L_VLEN + i < width) {
                         __builtin_prefetch(s + i * is + PACK_AHEAD, 0, 2);
                         x[g][i] = X_NAME(lanes)(flip, s + i * is);
                     } else
-                        x[g][i] = V_ZERO();
+                        x[g][i] = CAT(L, _ZERO)();
             } else {
 #pragma GCC unroll 16
-                for (int i = 0; i < VLEN; i++)
-                    x[g][i] = g * VLEN + i < vi ? X_NAME(lanes)(flip, s + i * is) : V_ZERO();
+                for (int i = 0; i < L_VLEN; i++)
+                    x[g][i] = g * L_VLEN + i < vi ? X_NAME(lanes)(flip, s + i * is) : CAT(L, _ZERO)();
             }
             X_NAME(transpose)(x[g]);
             if (!ragged) {
 #pragma GCC unroll 16
-                for (int i = 0; i < VLEN; i++)
-                    V_STORE((T *)dst + (p + i) * width + g * VLEN, x[g][i]);
+                for (int i = 0; i < L_VLEN; i++)
+                    X_NAME(put_lanes)(dst + (p + i) * width + g * L_VLEN, x[g][i]);
             }
         }
         if (ragged) {
 #pragma GCC unroll 16
-            for (int i = 0; i < VLEN; i++)
+            for (int i = 0; i < L_VLEN; i++)
 #pragma GCC unroll 8
                 for (int g = 0; g < blocks; g++)
-                    V_STORE((T *)dst + (p + i) * width + g * VLEN, x[g][i]);
+                    X_NAME(put_lanes)(dst + (p + i) * width + g * L_VLEN, x[g][i]);
         }
     }
     return p;
 }
 
-/* VLEN lanes from the elements at src and those of the next KR - 1 steps. */
+/* VLEN lanes of vec_types.h, from the elements at src and those of the next steps. */
 INLINE VEC X_NAME(interleaved)(const uint32_t flip, const X_T *src, ptrdiff_t ps) {
-    if (KR == 1)
+    const int steps = CAT(P, _KR);
+    if (steps == 1)
         return X_READ(src);
     i32_VEC v = (i32_VEC){0} + flip;
 #pragma GCC unroll 4
-    for (int q = 0; q < KR; q++)
-        v ^= CAT(P, _BITS)(X_READ(src + q * ps)) << (q * 32 / KR);
+    for (int q = 0; q < steps; q++)
+        v ^= CAT(P, _BITS)(X_READ(src + q * ps)) << (q * 32 / steps);
     return (VEC)v;
+}
+
+/* VLEN lanes of a panel, from KR steps of as many lines. */
+INLINE void X_NAME(put_interleaved)(LANE *dst, const uint32_t flip, const X_T *src, ptrdiff_t ps) {
+    const VEC x = X_NAME(interleaved)(flip, src, ps);
+#if BLOCKS
+    NAME(put_pairs)(dst, x, X_NAME(interleaved)(flip, src + KR / 2 * ps, ps));
+#else
+    V_STORE((T *)dst, x);
+#endif
 }
 
 /* x as an element of a panel. */
@@ -133,7 +147,7 @@ INLINE ptrdiff_t X_NAME(pack_steps)(const int width, const uint32_t flip, const 
         int i = 0;
 #pragma GCC unroll 4
         for (; i + VLEN <= width; i += VLEN)
-            V_STORE((T *)dst + i, X_NAME(interleaved)(flip, src + i, ps));
+            X_NAME(put_interleaved)(dst + i, flip, src + i, ps);
 #pragma GCC unroll 16
         for (; i < width; i++)
 #pragma GCC unroll 4

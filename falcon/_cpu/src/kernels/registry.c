@@ -37,6 +37,9 @@ DECLARE_ALL(neon);
 #ifdef FALCON_HAVE_NEON_DOT
 DECLARE_BYTES(neon_dot);
 #endif
+#ifdef FALCON_HAVE_NEON_I8MM
+DECLARE_BYTES(neon_i8mm);
+#endif
 #ifdef FALCON_HAVE_NEON_BF16
 extern const falcon_kernel falcon_kernel_neon_bf16_bf16;
 #endif
@@ -73,6 +76,9 @@ static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
 #ifdef FALCON_HAVE_NEON_DOT
     [FALCON_NEON_DOT] = {BYTES_OF(neon_dot)},
 #endif
+#ifdef FALCON_HAVE_NEON_I8MM
+    [FALCON_NEON_I8MM] = {BYTES_OF(neon_i8mm)},
+#endif
 #ifdef FALCON_HAVE_NEON_BF16
     [FALCON_NEON_BF16] = {[FALCON_BF16] = &falcon_kernel_neon_bf16_bf16},
 #endif
@@ -102,9 +108,9 @@ static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
 /* What falcon_kernel_put has put in their place. */
 static const falcon_kernel *for_test[FALCON_N_ISA][FALCON_N_DTYPE];
 
-static const char *const isa_names[FALCON_N_ISA] = {"generic",     "neon",     "neon_dot", "neon_bf16",
-                                                    "avx2",        "avx_vnni", "avx512",   "avx512_vnni",
-                                                    "avx512_bf16", "amx_int8", "amx_bf16"};
+static const char *const isa_names[FALCON_N_ISA] = {"generic",     "neon",        "neon_dot", "neon_i8mm",
+                                                    "neon_bf16",   "avx2",        "avx_vnni", "avx512",
+                                                    "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16"};
 static const char *const dtype_names[FALCON_N_DTYPE] = {"f32", "f64", "f16", "bf16", "i8",
                                                         "u8",  "i16", "i32", "u8i8", "i8u8"};
 

@@ -41,7 +41,7 @@ typedef int64_t f64_IVEC __attribute__((vector_size(VEC_BYTES)));
 #if VEC_BYTES == 16 && defined(__ARM_NEON)
 #define f16_WIDEN(v) ((f32_VEC)vcvt_f32_f16((float16x4_t)(v)))
 #define f16_NARROW(v) ((u16_RAW)vcvt_f16_f32((float32x4_t)(v)))
-#if defined(__ARM_FEATURE_DOTPROD) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#ifdef __ARM_FEATURE_DOTPROD
 /* Inline assembly: GCC 12 would broadcast all lanes of a step first, and spill accumulators. */
 #define SPREAD_LANE(p)                                                                                                 \
     ({                                                                                                                 \
@@ -50,24 +50,32 @@ typedef int64_t f64_IVEC __attribute__((vector_size(VEC_BYTES)));
         v_;                                                                                                            \
     })
 #endif
-#ifdef __ARM_FEATURE_DOTPROD /* signed by signed and unsigned by unsigned: no flip, but where the types differ */
-#define i8_FLIP 0
+#if defined(__ARM_FEATURE_DOTPROD) || defined(__ARM_FEATURE_MATMUL_INT8)
+#define i8_FLIP 0 /* signed by signed and unsigned by unsigned */
 #define u8_FLIP 0
-#define u8i8_FLIP 0x80808080
-#define i8u8_FLIP 0x80808080
-#define SUM_OF_FOURS(name, a, b, c)                                                                                    \
+#define SUM_OF_BYTES(name, a, b, c)                                                                                    \
     ({                                                                                                                 \
         i32_VEC c_ = (c);                                                                                              \
         __asm__(name " %0.4s, %1.16b, %2.16b" : "+w"(c_) : "w"(a), "w"(b));                                            \
         c_;                                                                                                            \
     })
-#define i8_DOT(a, b, c) SUM_OF_FOURS("sdot", a, b, c)
-#define u8_DOT(a, b, c) SUM_OF_FOURS("udot", a, b, c)
+#define i8_DOT(a, b, c) SUM_OF_BYTES("sdot", a, b, c)
+#define u8_DOT(a, b, c) SUM_OF_BYTES("udot", a, b, c)
+#define i8_BLOCK(a, b, c) SUM_OF_BYTES("smmla", a, b, c)
+#define u8_BLOCK(a, b, c) SUM_OF_BYTES("ummla", a, b, c)
+/* One kind by the other: as it is by the matrix instruction, else A's elements are shifted to the kind of B's. */
+#ifdef __ARM_FEATURE_MATMUL_INT8
+#define u8i8_BLOCK(a, b, c) SUM_OF_BYTES("usmmla", a, b, c)
+#define i8u8_BLOCK(a, b, c) SUM_OF_BYTES("usmmla", b, a, c) /* by columns */
+#else
+#define u8i8_FLIP 0x80808080
+#define i8u8_FLIP 0x80808080
 #define u8i8_DOT(a, b, c) i8_DOT(a, b, c)
 #define i8u8_DOT(a, b, c) u8_DOT(a, b, c)
 #endif
+#endif
 #ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
-#define bf16_DOT(a, b, c) ((f32_VEC)vbfdotq_f32((float32x4_t)(c), (bfloat16x8_t)(a), (bfloat16x8_t)(b)))
+#define bf16_BLOCK(a, b, c) ((f32_VEC)vbfmmlaq_f32((float32x4_t)(c), (bfloat16x8_t)(a), (bfloat16x8_t)(b)))
 #endif
 #elif VEC_BYTES == 16 && defined(__SSE2__)
 #define i16_DOT(a, b, c) ((c) + (i32_VEC)_mm_madd_epi16((__m128i)(a), (__m128i)(b)))

@@ -12,6 +12,7 @@
  *   _ACC: its accumulators; _KR: steps of K in a lane; _LANE, _SPREAD (broadcast of one lane), _LANES (a vector of
  *   lanes); _DOT(a, b, c): c + a b; _BITS(v): elements that are held in accumulators, as the low bits of integers;
  *   _FLIP: what A's lanes are xored with in a panel, which shifts its elements by 2^7;
+ *   _BLOCK(a, b, c): see block_impl.h
  *   x_AS_p(q): lanes of a panel of type p from elements of type x at q
  */
 #ifndef FALCON_VEC_TYPES_H
@@ -248,7 +249,7 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
 #define i8_AS_i16(p) PAIRS_SIGNED_8((i8_PAIRS) * (const i8_PAIRSU *)(p))
 #define u8_AS_i16(p) PAIRS_UNSIGNED_8((u8_PAIRS) * (const u8_PAIRSU *)(p))
 
-/* Pairs of bfloat16: where an instruction set has a bf16_DOT. */
+/* Pairs of bfloat16: where an instruction set has a bf16_DOT or a bf16_BLOCK. */
 #define bf16_ACC f32
 #define bf16_KR 2
 #define bf16_LANE falcon_lane
@@ -258,9 +259,9 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
 #define bf16_FLIP 0
 #define bf16_AS_bf16(p) LANES_AT(p)
 
-/* Four 8-bit elements, where an instruction set has an i8_DOT and a u8_DOT.  x86's instruction multiplies unsigned by
- * signed elements, so there A's are stored with the highest bit flipped: the kernel subtracts what that adds, 2^7 times
- * (for u8 -2^7 times) the sum of B's column. */
+/* Four 8-bit elements, where an instruction set has an i8_DOT and a u8_DOT, or an i8_BLOCK and a u8_BLOCK.  x86's
+ * instruction multiplies unsigned by signed elements, so there A's are stored with the highest bit flipped: the kernel
+ * subtracts what that adds, 2^7 times (for u8 -2^7 times) the sum of B's column. */
 #define i8_ACC i32
 #define i8_KR 4
 #define i8_LANE falcon_lane

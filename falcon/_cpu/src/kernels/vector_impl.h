@@ -1,5 +1,5 @@
-/* vector_impl.h - template: the micro-kernel for vector registers, MR rows of NV accumulators; included by
- * kernel_impl.h, whose macros it uses. */
+/* vector_impl.h - template: the micro-kernel for vector registers, MR rows of NV accumulators (with BLOCKS, as many
+ * vectors of blocks: block_impl.h); included by kernel_impl.h, whose macros it uses. */
 _Static_assert(NR % VLEN == 0 && NV <= 4 && MR <= 16, "the variant table below has 16 x 4 entries");
 
 /* See falcon_ukr_fn.  mr and nv are constants in every instance; the

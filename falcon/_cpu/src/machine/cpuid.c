@@ -108,9 +108,12 @@ static void x86_caches(falcon_caches *out) {
 /* aarch64 always has NEON; Linux reports the rest (on other systems: only NEON). */
 static int arm_supports(int isa) {
 #ifdef __linux__
-    enum { DOT_PRODUCTS = 1 << 20, BFLOAT16 = 1 << 14 }; /* of HWCAP and of HWCAP2 */
+    enum { DOT_PRODUCTS = 1 << 20 };             /* of HWCAP */
+    enum { I8MM = 1 << 13, BFLOAT16 = 1 << 14 }; /* of HWCAP2 */
     if (isa == FALCON_NEON_DOT)
         return (getauxval(AT_HWCAP) & DOT_PRODUCTS) != 0;
+    if (isa == FALCON_NEON_I8MM)
+        return (getauxval(AT_HWCAP2) & I8MM) != 0;
     if (isa == FALCON_NEON_BF16)
         return (getauxval(AT_HWCAP2) & BFLOAT16) != 0;
 #endif
