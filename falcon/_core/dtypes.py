@@ -1,7 +1,8 @@
 """`DType`: one row per element type that falcon multiplies, the only table of types.
 
 All that depends on an element type is in its row; code generators are passed the row. Rows are
-unique objects: they are compared, hashed and copied by identity.
+unique objects: they are compared, hashed and copied by identity. A pair of types that kernels
+multiply as they are has a row too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class DType:
         Half the distance from 1 to the next number (for complex types, that of the real parts); 0
         for integers, whose arithmetic wraps and never rounds.
     is_complex, is_unsigned : bool
+        Of a pair: whether either is.
     sums : DType or None
         The type in which products of such elements are summed; None: the type itself.
     wide : tuple of DType
@@ -51,6 +53,8 @@ class DType:
     cublas_sums, cublas_tf32 : str or None
         CuPy's names for the cublasComputeType_t that sums in this type, and for the one that first
         rounds operands of this type to TF32.
+    pair : (DType, DType) or None
+        For a row that stands for two: the types of A and B. It has no NumPy dtype.
     """
 
     name: str
@@ -69,11 +73,22 @@ class DType:
     cublas: int | None = None
     cublas_sums: str | None = None
     cublas_tf32: str | None = None
+    pair: tuple[DType, DType] | None = None
     _numpy: np.dtype | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.module == "numpy":
+        if self.module == "numpy" and self.pair is None:
             object.__setattr__(self, "_numpy", np.dtype(self.name))
+
+    @property
+    def left(self) -> DType:
+        """The type of A's elements."""
+        return self if self.pair is None else self.pair[0]
+
+    @property
+    def right(self) -> DType:
+        """The type of B's elements."""
+        return self if self.pair is None else self.pair[1]
 
     @property
     def is_exact(self) -> bool:
@@ -92,8 +107,8 @@ class DType:
 
     @property
     def result(self) -> DType:
-        """The default type of a product: as in NumPy, that of the operands."""
-        return self
+        """The default type of a product: as in NumPy, that of the operands; of a pair, its sums."""
+        return self if self.pair is None else self.accumulator
 
     @property
     def has_tf32(self) -> bool:
@@ -125,7 +140,7 @@ class DType:
         return f"<DType {self.name}>"
 
     def __reduce__(self) -> tuple[Callable[[str], DType], tuple[str]]:
-        return of, (self.name,)  # the row of the process that loads it
+        return _loaded, (self.name,)  # the row of the process that loads it
 
 
 def _long(kind: Any, *, is_complex: bool = False) -> DType:
@@ -156,6 +171,9 @@ UINT32 = DType(
     "uint32", 4, 0.0, is_unsigned=True, torch="uint32",
     engine="i32", engine_view=np.dtype(np.int32),
 )  # fmt: skip
+UINT8 = DType(
+    "uint8", 1, 0.0, is_unsigned=True, wide=(INT32, UINT32), torch="uint8", engine="u8"
+)  # fmt: skip
 LONGDOUBLE = _long(np.longdouble)
 
 # Messages and tables list types in this order.
@@ -170,7 +188,7 @@ TABLE = (
     DType("int16", 2, 0.0, wide=(INT32,), torch="int16", engine="i16"),
     INT32,
     DType("int64", 8, 0.0, torch="int64"),
-    DType("uint8", 1, 0.0, is_unsigned=True, wide=(INT32, UINT32), torch="uint8", engine="u8"),
+    UINT8,
     DType(
         "uint16",
         2,
@@ -185,6 +203,29 @@ TABLE = (
     LONGDOUBLE,
     _long(np.clongdouble, is_complex=True),
 )
+# Two types in one product: results are accumulators.
+PAIRS = (
+    DType(
+        "uint8 x int8",
+        1,
+        0.0,
+        is_unsigned=True,
+        sums=INT32,
+        wide=(INT32,),
+        engine="u8i8",
+        pair=(UINT8, INT8),
+    ),
+    DType(
+        "int8 x uint8",
+        1,
+        0.0,
+        is_unsigned=True,
+        sums=INT32,
+        wide=(INT32,),
+        engine="i8u8",
+        pair=(INT8, UINT8),
+    ),
+)
 # Types that falcon's own kernels multiply in host memory, and those multiplied on GPUs.
 ENGINE = tuple(row for row in TABLE if row.engine is not None)
 CUDA = tuple(row for row in TABLE if row.cuda is not None)
@@ -193,6 +234,7 @@ CUDA = tuple(row for row in TABLE if row.cuda is not None)
 _KNOWN: dict[np.dtype | str, DType] = {row.name: row for row in reversed(TABLE)}
 _KNOWN |= {row.numpy: row for row in reversed(TABLE) if row.module == "numpy"}
 _BY_TORCH = {row.torch: row for row in TABLE if row.torch is not None}
+_BY_PAIR = {row.pair: row for row in PAIRS}
 
 
 def of(dtype: np.dtype | str) -> DType:
@@ -227,6 +269,15 @@ def find(dtype: np.dtype) -> DType | None:
 def find_torch(name: str) -> DType | None:
     """Return the row of torch's dtype of that name; None if falcon does not multiply it."""
     return _BY_TORCH.get(name.removeprefix("torch."))
+
+
+def both(left: DType, right: DType) -> DType | None:
+    """Return the row for an A and a B of these types; None if no kernel multiplies them."""
+    return left if left is right else _BY_PAIR.get((left, right))
+
+
+def _loaded(name: str) -> DType:
+    return next((row for row in PAIRS if row.name == name), None) or of(name)
 
 
 def _searched(native: np.dtype) -> DType | None:

@@ -68,7 +68,7 @@ class PackedOperand:
         Powers of two by which columns of different norms were multiplied when they were packed;
         `scales` are those of the multiplied columns. Products are divided by these powers.
     panels : numpy.dtype, optional
-        Dtype of A and of the packed B, if it is not `dtype`.
+        Dtype of the packed B, if it is not `dtype`, and of A (int8 and uint8 go together, too).
     """
 
     shape: tuple[int, int]

@@ -284,8 +284,8 @@ class Plan:
         if out is not None and not isinstance(out, np.ndarray):
             raise TypeError(f"out is a {type(out).__name__}; expected a NumPy array")
         for name, x, shape, kind in (
-            ("a", a, (p.M, p.K), p.operand),
-            ("b", b, (p.K, p.N), p.operand),
+            ("a", a, (p.M, p.K), p.operand.left),
+            ("b", b, (p.K, p.N), p.operand.right),
             ("out", out, (p.M, p.N), p.result),
         ):
             if x is None:

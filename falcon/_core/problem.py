@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -32,7 +32,7 @@ class Problem:
     M, N, K : int
         A is M x K, B is K x N, C is M x N.
     operand : DType
-        Of A and B in the arithmetic, after any conversion.
+        Of A and B in the arithmetic, after any conversion; a pair if A and B differ.
     accumulator, result : DType
         The types in which products are summed and written; by default those of `operand`'s row. If
         `result` differs from `operand`, it is one of its `wide` types: the accumulators themselves.
@@ -120,8 +120,14 @@ class Problem:
 
     @property
     def dtype(self) -> np.dtype:
-        """NumPy's dtype of the operands, in native byte order."""
-        return self.operand.numpy
+        """NumPy's dtype of the operands (of A), in native byte order."""
+        return self.operand.left.numpy
+
+    @property
+    def measured(self) -> Problem:
+        """The problem whose measured rates are those of this one: of A's type, not of a pair."""
+        pair = self.operand.pair
+        return self if pair is None else replace(self, operand=pair[0])
 
     @property
     def is_wide(self) -> bool:

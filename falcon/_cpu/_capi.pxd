@@ -13,6 +13,8 @@ cdef extern from "falcon_cpu.h" nogil:
     enum: FALCON_U8
     enum: FALCON_I16
     enum: FALCON_I32
+    enum: FALCON_U8I8
+    enum: FALCON_I8U8
     enum: FALCON_C_ELEM
     enum: FALCON_C_ACC
     ctypedef struct falcon_op:
@@ -34,7 +36,8 @@ cdef extern from "falcon_cpu.h" nogil:
         const unsigned char *halved
     ctypedef struct falcon_kernel:
         const char *name
-        int isa, dtype, elem, sum, panel, acc, acc_dtype, exact, mr, nr, vlen, kr, k_grain, kc
+        int isa, dtype, a_dtype, b_dtype, elem, sum, panel, acc, acc_dtype, exact, mr, nr, vlen, kr
+        int k_grain, kc
     ctypedef struct falcon_caches:
         ptrdiff_t l1d, l2, l3
         int l3_sharers
@@ -147,6 +150,17 @@ cdef inline int dtype_of(const Py_buffer *v) except -1:
                 return FALCON_I32
     raise ValueError("operands must be two-dimensional, of native float32, float64, float16, int8, "
                      "uint8, int16 or int32, or bfloat16 seen as uint16")
+
+
+cdef inline int kind_of(int a, int b) except -1:
+    """The kernels (enum falcon_dtype) for an A and a B of these types."""
+    if a == b:
+        return a
+    if a == FALCON_U8 and b == FALCON_I8:
+        return FALCON_U8I8
+    if a == FALCON_I8 and b == FALCON_U8:
+        return FALCON_I8U8
+    raise ValueError("b does not fit a in dtype")
 
 
 cdef inline int strides_of(const Py_buffer *v, ptrdiff_t *rs, ptrdiff_t *cs) except -1:

@@ -330,7 +330,7 @@ cdef class PackedB:
                      falcon_blocking *b) except -1:
         """Enter the panels into a problem and its blocking, if they are packed for it."""
         if (self.K != p.K or self.N != p.N or self.scheme is not scheme
-                or ISA_NAMES[k.isa] != self.isa or DTYPES[k.dtype] != self.dtype):
+                or ISA_NAMES[k.isa] != self.isa or DTYPES[k.b_dtype] != self.dtype):
             raise ValueError("packed B is for another shape, dtype, instruction set or scheme")
         p.packed_b = self.memory.ptr
         b.nb, b.kb, b.kc = self.nb, self.kb, self.kc
@@ -382,13 +382,19 @@ def pack_b(b, *, isa=None, Scheme scheme=None, int threads=1, size_t limit=0, bl
         PyBuffer_Release(&vs)
 
 
-cdef const falcon_kernel *take_operands(Py_buffer *v, a, b, c, isa, falcon_problem *p) except NULL:
-    """Get the buffers of a, b (None: packed) and c in v[0..2] and enter them into the problem."""
+cdef const falcon_kernel *take_operands(Py_buffer *v, a, b, c, PackedB packed, isa,
+                                        falcon_problem *p) except NULL:
+    """Get the buffers of a, b (unless packed) and c in v[0..2] and enter them into the problem."""
     cdef const falcon_kernel *k
     cdef int dtype, c_dtype
     PyObject_GetBuffer(a, &v[0], PyBUF_STRIDES | PyBUF_FORMAT)
     PyObject_GetBuffer(c, &v[2], PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE)
     dtype, c_dtype = dtype_of(&v[0]), dtype_of(&v[2])
+    if packed is None:
+        PyObject_GetBuffer(b, &v[1], PyBUF_STRIDES | PyBUF_FORMAT)
+        dtype = kind_of(dtype, dtype_of(&v[1]))
+    else:
+        dtype = kind_of(dtype, DTYPES.index(packed.dtype))
     k = kernel(isa, dtype)
     if c_dtype not in (dtype, k.acc_dtype) or v[2].shape[0] != v[0].shape[0]:
         raise ValueError("c does not fit a and b in shape or dtype")
@@ -397,10 +403,9 @@ cdef const falcon_kernel *take_operands(Py_buffer *v, a, b, c, isa, falcon_probl
     strides_of(&v[0], &p.a_rs, &p.a_cs)
     strides_of(&v[2], &p.c_rs, &p.c_cs)
     p.a, p.c = v[0].buf, v[2].buf
-    if b is not None:
-        PyObject_GetBuffer(b, &v[1], PyBUF_STRIDES | PyBUF_FORMAT)
-        if dtype_of(&v[1]) != dtype or v[1].shape[0] != p.K or v[1].shape[1] != p.N:
-            raise ValueError("b does not fit a and c in shape or dtype")
+    if packed is None:
+        if v[1].shape[0] != p.K or v[1].shape[1] != p.N:
+            raise ValueError("b does not fit a and c in shape")
         strides_of(&v[1], &p.b_rs, &p.b_cs)
         p.b = v[1].buf
     return k
@@ -428,7 +433,7 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
          bint report=False, row_scales=None, column_scales=None, triangle=None, mirror=None):
     """C = alpha A B + beta C in place; `c` may be strided but must not overlap a or b.
 
-    `c` is of the type of a and b, or of that of their accumulators.
+    `c` is of the type of a and b, or of that of their accumulators; a and b may be int8 and uint8.
     blocking: from plan(), or None to choose within `limit`.  workspace: writable buffer or
     Workspace, 64-byte aligned, at least as large as plan() says; None allocates one for this call.
     packed: B from pack_b (b is then None).
@@ -456,7 +461,7 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
     memset(&p, 0, sizeof(p))
     memset(&v, 0, sizeof(v))
     try:
-        k = take_operands(v, a, None if packed is not None else b, c, isa, &p)
+        k = take_operands(v, a, b, c, packed, isa, &p)
         p.alpha, p.beta = alpha, beta
         scales_of(row_scales, &v[4], p.M, &p.a_scale)
         scales_of(column_scales, &v[5], p.N, &p.b_scale)

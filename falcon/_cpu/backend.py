@@ -111,17 +111,17 @@ class CpuBackend:
     ) -> None:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem, scheme = plan.problem, plan.scheme
-        dtype = problem.operand
+        left, right = problem.operand.left, problem.operand.right
         is_tiny = c is None and plan.option.workspace == 0 and scheme is None
         is_tiny = is_tiny and mirror is None and not problem.symmetric
         if is_tiny and isinstance(b, np.ndarray) and are_plain(a, b, out):
             # A call of microseconds: what follows would take as long as the product.
-            operands = seen(a, dtype), seen(b, dtype), seen(out, problem.result)
+            operands = seen(a, left), seen(b, right), seen(out, problem.result)
             _core.gemm(*operands, float(alpha), threads=plan.threads, isa=isa())
             return
         packed = b.payload if isinstance(b, PackedOperand) else None
-        source = None if isinstance(b, PackedOperand) else readable(b, dtype)
-        a = readable(a, dtype)
+        source = None if isinstance(b, PackedOperand) else readable(b, right)
+        a = readable(a, left)
         buffered = needs_buffer(problem, plan.option.of_gram or scheme) or not is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
         written = as_written(plan, target)
@@ -156,7 +156,7 @@ class CpuBackend:
                 # Norms that cannot be measured, NaN or Inf in the input, a sum that overflowed:
                 # return what the classical algorithm returns.
                 whole = b.source_to_redo(refused) if isinstance(b, PackedOperand) else b
-                whole = readable(whole, dtype)
+                whole = readable(whole, right)
                 load(c, target, problem)
                 _classical_within(workspace, nbytes, a, whole, scalars, plan, copies)
         finally:

@@ -46,7 +46,7 @@ def measure(threads: int, seconds: float = _SECONDS) -> list[Peak]:
     found = [
         Peak(kernels[engine].name, isa, threads, _core.peak(engine, threads, isa, seconds) / 1e9)
         for isa in _core.supported_isas()
-        for engine in _core.DTYPES
+        for engine in kernels
         if _core.kernel_info(engine, isa)["isa"] == isa
     ]
     return [x for x in found if x.gflops > 0]

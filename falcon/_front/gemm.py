@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon import schemes
-from falcon._core.dtypes import DType, of
+from falcon._backends import get_backend
+from falcon._core.dtypes import DType, both, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, are_default
 from falcon._core.packed import PackedOperand
 
-from .arithmetic import operand_type, result_type
+from .arithmetic import operand_type, result_type, why_not_wide
 from .execute import Product, multiply
 from .families import family_of
 from .planner import requested
@@ -95,9 +96,10 @@ def gemm(
         bfloat16 products without rounding to the operands' type.
     dtype : dtype, optional
         Of the result and of the arithmetic: the result is that of operands cast to it first, by the
-        rule "same_kind", as in `numpy.matmul`. Products of int8, uint8 and int16 are exact in
-        int32, those of float16 and bfloat16 are accumulated and returned in float32; on the CPU
-        neither needs a copy of an operand (docs/types.md). May be a torch dtype.
+        rule "same_kind", as in `numpy.matmul`. Products of int8, uint8 (also one by the other) and
+        int16 are exact in int32, those of float16 and bfloat16 are accumulated and returned in
+        float32; on the CPU neither needs a copy of an operand (docs/types.md). May be a torch
+        dtype.
     {options}
 
     Returns
@@ -192,7 +194,8 @@ def gemm(
     if packed is not None:
         # Only keywords: settings of backend and scheme do not apply to a packed operand.
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")
-        operand = check_packed(packed, left, result, *given)
+        check_packed(packed, result, *given)
+        operand = packed_type(packed, left, family.held(left), result)
     with family.current():
         made = target
         if target is None:
@@ -210,17 +213,11 @@ def gemm(
 
 
 def check_packed(
-    packed: PackedOperand, a: Any, dtype: DType, backend: str, scheme: str | schemes.Scheme | Any
-) -> DType:
-    """Raise if arguments contradict how b was packed; return the type of its panels."""
+    packed: PackedOperand, dtype: DType, backend: str, scheme: str | schemes.Scheme | Any
+) -> None:
+    """Raise if arguments contradict how b was packed."""
     if dtype.numpy != packed.dtype:
         raise TypeError(f"the arithmetic would be {dtype}, but b was packed for {packed.dtype}")
-    panels = packed.panels
-    if panels is not None and not np.can_cast(a.dtype, panels, "safe"):
-        raise TypeError(
-            f"a has dtype {a.dtype}, but b was packed for products of {panels} in {packed.dtype}; "
-            "pack a b that was converted to the common type of both"
-        )
     if backend not in ("auto", packed.backend):
         raise ValueError(f"backend is {backend!r}, but b was packed for {packed.backend!r}")
     asked = scheme
@@ -229,4 +226,24 @@ def check_packed(
     wanted = None if isinstance(scheme, str) else scheme
     if scheme != "auto" and not packed.is_for(wanted):
         raise ValueError(f"scheme is {asked!r}, but b is {packed!r}")
-    return dtype if panels is None else of(panels)
+
+
+def packed_type(packed: PackedOperand, a: Any, held: DType | None, result: DType) -> DType:
+    """Return the type of the operands for a packed b, and an a whose elements are `held`."""
+    if packed.panels is None:
+        return result
+    panels, why = of(packed.panels), ""
+    operand = None if held is None else both(held, panels)
+    if operand is panels:
+        return panels
+    if operand is not None and result in operand.wide:
+        reason = why_not_wide(get_backend(packed.backend), operand, result, packed.scheme)
+        if reason is None:
+            return operand
+        why = f" ({reason})"
+    if held is None or not np.can_cast(held.numpy, panels.numpy, "safe"):
+        raise TypeError(
+            f"a has dtype {a.dtype}, but b was packed for products of {panels} in {result}{why}; "
+            "pack a b that was converted to the common type of both"
+        )
+    return panels

@@ -42,7 +42,8 @@ def pack(
         Expected rows of A; only affects which scheme "auto" chooses. Default: K.
     dtype : dtype, optional
         Of the result, as in `gemm`; default: b's own. If falcon's kernels can write it for operands
-        of b's dtype (int32 for int8, float32 for bfloat16), products take an A of b's dtype.
+        of b's dtype (int32 for int8, float32 for bfloat16), products take an A of b's dtype; for
+        int32 an A of int8 or uint8, whichever of these b has.
     keep_source : bool
         False saves the memory of B. Without B, a ValueError is raised in four cases: a product must
         be redone classically because an LCMA met a NaN or Inf (``check="none"`` does not test for

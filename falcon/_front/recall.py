@@ -132,7 +132,10 @@ def remember(
         return
     if type(result) is not np.ndarray:
         return
-    if not (a.dtype == b.dtype == types[0].numpy and result.dtype == types[1].numpy):
+    operand = types[0]
+    if a.dtype != operand.left.numpy or b.dtype != operand.right.numpy:
+        return
+    if result.dtype != types[1].numpy:
         return
     if 0 in a.shape or 0 in result.shape or not a.dtype.isnative or not b.dtype.isnative:
         return

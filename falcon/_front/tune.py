@@ -227,8 +227,9 @@ def measured(
 ) -> list[Measured]:
     """Measure candidates for a plan's problem, interleaved; ratios are to the first of them."""
     problem = plan.problem
-    some = np.random.default_rng(0).integers(0, 9, 2**12).astype(problem.operand.numpy)
-    a, b = np.resize(some, (problem.M, problem.K)), np.resize(some, (problem.K, problem.N))
+    some, operand = np.random.default_rng(0).integers(0, 9, 2**12), problem.operand
+    a = np.resize(some.astype(operand.left.numpy), (problem.M, problem.K))
+    b = np.resize(some.astype(operand.right.numpy), (problem.K, problem.N))
     out = np.empty((problem.M, problem.N), problem.result.numpy)
     sides = [side_of(plan, x.option, (a, b, out)) for x in candidates]
     first, *others = interleave(sides, rounds, seconds=seconds)

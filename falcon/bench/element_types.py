@@ -1,7 +1,8 @@
 """Speed by element type: falcon's "classical" and "auto" beside float32 and PyTorch.
 
-``python -m falcon bench --types [S]`` prints the table, for S x S x S (default 2048), and the
-instruction sets whose kernels do not run here. FALCON_ISA forces an older one.
+``python -m falcon bench --types [S]`` prints the table, for S x S x S (default 2048), of products
+in the operands' type, and of int8 by uint8 in int32; and the instruction sets whose kernels do not
+run here. FALCON_ISA forces an older one.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
 import falcon
-from falcon._core.dtypes import ENGINE, FLOAT32, DType
+from falcon._core.dtypes import ENGINE, FLOAT32, PAIRS, DType
 from falcon._core.text import format_table
 from falcon._core.timing import Record, Side, interleave
 from falcon._cpu.extension import missing
@@ -30,25 +32,28 @@ def operands(dtype: DType, size: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     shape = 2, size, size
     if dtype.is_exact:
-        found = rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8).view(dtype.numpy)[..., 0]
-    else:
-        found = rng.standard_normal(shape, np.float32).astype(dtype.numpy)
+        a, b = rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8)
+        return a.view(dtype.left.numpy)[..., 0], b.view(dtype.right.numpy)[..., 0]
+    found = rng.standard_normal(shape, np.float32).astype(dtype.numpy)
     return found[0], found[1]
 
 
 def sides(size: int, threads: int) -> Iterator[tuple[DType, str, Call]]:
     """Return the calls to compare; types whose package is missing are left out."""
-    for dtype in ENGINE:
+    for dtype in (*ENGINE, *PAIRS):
         with suppress(TypeError):
             a, b = operands(dtype, size)
             for scheme in ("classical", "auto"):
-                yield dtype, scheme, _falcon(a, b, scheme, threads)
+                yield dtype, scheme, _falcon(dtype, a, b, scheme, threads)
             yield from ((dtype, "torch", call) for call in _torch(dtype, a, b, threads))
 
 
-def _falcon(a: np.ndarray, b: np.ndarray, scheme: str, threads: int) -> Call:
-    out = np.empty((len(a), b.shape[1]), a.dtype)
-    return lambda: falcon.gemm(a, b, out=out, backend="cpu", scheme=scheme, threads=threads)
+def _falcon(dtype: DType, a: np.ndarray, b: np.ndarray, scheme: str, threads: int) -> Call:
+    result, out = dtype.result.numpy, np.empty((len(a), b.shape[1]), dtype.result.numpy)
+    how: dict[str, Any] = {"backend": "cpu", "scheme": scheme, "threads": threads}
+    if dtype.pair is not None:
+        how["dtype"] = result
+    return lambda: falcon.gemm(a, b, out=out, **how)
 
 
 def _torch(dtype: DType, a: np.ndarray, b: np.ndarray, threads: int) -> list[Call]:

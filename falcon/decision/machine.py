@@ -138,6 +138,7 @@ def rates(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> An
     backends : sequence of Backend
         See `profile`.
     """
+    problem = problem.measured
     key, device = entry(backend.name, problem), problem.device
     held = profile(backends, device)
     known = held.rates.get(key)

@@ -45,7 +45,7 @@ _accounts: dict[tuple[str, int], _Account] = {}
 
 def is_over(problem: Problem) -> bool:
     """Whether nothing is left to be measured for products of this type and number of threads."""
-    account = _accounts.get((problem.operand.name, problem.threads))
+    account = _accounts.get((problem.operand.left.name, problem.threads))
     return account is not None and account.is_over
 
 
@@ -57,6 +57,7 @@ def spent(problem: Problem, seconds: float, backends: Sequence[Backend]) -> None
     backends : sequence of Backend
         All that run on the host.
     """
+    problem = problem.measured
     key = problem.operand.name, problem.threads
     account = _accounts.get(key)
     if account is None:

@@ -12,7 +12,17 @@ import pytest
 
 import falcon
 from falcon._core import dtypes
-from falcon._core.dtypes import BFLOAT16, ENGINE, FLOAT16, FLOAT32, LONGDOUBLE, TABLE, of
+from falcon._core.dtypes import (
+    BFLOAT16,
+    ENGINE,
+    FLOAT16,
+    FLOAT32,
+    LONGDOUBLE,
+    PAIRS,
+    TABLE,
+    both,
+    of,
+)
 
 NUMPY = [x for x in TABLE if x.module == "numpy"]
 # What NumPy's matmul multiplies as numbers, by type character.
@@ -134,7 +144,25 @@ def test_names_in_cuda(row):
 def test_names_of_the_engine():
     assert all(x.engine_view is None or x.engine_view.itemsize == x.itemsize for x in ENGINE)
     core = pytest.importorskip("falcon._cpu._core")
-    assert {x.engine for x in ENGINE} == set(core.DTYPES)
+    assert {x.engine for x in (*ENGINE, *PAIRS)} == set(core.DTYPES)
+
+
+@pytest.mark.parametrize("row", PAIRS, ids=str)
+def test_pairs_stand_for_two_types(row):
+    assert both(row.left, row.right) is row
+    assert row.name == f"{row.left} x {row.right}"
+    assert row.itemsize == row.left.itemsize == row.right.itemsize
+    assert row.result is row.accumulator is row.wide[0]
+    assert copy.deepcopy(row) is pickle.loads(pickle.dumps(row)) is row
+    assert row not in TABLE
+    with pytest.raises(TypeError):  # no dtype of arrays
+        of(row.name)
+
+
+@every
+def test_types_that_stand_for_themselves(row):
+    assert row.left is row.right is both(row, row) is row
+    assert both(row, LONGDOUBLE) in (None, row)
 
 
 @every

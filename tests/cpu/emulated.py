@@ -16,8 +16,9 @@ from .support import SOURCES
 from .test_c_driver import BLOCKS, COMPILER, EMULATED, TRAPS, require_compiler, table
 
 # Types -> the instruction set in whose place their kernels are put.
-KERNELS = {"bf16": "amx_bf16", "i8": "amx_int8", "u8": "amx_int8"}
-_NEON = {"bf16": "neon_bf16", "i8": "neon_i8mm", "u8": "neon_i8mm"}
+_BYTES = "i8", "u8", "u8i8", "i8u8"
+KERNELS = {"bf16": "amx_bf16", **dict.fromkeys(_BYTES, "amx_int8")}
+_NEON = {"bf16": "neon_bf16", **dict.fromkeys(_BYTES, "neon_i8mm")}
 KINDS = {"emulated": KERNELS, "trapped": KERNELS, "blocks": _NEON}
 _NAMES = {
     "emulated": "falcon_kernel_emulated_{}",

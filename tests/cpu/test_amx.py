@@ -23,7 +23,13 @@ from falcon._cpu.programs import engine_scheme  # noqa: E402
 from falcon._cpu.sources import isas_for  # noqa: E402
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
-TYPES = {"bf16": np.uint16, "i8": np.int8, "u8": np.uint8}
+TYPES = {
+    "bf16": (np.uint16, np.uint16),
+    "i8": (np.int8, np.int8),
+    "u8": (np.uint8, np.uint8),
+    "u8i8": (np.uint8, np.int8),
+    "i8u8": (np.int8, np.uint8),
+}
 REAL = _core.supported_isas()  # without the emulated kernels
 
 
@@ -33,11 +39,11 @@ def tiles(emulated_libraries):
         yield isa
 
 
-def values(rng, dtype, shape):
+def values(rng, dtype, shape, side=0):
     """Elements of all kinds as the binding takes them; of bfloat16 none whose sums overflow."""
-    x = rng.integers(0, 256, (*shape, np.dtype(TYPES[dtype]).itemsize), np.uint8)
-    x = x.view(TYPES[dtype])[..., 0]
-    return rng.standard_normal(shape).astype(BF16).view(np.uint16) if dtype == "bf16" else x
+    if dtype == "bf16":
+        return rng.standard_normal(shape).astype(BF16).view(np.uint16)
+    return rng.integers(0, 256, shape, np.uint8).view(TYPES[dtype][side])
 
 
 def product(a, b, dtype, isa, **options):
@@ -95,7 +101,7 @@ def test_few_rows_alone_and_below_others(tiles, dtype, M):
     """One or two rows of a panel are multiplied in vectors: integers are the same bit for bit."""
     rng = np.random.default_rng(M)
     for N, K in ((1, 70), (33, 129), (100, 600)):
-        a, b = values(rng, dtype, (M, K)), values(rng, dtype, (K, N))
+        a, b = values(rng, dtype, (M, K)), values(rng, dtype, (K, N), 1)
         packed = _core.pack_b(b, isa=tiles)
         assert packed.isa == emulated.KERNELS[dtype]
         both = [product(a, b, dtype, tiles), product(a, None, dtype, tiles, packed=packed)]
@@ -136,7 +142,7 @@ def test_the_real_kernels_have_the_emulated_bits(emulated_libraries, dtype):
     """By AMX where it is, else by traps."""
     rng = np.random.default_rng(3)
     for M, N, K in ((32, 32, 32), (100, 70, 1000), (3, 300, 500), (66, 33, 129)):
-        a, b = values(rng, dtype, (M, K)), values(rng, dtype, (K, N))
+        a, b = values(rng, dtype, (M, K)), values(rng, dtype, (K, N), 1)
         for name in (None, "strassen"):
             scheme = engine_scheme(None if name is None else get(name))
 

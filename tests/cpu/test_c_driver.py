@@ -96,7 +96,7 @@ def test_plain_and_the_shapes_of_wide_vectors(tmp_path):
     require_compiler()
     program = build(tmp_path, COMPILER, ["-O2"], platform.machine())
     words = run([program, "6"])
-    kernels = "generic:", "emulated_bf16", "emulated_u8", "blocks_bf16", "blocks_u8"
+    kernels = "generic:", "emulated_bf16", "emulated_i8u8", "blocks_bf16", "blocks_i8u8"
     assert all(x in words for x in (*kernels, "tile registers: "))
     run([program, "3", "all", "openmp"])
     wide = DRIVER.parent / "kernels_wide.c"

@@ -22,7 +22,7 @@ def test_peak(isa, dtype, threads):
     assert math.isfinite(found)
     if found == 0.0:
         assert isa in UNMEASURED
-        assert dtype in ("i8", "u8", "i16", "bf16")
+        assert dtype in ("i8", "u8", "i16", "bf16", "u8i8", "i8u8")
     else:
         assert found > 1e7  # no processor with these kernels is slower, however busy
 
@@ -45,5 +45,5 @@ def test_table():
     for isa in _core.supported_isas():
         kinds = {x.dtype for x in found if x.isa == isa}
         if isa in ("avx2", "avx512"):
-            assert {x.engine for x in ENGINE if x.name in kinds} == set(_core.DTYPES)
+            assert {x.engine for x in ENGINE if x.name in kinds} == {x.engine for x in ENGINE}
         assert len(kinds) == sum(x.isa == isa for x in found)  # none twice

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import ENGINE, of
+from falcon._core.dtypes import ENGINE, PAIRS, of
 from falcon.schemes import get, names
 
 from . import emulated
@@ -23,6 +23,7 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 TYPES = [x for x in ENGINE if not x.has_blas]
 FLOATS = [x for x in TYPES if not x.is_exact]
 WHOLE = [x for x in TYPES if x.is_exact]
+WIDE = [*(x for x in WHOLE if x.wide), *PAIRS]
 # Every kernel once: types with the instruction sets that have one of their own for them.
 KERNELS = [
     pytest.param(x, isa, id=f"{isa}-{x}")
@@ -180,11 +181,11 @@ def extremes(rng, row, shape):
 
 
 @pytest.mark.parametrize("scheme", INTEGRAL)
-@pytest.mark.parametrize("row", [x for x in WHOLE if x.wide], ids=str)
+@pytest.mark.parametrize("row", WIDE, ids=str)
 def test_accumulators_are_exact_with_every_scheme_that_has_room(row, scheme):
     """Of 8 bits in panels of 16; where sums do not fit, the front casts the operands instead."""
     rng = np.random.default_rng(14)
-    a, b = extremes(rng, row, (61, 83)), extremes(rng, row, (83, 71))
+    a, b = extremes(rng, row.left, (61, 83)), extremes(rng, row.right, (83, 71))
     exact = whole_product(a, b).astype(np.int32)
     found = [isa for isa in _core.supported_isas() if not why_not_wide(row, get(scheme), isa)]
     assert bool(found) == (row.itemsize == 1)  # the portable kernels have panels of 16 bits
@@ -195,16 +196,17 @@ def test_accumulators_are_exact_with_every_scheme_that_has_room(row, scheme):
             np.testing.assert_array_equal(c, exact)
 
 
-@pytest.mark.parametrize("row", [x for x in WHOLE if x.wide], ids=str)
+@pytest.mark.parametrize("row", WIDE, ids=str)
 def test_the_room_for_sums_is_what_panels_hold(row):
-    info = np.iinfo(row.numpy)
+    info = [np.iinfo(x.numpy) for x in (row.left, row.right)]
+    ends = [end for x in info for end in (x.min, x.max)]
     for isa in _core.supported_isas():
         room, bits = summable(row, isa), 8 * _core.kernel_info(row.engine, isa)["panel"]
         if room == 1:
             assert bits == 8 * row.itemsize  # elements alone
             continue
-        for most in (room * info.min, room * info.max, -room * info.min, -room * info.max):
-            assert -(2 ** (bits - 1)) <= most < 2 ** (bits - 1)
+        for end in ends:
+            assert all(-(2 ** (bits - 1)) <= x < 2 ** (bits - 1) for x in (room * end, -room * end))
         assert room >= max(coefficients(get(x)) for x in INTEGRAL)
 
 
@@ -213,9 +215,10 @@ def test_schemes_by_name_with_wide_results():
     code = """
 import numpy as np, falcon
 rng = np.random.default_rng(0)
-for kind in ("int8", "uint8", "int16"):
-    info = np.iinfo(kind)
-    a, b = (rng.integers(info.min, info.max, (90, 90), kind, endpoint=True) for _ in "ab")
+for kind in ("int8", "uint8", "int16", "uint8 x int8", "int8 x uint8"):
+    kinds = (kind.split(" x ") * 2)[:2]
+    a, b = (rng.integers(np.iinfo(x).min, np.iinfo(x).max, (90, 90), x, endpoint=True)
+            for x in kinds)
     exact = (a.astype("i8") @ b.astype("i8")).astype("i4")
     for scheme in ("strassen", "winograd", "3x3x3:23", "strassen@strassen"):
         found = falcon.gemm(a, b, scheme=scheme, dtype="int32")
@@ -226,7 +229,7 @@ for kind in ("int8", "uint8", "int16"):
 """
     for forced in _core.supported_isas():
         said = run_script(code, FALCON_ISA=forced).split("\n")
-        for row in (x for x in WHOLE if x.wide):
+        for row in WIDE:
             operand = row if summable(row, forced) > 1 else "int32"
             assert said.count(f"{row} as {operand}") == 4
 

@@ -9,10 +9,12 @@ import pytest
 
 import falcon
 from falcon._backends import BACKENDS
-from falcon._core.dtypes import ENGINE, TABLE, of
+from falcon._core.dtypes import ENGINE, PAIRS, TABLE, of
 
+INT32 = of("int32")
 BF16 = np.dtype(ml_dtypes.bfloat16)
 WIDE = [(row, wide) for row in ENGINE for wide in row.wide]
+of_pairs = pytest.mark.parametrize("pair", PAIRS, ids=str)
 of_wide = pytest.mark.parametrize(("row", "wide"), WIDE, ids=lambda x: x.name)
 needs_kernels = pytest.mark.skipif(
     BACKENDS["cpu"].why_unavailable() is not None, reason="falcon's kernels do not run here"
@@ -130,6 +132,121 @@ def test_operands_are_not_copied(row, wide):
     assert f"{row} to {wide}" in str(problem)
     mixed = falcon.plan(a, b.astype(wide.numpy), wide.numpy).problem
     assert mixed.operand is mixed.result is wide
+
+
+@needs_kernels
+@of_pairs
+def test_operands_of_two_types_are_not_copied(pair):
+    a, b = draw(pair.left.name, (300, 310)), draw(pair.right.name, (310, 320))
+    for name in ("int32", "i4", np.int32, np.dtype("<i4")):
+        plan = falcon.plan(a, b, name)
+        problem = plan.problem
+        assert (problem.operand, problem.result, problem.accumulator) == (pair, INT32, INT32)
+        assert problem.a_direct
+        assert problem.b_direct
+        assert not problem.buffered
+    assert plan.backend.name == "cpu"
+    for words in (str(problem), str(plan), plan.explain()):
+        assert f"{pair} to int32" in words
+    assert falcon.plan(a, b).problem.operand.name == "int16"  # as NumPy's
+    assert falcon.matmul(a, b).dtype == np.int16
+    found = pickle.loads(pickle.dumps(plan))(a, b)
+    np.testing.assert_array_equal(found, cast_product(a, b, "int32").astype(np.int32))
+    with pytest.raises(ValueError, match=f"a is .* {b.dtype}; this plan is for .* {a.dtype}"):
+        plan(b[:300, :310].copy(), b)
+
+
+@of_pairs
+def test_extremes_of_two_types_wrap_modulo_2_to_the_32(pair):
+    """255 by -128 over so long a K that int32 overflows."""
+    shapes = (9, 70_000), (70_000, 11)
+    ends = [np.iinfo(x.numpy) for x in (pair.left, pair.right)]
+    a, b = (
+        np.full(shape, x.max if x.min == 0 else x.min, x.dtype)
+        for shape, x in zip(shapes, ends, strict=True)
+    )
+    expected = np.matmul(a.astype(np.int32), b.astype(np.int32))
+    assert (expected > 0).all()  # it has wrapped
+    for M in (1, 9):
+        for N in (1, 11):
+            found = falcon.matmul(a[:M], b[:, :N], dtype="int32")
+            np.testing.assert_array_equal(found, expected[:M, :N])
+
+
+@of_pairs
+@pytest.mark.parametrize("size", [1, 2, 5, 17, 70, 300])
+def test_out_of_two_types_may_overlap(pair, size):
+    """The operands lie in the memory of out, which alpha and beta read too."""
+    rng = np.random.default_rng(size)
+    whole = rng.integers(-9, 9, (size, size), np.int32)
+    memory = whole.reshape(-1).view(np.uint8)
+    a = memory[: size * size].reshape(size, size).view(pair.left.numpy)
+    b = memory[-size * size :].reshape(size, size).view(pair.right.numpy)
+    expected = (3 * cast_product(a, b, "int32") - 2 * whole.astype(np.int64)).astype(np.int32)
+    given = {"alpha": 3, "beta": -2, "dtype": "int32"}
+    assert falcon.gemm(a, b, whole, out=whole, **given) is whole
+    np.testing.assert_array_equal(whole, expected)
+
+
+@of_pairs
+def test_batches_of_two_types(pair):
+    a, b = draw(pair.left.name, (3, 1, 40, 50)), draw(pair.right.name, (4, 50, 60), 1)
+    expected = cast_product(a, b, "int32").astype(np.int32)
+    for x, y in ((a, b), (np.asfortranarray(a), b), (a, b[..., ::-1])):
+        want = expected if y is b else expected[..., ::-1]
+        np.testing.assert_array_equal(falcon.matmul(x, y, dtype="int32"), want)
+    out = np.empty((3, 4, 40, 60), np.int64)
+    np.testing.assert_array_equal(falcon.matmul(a, b, out, dtype="int32"), expected)
+
+
+@of_pairs
+@pytest.mark.parametrize("check", ["verify", "none"])
+def test_two_types_within_a_workspace_limit(pair, check):
+    """Less than a converted operand would take."""
+    a, b = draw(pair.left.name, (600, 700)), draw(pair.right.name, (700, 500), 1)
+    limit = 200_000
+    given = {"dtype": "int32", "threads": 1, "check": check, "workspace_limit": limit}
+    expected = cast_product(a, b, "int32").astype(np.int32)
+    np.testing.assert_array_equal(falcon.gemm(a, b, **given), expected)
+    if BACKENDS["cpu"].why_unavailable() is None:
+        plan = falcon.plan(a, b, "int32", workspace_limit=limit, threads=1)
+        assert plan.workspace <= limit < a.nbytes
+
+
+@of_pairs
+@pytest.mark.parametrize("keep", [True, False])
+def test_packed_for_an_a_of_the_other_type(pair, keep):
+    a, b = draw(pair.left.name, (30, 90)), draw(pair.right.name, (90, 70), 1)
+    expected = cast_product(a, b, "int32").astype(np.int32)
+    own = draw(pair.right.name, (30, 90), 2)
+    for scheme in ("auto", "classical", "strassen"):
+        packed = falcon.pack(b, dtype="int32", scheme=scheme, keep_source=keep)
+        for again in (packed, pickle.loads(pickle.dumps(packed))):
+            for given in ({}, {"dtype": "int32"}):
+                np.testing.assert_array_equal(falcon.gemm(a, again, **given), expected)
+                np.testing.assert_array_equal(falcon.matmul(a[0], again, **given), expected[0])
+            found = falcon.gemm(a, again, expected, alpha=2, beta=3)
+            np.testing.assert_array_equal(found, 5 * expected)
+            np.testing.assert_array_equal(
+                falcon.gemm(own, again), cast_product(own, b, "int32").astype(np.int32)
+            )
+    if keep:
+        packed = falcon.pack(b, dtype="int32")
+        np.testing.assert_array_equal(falcon.gemm(a, packed, check="verify"), expected)
+
+
+@of_pairs
+def test_torch_tensors_of_two_types(pair):
+    torch = pytest.importorskip("torch")
+    a, b = draw(pair.left.name, (130, 140)), draw(pair.right.name, (140, 120), 1)
+    expected = cast_product(a, b, "int32").astype(np.int32)
+    for dtype in (torch.int32, "int32"):
+        found = falcon.matmul(torch.from_numpy(a), torch.from_numpy(b), dtype=dtype)
+        assert found.dtype == torch.int32
+        np.testing.assert_array_equal(found.numpy(), expected)
+    out = torch.empty((130, 120), dtype=torch.int32)
+    falcon.gemm(torch.from_numpy(a), torch.from_numpy(b.T.copy()).T, out=out, dtype="int32")
+    np.testing.assert_array_equal(out.numpy(), expected)
 
 
 @of_wide

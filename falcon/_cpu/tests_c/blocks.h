@@ -1,7 +1,7 @@
-/* blocks.h - BFMMLA, SMMLA and UMMLA in plain C, as vector operations of kernels/block_impl.h.
+/* blocks.h - BFMMLA, SMMLA, UMMLA and USMMLA in plain C, as vector operations of kernels/block_impl.h.
  *
- * They follow Arm's manual (BFMMLA where FEAT_EBF16 is missing or FPCR.EBF is 0); emulated_case.h compares them with the
- * instructions.
+ * They follow Arm's manual (BFMMLA where FEAT_EBF16 is missing or FPCR.EBF is 0); emulated_case.h compares them with
+ * the instructions.
  */
 #ifndef FALCON_TEST_BLOCKS_H
 #define FALCON_TEST_BLOCKS_H
@@ -49,8 +49,15 @@ static inline uint32_t u8_four(uint32_t a, uint32_t b, uint32_t c) {
         c += (uint32_t)((uint8_t)(a >> q) * (uint8_t)(b >> q));
     return c;
 }
+static inline uint32_t u8i8_four(uint32_t a, uint32_t b, uint32_t c) {
+    for (int q = 0; q < 32; q += 8)
+        c += (uint32_t)((uint8_t)(a >> q) * (int8_t)(b >> q));
+    return c;
+}
 #define bf16_BLOCK(a, b, c) EACH_ENTRY(f32_VEC, bf16_pair, a, b, c)
 #define i8_BLOCK(a, b, c) EACH_ENTRY(i32_VEC, i8_four, a, b, c)
 #define u8_BLOCK(a, b, c) EACH_ENTRY(i32_VEC, u8_four, a, b, c)
+#define u8i8_BLOCK(a, b, c) EACH_ENTRY(i32_VEC, u8i8_four, a, b, c)
+#define i8u8_BLOCK(a, b, c) u8i8_BLOCK(b, a, c)
 
 #endif

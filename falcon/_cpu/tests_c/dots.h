@@ -37,5 +37,7 @@ static inline uint32_t i8_dot_lane(uint32_t a, uint32_t b, uint32_t c) {
 #define bf16_DOT(a, b, c) EACH_LANE(f32_VEC, bf16_dot_lane, a, b, c)
 #define i8_DOT(a, b, c) EACH_LANE(i32_VEC, i8_dot_lane, a, b, c)
 #define u8_DOT(a, b, c) EACH_LANE(i32_VEC, i8_dot_lane, b, a, c)
+#define u8i8_DOT(a, b, c) EACH_LANE(i32_VEC, i8_dot_lane, a, b, c)
+#define i8u8_DOT(a, b, c) EACH_LANE(i32_VEC, i8_dot_lane, b, a, c)
 
 #endif

@@ -35,3 +35,20 @@
 #define NR_VECS 3
 #define KC 1024
 #include "kernels/kernel_impl.h"
+
+#define P u8i8
+#define PAIR_1 u8i8
+#define MR 8
+#define NR 12
+#define NR_VECS 3
+#define KC 1024
+#include "kernels/kernel_impl.h"
+
+#define P i8u8
+#define PAIR_1 i8u8
+#define BY_COLUMNS 1
+#define MR 8
+#define NR 12
+#define NR_VECS 3
+#define KC 1024
+#include "kernels/kernel_impl.h"

@@ -71,17 +71,17 @@ static void bf16_tile_dot(int c, int a, int b) {
     }
 }
 
-/* Modulo 2^32; is_signed: of both operands. */
-static void byte_tile_dot(int c, int a, int b, int is_signed) {
+/* Modulo 2^32; signed_a, signed_b: which elements are signed. */
+static void byte_tile_dot(int c, int a, int b, int signed_a, int signed_b) {
     tile *const to = tile_of(c), *const left = tile_of(a), *const right = tile_of(b);
     for (int i = 0; i < TILE_ROWS; i++)
         for (int g = 0; g < TILE_ROWS; g++)
             for (int q = 0; q < 32; q += 8) {
                 const uint8_t x = (uint8_t)((*left)[i][g] >> q);
-                const int32_t value = is_signed ? (int8_t)x : x;
+                const int32_t value = signed_a ? (int8_t)x : x;
                 for (int j = 0; j < TILE_COLUMNS; j++) {
                     const uint8_t y = (uint8_t)((*right)[g][j] >> q);
-                    (*to)[i][j] += (uint32_t)(value * (is_signed ? (int8_t)y : y));
+                    (*to)[i][j] += (uint32_t)(value * (signed_b ? (int8_t)y : y));
                 }
             }
 }
@@ -92,7 +92,9 @@ static void byte_tile_dot(int c, int a, int b, int is_signed) {
 #define TILE_LOAD(t, p, stride) tile_load(t, p, stride)
 #define TILE_STORE(t, p, stride) tile_store(t, p, stride)
 #define bf16_TILE_DOT(c, a, b) bf16_tile_dot(c, a, b)
-#define i8_TILE_DOT(c, a, b) byte_tile_dot(c, a, b, 1)
-#define u8_TILE_DOT(c, a, b) byte_tile_dot(c, a, b, 0)
+#define i8_TILE_DOT(c, a, b) byte_tile_dot(c, a, b, 1, 1)
+#define u8_TILE_DOT(c, a, b) byte_tile_dot(c, a, b, 0, 0)
+#define u8i8_TILE_DOT(c, a, b) byte_tile_dot(c, a, b, 0, 1)
+#define i8u8_TILE_DOT(c, a, b) byte_tile_dot(c, a, b, 1, 0)
 
 #endif

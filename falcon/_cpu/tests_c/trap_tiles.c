@@ -91,6 +91,12 @@ static int execute(const instruction *x) {
     case 0x5e0:
         u8_TILE_DOT(x->reg, x->rm, x->vvvv);
         return 1;
+    case 0x5e2:
+        u8i8_TILE_DOT(x->reg, x->rm, x->vvvv);
+        return 1;
+    case 0x5e4:
+        i8u8_TILE_DOT(x->reg, x->rm, x->vvvv);
+        return 1;
     default:
         return 0;
     }

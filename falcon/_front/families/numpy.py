@@ -149,8 +149,9 @@ class NumpyFamily:
                 layout=(a[1] == 1, True, False),  # a single column has a unit stride both ways
             )
         a_shape, b_shape = (x if isinstance(x, tuple) else x.shape for x in (a, b))
-        kind, written = operand.numpy, result.numpy
-        left, right = _Operand(a, kind), _Operand(b_shape if packed else b, kind)
+        written = result.numpy
+        left = _Operand(a, operand.left.numpy)
+        right = _Operand(b_shape if packed else b, operand.right.numpy)
         fresh = out is None
         sources = [x for x in (a, b) if isinstance(x, np.ndarray)]
         out_direct = fresh or (

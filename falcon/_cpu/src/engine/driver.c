@@ -276,7 +276,7 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
     const falcon_problem t = j.lay.transposed ? fl_transposed_problem(prob) : *prob;
     j.prob = &t;
     if (j.lay.transposed)
-        j.cut.mb = blk->nb, j.cut.nb = blk->mb;
+        j.cut.mb = blk->nb, j.cut.nb = blk->mb, j.kern = kern->transposed;
     run(&j);
     if (nonfinite)
         *nonfinite = atomic_load(&j.nonfinite);

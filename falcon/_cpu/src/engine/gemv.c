@@ -81,7 +81,7 @@ static void do_blocks(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
 int fl_gemv(const falcon_kernel *kern, const falcon_problem *prob, int threads) {
     const ptrdiff_t lines = prob->N == 1 ? prob->M : prob->N;
     const int team = fl_team_size((double)lines * (double)prob->K / macs_per_thread, threads);
-    fl_gemv_job j = {.kern = kern, .prob = prob, .lines = lines};
+    fl_gemv_job j = {.kern = prob->N == 1 ? kern : kern->transposed, .prob = prob, .lines = lines};
     j.block = FL_MIN(GEMV_LINES, fl_up(fl_div_up(lines, team), 64));
     static const fl_stages stages = {open_blocks, do_blocks};
     fl_team_run(&stages, &j, team);

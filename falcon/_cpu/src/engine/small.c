@@ -101,7 +101,10 @@ void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, in
             *nonfinite = bad;
         return;
     }
-    const falcon_problem q = fl_wants_transpose(prob) ? fl_transposed_problem(prob) : *prob;
+    const int swap = fl_wants_transpose(prob);
+    const falcon_problem q = swap ? fl_transposed_problem(prob) : *prob;
+    if (swap)
+        kern = kern->transposed;
     const fl_pass p = one_pass(kern, &q);
     const ptrdiff_t micro = fl_micro_bytes(kern);
     const ptrdiff_t panel_a = fl_panel_bytes(kern, kern->mr, p.kc), panel_b = fl_panel_bytes(kern, kern->nr, p.kc);

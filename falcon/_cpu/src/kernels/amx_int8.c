@@ -24,3 +24,19 @@
 #define NR_VECS 2
 #define KC 512
 #include "kernel_impl.h"
+
+#define P u8i8
+#define PAIR_1 u8i8
+#define MR 32
+#define NR 32
+#define NR_VECS 2
+#define KC 512
+#include "kernel_impl.h"
+
+#define P i8u8
+#define PAIR_1 i8u8
+#define MR 32
+#define NR 32
+#define NR_VECS 2
+#define KC 512
+#include "kernel_impl.h"

@@ -42,6 +42,8 @@
 #define X_1 i16
 #define X_2 i8
 #define X_3 u8
+#define PAIR_1 u8i8
+#define PAIR_2 i8u8
 #define MR 6
 #define NR 16
 #define NR_VECS 2

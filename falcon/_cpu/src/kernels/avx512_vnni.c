@@ -29,3 +29,19 @@
 #define NR_VECS 2
 #define KC 1536
 #include "kernel_impl.h"
+
+#define P u8i8
+#define PAIR_1 u8i8
+#define MR 12
+#define NR 32
+#define NR_VECS 2
+#define KC 1536
+#include "kernel_impl.h"
+
+#define P i8u8
+#define PAIR_1 i8u8
+#define MR 12
+#define NR 32
+#define NR_VECS 2
+#define KC 1536
+#include "kernel_impl.h"

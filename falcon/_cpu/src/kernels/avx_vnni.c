@@ -1,5 +1,6 @@
 /* avx_vnni.c - 8-bit and 16-bit integers by AVX_VNNI (vec_x86.h): AVX512_VNNI's dot products in 32-byte vectors.  With
- * 8 bits 4 rows, not 6: the sums of what flipping A adds take two more accumulators than 16 registers have. */
+ * 8 bits of one kind 4 rows, not 6: the sums of what flipping A adds take two more accumulators than 16 registers
+ * have. */
 #include "kernel.h"
 #include "vec_x86.h"
 #include <string.h>
@@ -30,6 +31,22 @@
 #define P u8
 #define X_1 u8
 #define MR 4
+#define NR 16
+#define NR_VECS 2
+#define KC 1280
+#include "kernel_impl.h"
+
+#define P u8i8
+#define PAIR_1 u8i8
+#define MR 6
+#define NR 16
+#define NR_VECS 2
+#define KC 1280
+#include "kernel_impl.h"
+
+#define P i8u8
+#define PAIR_1 i8u8
+#define MR 6
 #define NR 16
 #define NR_VECS 2
 #define KC 1280

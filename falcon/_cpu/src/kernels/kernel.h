@@ -35,7 +35,8 @@ enum falcon_isa {
     FALCON_AMX_BF16,
     FALCON_N_ISA
 };
-/* Integers wrap; i32 is the type of their accumulators. */
+/* What a kernel multiplies: two matrices of one type, or A and B of two.  Integers wrap; i32 is the type of their
+ * accumulators. */
 enum falcon_dtype {
     FALCON_F32,
     FALCON_F64,
@@ -45,6 +46,8 @@ enum falcon_dtype {
     FALCON_U8,
     FALCON_I16,
     FALCON_I32,
+    FALCON_U8I8, /* A of u8, B of i8; C holds accumulators, as there is no type for its elements */
+    FALCON_I8U8,
     FALCON_N_DTYPE
 };
 
@@ -113,9 +116,9 @@ typedef void (*falcon_unscale_fn)(void *tile, ptrdiff_t n_rows, ptrdiff_t n_colu
 /* What C holds: elements like A and B, or accumulators. */
 enum falcon_c_form { FALCON_C_ELEM, FALCON_C_ACC, FALCON_N_C_FORM };
 
-/* y[i] += sum over k < len of mat(i, k) * x[k] for i < lines; mat and x elements, y accumulators.  dot: stride s from
- * line to line, K contiguous; axpy: stride s from step to step of K, lines contiguous.  The order of a sum depends on
- * len and on i modulo 64. */
+/* y[i] += sum over k < len of mat(i, k) * x[k] for i < lines; mat elements like A's, x like B's, y accumulators.  dot:
+ * stride s from line to line, K contiguous; axpy: stride s from step to step of K, lines contiguous.  The order of a
+ * sum depends on len and on i modulo 64. */
 typedef void (*falcon_gemv_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, const void *x, void *y);
 /* sums[i] += sum over k < len of mat(i, k)^2 for i < lines.  dot, axpy: strides as in falcon_gemv_fn.  axpy takes
  * FALCON_NORM_LINES lines at a time, whose sums stay in L1. */
@@ -127,6 +130,7 @@ enum { FALCON_NORM_LINES = 1024, FALCON_NORM_RUN = 2048 };
 typedef struct falcon_kernel {
     const char *name; /* isa_dtype_ukr_MRxNR */
     int isa, dtype;
+    int a_dtype, b_dtype;      /* the types of A's and B's elements; dtype unless that stands for two */
     int elem, sum, panel, acc; /* bytes of an element in each of its forms */
     int acc_dtype;             /* the type of accumulators */
     int exact;                 /* integers: arithmetic wraps and never rounds */
@@ -147,7 +151,7 @@ typedef struct falcon_kernel {
     falcon_scatter_fn scatter;
     falcon_scale_strip_fn scale_a, scale_b;
     falcon_unscale_fn unscale;
-    falcon_write_fn write[FALCON_N_C_FORM];
+    falcon_write_fn write[FALCON_N_C_FORM]; /* of elements: NULL for two types */
     falcon_gemv_fn dot, axpy;
     falcon_norm_fn norm_dot, norm_axpy; /* NULL where arithmetic is exact */
     double least_square;                /* squares of elements of a line with a smaller sum may have underflowed */
@@ -156,6 +160,8 @@ typedef struct falcon_kernel {
     int (*tripped)(const void *watch); /* whether anything not finite was written, see falcon_write_fn */
     void (*fence)(void);               /* orders non-temporal stores before what follows */
     void (*begin)(void), (*end)(void); /* around every use of the micro-kernel by a thread (tile registers); or NULL */
+    const struct falcon_kernel *transposed; /* for B'A': itself, or for two types the one for them in the other order,
+                                             * which differs in its functions alone */
 } falcon_kernel;
 
 /* The kernel if it is built in and this CPU and OS can run it, else NULL. */

@@ -1,14 +1,19 @@
 /* kernel_impl.h - template: the kernels of one instruction set for all types that are packed into one type of panel.
  *
- * The including file defines ISA (name) and ISA_ID; P (a panel of vec_types.h), MR, NR, NR_VECS, KC; and X_1, maybe X_2
- * and X_3: the types of operands that are packed into such panels.  It gets a `falcon_kernel` for each of them, filled
- * in at the bottom of operand_impl.h.  All functions are static.  Where it defines TILES, the micro-kernel is that of
- * tile_impl.h, else that of vector_impl.h; where it defines BLOCKS, with the steps of block_impl.h.
+ * The including file defines ISA (name) and ISA_ID; P (a panel of vec_types.h), MR, NR, NR_VECS, KC; and X_1, X_2 and
+ * X_3, as many as there are: the types of operands that are packed into such panels; PAIR_1 and PAIR_2: two types in
+ * one product.  It gets a `falcon_kernel` for each of them, filled in at the bottom of operand_impl.h.  All functions
+ * are static.  Where it defines TILES, the micro-kernel is that of tile_impl.h, else that of vector_impl.h; where it
+ * defines BLOCKS, with the steps of block_impl.h.
  *
  * What depends on panels and accumulators only is in here, in combine_impl.h and (for a C of accumulators) c_impl.h:
  * operands of several types share it.  Vectors may have any width that the compiler knows: 64 bytes and more,
  * fixed-width SVE too.
  */
+/* 1: the instruction of block_impl.h takes its operands the other way round. */
+#ifndef BY_COLUMNS
+#define BY_COLUMNS 0
+#endif
 /* Bytes ahead in A to prefetch into L1 at every second step, 0: none. */
 #ifndef A_AHEAD
 #define A_AHEAD 0
@@ -254,8 +259,11 @@ static void NAME(fence)(void) {
 #define C_NAME(x) CAT4(ISA, P, acc, x)
 #include "c_impl.h"
 
+#define PAIR 0
+#ifdef X_1
 #define X X_1
 #include "operand_impl.h"
+#endif
 #ifdef X_2
 #define X X_2
 #include "operand_impl.h"
@@ -264,15 +272,29 @@ static void NAME(fence)(void) {
 #define X X_3
 #include "operand_impl.h"
 #endif
+#undef PAIR
+#define PAIR 1
+#ifdef PAIR_1
+#define X PAIR_1
+#include "operand_impl.h"
+#endif
+#ifdef PAIR_2
+#define X PAIR_2
+#include "operand_impl.h"
+#endif
+#undef PAIR
 #undef P
 #undef MR
 #undef NR
 #undef NR_VECS
 #undef KC
 #undef A_AHEAD
+#undef BY_COLUMNS
 #undef INTERPRET_A
 #undef UKRS
 #undef UKR_NAMES
 #undef X_1
 #undef X_2
 #undef X_3
+#undef PAIR_1
+#undef PAIR_2

@@ -1,4 +1,4 @@
-/* neon_i8mm.c - 8-bit integers by SMMLA and UMMLA (FEAT_I8MM, optional from ARMv8.2: two rows by two columns,
+/* neon_i8mm.c - 8-bit integers by SMMLA, UMMLA and USMMLA (FEAT_I8MM, optional from ARMv8.2: two rows by two columns,
  * eight steps of K, modulo 2^32).  Has run under QEMU only. */
 #include "kernel.h"
 #include "vec_gcc.h"
@@ -18,6 +18,23 @@
 
 #define P u8
 #define X_1 u8
+#define MR 8
+#define NR 12
+#define NR_VECS 3
+#define KC 1024
+#include "kernel_impl.h"
+
+#define P u8i8
+#define PAIR_1 u8i8
+#define MR 8
+#define NR 12
+#define NR_VECS 3
+#define KC 1024
+#include "kernel_impl.h"
+
+#define P i8u8
+#define PAIR_1 i8u8
+#define BY_COLUMNS 1
 #define MR 8
 #define NR 12
 #define NR_VECS 3

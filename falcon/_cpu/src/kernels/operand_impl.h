@@ -1,19 +1,37 @@
 /* operand_impl.h - template: operands of type X (of vec_types.h) for the panels and accumulators of kernel_impl.h,
- * which includes this: matrix-vector products, norms, packing, a C of such elements, and the descriptor. */
+ * which includes this: matrix-vector products, norms, packing, a C of such elements, and the descriptor.
+ *
+ * Where PAIR is 1, X stands for two types: A's elements are X_LEFT, B's X_RIGHT.  Then B is packed by the functions of
+ * its own type, into panels P_OF_B, and there is no C of elements. */
 #define X_NAME(x) CAT4(ISA, P, X, x)
-#define X_T CAT(X, _T)
-#define X_READ(p) CAT(X, _WIDEN)(CAT(X, _READ)(p))
-#define X_GET CAT(X, _GET)
+#if PAIR
+#define X_A CAT(X, _LEFT)
+#define X_B CAT(X, _RIGHT)
+#define PACK_B CAT4(ISA, CAT(P, _OF_B), X_B, pack_b)
+#define TRANSPOSED CAT3(falcon_kernel, ISA, CAT(X, _SWAPPED))
+extern const falcon_kernel TRANSPOSED;
+#else
+#define X_A X
+#define X_B X
+#define PACK_B X_NAME(pack_b)
+#define TRANSPOSED CAT3(falcon_kernel, ISA, X)
+#endif
+#define X_T CAT(X_A, _T)
+#define X_READ(p) CAT(X_A, _WIDEN)(CAT(X_A, _READ)(p))
+#define X_GET CAT(X_A, _GET)
+#define B_T CAT(X_B, _T)
+#define B_READ(p) CAT(X_B, _WIDEN)(CAT(X_B, _READ)(p))
+#define B_GET CAT(X_B, _GET)
 
 /* Matrix times vector, see falcon_gemv_fn: sums of each line along K, `lines` a constant. */
-INLINE void X_NAME(dot_lines)(const int lines, ptrdiff_t len, const X_T *mat, ptrdiff_t is, const X_T *x, T *y) {
+INLINE void X_NAME(dot_lines)(const int lines, ptrdiff_t len, const X_T *mat, ptrdiff_t is, const B_T *x, T *y) {
     VEC s[4][2];
 #pragma GCC unroll 4
     for (int i = 0; i < lines; i++)
         s[i][0] = s[i][1] = V_ZERO();
     ptrdiff_t k = 0;
     for (; k + 2 * VLEN <= len; k += 2 * VLEN) {
-        const VEC x0 = X_READ(x + k), x1 = X_READ(x + k + VLEN);
+        const VEC x0 = B_READ(x + k), x1 = B_READ(x + k + VLEN);
 #pragma GCC unroll 4
         for (int i = 0; i < lines; i++) {
             s[i][0] = V_FMA(X_READ(mat + i * is + k), x0, s[i][0]);
@@ -33,7 +51,7 @@ INLINE void X_NAME(dot_lines)(const int lines, ptrdiff_t len, const X_T *mat, pt
         }
         T sum = v[0];
         for (ptrdiff_t q = k; q < len; q++)
-            sum += X_GET(mat[i * is + q]) * X_GET(x[q]);
+            sum += X_GET(mat[i * is + q]) * B_GET(x[q]);
         y[i] += sum;
     }
 }
@@ -49,11 +67,11 @@ static void X_NAME(dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdif
 }
 
 /* Add `steps` rows to y, one vector of it at a time; steps is a constant. */
-INLINE void X_NAME(axpy_steps)(const int steps, ptrdiff_t lines, const X_T *mat, ptrdiff_t ks, const X_T *x, T *y) {
+INLINE void X_NAME(axpy_steps)(const int steps, ptrdiff_t lines, const X_T *mat, ptrdiff_t ks, const B_T *x, T *y) {
     VEC w[8];
 #pragma GCC unroll 8
     for (int q = 0; q < steps; q++)
-        w[q] = V_SET1(X_GET(x[q]));
+        w[q] = V_SET1(B_GET(x[q]));
     ptrdiff_t i = 0;
     for (; i + VLEN <= lines; i += VLEN) {
         VEC s = V_LOAD(y + i);
@@ -64,11 +82,12 @@ INLINE void X_NAME(axpy_steps)(const int steps, ptrdiff_t lines, const X_T *mat,
     }
     for (; i < lines; i++)
         for (int q = 0; q < steps; q++)
-            y[i] += X_GET(x[q]) * X_GET(mat[q * ks + i]);
+            y[i] += B_GET(x[q]) * X_GET(mat[q * ks + i]);
 }
 
 static void X_NAME(axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t ks, const void *x_, void *y) {
-    const X_T *mat = mat_, *x = x_;
+    const X_T *mat = mat_;
+    const B_T *x = x_;
     ptrdiff_t k = 0;
     for (; k + 8 <= len; k += 8)
         X_NAME(axpy_steps)(8, lines, mat + k * ks, ks, x + k, y);
@@ -81,9 +100,16 @@ static void X_NAME(axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdi
 #endif
 #include "pack_impl.h"
 
+#if PAIR
+#define WRITE_ELEM NULL
+#define SCALE_ELEM NULL
+#else
 #define C X
 #define C_NAME X_NAME
 #include "c_impl.h"
+#define WRITE_ELEM X_NAME(write)
+#define SCALE_ELEM X_NAME(scale)
+#endif
 
 #define STR_(x) #x
 #define STR(x) STR_(x)
@@ -91,6 +117,8 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .name = STR(ISA) "_" STR(X) "_ukr_" STR(MR) "x" STR(NR),
     .isa = ISA_ID,
     .dtype = CAT(X, _ID),
+    .a_dtype = CAT(X_A, _ID),
+    .b_dtype = CAT(X_B, _ID),
     .elem = sizeof(X_T),
     .sum = sizeof(P_T),
     .panel = sizeof(P_T),
@@ -109,14 +137,14 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .tile = {A_KEPT_TILE, B_KEPT_TILE},
     .ukr = NAME(ukr_table),
     .pack_a = X_NAME(pack_a),
-    .pack_b = X_NAME(pack_b),
+    .pack_b = PACK_B,
     .load_a = LOAD_A,
-    .load_b = X_NAME(pack_b),
+    .load_b = PACK_B,
     .interpret_a = INTERPRET_A,
     .interpret_b = NAME(interpret_b),
     .scatter = NAME(scatter),
-    .write = {X_NAME(write), CAT4(ISA, P, acc, write)},
-    .scale = {X_NAME(scale), CAT4(ISA, P, acc, scale)},
+    .write = {WRITE_ELEM, CAT4(ISA, P, acc, write)},
+    .scale = {SCALE_ELEM, CAT4(ISA, P, acc, scale)},
     .tripped = NAME(tripped),
     .fence = NAME(fence),
 #if TILES
@@ -133,6 +161,7 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .norm_axpy = X_NAME(norm_axpy),
     .least_square = sizeof(T) == 4 ? 0x1p-106 : 0x1p-1002, /* the least normal number times 2^20 */
 #endif
+    .transposed = &TRANSPOSED,
 };
 #undef STR_
 #undef STR
@@ -141,3 +170,12 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
 #undef X_T
 #undef X_READ
 #undef X_GET
+#undef X_A
+#undef X_B
+#undef B_T
+#undef B_READ
+#undef B_GET
+#undef PACK_B
+#undef TRANSPOSED
+#undef WRITE_ELEM
+#undef SCALE_ELEM

@@ -42,7 +42,7 @@ INLINE void X_NAME(transpose)(L_VEC x[L_VLEN]) {
 
 /* A vector of lanes of a panel, from as many groups of steps of one line. */
 INLINE L_VEC X_NAME(lanes)(const uint32_t flip, const X_T *src) {
-    const L_VEC v = (L_VEC)AS(X, P)(src);
+    const L_VEC v = (L_VEC)AS(X_A, P)(src);
     return flip ? (L_VEC)((i32_VEC)v ^ flip) : v;
 }
 INLINE void X_NAME(put_lanes)(LANE *dst, L_VEC v) {
@@ -221,10 +221,12 @@ static void X_NAME(pack_a)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_
 }
 #endif
 
+#if !PAIR
 static void X_NAME(pack_b)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst,
                            ptrdiff_t len) {
     X_NAME(pack)(NR, 0, src, is, ps, vi, vp, dst, len);
 }
+#endif
 
 #undef LOAD_A
 #if A_FLIP

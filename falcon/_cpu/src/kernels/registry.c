@@ -11,22 +11,34 @@
 
 /* The row of an instruction set that has kernels for all types; other rows hold only the kernels that there are. */
 #define ROW_OF_ALL(isa)                                                                                                \
-    {&falcon_kernel_##isa##_f32, &falcon_kernel_##isa##_f64, &falcon_kernel_##isa##_f16, &falcon_kernel_##isa##_bf16,  \
-     &falcon_kernel_##isa##_i8,  &falcon_kernel_##isa##_u8,  &falcon_kernel_##isa##_i16, &falcon_kernel_##isa##_i32}
+    {&falcon_kernel_##isa##_f32,                                                                                       \
+     &falcon_kernel_##isa##_f64,                                                                                       \
+     &falcon_kernel_##isa##_f16,                                                                                       \
+     &falcon_kernel_##isa##_bf16,                                                                                      \
+     [FALCON_I16] = &falcon_kernel_##isa##_i16,                                                                        \
+     [FALCON_I32] = &falcon_kernel_##isa##_i32,                                                                        \
+     BYTES_OF(isa)}
 #define DECLARE_ALL(isa)                                                                                               \
+    DECLARE_BYTES(isa);                                                                                                \
     extern const falcon_kernel falcon_kernel_##isa##_f32, falcon_kernel_##isa##_f64, falcon_kernel_##isa##_f16,        \
-        falcon_kernel_##isa##_bf16, falcon_kernel_##isa##_i8, falcon_kernel_##isa##_u8, falcon_kernel_##isa##_i16,     \
-        falcon_kernel_##isa##_i32
+        falcon_kernel_##isa##_bf16, falcon_kernel_##isa##_i16, falcon_kernel_##isa##_i32
+/* The products of 8-bit elements: an instruction set has all four or none. */
+#define BYTES_OF(isa)                                                                                                  \
+    [FALCON_I8] = &falcon_kernel_##isa##_i8, [FALCON_U8] = &falcon_kernel_##isa##_u8,                                  \
+    [FALCON_U8I8] = &falcon_kernel_##isa##_u8i8, [FALCON_I8U8] = &falcon_kernel_##isa##_i8u8
+#define DECLARE_BYTES(isa)                                                                                             \
+    extern const falcon_kernel falcon_kernel_##isa##_i8, falcon_kernel_##isa##_u8, falcon_kernel_##isa##_u8i8,         \
+        falcon_kernel_##isa##_i8u8
 
 DECLARE_ALL(generic);
 #ifdef FALCON_HAVE_NEON
 DECLARE_ALL(neon);
 #endif
 #ifdef FALCON_HAVE_NEON_DOT
-extern const falcon_kernel falcon_kernel_neon_dot_i8, falcon_kernel_neon_dot_u8;
+DECLARE_BYTES(neon_dot);
 #endif
 #ifdef FALCON_HAVE_NEON_I8MM
-extern const falcon_kernel falcon_kernel_neon_i8mm_i8, falcon_kernel_neon_i8mm_u8;
+DECLARE_BYTES(neon_i8mm);
 #endif
 #ifdef FALCON_HAVE_NEON_BF16
 extern const falcon_kernel falcon_kernel_neon_bf16_bf16;
@@ -35,20 +47,22 @@ extern const falcon_kernel falcon_kernel_neon_bf16_bf16;
 DECLARE_ALL(avx2);
 #endif
 #ifdef FALCON_HAVE_AVX_VNNI
-extern const falcon_kernel falcon_kernel_avx_vnni_i8, falcon_kernel_avx_vnni_u8, falcon_kernel_avx_vnni_i16;
+DECLARE_BYTES(avx_vnni);
+extern const falcon_kernel falcon_kernel_avx_vnni_i16;
 #endif
 #ifdef FALCON_HAVE_AVX512
 DECLARE_ALL(avx512);
 #endif
 #ifdef FALCON_HAVE_AVX512_VNNI
-extern const falcon_kernel falcon_kernel_avx512_vnni_i8, falcon_kernel_avx512_vnni_u8, falcon_kernel_avx512_vnni_i16;
+DECLARE_BYTES(avx512_vnni);
+extern const falcon_kernel falcon_kernel_avx512_vnni_i16;
 #endif
 #ifdef FALCON_HAVE_AVX512_BF16
 extern const falcon_kernel falcon_kernel_avx512_bf16_bf16;
 #endif
 
 #ifdef FALCON_HAVE_AMX_INT8
-extern const falcon_kernel falcon_kernel_amx_int8_i8, falcon_kernel_amx_int8_u8;
+DECLARE_BYTES(amx_int8);
 #endif
 #ifdef FALCON_HAVE_AMX_BF16
 extern const falcon_kernel falcon_kernel_amx_bf16_bf16;
@@ -60,10 +74,10 @@ static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
     [FALCON_NEON] = ROW_OF_ALL(neon),
 #endif
 #ifdef FALCON_HAVE_NEON_DOT
-    [FALCON_NEON_DOT] = {[FALCON_I8] = &falcon_kernel_neon_dot_i8, [FALCON_U8] = &falcon_kernel_neon_dot_u8},
+    [FALCON_NEON_DOT] = {BYTES_OF(neon_dot)},
 #endif
 #ifdef FALCON_HAVE_NEON_I8MM
-    [FALCON_NEON_I8MM] = {[FALCON_I8] = &falcon_kernel_neon_i8mm_i8, [FALCON_U8] = &falcon_kernel_neon_i8mm_u8},
+    [FALCON_NEON_I8MM] = {BYTES_OF(neon_i8mm)},
 #endif
 #ifdef FALCON_HAVE_NEON_BF16
     [FALCON_NEON_BF16] = {[FALCON_BF16] = &falcon_kernel_neon_bf16_bf16},
@@ -72,23 +86,19 @@ static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
     [FALCON_AVX2] = ROW_OF_ALL(avx2),
 #endif
 #ifdef FALCON_HAVE_AVX_VNNI
-    [FALCON_AVX_VNNI] = {[FALCON_I8] = &falcon_kernel_avx_vnni_i8,
-                         [FALCON_U8] = &falcon_kernel_avx_vnni_u8,
-                         [FALCON_I16] = &falcon_kernel_avx_vnni_i16},
+    [FALCON_AVX_VNNI] = {BYTES_OF(avx_vnni), [FALCON_I16] = &falcon_kernel_avx_vnni_i16},
 #endif
 #ifdef FALCON_HAVE_AVX512
     [FALCON_AVX512] = ROW_OF_ALL(avx512),
 #endif
 #ifdef FALCON_HAVE_AVX512_VNNI
-    [FALCON_AVX512_VNNI] = {[FALCON_I8] = &falcon_kernel_avx512_vnni_i8,
-                            [FALCON_U8] = &falcon_kernel_avx512_vnni_u8,
-                            [FALCON_I16] = &falcon_kernel_avx512_vnni_i16},
+    [FALCON_AVX512_VNNI] = {BYTES_OF(avx512_vnni), [FALCON_I16] = &falcon_kernel_avx512_vnni_i16},
 #endif
 #ifdef FALCON_HAVE_AVX512_BF16
     [FALCON_AVX512_BF16] = {[FALCON_BF16] = &falcon_kernel_avx512_bf16_bf16},
 #endif
 #ifdef FALCON_HAVE_AMX_INT8
-    [FALCON_AMX_INT8] = {[FALCON_I8] = &falcon_kernel_amx_int8_i8, [FALCON_U8] = &falcon_kernel_amx_int8_u8},
+    [FALCON_AMX_INT8] = {BYTES_OF(amx_int8)},
 #endif
 #ifdef FALCON_HAVE_AMX_BF16
     [FALCON_AMX_BF16] = {[FALCON_BF16] = &falcon_kernel_amx_bf16_bf16},
@@ -101,7 +111,8 @@ static const falcon_kernel *for_test[FALCON_N_ISA][FALCON_N_DTYPE];
 static const char *const isa_names[FALCON_N_ISA] = {"generic",     "neon",        "neon_dot", "neon_i8mm",
                                                     "neon_bf16",   "avx2",        "avx_vnni", "avx512",
                                                     "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16"};
-static const char *const dtype_names[FALCON_N_DTYPE] = {"f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32"};
+static const char *const dtype_names[FALCON_N_DTYPE] = {"f32", "f64", "f16", "bf16", "i8",
+                                                        "u8",  "i16", "i32", "u8i8", "i8u8"};
 
 const char *falcon_isa_name(int isa) {
     return isa >= 0 && isa < FALCON_N_ISA ? isa_names[isa] : "unknown";

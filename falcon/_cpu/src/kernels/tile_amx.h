@@ -1,5 +1,5 @@
 /* tile_amx.h - the tile operations of tile_impl.h for AMX.  TDPBF16PS takes subnormals for 0, returns 0 for them and
- * rounds to nearest even; TDPBSSD and TDPBUUD add modulo 2^32 without saturation. */
+ * rounds to nearest even; TDPBSSD and its like add modulo 2^32 without saturation. */
 #ifndef FALCON_TILE_AMX_H
 #define FALCON_TILE_AMX_H
 #include <immintrin.h>
@@ -26,5 +26,7 @@ static const struct {
 #define bf16_TILE_DOT(c, a, b) _tile_dpbf16ps(c, a, b)
 #define i8_TILE_DOT(c, a, b) _tile_dpbssd(c, a, b)
 #define u8_TILE_DOT(c, a, b) _tile_dpbuud(c, a, b)
+#define u8i8_TILE_DOT(c, a, b) _tile_dpbusd(c, a, b)
+#define i8u8_TILE_DOT(c, a, b) _tile_dpbsud(c, a, b)
 
 #endif

@@ -63,6 +63,16 @@ typedef int64_t f64_IVEC __attribute__((vector_size(VEC_BYTES)));
 #define u8_DOT(a, b, c) SUM_OF_BYTES("udot", a, b, c)
 #define i8_BLOCK(a, b, c) SUM_OF_BYTES("smmla", a, b, c)
 #define u8_BLOCK(a, b, c) SUM_OF_BYTES("ummla", a, b, c)
+/* One kind by the other: as it is by the matrix instruction, else A's elements are shifted to the kind of B's. */
+#ifdef __ARM_FEATURE_MATMUL_INT8
+#define u8i8_BLOCK(a, b, c) SUM_OF_BYTES("usmmla", a, b, c)
+#define i8u8_BLOCK(a, b, c) SUM_OF_BYTES("usmmla", b, a, c) /* by columns */
+#else
+#define u8i8_FLIP 0x80808080
+#define i8u8_FLIP 0x80808080
+#define u8i8_DOT(a, b, c) i8_DOT(a, b, c)
+#define i8u8_DOT(a, b, c) u8_DOT(a, b, c)
+#endif
 #endif
 #ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
 #define bf16_BLOCK(a, b, c) ((f32_VEC)vbfmmlaq_f32((float32x4_t)(c), (bfloat16x8_t)(a), (bfloat16x8_t)(b)))

@@ -282,4 +282,55 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
 #define u8_BITS(v) ((v) & 0xff)
 #define u8_AS_u8(p) LANES_AT(p)
 
+/* Unsigned elements of A by signed ones of B, and the reverse: kernels for two types (PAIR in kernel_impl.h), with
+ * panels of fours where an instruction set has a u8i8_DOT and an i8u8_DOT.  x86's instruction multiplies them as they
+ * are; NEON's take two operands of a kind, so there A's elements are shifted to the kind of B's. */
+#define u8i8_ID FALCON_U8I8
+#define u8i8_LEFT u8
+#define u8i8_RIGHT i8
+#define u8i8_SWAPPED i8u8
+#define u8i8_OF_B i8 /* panels of B are those of that type */
+#define i8u8_ID FALCON_I8U8
+#define i8u8_LEFT i8
+#define i8u8_RIGHT u8
+#define i8u8_SWAPPED u8i8
+#define i8u8_OF_B u8
+#define i16_OF_B i16
+#ifndef u8i8_FLIP
+#define u8i8_FLIP 0
+#define i8u8_FLIP 0
+#endif
+
+#define u8i8_ACC i32
+#define u8i8_KR 4
+#define u8i8_LANE falcon_lane
+#define u8i8_SPREAD(p) SPREAD_LANE(p)
+#define u8i8_LANES(p) i32_LOAD(p)
+#define u8i8_BITS(v) ((v) & 0xff)
+#define u8_AS_u8i8(p) LANES_AT(p)
+
+#define i8u8_ACC i32
+#define i8u8_KR 4
+#define i8u8_LANE falcon_lane
+#define i8u8_SPREAD(p) SPREAD_LANE(p)
+#define i8u8_LANES(p) i32_LOAD(p)
+#define i8u8_BITS(v) ((v) & 0xff)
+#define i8_AS_i8u8(p) LANES_AT(p)
+
+/* Elements of such panels, for the sums of schemes: modulo 2^8 the kind does not matter. */
+#define u8i8_T uint8_t
+#define u8i8_PUT(x) u8_PUT(x)
+#define u8i8_READ(p) u8_READ(p)
+#define u8i8_WRITE(p, v) u8_WRITE(p, v)
+#define u8i8_STREAMED(p, v) u8_STREAMED(p, v)
+#define u8i8_WIDEN(v) u8_WIDEN(v)
+#define u8i8_NARROW(v) u8_NARROW(v)
+#define i8u8_T uint8_t
+#define i8u8_PUT(x) u8_PUT(x)
+#define i8u8_READ(p) u8_READ(p)
+#define i8u8_WRITE(p, v) u8_WRITE(p, v)
+#define i8u8_STREAMED(p, v) u8_STREAMED(p, v)
+#define i8u8_WIDEN(v) u8_WIDEN(v)
+#define i8u8_NARROW(v) u8_NARROW(v)
+
 #endif

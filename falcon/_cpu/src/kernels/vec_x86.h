@@ -96,6 +96,8 @@ typedef int64_t f64_IVEC __attribute__((vector_size(32)));
 #define i16_DOT(a, b, c) VNNI("vpdpwssd", a, b, c)
 #define i8_DOT(a, b, c) VNNI("vpdpbusd", a, b, c)
 #define u8_DOT(a, b, c) VNNI("vpdpbusd", b, a, c)
+#define u8i8_DOT(a, b, c) VNNI("vpdpbusd", a, b, c)
+#define i8u8_DOT(a, b, c) VNNI("vpdpbusd", b, a, c)
 #else
 #define i16_DOT(a, b, c) MULTIPLY_ADD("vpmaddwd", a, b, c)
 #endif

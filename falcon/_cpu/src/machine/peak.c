@@ -151,10 +151,11 @@ static void do_burst(void *j_, int seat, ptrdiff_t first, ptrdiff_t end) {
 }
 
 double falcon_peak(int isa, int dtype, int threads, double seconds) {
-    if (!falcon_kernel_get(isa, dtype) || !peaks[isa][dtype].run)
+    const falcon_kernel *kern = falcon_kernel_get(isa, dtype);
+    if (!kern || !peaks[isa][kern->a_dtype].run) /* two types: that of either */
         return 0;
     static const fl_stages stages = {open_bursts, do_burst};
-    const peak p = peaks[isa][dtype];
+    const peak p = peaks[isa][kern->a_dtype];
     const int team = FL_MAX(1, FL_MIN(threads, MOST_THREADS));
     const double end = fl_now() + seconds;
     double best = 0;

@@ -1,0 +1,108 @@
+"""uint8 by int8 and int8 by uint8: the engine through the binding, bit for bit modulo 2^32."""
+
+import numpy as np
+import pytest
+
+from falcon._core.dtypes import PAIRS
+
+from . import emulated
+from .support import WRITABLE, Guarded, Operand, require_cpu, run_script
+from .test_types import LAYOUTS, SHAPES, draw, extremes, multiply, over, whole_product
+
+require_cpu()
+from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
+
+# Every kernel once.
+KERNELS = [
+    pytest.param(x, isa, id=f"{isa}-{x}")
+    for x in PAIRS
+    for isa in _core.supported_isas()
+    if _core.kernel_info(x.engine, isa)["isa"] == isa
+]
+KERNELS += [
+    pytest.param(x, kind, id=f"{kind} kernels-{x}") for x in PAIRS for kind in emulated.KINDS
+]
+every_kernel = over(KERNELS)
+
+
+@every_kernel
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_two_types_are_exact(row, isa, layout):
+    """On the extreme numbers of both; B packed by the kernel of its own type."""
+    rng = np.random.default_rng(16)
+    for M, N, K in (*SHAPES, (70, 1, 2000), (1, 300, 1500)):
+        for pick in (draw, extremes):
+            a, b = (
+                LAYOUTS[layout](pick(rng, kind, shape))
+                for kind, shape in ((row.left, (M, K)), (row.right, (K, N)))
+            )
+            old = rng.integers(-9, 9, (M, N)).astype(np.int32)
+            exact = (2 * whole_product(a, b) - old.astype(np.int64)).astype(np.int32)
+            for packed in (False, True):
+                c = LAYOUTS[layout](old.copy())
+                multiply(a, b, c, alpha=2.0, beta=-1.0, threads=2, isa=isa, packed=packed)
+                np.testing.assert_array_equal(c, exact)
+
+
+@every_kernel
+@pytest.mark.parametrize("kind", WRITABLE)
+def test_two_types_within_guard_pages(row, isa, kind):
+    rng = np.random.default_rng(17)
+    types = row.left.numpy, row.right.numpy, np.dtype(np.int32)
+    for M, N, K in ((29, 67, 41), (131, 149, 113)):
+        shapes = (M, K), (K, N), (M, N)
+        a, b, c = (
+            Operand(*x, dtype, kind, bool(rng.integers(2)))
+            for x, dtype in zip(shapes, types, strict=True)
+        )
+        x, y = (
+            op.fill(draw(rng, half, op.array.shape)) for op, half in ((a, row.left), (b, row.right))
+        )
+        need = _core.gemm(x, y, c.array, isa=isa, profile=True)["workspace"]
+        room = {"workspace": Guarded(need).bytes} if need else {}
+        _core.gemm(x, y, c.array, isa=isa, profile=True, **room)
+        np.testing.assert_array_equal(c.array, whole_product(x, y).astype(np.int32))
+        assert c.gaps_untouched()
+
+
+@every_kernel
+def test_panels_of_two_types_are_those_of_bs_own(row, isa):
+    own, found = _core.kernel_info(row.right.engine, isa), _core.kernel_info(row.engine, isa)
+    for what in ("isa", "nr", "vlen", "kr", "kc", "panel", "acc"):
+        assert found[what] == own[what]
+
+
+@pytest.mark.parametrize("row", PAIRS, ids=str)
+def test_a_c_of_elements_of_two_types_is_refused(row):
+    a, b = np.ones((4, 4), row.left.numpy), np.ones((4, 4), row.right.numpy)
+    for c in (a.copy(), b.copy(), np.ones((4, 4))):
+        with pytest.raises(ValueError, match="c does not fit"):
+            _core.gemm(a, b, c)
+    with pytest.raises(ValueError, match="b does not fit a"):
+        _core.gemm(a, np.ones((4, 4), np.int16), np.ones((4, 4), np.int32))
+
+
+def test_a_packed_scheme_without_room_for_the_other_type_is_refused():
+    """Sums of 142 elements of int8 fit 16 bits, of uint8 they do not."""
+    code = """
+import numpy as np, falcon
+from falcon.schemes import Scheme, get
+s, p = get("strassen"), np.array([[1, 70], [0, 1]])
+inverse = np.array([[1, -70], [0, 1]])
+steep = Scheme(s.U @ p.T, inverse.T @ s.V, s.W, "steep")
+rng = np.random.default_rng(0)
+a, b = rng.integers(0, 256, (40, 40), np.uint8), rng.integers(-128, 128, (40, 40), np.int8)
+packed = falcon.pack(b, dtype="int32", scheme=steep)
+assert packed.panels == np.int8, packed
+exact = b.astype("i4") @ b.astype("i4")
+np.testing.assert_array_equal(falcon.gemm(b, packed), exact)
+try:
+    falcon.gemm(a, packed)
+except TypeError as error:
+    print(error)
+np.testing.assert_array_equal(
+    falcon.gemm(a, b, dtype="int32", scheme=steep), a.astype("i4") @ b.astype("i4"))
+"""
+    said = run_script(code, FALCON_ISA="generic")
+    for words in ("a has dtype uint8", "products of int8 in int32", "steep adds up", "pack a b"):
+        assert words in said
