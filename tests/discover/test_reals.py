@@ -354,7 +354,7 @@ def test_the_command_and_its_errors(tmp_path, capsys):
     assert "--ring reals" in json.loads(path.read_text())["source"]
     for wrong, message in (
         ([], "--ring reals needs a --rank"),
-        (["--rank", "7", "--flips", "9"], "bound it by --minutes"),
+        (["--rank", "7", "--flips", "9"], "limit it by --minutes"),
     ):
         assert main([*words, *wrong]) == 2
         assert message in capsys.readouterr().err
