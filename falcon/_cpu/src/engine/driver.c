@@ -75,9 +75,6 @@ static ptrdiff_t packed_b_offset(const falcon_kernel *kern, const falcon_scheme 
     return at;
 }
 
-/* Per thread: fewer are few. */
-enum { FEW_TILES = 16 };
-
 static void make_pass(fl_job *j) {
     const ptrdiff_t m0 = j->m0, n0 = j->n0, k0 = j->k0;
     fl_pass *p = &j->pass;
@@ -120,14 +117,6 @@ static void make_pass(fl_job *j) {
     p->stream_c = j->cut.stream_c == 2 && j->cut.kb >= q->K && !q->mirror;
     fl_partition(p->a.panels, p->b.panels, j->cut.mt, j->cut.nt, j->lay.threads,
                  fl_cutting_of(q, p->b.mode == FALCON_DIRECT), &p->X, &p->Z);
-    /* A scheme has few tiles, of long duration: smaller ones at the end, so that no thread waits long for another. */
-    const int few = p->scheme->R > 1 && p->X * p->Z < FEW_TILES * j->lay.threads;
-    p->halved =
-        few && j->lay.threads > 1 && !q->triangle && p->a.panels >= 2 * p->X ? FL_MIN(j->lay.threads, p->X * p->Z) : 0;
-}
-
-static ptrdiff_t number_of_tiles(const fl_pass *p) {
-    return p->X * p->Z + p->halved;
 }
 
 /* The next pass: M innermost, so that B is combined once; 0 if there is none. */
@@ -155,7 +144,7 @@ static ptrdiff_t open_stage(void *job, ptrdiff_t *grab) {
         if (j->stage == COMBINE && !j->pack_to) {
             j->stage = GEMM;
             *grab = 1;
-            return number_of_tiles(&j->pass);
+            return j->pass.X * j->pass.Z;
         }
         if (!next_pass(j))
             return 0;
@@ -183,19 +172,14 @@ static void combine_units(fl_job *j, const fl_buffers *buf, ptrdiff_t first, ptr
 
 /* Tiles are numbered down the columns of C: threads share B's panels and then move on together. */
 static fl_rect nth_tile(const fl_pass *p, ptrdiff_t t) {
-    const ptrdiff_t whole = p->X * p->Z - p->halved, half = t - whole;
-    t = half < 0 ? t : whole + half / 2;
     const ptrdiff_t x = t % p->X, z = t / p->X;
-    fl_rect r = {x * p->a.panels / p->X, (x + 1) * p->a.panels / p->X, z * p->b.panels / p->Z,
-                 (z + 1) * p->b.panels / p->Z};
-    if (half >= 0)
-        *(half % 2 ? &r.x0 : &r.x1) = (r.x0 + r.x1) / 2;
-    return r;
+    return (fl_rect){x * p->a.panels / p->X, (x + 1) * p->a.panels / p->X, z * p->b.panels / p->Z,
+                     (z + 1) * p->b.panels / p->Z};
 }
 
 static void tiles(fl_job *j, const fl_buffers *buf, ptrdiff_t first, ptrdiff_t end, falcon_profile *took) {
     const fl_pass *p = &j->pass;
-    const ptrdiff_t all = number_of_tiles(p), step = j->lay.threads;
+    const ptrdiff_t all = p->X * p->Z, step = j->lay.threads;
     const double t0 = j->profile ? fl_now() : 0;
     if (p->kern->begin)
         p->kern->begin();
