@@ -13,6 +13,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 
 CODE = """
 import os, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 import numpy as np
 import falcon
 backend, scheme = sys.argv[1:]
