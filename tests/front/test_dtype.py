@@ -235,20 +235,6 @@ def test_packed_for_an_a_of_the_other_type(pair, keep):
         np.testing.assert_array_equal(falcon.gemm(a, packed, check="verify"), expected)
 
 
-@of_pairs
-def test_torch_tensors_of_two_types(pair):
-    torch = pytest.importorskip("torch")
-    a, b = draw(pair.left.name, (130, 140)), draw(pair.right.name, (140, 120), 1)
-    expected = cast_product(a, b, "int32").astype(np.int32)
-    for dtype in (torch.int32, "int32"):
-        found = falcon.matmul(torch.from_numpy(a), torch.from_numpy(b), dtype=dtype)
-        assert found.dtype == torch.int32
-        np.testing.assert_array_equal(found.numpy(), expected)
-    out = torch.empty((130, 120), dtype=torch.int32)
-    falcon.gemm(torch.from_numpy(a), torch.from_numpy(b.T.copy()).T, out=out, dtype="int32")
-    np.testing.assert_array_equal(out.numpy(), expected)
-
-
 @of_wide
 def test_plans_are_called_on_operands_as_they_are(row, wide):
     a, b = draw(row.name, (30, 40)), draw(row.name, (40, 20))

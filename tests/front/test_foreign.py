@@ -172,6 +172,19 @@ def test_bfloat16_tensors(torch):
     assert torch.equal(wide, expected.int())
 
 
+@pytest.mark.parametrize("kinds", [("int8", "uint8"), ("uint8", "int8")])
+def test_tensors_of_two_types(torch, kinds):
+    a, b = ((99 * x).astype("int8").astype(kind) for x, kind in zip((A, B), kinds, strict=True))
+    expected = a.astype("int32") @ b.astype("int32")
+    for dtype in (torch.int32, "int32"):
+        found = falcon.matmul(torch.from_numpy(a), torch.from_numpy(b), dtype=dtype)
+        assert found.dtype == torch.int32
+        np.testing.assert_array_equal(found.numpy(), expected)
+    out = torch.empty((70, 60), dtype=torch.int32)
+    falcon.gemm(torch.from_numpy(a), torch.from_numpy(b.T.copy()).T, out=out, dtype="int32")
+    np.testing.assert_array_equal(out.numpy(), expected)
+
+
 def test_tensors_of_other_shapes(torch):
     a, b = torch.from_numpy(A), torch.from_numpy(B)
     close(falcon.matmul(a[0], b[:, 0]), a[0] @ b[:, 0], torch)
