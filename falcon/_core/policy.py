@@ -53,7 +53,7 @@ class Policy:
     smallest_chunk: int
     smallest_compared: float = inf
     thinnest_compared: int = 1
-    small_gain: float = 1.25
+    small_gain: float = 1.5
     nested: bool = True
     nested_block: int = 4
     least_gain: float = 1.03
@@ -83,11 +83,11 @@ SMALLEST_BLAS = 256
 # The same below this much work: Strassen on falcon's own kernels ran at 0.93 of NumPy's speed at
 # 600 and at 777 x 555 x 999, at 1.04 at 1024.
 SMALLEST_BLAS_FLOPS = 1.0e9
-# From here on falcon's classical kernels are compared with NumPy's BLAS: one that does not know the
-# CPU runs at half their speed (OpenBLAS 0.3.31 takes its Haswell kernels on a Zen 5). With thinner
-# matrices the model is not tried. Where they were predicted to gain 5 %, NumPy's BLAS was up to
-# 11 % faster (Zen 3): hence `small_gain`.
-SMALLEST_COMPARED, THINNEST_COMPARED = 5.0e6, 8
+# From here on falcon's classical kernels are compared with NumPy's BLAS: one that has no kernels for
+# the CPU, or is held to older ones, runs at half their speed (OPENBLAS_CORETYPE=Haswell on a Zen 5).
+# The model is not tried with thinner matrices. It errs by up to 1.4 there with starting rates
+# (float64, Zen 5, NumPy at its best kernels): hence `small_gain`.
+SMALLEST_COMPARED, THINNEST_COMPARED = 5.0e6, 64
 
 # Products of smaller blocks are too small for any kernel to be fast; another level needs blocks of
 # four times that size to save anything. Predictions err by about 3 %.

@@ -341,19 +341,19 @@ def test_few_rows_read_b_in_place(problem, chosen):
     assert chosen == "numpy" or not machine.measured
 
 
-@pytest.mark.parametrize("gain", [1.2, 1.3])
+@pytest.mark.parametrize("gain", [1.4, 1.6])
 def test_a_small_dimension_leaves_the_last_backend_if_it_is_not_much_slower(gain):
     """Packing costs most there, which models predict badly."""
     first, last = Made(), Modest()
     machine = Machine(modest=dataclasses.replace(DEAR_PRODUCTS, multiply=1e9 / gain))
     problem = Problem(8192, 8192, 64, FLOAT)
     plan = choose(problem, backends=[first, last], machine=machine)
-    assert (plan.scheme, plan.backend) == (None, last if gain < 1.25 else first)
+    assert (plan.scheme, plan.backend) == (None, last if gain < 1.5 else first)
     assert "too small for any LCMA" in plan.why
     assert {x.option.backend for x in plan.candidates} == {first.name, last.name}
 
 
-@pytest.mark.parametrize("problem", [Problem(128, 128, 128, FLOAT), Problem(4096, 4096, 7, FLOAT)])
+@pytest.mark.parametrize("problem", [Problem(128, 128, 128, FLOAT), Problem(4096, 4096, 63, FLOAT)])
 def test_the_last_backend_runs_tiny_products_without_measuring(problem):
     machine, last = Machine(modest=CHEAP_PRODUCTS), Modest()
     plan = choose(problem, backends=[Made(), last], machine=machine)
