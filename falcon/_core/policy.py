@@ -83,10 +83,10 @@ SMALLEST_BLAS = 256
 # The same below this much work: Strassen on falcon's own kernels ran at 0.93 of NumPy's speed at
 # 600 and at 777 x 555 x 999, at 1.04 at 1024.
 SMALLEST_BLAS_FLOPS = 1.0e9
-# From here on falcon's classical kernels are compared with NumPy's BLAS: one that lacks kernels for
-# the CPU, or is held to older ones, runs at half their speed (OPENBLAS_CORETYPE=Haswell, Zen 5).
-# The model is not tried with thinner matrices. It errs by up to 1.4 there with starting rates (float64,
-# Zen 5, NumPy at its best kernels): hence `small_gain`.
+# From here on falcon's classical kernels are compared with NumPy's BLAS: one that lacks kernels
+# for the CPU, or is held to older ones, runs at half their speed (OPENBLAS_CORETYPE=Haswell on a
+# Zen 5). The model is not tried with thinner matrices. It errs by up to 1.4 there with starting
+# rates (float64, Zen 5, NumPy at its best kernels): hence `small_gain`.
 SMALLEST_COMPARED, THINNEST_COMPARED = 5.0e6, 64
 
 # Products of smaller blocks are too small for any kernel to be fast; another level needs blocks of
