@@ -223,6 +223,12 @@ static int search(const fl_search *x, falcon_blocking *blk) {
     return found.fits;
 }
 
+/* Take what the search has found, except how C and panels are stored. */
+static void settle(falcon_blocking *blk, const falcon_blocking *found, int swap) {
+    blk->mb = swap ? found->nb : found->mb, blk->nb = swap ? found->mb : found->nb;
+    blk->kb = found->kb, blk->kc = found->kc, blk->mt = found->mt, blk->nt = found->nt;
+}
+
 /* The number of threads that passes are chosen for. */
 enum { USUAL_THREADS = 8 };
 
@@ -258,16 +264,25 @@ void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme
     b.mb = b.mb > 0 ? b.mb : passes.mb;
     if (b.kc <= 0)
         b.kc = slice_of(&x, b.kb);
-    for (;; x.count++) { /* again if tiles pack otherwise than the search has counted */
+    x.threads = fl_threads(prob, threads);
+    /* The search counts more than may be needed: what an unlimited call would take comes first, if it fits. */
+    int settled = 0;
+    if (s == &fl_classical_scheme) {
+        falcon_blocking all = b;
+        all.mb = asked.mb, all.nb = asked.nb;
+        x.limit = SIZE_MAX / 2;
+        search(&x, &all);
+        settle(blk, &all, swap);
+        settled = falcon_workspace(kern, scheme, prob, threads, blk) <= limit;
+        x.limit = limit;
+    }
+    for (; !settled; x.count++) { /* again if tiles pack otherwise than the search has counted */
         falcon_blocking all = b;
         if (x.count && s == &fl_classical_scheme) /* its sums do not depend on how M and N are cut */
             all.mb = asked.mb, all.nb = asked.nb;
-        x.threads = fl_threads(prob, threads);
         const int fits = search(&x, &all);
-        blk->mb = swap ? all.nb : all.mb, blk->nb = swap ? all.mb : all.nb;
-        blk->kb = all.kb, blk->kc = all.kc, blk->mt = all.mt, blk->nt = all.nt;
-        if (!fits || x.count == COUNT_BOTH || falcon_workspace(kern, scheme, prob, threads, blk) <= limit)
-            break;
+        settle(blk, &all, swap);
+        settled = !fits || x.count == COUNT_BOTH || falcon_workspace(kern, scheme, prob, threads, blk) <= limit;
     }
     const ptrdiff_t block_k = fl_div_up(FL_MIN(blk->kb, x.t.K), s->k);
     const ptrdiff_t packed = s->R * block_k * (fl_div_up(blk->mb, s->m) + fl_div_up(blk->nb, s->n)) * kern->panel;
