@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.skipif(not hasattr(os, "fork"), reas
 SECONDS = float(os.environ.get("SOAK_SECONDS", "600"))
 WORKERS = 4
 # What the caches of memory and of plans may still grow by, once they are warm.
-GROWTH = 96 * 2**20
+GROWTH = 48 * 2**20
 SCHEMES = ["auto", "auto", "classical", "strassen", "winograd", "3x4x4:38", "2x3x3:15"]
 # Few enough that the caches of plans are soon full, and memory must be flat from then on.
 SHAPES = [
