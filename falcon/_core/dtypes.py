@@ -143,6 +143,20 @@ class DType:
         return _loaded, (self.name,)  # the row of the process that loads it
 
 
+def _pair(left: DType, right: DType) -> DType:
+    assert left.engine is not None and right.engine is not None  # for type checkers
+    return DType(
+        f"{left.name} x {right.name}",
+        left.itemsize,
+        0.0,
+        is_unsigned=left.is_unsigned or right.is_unsigned,
+        sums=left.wide[0],
+        wide=left.wide[:1],
+        engine=left.engine + right.engine,
+        pair=(left, right),
+    )
+
+
 def _long(kind: Any, *, is_complex: bool = False) -> DType:
     """Return the row of a type whose width depends on the platform."""
     found, unit = np.dtype(kind), float(np.finfo(kind).eps) / 2
@@ -204,28 +218,7 @@ TABLE = (
     _long(np.clongdouble, is_complex=True),
 )
 # Two types in one product: results are accumulators.
-PAIRS = (
-    DType(
-        "uint8 x int8",
-        1,
-        0.0,
-        is_unsigned=True,
-        sums=INT32,
-        wide=(INT32,),
-        engine="u8i8",
-        pair=(UINT8, INT8),
-    ),
-    DType(
-        "int8 x uint8",
-        1,
-        0.0,
-        is_unsigned=True,
-        sums=INT32,
-        wide=(INT32,),
-        engine="i8u8",
-        pair=(INT8, UINT8),
-    ),
-)
+PAIRS = (_pair(UINT8, INT8), _pair(INT8, UINT8))
 # Types that falcon's own kernels multiply in host memory, and those multiplied on GPUs.
 ENGINE = tuple(row for row in TABLE if row.engine is not None)
 CUDA = tuple(row for row in TABLE if row.cuda is not None)
