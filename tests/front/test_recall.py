@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._front import execute, gemm, matmul, planner, recall
+from falcon._core.dtypes import of
+from falcon._core.policy import host_policy
+from falcon._core.problem import Problem
+from falcon._front import execute, gemm, matmul, planner, recall, small
 from falcon.decision.machine import replaced
 
 
@@ -306,8 +309,6 @@ def test_the_compiled_look_at_small_calls_is_that_of_the_source():
     import importlib.util
     from pathlib import Path
 
-    from falcon._front import small
-
     name, source = "falcon._front.small_source", Path(small.__file__).with_name("small.py")
     loader = importlib.machinery.SourceFileLoader(name, str(source))
     plain = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
@@ -330,3 +331,20 @@ def test_the_compiled_look_at_small_calls_is_that_of_the_source():
                 assert small.is_small(a, b, out) == expected
                 answers.add(expected)
     assert answers == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((128, 128, 128), True),
+        ((300, 300, 300), False),
+        ((2000, 2000, 63), True),
+        ((2000, 2000, 64), False),
+    ],
+)
+def test_backends_are_compared_from_some_size_on(shape, expected):
+    """What is not small is planned, where NumPy's BLAS may lose to falcon's kernels."""
+    M, N, K = shape
+    assert small.is_small(np.ones((M, K)), np.ones((K, N)), None) == expected
+    problem = Problem(M, N, K, of("float64"))
+    assert host_policy(problem).is_compared(problem) != expected
