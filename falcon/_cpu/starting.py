@@ -1,51 +1,51 @@
 """Rates to start with: shipped ones of this instruction set and type, scaled by a short probe.
 
-``starting.json`` holds what `measure` found on the machines that were at hand. A product by
-Strassen's algorithm under the engine's own clock (some 10 ms) tells how much faster or slower each
-stage is here. To add a machine's rates: ``python -m falcon._cpu.starting >new.json`` there.
+``starting.json`` holds what `measure` found on the machines that were at hand. A classical product
+(some 20 ms) tells how much faster or slower this machine is: the time that it takes over the time
+that the rates predict, relative to the same quotient on the machine of the rates. All rates are
+scaled by it. (Separate factors for sums and updates were tried: they run in caches in a short
+probe, of which a virtual machine gets more or less from one minute to the next, by factors of 3.)
+
+To add a machine's rates: ``python -m falcon._cpu.starting >new.json`` there (a quarter of an hour).
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, fields, replace
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from falcon._core.dtypes import ENGINE, DType
-from falcon._core.model import STAGES, seconds
+from falcon._core.model import seconds
 from falcon._core.options import Options, thread_count
 from falcon._core.plan import Option
+from falcon._core.probe import RUN_SECONDS, probed, size_of
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon.schemes import get
 
 from . import _core
 from .extension import seen
 from .measure import measure
 from .pool import kept_bytes
-from .programs import engine_scheme
 
-# Sizes and seconds of the probe: a run of about a third of the time, the best of what fits.
-_SIZES, _STEP = (192, 768), 96
-_SECONDS = 0.010
-# The most by which a stage's ratio of measured to predicted seconds may differ from the median.
-_APART = 2.0
-# The speeds that are divided by the ratio of a stage.
-_SCALED = {
-    "multiply": ("multiply",),
-    "combine": ("add", "bandwidth", "combine", "pack"),
-    "combine H": ("update", "update_far", "store"),
-}
+# Least and largest size of the probe.
+_SIZES = 192, 768
+# The speeds, and the times, of `Rates`.
+_SPEEDS = "multiply", "add", "bandwidth", "combine", "pack", "update", "update_far", "store"
+_TIMES = "overhead", "disturbance"
 # What comes from the kernel, not from the file.
 _OF_THE_KERNEL = ("tile", "slice", "probe", "measured")
 _FALLBACK = "float32"
+# Probes of which `record` takes the median.
+_PROBES = 7
 
 
 def starting(problem: Problem, isa: str, *, probe: bool) -> Rates:
@@ -60,29 +60,28 @@ def starting(problem: Problem, isa: str, *, probe: bool) -> Rates:
     rates = _shipped(operand, threads, isa)
     if not probe:
         return rates
-    found, predicted = _probe(operand, threads, isa, rates)
-    ratios = {stage: found[stage] / max(predicted[stage], 1e-9) for stage in _SCALED}
-    # If something else runs during the probe, stages seem to differ more than machines do.
-    middle = median(ratios.values())
-    slower = {stage: min(max(x, middle / _APART), middle * _APART) for stage, x in ratios.items()}
-    scaled: dict[str, Any] = {
-        name: getattr(rates, name) * slower["multiply"] for name in ("overhead", "disturbance")
-    }
-    for stage, names in _SCALED.items():
-        for name in names:
-            speed = getattr(rates, name)
-            scaled[name] = (
-                tuple(x / slower[stage] for x in speed)
-                if isinstance(speed, tuple)
-                else speed / slower[stage]
-            )
+    slower = _probe(operand, threads, isa, rates) / _row(operand, threads, isa)["probed"]
+    scaled: dict[str, Any] = {name: getattr(rates, name) * slower for name in _TIMES}
+    for name in _SPEEDS:
+        speed = getattr(rates, name)
+        many = isinstance(speed, tuple)
+        scaled[name] = tuple(x / slower for x in speed) if many else speed / slower
     return replace(rates, **scaled)
 
 
 def _shipped(operand: DType, threads: int, isa: str) -> Rates:
     """Return the rates of the nearest row: the type counts more than the instruction set."""
-    kernel = _core.kernel_info(operand.engine, isa)
-    row = min(
+    kernel, row = _core.kernel_info(operand.engine, isa), _row(operand, threads, isa)
+    known = {x.name for x in fields(Rates)} - set(_OF_THE_KERNEL)
+    values: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in row.items() if k in known
+    }
+    tile = (kernel["mr"], kernel["vlen"])
+    return Rates(**values, tile=tile, slice=kernel["kc"], measured=False)
+
+
+def _row(operand: DType, threads: int, isa: str) -> dict[str, Any]:
+    return min(
         _rows(),
         key=lambda x: (
             (x["dtype"] != operand.name) + (x["dtype"] not in (operand.name, _FALLBACK)),
@@ -90,12 +89,6 @@ def _shipped(operand: DType, threads: int, isa: str) -> Rates:
             abs(x["threads"] - threads),
         ),
     )
-    known = {x.name for x in fields(Rates)} - set(_OF_THE_KERNEL)
-    values: dict[str, Any] = {
-        k: tuple(v) if isinstance(v, list) else v for k, v in row.items() if k in known
-    }
-    tile = (kernel["mr"], kernel["vlen"])
-    return Rates(**values, tile=tile, slice=kernel["kc"], measured=False)
 
 
 @cache
@@ -105,43 +98,22 @@ def _rows() -> list[dict[str, Any]]:
     return rows
 
 
-def _probe(
-    operand: DType, threads: int, isa: str, rates: Rates
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Seconds of the stages of a product by Strassen's algorithm: measured, and predicted."""
-    end = perf_counter() + _SECONDS
-    least, most = _SIZES
-    run = _call(operand, threads, isa, least)
-    run()
-    small = max(run()["total"], 1e-6)
-    size = least * (_SECONDS / 3 / small) ** (1 / 3)
-    size = int(min(max(size, least), most)) // _STEP * _STEP
+def _probe(operand: DType, threads: int, isa: str, rates: Rates) -> float:
+    """Measured over predicted seconds of a classical product."""
+    size = size_of(RUN_SECONDS, rates.multiply, *_SIZES)
     run = _call(operand, threads, isa, size)
-    runs = [run()]
-    while perf_counter() < end or len(runs) < 2:
-        runs.append(run())
-    found = {name: min(_stages(x)[name] for x in runs[1:]) for name in _SCALED}
+    runs = probed(lambda _: run, itemgetter("total"), size, size)[1]
     problem = Problem.of((size,) * 3, operand, Options(threads=threads))
-    option = Option("cpu", get("strassen"), (size,) * 3, 0, True)
-    stages = dict(seconds(problem, option, rates))
-    stages["combine"] = stages[STAGES[0]] + stages[STAGES[1]]
-    return {name: max(x, 1e-7) for name, x in found.items()}, stages
+    option = Option("cpu", None, (size,) * 3, 0, True)
+    predicted = sum(x for _, x in seconds(problem, option, rates))
+    return min(x["total"] for x in runs) / predicted
 
 
-def _stages(run: dict[str, Any]) -> dict[str, float]:
-    """Seconds of the stages of a product, from the engine's clock."""
-    threads = max(run["threads"], 1)
-    combine, update = (run["combine_a"] + run["combine_b"]) / threads, run["update"] / threads
-    rest = run["total"] - combine - update
-    return {"multiply": rest, "combine": combine, "combine H": update}
-
-
-def _call(operand: DType, threads: int, isa: str, size: int) -> Any:
+def _call(operand: DType, threads: int, isa: str, size: int) -> Callable[[], dict[str, Any]]:
     """Return a function that multiplies cubes of that size and returns the engine's profile."""
-    scheme = engine_scheme(get("strassen"))
-    call: dict[str, Any] = {"threads": threads, "isa": isa, "scheme": scheme}
+    call: dict[str, Any] = {"threads": threads, "isa": isa, "scheme": None}
     tiling, nbytes = _core.plan(size, size, size, operand.engine, limit=kept_bytes(), **call)
-    a, b, c = (seen(np.ones((size, size), operand.numpy), operand) for _ in range(3))
+    a, b, c = (seen(x, operand) for x in np.ones((3, size, size), operand.numpy))
     workspace = _core.Workspace(nbytes)
     return lambda: _core.gemm(a, b, c, blocking=tiling, workspace=workspace, profile=True, **call)
 
@@ -153,7 +125,10 @@ def record() -> str:
         for operand in ENGINE:
             for threads in sorted({1, thread_count()}):
                 print(f"{isa} {operand.name}, {threads} threads", file=sys.stderr)
-                found = asdict(measure(operand, threads, isa, kept_bytes(), thorough=False))
+                rates = measure(operand, threads, isa, kept_bytes(), thorough=True)
+                probes = [_probe(operand, threads, isa, rates) for _ in range(_PROBES)]
+                found = asdict(rates)
+                found["probed"] = median(probes)
                 for name in _OF_THE_KERNEL:
                     del found[name]
                 head = {"isa": isa, "dtype": operand.name, "threads": threads}

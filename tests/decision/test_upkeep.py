@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._backends import available_backends
+from falcon._backends import BACKENDS, available_backends
 from falcon._core.dtypes import of
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
@@ -199,6 +199,24 @@ def test_every_backend_has_rates_to_begin_with():
             assert {x.name for x in dataclasses.fields(probed)} == {
                 x.name for x in dataclasses.fields(Rates)
             }
+
+
+@pytest.mark.skipif(BACKENDS["cpu"].why_unavailable() is not None, reason="the engine's rates")
+def test_a_probe_scales_all_speeds_of_the_engine(monkeypatch):
+    from falcon._cpu import starting
+    from falcon._cpu.extension import isa
+
+    problem = Problem(1, 1, 1, of("float32"), threads=2)
+    shipped = BACKENDS["cpu"].starting(problem, False)
+    as_fast = starting._row(problem.operand, 2, isa())["probed"]
+    monkeypatch.setattr(starting, "_probe", lambda *_: 2 * as_fast)
+    probed = BACKENDS["cpu"].starting(problem, True)
+    for name in ("multiply", "add", "bandwidth", "update", "update_far", "store"):
+        assert getattr(probed, name) == pytest.approx(getattr(shipped, name) / 2)
+    assert probed.combine == pytest.approx([x / 2 for x in shipped.combine])
+    assert probed.pack == pytest.approx([x / 2 for x in shipped.pack])
+    assert probed.disturbance == pytest.approx(2 * shipped.disturbance)
+    assert probed.tile == shipped.tile
 
 
 def test_warm_up(monkeypatch):
