@@ -25,8 +25,9 @@ class Policy:
         gain; below, the last backend runs.
     thinnest_compared : int
         The same for the least dimension.
-    small_gain : float
-        How much faster than that of the last backend another one must be predicted there.
+    small_gain, unsure_gain : float
+        How much faster than that of the last backend another one must be predicted there: by
+        measured rates, and by starting rates.
     smallest_block : int
         Least rows, columns and inner length of an LCMA's blocks.
     smallest_chunk : int
@@ -53,7 +54,8 @@ class Policy:
     smallest_chunk: int
     smallest_compared: float = inf
     thinnest_compared: int = 1
-    small_gain: float = 1.5
+    small_gain: float = 1.1
+    unsure_gain: float = 1.5
     nested: bool = True
     nested_block: int = 4
     least_gain: float = 1.03
@@ -86,7 +88,8 @@ SMALLEST_BLAS_FLOPS = 1.0e9
 # From here on falcon's classical kernels are compared with NumPy's BLAS: one that lacks kernels
 # for the CPU, or is held to older ones, runs at half their speed (OPENBLAS_CORETYPE=Haswell on a
 # Zen 5). The model is not tried with thinner matrices. It errs by up to 1.4 there with starting
-# rates (float64, Zen 5, NumPy at its best kernels): hence `small_gain`.
+# rates (float64, Zen 5, NumPy at its best kernels): hence `unsure_gain`. By measured rates, all 12
+# products of a random sample that were predicted 1.1 times as fast were 1.01 to 1.40 times as fast.
 SMALLEST_COMPARED, THINNEST_COMPARED = 5.0e6, 64
 
 # Products of smaller blocks are too small for any kernel to be fast; another level needs blocks of

@@ -119,9 +119,14 @@ def _classical(
         backend, option = in_place[0]
         why += "; so few rows that a copy of B would cost more than the product"
     elif (len(fitting) > 1 or problem.symmetric) and policy.is_compared(problem):
-        known = [(x, x.predicted(problem, option, rates_of(x, problem))) for x, option in fitting]
+        found_rates = [rates_of(x, problem) for x, _ in fitting]
+        known = [
+            (x, x.predicted(problem, option, rates))
+            for (x, option), rates in zip(fitting, found_rates, strict=True)
+        ]
         if policy.why_too_small(problem) is not None:
-            policy = replace(policy, least_gain=policy.small_gain)
+            sure = all(getattr(x, "measured", True) for x in found_rates)
+            policy = replace(policy, least_gain=policy.small_gain if sure else policy.unsure_gain)
         backend, best = preferred(known, policy)
         option, times = best.option, best.seconds
 
