@@ -3,7 +3,7 @@
 ::
 
     dtypes.py    DType: one row per element type, the only table of types
-    probe.py      what a product takes here, found out within some milliseconds
+    probe.py     what a product takes here, found out within some milliseconds
     problem.py   Problem: what the decision needs to know about a multiplication
     options.py   Options: keywords, settings and environment variables
     keywords.py  options as keywords of functions: types, signatures, documentation
