@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
+from sys import platform
 from threading import get_native_id
 from time import perf_counter, sleep
 from typing import TypeVar
@@ -21,43 +21,30 @@ _AGREE = 1.03
 _MOST_WAIT = 0.08
 
 
-def probed(
-    call: Callable[[int], Callable[[], _Run]],
-    seconds: Callable[[_Run], float],
-    least: int,
-    most: int,
-) -> tuple[int, list[_Run]]:
-    """Run products of a size that suits the machine.
+def probed(run: Callable[[], _Run], seconds: Callable[[_Run], float]) -> list[_Run]:
+    """Run a product some times, after a first time that does not count.
 
     Parameters
     ----------
-    call : callable
-        Takes a size, returns a function that multiplies cubes of that size.
+    run : callable
+        Multiplies.
     seconds : callable
-        Takes what that function returns, returns the seconds that it took.
-    least, most : int
-        Bounds of the size, multiples of 96 (as sizes between them are).
+        Takes what `run` returns, returns the seconds that it took.
 
     Returns
     -------
-    size : int
-    runs : list
-        What the function returned, without the first run.
+    list
+        What `run` returned, at least twice.
     """
     wait_for_threads()
-    run, size = call(least), least
     run()
-    if most > least:
-        size = size_of(RUN_SECONDS, 2 * least**3 / max(seconds(run()), 1e-6), least, most)
-        run = call(size)
-        run()
     start, runs = perf_counter(), [run(), run()]
     while (spent := perf_counter() - start) < _SECONDS[1]:
         first, second = sorted(map(seconds, runs))[:2]
         if spent >= _SECONDS[0] and len(runs) >= _LEAST_RUNS and second <= first * _AGREE:
             break
         runs.append(run())
-    return size, runs
+    return runs
 
 
 def size_of(seconds: float, rate: float, least: int, most: int) -> int:
@@ -77,7 +64,7 @@ def wait_for_threads() -> None:
 
 
 def _others_run() -> bool:
-    if not hasattr(os, "sched_getaffinity"):
+    if platform != "linux":
         return False
     own = str(get_native_id())
     try:

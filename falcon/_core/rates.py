@@ -32,6 +32,11 @@ def giga(rate: float) -> str:
     return f"{rate / 1e9:.2f}" if rate < 1e13 else "beyond measure"
 
 
+def is_measured(rates: Any) -> bool:
+    """Whether a backend's rates were measured on this machine; those of a device always are."""
+    return getattr(rates, "measured", True)
+
+
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Speed of a backend for one dtype and number of threads on this machine.

@@ -101,8 +101,7 @@ def _rows() -> list[dict[str, Any]]:
 def _probe(operand: DType, threads: int, isa: str, rates: Rates) -> float:
     """Measured over predicted seconds of a classical product."""
     size = size_of(RUN_SECONDS, rates.multiply, *_SIZES)
-    run = _call(operand, threads, isa, size)
-    runs = probed(lambda _: run, itemgetter("total"), size, size)[1]
+    runs = probed(_call(operand, threads, isa, size), itemgetter("total"))
     problem = Problem.of((size,) * 3, operand, Options(threads=threads))
     option = Option("cpu", None, (size,) * 3, 0, True)
     predicted = sum(x for _, x in seconds(problem, option, rates))

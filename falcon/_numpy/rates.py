@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 
 from falcon._core.dtypes import DType
 from falcon._core.fit import fastest, fit_times, rate, typical
-from falcon._core.probe import probed
+from falcon._core.probe import RUN_SECONDS, probed, size_of, wait_for_threads
 from falcon._core.rates import Rates
+from falcon._core.timing import timed
 from falcon.codegen import combine_a
 from falcon.codegen.numpy_exec import run, strip_rows
 from falcon.schemes import get
@@ -35,6 +37,8 @@ _STARTING = Rates(
 )
 # What the probe takes there over what those rates predict: its operands stay in caches.
 _PROBED = 0.93
+# Least and largest size of the probe.
+_SIZES = 384, 768
 
 
 def measure(operand: DType, *, thorough: bool) -> Rates:
@@ -62,17 +66,18 @@ def measure(operand: DType, *, thorough: bool) -> Rates:
 
 
 def starting(operand: DType, threads: int, *, probe: bool) -> Rates:
-    """Return the starting rates, with `probe` scaled by np.matmul and np.add here (10 ms)."""
+    """Return the starting rates, with `probe` scaled by np.matmul and np.add here (some 15 ms)."""
     if not probe:
         return _STARTING
     dtype = operand.numpy
-    surface = _STARTING.surface if operand.has_blas else _FLAT
+    surface, size = (_STARTING.surface, _SIZES[0]) if operand.has_blas else (_FLAT, 96)
     with limited(threads):
-        size, runs = probed(
-            lambda size: _timed(*np.ones((3, size, size), dtype)),
-            float,
-            *((384, 768) if operand.has_blas else (96, 96)),
-        )
+        if operand.has_blas:
+            wait_for_threads()
+            run = _timed_call(dtype, size)
+            run()  # starts the threads
+            size = size_of(RUN_SECONDS, 2 * size**3 / run(), *_SIZES)
+        runs = probed(_timed_call(dtype, size), float)
     told = _PROBED * (2 * size**3 / _STARTING.multiply + sum(surface) * size**2)
     slower = min(runs) / told
     strip = np.ones((3, 8192), dtype)
@@ -89,13 +94,10 @@ def starting(operand: DType, threads: int, *, probe: bool) -> Rates:
     )
 
 
-def _timed(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Callable[[], float]:
-    def run() -> float:
-        start = perf_counter()
-        np.matmul(a, b, out=c)
-        return perf_counter() - start
-
-    return run
+def _timed_call(dtype: np.dtype, size: int) -> Callable[[], float]:
+    """Return a function that multiplies squares and returns the seconds."""
+    a, b, c = np.ones((3, size, size), dtype)
+    return partial(timed, partial(np.matmul, a, b, out=c))
 
 
 def blas_name() -> str:

@@ -29,7 +29,7 @@ from falcon._core.locks import ForkLock, in_forked_child
 from falcon._core.options import Options, cache_folder, profile_file
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon._core.rates import Rates
+from falcon._core.rates import Rates, is_measured
 from falcon._version import __version__
 
 from .hardware import Streaming, cache_sizes, cpu_model, streaming
@@ -294,7 +294,7 @@ def _save(made: MachineProfile, backends: Sequence[Backend]) -> None:
         stored, found, others = read_profile(made.path, _kinds(backends))
         if stored == made.key:
             # Rates that other processes have measured are better than starting rates.
-            mine = {k: x for k, x in merged.items() if k not in found or _is_measured(x)}
+            mine = {k: x for k, x in merged.items() if k not in found or is_measured(x)}
             merged, speeds = {**found, **mine}, {**others, **speeds}
     except (OSError, ForeignError):
         pass
@@ -303,11 +303,6 @@ def _save(made: MachineProfile, backends: Sequence[Backend]) -> None:
     except OSError as error:
         _kept = False
         _log.info("falcon: the profile is not stored, only this process has it: %s", error)
-
-
-def _is_measured(rates: Any) -> bool:
-    """Whether rates were measured; those of a device always are."""
-    return getattr(rates, "measured", True)
 
 
 def _slower_than_stored(backend: Backend, dtype: DType, threads: int, stored: Rates) -> float:

@@ -19,6 +19,7 @@ from falcon._core.options import Options
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
+from falcon._core.rates import is_measured
 from falcon.schemes import Scheme, SymmetricScheme
 
 from .candidates import are_candidates_made, scheme_candidates
@@ -125,7 +126,7 @@ def _classical(
             for (x, option), rates in zip(fitting, found_rates, strict=True)
         ]
         if policy.why_too_small(problem) is not None:
-            sure = all(getattr(x, "measured", True) for x in found_rates)
+            sure = all(map(is_measured, found_rates))
             policy = replace(policy, least_gain=policy.small_gain if sure else policy.unsure_gain)
         backend, best = preferred(known, policy)
         option, times = best.option, best.seconds

@@ -1,10 +1,10 @@
-"""Probes: how large their products are, when they end, and that they wait for other threads."""
+"""Probes: how large products are, when they end, and that they wait for other threads."""
 
+import hashlib
 import sys
 import threading
 from time import perf_counter, sleep
 
-import numpy as np
 import pytest
 
 from falcon._core import probe
@@ -18,64 +18,46 @@ def test_a_size_takes_the_seconds():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that only products advance."""
-    times = [0.0]
-    monkeypatch.setattr(probe, "perf_counter", lambda: times[0])
+    """Products that take given times, one after the other, on a clock that only they advance."""
+    now = [0.0]
+    monkeypatch.setattr(probe, "perf_counter", lambda: now[0])
     monkeypatch.setattr(probe, "wait_for_threads", lambda: None)
 
-    def call(seconds):
-        def make(size):
-            def run():
-                took = seconds(size, times[0])
-                times[0] += took
-                return took
+    def products(*milliseconds):
+        left = iter(milliseconds)
 
-            return run
+        def run():
+            took = 1e-3 * next(left)
+            now[0] += took
+            return took
 
-        return make
+        return run
 
-    return call
+    return products
 
 
 def test_it_ends_soon_where_nothing_disturbs(clock):
-    size, runs = probe.probed(clock(lambda size, _: 2 * size**3 / 400e9), float, 96, 768)
-    assert size == 672
-    assert runs == [2 * 672**3 / 400e9] * 5
+    assert probe.probed(clock(5, *[1.6] * 99), float) == [1.6e-3] * 5
 
 
 def test_it_goes_on_where_runs_differ(clock):
-    odd = iter([1.0, 1.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0] + [1.0] * 99)
-    _, runs = probe.probed(clock(lambda *_: 1e-3 * next(odd)), float, 384, 384)
-    assert min(runs) == 1e-3
-    assert 0.007 < sum(runs) < 0.045
+    runs = probe.probed(clock(5, 6, 5, 4, 3, 2, 1, 1, 1), float)
+    assert runs == [6e-3, 5e-3, 4e-3, 3e-3, 2e-3, 1e-3, 1e-3]
+
+
+def test_it_does_not_go_on_for_ever(clock):
+    assert sum(probe.probed(clock(5, *(9 * 0.9**i for i in range(99))), float)) < 0.035
 
 
 def test_slow_machines_run_it_twice(clock):
-    assert len(probe.probed(clock(lambda *_: 1.0), float, 384, 384)[1]) == 2
+    assert probe.probed(clock(1000, 900, 800, 700), float) == [0.9, 0.8]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/task")
-def test_it_waits_for_other_threads():
-    """NumPy computes without the GIL, as a spinning thread of a library does."""
-    some, done = np.ones(2**21), threading.Event()
-
-    def compute():
-        end = perf_counter() + 0.05
-        while perf_counter() < end:
-            np.sqrt(some, out=some)
-        done.set()
-        released.wait()
-
-    released = threading.Event()
-    thread = threading.Thread(target=compute)
-    thread.start()
-    try:
-        sleep(0.01)
-        probe.wait_for_threads()
-        assert done.is_set()
-    finally:
-        released.set()
-        thread.join()
+def test_it_waits_until_other_threads_sleep(monkeypatch):
+    states = iter([True, True, True, False])
+    monkeypatch.setattr(probe, "_others_run", lambda: next(states))
+    probe.wait_for_threads()
+    assert next(states, "all were seen") == "all were seen"
 
 
 def test_it_does_not_wait_for_ever(monkeypatch):
@@ -83,3 +65,30 @@ def test_it_does_not_wait_for_ever(monkeypatch):
     start = perf_counter()
     probe.wait_for_threads()
     assert 0.08 <= perf_counter() - start < 0.5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/task")
+def test_a_thread_that_computes_is_seen():
+    finish = threading.Event()
+
+    def compute():
+        while not finish.is_set():
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 200_000)  # some 0.1 s without the GIL
+
+    def becomes(expected):
+        end = perf_counter() + 10
+        while perf_counter() < end:
+            if probe._others_run() == expected:
+                return True
+            sleep(0.01)
+        return False
+
+    assert becomes(False)
+    thread = threading.Thread(target=compute)
+    thread.start()
+    try:
+        assert becomes(True)
+    finally:
+        finish.set()
+        thread.join()
+    assert becomes(False)
