@@ -53,6 +53,14 @@ def test_slow_machines_run_it_twice(clock):
     assert probe.probed(clock(1000, 900, 800, 700), float) == [0.9, 0.8]
 
 
+def test_it_waits_before_it_runs(monkeypatch):
+    done = []
+    monkeypatch.setattr(probe, "wait_for_threads", lambda: done.append("waited"))
+    probe.probed(lambda: done.append("ran") or 1.0, float)
+    assert done[0] == "waited"
+    assert done.count("waited") == 1
+
+
 def test_it_waits_until_other_threads_sleep(monkeypatch):
     states = iter([True, True, True, False])
     monkeypatch.setattr(probe, "_others_run", lambda: next(states))

@@ -219,6 +219,22 @@ def test_a_probe_scales_all_speeds_of_the_engine(monkeypatch):
     assert probed.tile == shipped.tile
 
 
+def test_a_probe_scales_products_by_numpy(monkeypatch):
+    from falcon._numpy import rates as of_numpy
+
+    monkeypatch.setattr(of_numpy, "size_of", lambda *_: 768)
+    problem, found = Problem(1, 1, 1, F4, threads=2), []
+    for milliseconds in (3, 6):
+        monkeypatch.setattr(of_numpy, "probed", lambda *_, x=milliseconds: [2e-3 * x, 1e-3 * x])
+        found.append(BACKENDS["numpy"].starting(problem, True))
+    once, twice = found
+    assert twice.multiply == pytest.approx(once.multiply / 2)
+    assert twice.surface == pytest.approx([2 * x for x in once.surface])
+    # All of the least time is predicted for that size, but for what caches save.
+    predicted = 2 * 768**3 / once.multiply + sum(once.surface) * 768**2
+    assert of_numpy._PROBED * predicted == pytest.approx(3e-3)
+
+
 def test_warm_up(monkeypatch):
     measured = []
     monkeypatch.setattr("falcon._front.warm.measure_all", lambda *x, **y: measured.append((x, y)))
