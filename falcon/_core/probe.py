@@ -24,6 +24,9 @@ _MOST_WAIT = 0.08
 def probed(run: Callable[[], _Run], seconds: Callable[[_Run], float]) -> list[_Run]:
     """Run a product some times, after a first time that does not count.
 
+    Before the first product of a probe, `wait_for_threads`; not between, since threads of the
+    library that is probed may spin too.
+
     Parameters
     ----------
     run : callable
@@ -36,7 +39,6 @@ def probed(run: Callable[[], _Run], seconds: Callable[[_Run], float]) -> list[_R
     list
         What `run` returned, at least twice.
     """
-    wait_for_threads()
     run()
     start, runs = perf_counter(), [run(), run()]
     while (spent := perf_counter() - start) < _SECONDS[1]:

@@ -26,7 +26,7 @@ from falcon._core.dtypes import ENGINE, DType
 from falcon._core.model import seconds
 from falcon._core.options import Options, thread_count
 from falcon._core.plan import Option
-from falcon._core.probe import RUN_SECONDS, probed, size_of
+from falcon._core.probe import RUN_SECONDS, probed, size_of, wait_for_threads
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 
@@ -100,6 +100,7 @@ def _rows() -> list[dict[str, Any]]:
 def _probe(operand: DType, threads: int, isa: str, rates: Rates) -> float:
     """Measured over predicted seconds of a classical product."""
     size = size_of(RUN_SECONDS, rates.multiply, *_SIZES)
+    wait_for_threads()
     runs = probed(_call(operand, threads, isa, size), itemgetter("total"))
     problem = Problem.of((size,) * 3, operand, Options(threads=threads))
     option = Option("cpu", None, (size,) * 3, 0, True)

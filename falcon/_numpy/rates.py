@@ -71,9 +71,9 @@ def starting(operand: DType, threads: int, *, probe: bool) -> Rates:
         return _STARTING
     dtype = operand.numpy
     surface, size = (_STARTING.surface, _SIZES[0]) if operand.has_blas else (_FLAT, 96)
+    wait_for_threads()
     with limited(threads):
         if operand.has_blas:
-            wait_for_threads()
             run = _timed_call(dtype, size)
             run()  # starts the threads
             size = size_of(RUN_SECONDS, 2 * size**3 / run(), *_SIZES)

@@ -21,7 +21,6 @@ def clock(monkeypatch):
     """Products that take given times, one after the other, on a clock that only they advance."""
     now = [0.0]
     monkeypatch.setattr(probe, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(probe, "wait_for_threads", lambda: None)
 
     def products(*milliseconds):
         left = iter(milliseconds)
@@ -51,14 +50,6 @@ def test_it_does_not_go_on_for_ever(clock):
 
 def test_slow_machines_run_it_twice(clock):
     assert probe.probed(clock(1000, 900, 800, 700), float) == [0.9, 0.8]
-
-
-def test_it_waits_before_it_runs(monkeypatch):
-    done = []
-    monkeypatch.setattr(probe, "wait_for_threads", lambda: done.append("waited"))
-    probe.probed(lambda: done.append("ran") or 1.0, float)
-    assert done[0] == "waited"
-    assert done.count("waited") == 1
 
 
 def test_it_waits_until_other_threads_sleep(monkeypatch):

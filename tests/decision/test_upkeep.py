@@ -1,6 +1,7 @@
 """A process decides by the rates that it started with, and measures for the next process."""
 
 import dataclasses
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -233,6 +234,20 @@ def test_a_probe_scales_products_by_numpy(monkeypatch):
     # All of the least time is predicted for that size, but for what caches save.
     predicted = 2 * 768**3 / once.multiply + sum(once.surface) * 768**2
     assert of_numpy._PROBED * predicted == pytest.approx(3e-3)
+
+
+@pytest.mark.parametrize("name", [x.name for x in available_backends()])
+def test_a_probe_waits_once_for_threads_and_before_it_runs(monkeypatch, name):
+    """NumPy's threads spin after its own runs: to wait again would take 60 ms."""
+    module = import_module({"cpu": "falcon._cpu.starting", "numpy": "falcon._numpy.rates"}[name])
+    done = []
+    monkeypatch.setattr(module, "wait_for_threads", lambda: done.append("waited"))
+    monkeypatch.setattr(module, "probed", lambda run, _: [done.append("ran"), run()][1:])
+    monkeypatch.setattr(module, "timed", lambda _: done.append("ran") or 1e-3, raising=False)
+    BACKENDS[name].starting(Problem(1, 1, 1, F4, threads=2), True)
+    assert done[0] == "waited"
+    assert done.count("waited") == 1
+    assert "ran" in done
 
 
 def test_warm_up(monkeypatch):
