@@ -88,8 +88,8 @@ SMALLEST_BLAS_FLOPS = 1.0e9
 # From here on falcon's classical kernels are compared with NumPy's BLAS: one that lacks kernels
 # for the CPU, or is held to older ones, runs at half their speed (OPENBLAS_CORETYPE=Haswell on a
 # Zen 5). The model is not tried with thinner matrices. It errs by up to 1.4 there with starting
-# rates (float64, Zen 5, NumPy at its best kernels): hence `unsure_gain`. By measured rates, all 12
-# products of a random sample that were predicted 1.1 times as fast were 1.01 to 1.40 times as fast.
+# rates (float64, Zen 5, NumPy at its best kernels): hence `unsure_gain`. By measured rates, all 23
+# products of a random sample that were predicted 1.1 times as fast were 1.04 to 1.39 times as fast.
 SMALLEST_COMPARED, THINNEST_COMPARED = 5.0e6, 64
 
 # Products of smaller blocks are too small for any kernel to be fast; another level needs blocks of
