@@ -223,7 +223,8 @@ def caught(dtype, fault, sizes, times, seed=0):
     a, b, c = product(random, dtype, sizes)
     for _ in range(times):
         wrong = FAULTS[fault](a, b, c, random)
-        found += falcon.verify(a, b, wrong, seed=int(random.integers(2**31))).is_wrong
+        outcome = falcon.verify(a, b, wrong, seed=int(random.integers(2**31)))
+        found += outcome.is_wrong or "all of C is off" in outcome.why
     return found
 
 
@@ -233,6 +234,20 @@ def test_faults_are_found(dtype, fault):
     if (dtype, fault) == ("int64", "1 % off"):
         fault = "a zeroed block"
     assert caught(dtype, fault, (300, 320, 340), 3) == 3
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_factor_within_the_rounding_of_a_scheme_is_told(dtype):
+    random = np.random.default_rng(5)
+    a, b, c = product(random, dtype, (200, 300, 100))
+    assert falcon.verify(a, b, c, growth=4.5)
+    percent = 1 if dtype == "bfloat16" else 0.3
+    for factor in (1 + percent / 100, 1 - percent / 100):
+        wrong = (c.astype("f8") * factor).astype(c.dtype)
+        outcome = falcon.verify(a, b, wrong, growth=4.5)
+        assert (bool(outcome), outcome.is_wrong) == (False, False)
+        assert outcome.why.startswith("cannot verify: all of C is off by ")
+    assert falcon.verify(a[:5], b, wrong[:5], growth=4.5)  # too few rows to tell
 
 
 @pytest.mark.soak
