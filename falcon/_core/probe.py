@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from sys import platform
 from threading import get_native_id
 from time import perf_counter, sleep
-from typing import TypeVar
 
-_Run = TypeVar("_Run")
+if sys.platform != "win32":
+    from resource import RUSAGE_SELF, getrusage
 
-# Seconds of a run, and of all: after the first number the probe ends if the two fastest runs agree
-# (then nothing has disturbed them), else after the second.
+# Seconds of a run, and of all: after the first number the probe ends if nothing has disturbed the
+# fastest run and another agrees, after the second if nothing has disturbed the fastest, else after
+# the third.
 RUN_SECONDS = 0.002
-_SECONDS = 0.007, 0.025
+_SECONDS = 0.007, 0.025, 0.075
 _LEAST_RUNS = 3
 _AGREE = 1.03
 # Seconds that a probe waits for other threads of the process to fall asleep.
 _MOST_WAIT = 0.08
 
 
-def probed(run: Callable[[], _Run], seconds: Callable[[_Run], float]) -> list[_Run]:
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Seconds of the fastest run, and whether other programs took a CPU away from every such run.
+
+    Runs that take at most 3 % longer count as such. Where the system does not tell of CPUs that are
+    taken away (Windows, and a virtual machine's own), `disturbed` is false.
+    """
+
+    seconds: float
+    disturbed: bool
+
+
+def probed(run: Callable[[], float]) -> Probe:
     """Run a product some times, after a first time that does not count.
 
     Before the first product of a probe, `wait_for_threads`; not between, since threads of the
@@ -30,23 +44,37 @@ def probed(run: Callable[[], _Run], seconds: Callable[[_Run], float]) -> list[_R
     Parameters
     ----------
     run : callable
-        Multiplies.
-    seconds : callable
-        Takes what `run` returns, returns the seconds that it took.
-
-    Returns
-    -------
-    list
-        What `run` returned, at least twice.
+        Multiplies, and returns the seconds that it took.
     """
     run()
-    start, runs = perf_counter(), [run(), run()]
-    while (spent := perf_counter() - start) < _SECONDS[1]:
-        first, second = sorted(map(seconds, runs))[:2]
-        if spent >= _SECONDS[0] and len(runs) >= _LEAST_RUNS and second <= first * _AGREE:
-            break
-        runs.append(run())
-    return runs
+    start, runs = perf_counter(), [_watched(run), _watched(run)]
+    while not _is_enough(runs, perf_counter() - start):
+        runs.append(_watched(run))
+    return _best(runs)
+
+
+def _is_enough(runs: list[tuple[float, bool]], spent: float) -> bool:
+    if spent >= _SECONDS[2]:
+        return True
+    first, second = sorted(time for time, _ in runs)[:2]
+    soon = spent >= _SECONDS[0] and len(runs) >= _LEAST_RUNS and second <= first * _AGREE
+    return (soon or spent >= _SECONDS[1]) and not _best(runs).disturbed
+
+
+def _watched(run: Callable[[], float]) -> tuple[float, bool]:
+    """Return the seconds of a run, and whether it lost a CPU."""
+    before = _losses()
+    return run(), _losses() > before
+
+
+def _losses() -> int:
+    """Return how often the system has taken a CPU away from a thread of this process."""
+    return 0 if sys.platform == "win32" else getrusage(RUSAGE_SELF).ru_nivcsw
+
+
+def _best(runs: list[tuple[float, bool]]) -> Probe:
+    least = min(time for time, _ in runs)
+    return Probe(least, all(lost for time, lost in runs if time <= least * _AGREE))
 
 
 def size_of(seconds: float, rate: float, least: int, most: int) -> int:
@@ -66,7 +94,7 @@ def wait_for_threads() -> None:
 
 
 def _others_run() -> bool:
-    if platform != "linux":
+    if sys.platform != "linux":
         return False
     own = str(get_native_id())
     try:

@@ -5,6 +5,7 @@
 that the rates predict, relative to the same quotient on the machine of the rates. All rates are
 scaled by it. (Separate factors for sums and updates were tried: they run in caches in a short
 probe, of which a virtual machine gets more or less from one minute to the next, by factors of 3.)
+Where other programs disturb all runs on several threads, a product on one thread is probed too.
 
 To add a machine's rates: ``python -m falcon._cpu.starting >new.json`` there (a quarter of an hour).
 """
@@ -16,7 +17,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
 from functools import cache
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +59,22 @@ def starting(problem: Problem, isa: str, *, probe: bool) -> Rates:
     rates = _shipped(operand, threads, isa)
     if not probe:
         return rates
-    slower = _probe(operand, threads, isa, rates) / _row(operand, threads, isa)["probed"]
+    slower = _slower(operand, threads, isa)
     scaled: dict[str, Any] = {name: getattr(rates, name) * slower for name in _TIMES}
     for name in _SPEEDS:
         speed = getattr(rates, name)
         many = isinstance(speed, tuple)
         scaled[name] = tuple(x / slower for x in speed) if many else speed / slower
     return replace(rates, **scaled)
+
+
+def _slower(operand: DType, threads: int, isa: str) -> float:
+    """Return how much slower this machine is than that of the rates."""
+    found, disturbed = _probe(operand, threads, isa, _shipped(operand, threads, isa))
+    slower = found / _row(operand, threads, isa)["probed"]
+    # Threads wait for each other, so that the loss of one CPU delays them all; one thread runs
+    # undisturbed for some milliseconds even where every CPU is busy. Either can only be too slow.
+    return min(slower, _slower(operand, 1, isa)) if disturbed and threads > 1 else slower
 
 
 def _shipped(operand: DType, threads: int, isa: str) -> Rates:
@@ -97,24 +106,25 @@ def _rows() -> list[dict[str, Any]]:
     return rows
 
 
-def _probe(operand: DType, threads: int, isa: str, rates: Rates) -> float:
-    """Measured over predicted seconds of a classical product."""
+def _probe(operand: DType, threads: int, isa: str, rates: Rates) -> tuple[float, bool]:
+    """Measured over predicted seconds of a classical product, and whether it was disturbed."""
     size = size_of(RUN_SECONDS, rates.multiply, *_SIZES)
     wait_for_threads()
-    runs = probed(_call(operand, threads, isa, size), itemgetter("total"))
+    found = probed(_call(operand, threads, isa, size))
     problem = Problem.of((size,) * 3, operand, Options(threads=threads))
     option = Option("cpu", None, (size,) * 3, 0, True)
     predicted = sum(x for _, x in seconds(problem, option, rates))
-    return min(x["total"] for x in runs) / predicted
+    return found.seconds / predicted, found.disturbed
 
 
-def _call(operand: DType, threads: int, isa: str, size: int) -> Callable[[], dict[str, Any]]:
-    """Return a function that multiplies cubes of that size and returns the engine's profile."""
+def _call(operand: DType, threads: int, isa: str, size: int) -> Callable[[], float]:
+    """Return a function that multiplies cubes of that size and returns the engine's seconds."""
     call: dict[str, Any] = {"threads": threads, "isa": isa, "scheme": None}
     tiling, nbytes = _core.plan(size, size, size, operand.engine, limit=kept_bytes(), **call)
     a, b, c = (seen(x, operand) for x in np.ones((3, size, size), operand.numpy))
     workspace = _core.Workspace(nbytes)
-    return lambda: _core.gemm(a, b, c, blocking=tiling, workspace=workspace, profile=True, **call)
+    call |= {"blocking": tiling, "workspace": workspace, "profile": True}
+    return lambda: float(_core.gemm(a, b, c, **call)["total"])
 
 
 def record() -> str:
@@ -126,12 +136,12 @@ def record() -> str:
                 print(f"{isa} {operand.name}, {threads} threads", file=sys.stderr)
                 rates = measure(operand, threads, isa, kept_bytes(), thorough=True)
                 probes = [_probe(operand, threads, isa, rates) for _ in range(_PROBES)]
-                found = asdict(rates)
-                found["probed"] = min(probes)
+                row = asdict(rates)
+                row["probed"] = min(x for x, _ in probes)
                 for name in _OF_THE_KERNEL:
-                    del found[name]
+                    del row[name]
                 head = {"isa": isa, "dtype": operand.name, "threads": threads}
-                rows.append(json.dumps(head | {k: _short(v) for k, v in found.items()}))
+                rows.append(json.dumps(head | {k: _short(v) for k, v in row.items()}))
     return "[\n" + ",\n".join(rows) + "\n]\n"
 
 

@@ -75,11 +75,11 @@ def starting(operand: DType, threads: int, *, probe: bool) -> Rates:
     with limited(threads):
         if operand.has_blas:
             run = _timed_call(dtype, size)
-            run()  # starts the threads
-            size = size_of(RUN_SECONDS, 2 * size**3 / run(), *_SIZES)
-        runs = probed(_timed_call(dtype, size), float)
+            least = min(run() for _ in range(4))  # the first one starts the threads
+            size = size_of(RUN_SECONDS, 2 * size**3 / least, *_SIZES)
+        found = probed(_timed_call(dtype, size))
     told = _PROBED * (2 * size**3 / _STARTING.multiply + sum(surface) * size**2)
-    slower = min(runs) / told
+    slower = found.seconds / told
     strip = np.ones((3, 8192), dtype)
     addition = fastest(lambda: np.add(strip[0], strip[1], out=strip[2]), 20) / strip.shape[1]
     adding = 1 / (addition * _STARTING.add)

@@ -18,38 +18,74 @@ def test_a_size_takes_the_seconds():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Products that take given times, one after the other, on a clock that only they advance."""
-    now = [0.0]
+    """Products that take given times, one after the other, on a clock that only they advance.
+
+    Those of a negative time lose a CPU.
+    """
+    now, losses = [0.0], [0]
     monkeypatch.setattr(probe, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(probe, "_losses", lambda: losses[0])
 
     def products(*milliseconds):
         left = iter(milliseconds)
 
         def run():
-            took = 1e-3 * next(left)
-            now[0] += took
-            return took
+            took = next(left)
+            now[0] += 1e-3 * abs(took)
+            losses[0] += took < 0
+            return 1e-3 * abs(took)
 
+        run.left = left
         return run
 
     return products
 
 
+def runs_of(products):
+    """Return milliseconds of a probe's fastest run, whether it was disturbed, and what was left."""
+    found = probe.probed(products)
+    return found.seconds * 1e3, found.disturbed, len(list(products.left))
+
+
 def test_it_ends_soon_where_nothing_disturbs(clock):
-    assert probe.probed(clock(5, *[1.6] * 99), float) == [1.6e-3] * 5
+    assert runs_of(clock(5, *[1.6] * 99)) == (pytest.approx(1.6), False, 94)
 
 
 def test_it_goes_on_where_runs_differ(clock):
-    runs = probe.probed(clock(5, 6, 5, 4, 3, 2, 1, 1, 1), float)
-    assert runs == [6e-3, 5e-3, 4e-3, 3e-3, 2e-3, 1e-3, 1e-3]
+    assert runs_of(clock(5, 6, 5, 4, 3, 2, 1, 1, 1)) == (pytest.approx(1), False, 1)
 
 
 def test_it_does_not_go_on_for_ever(clock):
-    assert sum(probe.probed(clock(5, *(9 * 0.9**i for i in range(99))), float)) < 0.035
+    assert runs_of(clock(5, 6, 5.5, 5, 4.5, 4, 3.5, 3, 2.5)) == (pytest.approx(4), False, 3)
+    assert runs_of(clock(5, *[-5] * 99)) == (pytest.approx(5), True, 84)
+
+
+def test_it_goes_on_where_other_programs_run(clock):
+    """A run that lost a CPU counts if it is fast all the same, but does not end the probe."""
+    assert runs_of(clock(2, *[-4] * 9, 2, -4, 2, 2)) == (pytest.approx(2), False, 3)
+    assert runs_of(clock(2, -4, -2, -2, 4, 4, 2, 2, 2)) == (pytest.approx(2), False, 2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs counts of lost CPUs")
+def test_lost_cpus_are_counted():
+    before = probe._losses()
+    assert isinstance(before, int)
+    end = perf_counter() + 20
+    workers = [threading.Thread(target=burn, args=(end, before)) for _ in range(64)]
+    for x in workers:
+        x.start()
+    for x in workers:
+        x.join()
+    assert probe._losses() > before
+
+
+def burn(end, before):
+    while perf_counter() < end and probe._losses() == before:
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 20_000)  # some 10 ms without the GIL
 
 
 def test_slow_machines_run_it_twice(clock):
-    assert probe.probed(clock(1000, 900, 800, 700), float) == [0.9, 0.8]
+    assert runs_of(clock(1000, 900, 800, 700)) == (pytest.approx(800), False, 1)
 
 
 def test_it_waits_until_other_threads_sleep(monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 import falcon
 from falcon._backends import BACKENDS, available_backends
 from falcon._core.dtypes import of
+from falcon._core.probe import Probe
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon.decision import machine, upkeep
@@ -210,7 +211,7 @@ def test_a_probe_scales_all_speeds_of_the_engine(monkeypatch):
     problem = Problem(1, 1, 1, of("float32"), threads=2)
     shipped = BACKENDS["cpu"].starting(problem, False)
     as_fast = starting._row(problem.operand, 2, isa())["probed"]
-    monkeypatch.setattr(starting, "_probe", lambda *_: 2 * as_fast)
+    monkeypatch.setattr(starting, "_probe", lambda *_: (2 * as_fast, False))
     probed = BACKENDS["cpu"].starting(problem, True)
     for name in ("multiply", "add", "bandwidth", "update", "update_far", "store"):
         assert getattr(probed, name) == pytest.approx(getattr(shipped, name) / 2)
@@ -220,13 +221,33 @@ def test_a_probe_scales_all_speeds_of_the_engine(monkeypatch):
     assert probed.tile == shipped.tile
 
 
+@pytest.mark.skipif(BACKENDS["cpu"].why_unavailable() is not None, reason="the engine's rates")
+@pytest.mark.parametrize(
+    ("of_two", "disturbed", "of_one", "expected"),
+    [(3.0, False, 1.0, 3.0), (3.0, True, 1.1, 1.1), (1.2, True, 2.0, 1.2), (3.0, True, 3.5, 3.0)],
+)
+def test_where_all_runs_are_disturbed_one_thread_is_probed(
+    monkeypatch, of_two, disturbed, of_one, expected
+):
+    from falcon._cpu import starting
+    from falcon._cpu.extension import isa
+
+    def probe(operand, threads, isa, rates):
+        slower, found = {2: (of_two, disturbed), 1: (of_one, True)}[threads]
+        assert rates == starting._shipped(operand, threads, isa)
+        return slower * starting._row(operand, threads, isa)["probed"], found
+
+    monkeypatch.setattr(starting, "_probe", probe)
+    assert starting._slower(F4, 2, isa()) == pytest.approx(expected)
+
+
 def test_a_probe_scales_products_by_numpy(monkeypatch):
     from falcon._numpy import rates as of_numpy
 
     monkeypatch.setattr(of_numpy, "size_of", lambda *_: 768)
     problem, found = Problem(1, 1, 1, F4, threads=2), []
     for milliseconds in (3, 6):
-        monkeypatch.setattr(of_numpy, "probed", lambda *_, x=milliseconds: [2e-3 * x, 1e-3 * x])
+        monkeypatch.setattr(of_numpy, "probed", lambda _, x=milliseconds: Probe(1e-3 * x, False))
         found.append(BACKENDS["numpy"].starting(problem, True))
     once, twice = found
     assert twice.multiply == pytest.approx(once.multiply / 2)
@@ -242,7 +263,7 @@ def test_a_probe_waits_once_for_threads_and_before_it_runs(monkeypatch, name):
     module = import_module({"cpu": "falcon._cpu.starting", "numpy": "falcon._numpy.rates"}[name])
     done = []
     monkeypatch.setattr(module, "wait_for_threads", lambda: done.append("waited"))
-    monkeypatch.setattr(module, "probed", lambda run, _: [done.append("ran"), run()][1:])
+    monkeypatch.setattr(module, "probed", lambda run: done.append("ran") or Probe(run(), False))
     monkeypatch.setattr(module, "timed", lambda _: done.append("ran") or 1e-3, raising=False)
     BACKENDS[name].starting(Problem(1, 1, 1, F4, threads=2), True)
     assert done[0] == "waited"
