@@ -196,9 +196,10 @@ def draw(path):
 
     uneven, errors = zip(*found["spread"], strict=True)
     four.plot(uneven, errors, ".", c="C0")
-    four.axvline(2, color="0.5", lw=1, label="scaled from here on")
+    four.axvline(1.2, color="0.5", lw=1, label="scaled from here on, if that helps")
     four.axhline(1.5, color="C3", lw=1, label="the promise")
     four.set(title="Unscaled, entries of one sign", xlabel="s_A s_B", ylabel="error over growth")
+    four.set_ylim(0, 2)
     four.legend()
     figure.savefig(path, dpi=110)
 

@@ -205,7 +205,8 @@ KINDS = {
     "a few large channels": lambda x: (
         x + 1000 * np.isin(np.arange(x.shape[1]), (3, 400, 401)).astype(x.dtype)
     ),
-    "lines of K of any scale": lambda x: x * np.logspace(-6, 6, x.shape[1]),
+    "lines of K of other scales": lambda x: x * np.logspace(-0.5, 0.5, x.shape[1]),
+    "rows that differ less than powers of two": lambda x: x * np.linspace(1, 1.35, len(x))[:, None],
 }
 
 
@@ -224,6 +225,8 @@ UNEVEN = {
     "a row": lambda a, b: (with_line(a, 0, 1e3), b),
     "a column": lambda a, b: (a, with_line(b, 1, 1e-3)),
     "both a little": lambda a, b: (with_line(a, 0, 3.0), with_line(b, 1, 3.0)),
+    "a column of twice the norm": lambda a, b: (a, with_line(b, 1, 2.0)),
+    "lines of K of any scale": lambda a, b: (a * np.logspace(-6, 6, 500, dtype="f4"), b),
     "one giant entry": lambda a, b: (with_entry(a, 1e5), b),
     "a row, and one of zeros": lambda a, b: (with_line(with_line(a, 0, 1e3), 0, 0.0, 20), b),
     "squares that overflow": lambda a, b: (with_line(a, 0, 2.0**100), b),

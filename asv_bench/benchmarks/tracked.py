@@ -43,23 +43,29 @@ class BesideNumPy:
 
 
 class Guard:
-    """The time of a plan that compares the scales of its operands first, over one that does not."""
+    """The time of a plan that compares the scales of its operands first, over one that does not.
 
-    params = ((1024, 2048, 4096), DTYPES)
-    param_names = ("size", "dtype")
+    Even: nothing needs scaling; uneven: every row of A and every column of B does.
+    """
+
+    params = ((1024, 2048, 4096), DTYPES, ("even", "uneven"))
+    param_names = ("size", "dtype", "scales")
     timeout = 300
 
-    def setup(self, size, dtype):
+    def setup(self, size, dtype, scales):
         require_own_process()
         random = np.random.default_rng(0)
         a, b = random.standard_normal((2, size, size)).astype(dtype)
+        if scales == "uneven":
+            powers = (2.0 ** random.integers(-20, 20, size)).astype(dtype)
+            a, b = a * powers[:, None], b * powers
         out = np.empty((size, size), dtype)
         asked = falcon.plan(a, b, scheme="3x6x4:54", backend="cpu")
         guarded = replace(asked, guarded=True)
         self.sides = [Side.of("with", lambda: guarded(a, b, out)),
                       Side.of("without", lambda: asked(a, b, out))]  # fmt: skip
 
-    def track_ratio(self, size, dtype):
+    def track_ratio(self, size, dtype, scales):
         guarded, asked = interleave(self.sides, _PAIRS, seconds=_SECONDS)
         return asked.over(guarded).median
 

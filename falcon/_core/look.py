@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from math import sqrt
 
 import numpy as np
 
 from .packed import PackedOperand
 from .plan import Plan
-from .spread import MOST_UNEVEN, Scaling, evened, spread
+from .spread import SCALED_FROM, Scaling, evened, spread
 
 _log = logging.getLogger("falcon")
 
@@ -77,14 +78,17 @@ def look(
     of_a = rows, scheme.m, plan.option.chunks[0], blocks[0]
     of_b = columns, scheme.n, plan.option.chunks[1], blocks[1]
     spreads = spread(*of_a), spread(*of_b)
-    uneven = spreads[0] * spreads[1] > MOST_UNEVEN
-    if uneven:
+    if given is None:
+        powers = evened((of_a, of_b), spreads, SCALED_FROM)
+    else:
+        powers = evened((of_a,), spreads[:1], SCALED_FROM / spreads[1])
+    if any(x is not None and ((x != 0) & (x != 1)).any() for x in powers):
         _log.debug(
             "falcon: %s is scaled: %s would add rows of A whose norms differ by a factor of %.3g "
             "and columns of B by %.3g (root mean square over least)",
             *(p, scheme.name, *spreads),
         )
-    found = Scaling(evened(*of_a, uneven), evened(*of_b, uneven) if given is None else packed)
+    found = Scaling(powers[0], packed if given is not None else powers[1])
     if not found.fits(p.operand):
         _log.debug("falcon: %s is multiplied classically: its norms differ by too much", p)
         return None
@@ -94,14 +98,15 @@ def look(
 def of_packed(columns: np.ndarray, plan: Plan, chunk: int) -> Scaling | None:
     """Return how columns with these squared norms are scaled when they are packed for a plan.
 
-    The spread of the columns may be up to sqrt(`MOST_UNEVEN`), so that as much is left for the rows
+    The spread of the columns may be up to sqrt(`SCALED_FROM`), so that as much is left for the rows
     of A. None: B is packed for the classical algorithm, because some norms cannot be measured.
     """
     assert plan.scheme is not None  # for type checkers
     found: Scaling | None = None
     if np.isfinite(columns).all():
         about = columns, plan.scheme.n, chunk, None
-        found = Scaling(columns=evened(*about, spread(*about) > np.sqrt(MOST_UNEVEN)))
+        (powers,) = evened((about,), (spread(*about),), sqrt(SCALED_FROM))
+        found = Scaling(columns=powers)
     if found is None or not found.fits(plan.problem.operand):
         _log.debug("falcon: b is packed for the classical algorithm: its norms cannot be measured")
         return None

@@ -523,6 +523,23 @@ def test_scaling_by_powers_of_two_changes_no_bit(isa, name, order):
         np.testing.assert_array_equal(packed, even * rows[:, None] * columns)
 
 
+@everywhere
+@pytest.mark.parametrize(("scale", "size"), [(2.0**64, 2.0**-20), (2.0**-75, 2.0**20)])
+def test_factors_beyond_float32_are_undone(isa, scale, size):
+    """1 / (r c) is no float32, but the product by it is."""
+    rng = np.random.default_rng(11)
+    a, b = (size * rng.standard_normal(x).astype("f4") for x in ((40, 30), (30, 70)))
+    factors = [np.full(n, scale) for n in (40, 70)]
+    options = {"isa": isa, "scheme": engine_scheme(schemes.get("strassen"))}
+    even, found = np.empty((40, 70), "f4"), np.empty((40, 70), "f4")
+    _core.gemm(a, b, even, **options)
+    scales = {"row_scales": 1 / factors[0], "column_scales": 1 / factors[1]}
+    _core.gemm(a * np.float32(scale), b * np.float32(scale), found, **options, **scales)
+    np.testing.assert_array_equal(found, even.astype("f8") * scale**2)
+    assert np.isfinite(found).all()
+    assert found.all()
+
+
 def test_scales_of_another_shape_are_refused():
     a = np.ones((8, 8))
     for scales in (np.ones(7), np.ones(8, np.float32), np.ones((8, 1)), np.ones(16)[::2]):

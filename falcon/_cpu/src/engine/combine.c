@@ -35,19 +35,30 @@ static void block_of(const fl_operand *o, int q, ptrdiff_t *line, ptrdiff_t *k) 
     *k = (o->k_major ? q / o->n_line_blocks : q % o->n_k_blocks) * o->block_k;
 }
 
+/* The lines of strip x in block q that are in the matrix, at most 0 if there are none. */
+static ptrdiff_t lines_of(const fl_operand *o, fl_strip x, ptrdiff_t line) {
+    return FL_MIN(FL_MIN(o->width, o->block_lines - x.panel * o->width), o->lines - line);
+}
+
 /* Pack the strip of block q, zeros beyond the matrix. */
 static void pack_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q, char *to) {
     ptrdiff_t line, k;
     block_of(o, q, &line, &k);
-    const ptrdiff_t in_block = x.panel * o->width;
-    line += in_block, k += x.k;
-    const ptrdiff_t lines = FL_MIN(FL_MIN(o->width, o->block_lines - in_block), o->lines - line);
+    line += x.panel * o->width, k += x.k;
+    const ptrdiff_t lines = lines_of(o, x, line);
     const ptrdiff_t steps = FL_MIN(FL_MIN(x.steps, o->block_k - x.k), o->K - k);
     const char *from =
         lines > 0 && steps > 0 ? o->src + (line * o->line_stride + k * o->k_stride) * p->kern->elem : NULL;
     (o->program ? o->load : o->pack)(from, o->line_stride, o->k_stride, lines, steps, to, x.steps);
-    if (o->scale && lines > 0)
-        o->scale_strip(to, x.steps, o->scale + line, lines);
+}
+
+/* Scale the lines of a strip of block q. */
+static void scale_strip(const fl_operand *o, fl_strip x, int q, char *strip) {
+    ptrdiff_t line, k;
+    block_of(o, q, &line, &k);
+    line += x.panel * o->width;
+    if (lines_of(o, x, line) > 0)
+        o->scale_strip(strip, x.steps, o->scale + line, lines_of(o, x, line));
 }
 
 /* Prefetch the source lines of `panels` neighbouring strips (line_stride 1). */
@@ -82,6 +93,9 @@ static void combine_strip(const fl_pass *p, const fl_operand *o, fl_strip x, ptr
         pack_strip(p, o, x, q, in);
         memset(in + elems * kern->sum, 0, (size_t)((vecs - elems) * kern->sum));
     }
+    /* not in the same loop: arithmetic would leave the processor fewer loads to overlap */
+    for (int q = 0; o->scale && q < n_in; q++)
+        scale_strip(o, x, q, scratch + q * stride * kern->sum);
     o->interpret(scratch, stride, to, out_stride / kern->panel, vecs, p->stream_pack, o->program,
                  scratch + n_in * stride * kern->sum);
 }

@@ -6,6 +6,7 @@
  */
 #include "engine.h"
 #include "team.h"
+#include <float.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -27,6 +28,7 @@ typedef struct {
     ptrdiff_t m0, n0, k0; /* where its pass begins; k0 < 0 before the first */
     fl_pass pass;
     int stage;
+    int narrow_scales; /* see falcon_unscale_fn */
     ptrdiff_t units_a; /* COMBINE: units of A, before those of B */
 } fl_job;
 
@@ -107,6 +109,7 @@ static void make_pass(fl_job *j) {
     p->a.group = fl_group(&p->a, p->slices, j->lay.threads);
     p->b.group = fl_group(&p->b, p->slices, j->lay.threads);
     p->b_kept = j->lay.b_kept;
+    p->narrow_scales = j->narrow_scales;
     p->alpha = q->alpha, p->beta = k0 == 0 ? q->beta : 1.0;
     p->stream_pack = j->cut.stream_pack == 2;
     p->triangle = q->triangle, p->diagonal = m0 - n0;
@@ -245,6 +248,23 @@ static int bad_blocking(const falcon_kernel *kern, const falcon_blocking *b) {
     return b->mb <= 0 || b->nb <= 0 || b->kb <= 0 || b->kc <= 0 || b->kc % kern->k_grain || b->mt <= 0 || b->nt <= 0;
 }
 
+/* Extends [least, most] by the powers of two of n lines that are not 0. */
+static void range_of(const double *scale, ptrdiff_t n, double *least, double *most) {
+    for (ptrdiff_t i = 0; scale && i < n; i++)
+        if (scale[i] > 0) {
+            *least = FL_MIN(*least, scale[i]);
+            *most = FL_MAX(*most, scale[i]);
+        }
+}
+
+/* Whether the inverses of all powers of two, and of their products, are accumulators. */
+static int are_scales_narrow(const falcon_kernel *kern, const falcon_problem *q) {
+    double least_a = 1, most_a = 1, least_b = 1, most_b = 1;
+    range_of(q->a_scale, q->M, &least_a, &most_a);
+    range_of(q->b_scale, q->N, &least_b, &most_b);
+    return kern->acc == sizeof(double) || (least_a * least_b >= FLT_MIN * 2 && most_a * most_b <= 1 / FLT_MIN);
+}
+
 int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
                 const falcon_blocking *blk, void *workspace, size_t workspace_bytes, falcon_profile *profile,
                 int *nonfinite) {
@@ -275,6 +295,7 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
         return FALCON_WORKSPACE;
     const falcon_problem t = j.lay.transposed ? fl_transposed_problem(prob) : *prob;
     j.prob = &t;
+    j.narrow_scales = are_scales_narrow(kern, &t);
     if (j.lay.transposed)
         j.cut.mb = blk->nb, j.cut.nb = blk->mb, j.kern = kern->transposed;
     run(&j);

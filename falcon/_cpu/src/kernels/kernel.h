@@ -110,9 +110,10 @@ typedef void (*falcon_write_fn)(const void *ct, const void *h, double coef, doub
                                 ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream, void *watch);
 /* Multiply line i of a strip that load wrote by scale[i], i < lines. */
 typedef void (*falcon_scale_strip_fn)(void *strip, ptrdiff_t steps, const double *scale, ptrdiff_t lines);
-/* Divide element (i, j) of a micro-tile of accumulators by rows[i], then by columns[j]; either may be NULL (ones). */
+/* Divide element (i, j) of a micro-tile of accumulators by rows[i] and columns[j]; either may be NULL (ones).  narrow:
+ * whether 1 / (rows[i] columns[j]), 1 / rows[i] and 1 / columns[j] are accumulators. */
 typedef void (*falcon_unscale_fn)(void *tile, ptrdiff_t n_rows, ptrdiff_t n_columns, const double *rows,
-                                  const double *columns);
+                                  const double *columns, int narrow);
 /* What C holds: elements like A and B, or accumulators. */
 enum falcon_c_form { FALCON_C_ELEM, FALCON_C_ACC, FALCON_N_C_FORM };
 

@@ -193,8 +193,12 @@ static void NAME(scatter)(void *dst_, const void *ct_, const void *h_, double co
 INLINE void NAME(scale_lines)(const int width, const int depth, P_T *x, ptrdiff_t steps, const double *scale,
                               ptrdiff_t lines) {
     T s[width];
-    for (ptrdiff_t i = 0; i < width; i++)
-        s[i] = i < lines ? (T)scale[i] : 1;
+    if (lines == width) /* vectors: a strip may be as short as a few steps */
+        for (int i = 0; i < width; i++)
+            s[i] = (T)scale[i];
+    else
+        for (ptrdiff_t i = 0; i < width; i++)
+            s[i] = i < lines ? (T)scale[i] : 1;
     for (ptrdiff_t p = 0; p < steps; p += depth, x += width * depth)
 #pragma GCC unroll 32
         for (int i = 0; i < width * depth; i++)
@@ -209,36 +213,34 @@ static void NAME(scale_b)(void *strip, ptrdiff_t steps, const double *scale, ptr
     NAME(scale_lines)(NR, KR, strip, steps, scale, lines);
 }
 
-/* A scale of 0 marks a line of zeros: its product is 0, without what rounding left of other lines. */
-INLINE double NAME(inverse)(double scale) {
-    return scale != 0 ? 1 / scale : 0;
+/* 1 / scale[i] for i < n, of `width` numbers, the others 1.  A scale of 0 marks a line of zeros: its product is 0,
+ * without what rounding left of other lines. */
+INLINE void NAME(inverses)(const int width, double *to, const double *scale, ptrdiff_t n) {
+    double given[width];
+    for (int i = 0; i < width; i++)
+        given[i] = 1;
+    if (scale)
+        memcpy(given, scale, (size_t)n * sizeof *given);
+    for (int i = 0; i < width; i++)
+        to[i] = (double)(given[i] != 0) / (given[i] + (double)(given[i] == 0));
 }
 
-INLINE int NAME(is_exact)(double x) {
-    return (double)(T)x == x;
-}
-
-static void NAME(unscale)(void *tile, ptrdiff_t n_rows, ptrdiff_t n_columns, const double *rows,
-                          const double *columns) {
-    T *x = tile, narrow[NR];
-    double of_column[NR], least = 1, most = 1;
-    for (ptrdiff_t j = 0; j < NR; j++) {
-        of_column[j] = columns && j < n_columns ? NAME(inverse)(columns[j]) : 1;
-        narrow[j] = (T)of_column[j];
-        most = of_column[j] > most ? of_column[j] : most;
-        least = of_column[j] < least && of_column[j] > 0 ? of_column[j] : least;
-    }
-    for (ptrdiff_t i = 0; i < n_rows; i++, x += NR) {
-        const double of_row = rows ? NAME(inverse)(rows[i]) : 1;
-        /* all factors are powers of two or 0: where the largest and the least are accumulators exactly, all are */
-        if (sizeof(T) < sizeof(double) && NAME(is_exact)(least) && NAME(is_exact)(most) && NAME(is_exact)(of_row) &&
-            NAME(is_exact)(of_row * least) && NAME(is_exact)(of_row * most))
-            for (ptrdiff_t j = 0; j < NR; j++)
-                x[j] *= narrow[j] * (T)of_row;
+static void NAME(unscale)(void *tile, ptrdiff_t n_rows, ptrdiff_t n_columns, const double *rows, const double *columns,
+                          int narrow) {
+    T *x = tile, of_column[NR];
+    double of_rows[MR], of_columns[NR];
+    NAME(inverses)(MR, of_rows, rows, n_rows);
+    NAME(inverses)(NR, of_columns, columns, n_columns);
+    for (int j = 0; j < NR; j++)
+        of_column[j] = (T)of_columns[j];
+    for (ptrdiff_t i = 0; i < n_rows; i++, x += NR)
+        if (narrow)
+#pragma GCC unroll 4
+            for (int j = 0; j < NR; j += VLEN)
+                V_STORE(x + j, V_LOAD(x + j) * (V_LOAD(of_column + j) * V_SET1((T)of_rows[i])));
         else
-            for (ptrdiff_t j = 0; j < NR; j++)
-                x[j] = (T)((double)x[j] * of_row * of_column[j]);
-    }
+            for (int j = 0; j < NR; j++)
+                x[j] = (T)((double)x[j] * of_rows[i] * of_columns[j]);
 }
 #endif
 
