@@ -35,7 +35,7 @@ class Option:
     again : (int, int, int)
         How often A and B are combined and C is updated, because the problem is cut into chunks.
     in_place : bool
-        A has few rows, and B is read once where it lies, without packing.
+        A has few rows, and B is read once, without a copy of it in memory.
     tiling : tuple of int
         Further parameters of the backend, private to it.
     is_roomy : bool

@@ -20,7 +20,7 @@ from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import BLAS, Policy
-from falcon._core.problem import Problem, is_thin
+from falcon._core.problem import Problem, is_streamed, is_thin
 from falcon._core.rates import Rates
 from falcon.schemes import Scheme, SymmetricScheme
 
@@ -270,7 +270,7 @@ def _option(
     _, b_by_rows, c_by_columns = problem.layout
     in_place = (
         scheme is None
-        and is_thin(problem.M, problem.N, problem.K)
+        and _reads_b_once(problem)
         and problem.b_direct
         and b_by_rows
         and not (c_by_columns or problem.packed)
@@ -288,6 +288,19 @@ def _option(
             of_gram=scheme,
         )
     return Option("cpu", scheme, *cut, (*tiling, nbytes), in_place=in_place, rounded_growth=growth)
+
+
+# Kernels that stream panels of B, and were measured with few rows.
+STREAMING = ("avx512",)
+
+
+def _reads_b_once(problem: Problem) -> bool:
+    """Whether the engine reads B once and makes no copy of it in memory, for few rows of A."""
+    sizes = problem.M, problem.N, problem.K
+    return is_thin(*sizes) or (
+        is_streamed(*sizes, problem.operand.itemsize)
+        and _core.kernel_info(problem.operand.engine, isa())["isa"] in STREAMING
+    )
 
 
 def _roomier(problem: Problem, option: Option) -> list[Option]:

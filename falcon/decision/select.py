@@ -118,7 +118,7 @@ def _classical(
     in_place = [pair for pair in fitting if pair[1].in_place]
     if in_place:
         backend, option = in_place[0]
-        why += "; so few rows that a copy of B would cost more than the product"
+        why += "; few rows, and this backend makes no copy of B in memory"
     elif (len(fitting) > 1 or problem.symmetric) and policy.is_compared(problem):
         found_rates = [rates_of(x, problem) for x, _ in fitting]
         known = [

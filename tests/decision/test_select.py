@@ -329,11 +329,36 @@ def test_small_problems_are_not_measured(problem, why):
         (Problem(16, 4096, 4096, FLOAT, b_direct=False), "numpy"),
     ],
 )
-def test_few_rows_read_b_in_place(problem, chosen):
+def test_few_rows_read_b_in_place(monkeypatch, problem, chosen):
     """Without measuring: copying B, as a BLAS does, would cost more than the product."""
+    check_few_rows(monkeypatch, problem, chosen, "avx2")
+
+
+@pytest.mark.parametrize(
+    ("problem", "chosen"),
+    [
+        (Problem(17, 4096, 4096, FLOAT), "cpu"),
+        (Problem(63, 1024, 4096, FLOAT), "cpu"),
+        (Problem(33, 4096, 1024, of("float64")), "cpu"),
+        (Problem(32, 4096, 4096, of("float64")), "numpy"),
+        (Problem(17, 2048, 2047, FLOAT), "numpy"),
+        (Problem(17, 1023, 8192, FLOAT), "numpy"),
+        (Problem(17, 8192, 1023, FLOAT), "numpy"),
+        (Problem(17, 4096, 4096, FLOAT, layout=(False, False, False)), "numpy"),
+    ],
+)
+def test_more_rows_multiply_while_b_is_read(monkeypatch, problem, chosen):
+    check_few_rows(monkeypatch, problem, chosen, "avx512")
+
+
+def check_few_rows(monkeypatch, problem, chosen, kernel):
     cpu = CpuBackend()
     if cpu.why_unavailable() is not None:
         pytest.skip(f"backend cpu: {cpu.why_unavailable()}")
+    from falcon._cpu import _core
+
+    known = _core.kernel_info
+    monkeypatch.setattr(_core, "kernel_info", lambda *x: {**known(*x), "isa": kernel})
     machine = Machine()
     plan = choose(problem, backends=[cpu, NumpyBackend()], machine=machine)
     assert (plan.backend.name, plan.scheme) == (chosen, None)

@@ -119,7 +119,7 @@ static void make_pass(fl_job *j) {
     }
     p->stream_c = j->cut.stream_c == 2 && j->cut.kb >= q->K && !q->mirror;
     fl_partition(p->a.panels, p->b.panels, j->cut.mt, j->cut.nt, j->lay.threads,
-                 fl_cutting_of(q, p->b.mode == FALCON_DIRECT), &p->X, &p->Z);
+                 fl_cutting_of(q, j->scheme, p->b.mode == FALCON_DIRECT), &p->X, &p->Z);
 }
 
 /* The next pass: M innermost, so that B is combined once; 0 if there is none. */

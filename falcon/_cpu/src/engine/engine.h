@@ -123,8 +123,8 @@ int fl_is_gemv(const falcon_scheme *scheme, const falcon_problem *prob);
 int fl_is_thin(const falcon_kernel *kern, const falcon_scheme *s, const falcon_problem *t);
 
 /* layout.c: the parts of the workspace */
-typedef enum { FL_EVEN, FL_ONE_ROW, FL_TRIANGLE } fl_cutting;
-fl_cutting fl_cutting_of(const falcon_problem *t, int thin);
+typedef enum { FL_EVEN, FL_ONE_ROW, FL_TRIANGLE, FL_OWN_PANELS } fl_cutting;
+fl_cutting fl_cutting_of(const falcon_problem *t, const falcon_scheme *s, int thin);
 void fl_partition(ptrdiff_t panels_a, ptrdiff_t panels_b, ptrdiff_t mt, ptrdiff_t nt, int threads, fl_cutting how,
                   ptrdiff_t *X, ptrdiff_t *Z);
 void fl_layout_make(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,

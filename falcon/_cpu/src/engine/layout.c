@@ -8,19 +8,26 @@
  * 3 cycles a step, 12 x 32 multiply-adds 12.  A cut that is better by less than a thousandth is not worth more tiles.
  */
 static const double panel_cost = 0.25, worth_more_tiles = 0.999;
+/* The cost of packing a panel for several tiles, once for all threads, where a single tile would pack it in its core's
+ * cache: it goes to memory and back. */
+static const double shared_cost = 1.5;
 
 /* Tiles along each side of a triangle, per thread. */
 enum { TILES_PER_THREAD = 4 };
 
-fl_cutting fl_cutting_of(const falcon_problem *t, int thin) {
-    return thin ? FL_ONE_ROW : t->triangle ? FL_TRIANGLE : FL_EVEN;
+fl_cutting fl_cutting_of(const falcon_problem *t, const falcon_scheme *s, int thin) {
+    return thin                                        ? FL_ONE_ROW
+           : t->triangle                               ? FL_TRIANGLE
+           : s == &fl_classical_scheme && !t->packed_b ? FL_OWN_PANELS
+                                                       : FL_EVEN;
 }
 
 /* Tile counts X x Z, tiles at most mt x nt panels, such that all threads finish
  * together: the least of (rounds of tiles) x (cost of the largest tile), where
  * a tile costs its area plus what its panels cost to fetch.  FL_ONE_ROW: don't
  * cut the rows further than mt asks.  FL_TRIANGLE: tiles are of all sizes, so
- * each thread gets several, for balance. */
+ * each thread gets several, for balance.  FL_OWN_PANELS: a tile that is alone in
+ * its row or column packs the panels there itself. */
 void fl_partition(ptrdiff_t pa, ptrdiff_t pb, ptrdiff_t mt, ptrdiff_t nt, int threads, fl_cutting how, ptrdiff_t *X,
                   ptrdiff_t *Z) {
     const ptrdiff_t X0 = fl_div_up(pa, mt), Z0 = fl_div_up(pb, nt);
@@ -34,7 +41,9 @@ void fl_partition(ptrdiff_t pa, ptrdiff_t pb, ptrdiff_t mt, ptrdiff_t nt, int th
     for (ptrdiff_t x = X0; x <= (how == FL_ONE_ROW ? X0 : FL_MIN(pa, X0 + threads)); x++)
         for (ptrdiff_t z = Z0; z <= FL_MIN(pb, Z0 + threads); z++) {
             const ptrdiff_t h = fl_div_up(pa, x), w = fl_div_up(pb, z), rounds = fl_div_up(x * z, threads);
-            const double cost = (double)rounds * ((double)(h * w) + panel_cost * (double)(h + w));
+            const ptrdiff_t shared = how == FL_OWN_PANELS ? (x > 1 ? pb : 0) + (z > 1 ? pa : 0) : 0;
+            const double cost = (double)rounds * ((double)(h * w) + panel_cost * (double)(h + w)) +
+                                shared_cost * (double)shared / threads;
             if (best == 0 || cost < best * worth_more_tiles)
                 best = cost, *X = x, *Z = z;
         }
@@ -112,7 +121,7 @@ void fl_layout_make(const falcon_kernel *kern, const falcon_scheme *s, const fal
     out->transposed = swap;
     out->threads = fl_threads(prob, threads);
     const int thin = fl_is_thin(kern, s, &t);
-    fl_partition(pa, pb, mt, nt, out->threads, fl_cutting_of(&t, thin), &X, &Z);
+    fl_partition(pa, pb, mt, nt, out->threads, fl_cutting_of(&t, s, thin), &X, &Z);
     /* panels that only one tile uses are packed by that tile, in its core's cache */
     out->a_mode = classical && Z == 1 ? FALCON_LOCAL : FALCON_PACKED;
     out->b_mode = prob->packed_b || !classical || X > 1 ? FALCON_PACKED : thin ? FALCON_DIRECT : FALCON_LOCAL;

@@ -139,6 +139,28 @@ static fl_panels panels_of(const fl_pass *p, const fl_operand *o, int r, ptrdiff
     return f;
 }
 
+/* Pack panels j0 to j1 of a streaming operand whose lines are neighbours in memory, ROWS steps at a time: rows of the
+ * caller's matrix are far apart, so as much as possible is read of each, while the next ones are prefetched.  (More
+ * prefetches at a time would wait for each other.) */
+static void pack_rows(const fl_pass *p, const fl_panels *f, ptrdiff_t j0, ptrdiff_t j1) {
+    enum { ROWS = 16 };
+    const fl_operand *o = f->o;
+    const falcon_kernel *kern = p->kern;
+    const ptrdiff_t k = f->s * p->kc, len = fl_slice_len(p, f->s), most = fl_up(ROWS, kern->k_grain);
+    const ptrdiff_t line = j0 * o->width, bytes = (FL_MIN(j1 * o->width, o->lines) - line) * kern->elem;
+    const ptrdiff_t row = o->k_stride * kern->elem;
+    const char *from = o->src + line * kern->elem + k * row;
+    for (ptrdiff_t at = 0; at < len; at += most, from += most * row) {
+        for (ptrdiff_t i = most; i < FL_MIN(2 * most, o->K - k - at); i++)
+            for (ptrdiff_t x = 0; x < bytes; x += FL_LINE)
+                __builtin_prefetch(from + i * row + x, 0, 2);
+        for (ptrdiff_t j = j0; j < j1; j++)
+            o->pack(from + (j * o->width - line) * kern->elem, 1, o->k_stride,
+                    FL_MIN(o->width, o->lines - j * o->width), FL_MIN(most, o->K - k - at),
+                    f->local + (j - f->first) * f->step + at * o->width * kern->panel, FL_MIN(most, len - at));
+    }
+}
+
 /* Panel j; packed now if the tile packs its own panels and has not `done` so. */
 static inline const char *panel(const fl_pass *p, const fl_panels *f, ptrdiff_t j, int done, ptrdiff_t *ld) {
     const char *at = f->at + (j - f->first) * f->step;
@@ -153,10 +175,15 @@ static inline const char *panel(const fl_pass *p, const fl_panels *f, ptrdiff_t 
 }
 
 /* What the micro-kernel calls of one block prefetch: the next panel to keep (needed when this row of calls ends), then
- * the next streaming block, so late that it does not evict the current one. */
+ * the next streaming block, so late that it does not evict the current one.  A block that is not packed yet is a
+ * rectangle of the caller's matrix, steps of K by contiguous lines; it is prefetched by columns of cache lines. */
 typedef struct {
     const char *kept, *kept_end, *block, *block_end;
-    ptrdiff_t calls; /* left in this block */
+    const char *source;     /* NULL, or the rectangle */
+    ptrdiff_t steps, width; /* of the rectangle; width in bytes */
+    ptrdiff_t stride;       /* bytes from step to step */
+    ptrdiff_t step, column; /* what is prefetched next; column in bytes */
+    ptrdiff_t calls;        /* left in this block */
 } fl_ahead;
 
 /* The block after (r, s) of this tile, or the first block of the next tile; 0 if there is none. */
@@ -172,9 +199,17 @@ static int block_after(const fl_pass *p, int *r, ptrdiff_t *s, const fl_rect **t
 static fl_ahead ahead_block(const fl_pass *p, int r, ptrdiff_t s, const fl_rect *tile, const fl_rect *next) {
     fl_ahead w = {.calls = (tile->x1 - tile->x0) * (tile->z1 - tile->z0)};
     const fl_operand *o = p->b_kept ? &p->a : &p->b;
-    if (o->mode == FALCON_PACKED && block_after(p, &r, &s, &tile, next)) {
-        w.block = packed_panel(p, o, r, s, p->b_kept ? tile->x0 : tile->z0);
-        w.block_end = packed_panel(p, o, r, s, p->b_kept ? tile->x1 : tile->z1);
+    if (o->mode == FALCON_DIRECT || !block_after(p, &r, &s, &tile, next))
+        return w;
+    const ptrdiff_t first = p->b_kept ? tile->x0 : tile->z0, end = p->b_kept ? tile->x1 : tile->z1;
+    if (o->mode == FALCON_PACKED) {
+        w.block = packed_panel(p, o, r, s, first);
+        w.block_end = packed_panel(p, o, r, s, end);
+    } else if (o->line_stride == 1) {
+        const ptrdiff_t elem = p->kern->elem;
+        w.source = o->src + (first * o->width + s * p->kc * o->k_stride) * elem;
+        w.steps = fl_slice_len(p, s), w.stride = o->k_stride * elem;
+        w.width = (FL_MIN(end * o->width, o->lines) - first * o->width) * elem;
     }
     return w;
 }
@@ -194,9 +229,23 @@ static void ahead_row(const fl_pass *p, int r, ptrdiff_t s, ptrdiff_t i, const f
     w->kept_end = packed_panel(p, o, r, s, i + 1);
 }
 
-/* The address from which one call of the micro-kernel prefetches `bytes`; NULL: nothing to prefetch. */
-static const char *ahead_take(fl_ahead *w, ptrdiff_t bytes) {
+/* The address from which one call of the micro-kernel prefetches `lines` cache lines, and how far they are apart; NULL:
+ * nothing to prefetch. */
+static const char *ahead_take(fl_ahead *w, ptrdiff_t lines, ptrdiff_t *apart) {
     const ptrdiff_t left = w->calls--;
+    *apart = FL_LINE;
+    if (w->source && w->kept >= w->kept_end) {
+        const ptrdiff_t calls = fl_div_up(w->steps, FL_MAX(lines, 1)) * fl_div_up(w->width - w->column, FL_LINE);
+        if (w->column >= w->width || left > 2 * calls)
+            return NULL;
+        const char *from = w->source + w->step * w->stride + w->column;
+        *apart = w->stride;
+        w->step += lines;
+        if (w->step >= w->steps)
+            w->step = 0, w->column += FL_LINE;
+        return from;
+    }
+    const ptrdiff_t bytes = lines * FL_LINE;
     const char **at = w->kept < w->kept_end ? &w->kept : &w->block, *from = *at;
     if (at == &w->block && (from >= w->block_end || left * bytes > 2 * (w->block_end - from)))
         return NULL;
@@ -245,10 +294,13 @@ static void tile_slice(const fl_pass *p, const fl_buffers *buf, const fl_walk *w
     const ptrdiff_t micro = fl_micro_bytes(p->kern), ct_step = (w->i1 - w->i0) * (w->j1 - w->j0) * micro;
     const ptrdiff_t h_step = p->slices == 1 ? 0 : micro;
     const ptrdiff_t len = fl_slice_len(p, s);
-    const ptrdiff_t pf_bytes = len / p->kern->kr * p->kern->pf_lines / FALCON_PF_EVERY * FL_LINE;
+    const ptrdiff_t pf_lines = len / p->kern->kr * p->kern->pf_lines / FALCON_PF_EVERY;
     const fl_panels kept_panels = panels_of(p, w->kept, r, s, w->i0, w->kept_local, 1);
     const fl_panels streams = panels_of(p, w->stream, r, s, w->j0, w->stream_local, 0);
     fl_ahead ahead = ahead_block(p, r, s, tile, next);
+    const int by_rows = w->stream->mode == FALCON_LOCAL && w->stream->line_stride == 1;
+    if (by_rows)
+        pack_rows(p, &streams, w->j0, w->j1);
     char *h = buf->h, *ct = buf->ct;
     for (ptrdiff_t i = w->i0; i < w->i1; i++) {
         falcon_ukr_fn inner, edge;
@@ -257,18 +309,19 @@ static void tile_slice(const fl_pass *p, const fl_buffers *buf, const fl_walk *w
         ahead_row(p, r, s, i, tile, next, &ahead);
         const char *kept = panel(p, &kept_panels, i, 0, &ld_kept);
         for (ptrdiff_t j = w->j0; j < w->j1; j++) {
-            const char *streaming = panel(p, &streams, j, i > w->i0, &ld_stream);
+            const char *streaming = panel(p, &streams, j, by_rows || i > w->i0, &ld_stream);
             const ptrdiff_t x = b_kept ? j : i, z = b_kept ? i : j;
             if (idle(p, r, x, x + 1, z, z + 1)) {
                 h += h_step, ct += micro;
                 continue;
             }
-            const char *pf = ahead_take(&ahead, pf_bytes);
+            ptrdiff_t apart;
+            const char *pf = ahead_take(&ahead, pf_lines, &apart);
             if (last)
                 scatter_ahead(p, r, ct, ct_step, micro);
             (j == w->stream->panels - 1 ? edge : inner)(len, b_kept ? streaming : kept, b_kept ? kept : streaming,
                                                         b_kept ? ld_kept : ld_stream, h, s > 0, pf ? pf : kept,
-                                                        pf ? FL_LINE : 0);
+                                                        pf ? apart : 0);
             if (last) {
                 const double t0 = update ? fl_now() : 0;
                 scatter(p, buf, r, h, ct, ct_step, x, z);
