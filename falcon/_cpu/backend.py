@@ -291,7 +291,7 @@ def _option(
 
 
 # Kernels that stream panels of B, and were measured with few rows.
-STREAMING = ("avx512",)
+_STREAMING = ("avx512",)
 
 
 def _reads_b_once(problem: Problem) -> bool:
@@ -299,7 +299,7 @@ def _reads_b_once(problem: Problem) -> bool:
     sizes = problem.M, problem.N, problem.K
     return is_thin(*sizes) or (
         is_streamed(*sizes, problem.operand.itemsize)
-        and _core.kernel_info(problem.operand.engine, isa())["isa"] in STREAMING
+        and _core.kernel_info(problem.operand.engine, isa())["isa"] in _STREAMING
     )
 
 
