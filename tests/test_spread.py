@@ -14,7 +14,7 @@ from falcon._core.options import DEFAULT_MAX_GROWTH
 from falcon._core.policy import host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon._core.spread import Scaling, powers_of_two, spread
+from falcon._core.spread import Scaling, evened, powers_of_two, spread
 from falcon._front import planner
 from falcon.decision.candidates import scheme_candidates
 
@@ -94,6 +94,18 @@ def test_powers_bring_norms_together(parts, size, chunk, block):
     even = 1 + 0.1 * np.random.default_rng(0).random(size)
     kept = even * powers_of_two(even**2, parts, chunk, block)
     assert spread(kept**2, parts, chunk, block) <= 1.1
+
+
+@pytest.mark.parametrize(("times", "helped"), [(1, False), (2, True)])
+def test_a_little_help_is_taken_near_the_limit_of_the_promise(times, helped):
+    """Norms that fill an octave evenly, but for the last one, which can be halved."""
+    about = 4.0 ** (np.append(np.arange(23), 24) / 24), 24, 24, None
+    before = spread(*about)
+    after = spread(about[0] * powers_of_two(*about) ** 2, *about[1:])
+    assert 1.2 < before < 1.5
+    assert before / 1.1 ** (1 / 2) < after < before
+    found = evened([about] * times, [before] * times, 1.2)
+    assert all((x is not None) == helped for x in found)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "g"])

@@ -28,7 +28,10 @@ def is_thin(M: int, N: int, K: int) -> bool:
 
 
 def is_streamed(M: int, N: int, K: int, itemsize: int) -> bool:
-    """Whether A has so few rows that a kernel should multiply while it reads B."""
+    """Whether A has so few rows that a kernel should multiply while it reads B.
+
+    Of up to 32 rows in float64, the last panel of 8 rows may be nearly empty: they are left out.
+    """
     few = max(_IN_PLACE, 4 * itemsize) < M <= MOST_THIN_ROWS
     return few and min(N, K) >= _LEAST_STREAMED_SIDE and N * K >= _LEAST_STREAMED_ELEMENTS
 

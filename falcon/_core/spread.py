@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import prod, sqrt
 
 import numpy as np
 
@@ -175,13 +175,16 @@ def evened(
     spreads : sequence of float
         Their spreads.
     beyond : float
-        The lines are scaled if the product of the spreads is larger, and falls by a tenth.
+        The lines are scaled if the product of the spreads is larger, and falls by a tenth, or
+        at all where it is larger still.
     """
     found = [_without_zeros(*x) for x in dimensions]
     if prod(spreads) > beyond:
         powers = [powers_of_two(*x) for x in dimensions]
         after = [spread(x[0] * y**2, *x[1:]) for x, y in zip(dimensions, powers, strict=True)]
-        if _WORTH * prod(map(min, after, spreads)) < prod(spreads):
+        # Near what the promise allows, any help is taken.
+        worth = _WORTH if prod(spreads) <= beyond * sqrt(MOST_UNEVEN / SCALED_FROM) else 1.0
+        if worth * prod(map(min, after, spreads)) < prod(spreads):
             for i, x in enumerate(powers):
                 found[i] = x if after[i] < spreads[i] else found[i]
     return found
