@@ -7,10 +7,13 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import of
-from falcon._core.plan import Plan
+from falcon._core.model import seconds
+from falcon._core.plan import Option, Plan
+from falcon._core.probe import Probe
 from falcon._core.problem import Problem
 from falcon._numpy import backend as numpy_backend
 from falcon._numpy import classical
+from falcon._numpy import rates as numpy_rates
 from falcon._numpy.backend import NumpyBackend, _chunks_within, _Stages
 
 BACKEND = NumpyBackend()
@@ -182,3 +185,38 @@ def test_conversion_in_blocks(dtype, monkeypatch):
         (a[:, :11], b[::2]),
     ):
         np.testing.assert_array_equal(falcon.gemm(x, y, alpha=2, **options), 2 * (x @ y))
+
+
+def test_the_rates_of_a_blas_that_keeps_to_the_model_are_found(monkeypatch):
+    costs = 4e-12, 1e-10, 3e-10, 2e-10, 5e-10, 7e-11, 4e-11, 8e-11, 3e-6
+    cache = 2e6
+
+    def product(some, M, N, K):
+        terms = numpy_rates._terms(M, N, K, (M + N) * K * 4 > cache)  # noqa: SIM300
+        return lambda: float(np.dot(terms, costs))
+
+    monkeypatch.setattr(numpy_rates, "_product_call", product)
+    monkeypatch.setattr(numpy_rates, "timed", lambda call: call())
+    made = numpy_rates.measure(of("float32"), thorough=False)
+    assert made.multiply == pytest.approx(2 / (2 * costs[0]))
+    assert made.surface == pytest.approx((costs[1], costs[3], costs[5]))
+    assert made.surface_far == pytest.approx((costs[2], costs[4], costs[5]))
+    assert (made.surface_cache, made.ragged) == (cache, pytest.approx(costs[6:8]))
+    assert made.overhead == pytest.approx(costs[8])
+    for M, N, K in ((100, 101, 102), (1001, 1003, 1007)):
+        problem = Problem(M, N, K, of("float32"), threads=1)
+        predicted = sum(x for _, x in seconds(problem, Option("numpy", None, (M, N, K), 0), made))
+        assert predicted == pytest.approx(product(None, M, N, K)())
+
+
+def test_starting_rates_scale_all_costs_of_products(monkeypatch):
+    found = []
+    for milliseconds in (2, 4):
+        monkeypatch.setattr(numpy_rates, "probed", lambda _, x=milliseconds: Probe(1e-3 * x, False))
+        monkeypatch.setattr(numpy_rates, "size_of", lambda *_: 512)
+        found.append(numpy_rates.starting(of("float64"), 1, probe=True))
+    once, twice = found
+    for name in ("surface", "surface_far", "ragged"):
+        assert getattr(twice, name) == pytest.approx([2 * x for x in getattr(once, name)])
+    whole = numpy_rates.starting(of("int32"), 1, probe=True)
+    assert not any((*whole.surface, *whole.surface_far, *whole.ragged))

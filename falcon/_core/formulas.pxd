@@ -10,7 +10,8 @@ cdef extern from *:
 
 cdef class Machine:
     cdef double overlap, cache, overhead, mr, nr, slice, loss, sigma_a, sigma_b, sigma_c
-    cdef double multiply, add, update, update_far, disturbance, long_block, move, store
+    cdef double far_sigma_a, far_sigma_b, far_sigma_c, surface_cache
+    cdef double multiply, add, update, update_far, disturbance, long_block, stream, move, store
     cdef double near_a, far_a, near_b, far_b
 
 
@@ -30,7 +31,8 @@ cdef class Cut:
     inner=double, slices=double, chunks_k=double, part_k=double, _=double, unit=double,
     a=double, b=double, c=double, padded=double, products=double, tiles=double,
     all_a=double, all_b=double, all_c=double, moved=double, multiply=double,
-    near=cython.bint, move_a=double, move_b=double, first=double, second=double,
+    operands=double, surface=double, distant=double, near=cython.bint,
+    move_a=double, move_b=double, first=double, second=double,
     updates=double, far=double, adding=double, storing=double, last=double)
 cpdef (double, double, double, double, double) stages(Machine machine, Counts x, Cut cut) noexcept
 

@@ -24,11 +24,15 @@ class Machine:
         self.mr, self.nr = rates.tile
         self.slice, self.loss = rates.slice, rates.loss
         self.sigma_a, self.sigma_b, self.sigma_c = rates.surface
+        self.far_sigma_a, self.far_sigma_b, self.far_sigma_c = rates.surface_far or rates.surface
+        self.surface_cache = rates.surface_cache
         # Seconds: per product of two numbers and its addition, per addition, per element moved.
         self.multiply = 2.0 / rates.multiply
         self.add, self.update = 1.0 / rates.add, 1.0 / (rates.update or rates.add)
         self.update_far = 1.0 / rates.update_far if rates.update_far else self.update
         self.disturbance, self.long_block = rates.disturbance, LONG_BLOCK
+        # Measured costs of a product's elements include their way from memory.
+        self.stream = 0.0 if any(rates.surface) else 1.0 / rates.bandwidth
         self.move, self.store = 1.0 / rates.bandwidth, 1.0 / (rates.store or rates.bandwidth)
         near_a, far_a, near_b, far_b = rates.combine or (rates.bandwidth,) * 4
         self.near_a, self.far_a = 1.0 / near_a, 1.0 / far_a
@@ -100,12 +104,18 @@ def stages(machine: Machine, x: Counts, cut: Cut) -> tuple[float, float, float, 
         products *= up(tiles, cut.threads) * cut.threads / tiles
     # Elements read and written by a product, counted once per chunk that uses them.
     all_a, all_b, all_c = a * chunks_n, b * chunks_m, c * chunks_k
-    products += machine.sigma_a * all_a + machine.sigma_b * all_b + machine.sigma_c * all_c
-    moved = (all_a + all_b + all_c) * machine.move
+    operands = x.rank * part_k * (part_m + part_n) * cut.itemsize
+    surface = machine.sigma_a * all_a + machine.sigma_b * all_b + machine.sigma_c * all_c
+    if operands > machine.surface_cache:
+        distant = machine.far_sigma_a * all_a + machine.far_sigma_b * all_b
+        distant += machine.far_sigma_c * all_c
+        surface = min(surface, distant) if cut.smaller else distant
+    products += surface
+    moved = (all_a + all_b + all_c) * machine.stream
     multiply = x.rank * (products if products > moved else moved)
     updates = cut.again_c * x.w * c if cut.fused else 0.0
     multiply += updates * machine.disturbance
-    near = x.rank * part_k * (part_m + part_n) * cut.itemsize <= machine.cache
+    near = operands <= machine.cache
     move_a = machine.near_a if near else machine.far_a
     move_b = machine.near_b if near else machine.far_b
     if cut.smaller:

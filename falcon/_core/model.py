@@ -16,6 +16,8 @@ combine B   a_B v inner columns / F+                           a_B KN (1 + R/(kn
 multiply    I R (2 r' c' (inner + s kappa) / F*                R (rows inner + inner columns
             + sigma_A rows inner + sigma_B inner columns
             + sigma_C rows columns)                            + rows columns) / beta
+            + R (epsilon_N d(columns, 16) rows inner
+            + epsilon_M d(rows, 4) inner columns)
             fused: + a_H w rows columns sigma_H
 combine H   w rows columns / F+;                               MN (1 + R/(mn)) / beta;
             fused: a_H w rows columns / F_H'                   fused: a_H MN / beta_C
@@ -26,10 +28,13 @@ If the backend works in chunks, r', c' and (inner + s kappa) are summed over the
 the last is shorter: the products of all chunks take ``sum r' sum c' sum (inner + s kappa)``.
 
 A combine takes ``omega max(arithmetic, memory) + (1 - omega) (arithmetic + memory)``; multiply
-takes the larger of both, since kernels fetch the next block while they compute. a_A, a_B, a_H are
-how often the stage runs because of the chunks (`Option.again`). beta_A and beta_B are the near
-rates if all sums take at most `Rates.cache` bytes, else the far ones. I = ceil(t/T) T/t is the
-imbalance of T threads that share the t = (r'/mr) (c'/nr) tiles of a product.
+takes the larger of both, since kernels fetch the next block while they compute; where sigma was
+measured, it is the time for memory too. a_A, a_B, a_H are how often the stage runs because of the
+chunks (`Option.again`). beta_A and beta_B are the near rates if all sums take at most `Rates.cache`
+bytes, else the far ones; sigma likewise. I = ceil(t/T) T/t is the imbalance of T threads that share
+the t = (r'/mr) (c'/nr) tiles of a product.
+
+d(x, y) is the number of binary digits 1 of x mod y.
 
 1/F_H' lies between 1/F_H and 1/F_H far, as `inner` (of whole chunks) lies between 0 and 1024.
 
@@ -90,16 +95,26 @@ def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
         option.again,
         False,
     )
-    found = stages(Machine(rates), counts(option.scheme), cut)
+    x = counts(option.scheme)
+    first, second, multiply, store, start = stages(Machine(rates), x, cut)
+    if any(rates.ragged):
+        multiply += _ragged(problem, x, rates)
     if option.scheme is not None:
-        return tuple(zip(STAGES, found, strict=True))
-    _, _, multiply, store, start = found
+        return tuple(zip(STAGES, (first, second, multiply, store, start), strict=True))
     if not option.fused_output:
         return (("multiply", multiply), ("start", start))
     pack_a, pack_b = rates.pack or (rates.bandwidth, rates.bandwidth)
     first = option.again[0] * 2.0 * M * K / pack_a
     second = 0.0 if problem.packed else option.again[1] * 2.0 * K * N / pack_b
     return tuple(zip(CLASSICAL_STAGES, (first, second, multiply, store, start), strict=True))
+
+
+def _ragged(problem: Problem, x: Counts, rates: Rates) -> float:
+    """Seconds of the columns and rows that a BLAS multiplies in small kernels, without chunks."""
+    rows, inner, columns = -(-problem.M // x.m), -(-problem.K // x.k), -(-problem.N // x.n)
+    digits_n, digits_m = (int(columns) % 16).bit_count(), (int(rows) % 4).bit_count()
+    of_columns, of_rows = rates.ragged
+    return x.rank * inner * (of_columns * digits_n * rows + of_rows * digits_m * columns)
 
 
 def of_triangle(times: Seconds, share: float) -> Seconds:

@@ -58,8 +58,8 @@ class Rates:
         beta_A near, far, beta_B near, far: elements/s that Combine A and B read and write, where
         all sums take at most `cache` bytes and where they take more. (): `bandwidth`.
     pack : 2 floats or ()
-        pi_A, pi_B: elements/s that the classical algorithm reads and writes to lay out A and B.
-        (): `bandwidth`.
+        pi_A, pi_B: elements/s that the classical algorithm reads and writes to lay out A and B, not
+        counting the time in which it multiplies meanwhile. (): `bandwidth`.
     cache : float
         Bytes of sums up to which the near rates of `combine` hold.
     tile : (int, int)
@@ -69,7 +69,16 @@ class Rates:
     loss : float
         kappa: fixed cost of a slice, as additional length of K.
     surface : (float, float, float)
-        sigma_A, sigma_B, sigma_C: seconds per element of a product's operands and result.
+        sigma_A, sigma_B, sigma_C: seconds per element of a product's operands and result, where
+        the operands of all products take at most `surface_cache` bytes.
+    surface_far : 3 floats or ()
+        The same where they take more. (): `surface`.
+    surface_cache : float
+        See `surface`.
+    ragged : (float, float)
+        epsilon_N, epsilon_M: seconds per element of A for a binary digit of N mod 16, and per
+        element of B for one of M mod 4. A BLAS multiplies the columns and rows that are left over
+        in kernels of 8, 4, 2 and 1, each of which reads the whole operand again.
     update : float
         F_H: products added to blocks of C on chip, elements/s; 0, at `add`.
     update_far : float
@@ -100,6 +109,9 @@ class Rates:
     slice: int = 0
     loss: float = 0.0
     surface: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    surface_far: tuple[float, ...] = ()
+    surface_cache: float = 0.0
+    ragged: tuple[float, float] = (0.0, 0.0)
     update: float = 0.0
     update_far: float = 0.0
     disturbance: float = 0.0
@@ -120,11 +132,17 @@ class Rates:
             positive(name, *values)
             if len(values) not in counts:
                 raise ValueError(f"{name} has {len(values)} numbers; expected {counts[-1]}")
-        sigma_a, sigma_b, sigma_c = self.surface
-        not_negative("surface", sigma_a, sigma_b, sigma_c)
+        for name, values, counts in (
+            ("surface", self.surface, (3,)),
+            ("surface_far", self.surface_far, (0, 3)),
+            ("ragged", self.ragged, (2,)),
+        ):
+            not_negative(name, *values)
+            if len(values) not in counts:
+                raise ValueError(f"{name} has {len(values)} numbers; expected {counts[-1]}")
         for name in (
-            *("overlap", "cache", "slice", "loss", "update", "update_far", "disturbance"),
-            *("store", "overhead", "probe"),
+            *("overlap", "cache", "surface_cache", "slice", "loss", "update", "update_far"),
+            *("disturbance", "store", "overhead", "probe"),
         ):
             not_negative(name, getattr(self, name))
         if not isinstance(self.measured, bool):

@@ -1,16 +1,16 @@
 """Measure the engine: the rates that the cost model needs, from a handful of small calls.
 
 The engine's own clock separates the three combines; the rest of a call's time is shared out among
-products, slices and overhead by least squares over calls in which they differ. (Fitted by least
-squares too, the rates of updates of C were 3.5 times apart in two profiles of one machine: they
-take only a tenth of the time of a call.)
+products, slices, overhead and the packing of classical calls by least squares over calls in which
+they differ: a tile packs while it multiplies, so that the clock cannot tell them apart. (Fitted by
+least squares too, the rates of updates of C were 3.5 times apart in two profiles of one machine:
+they take only a tenth of the time of a call.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -53,11 +53,10 @@ def measure(operand: DType, threads: int, isa: str, limit: int, *, thorough: boo
     calls = _calls(_size(first, _core.cache_sizes()["l3"] / 2, operand.itemsize))
     runs = bench.run(calls, *_ROUNDS[thorough])
     cache, (near_a, far_a, near_b, far_b, add) = _combine_costs(runs, calls, operand.itemsize)
-    pack_a, pack_b = _pack_costs(runs, calls)
     terms = [_terms(call, run, kernel) for call, run in zip(calls, runs, strict=True)]
     near, far, store = fit_times([x[:3] for x in terms], [max(x["update"], 1e-9) for x in runs])
-    rest = [max(x["wall"] - sum(x[stage] for stage in _CLOCKED), 1e-9) for x in runs]
-    flop, lost, disturbance, start = fit_times([x[3:] for x in terms], rest)
+    rest = [_unclocked(call, run) for call, run in zip(calls, runs, strict=True)]
+    flop, lost, disturbance, start, pack_a, pack_b = fit_times([x[3:] for x in terms], rest)
     return Rates(
         multiply=rate(flop),
         add=rate(add),
@@ -88,6 +87,11 @@ def _calls(size: int) -> list[Call]:
         *((wide, wide, 3 * thin, get(name)) for name in ("3x2x3:15", "3x3x4:29", "6x3x4:54")),
         *((wide, low, size, scheme) for scheme in (None, strassen)),
         *((low, wide, size, scheme) for scheme in (None, strassen)),
+        # Few rows or columns, and a small product: packing takes much of their time.
+        *((x, thin // 2, half, None) for x in (half, size)),
+        *((thin // 2, x, half, None) for x in (half, size)),
+        *((size, thin, size, None), (thin, size, size, None)),
+        *((low, low, size, None), (low, low, low, None)),
         (size, size, size, get("3x4x4:38")),
         # Operands and sums far beyond the caches.
         *((wide, wide, wide, scheme) for scheme in (strassen, get("3x6x4:54"))),
@@ -218,18 +222,14 @@ def _error(
     return float(((predicted / np.asarray(times) - 1) ** 2).sum())
 
 
-def _pack_costs(runs: list[dict[str, Any]], calls: list[Call]) -> tuple[float, float]:
-    """Seconds per element read or written to lay out A, and B."""
-    found: tuple[list[float], list[float]] = [], []
-    for run, (M, N, K, scheme) in zip(runs, calls, strict=True):
-        if scheme is None:
-            found[0].append(run["combine_a"] / (2 * M * K))
-            found[1].append(run["combine_b"] / (2 * K * N))
-    return median(found[0]), median(found[1])
+def _unclocked(call: Call, run: dict[str, Any]) -> float:
+    """Seconds of a call without the stages that the engine's clock can tell from the products."""
+    stages = _CLOCKED if call[3] is not None else ("update",)
+    return max(run["wall"] - sum(run[stage] for stage in stages), 1e-9)
 
 
 def _terms(call: Call, run: dict[str, Any], kernel: dict[str, Any]) -> list[float]:
-    """Updates twice and elements of C; flop, lost flop, updates and one start of a call."""
+    """Updates twice and elements of C; flop, lost flop, updates, one start and elements packed."""
     M, N, K, scheme = call
     m, k, n = (1, 1, 1) if scheme is None else scheme.format
     rank = 1 if scheme is None else scheme.rank
@@ -250,4 +250,5 @@ def _terms(call: Call, run: dict[str, Any], kernel: dict[str, Any]) -> list[floa
         products * area * -(-inner // kernel["kc"]),
         updates,
         1.0,
+        *((2.0 * M * K, 2.0 * K * N) if scheme is None else (0.0, 0.0)),
     ]

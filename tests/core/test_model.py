@@ -127,6 +127,10 @@ def test_every_measured_term_by_hand():
     products = 2 * 7 * 100 * 300 * 200 / 1e9  # 4 x 4 tiles for 8 threads: in balance
     surface = 7 * (a * 1e-9 + b * 2e-9 + c * 3e-9)
     assert times["multiply"] == pytest.approx(products + surface)
+    for cache, factor in ((7 * (a + b) * 4, 1), (7 * (a + b) * 4 - 1, 4)):
+        distant = replace(rates, surface_far=(4e-9, 8e-9, 12e-9), surface_cache=cache)
+        found = dict(seconds(problem, option(s, problem, fused=True), distant))
+        assert found["multiply"] == pytest.approx(products + factor * surface)
     assert times["combine H"] == pytest.approx((12 - 4) * c / 1e5 + 200 * 400 / 1e4)
     assert times["start"] == 0.25
     far = Problem(200, 400, 602, FLOAT, threads=8)
@@ -139,6 +143,35 @@ def test_every_measured_term_by_hand():
     packed = Problem(200, 400, 600, FLOAT, threads=8, packed=True)
     for scheme, stage in ((s, "combine B"), (None, "pack B")):
         assert dict(seconds(packed, option(scheme, packed, fused=True), rates))[stage] == 0
+
+
+def test_rows_and_columns_that_do_not_fill_the_kernels_of_a_blas():
+    """Of 29 = 16 + 8 + 4 + 1 columns, three kernels multiply the last 13."""
+    rates = Rates(1e9, 1e8, 1e8, surface=(1e-9, 1e-9, 1e-9))
+    ragged = replace(rates, ragged=(1e-8, 1e-7))
+    for (M, N, K), scheme, expected in (
+        ((8, 29, 100), None, 3 * 8 * 100 * 1e-8),
+        ((7, 32, 100), None, 2 * 32 * 100 * 1e-7),
+        ((8, 32, 100), None, 0.0),
+        ((14, 58, 200), "strassen", 7 * (3 * 7 * 100 * 1e-8 + 2 * 29 * 100 * 1e-7)),
+        ((13, 57, 199), "strassen", 7 * (3 * 7 * 100 * 1e-8 + 2 * 29 * 100 * 1e-7)),
+    ):
+        problem = Problem(M, N, K, FLOAT)
+        asked = option(None if scheme is None else schemes.get(scheme), problem)
+        even, uneven = (dict(seconds(problem, asked, x)) for x in (rates, ragged))
+        assert uneven["multiply"] - even["multiply"] == pytest.approx(expected)
+        assert {**uneven, "multiply": even["multiply"]} == even
+
+
+def test_measured_costs_of_a_products_elements_include_their_way_from_memory():
+    problem = Problem(10, 1000, 1000, FLOAT)
+    slow = Rates(multiply=1e12, add=1e30, bandwidth=1e9)
+    by_memory, measured = (
+        dict(seconds(problem, option(None, problem), x))["multiply"]
+        for x in (slow, replace(slow, surface=(1e-12, 1e-12, 1e-12)))
+    )
+    assert by_memory == pytest.approx(1020000 / 1e9)
+    assert measured == pytest.approx(2e7 / 1e12 + 1020000 * 1e-12)
 
 
 def test_threads_that_have_no_tile():
@@ -222,6 +255,9 @@ FULL = Rates(
     slice=384,
     loss=7.0,
     surface=(1e-10, 1e-10, 1e-11),
+    surface_far=(3e-10, 2e-10, 5e-12),
+    surface_cache=2e6,
+    ragged=(1e-11, 3e-11),
     update=1e10,
     store=3e9,
     overhead=1e-5,
@@ -253,7 +289,8 @@ def test_bounds_are_bounds(rates, fused, threads, packed):
         for chunks, again in cuts:
             cut = option(scheme, problem, fused=fused, chunks=chunks, again=again)
             assert lower <= total(seconds(problem, cut, rates)) * 1.0000001
-        balanced = total(seconds(alone, option(scheme, alone, fused=fused), rates))
+        even = replace(rates, ragged=(0.0, 0.0))
+        balanced = total(seconds(alone, option(scheme, alone, fused=fused), even))
         assert bound == pytest.approx(balanced)
 
 
