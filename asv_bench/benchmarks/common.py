@@ -13,6 +13,8 @@ SHAPES = {
     "odd": (777, 555, 999),
     "rank-k update": (1024, 1024, 128),
     "tall": (4096, 64, 512),
+    "few rows": (32, 4096, 4096),
+    "few columns": (4096, 29, 2048),
 }
 DTYPES = ("float32", "float64")
 
