@@ -55,7 +55,7 @@ class Policy:
     smallest_compared: float = inf
     thinnest_compared: int = 1
     small_gain: float = 1.04
-    unsure_gain: float = 1.5
+    unsure_gain: float = 1.25
     nested: bool = True
     nested_block: int = 4
     least_gain: float = 1.03
@@ -87,11 +87,11 @@ SMALLEST_BLAS = 256
 SMALLEST_BLAS_FLOPS = 1.0e9
 # From here on falcon's classical kernels are compared with NumPy's BLAS: one that lacks kernels
 # for the CPU, or is held to older ones, runs at half their speed (OPENBLAS_CORETYPE=Haswell on a
-# Zen 5), and columns that do not fill its kernels cost it up to half of its speed. The model errs
-# by up to 1.4 there with starting rates (float64, Zen 5, NumPy at its best kernels): hence
-# `unsure_gain`. By measured rates (400 random products with dimensions from 8 to 5800, Zen 5), its
-# choice takes 1 to 2 % longer than the faster of both on average, with a `small_gain` of 1 to 1.05;
-# always NumPy, 7 to 23 %.
+# Zen 5), and columns that do not fill its kernels cost it up to half of its speed. Of 400 random
+# products with dimensions from 8 to 5800 (Zen 5), the choice takes 1 to 4 % longer than the faster
+# of both on average by measured rates, with a `small_gain` of 1 to 1.05, and 1 to 5 % by starting
+# rates, with an `unsure_gain` of 1.1 to 1.25; always NumPy, 7 to 23 %. Starting rates are further
+# off on other machines: the larger number.
 SMALLEST_COMPARED, THINNEST_COMPARED = 5.0e6, 8
 
 # Products of smaller blocks are too small for any kernel to be fast; another level needs blocks of
