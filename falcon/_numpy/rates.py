@@ -43,6 +43,19 @@ _PROBED = 0.96
 _COSTS = "surface", "surface_far", "ragged"
 # Least and largest size of the probe.
 _SIZES = 384, 768
+# The calls that show a BLAS's rates: cubes, and operands in and beyond caches with one small size,
+# which fills the BLAS's kernels or leaves rows or columns over.
+_LONG = 1536
+# Bytes of operands at which they may leave the near caches: the number that fits best is taken.
+_CACHES = (1e6, 2e6, 4e6, 8e6)
+_BLAS_CALLS = (
+    *((x, x, x) for x in (256, 512, 768, 1152)),
+    *((35, 600, 600), (48, 900, 512), (99, 500, 700), (128, _LONG, _LONG), (387, _LONG, _LONG)),
+    *((600, 16, 600), (900, 29, 512), (500, 48, 900), (700, 71, 500), (1000, 21, 300)),
+    *((_LONG, 29, _LONG), (_LONG, 128, _LONG), (_LONG, 143, _LONG), (_LONG, 384, _LONG)),
+    *((500, 600, 72), (_LONG, _LONG, 128), (_LONG, _LONG, 384)),
+    *((387, 75, _LONG), (200, 300, 200)),
+)
 
 
 def measure(operand: DType, *, thorough: bool) -> Rates:
@@ -115,21 +128,6 @@ def blas_name() -> str:
         return f"{name}, whose threads cannot be set"
     x = blas.about
     return f"{x['internal_api']} {x['version']}, {x.get('architecture', '?')} kernels"
-
-
-# The calls that show a BLAS's rates: cubes, and operands in and beyond caches with one small size,
-# which fills the BLAS's kernels or leaves rows or columns over.
-_LONG = 1536
-# Bytes of operands at which they may leave the near caches: the number that fits best is taken.
-_CACHES = (1e6, 2e6, 4e6, 8e6)
-_BLAS_CALLS = (
-    *((x, x, x) for x in (256, 512, 768, 1152)),
-    *((35, 600, 600), (48, 900, 512), (99, 500, 700), (128, _LONG, _LONG), (387, _LONG, _LONG)),
-    *((600, 16, 600), (900, 29, 512), (500, 48, 900), (700, 71, 500), (1000, 21, 300)),
-    *((_LONG, 29, _LONG), (_LONG, 128, _LONG), (_LONG, 143, _LONG), (_LONG, 384, _LONG)),
-    *((500, 600, 72), (_LONG, _LONG, 128), (_LONG, _LONG, 384)),
-    *((387, 75, _LONG), (200, 300, 200)),
-)
 
 
 def _blas_rates(dtype: np.dtype, rounds: int, budget: float) -> dict[str, Any]:
