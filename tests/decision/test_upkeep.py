@@ -176,7 +176,8 @@ def test_calls_are_counted_until_all_is_measured(monkeypatch):
     falcon.matmul(a, a)
     assert account.multiplying >= 0 and not account.is_over
     counted = []
-    monkeypatch.setattr("falcon._front.execute.spent", lambda *x: counted.append(x))
+    for module in ("recall", "execute"):
+        monkeypatch.setattr(f"falcon._front.{module}.spent", lambda *x: counted.append(x))
     falcon.matmul(a, a)  # which is known without planning
     falcon.gemm(a, a, beta=1.0, c=a)  # and which is not
     assert len(counted) == 2
@@ -184,6 +185,22 @@ def test_calls_are_counted_until_all_is_measured(monkeypatch):
     for _ in range(2):
         falcon.matmul(a, a)
     assert len(counted) == 2
+    machine.replaced()
+
+
+def test_small_products_that_are_compared_are_counted(monkeypatch):
+    """Also where a known call goes straight to np.matmul."""
+    a = np.ones((300, 300), np.float32)
+    machine.replaced()
+    for _ in range(2):
+        falcon.matmul(a, a)
+    counted = []
+    monkeypatch.setattr("falcon._front.recall.spent", lambda *x: counted.append(x[:2]))
+    monkeypatch.setattr("falcon._front.recall.is_over", lambda _: False)
+    falcon.matmul(a, a)
+    ((problem, seconds),) = counted
+    assert (problem.M, problem.N, problem.K) == (300, 300, 300)
+    assert seconds > 0
     machine.replaced()
 
 
