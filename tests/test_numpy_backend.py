@@ -192,7 +192,8 @@ def test_the_rates_of_a_blas_that_keeps_to_the_model_are_found(monkeypatch):
     cache = 2e6
 
     def product(some, M, N, K):
-        terms = numpy_rates._terms(M, N, K, (M + N) * K * 4 > cache)  # noqa: SIM300
+        far = of("float32").itemsize * (M + N) * K > cache
+        terms = numpy_rates._terms(M, N, K, far)
         return lambda: float(np.dot(terms, costs))
 
     monkeypatch.setattr(numpy_rates, "_product_call", product)

@@ -112,9 +112,14 @@ def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
 def _ragged(problem: Problem, x: Counts, rates: Rates) -> float:
     """Seconds of the columns and rows that a BLAS multiplies in small kernels, without chunks."""
     rows, inner, columns = -(-problem.M // x.m), -(-problem.K // x.k), -(-problem.N // x.n)
-    digits_n, digits_m = (int(columns) % 16).bit_count(), (int(rows) % 4).bit_count()
+    again_a, again_b = read_again(int(rows), int(columns), int(inner))
     of_columns, of_rows = rates.ragged
-    return x.rank * inner * (of_columns * digits_n * rows + of_rows * digits_m * columns)
+    return x.rank * (of_columns * again_a + of_rows * again_b)
+
+
+def read_again(rows: int, columns: int, inner: int) -> tuple[int, int]:
+    """Elements of A and B that a BLAS reads for columns and rows that do not fill its kernels."""
+    return (columns % 16).bit_count() * rows * inner, (rows % 4).bit_count() * inner * columns
 
 
 def of_triangle(times: Seconds, share: float) -> Seconds:

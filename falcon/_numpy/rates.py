@@ -12,6 +12,7 @@ import numpy as np
 
 from falcon._core.dtypes import DType
 from falcon._core.fit import fastest, fit_times, rate, typical
+from falcon._core.model import read_again
 from falcon._core.probe import RUN_SECONDS, probed, size_of, wait_for_threads
 from falcon._core.rates import Rates
 from falcon._core.timing import timed
@@ -168,9 +169,8 @@ def _fitted(cache: float, itemsize: int, seconds: list[float]) -> tuple[list[flo
 
 def _terms(M: int, N: int, K: int, far: bool) -> tuple[float, ...]:
     """Flop; elements of A near and far, of B near and far, of C; read again; one start."""
-    again_a, again_b = (N % 16).bit_count() * M * K, (M % 4).bit_count() * K * N
     of_a, of_b = ((0, M * K), (0, K * N)) if far else ((M * K, 0), (K * N, 0))
-    return 2.0 * M * N * K, *of_a, *of_b, M * N, again_a, again_b, 1.0
+    return 2.0 * M * N * K, *of_a, *of_b, M * N, *read_again(M, N, K), 1.0
 
 
 def _product_call(some: np.ndarray, M: int, N: int, K: int) -> Callable[[], Any]:
