@@ -294,6 +294,20 @@ def test_bounds_are_bounds(rates, fused, threads, packed):
         assert bound == pytest.approx(balanced)
 
 
+def test_a_bound_over_chunks_counts_operands_as_near():
+    """Those of the whole problem exceed the cache, those of half of K do not."""
+    near, far = (1e-9, 1e-9, 1e-9), (4e-9, 4e-9, 4e-9)
+    rates = Rates(1e30, 1e30, 1e30, surface=near, surface_far=far, surface_cache=5e6)
+    problem = Problem(1000, 1000, 1000, FLOAT)
+    whole, cut = (
+        total(seconds(problem, option(None, problem, chunks=(1000, 1000, k)), rates))
+        for k in (1000, 500)
+    )
+    assert (whole, cut) == pytest.approx((3e6 * 4e-9, 4e6 * 1e-9))
+    ((bound, _),) = bounds(problem, (counts(None),), rates, fused=False, chunked=True)
+    assert bound <= cut
+
+
 def test_bounds_beyond_the_limit_are_left_out():
     found = tuple(counts(schemes.get(x)) for x in schemes.names())
     problem = Problem(1001, 703, 2049, FLOAT)
