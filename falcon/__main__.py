@@ -89,8 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     tune = commands.add_parser(
         "tune", help="measure this machine, or the best candidates of shapes",
         description="Without shapes: measure the machine thoroughly and store the profile. With "
-        "shapes: measure their best candidates and remember the fastest, for calls under "
-        "FALCON_TUNED=1 or falcon.config(tuned=True).",
+        "shapes: measure their best candidates and remember the fastest, for later calls.",
     )  # fmt: skip
     tune.add_argument("--model", action="append", help=command.MODEL_HELP)
     tune.add_argument("--tokens", type=int, default=2048, help="M for --model (default 2048)")
@@ -357,7 +356,7 @@ def _tune(options: argparse.Namespace) -> int:
         raise ValueError("--threads must be at least 1")
     states = (falcon.show_config("dict") or {})["backends"].values()
     backends = sum(state == "available" for state in states)
-    with tqdm(total=len(threads) * (1 + backends * len(dtypes)), unit="step", **quiet) as bar:
+    with tqdm(total=len(threads) * backends * len(dtypes), unit="step", **quiet) as bar:
 
         def tick(step: str) -> None:
             bar.set_description(step)

@@ -9,7 +9,6 @@ import falcon
 from falcon._core.dtypes import of
 from falcon._core.model import seconds
 from falcon._core.plan import Option, Plan
-from falcon._core.probe import Probe
 from falcon._core.problem import Problem
 from falcon._numpy import backend as numpy_backend
 from falcon._numpy import classical
@@ -208,16 +207,3 @@ def test_the_rates_of_a_blas_that_keeps_to_the_model_are_found(monkeypatch):
         problem = Problem(M, N, K, of("float32"), threads=1)
         predicted = sum(x for _, x in seconds(problem, Option("numpy", None, (M, N, K), 0), made))
         assert predicted == pytest.approx(product(None, M, N, K)())
-
-
-def test_starting_rates_scale_all_costs_of_products(monkeypatch):
-    found = []
-    for milliseconds in (2, 4):
-        monkeypatch.setattr(numpy_rates, "probed", lambda _, x=milliseconds: Probe(1e-3 * x, False))
-        monkeypatch.setattr(numpy_rates, "size_of", lambda *_: 512)
-        found.append(numpy_rates.starting(of("float64"), 1, probe=True))
-    once, twice = found
-    for name in ("surface", "surface_far", "ragged"):
-        assert getattr(twice, name) == pytest.approx([2 * x for x in getattr(once, name)])
-    whole = numpy_rates.starting(of("int32"), 1, probe=True)
-    assert not any((*whole.surface, *whole.surface_far, *whole.ragged))

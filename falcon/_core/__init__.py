@@ -13,7 +13,6 @@
     backend.py   the interface of a backend
     policy.py    Policy: when a backend's LCMAs are worth comparing, and what they must gain
     rates.py     Rates: measured speeds
-    probe.py     what a product takes here, found out within some milliseconds
     formulas.py  the cost model's formulas; compiled, types in formulas.pxd
     model.py     the cost model of the host's backends: seconds per stage of an option
     symmetric.py x.T @ x: how it is recognised, copying a triangle

@@ -16,6 +16,9 @@ from .problem import Problem
 class Backend(Executor, Protocol):
     """The interface; `falcon._backends` is the table of backends."""
 
+    # Whether threads of the backend may go on spinning after a product, where others need the CPU.
+    spins: bool
+
     @property
     def rates_type(self) -> type:
         """Type of the rates that `measure` returns: a frozen dataclass (`falcon._core.rates`)."""
@@ -51,12 +54,8 @@ class Backend(Executor, Protocol):
     def predicted(self, problem: Problem, option: Option, rates: Any) -> Candidate:
         """Return an option with its predicted seconds; `rates` come from `measure`."""
 
-    def starting(self, problem: Problem, probe: bool) -> Any:
-        """Return starting rates, used before anything is measured; None: measure at once.
-
-        They are shipped with falcon. With `probe` they are scaled by the time of a small product on
-        this machine (15 ms). Only for backends in host memory.
-        """
+    def kernels(self) -> str:
+        """Return which kernels run here, such as an instruction set; shipped rates are theirs."""
 
     def measure(self, problem: Problem, thorough: bool = False) -> Any:
         """Measure the rates for a problem's dtype, threads and device; its sizes do not matter.

@@ -65,6 +65,14 @@ def check_check(value: Any) -> Check:
     return value
 
 
+def check_learn(value: Any) -> str:
+    """When the choice is compared with its rivals."""
+    known = ("later", "now", "off")
+    if value not in known:
+        raise ValueError(f"learn is {value!r}; expected one of {', '.join(map(repr, known))}")
+    return str(value)
+
+
 def check_threads(value: Any) -> int | None:
     """None, or an integer of at least 1; the call limits it to the machine's CPUs."""
     return _count("threads", value, 1, "an integer")

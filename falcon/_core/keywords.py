@@ -39,6 +39,7 @@ class Settings(TypedDict, total=False):
     check: Check
     verbose: bool
     tuned: bool
+    learn: str
     tf32: bool
 
 

@@ -21,6 +21,7 @@ from falcon.schemes import Scheme, SymmetricScheme
 from .checks import (
     check_backend,
     check_check,
+    check_learn,
     check_max_growth,
     check_scheme,
     check_size,
@@ -50,9 +51,14 @@ def _about(
     *,
     check: Callable[[Any], Any],
     keyword: bool = False,
+    decides: bool = True,
 ) -> dict[str, Any]:
-    """Describe an option: `text` is its documentation, with the type in the first line."""
-    return {"variable": variable, "parse": parse, "text": text, "check": check, "keyword": keyword}
+    """Describe an option: `text` is its documentation, with the type in the first line.
+
+    `decides`: the choice for a problem may depend on it.
+    """
+    about = {"variable": variable, "parse": parse, "text": text, "check": check}
+    return {**about, "keyword": keyword, "decides": decides}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +117,7 @@ class Options:
         allows.""",
             check=check_threads,
             keyword=True,
+            decides=False,  # their number is part of the Problem
         ),
     )
     workspace_limit: int | None = field(
@@ -138,6 +145,7 @@ class Options:
         "verify": also check the result by Freivalds' test. "none": neither.""",
             check=check_check,
             keyword=True,
+            decides=False,
         ),
     )
     verbose: bool = field(
@@ -149,16 +157,32 @@ class Options:
         Log every new plan, with the table of its candidates, to the logger "falcon"; to standard
         error if the program has not configured logging.""",
             check=check_switch("verbose"),
+            decides=False,
         ),
     )
     tuned: bool = field(
-        default=False,
+        default=True,
         metadata=_about(
             "FALCON_TUNED",
             parse_bool,
             """bool
-        Use what `falcon.tune` has measured for a shape instead of the prediction.""",
+        Use what `falcon.tune`, and comparisons during earlier processes' calls, have measured for a
+        problem instead of the prediction.""",
             check=check_switch("tuned"),
+            decides=False,
+        ),
+    )
+    learn: str = field(
+        default="later",
+        metadata=_about(
+            "FALCON_LEARN",
+            str,
+            """{"later", "now", "off"}
+        Compare the choice for a problem that is multiplied often with its best rivals, at most six
+        times and in at most 3 % of the time. "later": for later processes; this one keeps its
+        choices. "now": also for this process. "off": never.""",
+            check=check_learn,
+            decides=False,
         ),
     )
     tf32: bool = field(
@@ -178,6 +202,14 @@ SETTINGS = tuple(FIELDS)
 KEYWORDS = tuple(name for name, x in FIELDS.items() if x.metadata["keyword"])
 # Keywords of functions that plan or pack but do not multiply.
 PLANNING = tuple(name for name in KEYWORDS if name != "check")
+
+
+_DECIDING = tuple(name for name, x in FIELDS.items() if x.metadata["decides"])
+
+
+def deciding(options: Options) -> tuple[Any, ...]:
+    """Return the values of the options that the choice for a problem depends on."""
+    return tuple(getattr(options, name) for name in _DECIDING)
 
 
 def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:

@@ -25,9 +25,8 @@ class Policy:
         gain; below, the last backend runs.
     thinnest_compared : int
         The same for the least dimension.
-    small_gain, unsure_gain : float
-        How much faster than that of the last backend another one must be predicted there: by
-        measured rates, and by starting rates.
+    small_gain : float
+        How much faster than that of the last backend another one must be predicted there.
     smallest_block : int
         Least rows, columns and inner length of an LCMA's blocks.
     smallest_chunk : int
@@ -54,8 +53,7 @@ class Policy:
     smallest_chunk: int
     smallest_compared: float = inf
     thinnest_compared: int = 1
-    small_gain: float = 1.04
-    unsure_gain: float = 1.25
+    small_gain: float = 1.08
     nested: bool = True
     nested_block: int = 4
     least_gain: float = 1.03
@@ -89,9 +87,8 @@ SMALLEST_BLAS_FLOPS = 1.0e9
 # for the CPU, or is held to older ones, runs at half their speed (OPENBLAS_CORETYPE=Haswell on a
 # Zen 5), and columns that do not fill its kernels cost it up to half of its speed. Of 400 random
 # products with dimensions from 8 to 5800 (Zen 5), the choice takes 1 to 4 % longer than the faster
-# of both on average by measured rates, with a `small_gain` of 1 to 1.05, and 1 to 5 % by starting
-# rates, with an `unsure_gain` of 1.1 to 1.25; always NumPy, 7 to 23 %. Starting rates are further
-# off on other machines: the larger number.
+# of both on average with a `small_gain` of 1 to 1.05 and measured rates; of 373 on a Zen 4, 3.4 to
+# 3.6 % with 1.04 to 1.1 and shipped rates; always NumPy, 7 to 23 %.
 SMALLEST_COMPARED, THINNEST_COMPARED = 5.0e6, 8
 
 # Products of smaller blocks are too small for any kernel to be fast; another level needs blocks of

@@ -143,6 +143,20 @@ class Problem:
         return self if pair is None else replace(self, operand=pair[0])
 
     @property
+    def plain(self) -> Problem:
+        """The same product of operands by rows, written to a new array."""
+        layout = (self.K == 1, True, False)
+        return Problem(
+            *(self.M, self.N, self.K, self.operand, self.accumulator, self.result),
+            a_strided=True,
+            b_strided=True,
+            layout=layout,
+            threads=self.threads,
+            device=self.device,
+            tf32=self.tf32,
+        )
+
+    @property
     def is_wide(self) -> bool:
         """Whether the result has another type than the operands: that of their accumulators."""
         return self.result is not self.operand

@@ -6,7 +6,7 @@ tuples of numbers. It must refuse values out of range, since it is loaded from J
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from sys import float_info
 from typing import Any
 
@@ -32,9 +32,9 @@ def giga(rate: float) -> str:
     return f"{rate / 1e9:.2f}" if rate < 1e13 else "beyond measure"
 
 
-def is_measured(rates: Any) -> bool:
-    """Whether a backend's rates were measured on this machine; those of a device always are."""
-    return getattr(rates, "measured", True)
+# The fields of `Rates` that are speeds, and those that are times.
+_SPEEDS = "multiply", "add", "bandwidth", "combine", "pack", "update", "update_far", "store"
+_TIMES = "surface", "surface_far", "ragged", "disturbance", "overhead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,6 @@ class Rates:
         beta_C: C written, elements/s; 0, `bandwidth`.
     overhead : float
         tau: seconds of a call in which nothing is computed.
-    probe : float
-        Seconds of a small product when the rates were measured, to notice a later change of the
-        machine's speed; 0, unknown. Not used by the model.
-    measured : bool
-        False: starting rates, shipped and scaled by a probe. Not used by the model.
     """
 
     multiply: float
@@ -117,8 +112,6 @@ class Rates:
     disturbance: float = 0.0
     store: float = 0.0
     overhead: float = 0.0
-    probe: float = 0.0
-    measured: bool = True
 
     def __post_init__(self) -> None:
         positive("multiply", self.multiply)
@@ -142,11 +135,9 @@ class Rates:
                 raise ValueError(f"{name} has {len(values)} numbers; expected {counts[-1]}")
         for name in (
             *("overlap", "cache", "surface_cache", "slice", "loss", "update", "update_far"),
-            *("disturbance", "store", "overhead", "probe"),
+            *("disturbance", "store", "overhead"),
         ):
             not_negative(name, getattr(self, name))
-        if not isinstance(self.measured, bool):
-            raise TypeError(f"measured is {self.measured!r}; expected true or false")
         if self.overlap > 1:
             raise ValueError(f"overlap is {self.overlap}; expected at most 1")
 
@@ -154,5 +145,13 @@ class Rates:
         return (
             f"multiply {self.multiply / 1e9:.1f} GFLOP/s, add {giga(self.add)} GFLOP/s, "
             f"combine {giga(self.bandwidth)} G elements/s"
-            f"{'' if self.measured else ' (starting rates, not measured yet)'}"
         )
+
+    def slower(self, factor: float) -> Rates:
+        """Return the rates of a machine on which everything takes `factor` times as long."""
+        scaled = {name: _times(getattr(self, name), 1 / factor) for name in _SPEEDS}
+        return replace(self, **scaled, **{x: _times(getattr(self, x), factor) for x in _TIMES})
+
+
+def _times(value: Any, factor: float) -> Any:
+    return tuple(x * factor for x in value) if isinstance(value, tuple) else value * factor

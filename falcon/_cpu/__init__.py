@@ -9,7 +9,6 @@
     packed.py     B laid out once, with a fingerprint of its layout
     rounding.py   sums of elements in panels: where they are exact, the error of rounding them
     measure.py, profile.py, peak.py   how fast kernels and stages are
-    starting.py   rates to start with: shipped (starting.json), scaled by a short probe
     programs.py   Scheme -> the engine's operations and steps
     pool.py       workspaces that are kept between calls
     _core.pyx     thin binding: check, take pointers, release the GIL, one C call

@@ -46,7 +46,6 @@ try:
     from .pool import Pool, kept_bytes, largest_bytes, roomy_bytes
     from .programs import engine_scheme
     from .rounding import rounded_growth, why_not_wide
-    from .starting import starting
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
@@ -58,6 +57,7 @@ class CpuBackend:
     """See the module's docstring."""
 
     name = "cpu"
+    spins = False
     rates_type = Rates
 
     def why_unavailable(self) -> str | None:
@@ -202,9 +202,9 @@ class CpuBackend:
             times = of_triangle(times, 0.5 + sum(rates.tile) / (2 * problem.M))
         return Candidate(option, times)
 
-    def starting(self, problem: Problem, probe: bool) -> Rates:
-        """Return the shipped rates, scaled by a product of some milliseconds."""
-        return starting(problem, isa(), probe=probe)
+    def kernels(self) -> str:
+        """Return the instruction set in use."""
+        return isa()
 
     def measure(self, problem: Problem, thorough: bool = False) -> Rates:
         """Measure the rates of the cost model (about a second; `thorough`: some seconds)."""

@@ -8,21 +8,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import prod
 from time import perf_counter
 from typing import Any
 
-from falcon._backends import available_backends
 from falcon._core.dtypes import DType, find
 from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
-from falcon._core.problem import Problem
 from falcon._numpy.threads import limited
-from falcon.decision.upkeep import is_over, spent
+from falcon.decision.contest import Call, hold
 
 from .families import Family
 from .freivalds import Freivalds, VerificationError
@@ -85,11 +81,13 @@ def multiply(x: Product) -> None:
 
 
 def _run(x: Product) -> Plan:
-    """Plan and execute; count the time towards measuring the machine."""
+    """Plan and execute; count the call towards a contest of its plan with a rival."""
     plan, operands = planned(x)
-    compared = bool(plan.seconds) and x.packed is None and not is_over(plan.problem)
-    with counted(plan.problem) if compared else nullcontext():
-        plan.execute(*operands, alpha=x.alpha, beta=x.beta)
+    start = perf_counter()
+    plan.execute(*operands, alpha=x.alpha, beta=x.beta)
+    watch, seconds = plan.watch, perf_counter() - start
+    if watch is not None and not watch.is_over and watch.is_due(seconds):
+        hold(plan, Call(*operands, x.alpha, x.beta, x.fresh), seconds)
     return plan
 
 
@@ -107,14 +105,6 @@ def planned(x: Product) -> tuple[Plan, tuple[Any, Any, Any, Any]]:
     else:
         plan, b = plan_packed(problem, packed, x.options), packed
     return plan, (a, b, c, out)
-
-
-@contextmanager
-def counted(problem: Problem) -> Iterator[None]:
-    """Count the seconds of a product whose candidates were compared (`falcon.decision.upkeep`)."""
-    start = perf_counter()
-    yield
-    spent(problem, perf_counter() - start, available_backends())
 
 
 def _verified(x: Product) -> None:

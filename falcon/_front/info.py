@@ -8,12 +8,13 @@ import platform
 import sys
 from typing import Any
 
-from falcon._backends import BACKENDS, DEVICE, device_backend
+from falcon._backends import BACKENDS, DEVICE, available_backends, device_backend
 from falcon._core.options import settings, thread_count
 from falcon._cpu.backend import describe
 from falcon._cpu.extension import why_missing
 from falcon._numpy.rates import blas_name as numpy_blas
 from falcon._version import __version__
+from falcon.decision import learned
 from falcon.decision.hardware import cpu_model
 
 
@@ -65,6 +66,7 @@ def _gather() -> dict[str, Any]:
         "cpu kernels": describe(),
         "libraries": libraries(),
         "settings": {name: getattr(chosen, name) for name in chosen.__slots__},
+        "choices": choices(),
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("FALCON_")},
     }
 
@@ -80,6 +82,12 @@ def compiled_parts() -> str:
     if importlib.util.find_spec("falcon._cpu._core") is not None:
         return "built"
     return why_missing()
+
+
+def choices() -> dict[str, str]:
+    """Return per problem the stored choice, and how it is known; the latest last."""
+    stored = learned.known(available_backends()).choices.values()
+    return {x.problem: f"{x.choice.label} ({x.known}: {x.why})" for x in stored}
 
 
 def libraries() -> dict[str, str]:

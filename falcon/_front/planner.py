@@ -15,9 +15,8 @@ from falcon._core.options import Options, forced_isa, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon.decision import select
-from falcon.decision.machine import rates, revision
-from falcon.decision.tuned import recall
+from falcon.decision.contest import plan_for as decide
+from falcon.decision.machine import revision
 from falcon.schemes import Scheme, SymmetricScheme
 from falcon.schemes.catalogue import generation
 
@@ -73,9 +72,9 @@ def plan_for(problem: Problem, options: Options) -> Plan:
     found = _plans.get(key)
     if found is not None:
         return found
-    made = _tuned(problem, options) or select(
-        problem, options, _backends_for(problem, options.backend), _rates
-    )
+    backends = _backends_for(problem, options.backend)
+    every = available_backends() if problem.device is None else backends
+    made = decide(problem, options, backends, every)
     with _plans_lock.lock:
         while len(_plans) >= _CACHED_PLANS:
             del _plans[next(iter(_plans))]
@@ -83,26 +82,6 @@ def plan_for(problem: Problem, options: Options) -> Plan:
     if options.verbose:
         _show(made)
     return made
-
-
-def _tuned(problem: Problem, options: Options) -> Plan | None:
-    """Plan what `falcon.tune` found to be fastest, if the setting is on and limits allow it."""
-    if not options.tuned or options.scheme != "auto" or problem.device is not None:
-        return None
-    found = recall(problem, available_backends())
-    if found is None or options.backend not in ("auto", found[0]):
-        return None
-    name, scheme = found
-    if scheme is not None and scheme.rms_growth > options.max_growth and not problem.is_exact:
-        return None
-    wanted = replace(options, scheme=scheme or "classical")
-    try:
-        made = select(problem, wanted, _backends_for(problem, name), _rates)
-    except (ValueError, TypeError):  # the backend is not available, or a limit forbids the scheme
-        return None
-    guarded = made.scheme is not None and not problem.is_exact
-    why = "measured as the fastest by falcon.tune"
-    return replace(made, why=why, guarded=guarded, options=options)
 
 
 def _show(made: Plan) -> None:
@@ -141,7 +120,3 @@ def _backends_for(problem: Problem, name: str) -> list[Backend]:
     if reason is not None:
         raise TypeError(f"backend {name!r} cannot multiply {problem}: {reason}")
     return [backend]
-
-
-def _rates(backend: Backend, problem: Problem) -> Any:
-    return rates(backend, problem, available_backends() if problem.device is None else [backend])

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from falcon._backends import available_backends
 from falcon._core.dtypes import DType
 from falcon._core.options import Options, settings
 from falcon._core.plan import Plan
 from falcon._core.symmetric import is_transpose
 from falcon._core.threads import limit_here
 from falcon._numpy.threads import exceeds
-from falcon.decision.upkeep import is_over, spent
+from falcon.decision.contest import Call, hold
 
 from .families.numpy import NUMPY
 from .planner import plan_for, planning_state
@@ -77,6 +76,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
     used, cpus, state, plan, plain = found
     if used is not settings() or cpus != limit_here() or state != planning_state():
         return None
+    fresh = out is None
     if out is None:
         problem = plan.problem
         kind = problem.result.numpy if problem.is_wide else a.dtype
@@ -84,13 +84,21 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
     # Arrays that own their memory do not overlap, unless they are the same.
     elif (not key[0] & OWNDATA or out is a or out is b) and (overlap(out, a) or overlap(out, b)):
         return None
+    watch = plan.watch
+    if watch is None or watch.is_over:
+        if plain:
+            quiet_matmul(a, b, out)
+        else:
+            plan.execute(a, b, None, out)
+        return out
     start = perf_counter()
     if plain:
         quiet_matmul(a, b, out)
     else:
         plan.execute(a, b, None, out)
-    if plan.seconds and not is_over(plan.problem):
-        spent(plan.problem, perf_counter() - start, available_backends())
+    seconds = perf_counter() - start
+    if watch.is_due(seconds):
+        hold(plan, Call(a, b, None, out, fresh=fresh), seconds)
     return out
 
 

@@ -10,13 +10,15 @@ import numpy.typing as npt
 
 from falcon._backends import available_backends
 from falcon._core.dtypes import of
-from falcon._core.options import thread_count
+from falcon._core.options import Options, thread_count
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.problem import Problem
 from falcon._core.timing import REST_SECONDS, Estimate, Record, Side, interleave
-from falcon.decision import MachineProfile, profile
-from falcon.decision.machine import measure_all, rates, replaced
-from falcon.decision.tuned import Choice, remember
+from falcon.decision import MachineProfile, learned, profile
+from falcon.decision.learned import Entry
+from falcon.decision.machine import replaced
+from falcon.decision.rates import measure_all, rates
+from falcon.decision.select import choice_of
 from falcon.schemes import get
 
 from .families.numpy import NUMPY
@@ -50,7 +52,7 @@ def machine() -> MachineProfile:
 def measure_machine(
     dtypes: Iterable[npt.DTypeLike], threads: Sequence[int], tick: Callable[[str], None]
 ) -> MachineProfile:
-    """Measure this machine thoroughly and store the profile; see `machine.measure_all`."""
+    """Measure this machine thoroughly and store the profile; see `rates.measure_all`."""
     counts = sorted({thread_count(x) for x in threads})
     return measure_all(available_backends(), [of(np.dtype(x)) for x in dtypes], counts, tick)
 
@@ -104,9 +106,9 @@ def tune(
 ) -> list[Tuned]:
     """Measure the candidates of best predicted time for each shape, and store the fastest.
 
-    With the setting `tuned` (``falcon.config(tuned=True)`` or FALCON_TUNED=1), later calls use the
-    stored choice, also in other processes on this machine. A profile pinned by FALCON_PROFILE has
-    precedence.
+    Later calls use the stored choice, also in other processes on this machine, unless the setting
+    `tuned` is off (``falcon.config(tuned=False)`` or FALCON_TUNED=0). A profile pinned by
+    FALCON_PROFILE has precedence.
 
     Parameters
     ----------
@@ -144,7 +146,7 @@ def tune(
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} is {value!r}; expected a positive integer")
     given = {"backend": backend, "max_growth": max_growth, "threads": threads}
-    options = replace(requested("tune", tuple(given), given), tuned=False)
+    options = replace(requested("tune", tuple(given), given), tuned=False, learn="off")
     found = []
     for shape in shapes:
         M, N, K = sizes_of(shape)
@@ -153,15 +155,27 @@ def tune(
         best = min(compared, key=lambda x: x.ratio.median)
         if best.ratio.median * _CLEARLY > 1:
             best = compared[0]
-        option = best.candidate.option
-        label = None if option.scheme is None else option.scheme.name
-        remember(problem, Choice(option.backend, label, best.seconds), available_backends())
-        replaced()  # after every shape, so that Ctrl-C does not lose the finished ones
         others = tuple(x for x in compared if x is not best)
+        _keep(problem, best, others)
+        replaced()  # after every shape, so that Ctrl-C does not lose the finished ones
         found.append(Tuned(problem, (best, *others)))
         if tick is not None:
             tick()
     return found
+
+
+def _keep(problem: Problem, best: Measured, others: Sequence[Measured]) -> None:
+    """Store the fastest of some candidates, for this process and later ones."""
+    why, pairs = "measured as the fastest by falcon.tune", []
+    for x in others:
+        pairs.append((choice_of(problem, x.candidate.option), x.seconds / best.seconds))
+    if pairs:
+        near, ratio = min(pairs, key=lambda x: x[1])
+        why += f", {ratio:.3f} x as fast as {near.label}"
+    choice = choice_of(problem, best.candidate.option)
+    entry = Entry(str(problem), choice, "tuned", why, pairs=tuple(pairs))
+    key = learned.digest(problem.plain, Options())
+    learned.change(lambda x: x.keep(key, entry), available_backends(), here=True)
 
 
 def sizes_of(shape: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -226,17 +240,21 @@ def measured(
     plan: Plan, candidates: Sequence[Candidate], rounds: int, seconds: float
 ) -> list[Measured]:
     """Measure candidates for a plan's problem, interleaved; ratios are to the first of them."""
-    problem = plan.problem
-    some, operand = np.random.default_rng(0).integers(0, 9, 2**12), problem.operand
-    a = np.resize(some.astype(operand.left.numpy), (problem.M, problem.K))
-    b = np.resize(some.astype(operand.right.numpy), (problem.K, problem.N))
-    out = np.empty((problem.M, problem.N), problem.result.numpy)
-    sides = [side_of(plan, x.option, (a, b, out)) for x in candidates]
+    arrays = operands_of(plan.problem)
+    sides = [side_of(plan, x.option, arrays) for x in candidates]
     first, *others = interleave(sides, rounds, seconds=seconds)
     return [
         Measured(candidate, record, first.over(record))
         for candidate, record in zip(candidates, (first, *others), strict=True)
     ]
+
+
+def operands_of(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return some a and b, and an out, for a problem."""
+    some, operand = np.random.default_rng(0).integers(0, 9, 2**12), problem.operand
+    a = np.resize(some.astype(operand.left.numpy), (problem.M, problem.K))
+    b = np.resize(some.astype(operand.right.numpy), (problem.K, problem.N))
+    return a, b, np.empty((problem.M, problem.N), problem.result.numpy)
 
 
 def side_of(plan: Plan, option: Option, arrays: Sequence[np.ndarray]) -> Side:

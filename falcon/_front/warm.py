@@ -1,4 +1,4 @@
-"""`warm_up`: start threads and plan before the first large product."""
+"""`warm_up`: plan, and compare the choice with its rivals, before the first large product."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from falcon._backends import available_backends
 from falcon._core.dtypes import of
-from falcon._core.options import thread_count
-from falcon.decision import profile
-from falcon.decision.machine import measure_all
+from falcon.decision.contest import Call, hold_now
 
+from .families.numpy import NUMPY
 from .gemm import gemm
-from .tune import sizes_of
+from .planner import plan_for, requested
+from .tune import operands_of, sizes_of
 from .validate import check_numeric
 
+# A rival that has won is compared with the next one.
+_MOST_CHOICES = 4
 _USUAL = ((1536, 1536, 1536),)
 
 
@@ -25,24 +26,21 @@ def warm_up(
     *,
     dtype: npt.DTypeLike = np.float32,
     threads: int | None = None,
-    measure: bool = False,
 ) -> None:
-    """Start threads, load or probe the machine's rates, and plan, before the first large product.
+    """Plan products before they are needed, and compare the choice for each with its rivals.
 
-    It is optional: without it, the first large product of a process takes some 10 ms longer.
+    It is optional: without it, the first large product of a process takes some 10 ms longer, and
+    comparisons are made during later calls, for later processes (docs/decision.md).
 
     Parameters
     ----------
     shapes : iterable of (M, N, K)
-        Products to plan and run once, on operands made for it.
+        Products to run, on operands made for it: each up to a dozen times, or once if an earlier
+        process has compared its rivals, if `learn` is "off", or with a pinned profile.
     dtype : dtype
         float32 by default.
     threads : int, optional
         As for `gemm`.
-    measure : bool
-        Measure the machine for this type and number of threads, if it is not measured yet (1 to
-        3 s), and use the rates at once. Otherwise it is measured during later calls, for later
-        processes (docs/decision.md). A profile pinned by FALCON_PROFILE is not changed.
 
     Raises
     ------
@@ -57,9 +55,13 @@ def warm_up(
     kind = np.dtype(dtype).newbyteorder("=")
     check_numeric("dtype", kind)
     sizes = [sizes_of(shape) for shape in shapes]
-    backends = available_backends()
-    if measure and not profile(backends).pinned:
-        counts = [thread_count(threads)]
-        measure_all(backends, [of(kind)], counts, lambda _: None, thorough=False)
+    options = requested("warm_up", ("threads",), {"threads": threads})
     for M, N, K in sizes:
-        gemm(np.ones((M, K), kind), np.ones((K, N), kind), threads=threads)
+        problem = NUMPY.problem((M, K), (K, N), None, None, of(kind), of(kind), options)
+        a, b, out = operands_of(problem)
+        for _ in range(_MOST_CHOICES):
+            plan = plan_for(problem, options)
+            if plan.watch is None or plan.watch.is_over:
+                break
+            hold_now(plan, Call(a, b, None, out))
+        gemm(a, b, out=out, threads=threads)

@@ -33,8 +33,8 @@ from falcon.schemes import Scheme, SymmetricScheme
 
 from .classical import classical, classical_workspace, copied_bytes, finish_bytes, store
 from .norms import squares
-from .rates import blas_name, measure, starting
-from .threads import limited
+from .rates import blas_name, measure
+from .threads import limited, numpy_blas
 
 # Chunks are not cut below blocks of this size: the limit is then refused.
 _SMALLEST_BLOCK = 2
@@ -49,6 +49,7 @@ class NumpyBackend:
     """See the module's docstring; `falcon._core.backend.Backend` is the interface."""
 
     name = "numpy"
+    spins = True
     rates_type = Rates
 
     def why_unavailable(self) -> str | None:
@@ -147,9 +148,10 @@ class NumpyBackend:
         times = seconds(problem, option, rates)
         return Candidate(option, of_triangle(times, _SYRK) if problem.symmetric else times)
 
-    def starting(self, problem: Problem, probe: bool) -> Rates:
-        """Return the starting rates, with `probe` scaled by a product of some milliseconds."""
-        return starting(problem.operand, problem.threads, probe=probe)
+    def kernels(self) -> str:
+        """Return the kernels of NumPy's BLAS, where it is known which."""
+        blas = numpy_blas()
+        return "" if blas is None else str(blas.about.get("architecture", ""))
 
     def measure(self, problem: Problem, thorough: bool = False) -> Rates:
         """Time np.matmul, additions in cache, and Strassen's Combine A (about 0.5 s).

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -13,37 +11,16 @@ import numpy as np
 from falcon._core.dtypes import DType
 from falcon._core.fit import fastest, fit_times, rate, typical
 from falcon._core.model import read_again
-from falcon._core.probe import RUN_SECONDS, probed, size_of, wait_for_threads
 from falcon._core.rates import Rates
 from falcon._core.timing import timed
 from falcon.codegen import combine_a
 from falcon.codegen.numpy_exec import run, strip_rows
 from falcon.schemes import get
 
-from .threads import limited, numpy_blas
+from .threads import numpy_blas
 
 # Up to this size, glibc's malloc reuses memory that it holds; above, it asks the system for more.
 _MALLOC_KEEPS = 32 * 2**20
-# Starting rates: OpenBLAS 0.3.31 on one core of a Zen 5, float32.
-_STARTING = Rates(
-    multiply=2.59e11,
-    add=7.2e9,
-    bandwidth=2.9e9,
-    combine=(5.4e9, 2.9e9, 5.4e9, 2.9e9),
-    cache=_MALLOC_KEEPS,
-    surface=(1.4e-10, 1.8e-10, 1.0e-10),
-    surface_far=(2.5e-10, 3.1e-10, 1.0e-10),
-    surface_cache=4e6,
-    ragged=(4.1e-11, 7.8e-11),
-    overhead=1e-6,
-    measured=False,
-)
-# What the probe takes there over what those rates predict: its operands stay in caches.
-_PROBED = 0.96
-# Those of the rates that are seconds of a BLAS's products.
-_COSTS = "surface", "surface_far", "ragged"
-# Least and largest size of the probe.
-_SIZES = 384, 768
 # The calls that show a BLAS's rates: cubes, and operands in and beyond caches with one small size,
 # which fills the BLAS's kernels or leaves rows or columns over.
 _LONG = 1536
@@ -79,45 +56,6 @@ def measure(operand: DType, *, thorough: bool) -> Rates:
         combine=(near, far, near, far),
         cache=_MALLOC_KEEPS,
     )
-
-
-def starting(operand: DType, threads: int, *, probe: bool) -> Rates:
-    """Return the starting rates, with `probe` scaled by np.matmul and np.add here (some 15 ms)."""
-    if not probe:
-        return _STARTING
-    dtype, of_blas = operand.numpy, operand.has_blas
-    size = _SIZES[0] if of_blas else 96
-    wait_for_threads()
-    with limited(threads):
-        if of_blas:
-            run = _timed_call(dtype, size)
-            least = min(run() for _ in range(4))  # the first one starts the threads
-            size = size_of(RUN_SECONDS, 2 * size**3 / least, *_SIZES)
-        found = probed(_timed_call(dtype, size))
-    told = 2 * size**3 / _STARTING.multiply + (sum(_STARTING.surface) * size**2 if of_blas else 0.0)
-    slower = found.seconds / (_PROBED * told)
-    strip = np.ones((3, 8192), dtype)
-    addition = fastest(lambda: np.add(strip[0], strip[1], out=strip[2]), 20) / strip.shape[1]
-    adding = 1 / (addition * _STARTING.add)
-    near, far = (x * adding for x in _STARTING.combine[:2])
-    return replace(
-        _STARTING,
-        multiply=_STARTING.multiply / slower,
-        **{name: _times(getattr(_STARTING, name), slower * of_blas) for name in _COSTS},
-        add=_STARTING.add * adding,
-        bandwidth=far,
-        combine=(near, far, near, far),
-    )
-
-
-def _times(values: tuple[float, ...], factor: float) -> Any:
-    return tuple(x * factor for x in values)
-
-
-def _timed_call(dtype: np.dtype, size: int) -> Callable[[], float]:
-    """Return a function that multiplies squares and returns the seconds."""
-    a, b, c = np.ones((3, size, size), dtype)
-    return partial(timed, partial(np.matmul, a, b, out=c))
 
 
 def blas_name() -> str:

@@ -19,7 +19,7 @@ from falcon._gpu.operands import Call
 from falcon._gpu.rates import seconds_per_call
 from falcon._gpu.steps import Program, Step
 from falcon.codegen.cuda_plan import products
-from falcon.decision.machine import rates
+from falcon.decision.rates import rates
 
 from .workloads import Case
 

@@ -25,6 +25,7 @@ from falcon._core.plan import Option, Plan
 from falcon._core.text import format_table
 from falcon._core.timing import Estimate, Side, interleave
 from falcon._cpu.profile import StageProfile
+from falcon._front.tune import measure_machine
 from falcon.decision import profile
 from falcon.decision.machine import entry
 
@@ -144,7 +145,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", metavar="FILE", help="write the measurements to FILE")
     options = parser.parse_args(arguments)
     with falcon.config(threads=thread_count(options.threads)):
-        falcon.warm_up([], dtype=options.dtype, threads=options.threads, measure=True)
+        measure_machine([options.dtype], [thread_count(options.threads)], lambda _: None)
         groups = [compare(x, options.dtype) for x in parse_shapes(list(options.shapes))]
     print(table([x for group in groups for x in group]))
     print("\npredicted / measured, ms\n")

@@ -31,7 +31,7 @@ import numpy as np
 import falcon
 from falcon._core.timing import Estimate, Side, interleave, timed
 from falcon._front.info import cpu_model, numpy_blas
-from falcon._front.tune import rivals, side_of
+from falcon._front.tune import measure_machine, rivals, side_of
 
 from .operands import SharedOperands
 from .peers import TABLE, AbsentError, Worker, best_coretype, threads_in_environment
@@ -162,7 +162,7 @@ def measure(dtype: str, threads: int, options: argparse.Namespace) -> None:
     sample = shapes(dtype, threads, options.shapes, options.seed)
     left = [x for x in sample if (x[1].M, x[1].N, x[1].K) not in done]
     if left:
-        falcon.warm_up([], dtype=dtype, threads=threads, measure=True)
+        measure_machine([dtype], [threads], lambda _: None)
     with ExitStack() as stack:
         workers = _libraries(dtype, threads, stack) if left and options.peers else []
         for kind, shape in left:

@@ -15,7 +15,7 @@ import falcon
 from falcon._backends import available_backends
 from falcon._core.plan import Candidate
 from falcon._front.tune import measured
-from falcon.decision.machine import rates
+from falcon.decision.rates import rates
 from falcon.decision.select import preferred
 from falcon.schemes import Scheme, get, names
 

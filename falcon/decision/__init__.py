@@ -1,18 +1,19 @@
-"""Decision: the algorithm with the best predicted time, from a machine profile and a cost model.
+"""Decision: the fastest algorithm, by comparisons during calls, else by a cost model.
 
 ::
 
     hardware.py    the CPU, its caches, and their bandwidth
-    store.py       profiles as JSON files
+    store.py       JSON files: profiles; read, replaced and changed by one process at a time
     machine.py     MachineProfile: rates per backend, dtype and threads, loaded at first need
-    upkeep.py      when a process measures rates for later processes
+    starting.py    shipped rates (starting.json), and probes of how fast the backends are here
+    learned.py     the store of what calls have taught: choices, comparisons, speeds
+    rates.py       the rates that this process decides by: measured or shipped, scaled
+    contest.py     plans by what was stored or by the model; contests of choices on real calls
     candidates.py  the schemes that are compared
     limits.py      the caller's limits, and lower bounds of predicted times
     select.py      the choice, for operands on the host and on a device
-    recent.py      recent choices, kept on disk for later processes
     symmetric.py   the choice for x.T @ x: one triangle, or cut in halves
     explain.py     why the other candidates lost
-    tuned.py       choices that `falcon.tune` measured, kept on disk
 """
 
 from .machine import MachineProfile, profile

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from heapq import heapify, heappop
 from math import inf
-from time import perf_counter
 from typing import Any
 
 from falcon._core.backend import Backend
@@ -19,16 +19,17 @@ from falcon._core.options import Options
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
-from falcon._core.rates import is_measured
 from falcon.schemes import Scheme, SymmetricScheme
 
-from .candidates import are_candidates_made, scheme_candidates
+from .candidates import scheme_candidates
+from .learned import Choice
 from .limits import judge, least_seconds, within_limit
-from .recent import WORTH_KEEPING, Choice, recall, remember
 from .symmetric import RatesOf, choose
 
 # Backends, and the rates of each.
 Known = Sequence[tuple[Backend, Any]]
+# A rival is predicted to take at most that many times as long as the choice.
+_MOST_SLOWER = 1.6
 
 
 def select(
@@ -64,16 +65,11 @@ def select(
     if options.scheme == "classical":
         return _classical(problem, options, backends, rates_of, "requested")
     reason = _why_classical(problem, backends)
-    if reason is None and not are_candidates_made():
-        # Once the candidates are made, comparing takes less time than reading the file.
-        found = _recalled(problem, options, [(x, rates_of(x, problem)) for x in backends])
-        if found is not None:
-            return found
     if reason is None and len(backends) == 1 and not _any_suited(problem, options, backends[0]):
         reason = f"no scheme is within max_growth {options.max_growth:.2f}"
     if reason is not None:
         return _classical(problem, options, backends, rates_of, reason)
-    return _fastest(problem, options, backends, rates_of)
+    return _compared(problem, options, [(x, rates_of(x, problem)) for x in backends])
 
 
 def _why_classical(problem: Problem, backends: Sequence[Backend]) -> str | None:
@@ -120,14 +116,9 @@ def _classical(
         backend, option = in_place[0]
         why += "; few rows, and this backend makes no copy of B in memory"
     elif (len(fitting) > 1 or problem.symmetric) and policy.is_compared(problem):
-        found_rates = [rates_of(x, problem) for x, _ in fitting]
-        known = [
-            (x, x.predicted(problem, option, rates))
-            for (x, option), rates in zip(fitting, found_rates, strict=True)
-        ]
+        known = [(x, x.predicted(problem, option, rates_of(x, problem))) for x, option in fitting]
         if policy.why_too_small(problem) is not None:
-            sure = all(map(is_measured, found_rates))
-            policy = replace(policy, least_gain=policy.small_gain if sure else policy.unsure_gain)
+            policy = replace(policy, least_gain=policy.small_gain)
         backend, best = preferred(known, policy)
         option, times = best.option, best.seconds
 
@@ -136,7 +127,9 @@ def _classical(
 
         return compared([x for _, x in known], option, policy)
 
-    return Plan(problem, backend, option, why, times, table, options=options)
+    compared = [x for _, x in known] or [Candidate(x, ()) for _, x in fitting if in_place]
+    rivals = tuple(x for x in compared if x.option.backend != option.backend)
+    return Plan(problem, backend, option, why, times, table, options=options, rivals=rivals)
 
 
 def _limit_error(option: Option, options: Options) -> ValueError:
@@ -173,43 +166,51 @@ def _requested(
     )
 
 
-def _fastest(
-    problem: Problem, options: Options, backends: Sequence[Backend], rates_of: RatesOf
-) -> Plan:
-    start = perf_counter()
-    known = [(x, rates_of(x, problem)) for x in backends]
-    made = _compared(problem, options, known)
-    if perf_counter() - start > WORTH_KEEPING:
-        remember(problem, options, [(x.name, rates) for x, rates in known], _choice_of(made))
-    return made
-
-
-def _recalled(problem: Problem, options: Options, known: Known) -> Plan | None:
-    """Return the plan of a choice that this process or another has stored, or None."""
-    stored = recall(problem, options, [(x.name, rates) for x, rates in known])
-    if stored is None:
-        return None
-    for backend, rates in known:
-        if backend.name == stored.backend:
-            try:
-                found = backend.candidates(problem, (stored.make(),), options.workspace_limit)
-            except ValueError:  # the file is damaged
-                return None
-            for option in (x for x in found if x.is_roomy == stored.roomy):
-                judged = judge(problem, option, backend, rates, options)
-                if not judged.refused:
-                    return _chosen(problem, options, known, backend, judged, stored.why)
+def planned(
+    problem: Problem,
+    options: Options,
+    backends: Sequence[Backend],
+    rates_of: RatesOf,
+    choice: Choice,
+    why: str,
+) -> Plan | None:
+    """Return the plan of a stored choice; None where it cannot run within the limits."""
+    if choice.cut:
+        made = select(problem, options, backends, rates_of)
+        return replace(made, why=why) if made.parts else None
+    for backend in (x for x in backends if x.name == choice.backend):
+        try:
+            scheme = choice.make()
+        except ValueError:  # it was registered in another process, or the file is damaged
+            return None
+        if scheme is not None and backend.why_classical_only(problem, scheme) is not None:
+            return None
+        rates = rates_of(backend, problem)
+        for option in backend.candidates(problem, (scheme,), options.workspace_limit):
+            judged = judge(problem, option, backend, rates, options)
+            if option.is_roomy == choice.roomy and not judged.refused:
+                known = [(x, rates_of(x, problem)) for x in backends]
+                made = _chosen(problem, options, known, backend, judged, why)
+                if problem.symmetric or _why_classical(problem, backends) is not None:
+                    again = partial(_table_of, problem, options, backends, rates_of)
+                    made = replace(made, table=again)
+                return made
     return None
 
 
-def _choice_of(made: Plan) -> Choice:
-    """Return a plan's choice as it is stored."""
-    for x in scheme_candidates().all if made.scheme is not None else ():
-        if x.is_made and x.scheme is made.scheme:
+def _table_of(*about: Any) -> tuple[Candidate, ...]:
+    return select(*about).candidates
+
+
+def choice_of(problem: Problem, option: Option) -> Choice:
+    """Return an option as it is stored."""
+    for x in scheme_candidates().all if option.scheme is not None else ():
+        if x.is_made and x.scheme is option.scheme:
             outer = None if x.outer is None else x.outer.name
-            image, roomy = x.facts.image, made.option.is_roomy
-            return Choice(made.backend.name, x.name, image, outer, roomy, made.why)
-    return Choice(made.backend.name, None, 0, None, False, made.why)
+            return Choice(option.backend, x.name, x.facts.image, outer, option.is_roomy)
+    name = None if option.scheme is None else option.scheme.name
+    cut = problem.symmetric != "" and option.name != ""
+    return Choice(option.backend, name, roomy=option.is_roomy, cut=cut)
 
 
 def _compared(problem: Problem, options: Options, known: Known) -> Plan:
@@ -261,7 +262,23 @@ def _compared(problem: Problem, options: Options, known: Known) -> Plan:
         why = "the only candidate within the limits"
         if classical:
             why = f"predicted {min(classical) / best.total:.3f} x as fast as classical"
-    return _chosen(problem, options, known, backend, best, why)
+    rivals = _rivals([x for _, x in kept], best)
+    return replace(_chosen(problem, options, known, backend, best, why), rivals=rivals)
+
+
+def _rivals(kept: Sequence[Candidate], best: Candidate) -> tuple[Candidate, ...]:
+    """Return the best of every other kind, then the next of the choice's own, if as accurate."""
+    kinds: dict[tuple[str, bool], Candidate] = {}
+    own = best.option.backend, best.option.scheme is None
+    for x in sorted(kept, key=lambda x: x.total):
+        kind = x.option.backend, x.option.scheme is None
+        same = kind == own
+        if same and (x.option.scheme is best.option.scheme or x.option.growth > best.option.growth):
+            continue
+        if x.total <= _MOST_SLOWER * best.total:
+            kinds.setdefault(kind, x)
+    last = kinds.pop(own, None)
+    return (*kinds.values(), *(() if last is None else (last,)))
 
 
 def _chosen(

@@ -2,9 +2,8 @@
 
 ::
 
-    {"format": 8, "key": {"cpu": ..., "cpu.isa": ..., "numpy.blas": ...}, "caches": {...},
-     "rates": [{"backend":, "dtype":, "threads":, "multiply":, ...}, ...],
-     "streaming": [{"threads":, "read": {...}, "copy": {...}, "region":}, ...]}
+    {"format": 9, "key": {"cpu": ..., "cpu.isa": ..., "numpy.blas": ...},
+     "rates": [{"backend":, "dtype":, "threads":, "multiply":, ...}, ...]}
 """
 
 from __future__ import annotations
@@ -12,21 +11,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from pathlib import Path
+from threading import get_native_id
+from time import perf_counter, sleep
 from typing import Any
 
-from falcon._core.rates import Rates, not_negative, positive
+from falcon._core.rates import Rates
 
-from .hardware import Streaming
-
-FORMAT = 8  # of the file and of how rates are measured; files of other formats are refused
+FORMAT = 9  # of the file and of how rates are measured; files of other formats are refused
 
 # Bytes; a profile of every dtype and 64 numbers of threads has a tenth of that.
 _LARGEST_FILE = 2**22
+# Seconds that a process waits for another one that changes the same file.
+_MOST_WAIT = 0.05
 # What reading a damaged entry may raise.
 DAMAGE = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
 
@@ -73,28 +74,63 @@ def read_json(path: Path) -> dict[str, Any]:
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Replace a file as a whole: readers see the old one or the new one.
 
+    Its mode follows the umask, so that several users may share a cache folder.
+
     Raises
     ------
     OSError
         The folder cannot be made or written to.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    part = path.with_name(f"{path.name}.{os.getpid()}-{get_native_id()}.part")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with part.open("w", encoding="utf-8") as file:
             json.dump({"format": FORMAT, **content}, file, indent=1)
             file.write("\n")
-        os.replace(name, path)
+        os.replace(part, path)
     except BaseException:
         with suppress(OSError):
-            os.unlink(name)
+            part.unlink()
         raise
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Keep other processes out of a block that reads a file, changes it and writes it.
+
+    Waits at most 50 ms, then goes on: a change that another process makes meanwhile may be lost.
+    Nobody waits on Windows, nor where the folder cannot be written to.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    handle, end = -1, perf_counter() + _MOST_WAIT
+    try:
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(
+                path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
+            )
+        while handle >= 0:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if perf_counter() > end:
+                    break
+                sleep(0.001)
+        yield
+    finally:
+        if handle >= 0:
+            os.close(handle)
 
 
 def read_profile(
     path: Path, kinds: Mapping[str, type] | None = None
-) -> tuple[dict[str, str], RatesTable, dict[int, Streaming]]:
-    """Read key, rates and streaming bandwidths; raises as `read_json`.
+) -> tuple[dict[str, str], RatesTable]:
+    """Read key and rates; raises as `read_json`.
 
     Parameters
     ----------
@@ -107,30 +143,18 @@ def read_profile(
         for x in map(dict, found["rates"]):
             key = str(x.pop("backend")), str(x.pop("dtype")), int(x.pop("threads"))
             rates[key] = _rates(x, (kinds or {}).get(key[0], Rates))
-        streaming = {int(x["threads"]): _streaming(x) for x in map(dict, found["streaming"])}
     except DAMAGE as error:
         raise ForeignError(f"an entry is damaged ({error})") from None
-    return found["key"], rates, streaming
+    return found["key"], rates
 
 
-def write_profile(
-    path: Path,
-    key: dict[str, str],
-    rates: RatesTable,
-    streaming: dict[int, Streaming],
-    caches: dict[str, int],
-) -> None:
+def write_profile(path: Path, key: dict[str, str], rates: RatesTable) -> None:
     """Write a profile; raises as `write_json`."""
-    content = {
-        "key": key,
-        "caches": caches,
-        "rates": [
-            {"backend": backend, "dtype": dtype, "threads": threads, **asdict(x)}
-            for (backend, dtype, threads), x in sorted(rates.items())
-        ],
-        "streaming": [asdict(x) for _, x in sorted(streaming.items())],
-    }
-    write_json(path, content)
+    rows = [
+        {"backend": backend, "dtype": dtype, "threads": threads, **asdict(x)}
+        for (backend, dtype, threads), x in sorted(rates.items())
+    ]
+    write_json(path, {"key": key, "rates": rows})
 
 
 def _rates(found: dict[str, Any], kind: type) -> Any:
@@ -138,13 +162,3 @@ def _rates(found: dict[str, Any], kind: type) -> Any:
     if found.keys() != {x.name for x in fields(kind)}:
         raise ValueError("rates lack a field, or have one too many")
     return kind(**{k: tuple(x) if isinstance(x, list) else x for k, x in found.items()})
-
-
-def _streaming(found: dict[str, Any]) -> Streaming:
-    read, copy = (
-        {str(level): float(x) for level, x in dict(found[name]).items()}
-        for name in ("read", "copy")
-    )
-    positive("streaming", *read.values(), *copy.values())
-    not_negative("region", found["region"])
-    return Streaming(int(found["threads"]), read, copy, float(found["region"]))

@@ -84,6 +84,7 @@ def choose(
         guarded=corner.guarded,
         options=options,
         parts=parts,
+        rivals=(Candidate(whole.option, whole.seconds), *whole.rivals),
     )
 
 

@@ -1,22 +1,19 @@
-"""Measured choices: stored, used only on request, and within the limits."""
+"""Choices that `falcon.tune` measured: stored, and used within the limits."""
 
 import json
-import logging
-import os
-import signal
-import threading
 import time
 
 import numpy as np
 import pytest
 
 import falcon
+from falcon._core.options import Options
 from falcon._core.timing import Record
 from falcon._front import tune as tune_module
 from falcon._front.tune import compare, rivals
+from falcon.decision import learned
 from falcon.decision import machine as machine_module
-from falcon.decision import tuned
-from falcon.decision.tuned import Choice
+from falcon.decision.learned import Choice, Entry
 
 SHAPE = (260, 270, 280)
 
@@ -24,9 +21,9 @@ SHAPE = (260, 270, 280)
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
     """A cache folder of its own, and nothing known."""
-    monkeypatch.setattr(tuned, "_choices", None)
+    monkeypatch.setattr(learned, "_known", None)
+    monkeypatch.setattr(learned, "generation", lambda: 0)  # whatever other tests register
     monkeypatch.setattr(machine_module, "_profiles", {})
-    monkeypatch.setattr(machine_module, "_probe", lambda *_: 0.0)
     monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("FALCON_PROFILE", raising=False)
     machine_module.replaced()
@@ -40,120 +37,84 @@ def plan(**options):
 
 
 def remember(backend, scheme):
-    tuned.remember(plan().problem, Choice(backend, scheme, 1.0), tune_module.available_backends())
+    entry = Entry("", Choice(backend, scheme), "tuned", "measured")
+    key = learned.digest(plan().problem.plain, Options())
+    learned.change(lambda x: x.keep(key, entry), tune_module.available_backends(), here=True)
     machine_module.replaced()
 
 
-def test_off_by_default():
+def test_used_unless_it_is_turned_off():
     remember("numpy", "strassen")
-    assert plan().scheme is None
-    with falcon.config(tuned=True):
-        found = plan()
-        assert (found.backend.name, found.scheme.name) == ("numpy", "strassen")
-        assert found.why == "measured as the fastest by falcon.tune"
-        assert plan(scheme="classical").scheme is None
-        assert plan(scheme="winograd").scheme.name == "winograd"
-    assert plan().scheme is None
+    found = plan()
+    assert (found.backend.name, found.scheme.name) == ("numpy", "strassen")
+    assert (found.known, found.why) == ("tuned", "measured")
+    assert plan(scheme="classical").scheme is None
+    assert plan(scheme="winograd").scheme.name == "winograd"
+    with falcon.config(tuned=False):
+        assert plan().scheme is None
+    assert plan().scheme is not None
 
 
 def test_limits_come_first():
     remember("numpy", "strassen")
-    with falcon.config(tuned=True):
-        assert plan(max_growth=1.5).scheme is None
-        assert plan(workspace_limit=0).scheme is None
-        other = "cpu" if falcon.show_config("dict")["backends"]["cpu"] == "available" else "auto"
-        if other == "cpu":
-            assert plan(backend="cpu").backend.name == "cpu"
+    assert plan(max_growth=1.5).scheme is None
+    assert plan(workspace_limit=0).scheme is None
+    if falcon.show_config("dict")["backends"]["cpu"] == "available":
+        assert plan(backend="cpu").backend.name == "cpu"
 
 
 def test_results_are_those_of_the_choice():
-    remember("numpy", "strassen")
     M, N, K = SHAPE
-    a, b = np.random.default_rng(0).standard_normal((2, M, K), np.float32)[:, :, :K], None
-    a, b = a[0], np.random.default_rng(1).standard_normal((K, N), np.float32)
-    with falcon.config(tuned=True):
-        got = falcon.gemm(a, b)
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(x).astype(np.float32) for x in ((M, K), (K, N)))
+    before = falcon.gemm(a, b)
+    remember("numpy", "strassen")
+    got = falcon.gemm(a, b)
     np.testing.assert_array_equal(got, falcon.gemm(a, b, scheme="strassen", backend="numpy"))
-    assert not np.array_equal(got, falcon.gemm(a, b))
+    assert not np.array_equal(got, before)
+
+
+def test_it_is_scaled_as_a_choice_not_as_a_scheme_by_name():
+    remember("numpy", "strassen")
+    assert plan().guarded
+
+
+def test_a_symmetric_product_of_tuned_sizes_is_guarded():
+    """Sizes that were tuned for an ordinary product; columns of very different norms."""
+    remember_sizes = (512, 512, 512)
+    problem = falcon.plan((512, 512), (512, 512), "float32").problem
+    entry = Entry("", Choice("numpy", "strassen"), "tuned", "measured")
+    key = learned.digest(problem.plain, Options())
+    learned.change(lambda x: x.keep(key, entry), tune_module.available_backends(), here=True)
+    machine_module.replaced()
+    x = np.random.default_rng(0).standard_normal(remember_sizes[:2]).astype(np.float32)
+    x[:, 7] *= 1e6
+    got, exact = falcon.matmul(x.T, x).astype(np.float64), x.T.astype(np.float64) @ x
+    norms = np.linalg.norm(x.astype(np.float64), axis=0)
+    assert np.abs((got - exact) / np.outer(norms, norms)).max() < 1e-6
+    assert falcon.plan(x.T, x).known != "tuned"
 
 
 def test_a_pinned_profile_overrules(monkeypatch, tmp_path):
     """Deterministic: what is pinned decides alone."""
     remember("numpy", "strassen")
     monkeypatch.setattr(machine_module, "_profiles", {})
+    monkeypatch.setattr(learned, "_known", None)
     monkeypatch.setenv("FALCON_PROFILE", str(tmp_path / "pinned.json"))
     machine_module.replaced()
-    with falcon.config(tuned=True):
-        assert plan().scheme is None
+    assert plan().scheme is None
 
 
 def test_the_next_process_remembers(monkeypatch):
     remember("numpy", "hopcroft-kerr[3x3x2]")
-    monkeypatch.setattr(tuned, "_choices", None)
-    with falcon.config(tuned=True):
-        assert plan().scheme.format == (3, 3, 2)
+    monkeypatch.setattr(learned, "_known", None)
+    machine_module.replaced()
+    assert plan().scheme.format == (3, 3, 2)
 
 
-def test_a_scheme_that_is_gone(monkeypatch):
+def test_a_scheme_that_is_gone():
     remember("numpy", "of another process")
-    with falcon.config(tuned=True):
-        assert plan().scheme is None
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_child_remembers_what_is_tuned_while_the_parent_does(monkeypatch):
-    """A process that forks while another of its threads holds the lock."""
-    backends, problem = tune_module.available_backends(), plan().problem
-    parent, held, done = os.getpid(), threading.Event(), threading.Event()
-
-    def read(_):
-        if os.getpid() == parent:
-            held.set()
-            done.wait()
-        return {}
-
-    monkeypatch.setattr(tuned, "_read", read)
-    keep = threading.Thread(
-        target=tuned.remember, args=(problem, Choice("numpy", None, 1.0), backends)
-    )
-    keep.start()
-    held.wait()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(5)  # ends a child that waits for ever for a lock
-        tuned.remember(problem, Choice("numpy", "strassen", 1.0), backends)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    done.set()
-    keep.join()
-    assert status == 0
-
-
-@pytest.mark.parametrize("how", ["cut", "key", "entry", "list", "seconds", "text"])
-def test_a_damaged_file_is_ignored(folder, monkeypatch, caplog, how):
-    remember("numpy", "strassen")
-    (path,) = folder.glob("choices-*.json")
-    content = json.loads(path.read_text())
-    name, choice = next(iter(content["choices"].items()))
-
-    def entry(**changes):
-        return {**content, "choices": {name: {**choice, **changes}}}
-
-    path.write_text(
-        {
-            "cut": lambda: path.read_text()[:-30],
-            "key": lambda: json.dumps({**content, "key": {}}),
-            "entry": lambda: json.dumps({**content, "choices": {name: {"backend": 1}}}),
-            "list": lambda: json.dumps({**content, "choices": [1]}),
-            "seconds": lambda: json.dumps(entry(seconds=10**400)),
-            "text": lambda: json.dumps(entry(seconds="1.0")),
-        }[how]()
-    )
-    monkeypatch.setattr(tuned, "_choices", None)
-    with caplog.at_level(logging.WARNING, "falcon"), falcon.config(tuned=True):
-        assert plan().scheme is None
-    assert len(caplog.records) == 1
-    assert "are ignored" in caplog.text
+    assert plan().scheme is None
 
 
 def test_tune_remembers_the_fastest(monkeypatch):
@@ -173,8 +134,7 @@ def test_tune_remembers_the_fastest(monkeypatch):
     assert len(found.measured) >= 3
     assert ticks == [1]
     assert str(found).startswith("1030 x 1050 @ 1050 x 1040 float32: ")
-    with falcon.config(tuned=True):
-        chosen = falcon.plan((1030, 1050), (1050, 1040), "float32")
+    chosen = falcon.plan((1030, 1050), (1050, 1040), "float32")
     assert chosen.option.label == fastest.candidate.option.label
 
 
@@ -230,21 +190,18 @@ def test_rivals_of_a_choice_that_was_not_compared():
 @pytest.mark.parametrize(
     "name", ["(" * 5000, "strassen@" * 40 + "strassen", "strassen@" * 6 + "9x9"]
 )
-def test_a_scheme_that_cannot_be(folder, monkeypatch, caplog, name):
-    """It is ignored with one log line, and decisions go on."""
+def test_a_scheme_that_cannot_be(folder, monkeypatch, name):
+    """It is ignored, and decisions go on."""
     remember("numpy", "strassen")
-    (path,) = folder.glob("choices-*.json")
+    (path,) = folder.glob("learned-*.json")
     path.write_text(path.read_text().replace('"strassen"', json.dumps(name)))
-    monkeypatch.setattr(tuned, "_choices", None)
+    monkeypatch.setattr(learned, "_known", None)
     machine_module.replaced()
     start = time.perf_counter()
-    with caplog.at_level(logging.WARNING, "falcon"), falcon.config(tuned=True):
-        assert plan().scheme is None
-        machine_module.replaced()
-        assert plan().scheme is None
+    assert plan().scheme is None
+    machine_module.replaced()
+    assert plan().scheme is None
     assert time.perf_counter() - start < 1
-    assert len(caplog.records) == 1
-    assert "a tuned choice is ignored: " in caplog.text
 
 
 def test_tune_keeps_what_was_done_until_ctrl_c(monkeypatch):
@@ -261,7 +218,6 @@ def test_tune_keeps_what_was_done_until_ctrl_c(monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         falcon.tune([(1030, 1040, 1050), (1100, 1100, 1100)], backend="numpy", tick=tick)
-    assert len(tuned._choices) == 1
-    with falcon.config(tuned=True):
-        found = falcon.plan((1030, 1050), (1050, 1040), "float32")
-    assert found.why == "measured as the fastest by falcon.tune"
+    assert [x.known for x in learned._known.choices.values()].count("tuned") == 1
+    found = falcon.plan((1030, 1050), (1050, 1040), "float32")
+    assert found.why.startswith("measured as the fastest by falcon.tune, 1.1")

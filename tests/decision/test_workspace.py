@@ -1,7 +1,6 @@
 """The workspace is part of the choice: more of it, up to a share of memory, for fewer passes."""
 
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from falcon._front.tune import measured
 pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
 from falcon._cpu import backend as cpu
 from falcon._cpu import pool
-from falcon.decision import candidates, recent
+from falcon.decision import candidates, learned
 from falcon.decision.select import preferred
 
 MIB = 2**20
@@ -27,7 +26,7 @@ RATES = Rates(8e10, 9e9, 2e8, 0.0, (2e8,) * 4, (2e8,) * 2, 2**24, (6, 8), 304, u
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """A machine on which calls have 8 MiB by default, and take up to 64."""
-    monkeypatch.setattr("falcon._front.planner._rates", lambda *_: RATES)
+    monkeypatch.setattr("falcon.decision.contest.rates", lambda *_, **__: RATES)
     kept = pool.Pool(8 * MIB)
     monkeypatch.setattr(cpu, "_pool", lambda: kept)
     monkeypatch.setattr(cpu, "roomy_bytes", lambda: 64 * MIB)
@@ -91,11 +90,11 @@ def test_the_share_of_the_memory():
 
 def test_it_is_stored_with_the_choice(monkeypatch, tmp_path):
     monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(recent, "generation", lambda: 0)
-    monkeypatch.setattr(import_module("falcon.decision.select"), "WORTH_KEEPING", 0.0)
+    monkeypatch.setattr(learned, "generation", lambda: 0)
+    monkeypatch.setattr("falcon.decision.contest._WORTH_KEEPING", 0.0)
     made = []
     for _ in range(2):
-        monkeypatch.setattr(recent, "_known", None)
+        monkeypatch.setattr(learned, "_known", None)
         candidates._candidates_of.cache_clear()
         falcon.decision.machine.replaced()
         made.append(plan())

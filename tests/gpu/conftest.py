@@ -9,6 +9,7 @@ from falcon import _backends
 from falcon._front import planner
 from falcon._gpu import available, cublas, device, driver, kernels, rates, replay
 from falcon.decision import machine
+from falcon.decision import rates as decide
 
 from . import fake_cublas, fake_cupy
 
@@ -20,6 +21,8 @@ def forget():
     replay.clear()
     device.on_stream.cache_clear()
     cublas.forget()
+    for key in [x for x in decide._rates if x[1] is not None]:
+        del decide._rates[key]
     for number in [x for x in machine._profiles if x is not None]:
         del machine._profiles[number]
     driver.release()

@@ -18,7 +18,8 @@ from falcon.bench import gpu as bench
 from falcon.bench.here import Effort
 from falcon.bench.workloads import Case, Shape
 from falcon.codegen.cuda_plan import products
-from falcon.decision import machine
+from falcon.decision import contest, machine
+from falcon.decision import rates as decide
 
 from .conftest import forget
 
@@ -61,7 +62,7 @@ def test_operands_that_fit_the_cache_are_read_once():
 
 
 def test_the_choice(cupy, monkeypatch):
-    monkeypatch.setattr(planner, "_rates", lambda *_: RATES)
+    monkeypatch.setattr(contest, "rates", lambda *_, **__: RATES)
 
     def plan(size, **options):
         return falcon.plan((size, size), (size, size), "float32", backend="gpu", **options)
@@ -79,7 +80,7 @@ def test_the_choice(cupy, monkeypatch):
     assert plan(8192, max_growth=2.0, workspace_limit=2**31).growth <= 2.0
     assert plan(8192, scheme="classical").why == "requested"
     slow = replace(RATES, bandwidth=1e11)
-    monkeypatch.setattr(planner, "_rates", lambda *_: slow)
+    monkeypatch.setattr(contest, "rates", lambda *_, **__: slow)
     planner._plans.clear()
     assert plan(2048).scheme is None
     assert plan(2048).why == "no scheme is predicted to be 1.02 x as fast"
@@ -94,7 +95,7 @@ def test_growth_of_16_bit_types():
 def measured(dtype, tf32=False, device=0):
     """The rates that the decision uses for a device: stored, or measured."""
     gpu = device_backend()
-    return machine.rates(gpu, Problem(1, 1, 1, of(dtype), device=device, tf32=tf32), [gpu])
+    return decide.rates(gpu, Problem(1, 1, 1, of(dtype), device=device, tf32=tf32), [gpu])
 
 
 def test_devices_are_measured_once_and_stored(cupy, state, monkeypatch):

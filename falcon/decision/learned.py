@@ -1,0 +1,329 @@
+"""What calls have taught: one store of choices and of speeds, kept on disk for later processes.
+
+::
+
+    {"format": 9, "key": {...the machine's, "code": ...},
+     "speeds": {dtype: {"processes": n, "slower": {backend: factor}}},
+     "ratios": {"dtype,threads": [[ratio, in favour], ...]},
+     "choices": {digest: {"problem":, "choice": [...], "known":, "why":, "rates":, "rivals": [...],
+                          "pairs": [...], "contests": n}, ...}}
+
+A process reads it once and keeps to what it has read, so that its plans, and the bits of its
+results, stay the same; what it learns (`contest.py`, `falcon.tune`) serves the processes that
+follow. A change is merged into the file as it then is. A file belongs to one machine, as a profile
+does, and to one state of falcon's own code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from falcon._core.backend import Backend
+from falcon._core.cpus import memory_bytes
+from falcon._core.locks import ForkLock
+from falcon._core.options import Options, cache_folder, deciding
+from falcon._core.problem import Problem
+from falcon._core.rates import positive
+from falcon.schemes import Scheme, get
+from falcon.schemes.algebra import symmetry
+from falcon.schemes.catalogue import generation
+
+from . import machine
+from .store import DAMAGE, ForeignError, exclusive, file_name, read_json, write_json
+
+_log = logging.getLogger("falcon")
+
+# Most choices and ratios that are kept.
+_MOST, _MOST_RATIOS = 512, 9
+# A rival wins a comparison if it takes this share of the choice's time or less. After _WINS it is
+# the choice; at once, if it takes no more than _CLEARLY of the fastest of the choice's own calls:
+# a disturbance makes no call faster. After _LOSSES the next rival is tried.
+_WIN, _CLEARLY = 0.98, 0.9
+_WINS, _LOSSES = 3, 2
+# Comparisons of a problem, in all.
+MOST_CONTESTS = 6
+# Ratios of the backends' speeds within this factor of the probed one are not corrected: the model's
+# own error is as large.
+_CERTAIN = 1.1
+# Folders whose files a choice depends on.
+_DECIDING = ("decision", "_core", "_cpu", "_numpy", "codegen", "schemes", "schemes/data")
+
+
+class Choice(NamedTuple):
+    """A backend and an image of a stored scheme, nested in `outer` if that is not None.
+
+    `scheme` None is the classical algorithm. `roomy` is `Option.is_roomy`; `cut` stands for a
+    symmetric product that is cut into parts (`Plan.parts`), which are planned again.
+    """
+
+    backend: str
+    scheme: str | None = None
+    image: int = 0
+    outer: str | None = None
+    roomy: bool = False
+    cut: bool = False
+
+    @property
+    def label(self) -> str:
+        """Scheme and backend, for people."""
+        name = "cut in halves" if self.cut else self.scheme or "classical"
+        return f"{name if self.outer is None else f'{self.outer}@{name}'} on {self.backend}"
+
+    def make(self) -> Scheme | None:
+        """Return the scheme."""
+        if self.scheme is None:
+            return None
+        inner = symmetry(get(self.scheme), self.image)
+        return inner if self.outer is None else get(self.outer) @ inner
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The choice for a problem, and how it is known.
+
+    Attributes
+    ----------
+    problem : str
+    choice : Choice
+    known : {"predicted", "contested", "tuned"}
+    why : str
+    rates : str
+        Digest of the rates of a prediction, which holds for these only.
+    rivals : tuple of (Choice, float)
+        The next by the model, with their predicted times over that of the choice (or 0.0).
+    pairs : tuple of (Choice, float)
+        Rivals and their measured times over that of the choice.
+    contests : int
+        How often the choice was compared with a rival, also before it became the choice.
+    """
+
+    problem: str
+    choice: Choice
+    known: str
+    why: str
+    rates: str = ""
+    rivals: tuple[tuple[Choice, float], ...] = ()
+    pairs: tuple[tuple[Choice, float], ...] = ()
+    contests: int = 0
+
+    def rival(self) -> tuple[Choice, float] | None:
+        """Return the rival to compare next, with its predicted ratio; None if all is settled."""
+        if self.known == "tuned" or self.contests >= MOST_CONTESTS:
+            return None
+        for rival, told in self.rivals:
+            if sum(ratio > _WIN for x, ratio in self.pairs if x == rival) < _LOSSES:
+                return rival, told
+        return None
+
+    def compared(self, rival: Choice, ratio: float, over_fastest: float) -> Entry:
+        """Return the entry after a comparison.
+
+        Parameters
+        ----------
+        rival : Choice
+        ratio : float
+            Its time over that of the choice in the same pair of calls.
+        over_fastest : float
+            Its time over that of the fastest call of the choice in this process.
+        """
+        made = replace(self, pairs=(*self.pairs, (rival, ratio)), contests=self.contests + 1)
+        won = [x for other, x in made.pairs if other == rival and x <= _WIN]
+        changes = len(won) >= _WINS or over_fastest <= _CLEARLY
+        if changes:
+            rest = tuple(x for x in self.rivals if x[0] != rival)
+            turned = tuple((self.choice, 1 / x) for other, x in made.pairs if other == rival)
+            made = replace(made, choice=rival, rivals=rest, pairs=turned)
+        if changes or made.rival() is None:
+            made = replace(made, known="contested", why=_story(made))
+        return made
+
+
+def _story(entry: Entry) -> str:
+    """Return what a choice has beaten, by how much."""
+    beaten = []
+    for rival in dict.fromkeys(x for x, _ in entry.pairs):
+        ratios = [ratio for x, ratio in entry.pairs if x == rival]
+        beaten.append(f"{median(ratios):.3f} x as fast as {rival.label} ({len(ratios)} pairs)")
+    return "measured in calls: " + "; ".join(beaten)
+
+
+@dataclass
+class Learned:
+    """What is stored, or what this process keeps to."""
+
+    speeds: dict[str, tuple[int, dict[str, float]]] = field(default_factory=dict)
+    ratios: dict[str, list[tuple[float, bool]]] = field(default_factory=dict)
+    choices: dict[str, Entry] = field(default_factory=dict)
+
+    def see_speeds(self, dtype: str, slower: dict[str, float]) -> None:
+        """Add what a process's probe found: the fastest counts."""
+        count, known = self.speeds.get(dtype, (0, {}))
+        least = {x: min(y, known.get(x, y)) for x, y in slower.items()}
+        self.speeds[dtype] = count + 1, {**known, **least}
+
+    def see_ratio(self, key: str, ratio: float, in_favour: bool) -> None:
+        """Add the ratio of two backends' speeds that a comparison implies (`contest.py`).
+
+        `in_favour`: the rival was faster than predicted, which no disturbance explains.
+        """
+        self.ratios[key] = [*self.ratios.get(key, []), (ratio, in_favour)][-_MOST_RATIOS:]
+
+    def forget_ratios(self, keys: Sequence[str]) -> None:
+        """Drop ratios that were relative to rates which are used no longer."""
+        for key in keys:
+            self.ratios.pop(key, None)
+
+    def corrected(self, key: str, ratio: float) -> float:
+        """Return a probed ratio of two backends' speeds, or the one that comparisons imply."""
+        found = self.ratios.get(key, [])
+        if len(found) >= _WINS:
+            implied = median(x for x, _ in found)
+        else:
+            near = [x for x, in_favour in found if in_favour]
+            implied = min(near, key=lambda x: max(x / ratio, ratio / x), default=ratio)
+        return ratio if max(implied / ratio, ratio / implied) < _CERTAIN else implied
+
+    def keep(self, key: str, entry: Entry) -> None:
+        """Add or replace a choice; beyond the largest number, the oldest predictions go first."""
+        self.choices.pop(key, None)
+        self.choices[key] = entry
+        if len(self.choices) > _MOST:
+            order = sorted(self.choices, key=lambda x: self.choices[x].known != "predicted")
+            del self.choices[order[0]]
+
+
+_lock = ForkLock()
+_known: Learned | None = None
+
+
+def known(backends: Sequence[Backend]) -> Learned:
+    """Return what this process keeps to: read once."""
+    global _known
+    if _known is None:
+        found = _read(_path(backends))
+        with _lock.lock:
+            _known = found if _known is None else _known
+    return _known
+
+
+def change(
+    update: Callable[[Learned], None], backends: Sequence[Backend], *, here: bool = False
+) -> None:
+    """Change what is stored, as other processes have left it; with `here`, also what is kept to."""
+    if here:
+        update(known(backends))
+    path = _path(backends)
+    if path is None:
+        return
+    try:
+        with exclusive(path):
+            found = _read(path)
+            update(found)
+            _write(path, found, backends)
+    except OSError as error:
+        _log.info("falcon: what calls teach is not stored: %s", error)
+
+
+def is_kept(backends: Sequence[Backend]) -> bool:
+    """Whether there is a file: a folder for it, and no pinned profile."""
+    return _path(backends) is not None
+
+
+def is_storable(problem: Problem, options: Options) -> bool:
+    """Whether other processes can use the choice: on the host, and of no registered schemes."""
+    return problem.device is None and options.scheme == "auto" and not generation()
+
+
+def digest(problem: Problem, options: Options) -> str:
+    """Return the key of a choice."""
+    about = repr((problem, deciding(options), memory_bytes()))
+    return hashlib.sha256(about.encode()).hexdigest()[:24]
+
+
+def rates_digest(known: Sequence[tuple[Backend, Any]]) -> str:
+    """Return what a prediction depends on besides its key."""
+    about = repr([(x.name, rates) for x, rates in known])
+    return hashlib.sha256(about.encode()).hexdigest()[:16]
+
+
+def _path(backends: Sequence[Backend]) -> Path | None:
+    folder = cache_folder()
+    if folder is None or machine.profile(backends).pinned:
+        return None
+    return folder / file_name("learned", _key(backends))
+
+
+def _key(backends: Sequence[Backend]) -> dict[str, str]:
+    return {**machine.profile(backends).key, "code": _code()}
+
+
+@cache
+def _code() -> str:
+    """Return a text that changes whenever one of the files that choices depend on does."""
+    root, found = Path(__file__).parent.parent, []
+    for folder in _DECIDING:
+        with os.scandir(root / folder) as entries:
+            for x in entries:
+                if x.name.endswith((".py", ".so", ".pyd", ".csv", ".json")):
+                    about = x.stat()
+                    found.append((folder, x.name, about.st_size, about.st_mtime_ns))
+    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()[:12]
+
+
+def _read(path: Path | None) -> Learned:
+    try:
+        return Learned() if path is None else _checked(read_json(path))
+    except FileNotFoundError:
+        return Learned()
+    except (OSError, ForeignError, *DAMAGE) as error:
+        _log.info("falcon: what calls taught, in %s, is ignored: %s", path, error)
+        return Learned()
+
+
+def _write(path: Path, found: Learned, backends: Sequence[Backend]) -> None:
+    speeds = {k: {"processes": n, "slower": x} for k, (n, x) in found.speeds.items()}
+    choices = {key: asdict(x) for key, x in found.choices.items()}
+    content = {"speeds": speeds, "ratios": found.ratios, "choices": choices}
+    write_json(path, {"key": _key(backends), **content})
+
+
+def _checked(found: dict[str, Any]) -> Learned:
+    """Build what a file holds; raises one of `DAMAGE`."""
+    made = Learned()
+    for dtype, x in dict(found["speeds"]).items():
+        slower = {str(k): float(v) for k, v in dict(x["slower"]).items()}
+        positive("slower", *slower.values())
+        made.speeds[str(dtype)] = int(x["processes"]), slower
+    for key, pairs in dict(found["ratios"]).items():
+        made.ratios[str(key)] = [(float(x), bool(y)) for x, y in pairs]
+        positive("ratio", *(x for x, _ in made.ratios[key]))
+    for key, x in dict(found["choices"]).items():
+        names = x["problem"], x["known"], x["why"], x["rates"]
+        if not all(isinstance(name, str) for name in names):
+            raise TypeError("an entry is damaged")
+        rivals, pairs = (
+            tuple((_choice(y), float(ratio)) for y, ratio in x[name])
+            for name in ("rivals", "pairs")
+        )
+        positive("pairs", *(ratio for _, ratio in pairs))
+        made.choices[str(key)] = Entry(
+            *(x["problem"], _choice(x["choice"]), x["known"], x["why"], x["rates"]),
+            *(rivals, pairs, int(x["contests"])),
+        )
+    return made
+
+
+def _choice(found: Any) -> Choice:
+    backend, scheme, image, outer, roomy, cut = found
+    texts = isinstance(backend, str) and all(isinstance(x, str | None) for x in (scheme, outer))
+    if not texts or type(image) is not int or not 0 <= image < 6:
+        raise TypeError("a choice is damaged")
+    return Choice(backend, scheme, image, outer, bool(roomy), bool(cut))

@@ -1,0 +1,172 @@
+"""Rates to start with: shipped ones, scaled by what a small product takes here.
+
+``starting.json`` holds what `Backend.measure` found on the machines that were at hand. Uniform
+factors do not change which scheme a backend prefers; what decides is how fast the backends are
+relative to each other. So the same product is run by all of them in turn, on one thread, in the
+same milliseconds: 256 x 256 x 256 fits a core's own cache and takes less than a time slice, and the
+fastest runs are the same to 2 % while other programs stream memory or keep every CPU busy (Zen 4).
+
+A disturbance only slows. Of what the probes of this machine's processes found, the fastest counts
+for each backend (`learned.py`). One that is a third slower than its record, relative to another
+whose record is known too, was disturbed, until several processes have found the same.
+
+To add a machine's rates: ``python studies/starting_rates.py >new.json`` there (ten minutes), and
+merge its rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from falcon._core.backend import Backend
+from falcon._core.dtypes import DType
+from falcon._core.options import Options
+from falcon._core.plan import Plan
+from falcon._core.problem import Problem
+from falcon._core.rates import Rates
+
+from .hardware import cpu_family
+
+# Size of the probe's product.
+_SIZE = 256
+# Least number of rounds; seconds after which a probe ends if the two fastest runs of each backend
+# agree, and at the latest; a backend that needs more than the last number for a run is not probed.
+_ROUNDS, _SECONDS, _MOST_SECONDS, _TOO_SLOW = 3, 0.002, 0.025, 0.005
+_AGREE = 1.02
+# How much slower than the others a backend may seem, relative to its record, before this many
+# processes have found it.
+_BELIEVED, PROBED = 1.33, 3
+# Kernels of OpenBLAS that are those of another row.
+_SAME_KERNELS = {"Cooperlake": "SkylakeX", "SapphireRapids": "SkylakeX", "Zen": "Haswell"}
+# Types whose rates stand for those of others, with a BLAS and without.
+_BY_BLAS = "float32"
+_BY_LOOPS = "int64"
+
+
+def starting(backend: Backend, problem: Problem) -> Rates | None:
+    """Return the shipped rates for the problem's type and threads; None on a GPU: it is measured.
+
+    They are those of the nearest row, as if all threads were as fast as its own.
+    """
+    row = _row(backend, problem.operand, problem.threads)
+    if row is None:
+        return None
+    names = {x.name for x in fields(Rates)}
+    values: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in row.items() if k in names
+    }
+    return Rates(**values).slower(row["threads"] / problem.threads)
+
+
+def probed(backends: Sequence[Backend], operand: DType) -> dict[str, float]:
+    """Return how much slower than the shipped rates each backend is here, on one thread.
+
+    The time of a small product over the predicted one, relative to the same quotient where the
+    rates were recorded. Takes 2 to 25 ms; backends without fast kernels for the type are left out.
+    """
+    one, calls, recorded = Problem.of((_SIZE,) * 3, operand, Options(threads=1)), {}, {}
+    for x in backends:
+        row, rates = _row(x, operand, 1), starting(x, one)
+        if row is not None and rates is not None:
+            call = _Call(x, operand, rates)
+            if call.predicted < _TOO_SLOW:
+                calls[x.name], recorded[x.name] = call, row.get("probed", 1.0)
+    for call in calls.values():
+        call.run()  # first touch of the memory
+    start, rounds = perf_counter(), 0
+    while calls and not (rounds >= _ROUNDS and _is_enough(calls, perf_counter() - start)):
+        for call in calls.values():
+            call.seconds.append(call.run())
+        rounds += 1
+    return {name: min(x.seconds) / x.predicted / recorded[name] for name, x in calls.items()}
+
+
+def _is_enough(calls: dict[str, _Call], spent: float) -> bool:
+    if spent >= _MOST_SECONDS:
+        return True
+    ordered = [sorted(x.seconds) for x in calls.values()]
+    return spent >= _SECONDS and all(second <= first * _AGREE for first, second, *_ in ordered)
+
+
+class _Call:
+    """A small classical product on one thread, and the seconds of its runs."""
+
+    def __init__(self, backend: Backend, operand: DType, rates: Rates) -> None:
+        problem = Problem.of((_SIZE,) * 3, operand, Options(threads=1))
+        option = backend.candidates(problem, (None,), None)[0]
+        self._plan = Plan(problem, backend, option, "")
+        self._arrays = np.ones((3, _SIZE, _SIZE), operand.numpy)
+        self.predicted = backend.predicted(problem, option, rates).total
+        self.seconds: list[float] = []
+
+    def run(self) -> float:
+        a, b, out = self._arrays
+        start = perf_counter()
+        self._plan.execute(a, b, None, out)
+        return perf_counter() - start
+
+
+def quotient(backend: Backend, operand: DType, rates: Rates) -> float:
+    """Return the measured over the predicted seconds of the probe's product, for a new row."""
+    call = _Call(backend, operand, rates)
+    return min(call.run() for _ in range(50)) / call.predicted
+
+
+def believed(
+    slower: dict[str, float], processes: int, backends: Sequence[Backend], operand: DType
+) -> dict[str, float]:
+    """Return what probes found, without what only a disturbance can explain."""
+    known = [x for x in backends if x.name in slower and _is_known(x, operand)]
+    if processes >= PROBED or len(known) < 2:
+        return slower
+    most = _BELIEVED * min(slower[x.name] for x in known)
+    return {**slower, **{x.name: min(slower[x.name], most) for x in known}}
+
+
+def _is_known(backend: Backend, operand: DType) -> bool:
+    """Whether a machine with the same kernels was recorded."""
+    row = _row(backend, operand, 1)
+    return (
+        row is not None and row["kernels"] == kernels_of(backend) and row["dtype"] == operand.name
+    )
+
+
+def kernels_of(backend: Backend) -> str:
+    """Return the kernels that a backend runs, by the name that rows have."""
+    return _SAME_KERNELS.get(backend.kernels(), backend.kernels())
+
+
+@cache
+def _rows() -> list[dict[str, Any]]:
+    path = Path(__file__).with_name("starting.json")
+    rows: list[dict[str, Any]] = json.loads(path.read_bytes())
+    return rows
+
+
+def _row(backend: Backend, operand: DType, threads: int) -> dict[str, Any] | None:
+    return _nearest(backend.name, kernels_of(backend), operand, threads)
+
+
+@cache
+def _nearest(backend: str, kernels: str, operand: DType, threads: int) -> dict[str, Any] | None:
+    """Return the nearest row: the type counts more than kernels, these more than the CPU."""
+    cpu = cpu_family()
+    instead = _BY_BLAS if operand.has_blas else _BY_LOOPS
+    return min(
+        (x for x in _rows() if x["backend"] == backend),
+        key=lambda x: (
+            (x["dtype"] != operand.name) + (x["dtype"] not in (operand.name, instead)),
+            x["kernels"] != kernels,
+            x["cpu"] != cpu,
+            abs(x["threads"] - threads),
+        ),
+        default=None,
+    )

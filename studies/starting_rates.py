@@ -1,0 +1,49 @@
+"""Measure this machine for ``falcon/decision/starting.json``: ``python studies/starting_rates.py``.
+
+Prints a row per backend, type and number of threads (1 and all); FALCON_ISA and OPENBLAS_CORETYPE
+select other kernels. Takes ten seconds a row; nothing else should run meanwhile.
+"""
+
+import json
+import sys
+from dataclasses import asdict
+
+import numpy as np
+
+from falcon._backends import available_backends
+from falcon._core.dtypes import ENGINE, of
+from falcon._core.options import Options, thread_count
+from falcon._core.problem import Problem
+from falcon.decision.hardware import cpu_family
+from falcon.decision.starting import kernels_of, quotient
+
+# Types that NumPy's backend is asked for: those with a BLAS, and one that stands for the others.
+BY_NUMPY = "float32", "float64", "complex64", "complex128", "int64"
+
+
+def main() -> None:
+    rows = []
+    for backend in available_backends():
+        types = [*ENGINE] if backend.name == "cpu" else [of(np.dtype(x)) for x in BY_NUMPY]
+        head = {"cpu": cpu_family(), "backend": backend.name, "kernels": kernels_of(backend)}
+        for operand in types:
+            for threads in sorted({1, thread_count()}):
+                print(f"{backend.name} {operand.name}, {threads} threads", file=sys.stderr)
+                problem = Problem.of((1024,) * 3, operand, Options(threads=threads))
+                rates = backend.measure(problem, thorough=True)
+                row = asdict(rates)
+                if threads == 1:
+                    row["probed"] = quotient(backend, operand, rates)
+                row = {name: short(x) for name, x in sorted(row.items())}
+                rows.append(json.dumps(head | {"dtype": operand.name, "threads": threads} | row))
+    print("[\n" + ",\n".join(rows) + "\n]")
+
+
+def short(value):
+    if isinstance(value, tuple):
+        return [short(x) for x in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""Shipped rates, and probes that survive noise."""
+
+import numpy as np
+import pytest
+
+from falcon._backends import available_backends
+from falcon._core.dtypes import of
+from falcon._core.plan import Candidate, Option
+from falcon._core.problem import Problem
+from falcon._core.rates import Rates
+from falcon.decision import learned, machine, starting
+from falcon.decision import rates as rates_module
+from falcon.decision.rates import pair_key, speeds
+
+F4 = of("float32")
+PROBLEM = Problem(1024, 1024, 1024, F4, threads=2)
+ONE_SECOND = Rates(1.0, 1.0, 1.0)
+
+
+def row(backend, kernels="fast", dtype="float32", threads=1, cpu="", **about):
+    return {
+        **{"backend": backend, "kernels": kernels, "dtype": dtype, "threads": threads},
+        **{"cpu": cpu, "multiply": 1e9, "add": 1e9, "bandwidth": 1e9, **about},
+    }
+
+
+class Made:
+    """A backend whose products take made-up times, on a clock of the test's own."""
+
+    spins = False
+    rates_type = Rates
+
+    def __init__(self, name, times=(), kernels="fast", clock=None):
+        self.name, self._kernels, self.clock = name, kernels, clock
+        self.times = iter(times)
+
+    def kernels(self):
+        return self._kernels
+
+    def identity(self, device=None):
+        return {"kernels": self._kernels}
+
+    def why_not(self, problem):
+        return None
+
+    def candidates(self, problem, schemes, limit):
+        return [Option(self.name, None, (problem.M, problem.N, problem.K), 0)]
+
+    def predicted(self, problem, option, rates):
+        return Candidate(option, (("multiply", 0.001),))
+
+    def execute(self, plan, a, b, c, out, *, alpha=1, beta=0, mirror=None):
+        self.clock[0] += next(self.times)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(starting, "perf_counter", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    found = []
+    monkeypatch.setattr(starting, "_rows", lambda: found)
+    starting._nearest.cache_clear()
+    yield found
+    starting._nearest.cache_clear()
+
+
+# --- rows -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "bfloat16", "int32", "int64", "complex64"])
+def test_every_backend_has_rates_to_begin_with(name):
+    for backend in available_backends():
+        problem = Problem(1, 1, 1, of(name), threads=3)
+        if backend.why_not(problem) is None:
+            found = starting.starting(backend, problem)
+            assert found == starting.starting(backend, problem)
+            assert found.multiply > 0
+
+
+def test_a_gpu_has_none():
+    assert starting.starting(Made("gpu"), PROBLEM) is None
+
+
+def test_the_nearest_row(rows, monkeypatch):
+    monkeypatch.setattr(starting, "cpu_family", lambda: "mine")
+    rows += [
+        row("x", multiply=1.0, dtype="float64"),
+        row("x", multiply=2.0, kernels="slow"),
+        row("x", multiply=3.0, cpu="other"),
+        row("x", multiply=4.0, cpu="mine"),
+        row("x", multiply=5.0, cpu="mine", threads=2),
+        row("y", multiply=6.0),
+    ]
+
+    def found(dtype="float32", threads=1, kernels="fast"):
+        problem = Problem(1, 1, 1, of(dtype), threads=threads)
+        return starting.starting(Made("x", kernels=kernels), problem).multiply
+
+    assert found() == 4.0
+    assert found(threads=2) == 5.0
+    assert found(threads=8) == 20.0, "as if all threads were as fast as those of the row"
+    assert found(dtype="float64") == 1.0, "the type counts most"
+    assert found(kernels="slow") == 2.0
+    assert found(dtype="complex128") == 4.0, "another type with a BLAS"
+
+
+def test_slower_rates():
+    from dataclasses import asdict
+
+    before = Rates(
+        *(2e9, 4e9, 6e9),
+        overlap=0.5,
+        combine=(1e9,) * 4,
+        pack=(1e9, 2e9),
+        surface=(1e-9, 2e-9, 3e-9),
+        surface_far=(4e-9,) * 3,
+        ragged=(1e-9, 1e-9),
+        tile=(4, 8),
+        slice=256,
+        update=1e9,
+        update_far=1e9,
+        disturbance=1e-12,
+        store=1e9,
+        overhead=1e-6,
+        cache=1e6,
+    )
+    after = asdict(before.slower(2.0))
+    same = "overlap", "tile", "slice", "cache", "loss", "surface_cache"
+    for name, value in asdict(before).items():
+        is_time = name in ("surface", "surface_far", "ragged", "disturbance", "overhead")
+        factor = 1.0 if name in same else 2.0 if is_time else 0.5
+        assert np.allclose(after[name], np.multiply(value, factor)), name
+
+
+# --- probes ---------------------------------------------------------------------------------
+
+
+def test_backends_are_probed_in_turn_and_the_fastest_runs_count(rows, clock):
+    rows += [row("x", probed=0.5), row("y", probed=1.0)]
+    order = []
+    slow, quiet = [9e-3] * 2, [1e-3] * 9
+    x = Made("x", [9e-3, *slow, *quiet], clock=clock)
+    y = Made("y", [9e-3, *quiet, *slow, *quiet], clock=clock)
+    for made in (x, y):
+        made.execute = lambda *a, run=made.execute, name=made.name, **_: (
+            order.append(name) or run(*a)
+        )
+    assert starting.probed([x, y], F4) == pytest.approx({"x": 2.0, "y": 1.0})
+    assert order == ["x", "y"] * (len(order) // 2)
+    assert clock[0] < 0.06
+
+
+def test_a_probe_ends_where_everything_is_disturbed(rows, clock):
+    rows += [row("x"), row("y")]
+    times = [1e-3 * 1.1**i for i in range(60)][::-1]
+    found = starting.probed([Made(n, times, clock=clock) for n in "xy"], F4)
+    assert set(found) == {"x", "y"}
+
+
+def test_loops_are_not_probed(rows, clock):
+    rows += [row("x")]
+    x = Made("x", clock=clock)
+    x.predicted = lambda _, option, __: Candidate(option, (("multiply", 0.1),))
+    assert starting.probed([x], F4) == {}
+
+
+@pytest.mark.parametrize(
+    ("slower", "processes", "kernels", "expected"),
+    [
+        ((2.0, 1.0), 1, "fast", (1.33, 1.0)),
+        ((2.0, 1.0), 2, "fast", (1.33, 1.0)),
+        ((2.0, 1.0), 3, "fast", (2.0, 1.0)),
+        ((1.0, 2.0), 1, "fast", (1.0, 1.33)),
+        ((6.0, 5.0), 1, "fast", (6.0, 5.0)),
+        ((2.0, 1.0), 1, "unknown", (2.0, 1.0)),
+    ],
+)
+def test_what_only_a_disturbance_explains_is_not_believed_at_once(
+    rows, slower, processes, kernels, expected
+):
+    rows += [row("x"), row("y")]
+    backends = [Made("x"), Made("y", kernels=kernels)]
+    found = starting.believed(dict(zip("xy", slower, strict=True)), processes, backends, F4)
+    assert (found["x"], found["y"]) == pytest.approx(expected)
+
+
+# --- the fastest of all processes -----------------------------------------------------------
+
+
+@pytest.fixture
+def process(monkeypatch, tmp_path, rows):
+    """Start a new process whose probe finds something; return its speeds."""
+    rows += [row(x, threads=n) for x in "xy" for n in (1, 2)]
+    monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("FALCON_PROFILE", raising=False)
+    backends = [Made("x"), Made("y")]
+
+    def start(**found):
+        for module, name in ((machine, "_profiles"), (rates_module, "_slower")):
+            monkeypatch.setattr(module, name, {})
+        monkeypatch.setattr(rates_module, "_rates", {})
+        monkeypatch.setattr(learned, "_known", None)
+        monkeypatch.setattr(rates_module, "probed", lambda *_: found)
+        return speeds(PROBLEM, backends)
+
+    start.backends = backends
+    return start
+
+
+def near(found, **expected):
+    return found == pytest.approx(expected, rel=0.006)
+
+
+def test_a_disturbed_process_is_forgotten(process):
+    assert near(process(x=1.2, y=1.0), x=1.2, y=1.0)
+    assert near(process(x=1.0, y=1.1), x=1.0, y=1.0)
+    assert near(process(x=3.0, y=3.0), x=1.0, y=1.0)
+
+
+def test_a_slow_kernel_is_believed_when_several_processes_have_seen_it(process):
+    for expected in (1.33, 1.33, 2.0):
+        assert near(process(x=2.0, y=1.0), x=expected, y=1.0)
+
+
+def test_comparisons_correct_the_ratio_for_shapes_not_seen(process):
+    process(x=1.0, y=1.0)
+    key = pair_key(PROBLEM)
+    learned.change(lambda s: s.see_ratio(key, 1.05, True), process.backends)
+    assert near(process(x=1.0, y=1.0), x=1.0, y=1.0), "within the error of the model"
+    learned.change(lambda s: s.see_ratio(key, 3.0, False), process.backends)
+    assert near(process(x=1.0, y=1.0), x=1.0, y=1.0), "a disturbance may explain it"
+    learned.change(lambda s: s.see_ratio(key, 0.7, True), process.backends)
+    learned.change(lambda s: s.see_ratio(key, 0.7, True), process.backends)
+    learned.change(lambda s: s.see_ratio(key, 0.7, True), process.backends)
+    assert near(process(x=1.0, y=1.0), x=1.0, y=1 / 0.7)
+
+
+def test_measured_rates_are_not_probed(process, monkeypatch):
+    process(x=1.0, y=1.0)
+    entries = {("x", "float32", 2): ONE_SECOND, ("y", "float32", 2): ONE_SECOND}
+    machine.keep(entries, process.backends, None)
+    monkeypatch.setattr(rates_module, "_slower", {})
+    monkeypatch.setattr(rates_module, "probed", lambda *_: 1 / 0)
+    assert near(speeds(PROBLEM, process.backends), x=1.0, y=1.0)
