@@ -53,8 +53,9 @@ _LEAST, _MINUTE, _SHARE, _SHARE_LATER = 0.3, 60.0, 0.03, 0.0075
 _EXPECTED = 1.15
 # The result of a contest is thrown away; it takes at most this part of the memory.
 _SCRATCH = 16
-# Most seconds to wait until the threads of the choice's backend sleep, and the share of the call.
-_WAIT, _WAIT_SHARE = 0.001, 0.5
+# Seconds to wait until the threads of the choice's backend sleep: those of OpenBLAS spin for 0.1 s.
+# A call that takes less than _LONG waits for half of its own time, and mostly in vain.
+_WAIT, _LONG, _WAIT_SHARE = 0.12, 0.02, 0.5
 
 _lock = ForkLock()
 _watches: list[Watch] = []
@@ -239,7 +240,7 @@ def _is_affordable(watch: Watch) -> bool:
 def _is_quiet(plan: Plan, seconds: float) -> bool:
     """Whether no threads of the choice's backend run any more, which would slow a rival down."""
     backend: Any = plan.backend
-    end = perf_counter() + min(_WAIT, _WAIT_SHARE * seconds)
+    end = perf_counter() + (_WAIT if seconds > _LONG else _WAIT_SHARE * seconds)
     while backend.spins and _others_run():
         if perf_counter() > end:
             return False
