@@ -29,7 +29,7 @@ def normal(rows, columns, dtype="f4", seed=0):
 @pytest.fixture
 def lcma(monkeypatch):
     """A machine that multiplies slowly and adds fast: an LCMA is predicted to be faster."""
-    monkeypatch.setattr(planner, "_rates", lambda *_: Rates(1e9, 1e13, 1e13))
+    monkeypatch.setattr("falcon.decision.contest.rates", lambda *_, **__: Rates(1e9, 1e13, 1e13))
     monkeypatch.setattr(planner, "_plans", {})
 
 
@@ -285,6 +285,21 @@ def test_uneven_operands_are_scaled(told, backend, kind, order, scheme):
     assert worst_of(found, a, b) <= 0.2 * plan.growth
     assert len(told()) == 1
     assert f"{scheme} would add rows of A" in told()[0]
+
+
+@pytest.mark.parametrize("backend", HOST)
+@pytest.mark.parametrize("scales", [(1e-100, 1e100), (1e-150, 1e150), (1e-130, 1e10)])
+def test_norms_whose_squares_differ_by_more_than_a_float64_holds(backend, scales):
+    """Without a warning, which may be an exception."""
+    a, b = normal(400, 500, "f8"), normal(500, 300, "f8", seed=1)
+    for half, scale in enumerate(scales):
+        a[half::2] *= scale
+    plan = guarded(a, b, "strassen", backend=backend)
+    with np.errstate(all="raise", under="ignore"):
+        found = plan(a, b)
+        packed = falcon.pack(b, scheme="strassen", backend=backend)
+        falcon.gemm(a, packed)
+    assert worst_of(found, a, b) <= 0.2 * plan.growth * 8
 
 
 @pytest.mark.parametrize("backend", HOST)

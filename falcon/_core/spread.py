@@ -131,12 +131,13 @@ def spread(squares: np.ndarray, parts: int, chunk: int, block: int | None = None
         Lines of a block; by default an equal part of the chunk, rounded up.
     """
     worst = 1.0
-    for _, groups in _groups(squares, parts, chunk, block):
-        present = groups > 0
-        least = np.where(present, groups, np.inf).min(axis=0)
-        mean = groups.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
-        worst = max(worst, float((mean / least).max()))
-    return float(np.sqrt(worst))
+    with np.errstate(over="ignore"):  # the squares of norms may differ by more than a float64 holds
+        for _, groups in _groups(squares, parts, chunk, block):
+            present = groups > 0
+            least = np.where(present, groups, np.inf).min(axis=0)
+            mean = groups.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+            worst = max(worst, float((mean / least).max()))
+    return sqrt(worst)
 
 
 def powers_of_two(
@@ -181,7 +182,7 @@ def evened(
     found = [_without_zeros(*x) for x in dimensions]
     if prod(spreads) > beyond:
         powers = [powers_of_two(*x) for x in dimensions]
-        after = [spread(x[0] * y**2, *x[1:]) for x, y in zip(dimensions, powers, strict=True)]
+        after = [spread(x[0] * y * y, *x[1:]) for x, y in zip(dimensions, powers, strict=True)]
         # Near what the promise allows, any help is taken.
         worth = _WORTH if prod(spreads) <= beyond * sqrt(MOST_UNEVEN / SCALED_FROM) else 1.0
         if worth * prod(map(min, after, spreads)) < prod(spreads):

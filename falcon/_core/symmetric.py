@@ -24,8 +24,16 @@ def is_transpose(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def copy_triangle(source: np.ndarray, out: np.ndarray, triangle: str) -> None:
-    """Copy one triangle of a square matrix, "lower" or "upper", its diagonal included."""
+    """Copy one triangle of a square matrix, "lower" or "upper", its diagonal included.
+
+    The arrays may overlap, as in `numpy.copyto`: the source is then copied first, unless it is the
+    same memory, or its transpose.
+    """
     lower = triangle == "lower"
+    if np.may_share_memory(source, out) and not (
+        same_memory(source, out) or same_memory(source.T, out)
+    ):
+        source = source.copy()
     size = len(out)
     for start in range(0, size, _BLOCK):
         rows = slice(start, min(start + _BLOCK, size))

@@ -107,6 +107,7 @@ FLOORS = {
     "src/engine/board.c": 1,
     "src/engine/team.c": 2,
     "src/engine/scheme.c": 2,
+    "src/engine/scratch.c": 2,
     "src/engine/strided.c": 2,
     "src/engine/problem.c": 3,
     "src/engine/layout.c": 4,

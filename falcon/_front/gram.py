@@ -163,11 +163,18 @@ def gram(
     result = family.empty(shape, dtype, [array]) if target is None else target
     if fresh and symmetric != "full":
         result[...] = 0
-    if not fresh and len(shape) > 2:  # an earlier product may overwrite what a later one reads
-        if family.overlap(result, array):
-            asked, array = without(asked, array.shape, dtype), array.copy()
-        if added is not None and family.overlap(result, added) and not same_memory(result, added):
-            asked, added = without(asked, added.shape, dtype), added.copy()
+    # An earlier product of a batch may overwrite what a later one reads, and the copy of a triangle
+    # what it still has to copy.
+    if not fresh and len(shape) > 2 and family.overlap(result, array):
+        asked, array = without(asked, array.shape, dtype), array.copy()
+    if (
+        not fresh
+        and (len(shape) > 2 or symmetric != "full")
+        and added is not None
+        and family.overlap(result, added)
+        and not same_memory(result, added)
+    ):
+        asked, added = without(asked, added.shape, dtype), added.copy()
     about = _About(family, dtype, asked, alpha, beta, symmetric, transpose, hermitian)
     for at in np.ndindex(*shape[:-2]):
         about.multiply(array[at], None if added is None else added[at], result[at], fresh)

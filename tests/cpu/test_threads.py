@@ -399,3 +399,46 @@ def test_a_call_that_fails_gives_its_workspace_back(monkeypatch):
         with pytest.raises(RuntimeError, match="on purpose"):
             falcon.gemm(a, a, scheme="strassen", backend="cpu")
     assert (falcon.gemm(a, a, scheme="strassen", backend="cpu") == 300).all()
+
+
+# --- small stacks ---------------------------------------------------------------------------
+
+SMALL_STACK = """
+import sys, threading
+import numpy as np, falcon
+big = np.random.default_rng(0).integers(-4, 4, (700, 700))
+def matrix(rows, columns, dtype):
+    return big[:rows, :columns].astype(dtype)
+def work():
+    for dtype in ("f4", "f8", "i4", "i1", "f2"):
+        wide = np.tile(matrix(400, 400, dtype), (1, 2))
+        s = wide[::2, ::2][:200, :200]
+        for a, b in (
+            (s, s[:, :1]), (s[:1], s), (matrix(60, 60, dtype), matrix(60, 60, dtype)),
+            (s[:60, :60], s[:60, :60]), (matrix(600, 500, dtype), matrix(500, 600, dtype)),
+            (wide[::2, ::2], wide[::2, ::2].T),
+        ):
+            for scheme in ("classical", "strassen"):
+                if min(a.shape + b.shape) > 1 or scheme == "classical":
+                    c = falcon.gemm(a, b, backend="cpu", scheme=scheme)
+                    assert (c == (a.astype("f8") @ b.astype("f8")).astype(dtype)).all(), dtype
+    x = matrix(700, 700, "f8")[::2, ::2]
+    falcon.gemm(x, x)
+    falcon.gram(x)
+    done.append(True)
+done = []
+work()  # whatever is imported at first
+threading.stack_size(STACK)
+thread = threading.Thread(target=work)
+thread.start(); thread.join()
+assert len(done) == 2
+print("ok")
+"""
+
+
+@pytest.mark.parametrize("kilobytes", [64, 104, 160])
+def test_threads_with_small_stacks(kilobytes):
+    """np.matmul lives with 64 KiB; threads of musl have 128."""
+    code = SMALL_STACK.replace("STACK)", f"{kilobytes * 1024})")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0 and done.stdout == "ok\n", done.stderr or done.returncode

@@ -217,6 +217,25 @@ def test_a_limit_of_the_workspace_is_kept():
         np.testing.assert_array_equal(got, exact(x))
 
 
+@pytest.mark.parametrize("part", ["lower", "upper"])
+@pytest.mark.parametrize("by", [(1, 0), (0, 1), (1, 1), (130, 0)])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_out_may_overlap_c_shifted(part, by, swapped):
+    """Triangles are copied in blocks of 128 rows, which must not overwrite what is still read."""
+    n, rng = 200, np.random.default_rng(0)
+    room = np.zeros((n + by[0], n + by[1]))
+    first, second = room[:n, :n], room[by[0] :, by[1] :]
+    c, out = (second, first) if swapped else (first, second)
+    some = rng.integers(-9, 9, (n, n)).astype(float)
+    c[...] = some + some.T
+    x = rng.integers(-9, 9, (50, n)).astype(float)
+    before, expected = out.copy(), x.T @ x + c
+    falcon.gram(x, beta=1.0, c=c, out=out, symmetric=part)
+    written = np.tri(n, dtype=bool) if part == "lower" else np.tri(n, dtype=bool).T
+    np.testing.assert_array_equal(out[written], expected[written])
+    np.testing.assert_array_equal(out[~written], before[~written])
+
+
 @pytest.mark.parametrize("kept", ["out", "triangle", "overlap"])
 def test_buffers_of_complex_products_count(kept):
     x, c = whole_numbers((64, 100), "c8"), np.zeros((100, 100), "c8")

@@ -120,8 +120,8 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
                 const falcon_blocking *blk, void *workspace, size_t workspace_bytes, falcon_profile *profile,
                 int *nonfinite);
 
-/* Is this problem small enough for falcon_gemm_small: one thread, buffers on
- * the stack, no workspace, no blocking?  (classical only) */
+/* Is this problem small enough for falcon_gemm_small: one thread, its own scratch
+ * memory, no workspace, no blocking?  (classical only) */
 int falcon_is_small(const falcon_kernel *kern, const falcon_problem *prob);
 void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, int *nonfinite);
 

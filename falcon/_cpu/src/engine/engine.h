@@ -144,6 +144,10 @@ int fl_gemv(const falcon_kernel *kern, const falcon_problem *prob, int threads);
 /* Whether it is a matrix-vector product too small for a second thread. */
 int fl_is_small_gemv(const falcon_problem *prob);
 
+/* scratch.c: FL_SCRATCH bytes of the calling thread, 64-byte aligned, for one user at a time */
+enum { FL_SCRATCH = 96 << 10 };
+char *fl_scratch(void);
+
 /* strided.c: dst[k*width + i] = src[i*is + k*ks] for i < lines, 0 for the other i < width */
 void fl_gather(const void *src, ptrdiff_t is, ptrdiff_t ks, ptrdiff_t lines, ptrdiff_t steps, ptrdiff_t elem, void *dst,
                ptrdiff_t width);

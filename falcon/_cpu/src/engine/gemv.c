@@ -17,10 +17,11 @@ enum { GEMV_LINES = 2048, GEMV_CHUNK = 8192, GEMV_STRIP = 256, STRIP_BYTES = 256
 /* Lines i0 .. i1 of y = alpha * mat * x + beta * y, at most GEMV_LINES; i0 is a multiple of 64.  mat(i, k) is at
  * i*is + k*ks.  Sums run over fixed chunks of K, so they don't depend on i0 and i1. */
 static void gemv_lines(const falcon_kernel *kern, const falcon_problem *p, ptrdiff_t i0, ptrdiff_t i1, char *watch) {
-    char y[(GEMV_LINES + 64) * LARGEST] __attribute__((aligned(64)));
-    /* a copy of x if it is strided; before it, a strip of mat if that is strided, too */
-    char room[GEMV_STRIP * (STRIP_BYTES + LARGEST)] __attribute__((aligned(64)));
-    _Static_assert(GEMV_CHUNK * LARGEST <= sizeof room, "x of one chunk");
+    enum { Y_BYTES = (GEMV_LINES + 64) * LARGEST };
+    /* y; a copy of x if it is strided; before that, a strip of mat if it is strided, too */
+    char *y = fl_scratch(), *room = y + Y_BYTES;
+    _Static_assert(Y_BYTES + GEMV_CHUNK * LARGEST <= FL_SCRATCH, "x of one chunk");
+    _Static_assert(Y_BYTES + GEMV_STRIP * (STRIP_BYTES + LARGEST) <= FL_SCRATCH, "a strip, and x");
     const ptrdiff_t elem = kern->elem, acc = kern->acc, lines = i1 - i0, K = p->K, nr = kern->nr;
     const int by_rows = p->N == 1; /* else y is a row, and mat is B transposed */
     const ptrdiff_t is = by_rows ? p->a_rs : p->b_cs, ks = by_rows ? p->a_cs : p->b_rs;

@@ -24,7 +24,8 @@ typedef struct {
 
 /* Neither lines nor steps are neighbours in memory: copied a few at a time. */
 static void strided(const fl_norm_job *j, const char *x, ptrdiff_t lines, double *sums) {
-    char copy[STEPS * MOST_LINES * LARGEST] __attribute__((aligned(64)));
+    char *copy = fl_scratch();
+    _Static_assert(STEPS * MOST_LINES * LARGEST <= FL_SCRATCH, "what is copied at a time");
     const ptrdiff_t width = FL_MIN(MOST_LINES, j->kern->mr), elem = j->kern->elem;
     for (ptrdiff_t i = 0; i < lines; i += width)
         for (ptrdiff_t k = 0; k < j->len; k += STEPS) {

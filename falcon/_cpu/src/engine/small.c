@@ -2,7 +2,7 @@
  *
  * Larger classical problems run through falcon_gemm with scheme NULL.  Up to
  * small_macs multiply-adds neither threads nor choosing a blocking pays: one
- * thread runs the tile loop on stack buffers, packs A panel by panel and reads B
+ * thread runs the tile loop in its own scratch memory, packs A panel by panel and reads B
  * in place.
  */
 #include "engine.h"
@@ -11,8 +11,8 @@
 /* 100^3: about 20 microseconds of work on one core; below, waking a second thread
  * or choosing a blocking takes a noticeable part of the time. */
 static const double small_macs = 1e6;
-/* Stack, and steps of K at a time: two panels of the widest kernels, 8 + 24 lines of float64, take 64 KiB of it. */
-enum { SMALL_STACK = 96 << 10, SMALL_KC = 256 };
+/* Steps of K at a time: two panels of the widest kernels, 8 + 24 lines of float64, take 64 KiB of the scratch. */
+enum { SMALL_KC = 256 };
 
 int falcon_is_small(const falcon_kernel *kern, const falcon_problem *p) {
     (void)kern;
@@ -88,7 +88,6 @@ void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, in
     char watch[FALCON_WATCH] __attribute__((aligned(64))) = {0};
     if (nonfinite)
         *nonfinite = 0;
-    char stack[SMALL_STACK] __attribute__((aligned(64)));
     if (prob->M <= 0 || prob->N <= 0)
         return;
     if (prob->K <= 0 || prob->alpha == 0) {
@@ -111,10 +110,10 @@ void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, in
     const ptrdiff_t pa = p.a.panels, pb = p.b.panels;
     /* H needs room only between slices; B packed here (not unit columns) takes
      * one panel at a time */
-    const ptrdiff_t room = (SMALL_STACK - panel_b - panel_a) / micro;
+    const ptrdiff_t room = (FL_SCRATCH - panel_b - panel_a) / micro;
     const ptrdiff_t mt = p.slices == 1 ? pa : FL_MIN(pa, room);
     const ptrdiff_t nt = p.b.mode == FALCON_LOCAL ? 1 : p.slices == 1 ? pb : FL_MAX(1, FL_MIN(pb, room / mt));
-    fl_buffers buf = {.h = stack, .watch = watch};
+    fl_buffers buf = {.h = fl_scratch(), .watch = watch};
     buf.local_a = buf.h + (p.slices > 1 ? mt * nt : 1) * micro;
     buf.local_b = buf.local_a + panel_a;
     if (kern->begin)
