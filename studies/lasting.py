@@ -192,7 +192,8 @@ def _ratios(kind):
             second = seconds(theirs, runs)
             time.sleep(0.12)
             pairs.append(second / first)
-        name = "%s %s" % (falcon.plan(a, b).option.label, falcon.plan(a, b).backend.name)
+        plan = falcon.plan(a, b)
+        name = f"{plan.option.label} {plan.backend.name}"
         found[f"{shape} {dtype} {once * 1e3:.3f} ms {name}"] = median(pairs)
     print(json.dumps(found, indent=1))
 

@@ -57,7 +57,7 @@ class Policy:
     nested: bool = True
     nested_block: int = 4
     least_gain: float = 1.03
-    tie: float = 0.03
+    tie: float = 0.015
     common_model: bool = True
     no_gain: str = "no scheme is predicted to be faster"
     too_little: str = "faster by too little to be sure"

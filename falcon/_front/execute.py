@@ -142,7 +142,7 @@ def without(options: Options, shape: tuple[int, ...], dtype: DType) -> Options:
     if needed > limit:
         raise ValueError(
             f"workspace_limit is {limit} bytes; a buffer of {needed} is needed (out overlaps an "
-            "operand of a batch, is complex, or is a triangle or of another kind of dtype with "
-            "check='verify')"
+            "operand of a batch, is complex, is a triangle and overlaps c, or is a triangle or of "
+            "another kind of dtype with check='verify')"
         )
     return replace(options, workspace_limit=limit - needed)
