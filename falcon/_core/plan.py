@@ -127,6 +127,14 @@ class Executor(Protocol):
         The result is also written to `mirror`, of the same shape, if it is given.
         """
 
+    def execute_batch(
+        self, plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, *, alpha: Any = 1
+    ) -> bool:
+        """Write the products of all matrices of a batch; False where they must be run one by one.
+
+        `plan` is that of the first matrices; `out` overlaps no operand.
+        """
+
     def pack(self, b: np.ndarray, plan: Plan) -> Payload:
         """Combine and pack `b` for the scheme of `plan`."""
 

@@ -66,6 +66,20 @@ def plan(
     M: int, N: int, K: int, dtype: str | None, **options: Any
 ) -> tuple[tuple[int, ...], int]: ...
 def pack_b(b: Any, **options: Any) -> PackedB: ...
+def gemm_batch(
+    a: Any,
+    b: Any,
+    c: Any,
+    shape: tuple[int, ...],
+    steps: tuple[tuple[int, ...], ...],
+    alpha: float = 1.0,
+    threads: int = 1,
+    isa: str | None = None,
+    blocking: tuple[int, ...] | None = None,
+    workspace: Any = None,
+    triangle: str | None = None,
+    mirror: Any = None,
+) -> None: ...
 def gemm(a: Any, b: Any, c: Any, *arguments: Any, **options: Any) -> Any: ...
 def norms(x: Any, sums: Any, axis: int = 0, threads: int = 1, isa: str | None = None) -> None: ...
 def layout(a: Any, b: Any, c: Any) -> dict[str, bool]: ...

@@ -8,6 +8,7 @@ are anything with the buffer protocol, two dimensions, of a type that there are 
 """
 from cpython.buffer cimport (PyBUF_SIMPLE, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_FillInfo,
                              PyBuffer_Release)
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -497,4 +498,97 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
         return not nonfinite if report else None
     finally:
         for i in range(7):
+            PyBuffer_Release(&v[i])
+
+
+# Flop between two looks whether a signal (Ctrl-C) has come.
+cdef double FLOP_BETWEEN_SIGNALS = 1e9
+cdef enum: MOST_AXES = 64
+
+
+def gemm_batch(a, b, c, shape, steps, double alpha=1.0, int threads=1, isa=None, blocking=None,
+               workspace=None, triangle=None, mirror=None):
+    """C = alpha A B for all matrices of a batch, classically, one after the other.
+
+    a, b, c, mirror: the first matrices, as for gemm.  shape: of the batch.  steps: for a, b and c,
+    bytes to the next matrix along each axis of the batch; mirror's are c's.  blocking, workspace:
+    from plan() for the first matrices.
+    """
+    cdef Py_buffer v[5]  # a, b, c, workspace, mirror
+    cdef falcon_problem p
+    cdef falcon_blocking blk
+    cdef const falcon_kernel *k
+    cdef ptrdiff_t extent[MOST_AXES]
+    cdef ptrdiff_t at[MOST_AXES]
+    cdef ptrdiff_t step[3][MOST_AXES]
+    cdef ptrdiff_t left = 1, some, pause, offset[3]
+    cdef const char *base[3]
+    cdef int i, axis, axes = len(shape), status = 0, nonfinite = 0
+    cdef bint small
+    cdef size_t need, room = 0
+    cdef void *w = NULL
+    cdef Workspace own
+    cdef char *image
+    if axes > MOST_AXES or len(steps) != 3 or any(len(x) != axes for x in steps):
+        raise ValueError(f"shape {shape} and steps {steps} do not fit")
+    for axis in range(axes):
+        extent[axis], at[axis] = shape[axis], 0
+        left *= extent[axis]
+        for i in range(3):
+            step[i][axis] = steps[i][axis]
+    memset(&p, 0, sizeof(p))
+    memset(&v, 0, sizeof(v))
+    try:
+        k = take_operands(v, a, b, c, None, isa, &p)
+        p.alpha = alpha
+        p.triangle = triangle_from(triangle, p.M, p.N)
+        if mirror is not None:
+            take_mirror(&v[4], mirror, &v[2], &p)
+        blocking_from(blocking, k, &blk)
+        small = falcon_is_small(k, &p)
+        if not small:
+            falcon_blocking_fill(k, NULL, &p, threads, 0, &blk)
+            need = falcon_workspace(k, NULL, &p, threads, &blk)
+            if workspace is None or falcon_in_forked_child():
+                own = Workspace(need)
+                w, room = own.ptr, own.nbytes
+            else:
+                PyObject_GetBuffer(workspace, &v[3], PyBUF_SIMPLE | PyBUF_WRITABLE)
+                w, room = v[3].buf, <size_t>v[3].len
+                if room < need or <uintptr_t>w % 64:
+                    raise ValueError(f"the workspace must hold {need} bytes, aligned to 64; got "
+                                     f"{room}")
+        base[0], base[1], base[2] = <const char *>p.a, <const char *>p.b, <const char *>p.c
+        offset[0] = offset[1] = offset[2] = 0
+        image = <char *>p.mirror
+        pause = <ptrdiff_t>(FLOP_BETWEEN_SIGNALS / (2.0 * p.M * p.N * p.K + 1000)) + 1
+        while left:
+            some = pause if pause < left else left
+            left -= some
+            with nogil:
+                while some and not status:
+                    some -= 1
+                    p.a, p.b = base[0] + offset[0], base[1] + offset[1]
+                    p.c = <char *>base[2] + offset[2]
+                    if image != NULL:
+                        p.mirror = image + offset[2]
+                    if small:
+                        falcon_gemm_small(k, &p, &nonfinite)
+                    else:
+                        status = falcon_gemm(k, NULL, &p, threads, &blk, w, room, NULL, &nonfinite)
+                    for axis in range(axes - 1, -1, -1):
+                        at[axis] += 1
+                        for i in range(3):
+                            offset[i] += step[i][axis]
+                        if at[axis] < extent[axis]:
+                            break
+                        for i in range(3):
+                            offset[i] -= step[i][axis] * extent[axis]
+                        at[axis] = 0
+            if status:
+                raise ValueError(f"falcon_gemm: status {status}")
+            if left:
+                PyErr_CheckSignals()
+    finally:
+        for i in range(5):
             PyBuffer_Release(&v[i])

@@ -165,6 +165,40 @@ class CpuBackend:
             for copy in (out,) if mirror is None else (out, mirror):
                 store(target, copy, problem)
 
+    def execute_batch(
+        self, plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, *, alpha: Any = 1
+    ) -> bool:
+        """Write the products of all matrices of a batch; False where they must be run one by one.
+
+        `plan` is that of the first matrices; `out` overlaps no operand.
+        """
+        p, arrays = plan.problem, (a, b, out)
+        kinds = p.operand.left, p.operand.right, p.result
+        able = plan.scheme is None and plan.option.of_gram is None and not plan.parts
+        if not able or any(
+            x.dtype != kind.numpy or not is_aligned(x)
+            for x, kind in zip(arrays, kinds, strict=True)
+        ):
+            return False
+        first = (0,) * (out.ndim - 2)
+        left, right, target = (seen(x[first], y) for x, y in zip(arrays, kinds, strict=True))
+        nbytes = max(plan.option.tiling[-1], _needed(plan, left, right, target))
+        workspace = _pool().take(nbytes)
+        try:
+            _core.gemm_batch(
+                *(left, right, target, out.shape[:-2]),
+                tuple(x.strides[:-2] for x in arrays),
+                float(alpha),
+                threads=plan.threads,
+                isa=isa(),
+                blocking=plan.option.tiling[:-1],
+                workspace=workspace,
+                **images(plan, target, None),
+            )
+        finally:
+            _pool().give(workspace, nbytes)
+        return True
+
     def pack(self, b: np.ndarray, plan: Plan) -> Payload:
         """Combine B, or lay it out for the classical kernel."""
         b = np.asarray(b, plan.problem.operand.numpy)

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar, Unpack, get_args, overload
 
 import numpy as np
 
+from falcon._backends import available_backends
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options
@@ -16,7 +17,7 @@ from falcon.schemes import SymmetricScheme
 
 from .execute import Product, multiply, without
 from .families import Family, family_of
-from .planner import requested
+from .planner import plan_for, requested
 from .validate import is_strided, number, real_scalar, scalar
 
 Array = TypeVar("Array")
@@ -176,8 +177,9 @@ def gram(
     ):
         asked, added = without(asked, added.shape, dtype), added.copy()
     about = _About(family, dtype, asked, alpha, beta, symmetric, transpose, hermitian)
-    for at in np.ndindex(*shape[:-2]):
-        about.multiply(array[at], None if added is None else added[at], result[at], fresh)
+    if len(shape) == 2 or added is not None or not about.batch(array, result):
+        for at in np.ndindex(*shape[:-2]):
+            about.multiply(array[at], None if added is None else added[at], result[at], fresh)
     return family.result(result) if out is None else out
 
 
@@ -214,6 +216,29 @@ class _About:
         full = self.family.empty(out.shape, self.dtype)
         multiply(replace(whole, out=full, options=options, fresh=True, symmetric="full"))
         copy_triangle(full, out, self.symmetric)
+
+    def batch(self, x: np.ndarray, out: np.ndarray) -> bool:
+        """Multiply all matrices in one call, if there is one; `out` overlaps no operand."""
+        options, across = self.options, x.swapaxes(-1, -2)
+        a, b = (x, across) if self.transpose else (across, x)
+        if 0 in out.shape or a.shape[-1] == 0 or self.alpha == 0 or options.check == "verify":
+            return False
+        if options.scheme not in ("auto", "classical") or self.dtype.is_complex:
+            return False
+        first = (0,) * (x.ndim - 2)
+        types = self.dtype, self.dtype
+        problem = self.family.problem(
+            a[first], b[first], None, out[first], *types, options, symmetric=self.symmetric
+        )
+        plan = plan_for(problem, options)
+        # np.matmul computes one triangle of these products, and copies it to the other.
+        able = self.symmetric == "full" and self.alpha == 1 and not plan.parts
+        if able and self.family.in_one_call(a, b, out, types, options, plan):
+            return True
+        other = available_backends()[0]
+        if options.backend == "auto" and not plan.parts and other.why_not(problem) is None:
+            plan = plan_for(problem, replace(options, scheme="classical", backend=other.name))
+        return plan.backend.execute_batch(plan, a, b, out, alpha=self.alpha)
 
     def _complex(self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray) -> None:
         """Compute P'P + Q'Q and P'Q - Q'P for x = P + iQ; unconjugated: P'P - Q'Q, P'Q + Q'P."""

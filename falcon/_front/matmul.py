@@ -8,6 +8,7 @@ from typing import Any, TypeVar, Unpack, overload
 import numpy as np
 import numpy.typing as npt
 
+from falcon._backends import available_backends
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, merged
@@ -25,6 +26,10 @@ from .repeat import repeat
 from .validate import matmul_shape
 
 Array = TypeVar("Array")
+
+# Whether np.matmul copies matrices of a batch whose strides no BLAS takes: twice as fast as
+# falcon's engine up to 48 x 48. It used to multiply them in loops.
+_COPIES = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
 
 
 @overload
@@ -145,6 +150,11 @@ def _multiplied(
             # As in NumPy, leading axes of size 1 may be missing in out.
             result = family.expanded(out, tuple(range(-len(shape), -len(out.shape))))
         family.check_out(result, shape, dtype)
+    if len(a_shape) > 2 and len(b_shape) == 2 == len(kept):  # all rows in one product
+        rows, target = family.folded(a), family.folded(result)
+        if rows is not None and target is not None:
+            _multiplied(family, rows, b, target, types, like, options)
+            return result
     dropped = tuple(axis for axis, x in ((-2, a_shape), (-1, b_shape)) if len(x) == 1)
     target = family.expanded(result, dropped)
     left = family.expanded(a, (-2,)) if -2 in dropped else a
@@ -169,19 +179,26 @@ def _multiplied(
 def _in_one_call(
     family: Family, a: Any, b: Any, out: Any, types: tuple[DType, DType], options: Options
 ) -> bool:
-    """Multiply all matrices by one call of the library, if that is as good as falcon's plan."""
+    """Multiply all matrices by one call, of the library or of falcon's engine, if there is one."""
     if options.scheme not in ("auto", "classical") or options.backend not in family.own:
         return False  # a scheme or backend was chosen by name
     (M, K), N = a.shape[-2:], b.shape[-1]
     if len(a.shape) == 2 and min(M, N) > 1:
         return False  # a single product: planned
-    plan: Plan | None = None  # vectors need none: they are memory-bound
-    if options.scheme == "auto" and min(M, N) > 1:
+    plan: Plan | None = None  # vectors for a BLAS need none: they are memory-bound
+    if min(M, N) > 1 or not types[0].has_blas:
         if K == 0 or 0 in out.shape:
             return False
         first = (0,) * (len(a.shape) - 2)
         problem = family.problem(a[first], b[first], None, None, *types, options)
         plan = plan_for(problem, options)
+        other = available_backends()[0]
+        strided = problem.a_strided and problem.b_strided
+        strided = strided and not (problem.a_direct and problem.b_direct) and not _COPIES
+        if plan.scheme is None and strided and other.why_not(problem) is None:
+            # Strides that no BLAS takes: falcon's engine reads them as they are.
+            wanted = other.name if options.backend == "auto" else options.backend
+            plan = plan_for(problem, replace(options, scheme="classical", backend=wanted))
     return family.in_one_call(a, b, out, types, options, plan)
 
 

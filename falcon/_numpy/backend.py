@@ -129,6 +129,12 @@ class NumpyBackend:
             if mirror is not None:
                 np.copyto(mirror, out)
 
+    def execute_batch(
+        self, plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, *, alpha: Any = 1
+    ) -> bool:
+        """Matrices are multiplied one by one; np.matmul itself is called where that is the plan."""
+        return False
+
     def pack(self, b: np.ndarray, plan: Plan) -> ArrayPayload:
         """Copy `b` for BLAS; its sums are formed again in every product."""
         return ArrayPayload(np.array(b, plan.problem.operand.numpy, order="C"))

@@ -373,3 +373,17 @@ def test_copies_for_numpys_blas_stay_symmetric(limit):
     got = falcon.gram(x, backend="numpy", scheme="classical", workspace_limit=limit)
     np.testing.assert_array_equal(got, got.T)
     np.testing.assert_allclose(got, x.T.astype("f8") @ x, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["i4", "f2", "f4", "f8"])
+@pytest.mark.parametrize("size", [(3, 4), (20, 18), (130, 120)])
+@pytest.mark.parametrize("part", ["full", "lower", "upper"])
+def test_a_batch_is_not_a_loop_in_python(monkeypatch, dtype, size, part):
+    monkeypatch.setattr("falcon._front.execute._run", lambda _: 1 / 0)
+    x = np.random.default_rng(0).integers(-3, 4, (5, *size)).astype(dtype)
+    wanted = {"full": np.asarray, "lower": np.tril, "upper": np.triu}[part]
+    for alpha in (1, 2):
+        found = falcon.gram(x, symmetric=part, alpha=alpha)
+        np.testing.assert_array_equal(found, wanted(alpha * np.matmul(x.swapaxes(1, 2), x)))
+    found = falcon.gram(x, symmetric=part, transpose=True)
+    np.testing.assert_array_equal(found, wanted(np.matmul(x, x.swapaxes(1, 2))))

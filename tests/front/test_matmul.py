@@ -4,12 +4,16 @@ Operands come from hypothesis: any strides (zero and negative too), byte orders,
 zero. Values are small whole numbers, so every dtype but float16's large sums is exact.
 """
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import falcon
+from falcon._front import execute
 
 NUMERIC = "bBhHiIlLqQefdgFDG"
 # Booleans; and float16, whose sums would be rounded, where falcon's own kernels are missing.
@@ -346,3 +350,92 @@ def test_every_call_of_a_product_is_multiplied_alike():
         first, *others = (falcon.matmul(a, b, scheme="classical") for _ in range(3))
         assert all((x == first).all() for x in others)
         assert (falcon.gemm(a, b, scheme="classical") == first).all()
+
+
+# --- batches --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def one_by_one(monkeypatch):
+    """Count the products that are planned and run one by one."""
+    runs = []
+    run = execute._run
+    monkeypatch.setattr(execute, "_run", lambda x: runs.append(x) or run(x))
+    return runs
+
+
+def batch_of(dtype, n, rows, columns, how):
+    x = np.random.default_rng(n).integers(-5, 6, (n, 2 * rows, 2 * columns))
+    x = x.astype(dtype)
+    return {
+        "plain": lambda: np.ascontiguousarray(x[:, :rows, :columns]),
+        "strided": lambda: x[:, ::2, ::2],
+        "reversed": lambda: x[::-1, :rows, :columns],
+        "columns": lambda: x[:, :rows, :columns].swapaxes(1, 2).copy().swapaxes(1, 2),
+    }[how]()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint16", "int64", "float16", "float32", "f8"])
+@pytest.mark.parametrize("how", ["plain", "strided", "reversed", "columns"])
+@pytest.mark.parametrize("size", [(2, 2, 2), (9, 7, 8), (17, 18, 19), (120, 130, 110)])
+@pytest.mark.parametrize("limit", [None, "1GiB"])
+def test_a_batch_is_not_a_loop_in_python(one_by_one, dtype, how, size, limit):
+    (M, K, N), n = size, 5
+    a, b = batch_of(dtype, n, M, K, how), batch_of(dtype, n, K, N, "plain")
+    found = falcon.matmul(a, b, workspace_limit=limit)
+    np.testing.assert_array_equal(found, np.matmul(a, b))
+    assert found.dtype == np.matmul(a, b).dtype
+    if (dtype, M) != ("int64", 120):  # an LCMA, on top of NumPy's loops
+        assert not one_by_one
+
+
+def test_axes_of_a_batch_are_broadcast_in_one_call(one_by_one):
+    a = batch_of("i4", 6, 11, 12, "strided").reshape(2, 3, 1, 11, 12)[:, ::-1]
+    b = batch_of("i4", 4, 12, 10, "plain").reshape(4, 12, 10)
+    out = np.zeros((2, 3, 4, 22, 10), np.int32)[..., ::2, :]
+    falcon.matmul(a, b, out=out)
+    np.testing.assert_array_equal(out, np.matmul(a, b))
+    assert not one_by_one
+
+
+@pytest.mark.parametrize("dtypes", [("f4", "f8"), ("i4", "i8"), ("f2", "f4"), ("i2", "f8")])
+def test_mixed_types_are_one_call(one_by_one, dtypes):
+    a, b = (batch_of(x, 5, 20, 20, "plain") for x in dtypes)
+    found = falcon.matmul(a, b)
+    np.testing.assert_array_equal(found, np.matmul(a, b))
+    assert not one_by_one
+
+
+@pytest.mark.parametrize("shape", [(5, 30, 40), (2, 3, 30, 40), (4, 1, 40), (0, 30, 40)])
+@pytest.mark.parametrize("dtype", ["f4", "i4"])
+def test_a_batch_by_one_matrix_is_one_product(monkeypatch, shape, dtype):
+    planned = []
+    plan_for = execute.plan_for
+    monkeypatch.setattr(execute, "plan_for", lambda p, o: planned.append(p) or plan_for(p, o))
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-9, 9, shape).astype(dtype), rng.integers(-9, 9, (40, 50)).astype(dtype)
+    for out in (None, np.empty((*shape[:-1], 50), dtype)):
+        found = falcon.matmul(a, b, out=out)
+        assert out is None or found is out
+        np.testing.assert_array_equal(found, np.matmul(a, b))
+    if 0 not in shape:
+        assert {(x.M, x.K, x.N) for x in planned} == {(np.prod(shape[:-1]), 40, 50)}
+    gaps = np.repeat(a, 2, axis=1)[:, ::2]
+    np.testing.assert_array_equal(falcon.matmul(gaps, b), np.matmul(gaps, b))
+
+
+def test_ctrl_c_ends_a_batch():
+    """A batch of a minute."""
+    code = (
+        "import numpy as np, falcon, signal, time;"
+        "a = np.broadcast_to(np.ones((700, 700), np.int32), (3000, 700, 700));"
+        "out = np.lib.stride_tricks.as_strided(np.empty((700, 700), np.int32), a.shape,"
+        " (0, 2800, 4));"
+        "signal.setitimer(signal.ITIMER_REAL, 1.0);"
+        "signal.signal(signal.SIGALRM, signal.default_int_handler);"
+        "start = time.perf_counter();\n"
+        "try: falcon.matmul(a, a, out=out)\n"
+        "except KeyboardInterrupt: print(time.perf_counter() - start < 10)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "True", done.stderr

@@ -133,6 +133,9 @@ class Family(Protocol):
     def expanded(self, x: Any, axes: tuple[int, ...]) -> Any:
         """Return a view with axes of size 1 at these places (negative numbers)."""
 
+    def folded(self, x: Any) -> Any:
+        """Return a view of a batch of matrices as one matrix with all rows; None: there is none."""
+
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         """Return a view with that shape."""
 

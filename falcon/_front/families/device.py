@@ -236,6 +236,9 @@ class DeviceFamily:
         added = {axis % ndim for axis in axes}
         return x[tuple(None if axis in added else slice(None) for axis in range(ndim))]
 
+    def folded(self, x: Any) -> None:
+        """Batches are multiplied by one strided-batched product."""
+
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         """Return a view with that shape."""
         return self._library.broadcast(x, shape)

@@ -29,9 +29,8 @@ from ..validate import (
     refuse_packed,
 )
 
-# A call per matrix of a batch costs about 20 microseconds, as much as a product of this many flop
-# by NumPy's loops without BLAS.
-_SMALL_FLOPS = 2 * 16**3
+# Up to this size np.matmul's loops without BLAS take less time than a call of falcon's engine.
+_TINY_FLOPS = 1000
 _HERE = nullcontext()
 
 
@@ -209,6 +208,14 @@ class NumpyFamily:
         """Return a view with axes of size 1 at these places."""
         return np.expand_dims(x, axes)
 
+    def folded(self, x: Any) -> np.ndarray | None:
+        """Return a view of a batch of matrices as one matrix; None: no strides describe it."""
+        even = all(
+            x.shape[i] == 1 or x.strides[i] == x.strides[i + 1] * x.shape[i + 1]
+            for i in range(x.ndim - 2)
+        )
+        return x.reshape(-1, x.shape[-1]) if even and x.size else None
+
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> np.ndarray:
         """Return a view with that shape."""
         return np.broadcast_to(x, shape)
@@ -222,30 +229,27 @@ class NumpyFamily:
         options: Options,
         plan: Plan | None,
     ) -> bool:
-        """Call np.matmul for a batch of vectors, or of matrices whose plan is np.matmul.
+        """Multiply a batch by np.matmul, or by the backend of the first product's plan.
 
-        Not with a workspace limit: np.matmul copies operands of another dtype, or that overlap
-        `out`.
+        np.matmul copies operands of another dtype (within the workspace limit), and multiplies
+        types without BLAS in loops, which pays for tiny matrices only.
         """
-        if options.check == "verify" or options.workspace_limit is not None:
+        if options.check == "verify" or (plan is not None and plan.scheme is not None):
             return False
-        if options.scheme != "classical" and plan is not None:  # else there is no choice
-            p = plan.problem
-            if not (p.a_direct and p.b_direct) and p.flops > _SMALL_FLOPS:
-                return False  # falcon copies such operands for BLAS
-            if plan.scheme is not None or plan.backend.name != "numpy":
-                return False
         operand, dtype = types
-        flops = 2 * a.shape[-2] * a.shape[-1] * b.shape[-1]
-        if not operand.has_blas and operand.engine is not None and flops > _SMALL_FLOPS:
-            return False  # for vectors too: NumPy's loops are a tenth as fast as falcon's kernels
         # NumPy selects its loops for types of other packages by the operands, not by dtype=.
-        cast = any(x.dtype != dtype.numpy for x in (a, b))
-        if cast and dtype.module != "numpy":
-            return False
-        with limited(threads_of(options)), np.errstate(all="ignore"):
-            np.matmul(a, b, out=out, dtype=dtype.numpy if cast else None)
-        return True
+        cast = [x for x in (a, b) if x.dtype != dtype.numpy]
+        copied = sum(x.size for x in cast) * dtype.itemsize
+        limit = options.workspace_limit
+        able = not cast or (dtype.module == "numpy" and (limit is None or copied <= limit))
+        if plan is not None and 2 * a.shape[-2] * a.shape[-1] * b.shape[-1] > _TINY_FLOPS:
+            if plan.backend.name != "numpy":
+                return plan.backend.execute_batch(plan, a, b, out)
+            able = able and (operand.has_blas or operand.engine is None)
+        if able:
+            with limited(threads_of(options)), np.errstate(all="ignore"):
+                np.matmul(a, b, out=out, dtype=dtype.numpy if cast else None)
+        return able
 
 
 NUMPY = NumpyFamily()
