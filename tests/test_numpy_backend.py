@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._core.cpus import kept_bytes
 from falcon._core.dtypes import of
 from falcon._core.model import seconds
 from falcon._core.plan import Option, Plan
@@ -207,3 +208,30 @@ def test_the_rates_of_a_blas_that_keeps_to_the_model_are_found(monkeypatch):
         problem = Problem(M, N, K, of("float32"), threads=1)
         predicted = sum(x for _, x in seconds(problem, Option("numpy", None, (M, N, K), 0), made))
         assert predicted == pytest.approx(product(None, M, N, K)())
+
+
+@pytest.mark.parametrize("dtype", ["complex128", "int64", "float32"])
+def test_the_default_workspace_is_bounded(dtype):
+    backend, scheme = NumpyBackend(), falcon.schemes.get("strassen@strassen")
+    problem = Problem(16384, 16384, 16384, of(dtype))
+    (option,) = backend.candidates(problem, (scheme,), None)
+    assert 0 < option.workspace <= kept_bytes()
+    assert option.chunks != (16384,) * 3
+    (more,) = backend.candidates(problem, (scheme,), 2**40)
+    assert more.chunks == (16384,) * 3
+
+
+def test_without_memory_for_a_scheme_a_product_is_classical(monkeypatch):
+    a = np.random.default_rng(0).integers(-9, 9, (300, 300)).astype("f4")
+    plan = falcon.plan(a, a, scheme="strassen", backend="numpy")
+    out, empty = np.empty_like(a), np.empty
+
+    def refuse(shape, *about, **more):
+        if np.prod(shape) > 1000:
+            raise MemoryError(f"no room for {shape}")
+        return empty(shape, *about, **more)
+
+    monkeypatch.setattr("falcon._numpy.backend.np.empty", refuse)
+    plan.execute(a, a, None, out)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(out, a @ a)

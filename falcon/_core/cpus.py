@@ -24,6 +24,11 @@ _cpus = _Cpus()
 _CPUS_SECONDS = 0.01
 
 
+# The default limit of a workspace, and the share of the memory that it may take.
+_LARGEST_KEPT = 512 * 2**20
+_MEMORY_SHARE = 32
+
+
 def usable_cpus() -> int:
     """CPUs in the thread's affinity mask, cut down to the cgroup's quota where there is one."""
     now = monotonic()
@@ -42,6 +47,12 @@ def memory_bytes() -> int:
         memory = 0
     limit = _memory_limit()
     return min(memory or limit, limit) if limit is not None else memory
+
+
+def kept_bytes() -> int:
+    """Bytes of workspace that a call takes by default: 1/32 of the memory, at most 512 MiB."""
+    memory = memory_bytes()
+    return min(_LARGEST_KEPT, memory // _MEMORY_SHARE) if memory else _LARGEST_KEPT // 8
 
 
 @cache

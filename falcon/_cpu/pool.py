@@ -12,24 +12,16 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from falcon._core.cpus import memory_bytes
+from falcon._core.cpus import kept_bytes, memory_bytes
 from falcon._core.locks import ForkLock
 
 from . import _core
 
-# Plans have the same limit by default, so their workspaces are kept. Where a larger one would save
-# passes, a plan considers that, too; it is then kept like any other.
-_LARGEST_KEPT = 512 * 2**20
-_MEMORY_SHARE = 32
+# Plans have the limit `kept_bytes` by default, so their workspaces are kept. Where a larger one
+# would save passes, a plan considers that, too; it is then kept like any other.
 # Shares of the memory that a workspace may have: one that saves passes, and one for which the
 # caller has set a larger limit.
 _ROOMY_SHARE, _LARGEST_SHARE = 16, 4
-
-
-def kept_bytes() -> int:
-    """Bytes that are kept between calls: 1/32 of the memory, at most 512 MiB."""
-    memory = memory_bytes()
-    return min(_LARGEST_KEPT, memory // _MEMORY_SHARE) if memory else _LARGEST_KEPT // 8
 
 
 @cache

@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy import matmul  # a program may replace np.matmul by falcon.matmul
 
 from falcon._core.dtypes import DType
 from falcon._core.options import Options, settings
@@ -37,7 +38,7 @@ if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
         """Call np.matmul; overflow and invalid operations show in the result alone, as in BLAS."""
         if out is None:  # allocate in the caller's context
             out = np.empty((a.shape[0], b.shape[1]), a.dtype)
-        product: np.ndarray = _quiet.copy().run(np.matmul, a, b, out)
+        product: np.ndarray = _quiet.copy().run(matmul, a, b, out)
         return product
 
 else:  # NumPy 1 stores the state per thread: `seterr` would silence the caller's thread
@@ -45,7 +46,7 @@ else:  # NumPy 1 stores the state per thread: `seterr` would silence the caller'
     def quiet_matmul(a: Any, b: Any, out: np.ndarray | None) -> np.ndarray:
         """Call np.matmul; overflow and invalid operations show in the result alone, as in BLAS."""
         with np.errstate(all="ignore"):
-            product: np.ndarray = np.matmul(a, b, out)
+            product: np.ndarray = matmul(a, b, out)
             return product
 
 

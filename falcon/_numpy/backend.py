@@ -18,7 +18,9 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy import matmul  # a program may replace np.matmul by falcon.matmul
 
+from falcon._core.cpus import kept_bytes
 from falcon._core.look import column_norms, has_room, look
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import ArrayPayload, PackedOperand
@@ -86,7 +88,8 @@ class NumpyBackend:
                 continue
             if isinstance(scheme, SymmetricScheme):
                 continue
-            chunks = _chunks_within(problem, scheme, limit)
+            room = finish_bytes(problem) + kept_bytes() if limit is None else limit
+            chunks = _chunks_within(problem, scheme, room)
             if chunks is not None:
                 stages = _Stages.of(problem, scheme, chunks)
                 workspace = stages.workspace + finish_bytes(problem)
@@ -237,13 +240,9 @@ class _Stages:
         return views, [rest[: prod(shape)].reshape(shape) for shape in self.scratch]
 
 
-def _chunks_within(
-    problem: Problem, scheme: Scheme, limit: int | None
-) -> tuple[int, int, int] | None:
+def _chunks_within(problem: Problem, scheme: Scheme, limit: int) -> tuple[int, int, int] | None:
     """Halve the largest dimension until the workspace fits; None if it never does."""
     chunks = [problem.M, problem.N, problem.K]
-    if limit is None:
-        return problem.M, problem.N, problem.K
     dims = (scheme.m, scheme.n, scheme.k)
     room = limit - finish_bytes(problem)
     while _Stages.of(problem, scheme, tuple(chunks)).workspace > room:  # type: ignore[arg-type]
@@ -267,12 +266,15 @@ def _multiply(
     """Scale the operands if necessary, and run the four stages over all chunks.
 
     Returns False if the product must be classical: the norms of the operands are too uneven and
-    cannot be scaled within the limit, or a non-finite value was found.
+    cannot be scaled within the limit, a non-finite value was found, or memory is short.
     """
     problem, scheme = plan.problem, plan.scheme
     assert scheme is not None  # guarded by the caller; for type checkers
     stages = _Stages.of(problem, scheme, plan.option.chunks)
-    memory = np.empty(stages.workspace // stages.itemsize, problem.operand.numpy)
+    try:
+        memory = np.empty(stages.workspace // stages.itemsize, problem.operand.numpy)
+    except MemoryError:
+        return False
     room = memory.view(np.uint8)[: memory.nbytes // 8 * 8].view(np.float64)
     scaling = look(plan, a, b, squares, room, (stages.rows, stages.columns))
     if scaling is None or not has_room(plan, scaling):
@@ -311,7 +313,7 @@ def _run_stages(
                 b_chunk = b[l : l + inner, j : j + columns]
                 b_blocks = _blocks(b_chunk, k, n, stages.inner, stages.columns)
                 run(programs[1], b_blocks, list(bt), scratch_b)
-                np.matmul(at, bt, out=h)
+                matmul(at, bt, out=h)
                 c_chunk = out[i : i + rows, j : j + columns]
                 c_blocks = _blocks(c_chunk, m, n, stages.rows, stages.columns)
                 last = l + inner >= problem.K

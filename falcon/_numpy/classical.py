@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy import matmul  # a program may replace np.matmul by falcon.matmul
 
 from falcon._core.problem import Problem
 from falcon._core.symmetric import copy_triangle
@@ -51,7 +52,7 @@ def classical(
         b = a.T  # in the same memory: NumPy then calls syrk
     elif not problem.b_direct:
         b = np.array(b, problem.operand.numpy, order="C")
-    np.matmul(a, b, out=product)
+    matmul(a, b, out=product)
 
 
 def _in_blocks(a: np.ndarray, b: np.ndarray, product: np.ndarray) -> None:

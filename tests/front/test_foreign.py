@@ -221,6 +221,18 @@ def test_tensors_share_memory(torch):
     assert sys.getrefcount(a) == 2
 
 
+def test_weights_that_require_grad_where_gradients_are_off(torch):
+    weight = torch.from_numpy(B.T.copy()).requires_grad_()
+    a = torch.from_numpy(A)
+    for off in (torch.no_grad, torch.inference_mode):
+        with off():
+            found = falcon.matmul(a, weight.T)
+            assert not found.requires_grad
+            close(found, a @ weight.T, torch)
+    with pytest.raises(TypeError, match="requires grad"):
+        falcon.matmul(a, weight.T)
+
+
 def test_tensors_that_cannot_be_viewed(torch):
     a, b = torch.ones(4, 4), torch.ones(4, 4)
     for x, message in (

@@ -439,3 +439,21 @@ def test_ctrl_c_ends_a_batch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "True", done.stderr
+
+
+REPLACED = """
+import numpy as np, falcon
+original, np.matmul = np.matmul, falcon.matmul
+for a in (np.ones((8, 8)), np.ones((8, 8), bool), np.ones((300, 300), "f4"), np.ones((5, 3, 3)),
+          np.ones((4, 4), complex), np.ones((4, 4), object), np.ones((700, 700))):
+    assert (np.matmul(a, a) == original(a, a)).all()
+    if a.ndim == 2 and a.dtype.kind in "fc":
+        assert (falcon.gemm(a, a) == original(a, a)).all()
+falcon.gemm(np.ones((400, 400)), np.ones((400, 400)), backend="numpy", scheme="strassen")
+print("ok")
+"""
+
+
+def test_np_matmul_may_be_replaced():
+    done = subprocess.run([sys.executable, "-c", REPLACED], capture_output=True, text=True)
+    assert done.stdout == "ok\n", done.stderr[-500:]

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
+from numpy import matmul  # a program may replace np.matmul by falcon.matmul
 
 from falcon._core.arrays import is_masked, to_array
 from falcon._core.dtypes import DType, find, of
@@ -111,7 +112,7 @@ class NumpyFamily:
             )
         given = {k: x for k, x in (("out", out), ("dtype", dtype)) if x is not None}
         with limited(threads_of(options)):
-            return np.matmul(a, b, **given)
+            return matmul(a, b, **given)
 
     def scalar(self, x: Any) -> Any:
         """Return a NumPy scalar."""
@@ -248,7 +249,7 @@ class NumpyFamily:
             able = able and (operand.has_blas or operand.engine is None)
         if able:
             with limited(threads_of(options)), np.errstate(all="ignore"):
-                np.matmul(a, b, out=out, dtype=dtype.numpy if cast else None)
+                matmul(a, b, out=out, dtype=dtype.numpy if cast else None)
         return able
 
 

@@ -66,10 +66,14 @@ TORCH = TorchHostFamily()
 def _viewed(name: str, x: Any) -> np.ndarray:
     """Return an array that shares a tensor's memory; raise TypeError if that is impossible."""
     if x.requires_grad:
-        raise TypeError(
-            f"{name} is a tensor that requires grad, and falcon records no gradients: use "
-            f"{name}.detach()"
-        )
+        import torch
+
+        if torch.is_grad_enabled():
+            raise TypeError(
+                f"{name} is a tensor that requires grad, and falcon records no gradients: use "
+                f"{name}.detach(), or torch.no_grad()"
+            )
+        x = x.detach()
     if x.device.type != "cpu":
         raise TypeError(f"{name} is a tensor on {x.device}; falcon multiplies on the CPU and CUDA")
     row = find_torch(str(x.dtype))
