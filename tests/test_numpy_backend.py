@@ -73,7 +73,7 @@ def test_chunks(scheme):
     s = falcon.schemes.get(scheme)
     problem = Problem(500, 700, 300, F8)
     everything = _Stages.of(problem, s, (500, 700, 300)).workspace
-    assert _chunks_within(problem, s, None) == (500, 700, 300)
+    assert _chunks_within(problem, s, 2**60) == (500, 700, 300)
     assert _chunks_within(problem, s, everything) == (500, 700, 300)
     assert _chunks_within(problem, s, 10) is None
     for parts in (2, 5, 20, 100):
