@@ -3,6 +3,7 @@
 ::
 
     backend.py    the contract of falcon._core.backend.Backend: plan, execute, measure
+    blocking.py   how the engine cuts a problem: passes, workspace, layout
     extension.py  the compiled extension: whether it can be used, with which instruction set
     operands.py   arrays as the engine takes them; triangles and mirror images of C
     norms.py      norms of operands before a scheme of "auto" runs

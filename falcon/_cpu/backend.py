@@ -8,8 +8,6 @@ falls back to the classical algorithm where a value is not finite.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,9 +18,9 @@ from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import BLAS, Policy
-from falcon._core.problem import Problem, is_streamed, is_thin
+from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon.schemes import Scheme, SymmetricScheme
+from falcon.schemes import Scheme
 
 from .extension import isa, seen, why_unavailable
 from .operands import (
@@ -35,17 +33,15 @@ from .operands import (
     needs_buffer,
     readable,
     store,
-    triangle,
 )
 
 try:
-    from . import _core
+    from . import _core, blocking, pool
     from .measure import measure
     from .norms import look_at, measuring, named
     from .packed import Payload
-    from .pool import Pool, kept_bytes, largest_bytes, roomy_bytes
     from .programs import engine_scheme
-    from .rounding import rounded_growth, why_not_wide
+    from .rounding import why_not_wide
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
@@ -90,11 +86,11 @@ class CpuBackend:
         for scheme in schemes:
             if scheme is not None and problem.is_wide and self.why_classical_only(problem, scheme):
                 continue
-            option = _option(problem, scheme, limit)
+            option = blocking.option(problem, scheme, limit)
             if option is not None:
                 found.append(option)
                 if limit is None and scheme is not None:
-                    found += _roomier(problem, option)
+                    found += blocking.roomier(problem, option)
         return found
 
     def execute(
@@ -130,8 +126,8 @@ class CpuBackend:
         engine = engine_scheme(plan.option.of_gram or scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
         if source is not None:
-            nbytes = max(nbytes, _needed(plan, a, source, scalars[0]))
-        workspace = _pool().take(nbytes)
+            nbytes = max(nbytes, blocking.needed(plan, a, source, scalars[0]))
+        workspace = pool.shared().take(nbytes)
         try:
             scaling = look_at(plan, a, b if source is None else source, workspace, nbytes)
             refused = scaling is None
@@ -160,7 +156,7 @@ class CpuBackend:
                 load(c, target, problem)
                 _classical_within(workspace, nbytes, a, whole, scalars, plan, copies)
         finally:
-            _pool().give(workspace, nbytes)
+            pool.shared().give(workspace, nbytes)
         if buffered:
             for copy in (out,) if mirror is None else (out, mirror):
                 store(target, copy, problem)
@@ -182,8 +178,8 @@ class CpuBackend:
             return False
         first = (0,) * (out.ndim - 2)
         left, right, target = (seen(x[first], y) for x, y in zip(arrays, kinds, strict=True))
-        nbytes = max(plan.option.tiling[-1], _needed(plan, left, right, target))
-        workspace = _pool().take(nbytes)
+        nbytes = max(plan.option.tiling[-1], blocking.needed(plan, left, right, target))
+        workspace = pool.shared().take(nbytes)
         try:
             _core.gemm_batch(
                 *(left, right, target, out.shape[:-2]),
@@ -196,7 +192,7 @@ class CpuBackend:
                 **images(plan, target, None),
             )
         finally:
-            _pool().give(workspace, nbytes)
+            pool.shared().give(workspace, nbytes)
         return True
 
     def pack(self, b: np.ndarray, plan: Plan) -> Payload:
@@ -222,11 +218,11 @@ class CpuBackend:
             isa=packed.payload.isa,
             scheme=engine_scheme(packed.scheme),
             threads=problem.threads,
-            limit=_room(limit, extra),
+            limit=blocking.room(limit, extra),
             packed=packed.payload.engine,
-            **_layout(problem, packed.scheme),
+            **blocking.layout(problem, packed.scheme),
         )
-        cut = _cut(problem, tiling, nbytes + extra)
+        cut = blocking.cut(problem, tiling, nbytes + extra)
         return Option(self.name, packed.scheme, *cut, (*tiling, nbytes))
 
     def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
@@ -242,7 +238,7 @@ class CpuBackend:
 
     def measure(self, problem: Problem, thorough: bool = False) -> Rates:
         """Measure the rates of the cost model (about a second; `thorough`: some seconds)."""
-        limit = _pool().limit
+        limit = pool.shared().limit
         return measure(problem.operand, problem.threads, isa(), limit, thorough=thorough)
 
     def identity(self, device: int | None = None, /) -> dict[str, str]:
@@ -255,14 +251,15 @@ def describe() -> dict[str, str]:
     """Return what `falcon.show_config` reports of the kernels."""
     if _core is None:
         return {}
-    caches, kept = _core.cache_sizes(), _pool().nbytes
+    caches, kept = _core.cache_sizes(), pool.shared().nbytes
+    most = max(kept, pool.shared().limit)
     sizes = ", ".join(f"{name} {caches[name] // 1024} KiB" for name in ("l1d", "l2", "l3"))
     found = {
         "instruction sets": ", ".join(_core.supported_isas()),
         **{f"{name} refused": why for name, why in _core.refused_isas().items()},
         "in use": isa() if why_unavailable() is None else "none",
         "caches": sizes,
-        "kept workspace": f"{kept // 2**20} of at most {max(kept, _pool().limit) // 2**20} MiB",
+        "kept workspace": f"{kept // 2**20} of at most {most // 2**20} MiB",
     }
     if found["in use"] != "none":
         for x in ENGINE:
@@ -273,124 +270,7 @@ def describe() -> dict[str, str]:
 def release_workspace() -> None:
     """Free the workspace that is kept between calls."""
     if _core is not None:
-        _pool().clear()
-
-
-@cache
-def _pool() -> Pool:
-    return Pool(kept_bytes())
-
-
-def _option(
-    problem: Problem, scheme: Scheme | SymmetricScheme | None, limit: int | None
-) -> Option | None:
-    """Cut the problem for a scheme; None where a scheme cannot keep the limit."""
-    extra = extra_bytes(problem, scheme)
-    tiling, nbytes = _core.plan(
-        problem.M,
-        problem.N,
-        problem.K,
-        problem.operand.engine,
-        isa=isa(),
-        scheme=engine_scheme(scheme),
-        threads=problem.threads,
-        limit=_room(limit, extra),
-        triangle=triangle(problem, scheme),
-        **_layout(problem, scheme),
-    )
-    workspace = nbytes + extra
-    if scheme is not None and limit is not None and workspace > limit:
-        return None
-    _, b_by_rows, c_by_columns = problem.layout
-    in_place = (
-        scheme is None
-        and _reads_b_once(problem)
-        and problem.b_direct
-        and b_by_rows
-        and not (c_by_columns or problem.packed)
-    )
-    cut = _cut(problem, tiling, workspace)
-    growth = None if problem.is_wide else rounded_growth(problem.operand, scheme, isa())
-    if isinstance(scheme, SymmetricScheme):
-        return Option(
-            "cpu",
-            None,
-            *cut,
-            (*tiling, nbytes),
-            rounded_growth=growth or scheme.rms_growth,
-            name=scheme.name,
-            of_gram=scheme,
-        )
-    return Option("cpu", scheme, *cut, (*tiling, nbytes), in_place=in_place, rounded_growth=growth)
-
-
-# Kernels that stream panels of B, and were measured with few rows.
-_STREAMING = ("avx512",)
-
-
-def _reads_b_once(problem: Problem) -> bool:
-    """Whether the engine reads B once and makes no copy of it in memory, for few rows of A."""
-    sizes = problem.M, problem.N, problem.K
-    return is_thin(*sizes) or (
-        is_streamed(*sizes, problem.operand.itemsize)
-        and _core.kernel_info(problem.operand.engine, isa())["isa"] in _STREAMING
-    )
-
-
-def _roomier(problem: Problem, option: Option) -> list[Option]:
-    """Return the option with more workspace, where that saves passes."""
-    if option.chunks == (problem.M, problem.N, problem.K) or roomy_bytes() <= _pool().limit:
-        return []
-    found = _option(problem, option.scheme, roomy_bytes())
-    fewer = found is not None and found.chunks != option.chunks
-    return [replace(found, is_roomy=True)] if fewer and found is not None else []
-
-
-def _cut(
-    problem: Problem, tiling: tuple[int, ...], workspace: int
-) -> tuple[tuple[int, int, int], int, bool, tuple[int, int, int]]:
-    """Chunks, workspace, and how often the engine combines A and B and updates C.
-
-    A is combined again for every pass over N if there are several over M; B never is, because
-    passes over M are the innermost ones.
-    """
-    rows, columns, inner = tiling[:3]
-    again = -(-problem.N // max(columns, 1)) if rows < problem.M else 1
-    return (rows, columns, inner), workspace, True, (again, 1, -(-problem.K // max(inner, 1)))
-
-
-def _needed(plan: Plan, a: np.ndarray, b: np.ndarray, target: np.ndarray) -> int:
-    """Return the engine's workspace if the layout of the arrays is not the planned one; else 0.
-
-    That happens only if a user calls a plan with other arrays.
-    """
-    problem, scheme = plan.problem, plan.scheme
-    found = _core.layout(a, b, target)
-    if found == _layout(problem, scheme):
-        return 0
-    return _core.plan(
-        problem.M,
-        problem.N,
-        problem.K,
-        problem.operand.engine,
-        isa=isa(),
-        scheme=engine_scheme(scheme),
-        threads=plan.threads,
-        blocking=plan.option.tiling[:-1],
-        triangle=triangle(problem, plan.option.of_gram),
-        **found,
-    )[1]
-
-
-def _layout(problem: Problem, scheme: Scheme | SymmetricScheme | None) -> dict[str, bool]:
-    """Return the flags of `_core.plan`; a buffer for the product is row-major."""
-    a_by_columns, b_by_rows, c_by_columns = problem.layout
-    return {
-        "a_by_columns": a_by_columns,
-        "b_by_rows": b_by_rows,
-        "c_by_columns": c_by_columns and not needs_buffer(problem, scheme),
-        "c_wide": problem.is_wide,
-    }
+        pool.shared().clear()
 
 
 def _classical_within(
@@ -422,8 +302,3 @@ def _classical_within(
     room = workspace if needed <= workspace.nbytes else None
     how = copies | {"threads": threads, "isa": isa(), "blocking": tiling, "workspace": room}
     _core.gemm(a, b, *scalars, **how)
-
-
-def _room(limit: int | None, extra: int) -> int:
-    """Bytes that the engine may use: what the pool keeps, or what the caller leaves it."""
-    return _pool().limit if limit is None else min(max(limit - extra, 1), largest_bytes())

@@ -74,3 +74,9 @@ class Pool:
         """Bytes kept at this moment."""
         kept = self._kept
         return 0 if kept is None else kept.nbytes
+
+
+@cache
+def shared() -> Pool:
+    """Return the pool of all calls."""
+    return Pool(kept_bytes())

@@ -103,8 +103,8 @@ def _probed(
     """Return how much slower than recorded the backends are: the fastest of all processes."""
     found = _slower.get(operand.name)
     if found is None:
-        now = probed(able, operand)
         count, stored = learned.known(backends).speeds.get(operand.name, (0, {}))
+        now = probed(able, operand, count >= PROBED)
         least = {x: min(y, stored.get(x, y)) for x, y in now.items()}
         news = any(x not in stored or stored[x] > y * _STEP for x, y in now.items())
         if now and (count < PROBED or news):

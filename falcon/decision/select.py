@@ -29,7 +29,7 @@ from .symmetric import RatesOf, choose
 # Backends, and the rates of each.
 Known = Sequence[tuple[Backend, Any]]
 # A rival is predicted to take at most that many times as long as the choice.
-_MOST_SLOWER = 1.6
+_MOST_SLOWER = 2.0
 
 
 def select(

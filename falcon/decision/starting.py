@@ -38,8 +38,9 @@ from .hardware import cpu_family
 # Size of the probe's product.
 _SIZE = 256
 # Least number of rounds; seconds after which a probe ends if the two fastest runs of each backend
-# agree, and at the latest; a backend that needs more than the last number for a run is not probed.
-_ROUNDS, _SECONDS, _MOST_SECONDS, _TOO_SLOW = 3, 0.002, 0.025, 0.005
+# agree, and at the latest (in the first processes of a machine, and later); a backend that needs
+# more than the last number for a run is not probed.
+_ROUNDS, _SECONDS, _MOST_SECONDS, _LATER_SECONDS, _TOO_SLOW = 3, 0.002, 0.025, 0.004, 0.005
 _AGREE = 1.02
 # How much slower than the others a backend may seem, relative to its record, before this many
 # processes have found it.
@@ -66,11 +67,12 @@ def starting(backend: Backend, problem: Problem) -> Rates | None:
     return Rates(**values).slower(row["threads"] / problem.threads)
 
 
-def probed(backends: Sequence[Backend], operand: DType) -> dict[str, float]:
+def probed(backends: Sequence[Backend], operand: DType, known: bool = False) -> dict[str, float]:
     """Return how much slower than the shipped rates each backend is here, on one thread.
 
     The time of a small product over the predicted one, relative to the same quotient where the
-    rates were recorded. Takes 2 to 25 ms; backends without fast kernels for the type are left out.
+    rates were recorded. Takes 2 to 25 ms, or 4 if several processes have probed already (`known`).
+    Backends without fast kernels for the type are left out.
     """
     one, calls, recorded = Problem.of((_SIZE,) * 3, operand, Options(threads=1)), {}, {}
     for x in backends:
@@ -81,16 +83,16 @@ def probed(backends: Sequence[Backend], operand: DType) -> dict[str, float]:
                 calls[x.name], recorded[x.name] = call, row.get("probed", 1.0)
     for call in calls.values():
         call.run()  # first touch of the memory
-    start, rounds = perf_counter(), 0
-    while calls and not (rounds >= _ROUNDS and _is_enough(calls, perf_counter() - start)):
+    start, rounds, most = perf_counter(), 0, _LATER_SECONDS if known else _MOST_SECONDS
+    while calls and not (rounds >= _ROUNDS and _is_enough(calls, perf_counter() - start, most)):
         for call in calls.values():
             call.seconds.append(call.run())
         rounds += 1
     return {name: min(x.seconds) / x.predicted / recorded[name] for name, x in calls.items()}
 
 
-def _is_enough(calls: dict[str, _Call], spent: float) -> bool:
-    if spent >= _MOST_SECONDS:
+def _is_enough(calls: dict[str, _Call], spent: float, most: float) -> bool:
+    if spent >= most:
         return True
     ordered = [sorted(x.seconds) for x in calls.values()]
     return spent >= _SECONDS and all(second <= first * _AGREE for first, second, *_ in ordered)

@@ -16,7 +16,7 @@ from reference.lcma import lcma
 from .support import DTYPES, KINDS, WRITABLE, Guarded, Operand, require_cpu, same_bits, whole
 
 require_cpu()
-from falcon._cpu import _core, backend, pool  # noqa: E402  (absent where the extension is)
+from falcon._cpu import _core, backend, blocking, pool  # noqa: E402  (absent where the extension is)
 from falcon._cpu.backend import release_workspace  # noqa: E402
 from falcon._cpu.programs import engine_scheme  # noqa: E402
 
@@ -298,7 +298,7 @@ def test_a_limit_above_what_is_kept_otherwise_is_used(name, monkeypatch):
     # Plans are cached, so this test has shapes of its own.
     a, b = (whole(rng, x).astype(DTYPES[name]) for x in ((517, 523), (523, 541)))
     small = pool.Pool(1 << 20)
-    monkeypatch.setattr(backend, "_pool", lambda: small)
+    monkeypatch.setattr(pool, "shared", lambda: small)
     options = {"backend": "cpu", "scheme": "strassen@strassen", "threads": 2}
     usual = falcon.plan(a, b, **options)
     assert usual.workspace <= 1 << 20
@@ -312,7 +312,7 @@ def test_a_limit_above_what_is_kept_otherwise_is_used(name, monkeypatch):
         np.testing.assert_array_equal(c, a.astype(int) @ b.astype(int))
     assert ledger.sizes == [plan.workspace]
     assert small.nbytes == plan.workspace
-    monkeypatch.setattr(backend, "largest_bytes", lambda: 1 << 21)
+    monkeypatch.setattr(blocking, "largest_bytes", lambda: 1 << 21)
     assert falcon.plan(a, b, workspace_limit=1 << 40, **options).workspace <= 1 << 21
 
 
@@ -403,7 +403,8 @@ def poisons(dtype):
 @pytest.mark.parametrize("scheme", ["strassen", "3x3x3:23", "2x3x4:20"])
 def test_non_finite_values_spread_as_classically(scheme, isa, name, monkeypatch):
     """Bit for bit what the classical algorithm gives, with and without c, in place too."""
-    monkeypatch.setattr(falcon._cpu.backend, "isa", lambda: isa)
+    for module in (backend, blocking):
+        monkeypatch.setattr(module, "isa", lambda: isa)
     monkeypatch.setattr(falcon._front.planner, "_plans", {})  # they are of another instruction set
     rng = np.random.default_rng(11)
     M, N, K = 97, 89, 101

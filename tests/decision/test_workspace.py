@@ -14,7 +14,7 @@ from falcon._front.tune import measured
 
 pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
 from falcon._cpu import backend as cpu
-from falcon._cpu import pool
+from falcon._cpu import blocking, pool
 from falcon.decision import candidates, learned
 from falcon.decision.select import preferred
 
@@ -28,8 +28,8 @@ def small(monkeypatch):
     """A machine on which calls have 8 MiB by default, and take up to 64."""
     monkeypatch.setattr("falcon.decision.contest.rates", lambda *_, **__: RATES)
     kept = pool.Pool(8 * MIB)
-    monkeypatch.setattr(cpu, "_pool", lambda: kept)
-    monkeypatch.setattr(cpu, "roomy_bytes", lambda: 64 * MIB)
+    monkeypatch.setattr(pool, "shared", lambda: kept)
+    monkeypatch.setattr(blocking, "roomy_bytes", lambda: 64 * MIB)
     falcon.decision.machine.replaced()
     yield
     falcon.decision.machine.replaced()
