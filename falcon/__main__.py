@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import falcon
+from falcon._backends import available_backends
 from falcon._core.checks import parse_bytes
 from falcon._core.dtypes import ENGINE, of
 from falcon._core.text import format_table
@@ -29,8 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     log = logging.getLogger("falcon")
     before = log.level
-    # Show the message that the machine is being measured: it takes a second.
-    log.setLevel(logging.INFO)
+    log.setLevel(logging.INFO)  # says that a GPU is being measured
     try:
         with falcon.config(verbose=True) if options.verbose else nullcontext():
             if "scheme" in options:
@@ -38,8 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = options.run(options)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # the reader (head, less) has closed the pipe
-        # Python flushes stdout once more at exit, which needs an open file.
+    except BrokenPipeError:  # by head or less; at exit Python flushes stdout: to an open file
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -47,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"falcon {options.command}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        return 130  # what shells report for a process that Ctrl-C has ended
+        kept = "; what was measured until now is stored" if options.command == "tune" else ""
+        print(f"falcon {options.command}: interrupted{kept}", file=sys.stderr)
+        return 130  # as shells do
     finally:
         log.setLevel(before)
 
@@ -77,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     schemes.add_argument("--verify", metavar="FILE", help="check a file by the Brent equations")
     schemes.set_defaults(run=_schemes)
 
-    plan = commands.add_parser("plan", help="show what would run for a shape, and why")
+    plan = commands.add_parser(
+        "plan", help="show what would run for a shape, and why", usage="%(prog)s [options] M N K"
+    )
     plan.add_argument("sizes", nargs="+", metavar="M N K", help="C is M x N, K the inner "
                       "dimension; also as M,N,K or MxNxK")  # fmt: skip
     plan.add_argument("--compare", action="store_true", help="also measure the best candidates")
@@ -121,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_discover(commands: Any) -> None:
     discover = commands.add_parser(
-        "discover", help="search for schemes",
+        "discover", help="search for schemes", usage="%(prog)s [options] M N K",
         description="Search for schemes, or improve known ones. The sizes are those of the product "
         "C = A B as in every command: C is M x N and K is the inner dimension, so that the format "
         "<m,k,n> of the schemes is <M,K,N>.",
@@ -298,7 +301,8 @@ _COSTS: dict[str, Callable[[falcon.Scheme], float]] = {
 def _format(text: str) -> tuple[int, int, int]:
     match = re.fullmatch(r"(\d{1,4})[x,](\d{1,4})[x,](\d{1,4})", text.lower(), re.ASCII)
     if not match:
-        raise ValueError(f'format {text!r}: expected three sizes such as "3x4x4"')
+        hint = f"; --show {text} prints that scheme" if text in falcon.schemes.names() else ""
+        raise ValueError(f'format {text!r}: expected three sizes such as "3x4x4"{hint}')
     return int(match[1]), int(match[2]), int(match[3])
 
 
@@ -354,9 +358,8 @@ def _tune(options: argparse.Namespace) -> int:
     threads = sorted({1, thread_count()}) if options.threads is None else [options.threads]
     if min(threads) < 1:
         raise ValueError("--threads must be at least 1")
-    states = (falcon.show_config("dict") or {})["backends"].values()
-    backends = sum(state == "available" for state in states)
-    with tqdm(total=len(threads) * backends * len(dtypes), unit="step", **quiet) as bar:
+    steps = len(threads) * len(available_backends()) * len(dtypes)
+    with tqdm(total=steps, unit="step", **quiet) as bar:
 
         def tick(step: str) -> None:
             bar.set_description(step)

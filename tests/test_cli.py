@@ -188,7 +188,8 @@ def test_which_scheme_of_a_format_auto_takes(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["2x2"], "format '2x2': expected three sizes"),
+        (["2x2"], "format '2x2': expected three sizes such as \"3x4x4\"\n"),
+        (["strassen"], 'such as "3x4x4"; --show strassen prints that scheme'),
         (["2x2x2", "--size", "0"], "--size must be at least 1"),
         (["--measure"], "--measure goes with a format"),
         (["axbxc"], "expected three sizes"),
@@ -446,12 +447,24 @@ def test_broken_pipe(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_interrupt(monkeypatch):
+def test_interrupt(monkeypatch, capsys):
     def interrupted(mode):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(falcon, "show_config", interrupted)
     assert main(["info", "--json"]) == 130
+    assert capsys.readouterr().err == "falcon info: interrupted\n"
+    monkeypatch.setattr(falcon, "tune", lambda *_, **__: interrupted(""))
+    assert main(["tune", "--shape", "8,8,8"]) == 130
+    said = "falcon tune: interrupted; what was measured until now is stored\n"
+    assert capsys.readouterr().err.endswith(said)
+
+
+@pytest.mark.parametrize("command", ["plan", "discover", "bench"])
+def test_usage_promises_what_is_taken(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert "[M N K ...]" not in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("no_rest")

@@ -140,8 +140,13 @@ def test_each_strip_is_finished_once():
 def test_a_limit_that_would_take_minutes_is_refused(limit):
     shapes = (2000, 2000), (2000, 2000)
     options = {"scheme": "strassen", "backend": "numpy"}
-    with pytest.raises(ValueError, match=f"workspace_limit is {limit} bytes; .* cannot keep it"):
+    said = f"workspace_limit is {limit} bytes; .* cannot keep it .*; it needs at least "
+    with pytest.raises(ValueError, match=said) as error:
         falcon.plan(*shapes, workspace_limit=limit, **options)
+    least = int(str(error.value).split()[-2])
+    falcon.plan(*shapes, workspace_limit=least, **options)
+    with pytest.raises(ValueError, match="cannot keep it"):
+        falcon.plan(*shapes, workspace_limit=int(0.98 * least), **options)
     assert falcon.plan(*shapes, workspace_limit="4MiB", **options).workspace <= 2**22
 
 
@@ -235,3 +240,25 @@ def test_without_memory_for_a_scheme_a_product_is_classical(monkeypatch):
     plan.execute(a, a, None, out)
     monkeypatch.undo()
     np.testing.assert_array_equal(out, a @ a)
+
+
+@pytest.mark.parametrize(
+    "asked, kernels, said",
+    [
+        ("Haswell", "Haswell", "NumPy is held to Haswell kernels by OPENBLAS_CORETYPE"),
+        ("SKYLAKEX", "SkylakeX", ""),
+        (None, "Haswell", ""),
+    ],
+)
+def test_kernels_that_the_environment_asks_for_are_said(monkeypatch, asked, kernels, said):
+    from falcon._numpy import rates, threads
+
+    about = {"internal_api": "openblas", "version": "0", "architecture": kernels}
+    monkeypatch.setattr(rates, "numpy_blas", lambda: threads.Blas(None, None, about))
+    if asked is None:
+        monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    else:
+        monkeypatch.setenv("OPENBLAS_CORETYPE", asked)
+    assert rates.held().startswith(said) and bool(rates.held()) == bool(said)
+    monkeypatch.setattr("falcon._front.info.numpy_held", rates.held)
+    assert falcon.show_config("dict")["libraries"].get("note", "") == rates.held()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Any
 
 from .problem import Problem
 
@@ -40,6 +41,9 @@ class Policy:
         the error of predictions.
     tie : float
         Predictions within this share of each other are a tie: less growth wins, then fewer levels.
+    copy_price : float
+        Share of a product's time that every further copy of B must save which a scheme's panels of
+        a packed operand hold (Strassen: 0.75 of a copy).
     common_model : bool
         The backend predicts by `falcon._core.model` and rounds as `Scheme.rms_growth` assumes, so
         that the model's bounds and the growth exclude schemes before the backend is asked.
@@ -58,6 +62,7 @@ class Policy:
     nested_block: int = 4
     least_gain: float = 1.03
     tie: float = 0.015
+    copy_price: float = 0.0
     common_model: bool = True
     no_gain: str = "no scheme is predicted to be faster"
     too_little: str = "faster by too little to be sure"
@@ -68,6 +73,15 @@ class Policy:
             return True
         least = min(problem.M, problem.N, problem.K)
         return problem.flops >= self.smallest_compared and least >= self.thinnest_compared
+
+    def price(self, counts: Any) -> float:
+        """Return by what a predicted time is multiplied for the memory of B's panels.
+
+        `counts`: a scheme, or what has its `rank`, `k` and `n`; None: the classical algorithm.
+        """
+        if counts is None or not self.copy_price:
+            return 1.0
+        return 1.0 + self.copy_price * (counts.rank / (counts.k * counts.n) - 1)
 
     def why_too_small(self, problem: Problem) -> str | None:
         """Return why no LCMA can be faster at these sizes; None if one may be."""
@@ -101,6 +115,8 @@ BLAS = Policy(
     smallest_compared=SMALLEST_COMPARED,
     thinnest_compared=THINNEST_COMPARED,
 )
+# Panels of a packed operand stay in memory: 8 % less time was not worth three further copies.
+PACKED = replace(BLAS, copy_price=0.05)
 # NumPy multiplies integers without BLAS, a hundred times slower: LCMAs gain at smaller sizes.
 _OTHER = Policy(96, 0.0, smallest_block=32, smallest_chunk=32)
 

@@ -17,7 +17,7 @@ from falcon._core.look import column_norms
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
-from falcon._core.policy import BLAS, Policy
+from falcon._core.policy import BLAS, PACKED, Policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon.schemes import Scheme
@@ -76,7 +76,7 @@ class CpuBackend:
 
     def policy(self, problem: Problem) -> Policy:
         """Return that of fast kernels: every type here has them."""
-        return BLAS
+        return PACKED if problem.packed else BLAS
 
     def candidates(
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None

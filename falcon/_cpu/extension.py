@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 
@@ -39,6 +41,14 @@ def why_missing() -> str:
     try:
         from ._build import reason  # written by setup.py
     except ImportError:
+        tree = Path(__file__).parents[2]
+        installed = _compiled_elsewhere(tree)
+        if installed is not None:
+            return (
+                f"falcon was imported from the source tree {tree}, which is not compiled, and not "
+                f"from {installed}, where it is installed: start Python in another folder, or run "
+                "'pip install -e .' in the tree"
+            )
         reason = "falcon runs from a source tree where setup.py has not built it"
     if find_spec(f"{__package__}._core") is not None:
         reason = _import_error
@@ -46,6 +56,15 @@ def why_missing() -> str:
         f"the compiled extension is missing ({reason}); install a C compiler and reinstall "
         "falcon-gemm from source"
     )
+
+
+def _compiled_elsewhere(tree: Path) -> Path | None:
+    """Return the folder of a compiled falcon that `tree` hides."""
+    for folder in map(Path, sys.path):
+        parts = folder / "falcon" / "_cpu"
+        if folder.resolve() != tree.resolve() and next(parts.glob("_core.*"), None) is not None:
+            return folder
+    return None
 
 
 def _reason() -> str | None:

@@ -18,6 +18,7 @@ from falcon._core.packed import PackedOperand
 from .arithmetic import operand_type, result_type, why_not_wide
 from .execute import Product, multiply
 from .families import family_of
+from .gram import gram, is_gram
 from .planner import requested
 from .recall import quiet_matmul, recall, remember
 from .repeat import remember as remember_product
@@ -196,6 +197,8 @@ def gemm(
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")
         check_packed(packed, result, *given)
         operand = packed_type(packed, left, family.held(left), result)
+    if plain_call and packed is None and is_gram(left, right, result, asked):
+        return gram(right, out=out, **options)
     with family.current():
         made = target
         if target is None:

@@ -11,7 +11,7 @@ from falcon._backends import available_backends
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options
-from falcon._core.symmetric import copy_triangle, same_memory
+from falcon._core.symmetric import copy_triangle, is_adjoint, may_be_adjoint, same_memory
 from falcon._gpu.where import is_on_gpu
 from falcon.schemes import SymmetricScheme
 
@@ -181,6 +181,21 @@ def gram(
         for at in np.ndindex(*shape[:-2]):
             about.multiply(array[at], None if added is None else added[at], result[at], fresh)
     return family.result(result) if out is None else out
+
+
+def is_gram(a: Any, b: Any, dtype: DType, options: Options) -> bool:
+    """Whether ``a @ b`` is a large complex ``b.conj().T @ b``, by its entries: half of the work.
+
+    Real products are recognised by their memory (`Problem.symmetric`); a conjugate is a copy.
+    """
+    return (
+        type(a) is type(b) is np.ndarray
+        and may_be_adjoint(a, b)
+        and dtype.numpy == b.dtype
+        and options.scheme in ("auto", "classical")
+        and options.check != "verify"
+        and is_adjoint(a, b)
+    )
 
 
 @dataclass(frozen=True, slots=True)

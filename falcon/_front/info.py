@@ -13,6 +13,7 @@ from falcon._core.options import settings, thread_count
 from falcon._cpu.backend import describe
 from falcon._cpu.extension import why_missing
 from falcon._numpy.rates import blas_name as numpy_blas
+from falcon._numpy.rates import held as numpy_held
 from falcon._version import __version__
 from falcon.decision import learned
 from falcon.decision.hardware import cpu_model
@@ -101,4 +102,6 @@ def libraries() -> dict[str, str]:
         except PackageNotFoundError:
             versions[name] = "not installed"
     versions["numpy BLAS"] = numpy_blas()
+    if numpy_held():
+        versions["note"] = numpy_held()
     return versions

@@ -19,6 +19,7 @@ from .arithmetic import operand_type, result_type
 from .execute import Product, multiply, without
 from .families import Family, family_of
 from .gemm import gemm
+from .gram import gram, is_gram
 from .planner import plan_for, requested
 from .recall import recall, remember
 from .repeat import remember as remember_product
@@ -111,6 +112,8 @@ def matmul(
         target = None if out is None else family.target(out)
         written = result_type(family, {"a": left, "b": right}, dtype, target)
         types = operand_type(family, [left, right], written, asked), written
+        if is_gram(left, right, written, asked):
+            return gram(right, out=out, **options)
         like = (left, right) if dtype is None else ()
         result = _multiplied(family, left, right, target, types, like, asked)
         if len(left.shape) == len(right.shape) == len(result.shape) == 2:

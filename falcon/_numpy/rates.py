@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
@@ -22,6 +23,8 @@ from .threads import numpy_blas
 
 # Up to this size, glibc's malloc reuses memory that it holds; above, it asks the system for more.
 _MALLOC_KEEPS = 32 * 2**20
+# OpenBLAS's kernels for the newest x86 CPUs, which nothing holds back.
+_NEWEST = ("skylakex", "cooperlake", "sapphirerapids")
 # The calls that show a BLAS's rates: cubes, and operands in and beyond caches with one small size,
 # which fills the BLAS's kernels or leaves rows or columns over.
 _LONG = 1536
@@ -68,6 +71,20 @@ def blas_name() -> str:
         return f"{name}, whose threads cannot be set"
     x = blas.about
     return f"{x['internal_api']} {x['version']}, {x.get('architecture', '?')} kernels"
+
+
+def held() -> str:
+    """Say if the environment holds NumPy's BLAS to kernels of older CPUs; "" if it does not."""
+    blas, name = numpy_blas(), "OPENBLAS_CORETYPE"
+    if blas is None or not os.environ.get(name) or blas.about.get("internal_api") != "openblas":
+        return ""
+    kernels = str(blas.about.get("architecture", "?"))
+    if kernels.lower() in _NEWEST:
+        return ""
+    return (
+        f"NumPy is held to {kernels} kernels by {name}; falcon's gain over NumPy at its best "
+        "kernels may be smaller"
+    )
 
 
 def _blas_rates(dtype: np.dtype, rounds: int, budget: float) -> dict[str, Any]:

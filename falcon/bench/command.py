@@ -23,7 +23,7 @@ MODEL_HELP = "layers of a language model, such as Qwen2.5-7B (repeatable)"
 def add_bench(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `bench`, except those that `plan` has too."""
     what = parser.add_argument_group("what to measure")
-    what.add_argument("sizes", nargs="*", metavar="M N K", help="2048 2048 2048, or shapes such "
+    what.add_argument("sizes", nargs="*", metavar="M,N,K", help="2048 2048 2048, or shapes such "
                       "as 2048,2048,2048 or 2048x2048x2048")  # fmt: skip
     what.add_argument("--shape", action="append", metavar="M,N,K", help="a shape (repeatable)")
     what.add_argument("--model", action="append", help=MODEL_HELP)

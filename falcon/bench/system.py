@@ -15,7 +15,7 @@ import numpy as np
 import falcon
 from falcon._core.options import thread_count
 from falcon._cpu.profile import cache_bytes
-from falcon._front.info import cpu_model
+from falcon._front.info import cpu_model, numpy_held
 
 # If other work takes a larger share of the processors than this, figures cannot be trusted.
 BUSY = 0.1
@@ -35,6 +35,7 @@ def describe_machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "numpy": np.__version__,
+        "numpy_held": numpy_held(),
     }
 
 

@@ -30,6 +30,8 @@ class Doubt:
 def doubts(found: dict[str, Any]) -> list[Doubt]:
     """Return the reasons not to trust a record file."""
     said = []
+    if found["machine"].get("numpy_held"):
+        said.append(Doubt(found["machine"]["numpy_held"], False))
     for x in found["cases"]:
         for name, side in x["sides"].items():
             if not side["correct"]:
@@ -102,11 +104,14 @@ class Verdict:
     means : dict of str to (float, float)
         Per side that all cases have: geometric mean of falcon's speed-ups over it, and the relative
         half width of the mean's interval.
+    held : str
+        Whether NumPy was held to older kernels, in words.
     """
 
     group: str
     cases: int
     means: dict[str, tuple[float, float]]
+    held: str = ""
 
     def winner(self) -> str:
         """Return in a few words which side is the fastest."""
@@ -116,7 +121,9 @@ class Verdict:
         if abs(mean - 1) <= uncertainty * mean:
             return f"falcon and {name}, equal within the uncertainty"
         if mean > 1:
-            return f"falcon, {mean:.3f} times as fast as {name}"
+            best = "numpy (best kernels)" in self.means
+            note = f" ({self.held})" if self.held and not best else ""
+            return f"falcon, {mean:.3f} times as fast as {name}{note}"
         return f"{name}, {1 / mean:.3f} times as fast as falcon"
 
 
@@ -133,7 +140,8 @@ def verdicts(found: dict[str, Any]) -> list[Verdict]:
             if not name.startswith(FALCON) and all(name in x["speedups"] for x in cases)
         }
         if means:
-            judged.append(Verdict(group, len(cases), means))
+            held = found["machine"].get("numpy_held", "")
+            judged.append(Verdict(group, len(cases), means, held))
     return judged
 
 

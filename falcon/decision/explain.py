@@ -102,6 +102,8 @@ def _reason(candidate: Candidate, best: Candidate, policy: Policy) -> str:
     """Return which stages use up a candidate's saving, or where it loses most time."""
     slower = candidate.total - best.total
     if slower <= 0:
+        if policy.price(candidate.option.scheme) > policy.price(best.option.scheme):
+            return f"faster by less than {policy.copy_price:.0%} per further copy of B"
         if best.option.scheme is None:
             return policy.too_little
         if candidate.option.is_roomy and candidate.option.scheme is best.option.scheme:

@@ -19,6 +19,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+from atexit import register, unregister
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -202,6 +204,9 @@ class Learned:
 
 _lock = ForkLock()
 _known: Learned | None = None
+# Changes that wait until no other process holds the file: for the next one, or the process's end.
+_EXIT_WAIT = 1.0
+_pending: deque[Callable[[Learned], None]] = deque()
 
 
 def known(backends: Sequence[Backend]) -> Learned:
@@ -221,15 +226,27 @@ def change(
     if here:
         update(known(backends))
     path = _path(backends)
-    if path is None:
-        return
+    if path is not None:
+        if not _pending:
+            register(_flush, path, backends, _EXIT_WAIT)
+        _pending.append(update)
+        _flush(path, backends)
+
+
+def _flush(path: Path, backends: Sequence[Backend], wait: float = 0.05) -> None:
+    """Apply the changes that are pending, unless another process holds the file: later, then."""
     try:
-        with exclusive(path):
-            found = _read(path)
-            update(found)
-            _write(path, found, backends)
+        with exclusive(path, wait) as is_free:
+            if is_free and _pending:
+                found = _read(path)
+                while _pending:
+                    _pending.popleft()(found)
+                _write(path, found, backends)
     except OSError as error:
+        _pending.clear()
         _log.info("falcon: what calls teach is not stored: %s", error)
+    if not _pending:
+        unregister(_flush)
 
 
 def is_kept(backends: Sequence[Backend]) -> bool:

@@ -23,7 +23,7 @@ from falcon.schemes import Scheme, SymmetricScheme
 
 from .candidates import scheme_candidates
 from .learned import Choice
-from .limits import judge, least_seconds, within_limit
+from .limits import judge, least_seconds, least_workspace, within_limit
 from .symmetric import RatesOf, choose
 
 # Backends, and the rates of each.
@@ -160,9 +160,11 @@ def _requested(
             return Plan(problem, backend, found[0], "requested", options=options)
     if isinstance(scheme, SymmetricScheme) and all(x.name != "cpu" for x in able):
         raise ValueError(f"scheme {scheme.name!r} runs on backend 'cpu' alone")
+    least = min(least_workspace(problem, scheme, x, options.workspace_limit or 0) for x in able)
+    needed = "" if least == inf else f"; it needs at least {least} bytes"
     raise ValueError(
         f"workspace_limit is {options.workspace_limit} bytes; scheme {scheme.name!r} cannot keep "
-        f"it with {problem}"
+        f"it with {problem}{needed}"
     )
 
 
@@ -246,6 +248,7 @@ def _compared(problem: Problem, options: Options, known: Known) -> Plan:
         heapify(hopeful)
         while hopeful and hopeful[0][0] <= fastest * (1 + policy.tie):
             bound, at = heappop(hopeful)
+            bound *= policy.price(facts[at])
             # A scheme that cannot be the fastest can only win a tie, by less growth.
             if bound > fastest and suited[at].rms_growth >= _least_growth(kept, fastest, policy):
                 continue
@@ -253,7 +256,7 @@ def _compared(problem: Problem, options: Options, known: Known) -> Plan:
                 found = judge(problem, option, backend, rates, options)
                 if not found.refused:
                     kept.append((backend, found))
-                    fastest = min(fastest, found.total)
+                    fastest = min(fastest, found.total * policy.price(found.option.scheme))
     if not kept:
         raise _limit_error(refused[0].option, options)
     backend, best = preferred(kept, policy)
@@ -314,9 +317,9 @@ def preferred(
 
     This is the fastest; among ties the one of least growth, then of fewest levels, then one with
     the usual workspace. The last classical candidate, that of the last backend, wins unless the
-    gain is worth the risk of a wrong prediction.
+    gain is worth the risk of a wrong prediction. Panels of packed operands have a price.
     """
-    totals = [x.total for _, x in kept]
+    totals = [x.total * policy.price(x.option.scheme) for _, x in kept]
     tied = min(totals) * (1 + policy.tie)
     ties = [(pair, total) for pair, total in zip(kept, totals, strict=True) if total <= tied]
     best, time = min(ties, key=lambda x: (*_risk(x[0][1].option), x[1]))

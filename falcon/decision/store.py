@@ -95,18 +95,18 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 @contextmanager
-def exclusive(path: Path) -> Iterator[None]:
+def exclusive(path: Path, wait: float = _MOST_WAIT) -> Iterator[bool]:
     """Keep other processes out of a block that reads a file, changes it and writes it.
 
-    Waits at most 50 ms, then goes on: a change that another process makes meanwhile may be lost.
-    Nobody waits on Windows, nor where the folder cannot be written to.
+    Waits at most `wait` seconds; False: another process still holds the file. Nobody waits on
+    Windows, nor where the folder cannot be written to.
     """
     if sys.platform == "win32":
-        yield
+        yield True
         return
     import fcntl
 
-    handle, end = -1, perf_counter() + _MOST_WAIT
+    handle, end, is_free = -1, perf_counter() + wait, True
     try:
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,9 +119,10 @@ def exclusive(path: Path) -> Iterator[None]:
                 break
             except OSError:
                 if perf_counter() > end:
+                    is_free = False
                     break
                 sleep(0.001)
-        yield
+        yield is_free
     finally:
         if handle >= 0:
             os.close(handle)

@@ -11,6 +11,7 @@
     _checks.py      checks of a Scheme         _coefficients.py  exact arrays of numbers
     facts.py        format, cost and growth of stored schemes, in a table (facts.csv)
     _unpickle.py    object arrays of .npz files, unpickled safely
+    sms.py          sparse matrices in which PLinOpt's authors publish schemes
 
     symmetric.py    for X X^T: named schemes (data/gram/), constructions, files
     _symmetric.py   SymmetricScheme: general and symmetric products, verified on construction

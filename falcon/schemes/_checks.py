@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isqrt, prod
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,39 @@ class SchemeError(ValueError):
     """U, V, W do not form a scheme; the message names the first thing that is wrong."""
 
 
+class BrentError(SchemeError):
+    """U, V, W violate a Brent equation."""
+
+    def __init__(self, message: str, violation: brent.Violation) -> None:
+        super().__init__(message)
+        self.violation = violation
+
+
+def implied_format(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> tuple[int, int, int]:
+    """Return the format of factors whose rows have mk, kn and mn coefficients, nested or not.
+
+    Raises SchemeError where there is no such format. Ranks are not compared.
+    """
+    sizes = [prod(x.shape[1:]) for x in (U, V, W)]
+    mk, kn, mn = sizes
+    if 0 not in sizes and 0 not in (U.ndim, V.ndim, W.ndim):
+        m, k, n = (isqrt(x) for x in (mk * mn // kn, mk * kn // mn, kn * mn // mk))
+        if [m * k, k * n, m * n] == sizes:
+            return m, k, n
+    raise SchemeError(
+        f"rows of U, V and W have {mk}, {kn} and {mn} coefficients, which are mk, kn and mn of no "
+        "format <m,k,n>"
+    )
+
+
 def check_shapes(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> None:
     """Raise SchemeError where U, V and W are not of one format and rank."""
     for name, x, axes in (("U", U, "R, m, k"), ("V", V, "R, k, n"), ("W", W, "R, m, n")):
         if x.ndim != 3:
-            raise SchemeError(f"{name} has shape {x.shape}; expected three axes ({axes})")
+            raise SchemeError(
+                f"{name} has shape {x.shape}; expected three axes ({axes}), or U, V and W as rows "
+                "of mk, kn and mn coefficients"
+            )
     rank, m, k = U.shape
     n = V.shape[2]
     if 0 in (rank, m, k, n):
@@ -59,7 +88,8 @@ def prove(U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str) -> None:
         hint = f". {TRANSPOSED}"
     elif 0 < abs(violation.got - violation.expected) < _ROUNDED:
         hint = ". Floats are taken as they are stored: give fractions.Fraction(1, 3) for 1/3"
-    raise SchemeError(
+    raise BrentError(
         f"{name!r} as <{m},{k},{n};{rank}> is not a matrix multiplication algorithm: "
-        f"{violation}{hint}"
+        f"{violation}{hint}",
+        violation,
     )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import brent, metrics
-from ._checks import SchemeError, check_facts, check_shapes, prove
+from ._checks import SchemeError, check_facts, check_shapes, implied_format, prove
 from ._coefficients import exact_array
 from .additions import Additions, SharedSums, naive_additions, replay, share
 from .formulas import formulas, latex
@@ -32,7 +32,8 @@ class Scheme:
     U : array_like, shape (R, m, k)
     V : array_like, shape (R, k, n)
     W : array_like, shape (R, m, n)
-        Integers or fractions; W belongs to C itself, not to its transpose.
+        Integers or fractions; W belongs to C itself, not to its transpose. All three may also be
+        rows of mk, kn and mn coefficients, as in files.
     name : str
         What `falcon.gemm(..., scheme=name)` and printed plans call it.
     source : str
@@ -79,6 +80,7 @@ class Scheme:
         try:
             for factor in "UVW":
                 object.__setattr__(self, factor, exact_array(getattr(self, factor), factor))
+            self._unflatten()
             check_shapes(self.U, self.V, self.W)
             check_facts(self.kind, self.levels)
             prove(self.U, self.V, self.W, self.name)
@@ -87,6 +89,15 @@ class Scheme:
         except ValueError as error:
             raise SchemeError(f"{self.name!r}: {error}") from None
         self._adopt(self._programs or self._replayed(self.sums))
+
+    def _unflatten(self) -> None:
+        """Give rows of coefficients the shape of matrices, if all factors are such rows."""
+        if not self.U.ndim == self.V.ndim == self.W.ndim == 2:
+            return
+        m, k, n = implied_format(self.U, self.V, self.W)
+        for factor, shape in (("U", (m, k)), ("V", (k, n)), ("W", (m, n))):
+            array = getattr(self, factor)
+            object.__setattr__(self, factor, array.reshape(len(array), *shape))
 
     def _adopt(self, programs: Mapping[str, SharedSums]) -> None:
         held = {factor: program.temporaries for factor, program in programs.items()}

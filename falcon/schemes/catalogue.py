@@ -167,6 +167,10 @@ def _unknown(name: str) -> str:
         form = sorted(image.group(1, 2, 3))
         matches = ((x, _FORMAT.fullmatch(x)) for x in names())
         held = [x for x, match in matches if match and sorted(match.group(1, 2, 3)) == form]
+        if not held:
+            m, k, n = (int(x) for x in image.group(1, 2, 3))
+            if 0 < m * k * n <= LARGEST_VOLUME:
+                held = [f"{m}x{k}x{n}:{best(m, k, n).rank}"]
         hint = f"of its format there are: {', '.join(held) or 'none'}"
     elif close:
         hint = f"did you mean {known[close[0]]!r}?"

@@ -1,4 +1,4 @@
-"""Read and write schemes: falcon's JSON and the two formats that researchers publish.
+"""Read and write schemes: falcon's JSON and the formats that researchers publish.
 
 =====================  ===========================================================  ============
 format                 layout                                                       W belongs to
@@ -7,24 +7,29 @@ falcon JSON            m, k, n, U, V, W: R rows of mk, kn, mn coefficients;     
                        optional "sums": temporaries of U, V, W (`Scheme.sums`)
 flip-graph JSON        n = [m, k, n], m = R, u, v, w: R rows                        C transposed
 AlphaTensor .npz       key "m,k,n": three arrays of shape (mk|kn|mn, R)             C transposed
+PLinOpt .sms           three files, X_L, X_R, X_P: sparse R x mk, R x kn, mn x R    C
 =====================  ===========================================================  ============
 
-Files may be wrong about W: a loader tries it for C and for C transposed and keeps the one that
-satisfies the Brent equations.
+Rows may be nested as matrices in JSON. Files may be wrong about W: a loader tries it for C and for
+C transposed and keeps the one that satisfies the Brent equations.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Sequence
+from functools import partial
 from io import BytesIO
+from math import prod
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import brent
+from . import brent, sms
+from ._checks import BrentError, implied_format
 from ._coefficients import exact_array
 from ._scheme import Scheme, SchemeError
 from ._symmetric import SymmetricScheme
@@ -34,8 +39,9 @@ _MOST_JSON = 2**22
 _MOST_BYTES = 2**24
 # Per factor.
 _MOST_COEFFICIENTS = 2**23
-# For all schemes of a file (`brent.work`): some seconds. The catalogue's largest takes 4000.
-_MOST_WORK = 2**24
+# To verify a scheme, and all schemes of a file (`brent.work`; 2^22 take a second). The catalogue's
+# largest takes 4000, AlphaTensor's 5 million, all of AlphaTensor's file 33 million.
+_MOST_WORK, _MOST_WORK_OF_A_FILE = 2**24, 2**26
 _KEY = re.compile(r"\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*", re.ASCII)
 
 
@@ -45,9 +51,10 @@ def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) 
     Parameters
     ----------
     path : path
-        A ``.json`` or ``.npz`` file.
+        A ``.json`` or ``.npz`` file, or one of the three ``.sms`` files of a scheme.
     format : (m, k, n), optional
-        The format that is expected; needed where an .npz file holds several schemes.
+        The format that is expected; needed where an .npz file holds several schemes. The others
+        are not verified.
 
     Returns
     -------
@@ -64,10 +71,11 @@ def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) 
 
     Notes
     -----
-    Whatever a file holds, reading it takes some seconds and 500 MB at most. JSON may have 4 MiB, an
-    archive 16 MiB, which unpack to 64 MiB in 4096 members; a factor may have 2^23 coefficients
-    (2^18 that are fractions, of a common denominator up to 2^64); and to verify all schemes may
-    take 2^24 products of coefficients (the largest scheme of the catalogue takes 3928).
+    Whatever a file holds, reading it takes half a minute and 500 MB at most. JSON may have 4 MiB,
+    an archive 16 MiB, which unpack to 64 MiB in 4096 members; a factor may have 2^23 coefficients
+    (2^18 that are fractions, of a common denominator up to 2^64); and to verify a scheme may take
+    2^24 products of coefficients, a file 2^26 (AlphaTensor's largest scheme takes 4.7 million, its
+    file 33 million, some ten seconds).
 
     Examples
     --------
@@ -79,33 +87,50 @@ def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) 
     ...     load(Path(folder, "mine.json"))
     <Scheme strassen <2,2,2;7>>
     """
-    schemes = load_all(path)
-    if format is not None:
-        fitting = [x for x in schemes if x.format == tuple(format)]
-        if not fitting:
-            held = ", ".join(str(x.format) for x in schemes)
-            raise SchemeError(f"{path}: no scheme of format {tuple(format)}; it holds {held}")
-        return fitting[0]
-    if len(schemes) > 1:
-        held = ", ".join(str(x.format) for x in schemes)
-        raise SchemeError(f"{path}: {len(schemes)} schemes ({held}); say which by format=(m, k, n)")
-    return schemes[0]
+    found = _found(Path(path))
+    held = ", ".join(str(x.format or "") for x in found)
+    if format is not None and any(x.format is not None for x in found):
+        found = [x for x in found if x.format == tuple(format)]
+    elif len(found) > 1:
+        raise SchemeError(f"{path}: {len(found)} schemes ({held}); say which by format=(m, k, n)")
+    scheme = found[0].make(_MOST_WORK_OF_A_FILE) if found else None
+    if scheme is None or (format is not None and scheme.format != tuple(format)):
+        held = held if scheme is None else str(scheme.format)
+        raise SchemeError(f"{path}: no scheme of format {tuple(format or ())}; it holds {held}")
+    return scheme
 
 
 def load_all(path: str | PathLike[str]) -> list[Scheme]:
     """Load every scheme that a file holds; raises as `load` does."""
-    path = Path(path)
+    schemes, left = [], _MOST_WORK_OF_A_FILE
+    for x in _found(Path(path)):
+        made = x.make(left)
+        left -= brent.work(made.U, made.V, made.W)
+        schemes.append(made)
+    return schemes
+
+
+class _Found(NamedTuple):
+    """A scheme in a file: its format, if known before it is verified, and what verifies it."""
+
+    format: tuple[int, int, int] | None
+    make: Callable[[int], Scheme]  # of the most work
+
+
+def _found(path: Path) -> list[_Found]:
     with path.open("rb") as file:
         data = file.read(_MOST_BYTES + 1)
     if data[:2] == b"PK" and len(data) <= _MOST_BYTES:
         return _from_npz(data, path)
     if len(data) > _MOST_JSON:
         raise SchemeError(f"{path}: it has more than {_MOST_JSON} bytes (archives: {_MOST_BYTES})")
+    if path.suffix.lower() == ".sms":
+        return [_Found(None, partial(_from_sms, path))]
     try:
         record = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise SchemeError(f"{path}: neither JSON nor an .npz archive ({error})") from None
-    return [from_record(record, str(path), default_name=path.stem)]
+    return [_Found(None, lambda _: from_record(record, str(path), default_name=path.stem))]
 
 
 def from_record(record: Any, where: str = "record", default_name: str = "unnamed") -> Scheme:
@@ -113,7 +138,7 @@ def from_record(record: Any, where: str = "record", default_name: str = "unnamed
     if not isinstance(record, dict):
         raise SchemeError(f"{where}: expected a JSON object, got {type(record).__name__}")
     if {"U", "V", "W"} <= record.keys():
-        dims = [record.get(axis) for axis in "mkn"]
+        dims: Any = [record.get(axis) for axis in "mkn"] if record.keys() & set("mkn") else None
         rows = [record[factor] for factor in "UVW"]
         rank, w_transposed = record.get("rank"), False
     elif {"u", "v", "w", "n"} <= record.keys():
@@ -126,7 +151,7 @@ def from_record(record: Any, where: str = "record", default_name: str = "unnamed
     source = record.get("source", "")
     if not isinstance(name, str) or not isinstance(source, str):
         raise SchemeError(f"{where}: name and source must be strings")
-    scheme = _assemble(dims, rank, rows, where, name, source, w_transposed=w_transposed)
+    scheme = _assemble(dims, rank, rows, where, name, source, w_transposed)
     try:
         if facts := {key: record[key] for key in ("kind", "levels") if key in record}:
             scheme = scheme.with_facts(**facts)
@@ -177,7 +202,7 @@ def to_json(scheme: Scheme) -> str:
     return "{\n" + ",\n".join(fields) + "\n}\n"
 
 
-def _from_npz(data: bytes, path: Path) -> list[Scheme]:
+def _from_npz(data: bytes, path: Path) -> list[_Found]:
     # Object arrays are pickles: only NumPy arrays are unpickled, nothing in the file is trusted.
     from ._unpickle import load_object_arrays
 
@@ -187,7 +212,7 @@ def _from_npz(data: bytes, path: Path) -> list[Scheme]:
         raise SchemeError(f"{path}: a damaged or foreign .npz archive ({error})") from None
     if not entries:
         raise SchemeError(f"{path}: the archive is empty")
-    schemes, left = [], _MOST_WORK
+    found = []
     for key, factors in entries.items():
         where = f"{path}[{key!r}]"
         match = _KEY.fullmatch(key)
@@ -195,28 +220,46 @@ def _from_npz(data: bytes, path: Path) -> list[Scheme]:
             raise SchemeError(f'{where}: expected a key such as "4,4,5"')
         if len(factors) != 3 or any(np.ndim(x) != 2 for x in factors):
             raise SchemeError(f"{where}: expected three arrays of shape (entries, R)")
-        dims = [int(size) for size in match.groups()]
+        m, k, n = (int(size) for size in match.groups())
         rows = [np.asarray(x).T for x in factors]
-        name = "x".join(map(str, dims)) + f":{rows[0].shape[0]}-{path.stem}"
-        source = f"file {path.name}"
-        made = _assemble(dims, None, rows, where, name, source, w_transposed=True, most_work=left)
-        left -= brent.work(made.U, made.V, made.W)
-        schemes.append(made)
-    return schemes
+        name = f"{m}x{k}x{n}:{rows[0].shape[0]}-{path.stem}"
+        about = [m, k, n], None, rows, where, name, f"file {path.name}"
+        found.append(_Found((m, k, n), partial(_assemble, *about, True)))
+    return found
+
+
+def _from_sms(path: Path, most_work: int) -> Scheme:
+    name, rows = sms.factors(path)
+    return _assemble(None, None, rows, str(path), name, f"file {path.name}", False, most_work)
 
 
 def _assemble(
     dims: Any,
     rank: Any,
-    rows: list[Any],
+    rows: Sequence[Any],
     where: str,
     name: str,
     source: str,
-    *,
     w_transposed: bool,
-    most_work: int = _MOST_WORK,
+    most_work: int = _MOST_WORK_OF_A_FILE,
 ) -> Scheme:
-    """Check the sizes, find W's orientation, build; errors are those of the usual orientation."""
+    """Check the sizes, find W's orientation, build; errors are those of the usual orientation.
+
+    `dims` None: the sizes of rows tell the format.
+    """
+    factors = []
+    for factor, values in zip("UVW", rows, strict=True):
+        try:
+            if isinstance(values, np.ndarray) and values.size > _MOST_COEFFICIENTS:
+                raise ValueError(f"{factor} has more than {_MOST_COEFFICIENTS} coefficients")
+            factors.append(exact_array(values, factor))
+        except (TypeError, ValueError) as error:
+            raise SchemeError(f"{where}: {error}") from None
+    if dims is None:
+        try:
+            dims = list(implied_format(*factors))
+        except SchemeError as error:
+            raise SchemeError(f"{where}: {error}") from None
     if (
         not isinstance(dims, list)
         or len(dims) != 3
@@ -224,25 +267,20 @@ def _assemble(
     ):
         raise SchemeError(f"{where}: the dimensions are {dims!r}; expected three positive integers")
     m, k, n = dims
-    factors: list[np.ndarray] = []
-    for factor, values, entries in zip("UVW", rows, (m * k, k * n, m * n), strict=True):
-        try:
-            if isinstance(values, np.ndarray) and values.size > _MOST_COEFFICIENTS:
-                raise ValueError(f"{factor} has more than {_MOST_COEFFICIENTS} coefficients")
-            array = exact_array(values, factor)
-        except (TypeError, ValueError) as error:
-            raise SchemeError(f"{where}: {error}") from None
+    for at, (factor, shape) in enumerate(zip("UVW", ((m, k), (k, n), (m, n)), strict=True)):
+        array, entries = factors[at], prod(shape)
+        if array.shape[1:] in (shape, shape[::-1] if factor == "W" else shape):
+            array = factors[at] = array.reshape(len(array), entries)
         if array.ndim != 2:
             raise SchemeError(
                 f"{where}: {factor} has {array.ndim} axes; expected R rows of {entries} numbers"
             )
-        found = len(factors[0]) if factors else rank if rank is not None else len(array)
+        found = len(factors[0]) if at else rank if rank is not None else len(array)
         if array.shape != (found, entries):
             raise SchemeError(
                 f"{where}: {factor} has shape {array.shape}; expected {(found, entries)} "
                 f"for the format {(m, k, n)}"
             )
-        factors.append(array)
     U, V, W = factors
     r = U.shape[0]
     if r == 0:
@@ -251,15 +289,19 @@ def _assemble(
     readings = [W.reshape(r, m, n), W.reshape(r, n, m).transpose(0, 2, 1)]
     if w_transposed:
         readings.reverse()
+    first: BrentError | None = None
     try:
-        brent.check_work("the file", brent.work(U, V, W), most_work)
-        for_c, violation = readings[0], brent.first_violation(U, V, readings[0])
-        if violation is not None and brent.first_violation(U, V, readings[1]) is None:
-            for_c, violation = readings[1], None
+        work = brent.work(U, V, W)
+        brent.check_work("it", work, _MOST_WORK)
+        brent.check_work("the file", work, most_work)
+        for for_c in readings:
+            try:
+                return Scheme(U, V, for_c, name, source=source)
+            except BrentError as error:
+                first = first or error
     except ValueError as error:
         raise SchemeError(f"{where}: {error}") from None
-    if violation is None:
-        return Scheme(U, V, for_c, name, source=source)
+    violation = None if first is None else first.violation
     raise SchemeError(
         f"{where}: <{m},{k},{n};{r}> is not a matrix multiplication algorithm, neither with W for "
         f"C nor for its transpose. {violation}"

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -127,6 +128,12 @@ def test_verdicts(document):
     assert (one.group, one.cases) == ("squares, float32", 2)
     assert one.means == {"numpy": (pytest.approx(1.2), 0.0)}
     assert one.winner() == "falcon, 1.200 times as fast as numpy"
+    document["machine"]["numpy_held"] = "NumPy is held to Haswell kernels"
+    said = "falcon, 1.200 times as fast as numpy (NumPy is held to Haswell kernels)"
+    assert tables.verdicts(document)[0].winner() == said
+    assert tables.doubts(document)[0].text == "NumPy is held to Haswell kernels"
+    best = replace(one, held="x", means={"numpy (best kernels)": (1.1, 0.0), **one.means})
+    assert best.winner() == "falcon, 1.100 times as fast as numpy (best kernels)"
     for case in document["cases"]:
         case["speedups"]["numpy"].update(median=1.01, low=0.9, high=1.1)
     one, _ = tables.verdicts(document)

@@ -97,3 +97,19 @@ def test_what_falcon_imports_leaves_the_gil_off(source):
         directives = file.readline()
     assert directives.startswith("# cython: ")
     assert "freethreading_compatible=True" in directives
+
+
+def test_a_source_tree_that_hides_an_installed_falcon_says_so(tmp_path, monkeypatch):
+    from falcon._cpu import extension
+
+    monkeypatch.syspath_prepend(tmp_path)
+    tree = Path(extension.__file__).parents[2]
+    assert extension._compiled_elsewhere(tree) != tmp_path
+    parts = tmp_path / "falcon" / "_cpu"
+    parts.mkdir(parents=True)
+    (parts / "_core.cpython-311-x86_64-linux-gnu.so").touch()
+    assert extension._compiled_elsewhere(tree) == tmp_path
+    monkeypatch.setitem(sys.modules, "falcon._cpu._build", None)
+    said = extension.why_missing()
+    assert f"source tree {tree}, which is not compiled, and not from {tmp_path}" in said
+    assert "compiler" not in said

@@ -14,14 +14,15 @@ from falcon._core.dtypes import of
 from falcon._core.model import seconds
 from falcon._core.options import Options
 from falcon._core.plan import Candidate, Option
-from falcon._core.policy import host_policy
+from falcon._core.policy import PACKED, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon._cpu.backend import CpuBackend
 from falcon._numpy.backend import NumpyBackend
 from falcon.decision import candidates as candidates_module
-from falcon.decision import select
+from falcon.decision import explain, select
 from falcon.decision.candidates import scheme_candidates
+from falcon.decision.select import preferred
 
 FLOAT, INT = of("float32"), of("int32")
 # Multiplying is expensive, the rest is cheap: LCMAs win early.
@@ -570,3 +571,30 @@ def test_pruning_loses_nothing(monkeypatch, limit):
     for problem, plan in zip(problems, pruned, strict=True):
         full = choose(problem, asked, [backend], Machine(rates))
         assert sum(x for _, x in plan.seconds) <= sum(x for _, x in full.seconds) * (1 + TIE)
+
+
+def test_panels_of_a_packed_operand_have_a_price():
+    """Strassen holds 0.75 further copies of B: it must save more than 3.75 % of the time."""
+    policy = PACKED
+    strassen = schemes.get("strassen")
+    assert policy.price(None) == 1.0
+    assert policy.price(strassen) == pytest.approx(1.0375)
+    assert host_policy(BIG).price(strassen) == 1.0
+    backend = CpuBackend()
+    assert backend.policy(dataclasses.replace(BIG, packed=True)) is policy
+
+    def chosen(saved):
+        options = [Option("made up", x, (2048,) * 3, 0) for x in (None, strassen)]
+        times = (("multiply", 1.0),), (("multiply", 1 - saved),)
+        kept = [(Made(), Candidate(x, y)) for x, y in zip(options, times, strict=True)]
+        found = [preferred(kept, x)[1].option.scheme for x in (policy, plain)]
+        table = explain.compared([x for _, x in kept], found_option(kept, found[0]), policy)
+        return found, table[1].refused
+
+    def found_option(kept, scheme):
+        return next(x.option for _, x in kept if x.option.scheme is scheme)
+
+    plain = host_policy(BIG)
+    assert chosen(0.05)[0] == [None, strassen]
+    assert chosen(0.05)[1] == "faster by less than 5% per further copy of B"
+    assert chosen(0.09)[0] == [strassen, strassen]

@@ -387,3 +387,31 @@ def test_a_batch_is_not_a_loop_in_python(monkeypatch, dtype, size, part):
         np.testing.assert_array_equal(found, wanted(alpha * np.matmul(x.swapaxes(1, 2), x)))
     found = falcon.gram(x, symmetric=part, transpose=True)
     np.testing.assert_array_equal(found, wanted(np.matmul(x, x.swapaxes(1, 2))))
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+@pytest.mark.parametrize("call", [falcon.matmul, falcon.gemm])
+def test_conjugates_are_recognised_by_their_entries(monkeypatch, call, dtype):
+    seen = []
+    inner = falcon._front.gram._About._complex
+    monkeypatch.setattr(
+        "falcon._front.gram._About._complex", lambda *x: seen.append(1) or inner(*x)
+    )
+    g = whole_numbers((600, 520), dtype)
+    h = g.conj().T
+    for a, b in ((h, g), (g, h), (np.ascontiguousarray(h), g)):
+        wanted, out = a @ b, np.empty((len(a), len(a)), dtype)
+        for _ in range(2):  # never recalled without a look
+            np.testing.assert_array_equal(call(a, b), wanted)
+            assert call(a, b, out=out) is out
+            np.testing.assert_array_equal(out, wanted)
+    assert len(seen) == 12
+    h[-1, -1] += 1
+    np.testing.assert_array_equal(call(h, g), h @ g)
+    np.testing.assert_array_equal(call(g.T, g), g.T @ g)
+    np.testing.assert_array_equal(call(g.conj().T, g, scheme="strassen"), g.conj().T @ g)
+    small = whole_numbers((60, 70), dtype)
+    np.testing.assert_array_equal(call(small.conj().T, small), small.conj().T @ small)
+    assert len(seen) == 12
+    with pytest.raises(ValueError, match="out has shape"):
+        call(g.conj().T, g, out=np.empty((3, 3), dtype))

@@ -139,9 +139,9 @@ def test_the_budget_is_for_all_schemes_of_a_file(tmp_path, monkeypatch):
     path = tmp_path / "x.npz"
     np.savez(path, **{"2,2,2": content, "02,2,2": content})
     work = schemes.brent.work(STRASSEN.U, STRASSEN.V, STRASSEN.W)
-    monkeypatch.setattr(loaders, "_MOST_WORK", 2 * work)
+    monkeypatch.setattr(loaders, "_MOST_WORK_OF_A_FILE", 2 * work)
     assert len(schemes.load_all(path)) == 2
-    monkeypatch.setattr(loaders, "_MOST_WORK", 2 * work - 1)
+    monkeypatch.setattr(loaders, "_MOST_WORK_OF_A_FILE", 2 * work - 1)
     with pytest.raises(SchemeError, match=r"\['02,2,2'\]: the file is too large to be verified"):
         schemes.load_all(path)
 

@@ -137,6 +137,7 @@ def test_no_such_scheme(name):
         ("Strassen", "; did you mean 'strassen'?"),
         ("strassen@wingrad", "there is no scheme 'wingrad'; did you mean 'winograd'?"),
         ("4x3x4:37", "of its format there are: 3x4x4:38, 3x4x4:38-adds"),
+        ("9x9x9:100", "of its format there are: 9x9x9:516"),
         ("nothing", r"falcon.schemes.names\(\) lists"),
     ],
 )

@@ -151,6 +151,90 @@ def test_uncompressed_fortran_order_and_protocol_5(tmp_path):
         assert load(path) == scheme
 
 
+def nested(scheme, *, transposed=False):
+    u, v, w = (np.array(getattr(scheme, x)) for x in "UVW")
+    return [x.tolist() for x in (u, v, w.transpose(0, 2, 1) if transposed else w)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_may_be_nested(name, tmp_path):
+    """As `Scheme` takes them; the sizes may then be left out."""
+    scheme = bare(name)
+    path = tmp_path / "x.json"
+    for transposed in (False, True):
+        factors = nested(scheme, transposed=transposed)
+        record = {**flip_graph_record(scheme), **dict(zip("uvw", factors, strict=True))}
+        assert load(write(path, record)) == scheme
+    record = dict(zip("UVW", nested(scheme), strict=True))
+    assert load(write(path, record)) == scheme
+    record = dict(zip("UVW", (flat(scheme, x).tolist() for x in "UVW"), strict=True))
+    assert load(write(path, record)) == scheme
+
+
+def sms(folder, scheme, **changes):
+    """Write PLinOpt's three files; return that of the left factor."""
+    for letter, factor in zip("LRP", "UVW", strict=True):
+        matrix = flat(scheme, factor)
+        matrix = matrix if letter != "P" else matrix.T
+        lines = ["# a comment", "{} {} R".format(*matrix.shape)]
+        for i, j in np.argwhere(matrix != 0):
+            lines.append(f"{i + 1} {j + 1} {matrix[i, j]}")
+        text = "\n".join([*lines, "0 0 0", ""])
+        (folder / f"own_{letter}.sms").write_text(changes.get(letter, text))
+    return folder / "own_L.sms"
+
+
+@pytest.mark.parametrize("scheme", [*map(schemes.get, NAMES), FRACTIONAL], ids=lambda x: x.name)
+def test_sparse_matrices_of_plinopt(scheme, tmp_path):
+    path = sms(tmp_path, scheme)
+    assert load(path).same_coefficients(scheme)
+    assert load(tmp_path / "own_P.sms").name == "own"
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"R": "7 4 R\n1 1 1/2X\n0 0 0\n"}, "own_R.sms: no sparse matrix of numbers .*'1/2X'"),
+        ({"R": ""}, "own_R.sms: no sparse matrix"),
+        ({"L": "7 4 R\n8 1 1\n0 0 0\n"}, r"\(8, 1\) is outside 7 x 4"),
+        ({"L": "7 4 R\n-3 1 1\n0 0 0\n"}, r"\(-3, 1\) is outside"),
+        ({"L": "99999999 99999999 R\n"}, "it has 99999999 rows"),
+        ({"P": "5 7 R\n1 1 1\n0 0 0\n"}, "4, 4 and 5 coefficients, which are .* of no format"),
+        ({"P": "4 7 R\n1 1 1\n0 0 0\n"}, "is not a matrix multiplication algorithm"),
+    ],
+)
+def test_damaged_sparse_matrices(changes, message, tmp_path):
+    with pytest.raises(SchemeError, match=message):
+        load(sms(tmp_path, schemes.get("strassen"), **changes))
+
+
+def test_a_sparse_matrix_alone(tmp_path):
+    path = sms(tmp_path, schemes.get("strassen"))
+    (tmp_path / "own_R.sms").unlink()
+    with pytest.raises(FileNotFoundError):
+        load(path)
+    with pytest.raises(SchemeError, match="expected three files, such as "):
+        load(path.rename(tmp_path / "left.sms"))
+
+
+def test_the_work_of_a_file_may_be_more_than_that_of_a_scheme(tmp_path, monkeypatch):
+    """As in the file that AlphaTensor's authors publish; each limit is checked before the proof."""
+    found = [bare(x) for x in NAMES]
+    path = alphatensor(tmp_path / "many.npz", found)
+    works = [schemes.brent.work(x.U, x.V, x.W) for x in found]
+    monkeypatch.setattr(loaders, "_MOST_WORK", max(works))
+    monkeypatch.setattr(loaders, "_MOST_WORK_OF_A_FILE", sum(works))
+    assert load_all(path) == found
+    monkeypatch.setattr(loaders, "_MOST_WORK_OF_A_FILE", sum(works) - 1)
+    with pytest.raises(SchemeError, match="the file is too large to be verified"):
+        load_all(path)
+    monkeypatch.setattr(loaders, "_MOST_WORK", max(works) - 1)
+    with pytest.raises(SchemeError, match="it is too large to be verified"):
+        load_all(path)
+    # A scheme of a known format is verified alone.
+    assert load(path, format=(2, 3, 4)) == bare("2x3x4:20")
+
+
 def test_several_schemes(tmp_path):
     found = [bare(x) for x in NAMES]
     path = alphatensor(tmp_path / "many.npz", found)

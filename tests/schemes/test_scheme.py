@@ -56,6 +56,17 @@ def test_lists_arrays_and_texts_are_the_same():
         assert all(getattr(made, x).dtype == np.int64 for x in "UVW")
 
 
+@pytest.mark.parametrize("name", ["strassen", "hopcroft-kerr", "2x3x4:20", "classical"])
+def test_rows_of_coefficients_tell_the_format(name):
+    scheme = schemes.get("1x2x3:6" if name == "classical" else name)
+    rows = [getattr(scheme, x).reshape(scheme.rank, -1).tolist() for x in "UVW"]
+    assert Scheme(*rows).same_coefficients(scheme)
+    rows[2][0].append(0)
+    rows[2] = [[*x, 0][: len(rows[2][0])] for x in rows[2]]
+    with pytest.raises(SchemeError, match="which are mk, kn and mn of no format"):
+        Scheme(*rows)
+
+
 def test_fractions_stay_exact():
     scheme = halved(STRASSEN)
     assert not scheme.is_integral
