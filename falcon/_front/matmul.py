@@ -21,7 +21,7 @@ from .families import Family, family_of
 from .gemm import gemm
 from .gram import gram, is_gram
 from .planner import plan_for, requested
-from .recall import recall, remember
+from .recall import recall, remember, remember_batch
 from .repeat import remember as remember_product
 from .repeat import repeat
 from .validate import matmul_shape
@@ -115,8 +115,10 @@ def matmul(
         if is_gram(left, right, written, asked):
             return gram(right, out=out, **options)
         like = (left, right) if dtype is None else ()
-        result = _multiplied(family, left, right, target, types, like, asked)
-        if len(left.shape) == len(right.shape) == len(result.shape) == 2:
+        result, by_numpy = _multiplied(family, left, right, target, types, like, asked)
+        if by_numpy:
+            remember_batch(a, b, out, arguments, types, asked, result)
+        elif len(left.shape) == len(right.shape) == len(result.shape) == 2:
             remember(a, b, out, arguments, types, asked, result)
             product = Product(family, left, right, None, result, *types, asked, 1.0, 0.0)
             remember_product(replace(product, fresh=out is None), 1.0, 0.0, arguments)
@@ -133,8 +135,10 @@ def _multiplied(
     types: tuple[DType, DType],
     like: tuple[Any, ...],
     options: Options,
-) -> Any:
+) -> tuple[Any, bool]:
     """Multiply arrays of at least one axis; return `out` with all axes, or the new result.
+
+    Also whether np.matmul has multiplied a batch as it stands.
 
     `types` are those of `Product`, `like` the arrays for `Family.empty`.
     """
@@ -157,7 +161,7 @@ def _multiplied(
         rows, target = family.folded(a), family.folded(result)
         if rows is not None and target is not None:
             _multiplied(family, rows, b, target, types, like, options)
-            return result
+            return result, False
     dropped = tuple(axis for axis, x in ((-2, a_shape), (-1, b_shape)) if len(x) == 1)
     target = family.expanded(result, dropped)
     left = family.expanded(a, (-2,)) if -2 in dropped else a
@@ -170,28 +174,32 @@ def _multiplied(
     if separate:  # an earlier product may overwrite what a later one reads
         options = without(options, target.shape, dtype)
         target = family.empty(tuple(target.shape), dtype)
-    if not _in_one_call(family, left, right, target, types, options):
+    done = _in_one_call(family, left, right, target, types, options)
+    if not done:
         for at in np.ndindex(*batch):
             x = Product(family, left[at], right[at], None, target[at], *types, options)
             multiply(replace(x, fresh=out is None))
     if separate:
         family.copy(target.reshape(shape), result)
-    return result
+    return result, done == "np.matmul" and not separate
 
 
 def _in_one_call(
     family: Family, a: Any, b: Any, out: Any, types: tuple[DType, DType], options: Options
-) -> bool:
-    """Multiply all matrices by one call, of the library or of falcon's engine, if there is one."""
+) -> str:
+    """Multiply all matrices by one call, of the library or of falcon's engine, if there is one.
+
+    Returns as `Family.in_one_call`.
+    """
     if options.scheme not in ("auto", "classical") or options.backend not in family.own:
-        return False  # a scheme or backend was chosen by name
+        return ""  # a scheme or backend was chosen by name
     (M, K), N = a.shape[-2:], b.shape[-1]
     if len(a.shape) == 2 and min(M, N) > 1:
-        return False  # a single product: planned
+        return ""  # a single product: planned
     plan: Plan | None = None  # vectors for a BLAS need none: they are memory-bound
     if min(M, N) > 1 or not types[0].has_blas:
         if K == 0 or 0 in out.shape:
-            return False
+            return ""
         first = (0,) * (len(a.shape) - 2)
         problem = family.problem(a[first], b[first], None, None, *types, options)
         plan = plan_for(problem, options)

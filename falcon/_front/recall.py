@@ -10,7 +10,7 @@ import numpy as np
 from numpy import matmul  # a program may replace np.matmul by falcon.matmul
 
 from falcon._core.dtypes import DType
-from falcon._core.options import Options, settings
+from falcon._core.options import Options, settings, threads_of
 from falcon._core.plan import Plan
 from falcon._core.symmetric import is_transpose, may_be_adjoint
 from falcon._core.threads import limit_here
@@ -24,8 +24,10 @@ from .validate import overlap
 
 # Plans by the properties of a call (`_key`); all are dropped when there are this many.
 _MOST_READY = 1024
-# The settings, CPUs and `planning_state` of the plan, the plan, whether it is just np.matmul.
-_ready: dict[tuple, tuple[Options, int, tuple, Plan, bool]] = {}
+# The settings, CPUs and `planning_state` of the plan; the plan (None: a batch, which np.matmul
+# multiplies); whether it is just np.matmul; shape and dtype of the result.
+_Ready = tuple[Options, int, tuple, Plan | None, bool, tuple[int, ...], np.dtype]
+_ready: dict[tuple, _Ready] = {}
 
 
 if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
@@ -74,24 +76,23 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
         return None
     if found is None:
         return None
-    used, cpus, state, plan, plain = found
+    used, cpus, state, plan, plain, shape, dtype = found
     if used is not settings() or cpus != limit_here() or state != planning_state():
         return None
     fresh = out is None
     if out is None:
-        problem = plan.problem
-        kind = problem.result.numpy if problem.is_wide else a.dtype
-        out = np.empty((problem.M, problem.N), kind)
+        out = np.empty(shape, dtype)
     # Arrays that own their memory do not overlap, unless they are the same.
     elif (not key[0] & OWNDATA or out is a or out is b) and (overlap(out, a) or overlap(out, b)):
         return None
-    watch = plan.watch
+    watch = None if plan is None else plan.watch
     if watch is None or watch.is_over:
         if plain:
             quiet_matmul(a, b, out)
         else:
-            plan.execute(a, b, None, out)
+            plan.execute(a, b, None, out)  # type: ignore[union-attr]
         return out
+    assert plan is not None  # for type checkers
     start = perf_counter()
     if plain:
         quiet_matmul(a, b, out)
@@ -125,6 +126,38 @@ def _are_twins(a: np.ndarray, b: np.ndarray) -> bool:
     return (x is b or y is a or (x is not None and x is y)) and is_transpose(a, b)
 
 
+def _is_simple(
+    a: Any, b: Any, out: np.ndarray | None, types: tuple[DType, DType], result: Any
+) -> bool:
+    """Whether the arrays of a call are plain, and of the dtypes of the arithmetic."""
+    if not type(a) is type(b) is type(result) is np.ndarray:
+        return False
+    operand, written = types
+    return (
+        a.dtype == operand.left.numpy
+        and b.dtype == operand.right.numpy
+        and result.dtype == written.numpy
+        and 0 not in (*a.shape, *result.shape)
+        and all(x.dtype.isnative and x.flags.aligned for x in (a, b, result))
+        and (out is None or not (overlap(out, a) or overlap(out, b)))
+    )
+
+
+def remember_batch(
+    a: Any,
+    b: Any,
+    out: np.ndarray | None,
+    arguments: tuple,
+    types: tuple[DType, DType],
+    options: Options,
+    result: Any,
+) -> None:
+    """Keep that np.matmul has multiplied vectors or a batch, for `recall`."""
+    simple = _is_simple(a, b, out, types, result) and not exceeds(threads_of(options))
+    if simple and result.ndim and (out is None or out.shape == result.shape):
+        _keep(_key(a, b, out, arguments), None, True, result)
+
+
 def remember(
     a: Any,
     b: Any,
@@ -138,20 +171,7 @@ def remember(
 
     `types` are those of `Product`; calls that cast operands are not kept.
     """
-    if type(a) is not np.ndarray or type(b) is not np.ndarray:
-        return
-    if type(result) is not np.ndarray:
-        return
-    operand = types[0]
-    if a.dtype != operand.left.numpy or b.dtype != operand.right.numpy:
-        return
-    if result.dtype != types[1].numpy:
-        return
-    if 0 in a.shape or 0 in result.shape or not a.dtype.isnative or not b.dtype.isnative:
-        return
-    if not (a.flags.aligned and b.flags.aligned and result.flags.aligned):
-        return
-    if out is not None and (overlap(out, a) or overlap(out, b)):
+    if not _is_simple(a, b, out, types, result):
         return
     if options.check == "verify" or may_be_adjoint(a, b):
         return
@@ -159,12 +179,16 @@ def remember(
     plan = plan_for(problem, options)
     if problem.symmetric and not _are_twins(a, b):
         return
-    if len(_ready) >= _MOST_READY:
-        _ready.clear()
     plain = (
         *(plan.backend.name == "numpy", plan.scheme is None, not problem.buffered),
         *(problem.a_direct, problem.b_direct, not exceeds(problem.threads)),
     )
+    _keep(_key(a, b, out, arguments), plan, all(plain), result)
+
+
+def _keep(key: tuple, plan: Plan | None, plain: bool, result: np.ndarray) -> None:
+    if len(_ready) >= _MOST_READY:
+        _ready.clear()
     # Threads given by argument or settings are in the key; otherwise they follow from the CPUs.
     in_force = settings(), limit_here(), planning_state()
-    _ready[_key(a, b, out, arguments)] = (*in_force, plan, all(plain))
+    _ready[key] = *in_force, plan, plain, result.shape, result.dtype

@@ -141,10 +141,11 @@ class Family(Protocol):
 
     def in_one_call(
         self, a: Any, b: Any, out: Any, types: tuple[DType, DType], options: Options, plan: Any
-    ) -> bool:
+    ) -> str:
         """Multiply a batch by one call of the library, if falcon would use it for each matrix.
 
-        Returns False if it did not. `a` and `b` are broadcast to the batch of `out`; `types` are
+        Returns what did: "np.matmul" for arrays as they stand, which is then remembered, or another
+        word; "" if nothing did. `a` and `b` are broadcast to the batch of `out`; `types` are
         those of `Product`; `plan` is that of one of the matrices, None for vectors.
         """
 

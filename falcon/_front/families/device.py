@@ -251,13 +251,14 @@ class DeviceFamily:
         types: tuple[DType, DType],
         options: Options,
         plan: Plan | None,
-    ) -> bool:
+    ) -> str:
         """Multiply a batch by one strided-batched product, unless the plan is an LCMA."""
         if len(out.shape) < 3 or options.workspace_limit is not None:
-            return False
+            return ""
         if plan is not None and plan.scheme is not None:
-            return False
-        return batches.multiply(
+            return ""
+        done = batches.multiply(
             *(self._library.blocks(x) for x in (a, b, out)),
             tf32=options.tf32 and types[0].has_tf32,
         )
+        return "cuBLAS" if done else ""

@@ -30,8 +30,9 @@ from ..validate import (
     refuse_packed,
 )
 
-# Up to this size np.matmul's loops without BLAS take less time than a call of falcon's engine.
-_TINY_FLOPS = 1000
+# Up to this 2MNK np.matmul's loops without BLAS take less time than a call of falcon's engine, for
+# floats (float16 is converted) and integers (Zen 4: 8 x 8, for x.T @ x 10 x 10).
+_TINY_FLOPS = 100, 1500
 _HERE = nullcontext()
 
 
@@ -229,28 +230,32 @@ class NumpyFamily:
         types: tuple[DType, DType],
         options: Options,
         plan: Plan | None,
-    ) -> bool:
+    ) -> str:
         """Multiply a batch by np.matmul, or by the backend of the first product's plan.
 
+        Returns "np.matmul" for operands as they stand, "converted", the backend's name, or "".
         np.matmul copies operands of another dtype (within the workspace limit), and multiplies
         types without BLAS in loops, which pays for tiny matrices only.
         """
         if options.check == "verify" or (plan is not None and plan.scheme is not None):
-            return False
+            return ""
         operand, dtype = types
         # NumPy selects its loops for types of other packages by the operands, not by dtype=.
         cast = [x for x in (a, b) if x.dtype != dtype.numpy]
         copied = sum(x.size for x in cast) * dtype.itemsize
         limit = options.workspace_limit
         able = not cast or (dtype.module == "numpy" and (limit is None or copied <= limit))
-        if plan is not None and 2 * a.shape[-2] * a.shape[-1] * b.shape[-1] > _TINY_FLOPS:
-            if plan.backend.name != "numpy":
-                return plan.backend.execute_batch(plan, a, b, out)
+        flops = 2 * a.shape[-2] * a.shape[-1] * b.shape[-1]
+        if plan is not None and flops > _TINY_FLOPS[operand.is_exact]:
+            backend = plan.backend
+            if backend.name != "numpy":
+                return backend.name if backend.execute_batch(plan, a, b, out) else ""
             able = able and (operand.has_blas or operand.engine is None)
-        if able:
-            with limited(threads_of(options)), np.errstate(all="ignore"):
-                matmul(a, b, out=out, dtype=dtype.numpy if cast else None)
-        return able
+        if not able:
+            return ""
+        with limited(threads_of(options)), np.errstate(all="ignore"):
+            matmul(a, b, out=out, dtype=dtype.numpy if cast else None)
+        return "converted" if cast else "np.matmul"
 
 
 NUMPY = NumpyFamily()
