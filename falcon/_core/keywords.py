@@ -40,6 +40,7 @@ class Settings(TypedDict, total=False):
     verbose: bool
     tuned: bool
     learn: str
+    share_threads: bool
     tf32: bool
 
 

@@ -185,6 +185,19 @@ class Options:
             decides=False,
         ),
     )
+    share_threads: bool = field(
+        default=True,
+        metadata=_about(
+            "FALCON_SHARE_THREADS",
+            parse_bool,
+            """bool
+        Run the jobs of NumPy's and SciPy's OpenBLAS on falcon's threads, for the whole process, once
+        falcon's kernels have run with several threads: products of both libraries in turn then do
+        not compete for CPUs.""",
+            check=check_switch("share_threads"),
+            decides=False,
+        ),
+    )
     tf32: bool = field(
         default=False,
         metadata=_about(

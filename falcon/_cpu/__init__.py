@@ -12,6 +12,7 @@
     measure.py, profile.py, peak.py   how fast kernels and stages are
     programs.py   Scheme -> the engine's operations and steps
     pool.py       workspaces that are kept between calls
+    share.py      NumPy's and SciPy's OpenBLAS run on falcon's threads
     _core.pyx     thin binding: check, take pointers, release the GIL, one C call
     src/          C: engine (passes, threads), kernels (per type and instruction set), machine
     sources.py    what is compiled, with which flags, for which machines; who may use whose symbols

@@ -60,6 +60,14 @@ def threading(wanted=None):
     return "own" if found == FALCON_OWN_TEAM else "openmp"
 
 
+def lend_callback(int most):
+    """Address of the callback that runs an OpenBLAS's jobs on falcon's team; 0 without such a team.
+
+    most: the threads that this OpenBLAS was built for.
+    """
+    return <uintptr_t>falcon_lend(most)
+
+
 cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
     """The best kernel for a type on no better an instruction set than `isa` (None: any)."""
     cdef int i = ISA_NAMES.index(isa) if isa in ISA_NAMES else -1

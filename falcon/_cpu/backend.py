@@ -8,6 +8,7 @@ falls back to the classical algorithm where a value is not finite.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from .operands import (
 )
 
 try:
-    from . import _core, blocking, pool
+    from . import _core, blocking, pool, share
     from .measure import measure
     from .norms import look_at, measuring, named
     from .packed import Payload
@@ -115,6 +116,8 @@ class CpuBackend:
             operands = seen(a, left), seen(b, right), seen(out, problem.result)
             _core.gemm(*operands, float(alpha), threads=plan.threads, isa=isa())
             return
+        if plan.threads > 1 and perf_counter() > share.next_look:
+            share.look()
         packed = b.payload if isinstance(b, PackedOperand) else None
         source = None if isinstance(b, PackedOperand) else readable(b, right)
         a = readable(a, left)
@@ -259,6 +262,7 @@ def describe() -> dict[str, str]:
         **{f"{name} refused": why for name, why in _core.refused_isas().items()},
         "in use": isa() if why_unavailable() is None else "none",
         "caches": sizes,
+        **share.states(),
         "kept workspace": f"{kept // 2**20} of at most {most // 2**20} MiB",
     }
     if found["in use"] != "none":

@@ -106,6 +106,7 @@ FLOORS = {
     "src/kernels/registry.c": 2,
     "src/engine/board.c": 1,
     "src/engine/team.c": 2,
+    "src/engine/lend.c": 3,
     "src/engine/scheme.c": 2,
     "src/engine/scratch.c": 2,
     "src/engine/strided.c": 2,

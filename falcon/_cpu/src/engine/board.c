@@ -58,9 +58,9 @@ int fl_board_join(fl_board *b, uint64_t *job) {
     }
 }
 
-void fl_board_work(fl_board *b, uint64_t job, int seat) {
+void fl_board_work(fl_board *b, uint64_t job, int seat, const _Atomic uint32_t *called, uint32_t mask) {
     int spins = 0;
-    for (;;) {
+    while (called == NULL || !(atomic_load(called) & mask)) {
         uint64_t next = atomic_load(&b->next);
         if (atomic_load(&b->seats) >> SEAT_BITS != job) /* read after `next`, which is of this job or older */
             return;

@@ -22,8 +22,8 @@ typedef struct {
 uint64_t fl_board_begin(fl_board *b, const fl_stages *stages, void *job, int threads);
 /* Takes a seat in the running job, whose number goes to *job.  Negative: no job runs, or all seats are taken. */
 int fl_board_join(fl_board *b, uint64_t *job);
-/* Claims and does units until that job is over. */
-void fl_board_work(fl_board *b, uint64_t job, int seat);
+/* Claims and does units until that job is over, or until *called (if not NULL) has one of the bits of `mask`. */
+void fl_board_work(fl_board *b, uint64_t job, int seat, const _Atomic uint32_t *called, uint32_t mask);
 
 /* One step of a waiting loop: a pause, after some microseconds of them a yield of the CPU, because a thread that was
  * woken on the CPU where another one spins would otherwise not run until its next time slice. */

@@ -5,6 +5,9 @@
  * invites the helpers of other CPUs and starts to work; helpers that come before the job is over join it.  Idle helpers
  * spin for a short while, because the next call often comes soon, and then sleep.
  *
+ * A gang is a set of jobs that run at the same time, because they wait for one another (lend.c: those of OpenBLAS). The
+ * helpers that are called to it leave their board after the unit that they are at, so that nobody waits for long.
+ *
  * OpenMP's team (elsewhere, or on request): the same boards in a parallel region, which ends when all of its threads
  * have arrived; after a pause libgomp's threads may take milliseconds to do so (docs/cpu.md).
  */
@@ -34,7 +37,7 @@ int fl_team_size(double worth, int threads) {
 
 static void run_alone(const fl_stages *stages, void *job) {
     fl_board board = {0};
-    fl_board_work(&board, fl_board_begin(&board, stages, job, 1), 0);
+    fl_board_work(&board, fl_board_begin(&board, stages, job, 1), 0, NULL, 0);
 }
 
 static void run_openmp(const fl_stages *stages, void *job, int threads) {
@@ -46,7 +49,7 @@ static void run_openmp(const fl_stages *stages, void *job, int threads) {
         uint64_t joined = first;
         const int seat = omp_get_thread_num() ? fl_board_join(&board, &joined) : 0;
         if (seat >= 0)
-            fl_board_work(&board, joined, seat);
+            fl_board_work(&board, joined, seat, NULL, 0);
         /* wait here until all threads are done: libgomp's own barrier spins for milliseconds */
         const int all = omp_get_num_threads();
         atomic_fetch_add(&left, 1);
@@ -63,7 +66,8 @@ static void run_openmp(const fl_stages *stages, void *job, int threads) {
 #include <unistd.h>
 
 /* Calls that can use helpers at the same time; further ones run on their caller's thread alone. */
-enum { BOARDS = 32, MOST_CPUS = CPU_SETSIZE, STACK = 1 << 20 };
+enum { BOARDS = 31, GANG = BOARDS, MOST_CPUS = CPU_SETSIZE, MOST_JOBS = 256, STACK = 1 << 20 };
+static const uint32_t gang_bit = (uint32_t)1 << GANG;
 /* How long an idle helper spins: longer than the Python code between two calls takes, too short to disturb others. */
 static const double idle_seconds = 100e-6;
 
@@ -73,19 +77,54 @@ static struct {
 } boards[BOARDS];
 
 typedef struct {
-    _Atomic uint32_t invited; /* a bit for each board; also its futex */
+    _Atomic uint32_t invited; /* a bit for each board, and one for the gang; also its futex */
     atomic_int asleep, started;
     int cpu;
 } fl_helper;
 static fl_helper helpers[MOST_CPUS];
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 
-static void serve(uint32_t invited) {
+typedef void (*fl_run)(void *about, int job);
+
+/* The gang that runs; `claims`: its number << 32 | its jobs for helpers << 16 | the next one, from 1. */
+static struct {
+    _Atomic uint64_t claims;
+    atomic_int left;
+    fl_run run;
+    void *about;
+} gang;
+static pthread_mutex_t gang_is_free = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local int in_gang;
+
+static void run_job(fl_run run, void *about, int job) {
+    in_gang++;
+    run(about, job);
+    in_gang--;
+}
+
+/* Runs one job of the gang, if one is left: each of them needs a thread. */
+static void join_gang(void) {
+    uint64_t claims = atomic_load(&gang.claims);
+    for (;;) {
+        const int next = (int)(claims & 0xffff);
+        if (next > (int)(claims >> 16 & 0xffff))
+            return;
+        if (atomic_compare_exchange_weak(&gang.claims, &claims, claims + 1)) {
+            run_job(gang.run, gang.about, next);
+            atomic_fetch_sub(&gang.left, 1);
+            return;
+        }
+    }
+}
+
+static void serve(fl_helper *h, uint32_t invited) {
+    if (invited & gang_bit)
+        join_gang();
     for (int i = 0; i < BOARDS; i++) {
         uint64_t job;
         const int seat = invited >> i & 1 ? fl_board_join(&boards[i].board, &job) : -1;
         if (seat >= 0)
-            fl_board_work(&boards[i].board, job, seat);
+            fl_board_work(&boards[i].board, job, seat, &h->invited, gang_bit);
     }
 }
 
@@ -95,7 +134,7 @@ static void *help(void *helper) {
     for (unsigned turn = 0;; turn++) {
         const uint32_t invited = atomic_exchange(&h->invited, 0);
         if (invited) {
-            serve(invited);
+            serve(h, invited);
             idle_since = fl_now();
             continue;
         }
@@ -111,29 +150,35 @@ static void *help(void *helper) {
     return NULL;
 }
 
-/* Starts the helper of a CPU with all signals blocked; 0 where the system allows no more threads. */
-static int start(fl_helper *h, int cpu) {
-    pthread_mutex_lock(&starting);
-    if (!atomic_load(&h->started)) {
-        pthread_t thread;
-        pthread_attr_t attributes;
-        cpu_set_t only;
-        sigset_t all, before;
+/* Starts a thread with all signals blocked, pinned to `cpu` if that is not negative; 0: the system allows no more. */
+static int start_thread(void *(*body)(void *), void *about, int cpu) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    cpu_set_t only;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK);
+    if (cpu >= 0) {
         CPU_ZERO(&only);
         CPU_SET(cpu, &only);
-        sigfillset(&all);
-        pthread_attr_init(&attributes);
-        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        pthread_attr_setstacksize(&attributes, STACK);
         pthread_attr_setaffinity_np(&attributes, sizeof only, &only);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        if (!pthread_create(&thread, &attributes, help, h)) {
-            pthread_setname_np(thread, "falcon");
-            atomic_store(&h->started, 1);
-        }
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        pthread_attr_destroy(&attributes);
     }
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int started = !pthread_create(&thread, &attributes, body, about);
+    if (started)
+        pthread_setname_np(thread, "falcon");
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return started;
+}
+
+/* Starts the helper of a CPU; 0 where the system allows no more threads. */
+static int start(fl_helper *h, int cpu) {
+    pthread_mutex_lock(&starting);
+    if (!atomic_load(&h->started) && start_thread(help, h, cpu))
+        atomic_store(&h->started, 1);
     pthread_mutex_unlock(&starting);
     return atomic_load(&h->started);
 }
@@ -143,17 +188,19 @@ static void invite(fl_helper *h, int board) {
         syscall(SYS_futex, &h->invited, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* Invites up to `wanted` helpers of the CPUs that the caller may use, its own last. */
-static void invite_some(int board, int wanted) {
+/* The `wanted` helpers of CPUs that the caller may use, its own last; or as many as there are: returns their number. */
+static int find_helpers(fl_helper **found, int wanted) {
     cpu_set_t usable;
     const int here = sched_getcpu();
+    int count = 0;
     if (here < 0 || sched_getaffinity(0, sizeof usable, &usable))
-        return;
-    for (int step = 1; step <= MOST_CPUS && wanted; step++) {
+        return 0;
+    for (int step = 1; step <= MOST_CPUS && count < wanted; step++) {
         const int cpu = (here + step) % MOST_CPUS;
         if (CPU_ISSET(cpu, &usable) && (atomic_load(&helpers[cpu].started) || start(helpers + cpu, cpu)))
-            invite(helpers + cpu, board), wanted--;
+            found[count++] = helpers + cpu;
     }
+    return count;
 }
 
 static void run_own(const fl_stages *stages, void *job, int threads) {
@@ -164,22 +211,85 @@ static void run_own(const fl_stages *stages, void *job, int threads) {
         run_alone(stages, job);
         return;
     }
+    fl_helper *found[MOST_CPUS];
     const uint64_t number = fl_board_begin(&boards[i].board, stages, job, threads);
-    invite_some(i, threads - 1);
-    fl_board_work(&boards[i].board, number, 0);
+    const int count = find_helpers(found, threads - 1 < MOST_CPUS ? threads - 1 : MOST_CPUS);
+    for (int at = 0; at < count; at++)
+        invite(found[at], i);
+    fl_board_work(&boards[i].board, number, 0, NULL, 0);
     atomic_store(&boards[i].taken, 0);
+}
+
+/* A job of a gang for which there is no helper. */
+typedef struct {
+    fl_run run;
+    void *about;
+    atomic_int *left;
+    int job;
+} fl_extra;
+
+static void *run_extra(void *extra) {
+    fl_extra x = *(fl_extra *)extra;
+    run_job(x.run, x.about, x.job);
+    atomic_fetch_sub(x.left, 1);
+    return NULL;
+}
+
+/* Runs jobs first..jobs-1 on new threads, job 0 here, and waits until none is left. */
+static void run_gang(fl_run run, void *about, int first, int jobs, atomic_int *left) {
+    fl_extra extra[MOST_JOBS];
+    int started = first;
+    for (; started < jobs; started++) {
+        extra[started] = (fl_extra){run, about, left, started};
+        if (!start_thread(run_extra, extra + started, -1))
+            break;
+    }
+    run_job(run, about, 0);
+    for (; started < jobs; started++) /* the system allows no more threads */
+        run_extra(&(fl_extra){run, about, left, started});
+    for (int spins = 0; atomic_load(left);)
+        fl_wait(&spins);
+}
+
+int fl_team_gang(fl_run run, void *about, int jobs) {
+    atomic_int left = jobs - 1;
+    if (falcon_threading(-1) == FALCON_OPENMP || jobs > MOST_JOBS)
+        return 0;
+    if (jobs < 2 || in_gang) {
+        run_gang(run, about, 1, jobs, &left);
+        return 1;
+    }
+    pthread_mutex_lock(&gang_is_free);
+    fl_helper *found[MOST_JOBS];
+    const uint64_t number = (atomic_load(&gang.claims) >> 32) + 1;
+    const int count = find_helpers(found, jobs - 1);
+    gang.run = run, gang.about = about;
+    atomic_store(&gang.left, jobs - 1);
+    atomic_store(&gang.claims, number << 32 | (uint64_t)count << 16 | 1);
+    for (int at = 0; at < count; at++)
+        invite(found[at], GANG);
+    run_gang(run, about, count + 1, jobs, &gang.left);
+    pthread_mutex_unlock(&gang_is_free);
+    return 1;
 }
 
 /* A child has none of its parent's threads: it starts its own, when it needs them. */
 static void forget_helpers(void) {
     memset(boards, 0, sizeof boards);
     memset(helpers, 0, sizeof helpers);
+    memset(&gang, 0, sizeof gang);
+    in_gang = 0;
     pthread_mutex_init(&starting, NULL);
+    pthread_mutex_init(&gang_is_free, NULL);
 }
 static atomic_int threading = FALCON_OWN_TEAM;
 #else
 static void run_own(const fl_stages *stages, void *job, int threads) {
     run_openmp(stages, job, threads);
+}
+int fl_team_gang(void (*run)(void *about, int job), void *about, int jobs) {
+    (void)run, (void)about, (void)jobs;
+    return 0;
 }
 static void forget_helpers(void) {}
 static atomic_int threading = FALCON_OPENMP;
