@@ -191,7 +191,7 @@ class Options:
             "FALCON_SHARE_THREADS",
             parse_bool,
             """bool
-        Run the jobs of NumPy's and SciPy's OpenBLAS on falcon's threads, for the whole process, once
+        Run the jobs of NumPy's and SciPy's OpenBLAS on falcon's threads, in the whole process, once
         falcon's kernels have run with several threads: products of both libraries in turn then do
         not compete for CPUs.""",
             check=check_switch("share_threads"),
