@@ -69,7 +69,7 @@ static void run_openmp(const fl_stages *stages, void *job, int threads) {
 enum { BOARDS = 31, GANG = BOARDS, MOST_CPUS = CPU_SETSIZE, MOST_JOBS = 256, STACK = 1 << 20 };
 static const uint32_t gang_bit = (uint32_t)1 << GANG;
 /* How long an idle helper spins: longer than the Python code between two calls takes, too short to disturb others. */
-static const double idle_seconds = 100e-6;
+static const double idle_seconds = 100e-6, idle_after_gang = 300e-6;
 
 static struct {
     fl_board board;
@@ -130,17 +130,18 @@ static void serve(fl_helper *h, uint32_t invited) {
 
 static void *help(void *helper) {
     fl_helper *h = helper;
-    double idle_since = fl_now();
+    double idle_since = fl_now(), idle = idle_seconds;
     for (unsigned turn = 0;; turn++) {
         const uint32_t invited = atomic_exchange(&h->invited, 0);
         if (invited) {
             serve(h, invited);
             idle_since = fl_now();
+            idle = invited & gang_bit ? idle_after_gang : idle_seconds;
             continue;
         }
         int spins = 0;
         fl_wait(&spins);
-        if (turn % 16 || fl_now() - idle_since < idle_seconds)
+        if (turn % 16 || fl_now() - idle_since < idle)
             continue;
         atomic_store(&h->asleep, 1);
         syscall(SYS_futex, &h->invited, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0); /* returns if invited meanwhile */
@@ -188,15 +189,27 @@ static void invite(fl_helper *h, int board) {
         syscall(SYS_futex, &h->invited, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
+/* CPUs have numbers below this. */
+static int count_cpus(void) {
+    static atomic_int known;
+    int count = atomic_load(&known);
+    if (count == 0) {
+        const long configured = sysconf(_SC_NPROCESSORS_CONF);
+        count = configured > 0 && configured < MOST_CPUS ? (int)configured : MOST_CPUS;
+        atomic_store(&known, count);
+    }
+    return count;
+}
+
 /* The `wanted` helpers of CPUs that the caller may use, its own last; or as many as there are: returns their number. */
 static int find_helpers(fl_helper **found, int wanted) {
     cpu_set_t usable;
-    const int here = sched_getcpu();
+    const int here = sched_getcpu(), cpus = count_cpus();
     int count = 0;
     if (here < 0 || sched_getaffinity(0, sizeof usable, &usable))
         return 0;
-    for (int step = 1; step <= MOST_CPUS && count < wanted; step++) {
-        const int cpu = (here + step) % MOST_CPUS;
+    for (int step = 1; step <= cpus && count < wanted; step++) {
+        const int cpu = (here + step) % cpus;
         if (CPU_ISSET(cpu, &usable) && (atomic_load(&helpers[cpu].started) || start(helpers + cpu, cpu)))
             found[count++] = helpers + cpu;
     }
