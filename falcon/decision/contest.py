@@ -54,8 +54,10 @@ _EXPECTED = 1.15
 # The result of a contest is thrown away; it takes at most this part of the memory.
 _SCRATCH = 16
 # Seconds to wait until the threads of the choice's backend sleep: those of OpenBLAS spin for 0.1 s.
-# A call that takes less than _LONG waits for half of its own time, and mostly in vain.
-_WAIT, _LONG, _WAIT_SHARE = 0.12, 0.02, 0.5
+# A call that takes less than _LONG waits for half of its own time, and mostly in vain; what it
+# teaches is stored at the process's end. One of less than _SHORTEST is not compared: planning the
+# rival would take as long.
+_WAIT, _LONG, _WAIT_SHARE, _SHORTEST = 0.12, 0.02, 0.5, 0.002
 
 _lock = ForkLock()
 _watches: list[Watch] = []
@@ -110,9 +112,9 @@ class Watch:
             self.fastest = seconds
         return self.calls >= self.next
 
-    def learn(self, update: Any, here: bool) -> None:
+    def learn(self, update: Any, here: bool, soon: bool = True) -> None:
         """Change the store."""
-        learned.change(update, self.every, here=here)
+        learned.change(update, self.every, here=here, soon=soon)
 
 
 def plan_for(
@@ -196,6 +198,8 @@ def hold(plan: Plan, call: Call, seconds: float) -> None:
     """Hold a contest if it is time for one, after a call of `plan` that took some seconds."""
     global _spent
     watch, lock = plan.watch, _lock.lock
+    if watch.served < _SHORTEST * watch.calls:
+        watch.is_over = True
     if watch.is_over or not lock.acquire(blocking=False):
         return
     start = perf_counter()
@@ -207,7 +211,7 @@ def hold(plan: Plan, call: Call, seconds: float) -> None:
         elif _is_quiet(plan, seconds):
             _compare(plan, call, seconds, plan.options.learn == "now")
         else:
-            watch.rival, watch.next = None, watch.calls + watch.calls // 8 + 1
+            watch.rival, watch.next = None, watch.calls + watch.calls // 2 + 1
     except Exception as error:  # the product is there, whatever happens to a contest
         watch.is_over = True
         _log.info("falcon: %s is not compared any more: %s", plan.problem, error)
@@ -249,13 +253,16 @@ def _is_quiet(plan: Plan, seconds: float) -> bool:
 
 
 def _others_run() -> bool:
-    """Whether another thread of this process runs (on Linux)."""
+    """Whether another thread of this process runs (on Linux), not counting falcon's own helpers."""
     if sys.platform != "linux":
         return False
     own = str(get_native_id())
     try:
         tasks = [x for x in Path("/proc/self/task").iterdir() if x.name != own]
-        return any((x / "stat").read_bytes().rpartition(b")")[2].split()[0] == b"R" for x in tasks)
+        stats = [(x / "stat").read_bytes().rpartition(b")") for x in tasks]
+        return any(
+            state.split()[0] == b"R" and not name.endswith(b"(falcon") for name, _, state in stats
+        )
     except (OSError, IndexError):  # a thread ended
         return False
 
@@ -298,7 +305,7 @@ def _compare(plan: Plan, call: Call, seconds: float, here: bool) -> None:
         if implied is not None:
             found.see_ratio(pair_key(plan.problem), implied, outcome[2] < told)
 
-    watch.learn(update, here)
+    watch.learn(update, here, here or seconds > _LONG)
     watch.entry, watch.rival = before.compared(*outcome), None
     watch.next = _CALLS * 2**watch.entry.contests
     if watch.entry.choice != before.choice:

@@ -220,9 +220,16 @@ def known(backends: Sequence[Backend]) -> Learned:
 
 
 def change(
-    update: Callable[[Learned], None], backends: Sequence[Backend], *, here: bool = False
+    update: Callable[[Learned], None],
+    backends: Sequence[Backend],
+    *,
+    here: bool = False,
+    soon: bool = True,
 ) -> None:
-    """Change what is stored, as other processes have left it; with `here`, also what is kept to."""
+    """Change what is stored, as other processes have left it; with `here`, also what is kept to.
+
+    Not `soon`: with the next change, or when the process ends (writing takes some milliseconds).
+    """
     if here:
         update(known(backends))
     path = _path(backends)
@@ -230,7 +237,8 @@ def change(
         if not _pending:
             register(_flush, path, backends, _EXIT_WAIT)
         _pending.append(update)
-        _flush(path, backends)
+        if soon:
+            _flush(path, backends)
 
 
 def _flush(path: Path, backends: Sequence[Backend], wait: float = 0.05) -> None:

@@ -127,6 +127,20 @@ assert "OPENBLAS_THREAD_TIMEOUT" not in done.stdout
     )
 
 
+def test_contests_do_not_wait_for_falcons_own_helpers():
+    run_script(
+        HEAD
+        + """
+from falcon.decision.contest import _others_run
+on()
+time.sleep(0.3)
+for _ in range(50):
+    falcon.gemm(a, b, backend="cpu", threads=2)
+    assert not _others_run()
+"""
+    )
+
+
 def test_a_spin_that_the_user_has_chosen_is_kept():
     run_script(
         HEAD

@@ -72,6 +72,7 @@ def rivals(monkeypatch):
 
     runs_take = [1.0]
     monkeypatch.setattr(Call, "run", run)
+    monkeypatch.setattr(contest, "_LONG", 0.005)  # what they teach is stored at once
     return runs, runs_take
 
 
@@ -102,6 +103,27 @@ def test_contests_come_after_20_calls_then_after_twice_as_many(rivals):
     assert len(runs) == 4
     assert [x.backend.name for x in runs] == [rival_of(plan)] * 4
     assert entry(plan).contests == 2 and entry(plan).known == "contested"
+
+
+def test_short_calls_are_not_compared(rivals):
+    plan = planned()
+    assert serve(plan, 200, seconds=0.0019) == [] and plan.watch.is_over
+    assert rivals[0] == []
+
+
+def test_what_calls_of_some_milliseconds_teach_is_stored_at_the_end(rivals, monkeypatch):
+    _, take = rivals
+    take[0] = 0.8
+    monkeypatch.setattr(contest, "_LONG", 0.02)
+    ended = []
+    monkeypatch.setattr(learned, "register", lambda *x: ended.append(x))
+    plan = planned()
+    serve(plan, 30)
+    assert entry(plan) is None
+    flush, *arguments = ended[-1]
+    flush(*arguments)
+    assert entry(plan).known == "contested"
+    assert not learned._pending
 
 
 def test_three_wins_change_the_choice_of_later_processes(rivals, monkeypatch):
@@ -192,6 +214,7 @@ def test_contests_take_a_share_of_the_time(monkeypatch):
 
 def test_a_contest_waits_until_threads_of_the_choice_sleep(rivals, monkeypatch):
     monkeypatch.setattr(contest, "_others_run", lambda: True)
+    monkeypatch.setattr(contest, "_WAIT", 0.001)
     plan = planned()
     monkeypatch.setattr(plan.backend, "spins", True)
     serve(plan, 200)
