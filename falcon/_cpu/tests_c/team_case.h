@@ -1,7 +1,9 @@
-/* team_case.h - a test of the team alone: units counted, several host threads at once, a forked child. */
+/* team_case.h - a test of the team alone: units counted, gangs, several host threads at once, a forked child. */
 #ifndef FALCON_TEST_TEAM_CASE_H
 #define FALCON_TEST_TEAM_CASE_H
+#include "../src/engine/board.h"
 #include "../src/engine/team.h"
+#include "../src/falcon_cpu.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -39,9 +41,52 @@ static void counted_units(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
     atomic_fetch_sub(&j->seated[seat], 1);
 }
 
+/* A gang as OpenBLAS has it: jobs that wait for one another, with thread numbers of their own; the last one of an outer
+ * gang makes a call of its own. */
+typedef struct {
+    int jobs, index, inner;
+    atomic_int met;
+    _Atomic uint64_t numbers;
+} meeting;
+typedef struct {
+    meeting *of;
+    int job, done;
+} member;
+static const char *meet(int jobs, int inner);
+
+static void come(int thread, void *data, int index) {
+    member *m = data;
+    meeting *g = m->of;
+    const uint64_t bit = (uint64_t)1 << (thread & 63);
+    if (thread < 32 || thread > 63 || index != g->index || atomic_fetch_or(&g->numbers, bit) & bit)
+        abort();
+    atomic_fetch_add(&g->met, 1);
+    for (int spins = 0; atomic_load(&g->met) < g->jobs;)
+        fl_wait(&spins);
+    if (g->inner && m->job == g->jobs - 1 && meet(g->inner, 0))
+        abort();
+    m->done++;
+}
+
+static const char *meet(int jobs, int inner) {
+    enum { MOST_MEMBERS = 8 };
+    member members[MOST_MEMBERS];
+    meeting g = {.jobs = jobs, .index = 7, .inner = inner};
+    for (int i = 0; i < jobs; i++)
+        members[i] = (member){&g, i, 0};
+    falcon_lend(64)(1, come, jobs, sizeof *members, members, g.index);
+    for (int i = 0; i < jobs; i++)
+        if (members[i].done != 1)
+            return "a job of a gang was left out or done twice";
+    return NULL;
+}
+
 static void *count_all(void *rounds) {
     static const fl_stages stages = {counted_open, counted_units};
     for (int n = 0; n < *(int *)rounds; n++) {
+        const char *why = n % 4 ? NULL : meet(1 + n / 4 % 4, n % 16 ? 0 : 2);
+        if (why)
+            return (void *)why;
         counted job = {0};
         fl_team_run(&stages, &job, TEAM);
         if (job.wrong || job.stage != STAGES + 1)
