@@ -99,7 +99,7 @@ cdef extern from "falcon_cpu.h" nogil:
     enum: FALCON_OPENMP
     int falcon_threading(int wanted)
     int falcon_in_forked_child()
-    void *falcon_lend(int most)
+    void *falcon_lend(int most, int threads)
 
 cdef extern from *:
     """

@@ -60,12 +60,12 @@ def threading(wanted=None):
     return "own" if found == FALCON_OWN_TEAM else "openmp"
 
 
-def lend_callback(int most):
-    """Address of the callback that runs an OpenBLAS's jobs on falcon's team; 0 without such a team.
+def lend_callback(int most, int threads):
+    """Address of the callback that runs an OpenBLAS's jobs on falcon's team; 0: no helpers for it.
 
-    most: the threads that this OpenBLAS was built for.
+    most, threads: those that this OpenBLAS was built for, and that it has.
     """
-    return <uintptr_t>falcon_lend(most)
+    return <uintptr_t>falcon_lend(most, threads)
 
 
 cdef const falcon_kernel *kernel(isa, int dtype) except NULL:

@@ -68,12 +68,12 @@ class _Library:
             if controller.get_num_threads() > most // 2:
                 made.why_not = f"it has more than half of the {most} threads it was built for"
             else:
-                made.callback = _core.lend_callback(most)
+                made.callback = _core.lend_callback(most, controller.get_num_threads())
                 made.set_callback = dynlib[setter]
                 made.set_callback.argtypes, made.set_callback.restype = [ctypes.c_void_p], None
                 made.is_short = not hasattr(dynlib, "blas_thread_init") or _VARIABLE in os.environ
         if not made.why_not and not made.callback:
-            made.why_not = "falcon has no threads of its own here"
+            made.why_not = "falcon has not as many threads of its own here"
         return made
 
     def update(self, wanted: bool) -> None:

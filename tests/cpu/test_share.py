@@ -250,7 +250,7 @@ def test_gangs_at_once_and_within_gangs():
     import ctypes
 
     dojob = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
-    address = _core.lend_callback(64)
+    address = _core.lend_callback(64, 2)
     kinds = ctypes.c_int, dojob, ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int
     lend = ctypes.CFUNCTYPE(None, *kinds)(address)
     seen, errors = [], []
@@ -284,3 +284,46 @@ def test_gangs_at_once_and_within_gangs():
         x.join()
     assert not errors
     assert len(seen) == 4 + 2 + 6 + sum(2 + x % 3 for x in range(6) if x % 2)
+
+
+@pytest.mark.soak
+def test_ten_minutes_of_mixed_calls_from_eight_threads():
+    seconds = int(os.environ.get("FALCON_SOAK_SECONDS", "600"))
+    run_script(HEAD + f"""
+end = time.time() + {seconds}
+on()
+from threadpoolctl import threadpool_limits
+wanted = falcon.gemm(a, b, backend="cpu", threads=2)
+wrong, counts = [], [0] * 8
+def work(number):
+    random = np.random.default_rng(number)
+    while time.time() < end and not wrong:
+        kind = random.integers(7)
+        if kind == 0 and (falcon.gemm(a, b, backend="cpu", threads=2) != wanted).any():
+            wrong.append("falcon")
+        elif kind == 1 and abs(np.linalg.solve(a, b) - solved).max() > 1e-9:
+            wrong.append("solve")
+        elif kind == 2:
+            q, r = np.linalg.qr(a)
+            if abs(q @ r - a).max() > 1e-9:
+                wrong.append("qr")
+        elif kind == 3:
+            np.linalg.eigvalsh(a[:100, :100])
+        elif kind == 4 and number == 0:
+            with threadpool_limits(int(random.integers(1, 4)), user_api="blas"):
+                np.matmul(a, b)
+        elif kind == 5 and number == 1:
+            falcon.set_config(share_threads=bool(random.integers(2)))
+            share.look()
+        else:
+            x, y = before_list[random.integers(len(before_list))]
+            if abs(np.matmul(a[:x, :x], b[:x, :x]) - y).max() > 1e-9:
+                wrong.append("matmul")
+        counts[number] += 1
+before_list = list(before.items())
+threads = [threading.Thread(target=work, args=(x,)) for x in range(8)]
+for x in threads: x.start()
+for x in threads: x.join()
+assert not wrong, wrong
+assert min(counts) > {seconds}, counts
+""", timeout=seconds + 60)  # fmt: skip

@@ -74,7 +74,7 @@ static const char *meet(int jobs, int inner) {
     meeting g = {.jobs = jobs, .index = 7, .inner = inner};
     for (int i = 0; i < jobs; i++)
         members[i] = (member){&g, i, 0};
-    falcon_lend(64)(1, come, jobs, sizeof *members, members, g.index);
+    falcon_lend(64, 2)(1, come, jobs, sizeof *members, members, g.index);
     for (int i = 0; i < jobs; i++)
         if (members[i].done != 1)
             return "a job of a gang was left out or done twice";

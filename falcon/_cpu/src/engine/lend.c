@@ -54,9 +54,9 @@ __attribute__((constructor)) static void watch_forks(void) {
     pthread_atfork(NULL, NULL, forget);
 }
 
-falcon_lend_callback falcon_lend(int most) {
+falcon_lend_callback falcon_lend(int most, int threads) {
     const int count = most / 2 < NUMBERS ? most / 2 : NUMBERS;
-    if (falcon_threading(-1) != FALCON_OWN_TEAM || count < 2)
+    if (falcon_threading(-1) != FALCON_OWN_TEAM || count < 2 || fl_team_helpers(threads - 1) < threads - 1)
         return NULL;
     if (atomic_load(&highest) == 0 || most - 1 < atomic_load(&highest))
         atomic_store(&highest, most - 1), atomic_store(&numbers, count);

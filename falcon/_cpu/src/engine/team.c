@@ -251,17 +251,19 @@ static void *run_extra(void *extra) {
 /* Runs jobs first..jobs-1 on new threads, job 0 here, and waits until none is left. */
 static void run_gang(fl_run run, void *about, int first, int jobs, atomic_int *left) {
     fl_extra extra[MOST_JOBS];
-    int started = first;
-    for (; started < jobs; started++) {
-        extra[started] = (fl_extra){run, about, left, started};
-        if (!start_thread(run_extra, extra + started, -1))
-            break;
+    for (int job = first; job < jobs; job++) {
+        extra[job] = (fl_extra){run, about, left, job};
+        while (!start_thread(run_extra, extra + job, -1)) /* the system allows no more threads now */
+            usleep(1000);
     }
     run_job(run, about, 0);
-    for (; started < jobs; started++) /* the system allows no more threads */
-        run_extra(&(fl_extra){run, about, left, started});
     for (int spins = 0; atomic_load(left);)
         fl_wait(&spins);
+}
+
+int fl_team_helpers(int wanted) {
+    fl_helper *found[MOST_JOBS];
+    return find_helpers(found, wanted < MOST_JOBS ? wanted : MOST_JOBS);
 }
 
 int fl_team_gang(fl_run run, void *about, int jobs) {
@@ -302,6 +304,10 @@ static void run_own(const fl_stages *stages, void *job, int threads) {
 }
 int fl_team_gang(void (*run)(void *about, int job), void *about, int jobs) {
     (void)run, (void)about, (void)jobs;
+    return 0;
+}
+int fl_team_helpers(int wanted) {
+    (void)wanted;
     return 0;
 }
 static void forget_helpers(void) {}

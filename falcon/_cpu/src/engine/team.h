@@ -30,4 +30,7 @@ void fl_team_run(const fl_stages *stages, void *job, int threads);
  * that calls for another gang gets new threads for it.  0: there is no team of our own, and nothing was run. */
 int fl_team_gang(void (*run)(void *about, int job), void *about, int jobs);
 
+/* Starts the helpers of the CPUs that the caller may use, up to `wanted`; returns how many there are. */
+int fl_team_helpers(int wanted);
+
 #endif
