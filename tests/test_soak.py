@@ -18,8 +18,8 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import falcon
-from falcon._front.planner import available_backends
-from falcon.decision import machine, tuned
+from falcon._backends import available_backends
+from falcon.decision import learned, machine
 
 pytestmark = [pytest.mark.soak, pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")]
 
@@ -178,7 +178,7 @@ class Soak:
         if luck < 0.2:
             with machine._lock.lock:
                 machine._profiles.clear()
-            tuned._choices = None
+            learned._known = None
 
 
 def test_soak(tmp_path, monkeypatch, caplog):
