@@ -114,12 +114,16 @@ for _ in range(100):
     share.look()
 assert all(x.is_short for x in share._libraries.values())
 same()
-np.linalg.inv(a)
-time.sleep(0.03)
 def running():
-    stats = [open(f"/proc/self/task/{x}/stat").read() for x in os.listdir("/proc/self/task")]
+    np.linalg.inv(a)
+    time.sleep(0.03)
+    stats = []
+    for x in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{x}/stat") as file:
+            stats.append(file.read())
     return sum(x.rpartition(")")[2].split()[0] == "R" for x in stats)
-assert running() == 1, running()
+found = [running() for _ in range(10)]
+assert min(found) == 1, found
 import subprocess
 done = subprocess.run(["env"], capture_output=True, text=True, check=True)
 assert "OPENBLAS_THREAD_TIMEOUT" not in done.stdout
@@ -157,19 +161,19 @@ def test_workers_are_not_started_anew_while_another_thread_computes():
     run_script(
         HEAD
         + """
-big, stop = rng.standard_normal((1500, 1500)), threading.Event()
+big, done = rng.standard_normal((3000, 3000)), threading.Event()
 def work():
-    while not stop.is_set():
-        np.linalg.inv(big)
+    np.linalg.inv(big)
+    done.set()
 thread = threading.Thread(target=work)
 thread.start()
-time.sleep(0.3)
+time.sleep(0.05)
 on()
-for _ in range(20):
-    share.look()
-    assert not any(x.is_short for x in share._libraries.values())
+while not done.is_set():
+    if any(x.is_short for x in share._libraries.values()):
+        assert done.wait(0.3), "it was still computing"
     time.sleep(0.01)
-stop.set()
+    share.look()
 thread.join()
 same()
 """
