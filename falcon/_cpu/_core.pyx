@@ -61,10 +61,7 @@ def threading(wanted=None):
 
 
 def lend_callback(int most, int threads):
-    """Address of the callback that runs an OpenBLAS's jobs on falcon's team; 0: no helpers for it.
-
-    most, threads: those that this OpenBLAS was built for, and that it has.
-    """
+    """Address of the callback for an OpenBLAS of `threads`, built for `most`; 0: no helpers."""
     return <uintptr_t>falcon_lend(most, threads)
 
 
