@@ -29,7 +29,8 @@ def is_transpose(a: np.ndarray, b: np.ndarray) -> bool:
 def may_be_adjoint(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether `a` could be ``b.conj().T`` by type and shape, and the product gained by it."""
     return (
-        a.dtype.kind == "c"
+        a.ndim == 2
+        and a.dtype.kind == "c"
         and a.dtype == b.dtype
         and a.shape == b.shape[::-1]
         and len(a) >= _ADJOINT

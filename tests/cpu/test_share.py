@@ -212,7 +212,10 @@ def test_more_jobs_than_helpers():
         HEAD
         + """
 from threadpoolctl import threadpool_limits
+big = np.ones((2000, 2000))
 on()
+with threadpool_limits(40, user_api="blas"):
+    np.matmul(big, big)
 with threadpool_limits(7, user_api="blas"):
     falcon.gemm(a, b, backend="cpu", threads=2)
     for _ in range(5):
@@ -280,6 +283,9 @@ def test_gangs_at_once_and_within_gangs():
     gang(1)
     gang(2)
     gang(thread_count() + 3)
+    _core.threading("openmp")  # gangs keep their threads
+    gang(3)
+    _core.threading("own")
     gang(2, inner=3)
     threads = [threading.Thread(target=gang, args=(2 + x % 3, x % 2 * 2)) for x in range(6)]
     for x in threads:
@@ -287,7 +293,7 @@ def test_gangs_at_once_and_within_gangs():
     for x in threads:
         x.join()
     assert not errors
-    assert len(seen) == 4 + 2 + 6 + sum(2 + x % 3 for x in range(6) if x % 2)
+    assert len(seen) == 5 + 2 + 6 + sum(2 + x % 3 for x in range(6) if x % 2)
 
 
 @pytest.mark.soak

@@ -415,3 +415,13 @@ def test_conjugates_are_recognised_by_their_entries(monkeypatch, call, dtype):
     assert len(seen) == 12
     with pytest.raises(ValueError, match="out has shape"):
         call(g.conj().T, g, out=np.empty((3, 3), dtype))
+
+
+def test_vectors_and_batches_are_no_conjugates(monkeypatch):
+    monkeypatch.setattr("falcon._core.symmetric._ADJOINT", 2)
+    monkeypatch.setattr("falcon._core.symmetric._ADJOINT_FLOPS", 1)
+    v = whole_numbers((12,), "c16")
+    assert falcon.matmul(v.conj(), v) == v.conj() @ v
+    b = whole_numbers((5, 5, 5), "c16")
+    a = b.conj().T.copy()
+    np.testing.assert_array_equal(falcon.matmul(a, b), a @ b)

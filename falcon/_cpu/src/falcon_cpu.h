@@ -153,8 +153,8 @@ enum falcon_team { FALCON_OWN_TEAM, FALCON_OPENMP };
 int falcon_threading(int wanted);
 
 /* The callback that runs an OpenBLAS's jobs on falcon's own team (lend.c); NULL without such a team, or where it has
- * not a helper for each of the `threads` of that OpenBLAS but the caller's.  most: the threads that it was built for,
- * of whose numbers the upper half is used. */
+ * not a helper for each of the `threads` of that OpenBLAS but the caller's.  most: the threads that it was built for.
+ */
 typedef void (*falcon_lend_callback)(int sync, void (*dojob)(int thread, void *data, int index), int jobs, size_t size,
                                      void *data, int index);
 falcon_lend_callback falcon_lend(int most, int threads);

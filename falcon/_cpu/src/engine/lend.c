@@ -18,24 +18,27 @@ typedef struct {
     int index;
 } fl_lent;
 
-enum { NUMBERS = 64 };
-static atomic_int highest, numbers; /* thread numbers are highest, highest - 1, ... */
-static _Atomic uint64_t used;       /* a bit for each of them */
+/* As many as the largest gang has jobs, because they wait for one another. */
+enum { NUMBERS = 256, WORDS = NUMBERS / 64 };
+static atomic_int highest;           /* thread numbers are highest, highest - 1, ... 0 */
+static _Atomic uint64_t used[WORDS]; /* a bit for each of them */
 
 static int take_number(void) {
-    for (int spins = 0;; fl_wait(&spins)) {
-        uint64_t now = atomic_load(&used);
-        const int bit = ~now ? __builtin_ctzll(~now) : NUMBERS;
-        if (bit < atomic_load(&numbers) && atomic_compare_exchange_strong(&used, &now, now | (uint64_t)1 << bit))
-            return bit;
-    }
+    for (int spins = 0;; fl_wait(&spins))
+        for (int word = 0; word < WORDS; word++) {
+            uint64_t now = atomic_load(used + word);
+            const int bit = ~now ? __builtin_ctzll(~now) : 64, found = 64 * word + bit;
+            if (bit < 64 && found <= atomic_load(&highest) &&
+                atomic_compare_exchange_strong(used + word, &now, now | (uint64_t)1 << bit))
+                return found;
+        }
 }
 
 static void run(void *about, int job) {
     const fl_lent *x = about;
-    const int bit = take_number();
-    x->dojob(atomic_load(&highest) - bit, x->data + x->size * (size_t)job, x->index);
-    atomic_fetch_and(&used, ~((uint64_t)1 << bit));
+    const int taken = take_number();
+    x->dojob(atomic_load(&highest) - taken, x->data + x->size * (size_t)job, x->index);
+    atomic_fetch_and(used + taken / 64, ~((uint64_t)1 << taken % 64));
 }
 
 /* OpenBLAS's callback; every call waits for its jobs, which is what `sync` asks for. */
@@ -48,17 +51,18 @@ static void lend(int sync, fl_dojob dojob, int jobs, size_t size, void *data, in
 }
 
 static void forget(void) {
-    atomic_store(&used, 0);
+    for (int word = 0; word < WORDS; word++)
+        atomic_store(used + word, 0);
 }
 __attribute__((constructor)) static void watch_forks(void) {
     pthread_atfork(NULL, NULL, forget);
 }
 
 falcon_lend_callback falcon_lend(int most, int threads) {
-    const int count = most / 2 < NUMBERS ? most / 2 : NUMBERS;
-    if (falcon_threading(-1) != FALCON_OWN_TEAM || count < 2 || fl_team_helpers(threads - 1) < threads - 1)
+    if (falcon_threading(-1) != FALCON_OWN_TEAM || most < 2 || most > NUMBERS ||
+        fl_team_helpers(threads - 1) < threads - 1)
         return NULL;
     if (atomic_load(&highest) == 0 || most - 1 < atomic_load(&highest))
-        atomic_store(&highest, most - 1), atomic_store(&numbers, count);
+        atomic_store(&highest, most - 1);
     return lend;
 }

@@ -268,7 +268,7 @@ int fl_team_helpers(int wanted) {
 
 int fl_team_gang(fl_run run, void *about, int jobs) {
     atomic_int left = jobs - 1;
-    if (falcon_threading(-1) == FALCON_OPENMP || jobs > MOST_JOBS)
+    if (jobs > MOST_JOBS)
         return 0;
     if (jobs < 2 || in_gang) {
         run_gang(run, about, 1, jobs, &left);
