@@ -16,9 +16,6 @@ from .problem import Problem
 class Backend(Executor, Protocol):
     """The interface; `falcon._backends` is the table of backends."""
 
-    # Whether threads of the backend may go on spinning after a product, where others need the CPU.
-    spins: bool
-
     @property
     def rates_type(self) -> type:
         """Type of the rates that `measure` returns: a frozen dataclass (`falcon._core.rates`)."""

@@ -110,6 +110,10 @@ class Executor(Protocol):
 
     name: str
 
+    @property
+    def rest(self) -> float:
+        """Seconds after a product until its threads sleep, and leave the CPUs to others."""
+
     def execute(
         self,
         plan: Plan,

@@ -21,6 +21,8 @@ _log = logging.getLogger("falcon")
 
 # The limit if more threads than CPUs are allowed.
 _LARGEST = 1024
+# Whether NumPy's BLAS runs its jobs on falcon's threads (`falcon._cpu.share`).
+are_shared = False
 _reported: set[int] = set()  # requests above the limit that have been logged
 
 

@@ -54,7 +54,7 @@ class CpuBackend:
     """See the module's docstring."""
 
     name = "cpu"
-    spins = False
+    rest = 0.0
     rates_type = Rates
 
     def why_unavailable(self) -> str | None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from threadpoolctl import LibController, ThreadpoolController
 
+from falcon._core import threads
 from falcon._core.options import settings
 
 from . import _core
@@ -109,6 +110,7 @@ def look() -> None:
         wanted = settings().share_threads
         for library in _libraries.values():
             library.update(wanted)
+        threads.are_shared = all(x.is_on for x in _libraries.values()) and bool(_libraries)
     finally:
         _lock.release()
 

@@ -13,7 +13,7 @@ from falcon._core.dtypes import of
 from falcon._core.options import Options, thread_count
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.problem import Problem
-from falcon._core.timing import REST_SECONDS, Estimate, Record, Side, interleave
+from falcon._core.timing import Estimate, Record, Side, interleave
 from falcon.decision import MachineProfile, learned, profile
 from falcon.decision.learned import Entry
 from falcon.decision.machine import replaced
@@ -25,8 +25,8 @@ from .families.numpy import NUMPY
 from .planner import plan_for, requested
 from .validate import check_numeric
 
-# falcon's own threads sleep sooner after a call than those of NumPy's BLAS.
-_OWN_REST_SECONDS = 0.02
+# Seconds between the sides of a comparison, besides those until a backend's threads sleep.
+_REST = 0.02
 # If another candidate is faster by less than this factor, the model's choice is kept.
 _CLEARLY = 1.01
 
@@ -262,7 +262,7 @@ def side_of(plan: Plan, option: Option, arrays: Sequence[np.ndarray]) -> Side:
     backends = {x.name: x for x in available_backends()}
     made = plan.instead(option, backends[option.backend])
     a, b, out = arrays
-    rest = _OWN_REST_SECONDS if option.backend == "cpu" else REST_SECONDS
+    rest = made.backend.rest + _REST
     roomy = ", more workspace" if option.is_roomy else ""  # names of sides must differ
     return Side.of(
         f"{option.backend} {option.label}{roomy}",

@@ -54,6 +54,7 @@ class GpuBackend:
     """See the module's docstring."""
 
     name = "gpu"
+    rest = 0.0
     rates_type = DeviceRates
 
     def why_unavailable(self) -> str | None:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy import matmul  # a program may replace np.matmul by falcon.matmul
 
+from falcon._core import threads
 from falcon._core.cpus import kept_bytes
 from falcon._core.look import column_norms, has_room, look
 from falcon._core.model import of_triangle, seconds
@@ -51,8 +52,12 @@ class NumpyBackend:
     """See the module's docstring; `falcon._core.backend.Backend` is the interface."""
 
     name = "numpy"
-    spins = True
     rates_type = Rates
+
+    @property
+    def rest(self) -> float:
+        """Threads of OpenBLAS spin for 0.1 s, unless they are falcon's."""
+        return 0.0 if threads.are_shared else 0.12
 
     def why_unavailable(self) -> str | None:
         """NumPy is a dependency: always available."""

@@ -14,13 +14,10 @@ without one, and a contest that fails changes nothing for the call, whose produc
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from pathlib import Path
-from threading import get_native_id
 from time import perf_counter, sleep
 from typing import Any
 
@@ -53,11 +50,9 @@ _LEAST, _MINUTE, _SHARE, _SHARE_LATER = 0.3, 60.0, 0.03, 0.0075
 _EXPECTED = 1.15
 # The result of a contest is thrown away; it takes at most this part of the memory.
 _SCRATCH = 16
-# Seconds to wait until the threads of the choice's backend sleep: those of OpenBLAS spin for 0.1 s.
-# A call that takes less than _LONG waits for half of its own time, and mostly in vain; what it
-# teaches is stored at the process's end. One of less than _SHORTEST is not compared: planning the
-# rival would take as long.
-_WAIT, _LONG, _WAIT_SHARE, _SHORTEST = 0.12, 0.02, 0.5, 0.002
+# What a call of less than _LONG seconds teaches is stored at the process's end. One of less than
+# _SHORTEST is not compared: planning the rival would take as long.
+_LONG, _SHORTEST = 0.02, 0.002
 
 _lock = ForkLock()
 _watches: list[Watch] = []
@@ -208,10 +203,8 @@ def hold(plan: Plan, call: Call, seconds: float) -> None:
             watch.next = watch.calls + watch.calls // 8 + 1
         elif watch.rival is None:
             _prepare(plan, call)
-        elif _is_quiet(plan, seconds):
-            _compare(plan, call, seconds, plan.options.learn == "now")
         else:
-            watch.rival, watch.next = None, watch.calls + watch.calls // 2 + 1
+            _compare(plan, call, seconds, plan.options.learn == "now")
     except Exception as error:  # the product is there, whatever happens to a contest
         watch.is_over = True
         _log.info("falcon: %s is not compared any more: %s", plan.problem, error)
@@ -239,32 +232,6 @@ def _is_affordable(watch: Watch) -> bool:
     most = _SHARE * min(served, _MINUTE) + _SHARE_LATER * max(0.0, served - _MINUTE)
     runs = 2 if watch.rival is None else 1
     return _spent + runs * _EXPECTED * watch.served / watch.calls <= max(most, _LEAST)
-
-
-def _is_quiet(plan: Plan, seconds: float) -> bool:
-    """Whether no threads of the choice's backend run any more, which would slow a rival down."""
-    backend: Any = plan.backend
-    end = perf_counter() + (_WAIT if seconds > _LONG else _WAIT_SHARE * seconds)
-    while backend.spins and _others_run():
-        if perf_counter() > end:
-            return False
-        sleep(0.0002)
-    return True
-
-
-def _others_run() -> bool:
-    """Whether another thread of this process runs (on Linux), not counting falcon's own helpers."""
-    if sys.platform != "linux":
-        return False
-    own = str(get_native_id())
-    try:
-        tasks = [x for x in Path("/proc/self/task").iterdir() if x.name != own]
-        stats = [(x / "stat").read_bytes().rpartition(b")") for x in tasks]
-        return any(
-            state.split()[0] == b"R" and not name.endswith(b"(falcon") for name, _, state in stats
-        )
-    except (OSError, IndexError):  # a thread ended
-        return False
 
 
 def _prepare(plan: Plan, call: Call) -> None:
@@ -295,6 +262,8 @@ def _compare(plan: Plan, call: Call, seconds: float, here: bool) -> None:
     scratch = np.empty_like(call.out)
     if not call.fresh:
         scratch.fill(0)  # memory that was written to before, as that of the choice
+    if made.backend.name != plan.backend.name and plan.threads > 1:
+        sleep(plan.backend.rest)
     took = call.run(made, scratch)
     usual, before = watch.served / watch.calls, watch.entry
     outcome = rival, took / min(seconds, usual), took / watch.fastest

@@ -2,8 +2,8 @@
 
 ::
 
-    {"format": 9, "key": {...the machine's, "code": ...},
-     "speeds": {dtype: {"processes": n, "slower": {backend: factor}}},
+    {"format": 9, "key": {...the machine's, "code": ...}, "crc32": ...,
+     "speeds": {dtype: [number of processes, {backend: how much slower}]},
      "ratios": {"dtype,threads": [[ratio, in favour], ...]},
      "choices": {digest: {"problem":, "choice": [...], "known":, "why":, "rates":, "rivals": [...],
                           "pairs": [...], "contests": n}, ...}}
@@ -17,29 +17,30 @@ does, and to one state of falcon's own code.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 from atexit import register, unregister
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from falcon._core.backend import Backend
 from falcon._core.cpus import memory_bytes
 from falcon._core.locks import ForkLock
 from falcon._core.options import Options, cache_folder, deciding
 from falcon._core.problem import Problem
-from falcon._core.rates import positive
 from falcon.schemes import Scheme, get
 from falcon.schemes.algebra import symmetry
 from falcon.schemes.catalogue import generation
 
 from . import machine
-from .store import DAMAGE, ForeignError, exclusive, file_name, read_json, write_json
+from .store import ForeignError, exclusive, file_name, read_json, write_json
 
 _log = logging.getLogger("falcon")
 
@@ -305,50 +306,39 @@ def _code() -> str:
 
 def _read(path: Path | None) -> Learned:
     try:
-        return Learned() if path is None else _checked(read_json(path))
+        return Learned() if path is None else _restored(read_json(path))
     except FileNotFoundError:
         return Learned()
-    except (OSError, ForeignError, *DAMAGE) as error:
+    except (OSError, ForeignError, KeyError) as error:
         _log.info("falcon: what calls taught, in %s, is ignored: %s", path, error)
         return Learned()
 
 
 def _write(path: Path, found: Learned, backends: Sequence[Backend]) -> None:
-    speeds = {k: {"processes": n, "slower": x} for k, (n, x) in found.speeds.items()}
-    choices = {key: asdict(x) for key, x in found.choices.items()}
-    content = {"speeds": speeds, "ratios": found.ratios, "choices": choices}
-    write_json(path, {"key": _key(backends), **content})
+    content = asdict(found)
+    write_json(path, {"key": _key(backends), "crc32": _crc32(content), **content})
 
 
-def _checked(found: dict[str, Any]) -> Learned:
-    """Build what a file holds; raises one of `DAMAGE`."""
-    made = Learned()
-    for dtype, x in dict(found["speeds"]).items():
-        slower = {str(k): float(v) for k, v in dict(x["slower"]).items()}
-        positive("slower", *slower.values())
-        made.speeds[str(dtype)] = int(x["processes"]), slower
-    for key, pairs in dict(found["ratios"]).items():
-        made.ratios[str(key)] = [(float(x), bool(y)) for x, y in pairs]
-        positive("ratio", *(x for x, _ in made.ratios[key]))
-    for key, x in dict(found["choices"]).items():
-        names = x["problem"], x["known"], x["why"], x["rates"]
-        if not all(isinstance(name, str) for name in names):
-            raise TypeError("an entry is damaged")
-        rivals, pairs = (
-            tuple((_choice(y), float(ratio)) for y, ratio in x[name])
-            for name in ("rivals", "pairs")
-        )
-        positive("pairs", *(ratio for _, ratio in pairs))
-        made.choices[str(key)] = Entry(
-            *(x["problem"], _choice(x["choice"]), x["known"], x["why"], x["rates"]),
-            *(rivals, pairs, int(x["contests"])),
-        )
-    return made
+def _crc32(content: dict[str, Any]) -> int:
+    """Return the checksum of what is stored: a file that was changed by hand is ignored."""
+    return crc32(json.dumps(content, sort_keys=True).encode())
 
 
-def _choice(found: Any) -> Choice:
-    backend, scheme, image, outer, roomy, cut = found
-    texts = isinstance(backend, str) and all(isinstance(x, str | None) for x in (scheme, outer))
-    if not texts or type(image) is not int or not 0 <= image < 6:
-        raise TypeError("a choice is damaged")
-    return Choice(backend, scheme, image, outer, bool(roomy), bool(cut))
+def _restored(found: dict[str, Any]) -> Learned:
+    """Return what a file holds; raises KeyError or ForeignError."""
+    content = {x.name: found[x.name] for x in fields(Learned)}
+    if found["crc32"] != _crc32(content):
+        raise ForeignError("its checksum is wrong")
+    return Learned(
+        {dtype: (count, slower) for dtype, (count, slower) in content["speeds"].items()},
+        {key: [(ratio, won) for ratio, won in pairs] for key, pairs in content["ratios"].items()},
+        {key: _entry(x) for key, x in content["choices"].items()},
+    )
+
+
+def _entry(found: dict[str, Any]) -> Entry:
+    pairs = {
+        name: tuple((Choice(*choice), ratio) for choice, ratio in found[name])
+        for name in ("rivals", "pairs")
+    }
+    return Entry(**{**found, **pairs, "choice": Choice(*found["choice"])})

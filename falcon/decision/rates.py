@@ -103,14 +103,13 @@ def _probed(
     """Return how much slower than recorded the backends are: the fastest of all processes."""
     found = _slower.get(operand.name)
     if found is None:
-        count, stored = learned.known(backends).speeds.get(operand.name, (0, {}))
-        now = probed(able, operand, count >= PROBED)
-        least = {x: min(y, stored.get(x, y)) for x, y in now.items()}
-        news = any(x not in stored or stored[x] > y * _STEP for x, y in now.items())
-        if now and (count < PROBED or news):
-            learned.change(lambda x: x.see_speeds(operand.name, now), backends)
-        believable = believed(least, count + 1, able, operand)
-        found = _slower.setdefault(operand.name, believable)
+        count, found = learned.known(backends).speeds.get(operand.name, (0, {}))
+        if count < PROBED:
+            now, count = probed(able, operand), count + 1
+            if now:
+                learned.change(lambda x: x.see_speeds(operand.name, now), backends)
+            found = {x: min(y, found.get(x, y)) for x, y in now.items()}
+        found = _slower.setdefault(operand.name, believed(found, count, able, operand))
     return found
 
 

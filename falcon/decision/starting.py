@@ -6,9 +6,9 @@ relative to each other. So the same product is run by all of them in turn, on on
 same milliseconds: 256 x 256 x 256 fits a core's own cache and takes less than a time slice, and the
 fastest runs are the same to 2 % while other programs stream memory or keep every CPU busy (Zen 4).
 
-A disturbance only slows. Of what the probes of this machine's processes found, the fastest counts
-for each backend (`learned.py`). One that is a third slower than its record, relative to another
-whose record is known too, was disturbed, until several processes have found the same.
+A disturbance only slows: of what the first five processes of a machine find, the fastest counts for
+each backend (`learned.py`); later ones do not probe. Until then, a backend that seems a third
+slower than its record, relative to another whose record is known too, was disturbed.
 
 To add a machine's rates: ``python studies/starting_rates.py >new.json`` there (ten minutes), and
 merge its rows.
@@ -20,6 +20,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import cache
+from math import inf
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -37,14 +38,12 @@ from .hardware import cpu_family
 
 # Size of the probe's product.
 _SIZE = 256
-# Least number of rounds; seconds after which a probe ends if the two fastest runs of each backend
-# agree, and at the latest (in the first processes of a machine, and later); a backend that needs
-# more than the last number for a run is not probed.
-_ROUNDS, _SECONDS, _MOST_SECONDS, _LATER_SECONDS, _TOO_SLOW = 3, 0.002, 0.025, 0.004, 0.005
-_AGREE = 1.02
+# Least number of rounds, and seconds; a backend that needs more than the last number for a run is
+# not probed.
+_ROUNDS, _SECONDS, _TOO_SLOW = 4, 0.005, 0.005
 # How much slower than the others a backend may seem, relative to its record, before this many
-# processes have found it.
-_BELIEVED, PROBED = 1.33, 3
+# processes have probed; later ones no longer do.
+_BELIEVED, PROBED = 1.33, 5
 # Kernels of OpenBLAS that are those of another row.
 _SAME_KERNELS = {"Cooperlake": "SkylakeX", "SapphireRapids": "SkylakeX", "Zen": "Haswell"}
 # Types whose rates stand for those of others, with a BLAS and without.
@@ -67,12 +66,12 @@ def starting(backend: Backend, problem: Problem) -> Rates | None:
     return Rates(**values).slower(row["threads"] / problem.threads)
 
 
-def probed(backends: Sequence[Backend], operand: DType, known: bool = False) -> dict[str, float]:
+def probed(backends: Sequence[Backend], operand: DType) -> dict[str, float]:
     """Return how much slower than the shipped rates each backend is here, on one thread.
 
     The time of a small product over the predicted one, relative to the same quotient where the
-    rates were recorded. Takes 2 to 25 ms, or 4 if several processes have probed already (`known`).
-    Backends without fast kernels for the type are left out.
+    rates were recorded. Takes some milliseconds. Backends without fast kernels for the type are
+    left out.
     """
     one, calls, recorded = Problem.of((_SIZE,) * 3, operand, Options(threads=1)), {}, {}
     for x in backends:
@@ -81,25 +80,16 @@ def probed(backends: Sequence[Backend], operand: DType, known: bool = False) -> 
             call = _Call(x, operand, rates)
             if call.predicted < _TOO_SLOW:
                 calls[x.name], recorded[x.name] = call, row.get("probed", 1.0)
-    for call in calls.values():
-        call.run()  # first touch of the memory
-    start, rounds, most = perf_counter(), 0, _LATER_SECONDS if known else _MOST_SECONDS
-    while calls and not (rounds >= _ROUNDS and _is_enough(calls, perf_counter() - start, most)):
+    start, rounds = perf_counter(), 0
+    while calls and (rounds < _ROUNDS or perf_counter() - start < _SECONDS):
         for call in calls.values():
-            call.seconds.append(call.run())
+            call.run()
         rounds += 1
-    return {name: min(x.seconds) / x.predicted / recorded[name] for name, x in calls.items()}
-
-
-def _is_enough(calls: dict[str, _Call], spent: float, most: float) -> bool:
-    if spent >= most:
-        return True
-    ordered = [sorted(x.seconds) for x in calls.values()]
-    return spent >= _SECONDS and all(second <= first * _AGREE for first, second, *_ in ordered)
+    return {name: x.fastest / x.predicted / recorded[name] for name, x in calls.items()}
 
 
 class _Call:
-    """A small classical product on one thread, and the seconds of its runs."""
+    """A small classical product on one thread, and the seconds of its fastest run."""
 
     def __init__(self, backend: Backend, operand: DType, rates: Rates) -> None:
         problem = Problem.of((_SIZE,) * 3, operand, Options(threads=1))
@@ -107,30 +97,32 @@ class _Call:
         self._plan = Plan(problem, backend, option, "")
         self._arrays = np.ones((3, _SIZE, _SIZE), operand.numpy)
         self.predicted = backend.predicted(problem, option, rates).total
-        self.seconds: list[float] = []
+        self.fastest = inf
 
-    def run(self) -> float:
+    def run(self) -> None:
         a, b, out = self._arrays
         start = perf_counter()
         self._plan.execute(a, b, None, out)
-        return perf_counter() - start
+        self.fastest = min(self.fastest, perf_counter() - start)
 
 
 def quotient(backend: Backend, operand: DType, rates: Rates) -> float:
     """Return the measured over the predicted seconds of the probe's product, for a new row."""
     call = _Call(backend, operand, rates)
-    return min(call.run() for _ in range(50)) / call.predicted
+    for _ in range(50):
+        call.run()
+    return call.fastest / call.predicted
 
 
 def believed(
     slower: dict[str, float], processes: int, backends: Sequence[Backend], operand: DType
 ) -> dict[str, float]:
-    """Return what probes found, without what only a disturbance can explain."""
-    known = [x for x in backends if x.name in slower and _is_known(x, operand)]
+    """Return what some processes' probes found, without what only a disturbance can explain."""
+    known = [x.name for x in backends if x.name in slower and _is_known(x, operand)]
     if processes >= PROBED or len(known) < 2:
         return slower
-    most = _BELIEVED * min(slower[x.name] for x in known)
-    return {**slower, **{x.name: min(slower[x.name], most) for x in known}}
+    most = _BELIEVED * min(slower[x] for x in known)
+    return {**slower, **{x: min(slower[x], most) for x in known}}
 
 
 def _is_known(backend: Backend, operand: DType) -> bool:

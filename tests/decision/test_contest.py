@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -31,7 +32,6 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("FALCON_PROFILE", raising=False)
     monkeypatch.setattr(learned, "generation", lambda: 0)  # whatever other tests register
-    monkeypatch.setattr(contest, "_others_run", lambda: False)
     forget(monkeypatch)
     yield tmp_path
     machine.replaced()
@@ -212,16 +212,14 @@ def test_contests_take_a_share_of_the_time(monkeypatch):
     assert contest._spent <= 0.01 * 10.0 * held[-1]
 
 
-def test_a_contest_waits_until_threads_of_the_choice_sleep(rivals, monkeypatch):
-    monkeypatch.setattr(contest, "_others_run", lambda: True)
-    monkeypatch.setattr(contest, "_WAIT", 0.001)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rivals_wait_until_the_threads_of_the_choice_sleep(rivals, monkeypatch, threads):
+    rested = []
+    monkeypatch.setattr(contest, "sleep", rested.append)
+    monkeypatch.setitem(globals(), "PROBLEM", replace(PROBLEM, threads=threads))
     plan = planned()
-    monkeypatch.setattr(plan.backend, "spins", True)
-    serve(plan, 200)
-    assert entry(plan) is None
-    monkeypatch.setattr(plan.backend, "spins", False)
-    serve(plan, 200)
-    assert entry(plan).contests
+    serve(plan, 21)
+    assert rested == ([] if threads == 1 else [plan.backend.rest])
 
 
 @pytest.mark.parametrize("limit", [None, 2**40, 0])
