@@ -11,8 +11,7 @@ from ._cpu.backend import CpuBackend
 from ._cpu.backend import release_workspace as _release_cpu
 from ._numpy.backend import NumpyBackend
 
-# In order of preference if nothing is measured: a scheme by name runs on the first that can run it;
-# the last one, NumPy, has the least overhead and multiplies small problems.
+# In order of preference: a scheme by name runs on the first backend that can run it.
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (CpuBackend(), NumpyBackend())}
 
 # The backend for operands in GPU memory: chosen by where they are, never compared with the others.

@@ -109,6 +109,8 @@ class Executor(Protocol):
     """What a plan needs from the backend that runs it; `Backend` is the whole interface."""
 
     name: str
+    # Whether its classical algorithm is a library's product: no overhead, and no risk.
+    is_library: bool
 
     @property
     def rest(self) -> float:

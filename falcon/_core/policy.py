@@ -23,11 +23,11 @@ class Policy:
         The same for 2MNK.
     smallest_compared : float
         2MNK from which the classical algorithms of several backends are compared where no LCMA can
-        gain; below, the last backend runs.
+        gain; below, the library's runs.
     thinnest_compared : int
         The same for the least dimension.
     small_gain : float
-        How much faster than that of the last backend another one must be predicted there.
+        How much faster than the library's another one must be predicted there.
     smallest_block : int
         Least rows, columns and inner length of an LCMA's blocks.
     smallest_chunk : int
@@ -37,8 +37,8 @@ class Policy:
     nested_block : int
         How many times larger the blocks of nested schemes must be.
     least_gain : float
-        The classical algorithm (of the last backend) is chosen unless it is slower by this factor,
-        the error of predictions.
+        The classical algorithm (a library's, if there is one) is chosen unless it is slower by this
+        factor, the error of predictions.
     tie : float
         Predictions within this share of each other are a tie: less growth wins, then fewer levels.
     copy_price : float
@@ -68,7 +68,7 @@ class Policy:
     too_little: str = "faster by too little to be sure"
 
     def is_compared(self, problem: Problem) -> bool:
-        """Whether the classical algorithms of the backends are compared, not the last one taken."""
+        """Whether the classical algorithms of the backends are compared, or the library's taken."""
         if self.why_too_small(problem) is None:
             return True
         least = min(problem.M, problem.N, problem.K)

@@ -54,6 +54,7 @@ class CpuBackend:
     """See the module's docstring."""
 
     name = "cpu"
+    is_library = False
     rest = 0.0
     rates_type = Rates
 

@@ -114,7 +114,8 @@ def _backends_for(problem: Problem, name: str) -> list[Backend]:
     if name == "auto":
         found = [x for x in available_backends() if x.why_not(problem) is None]
         # Without BLAS, NumPy's products are loops, a hundred times slower than any kernel.
-        return found if problem.operand.has_blas else found[:1]
+        own = [x for x in found if not x.is_library]
+        return found if problem.operand.has_blas else own or found
     backend = get_backend(name)
     reason = backend.why_not(problem)
     if reason is not None:

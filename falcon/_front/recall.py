@@ -180,7 +180,7 @@ def remember(
     if problem.symmetric and not _are_twins(a, b):
         return
     plain = (
-        *(plan.backend.name == "numpy", plan.scheme is None, not problem.buffered),
+        *(plan.backend.is_library, plan.scheme is None, not problem.buffered),
         *(problem.a_direct, problem.b_direct, not exceeds(problem.threads)),
     )
     _keep(_key(a, b, out, arguments), plan, all(plain), result)

@@ -54,6 +54,7 @@ class GpuBackend:
     """See the module's docstring."""
 
     name = "gpu"
+    is_library = True
     rest = 0.0
     rates_type = DeviceRates
 

@@ -52,6 +52,7 @@ class NumpyBackend:
     """See the module's docstring; `falcon._core.backend.Backend` is the interface."""
 
     name = "numpy"
+    is_library = True
     rates_type = Rates
 
     @property

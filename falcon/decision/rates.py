@@ -138,8 +138,9 @@ def measure_all(
             for dtype in dtypes:
                 problem = Problem.of((1024,) * 3, dtype, Options(threads=count))
                 able = [x for x in backends if x.why_classical_only(problem) is None]
-                # Types without BLAS are multiplied by the first backend only.
-                for backend in able if dtype.has_blas else able[:1]:
+                # A library without BLAS for the type multiplies it only where nothing else does.
+                own = [x for x in able if not x.is_library]
+                for backend in able if dtype.has_blas else own or able:
                     tick(f"{backend.name} {dtype.name}, {count} threads")
                     found[entry(backend.name, problem)] = backend.measure(problem, thorough=True)
                 measured.append(pair_key(problem))

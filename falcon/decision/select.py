@@ -106,8 +106,8 @@ def _classical(
     fitting = [(x, option) for x, option in found if within_limit(option, options)]
     if not fitting:
         raise _limit_error(found[0][1], options)
-    # The last backend of the table, NumPy, has the least overhead and needs no measuring.
-    backend, option = fitting[-1]
+    # A library has the least overhead and needs no measuring.
+    backend, option = next((x for x in fitting if x[0].is_library), fitting[-1])
     policy = backend.policy(problem)
     known: list[tuple[Backend, Candidate]] = []
     times: tuple[tuple[str, float], ...] = ()
@@ -316,13 +316,13 @@ def preferred(
     """Return the best of some candidates.
 
     This is the fastest; among ties the one of least growth, then of fewest levels, then one with
-    the usual workspace. The last classical candidate, that of the last backend, wins unless the
-    gain is worth the risk of a wrong prediction. Panels of packed operands have a price.
+    the usual workspace. The classical algorithm, a library's if there is one, wins unless the gain
+    is worth the risk of a wrong prediction. Panels of packed operands have a price.
     """
     totals = [x.total * policy.price(x.option.scheme) for _, x in kept]
     tied = min(totals) * (1 + policy.tie)
     ties = [(pair, total) for pair, total in zip(kept, totals, strict=True) if total <= tied]
     best, time = min(ties, key=lambda x: (*_risk(x[0][1].option), x[1]))
     classical = [x for x in zip(kept, totals, strict=True) if x[0][1].option.scheme is None]
-    safe, safe_time = classical[-1] if classical else (best, time)
+    safe, safe_time = max(classical, key=lambda x: x[0][0].is_library, default=(best, time))
     return safe if time * policy.least_gain > safe_time else best

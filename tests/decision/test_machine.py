@@ -36,7 +36,7 @@ class Made:
     def __init__(self, name="made up", kernels="fast", found=SOME):
         self.name, self.kernels_, self.found, self.calls = name, kernels, found, []
 
-    rates_type = Rates
+    rates_type, is_library = Rates, False
 
     def identity(self, device=None):
         return {"kernels": self.kernels_}

@@ -35,6 +35,8 @@ TIE = host_policy(BIG).tie
 class Made:
     """A backend that plans everything and runs nothing."""
 
+    is_library = False
+
     def __init__(self, name="made up", *, fused=False, refuses=None, keeps=lambda scheme: True):
         self.name, self.fused, self.refuses, self.keeps = name, fused, refuses, keeps
         self.asked = []
@@ -288,6 +290,8 @@ def test_a_limit_below_what_even_classical_needs():
 
 
 class Modest(Made):
+    is_library = True
+
     def __init__(self):
         super().__init__("modest")
 

@@ -28,6 +28,7 @@ class Made:
     """A backend whose products take made-up times, on a clock of the test's own."""
 
     rest = 0.0
+    is_library = False
     rates_type = Rates
 
     def __init__(self, name, times=(), kernels="fast", clock=None):

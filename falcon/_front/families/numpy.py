@@ -248,7 +248,7 @@ class NumpyFamily:
         flops = 2 * a.shape[-2] * a.shape[-1] * b.shape[-1]
         if plan is not None and flops > _TINY_FLOPS[operand.is_exact]:
             backend = plan.backend
-            if backend.name != "numpy":
+            if not backend.is_library:
                 return backend.name if backend.execute_batch(plan, a, b, out) else ""
             able = able and (operand.has_blas or operand.engine is None)
         if not able:
