@@ -16,7 +16,7 @@
     formulas.py  the cost model's formulas; compiled, types in formulas.pxd
     model.py     the cost model of the host's backends: seconds per stage of an option
     symmetric.py x.T @ x: how it is recognised, copying a triangle
-    look.py      measure the norms of operands before an LCMA runs; decide on scaling
+    look.py      judge the norms of operands before an LCMA runs: how they are scaled
     spread.py    how much the norms of rows and columns that an LCMA adds differ; scaling
     packed.py    PackedOperand: a right operand that is packed once
     arrays.py    users' operands as NumPy arrays

@@ -1,16 +1,15 @@
-r"""Measure the norms of operands before an LCMA chosen by "auto" runs, and decide on scaling.
+r"""Judge the norms of operands before an LCMA chosen by "auto" runs: whether they are scaled.
 
-A *line* is a row of A or a column of B::
+A *line* is a row of A or a column of B. Backends measure the squared norms of lines::
 
-    execute: look ---- Scaling (often empty) ---------> the scheme, and C is scaled back
-                  \--- None: norms not measurable ----> the classical algorithm
-    pack:    of_packed, column_norms
+    execute: mended, judged ---- Scaling (often empty) ---------> the scheme, and C is scaled back
+                            \--- None: norms not measurable ----> the classical algorithm
+    pack:    mended, of_packed
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from math import sqrt
 
 import numpy as np
@@ -23,8 +22,6 @@ _log = logging.getLogger("falcon")
 
 # Lines that are measured again: this many lines and elements of each at a time.
 _LINES, _STEPS = 96, 512
-
-Measure = Callable[[np.ndarray, int, np.ndarray], None]
 
 
 def has_room(plan: Plan, scaling: Scaling) -> bool:
@@ -39,46 +36,33 @@ def has_room(plan: Plan, scaling: Scaling) -> bool:
     return fits
 
 
-def look(
+def judged(
     plan: Plan,
-    a: np.ndarray,
-    b: np.ndarray | PackedOperand,
-    measure: Measure,
-    room: np.ndarray | None,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    packed: PackedOperand | None = None,
     blocks: tuple[int | None, int | None] = (None, None),
 ) -> Scaling | None:
     """Return how the operands of a plan are scaled; None: the product must be classical.
 
     Parameters
     ----------
-    measure : callable
-        ``measure(x, axis, found)`` writes the squared 2-norms of rows (axis 0) or columns of x to
-        `found`; 0, Inf or NaN where it cannot measure them.
-    room : ndarray of float64, or None
-        Buffer for the norms; if it is too small, they cannot be measured.
+    rows, columns : ndarray of float64
+        Squared 2-norms of the rows of A and the columns of B, as `mended` returns them.
+    packed : PackedOperand, optional
+        B, if it is packed: its columns are scaled already.
     blocks : (int or None, int or None)
         Rows and columns of a block; None: equal parts of a chunk.
     """
     p, scheme = plan.problem, plan.scheme
-    given = None if isinstance(b, np.ndarray) else b
-    packed = None if given is None else given.column_powers
-    if scheme is None or not plan.guarded:
-        return Scaling(columns=packed)
-    if room is None or room.size < p.M + (p.N if given is None else 0):
-        return None
-    rows, columns = room[: p.M], room[p.M : p.M + p.N]
-    _measured(a, 0, rows, measure)
-    if given is None:
-        _measured(b, 1, columns, measure)  # type: ignore[arg-type]
-    else:
-        columns = given.scales
+    assert scheme is not None  # for type checkers
     if not (np.isfinite(rows).all() and np.isfinite(columns).all()):
         _log.debug("falcon: %s is multiplied classically: some norms cannot be measured", p)
         return None
     of_a = rows, scheme.m, plan.option.chunks[0], blocks[0]
     of_b = columns, scheme.n, plan.option.chunks[1], blocks[1]
     spreads = spread(*of_a), spread(*of_b)
-    if given is None:
+    if packed is None:
         powers = evened((of_a, of_b), spreads, SCALED_FROM)
     else:
         powers = evened((of_a,), spreads[:1], SCALED_FROM / spreads[1])
@@ -88,7 +72,7 @@ def look(
             "and columns of B by %.3g (root mean square over least)",
             *(p, scheme.name, *spreads),
         )
-    found = Scaling(powers[0], packed if given is not None else powers[1])
+    found = Scaling(powers[0], powers[1] if packed is None else packed.column_powers)
     if not found.fits(p.operand):
         _log.debug("falcon: %s is multiplied classically: its norms differ by too much", p)
         return None
@@ -115,14 +99,17 @@ def of_packed(columns: np.ndarray, plan: Plan, chunk: int) -> Scaling | None:
     return found
 
 
-def column_norms(b: np.ndarray, measure: Measure) -> np.ndarray:
-    """Return the squared 2-norms of the columns of b; Inf or NaN where they cannot be measured."""
-    return _measured(b, 1, np.empty(b.shape[1]), measure)
+def mended(x: np.ndarray, axis: int, found: np.ndarray) -> np.ndarray:
+    """Return squared norms, in float64 where measuring them failed: 0 then is a line of zeros.
 
-
-def _measured(x: np.ndarray, axis: int, found: np.ndarray, measure: Measure) -> np.ndarray:
-    """Measure, then again in float64 where that failed; 0 then means that the line is all zeros."""
-    measure(x, axis, found)
+    Parameters
+    ----------
+    x : ndarray
+    axis : {0, 1}
+        Norms of rows, or of columns.
+    found : ndarray of float64
+        What was measured; 0, Inf or NaN where that failed, replaced in place.
+    """
     lines = x if axis == 0 else x.T
     doubtful = np.flatnonzero(~((found > 0) & (found < np.inf)))
     for start in range(0, len(doubtful), _LINES):

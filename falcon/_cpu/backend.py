@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import ENGINE
-from falcon._core.look import column_norms
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
@@ -39,7 +38,7 @@ from .operands import (
 try:
     from . import _core, blocking, pool, share
     from .measure import measure
-    from .norms import look_at, measuring, named
+    from .norms import scaling_of, squared_norms
     from .packed import Payload
     from .programs import engine_scheme
     from .rounding import why_not_wide
@@ -133,7 +132,7 @@ class CpuBackend:
             nbytes = max(nbytes, blocking.needed(plan, a, source, scalars[0]))
         workspace = pool.shared().take(nbytes)
         try:
-            scaling = look_at(plan, a, b if source is None else source, workspace, nbytes)
+            scaling = scaling_of(plan, a, b if source is None else source, workspace, nbytes)
             refused = scaling is None
             if scaling is not None:
                 load(c, target, problem)
@@ -208,8 +207,8 @@ class CpuBackend:
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
-        operand = plan.problem.operand
-        return column_norms(named(readable(b, operand), operand), measuring(plan))
+        b = readable(b, plan.problem.operand)
+        return squared_norms(b, plan, 1, np.empty(b.shape[1]))
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""

@@ -1,23 +1,22 @@
-"""What is checked of operands before a scheme of "auto" runs, with norms by the engine."""
+"""Norms of operands by the engine, and how they are scaled before a scheme of "auto" runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from falcon._core.dtypes import DType
-from falcon._core.look import look
+from falcon._core.look import judged, mended
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.spread import Scaling
 
 from . import _core
-from .extension import isa, seen
+from .extension import isa
 
 
-def look_at(
+def scaling_of(
     plan: Plan, a: np.ndarray, b: np.ndarray | PackedOperand, workspace: Any, nbytes: int
 ) -> Scaling | None:
     """Return how the operands are scaled; None: the product must be classical.
@@ -25,17 +24,25 @@ def look_at(
     Norms are formed in the workspace, which nothing else needs yet. Only `nbytes` of it are used,
     even if the pool had a larger one, so that results do not depend on earlier calls.
     """
-    room = np.frombuffer(workspace, np.float64, nbytes // 8) if nbytes >= 8 else None
-    operand = plan.problem.operand
-    b = b if isinstance(b, PackedOperand) else named(b, operand)
-    return look(plan, named(a, operand), b, measuring(plan), room)
+    packed = b if isinstance(b, PackedOperand) else None
+    if plan.scheme is None or not plan.guarded:
+        return Scaling(columns=None if packed is None else packed.column_powers)
+    M, N = plan.problem.M, plan.problem.N
+    needed = M if packed is not None else M + N
+    if 8 * needed > nbytes:
+        return None
+    room = np.frombuffer(workspace, np.float64, needed)
+    rows = squared_norms(a, plan, 0, room[:M])
+    columns = packed.scales if packed is not None else squared_norms(b, plan, 1, room[M:])
+    return judged(plan, rows, columns, packed)
 
 
-def named(x: np.ndarray, dtype: DType) -> np.ndarray:
+def squared_norms(x: Any, plan: Plan, axis: int, found: np.ndarray) -> np.ndarray:
+    """Write the squared norms of the rows (axis 0) or columns of an array of the engine's."""
+    _core.norms(x, found, axis, plan.threads, isa())
+    return mended(_named(x, plan.problem.operand), axis, found)
+
+
+def _named(x: np.ndarray, dtype: DType) -> np.ndarray:
     """Return an array of the engine's with its own dtype: the inverse of `seen`."""
     return x if dtype.engine_view is None else x.view(dtype.numpy)
-
-
-def measuring(plan: Plan) -> Callable[[np.ndarray, int, np.ndarray], None]:
-    operand = plan.problem.operand
-    return lambda x, axis, found: _core.norms(seen(x, operand), found, axis, plan.threads, isa())

@@ -22,7 +22,7 @@ from numpy import matmul  # a program may replace np.matmul by falcon.matmul
 
 from falcon._core import threads
 from falcon._core.cpus import kept_bytes
-from falcon._core.look import column_norms, has_room, look
+from falcon._core.look import has_room, judged
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import ArrayPayload, PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
@@ -35,7 +35,7 @@ from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
 from falcon.schemes import Scheme, SymmetricScheme
 
 from .classical import classical, classical_workspace, copied_bytes, finish_bytes, store
-from .norms import squares
+from .norms import squared_norms
 from .rates import blas_name, measure
 from .threads import limited, numpy_blas
 
@@ -150,7 +150,7 @@ class NumpyBackend:
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
-        return column_norms(b, squares)
+        return squared_norms(b, 1, np.empty(b.shape[1]))
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return the option of the packed scheme."""
@@ -281,8 +281,7 @@ def _multiply(
         memory = np.empty(stages.workspace // stages.itemsize, problem.operand.numpy)
     except MemoryError:
         return False
-    room = memory.view(np.uint8)[: memory.nbytes // 8 * 8].view(np.float64)
-    scaling = look(plan, a, b, squares, room, (stages.rows, stages.columns))
+    scaling = _scaling_of(plan, a, b, memory, stages)
     if scaling is None or not has_room(plan, scaling):
         return False
     dtype = problem.operand.numpy
@@ -294,6 +293,22 @@ def _multiply(
         if alpha != 1:
             np.multiply(out, alpha, out=out)
     return done
+
+
+def _scaling_of(
+    plan: Plan, a: np.ndarray, b: np.ndarray | PackedOperand, memory: np.ndarray, stages: _Stages
+) -> Scaling | None:
+    """Return how the operands are scaled, by norms that are formed in the workspace."""
+    packed = b if isinstance(b, PackedOperand) else None
+    if not plan.guarded:
+        return Scaling(columns=None if packed is None else packed.column_powers)
+    room = memory.view(np.uint8)[: memory.nbytes // 8 * 8].view(np.float64)
+    M, N = plan.problem.M, plan.problem.N
+    if room.size < (M if packed is not None else M + N):
+        return None
+    rows = squared_norms(a, 0, room[:M])
+    columns = b.scales if isinstance(b, PackedOperand) else squared_norms(b, 1, room[M : M + N])
+    return judged(plan, rows, columns, packed, (stages.rows, stages.columns))
 
 
 def _run_stages(

@@ -5,18 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from falcon._core.dtypes import find
+from falcon._core.look import mended
 
 from .classical import CONVERTED_BLOCK
 
 _SUBSCRIPTS = ("ij,ij->i", "ij,ij->j")
 
 
-def squares(x: np.ndarray, axis: int, found: np.ndarray) -> None:
+def squared_norms(x: np.ndarray, axis: int, found: np.ndarray) -> np.ndarray:
     """Write the squared 2-norm of each row (axis 0) or column (axis 1) of x to `found`, float64."""
     row = find(x.dtype)
     if row is None or row.is_exact or row.accumulator is not row:
         _converted(x, axis, found)
-        return
+        return mended(x, axis, found)
     parts = (x.real, x.imag) if row.is_complex else (x,)
     found[...] = 0
     with np.errstate(all="ignore"):
@@ -24,6 +25,7 @@ def squares(x: np.ndarray, axis: int, found: np.ndarray) -> None:
             found += np.einsum(_SUBSCRIPTS[axis], part, part)
     # For smaller sums, single squares may have underflowed: 0 says that nothing was measured.
     found[found < float(row.finfo.tiny) * 2.0**20] = 0
+    return mended(x, axis, found)
 
 
 def _converted(x: np.ndarray, axis: int, found: np.ndarray) -> None:
