@@ -1,0 +1,186 @@
+"""`profile`: where a program multiplies, how long it takes, and what falcon gains there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from types import CodeType, TracebackType
+from typing import Any
+
+import numpy as np
+
+import falcon
+from falcon import numpy_seconds
+from falcon._core.observe import observe
+from falcon._core.plan import Plan
+from falcon._core.text import format_table
+
+try:
+    from ._loops import left
+except ImportError:  # not built
+
+    def left() -> int:
+        """Return how many products NumPy's replaced loops have left to NumPy's own."""
+        return 0
+
+
+# Frames of these are not the user's.
+_OWN = tuple(str(Path(x.__file__).parent) for x in (falcon, np) if x.__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The products of one kind at one place of a program.
+
+    Attributes
+    ----------
+    place : str
+        File and line that called falcon or NumPy.
+    problem : str
+        Shapes and dtype.
+    calls : int
+    seconds : float
+        Of all calls.
+    scheme, backend : str
+        What ran, in most calls.
+    numpy_seconds : float or None
+        What NumPy would take for all calls, by the cost model; None if it is not predicted.
+    why : str
+        The reason for the choice.
+    """
+
+    place: str
+    problem: str
+    calls: int
+    seconds: float
+    scheme: str
+    backend: str
+    numpy_seconds: float | None
+    why: str
+
+
+class Profile:
+    """What `profile` returns: a context manager, then a table; printable."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._found: dict[tuple[CodeType, int, Plan], list[float]] = {}
+        self._places: dict[CodeType, bool] = {}
+        self._left, self._start = 0, 0
+        self._restore: Callable[[], None] | None = None
+
+    def start(self) -> None:
+        """Begin to count, in all threads."""
+        self._start = left()
+        self._restore = observe(self._see)
+
+    def stop(self) -> None:
+        """Stop counting."""
+        if self._restore is not None:
+            self._restore()
+            self._restore = None
+            self._left += left() - self._start
+
+    def __enter__(self) -> Profile:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _see(self, plan: Plan, seconds: float) -> None:
+        frame: Any = sys._getframe(2)
+        while frame.f_back is not None and self._is_own(frame.f_code):
+            frame = frame.f_back
+        key = frame.f_code, frame.f_lineno, plan
+        with self._lock:
+            found = self._found.get(key)
+            if found is None:
+                found = self._found[key] = [0, 0.0]
+            found[0] += 1
+            found[1] += seconds
+
+    def _is_own(self, code: CodeType) -> bool:
+        found = self._places.get(code)
+        if found is None:
+            found = self._places[code] = code.co_filename.startswith(_OWN)
+        return found
+
+    def rows(self) -> list[Row]:
+        """Return what was counted, the most time first (``pandas.DataFrame(p.rows())``)."""
+        with self._lock:
+            found = list(self._found.items())
+        made = []
+        for (code, line, plan), (calls, seconds) in found:
+            each = numpy_seconds(plan)
+            made.append(
+                Row(
+                    f"{code.co_filename}:{line}",
+                    str(plan.problem),
+                    int(calls),
+                    seconds,
+                    plan.option.label,
+                    plan.backend.name,
+                    None if each is None else each * calls,
+                    plan.why,
+                )
+            )
+        return sorted(made, key=lambda x: -x.seconds)
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        table = [("place", "product", "calls", "seconds", "NumPy", "gain", "scheme", "backend", "")]
+        for x in rows:
+            numpy = "-" if x.numpy_seconds is None else f"{x.numpy_seconds:.3f}"
+            gain = "-" if not x.numpy_seconds else f"{x.numpy_seconds / x.seconds:.2f}"
+            table.append(
+                (_short(x.place), x.problem, str(x.calls), f"{x.seconds:.3f}", numpy, gain)
+                + (x.scheme, x.backend, x.why)
+            )
+        lines = ["falcon saw no product"]
+        if rows:
+            lines = [
+                format_table(table, left=2),
+                "NumPy: seconds that it would take, by the cost model",
+            ]
+        if self._left:
+            lines.append(f"{self._left} products were left to NumPy at once: too small or too thin")
+        return "\n".join(lines)
+
+
+def _short(place: str) -> str:
+    return place if len(place) <= 40 else f"...{place[-37:]}"
+
+
+def profile() -> Profile:
+    """Count the products that run on falcon, by the place in the program that asks for them.
+
+    Returns
+    -------
+    Profile
+        ``with falcon.profile() as p: ...; print(p)``; `p.rows()` has the same for a DataFrame.
+
+    Notes
+    -----
+    With `falcon.accelerate`, products by NumPy's functions are counted too; those that are too
+    small for falcon are counted together. A counted call takes a microsecond longer. Products that
+    a GPU runs are timed until they are queued.
+
+    Examples
+    --------
+    >>> import falcon, numpy as np
+    >>> a = np.ones((300, 300))
+    >>> with falcon.profile() as p:
+    ...     c = falcon.matmul(a, a)
+    >>> p.rows()[0].calls
+    1
+    """
+    return Profile()

@@ -1,0 +1,167 @@
+"""`accelerate`: let NumPy's own products run on falcon, and stop it."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from falcon import matmul
+from falcon._core.locks import ForkLock
+from falcon._numpy import original
+
+from . import functions, workers
+
+try:
+    from . import _loops
+except ImportError:  # `accelerate` says so
+    _loops = None  # type: ignore[assignment]
+
+_lock = ForkLock()
+# What calls have set, and what ``with`` blocks have set since: the last one counts.
+_base = False
+_blocks: list[bool] = []
+_is_on = _was_told = False
+
+
+class Switch:
+    """What `accelerate` returns: as a context manager it restores, at the end, what it found."""
+
+    def __init__(self, on: bool, before: bool, quiet: bool) -> None:
+        self._on, self._before, self._quiet = on, before, quiet
+
+    def __enter__(self) -> Switch:
+        global _base
+        with _lock.lock:
+            _base = self._before
+            _blocks.append(self._on)
+            _update(self._quiet)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with _lock.lock:
+            _blocks.remove(self._on)
+            _update(self._quiet)
+
+    def __repr__(self) -> str:
+        return f"<falcon.accelerate: {'on' if _is_on else 'off'}>"
+
+
+def accelerate(on: bool = True, *, quiet: bool = False, inherit: bool = False) -> Switch:
+    """Run NumPy's own products on falcon: ``a @ b``, np.matmul, np.dot and what is built on them.
+
+    Large products of floats, complex numbers and integers are then multiplied as by
+    `falcon.matmul`, with its settings (`falcon.config`); small ones, vectors, objects and other
+    types as before. It holds for the whole process, all its threads, and forked children.
+
+    Parameters
+    ----------
+    on : bool
+        False: NumPy's own loops are put back.
+    quiet : bool
+        Do not say on standard error that it is on.
+    inherit : bool
+        Child processes that start Python anew (spawned by multiprocessing, joblib, subprocess) also
+        switch it on, when they import NumPy: the environment variables FALCON_ACCELERATE and
+        PYTHONPATH are changed for it.
+
+    Returns
+    -------
+    context manager
+        ``with falcon.accelerate():`` restores what it found at the end of the block.
+
+    Raises
+    ------
+    RuntimeError
+        falcon was built without the compiled part of this, or NumPy's loops are not as expected.
+    TypeError
+        `on` is not a bool.
+
+    Notes
+    -----
+    Reached: ``@``, np.matmul, np.linalg.matrix_power, np.dot, np.tensordot, np.linalg.multi_dot,
+    np.einsum with ``optimize=``, np.cov, np.corrcoef, and libraries that call them. Not reached:
+    ``ndarray.dot``, np.inner, np.vdot, np.einsum without ``optimize``, LAPACK, SciPy's BLAS, and
+    names that were imported before (``from numpy import dot``).
+
+    As for `falcon.matmul`, errors are bounded by norms, not entry by entry, and overflow shows in
+    the result without a warning.
+
+    Examples
+    --------
+    >>> import falcon, numpy as np
+    >>> a = np.ones((300, 300))
+    >>> with falcon.accelerate(quiet=True):
+    ...     c = a @ a
+    """
+    global _base
+    if not isinstance(on, bool):
+        raise TypeError(f"on is {on!r}; expected True or False")
+    if _loops is None:
+        raise RuntimeError(
+            "falcon.accelerate needs a compiled part that was not built here; see "
+            "falcon.show_config()"
+        )
+    with _lock.lock:
+        before, _base = _base, on
+        try:
+            _update(quiet)
+        except RuntimeError:
+            _base = before
+            raise
+    if inherit:
+        workers.inherit(on)
+    return Switch(on, before, quiet)
+
+
+def is_on() -> bool:
+    """Whether NumPy's products run on falcon now."""
+    return _is_on
+
+
+def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    matmul(a, b, out)
+
+
+def use(product: Any = _product) -> None:
+    """Choose what multiplies (`profile` counts); takes effect where acceleration is on."""
+    global _current
+    with _lock.lock:
+        _current = product
+        if _is_on:
+            _loops.replace(np.matmul, product)
+
+
+_current: Any = _product
+
+
+def _update(quiet: bool) -> None:
+    """Bring NumPy into the state that calls and blocks ask for."""
+    global _is_on, _was_told
+    wanted = _blocks[-1] if _blocks else _base
+    if wanted == _is_on:
+        return
+    if wanted:
+        original.keep(_loops.original)
+        try:
+            _loops.replace(np.matmul, _current)
+        except RuntimeError as error:
+            raise RuntimeError(f"NumPy {np.__version__} is left alone: {error}") from None
+        functions.replace()
+    else:
+        _loops.restore(np.matmul)
+        functions.restore()
+    _is_on = wanted
+    if wanted and not quiet and not _was_told:
+        _was_told = True
+        print(
+            "falcon: NumPy's matrix products run on falcon (off: falcon.accelerate(on=False))",
+            file=sys.stderr,
+        )
