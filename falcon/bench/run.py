@@ -1,12 +1,18 @@
-"""An unfinished record file: rewritten after every round, so that a stop loses at most one."""
+"""Runs that can be stopped and resumed: the unfinished file is rewritten after every round."""
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .records import empty
+from . import records, tables
+
+# Exit status of a run that its time budget ended: not a failure, but not complete either.
+INCOMPLETE = 3
 
 
 class Run:
@@ -30,7 +36,7 @@ class Run:
         # As JSON stores it, to be compared with the request in the file.
         self._asked = json.loads(json.dumps(asked))
         self.done: list[str] = []
-        self.found = empty(asked["machine"], asked["threads"])
+        self.found = records.empty(asked["machine"], asked["threads"])
         if path is None or not path.exists():
             return
         try:
@@ -67,3 +73,61 @@ class Run:
             held = {"asked": self._asked, "done": self.done, "found": self.found}
             part.write_text(json.dumps(held), encoding="utf-8")
             part.replace(self.path)
+
+
+def resume(
+    options: argparse.Namespace,
+    asked: Callable[[], dict[str, Any]],
+    measure: Callable[[Run], bool],
+    show: Callable[[dict[str, Any]], None],
+) -> int:
+    """Measure what is left of a run, print it and keep it in a file.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+        With `output`, the record file, `fresh` and `json`.
+    asked : callable
+        Returns what is to be measured, and on which machine.
+    measure : callable
+        Measures what a `Run` lacks; returns whether it is complete.
+    show : callable
+        Prints the tables of a record file.
+
+    Returns
+    -------
+    int
+        The exit status: 1 for a wrong result, `INCOMPLETE`, or 0.
+    """
+    output: Path | None = options.output
+    part = output.with_name(output.name + ".part") if output else None
+    if output and part and options.fresh:
+        output.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
+    if output and output.exists():
+        print(f"{output} is complete; --fresh measures again", file=sys.stderr)
+        found, complete = records.read(output), True
+    else:
+        kept = Run(part, asked())
+        complete, found = measure(kept), kept.found
+        if output and part and complete:
+            output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            part.unlink()
+    status = finish(found, options, show)
+    if not complete:
+        how = "the same command resumes it" if output else "with -o FILE it could resume"
+        print(f"the run is not complete; {how}", file=sys.stderr)
+    return status or (0 if complete else INCOMPLETE)
+
+
+def finish(
+    found: dict[str, Any], options: argparse.Namespace, show: Callable[[dict[str, Any]], None]
+) -> int:
+    """Print a record file, or its tables, and warnings; return 1 if a result is wrong."""
+    if options.json:
+        print(json.dumps(found, indent=1))
+    else:
+        show(found)
+    for doubt in tables.doubts(found):
+        print(f"warning: {doubt.text}", file=sys.stderr)
+    return int(any(not side["correct"] for x in found["cases"] for side in x["sides"].values()))

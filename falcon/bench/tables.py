@@ -203,6 +203,29 @@ def format_cases(cases: Sequence[dict[str, Any]], *, first: str = FALCON) -> str
     return f"{format_table(rows, left=4)}\n{note}"
 
 
+def format_peers(found: Sequence[dict[str, Any]]) -> str:
+    """Return the table of peers, and a line of those that are absent with how to install them."""
+    rows = [("peer", "library", "version", "threads", "kernels")]
+    absent = "; ".join(f"{x['peer']} ({x['absent']})" for x in found if x["absent"])
+    for x in found:
+        if not x["absent"]:
+            kernels = f"{by_dtype(x['kernels'])}  {format_settings(x['environment'])}".rstrip()
+            rows.append((x["peer"], x["library"], x["version"], str(x["threads"] or "?"), kernels))
+    return format_table(rows, left=3) + (f"\nabsent: {absent}" if absent else "")
+
+
+def format_settings(environment: dict[str, dict[str, str]]) -> str:
+    """Return the variables that were set."""
+    return by_dtype({k: " ".join(f"{x}={y}" for x, y in v.items()) for k, v in environment.items()})
+
+
+def by_dtype(words: dict[str, str]) -> str:
+    """Return what is known per type, only once if it is the same for every one."""
+    if len(set(words.values())) <= 1:
+        return next(iter(words.values()), "")
+    return "; ".join(f"{dtype}: {word}" for dtype, word in words.items())
+
+
 def changes(old: dict[str, Any], new: dict[str, Any]) -> str:
     """Return what changed between two record files by more than the noise of both.
 
