@@ -134,13 +134,14 @@ def running(code, count=1):
             x.wait()
 
 
-def dispatch(script, shown, inner):
+def dispatch(script, shown, inner, first=lambda: None):
     """Run what the first argument names: of `shown`, or in a process of a study, of `inner`.
 
-    A function of `inner` returns what its process prints as JSON.
+    A function of `inner` returns what its process prints as JSON; `first` runs before it.
     """
     what, *arguments = sys.argv[1:] or [""]
     if what.startswith("_") and what[1:] in inner:
+        first()
         print(json.dumps(inner[what[1:]](*arguments)))
     elif what in shown:
         shown[what]()

@@ -40,10 +40,6 @@ def measure(size, K, dtype, threads):
     }
 
 
-def with_interval(estimate):
-    return f"{estimate.median:.2f} ±{estimate.uncertainty * estimate.median:.2f}"
-
-
 def picture(found):
     """Draw the best scheme's speed-up over falcon's classical path, over (M = N, K)."""
     from matplotlib.colors import TwoSlopeNorm
@@ -68,7 +64,7 @@ def picture(found):
             image[row, column] = 1.0 if level else best.median
             short = {"strassen": "S", "strassen@strassen": "S@S"}.get(name, name)
             dark = abs(float(norm(image[row, column])) - 0.5) > 0.36
-            text = with_interval(best).replace(" ", "\n")
+            text = f"{best.median:.2f}\n±{best.uncertainty * best.median:.2f}"
             axis.text(column, row, f"{text}\n{short}", ha="center", va="center", fontsize=8.5,
                       color="white" if dark else "#555555" if level else "black")  # fmt: skip
             if x["chosen"] != "classical":

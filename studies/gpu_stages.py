@@ -41,7 +41,7 @@ def measure(case, a, b, out, options):
 
     Where the classical product is chosen, the stages are those of Strassen's scheme.
     """
-    plan = falcon.plan(a, b, **options)
+    backend, plan = get_backend(DEVICE), falcon.plan(a, b, **options)
     if plan.scheme is None:
         plan = falcon.plan(a, b, **{**options, "scheme": LEAST_SCHEME})
     classical = falcon.plan(a, b, **{**options, "scheme": "classical"})
@@ -62,6 +62,7 @@ def measure(case, a, b, out, options):
         for stage in dict.fromkeys(x.stage for x in made)
     }
     alone = seconds_per_call(Program(steps(classical)).run)
+    known = rates(backend, plan.problem, [backend])
     return {
         **case.shape.sizes(),
         "dtype": case.dtype,
@@ -71,7 +72,7 @@ def measure(case, a, b, out, options):
         "stages": seconds,
         "rates": {stage: work[stage] / x for stage, x in seconds.items() if stage in work},
         "bounds": {"copy": copy_rate(work["combine A"]), "cuBLAS": case.shape.flops / alone},
-        "predicted": predicted(plan),
+        "predicted": dict(backend.predicted(plan.problem, plan.option, known).seconds),
         "workspace": plan.workspace,
     }
 
@@ -99,12 +100,6 @@ def copy_rate(moved):
     device.set_bytes(source.pointer, 1, nbytes)
     call = (source.pointer, target.pointer, nbytes)
     return 2 * nbytes / seconds_per_call(lambda: device.copy_bytes(*call))
-
-
-def predicted(plan):
-    backend = get_backend(DEVICE)
-    known = rates(backend, plan.problem, [backend])
-    return dict(backend.predicted(plan.problem, plan.option, known).seconds)
 
 
 def table(x):

@@ -8,8 +8,7 @@
     gram       gram over np.matmul(x.T, x)
 
 Regret: how much longer the choice takes than the fastest of its five best rivals by the model, in
-interleaved rounds. Every measurement runs in a process of its own. CACHES and SIZE in the
-environment: caches per kind of noise, and a single size S of all shapes.
+interleaved rounds. Every measurement runs in a process of its own; CACHES=3 per kind of noise.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import json
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 
@@ -30,14 +30,13 @@ NOISE = {
     "time.sleep(0.02)",
     "streams": "a = np.ones(40_000_000)\nwhile time.time() < end: a + a",
 }
-CACHES, SIZE = int(os.environ.get("CACHES", 3)), int(os.environ.get("SIZE", 0))
-SHAPES = [(SIZE,) * 3] if SIZE else [
+CACHES = int(os.environ.get("CACHES", 3))
+SHAPES = [
     *((2048, 6144, 4096), (2048, 9216, 3072), (1024, 14336, 4096), (3001, 2999, 3003)),
     *((1000, 1000, 1000), (1536, 1536, 1536), (2048, 2048, 2048), (4096, 4096, 4096)),
     *((1100, 8000, 1200), (14000, 1000, 1500), (5000, 5000, 1000), (1700, 1300, 9000)),
-]  # fmt: skip
-ONE = [(SIZE,) * 3] if SIZE else [(2048, 2048, 2048), (1000, 1000, 1000)]
-USUAL = SHAPES[4] if not SIZE else SHAPES[0]
+]
+ONE = [(2048, 2048, 2048), (1000, 1000, 1000)]
 FACTORS = 0.7, 1.4
 BETWEEN = 300
 
@@ -131,13 +130,7 @@ def ratios(kind):
         else:
             b = np.random.default_rng(0).standard_normal(shape).astype(dtype)
             a, out = b.T, np.empty((shape[1], shape[1]), dtype)
-
-        def ours(a=a, b=b, out=out):
-            falcon.matmul(a, b, out=out)
-
-        def theirs(a=a, b=b, out=out):
-            np.matmul(a, b, out=out)
-
+        ours, theirs = (partial(x.matmul, a, b, out=out) for x in (falcon, np))
         length = max(seconds(theirs, count=3), 1e-6)
         short = length < 0.1
         for _ in range(100 if short else 25):
@@ -167,7 +160,7 @@ def noise():
                 with running(head, 2):
                     time.sleep(1.0)
                     process(cache, "once")
-                    process(cache, "calls", 60, False, json.dumps(USUAL))
+                    process(cache, "calls", 60, False, json.dumps(SHAPES[4]))
                 time.sleep(0.5)
                 process(cache, "once")
                 lost = regret(cache, SHAPES, show=number == 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from statistics import geometric_mean
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def summary(records):
         "regret worst": float(regrets.max()),
         "over NumPy, worst": min(over_numpy),
         "over NumPy, 5th percentile": float(np.quantile(over_numpy, 0.05)),
-        "over NumPy, geometric mean": mean_of(over_numpy),
+        "over NumPy, geometric mean": geometric_mean(over_numpy),
     }
     if all("known" in x for x in records):
         unknown = sum(not x["known"]["over_numpy"]["known"] for x in records)
@@ -54,7 +55,7 @@ def summary(records):
         found |= {
             "shapes in which NumPy's own product is not the choice": float(len(own)),
             "these over NumPy, worst": min(own),
-            "these over NumPy, geometric mean": mean_of(own),
+            "these over NumPy, geometric mean": geometric_mean(own),
         }
     both = predictions(records)
     if len(both):
@@ -66,12 +67,10 @@ def summary(records):
         gains = [x["over_library"] for x in large(records) if x["dtype"] == dtype]
         if gains:
             found[f"over the best library, {dtype}, M, N, K >= {LARGE}, worst"] = min(gains)
-            found[f"over the best library, {dtype}, M, N, K >= {LARGE}, mean"] = mean_of(gains)
+            found[f"over the best library, {dtype}, M, N, K >= {LARGE}, mean"] = geometric_mean(
+                gains
+            )
     return found
-
-
-def mean_of(values):
-    return float(np.exp(np.mean(np.log(values))))
 
 
 def predictions(records):

@@ -11,6 +11,7 @@ Every row is measured in a process with sharing and one without (FALCON_SHARE_TH
 from __future__ import annotations
 
 import time
+from functools import partial
 from statistics import median
 
 from common import awake, dispatch, operands, pairs, seconds
@@ -44,15 +45,13 @@ def turn():
             if shape == "gram":
                 x = np.random.default_rng(0).standard_normal((18000, 650)).astype(dtype)
                 out, other = np.empty((2, 650, 650), dtype)
-                calls = (lambda x=x, out=out: falcon.gram(x, backend="cpu", out=out),
-                         lambda x=x, other=other: np.matmul(x.T, x, out=other))  # fmt: skip
+                own = partial(falcon.gram, x, backend="cpu", out=out)
+                numpys = partial(np.matmul, x.T, x, out=other)
             else:
                 a, b, out = operands(shape, dtype)
                 other = out.copy()
-                calls = (lambda a=a, b=b, out=out: falcon.gemm(a, b, backend="cpu",
-                                                              scheme="classical", out=out),
-                         lambda a=a, b=b, other=other: np.matmul(a, b, out=other))  # fmt: skip
-            own, numpys = calls
+                own = partial(falcon.gemm, a, b, backend="cpu", scheme="classical", out=out)
+                numpys = partial(np.matmul, a, b, out=other)
             time.sleep(0.2)
             rows = []
             for _ in range(3):
@@ -72,7 +71,7 @@ def numpy_alone():
     for dtype in TYPES:
         for size in SIZES:
             a, b, out = operands((size,) * 3, dtype)
-            call = lambda a=a, b=b, out=out: np.matmul(a, b, out=out)  # noqa: E731
+            call = partial(np.matmul, a, b, out=out)
             found[f"matmul {dtype} {size}"] = awake(call)
             if size in (256, 1000):
                 for rest in (0.06, 0.3):
@@ -102,8 +101,8 @@ def auto():
             a, b, out = operands((size,) * 3, dtype)
             for name, before in (("", None), (" after s @ s", lambda: small @ small)):
                 found[f"{dtype} {size}{name}"] = pairs(
-                    lambda a=a, b=b, out=out: falcon.gemm(a, b, out=out),
-                    lambda a=a, b=b, out=out: np.matmul(a, b, out=out), 7, 7, before,
+                    partial(falcon.gemm, a, b, out=out), partial(np.matmul, a, b, out=out),
+                    7, 7, before,
                 )  # fmt: skip
     return found
 
@@ -112,14 +111,11 @@ def pause():
     import falcon
 
     a, b, out = operands((350, 1300, 260), "f4")
-    one = awake(lambda: falcon.gemm(a, b, backend="cpu", threads=1, out=out))
+    own = partial(falcon.gemm, a, b, backend="cpu", out=out)
+    one = awake(partial(own, threads=1))
     slowest = []
     for _ in range(3):
-        times = []
-        for _ in range(200):
-            call = lambda: falcon.gemm(a, b, backend="cpu", out=out)  # noqa: E731
-            times.append(seconds(call, rest=0.03, count=1))
-        slowest.append(max(times))
+        slowest.append(max(seconds(own, rest=0.03, count=1) for _ in range(200)))
     return {"one thread over the slowest of 200": one / median(slowest)}
 
 
@@ -144,15 +140,7 @@ def compared(what):
         print(f"{name:<36}without {next(texts)}   with {next(texts)}")
 
 
-def measured(what):
-    def inner():
-        shared()
-        return what()
-
-    return inner
-
-
 if __name__ == "__main__":
     names = {"turn": turn, "numpy": numpy_alone, "auto": auto, "pause": pause}
     shown = {x: lambda x=x: compared(x) for x in names} | {"numpy": overhead}
-    dispatch(__doc__, shown, {x: measured(call) for x, call in names.items()})
+    dispatch(__doc__, shown, names, first=shared)

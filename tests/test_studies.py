@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 SMALL = {
     "beside": (("40,50,60", "--dtype", "float32", "--rounds", "2"),
                ("falcon after 1 ms", "NumPy after falcon", "falcon, one CPU busy")),
+    "compare": ((str(ROOT / "docs/benchmarks/results.json"),) * 2, ("0 of", "changed")),
     "crossover": (("x.json", "--sizes", "64", "--inner", "32", "--dtype", "float32"),
                   ("64 32 float32",)),
     "element_types": (("64", "--rounds", "1"), ("uint8 x int8", "over X: median")),

@@ -39,8 +39,6 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                       help="list the libraries, with versions and kernels")  # fmt: skip
     kind.add_argument("--peak", action="store_true", help="the multiply-add peak of the CPU")
     kind.add_argument("--gpu", action="store_true", help="falcon, cuBLAS and torch on a GPU")
-    kind.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"),
-                      help="what changed between two record files")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=LEAST_PAIRS, help="least number of "
                         f"interleaved rounds (default {LEAST_PAIRS}); more follow, up to four "
                         "times as many, until every ratio is known to 2 %%")  # fmt: skip
@@ -68,11 +66,6 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     """Run `bench` as asked for."""
     if options.tokens < 1 or options.rounds < 1:
         raise ValueError("--tokens and --rounds must be at least 1")
-    if options.compare:
-        from . import records, tables
-
-        print(tables.changes(*(records.read(path) for path in options.compare)))
-        return 0
     if options.list_peers or options.peers or options.quick:
         from . import peer_run
 

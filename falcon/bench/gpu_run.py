@@ -6,7 +6,6 @@ Each case is printed and written to the file when it is done.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from typing import Any
 
@@ -48,21 +47,14 @@ def _measure(
         print(", ".join(f"{name} {x}" for name, x in about.items()), flush=True)
     kept.found["sessions"].append(records.session(None, None))
     effort = Effort(options.rounds, options.case_seconds)
-    complete = True
-    for at, case in enumerate(x for x in cases if x.key not in kept.done):
-        if at > 0 and time.monotonic() > deadline:
-            return False
-        try:
-            found = gpu.measure(case, wanted, effort)
-        except (MemoryError, RuntimeError) as error:  # of the device's memory or a library
-            print(f"warning: {case.key} failed: {error}", file=sys.stderr, flush=True)
-            complete = False
-            continue
-        kept.put_case(found)
-        kept.finish(case.key)
+
+    def measure(case: Case) -> dict[str, Any]:
+        found = gpu.measure(case, wanted, effort)
         if not options.json:
             print(f"\n{tables.format_cases([found])}", flush=True)
-    return complete
+        return found
+
+    return kept.measure(kept.left(cases), measure, deadline)
 
 
 def _show(found: dict[str, Any]) -> None:

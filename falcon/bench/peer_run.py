@@ -28,16 +28,16 @@ def run(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
 
     def measure(kept: Run) -> bool:
         budget = options.time_budget or (_QUICK_SECONDS if options.quick else float("inf"))
-        parts = {x.key: spec.seconds(x) for x in spec.cases}
-        with asked.progress(round(sum(parts.values())), None) as bar:
-            bar.update(sum(seconds for key, seconds in parts.items() if key in kept.done))
+        total = sum(map(spec.seconds, spec.cases))
+        with asked.progress(round(total), None) as bar:
+            bar.update(total - sum(map(spec.seconds, kept.left(spec.cases))))
 
             def progress(seconds: float, word: str) -> None:
                 bar.set_description_str(word, refresh=False)
                 bar.update(seconds)
                 bar.refresh()
 
-            return Suite(spec, kept, time.monotonic() + budget, progress).run()
+            return Suite(spec, kept, progress).run(time.monotonic() + budget)
 
     return resume(options, lambda: spec.asked(describe_machine()), measure, _show)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import of
-from falcon._core.timing import REST_SECONDS, TOLERANCE, Side, interleave, records_of
+from falcon._core.timing import REST_SECONDS, TOLERANCE, Side, interleave
 from falcon._cpu import peak
 
 from .operands import SharedOperands
@@ -58,18 +57,10 @@ class Spec:
             "sides": [asdict(side) for side in self.sides],
         }
 
-    def round_seconds(self, case: Case) -> float:
-        """Guess how long a round of a case takes."""
-        sides = sum(side.multiplies(of(case.dtype).numpy) for side in self.sides)
-        return sides * (REST_SECONDS + 0.1 + guessed_seconds(case.shape))
-
     def seconds(self, case: Case) -> float:
         """Guess how long a case takes."""
-        return (self.rounds + 1) * self.round_seconds(case)
-
-
-class TimeUpError(Exception):
-    """The time budget is used up."""
+        sides = sum(side.multiplies(of(case.dtype).numpy) for side in self.sides)
+        return (self.rounds + 1) * sides * (REST_SECONDS + 0.1 + guessed_seconds(case.shape))
 
 
 class Suite:
@@ -79,27 +70,20 @@ class Suite:
     ----------
     spec : Spec
     kept : Run
-    deadline : float
-        In terms of `time.monotonic`; at least one round is always made.
     progress : callable
         Called with the guessed seconds of the step just done, and its name.
     """
 
-    def __init__(
-        self, spec: Spec, kept: Run, deadline: float, progress: Callable[[float, str], None]
-    ) -> None:
-        self.spec, self.kept, self.deadline = spec, kept, deadline
-        self.progress = progress
-        self.session = len(kept.found["sessions"])
+    def __init__(self, spec: Spec, kept: Run, progress: Callable[[float, str], None]) -> None:
+        self.spec, self.kept, self.progress = spec, kept, progress
         self._workers: dict[str, Worker] = {}
         # The identity of every peer, filled by `_identify`.
         self._known: dict[str, dict[str, Any]] = {}
-        self._worked = False
 
-    def run(self) -> bool:
-        """Measure; return whether the run is complete."""
+    def run(self, deadline: float) -> bool:
+        """Measure until a time of `time.monotonic`; return whether the run is complete."""
         found, threads = self.kept.found, self.spec.threads
-        left = [x for x in self.spec.cases if x.key not in self.kept.done]
+        left = self.kept.left(self.spec.cases)
         if not left:
             return True
         before = {"before": load(), "after": None}
@@ -107,22 +91,12 @@ class Suite:
         try:
             self._identify()
             found["peak"] = found["peak"] or peak_entry(threads)
-            for case in left:
-                self._case(case)
-                self.progress(self.spec.seconds(case), case.key)
-        except TimeUpError:
-            return False
+            return self.kept.measure(left, self._case, deadline, self.spec.seconds)
         finally:
             for worker in self._workers.values():
                 worker.close()
             before["after"] = load()
             self.kept.save()
-        return True
-
-    def _allow(self, seconds: float) -> None:
-        """Stop the session if these seconds would exceed its time."""
-        if self._worked and time.monotonic() + seconds > self.deadline:
-            raise TimeUpError
 
     def _identify(self) -> None:
         """Identify every peer, once per run."""
@@ -148,41 +122,31 @@ class Suite:
         if worker is not None:
             worker.close()
 
-    # --- a case --------------------------------------------------------------------------------
-
-    def _case(self, case: Case) -> None:
+    def _case(self, case: Case) -> dict[str, Any]:
+        """Measure a case; return its entry."""
         able = [
             replace(side, environment=self._known[side.name]["environment"][case.dtype])
             for side in self.spec.sides
             if not self._known[side.name]["absent"] and side.multiplies(of(case.dtype).numpy)
         ]
-        held = self.kept.case(case.key) or {"sessions": [], "sides": {}, "load": None}
-        rounds = [
-            dict(zip(held["sides"], x, strict=True))
-            for x in zip(*(side["seconds"] for side in held["sides"].values()), strict=True)
-        ]
-        self._allow(2 * self.spec.round_seconds(case))
-        looked = held["load"] or {"before": load(), "after": None}
+        looked = {"before": load()}
         about, failed = self._prepare(case, able)
-        sessions = sorted({*held["sessions"], self.session})
-        begun = time.monotonic()
+        count = iter(range(1, 10**9))
 
-        def keep(seconds: dict[str, float]) -> None:
-            nonlocal begun
-            rounds.append(seconds)
-            measured = [x for x in records_of(rounds) if x.name in about]
-            self.kept.put_case(case_entry(case, measured, about, sessions=sessions, load=looked,
-                                          failed=failed))  # fmt: skip
-            self._worked = True
-            self.progress(0.0, f"{case.key}, round {len(rounds)}")
-            took, begun = time.monotonic() - begun, time.monotonic()
-            self._allow(took)
+        def after_round(_: Any) -> None:
+            self.progress(0.0, f"{case.key}, round {next(count)}")
 
-        timers = [Side(x.name, self._worker(x).seconds) for x in able if x.name in about]
-        interleave(timers, self.spec.rounds, seconds=self.spec.case_seconds, earlier=tuple(rounds),
-                   after_round=keep)  # fmt: skip
+        sides = [Side(x.name, self._worker(x).seconds) for x in able if x.name in about]
+        if not sides:
+            raise RuntimeError("; ".join(failed.values()))
+        spec = self.spec
+        measured = interleave(
+            sides, spec.rounds, seconds=spec.case_seconds, after_round=after_round
+        )
         looked["after"] = load()
-        self.kept.finish(case.key)
+        self.progress(spec.seconds(case), case.key)
+        sessions = [len(self.kept.found["sessions"]) - 1]
+        return case_entry(case, measured, about, sessions=sessions, load=looked, failed=failed)
 
     def _prepare(
         self, case: Case, able: list[Peer]

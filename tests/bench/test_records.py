@@ -26,7 +26,7 @@ def found():
         pretend(monkeypatch, **times)
         asked = spec(dtypes=("float32", "float64"), more=(MKL,))
         kept = Run(None, asked.asked(MACHINE))
-        assert suite.Suite(asked, kept, float("inf"), lambda *x: None).run()
+        assert suite.Suite(asked, kept, lambda *x: None).run(float("inf"))
         return json.loads(json.dumps(kept.found))
 
 
@@ -163,25 +163,3 @@ def test_a_file_of_this_process():
         "2 of 2 ratios not known to 2 %, or from fewer than 5 pairs: given 40x30x20 float64 "
         "(falcon classical to 100.0 %), given 40x30x20 float64 (numpy to 100.0 %)"
     ]
-
-
-def test_nothing_changed(document):
-    said = tables.changes(document, document)
-    assert said.startswith("0 of 12 figures changed beyond the noise")
-
-
-def test_changes_beyond_the_noise(document):
-    new = copy.deepcopy(document)
-    new["cases"][0]["speedups"]["numpy"].update(median=1.5, low=1.5, high=1.5)
-    new["cases"][1]["speedups"]["numpy"].update(median=1.3, low=1.0, high=1.6)  # noise
-    new["cases"][2]["sides"]["falcon"]["seconds"] = [2.0] * 5
-    new["peers"][2]["version"] = "2.0"
-    new["machine"]["cpu"] = "Other"
-    del new["cases"][3]
-    said = tables.changes(document, new)
-    lines = said.splitlines()
-    assert "cpu: Test -> Other" in said
-    assert "numpy: 1.0 -> 2.0" in said
-    assert [x.split()[-1] for x in lines if "squares" in x and "%" in x] == ["faster", "slower"]
-    assert "2 of 9 figures changed" in said
-    assert "only in the old file: squares 16x16x16 float64" in said

@@ -26,7 +26,7 @@ def found():
         pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.1], numpy=[1.2])
         asked = spec(dtypes=("float32", "float64"), more=(MKL,))
         kept = Run(None, asked.asked(MACHINE))
-        Suite(asked, kept, float("inf"), lambda *x: None).run()
+        Suite(asked, kept, lambda *x: None).run(float("inf"))
         return kept.found
 
 

@@ -49,7 +49,8 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path):
         assert status == INCOMPLETE
         assert "the same command resumes it" in err
         assert not path.exists()
-        assert json.loads(part.read_text())["done"] == cases[:done]
+        kept = json.loads(part.read_text())["found"]["cases"]
+        assert [x["key"] for x in kept] == cases[:done]
         assert out.startswith("device Stand-in, driver 13000, cupy 14.2.0")
     status, out, _ = run(capsys, *asked)
     assert status == 0
