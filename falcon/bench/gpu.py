@@ -22,7 +22,6 @@ from falcon._gpu.matrix import Matrix, Operand
 from falcon._gpu.rates import random_matrix
 from falcon._gpu.steps import Program
 
-from . import gpu_stages
 from .here import Effort
 from .records import case_entry, plan_entry
 from .workloads import Case, Shape
@@ -57,17 +56,6 @@ def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, An
     get_backend(DEVICE)
     with _stream():
         return _measured(case, options, effort)
-
-
-def stages(case: Case, options: dict[str, Any]) -> dict[str, Any]:
-    """Measure the stages of falcon's choice (see gpu_stages.py) in the stream of `measure`."""
-    get_backend(DEVICE)
-    with _stream():
-        row, shape = _known(case.dtype), case.shape
-        a = _random(shape.M, shape.K, row, 0)
-        b = _random(shape.K, shape.N, row, 1)
-        out = device.empty((shape.M, shape.N), row.numpy)
-        return gpu_stages.measure(case, a, b, out, options)
 
 
 def describe() -> dict[str, str]:
