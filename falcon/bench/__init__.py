@@ -23,7 +23,6 @@ record file.
     identify.py    which kernels each really runs               system.py    machine and load
     own.py         falcon's own stages, errors, crossover
     element_types.py  every type of the CPU's kernels beside float32 and PyTorch
-    symmetric.py   x.T @ x beside syrk
 
     records.py     the record file and its schema
     tables.py      its printed tables                           report.py    its HTML page

@@ -32,7 +32,7 @@ def one_dtype(options: argparse.Namespace) -> str:
     """Return the dtype of a measurement that takes only one."""
     names = dtypes(options) or ["float32"]
     if len(names) > 1:
-        raise ValueError("--dtype takes several only with --peers, --gpu, --gram and --beside")
+        raise ValueError("--dtype takes several only with --peers, --gpu and --beside")
     return names[0]
 
 

@@ -14,7 +14,7 @@ from falcon._core.options import thread_count
 from falcon._core.timing import LEAST_PAIRS
 
 from . import asked, workloads
-from .workloads import BOTH, WORKLOADS, Case
+from .workloads import WORKLOADS, Case
 
 _SECTIONS = ("peers", "own")
 MODEL_HELP = "layers of a language model, such as Qwen2.5-7B (repeatable)"
@@ -48,8 +48,6 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                       "torch, and on busy CPUs, compared with calls in a loop")  # fmt: skip
     kind.add_argument("--types", action="store_true", help="every type that falcon has kernels "
                       "for, with float32 and torch; one size S (default 2048)")  # fmt: skip
-    kind.add_argument("--gram", action="store_true", help="x.T @ x by falcon, NumPy's and SciPy's "
-                      "syrk, and torch; x of shapes S or KxM")  # fmt: skip
     kind.add_argument("--gpu", action="store_true", help="falcon's stages on the GPU, then falcon, "
                       "cuBLAS and torch")  # fmt: skip
     kind.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"),
@@ -114,8 +112,6 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
         return _beside(options)
     if options.types:
         return _types(options)
-    if options.gram:
-        return _gram(options)
     return _beside_numpy(options, falcon_options)
 
 
@@ -206,29 +202,6 @@ def _types(options: argparse.Namespace) -> int:
         )
     else:
         print(element_types.format_types(found, size))
-    return 0
-
-
-def _gram(options: argparse.Namespace) -> int:
-    from . import symmetric
-
-    shapes = symmetric.shapes([*options.sizes, *(options.shape or ())])
-    names = asked.dtypes(options) or BOTH
-    cases, threads = [(x, name) for name in names for x in shapes], thread_count(options.threads)
-    found = {}
-    with asked.progress(len(cases), "case") as bar:
-        for shape, name in cases:
-            bar.set_description(f"{shape[0]} x {shape[1]} {name}")
-            found[shape, name] = symmetric.measure(shape, name, options.rounds, threads)
-            bar.update()
-    if options.json:
-        rows = [
-            {"x": shape, "dtype": name, "sides": {x.name: x.seconds for x in sides}}
-            for (shape, name), sides in found.items()
-        ]
-        print(json.dumps({"threads": threads, "cases": rows}, indent=1))
-    else:
-        print(symmetric.format_gram(found))
     return 0
 
 

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from falcon import schemes
-from falcon.codegen.program import build
-from falcon.codegen.update import schedule
 from falcon.schemes import SchemeError, SymmetricScheme, symmetric
 from reference.gram import gram_by_scheme
 
@@ -56,21 +54,6 @@ def gram(x, scheme):
     return {(i, j): total(scheme.W[:, i, j], products) for i, j in upper}
 
 
-def run_plain(x, scheme):
-    """The whole of ``x @ x.T`` from the list of products that the engine is given."""
-    plain = scheme.plain
-    a, b = blocks_of(x, plain.m, plain.k), blocks_of(x.T, plain.k, plain.n)
-    lists = [a, b]
-    for at, sums in enumerate(plain.shared_sums):
-        values = list(lists[at] if at < 2 else [p @ q for p, q in zip(*lists, strict=True)])
-        for left, right, ratio in sums.temporaries:
-            values.append(values[left] + ratio * values[right])
-        rows = [sum(c * values[place] for place, c in row) for row in sums.rows]
-        if at < 2:
-            lists[at] = rows
-    return rows
-
-
 @every_scheme
 def test_integers_are_exact(scheme, rng):
     p, q = rng.integers(1, 5, 2)
@@ -89,26 +72,6 @@ def test_floats_within_the_bound(scheme, rng):
     for (i, j), block in gram(x, scheme).items():
         error = abs(block - wanted[i * p : (i + 1) * p, j * p : (j + 1) * p])
         assert error.max() <= 2 * bound  # and NumPy's own error
-
-
-@every_scheme
-def test_the_plain_list_is_the_same_algorithm(scheme, rng):
-    x = rng.integers(-9, 10, (2 * scheme.m, 3 * scheme.k))
-    wanted = blocks_of(x @ x.T, scheme.m, scheme.m)
-    for place, block in enumerate(run_plain(x, scheme)):
-        if place // scheme.m <= place % scheme.m:
-            assert np.array_equal(block, wanted[place])
-        else:
-            assert np.all(block == 0)  # below the diagonal nothing is written
-    plain = scheme.plain
-    assert plain.U.shape == (plain.rank, plain.m, plain.k)
-    assert plain.V.shape == (plain.rank, plain.k, plain.n)
-    assert plain.W.shape == (plain.rank, plain.m, plain.n)
-    same = [np.array_equal(u, v.T) for u, v in zip(plain.U, plain.V, strict=True)]
-    assert plain.symmetric.tolist() == same
-    assert sorted(schedule(plain.shared_sums[2]).order) == list(range(plain.rank))
-    for sums in plain.shared_sums[:2]:
-        assert build(sums).additions <= sums.additions
 
 
 @every_scheme
