@@ -73,13 +73,6 @@ def test_compositions_pickle_as_their_levels(name):
     assert len(pickle.dumps(scheme)) < scheme.U.nbytes
 
 
-def test_pickles_of_older_versions_have_none():
-    scheme = schemes.get("3x4x4:38")
-    load, arguments = scheme.__reduce__()
-    older = load(*arguments[:5])
-    assert older == scheme.with_sums(None)
-
-
 def test_they_cannot_be_changed():
     scheme = schemes.get("3x4x4:38")
     with pytest.raises(TypeError):
