@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -190,15 +189,6 @@ class Bilinear:
         factors = self.U, self.V, self.W
         return hash(tuple((x.shape, *x.ravel().tolist()) for x in factors))
 
-    @property
-    def _facts(self) -> dict[str, Any]:
-        """The fields besides the coefficients."""
-        return {"name": self.name, "source": self.source, "kind": self.kind}
-
-    def __reduce__(self) -> tuple:
-        """Pickle as coefficients and facts: loading verifies them."""
-        return _unpickled, (type(self), (self.U, self.V, self.W), self._facts)
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} <{self._signature}>>"
 
@@ -230,7 +220,3 @@ class Bilinear:
         """Return what a notebook shows, with formulas up to a hundred products."""
         formula = f"$$\n{self.to_latex()}\n$$" if self.rank <= 100 else ""
         return f"<p>{escape(self._head)}</p>\n{formula}"
-
-
-def _unpickled(kind: type[Bilinear], factors: tuple[Any, ...], facts: Mapping[str, Any]) -> Any:
-    return kind(*factors, **facts)

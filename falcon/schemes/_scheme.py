@@ -193,16 +193,13 @@ class Scheme(Bilinear):
             return True
         return self.shared_sums == other.shared_sums
 
-    @property
-    def _facts(self) -> dict[str, Any]:
-        sums = None if self.sums is None else dict(self.sums)
-        return {**super()._facts, "sums": sums, "levels": self.levels}
-
     def __reduce__(self) -> tuple:
-        """Pickle as coefficients and facts, a composition as its levels: loading verifies them."""
+        """Pickle as coefficients and sums, a composition as its levels: loading verifies them."""
         if self._composed is not None:
             return _recomposed, (*self._composed, self.name, self.source, self.kind, self.levels)
-        return super().__reduce__()
+        sums = None if self.sums is None else dict(self.sums)
+        facts = (self.name, self.source, sums, self.kind, self.levels)
+        return _unpickled, (self.U, self.V, self.W, *facts)
 
     def to_latex(self, *, shared: bool = False) -> str:
         r"""Return the formulas for a lecture: an ``aligned`` environment, for math mode.
@@ -248,6 +245,19 @@ def _kronecker(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return product.reshape(
         x.shape[0] * y.shape[0], x.shape[1] * y.shape[1], x.shape[2] * y.shape[2]
     )
+
+
+def _unpickled(
+    U: np.ndarray,
+    V: np.ndarray,
+    W: np.ndarray,
+    name: str,
+    source: str,
+    sums: Mapping[str, Sequence[Sequence[int]]] | None = None,  # older pickles end before this
+    kind: str = "plain",
+    levels: int = 1,
+) -> Scheme:
+    return Scheme(U, V, W, name, source=source, sums=sums, kind=kind, levels=levels)
 
 
 def _recomposed(outer: Scheme, inner: Scheme, name: str, source: str, *facts: Any) -> Scheme:

@@ -66,6 +66,10 @@ class SymmetricScheme(Bilinear):
                 f"triangle of X X^T: {violation}"
             )
 
+    def __reduce__(self) -> tuple:
+        """Pickle as coefficients: loading verifies them."""
+        return _unpickled, (self.U, self.V, self.W, self.name, self.source, self.kind)
+
     @property
     def _signature(self) -> str:
         return f"{self.m},{self.k};{self.n_general}+{self.n_symmetric}"
@@ -193,3 +197,9 @@ def _aligned(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, n
     V, W = V * sign, W * sign
     V.flags.writeable = W.flags.writeable = False
     return V, W
+
+
+def _unpickled(
+    U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str, source: str, kind: str
+) -> SymmetricScheme:
+    return SymmetricScheme(U, V, W, name, source=source, kind=kind)
