@@ -1,6 +1,7 @@
 """A scheme's shared sums belong to it: images, pickles and copies keep them."""
 
 import copy
+import json
 import pickle
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from falcon import schemes
 from falcon.schemes import Scheme, SchemeError
+from falcon.schemes.loaders import from_record, to_json
 
 NAMES = [name for name in schemes.names() if schemes.get(name).sums]
 
@@ -95,6 +97,7 @@ def test_they_cannot_be_changed():
         ({"U": 3}, "sums of U: got '3'; expected a list"),
         ({"V": [3]}, r"sums of V: got '\[3\]'; expected a list"),
         ({"W": [[0, 0, 1]]}, r"sums of W: temporary 0 is \[0, 0, 1\]; expected two earlier"),
+        ({"U": [[0, 1, "1"]]}, "sums of U: temporary 0 is .* expected three integers"),
         ({"U": [[0, 3, -1]]}, r"sums of U: temporary 0 is \[0, 3, -1\]: in no row"),
     ],
 )
@@ -103,6 +106,7 @@ def test_what_does_not_fit_is_refused(sums, message):
     for make in (
         lambda: Scheme(s.U, s.V, s.W, "mine", sums=sums),
         lambda: s.renamed("mine", "a test").with_sums(sums),
+        lambda: from_record(json.loads(to_json(s.renamed("mine", ""))) | {"sums": sums}),
     ):
         with pytest.raises(SchemeError, match=message):
             make()
