@@ -231,7 +231,7 @@ def _schemes(options: argparse.Namespace) -> int:
     if options.measure:
         raise ValueError("--measure goes with a format such as 3x4x4")
     _print_schemes(found, {})
-    print(f"\nfor X X^T, by falcon.gram: {', '.join(falcon.schemes.symmetric.names())}\n"
+    print(f"\nfor X X^T, proved but not executed: {', '.join(falcon.schemes.symmetric.names())}\n"
           "(blocks m x k of X: general + symmetric products; see docs/gram.md)")  # fmt: skip
     return 0
 

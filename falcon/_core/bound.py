@@ -34,10 +34,9 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
         factor = 0.0
     elif not proved:
         factor = PROMISED * plan.growth * sqrt(p.K) * unit
-    elif scheme is None and plan.option.of_gram is None:
+    elif scheme is None:
         factor = (p.K + 1) * unit
     else:
-        scheme = scheme or plan.option.of_gram
         chunk = max(min(p.K, plan.option.chunks[2]), 1)
         # By Cauchy-Schwarz, the products of norms summed over chunks of K do not exceed the whole.
         factor = scheme.error_bound(chunk, unit) / -(-chunk // scheme.k) + unit

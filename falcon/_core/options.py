@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from falcon.schemes import Scheme, SymmetricScheme
+from falcon.schemes import Scheme
 
 from .checks import (
     check_backend,
@@ -79,7 +79,7 @@ class Options:
             keyword=True,
         ),
     )
-    scheme: str | Scheme | SymmetricScheme = field(
+    scheme: str | Scheme = field(
         default="auto",
         metadata=_about(
             "FALCON_SCHEME",
@@ -88,8 +88,7 @@ class Options:
         "auto" chooses by predicted time, and scales rows of `a` and columns of `b` by powers of two
         where their norms differ too much; "classical" uses no LCMA; a name such as "strassen",
         "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as given, without
-        scaling. `falcon.gram` uses such a scheme for the blocks off the diagonal; a
-        `falcon.schemes.SymmetricScheme`, or its name, for the whole product.""",
+        scaling. `falcon.gram` uses such a scheme for the blocks off the diagonal.""",
             check=check_scheme,
             keyword=True,
         ),

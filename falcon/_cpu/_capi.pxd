@@ -33,7 +33,6 @@ cdef extern from "falcon_cpu.h" nogil:
         falcon_program u, v
         const int *w_start
         const falcon_step *w
-        const unsigned char *halved
     ctypedef struct falcon_kernel:
         const char *name
         int isa, dtype, a_dtype, b_dtype, elem, sum, panel, acc, acc_dtype, exact, mr, nr, vlen, kr

@@ -22,7 +22,6 @@ class Scheme:
         v: Any,
         w: Any,
         n_slots: int,
-        halved: Any = None,
     ) -> None: ...
 
 class PackedB:

@@ -132,12 +132,11 @@ cdef class Scheme:
     Scheme(m, k, n, R, u, v, w, n_slots): u and v are programs (ops, n_temp) where
     ops is a sequence of (op, dst, a, b, coef); w a sequence over r of sequences of
     (slot, source, coef, first, last).  Op codes and registers: kernel.h.
-    halved: of a scheme for X X^T, R flags: whether one triangle of the product suffices.
     """
     cdef falcon_scheme s
-    cdef void *memory[6]
+    cdef void *memory[5]
 
-    def __cinit__(self, int m, int k, int n, int R, u, v, w, int n_slots, halved=None):
+    def __cinit__(self, int m, int k, int n, int R, u, v, w, int n_slots):
         cdef Py_ssize_t r, e = 0, total
         memset(&self.s, 0, sizeof(falcon_scheme))
         memset(self.memory, 0, sizeof(self.memory))
@@ -159,14 +158,6 @@ cdef class Scheme:
                 e += 1
             start[r + 1] = <int>e
         self.s.w_start, self.s.w = start, step
-        cdef unsigned char *flags = NULL
-        if halved is not None:
-            if len(halved) != R:
-                raise ValueError(f"{len(halved)} flags of {R} products")
-            flags = <unsigned char *>self.grab(5, R)
-            for r in range(R):
-                flags[r] = bool(halved[r])
-        self.s.halved = flags
         cdef const char *why = falcon_scheme_check(
             &self.s, <int *>self.grab(4, n_slots * sizeof(int)))
         if why != NULL:
@@ -188,7 +179,7 @@ cdef class Scheme:
         return 0
 
     def __dealloc__(self):
-        for i in range(6):
+        for i in range(5):
             free(self.memory[i])
 
     @property

@@ -25,7 +25,6 @@ from falcon.schemes import Scheme
 from .extension import isa, seen, why_unavailable
 from .operands import (
     are_plain,
-    as_written,
     extra_bytes,
     images,
     is_aligned,
@@ -121,12 +120,11 @@ class CpuBackend:
         packed = b.payload if isinstance(b, PackedOperand) else None
         source = None if isinstance(b, PackedOperand) else readable(b, right)
         a = readable(a, left)
-        buffered = needs_buffer(problem, plan.option.of_gram or scheme) or not is_aligned(out)
+        buffered = needs_buffer(problem, scheme) or not is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
-        written = as_written(plan, target)
-        scalars = (seen(written, problem.result), float(alpha), 0.0 if c is None else float(beta))
-        copies = images(plan, written, None if buffered else mirror)
-        engine = engine_scheme(plan.option.of_gram or scheme)
+        scalars = (seen(target, problem.result), float(alpha), 0.0 if c is None else float(beta))
+        copies = images(problem, target, None if buffered else mirror)
+        engine = engine_scheme(scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
         if source is not None:
             nbytes = max(nbytes, blocking.needed(plan, a, source, scalars[0]))
@@ -173,7 +171,7 @@ class CpuBackend:
         """
         p, arrays = plan.problem, (a, b, out)
         kinds = p.operand.left, p.operand.right, p.result
-        able = plan.scheme is None and plan.option.of_gram is None and not plan.parts
+        able = plan.scheme is None and not plan.parts
         if not able or any(
             x.dtype != kind.numpy or not is_aligned(x)
             for x, kind in zip(arrays, kinds, strict=True)
@@ -192,7 +190,7 @@ class CpuBackend:
                 isa=isa(),
                 blocking=plan.option.tiling[:-1],
                 workspace=workspace,
-                **images(plan, target, None),
+                **images(p, target, None),
             )
         finally:
             pool.shared().give(workspace, nbytes)

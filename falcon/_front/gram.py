@@ -13,7 +13,6 @@ from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options
 from falcon._core.symmetric import copy_triangle, is_adjoint, may_be_adjoint, same_memory
 from falcon._gpu.where import is_on_gpu
-from falcon.schemes import SymmetricScheme
 
 from .execute import Product, multiply, without
 from .families import Family, family_of
@@ -276,8 +275,6 @@ class _About:
         replace(real, alpha=sign, beta=1).multiply(x.imag, full.real, full.real, False)
         a, b = (x.real, x.imag.T) if self.transpose else (x.real.T, x.imag)
         mixed = self.family.empty(out.shape, real.dtype)
-        if isinstance(options.scheme, SymmetricScheme):  # P'Q is an ordinary product
-            options = replace(options, scheme="auto")
         multiply(Product(self.family, a, b, None, mixed, kind, kind, options, fresh=True))
         with np.errstate(all="ignore"):
             if not self.hermitian:

@@ -32,7 +32,7 @@ from falcon._core.rates import Rates
 from falcon._core.spread import Scaling
 from falcon.codegen import combine_a, combine_b, combine_c
 from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
-from falcon.schemes import Scheme, SymmetricScheme
+from falcon.schemes import Scheme
 
 from .classical import classical, classical_workspace, copied_bytes, finish_bytes, store
 from .norms import squared_norms
@@ -91,8 +91,6 @@ class NumpyBackend:
                 whole = (problem.M, problem.N, problem.K)
                 workspace = classical_workspace(problem, limit)
                 options.append(Option(self.name, None, whole, workspace))
-                continue
-            if isinstance(scheme, SymmetricScheme):
                 continue
             room = finish_bytes(problem) + kept_bytes() if limit is None else limit
             chunks = _chunks_within(problem, scheme, room)

@@ -44,9 +44,6 @@ typedef struct {
     falcon_program u, v;
     const int32_t *w_start;
     const falcon_step *w;
-    /* NULL, or for a scheme for X X', which computes no block of C below the diagonal: 1 for each of the R products of
-     * a sum and its own transpose, of which the upper triangle is enough.  Such calls have triangle FALCON_UPPER. */
-    const uint8_t *halved;
 } falcon_scheme;
 
 /* The rate of multiply-adds on registers alone, of all threads together, in
