@@ -21,8 +21,6 @@ from .families import family_of
 from .gram import gram, is_gram
 from .planner import requested
 from .recall import quiet_matmul, recall, remember
-from .repeat import remember as remember_product
-from .repeat import repeat
 from .small import is_small
 from .validate import number, scalar
 
@@ -149,10 +147,6 @@ def gemm(
         known = recall(a, b, out, arguments)
         if known is not None:
             return known
-    repeated = repeat(a, b, c, out, alpha, beta, arguments)
-    if repeated is not None:
-        return repeated
-    as_given = alpha, beta
     packed = b if isinstance(b, PackedOperand) else None
     number("beta", beta)
     if beta != 0 and c is None:
@@ -209,7 +203,6 @@ def gemm(
         product = Product(family, left, factor, added, made, *types, asked, alpha, beta)
         product = replace(product, fresh=out is None, packed=packed)
         multiply(product)
-        remember_product(product, *as_given, arguments)
     if plain_call:
         remember(a, b, out, arguments, types, asked, made)
     return family.result(made) if out is None else out

@@ -22,8 +22,6 @@ from .gemm import gemm
 from .gram import gram, is_gram
 from .planner import plan_for, requested
 from .recall import recall, remember, remember_batch
-from .repeat import remember as remember_product
-from .repeat import repeat
 from .validate import matmul_shape
 
 Array = TypeVar("Array")
@@ -96,8 +94,6 @@ def matmul(
         arguments = (*arguments, ("dtype", dtype))
     if (known := recall(a, b, out, arguments)) is not None:
         return known
-    if (repeated := repeat(a, b, None, out, 1.0, 0.0, arguments)) is not None:
-        return repeated
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
     if isinstance(b, PackedOperand):
@@ -120,8 +116,6 @@ def matmul(
             remember_batch(a, b, out, arguments, types, asked, result)
         elif len(left.shape) == len(right.shape) == len(result.shape) == 2:
             remember(a, b, out, arguments, types, asked, result)
-            product = Product(family, left, right, None, result, *types, asked, 1.0, 0.0)
-            remember_product(replace(product, fresh=out is None), 1.0, 0.0, arguments)
     if out is not None:
         return out
     return family.scalar(result) if len(result.shape) == 0 else family.result(result)

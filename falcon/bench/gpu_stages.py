@@ -7,6 +7,7 @@ rate for the whole shape. Every stage runs by itself, many times in a row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import falcon
@@ -17,7 +18,7 @@ from falcon._gpu import device, driver
 from falcon._gpu.arrays import library_of
 from falcon._gpu.operands import Call
 from falcon._gpu.rates import seconds_per_call
-from falcon._gpu.steps import Program, Step
+from falcon._gpu.steps import Step, run
 from falcon.codegen.cuda_plan import products
 from falcon.decision.rates import rates
 
@@ -63,15 +64,15 @@ def measure(case: Case, a: Any, b: Any, out: Any, options: Mapping[str, Any]) ->
     made = steps(plan)
     work = _work(plan)
     seconds = {
-        stage: seconds_per_call(Program(x for x in made if x.stage == stage).run)
+        stage: seconds_per_call(partial(run, *(x for x in made if x.stage == stage)))
         for stage in dict.fromkeys(x.stage for x in made)
     }
-    alone = seconds_per_call(Program(steps(classical)).run)
+    alone = seconds_per_call(partial(run, *steps(classical)))
     return {
         **case.shape.sizes(),
         "dtype": case.dtype,
         "scheme": plan.option.label,
-        "total": seconds_per_call(Program(made).run),
+        "total": seconds_per_call(partial(run, *made)),
         "classical": alone,
         "stages": seconds,
         "rates": {stage: work[stage] / x for stage, x in seconds.items() if stage in work},
