@@ -202,9 +202,9 @@ def gemm(
         types = operand, result
         product = Product(family, left, factor, added, made, *types, asked, alpha, beta)
         product = replace(product, fresh=out is None, packed=packed)
-        multiply(product)
+        plan = multiply(product)
     if plain_call:
-        remember(a, b, out, arguments, types, asked, made)
+        remember(a, b, out, arguments, types, asked, made, plan)
     return family.result(made) if out is None else out
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from falcon._backends import available_backends
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, Options
+from falcon._core.options import KEYWORDS, Options, runs_plan_alone
 from falcon._core.symmetric import copy_triangle, is_adjoint, may_be_adjoint, same_memory
 from falcon._gpu.where import is_on_gpu
 from falcon.schemes import SymmetricScheme
@@ -193,7 +193,7 @@ def is_gram(a: Any, b: Any, dtype: DType, options: Options) -> bool:
         and may_be_adjoint(a, b)
         and dtype.numpy == b.dtype
         and options.scheme in ("auto", "classical")
-        and options.check != "verify"
+        and runs_plan_alone(options)
         and is_adjoint(a, b)
     )
 
@@ -222,7 +222,7 @@ class _About:
             fresh=fresh,
             symmetric=self.symmetric,
         )
-        elsewhere = self.options.check == "verify" or a.shape[1] == 0 or self.alpha == 0
+        elsewhere = not runs_plan_alone(self.options) or a.shape[1] == 0 or self.alpha == 0
         if self.symmetric == "full" or not elsewhere:
             multiply(whole)
             return
@@ -236,7 +236,7 @@ class _About:
         """Multiply all matrices in one call, if there is one; `out` overlaps no operand."""
         options, across = self.options, x.swapaxes(-1, -2)
         a, b = (x, across) if self.transpose else (across, x)
-        if 0 in out.shape or a.shape[-1] == 0 or self.alpha == 0 or options.check == "verify":
+        if 0 in out.shape or a.shape[-1] == 0 or self.alpha == 0 or not runs_plan_alone(options):
             return False
         if options.scheme not in ("auto", "classical") or self.dtype.is_complex:
             return False

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from falcon._backends import available_backends
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, Options, merged
+from falcon._core.options import KEYWORDS, Options, merged, runs_plan_alone
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 
@@ -21,7 +21,7 @@ from .families import Family, family_of
 from .gemm import gemm
 from .gram import gram, is_gram
 from .planner import plan_for, requested
-from .recall import recall, remember, remember_batch
+from .recall import recall, remember
 from .validate import matmul_shape
 
 Array = TypeVar("Array")
@@ -111,11 +111,8 @@ def matmul(
         if is_gram(left, right, written, asked):
             return gram(right, out=out, **options)
         like = (left, right) if dtype is None else ()
-        result, by_numpy = _multiplied(family, left, right, target, types, like, asked)
-        if by_numpy:
-            remember_batch(a, b, out, arguments, types, asked, result)
-        elif len(left.shape) == len(right.shape) == len(result.shape) == 2:
-            remember(a, b, out, arguments, types, asked, result)
+        result, way = _multiplied(family, left, right, target, types, like, asked)
+        remember(a, b, out, arguments, types, asked, result, way)
     if out is not None:
         return out
     return family.scalar(result) if len(result.shape) == 0 else family.result(result)
@@ -129,12 +126,11 @@ def _multiplied(
     types: tuple[DType, DType],
     like: tuple[Any, ...],
     options: Options,
-) -> tuple[Any, bool]:
+) -> tuple[Any, Plan | str | None]:
     """Multiply arrays of at least one axis; return `out` with all axes, or the new result.
 
-    Also whether np.matmul has multiplied a batch as it stands.
-
-    `types` are those of `Product`, `like` the arrays for `Family.empty`.
+    Also the plan of two matrices, or what multiplied vectors or a batch in one call (see
+    `Family.in_one_call`). `types` are those of `Product`, `like` the arrays for `Family.empty`.
     """
     dtype = types[1]
     if out is not None:
@@ -155,7 +151,7 @@ def _multiplied(
         rows, target = family.folded(a), family.folded(result)
         if rows is not None and target is not None:
             _multiplied(family, rows, b, target, types, like, options)
-            return result, False
+            return result, None
     dropped = tuple(axis for axis, x in ((-2, a_shape), (-1, b_shape)) if len(x) == 1)
     target = family.expanded(result, dropped)
     left = family.expanded(a, (-2,)) if -2 in dropped else a
@@ -168,14 +164,19 @@ def _multiplied(
     if separate:  # an earlier product may overwrite what a later one reads
         options = without(options, target.shape, dtype)
         target = family.empty(tuple(target.shape), dtype)
-    done = _in_one_call(family, left, right, target, types, options)
-    if not done:
+    matrices = len(a_shape) == len(b_shape) == 2 and batch == ()
+    way: Plan | str | None = None
+    if not matrices or (min(kept) == 1 and types[0].has_blas):  # else a plan, for all calls alike
+        way = _in_one_call(family, left, right, target, types, options)
+    if not way:
         for at in np.ndindex(*batch):
             x = Product(family, left[at], right[at], None, target[at], *types, options)
-            multiply(replace(x, fresh=out is None))
+            plan = multiply(replace(x, fresh=out is None))
+            way = plan if matrices else None
     if separate:
         family.copy(target.reshape(shape), result)
-    return result, done == "np.matmul" and not separate
+        way = None
+    return result, way
 
 
 def _in_one_call(
@@ -187,9 +188,9 @@ def _in_one_call(
     """
     if options.scheme not in ("auto", "classical") or options.backend not in family.own:
         return ""  # a scheme or backend was chosen by name
+    if not runs_plan_alone(options):
+        return ""
     (M, K), N = a.shape[-2:], b.shape[-1]
-    if len(a.shape) == 2 and min(M, N) > 1:
-        return ""  # a single product: planned
     plan: Plan | None = None  # vectors for a BLAS need none: they are memory-bound
     if min(M, N) > 1 or not types[0].has_blas:
         if K == 0 or 0 in out.shape:

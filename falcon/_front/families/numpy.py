@@ -237,7 +237,7 @@ class NumpyFamily:
         np.matmul copies operands of another dtype (within the workspace limit), and multiplies
         types without BLAS in loops, which pays for tiny matrices only.
         """
-        if options.check == "verify" or (plan is not None and plan.scheme is not None):
+        if plan is not None and plan.scheme is not None:
             return ""
         operand, dtype = types
         # NumPy selects its loops for types of other packages by the operands, not by dtype=.
