@@ -233,9 +233,7 @@ def runs_plan_alone(options: Options) -> bool:
 
     If not, a batch is multiplied matrix by matrix, and `falcon._front.recall` leaves the call out.
     """
-    return all(
-        getattr(options, name) not in x.metadata["beyond_plan"] for name, x in FIELDS.items()
-    )
+    return not any(getattr(options, k) in x.metadata["beyond_plan"] for k, x in FIELDS.items())
 
 
 def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:

@@ -18,6 +18,7 @@ from falcon._core.packed import PackedOperand
 from .arithmetic import operand_type, result_type, why_not_wide
 from .execute import Product, multiply
 from .families import family_of
+from .families.torch_host import is_tensor, through_arrays
 from .gram import gram, is_gram
 from .planner import requested
 from .recall import quiet_matmul, recall, remember
@@ -147,6 +148,9 @@ def gemm(
         known = recall(a, b, out, arguments)
         if known is not None:
             return known
+    if any(map(is_tensor, (a, b, c, out))):
+        operands = {"a": a, "b": b, "c": c}
+        return through_arrays(gemm, operands, out, alpha=alpha, beta=beta, dtype=dtype, **options)
     packed = b if isinstance(b, PackedOperand) else None
     number("beta", beta)
     if beta != 0 and c is None:
@@ -205,7 +209,7 @@ def gemm(
         plan = multiply(product)
     if plain_call:
         remember(a, b, out, arguments, types, asked, made, plan)
-    return family.result(made) if out is None else out
+    return made if out is None else out
 
 
 def check_packed(

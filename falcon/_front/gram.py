@@ -17,6 +17,7 @@ from falcon.schemes import SymmetricScheme
 
 from .execute import Product, multiply, without
 from .families import Family, family_of
+from .families.torch_host import is_tensor, through_arrays, viewed
 from .planner import plan_for, requested
 from .validate import is_strided, number, real_scalar, scalar
 
@@ -135,6 +136,11 @@ def gram(
     for name, value in (("x", x), ("c", c), ("out", out)):
         if is_on_gpu(value):
             raise TypeError(f"{name} is in GPU memory, where gram does not run: use falcon.matmul")
+    if any(map(is_tensor, (x, c, out))):
+        how = {"transpose": transpose, "conjugate": conjugate, "symmetric": symmetric}
+        return through_arrays(
+            gram, {"x": x}, out, c=viewed("c", c), alpha=alpha, beta=beta, **how, **options
+        )
     number("beta", beta)
     if beta != 0 and c is None:
         raise ValueError(f"beta is {beta!r} but c is missing")
@@ -180,7 +186,7 @@ def gram(
     if len(shape) == 2 or added is not None or not about.batch(array, result):
         for at in np.ndindex(*shape[:-2]):
             about.multiply(array[at], None if added is None else added[at], result[at], fresh)
-    return family.result(result) if out is None else out
+    return result if out is None else out
 
 
 def is_gram(a: Any, b: Any, dtype: DType, options: Options) -> bool:

@@ -18,6 +18,7 @@ from falcon._core.plan import Plan
 from .arithmetic import operand_type, result_type
 from .execute import Product, multiply, without
 from .families import Family, family_of
+from .families.torch_host import is_tensor, through_arrays
 from .gemm import gemm
 from .gram import gram, is_gram
 from .planner import plan_for, requested
@@ -96,6 +97,8 @@ def matmul(
         return known
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
+    if any(map(is_tensor, (a, b, out))):
+        return through_arrays(matmul, {"a": a, "b": b}, out, dtype=dtype, **options)
     if isinstance(b, PackedOperand):
         return _by_packed(a, b, out, dtype, options)
     family = family_of(a=a, b=b, out=out)
@@ -115,7 +118,7 @@ def matmul(
         remember(a, b, out, arguments, types, asked, result, way)
     if out is not None:
         return out
-    return family.scalar(result) if len(result.shape) == 0 else family.result(result)
+    return family.scalar(result) if len(result.shape) == 0 else result
 
 
 def _multiplied(
@@ -229,4 +232,4 @@ def _by_packed(a: Any, b: PackedOperand, out: Any, dtype: Any, options: CallOpti
         product = product.reshape(shape)
         if target is not None:
             family.copy(product, target)
-    return family.result(product) if out is None else out
+    return product if out is None else out

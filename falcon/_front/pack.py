@@ -18,6 +18,7 @@ from falcon._core.problem import Problem
 
 from .arithmetic import operand_type, result_type
 from .families import family_of
+from .families.torch_host import viewed
 from .planner import plan_for, requested
 
 
@@ -86,6 +87,7 @@ def pack(
         raise ValueError(f"rows is {rows!r}; expected a positive integer")
     if not isinstance(keep_source, bool):
         raise ValueError(f"keep_source is {keep_source!r}; expected True or False")
+    b = viewed("b", b)
     family = family_of(b=b)
     if not (keep_source or family.source_is_optional):
         raise ValueError(

@@ -17,6 +17,7 @@ from falcon._core.plan import Plan
 from .arithmetic import operand_type, result_type
 from .families import Family, family_of
 from .families.numpy import NUMPY
+from .families.torch_host import viewed
 from .planner import plan_for, requested
 
 
@@ -51,6 +52,7 @@ def plan(
     >>> p.growth
     2.0
     """
+    a, b = viewed("a", a), viewed("b", b)
     left: Any = _shape("a", a)
     right: Any = _shape("b", b)
     family: Family = NUMPY

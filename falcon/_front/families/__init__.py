@@ -3,10 +3,11 @@
 ::
 
     numpy.py         NumPy arrays, and objects that convert to them
-    torch_host.py    torch tensors in host memory
+    torch_host.py    torch tensors in host memory, as NumPy arrays
     device.py        CuPy arrays and torch tensors in GPU memory
 
-To add an array library: a class that fulfils `Family`, and a line in `family_of`.
+To add an array library: a class that fulfils `Family`, and a line in `family_of`; if NumPy can view
+its arrays, functions like those of torch_host.py.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from falcon._core.problem import Problem
 from falcon._gpu.where import is_on_gpu
 
 from .numpy import NUMPY
-from .torch_host import TORCH, is_tensor
 
 
 class Family(Protocol):
@@ -64,9 +64,6 @@ class Family(Protocol):
 
     def target(self, out: Any) -> Any:
         """Return a caller's `out` as an array of the family that shares its memory."""
-
-    def result(self, x: Any) -> Any:
-        """Return a new result as an array of the caller's library."""
 
     def check_cast(self, out: Any, dtype: DType) -> None:
         """Raise TypeError unless `out` is an array of the family and `dtype` casts to its dtype."""
@@ -166,7 +163,7 @@ def family_of(**operands: Any) -> Family:
         arrays[name] = x.source if isinstance(x, PackedOperand) else x
         on_gpu = on_gpu or (name in ("a", "b") and is_on_gpu(x))
     if not on_gpu:
-        return TORCH if any(map(is_tensor, arrays.values())) else NUMPY
+        return NUMPY
     for name, x in operands.items():
         if isinstance(x, PackedOperand) and x.backend != DEVICE:
             raise ValueError(f"{name} was packed for backend {x.backend!r}, but a is in GPU memory")

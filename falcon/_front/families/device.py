@@ -133,10 +133,6 @@ class DeviceFamily:
         """Arrays stay as they are."""
         return out
 
-    def result(self, x: Any) -> Any:
-        """Arrays are those of the caller's library already."""
-        return x
-
     def scalars(self, dtype: DType) -> DType:
         """Alpha and beta have the type of the sums."""
         return dtype.accumulator

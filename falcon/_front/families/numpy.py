@@ -80,10 +80,6 @@ class NumpyFamily:
             return out
         return np.asarray(out) if isinstance(out, np.ndarray) else out
 
-    def result(self, x: Any) -> Any:
-        """Arrays stay as they are."""
-        return x
-
     def check_cast(self, out: Any, dtype: DType) -> None:
         """Raise TypeError unless `out` is an array to which results cast by "same_kind"."""
         check_cast(out, dtype.numpy)
