@@ -35,6 +35,9 @@ class Family(Protocol):
     # Whether a packed operand may be used without B itself.
     source_is_optional: bool
 
+    # Values of `falcon.gram`'s `symmetric`.
+    parts_written: tuple[str, ...]
+
     def requested(self, options: Options) -> Options:
         """Return the options for arrays of the family; raise if one is not supported."""
 
@@ -126,6 +129,9 @@ class Family(Protocol):
 
     def overlap(self, x: Any, y: Any) -> bool:
         """Whether the arrays may share memory."""
+
+    def same_memory(self, x: Any, y: Any) -> bool:
+        """Whether arrays of one shape have the same entries at the same addresses, if known."""
 
     def expanded(self, x: Any, axes: tuple[int, ...]) -> Any:
         """Return a view with axes of size 1 at these places (negative numbers)."""

@@ -23,6 +23,7 @@ from falcon._gpu.device import current, on
 from falcon._gpu.matrix import Matrix
 from falcon._gpu.steps import run
 from falcon._gpu.where import device_of
+from falcon.schemes import SymmetricScheme
 
 from ..validate import named, refuse_packed
 
@@ -71,6 +72,7 @@ class DeviceFamily:
 
     own: tuple[str, ...] = (DEVICE,)
     source_is_optional = False
+    parts_written: tuple[str, ...] = ("full",)
 
     def __init__(self, library: Library | None, index: int) -> None:
         self._known, self._index = library, index
@@ -91,6 +93,11 @@ class DeviceFamily:
             raise ValueError(
                 "check='verify' works on the host; use falcon.verify on host copies, or "
                 "check='finite'"
+            )
+        if isinstance(options.scheme, SymmetricScheme):
+            raise TypeError(
+                f"scheme {options.scheme.name!r} is for X X^T in host memory; the operands are in "
+                "GPU memory"
             )
         get_backend(DEVICE)
         return replace(options, backend=DEVICE)
@@ -225,6 +232,10 @@ class DeviceFamily:
         """Whether the arrays may share memory."""
         (low, high), (other_low, other_high) = self._library.span(x), self._library.span(y)
         return low < other_high and other_low < high
+
+    def same_memory(self, x: Any, y: Any) -> bool:
+        """Whether the two are one object: for others, a copy is made."""
+        return x is y
 
     def expanded(self, x: Any, axes: tuple[int, ...]) -> Any:
         """Return a view with axes of size 1 at these places."""

@@ -14,7 +14,7 @@ from falcon._core.dtypes import DType, find, of
 from falcon._core.options import Options, threads_of
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon._core.symmetric import is_transpose
+from falcon._core.symmetric import is_transpose, same_memory
 from falcon._numpy.threads import limited
 
 from ..validate import (
@@ -41,6 +41,7 @@ class NumpyFamily:
 
     own: tuple[str, ...] = ("auto", "numpy")
     source_is_optional = True
+    parts_written: tuple[str, ...] = ("full", "lower", "upper")
 
     def requested(self, options: Options) -> Options:
         """Allow all options: backends that cannot multiply host arrays raise later."""
@@ -201,6 +202,10 @@ class NumpyFamily:
     def overlap(self, x: Any, y: Any) -> bool:
         """Whether the arrays may share memory."""
         return overlap(x, y)
+
+    def same_memory(self, x: Any, y: Any) -> bool:
+        """Compare addresses, strides and dtypes."""
+        return same_memory(x, y)
 
     def expanded(self, x: Any, axes: tuple[int, ...]) -> np.ndarray:
         """Return a view with axes of size 1 at these places."""
