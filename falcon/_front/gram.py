@@ -142,10 +142,10 @@ def gram(
     if beta != 0 and c is None:
         raise ValueError(f"beta is {beta!r} but c is missing")
     family = family_of(a=x, c=c, out=out)
-    asked = requested("gram", KEYWORDS, options, family)
+    chosen = requested("gram", KEYWORDS, options, family)
     array = family.array("x", x)
     if symmetric not in family.parts_written:
-        raise ValueError(f"symmetric is {symmetric!r}, but on a GPU all of C is written: use 'full'")
+        raise ValueError(f"symmetric is {symmetric!r}, but on a GPU all of C is written")
     if len(array.shape) < 2:
         raise ValueError(f"x has shape {tuple(array.shape)}; expected a matrix, or a batch of them")
     M = array.shape[-2] if transpose else array.shape[-1]
@@ -173,7 +173,7 @@ def gram(
         # An earlier product of a batch may overwrite what a later one reads, and the copy of a
         # triangle what it still has to copy.
         if not fresh and len(shape) > 2 and family.overlap(result, array):
-            asked, array = without(asked, tuple(array.shape), dtype), _copy(family, array, dtype)
+            chosen, array = without(chosen, tuple(array.shape), dtype), _copy(family, array, dtype)
         if (
             not fresh
             and (len(shape) > 2 or symmetric != "full")
@@ -181,8 +181,8 @@ def gram(
             and family.overlap(result, added)
             and not family.same_memory(result, added)
         ):
-            asked, added = without(asked, shape, dtype), _copy(family, added, dtype)
-        about = _About(family, dtype, asked, alpha, beta, symmetric, transpose, hermitian)
+            chosen, added = without(chosen, shape, dtype), _copy(family, added, dtype)
+        about = _About(family, dtype, chosen, alpha, beta, symmetric, transpose, hermitian)
         if len(shape) == 2 or added is not None or not about.batch(array, result):
             for at in np.ndindex(*shape[:-2]):
                 about.multiply(array[at], None if added is None else added[at], result[at], fresh)

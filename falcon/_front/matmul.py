@@ -102,20 +102,20 @@ def matmul(
     if isinstance(b, PackedOperand):
         return _by_packed(a, b, out, dtype, options)
     family = family_of(a=a, b=b, out=out)
-    asked = requested("matmul", KEYWORDS, options, family)
-    by_library = family.left_alone(a, b, out, dtype, asked)
+    chosen = requested("matmul", KEYWORDS, options, family)
+    by_library = family.library_product(a, b, out, dtype, chosen)
     if by_library is not NotImplemented:
         return by_library
     left, right = family.array("a", a), family.array("b", b)
     with family.current():
         target = None if out is None else family.target(out)
         written = result_type(family, {"a": left, "b": right}, dtype, target)
-        types = operand_type(family, [left, right], written, asked), written
-        if is_gram(left, right, written, asked):
+        types = operand_type(family, [left, right], written, chosen), written
+        if is_gram(left, right, written, chosen):
             return gram(right, out=out, **options)
         like = (left, right) if dtype is None else ()
-        result, way = _multiplied(family, left, right, target, types, like, asked)
-        remember(a, b, out, arguments, types, asked, result, way)
+        result, way = _multiplied(family, left, right, target, types, like, chosen)
+        remember(a, b, out, arguments, types, chosen, result, way)
     if out is not None:
         return out
     return family.scalar(result) if len(result.shape) == 0 else result
@@ -189,9 +189,9 @@ def _in_one_call(
 
     Returns as `Family.in_one_call`.
     """
-    if options.scheme not in ("auto", "classical") or options.backend not in family.own:
-        return ""  # a scheme or backend was chosen by name
-    if not runs_plan_alone(options):
+    if options.scheme not in ("auto", "classical") or not runs_plan_alone(options):
+        return ""
+    if options.backend not in family.library_backends:
         return ""
     (M, K), N = a.shape[-2:], b.shape[-1]
     plan: Plan | None = None  # vectors for a BLAS need none: they are memory-bound

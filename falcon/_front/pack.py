@@ -98,16 +98,16 @@ def pack(
     if len(source.shape) != 2:
         raise ValueError(f"b has shape {tuple(source.shape)}; expected a matrix")
     native = result_type(family, {"b": source}, dtype)
-    asked = requested("pack", PLANNING, options, family)
-    types = operand_type(family, [source], native, asked), native
+    chosen = requested("pack", PLANNING, options, family)
+    types = operand_type(family, [source], native, chosen), native
     with family.current():
         shape, factor = (rows or max(source.shape[0], 1), source.shape[0]), family.operand(source)
-        problem = family.problem(shape, factor, None, None, *types, asked, packed=True)
-        asked = _for_one_backend(asked, problem)
-        plan = plan_for(problem, asked)
+        problem = family.problem(shape, factor, None, None, *types, chosen, packed=True)
+        chosen = _for_one_backend(chosen, problem)
+        plan = plan_for(problem, chosen)
         packed = _packed(plan, source, factor)
         if packed.scheme is not None and isinstance(packed.scales, np.ndarray):
-            packed = _scaled(plan, packed, factor, asked)
+            packed = _scaled(plan, packed, factor, chosen)
     return packed if keep_source else replace(packed, source=None)
 
 

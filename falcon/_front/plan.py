@@ -78,10 +78,10 @@ def plan(
     if arrays or dtype is not None:
         native = result_type(family, arrays, dtype)
     _check_bytes(first[0], first[1], second[1], native)
-    asked = requested("plan", PLANNING, options, family)
-    operand = operand_type(family, list(arrays.values()), native, asked)
+    chosen = requested("plan", PLANNING, options, family)
+    operand = operand_type(family, list(arrays.values()), native, chosen)
     with family.current():
-        return plan_for(family.problem(left, right, None, None, operand, native, asked), asked)
+        return plan_for(family.problem(left, right, None, None, operand, native, chosen), chosen)
 
 
 def _shape(name: str, x: Any) -> tuple[int, int] | None:

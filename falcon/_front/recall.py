@@ -85,21 +85,16 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
     elif (not key[0] & OWNDATA or out is a or out is b) and (overlap(out, a) or overlap(out, b)):
         return None
     watch = None if plan is None else plan.watch
-    if watch is None or watch.is_over:
-        if plain:
-            quiet_matmul(a, b, out)
-        else:
-            plan.execute(a, b, None, out)  # type: ignore[union-attr]
-        return out
-    assert plan is not None  # for type checkers
-    start = perf_counter()
+    watched = watch is not None and not watch.is_over
+    start = perf_counter() if watched else 0.0
     if plain:
         quiet_matmul(a, b, out)
     else:
-        plan.execute(a, b, None, out)
-    seconds = perf_counter() - start
-    if watch.is_due(seconds):
-        hold(plan, Call(a, b, None, out, fresh=fresh), seconds)
+        plan.execute(a, b, None, out)  # type: ignore[union-attr]
+    if watched:
+        seconds = perf_counter() - start
+        if watch.is_due(seconds):  # type: ignore[union-attr]
+            hold(plan, Call(a, b, None, out, fresh=fresh), seconds)  # type: ignore[arg-type]
     return out
 
 

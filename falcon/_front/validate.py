@@ -40,7 +40,7 @@ def check_numeric(name: str, dtype: np.dtype) -> None:
         )
 
 
-def named(dtype: Any) -> DType:
+def type_named(dtype: Any) -> DType:
     """Return the row of a user's `dtype`; raise TypeError if falcon does not multiply it."""
     if type(dtype).__module__ == "torch":
         row = find_torch(str(dtype))

@@ -260,7 +260,7 @@ def growth(scheme: Scheme, dtype: DType) -> float:
 def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
     """Choose blocks and chunks for a scheme; None if the scheme cannot keep the limit."""
     M, N, K = problem.M, problem.N, problem.K
-    added = problem.buffered or problem.in_place
+    added = problem.buffered or problem.out_overlaps_c
     copies = operands.copied_bytes(
         M,
         N,

@@ -30,7 +30,7 @@ class Family(Protocol):
     """The interface; `x` is always an array (or converts to one)."""
 
     # Names of backends with which the library's own product may be called.
-    own: tuple[str, ...]
+    library_backends: tuple[str, ...]
 
     # Whether a packed operand may be used without B itself.
     source_is_optional: bool
@@ -56,10 +56,10 @@ class Family(Protocol):
     def dtype(self, arrays: list[Any]) -> DType:
         """Return the type of the arithmetic; raises TypeError where there is none."""
 
-    def held(self, x: Any) -> DType | None:
+    def element_type(self, x: Any) -> DType | None:
         """Return the type of an array's or packed operand's elements; None if falcon has none."""
 
-    def named(self, dtype: Any) -> DType:
+    def type_named(self, dtype: Any) -> DType:
         """Return the row of a user's `dtype`; raise TypeError if it is not multiplied."""
 
     def scalars(self, dtype: DType) -> DType:
@@ -74,7 +74,7 @@ class Family(Protocol):
     def check_out(self, out: Any, shape: tuple[int, ...], dtype: DType) -> None:
         """Raise unless a result of this shape and dtype can be written to `out`."""
 
-    def left_alone(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
+    def library_product(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
         """Return the library's own ``matmul(a, b, dtype)`` if falcon cannot multiply the operands.
 
         Returns NotImplemented for all others.

@@ -25,7 +25,7 @@ from falcon._gpu.steps import run
 from falcon._gpu.where import device_of
 from falcon.schemes import SymmetricScheme
 
-from ..validate import named, refuse_packed
+from ..validate import refuse_packed, type_named
 
 
 def device_family(arrays: dict[str, Any]) -> DeviceFamily:
@@ -70,7 +70,7 @@ def current_device() -> DeviceFamily:
 class DeviceFamily:
     """Arrays of one library on one device; `falcon._front.families.Family` is the interface."""
 
-    own: tuple[str, ...] = (DEVICE,)
+    library_backends: tuple[str, ...] = (DEVICE,)
     source_is_optional = False
     parts_written: tuple[str, ...] = ("full",)
 
@@ -124,13 +124,13 @@ class DeviceFamily:
         """Return the wider floating type; there is none for float16 with bfloat16."""
         return promoted([self._library.dtype(x) for x in arrays])
 
-    def held(self, x: Any) -> DType | None:
+    def element_type(self, x: Any) -> DType | None:
         """Return the row of the library's dtype; raise TypeError if falcon has none."""
         return of(x.dtype) if isinstance(x, PackedOperand) else self._library.dtype(x)
 
-    def named(self, dtype: Any) -> DType:
+    def type_named(self, dtype: Any) -> DType:
         """Return the row of a floating type that GPUs multiply."""
-        row = named(dtype)
+        row = type_named(dtype)
         if row.cuda is None:
             known = ", ".join(x.name for x in CUDA)
             raise TypeError(f"dtype is {row}; arrays in GPU memory are multiplied in {known}")
@@ -154,7 +154,7 @@ class DeviceFamily:
         if tuple(out.shape) != shape:
             raise ValueError(f"out has shape {tuple(out.shape)}; expected {shape}")
 
-    def left_alone(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
+    def library_product(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
         """Refuse scalars; falcon multiplies all other operands."""
         if min(len(a.shape), len(b.shape)) == 0:
             raise ValueError("matmul: an operand is a scalar; expected at least one axis")

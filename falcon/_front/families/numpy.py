@@ -24,10 +24,10 @@ from ..validate import (
     is_direct,
     is_numeric,
     is_strided,
-    named,
     overlap,
     plain,
     refuse_packed,
+    type_named,
 )
 
 # Up to this 2MNK np.matmul's loops without BLAS take less time than a call of falcon's engine, for
@@ -39,7 +39,7 @@ _HERE = nullcontext()
 class NumpyFamily:
     """See the module's docstring; `falcon._front.families.Family` is the interface."""
 
-    own: tuple[str, ...] = ("auto", "numpy")
+    library_backends: tuple[str, ...] = ("auto", "numpy")
     source_is_optional = True
     parts_written: tuple[str, ...] = ("full", "lower", "upper")
 
@@ -63,13 +63,13 @@ class NumpyFamily:
         """Return NumPy's result type."""
         return of(np.result_type(*(x.dtype for x in arrays)))
 
-    def held(self, x: Any) -> DType | None:
+    def element_type(self, x: Any) -> DType | None:
         """Return the row of NumPy's dtype."""
         return find(x.dtype) if hasattr(x, "dtype") else None
 
-    def named(self, dtype: Any) -> DType:
+    def type_named(self, dtype: Any) -> DType:
         """Return the type of a dtype of NumPy or ml_dtypes, or of its name."""
-        return named(dtype)
+        return type_named(dtype)
 
     def scalars(self, dtype: DType) -> DType:
         """Alpha and beta have the type of the arithmetic."""
@@ -93,7 +93,7 @@ class NumpyFamily:
         if not out.flags.writeable:
             raise ValueError("out is read-only")
 
-    def left_alone(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
+    def library_product(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
         """Pass booleans, objects, array subclasses and other array types to np.matmul."""
         a, b = plain("a", a), plain("b", b)
         ordinary = all(type(x) is np.ndarray for x in (a, b)) and (
@@ -101,7 +101,7 @@ class NumpyFamily:
         )
         if ordinary and min(a.ndim, b.ndim) and all(is_numeric(x.dtype) for x in (a, b)):
             return NotImplemented
-        by_name = options.backend not in self.own
+        by_name = options.backend not in self.library_backends
         if by_name or options.scheme not in ("auto", "classical"):
             what = f"backend {options.backend!r}" if by_name else f"{options.scheme!r}"
             raise TypeError(
@@ -177,7 +177,7 @@ class NumpyFamily:
                 not fresh and out_direct and out.strides[0] == result.itemsize != out.strides[1],
             ),
             out_direct=out_direct,
-            in_place=c is not None and not fresh and self.overlap(out, c),
+            out_overlaps_c=c is not None and not fresh and self.overlap(out, c),
             packed=packed,
             symmetric=symmetric,
         )
