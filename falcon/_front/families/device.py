@@ -7,7 +7,7 @@ all work runs in the caller's current stream, without waiting for it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -102,12 +102,9 @@ class DeviceFamily:
         get_backend(DEVICE)
         return replace(options, backend=DEVICE)
 
-    def current(self) -> AbstractContextManager[Any]:
-        """Make the device, and the library's current stream, current."""
-        return self._entered()
-
     @contextmanager
-    def _entered(self) -> Iterator[None]:
+    def current(self) -> Iterator[None]:
+        """Make the device, and the library's current stream, current."""
         with on(self._index):
             if self._known is None:
                 yield

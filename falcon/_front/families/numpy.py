@@ -18,7 +18,6 @@ from falcon._core.symmetric import is_transpose, same_memory
 from falcon._numpy.threads import limited
 
 from ..validate import (
-    check_cast,
     check_numeric,
     describe,
     is_direct,
@@ -83,7 +82,13 @@ class NumpyFamily:
 
     def check_cast(self, out: Any, dtype: DType) -> None:
         """Raise TypeError unless `out` is an array to which results cast by "same_kind"."""
-        check_cast(out, dtype.numpy)
+        if not isinstance(out, np.ndarray) or is_masked(out):
+            raise TypeError(f"out is a {type(out).__name__}; expected a NumPy array")
+        if not np.can_cast(dtype.numpy, out.dtype, "same_kind"):
+            raise TypeError(
+                f"out has dtype {out.dtype}, to which the result's {dtype.numpy} does not cast "
+                "(same_kind)"
+            )
 
     def check_out(self, out: Any, shape: tuple[int, ...], dtype: DType) -> None:
         """Raise unless `out` is a writable array to which results cast by "same_kind"."""
@@ -135,17 +140,6 @@ class NumpyFamily:
         symmetric: str = "",
     ) -> Problem:
         """Describe ``out = a @ b + c``."""
-        if type(a) is type(b) is tuple and out is None:  # arrays by rows are assumed
-            return Problem.of(
-                (a[0], b[1], a[1]),
-                operand,
-                options,
-                result=result,
-                packed=packed,
-                a_strided=True,
-                b_strided=True,
-                layout=(a[1] == 1, True, False),  # a single column has a unit stride both ways
-            )
         a_shape, b_shape = (x if isinstance(x, tuple) else x.shape for x in (a, b))
         written = result.numpy
         left = _Operand(a, operand.left.numpy)
