@@ -11,6 +11,7 @@ import argparse
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from common import shapes_of, show, write
@@ -21,7 +22,7 @@ from falcon._gpu import device, driver
 from falcon._gpu.arrays import library_of
 from falcon._gpu.operands import Call
 from falcon._gpu.rates import seconds_per_call
-from falcon._gpu.steps import Program
+from falcon._gpu.steps import run
 from falcon.bench import gpu
 from falcon.bench.run import INCOMPLETE
 from falcon.bench.workloads import Case, Shape
@@ -58,16 +59,16 @@ def measure(case, a, b, out, options):
     made = steps(plan)
     work = work_of(plan)
     seconds = {
-        stage: seconds_per_call(Program(x for x in made if x.stage == stage).run)
+        stage: seconds_per_call(partial(run, *(x for x in made if x.stage == stage)))
         for stage in dict.fromkeys(x.stage for x in made)
     }
-    alone = seconds_per_call(Program(steps(classical)).run)
+    alone = seconds_per_call(partial(run, *steps(classical)))
     known = rates(backend, plan.problem, [backend])
     return {
         **case.shape.sizes(),
         "dtype": case.dtype,
         "scheme": plan.option.label,
-        "total": seconds_per_call(Program(made).run),
+        "total": seconds_per_call(partial(run, *made)),
         "classical": alone,
         "stages": seconds,
         "rates": {stage: work[stage] / x for stage, x in seconds.items() if stage in work},

@@ -52,13 +52,15 @@ def _about(
     check: Callable[[Any], Any],
     keyword: bool = False,
     decides: bool = True,
+    beyond_plan: tuple[Any, ...] = (),
 ) -> dict[str, Any]:
     """Describe an option: `text` is its documentation, with the type in the first line.
 
-    `decides`: the choice for a problem may depend on it.
+    `decides`: the choice for a problem may depend on it. `beyond_plan`: values with which a call
+    does more than run its plan (see `runs_plan_alone`).
     """
     about = {"variable": variable, "parse": parse, "text": text, "check": check}
-    return {**about, "keyword": keyword, "decides": decides}
+    return {**about, "keyword": keyword, "decides": decides, "beyond_plan": beyond_plan}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,7 @@ class Options:
             check=check_check,
             keyword=True,
             decides=False,
+            beyond_plan=("verify",),
         ),
     )
     verbose: bool = field(
@@ -222,6 +225,14 @@ _DECIDING = tuple(name for name, x in FIELDS.items() if x.metadata["decides"])
 def deciding(options: Options) -> tuple[Any, ...]:
     """Return the values of the options that the choice for a problem depends on."""
     return tuple(getattr(options, name) for name in _DECIDING)
+
+
+def runs_plan_alone(options: Options) -> bool:
+    """Whether a call does nothing but run its plan.
+
+    If not, a batch is multiplied matrix by matrix, and `falcon._front.recall` leaves the call out.
+    """
+    return not any(getattr(options, k) in x.metadata["beyond_plan"] for k, x in FIELDS.items())
 
 
 def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:

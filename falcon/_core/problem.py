@@ -61,7 +61,7 @@ class Problem:
     out_direct : bool
         C has the dtype of `result`, is aligned, with strides of whole elements, and overlaps no
         operand except perhaps c.
-    in_place : bool
+    out_overlaps_c : bool
         The c that is added overlaps C.
     packed : bool
         B is packed: its sums need not be formed.
@@ -90,7 +90,7 @@ class Problem:
     b_strided: bool = False
     layout: tuple[bool, bool, bool] = (False, True, False)
     out_direct: bool = True
-    in_place: bool = False
+    out_overlaps_c: bool = False
     packed: bool = False
     threads: int = 1
     device: int | None = None

@@ -69,7 +69,7 @@ def needs_buffer(problem: Problem, scheme: Scheme | None) -> bool:
     A scheme that adds to c in place could not fall back to the classical algorithm, because c
     would be gone.
     """
-    return not problem.out_direct or (problem.in_place and scheme is not None)
+    return not problem.out_direct or (problem.out_overlaps_c and scheme is not None)
 
 
 def extra_bytes(problem: Problem, scheme: Scheme | None) -> int:

@@ -18,6 +18,7 @@ from falcon._core.problem import Problem
 
 from .arithmetic import operand_type, result_type
 from .families import family_of
+from .families.torch_host import viewed
 from .planner import plan_for, requested
 
 
@@ -86,6 +87,7 @@ def pack(
         raise ValueError(f"rows is {rows!r}; expected a positive integer")
     if not isinstance(keep_source, bool):
         raise ValueError(f"keep_source is {keep_source!r}; expected True or False")
+    b = viewed("b", b)
     family = family_of(b=b)
     if not (keep_source or family.source_is_optional):
         raise ValueError(
@@ -96,16 +98,16 @@ def pack(
     if len(source.shape) != 2:
         raise ValueError(f"b has shape {tuple(source.shape)}; expected a matrix")
     native = result_type(family, {"b": source}, dtype)
-    asked = requested("pack", PLANNING, options, family)
-    types = operand_type(family, [source], native, asked), native
+    chosen = requested("pack", PLANNING, options, family)
+    types = operand_type(family, [source], native, chosen), native
     with family.current():
         shape, factor = (rows or max(source.shape[0], 1), source.shape[0]), family.operand(source)
-        problem = family.problem(shape, factor, None, None, *types, asked, packed=True)
-        asked = _for_one_backend(asked, problem)
-        plan = plan_for(problem, asked)
+        problem = family.problem(shape, factor, None, None, *types, chosen, packed=True)
+        chosen = _for_one_backend(chosen, problem)
+        plan = plan_for(problem, chosen)
         packed = _packed(plan, source, factor)
         if packed.scheme is not None and isinstance(packed.scales, np.ndarray):
-            packed = _scaled(plan, packed, factor, asked)
+            packed = _scaled(plan, packed, factor, chosen)
     return packed if keep_source else replace(packed, source=None)
 
 

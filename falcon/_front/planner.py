@@ -102,8 +102,8 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
             f"the packed operand needs at least {option.workspace}"
         )
     # A scheme that is named, and for which b was packed, runs without scaling.
-    named = isinstance(options.scheme, Scheme) and packed.is_for(options.scheme)
-    guarded = packed.scales is not None and not named
+    by_name = isinstance(options.scheme, Scheme) and packed.is_for(options.scheme)
+    guarded = packed.scales is not None and not by_name
     return Plan(problem, backend, option, "b was packed for it", guarded=guarded, options=options)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from falcon._core.timing import Side
 from falcon._gpu import cublas, device
 from falcon._gpu.matrix import Matrix, Operand
 from falcon._gpu.rates import random_matrix
-from falcon._gpu.steps import Program
+from falcon._gpu.steps import run
 
 from .here import Effort
 from .records import case_entry, plan_entry
@@ -150,7 +151,7 @@ def _cublas(a: Any, b: Any, out: Any, dtype: DType) -> Callable[[], None]:
         Operand.of(Matrix(int(m.data.ptr), m.shape, (m.shape[1], 1), dtype)) for m in (a, b, out)
     )
     (M, K), N = a.shape, b.shape[1]
-    return Program([cublas.product(M, N, K, x, y, z, sums=dtype.accumulator)]).run
+    return partial(run, cublas.product(M, N, K, x, y, z, sums=dtype.accumulator))
 
 
 def _torch() -> Any:

@@ -7,6 +7,7 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import of
+from falcon._core.options import FIELDS
 from falcon._core.policy import host_policy
 from falcon._core.problem import Problem
 from falcon._front import execute, gemm, matmul, planner, recall, small
@@ -35,7 +36,7 @@ class Counted:
             self.calls += 1
             return found(*arguments)
 
-        for module in (execute, matmul, recall):
+        for module in (execute, matmul):
             monkeypatch.setattr(module, "plan_for", plan_for)
 
     def __call__(self, function, *arguments, **options):
@@ -214,6 +215,34 @@ def test_settings_and_what_plans_depend_on(recalled):
     assert recalled(falcon.gemm, a, b, out=out, threads=1)[1]
 
 
+BEYOND = [(name, x) for name, field in FIELDS.items() for x in field.metadata["beyond_plan"]]
+
+
+@pytest.mark.parametrize(("name", "value"), [*BEYOND, ("max_growth", 3.0)])
+def test_options_that_act_beyond_the_plan_act_in_every_call(monkeypatch, name, value):
+    """Such calls are neither recalled nor multiplied as a batch; nor are those of a new option."""
+    about = FIELDS[name].metadata
+    monkeypatch.setattr(FIELDS[name], "metadata", {**about, "beyond_plan": (value,)})
+    runs, run = [], execute._run
+    monkeypatch.setattr(execute, "_run", lambda x: runs.append(x) or run(x))
+    a, b = operands()
+    batch = np.stack([a, a + 1])
+    for call, products in (
+        (lambda **given: falcon.gemm(a, b, **given), 1),
+        (lambda **given: falcon.matmul(a, b, **given), 1),
+        (lambda **given: falcon.matmul(batch, np.stack([b, b]), **given), 2),
+        (lambda **given: falcon.matmul(a[0], b, **given), 1),
+        (lambda **given: falcon.gram(batch, **given), 2),
+    ):
+        for _ in range(2):
+            runs.clear()
+            call(**{name: value})
+            with falcon.config(**{name: value}):
+                call()
+            assert len(runs) == 2 * products
+    assert not recall._ready
+
+
 def test_errors_are_not_remembered():
     a, b = operands()
     for _ in range(3):
@@ -282,7 +311,7 @@ def test_a_recalled_call_neither_validates_nor_plans(monkeypatch):
     for module, names in {
         gemm: ("family_of", "requested", "multiply", "remember"),
         matmul: ("family_of", "requested", "multiply", "remember"),
-        recall: ("NUMPY", "plan_for"),
+        recall: ("remember",),
         planner: ("merged", "plan_for"),
     }.items():
         for name in names:

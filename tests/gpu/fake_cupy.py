@@ -93,6 +93,9 @@ class ndarray:
     def __setitem__(self, key, value):
         self._host[key] = value._host
 
+    def swapaxes(self, axis1, axis2):
+        return self._like(self._host.swapaxes(axis1, axis2))
+
     def view(self, dtype):
         return self._like(self._host.view(dtype))
 

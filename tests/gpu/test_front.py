@@ -191,6 +191,41 @@ def test_matmul(cupy, left, right, scheme):
     np.testing.assert_array_equal(cupy.asnumpy(out), a @ b)
 
 
+@pytest.mark.parametrize("scheme", ["auto", "strassen"])
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("shape", [(40, 48), (3, 20, 16), (2, 2, 9, 8)])
+def test_gram(cupy, state, shape, transpose, scheme):
+    """As an ordinary product, a batch by one call."""
+    x = whole(shape, 1)
+    across = x.swapaxes(-1, -2)
+    exact = x @ across if transpose else across @ x
+    array = cupy.asarray(x.astype(np.float32))
+    call = {"transpose": transpose, "scheme": scheme}
+    state.products.clear()
+    made = falcon.gram(array, **call)
+    np.testing.assert_array_equal(cupy.asnumpy(made), exact)
+    if scheme == "auto":
+        assert [batch for _, batch, *_ in state.products] == [np.prod(shape[:-2], dtype=int)]
+    assert falcon.gram(array, alpha=2.0, beta=1.0, c=made, out=made, **call) is made
+    np.testing.assert_array_equal(cupy.asnumpy(made), 3 * exact)
+    square = array[..., :8, :8]
+    host = x[..., :8, :8].astype(float)
+    exact = host @ host.swapaxes(-1, -2) if transpose else host.swapaxes(-1, -2) @ host
+    falcon.gram(square, out=square, **call)
+    np.testing.assert_array_equal(cupy.asnumpy(square), exact)
+
+
+def test_gram_errors(cupy, pair):
+    with pytest.raises(ValueError, match="symmetric is 'lower', but on a GPU all of C is written"):
+        falcon.gram(pair[0], symmetric="lower")
+    with pytest.raises(TypeError, match=r"scheme .* is for X X\^T in host memory"):
+        falcon.gram(pair[0], scheme=falcon.schemes.symmetric.names()[0])
+    with pytest.raises(ValueError, match=r"c has shape \(2, 2\)"):
+        falcon.gram(pair[0], beta=1.0, c=cupy.empty((2, 2), np.float32))
+    with pytest.raises(TypeError, match="in host memory"):
+        falcon.gram(pair[0], out=np.empty((48, 48), np.float32))
+
+
 def test_matmul_errors(cupy):
     a = cupy.asarray(np.ones((2, 3, 4), np.float32))
     with pytest.raises(ValueError, match="inner dimensions 4 and 3 differ"):
