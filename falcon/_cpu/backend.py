@@ -40,7 +40,6 @@ try:
     from . import _core, blocking, pool, share
     from .measure import measure
     from .norms import look_at, measuring, named
-    from .packed import Payload
     from .programs import engine_scheme
     from .rounding import why_not_wide
 except ImportError:  # `why_unavailable` says so
@@ -142,7 +141,7 @@ class CpuBackend:
                     *scalars,
                     row_scales=scaling.rows,
                     column_scales=scaling.columns,
-                    packed=None if packed is None else packed.engine,
+                    packed=packed,
                     threads=plan.threads,
                     isa=isa() if packed is None else packed.isa,
                     scheme=engine,
@@ -198,12 +197,11 @@ class CpuBackend:
             pool.shared().give(workspace, nbytes)
         return True
 
-    def pack(self, b: np.ndarray, plan: Plan) -> Payload:
+    def pack(self, b: np.ndarray, plan: Plan) -> _core.PackedB:
         """Combine B, or lay it out for the classical kernel."""
-        b = np.asarray(b, plan.problem.operand.numpy)
-        if not is_aligned(b):
-            b = np.array(b, order="C")
-        return Payload.of(b, plan.scheme, plan.threads, isa())
+        b = readable(b, plan.problem.operand)
+        scheme = engine_scheme(plan.scheme)
+        return _core.pack_b(b, isa=isa(), scheme=scheme, threads=plan.threads)
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
@@ -222,7 +220,7 @@ class CpuBackend:
             scheme=engine_scheme(packed.scheme),
             threads=problem.threads,
             limit=blocking.room(limit, extra),
-            packed=packed.payload.engine,
+            packed=packed.payload,
             **blocking.layout(problem, packed.scheme),
         )
         cut = blocking.cut(problem, tiling, nbytes + extra)

@@ -222,8 +222,6 @@ class Payload:
         Programs of calls with this operand (see replay.py).
     """
 
-    stale = None  # never: it cannot be pickled, so it is never loaded
-
     def __init__(self, source: Matrix, packed: Packed | None) -> None:
         self.source = source
         self.packed = packed
@@ -233,13 +231,6 @@ class Payload:
     def nbytes(self) -> int:
         """Bytes of the sums."""
         return 0 if self.packed is None else self.packed.nbytes
-
-    def remade(self, source: Any) -> Payload:
-        """Refuse: an operand that cannot be pickled is never made again."""
-        raise TypeError("an operand packed on a GPU cannot be made again; pack b instead")
-
-    def __reduce__(self) -> tuple:
-        raise TypeError("an operand packed on a GPU cannot be pickled; pickle b, and pack it again")
 
 
 def growth(scheme: Scheme, dtype: DType) -> float:
