@@ -79,10 +79,11 @@ cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
 
 
 def kernel_info(dtype, isa=None):
-    """Name, tile, slice, and bytes of panels' elements and accumulators, for a dtype of DTYPES."""
+    """The best kernel's fields of `falcon_kernel` (src/kernels/kernel.h), for a dtype of DTYPES."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     return {"name": k.name.decode(), "isa": ISA_NAMES[k.isa], "mr": k.mr, "nr": k.nr,
-            "vlen": k.vlen, "kr": k.kr, "kc": k.kc, "panel": k.panel, "acc": k.acc}
+            "vlen": k.vlen, "kr": k.kr, "kc": k.kc, "panel": k.panel, "acc": k.acc,
+            "rows_in_place": k.rows_in_place, "rows_streamed": k.rows_streamed}
 
 
 def rounds_sums(dtype, isa=None):

@@ -37,11 +37,10 @@ from .operands import (
 )
 
 try:
-    from . import _core, blocking, pool, share
+    from . import _core, blocking, pool, rounding, share
     from .measure import measure
     from .norms import look_at, measuring, named
     from .programs import engine_scheme
-    from .rounding import why_not_wide
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
@@ -71,7 +70,7 @@ class CpuBackend:
         """Return None unless the result is wider and a scheme's sums would not fit the panels."""
         reason = self.why_not(problem)
         if reason is None and problem.is_wide:
-            reason = why_not_wide(problem.operand, scheme, isa())
+            reason = rounding.why_classical_only(problem.operand, scheme, isa())
         return reason
 
     def policy(self, problem: Problem) -> Policy:
