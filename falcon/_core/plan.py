@@ -14,7 +14,7 @@ from falcon.schemes import Scheme
 from .arrays import to_array
 from .bound import error_bound
 from .options import Options
-from .packed import PackedOperand, Payload
+from .packed import PackedOperand
 from .problem import Problem
 from .symmetric import is_transpose, same_memory
 from .text import format_table
@@ -138,8 +138,8 @@ class Executor(Protocol):
         `plan` is that of the first matrices; `out` overlaps no operand.
         """
 
-    def pack(self, b: np.ndarray, plan: Plan) -> Payload:
-        """Combine and pack `b` for the scheme of `plan`."""
+    def pack(self, b: np.ndarray, plan: Plan) -> Any:
+        """Combine and pack `b` for the scheme of `plan`; the result has `nbytes`."""
 
     def scales(self, b: np.ndarray, plan: Plan) -> Any:
         """Return what products by a packed `b` need to know about the norms of its columns."""

@@ -79,10 +79,11 @@ cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
 
 
 def kernel_info(dtype, isa=None):
-    """Name, tile, slice, and bytes of panels' elements and accumulators, for a dtype of DTYPES."""
+    """The best kernel's fields of `falcon_kernel` (src/kernels/kernel.h), for a dtype of DTYPES."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     return {"name": k.name.decode(), "isa": ISA_NAMES[k.isa], "mr": k.mr, "nr": k.nr,
-            "vlen": k.vlen, "kr": k.kr, "kc": k.kc, "panel": k.panel, "acc": k.acc}
+            "vlen": k.vlen, "kr": k.kr, "kc": k.kc, "panel": k.panel, "acc": k.acc,
+            "rows_in_place": k.rows_in_place, "rows_streamed": k.rows_streamed}
 
 
 def rounds_sums(dtype, isa=None):
@@ -294,19 +295,15 @@ def norms(x, sums, int axis=0, int threads=1, isa=None):
 
 
 cdef class PackedB:
-    """B combined and laid out for a scheme (None: classical).
-
-    Depends on K, N, dtype, isa, scheme and its blocking (kb, nb, kc) only.  pack_b() makes one;
-    `data` (bytes-like) restores one.
-    """
+    """B combined and laid out for a scheme (None: classical); pack_b() makes one."""
     cdef readonly ptrdiff_t K, N, kb, nb, kc
     cdef readonly str dtype, isa
     cdef readonly Scheme scheme
-    cdef readonly Workspace memory
+    cdef Workspace memory
     cdef readonly size_t nbytes
 
     def __cinit__(self, ptrdiff_t K, ptrdiff_t N, dtype, isa, Scheme scheme, ptrdiff_t kb,
-                  ptrdiff_t nb, ptrdiff_t kc, data=None):
+                  ptrdiff_t nb, ptrdiff_t kc):
         cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
         cdef falcon_blocking b
         if K < 0 or N < 0 or kb <= 0 or nb <= 0 or kc <= 0 or kc % k.k_grain:
@@ -317,11 +314,6 @@ cdef class PackedB:
         self.dtype, self.isa, self.scheme = dtype, ISA_NAMES[k.isa], scheme
         self.nbytes = falcon_packed_b_size(k, form_of(scheme), K, N, &b) if K and N else 0
         self.memory = Workspace(self.nbytes)
-        if data is not None:
-            raw = memoryview(data).cast("B")
-            if raw.nbytes != self.nbytes:
-                raise ValueError(f"packed B of {raw.nbytes} bytes, expected {self.nbytes}")
-            memoryview(self.memory)[:] = raw
 
     cdef int prepare(self, const falcon_kernel *k, falcon_problem *p, Scheme scheme,
                      falcon_blocking *b) except -1:

@@ -35,12 +35,10 @@ from .operands import (
 )
 
 try:
-    from . import _core, blocking, pool, share
+    from . import _core, blocking, pool, rounding, share
     from .measure import measure
     from .norms import scaling_of, squared_norms
-    from .packed import Payload
     from .programs import engine_scheme
-    from .rounding import why_not_wide
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
@@ -71,7 +69,7 @@ class CpuBackend:
         """Return None unless the result is wider and a scheme's sums would not fit the panels."""
         reason = self.why_not(problem)
         if reason is None and problem.is_wide:
-            reason = why_not_wide(problem.operand, scheme, isa())
+            reason = rounding.why_classical_only(problem.operand, scheme, isa())
         return reason
 
     def policy(self, problem: Problem) -> Policy:
@@ -140,7 +138,7 @@ class CpuBackend:
                     *scalars,
                     row_scales=scaling.rows,
                     column_scales=scaling.columns,
-                    packed=None if packed is None else packed.engine,
+                    packed=packed,
                     threads=plan.threads,
                     isa=isa() if packed is None else packed.isa,
                     scheme=engine,
@@ -196,12 +194,11 @@ class CpuBackend:
             pool.shared().give(workspace, nbytes)
         return True
 
-    def pack(self, b: np.ndarray, plan: Plan) -> Payload:
+    def pack(self, b: np.ndarray, plan: Plan) -> _core.PackedB:
         """Combine B, or lay it out for the classical kernel."""
-        b = np.asarray(b, plan.problem.operand.numpy)
-        if not is_aligned(b):
-            b = np.array(b, order="C")
-        return Payload.of(b, plan.scheme, plan.threads, isa())
+        b = readable(b, plan.problem.operand)
+        scheme = engine_scheme(plan.scheme)
+        return _core.pack_b(b, isa=isa(), scheme=scheme, threads=plan.threads)
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
@@ -220,7 +217,7 @@ class CpuBackend:
             scheme=engine_scheme(packed.scheme),
             threads=problem.threads,
             limit=blocking.room(limit, extra),
-            packed=packed.payload.engine,
+            packed=packed.payload,
             **blocking.layout(problem, packed.scheme),
         )
         cut = blocking.cut(problem, tiling, nbytes + extra)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from falcon._core.plan import Option, Plan
-from falcon._core.problem import Problem, is_streamed, is_thin
+from falcon._core.problem import Problem, has_few_rows
 from falcon.schemes import Scheme
 
 from . import _core, pool
@@ -16,9 +16,6 @@ from .operands import extra_bytes, needs_buffer, triangle
 from .pool import largest_bytes, roomy_bytes
 from .programs import engine_scheme
 from .rounding import rounded_growth
-
-# Kernels that stream panels of B, and were measured with few rows.
-_STREAMING = ("avx512",)
 
 
 def option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
@@ -56,11 +53,11 @@ def option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option
 
 def _reads_b_once(problem: Problem) -> bool:
     """Whether the engine reads B once and makes no copy of it in memory, for few rows of A."""
-    sizes = problem.M, problem.N, problem.K
-    return is_thin(*sizes) or (
-        is_streamed(*sizes, problem.operand.itemsize)
-        and _core.kernel_info(problem.operand.engine, isa())["isa"] in _STREAMING
-    )
+    sizes = problem.M, problem.N, problem.K, problem.operand.itemsize
+    if not has_few_rows(*sizes):
+        return False
+    kernel = _core.kernel_info(problem.operand.engine, isa())
+    return has_few_rows(*sizes, kernel["rows_in_place"], kernel["rows_streamed"])
 
 
 def roomier(problem: Problem, usual: Option) -> list[Option]:

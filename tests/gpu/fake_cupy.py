@@ -102,6 +102,9 @@ class ndarray:
     def reshape(self, *shape):
         return self._like(self._host.reshape(*shape))
 
+    def __reduce__(self):
+        return asarray, (self._host,)
+
     def __dlpack_device__(self):
         return 2, self.device.id
 

@@ -3,6 +3,7 @@
 import pickle
 import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -350,10 +351,18 @@ def test_out_may_lack_leading_axes_of_size_one(cupy):
     np.testing.assert_array_equal(cupy.asnumpy(out), (a @ b)[0])
 
 
+def test_a_pickle_holds_b_which_is_packed_again(cupy, pair):
+    packed = falcon.pack(pair[1], scheme="strassen")
+    again = pickle.loads(pickle.dumps(packed))
+    assert repr(again) == repr(packed)
+    for x in (packed, again):
+        np.testing.assert_array_equal(
+            cupy.asnumpy(falcon.gemm(pair[0], x)), cupy.asnumpy(falcon.gemm(*pair))
+        )
+
+
 def test_packed_errors(cupy, pair):
     packed = falcon.pack(pair[1], scheme="strassen")
-    with pytest.raises(TypeError, match="cannot be pickled"):
-        pickle.dumps(packed)
     with pytest.raises(ValueError, match="keep_source is False, but b is in GPU memory"):
         falcon.pack(pair[1], scheme="strassen", keep_source=False)
     for keep in (True, False):
@@ -370,8 +379,7 @@ def test_packed_errors(cupy, pair):
         falcon.gemm(np.ones((48, 48), np.float32), packed)
     with pytest.raises(ValueError, match="but a is in GPU memory"):
         host = falcon.pack(np.ones((48, 48), np.float32))
-        falcon.gemm(pair[0], falcon.PackedOperand(
-            host.shape, host.dtype, None, host.backend, host.payload, pair[1]))  # fmt: skip
+        falcon.gemm(pair[0], replace(host, source=pair[1]))
 
 
 def test_without_cupy_the_reason_is_told(monkeypatch):

@@ -122,8 +122,7 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
 int falcon_is_small(const falcon_kernel *kern, const falcon_problem *prob);
 void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, int *nonfinite);
 
-/* Packed B: depends on K, N, the scheme, the kernel and blk's nb, kb, kc. It may be
- * pickled: a change of the layout of panels must raise LAYOUT in packed.py. */
+/* Packed B: depends on K, N, the scheme, the kernel and blk's nb, kb, kc. */
 size_t falcon_packed_b_size(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K, ptrdiff_t N,
                             const falcon_blocking *blk);
 size_t falcon_pack_b_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, int threads);
