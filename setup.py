@@ -2,8 +2,8 @@
 
 `falcon._cpu._core` holds the CPU kernels; `falcon/_cpu/sources.py` lists the files, their flags and
 the machines that they are for. `falcon.discover.walk._core` and `falcon.discover.numerical._fit`
-are the inner loops of the scheme search. `falcon._core.formulas` and `falcon._front.small`, which
-fresh plans and small calls use, are Python modules that Cython compiles as well.
+are the inner loops of the scheme search. `falcon._core.formulas`, which fresh plans use, is Python
+that Cython compiles as well.
 If compiling fails, the installation succeeds all the same: the reason is recorded for
 `falcon.show_config()`, and falcon runs on NumPy's BLAS. Environment variables:
 
@@ -19,7 +19,6 @@ import os
 import re
 import sys
 import tempfile
-import zlib
 from pathlib import Path
 from types import ModuleType
 
@@ -30,6 +29,7 @@ from setuptools.errors import CompileError
 ROOT = Path(__file__).resolve().parent
 CPU = Path("falcon") / "_cpu"
 DISCOVER = Path("falcon") / "discover"
+CORE = Path("falcon") / "_core"
 MODE = os.environ.get("FALCON_BUILD", "optional")
 OPENMP_ONLY = ["FALCON_OPENMP_ONLY"] if os.environ.get("FALCON_THREADING") == "openmp" else []
 
@@ -149,28 +149,16 @@ def cpu_extension() -> Extension:
     )
 
 
-def compiled_python(name: str) -> Extension:
-    """Describe a Python module whose C types are in a .pxd file beside it.
-
-    The compiled module holds the checksum of its source, which `falcon._core.compiled` compares.
-    """
-    source = Path(*name.split(".")).with_suffix(".py")
-    checksum = zlib.crc32((ROOT / source).read_bytes()) & 0x7FFFFFFF
-    return Extension(
-        name,
-        [str(source)],
-        define_macros=[("SOURCE_CRC32", str(checksum))],
-        depends=[str(source.with_suffix(".pxd"))],
-    )
-
-
 setup(
     ext_modules=[
         cpu_extension(),
         discover_extension("walk", "_core"),
         discover_extension("numerical", "_fit"),
-        compiled_python("falcon._core.formulas"),
-        compiled_python("falcon._front.small"),
+        Extension(
+            "falcon._core.formulas",
+            [str(CORE / "formulas.py")],
+            depends=[str(CORE / "formulas.pxd")],
+        ),
     ],
     cmdclass={"build_ext": BuildOptional},
 )

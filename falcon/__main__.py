@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         "with every library that is installed.",
     )  # fmt: skip
     command.add_bench(bench)
-    _common(bench, "several, with commas, for --peers, --gpu, --gram and --beside")
+    _common(bench, "several, with commas, for --peers and --gpu")
     bench.set_defaults(run=_bench, dtype=None)
 
     report = commands.add_parser("report", help="make a page with pictures from a record file")
@@ -229,9 +229,9 @@ def _schemes(options: argparse.Namespace) -> int:
     if options.format:
         return _schemes_of_format(found, options)
     if options.measure:
-        raise ValueError("--measure goes with a format; bench --schemes measures all formats")
+        raise ValueError("--measure goes with a format such as 3x4x4")
     _print_schemes(found, {})
-    print(f"\nfor X X^T, by falcon.gram: {', '.join(falcon.schemes.symmetric.names())}\n"
+    print(f"\nfor X X^T, proved but not executed: {', '.join(falcon.schemes.symmetric.names())}\n"
           "(blocks m x k of X: general + symmetric products; see docs/gram.md)")  # fmt: skip
     return 0
 

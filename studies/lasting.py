@@ -8,19 +8,21 @@
     gram       gram over np.matmul(x.T, x)
 
 Regret: how much longer the choice takes than the fastest of its five best rivals by the model, in
-interleaved rounds. Every measurement runs in a process of its own.
+interleaved rounds. Every measurement runs in a process of its own; CACHES=3 per kind of noise.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
+
+from common import after_numpy, dispatch, fresh_cache, operands, pairs, regret_of, running, seconds
+from common import process as run
 
 NOISE = {
     "busy loops": "while time.time() < end: sum(range(1000))",
@@ -36,173 +38,114 @@ SHAPES = [
 ]
 ONE = [(2048, 2048, 2048), (1000, 1000, 1000)]
 FACTORS = 0.7, 1.4
+BETWEEN = 300
 
 
-def process(folder, what, *arguments, **variables):
-    """Run this file in a new process with a cache folder; return what it prints."""
-    environment = {**os.environ, "FALCON_CACHE_DIR": str(folder), **variables}
-    command = [sys.executable, __file__, f"_{what}", *map(str, arguments)]
-    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout or "null")
+def process(variables, what, *arguments):
+    return run(__file__, f"_{what}", *arguments, **variables)
 
 
 # --- what the processes do ------------------------------------------------------------------
 
 
-def operands(shape, dtype="float32"):
-    import numpy as np
-
-    M, N, K = shape
-    rng = np.random.default_rng(M + N + K)
-    return (rng.standard_normal(x, np.float32).astype(dtype) for x in ((M, K), (K, N)))
-
-
-def _once():
+def once():
     import falcon
 
-    a, b = operands((1500, 1500, 1500))
-    falcon.gemm(a, b)
+    falcon.gemm(*operands((1500, 1500, 1500))[:2])
 
 
-def _calls(count, between, *shapes):
+def calls(count, between, *shapes):
     import numpy as np
 
     import falcon
 
-    s = np.ones((300, 300), np.float32)
+    s = np.ones((BETWEEN, BETWEEN), np.float32)
     for text in shapes:
-        a, b = operands(json.loads(text))
+        a, b, _ = operands(json.loads(text))
         for _ in range(int(count)):
             if between == "True":
                 np.matmul(s, s)
             falcon.gemm(a, b)
 
 
-def _regret(between, *shapes):
-    """Print the choice, what is known of it, and its regret, for each shape."""
-    import numpy as np
-
+def regrets(between, *shapes):
+    """Return the choice, what is known of it, and its regret, for each shape."""
     import falcon
-    from falcon._core.timing import Side, interleave
     from falcon._front.tune import rivals, side_of
 
-    found, s = [], np.ones((300, 300), np.float32)
+    found = []
     for text in shapes:
-        a, b = operands(json.loads(text))
+        a, b, out = operands(json.loads(text))
         with falcon.config(learn="off"):
             plan = falcon.plan(a, b)
-        out = np.empty((a.shape[0], b.shape[1]), a.dtype)
         sides = [side_of(plan, x.option, (a, b, out)) for x in rivals(plan, 6)]
         if between == "True":
-
-            def after(side):
-                def run(calls):
-                    times = []
-                    for _ in range(calls):
-                        np.matmul(s, s)
-                        times.append(side.time(1))
-                    return min(times)
-
-                return Side(side.name, run, side.rest)
-
-            sides = [after(x) for x in sides]
-        looked = interleave(sides, 5, most=5)
-        best = min(range(len(sides)), key=lambda i: looked[i].median)
-        lost = 0.0
-        if best:
-            choice, rival = interleave([sides[0], sides[best]], 7, most=15, seconds=4)
-            lost = max(0.0, rival.over(choice).median - 1)
-        flop = 2 * a.shape[0] * a.shape[1] * b.shape[1]
-        found.append((text, sides[0].name, plan.known, sides[best].name, lost,
-                      flop / looked[0].median / 1e9))  # fmt: skip
-    print(json.dumps(found))
+            sides = [after_numpy(x, BETWEEN) for x in sides]
+        looked, best, lost = regret_of(sides, looks=5, rounds=7, most=15, limit=4)
+        speed = 2 * out.size * a.shape[1] / looked[0].median / 1e9
+        lost = max(0.0, lost.median - 1)
+        found.append((text, sides[0].name, plan.known, sides[best].name, lost, speed))
+    return found
 
 
-def _cost(seconds):
-    """Multiply for some seconds; print the share of contests, slowest over median."""
+def contests(duration):
+    """Multiply for some seconds; return the share of contests."""
     import falcon
     from falcon.decision import contest
 
-    a, b = operands((2048, 2048, 2048))
-    c, d = operands((900, 1100, 1000))
-    end, served = time.perf_counter() + float(seconds), 0.0
+    a, b, _ = operands((2048, 2048, 2048))
+    c, d, _ = operands((900, 1100, 1000))
+    end, served = time.perf_counter() + float(duration), 0.0
     while time.perf_counter() < end:
         start = time.perf_counter()
         falcon.gemm(a, b)
         for _ in range(5):
             falcon.gemm(c, d)
         served += time.perf_counter() - start
-    print(json.dumps(contest._spent / served))
+    return contest._spent / served
 
 
-def _slowest(size):
+def slowest(size):
     import falcon
 
-    a, b = operands((int(size),) * 3)
+    a, b, _ = operands((int(size),) * 3)
     falcon.gemm(a, b)
-    times = []
-    for _ in range(2000):
-        start = time.perf_counter()
-        falcon.gemm(a, b)
-        times.append(time.perf_counter() - start)
-    ordered = sorted(times)
-    print(json.dumps((ordered[-1] / median(times), ordered[-4] / median(times), median(times))))
+    times = sorted(seconds(lambda: falcon.gemm(a, b), count=1) for _ in range(2000))
+    return times[-1] / median(times), times[-4] / median(times), median(times)
 
 
-def _ratios(kind):
-    """Print falcon's speed over np.matmul's for some products, median of pairs."""
+def ratios(kind):
+    """Return falcon's speed over np.matmul's for some products, median of pairs."""
     import numpy as np
 
     import falcon
 
     found = {}
-    small = [((200, 200, 100), "float32"), ((160, 160, 160), "float32"), ((100, 512, 128), "f8"),
+    small = [((200, 200, 100), "f4"), ((160, 160, 160), "f4"), ((100, 512, 128), "f8"),
              ((256, 256, 128), "f4"), ((300, 100, 200), "f8"), ((500, 64, 200), "f4")]  # fmt: skip
     tall = [((1100, 900), "f4"), ((18000, 650), "f4"), ((4096, 4096), "f4"), ((4096, 4096), "f8")]
     for shape, dtype in small if kind == "small" else tall:
         if kind == "small":
-            a, b = operands(shape, dtype)
+            a, b, out = operands(shape, dtype)
         else:
-            a, b = None, np.random.default_rng(0).standard_normal(shape).astype(dtype)
-            a = b.T
-        out = np.empty((a.shape[0], b.shape[1]), a.dtype)
-
-        def ours(a=a, b=b, out=out):
-            falcon.matmul(a, b, out=out)
-
-        def theirs(a=a, b=b, out=out):
-            np.matmul(a, b, out=out)
-
-        def seconds(call, runs):
-            times = []
-            for _ in range(runs):
-                start = time.perf_counter()
-                call()
-                times.append(time.perf_counter() - start)
-            return median(times)
-
-        once = max(seconds(theirs, 3), 1e-6)
-        runs = max(5, int(0.05 / once))
-        for _ in range(100 if once < 0.1 else 25):
+            b = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+            a, out = b.T, np.empty((shape[1], shape[1]), dtype)
+        ours, theirs = (partial(x.matmul, a, b, out=out) for x in (falcon, np))
+        length = max(seconds(theirs, count=3), 1e-6)
+        short = length < 0.1
+        for _ in range(100 if short else 25):
             ours()
-        pairs = []
-        for _ in range(11 if once < 0.1 else 7):
-            first = seconds(ours, runs)
-            time.sleep(0.12)
-            second = seconds(theirs, runs)
-            time.sleep(0.12)
-            pairs.append(second / first)
         plan = falcon.plan(a, b)
-        name = f"{plan.option.label} {plan.backend.name}"
-        found[f"{shape} {dtype} {once * 1e3:.3f} ms {name}"] = median(pairs)
-    print(json.dumps(found, indent=1))
+        name = f"{shape} {dtype} {length * 1e3:.3f} ms {plan.option.label} {plan.backend.name}"
+        found[name] = pairs(ours, theirs, 11 if short else 7, max(5, int(0.05 / length)))
+    return found
 
 
 # --- what is shown --------------------------------------------------------------------------
 
 
-def regret(folder, shapes, between=False, show=True):
-    found = process(folder, "regret", between, *map(json.dumps, shapes))
+def regret(cache, shapes, between=False, show=True):
+    found = process(cache, "regrets", between, *map(json.dumps, shapes))
     if show:
         for shape, choice, known, best, lost, speed in found:
             print(f"    {shape:<22}{choice:<28}{known:<11}best {best:<28}{lost:6.1%} {speed:7.0f}")
@@ -212,18 +155,15 @@ def regret(folder, shapes, between=False, show=True):
 def noise():
     for name, body in NOISE.items():
         for number in range(CACHES):
-            with tempfile.TemporaryDirectory() as folder:
+            with fresh_cache() as cache:
                 head = f"import time, numpy as np\nend = time.time() + 8\n{body}"
-                others = [subprocess.Popen([sys.executable, "-c", head]) for _ in range(2)]
-                time.sleep(1.0)
-                process(folder, "once")
-                process(folder, "calls", 60, False, json.dumps(SHAPES[4]))
-                for x in others:
-                    x.kill()
-                    x.wait()
+                with running(head, 2):
+                    time.sleep(1.0)
+                    process(cache, "once")
+                    process(cache, "calls", 60, False, json.dumps(SHAPES[4]))
                 time.sleep(0.5)
-                process(folder, "once")
-                lost = regret(folder, SHAPES, show=number == 0)
+                process(cache, "once")
+                lost = regret(cache, SHAPES, show=number == 0)
                 print(f"{name}, cache {number + 1}: mean {mean(lost):.1%}, worst {max(lost):.1%}")
 
 
@@ -240,45 +180,38 @@ def spoil(folder, backend, factor):
 def spoiled(between=False):
     for backend in ("cpu", "numpy"):
         for factor in FACTORS:
-            with tempfile.TemporaryDirectory() as folder:
-                process(folder, "once")
+            with fresh_cache() as cache:
+                process(cache, "once")
                 for shape in ONE:
-                    spoil(folder, backend, factor)
-                    process(folder, "calls", 40, between, json.dumps(shape))
-                    lost = regret(folder, [shape], between)
+                    spoil(cache["FALCON_CACHE_DIR"], backend, factor)
+                    process(cache, "calls", 40, between, json.dumps(shape))
+                    lost = regret(cache, [shape], between)
                     print(f"{backend} x {factor}, {shape}: {lost[0]:.1%}")
 
 
 def cost():
-    with tempfile.TemporaryDirectory() as folder:
-        for seconds in (60, *((540,) if "--long" in sys.argv else ())):
-            print(f"contests in {seconds} s: {process(folder, 'cost', seconds):.2%}")
+    with fresh_cache() as cache:
+        for duration in (60, *((540,) if "--long" in sys.argv else ())):
+            print(f"contests in {duration} s: {process(cache, 'contests', duration):.2%}")
     for size in (256, 700, 1000):
-        with tempfile.TemporaryDirectory() as folder:
-            process(folder, "once")
-            worst, fourth, usual = process(folder, "slowest", size)
+        with fresh_cache() as cache:
+            process(cache, "once")
+            worst, fourth, usual = process(cache, "slowest", size)
             print(f"{size}^3, {usual * 1e3:.2f} ms: slowest of 2,000 over the median {worst:.2f}, "
                   f"fourth slowest {fourth:.2f}")  # fmt: skip
 
 
-def ratios(kind):
-    with tempfile.TemporaryDirectory() as folder:
+def beside_numpy(kind):
+    with fresh_cache() as cache:
         for _ in range(3):
-            found = process(folder, "ratios", kind)
-            for name, x in found.items():
+            for name, x in process(cache, "ratios", kind).items():
                 print(f"{name:<60}{x:.3f}")
             print()
 
 
 if __name__ == "__main__":
-    what = sys.argv[1] if len(sys.argv) > 1 else ""
-    if what.startswith("_"):
-        globals()[what](*sys.argv[2:])
-    elif what == "between":
-        spoiled(between=True)
-    elif what in ("small", "gram"):
-        ratios(what)
-    elif what in ("noise", "spoiled", "cost"):
-        globals()[what]()
-    else:
-        sys.exit(__doc__)
+    shown = {"noise": noise, "spoiled": spoiled, "between": lambda: spoiled(between=True),
+             "cost": cost, "small": lambda: beside_numpy("small"),
+             "gram": lambda: beside_numpy("gram")}  # fmt: skip
+    inner = (once, calls, regrets, contests, slowest, ratios)
+    dispatch(__doc__, shown, {x.__name__: x for x in inner})

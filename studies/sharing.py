@@ -10,46 +10,16 @@ Every row is measured in a process with sharing and one without (FALCON_SHARE_TH
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import time
+from functools import partial
 from statistics import median
+
+from common import awake, dispatch, operands, pairs, seconds
+from common import process as run
 
 SHAPES = [(640, 640, 640), (1000, 1000, 1000), (2048, 2048, 2048), (4500, 600, 4800)]
 SIZES = 64, 128, 256, 512, 1000, 2048, 4096
-
-
-def seconds(call, before=None, rest=0.0, count=15):
-    """Return the median time of a call, each after another one and a rest."""
-    times = []
-    for _ in range(count):
-        if before is not None:
-            before()
-        if rest:
-            time.sleep(rest)
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return median(times)
-
-
-def awake(call):
-    """Return the time in a tight loop."""
-    once = seconds(call, count=3)
-    count = max(7, min(2000, int(0.25 / once)))
-    seconds(call, count=count // 3 + 1)
-    return seconds(call, count=count)
-
-
-def operands(shape, dtype):
-    import numpy as np
-
-    M, N, K = shape
-    rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal(x).astype(dtype) for x in ((M, K), (K, N)))
-    return a, b, np.empty((M, N), dtype), np.empty((M, N), dtype)
+TYPES = "f4", "f8"
 
 
 def shared():
@@ -64,45 +34,44 @@ def shared():
         time.sleep(0.25)
 
 
-def _turn():
+def turn():
     import numpy as np
 
     import falcon
 
     found = {}
-    for dtype in ("f4", "f8"):
+    for dtype in TYPES:
         for shape in (*SHAPES, "gram"):
             if shape == "gram":
                 x = np.random.default_rng(0).standard_normal((18000, 650)).astype(dtype)
-                out, other = np.empty((650, 650), dtype), np.empty((650, 650), dtype)
-                calls = (lambda x=x, out=out: falcon.gram(x, backend="cpu", out=out),
-                         lambda x=x, other=other: np.matmul(x.T, x, out=other))  # fmt: skip
+                out, other = np.empty((2, 650, 650), dtype)
+                own = partial(falcon.gram, x, backend="cpu", out=out)
+                numpys = partial(np.matmul, x.T, x, out=other)
             else:
-                a, b, out, other = operands(shape, dtype)
-                calls = (lambda a=a, b=b, out=out: falcon.gemm(a, b, backend="cpu",
-                                                              scheme="classical", out=out),
-                         lambda a=a, b=b, other=other: np.matmul(a, b, out=other))  # fmt: skip
-            own, numpys = calls
+                a, b, out = operands(shape, dtype)
+                other = out.copy()
+                own = partial(falcon.gemm, a, b, backend="cpu", scheme="classical", out=out)
+                numpys = partial(np.matmul, a, b, out=other)
             time.sleep(0.2)
             rows = []
             for _ in range(3):
                 time.sleep(0.15)
                 tight = awake(own)
-                turn, later = seconds(own, numpys), seconds(own, numpys, 0.06, 9)
+                soon, later = seconds(own, numpys), seconds(own, numpys, 0.06, 9)
                 time.sleep(0.15)
-                rows.append((tight / turn, tight / later, awake(numpys) / seconds(numpys, own)))
+                rows.append((tight / soon, tight / later, awake(numpys) / seconds(numpys, own)))
             found[f"{dtype} {shape}"] = [median(x) for x in zip(*rows, strict=True)]
     return found
 
 
-def _numpy():
+def numpy_alone():
     import numpy as np
 
     found = {}
-    for dtype in ("f4", "f8"):
+    for dtype in TYPES:
         for size in SIZES:
-            a, b, out, _ = operands((size,) * 3, dtype)
-            call = lambda a=a, b=b, out=out: np.matmul(a, b, out=out)  # noqa: E731
+            a, b, out = operands((size,) * 3, dtype)
+            call = partial(np.matmul, a, b, out=out)
             found[f"matmul {dtype} {size}"] = awake(call)
             if size in (256, 1000):
                 for rest in (0.06, 0.3):
@@ -120,69 +89,58 @@ def _numpy():
     return found
 
 
-def _auto():
+def auto():
     import numpy as np
 
     import falcon
 
     small = np.ones((300, 300), np.float32)
     found = {}
-    for dtype in ("f4", "f8"):
+    for dtype in TYPES:
         for size in (1024, 2048):
-            a, b, out, other = operands((size,) * 3, dtype)
+            a, b, out = operands((size,) * 3, dtype)
             for name, before in (("", None), (" after s @ s", lambda: small @ small)):
-                pairs = []
-                for _ in range(7):
-                    time.sleep(0.12)
-                    ours = seconds(lambda: falcon.gemm(a, b, out=out), before, 0, 7)  # noqa: B023
-                    time.sleep(0.12)
-                    theirs = seconds(lambda: np.matmul(a, b, out=other), before, 0, 7)  # noqa: B023
-                    pairs.append(theirs / ours)
-                found[f"{dtype} {size}{name}"] = median(pairs)
+                found[f"{dtype} {size}{name}"] = pairs(
+                    partial(falcon.gemm, a, b, out=out), partial(np.matmul, a, b, out=out),
+                    7, 7, before,
+                )  # fmt: skip
     return found
 
 
-def _pause():
+def pause():
     import falcon
 
-    a, b, out, _ = operands((350, 1300, 260), "f4")
-    one = awake(lambda: falcon.gemm(a, b, backend="cpu", threads=1, out=out))
+    a, b, out = operands((350, 1300, 260), "f4")
+    own = partial(falcon.gemm, a, b, backend="cpu", out=out)
+    one = awake(partial(own, threads=1))
     slowest = []
     for _ in range(3):
-        times = []
-        for _ in range(200):
-            time.sleep(0.03)
-            start = time.perf_counter()
-            falcon.gemm(a, b, backend="cpu", out=out)
-            times.append(time.perf_counter() - start)
-        slowest.append(sorted(times)[-1])
+        slowest.append(max(seconds(own, rest=0.03, count=1) for _ in range(200)))
     return {"one thread over the slowest of 200": one / median(slowest)}
 
 
-def process(what, share):
-    environment = {**os.environ, "FALCON_SHARE_THREADS": str(share)}
-    command = [sys.executable, __file__, f"_{what}"]
-    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout)
+def both(what):
+    """Return what a process without sharing and one with it measure."""
+    return [run(__file__, f"_{what}", FALCON_SHARE_THREADS=x) for x in "01"]
+
+
+def overhead():
+    runs = [both("numpy") for _ in range(3)]
+    for name in runs[0][0]:
+        without, with_it = (median(x[i][name] for x in runs) for i in (0, 1))
+        ratio = median(x[0][name] / x[1][name] for x in runs)
+        print(f"{name:<32}{without * 1e3:10.3f} ms without, {with_it * 1e3:10.3f} with{ratio:8.3f}")
+
+
+def compared(what):
+    without, with_it = both(what)
+    for name, x in without.items():
+        rows = (x, with_it[name]) if isinstance(x, list) else ([x], [with_it[name]])
+        texts = ("  ".join(f"{value:.3f}" for value in row) for row in rows)
+        print(f"{name:<36}without {next(texts)}   with {next(texts)}")
 
 
 if __name__ == "__main__":
-    what = sys.argv[1] if len(sys.argv) > 1 else ""
-    if what.startswith("_"):
-        shared()
-        print(json.dumps(globals()[what]()))
-    elif what == "numpy":
-        runs = [(process(what, 0), process(what, 1)) for _ in range(3)]
-        for name in runs[0][0]:
-            without, with_it = (median(x[i][name] for x in runs) for i in (0, 1))
-            ratio = median(x[0][name] / x[1][name] for x in runs)
-            print(f"{name:<32}{without * 1e3:10.3f} ms without, {with_it * 1e3:10.3f} with"
-                  f"{ratio:8.3f}")  # fmt: skip
-    elif what in ("turn", "auto", "pause"):
-        without, with_it = process(what, 0), process(what, 1)
-        for name, x in without.items():
-            rows = (x, with_it[name]) if isinstance(x, list) else ([x], [with_it[name]])
-            texts = ("  ".join(f"{value:.3f}" for value in row) for row in rows)
-            print(f"{name:<36}without {next(texts)}   with {next(texts)}")
-    else:
-        sys.exit(__doc__)
+    names = {"turn": turn, "numpy": numpy_alone, "auto": auto, "pause": pause}
+    shown = {x: lambda x=x: compared(x) for x in names} | {"numpy": overhead}
+    dispatch(__doc__, shown, names, first=shared)

@@ -4,6 +4,7 @@ Prints a row per backend, type and number of threads (1 and all); FALCON_ISA and
 select other kernels. Takes ten seconds a row; nothing else should run meanwhile.
 """
 
+import argparse
 import json
 import sys
 from dataclasses import asdict
@@ -22,6 +23,7 @@ BY_NUMPY = "float32", "float64", "complex64", "complex128", "int64"
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     rows = []
     for backend in available_backends():
         types = [*ENGINE] if backend.name == "cpu" else [of(np.dtype(x)) for x in BY_NUMPY]

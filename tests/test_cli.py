@@ -120,7 +120,7 @@ def test_show_prints_the_shared_sums(capsys):
 
 
 def test_schemes_for_x_xt_are_listed_shown_and_verified(capsys, tmp_path):
-    assert "for X X^T, by falcon.gram: " in run(capsys, "schemes")[1]
+    assert "for X X^T, proved but not executed: " in run(capsys, "schemes")[1]
     status, out, _ = run(capsys, "schemes", "--show", "3x3:8+9")
     assert (status, out.count("^T")) == (0, 18)  # 17 products and the title
     assert "8 general and 9 symmetric products" in out

@@ -419,17 +419,6 @@ def test_an_uneven_b_is_packed_scaled(told, backend, dtype):
 
 
 @pytest.mark.usefixtures("lcma")
-def test_a_scaled_b_is_packed_again_from_its_source(monkeypatch):
-    b = with_line(normal(1000, 1000), 1, 1e5)
-    packed = falcon.pack(b)
-    stored = pickle.dumps(packed)
-    monkeypatch.setattr(type(packed.payload), "stale", "the test says so", raising=False)
-    again = pickle.loads(stored)
-    a = normal(300, 1000, seed=2)
-    np.testing.assert_array_equal(falcon.gemm(a, again), falcon.gemm(a, packed))
-
-
-@pytest.mark.usefixtures("lcma")
 @pytest.mark.parametrize("backend", HOST)
 def test_a_b_that_is_not_finite_is_packed_for_the_classical_algorithm(told, backend):
     b = with_entry(normal(1000, 1000), np.nan)

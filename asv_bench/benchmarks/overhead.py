@@ -1,9 +1,14 @@
 """What falcon costs besides multiplying: its import, planning, first and smallest products."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 
 import falcon
-from falcon.bench.first_call import measure
+
+sys.path.append(str(Path(__file__).parents[2] / "studies"))
+from first_call import measure
 
 
 class Planning:
@@ -31,7 +36,7 @@ class FirstCall:
     timeout = 300
 
     def setup_cache(self):
-        return measure(1500, "float32", processes=5)
+        return measure(1500, processes=5)
 
     def track_fresh_machine(self, found):
         return found["fresh machine: first call minus the next, ms"]

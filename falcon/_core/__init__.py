@@ -9,7 +9,7 @@
     config.py    config, set_config: settings of a block, of the process
     threads.py   limits on the number of threads, including threadpoolctl's
     plan.py      Plan, Option, Candidate: how a problem will be multiplied, and why
-    bound.py     error bounds of a plan's products
+    bound.py     error bounds of a plan's products, growth of 16-bit schemes
     backend.py   the interface of a backend
     policy.py    Policy: when a backend's LCMAs are worth comparing, and what they must gain
     rates.py     Rates: measured speeds
@@ -26,9 +26,4 @@
     fit.py       least squares for measured times
     timing.py    interleaved timings, and how well their ratios are known
     text.py      tables, suggestions for misspelt words
-    compiled.py  loads a compiled module only if it matches its source
 """
-
-from .compiled import load
-
-__compiled__ = load(__name__, "formulas")  # before anything else imports it

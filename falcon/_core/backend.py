@@ -40,9 +40,7 @@ class Backend(Executor, Protocol):
     ) -> list[Option]:
         """Return an option per scheme that can keep the workspace `limit`.
 
-        None among `schemes` is the classical algorithm, which runs whatever the limit. For a
-        symmetric problem, `schemes` may hold a SymmetricScheme; a backend that cannot run it leaves
-        it out.
+        None among `schemes` is the classical algorithm, which runs whatever the limit.
         """
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:

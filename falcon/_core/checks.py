@@ -13,6 +13,8 @@ from falcon.schemes import Scheme, SymmetricScheme
 
 Check = Literal["none", "finite", "verify"]
 CHECKS: tuple[Check, ...] = get_args(Check)
+# Why `scheme=` takes no scheme for X X^T.
+NOT_EXECUTED = "such schemes are data, proved but not executed; falcon.gram takes ordinary schemes"
 
 
 def parse_bytes(text: str) -> int:
@@ -42,9 +44,11 @@ def check_backend(value: Any) -> str:
     return value
 
 
-def check_scheme(value: Any) -> str | Scheme | SymmetricScheme:
+def check_scheme(value: Any) -> str | Scheme:
     """A name or a Scheme; names are looked up later, in `falcon._front.planner`."""
-    if not isinstance(value, str | Scheme | SymmetricScheme):
+    if isinstance(value, SymmetricScheme):
+        raise TypeError(f"scheme is {value!r}, for X X^T: {NOT_EXECUTED}")
+    if not isinstance(value, str | Scheme):
         raise TypeError(f"scheme is a {type(value).__name__}; expected a name or a Scheme")
     return value
 

@@ -2,12 +2,6 @@
 cimport cython
 
 
-# Checksum of the source, given by setup.py: an attribute of the module (falcon/_core/compiled.py).
-cdef extern from *:
-    cpdef enum:
-        SOURCE_CRC32
-
-
 cdef class Machine:
     cdef double overlap, cache, overhead, mr, nr, slice, loss, sigma_a, sigma_b, sigma_c
     cdef double far_sigma_a, far_sigma_b, far_sigma_c, surface_cache

@@ -3,8 +3,8 @@
 """The formulas of the cost model over plain floats; `model.py` explains them.
 
 They are evaluated for every candidate of a new plan, so Cython compiles this file (`formulas.pxd`
-gives the types). Where falcon is not compiled, or the file has changed since, it runs as Python; to
-compile it again: ``python setup.py build_ext --inplace``.
+gives the types): in NumPy, over all candidates at once, a new plan took 1.6 times as long. Where
+falcon is not compiled, it runs as Python. After an edit: ``python setup.py build_ext --inplace``.
 """
 
 from __future__ import annotations

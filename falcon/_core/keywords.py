@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypedDict, TypeVar
 
-from falcon.schemes import Scheme, SymmetricScheme
+from falcon.schemes import Scheme
 
 from .checks import Check
 from .options import FIELDS
@@ -16,7 +16,7 @@ class PlanningOptions(TypedDict, total=False):
     """Options of functions that plan or pack but do not multiply."""
 
     backend: str
-    scheme: str | Scheme | SymmetricScheme
+    scheme: str | Scheme
     max_growth: float | None
     threads: int | None
     workspace_limit: int | str | None
@@ -32,7 +32,7 @@ class Settings(TypedDict, total=False):
     """The options that `falcon.config` and `falcon.set_config` take."""
 
     backend: str
-    scheme: str | Scheme | SymmetricScheme
+    scheme: str | Scheme
     max_growth: float
     threads: int | None
     workspace_limit: int | str | None

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from falcon.schemes import Scheme, SymmetricScheme
+from falcon.schemes import Scheme
 
 from .checks import (
     check_backend,
@@ -52,13 +52,15 @@ def _about(
     check: Callable[[Any], Any],
     keyword: bool = False,
     decides: bool = True,
+    beyond_plan: tuple[Any, ...] = (),
 ) -> dict[str, Any]:
     """Describe an option: `text` is its documentation, with the type in the first line.
 
-    `decides`: the choice for a problem may depend on it.
+    `decides`: the choice for a problem may depend on it. `beyond_plan`: values with which a call
+    does more than run its plan (see `runs_plan_alone`).
     """
     about = {"variable": variable, "parse": parse, "text": text, "check": check}
-    return {**about, "keyword": keyword, "decides": decides}
+    return {**about, "keyword": keyword, "decides": decides, "beyond_plan": beyond_plan}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class Options:
             keyword=True,
         ),
     )
-    scheme: str | Scheme | SymmetricScheme = field(
+    scheme: str | Scheme = field(
         default="auto",
         metadata=_about(
             "FALCON_SCHEME",
@@ -88,8 +90,7 @@ class Options:
         "auto" chooses by predicted time, and scales rows of `a` and columns of `b` by powers of two
         where their norms differ too much; "classical" uses no LCMA; a name such as "strassen",
         "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as given, without
-        scaling. `falcon.gram` uses such a scheme for the blocks off the diagonal; a
-        `falcon.schemes.SymmetricScheme`, or its name, for the whole product.""",
+        scaling. `falcon.gram` uses such a scheme for the blocks off the diagonal.""",
             check=check_scheme,
             keyword=True,
         ),
@@ -146,6 +147,7 @@ class Options:
             check=check_check,
             keyword=True,
             decides=False,
+            beyond_plan=("verify",),
         ),
     )
     verbose: bool = field(
@@ -223,6 +225,14 @@ _DECIDING = tuple(name for name, x in FIELDS.items() if x.metadata["decides"])
 def deciding(options: Options) -> tuple[Any, ...]:
     """Return the values of the options that the choice for a problem depends on."""
     return tuple(getattr(options, name) for name in _DECIDING)
+
+
+def runs_plan_alone(options: Options) -> bool:
+    """Whether a call does nothing but run its plan.
+
+    If not, a batch is multiplied matrix by matrix, and `falcon._front.recall` leaves the call out.
+    """
+    return not any(getattr(options, k) in x.metadata["beyond_plan"] for k, x in FIELDS.items())
 
 
 def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:

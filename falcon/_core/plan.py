@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from falcon.schemes import Scheme, SymmetricScheme
+from falcon.schemes import Scheme
 
 from .arrays import to_array
 from .bound import error_bound
 from .options import Options
-from .packed import PackedOperand, Payload
+from .packed import PackedOperand
 from .problem import Problem
 from .symmetric import is_transpose, same_memory
 from .text import format_table
@@ -44,8 +44,6 @@ class Option:
         Predicted RMS error if the backend's rounding differs from what `Scheme.rms_growth` assumes.
     name : str
         Its label, if not the name of its scheme.
-    of_gram : SymmetricScheme or None
-        Computes the whole symmetric product; `scheme` is then None.
     """
 
     backend: str
@@ -59,7 +57,6 @@ class Option:
     is_roomy: bool = False
     rounded_growth: float | None = None
     name: str = ""
-    of_gram: SymmetricScheme | None = None
 
     @property
     def label(self) -> str:
@@ -141,8 +138,8 @@ class Executor(Protocol):
         `plan` is that of the first matrices; `out` overlaps no operand.
         """
 
-    def pack(self, b: np.ndarray, plan: Plan) -> Payload:
-        """Combine and pack `b` for the scheme of `plan`."""
+    def pack(self, b: np.ndarray, plan: Plan) -> Any:
+        """Combine and pack `b` for the scheme of `plan`; the result has `nbytes`."""
 
     def scales(self, b: np.ndarray, plan: Plan) -> Any:
         """Return what products by a packed `b` need to know about the norms of its columns."""
@@ -327,8 +324,7 @@ class Plan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the decision; chunks are computed again on the machine that loads it."""
-        scheme = self.scheme or self.option.of_gram
-        how = self.backend, scheme, self.why, self.seconds, self.guarded, self.options
+        how = self.backend, self.scheme, self.why, self.seconds, self.guarded, self.options
         parts = self.parts and (self.option, self.parts)
         return _restored, (self.problem, *how, *parts)
 
@@ -347,8 +343,6 @@ class Plan:
                 f"  scheme     <{s.m},{s.k},{s.n};{s.rank}>, speed-up bound {s.speedup_bound:.3f}"
             )
             lines.append(f"  chunks     M, N, K = {', '.join(map(str, self.option.chunks))}")
-        if self.option.of_gram is not None:
-            lines.append(f"  scheme     {self.option.of_gram!r}")
         for x in self.parts:
             where = f"C[{x.rows.start}:{x.rows.stop}, {x.columns.start}:{x.columns.stop}]"
             lines.append(f"  {where}: {x.plan.option.label} on backend {x.plan.backend.name}")

@@ -13,26 +13,32 @@ from .options import Options, threads_of
 # Up to 16 rows, falcon's kernels that read B in place ran at 1.08 to 3.0 of the speed of OpenBLAS,
 # which copies B, in float32 and at 0.94 to 1.8 in float64 (N and K from 1024 to 8192, 1 and 2
 # threads, Zen 4). They were slower with 24 rows in float64, and with 2 rows at N = K = 512.
-_IN_PLACE, _LEAST_THIN_ELEMENTS = 16, 2**20
+MOST_ROWS_IN_PLACE, _LEAST_ELEMENTS_IN_PLACE = 16, 2**20
 # Up to 63 rows, kernels whose tiles read rows of B while they multiply earlier ones (AVX-512) ran
 # at 1.1 to 2.2 in float32, and with more than 32 rows at 0.99 to 1.3 in float64 (N, K from 1024 to
 # 14336, 1 and 2 threads, Zen 5). Kernels that keep a panel of B (AVX2) ran at 0.74 to 1.1.
-MOST_THIN_ROWS = 63
+MOST_ROWS_STREAMED = 63
 _LEAST_STREAMED_SIDE, _LEAST_STREAMED_ELEMENTS = 1024, 2**22
 _set = object.__setattr__  # sets fields of a frozen dataclass
 
 
-def is_thin(M: int, N: int, K: int) -> bool:
-    """Whether A has so few rows that copying B would cost more than multiplying."""
-    return 2 <= M <= _IN_PLACE and N * K >= _LEAST_THIN_ELEMENTS
+def has_few_rows(
+    M: int,
+    N: int,
+    K: int,
+    itemsize: int,
+    in_place: int = MOST_ROWS_IN_PLACE,
+    streamed: int = MOST_ROWS_STREAMED,
+) -> bool:
+    """Whether A has so few rows that copying B would cost more than multiplying.
 
-
-def is_streamed(M: int, N: int, K: int, itemsize: int) -> bool:
-    """Whether A has so few rows that a kernel should multiply while it reads B.
-
-    Of up to 32 rows in float64, the last panel of 8 rows may be nearly empty: they are left out.
+    `in_place` and `streamed` are the rows up to which a kernel reads B in place, or multiplies
+    while it reads B; by default those of the best kernel. Of up to 32 rows in float64, the last
+    panel of 8 rows may be nearly empty: they are not streamed.
     """
-    few = max(_IN_PLACE, 4 * itemsize) < M <= MOST_THIN_ROWS
+    if 2 <= M <= min(in_place, MOST_ROWS_IN_PLACE):
+        return N * K >= _LEAST_ELEMENTS_IN_PLACE
+    few = max(MOST_ROWS_IN_PLACE, 4 * itemsize) < M <= streamed
     return few and min(N, K) >= _LEAST_STREAMED_SIDE and N * K >= _LEAST_STREAMED_ELEMENTS
 
 
@@ -61,7 +67,7 @@ class Problem:
     out_direct : bool
         C has the dtype of `result`, is aligned, with strides of whole elements, and overlaps no
         operand except perhaps c.
-    in_place : bool
+    out_overlaps_c : bool
         The c that is added overlaps C.
     packed : bool
         B is packed: its sums need not be formed.
@@ -90,7 +96,7 @@ class Problem:
     b_strided: bool = False
     layout: tuple[bool, bool, bool] = (False, True, False)
     out_direct: bool = True
-    in_place: bool = False
+    out_overlaps_c: bool = False
     packed: bool = False
     threads: int = 1
     device: int | None = None

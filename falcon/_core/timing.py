@@ -155,19 +155,12 @@ def repeats_for(seconds: float) -> int:
     return max(min(5, int(0.1 / seconds) + 1), min(40, int(0.02 / seconds) + 1))
 
 
-def records_of(rounds: Sequence[Mapping[str, float]]) -> list[Record]:
-    """Return a record of every side that all rounds hold, in the order of the first round."""
-    names = [name for name in rounds[0] if all(name in x for x in rounds)]
-    return [Record(name, tuple(x[name] for x in rounds)) for name in names]
-
-
 def interleave(
     sides: Sequence[Side],
     rounds: int = LEAST_PAIRS,
     *,
     most: int | None = None,
     seconds: float = 60.0,
-    earlier: Sequence[Mapping[str, float]] = (),
     after_round: Callable[[dict[str, float]], None] | None = None,
 ) -> list[Record]:
     """Time all sides in turn until the ratio of the first to every other one is known.
@@ -182,18 +175,14 @@ def interleave(
         Rounds after which it ends even if a ratio is not known; 4 * `rounds` by default.
     seconds : float
         Time after which it ends even if a ratio is not known.
-    earlier : sequence of dict
-        Rounds made before, which are included.
     after_round : callable, optional
         Called with the seconds of each side; it may raise to stop.
     """
     if len({x.name for x in sides}) < len(sides):
         raise ValueError(f"two sides have one name among {', '.join(x.name for x in sides)}")
-    done = [dict(x) for x in earlier]
+    done: list[dict[str, float]] = []
     most = most or _MOST_ROUNDS * rounds
     start = time.monotonic()
-    if _enough(done, rounds, most, 0.0, seconds):
-        return records_of(done)
     calls = max(_warm_up(side) for side in sides)
     while not _enough(done, rounds, most, time.monotonic() - start, seconds):
         first = len(done) % len(sides)
@@ -204,7 +193,11 @@ def interleave(
         done.append({side.name: found[side.name] for side in sides})
         if after_round is not None:
             after_round(done[-1])
-    return records_of(done)
+    return _records(done)
+
+
+def _records(rounds: Sequence[Mapping[str, float]]) -> list[Record]:
+    return [Record(name, tuple(x[name] for x in rounds)) for name in rounds[0]]
 
 
 def _warm_up(side: Side) -> int:
@@ -223,5 +216,5 @@ def _enough(
         return False
     if len(done) >= most or elapsed > limit:
         return True
-    first, *others = records_of(done)
+    first, *others = _records(done)
     return all(first.over(x).known for x in others)

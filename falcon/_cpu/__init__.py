@@ -7,7 +7,6 @@
     extension.py  the compiled extension: whether it can be used, with which instruction set
     operands.py   arrays as the engine takes them; triangles and mirror images of C
     norms.py      norms of operands before a scheme of "auto" runs
-    packed.py     B laid out once, with a fingerprint of its layout
     rounding.py   sums of elements in panels: where they are exact, the error of rounding them
     measure.py, profile.py, peak.py   how fast kernels and stages are
     programs.py   Scheme -> the engine's operations and steps

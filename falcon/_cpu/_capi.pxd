@@ -33,11 +33,10 @@ cdef extern from "falcon_cpu.h" nogil:
         falcon_program u, v
         const int *w_start
         const falcon_step *w
-        const unsigned char *halved
     ctypedef struct falcon_kernel:
         const char *name
         int isa, dtype, a_dtype, b_dtype, elem, sum, panel, acc, acc_dtype, exact, mr, nr, vlen, kr
-        int k_grain, kc
+        int k_grain, kc, rows_in_place, rows_streamed
     ctypedef struct falcon_caches:
         ptrdiff_t l1d, l2, l3
         int l3_sharers

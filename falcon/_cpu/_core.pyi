@@ -22,32 +22,11 @@ class Scheme:
         v: Any,
         w: Any,
         n_slots: int,
-        halved: Any = None,
     ) -> None: ...
 
 class PackedB:
-    K: int
-    N: int
-    kb: int
-    nb: int
-    kc: int
-    dtype: str
     isa: str
-    scheme: Scheme | None
-    memory: Workspace
     nbytes: int
-    def __init__(
-        self,
-        K: int,
-        N: int,
-        dtype: str,
-        isa: str,
-        scheme: Scheme | None,
-        kb: int,
-        nb: int,
-        kc: int,
-        data: bytes | None = None,
-    ) -> None: ...
 
 def supported_isas() -> tuple[str, ...]: ...
 def refused_isas() -> dict[str, str]: ...

@@ -79,10 +79,11 @@ cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
 
 
 def kernel_info(dtype, isa=None):
-    """Name, tile, slice, and bytes of panels' elements and accumulators, for a dtype of DTYPES."""
+    """The best kernel's fields of `falcon_kernel` (src/kernels/kernel.h), for a dtype of DTYPES."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     return {"name": k.name.decode(), "isa": ISA_NAMES[k.isa], "mr": k.mr, "nr": k.nr,
-            "vlen": k.vlen, "kr": k.kr, "kc": k.kc, "panel": k.panel, "acc": k.acc}
+            "vlen": k.vlen, "kr": k.kr, "kc": k.kc, "panel": k.panel, "acc": k.acc,
+            "rows_in_place": k.rows_in_place, "rows_streamed": k.rows_streamed}
 
 
 def rounds_sums(dtype, isa=None):
@@ -132,12 +133,11 @@ cdef class Scheme:
     Scheme(m, k, n, R, u, v, w, n_slots): u and v are programs (ops, n_temp) where
     ops is a sequence of (op, dst, a, b, coef); w a sequence over r of sequences of
     (slot, source, coef, first, last).  Op codes and registers: kernel.h.
-    halved: of a scheme for X X^T, R flags: whether one triangle of the product suffices.
     """
     cdef falcon_scheme s
-    cdef void *memory[6]
+    cdef void *memory[5]
 
-    def __cinit__(self, int m, int k, int n, int R, u, v, w, int n_slots, halved=None):
+    def __cinit__(self, int m, int k, int n, int R, u, v, w, int n_slots):
         cdef Py_ssize_t r, e = 0, total
         memset(&self.s, 0, sizeof(falcon_scheme))
         memset(self.memory, 0, sizeof(self.memory))
@@ -159,14 +159,6 @@ cdef class Scheme:
                 e += 1
             start[r + 1] = <int>e
         self.s.w_start, self.s.w = start, step
-        cdef unsigned char *flags = NULL
-        if halved is not None:
-            if len(halved) != R:
-                raise ValueError(f"{len(halved)} flags of {R} products")
-            flags = <unsigned char *>self.grab(5, R)
-            for r in range(R):
-                flags[r] = bool(halved[r])
-        self.s.halved = flags
         cdef const char *why = falcon_scheme_check(
             &self.s, <int *>self.grab(4, n_slots * sizeof(int)))
         if why != NULL:
@@ -188,7 +180,7 @@ cdef class Scheme:
         return 0
 
     def __dealloc__(self):
-        for i in range(6):
+        for i in range(5):
             free(self.memory[i])
 
     @property
@@ -303,19 +295,15 @@ def norms(x, sums, int axis=0, int threads=1, isa=None):
 
 
 cdef class PackedB:
-    """B combined and laid out for a scheme (None: classical).
-
-    Depends on K, N, dtype, isa, scheme and its blocking (kb, nb, kc) only.  pack_b() makes one;
-    `data` (bytes-like) restores one.
-    """
+    """B combined and laid out for a scheme (None: classical); pack_b() makes one."""
     cdef readonly ptrdiff_t K, N, kb, nb, kc
     cdef readonly str dtype, isa
     cdef readonly Scheme scheme
-    cdef readonly Workspace memory
+    cdef Workspace memory
     cdef readonly size_t nbytes
 
     def __cinit__(self, ptrdiff_t K, ptrdiff_t N, dtype, isa, Scheme scheme, ptrdiff_t kb,
-                  ptrdiff_t nb, ptrdiff_t kc, data=None):
+                  ptrdiff_t nb, ptrdiff_t kc):
         cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
         cdef falcon_blocking b
         if K < 0 or N < 0 or kb <= 0 or nb <= 0 or kc <= 0 or kc % k.k_grain:
@@ -326,11 +314,6 @@ cdef class PackedB:
         self.dtype, self.isa, self.scheme = dtype, ISA_NAMES[k.isa], scheme
         self.nbytes = falcon_packed_b_size(k, form_of(scheme), K, N, &b) if K and N else 0
         self.memory = Workspace(self.nbytes)
-        if data is not None:
-            raw = memoryview(data).cast("B")
-            if raw.nbytes != self.nbytes:
-                raise ValueError(f"packed B of {raw.nbytes} bytes, expected {self.nbytes}")
-            memoryview(self.memory)[:] = raw
 
     cdef int prepare(self, const falcon_kernel *k, falcon_problem *p, Scheme scheme,
                      falcon_blocking *b) except -1:

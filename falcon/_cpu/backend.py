@@ -25,7 +25,6 @@ from falcon.schemes import Scheme
 from .extension import isa, seen, why_unavailable
 from .operands import (
     are_plain,
-    as_written,
     extra_bytes,
     images,
     is_aligned,
@@ -36,12 +35,10 @@ from .operands import (
 )
 
 try:
-    from . import _core, blocking, pool, share
+    from . import _core, blocking, pool, rounding, share
     from .measure import measure
     from .norms import scaling_of, squared_norms
-    from .packed import Payload
     from .programs import engine_scheme
-    from .rounding import why_not_wide
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
@@ -72,7 +69,7 @@ class CpuBackend:
         """Return None unless the result is wider and a scheme's sums would not fit the panels."""
         reason = self.why_not(problem)
         if reason is None and problem.is_wide:
-            reason = why_not_wide(problem.operand, scheme, isa())
+            reason = rounding.why_classical_only(problem.operand, scheme, isa())
         return reason
 
     def policy(self, problem: Problem) -> Policy:
@@ -121,12 +118,11 @@ class CpuBackend:
         packed = b.payload if isinstance(b, PackedOperand) else None
         source = None if isinstance(b, PackedOperand) else readable(b, right)
         a = readable(a, left)
-        buffered = needs_buffer(problem, plan.option.of_gram or scheme) or not is_aligned(out)
+        buffered = needs_buffer(problem, scheme) or not is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
-        written = as_written(plan, target)
-        scalars = (seen(written, problem.result), float(alpha), 0.0 if c is None else float(beta))
-        copies = images(plan, written, None if buffered else mirror)
-        engine = engine_scheme(plan.option.of_gram or scheme)
+        scalars = (seen(target, problem.result), float(alpha), 0.0 if c is None else float(beta))
+        copies = images(problem, target, None if buffered else mirror)
+        engine = engine_scheme(scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
         if source is not None:
             nbytes = max(nbytes, blocking.needed(plan, a, source, scalars[0]))
@@ -142,7 +138,7 @@ class CpuBackend:
                     *scalars,
                     row_scales=scaling.rows,
                     column_scales=scaling.columns,
-                    packed=None if packed is None else packed.engine,
+                    packed=packed,
                     threads=plan.threads,
                     isa=isa() if packed is None else packed.isa,
                     scheme=engine,
@@ -173,7 +169,7 @@ class CpuBackend:
         """
         p, arrays = plan.problem, (a, b, out)
         kinds = p.operand.left, p.operand.right, p.result
-        able = plan.scheme is None and plan.option.of_gram is None and not plan.parts
+        able = plan.scheme is None and not plan.parts
         if not able or any(
             x.dtype != kind.numpy or not is_aligned(x)
             for x, kind in zip(arrays, kinds, strict=True)
@@ -192,18 +188,17 @@ class CpuBackend:
                 isa=isa(),
                 blocking=plan.option.tiling[:-1],
                 workspace=workspace,
-                **images(plan, target, None),
+                **images(p, target, None),
             )
         finally:
             pool.shared().give(workspace, nbytes)
         return True
 
-    def pack(self, b: np.ndarray, plan: Plan) -> Payload:
+    def pack(self, b: np.ndarray, plan: Plan) -> _core.PackedB:
         """Combine B, or lay it out for the classical kernel."""
-        b = np.asarray(b, plan.problem.operand.numpy)
-        if not is_aligned(b):
-            b = np.array(b, order="C")
-        return Payload.of(b, plan.scheme, plan.threads, isa())
+        b = readable(b, plan.problem.operand)
+        scheme = engine_scheme(plan.scheme)
+        return _core.pack_b(b, isa=isa(), scheme=scheme, threads=plan.threads)
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
@@ -222,7 +217,7 @@ class CpuBackend:
             scheme=engine_scheme(packed.scheme),
             threads=problem.threads,
             limit=blocking.room(limit, extra),
-            packed=packed.payload.engine,
+            packed=packed.payload,
             **blocking.layout(problem, packed.scheme),
         )
         cut = blocking.cut(problem, tiling, nbytes + extra)

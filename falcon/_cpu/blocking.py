@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from falcon._core.plan import Option, Plan
-from falcon._core.problem import Problem, is_streamed, is_thin
-from falcon.schemes import Scheme, SymmetricScheme
+from falcon._core.problem import Problem, has_few_rows
+from falcon.schemes import Scheme
 
 from . import _core, pool
 from .extension import isa
@@ -17,13 +17,8 @@ from .pool import largest_bytes, roomy_bytes
 from .programs import engine_scheme
 from .rounding import rounded_growth
 
-# Kernels that stream panels of B, and were measured with few rows.
-_STREAMING = ("avx512",)
 
-
-def option(
-    problem: Problem, scheme: Scheme | SymmetricScheme | None, limit: int | None
-) -> Option | None:
+def option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
     """Cut the problem for a scheme; None where a scheme cannot keep the limit."""
     extra = extra_bytes(problem, scheme)
     tiling, nbytes = _core.plan(
@@ -35,7 +30,7 @@ def option(
         scheme=engine_scheme(scheme),
         threads=problem.threads,
         limit=room(limit, extra),
-        triangle=triangle(problem, scheme),
+        triangle=triangle(problem),
         **layout(problem, scheme),
     )
     workspace = nbytes + extra
@@ -51,16 +46,6 @@ def option(
     )
     passes = cut(problem, tiling, workspace)
     growth = None if problem.is_wide else rounded_growth(problem.operand, scheme, isa())
-    if isinstance(scheme, SymmetricScheme):
-        return Option(
-            "cpu",
-            None,
-            *passes,
-            (*tiling, nbytes),
-            rounded_growth=growth or scheme.rms_growth,
-            name=scheme.name,
-            of_gram=scheme,
-        )
     return Option(
         "cpu", scheme, *passes, (*tiling, nbytes), in_place=in_place, rounded_growth=growth
     )
@@ -68,11 +53,11 @@ def option(
 
 def _reads_b_once(problem: Problem) -> bool:
     """Whether the engine reads B once and makes no copy of it in memory, for few rows of A."""
-    sizes = problem.M, problem.N, problem.K
-    return is_thin(*sizes) or (
-        is_streamed(*sizes, problem.operand.itemsize)
-        and _core.kernel_info(problem.operand.engine, isa())["isa"] in _STREAMING
-    )
+    sizes = problem.M, problem.N, problem.K, problem.operand.itemsize
+    if not has_few_rows(*sizes):
+        return False
+    kernel = _core.kernel_info(problem.operand.engine, isa())
+    return has_few_rows(*sizes, kernel["rows_in_place"], kernel["rows_streamed"])
 
 
 def roomier(problem: Problem, usual: Option) -> list[Option]:
@@ -116,12 +101,12 @@ def needed(plan: Plan, a: np.ndarray, b: np.ndarray, target: np.ndarray) -> int:
         scheme=engine_scheme(scheme),
         threads=plan.threads,
         blocking=plan.option.tiling[:-1],
-        triangle=triangle(problem, plan.option.of_gram),
+        triangle=triangle(problem),
         **found,
     )[1]
 
 
-def layout(problem: Problem, scheme: Scheme | SymmetricScheme | None) -> dict[str, bool]:
+def layout(problem: Problem, scheme: Scheme | None) -> dict[str, bool]:
     """Return the flags of `_core.plan`; a buffer for the product is row-major."""
     a_by_columns, b_by_rows, c_by_columns = problem.layout
     return {

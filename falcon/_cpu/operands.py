@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import DType
-from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._core.symmetric import copy_triangle
-from falcon.schemes import Scheme, SymmetricScheme
+from falcon.schemes import Scheme
 
 from .extension import seen
 
@@ -52,37 +51,28 @@ def store(source: np.ndarray, out: np.ndarray, problem: Problem) -> None:
             np.copyto(out, source, casting="same_kind")
 
 
-def triangle(problem: Problem, scheme: Any) -> str | None:
+def triangle(problem: Problem) -> str | None:
     """Return the triangle of C that the engine forms; None: all of it."""
-    if isinstance(scheme, SymmetricScheme):
-        return "upper"  # where its blocks of C are
     return {"": None, "full": "lower"}.get(problem.symmetric, problem.symmetric)
 
 
-def as_written(plan: Plan, target: np.ndarray) -> np.ndarray:
-    """Return C as the engine writes it: transposed where its scheme forms the other triangle."""
-    other = plan.option.of_gram is not None and plan.problem.symmetric == "lower"
-    return target.T if other else target
-
-
-def images(plan: Plan, written: np.ndarray, mirror: np.ndarray | None) -> dict[str, Any]:
+def images(problem: Problem, target: np.ndarray, mirror: np.ndarray | None) -> dict[str, Any]:
     """Return the engine's arguments for triangles and mirror images of C."""
-    problem = plan.problem
-    whole = written.T if problem.symmetric == "full" else mirror
+    whole = target.T if problem.symmetric == "full" else mirror
     image = None if whole is None else seen(whole, problem.result)
-    return {"triangle": triangle(problem, plan.option.of_gram), "mirror": image}
+    return {"triangle": triangle(problem), "mirror": image}
 
 
-def needs_buffer(problem: Problem, scheme: Scheme | SymmetricScheme | None) -> bool:
+def needs_buffer(problem: Problem, scheme: Scheme | None) -> bool:
     """Whether C cannot be written to directly.
 
     A scheme that adds to c in place could not fall back to the classical algorithm, because c
     would be gone.
     """
-    return not problem.out_direct or (problem.in_place and scheme is not None)
+    return not problem.out_direct or (problem.out_overlaps_c and scheme is not None)
 
 
-def extra_bytes(problem: Problem, scheme: Scheme | SymmetricScheme | None) -> int:
+def extra_bytes(problem: Problem, scheme: Scheme | None) -> int:
     """Bytes beyond the engine's workspace: converted operands, a buffer for the product."""
     buffer = problem.M * problem.N if needs_buffer(problem, scheme) else 0
     return copied_bytes(problem) + buffer * problem.result.itemsize

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 from falcon._core.locks import ForkLock
 from falcon.codegen import combine_a, combine_b, updates
 from falcon.codegen.c_program import engine_ops
-from falcon.schemes import PlainProducts, Scheme, SymmetricScheme
+from falcon.schemes import Scheme
 
 from . import _core
 
@@ -22,12 +22,12 @@ class _EngineScheme(_core.Scheme):
 
 # One object per scheme, even if several threads request a new one at once: packed operands identify
 # their scheme by it. It lives while it is used, or is one of the newest.
-_known: WeakValueDictionary[Scheme | SymmetricScheme, _EngineScheme] = WeakValueDictionary()
+_known: WeakValueDictionary[Scheme, _EngineScheme] = WeakValueDictionary()
 _recent: deque[_EngineScheme] = deque(maxlen=1024)  # the catalogue has a quarter of that
 _lock = ForkLock()
 
 
-def engine_scheme(scheme: Scheme | SymmetricScheme | None) -> _core.Scheme | None:
+def engine_scheme(scheme: Scheme | None) -> _core.Scheme | None:
     """Return the engine's form of `scheme`: always the same object for the same scheme.
 
     None, and the trivial scheme, are the engine's own classical algorithm.
@@ -36,24 +36,14 @@ def engine_scheme(scheme: Scheme | SymmetricScheme | None) -> _core.Scheme | Non
         return None
     found = _known.get(scheme)
     if found is None:
-        form = (
-            symmetric_form(scheme) if isinstance(scheme, SymmetricScheme) else engine_form(scheme)
-        )
-        made = _EngineScheme(*form)
+        made = _EngineScheme(*engine_form(scheme))
         with _lock.lock:
             found = _known.setdefault(scheme, made)
             _recent.append(found)
     return found
 
 
-def symmetric_form(scheme: SymmetricScheme) -> tuple[Any, ...]:
-    """Return the arguments for a scheme for X X^T."""
-    plain = scheme.plain
-    halved = plain.symmetric & ~scheme.off_diagonal
-    return (*engine_form(plain), [bool(halved[r]) for r in updates(plain).order])
-
-
-def engine_form(scheme: Scheme | PlainProducts) -> tuple[Any, ...]:
+def engine_form(scheme: Scheme) -> tuple[Any, ...]:
     """Return the arguments of `_core.Scheme` for a scheme.
 
     A function of the scheme alone: packed operands are checked against it in other processes.

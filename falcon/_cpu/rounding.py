@@ -12,14 +12,15 @@ from math import inf
 
 import numpy as np
 
+from falcon._core.bound import growth_of_rounded_sums
 from falcon._core.dtypes import DType
-from falcon.schemes import Scheme, SymmetricScheme
+from falcon.schemes import Scheme
 
 from . import _core
 
 
 @cache
-def why_not_wide(operand: DType, scheme: Scheme | SymmetricScheme | None, isa: str) -> str | None:
+def why_classical_only(operand: DType, scheme: Scheme | None, isa: str) -> str | None:
     """Return why a scheme (None: any) cannot compute accumulators from such operands, or None."""
     room = summable(operand, isa)
     needed = 2 if scheme is None else max(coefficients(scheme), 2)
@@ -47,32 +48,18 @@ def summable(dtype: DType, isa: str) -> float:
 
 
 @cache
-def coefficients(scheme: Scheme | SymmetricScheme) -> int:
+def coefficients(scheme: Scheme) -> int:
     """Return the largest sum of the coefficients' magnitudes in a scheme's sums of A or B."""
     rows = (abs(x).reshape(scheme.rank, -1).sum(axis=1) for x in (scheme.U, scheme.V))
     return max(int(np.ceil(x.max())) for x in rows)
 
 
-@cache
-def rounded_growth(
-    operand: DType, scheme: Scheme | SymmetricScheme | None, isa: str
-) -> float | None:
+def rounded_growth(operand: DType, scheme: Scheme | None, isa: str) -> float | None:
     """Return a scheme's RMS error, relative to the classical one, where C is rounded to few bits.
 
-    Rounding C is then most of the classical algorithm's error; errors of float32 sums are
-    negligible. Kernels whose panels hold elements round every sum of several elements like C
-    itself: each block of C gets such an error from every product that it is made of, once for A's
-    sum and once for B's.
+    Kernels whose panels hold elements round every sum of several elements; errors of float32 sums
+    are negligible beside that of rounding C.
     """
     if operand.is_exact or operand.accumulator is operand or scheme is None:
         return None
-    if not _core.rounds_sums(operand.engine, isa):
-        return 1.0
-    shape = scheme.rank, -1
-    factors = [x.reshape(shape) for x in (scheme.U, scheme.V)]
-    left, right = (np.square(x).sum(axis=1) for x in factors)
-    rounded = sum((np.count_nonzero(x, axis=1) > 1).astype(float) for x in factors)
-    last = np.square(scheme.W.reshape(shape))
-    per_block = last.T @ (left * right * rounded) / scheme.k
-    formed = last.any(axis=0)  # of a symmetric product, one triangle
-    return float(np.sqrt(1 + per_block[formed].mean()))
+    return growth_of_rounded_sums(scheme) if _core.rounds_sums(operand.engine, isa) else 1.0

@@ -14,10 +14,6 @@
     execute.py   a product in core form: its Problem, its plan, its execution
     freivalds.py Freivalds' test of a product in O(n^2), by rows
     planner.py   from options to a cached plan
-    recall.py    repeat calls seen before without planning; repeat.py: the same on a GPU
-    small.py     calls for which NumPy's BLAS is the plan; compiled, types in small.pxd
+    recall.py    repeat calls seen before without planning
+    small.py     calls for which NumPy's BLAS is the plan
 """
-
-from falcon._core.compiled import load
-
-__compiled__ = load(__name__, "small")  # before anything else imports it

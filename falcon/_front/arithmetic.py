@@ -40,13 +40,15 @@ def result_type(family: Family, operands: Mapping[str, Any], dtype: Any, out: An
     """
     if dtype is None:
         found = family.dtype(list(operands.values()))
-        held = None if out is None else family.held(out)
+        of_out = None if out is None else family.element_type(out)
         # An out of the accumulators' type gets unrounded sums; integers wrap first, as in NumPy.
-        return held if held in found.wide and not found.is_exact and held is not None else found
-    wanted = family.named(dtype)
+        if of_out is not None and of_out in found.wide and not found.is_exact:
+            return of_out
+        return found
+    wanted = family.type_named(dtype)
     for name, x in operands.items():
-        held = family.held(x)
-        if held is None or not np.can_cast(held.numpy, wanted.numpy, "same_kind"):
+        row = family.element_type(x)
+        if row is None or not np.can_cast(row.numpy, wanted.numpy, "same_kind"):
             raise TypeError(
                 f"{name} has dtype {x.dtype}, which does not cast to dtype={wanted} (same_kind)"
             )
@@ -66,7 +68,7 @@ def operand_type(family: Family, operands: list[Any], result: DType, options: Op
     options : Options
         The scheme matters: its sums may not fit the kernels of the operands' type.
     """
-    rows = [row for x in operands if (row := family.held(x)) is not None]
+    rows = [row for x in operands if (row := family.element_type(x)) is not None]
     if len(rows) < len(operands) or set(rows) <= {result}:
         return result
     if rows[0] is not rows[-1] and not all(x.is_exact for x in rows):

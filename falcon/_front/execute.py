@@ -67,22 +67,22 @@ class Product:
     symmetric: str = ""
 
 
-def multiply(x: Product) -> None:
-    """Compute the product and write it to its `out`."""
+def multiply(x: Product) -> Plan | None:
+    """Compute the product and write it to its `out`; return the plan, None if it needed none."""
     if 0 in x.out.shape:
-        return
+        return None
     if x.a.shape[1] == 0 or x.alpha == 0:
         x.family.scale(x.c, x.beta, x.out, x.dtype)
-    elif x.options.check == "verify":
+        return None
+    if x.options.check == "verify":
         with limited(threads_of(x.options)):  # Freivalds' test multiplies too
-            _verified(x)
-    else:
-        _run(x)
+            return _verified(x)
+    return _run(x)
 
 
 def _run(x: Product) -> Plan:
     """Plan and execute; count the call towards a contest of its plan with a rival."""
-    plan, operands = planned(x)
+    plan, operands = _planned(x)
     start = perf_counter()
     plan.execute(*operands, alpha=x.alpha, beta=x.beta)
     watch, seconds = plan.watch, perf_counter() - start
@@ -91,7 +91,7 @@ def _run(x: Product) -> Plan:
     return plan
 
 
-def planned(x: Product) -> tuple[Plan, tuple[Any, Any, Any, Any]]:
+def _planned(x: Product) -> tuple[Plan, tuple[Any, Any, Any, Any]]:
     """Return the plan of a product, and its operands as the backend takes them."""
     family, packed = x.family, x.packed
     a, out = family.operand(x.a), family.operand(x.out)
@@ -107,7 +107,7 @@ def planned(x: Product) -> tuple[Plan, tuple[Any, Any, Any, Any]]:
     return plan, (a, b, c, out)
 
 
-def _verified(x: Product) -> None:
+def _verified(x: Product) -> Plan:
     """Multiply, and test the result by Freivalds' check."""
     dtype, out = x.dtype, x.out
     target = find(out.dtype)
@@ -115,9 +115,9 @@ def _verified(x: Product) -> None:
         # Wrapped integers can be tested only before they are converted to floats.
         options = without(x.options, out.shape, dtype)
         product = x.family.empty(out.shape, dtype)
-        _verified(replace(x, out=product, options=options, fresh=True))
+        plan = _verified(replace(x, out=product, options=options, fresh=True))
         x.family.copy(product, out)
-        return
+        return plan
     b = x.b
     if x.packed is not None:
         b = x.packed.needed_source("check='verify' takes b itself; keep it, or use another check")
@@ -131,6 +131,7 @@ def _verified(x: Product) -> None:
         )
     if not outcome:
         _log.warning("falcon: %s: %s", plan.problem, outcome.why)
+    return plan
 
 
 def without(options: Options, shape: tuple[int, ...], dtype: DType) -> Options:

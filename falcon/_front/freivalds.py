@@ -209,13 +209,14 @@ class Freivalds:
     def _tolerance(self, written: np.ndarray, types: list[DType], growth: float) -> np.ndarray:
         """Return a bound on the 2-norm of each row of the error; `written`: norms of the result."""
         arithmetic = self._dtype
-        own = np.finfo(self._expected.dtype).eps / 2 * (sqrt(self._inner) + sqrt(len(self._sizes)))
+        length = sqrt(self._inner) + sqrt(len(self._sizes))
+        of_test = np.finfo(self._expected.dtype).eps / 2 * length
         unit = float(arithmetic.accumulator.unit_roundoff)
         rounded = float(max(x.unit_roundoff for x in types))
         # Equal terms round in the same direction: errors grow with K itself, as does the product.
         alike = sqrt(self._inner) * written
         tolerance = growth * unit * sqrt(self._inner) * np.hypot(self._of_sums, alike)
-        tolerance += own * self._of_sums + rounded * (written + self._of_added)
+        tolerance += of_test * self._of_sums + rounded * (written + self._of_added)
         if self._rounds_sums(growth):
             tolerance += growth * arithmetic.unit_roundoff * self._of_operands
         # Each product, and each entry of out, may lose up to one subnormal number.

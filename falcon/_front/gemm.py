@@ -18,11 +18,10 @@ from falcon._core.packed import PackedOperand
 from .arithmetic import operand_type, result_type, why_not_wide
 from .execute import Product, multiply
 from .families import family_of
+from .families.torch_host import is_tensor, through_arrays
 from .gram import gram, is_gram
 from .planner import requested
 from .recall import quiet_matmul, recall, remember
-from .repeat import remember as remember_product
-from .repeat import repeat
 from .small import is_small
 from .validate import number, scalar
 
@@ -149,16 +148,15 @@ def gemm(
         known = recall(a, b, out, arguments)
         if known is not None:
             return known
-    repeated = repeat(a, b, c, out, alpha, beta, arguments)
-    if repeated is not None:
-        return repeated
-    as_given = alpha, beta
+    if any(map(is_tensor, (a, b, c, out))):
+        operands = {"a": a, "b": b, "c": c}
+        return through_arrays(gemm, operands, out, alpha=alpha, beta=beta, dtype=dtype, **options)
     packed = b if isinstance(b, PackedOperand) else None
     number("beta", beta)
     if beta != 0 and c is None:
         raise ValueError(f"beta is {beta!r} but c is missing")
     family = family_of(a=a, b=b, c=c, out=out)
-    asked = requested("gemm", KEYWORDS, options, family)
+    chosen = requested("gemm", KEYWORDS, options, family)
     left = family.array("a", a)
     source: Any = family.array("b", b) if packed is None else packed.source
     right: Any = packed if source is None else source  # has shape and dtype
@@ -191,13 +189,13 @@ def gemm(
         added = None
     if target is not None:
         family.check_out(target, (M, N), result)
-    operand = operand_type(family, factors, result, asked)
+    operand = operand_type(family, factors, result, chosen)
     if packed is not None:
         # Only keywords: settings of backend and scheme do not apply to a packed operand.
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")
         check_packed(packed, result, *given)
-        operand = packed_type(packed, left, family.held(left), result)
-    if plain_call and packed is None and is_gram(left, right, result, asked):
+        operand = packed_type(packed, left, family.element_type(left), result)
+    if plain_call and packed is None and is_gram(left, right, result, chosen):
         return gram(right, out=out, **options)
     with family.current():
         made = target
@@ -206,13 +204,12 @@ def gemm(
             made = family.empty((M, N), result, like)
         factor = (K, N) if source is None else source
         types = operand, result
-        product = Product(family, left, factor, added, made, *types, asked, alpha, beta)
+        product = Product(family, left, factor, added, made, *types, chosen, alpha, beta)
         product = replace(product, fresh=out is None, packed=packed)
-        multiply(product)
-        remember_product(product, *as_given, arguments)
+        plan = multiply(product)
     if plain_call:
-        remember(a, b, out, arguments, types, asked, made)
-    return family.result(made) if out is None else out
+        remember(a, b, out, arguments, types, chosen, made, plan)
+    return made if out is None else out
 
 
 def check_packed(
@@ -223,20 +220,20 @@ def check_packed(
         raise TypeError(f"the arithmetic would be {dtype}, but b was packed for {packed.dtype}")
     if backend not in ("auto", packed.backend):
         raise ValueError(f"backend is {backend!r}, but b was packed for {packed.backend!r}")
-    asked = scheme
+    given = scheme
     if isinstance(scheme, str) and scheme not in ("auto", "classical"):
         scheme = schemes.get(scheme)
     wanted = None if isinstance(scheme, str) else scheme
     if scheme != "auto" and not packed.is_for(wanted):
-        raise ValueError(f"scheme is {asked!r}, but b is {packed!r}")
+        raise ValueError(f"scheme is {given!r}, but b is {packed!r}")
 
 
-def packed_type(packed: PackedOperand, a: Any, held: DType | None, result: DType) -> DType:
-    """Return the type of the operands for a packed b, and an a whose elements are `held`."""
+def packed_type(packed: PackedOperand, a: Any, a_type: DType | None, result: DType) -> DType:
+    """Return the type of the operands for a packed b, and an a whose elements are `a_type`."""
     if packed.panels is None:
         return result
     panels, why = of(packed.panels), ""
-    operand = None if held is None else both(held, panels)
+    operand = None if a_type is None else both(a_type, panels)
     if operand is panels:
         return panels
     if operand is not None and result in operand.wide:
@@ -244,7 +241,7 @@ def packed_type(packed: PackedOperand, a: Any, held: DType | None, result: DType
         if reason is None:
             return operand
         why = f" ({reason})"
-    if held is None or not np.can_cast(held.numpy, panels.numpy, "safe"):
+    if a_type is None or not np.can_cast(a_type.numpy, panels.numpy, "safe"):
         raise TypeError(
             f"a has dtype {a.dtype}, but b was packed for products of {panels} in {result}{why}; "
             "pack a b that was converted to the common type of both"

@@ -10,13 +10,12 @@ import numpy as np
 from falcon._backends import available_backends
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, Options
-from falcon._core.symmetric import copy_triangle, is_adjoint, may_be_adjoint, same_memory
-from falcon._gpu.where import is_on_gpu
-from falcon.schemes import SymmetricScheme
+from falcon._core.options import KEYWORDS, Options, runs_plan_alone
+from falcon._core.symmetric import copy_triangle, is_adjoint, may_be_adjoint
 
 from .execute import Product, multiply, without
 from .families import Family, family_of
+from .families.torch_host import is_tensor, through_arrays, viewed
 from .planner import plan_for, requested
 from .validate import is_strided, number, real_scalar, scalar
 
@@ -101,13 +100,14 @@ def gram(
 
     Returns
     -------
-    ndarray (or tensor in host memory), shape (..., M, M)
-        `out`, or a new array of `x`'s dtype. With "full", exactly symmetric (Hermitian).
+    ndarray (or tensor, or GPU array of the caller's library), shape (..., M, M)
+        `out`, or a new array of `x`'s dtype. With "full", exactly symmetric (Hermitian), but for
+        GPU arrays, which are multiplied as any others: up to rounding.
 
     Raises
     ------
     ValueError, TypeError
-        As `gemm`; also for arrays in GPU memory.
+        As `gemm`; also for a triangle of arrays in GPU memory.
     VerificationError
         ``check="verify"`` found the result wrong.
 
@@ -132,27 +132,31 @@ def gram(
     """
     if symmetric not in get_args(Part):
         raise ValueError(f"symmetric is {symmetric!r}; expected one of {', '.join(get_args(Part))}")
-    for name, value in (("x", x), ("c", c), ("out", out)):
-        if is_on_gpu(value):
-            raise TypeError(f"{name} is in GPU memory, where gram does not run: use falcon.matmul")
+    if any(map(is_tensor, (x, c, out))):
+        how = {"transpose": transpose, "conjugate": conjugate, "symmetric": symmetric}
+        return through_arrays(
+            gram, {"x": x}, out, c=viewed("c", c), alpha=alpha, beta=beta, **how, **options
+        )
     number("beta", beta)
     if beta != 0 and c is None:
         raise ValueError(f"beta is {beta!r} but c is missing")
     family = family_of(a=x, c=c, out=out)
-    asked = requested("gram", KEYWORDS, options, family)
+    chosen = requested("gram", KEYWORDS, options, family)
     array = family.array("x", x)
-    if array.ndim < 2:
-        raise ValueError(f"x has shape {array.shape}; expected a matrix, or a batch of them")
+    if symmetric not in family.parts_written:
+        raise ValueError(f"symmetric is {symmetric!r}, but on a GPU all of C is written")
+    if len(array.shape) < 2:
+        raise ValueError(f"x has shape {tuple(array.shape)}; expected a matrix, or a batch of them")
     M = array.shape[-2] if transpose else array.shape[-1]
     shape = (*array.shape[:-2], M, M)
     added = None if c is None else family.array("c", c)
-    if added is not None and added.shape != shape:
-        raise ValueError(f"c has shape {added.shape}; expected {shape}")
+    if added is not None and tuple(added.shape) != shape:
+        raise ValueError(f"c has shape {tuple(added.shape)}; expected {shape}")
     if beta == 0:
         added = None
     dtype = family.dtype([array] if added is None else [array, added])
     hermitian = dtype.is_complex and conjugate
-    kind = np.dtype(dtype.numpy.char.lower()) if hermitian else dtype.numpy
+    kind = np.dtype(dtype.numpy.char.lower()) if hermitian else family.scalars(dtype).numpy
     checked = real_scalar if hermitian else scalar
     alpha, beta = (checked(name, v, kind) for name, v in (("alpha", alpha), ("beta", beta)))
     if beta == 0:  # rounded to it
@@ -160,27 +164,34 @@ def gram(
     target = None if out is None else family.target(out)
     if target is not None:
         family.check_out(target, shape, dtype)
-    fresh = target is None
-    result = family.empty(shape, dtype, [array]) if target is None else target
-    if fresh and symmetric != "full":
-        result[...] = 0
-    # An earlier product of a batch may overwrite what a later one reads, and the copy of a triangle
-    # what it still has to copy.
-    if not fresh and len(shape) > 2 and family.overlap(result, array):
-        asked, array = without(asked, array.shape, dtype), array.copy()
-    if (
-        not fresh
-        and (len(shape) > 2 or symmetric != "full")
-        and added is not None
-        and family.overlap(result, added)
-        and not same_memory(result, added)
-    ):
-        asked, added = without(asked, added.shape, dtype), added.copy()
-    about = _About(family, dtype, asked, alpha, beta, symmetric, transpose, hermitian)
-    if len(shape) == 2 or added is not None or not about.batch(array, result):
-        for at in np.ndindex(*shape[:-2]):
-            about.multiply(array[at], None if added is None else added[at], result[at], fresh)
-    return family.result(result) if out is None else out
+    with family.current():
+        fresh = target is None
+        result = family.empty(shape, dtype, [array]) if target is None else target
+        if fresh and symmetric != "full":
+            result[...] = 0
+        # An earlier product of a batch may overwrite what a later one reads, and the copy of a
+        # triangle what it still has to copy.
+        if not fresh and len(shape) > 2 and family.overlap(result, array):
+            chosen, array = without(chosen, tuple(array.shape), dtype), _copy(family, array, dtype)
+        if (
+            not fresh
+            and (len(shape) > 2 or symmetric != "full")
+            and added is not None
+            and family.overlap(result, added)
+            and not family.same_memory(result, added)
+        ):
+            chosen, added = without(chosen, shape, dtype), _copy(family, added, dtype)
+        about = _About(family, dtype, chosen, alpha, beta, symmetric, transpose, hermitian)
+        if len(shape) == 2 or added is not None or not about.batch(array, result):
+            for at in np.ndindex(*shape[:-2]):
+                about.multiply(array[at], None if added is None else added[at], result[at], fresh)
+    return result if out is None else out
+
+
+def _copy(family: Family, x: Any, dtype: DType) -> Any:
+    made = family.empty(tuple(x.shape), dtype)
+    family.copy(x, made)
+    return made
 
 
 def is_gram(a: Any, b: Any, dtype: DType, options: Options) -> bool:
@@ -193,7 +204,7 @@ def is_gram(a: Any, b: Any, dtype: DType, options: Options) -> bool:
         and may_be_adjoint(a, b)
         and dtype.numpy == b.dtype
         and options.scheme in ("auto", "classical")
-        and options.check != "verify"
+        and runs_plan_alone(options)
         and is_adjoint(a, b)
     )
 
@@ -222,7 +233,7 @@ class _About:
             fresh=fresh,
             symmetric=self.symmetric,
         )
-        elsewhere = self.options.check == "verify" or a.shape[1] == 0 or self.alpha == 0
+        elsewhere = not runs_plan_alone(self.options) or a.shape[1] == 0 or self.alpha == 0
         if self.symmetric == "full" or not elsewhere:
             multiply(whole)
             return
@@ -236,11 +247,11 @@ class _About:
         """Multiply all matrices in one call, if there is one; `out` overlaps no operand."""
         options, across = self.options, x.swapaxes(-1, -2)
         a, b = (x, across) if self.transpose else (across, x)
-        if 0 in out.shape or a.shape[-1] == 0 or self.alpha == 0 or options.check == "verify":
+        if 0 in out.shape or a.shape[-1] == 0 or self.alpha == 0 or not runs_plan_alone(options):
             return False
         if options.scheme not in ("auto", "classical") or self.dtype.is_complex:
             return False
-        first = (0,) * (x.ndim - 2)
+        first = (0,) * (len(x.shape) - 2)
         types = self.dtype, self.dtype
         problem = self.family.problem(
             a[first], b[first], None, out[first], *types, options, symmetric=self.symmetric
@@ -250,6 +261,8 @@ class _About:
         able = self.symmetric == "full" and self.alpha == 1 and not plan.parts
         if able and self.family.in_one_call(a, b, out, types, options, plan):
             return True
+        if problem.device is not None:
+            return False
         other = available_backends()[0]
         if options.backend == "auto" and not plan.parts and other.why_not(problem) is None:
             plan = plan_for(problem, replace(options, scheme="classical", backend=other.name))
@@ -276,8 +289,6 @@ class _About:
         replace(real, alpha=sign, beta=1).multiply(x.imag, full.real, full.real, False)
         a, b = (x.real, x.imag.T) if self.transpose else (x.real.T, x.imag)
         mixed = self.family.empty(out.shape, real.dtype)
-        if isinstance(options.scheme, SymmetricScheme):  # P'Q is an ordinary product
-            options = replace(options, scheme="auto")
         multiply(Product(self.family, a, b, None, mixed, kind, kind, options, fresh=True))
         with np.errstate(all="ignore"):
             if not self.hermitian:

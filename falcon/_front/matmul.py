@@ -11,19 +11,18 @@ import numpy.typing as npt
 from falcon._backends import available_backends
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, Options, merged
+from falcon._core.options import KEYWORDS, Options, merged, runs_plan_alone
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 
 from .arithmetic import operand_type, result_type
 from .execute import Product, multiply, without
 from .families import Family, family_of
+from .families.torch_host import is_tensor, through_arrays
 from .gemm import gemm
 from .gram import gram, is_gram
 from .planner import plan_for, requested
-from .recall import recall, remember, remember_batch
-from .repeat import remember as remember_product
-from .repeat import repeat
+from .recall import recall, remember
 from .validate import matmul_shape
 
 Array = TypeVar("Array")
@@ -96,35 +95,30 @@ def matmul(
         arguments = (*arguments, ("dtype", dtype))
     if (known := recall(a, b, out, arguments)) is not None:
         return known
-    if (repeated := repeat(a, b, None, out, 1.0, 0.0, arguments)) is not None:
-        return repeated
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
+    if any(map(is_tensor, (a, b, out))):
+        return through_arrays(matmul, {"a": a, "b": b}, out, dtype=dtype, **options)
     if isinstance(b, PackedOperand):
         return _by_packed(a, b, out, dtype, options)
     family = family_of(a=a, b=b, out=out)
-    asked = requested("matmul", KEYWORDS, options, family)
-    by_library = family.left_alone(a, b, out, dtype, asked)
+    chosen = requested("matmul", KEYWORDS, options, family)
+    by_library = family.library_product(a, b, out, dtype, chosen)
     if by_library is not NotImplemented:
         return by_library
     left, right = family.array("a", a), family.array("b", b)
     with family.current():
         target = None if out is None else family.target(out)
         written = result_type(family, {"a": left, "b": right}, dtype, target)
-        types = operand_type(family, [left, right], written, asked), written
-        if is_gram(left, right, written, asked):
+        types = operand_type(family, [left, right], written, chosen), written
+        if is_gram(left, right, written, chosen):
             return gram(right, out=out, **options)
         like = (left, right) if dtype is None else ()
-        result, by_numpy = _multiplied(family, left, right, target, types, like, asked)
-        if by_numpy:
-            remember_batch(a, b, out, arguments, types, asked, result)
-        elif len(left.shape) == len(right.shape) == len(result.shape) == 2:
-            remember(a, b, out, arguments, types, asked, result)
-            product = Product(family, left, right, None, result, *types, asked, 1.0, 0.0)
-            remember_product(replace(product, fresh=out is None), 1.0, 0.0, arguments)
+        result, way = _multiplied(family, left, right, target, types, like, chosen)
+        remember(a, b, out, arguments, types, chosen, result, way)
     if out is not None:
         return out
-    return family.scalar(result) if len(result.shape) == 0 else family.result(result)
+    return family.scalar(result) if len(result.shape) == 0 else result
 
 
 def _multiplied(
@@ -135,12 +129,11 @@ def _multiplied(
     types: tuple[DType, DType],
     like: tuple[Any, ...],
     options: Options,
-) -> tuple[Any, bool]:
+) -> tuple[Any, Plan | str | None]:
     """Multiply arrays of at least one axis; return `out` with all axes, or the new result.
 
-    Also whether np.matmul has multiplied a batch as it stands.
-
-    `types` are those of `Product`, `like` the arrays for `Family.empty`.
+    Also the plan of two matrices, or what multiplied vectors or a batch in one call (see
+    `Family.in_one_call`). `types` are those of `Product`, `like` the arrays for `Family.empty`.
     """
     dtype = types[1]
     if out is not None:
@@ -161,7 +154,7 @@ def _multiplied(
         rows, target = family.folded(a), family.folded(result)
         if rows is not None and target is not None:
             _multiplied(family, rows, b, target, types, like, options)
-            return result, False
+            return result, None
     dropped = tuple(axis for axis, x in ((-2, a_shape), (-1, b_shape)) if len(x) == 1)
     target = family.expanded(result, dropped)
     left = family.expanded(a, (-2,)) if -2 in dropped else a
@@ -174,14 +167,19 @@ def _multiplied(
     if separate:  # an earlier product may overwrite what a later one reads
         options = without(options, target.shape, dtype)
         target = family.empty(tuple(target.shape), dtype)
-    done = _in_one_call(family, left, right, target, types, options)
-    if not done:
+    matrices = len(a_shape) == len(b_shape) == 2 and batch == ()
+    way: Plan | str | None = None
+    if not matrices or (min(kept) == 1 and types[0].has_blas):  # else a plan, for all calls alike
+        way = _in_one_call(family, left, right, target, types, options)
+    if not way:
         for at in np.ndindex(*batch):
             x = Product(family, left[at], right[at], None, target[at], *types, options)
-            multiply(replace(x, fresh=out is None))
+            plan = multiply(replace(x, fresh=out is None))
+            way = plan if matrices else None
     if separate:
         family.copy(target.reshape(shape), result)
-    return result, done == "np.matmul" and not separate
+        way = None
+    return result, way
 
 
 def _in_one_call(
@@ -191,11 +189,11 @@ def _in_one_call(
 
     Returns as `Family.in_one_call`.
     """
-    if options.scheme not in ("auto", "classical") or options.backend not in family.own:
-        return ""  # a scheme or backend was chosen by name
+    if options.scheme not in ("auto", "classical") or not runs_plan_alone(options):
+        return ""
+    if options.backend not in family.library_backends:
+        return ""
     (M, K), N = a.shape[-2:], b.shape[-1]
-    if len(a.shape) == 2 and min(M, N) > 1:
-        return ""  # a single product: planned
     plan: Plan | None = None  # vectors for a BLAS need none: they are memory-bound
     if min(M, N) > 1 or not types[0].has_blas:
         if K == 0 or 0 in out.shape:
@@ -234,4 +232,4 @@ def _by_packed(a: Any, b: PackedOperand, out: Any, dtype: Any, options: CallOpti
         product = product.reshape(shape)
         if target is not None:
             family.copy(product, target)
-    return family.result(product) if out is None else out
+    return product if out is None else out

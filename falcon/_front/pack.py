@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -18,6 +20,7 @@ from falcon._core.problem import Problem
 
 from .arithmetic import operand_type, result_type
 from .families import family_of
+from .families.torch_host import viewed
 from .planner import plan_for, requested
 
 
@@ -48,8 +51,8 @@ def pack(
         False saves the memory of B. Without B, a ValueError is raised in four cases: a product must
         be redone classically because an LCMA met a NaN or Inf (``check="none"`` does not test for
         them), or because A is too badly scaled for the scheme that "auto" chose; a product with
-        ``check="verify"``; a pickle is loaded where B would be packed differently. Products then
-        treat B as an array of `dtype`. In GPU memory B is always kept.
+        ``check="verify"``; the operand is pickled or copied. Products then treat B as an array of
+        `dtype`. In GPU memory B is always kept.
     {options}
 
     Returns
@@ -69,11 +72,9 @@ def pack(
     too different norms are scaled by powers of two when they are packed. Source of the method:
     FalconGEMM's offline Combine B.
 
-    A pickle holds both, with checksums, and a fingerprint of what the layout depends on: the
-    scheme as it runs, the kernel, the blocking, the layout's version. With the same version of
-    falcon and the same instruction set it is loaded as it is. With another instruction set (another
-    machine, FALCON_ISA), another version, or damaged panels, B is packed again (logged by "falcon",
-    level debug). A damaged B is refused.
+    A pickle holds B and the options, those set by `falcon.config` included; B is packed again where
+    it is loaded, which is faster than reading the panels. There "auto" may choose another scheme or
+    backend; a backend by name must be available.
 
     Examples
     --------
@@ -86,6 +87,7 @@ def pack(
         raise ValueError(f"rows is {rows!r}; expected a positive integer")
     if not isinstance(keep_source, bool):
         raise ValueError(f"keep_source is {keep_source!r}; expected True or False")
+    b = viewed("b", b)
     family = family_of(b=b)
     if not (keep_source or family.source_is_optional):
         raise ValueError(
@@ -96,26 +98,29 @@ def pack(
     if len(source.shape) != 2:
         raise ValueError(f"b has shape {tuple(source.shape)}; expected a matrix")
     native = result_type(family, {"b": source}, dtype)
-    asked = requested("pack", PLANNING, options, family)
-    types = operand_type(family, [source], native, asked), native
+    chosen = requested("pack", PLANNING, options, family)
+    types = operand_type(family, [source], native, chosen), native
+    # Threads are those of the process that loads it.
+    kept = {name: getattr(chosen, name) for name in PLANNING if name != "threads"}
+    pack_again = partial(pack, rows=rows, dtype=native.name, **kept)
     with family.current():
         shape, factor = (rows or max(source.shape[0], 1), source.shape[0]), family.operand(source)
-        problem = family.problem(shape, factor, None, None, *types, asked, packed=True)
-        asked = _for_one_backend(asked, problem)
-        plan = plan_for(problem, asked)
-        packed = _packed(plan, source, factor)
+        problem = family.problem(shape, factor, None, None, *types, chosen, packed=True)
+        chosen = _for_one_backend(chosen, problem)
+        plan = plan_for(problem, chosen)
+        packed = _packed(plan, source, factor, pack_again)
         if packed.scheme is not None and isinstance(packed.scales, np.ndarray):
-            packed = _scaled(plan, packed, factor, asked)
+            packed = _scaled(plan, packed, factor, chosen)
     return packed if keep_source else replace(packed, source=None)
 
 
-def _packed(plan: Plan, source: Any, factor: Any) -> PackedOperand:
+def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> PackedOperand:
     scales = plan.backend.scales(factor, plan) if plan.guarded else None
     payload = plan.backend.pack(factor, plan)
     problem = plan.problem
     about = tuple(source.shape), problem.result.numpy, plan.scheme, plan.backend.name
     panels = problem.operand.numpy if problem.is_wide else None
-    return PackedOperand(*about, payload, source, scales, panels=panels)
+    return PackedOperand(*about, payload, source, pack_again, scales, panels=panels)
 
 
 def _for_one_backend(options: Options, problem: Problem) -> Options:
@@ -136,8 +141,9 @@ def _scaled(plan: Plan, packed: PackedOperand, b: np.ndarray, options: Options) 
     scaling = of_packed(packed.scales, plan, chunks[1])
     if scaling is None:
         plan = plan_for(plan.problem, replace(options, scheme="classical"))
-        return _packed(plan, packed.source, b)
+        return _packed(plan, packed.source, b, packed.pack_again)
     if not scaling:
         return packed
-    again = _packed(plan, packed.source, scaling.of_columns(b, plan.problem.dtype))
+    scaled = scaling.of_columns(b, plan.problem.dtype)
+    again = _packed(plan, packed.source, scaled, packed.pack_again)
     return replace(again, column_powers=scaling.columns)

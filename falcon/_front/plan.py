@@ -17,6 +17,7 @@ from falcon._core.plan import Plan
 from .arithmetic import operand_type, result_type
 from .families import Family, family_of
 from .families.numpy import NUMPY
+from .families.torch_host import viewed
 from .planner import plan_for, requested
 
 
@@ -51,6 +52,7 @@ def plan(
     >>> p.growth
     2.0
     """
+    a, b = viewed("a", a), viewed("b", b)
     left: Any = _shape("a", a)
     right: Any = _shape("b", b)
     family: Family = NUMPY
@@ -76,10 +78,10 @@ def plan(
     if arrays or dtype is not None:
         native = result_type(family, arrays, dtype)
     _check_bytes(first[0], first[1], second[1], native)
-    asked = requested("plan", PLANNING, options, family)
-    operand = operand_type(family, list(arrays.values()), native, asked)
+    chosen = requested("plan", PLANNING, options, family)
+    operand = operand_type(family, list(arrays.values()), native, chosen)
     with family.current():
-        return plan_for(family.problem(left, right, None, None, operand, native, asked), asked)
+        return plan_for(family.problem(left, right, None, None, operand, native, chosen), chosen)
 
 
 def _shape(name: str, x: Any) -> tuple[int, int] | None:

@@ -10,6 +10,7 @@ from typing import Any
 from falcon import schemes
 from falcon._backends import available_backends, get_backend
 from falcon._core.backend import Backend
+from falcon._core.checks import NOT_EXECUTED
 from falcon._core.locks import ForkLock
 from falcon._core.options import Options, forced_isa, merged
 from falcon._core.packed import PackedOperand
@@ -17,7 +18,7 @@ from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon.decision.contest import plan_for as decide
 from falcon.decision.machine import revision
-from falcon.schemes import Scheme, SymmetricScheme
+from falcon.schemes import Scheme
 from falcon.schemes.catalogue import generation
 
 from .families import Family
@@ -44,17 +45,14 @@ def requested(
     if isinstance(scheme, str) and scheme not in ("auto", "classical"):
         try:
             if schemes.symmetric.is_for_gram(scheme):
-                scheme = schemes.symmetric.get(scheme)
-            else:
-                scheme = schemes.get(scheme)
+                raise ValueError(f"scheme {scheme!r} is for X X^T: {NOT_EXECUTED}")
+            scheme = schemes.get(scheme)
         except ValueError as error:
             if keywords.get("scheme") == scheme:
                 raise
             where = "set by FALCON_SCHEME, falcon.config or falcon.set_config"
             raise ValueError(f"{error} ({where})") from None
         options = replace(options, scheme=scheme)
-    if isinstance(scheme, SymmetricScheme) and function != "gram":
-        raise TypeError(f"scheme {scheme.name!r} is for X X^T, which falcon.gram multiplies")
     options = family.requested(options)
     if options.backend != "auto":
         get_backend(options.backend)
@@ -104,8 +102,8 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
             f"the packed operand needs at least {option.workspace}"
         )
     # A scheme that is named, and for which b was packed, runs without scaling.
-    named = isinstance(options.scheme, Scheme) and packed.is_for(options.scheme)
-    guarded = packed.scales is not None and not named
+    by_name = isinstance(options.scheme, Scheme) and packed.is_for(options.scheme)
+    guarded = packed.scales is not None and not by_name
     return Plan(problem, backend, option, "b was packed for it", guarded=guarded, options=options)
 
 

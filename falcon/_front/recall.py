@@ -10,15 +10,14 @@ import numpy as np
 from numpy import matmul  # a program may replace np.matmul by falcon.matmul
 
 from falcon._core.dtypes import DType
-from falcon._core.options import Options, settings, threads_of
+from falcon._core.options import Options, runs_plan_alone, settings, threads_of
 from falcon._core.plan import Plan
 from falcon._core.symmetric import is_transpose, may_be_adjoint
 from falcon._core.threads import limit_here
 from falcon._numpy.threads import exceeds
 from falcon.decision.contest import Call, hold
 
-from .families.numpy import NUMPY
-from .planner import plan_for, planning_state
+from .planner import planning_state
 from .small import OWNDATA
 from .validate import overlap
 
@@ -86,21 +85,16 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
     elif (not key[0] & OWNDATA or out is a or out is b) and (overlap(out, a) or overlap(out, b)):
         return None
     watch = None if plan is None else plan.watch
-    if watch is None or watch.is_over:
-        if plain:
-            quiet_matmul(a, b, out)
-        else:
-            plan.execute(a, b, None, out)  # type: ignore[union-attr]
-        return out
-    assert plan is not None  # for type checkers
-    start = perf_counter()
+    watched = watch is not None and not watch.is_over
+    start = perf_counter() if watched else 0.0
     if plain:
         quiet_matmul(a, b, out)
     else:
-        plan.execute(a, b, None, out)
-    seconds = perf_counter() - start
-    if watch.is_due(seconds):
-        hold(plan, Call(a, b, None, out, fresh=fresh), seconds)
+        plan.execute(a, b, None, out)  # type: ignore[union-attr]
+    if watched:
+        seconds = perf_counter() - start
+        if watch.is_due(seconds):  # type: ignore[union-attr]
+            hold(plan, Call(a, b, None, out, fresh=fresh), seconds)  # type: ignore[arg-type]
     return out
 
 
@@ -138,24 +132,11 @@ def _is_simple(
         and b.dtype == operand.right.numpy
         and result.dtype == written.numpy
         and 0 not in (*a.shape, *result.shape)
+        and result.ndim > 0
+        and (out is None or out.shape == result.shape)
         and all(x.dtype.isnative and x.flags.aligned for x in (a, b, result))
         and (out is None or not (overlap(out, a) or overlap(out, b)))
     )
-
-
-def remember_batch(
-    a: Any,
-    b: Any,
-    out: np.ndarray | None,
-    arguments: tuple,
-    types: tuple[DType, DType],
-    options: Options,
-    result: Any,
-) -> None:
-    """Keep that np.matmul has multiplied vectors or a batch, for `recall`."""
-    simple = _is_simple(a, b, out, types, result) and not exceeds(threads_of(options))
-    if simple and result.ndim and (out is None or out.shape == result.shape):
-        _keep(_key(a, b, out, arguments), None, True, result)
 
 
 def remember(
@@ -166,29 +147,41 @@ def remember(
     types: tuple[DType, DType],
     options: Options,
     result: Any,
+    way: Plan | str | None,
 ) -> None:
-    """Keep the plan of a successful call ``a @ b`` for `recall`, if the call is simple enough.
+    """Keep how a successful call ``a @ b`` was multiplied, for `recall`, if it is simple enough.
 
-    `types` are those of `Product`; calls that cast operands are not kept.
+    Parameters
+    ----------
+    a, b, out, arguments
+        As for `recall`.
+    types : (DType, DType)
+        Those of `Product`; calls that cast operands are not kept.
+    options : Options
+    result : array
+        `out`, or the new result.
+    way : Plan, str or None
+        The plan that was run; "np.matmul" if that multiplied vectors or a batch as they stand.
+        Calls multiplied in any other way are not kept.
     """
+    if not (isinstance(way, Plan) or way == "np.matmul") or not runs_plan_alone(options):
+        return
     if not _is_simple(a, b, out, types, result):
         return
-    if options.check == "verify" or may_be_adjoint(a, b):
+    if isinstance(way, Plan):
+        plan, problem = way, way.problem
+        if may_be_adjoint(a, b) or (problem.symmetric and not _are_twins(a, b)):
+            return
+        direct = problem.a_direct and problem.b_direct and not problem.buffered
+        plain = plan.backend.is_library and plan.scheme is None and direct
+        plain = plain and not exceeds(problem.threads)
+    elif exceeds(threads_of(options)):
         return
-    problem = NUMPY.problem(a, b, None, None if out is None else result, *types, options)
-    plan = plan_for(problem, options)
-    if problem.symmetric and not _are_twins(a, b):
-        return
-    plain = (
-        *(plan.backend.is_library, plan.scheme is None, not problem.buffered),
-        *(problem.a_direct, problem.b_direct, not exceeds(problem.threads)),
-    )
-    _keep(_key(a, b, out, arguments), plan, all(plain), result)
-
-
-def _keep(key: tuple, plan: Plan | None, plain: bool, result: np.ndarray) -> None:
+    else:
+        plan, plain = None, True
     if len(_ready) >= _MOST_READY:
         _ready.clear()
     # Threads given by argument or settings are in the key; otherwise they follow from the CPUs.
     in_force = settings(), limit_here(), planning_state()
+    key = _key(a, b, out, arguments)
     _ready[key] = *in_force, plan, plain, result.shape, result.dtype

@@ -1,8 +1,6 @@
-# cython: freethreading_compatible=True
 """`is_small`: a fast test whether NumPy's BLAS is the plan of a call.
 
-Small calls take microseconds and must cost hardly more than NumPy's own. So Cython compiles this
-file (`small.pxd` gives the types); where falcon is not compiled, it runs as Python.
+Small calls take microseconds and must cost hardly more than NumPy's own.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import numpy as np
 
 from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.policy import SMALLEST_COMPARED, THINNEST_COMPARED
-from falcon._core.problem import MOST_THIN_ROWS, is_streamed, is_thin
+from falcon._core.problem import MOST_ROWS_STREAMED, has_few_rows
 
 # NumPy usually has one object for each; calls with another dtype object are planned.
 _SINGLE, _DOUBLE = FLOAT32.numpy, FLOAT64.numpy
@@ -39,7 +37,7 @@ def is_small(a: Any, b: Any, out: Any) -> bool:
         return False
     if 2.0 * M * N * K >= SMALLEST_COMPARED and min(M, K, N) >= THINNEST_COMPARED:
         return False
-    if M <= MOST_THIN_ROWS and (is_thin(M, N, K) or is_streamed(M, N, K, dtype.itemsize)):
+    if M <= MOST_ROWS_STREAMED and has_few_rows(M, N, K, dtype.itemsize):
         return False
     left, right = a.flags.num, b.flags.num
     if not (left & CONTIGUOUS and right & CONTIGUOUS and left & right & ALIGNED):

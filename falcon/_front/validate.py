@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.arrays import is_masked, to_array
+from falcon._core.arrays import to_array
 from falcon._core.dtypes import DType, find, find_torch, of
 from falcon._core.packed import PackedOperand
 
@@ -40,7 +40,7 @@ def check_numeric(name: str, dtype: np.dtype) -> None:
         )
 
 
-def named(dtype: Any) -> DType:
+def type_named(dtype: Any) -> DType:
     """Return the row of a user's `dtype`; raise TypeError if falcon does not multiply it."""
     if type(dtype).__module__ == "torch":
         row = find_torch(str(dtype))
@@ -147,16 +147,6 @@ def real_scalar(name: str, value: Any, dtype: np.dtype) -> Any:
             "(conjugate=False takes complex ones)"
         )
     return scalar(name, value, dtype)
-
-
-def check_cast(out: Any, dtype: np.dtype) -> None:
-    """Raise TypeError unless `out` is an array to which results of this dtype cast."""
-    if not isinstance(out, np.ndarray) or is_masked(out):
-        raise TypeError(f"out is a {type(out).__name__}; expected a NumPy array")
-    if not np.can_cast(dtype, out.dtype, "same_kind"):
-        raise TypeError(
-            f"out has dtype {out.dtype}, to which the result's {dtype} does not cast (same_kind)"
-        )
 
 
 def is_strided(x: np.ndarray, dtype: np.dtype) -> bool:

@@ -4,8 +4,7 @@
 
     backend.py    GpuBackend, which fulfils falcon._core.backend.Backend
     driver.py     the stages of one multiplication, as steps
-    steps.py      steps as data, and the one place that starts them, in the current stream
-    replay.py     repeats the steps of an earlier call with the arrays of a similar call
+    steps.py      the kinds of steps, and the one place that starts them, in the current stream
     operands.py   the operands of a call, and the copies that some need
     batches.py    batches of matrices by one call of cuBLAS
     geometry.py   sizes of blocks, chunks, buffers and launches

@@ -15,9 +15,6 @@ from . import device
 from .batches import Batch
 from .matrix import Matrix, Memory
 
-# Bytes of a kernel's widest access: greater alignment makes no difference.
-_MOST_ALIGNED = 16
-
 
 class Library(Protocol):
     """What falcon needs of an array library."""
@@ -34,12 +31,6 @@ class Library(Protocol):
 
     def span(self, x: Any) -> tuple[int, int]:
         """First address of an array of any number of axes, and the one after its last."""
-
-    def look(self, x: Any) -> tuple[int, tuple] | None:
-        """Return an array's address, and all else about it that steps depend on (see replay.py).
-
-        None if the array is not in GPU memory.
-        """
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         """Make a new array by rows."""
@@ -87,11 +78,6 @@ class _CuPy:
     def matrix(self, x: Any) -> Matrix:
         return _viewed(x, int(x.data.ptr), self._strides(x), self.dtype(x))
 
-    def look(self, x: Any) -> tuple[int, tuple]:
-        memory = x.data
-        pointer = memory.ptr
-        return pointer, (x.shape, x.strides, x.dtype, pointer % _MOST_ALIGNED, memory.device_id)
-
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         return device.empty(shape, dtype.numpy)
 
@@ -134,13 +120,6 @@ class _Torch:
         if x.is_neg():
             raise TypeError("a tensor is a view that negates; pass tensor.resolve_neg()")
         return _viewed(x, x.data_ptr(), x.stride(), self.dtype(x))
-
-    def look(self, x: Any) -> tuple[int, tuple] | None:
-        if not x.is_cuda or x.layout is not self._torch.strided:
-            return None
-        pointer = x.data_ptr()
-        layout = x.shape, x.stride(), x.dtype, pointer % _MOST_ALIGNED, x.get_device()
-        return pointer, (*layout, x.requires_grad, x.is_neg())
 
     def blocks(self, x: Any) -> Batch | None:
         return _batch(self.matrix(x), x, x.stride())

@@ -7,10 +7,10 @@ torch tensors.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import sqrt
 from typing import Any
 
-from falcon._core.dtypes import CUDA, DType
+from falcon._core.bound import growth_of_rounded_sums
+from falcon._core.dtypes import CUDA
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy
@@ -18,7 +18,7 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import available, device, driver, kernels, model, operands, replay, sources
+from . import available, device, driver, kernels, model, operands, sources
 from .arrays import library_of
 from .geometry import Buffers, block_sizes, chunks_within, combined_again, round_up
 from .matrix import Matrix, dense
@@ -127,10 +127,7 @@ class GpuBackend:
 
     def call(self, plan: Plan, a: Any, b: Any, out: Any) -> Any:
         """Run a plan on arrays: `Plan.__call__` for arrays on a GPU."""
-        repeated = replay.repeat(replay.look(a, b, None, out, plan), out)
-        if repeated is not None:
-            return repeated
-        p, given = plan.problem, out
+        p = plan.problem
         library = library_of(a)
         shapes = (("a", a, (p.M, p.K)), ("b", b, (p.K, p.N)), ("out", out, (p.M, p.N)))
         for name, x, shape in shapes:
@@ -152,7 +149,6 @@ class GpuBackend:
                     "out overlaps an operand; falcon.gemm handles that, a plan does not"
                 )
             driver.execute(plan, left, right, None, target)
-            replay.keep((a, b, None, given), plan, lambda: plan, out)
         return out
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
@@ -220,56 +216,22 @@ class Payload:
     source : Matrix
     packed : Packed or None
         None if no scheme is used.
-    replays : dict
-        Programs of calls with this operand (see replay.py).
     """
-
-    stale = None  # never: it cannot be pickled, so it is never loaded
 
     def __init__(self, source: Matrix, packed: Packed | None) -> None:
         self.source = source
         self.packed = packed
-        self.replays: dict = {}
 
     @property
     def nbytes(self) -> int:
         """Bytes of the sums."""
         return 0 if self.packed is None else self.packed.nbytes
 
-    def remade(self, source: Any) -> Payload:
-        """Refuse: an operand that cannot be pickled is never made again."""
-        raise TypeError("an operand packed on a GPU cannot be made again; pack b instead")
-
-    def __reduce__(self) -> tuple:
-        raise TypeError("an operand packed on a GPU cannot be pickled; pickle b, and pack it again")
-
-
-def growth(scheme: Scheme, dtype: DType) -> float:
-    """Predict the RMS error of a scheme relative to the classical product.
-
-    16-bit products are summed in float32 and rounded once at the end, by a relative error delta. A
-    scheme also rounds every sum of more than one block of A or B. With the second moment Phi of
-    `Scheme.rms_growth` the squared error is ``delta^2 (1 + (Phi_A + Phi_B) / (mkn))``, where Phi_A
-    is Phi over the products whose A is such a sum. The growth of Strassen's scheme is 2.65.
-    """
-    if dtype.accumulator is dtype:
-        return scheme.rms_growth
-    m, k, n = scheme.format
-    total = 0.0
-    squares = []
-    for factor in (scheme.U, scheme.V, scheme.W):
-        flat = factor.reshape(scheme.rank, -1).astype(float)
-        squares.append((flat * flat).sum(1))
-    for factor in (scheme.U, scheme.V):
-        rounded = (factor.reshape(scheme.rank, -1) != 0).sum(1) > 1
-        total += float((squares[0] * squares[1] * squares[2])[rounded].sum())
-    return sqrt(1.0 + total / (m * k * n))
-
 
 def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
     """Choose blocks and chunks for a scheme; None if the scheme cannot keep the limit."""
     M, N, K = problem.M, problem.N, problem.K
-    added = problem.buffered or problem.in_place
+    added = problem.buffered or problem.out_overlaps_c
     copies = operands.copied_bytes(
         M,
         N,
@@ -296,6 +258,7 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     workspace = extra + buffers.total
     m, k, n = scheme.format
     whole = (m * chunk[0], n * chunk[1], k * chunk[2])
+    is_native = problem.accumulator is problem.operand  # sums of 16 bits are rounded
     return Option(
         "gpu",
         scheme,
@@ -303,5 +266,5 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         workspace,
         again=combined_again(block, chunk),
         tiling=(*block, *chunk),
-        rounded_growth=growth(scheme, problem.operand),
+        rounded_growth=None if is_native else growth_of_rounded_sums(scheme),
     )

@@ -7,7 +7,6 @@ refuse to run in a stream that is being captured.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from ctypes import CDLL, byref, c_char_p, c_double, c_float, c_int, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import cache
@@ -147,18 +146,9 @@ def product(
     )
 
 
-def converted(x: Product) -> tuple:
-    """Return the arguments as ctypes objects, once: converting 23 numbers takes a microsecond."""
-    kinds = _ARGUMENTS[_GEMM][1:]
-    return tuple(
-        kind(value) if isinstance(value, int) else value
-        for kind, value in zip(kinds, x.arguments, strict=True)
-    )
-
-
-def start(handle: int, arguments: Sequence[Any]) -> None:
+def start(handle: int, x: Product) -> None:
     """Start a product in the stream of a handle."""
-    _call(_GEMM, handle, *arguments)
+    _call(_GEMM, handle, *x.arguments)
 
 
 class Turn:

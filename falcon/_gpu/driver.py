@@ -36,7 +36,7 @@ from .geometry import (
 from .matrix import Matrix, Memory, Operand
 from .operands import Call, local_chunk, same
 from .packed import Packed
-from .steps import Fill, Program, Step
+from .steps import Fill, Step, run
 
 # Workspaces that a recorded graph will use when it is replayed.
 _kept: list[Memory] = []
@@ -70,7 +70,7 @@ def execute(
     """
     call = Call.of(plan, a, b, c, out, packed)
     at = workspace(library_of(a.owner), call.nbytes)
-    Program(steps_of(call, at, scales=scales, alpha=alpha, beta=beta)).run()
+    run(*steps_of(call, at, scales=scales, alpha=alpha, beta=beta))
 
 
 def workspace(library: Library, nbytes: int) -> Memory:
@@ -110,7 +110,7 @@ def scales_of(b: Matrix, scheme: Scheme, block: Sizes) -> Memory:
     library = library_of(b.owner)
     scratch, worst = library.allocate(nbytes), library.allocate(4)
     places = scratch.pointer, nbytes, worst.pointer
-    Program(kernels.spread(b.transposed(), scheme.n, block[1], *places)).run()
+    run(*kernels.spread(b.transposed(), scheme.n, block[1], *places))
     return worst
 
 
@@ -265,7 +265,7 @@ class _Stages:
         checked = self._plan.options.check != "none"
         marks = self._marks if checked or self._uneven else 0
         if marks:
-            self.steps.append(Fill("repair", (marks, 0, mark_bytes(row[1], column[1]))))
+            self.steps.append(Fill("repair", marks, 0, mark_bytes(row[1], column[1])))
         update = kernels.Update(
             self._scheme,
             self._sums,

@@ -186,13 +186,13 @@ def spread(x: Matrix, parts: int, block: int, scratch: int, room: int, worst: in
         Address of a word, set to the largest ratio of mean to least squared norm, as a float: 0 if
         the scheme adds up no rows, a huge number if norms are not known.
     """
-    steps: list[Step] = [Fill("norms", (worst, 0, 4))]
+    steps: list[Step] = [Fill("norms", worst, 0, 4)]
     if parts == 1:
         return steps
     (lines, inner), along = x.shape, not x.by_columns
     count = min(geometry.norm_parts(inner), room // (lines * x.dtype.accumulator.itemsize))
     if count == 0:
-        return [Fill("norms", (worst, 0x7F, 4))]  # 3.4e38
+        return [Fill("norms", worst, 0x7F, 4)]  # 3.4e38
     sums = x.dtype.accumulator
     kernel, _ = _function(("norms", x.dtype), lambda: sources.norms(x.dtype))
     sizes = (lines, inner, scratch, np.int32(count), np.int32(along))

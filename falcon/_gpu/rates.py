@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from falcon.schemes import get
 
 from . import cublas, device, kernels
 from .matrix import Matrix, Operand, dense
-from .steps import Program, run
+from .steps import run
 
 # Large enough that waves and launches hardly count: 137 Gflop, 1.1 Tflop for 16-bit elements.
 _MEASURED_SIZE = {8: 4096, 4: 4096, 2: 8192}
@@ -93,9 +94,9 @@ def measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
 
         operands, half = (Operand.of(x) for x in (a, b, out)), (size // 2, size // 2)
         whole = cublas.product(size, size, size, *operands, sums=sums_dtype, tf32=tf32)
-        product = Program([whole]).run
+        product = partial(run, whole)
         combined = kernels.combine_in(scheme, "u", a, sums.pointer, half, (0, 0), half)
-        combine, nothing = Program([combined]).run, Program([kernels.empty()]).run
+        combine, nothing = partial(run, combined), partial(run, kernels.empty())
 
         def empty() -> float:
             for _ in range(_BUSY):

@@ -24,7 +24,7 @@ from falcon._core import threads
 from falcon._core.cpus import kept_bytes
 from falcon._core.look import has_room, judged
 from falcon._core.model import of_triangle, seconds
-from falcon._core.packed import ArrayPayload, PackedOperand
+from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem
@@ -32,7 +32,7 @@ from falcon._core.rates import Rates
 from falcon._core.spread import Scaling
 from falcon.codegen import combine_a, combine_b, combine_c
 from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
-from falcon.schemes import Scheme, SymmetricScheme
+from falcon.schemes import Scheme
 
 from .classical import classical, classical_workspace, copied_bytes, finish_bytes, store
 from .norms import squared_norms
@@ -92,8 +92,6 @@ class NumpyBackend:
                 workspace = classical_workspace(problem, limit)
                 options.append(Option(self.name, None, whole, workspace))
                 continue
-            if isinstance(scheme, SymmetricScheme):
-                continue
             room = finish_bytes(problem) + kept_bytes() if limit is None else limit
             chunks = _chunks_within(problem, scheme, room)
             if chunks is not None:
@@ -118,7 +116,7 @@ class NumpyBackend:
     ) -> None:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem = plan.problem
-        right = b.payload.array if isinstance(b, PackedOperand) else b
+        right = b.payload if isinstance(b, PackedOperand) else b
         scaled = Scaling(columns=b.column_powers if isinstance(b, PackedOperand) else None)
         shape = (problem.M, problem.N)
         product = np.empty(shape, problem.result.numpy) if problem.buffered else out
@@ -144,9 +142,9 @@ class NumpyBackend:
         """Matrices are multiplied one by one; np.matmul itself is called where that is the plan."""
         return False
 
-    def pack(self, b: np.ndarray, plan: Plan) -> ArrayPayload:
+    def pack(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Copy `b` for BLAS; its sums are formed again in every product."""
-        return ArrayPayload(np.array(b, plan.problem.operand.numpy, order="C"))
+        return np.array(b, plan.problem.operand.numpy, order="C")
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
@@ -286,7 +284,7 @@ def _multiply(
         return False
     dtype = problem.operand.numpy
     a = scaling.of_rows(a, dtype)
-    b = b.payload.array if isinstance(b, PackedOperand) else scaling.of_columns(b, dtype)
+    b = b.payload if isinstance(b, PackedOperand) else scaling.of_columns(b, dtype)
     done = _run_stages(plan, stages, memory, a, b, out, 1 if scaling else alpha)
     if done and scaling:
         scaling.undo(out)

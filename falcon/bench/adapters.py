@@ -1,13 +1,15 @@
 """How each peer multiplies: ``adapter(a, b, out)`` returns the call to be timed.
 
-What a library needs once for given operands (tensors, copies on a device) is prepared before; the
+What a library needs once for given operands (tensors, packed copies) is prepared before; the
 product is in `out` after the call, or after ``Job.fetch`` if it is elsewhere.
 """
 
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, files
 from typing import Any
@@ -16,6 +18,8 @@ import numpy as np
 
 import falcon
 from falcon._core.dtypes import DType, of
+from falcon._core.options import thread_count
+from falcon._front.info import numpy_blas
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,27 +139,6 @@ def with_onednn(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
     return Job(run, lambda: z.copy_(product[0]))
 
 
-def with_torch_cuda(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
-    """PyTorch's mm on the GPU (cuBLAS), with operands and product in GPU memory."""
-    import torch
-
-    x, y, z = _tensors(a, b, out)
-    on_device = [tensor.cuda() for tensor in (x, y, z)]
-
-    def run() -> None:
-        torch.mm(on_device[0], on_device[1], out=on_device[2])
-        torch.cuda.synchronize()
-
-    return Job(run, lambda: z.copy_(on_device[2]))
-
-
-def with_cupy(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
-    """CuPy's matmul (cuBLAS), with operands and product in GPU memory."""
-    import cupy
-
-    return _on_gpu(cupy, lambda x, y, z: cupy.matmul(x, y, out=z), a, b, out)
-
-
 def with_falcon(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
     """Run falcon with the settings of the FALCON_* variables."""
     return Job(lambda: falcon.gemm(a, b, out=out, dtype=out.dtype))
@@ -165,26 +148,6 @@ def with_falcon_packed(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
     """Run falcon with B packed beforehand, which is not timed."""
     packed = falcon.pack(b, rows=a.shape[0], dtype=out.dtype)
     return Job(lambda: falcon.gemm(a, packed, out=out))
-
-
-def with_falcon_gpu(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
-    """Run falcon on CuPy arrays, with the settings of the FALCON_* variables."""
-    import cupy
-
-    return _on_gpu(cupy, lambda x, y, z: falcon.gemm(x, y, out=z), a, b, out)
-
-
-def _on_gpu(cupy: Any, multiply: Callable[[Any, Any, Any], Any], *arrays: np.ndarray) -> Job:
-    x, y, z = (cupy.asarray(array) for array in arrays)
-
-    def run() -> None:
-        multiply(x, y, z)
-        cupy.cuda.get_current_stream().synchronize()
-
-    def fetch() -> None:
-        arrays[2][...] = cupy.asnumpy(z)
-
-    return Job(run, fetch)
 
 
 def _tensors(*arrays: np.ndarray) -> list[Any]:
@@ -205,13 +168,10 @@ def _tensors(*arrays: np.ndarray) -> list[Any]:
 ADAPTERS: dict[str, Adapter] = {
     "falcon": with_falcon,
     "falcon packed": with_falcon_packed,
-    "falcon gpu": with_falcon_gpu,
     "numpy": with_numpy,
     "mkl": with_mkl,
     "torch": with_torch,
     "onednn": with_onednn,
-    "cupy": with_cupy,
-    "torch cuda": with_torch_cuda,
 }
 
 
@@ -221,7 +181,7 @@ def load(name: str) -> None:
     Raises
     ------
     ImportError
-        It is not installed, or there is no GPU for it; the message says which.
+        It is not installed; the message says what.
     """
     if name == "mkl":
         mkl_library()
@@ -230,15 +190,40 @@ def load(name: str) -> None:
 
         if name == "onednn" and not torch.backends.mkldnn.is_available():
             raise ImportError("this build of PyTorch has no oneDNN")
-    elif name == "torch cuda":
+
+
+def about(name: str, dtypes: list[str]) -> dict[str, Any]:
+    """Return library, version, number of threads and kernels by type, as the library tells them.
+
+    It has multiplied before, because some libraries load their kernels only then.
+    """
+    kernels, threads = {}, thread_count()
+    if name.startswith("falcon"):
+        known: Any = falcon.show_config("dict")["cpu kernels"]  # type: ignore[index]
+        kernels = {x: known.get(f"{of(x).engine} kernel", "NumPy's BLAS") for x in dtypes}
+        library, version = "falcon", falcon.__version__
+    elif name == "mkl":
+        told = ctypes.create_string_buffer(200)
+        mkl_library().mkl_get_version_string(told, len(told))
+        found = re.search(r"Version (\S+?)-Product", told.value.decode())
+        library, version = "oneMKL", found[1] if found else "?"
+        kernels = dict.fromkeys(dtypes, _mkl_kernels())
+    elif name == "numpy":
+        library, (version, _, kernel) = "NumPy", numpy_blas().partition(", ")
+        version = f"{np.__version__} ({version})"
+        kernels = dict.fromkeys(dtypes, kernel.removesuffix(" kernels"))
+    else:
         import torch
 
-        if not torch.cuda.is_available():
-            raise ImportError("PyTorch finds no CUDA device")
-    elif name in ("cupy", "falcon gpu"):
-        import cupy
+        library = "PyTorch mm" if name == "torch" else "PyTorch's oneDNN"
+        version, threads = torch.__version__, torch.get_num_threads()
+        kernels = dict.fromkeys(dtypes, torch.backends.cpu.get_cpu_capability())
+    return {"library": library, "version": version, "threads": threads, "kernels": kernels}
 
-        try:
-            cupy.cuda.runtime.getDeviceCount()
-        except cupy.cuda.runtime.CUDARuntimeError as error:
-            raise ImportError(f"CuPy finds no CUDA device ({error})") from None
+
+def _mkl_kernels() -> str:
+    """Return which of MKL's libraries of kernels this process has loaded."""
+    with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        found = re.search(r"libmkl_(def|mc3|avx2|avx512)\w*", file.read())
+        return found[0] if found else "?"
+    return "?"

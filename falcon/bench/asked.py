@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from falcon._core.dtypes import of
@@ -32,7 +31,7 @@ def one_dtype(options: argparse.Namespace) -> str:
     """Return the dtype of a measurement that takes only one."""
     names = dtypes(options) or ["float32"]
     if len(names) > 1:
-        raise ValueError("--dtype takes several only with --peers, --gpu, --gram and --beside")
+        raise ValueError("--dtype takes several only with --peers and --gpu")
     return names[0]
 
 
@@ -40,11 +39,10 @@ def peer_cases(options: argparse.Namespace, sides: int) -> list[Case]:
     """Return the cases of a run against peers that fit in memory with a result per side."""
     asked, given = dtypes(options), given_shapes(options)
     cases = [Case("given", shape, x) for shape in given for x in asked or ["float32"]]
-    usual = "quick" if options.quick else "targets" if options.targets else "squares"
+    usual = "quick" if options.quick else "squares"
     for name in options.workload or ([] if given else [usual]):
         workload = WORKLOADS[name]
-        shapes = [*workload.shapes(), *([Shape(8192, 8192, 8192)] if options.large else [])]
-        cases += [Case(name, shape, x) for x in asked or workload.dtypes for shape in shapes]
+        cases += [Case(name, y, x) for x in asked or workload.dtypes for y in workload.shapes()]
     cases = list({case.key: case for case in cases}.values())
     return that_fit(cases, options.max_gib or _half_of_memory(), sides)
 
@@ -77,16 +75,6 @@ def that_fit(cases: list[Case], limit: float, results: int) -> list[Case]:
     if not kept:
         raise ValueError("no shape is left to measure")
     return kept
-
-
-def files(options: argparse.Namespace) -> tuple[Path | None, Path | None]:
-    """Return the record file, and that of an unfinished run; --fresh discards both."""
-    output: Path | None = options.output
-    part = output.with_name(output.name + ".part") if output else None
-    if options.fresh:
-        for path in filter(None, (output, part)):
-            path.unlink(missing_ok=True)
-    return output, part
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``python -m falcon bench`` and ``report``: arguments, and what each way of measuring prints."""
+"""``python -m falcon bench`` and ``report``: arguments, and what is measured in this process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,8 @@ from falcon._core.options import thread_count
 from falcon._core.timing import LEAST_PAIRS
 
 from . import asked, workloads
-from .workloads import BOTH, WORKLOADS, Case
+from .workloads import WORKLOADS, Case
 
-_SECTIONS = ("peers", "own")
 MODEL_HELP = "layers of a language model, such as Qwen2.5-7B (repeatable)"
 
 
@@ -34,44 +33,26 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                       "(default 4; with --peers half of the memory)")  # fmt: skip
     how = parser.add_argument_group("which measurement (default: falcon and NumPy)")
     kind = how.add_mutually_exclusive_group()
-    kind.add_argument("--peers", action="store_true", help="falcon and every library, and "
-                      "falcon's own stages, errors and crossover")  # fmt: skip
+    kind.add_argument("--peers", action="store_true", help="falcon and every library")
     kind.add_argument("--quick", action="store_true", help="the same in under 3 minutes")
-    kind.add_argument("--targets", action="store_true", help="falcon, with B packed too, and every "
-                      "library on the workload of the CPU backend's targets")  # fmt: skip
     kind.add_argument("--list-peers", action="store_true",
                       help="list the libraries, with versions and kernels")  # fmt: skip
     kind.add_argument("--peak", action="store_true", help="the multiply-add peak of the CPU")
-    kind.add_argument("--schemes", action="store_true", help="the best scheme of every format "
-                      "(or those of --scheme) at sizes S (default 2048 4096), sorted")  # fmt: skip
-    kind.add_argument("--beside", action="store_true", help="calls after pauses, after NumPy and "
-                      "torch, and on busy CPUs, compared with calls in a loop")  # fmt: skip
-    kind.add_argument("--types", action="store_true", help="every type that falcon has kernels "
-                      "for, with float32 and torch; one size S (default 2048)")  # fmt: skip
-    kind.add_argument("--gram", action="store_true", help="x.T @ x by falcon, NumPy's and SciPy's "
-                      "syrk, and torch; x of shapes S or KxM")  # fmt: skip
-    kind.add_argument("--gpu", action="store_true", help="falcon's stages on the GPU, then falcon, "
-                      "cuBLAS and torch")  # fmt: skip
-    kind.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"),
-                      help="what changed between two record files")  # fmt: skip
-    parser.add_argument("--large", action="store_true", help="with --targets: 8192 too")
+    kind.add_argument("--gpu", action="store_true", help="falcon, cuBLAS and torch on a GPU")
     parser.add_argument("--rounds", type=int, default=LEAST_PAIRS, help="least number of "
                         f"interleaved rounds (default {LEAST_PAIRS}); more follow, up to four "
                         "times as many, until every ratio is known to 2 %%")  # fmt: skip
     parser.add_argument("--case-seconds", type=float, default=60.0, metavar="S", help="time limit "
                         "of a case for rounds beyond --rounds (default 60)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--csv", action="store_true", help="with --schemes: print CSV")
-    run = parser.add_argument_group("a run of --peers, --quick, --targets or --gpu")
+    run = parser.add_argument_group("a run of --peers, --quick or --gpu")
     run.add_argument("-o", "--output", type=Path, metavar="FILE", help="the record file; a run "
                      "that was stopped resumes from FILE.part")  # fmt: skip
     run.add_argument("--fresh", action="store_true", help="delete FILE and FILE.part first")
     run.add_argument("--time-budget", type=float, metavar="S", help="stop after about S seconds "
                      "(exit status 3); the same command resumes it")  # fmt: skip
-    run.add_argument("--device", choices=("cpu", "gpu"), default="cpu",
-                     help="where --peers multiplies (default cpu)")  # fmt: skip
-    run.add_argument("--only", choices=_SECTIONS, help="only the comparison with peers, or only "
-                     "falcon's own stages, errors and crossover (--gpu: its stages)")  # fmt: skip
+    run.add_argument("--packed", action="store_true", help="with --peers: falcon with B packed "
+                     "beforehand, too")  # fmt: skip
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -85,16 +66,7 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     """Run `bench` as asked for."""
     if options.tokens < 1 or options.rounds < 1:
         raise ValueError("--tokens and --rounds must be at least 1")
-    if options.csv and not options.schemes:
-        raise ValueError("--csv goes with --schemes only; --json prints every other measurement")
-    if options.large and not options.targets:
-        raise ValueError("--large goes with --targets only; --workload squares has 8192")
-    if options.compare:
-        from . import records, tables
-
-        print(tables.changes(*(records.read(path) for path in options.compare)))
-        return 0
-    if options.list_peers or options.peers or options.quick or options.targets:
+    if options.list_peers or options.peers or options.quick:
         from . import peer_run
 
         return (
@@ -104,18 +76,10 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
         )
     if options.peak:
         return _peak(options)
-    if options.schemes:
-        return _schemes(options, falcon_options)
     if options.gpu:
         from . import gpu_run
 
         return gpu_run.run(options, falcon_options)
-    if options.beside:
-        return _beside(options)
-    if options.types:
-        return _types(options)
-    if options.gram:
-        return _gram(options)
     return _beside_numpy(options, falcon_options)
 
 
@@ -133,114 +97,13 @@ def report(options: argparse.Namespace) -> int:
 
 
 def _beside_numpy(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
-    from .here import beside_numpy
+    """Measure cases and show them; after Ctrl-C only those that are complete."""
+    from .here import Effort, beside_numpy
 
     dtype = asked.one_dtype(options)
     shapes = asked.given_shapes(options) or workloads.quick_shapes()
     cases = [Case("given", shape, dtype) for shape in shapes]
-    kept = asked.that_fit(cases, options.max_gib or 4.0, 3)
-    return _measure(
-        options,
-        kept,
-        lambda case, effort: beside_numpy(case, falcon_options, effort),
-        lambda found: _print_cases(options, found),
-    )
-
-
-def _schemes(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
-    from falcon.schemes import get
-
-    from . import schemes
-
-    chosen = schemes.best_names() if options.scheme == "auto" else options.scheme.split(",")
-    for name in chosen:
-        get(name)  # an unknown one is an error before anything is measured
-    sizes = [*options.sizes, *(options.shape or ())] or [str(x) for x in schemes.SIZES]
-    if not all(x.isdecimal() and int(x) for x in sizes):
-        raise ValueError(f"--shape {sizes}: --schemes takes sizes S such as 2048, for about S,S,S")
-    dtype = asked.one_dtype(options)
-    backend = "cpu" if options.backend == "auto" else options.backend
-    asked_of_gemm = {**falcon_options, "backend": backend, "max_growth": None}
-    cases = [schemes.case(name, int(size), dtype) for size in sizes for name in chosen]
-
-    def show(found: list[dict[str, Any]]) -> int:
-        if options.csv:
-            print(schemes.to_csv(found), end="")
-            return 0
-        return _print_cases(options, found, schemes.format_speeds)
-
-    return _measure(
-        options, cases, lambda x, effort: schemes.measure(x, asked_of_gemm, effort), show
-    )
-
-
-def _beside(options: argparse.Namespace) -> int:
-    from . import beside
-
-    shapes = asked.given_shapes(options) or [workloads.parse_shape(x) for x in beside.SHAPES]
-    for name in asked.dtypes(options) or beside.DTYPES:
-        for shape in shapes:
-            case = Case("given", shape, name)
-            found = beside.measure(case, options.rounds)
-            print(json.dumps(beside.document(case, found)) if options.json
-                  else beside.table(case, found) + "\n", flush=True)  # fmt: skip
-    return 0
-
-
-def _types(options: argparse.Namespace) -> int:
-    from . import element_types
-
-    if len(options.sizes) > 1 or not all(x.isdecimal() and int(x) for x in options.sizes):
-        raise ValueError(f"sizes {options.sizes}: --types takes one size S, for S x S x S")
-    size = int(options.sizes[0]) if options.sizes else 2048
-    found = element_types.measure(size, options.rounds, thread_count(options.threads))
-    if options.json:
-        sides = [
-            {"dtype": dtype.name, "side": side, "seconds": record.seconds}
-            for (dtype, side), record in found.items()
-        ]
-        print(
-            json.dumps(
-                {"size": size, "sides": sides, "left out": element_types.missing()}, indent=1
-            )
-        )
-    else:
-        print(element_types.format_types(found, size))
-    return 0
-
-
-def _gram(options: argparse.Namespace) -> int:
-    from . import symmetric
-
-    shapes = symmetric.shapes([*options.sizes, *(options.shape or ())])
-    names = asked.dtypes(options) or BOTH
-    cases, threads = [(x, name) for name in names for x in shapes], thread_count(options.threads)
-    found = {}
-    with asked.progress(len(cases), "case") as bar:
-        for shape, name in cases:
-            bar.set_description(f"{shape[0]} x {shape[1]} {name}")
-            found[shape, name] = symmetric.measure(shape, name, options.rounds, threads)
-            bar.update()
-    if options.json:
-        rows = [
-            {"x": shape, "dtype": name, "sides": {x.name: x.seconds for x in sides}}
-            for (shape, name), sides in found.items()
-        ]
-        print(json.dumps({"threads": threads, "cases": rows}, indent=1))
-    else:
-        print(symmetric.format_gram(found))
-    return 0
-
-
-def _measure(
-    options: argparse.Namespace,
-    cases: list[Case],
-    measure: Callable[..., dict[str, Any]],
-    show: Callable[[list[dict[str, Any]]], int],
-) -> int:
-    """Measure cases and show them; after Ctrl-C only those that are complete."""
-    from .here import Effort
-
+    cases = asked.that_fit(cases, options.max_gib or 4.0, 3)
     found: list[dict[str, Any]] = []
     try:
         with asked.progress(len(cases), "case") as bar:
@@ -252,37 +115,29 @@ def _measure(
                     bar.set_description(f"{word}{next(rounds)}")
 
                 bar.set_description(word + "1")
-                found.append(
-                    measure(case, Effort(options.rounds, options.case_seconds, after_round))
-                )
+                effort = Effort(options.rounds, options.case_seconds, after_round)
+                found.append(beside_numpy(case, falcon_options, effort))
                 bar.update()
     except KeyboardInterrupt:
         print(f"stopped: {len(found)} of {len(cases)} cases are complete", file=sys.stderr)
         if found:
-            show(found)
+            _print_cases(options, found)
         raise
-    return show(found)
+    return _print_cases(options, found)
 
 
-def _print_cases(
-    options: argparse.Namespace,
-    cases: list[dict[str, Any]],
-    formatted: Callable[[Sequence[dict[str, Any]]], str] | None = None,
-) -> int:
+def _print_cases(options: argparse.Namespace, cases: list[dict[str, Any]]) -> int:
     """Print cases that were measured in this process; 1 if a result is wrong."""
     from . import records, tables
+    from .run import finish
 
-    found = records.here(cases, options.threads)
-    if options.json:
-        print(json.dumps(found, indent=1))
-    else:
+    def show(found: dict[str, Any]) -> None:
         machine = found["machine"]
         print(f"{machine['cpu']}, {found['threads']} threads; numpy {machine['numpy']} with "
               f"{machine['numpy_blas']}\n")  # fmt: skip
-        print((formatted or tables.format_cases)(cases))
-    for doubt in tables.doubts(found):
-        print(f"warning: {doubt.text}", file=sys.stderr)
-    return int(any(not side["correct"] for x in cases for side in x["sides"].values()))
+        print(tables.format_cases(cases))
+
+    return finish(records.here(cases, options.threads), options, show)
 
 
 def _peak(options: argparse.Namespace) -> int:

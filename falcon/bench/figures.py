@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from falcon._core.dtypes import of
-from falcon._core.timing import Estimate
 
 from .records import estimate_of
 from .tables import side_names
@@ -34,13 +33,6 @@ _STYLES = {
     "onednn": ("#4d4d4d", "X"),
 }
 _OTHERS = (("#8c510a", "<"), ("#5e3c99", ">"), ("#b2182b", "h"), ("#01665e", "*"))
-_STAGES = {
-    "combine A": "#56b4e9",
-    "combine B": "#0072b2",
-    "multiply": "#e69f00",
-    "combine H": "#009e73",
-    "wait": "#999999",
-}
 _SETTINGS: Any = {
     "font.size": 10,
     "axes.titlesize": 11,
@@ -73,7 +65,7 @@ def _look(name: str, names: list[str]) -> dict[str, Any]:
     return {"color": colour, "marker": marker}
 
 
-def _columns(groups: list[str], height: float) -> tuple[Figure, list[Axes]]:
+def columns(groups: list[str], height: float) -> tuple[Figure, list[Axes]]:
     """Return a panel per group, side by side."""
     import matplotlib.pyplot as plt
 
@@ -87,7 +79,7 @@ def _by_case(
     """Return a figure and, per dtype, axes with a line per case; the axes share one scale."""
     import matplotlib.pyplot as plt
 
-    groups = {d: [x for x in cases if x["dtype"] == d] for d in _dtypes_of(cases)}
+    groups = {d: [x for x in cases if x["dtype"] == d] for d in dtypes_of(cases)}
     height = 1.2 + inches * len(cases) + 0.6 * len(groups)
     figure, grid = plt.subplots(
         len(groups), 1, figsize=(_WIDTH, height), sharex=True, squeeze=False,
@@ -103,7 +95,7 @@ def _by_case(
     return figure, list(zip(grid[:, 0], groups.values(), strict=True))
 
 
-def _legend(figure: Figure, more: Iterable[tuple[Any, str]] = (), columns: int = 4) -> None:
+def legend(figure: Figure, more: Iterable[tuple[Any, str]] = (), columns: int = 4) -> None:
     """Put one legend of all panels below them."""
     shown: dict[str, Any] = {}
     for axis in figure.axes:
@@ -113,7 +105,8 @@ def _legend(figure: Figure, more: Iterable[tuple[Any, str]] = (), columns: int =
     figure.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=columns)
 
 
-def _dtypes_of(items: list[dict[str, Any]]) -> list[str]:
+def dtypes_of(items: list[dict[str, Any]]) -> list[str]:
+    """Return the dtypes of some entries, each once."""
     return list(dict.fromkeys(x["dtype"] for x in items))
 
 
@@ -139,21 +132,13 @@ def _label(x: dict[str, Any]) -> str:
     return f"{x['label']}  {sizes}" if x.get("label") else sizes
 
 
-def _milliseconds(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
-
-
-def _with_interval(estimate: Estimate) -> str:
-    return f"{estimate.median:.2f} ±{estimate.uncertainty * estimate.median:.2f}"
-
-
 def rates(found: dict[str, Any]) -> Figure | None:
     """Effective GFLOP/s against the size of squares, with the measured peak."""
     squares = [x for x in found["cases"] if x["M"] == x["N"] == x["K"]]
-    dtypes = [d for d in _dtypes_of(squares) if sum(x["dtype"] == d for x in squares) > 1]
+    dtypes = [d for d in dtypes_of(squares) if sum(x["dtype"] == d for x in squares) > 1]
     if not dtypes:
         return None
-    figure, axes = _columns(dtypes, 4.8)
+    figure, axes = columns(dtypes, 4.8)
     names = side_names(squares)
     for axis, dtype in zip(axes, dtypes, strict=True):
         cases = sorted((x for x in squares if x["dtype"] == dtype), key=lambda x: x["M"])
@@ -173,7 +158,7 @@ def rates(found: dict[str, Any]) -> Figure | None:
         axis.set_ylim(bottom=0)
         axis.set(title=dtype, xlabel="M = N = K")
     axes[0].set_ylabel("effective GFLOP/s (2MNK / time)")
-    _legend(figure)
+    legend(figure)
     return figure
 
 
@@ -201,7 +186,7 @@ def speedups(found: dict[str, Any]) -> Figure | None:
                 )  # fmt: skip
         axis.axvline(1, color="black", linewidth=1)
     panels[-1][0].set_xlabel("speed-up of falcon (right of 1: falcon is faster)")
-    _legend(figure, [_marker(name, names) for name in names])
+    legend(figure, [_marker(name, names) for name in names])
     return figure
 
 
@@ -209,130 +194,6 @@ def _marker(name: str, names: list[str]) -> tuple[Any, str]:
     from matplotlib.lines import Line2D
 
     return Line2D([], [], linestyle="none", **_look(name, names)), name
-
-
-def crossover(found: dict[str, Any]) -> Figure | None:
-    """The best scheme's speed-up over falcon's classical path, over (M = N, K)."""
-    from matplotlib.colors import TwoSlopeNorm
-    from matplotlib.patches import Patch, Rectangle
-
-    cells = found["crossover"]
-    dtypes = _dtypes_of(cells)
-    if not dtypes:
-        return None
-    values = [max(y["median"] for y in x["speedups"].values()) for x in cells]
-    norm = TwoSlopeNorm(1.0, min(0.7, *values), max(1.3, *values))
-    figure, axes = _columns(dtypes, 5.2)
-    for axis, dtype in zip(axes, dtypes, strict=True):
-        part = [x for x in cells if x["dtype"] == dtype]
-        sizes = sorted({x["M"] for x in part})
-        inner = sorted({x["K"] for x in part})
-        image = np.full((len(inner), len(sizes)), np.nan)
-        for x in part:
-            column, row = sizes.index(x["M"]), inner.index(x["K"])
-            name = max(x["speedups"], key=lambda name: x["speedups"][name]["median"])
-            best = estimate_of(x["speedups"][name])
-            # A ratio whose interval includes 1 has the colour of 1.
-            level = abs(best.median - 1) <= best.uncertainty * best.median
-            image[row, column] = 1.0 if level else best.median
-            short = {"strassen": "S", "strassen@strassen": "S@S"}.get(name, name)
-            dark = abs(float(norm(image[row, column])) - 0.5) > 0.36
-            text = _with_interval(best).replace(" ", "\n")
-            axis.text(column, row, f"{text}\n{short}", ha="center", va="center", fontsize=8.5,
-                      color="white" if dark else "#555555" if level else "black")  # fmt: skip
-            if x["chosen"] != "classical":
-                axis.add_patch(Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, fill=False,
-                                         edgecolor="black", linewidth=1.8))  # fmt: skip
-        shown = axis.imshow(image, norm=norm, cmap="PuOr_r", origin="lower", aspect="auto")
-        axis.set_xticks(range(len(sizes)), map(str, sizes))
-        axis.set_yticks(range(len(inner)), map(str, inner))
-        axis.grid(visible=False)
-        axis.set(title=dtype, xlabel="M = N", ylabel="K")
-    bar = figure.colorbar(shown, ax=axes, label="speed-up over falcon's classical path")
-    bar.outline.set_visible(False)
-    frame = Patch(fill=False, edgecolor="black", linewidth=1.8)
-    nothing = Patch(alpha=0)
-    _legend(figure, [(frame, "falcon chooses an LCMA by itself"), (nothing, "S: Strassen"),
-                     (nothing, "S@S: two levels of it")])  # fmt: skip
-    return figure
-
-
-def stages(found: dict[str, Any]) -> Figure | None:
-    """Where the time of a call goes, per shape and scheme, relative to the classical call."""
-    items = [x for x in found["stages"] if "stages" in x]
-    dtypes = _dtypes_of(items)
-    if not dtypes:
-        return None
-    count = max(sum(x["dtype"] == d for x in items) for d in dtypes)
-    figure, axes = _columns(dtypes, 1.6 + 0.3 * count)
-    for axis, dtype in zip(axes, dtypes, strict=True):
-        groups: dict[str, list[dict[str, Any]]] = {}
-        for x in items:
-            if x["dtype"] == dtype:
-                groups.setdefault(_label(x), []).append(x)
-        heights: list[float] = []
-        labels: list[str] = []
-        longest = 1.0
-        for at, (label, group) in enumerate(groups.items()):
-            classical = next((x for x in group if x["scheme"] == "classical"), group[0])["total"]
-            for x in group:
-                y, left = len(heights) + 0.6 * at, 0.0
-                # As long as its median ratio to classical says; the stages share that length.
-                ratio = 1 / x["speedup"]["median"] if "speedup" in x else x["total"] / classical
-                scale = ratio / sum(x["stages"].values())
-                for name, colour in _STAGES.items():
-                    share = scale * x["stages"].get(name, 0.0)
-                    axis.barh(y, share, left=left, height=0.8, color=colour, label=name)
-                    left += share
-                longest = max(longest, left)
-                text = _milliseconds(x["total"])
-                if "speedup" in x and x["scheme"] != "classical":
-                    text += f", {_with_interval(estimate_of(x['speedup']))} times as fast"
-                axis.text(max(left, 1) + 0.01, y, text, va="center", fontsize=8.5)
-                heights.append(y)
-                labels.append(f"{label}  {x['scheme'].replace('strassen', 'S')}")
-        axis.set_yticks(heights, labels, fontsize=9)
-        axis.invert_yaxis()
-        axis.grid(axis="y", visible=False)
-        axis.axvline(1, color="black", linewidth=1)
-        # Room for the text beside the longest bar.
-        room = 1.65 if any("speedup" in x for x in items) else 1.25
-        axis.set_xlim(0, room * longest)
-        axis.set(title=dtype, xlabel="time, relative to classical on the same shape")
-    _legend(figure, columns=len(_STAGES))
-    return figure
-
-
-def errors(found: dict[str, Any]) -> Figure | None:
-    """Relative RMS error against size per scheme: measured, and predicted by the growth."""
-    from matplotlib.lines import Line2D
-
-    items = found["errors"]
-    dtypes = _dtypes_of(items)
-    if not dtypes:
-        return None
-    figure, axes = _columns(dtypes, 5.2)
-    schemes = list(dict.fromkeys(name for x in items for name in x["measured"]))
-    looks = [*_STYLES.values(), *_OTHERS]
-    for axis, dtype in zip(axes, dtypes, strict=True):
-        part = sorted((x for x in items if x["dtype"] == dtype), key=lambda x: x["size"])
-        sizes = [x["size"] for x in part]
-        for i, name in enumerate(schemes):
-            colour, marker = looks[i % len(looks)]
-            axis.plot(sizes, [x["measured"][name] for x in part], color=colour, marker=marker,
-                      linestyle="none", label=name)  # fmt: skip
-            predicted = [x["measured"]["classical"] * x["growth"][name] for x in part]
-            axis.plot(sizes, predicted, color=colour, linewidth=1.1,
-                      linestyle="-" if name == "classical" else "--")  # fmt: skip
-        axis.set_xscale("log", base=2)
-        axis.set_yscale("log")
-        _sizes(axis.xaxis, sizes)
-        axis.grid(which="minor", axis="y", color="#eeeeee")
-        axis.set(title=dtype, xlabel="M = N = K")
-    axes[0].set_ylabel("RMS error relative to the RMS of C")
-    dashed = Line2D([], [], color="black", linestyle="--")
-    _legend(figure, [(dashed, "predicted: classical error × growth")])
-    return figure
 
 
 def memory(found: dict[str, Any]) -> Figure | None:
@@ -368,7 +229,7 @@ def memory(found: dict[str, Any]) -> Figure | None:
     panels[-1][0].set_xlabel(
         "peak memory of a call beyond A, B and C, MiB (less than 1 is drawn at 1)"
     )
-    _legend(figure)
+    legend(figure)
     return figure
 
 
@@ -382,18 +243,6 @@ FIGURES: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Figure | None]], 
     ("speedups", "Speed-up over each library",
      "Median of the ratio of times, pair by pair, with its 95 % confidence interval; hollow: not "
      "known to 2 %.", speedups),
-    ("crossover", "Where an LCMA pays",
-     "Speed-up of the better of two schemes over falcon's own classical path, ± distance to the "
-     "farther end of its confidence interval; grey on white where that includes 1. Frames show "
-     "where falcon's own choice, among many more schemes, is an LCMA.",
-     crossover),
-    ("stages", "Where the time goes",
-     "Time per stage of falcon's own kernels, mean over the threads, median of interleaved calls "
-     "(S: Strassen, S@S: two levels). Combine H is the update of C; in the classical algorithm "
-     "Combine A and B are packing.", stages),
-    ("errors", "Rounding errors",
-     "Measured on sampled rows against higher precision (normally distributed operands); the lines "
-     "are the prediction: the classical error times the scheme's growth.", errors),
     ("memory", "Memory of a call",
      "Peak memory of a call beyond A, B and C: growth of the library's process, "
      "and buffers kept from earlier calls.", memory),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,8 @@ from falcon._core.timing import Side
 from falcon._gpu import cublas, device
 from falcon._gpu.matrix import Matrix, Operand
 from falcon._gpu.rates import random_matrix
-from falcon._gpu.steps import Program
+from falcon._gpu.steps import run
 
-from . import gpu_stages
 from .here import Effort
 from .records import case_entry, plan_entry
 from .workloads import Case, Shape
@@ -57,17 +57,6 @@ def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, An
     get_backend(DEVICE)
     with _stream():
         return _measured(case, options, effort)
-
-
-def stages(case: Case, options: dict[str, Any]) -> dict[str, Any]:
-    """Measure the stages of falcon's choice (see gpu_stages.py) in the stream of `measure`."""
-    get_backend(DEVICE)
-    with _stream():
-        row, shape = _known(case.dtype), case.shape
-        a = _random(shape.M, shape.K, row, 0)
-        b = _random(shape.K, shape.N, row, 1)
-        out = device.empty((shape.M, shape.N), row.numpy)
-        return gpu_stages.measure(case, a, b, out, options)
 
 
 def describe() -> dict[str, str]:
@@ -162,7 +151,7 @@ def _cublas(a: Any, b: Any, out: Any, dtype: DType) -> Callable[[], None]:
         Operand.of(Matrix(int(m.data.ptr), m.shape, (m.shape[1], 1), dtype)) for m in (a, b, out)
     )
     (M, K), N = a.shape, b.shape[1]
-    return Program([cublas.product(M, N, K, x, y, z, sums=dtype.accumulator)]).run
+    return partial(run, cublas.product(M, N, K, x, y, z, sums=dtype.accumulator))
 
 
 def _torch() -> Any:

@@ -51,23 +51,23 @@ def beside_numpy(case: Case, options: dict[str, Any], effort: Effort) -> dict[st
         The case, as a record file holds it.
     """
     classical = {**options, "scheme": "classical"}
-    return compare(case, {"falcon": options, "falcon classical": classical, "numpy": None}, effort)
-
-
-def compare(case: Case, sides: dict[str, dict[str, Any] | None], effort: Effort) -> dict[str, Any]:
-    """Measure calls of `falcon.gemm` by their keyword arguments, None standing for np.matmul."""
+    sides: dict[str, dict[str, Any] | None] = {
+        "falcon": options,
+        "falcon classical": classical,
+        "numpy": None,
+    }
     shape, dtype = case.shape, of(case.dtype).numpy
     a, b = operands(shape, dtype, seed=shape.M + shape.N + shape.K)
     calls: dict[str, Any] = {}
     about: dict[str, dict[str, Any]] = {}
-    for name, options in sides.items():
+    for name, asked in sides.items():
         out = np.empty((shape.M, shape.N), dtype)
-        if options is None:
+        if asked is None:
             calls[name] = partial(np.matmul, a, b, out=out)
             about[name] = {"library": "NumPy", "version": f"{np.__version__} ({numpy_blas()})"}
         else:
-            calls[name] = partial(falcon.gemm, a, b, out=out, **options)
-            plan = plan_entry(falcon.plan(a, b, **options))
+            calls[name] = partial(falcon.gemm, a, b, out=out, **asked)
+            plan = plan_entry(falcon.plan(a, b, **asked))
             about[name] = {"library": "falcon", "version": falcon.__version__, "plan": plan}
     measured = effort.interleave([Side.of(name, call) for name, call in calls.items()])
     index = sampled_rows((shape.M, shape.N), dtype)

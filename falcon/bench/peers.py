@@ -1,7 +1,6 @@
 """Peers: other libraries, each at a stated setting, run in worker processes of their own.
 
-To add one: an adapter in `adapters`, a line in `TABLE`, and in `identify` how to tell which kernels
-it ran.
+To add one: an adapter and what it says of itself in `adapters`, and a line in `TABLE`.
 """
 
 from __future__ import annotations
@@ -48,7 +47,6 @@ class Peer:
         The command that installs it.
     environment : dict
         Set before the library is loaded; the value "?" is found by trying.
-    device : {"cpu", "gpu"}
     """
 
     name: str
@@ -56,7 +54,6 @@ class Peer:
     dtypes: tuple[str, ...]
     install: str
     environment: dict[str, str] = field(default_factory=dict)
-    device: str = "cpu"
 
     def multiplies(self, dtype: np.dtype) -> bool:
         """Whether the peer has a product of that dtype."""
@@ -64,36 +61,26 @@ class Peer:
 
 
 _BLAS = tuple(row.name for row in dtypes.TABLE if row.has_blas)
-# Workers share operands as NumPy arrays of NumPy's own types.
-_CUDA = tuple(row.name for row in dtypes.CUDA if row.module == "numpy")
 # Small types for which libraries have products, with wider sums.
 _SMALL = (FLOAT16.name, BFLOAT16.name, INT8.name)
 FALCON = Peer("falcon", "falcon", (*_BLAS, *_SMALL), "")
-FALCON_GPU = Peer("falcon", "falcon gpu", _CUDA, "pip install cupy-cuda12x", device="gpu")
 TABLE = (
     Peer("numpy", "numpy", _BLAS, "pip install numpy"),
     Peer("numpy (best kernels)", "numpy", _BLAS, "pip install numpy", {"OPENBLAS_CORETYPE": BEST}),
     Peer("mkl", "mkl", (*_BLAS, *_SMALL[1:]), "pip install mkl"),
     Peer("torch", "torch", (*_BLAS, *_SMALL), "pip install torch"),
     Peer("onednn", "onednn", (FLOAT32.name,), "pip install torch"),
-    Peer("cupy (cuBLAS)", "cupy", (FLOAT16.name, *_BLAS), "pip install cupy-cuda12x", device="gpu"),
-    Peer("torch (cuBLAS)", "torch cuda", (FLOAT16.name, *_BLAS), "pip install torch", device="gpu"),
 )
 
 
-def falcon_peer(name: str, adapter: str = "", base: Peer = FALCON, **settings: Any) -> Peer:
+def falcon_peer(name: str, adapter: str = "falcon", **settings: Any) -> Peer:
     """Return falcon as a side of a comparison; settings have their names in `falcon.config`."""
     variables = {f"FALCON_{key.upper()}": str(x) for key, x in settings.items() if x is not None}
-    return replace(
-        base,
-        name=name,
-        adapter=adapter or base.adapter,
-        environment={**base.environment, **variables},
-    )
+    return replace(FALCON, name=name, adapter=adapter, environment=variables)
 
 
 class AbsentError(Exception):
-    """The peer's library is not installed, or finds no device."""
+    """The peer's library is not installed."""
 
 
 class Worker:
@@ -107,17 +94,17 @@ class Worker:
         The worker failed.
     """
 
-    def __init__(self, peer: Peer, threads: int, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, peer: Peer, threads: int) -> None:
         self.peer = peer
         self._process = subprocess.Popen(
             [sys.executable, "-m", "falcon.bench.worker", peer.adapter],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env=environment_of(peer, threads, environment),
+            env=environment_of(peer, threads),
         )  # fmt: skip
         first = self._read()
         if "absent" in first:
             self.close()
-            raise AbsentError(f"{peer.name}: {first['absent']}; {peer.install}")
+            raise AbsentError(f"{first['absent']}: {peer.install}")
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
         """Send a request and return the reply."""
@@ -170,9 +157,9 @@ class Worker:
         self.close()
 
 
-def environment_of(peer: Peer, threads: int, more: dict[str, str] | None = None) -> dict[str, str]:
+def environment_of(peer: Peer, threads: int) -> dict[str, str]:
     """Return the environment of a peer's process: ours, with its threads and its settings."""
-    chosen = {k: v for k, v in {**peer.environment, **(more or {})}.items() if v != BEST}
+    chosen = {name: x for name, x in peer.environment.items() if x != BEST}
     return {**os.environ, **threads_in_environment(threads), **chosen}
 
 
@@ -182,10 +169,33 @@ def threads_in_environment(threads: int) -> dict[str, str]:
     return dict.fromkeys(names, str(threads))
 
 
-def best_coretype(threads: int, dtype: str = "float32") -> str | None:
-    """Find the OPENBLAS_CORETYPE with which NumPy is fastest here; None off x86."""
+def identify(peer: Peer, dtypes: list[str], threads: int) -> dict[str, Any]:
+    """Return a record file's entry of a peer: what it is here, or why it is absent."""
+    found: dict[str, Any] = dict.fromkeys(("absent", "library", "version"), "")
+    found |= {"peer": peer.name, "threads": None, "kernels": {}, "environment": {}, "tried": {}}
+    able = [x for x in dtypes if peer.multiplies(of(x).numpy)] or [FLOAT32.name]
+    searched = BEST in peer.environment.values()
+    try:
+        for part in ([x] for x in able) if searched else (able,):
+            best, tried = best_environment(peer, threads, part[0])
+            with Worker(best, threads) as worker:
+                told = worker.ask("describe", dtypes=part)
+            kernels = found["kernels"] | told["kernels"]
+            found |= {**told, "kernels": kernels}
+            found["environment"] |= dict.fromkeys(part, best.environment)
+            found["tried"] |= {part[0]: tried} if tried else {}
+    except (AbsentError, RuntimeError) as error:
+        found["absent"] = str(error)
+    return found
+
+
+def best_environment(peer: Peer, threads: int, dtype: str) -> tuple[Peer, dict[str, float]]:
+    """Return the peer with the OPENBLAS_CORETYPE that is the fastest here, and what was tried."""
+    if BEST not in peer.environment.values():
+        return peer, {}
     rates = coretype_rates(threads, dtype)
-    return max(rates, key=lambda name: rates[name]) if rates else None
+    best = {"OPENBLAS_CORETYPE": max(rates, key=lambda x: rates[x])} if rates else {}
+    return replace(peer, environment=best), rates
 
 
 def coretype_rates(threads: int, dtype: str = "float32") -> dict[str, float]:
@@ -197,7 +207,8 @@ def coretype_rates(threads: int, dtype: str = "float32") -> dict[str, float]:
         for name in _CORETYPES:
             # Kernels that this CPU cannot run end the worker.
             with suppress(RuntimeError, OSError):
-                worker = Worker(TABLE[0], threads, {"OPENBLAS_CORETYPE": name})
+                peer = replace(TABLE[0], environment={"OPENBLAS_CORETYPE": name})
+                worker = Worker(peer, threads)
                 workers.callback(worker.close)
                 worker.prepare(operands)
                 sides.append(Side(name, worker.seconds))

@@ -14,7 +14,6 @@ from typing import Any
 from falcon._core.timing import Estimate
 
 from . import tables
-from .identify import format_settings
 from .records import estimate_of
 
 
@@ -86,7 +85,8 @@ def page(found: dict[str, Any], pictures: list[dict[str, str]]) -> str:
         mean=_mean,
         speedup=_speedup,
         choice=tables.choice,
-        settings=format_settings,
+        by_dtype=tables.by_dtype,
+        settings=tables.format_settings,
     )
 
 

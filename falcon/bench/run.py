@@ -1,12 +1,20 @@
-"""An unfinished record file: rewritten after every round, so that a stop loses at most one."""
+"""Runs that can be stopped and resumed: the unfinished file is rewritten after every case."""
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .records import empty
+from . import records, tables
+from .workloads import Case
+
+# Exit status of a run that its time budget ended: not a failure, but not complete either.
+INCOMPLETE = 3
 
 
 class Run:
@@ -29,41 +37,118 @@ class Run:
         self.path = path
         # As JSON stores it, to be compared with the request in the file.
         self._asked = json.loads(json.dumps(asked))
-        self.done: list[str] = []
-        self.found = empty(asked["machine"], asked["threads"])
+        self.found = records.empty(asked["machine"], asked["threads"])
         if path is None or not path.exists():
             return
         try:
             held = json.loads(path.read_text(encoding="utf-8"))
-            self.found, self.done = held["found"], held["done"]
+            self.found, before = held["found"], held["asked"]
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path} is not a run of falcon bench") from None
-        if held["asked"] != self._asked:
+        if before != self._asked:
             raise ValueError(
                 f"{path} was begun with other cases, peers or settings; resume with the same "
                 "arguments, or discard it with --fresh"
             )
 
-    def case(self, key: str) -> dict[str, Any] | None:
-        """Return the entry of a case, complete or not; None if there is none."""
-        return next((x for x in self.found["cases"] if x["key"] == key), None)
+    def left(self, cases: list[Case]) -> list[Case]:
+        """Return the cases that are not measured yet."""
+        done = {x["key"] for x in self.found["cases"]}
+        return [x for x in cases if x.key not in done]
 
-    def put_case(self, entry: dict[str, Any]) -> None:
-        """Store the entry of a case, in place of an earlier one."""
-        held = [x["key"] for x in self.found["cases"]]
-        at = held.index(entry["key"]) if entry["key"] in held else len(held)
-        self.found["cases"][at : at + 1] = [entry]
-        self.save()
+    def measure(
+        self,
+        cases: list[Case],
+        measure: Callable[[Case], dict[str, Any]],
+        deadline: float,
+        seconds: Callable[[Case], float] = lambda _: 0.0,
+    ) -> bool:
+        """Measure cases, at least one; return whether all of them are there.
 
-    def finish(self, key: str) -> None:
-        """Note that a case or a task is complete."""
-        self.done.append(key)
-        self.save()
+        Parameters
+        ----------
+        cases : list of Case
+        measure : callable
+            Returns the entry of a case. One that fails is left out, with a warning.
+        deadline : float
+            In terms of `time.monotonic`.
+        seconds : callable
+            Guesses how long a case takes: one that exceeds the deadline is not begun.
+        """
+        complete = True
+        for at, case in enumerate(cases):
+            if at and time.monotonic() + seconds(case) > deadline:
+                return False
+            try:
+                self.found["cases"].append(measure(case))
+            except (MemoryError, RuntimeError) as error:  # of a library, or a device's memory
+                print(f"warning: {case.key} failed: {error}", file=sys.stderr, flush=True)
+                complete = False
+            self.save()
+        return complete
 
     def save(self) -> None:
         """Replace the file as a whole."""
         if self.path is not None:
             part = self.path.with_name(self.path.name + "~")
-            held = {"asked": self._asked, "done": self.done, "found": self.found}
+            held = {"asked": self._asked, "found": self.found}
             part.write_text(json.dumps(held), encoding="utf-8")
             part.replace(self.path)
+
+
+def resume(
+    options: argparse.Namespace,
+    asked: Callable[[], dict[str, Any]],
+    measure: Callable[[Run], bool],
+    show: Callable[[dict[str, Any]], None],
+) -> int:
+    """Measure what is left of a run, print it and keep it in a file.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+        With `output`, the record file, `fresh` and `json`.
+    asked : callable
+        Returns what is to be measured, and on which machine.
+    measure : callable
+        Measures what a `Run` lacks; returns whether it is complete.
+    show : callable
+        Prints the tables of a record file.
+
+    Returns
+    -------
+    int
+        The exit status: 1 for a wrong result, `INCOMPLETE`, or 0.
+    """
+    output: Path | None = options.output
+    part = output.with_name(output.name + ".part") if output else None
+    if output and part and options.fresh:
+        output.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
+    if output and output.exists():
+        print(f"{output} is complete; --fresh measures again", file=sys.stderr)
+        found, complete = records.read(output), True
+    else:
+        kept = Run(part, asked())
+        complete, found = measure(kept), kept.found
+        if output and part and complete:
+            output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            part.unlink()
+    status = finish(found, options, show)
+    if not complete:
+        how = "the same command resumes it" if output else "with -o FILE it could resume"
+        print(f"the run is not complete; {how}", file=sys.stderr)
+    return status or (0 if complete else INCOMPLETE)
+
+
+def finish(
+    found: dict[str, Any], options: argparse.Namespace, show: Callable[[dict[str, Any]], None]
+) -> int:
+    """Print a record file, or its tables, and warnings; return 1 if a result is wrong."""
+    if options.json:
+        print(json.dumps(found, indent=1))
+    else:
+        show(found)
+    for doubt in tables.doubts(found):
+        print(f"warning: {doubt.text}", file=sys.stderr)
+    return int(any(not side["correct"] for x in found["cases"] for side in x["sides"].values()))

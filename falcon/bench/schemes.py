@@ -1,15 +1,9 @@
-"""Which schemes pay: the best scheme of every format beside falcon's own classical path.
-
-Every scheme runs at sizes that its format divides; ``python -m falcon bench --schemes`` prints the
-table or writes CSV. ``python -m falcon schemes 3x4x5`` shows how fast those of one format are.
-"""
+"""How fast the schemes of a format are: ``python -m falcon schemes 3x4x5``."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import falcon
 from falcon._backends import available_backends
@@ -17,43 +11,15 @@ from falcon._core.plan import Candidate
 from falcon._front.tune import measured
 from falcon.decision.rates import rates
 from falcon.decision.select import preferred
-from falcon.schemes import Scheme, get, names
+from falcon.schemes import Scheme
 
-from .here import Effort, compare
-from .records import estimate_of
-from .tables import format_cases
-from .workloads import Case, Shape
-
-SIZES = (2048, 4096)
-
-
-def best_names() -> list[str]:
-    """Return, per format, the stored scheme of lowest rank with the fewest additions."""
-    found: dict[tuple[int, ...], Scheme] = {}
-    for scheme in (get(name) for name in names()):
-        if scheme.is_classical:
-            continue
-        held = found.setdefault(tuple(sorted(scheme.format)), scheme)
-        if (scheme.rank, scheme.additions.reduced) < (held.rank, held.additions.reduced):
-            found[tuple(sorted(scheme.format))] = scheme
-    return [found[key].name for key in sorted(found)]
+from .workloads import Shape
 
 
 def shape_of(scheme: Scheme, size: int) -> Shape:
     """Return sizes near `size` that the format divides."""
     m, k, n = (max(1, round(size / x)) * x for x in scheme.format)
     return Shape(m, n, k, scheme.name)
-
-
-def case(name: str, size: int, dtype: str) -> Case:
-    """Return the case of a scheme at about that size."""
-    return Case(str(size), shape_of(get(name), size), dtype)
-
-
-def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
-    """Measure a scheme beside the classical path of the same backend; return the case."""
-    sides = {"falcon": case.shape.label, "falcon classical": "classical"}
-    return compare(case, {x: {**options, "scheme": y} for x, y in sides.items()}, effort)
 
 
 class Speeds(NamedTuple):
@@ -104,34 +70,3 @@ def speeds(found: Sequence[Scheme], size: int, rounds: int = 0) -> Speeds:
     ]
     best = preferred(mine, backends[0].policy(auto.problem))[1].option.label if mine else None
     return Speeds(shape, told, auto.option.label, best)
-
-
-def fastest_first(cases: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sort cases by size, then by the speed-up over the classical path."""
-    return sorted(cases, key=lambda x: (int(x["workload"]), -_speedup(x).median))
-
-
-def _speedup(case: dict[str, Any]) -> Any:
-    return estimate_of(case["speedups"]["falcon classical"])
-
-
-def to_csv(cases: Iterable[dict[str, Any]]) -> str:
-    """Return the text of a CSV file; a speed-up is known to ± its uncertainty."""
-    text = io.StringIO()
-    head = ("size", "scheme", "M", "K", "N", "gflops", "classical_gflops", "speedup", "uncertainty")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(head)
-    for x in cases:
-        rates = (x["sides"][name]["gflops"] for name in ("falcon", "falcon classical"))
-        found = _speedup(x)
-        known = (round(y, 4) for y in (found.median, found.uncertainty * found.median))
-        writer.writerow([x["workload"], x["label"], x["M"], x["K"], x["N"], *rates, *known])
-    return text.getvalue()
-
-
-def format_speeds(cases: Iterable[dict[str, Any]]) -> str:
-    """Return the tables, one per size, the fastest scheme first."""
-    sizes: dict[str, list[dict[str, Any]]] = {}
-    for x in fastest_first(cases):
-        sizes.setdefault(x["workload"], []).append(x)
-    return "\n\n".join(f"about {size}\n{format_cases(found)}" for size, found in sizes.items())

@@ -1,4 +1,4 @@
-"""Text output of record files: tables, verdicts, warnings, changes between two files."""
+"""Text output of record files: tables, verdicts, warnings."""
 
 from __future__ import annotations
 
@@ -203,55 +203,24 @@ def format_cases(cases: Sequence[dict[str, Any]], *, first: str = FALCON) -> str
     return f"{format_table(rows, left=4)}\n{note}"
 
 
-def changes(old: dict[str, Any], new: dict[str, Any]) -> str:
-    """Return what changed between two record files by more than the noise of both.
-
-    Compared are the speed-ups over each other side, which do not depend on how fast the machine was
-    at the time, and falcon's time itself. A change counts if it exceeds the two confidence
-    intervals together, and 2 %.
-    """
-    lines = []
-    for name in ("cpu", "cpus", "system", "numpy"):
-        if old["machine"].get(name) != new["machine"].get(name):
-            lines.append(f"{name}: {old['machine'].get(name)} -> {new['machine'].get(name)}")
-    versions = [{x["peer"]: (x["version"], x["absent"]) for x in y["peers"]} for y in (old, new)]
-    for name in sorted(versions[0].keys() & versions[1].keys()):
-        before, after = (x[name][1] or x[name][0] for x in versions)
-        if before != after:
-            lines.append(f"{name}: {before} -> {after}")
-    cases = [{x["key"]: x for x in y["cases"]} for y in (old, new)]
-    rows = [("case", "compared with", "old", "new", "change", "noise", "")]
-    compared = 0
-    for key, case in cases[1].items():
-        if key not in cases[0]:
-            continue
-        for name, before, after in _comparable(cases[0][key], case):
-            compared += 1
-            change = after.median / before.median - 1
-            noise = (before.uncertainty**2 + after.uncertainty**2) ** 0.5
-            if abs(change) > max(noise, 0.02):
-                word = "faster" if (change > 0) != (name == "seconds") else "slower"
-                rows.append((key, name, f"{before.median:.4g}", f"{after.median:.4g}",
-                             f"{100 * change:+.1f} %", f"{100 * noise:.1f} %", word))  # fmt: skip
-    if len(rows) > 1:
-        lines.append(format_table(rows, left=2))
-    lines.append(
-        f"{len(rows) - 1} of {compared} figures changed beyond the noise and 2 %; 'seconds' are "
-        "falcon's own and vary with the machine's speed, the others are speed-ups over that side"
-    )
-    for i, word in ((0, "old"), (1, "new")):
-        only = cases[i].keys() - cases[1 - i].keys()
-        if only:
-            lines.append(f"only in the {word} file: {', '.join(sorted(only))}")
-    return "\n".join(lines)
+def format_peers(found: Sequence[dict[str, Any]]) -> str:
+    """Return the table of peers, and a line of those that are absent with how to install them."""
+    rows = [("peer", "library", "version", "threads", "kernels")]
+    absent = "; ".join(f"{x['peer']} ({x['absent']})" for x in found if x["absent"])
+    for x in found:
+        if not x["absent"]:
+            kernels = f"{by_dtype(x['kernels'])}  {format_settings(x['environment'])}".rstrip()
+            rows.append((x["peer"], x["library"], x["version"], str(x["threads"] or "?"), kernels))
+    return format_table(rows, left=3) + (f"\nabsent: {absent}" if absent else "")
 
 
-def _comparable(
-    old: dict[str, Any], new: dict[str, Any]
-) -> Iterable[tuple[str, Estimate, Estimate]]:
-    for name in new["speedups"]:
-        if name in old["speedups"]:
-            yield name, estimate_of(old["speedups"][name]), estimate_of(new["speedups"][name])
-    times = [x["sides"].get("falcon", {}).get("seconds") for x in (old, new)]
-    if all(times):
-        yield "seconds", Estimate.of(times[0]), Estimate.of(times[1])
+def format_settings(environment: dict[str, dict[str, str]]) -> str:
+    """Return the variables that were set."""
+    return by_dtype({k: " ".join(f"{x}={y}" for x, y in v.items()) for k, v in environment.items()})
+
+
+def by_dtype(words: dict[str, str]) -> str:
+    """Return what is known per type, only once if it is the same for every one."""
+    if len(set(words.values())) <= 1:
+        return next(iter(words.values()), "")
+    return "; ".join(f"{dtype}: {word}" for dtype, word in words.items())

@@ -7,18 +7,15 @@ JSON::
     {"do": "prepare", "path":}     map the operands, multiply once
         -> {"seconds":, "error":, "extra_bytes":, "plan":}
     {"do": "time", "repeats": 1}   -> {"seconds":} of the fastest of some calls
+    {"do": "describe", "dtypes":}  -> `adapters.about`, after a product of each type
 
 The operands are in memory that all peers share; each peer has its own output.
-
-With ``--probe DTYPES`` it multiplies once per dtype instead, prints a marker line before and after
-each product, and then describes itself; `identify` reads what the library logs in between.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
-import os
 import re
 import sys
 from contextlib import suppress
@@ -30,13 +27,13 @@ import falcon
 from falcon._core.dtypes import of
 from falcon._core.timing import timed
 
-from .adapters import ADAPTERS, Job, load
+from .adapters import ADAPTERS, Job, about, load
 from .errors import product_dtype, relative_error
 from .operands import mapped
 from .records import plan_entry
 from .workloads import Shape, operands
 
-_PROBED = Shape(512, 512, 512)
+_DESCRIBED = Shape(512, 512, 512)
 
 
 class Server:
@@ -78,6 +75,14 @@ class Server:
         """Return the fastest of some calls."""
         assert self.job is not None
         return {"seconds": min(timed(self.job.run) for _ in range(repeats))}
+
+    def describe(self, dtypes: list[str]) -> dict[str, Any]:
+        """Multiply once per type; return what the library tells of itself."""
+        for dtype in dtypes:
+            a, b = operands(_DESCRIBED, of(dtype).numpy, seed=0)
+            out = np.empty((_DESCRIBED.M, _DESCRIBED.N), product_dtype(a.dtype))
+            ADAPTERS[self.name](a, b, out).run()
+        return about(self.name, dtypes)
 
 
 class Memory:
@@ -121,68 +126,13 @@ def _status(field: str) -> int | None:
     return None
 
 
-def probe(name: str, dtypes: list[str]) -> None:
-    """Multiply once per dtype and describe the process, for `identify`."""
-    for dtype in dtypes:
-        a, b = operands(_PROBED, of(dtype).numpy, seed=0)
-        out = np.empty((_PROBED.M, _PROBED.N), product_dtype(a.dtype))
-        print(f"probe begin {dtype}", flush=True)
-        ADAPTERS[name](a, b, out).run()
-        with suppress(OSError, AttributeError, TypeError):
-            ctypes.CDLL(None).fflush(None)  # what the library has printed by C's stdio
-        print(f"probe end {dtype}", flush=True)
-    print("probe described " + json.dumps(describe(name)), flush=True)
-
-
-def describe(name: str) -> dict[str, Any]:
-    """Versions, BLAS pools and loaded libraries of this process."""
-    from threadpoolctl import threadpool_info
-
-    keys = ("internal_api", "version", "architecture", "num_threads", "filepath")
-    found: dict[str, Any] = {
-        "numpy": np.__version__,
-        "falcon": falcon.__version__,
-        "pools": [{key: pool.get(key) for key in keys} for pool in threadpool_info()],
-        "loaded": _loaded(),
-    }
-    if name.startswith("falcon"):
-        found["kernels"] = falcon.show_config("dict")["cpu kernels"]  # type: ignore[index]
-    if name.startswith(("torch", "onednn")):
-        import torch
-
-        found["torch"] = torch.__version__
-        found["threads"] = torch.get_num_threads()
-    if name in ("cupy", "falcon gpu"):
-        import cupy
-
-        found["cupy"] = cupy.__version__
-        properties = cupy.cuda.runtime.getDeviceProperties(0)
-        found["device"] = properties["name"].decode()
-        found["cublas"] = cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle())
-    if name == "torch cuda":
-        found["device"] = torch.cuda.get_device_name(0)
-        found["cublas"] = torch.version.cuda
-    return found
-
-
-def _loaded() -> list[str]:
-    """File names of the shared libraries in this process, if the system tells them."""
-    with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
-        paths = {line.split()[-1] for line in file if ".so" in line}
-        return sorted(os.path.basename(path) for path in paths)
-    return []
-
-
 def main() -> int:
     """Serve requests from standard input until it closes."""
-    name, *rest = sys.argv[1:]
+    name = sys.argv[1]
     try:
         load(name)
     except ImportError as error:
         print(json.dumps({"absent": str(error)}), flush=True)
-        return 0
-    if rest[:1] == ["--probe"]:
-        probe(name, rest[1].split(","))
         return 0
     print(json.dumps({"ready": name}), flush=True)
     server = Server(name)

@@ -61,7 +61,6 @@ class Case:
 class Workload:
     """A set of shapes, with the dtypes that are measured unless the user gives others."""
 
-    about: str
     shapes: Callable[[], list[Shape]]
     dtypes: tuple[str, ...]
 
@@ -109,42 +108,31 @@ def _shapes(*sizes: tuple[int, int, int]) -> Callable[[], list[Shape]]:
 # The dtypes that are measured by default.
 BOTH = ("float32", "float64")
 WORKLOADS = {
-    "squares": Workload(
-        "512 to 8192", _shapes(*((n, n, n) for n in (512, 1024, 2048, 4096, 8192))), BOTH
-    ),
-    "llm": Workload(
-        "linear layers of Qwen2.5-7B and Llama-3.1-8B at 2048 tokens",
-        lambda: layers(("Qwen2.5-7B", "Llama-3.1-8B"), 2048),
-        ("float32",),
-    ),
+    "squares": Workload(_shapes(*((n, n, n) for n in (512, 1024, 2048, 4096, 8192))), BOTH),
+    "llm": Workload(lambda: layers(("Qwen2.5-7B", "Llama-3.1-8B"), 2048), ("float32",)),
     "rank-k": Workload(
-        "2048 x 2048 and 4096 x 4096 with K from 64 to 512",
-        _shapes(*((n, n, k) for n in (2048, 4096) for k in (64, 128, 256, 512))),
-        BOTH,
+        _shapes(*((n, n, k) for n in (2048, 4096) for k in (64, 128, 256, 512))), BOTH
     ),
+    # One long side: 32 to 256 columns, or as few rows.
     "tall": Workload(
-        "one long side: 32 to 256 columns, or as few rows",
         _shapes(
             (65536, 32, 512), (65536, 128, 1024), (16384, 256, 4096), (128, 32768, 1024),
             (256, 256, 65536),
         ),
         ("float32",),
     ),
+    # Sizes that no block divides.
     "odd": Workload(
-        "sizes that no block divides",
         _shapes(
             (777, 555, 999), (1023, 1023, 1023), (1025, 1025, 1025), (1999, 2053, 2011),
             (4097, 4095, 4093),
         ),
         BOTH,
     ),
-    "targets": Workload(
-        "squares and layers from which the targets of the CPU backend were set",
-        lambda: [Shape(2048, 2048, 2048), *quick_shapes()],
-        BOTH,
-    ),
+    # Squares and layers from which the targets of the CPU backend were set.
+    "targets": Workload(lambda: [Shape(2048, 2048, 2048), *quick_shapes()], BOTH),
+    # One or two shapes of each kind.
     "quick": Workload(
-        "one or two shapes of each kind",
         _shapes(
             (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (512, 4608, 3584),
             (2048, 2048, 256), (16384, 128, 1024), (1023, 1025, 1021),

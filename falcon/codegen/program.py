@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
-from falcon.schemes import PlainProducts, Scheme
+from falcon.schemes import Scheme
 from falcon.schemes.additions import Coefficient, SharedSums
 
 
@@ -134,19 +134,19 @@ def most_live(program: Program) -> int:
 
 
 @lru_cache(maxsize=256)
-def combine_a(scheme: Scheme | PlainProducts) -> Program:
+def combine_a(scheme: Scheme) -> Program:
     """Return Combine A: from the m*k blocks of A to the R left operands."""
     return build(scheme.shared_sums[0])
 
 
 @lru_cache(maxsize=256)
-def combine_b(scheme: Scheme | PlainProducts) -> Program:
+def combine_b(scheme: Scheme) -> Program:
     """Return Combine B: from the k*n blocks of B to the R right operands."""
     return build(scheme.shared_sums[1])
 
 
 @lru_cache(maxsize=256)
-def combine_c(scheme: Scheme | PlainProducts) -> Program:
+def combine_c(scheme: Scheme) -> Program:
     """Return Combine H: from the R products to the m*n blocks of C."""
     return build(scheme.shared_sums[2])
 

@@ -12,7 +12,7 @@ from falcon._core.model import bounds
 from falcon._core.options import Options
 from falcon._core.plan import Candidate, Option
 from falcon._core.problem import Problem
-from falcon.schemes import Scheme, SymmetricScheme
+from falcon.schemes import Scheme
 
 
 def within_limit(option: Option, options: Options) -> bool:
@@ -42,20 +42,17 @@ def _why_refused(problem: Problem, option: Option, backend: Backend, options: Op
     return ""
 
 
-def least_workspace(
-    problem: Problem, scheme: Scheme | SymmetricScheme, backend: Backend, limit: int
-) -> float:
+def least_workspace(problem: Problem, scheme: Scheme, backend: Backend, limit: int) -> float:
     """Return the least limit above `limit` that a scheme keeps, to 1 %; inf: there is none.
 
     For error messages: it takes some milliseconds.
     """
-    wanted: Any = (scheme,)
     low, high = max(limit, 1), 2**48
-    if not backend.candidates(problem, wanted, high):
+    if not backend.candidates(problem, (scheme,), high):
         return inf
     while high > low * 1.01 + 1:
         middle = int((low * high) ** 0.5)
-        if backend.candidates(problem, wanted, middle):
+        if backend.candidates(problem, (scheme,), middle):
             high = middle
         else:
             low = middle

@@ -19,7 +19,7 @@ from falcon._core.options import Options
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
-from falcon.schemes import Scheme, SymmetricScheme
+from falcon.schemes import Scheme
 
 from .candidates import scheme_candidates
 from .learned import Choice
@@ -54,10 +54,6 @@ def select(
     TypeError
         The requested scheme cannot run on the problem.
     """
-    if isinstance(options.scheme, SymmetricScheme):
-        if not problem.symmetric:
-            raise TypeError(f"scheme {options.scheme.name!r} is for X X^T, not for {problem}")
-        return _requested(problem, options, options.scheme, backends)
     if problem.symmetric and options.scheme != "classical":
         return choose(problem, options, backends, rates_of, select)
     if isinstance(options.scheme, Scheme):
@@ -141,10 +137,7 @@ def _limit_error(option: Option, options: Options) -> ValueError:
 
 
 def _requested(
-    problem: Problem,
-    options: Options,
-    scheme: Scheme | SymmetricScheme,
-    backends: Sequence[Backend],
+    problem: Problem, options: Options, scheme: Scheme, backends: Sequence[Backend]
 ) -> Plan:
     reason = None
     if problem.is_exact and not scheme.is_integral:
@@ -153,13 +146,10 @@ def _requested(
     if reason is not None or not able:
         reason = reason or backends[0].why_classical_only(problem)
         raise TypeError(f"scheme {scheme.name!r} cannot multiply {problem}: {reason}")
-    wanted: Any = (scheme,)
     for backend in able:
-        found = backend.candidates(problem, wanted, options.workspace_limit)
+        found = backend.candidates(problem, (scheme,), options.workspace_limit)
         if found:
             return Plan(problem, backend, found[0], "requested", options=options)
-    if isinstance(scheme, SymmetricScheme) and all(x.name != "cpu" for x in able):
-        raise ValueError(f"scheme {scheme.name!r} runs on backend 'cpu' alone")
     least = min(least_workspace(problem, scheme, x, options.workspace_limit or 0) for x in able)
     needed = "" if least == inf else f"; it needs at least {least} bytes"
     raise ValueError(

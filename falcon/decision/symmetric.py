@@ -120,7 +120,7 @@ def _parts(
 
 def _copy_bytes(problem: Problem) -> int:
     """Bytes of the copy of c that `Plan.execute` makes where c overlaps out."""
-    return problem.M * problem.N * problem.result.itemsize if problem.in_place else 0
+    return problem.M * problem.N * problem.result.itemsize if problem.out_overlaps_c else 0
 
 
 def _total(plan: Plan) -> float:

@@ -2,30 +2,30 @@
 
 ::
 
+    _bilinear.py    what a Scheme and a SymmetricScheme have in common
     _scheme.py      Scheme: U, V, W, verified on construction; compose: one within another
     brent.py        the exact proof            metrics.py    nnz, growth, e_max
     additions.py    common subexpressions      nesting.py    those of compositions
-    formulas.py     text and LaTeX             _like.py      protocols of schemes, for these two
-    algebra.py      permute, add               best.py       the best scheme of a format
-    catalogue.py    named schemes (data/)      loaders.py    files of other researchers
+    formulas.py     text and LaTeX             algebra.py    permute, add
+    catalogue.py    named schemes (data/)      best.py       the best scheme of a format
+    loaders.py      files of other researchers
     _checks.py      checks of a Scheme         _coefficients.py  exact arrays of numbers
     facts.py        format, cost and growth of stored schemes, in a table (facts.csv)
     _unpickle.py    object arrays of .npz files, unpickled safely
     sms.py          sparse matrices in which PLinOpt's authors publish schemes
 
-    symmetric.py    for X X^T: named schemes (data/gram/), constructions, files
+    symmetric.py    for X X^T, as data alone: named schemes (data/gram/), constructions, files
     _symmetric.py   SymmetricScheme: general and symmetric products, verified on construction
 """
 
 from . import symmetric
 from ._scheme import Scheme, SchemeError, compose
-from ._symmetric import PlainProducts, SymmetricScheme
+from ._symmetric import SymmetricScheme
 from .algebra import classical, cyclic, direct_sum, permuted, symmetries, transposed
 from .catalogue import best, get, names, register
 from .loaders import dump, load, load_all
 
 __all__ = [
-    "PlainProducts",
     "Scheme",
     "SchemeError",
     "SymmetricScheme",

@@ -1,27 +1,25 @@
-"""The `Scheme` value: U, V, W as proved data, with everything that can be derived from them."""
+"""The `Scheme` value: U, V, W for a product A B as proved data, and what follows from them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property, reduce
-from html import escape
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from . import brent, metrics
+from . import brent
+from ._bilinear import Bilinear
 from ._checks import SchemeError, check_facts, check_shapes, implied_format, prove
-from ._coefficients import exact_array
-from .additions import Additions, SharedSums, naive_additions, replay, share
-from .formulas import formulas, latex
+from .additions import SharedSums, replay, share
+from .formulas import latex
 from .nesting import nested_sums
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Scheme:
+class Scheme(Bilinear):
     """A bilinear algorithm <m, k, n; R> that multiplies m x k by k x n matrices in R products.
 
     ``h_r = (sum U[r,i,l] a[i,l]) (sum V[r,l,j] b[l,j])`` and ``c[i,j] = sum_r W[r,i,j] h_r``.
@@ -63,31 +61,18 @@ class Scheme:
     <Scheme strassen <2,2,2;7>>
     """
 
-    U: np.ndarray
-    V: np.ndarray
-    W: np.ndarray
-    name: str = "unnamed"
-    source: str = field(default="", kw_only=True)
     sums: Mapping[str, Sequence[Sequence[int]]] | None = field(default=None, kw_only=True)
-    kind: str = field(default="plain", kw_only=True)
     levels: int = field(default=1, kw_only=True)
     # Outer and inner scheme of a composition.
     _composed: tuple[Scheme, Scheme] | None = field(default=None, kw_only=True)
     # `sums` replayed; an image takes over those of the original.
     _programs: Mapping[str, SharedSums] = field(default_factory=dict, kw_only=True)
 
-    def __post_init__(self) -> None:
-        try:
-            for factor in "UVW":
-                object.__setattr__(self, factor, exact_array(getattr(self, factor), factor))
-            self._unflatten()
-            check_shapes(self.U, self.V, self.W)
-            check_facts(self.kind, self.levels)
-            prove(self.U, self.V, self.W, self.name)
-        except SchemeError:
-            raise
-        except ValueError as error:
-            raise SchemeError(f"{self.name!r}: {error}") from None
+    def _verify(self) -> None:
+        self._unflatten()
+        check_shapes(self.U, self.V, self.W)
+        check_facts(self.kind, self.levels)
+        prove(self.U, self.V, self.W, self.name)
         self._adopt(self._programs or self._replayed(self.sums))
 
     def _unflatten(self) -> None:
@@ -129,24 +114,9 @@ class Scheme:
         return programs
 
     @property
-    def m(self) -> int:
-        """Rows of A and C, in blocks."""
-        return self.U.shape[1]
-
-    @property
-    def k(self) -> int:
-        """Columns of A and rows of B, in blocks."""
-        return self.U.shape[2]
-
-    @property
     def n(self) -> int:
         """Columns of B and C, in blocks."""
         return self.V.shape[2]
-
-    @property
-    def rank(self) -> int:
-        """Number of block products R."""
-        return self.U.shape[0]
 
     @property
     def format(self) -> tuple[int, int, int]:
@@ -154,34 +124,17 @@ class Scheme:
         return self.m, self.k, self.n
 
     @property
-    def speedup_bound(self) -> float:
-        """Classical products over this scheme's products: ``m k n / R``."""
-        return self.m * self.k * self.n / self.rank
+    def _signature(self) -> str:
+        return f"{self.m},{self.k},{self.n};{self.rank}"
 
-    @cached_property
-    def nnz(self) -> tuple[int, int, int]:
-        """Non-zero coefficients of U, V and W."""
-        return metrics.nnz(self.U, self.V, self.W)
+    @property
+    def _classical_rank(self) -> int:
+        return self.m * self.k * self.n
 
-    @cached_property
-    def phi(self) -> Fraction:
-        """Second moment of the coefficients; see `falcon.schemes.metrics.phi`."""
-        return metrics.phi(self.U, self.V, self.W)
-
-    @cached_property
-    def rms_growth(self) -> float:
-        """RMS error on random data over that of the classical algorithm (Strassen: 2.0)."""
-        return metrics.rms_growth(self.U, self.V, self.W)
-
-    @cached_property
-    def growth_factor(self) -> float:
-        """Sum of products of 2-norms (Strassen: 14.83)."""
-        return metrics.growth_factor(self.U, self.V, self.W)
-
-    @cached_property
-    def e_max(self) -> Fraction:
-        """Factor of the norm-wise error bound (Strassen: 12)."""
-        return metrics.e_max(self.U, self.V, self.W)
+    @property
+    def _combines(self) -> tuple[np.ndarray, ...]:
+        u, v, w = (x.reshape(self.rank, -1) for x in (self.U, self.V, self.W))
+        return u, v, w.T
 
     @cached_property
     def shared_sums(self) -> tuple[SharedSums, SharedSums, SharedSums]:
@@ -192,55 +145,20 @@ class Scheme:
         searched. The result depends on the scheme alone and is the same in every process.
         """
         if self._composed is not None:
-            made = nested_sums(*self._composed)
+            made = nested_sums(*((x.format, x.shared_sums) for x in self._composed))
             if made is not None:
                 return made
-        u, v, w = (x.reshape(self.rank, -1) for x in (self.U, self.V, self.W))
-        known = self._programs
+        (u, v, w), known = self._combines, self._programs
         return (
             known["U"] if "U" in known else share(u),
             known["V"] if "V" in known else share(v),
-            known["W"].transposed() if "W" in known else share(w.T),
+            known["W"].transposed() if "W" in known else share(w),
         )
-
-    @cached_property
-    def additions(self) -> Additions:
-        """Block additions, written out naively and after common-subexpression elimination."""
-        u, v, w = (x.reshape(self.rank, -1) for x in (self.U, self.V, self.W))
-        naive = naive_additions(u) + naive_additions(v) + naive_additions(w.T)
-        return Additions(naive, sum(sums.additions for sums in self.shared_sums))
-
-    @cached_property
-    def is_integral(self) -> bool:
-        """Whether every coefficient is an integer (needed for integer dtypes)."""
-        return all(x.dtype != object for x in (self.U, self.V, self.W))
 
     @property
     def is_classical(self) -> bool:
         """Whether nothing is saved: R >= m k n."""
-        return self.rank >= self.m * self.k * self.n
-
-    def error_bound(self, inner: int, unit_roundoff: float) -> float:
-        """Factor f of the norm-wise bound ``max|C^ - C| <= f max|A| max|B|``, first order.
-
-        Parameters
-        ----------
-        inner : int
-            Length K of the whole inner dimension.
-        unit_roundoff : float
-            Unit round-off of the dtype (``np.finfo(dtype).eps / 2``).
-
-        Notes
-        -----
-        ``f = e_max * (K/k) * (K/k + s) * unit_roundoff``: block products of inner length ``K/k``
-        contribute ``K/k`` roundings each, and their sums s, the lengths of the longest sums of the
-        three factors together (Higham, section 23.2.2; Ballard et al., theorem III.1).
-        """
-        return metrics.error_bound(self.U, self.V, self.W, inner, unit_roundoff)
-
-    def renamed(self, name: str, source: str) -> Scheme:
-        """Return the same proved coefficients and sums under another name."""
-        return self._changed(name=name, source=source)
+        return self.rank >= self._classical_rank
 
     def with_facts(self, kind: str = "plain", levels: int = 1) -> Scheme:
         """Return the same proved coefficients and sums with another `kind` and `levels`."""
@@ -253,12 +171,6 @@ class Scheme:
         for derived in ("shared_sums", "additions"):
             other.__dict__.pop(derived, None)
         other._adopt(self._replayed(sums))
-        return other
-
-    def _changed(self, **fields: Any) -> Scheme:
-        """Return a copy that is not verified again."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__, **fields)
         return other
 
     def __matmul__(self, other: Scheme) -> Scheme:
@@ -275,35 +187,11 @@ class Scheme:
             raise ValueError(f"the exponent is {levels}; expected at least one level")
         return reduce(compose, [self] * levels)
 
-    def __eq__(self, other: Any) -> bool:
-        """Equal coefficients and equal shared sums; names and sources may differ.
-
-        Equal schemes run alike in every process; caches per scheme rely on it.
-        """
-        if self is other:
-            return True
-        if not isinstance(other, Scheme):
-            return NotImplemented
-        if not self.same_coefficients(other):
-            return False
+    def _same_sums(self, other: Scheme) -> bool:
         # These decide the shared sums, which are searched only if they differ.
         if (self.sums, self._composed) == (other.sums, other._composed):
             return True
         return self.shared_sums == other.shared_sums
-
-    def same_coefficients(self, other: Scheme) -> bool:
-        """Whether U, V and W are equal; the shared sums may differ."""
-        return self.format == other.format and all(
-            np.array_equal(getattr(self, x), getattr(other, x)) for x in "UVW"
-        )
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        rows = (tuple(getattr(self, factor).ravel().tolist()) for factor in "UVW")
-        return hash((self.format, *rows))
 
     def __reduce__(self) -> tuple:
         """Pickle as coefficients and sums, a composition as its levels: loading verifies them."""
@@ -312,22 +200,6 @@ class Scheme:
         sums = None if self.sums is None else dict(self.sums)
         facts = (self.name, self.source, sums, self.kind, self.levels)
         return _unpickled, (self.U, self.V, self.W, *facts)
-
-    def __repr__(self) -> str:
-        return f"<Scheme {self.name} <{self.m},{self.k},{self.n};{self.rank}>>"
-
-    @property
-    def _head(self) -> str:
-        naive, reduced = self.additions
-        return (
-            f"{self.name} <{self.m},{self.k},{self.n};{self.rank}>: speed-up bound "
-            f"{self.speedup_bound:.3f}, non-zeros {'+'.join(map(str, self.nnz))}, additions "
-            f"{naive} (shared: {reduced}), RMS growth {self.rms_growth:.2f}, e_max {self.e_max}"
-        )
-
-    def __str__(self) -> str:
-        source = f"\nsource: {self.source}" if self.source else ""
-        return f"{self._head}{source}\n\n{formulas(self)}"
 
     def to_latex(self, *, shared: bool = False) -> str:
         r"""Return the formulas for a lecture: an ``aligned`` environment, for math mode.
@@ -344,11 +216,6 @@ class Scheme:
         h_{1} &= (a_{11} + a_{22})(b_{11} + b_{22}) \\
         """
         return latex(self, shared=shared)
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows, with formulas up to a hundred products."""
-        formula = f"$$\n{self.to_latex()}\n$$" if self.rank <= 100 else ""
-        return f"<p>{escape(self._head)}</p>\n{formula}"
 
 
 def compose(outer: Scheme, inner: Scheme) -> Scheme:

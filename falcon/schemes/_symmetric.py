@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from html import escape
-from math import log2, sqrt
-from typing import Any
+from math import log2
+from typing import ClassVar
 
 import numpy as np
 
-from . import brent, metrics
+from . import brent
+from ._bilinear import Bilinear
 from ._checks import SchemeError, check_facts
-from ._coefficients import exact_array
-from .additions import Additions, SharedSums, naive_additions, share
-from .formulas import symmetric_formulas, symmetric_latex
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SymmetricScheme:
+class SymmetricScheme(Bilinear):
     """A bilinear algorithm for C = X X^T, X of m x k blocks: general and symmetric products.
 
     ``h_r = (sum U[r,i,l] x[i,l]) (sum V[r,j,p] x[j,p])^T`` and ``c[i,j] = sum_r W[r,i,j] h_r`` for
@@ -55,44 +52,40 @@ class SymmetricScheme:
     <SymmetricScheme 2x2:2+4 <2,2;2+4>>
     """
 
-    U: np.ndarray
-    V: np.ndarray
-    W: np.ndarray
-    name: str = "unnamed"
-    source: str = field(default="", kw_only=True)
-    kind: str = field(default="plain", kw_only=True)
+    letters: ClassVar[str] = "xx"
 
-    def __post_init__(self) -> None:
-        try:
-            arrays = {x: exact_array(getattr(self, x), x) for x in "UVW"}
-            _check_shapes(*arrays.values())
-            check_facts(self.kind, 1)
-            arrays["V"], arrays["W"] = _aligned(*arrays.values())
-            for name, array in arrays.items():
-                object.__setattr__(self, name, array)
-            violation = brent.first_symmetric_violation(self.U, self.V, self.W)
-        except ValueError as error:  # SchemeError is one
-            raise SchemeError(f"{self.name!r}: {error}") from None
+    def _verify(self) -> None:
+        _check_shapes(self.U, self.V, self.W)
+        check_facts(self.kind, 1)
+        for factor, array in zip("VW", _aligned(self.U, self.V, self.W), strict=True):
+            object.__setattr__(self, factor, array)
+        violation = brent.first_symmetric_violation(self.U, self.V, self.W)
         if violation is not None:
             raise SchemeError(
                 f"{self.name!r} as <{self.m},{self.k};{self.rank}> does not compute the upper "
                 f"triangle of X X^T: {violation}"
             )
 
-    @property
-    def m(self) -> int:
-        """Rows of X, and rows and columns of C, in blocks."""
-        return self.U.shape[1]
+    def __reduce__(self) -> tuple:
+        """Pickle as coefficients: loading verifies them."""
+        return _unpickled, (self.U, self.V, self.W, self.name, self.source, self.kind)
 
     @property
-    def k(self) -> int:
-        """Columns of X, in blocks."""
-        return self.U.shape[2]
+    def _signature(self) -> str:
+        return f"{self.m},{self.k};{self.n_general}+{self.n_symmetric}"
 
     @property
-    def rank(self) -> int:
-        """Number of products, general and symmetric."""
-        return self.U.shape[0]
+    def _purpose(self) -> str:
+        return f" for X X^T: {self.n_general} general and {self.n_symmetric} symmetric products, "
+
+    @property
+    def _classical_rank(self) -> int:
+        return self.k * self.m * (self.m + 1) // 2
+
+    @property
+    def _combines(self) -> tuple[np.ndarray, ...]:
+        """Sums of X, each formed once for both sides, and of products: c[i,j], i <= j, by rows."""
+        return self.operands[0], self.W[:, *np.triu_indices(self.m)].T
 
     @property
     def format(self) -> tuple[int, int]:
@@ -163,32 +156,6 @@ class SymmetricScheme:
         return self.n_general / (self.m**exponent - self.n_symmetric)
 
     @cached_property
-    def nnz(self) -> tuple[int, int, int]:
-        """Non-zero coefficients of U, V and W."""
-        return metrics.nnz(self.U, self.V, self.W)
-
-    @cached_property
-    def rms_growth(self) -> float:
-        """RMS error of the blocks formed, on random data, over that of the classical algorithm."""
-        classical = self.k * self.m * (self.m + 1) // 2
-        return sqrt(metrics.phi(self.U, self.V, self.W) / classical)
-
-    @cached_property
-    def growth_factor(self) -> float:
-        """Sum of products of 2-norms."""
-        return metrics.growth_factor(self.U, self.V, self.W)
-
-    @cached_property
-    def e_max(self) -> Fraction:
-        """Factor of the norm-wise error bound; see `falcon.schemes.metrics.e_max`."""
-        return metrics.e_max(self.U, self.V, self.W)
-
-    @cached_property
-    def is_integral(self) -> bool:
-        """Whether every coefficient is an integer (needed for integer dtypes)."""
-        return all(x.dtype != object for x in (self.U, self.V, self.W))
-
-    @cached_property
     def operands(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The distinct sums of X that are multiplied: (sums, left, right).
 
@@ -200,155 +167,6 @@ class SymmetricScheme:
         where = np.array([places.setdefault(tuple(row), len(places)) for row in rows.tolist()])
         _, first = np.unique(where, return_index=True)
         return rows[first], where[: self.rank], where[self.rank :]
-
-    @cached_property
-    def shared_sums(self) -> tuple[SharedSums, SharedSums]:
-        """Combine X (`operands`) and Combine H after common-subexpression elimination.
-
-        Outputs of the latter are the m*(m+1)/2 blocks c[i,j] with i <= j, by rows.
-        """
-        upper = np.triu_indices(self.m)
-        return share(self.operands[0]), share(self.W[:, *upper].T)
-
-    @cached_property
-    def additions(self) -> Additions:
-        """Block additions, naive and shared; every sum of X is formed once, for both sides."""
-        sums, *_ = self.operands
-        upper = np.triu_indices(self.m)
-        naive = naive_additions(sums) + naive_additions(self.W[:, *upper].T)
-        return Additions(naive, sum(x.additions for x in self.shared_sums))
-
-    @cached_property
-    def plain(self) -> PlainProducts:
-        """The same products as a list for A = X and B = X^T: what the engine runs."""
-        return PlainProducts(self)
-
-    def error_bound(self, inner: int, unit_roundoff: float) -> float:
-        """Factor f of ``max|C^ - C| <= f max|X|**2``, first order; see `Scheme.error_bound`."""
-        return metrics.error_bound(self.U, self.V, self.W, inner, unit_roundoff)
-
-    def renamed(self, name: str, source: str) -> SymmetricScheme:
-        """Return the same proved coefficients under another name."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__, name=name, source=source)
-        other.__dict__.pop("plain", None)
-        return other
-
-    def __eq__(self, other: Any) -> bool:
-        """Equal coefficients; names and sources may differ."""
-        if not isinstance(other, SymmetricScheme):
-            return NotImplemented
-        return self is other or (
-            self.format == other.format
-            and all(np.array_equal(getattr(self, x), getattr(other, x)) for x in "UVW")
-        )
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        rows = (tuple(getattr(self, factor).ravel().tolist()) for factor in "UVW")
-        return hash((self.format, *rows))
-
-    def __reduce__(self) -> tuple:
-        """Pickle as coefficients: loading verifies them."""
-        return _unpickled, (self.U, self.V, self.W, self.name, self.source, self.kind)
-
-    def __repr__(self) -> str:
-        return (
-            f"<SymmetricScheme {self.name} <{self.m},{self.k};{self.n_general}+{self.n_symmetric}>>"
-        )
-
-    @property
-    def _head(self) -> str:
-        naive, reduced = self.additions
-        return (
-            f"{self.name} <{self.m},{self.k};{self.n_general}+{self.n_symmetric}> for X X^T: "
-            f"{self.n_general} general and {self.n_symmetric} symmetric products, speed-up bound "
-            f"{self.speedup_bound:.3f}, non-zeros {'+'.join(map(str, self.nnz))}, additions "
-            f"{naive} (shared: {reduced}), RMS growth {self.rms_growth:.2f}, e_max {self.e_max}"
-        )
-
-    def __str__(self) -> str:
-        source = f"\nsource: {self.source}" if self.source else ""
-        return f"{self._head}{source}\n\n{symmetric_formulas(self)}"
-
-    def to_latex(self) -> str:
-        r"""Return the formulas for a lecture: an ``aligned`` environment, for math mode.
-
-        Examples
-        --------
-        >>> from falcon.schemes import symmetric
-        >>> print(symmetric.classical(1, 1).to_latex().splitlines()[1])
-        h_{1} &= x_{11} x_{11}^{\mathsf{T}} \\[1ex]
-        """
-        return symmetric_latex(self)
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows, with formulas up to a hundred products."""
-        formula = f"$$\n{self.to_latex()}\n$$" if self.rank <= 100 else ""
-        return f"<p>{escape(self._head)}</p>\n{formula}"
-
-
-@dataclass(frozen=True)
-class PlainProducts:
-    """A symmetric scheme as products of blocks of A = X and B = X^T, as a `Scheme` numbers them.
-
-    It is no `Scheme`: the blocks of C below the diagonal are not formed.
-
-    Parameters
-    ----------
-    scheme : SymmetricScheme
-    """
-
-    scheme: SymmetricScheme
-
-    @property
-    def m(self) -> int:
-        """Rows of A and C, in blocks."""
-        return self.scheme.m
-
-    @property
-    def k(self) -> int:
-        """Columns of A and rows of B, in blocks."""
-        return self.scheme.k
-
-    @property
-    def n(self) -> int:
-        """Columns of B and C, in blocks: as many as rows."""
-        return self.scheme.m
-
-    @property
-    def rank(self) -> int:
-        """Number of products."""
-        return self.scheme.rank
-
-    @property
-    def U(self) -> np.ndarray:
-        """Coefficients of A, shape (R, m, k)."""
-        return self.scheme.U
-
-    @cached_property
-    def V(self) -> np.ndarray:
-        """Coefficients of B = X^T, shape (R, k, m)."""
-        return self.scheme.V.transpose(0, 2, 1)
-
-    @property
-    def W(self) -> np.ndarray:
-        """Coefficients of C, shape (R, m, m), zero below the diagonal."""
-        return self.scheme.W
-
-    @property
-    def symmetric(self) -> np.ndarray:
-        """Products P = Y Y^T, of which one triangle is computed, shape (R,), bool."""
-        return self.scheme.symmetric
-
-    @cached_property
-    def shared_sums(self) -> tuple[SharedSums, SharedSums, SharedSums]:
-        """Combine A, Combine B and Combine H; no sums for the m*m blocks below the diagonal."""
-        u, v, w = (x.reshape(self.rank, -1) for x in (self.U, self.V, self.W))
-        return share(u), share(v), share(w.T)
 
 
 def _check_shapes(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ._like import SchemeLike, SymmetricLike
 from .additions import SharedSums
 
 Variable = tuple[str, str]  # letter and index: ("a", "21")
@@ -16,42 +15,29 @@ Equation = tuple[Variable, tuple[Sum, ...]]  # a variable is a sum, or a product
 Listing = Iterable[list[Equation]]  # blocks of equations
 
 
-def formulas(scheme: SchemeLike, *, shared: bool = False) -> str:
-    """Return the bilinear formulas of `scheme`, a product or an entry of C per line.
+def formulas(scheme: Any, *, shared: bool = False) -> str:
+    """Return the formulas of a `Scheme` or `SymmetricScheme`, a product or entry of C per line.
 
-    With `shared` sums that occur more than once have names: s of A, t of B, u of the products.
+    With `shared` (of a `Scheme`) sums that occur more than once have names: s of A, t of B, u of
+    the products.
 
     Examples
     --------
     >>> import falcon
     >>> print(formulas(falcon.schemes.get("strassen")).splitlines()[0])
     h1 = (a11 + a22)(b11 + b22)
-    """
-    return _text(_equations(scheme, shared), "")
-
-
-def latex(scheme: SchemeLike, *, shared: bool = False) -> str:
-    r"""Return the formulas as an ``aligned`` environment of LaTeX."""
-    return _aligned(_equations(scheme, shared), "")
-
-
-def symmetric_formulas(scheme: SymmetricLike) -> str:
-    """Return the formulas of a scheme for X X^T: products of sums of X, then entries of C.
-
-    Examples
-    --------
-    >>> from falcon.schemes import symmetric
-    >>> print(symmetric_formulas(symmetric.classical(1, 1)))
+    >>> print(formulas(falcon.schemes.symmetric.classical(1, 1)))
     h1 = x11 x11^T
     <BLANKLINE>
     c11 = h1
     """
-    return _text(_symmetric_equations(scheme), "^T")
+    return _text(_equations(scheme, shared), "^T" if scheme.letters == "xx" else "")
 
 
-def symmetric_latex(scheme: SymmetricLike) -> str:
-    r"""Return the formulas of a scheme for X X^T as an ``aligned`` environment of LaTeX."""
-    return _aligned(_symmetric_equations(scheme), r"^{\mathsf{T}}")
+def latex(scheme: Any, *, shared: bool = False) -> str:
+    r"""Return the formulas as an ``aligned`` environment of LaTeX."""
+    after = r"^{\mathsf{T}}" if scheme.letters == "xx" else ""
+    return _aligned(_equations(scheme, shared), after)
 
 
 def _text(listing: Listing, after: str) -> str:
@@ -80,45 +66,27 @@ def _aligned(listing: Listing, after: str) -> str:
     return "\\begin{aligned}\n" + " \\\\[1ex]\n".join(blocks) + "\n\\end{aligned}"
 
 
-def _symmetric_equations(scheme: SymmetricLike) -> list[list[Equation]]:
-    """The products, then the entries of C on and above its diagonal."""
-    rank, m = scheme.rank, scheme.m
-    x, c = _entries("x", scheme.U), _entries("c", scheme.W)
-    h = [("h", f"{r + 1}") for r in range(rank)]
-    left, right, outputs = (
-        _written(_unshared(matrix), names, "")[1]
-        for matrix, names in (
-            (scheme.U.reshape(rank, -1), x),
-            (scheme.V.reshape(rank, -1), x),
-            (scheme.W.reshape(rank, -1).T, h),
-        )
-    )
-    products: list[Equation] = [(h, (y, z)) for h, y, z in zip(h, left, right, strict=True)]
-    entries: list[Equation] = [
-        (c[place], (outputs[place],)) for place in range(m * m) if place // m <= place % m
-    ]
-    return [products, entries]
-
-
-def _equations(scheme: SchemeLike, shared: bool) -> list[list[Equation]]:
+def _equations(scheme: Any, shared: bool) -> list[list[Equation]]:
     """Shared sums of A and B, the products, then shared sums of these and the entries of C."""
-    rank = scheme.rank
+    rank, (left_letter, right_letter) = scheme.rank, scheme.letters
     inputs = [
-        _entries("a", scheme.U),
-        _entries("b", scheme.V),
+        _entries(left_letter, scheme.U),
+        _entries(right_letter, scheme.V),
         [("h", f"{r + 1}") for r in range(rank)],
     ]
     if shared:
         sums = list(scheme.shared_sums)
     else:
-        flat = [x.reshape(rank, -1) for x in (scheme.U, scheme.V, scheme.W)]
-        sums = [_unshared(x) for x in (flat[0], flat[1], flat[2].T)]
+        u, v, w = (x.reshape(rank, -1) for x in (scheme.U, scheme.V, scheme.W))
+        sums = [_unshared(x) for x in (u, v, w.T)]
     (s, left), (t, right), (u, outputs) = (
         _written(*x) for x in zip(sums, inputs, "stu", strict=True)
     )
     products: list[Equation] = [(h, (x, y)) for h, x, y in zip(inputs[2], left, right, strict=True)]
     entries: list[Equation] = [
-        (c, (x,)) for c, x in zip(_entries("c", scheme.W), outputs, strict=True)
+        (c, (x,))
+        for c, x in zip(_entries("c", scheme.W), outputs, strict=True)
+        if x  # below the diagonal of X X^T nothing is formed
     ]
     return [block for block in (s + t, products, u + entries) if block]
 

@@ -42,6 +42,8 @@ _MOST_COEFFICIENTS = 2**23
 # To verify a scheme, and all schemes of a file (`brent.work`; 2^22 take a second). The catalogue's
 # largest takes 4000, AlphaTensor's 5 million, all of AlphaTensor's file 33 million.
 _MOST_WORK, _MOST_WORK_OF_A_FILE = 2**24, 2**26
+# The field "product" of files of schemes for X X^T.
+GRAM = "X X^T"
 _KEY = re.compile(r"\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*", re.ASCII)
 
 
@@ -118,19 +120,29 @@ class _Found(NamedTuple):
 
 
 def _found(path: Path) -> list[_Found]:
-    with path.open("rb") as file:
-        data = file.read(_MOST_BYTES + 1)
+    data = head_of(path)
     if data[:2] == b"PK" and len(data) <= _MOST_BYTES:
         return _from_npz(data, path)
+    if path.suffix.lower() == ".sms" and len(data) <= _MOST_JSON:
+        return [_Found(None, partial(_from_sms, path))]
+    record = parsed(data, path)
+    return [_Found(None, lambda _: from_record(record, str(path), default_name=path.stem))]
+
+
+def head_of(path: Path) -> bytes:
+    """Read a file, up to a byte more than any scheme file may have."""
+    with path.open("rb") as file:
+        return file.read(_MOST_BYTES + 1)
+
+
+def parsed(data: bytes, path: Path) -> Any:
+    """Parse the JSON of a scheme file; raises SchemeError."""
     if len(data) > _MOST_JSON:
         raise SchemeError(f"{path}: it has more than {_MOST_JSON} bytes (archives: {_MOST_BYTES})")
-    if path.suffix.lower() == ".sms":
-        return [_Found(None, partial(_from_sms, path))]
     try:
-        record = json.loads(data)
+        return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise SchemeError(f"{path}: neither JSON nor an .npz archive ({error})") from None
-    return [_Found(None, lambda _: from_record(record, str(path), default_name=path.stem))]
 
 
 def from_record(record: Any, where: str = "record", default_name: str = "unnamed") -> Scheme:
@@ -169,31 +181,26 @@ def dump(scheme: Scheme, path: str | PathLike[str]) -> None:
     Path(path).write_text(to_json(scheme), encoding="utf-8")
 
 
-def coefficient_fields(head: dict[str, Any], scheme: Scheme | SymmetricScheme) -> list[str]:
-    """Return the JSON fields of `head`, and those of U, V and W, a row of coefficients per line."""
+def to_json(scheme: Scheme | SymmetricScheme) -> str:
+    """Return falcon's JSON text of a scheme, a row of coefficients or a factor's sums per line."""
+    sizes = "mkn" if isinstance(scheme, Scheme) else "mk"
+    head = {
+        **({} if isinstance(scheme, Scheme) else {"product": GRAM}),
+        "name": scheme.name,
+        "source": scheme.source,
+        **{axis: getattr(scheme, axis) for axis in sizes},
+        "rank": scheme.rank,
+        **({} if scheme.kind == "plain" else {"kind": scheme.kind}),
+    }
+    if isinstance(scheme, Scheme) and scheme.levels > 1:
+        head["levels"] = scheme.levels
     fields = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
     for factor in "UVW":
         rows = getattr(scheme, factor).reshape(scheme.rank, -1).tolist()
         texts = ([x if isinstance(x, int) else str(x) for x in row] for row in rows)
         lines = [f"    {json.dumps(row, separators=(',', ':'))}" for row in texts]
         fields.append(f'  "{factor}": [\n' + ",\n".join(lines) + "\n  ]")
-    return fields
-
-
-def to_json(scheme: Scheme) -> str:
-    """Return falcon's JSON text of a scheme, a row of coefficients or a factor's sums per line."""
-    head = {
-        "name": scheme.name,
-        "source": scheme.source,
-        "m": scheme.m,
-        "k": scheme.k,
-        "n": scheme.n,
-        "rank": scheme.rank,
-        **({} if scheme.kind == "plain" else {"kind": scheme.kind}),
-        **({} if scheme.levels == 1 else {"levels": scheme.levels}),
-    }
-    fields = coefficient_fields(head, scheme)
-    if scheme.sums:
+    if isinstance(scheme, Scheme) and scheme.sums:
         lines = [
             f"    {json.dumps(factor)}: {json.dumps([*map(list, pairs)], separators=(',', ':'))}"
             for factor, pairs in scheme.sums.items()

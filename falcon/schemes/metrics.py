@@ -23,16 +23,6 @@ def phi(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Fraction:
     return Fraction(sum(a * b * c for a, b, c in zip(u, v, w, strict=True)))
 
 
-def rms_growth(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> float:
-    """RMS error on random data relative to the classical algorithm: ``sqrt(phi / (m k n))``.
-
-    The classical algorithm is that on the same blocks: one sum over all of K would be up to
-    ``sqrt(k)`` times less accurate than this sum of k blocks.
-    """
-    m, k, n = U.shape[1], U.shape[2], V.shape[2]
-    return sqrt(phi(U, V, W) / (m * k * n))
-
-
 def one_sign_growth(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> float:
     """Error on entries of one sign, relative to classical multiplication without blocks.
 

@@ -10,20 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from ._like import SchemeLike
 from .additions import Coefficient, Pair, SharedSums
 
 # Coefficient times variable.
 Term = tuple[int, Coefficient]
+# Combine A, Combine B and Combine H of a scheme.
+Sums = tuple[SharedSums, SharedSums, SharedSums]
+Format = tuple[int, int, int]
 
 
-def nested_sums(
-    outer: SchemeLike, inner: SchemeLike
-) -> tuple[SharedSums, SharedSums, SharedSums] | None:
-    """Combine A, Combine B and Combine H of ``outer @ inner``; None if that takes divisions."""
+def nested_sums(outer: tuple[Format, Sums], inner: tuple[Format, Sums]) -> Sums | None:
+    """Return the sums of ``outer @ inner``; None if that takes divisions."""
+    ((_, k, n), outer_sums), ((m1, k1, n1), inner_sums) = outer, inner
+    rank = len(inner_sums[0].rows)
 
     def product(x: int, y: int) -> int:
-        return x * inner.rank + y
+        return x * rank + y
 
     def block(rows: int, outer_columns: int, columns: int) -> Callable[[int, int], int]:
         """Return the numbering of blocks: block x of the outer scheme, block y of the inner one."""
@@ -34,12 +36,10 @@ def nested_sums(
 
         return at
 
-    first, second = block(inner.m, outer.k, inner.k), block(inner.k, outer.n, inner.n)
-    last = block(inner.m, outer.n, inner.n)
     found = (
-        nested(outer.shared_sums[0], inner.shared_sums[0], first, product),
-        nested(outer.shared_sums[1], inner.shared_sums[1], second, product),
-        nested(outer.shared_sums[2], inner.shared_sums[2], product, last),
+        nested(outer_sums[0], inner_sums[0], block(m1, k, k1), product),
+        nested(outer_sums[1], inner_sums[1], block(k1, n, n1), product),
+        nested(outer_sums[2], inner_sums[2], product, block(m1, n, n1)),
     )
     if found[0] is None or found[1] is None or found[2] is None:
         return None

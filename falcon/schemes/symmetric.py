@@ -20,13 +20,10 @@ from ._checks import SchemeError
 from ._coefficients import exact_array
 from ._scheme import Scheme
 from ._symmetric import SymmetricScheme
-from .loaders import coefficient_fields
+from .loaders import GRAM, head_of, parsed, to_json
 
-# The field "product" of a file.
-_PRODUCT = "X X^T"
 _CLASSICAL = re.compile(r"(\d{1,2})x(\d{1,2}):(\d{1,5})\+(\d{1,5})", re.ASCII)
-# Limits of a file, and of m and k: far more than any scheme that can be verified.
-_MOST_BYTES = 2**22
+# Limit of m and k: far more than any scheme that can be verified.
 _MOST_BLOCKS = 99
 
 
@@ -199,36 +196,18 @@ def load(path: str | PathLike[str]) -> SymmetricScheme:
         The file cannot be read.
     """
     path = Path(path)
-    with path.open("rb") as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise SchemeError(f"{path}: it has more than {_MOST_BYTES} bytes")
-    try:
-        record = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise SchemeError(f"{path}: not JSON ({error})") from None
-    return from_record(record, str(path))
+    return from_record(parsed(head_of(path), path), str(path))
 
 
 def dump(scheme: SymmetricScheme, path: str | PathLike[str]) -> None:
     """Write a scheme as JSON, which `load` reads; fractions become strings such as ``"1/2"``."""
-    head = {
-        "product": _PRODUCT,
-        "name": scheme.name,
-        "source": scheme.source,
-        "m": scheme.m,
-        "k": scheme.k,
-        "rank": scheme.rank,
-        **({} if scheme.kind == "plain" else {"kind": scheme.kind}),
-    }
-    fields = coefficient_fields(head, scheme)
-    Path(path).write_text("{\n" + ",\n".join(fields) + "\n}\n", encoding="utf-8")
+    Path(path).write_text(to_json(scheme), encoding="utf-8")
 
 
 def from_record(record: Any, where: str = "record") -> SymmetricScheme:
     """Build a scheme from parsed JSON; raises SchemeError."""
-    if not isinstance(record, dict) or record.get("product") != _PRODUCT:
-        raise SchemeError(f'{where}: expected a JSON object with "product": "{_PRODUCT}"')
+    if not isinstance(record, dict) or record.get("product") != GRAM:
+        raise SchemeError(f'{where}: expected a JSON object with "product": "{GRAM}"')
     missing = [x for x in ("m", "k", "rank", "U", "V", "W") if x not in record]
     if missing:
         raise SchemeError(f"{where}: the field {missing[0]!r} is missing")

@@ -3,13 +3,14 @@
 import time
 from typing import ClassVar
 
-from falcon.bench import own, suite
-from falcon.bench.peers import FALCON, TABLE, falcon_peer
+from falcon.bench import peers, suite
+from falcon.bench.peers import FALCON, TABLE, AbsentError, falcon_peer
 from falcon.bench.workloads import Case, Shape
 
 QUIET = {"average": 0.1, "busy": 0.0, "stolen": 0.0}
 MACHINE = {"cpu": "Test", "cpus": 2, "caches": {"l1d": 32768}, "memory": 2**34,
            "system": "none", "python": "3", "numpy": "2"}  # fmt: skip
+PEAK = {"threads": 2, "gflops": [{"dtype": "float32", "isa": "wide", "gflops": 9.5}]}
 PASSED = {"median": 1.001, "low": 0.99, "high": 1.01, "count": 9, "uncertainty": 0.011,
           "known": True, "passed": True}  # fmt: skip
 
@@ -35,7 +36,7 @@ class FakeWorker:
     broken: ClassVar = set()
     started: ClassVar = []
 
-    def __init__(self, peer, threads, environment=None):
+    def __init__(self, peer, threads):
         self.peer, self.name = peer, peer.name
         self.started.append((peer.name, dict(peer.environment)))
 
@@ -55,16 +56,21 @@ class FakeWorker:
         self.clock.move(repeats * seconds)
         return seconds
 
+    def ask(self, do, dtypes):
+        assert do == "describe"
+        if self.peer.adapter == "mkl":
+            raise AbsentError(f"not installed: {self.peer.install}")
+        return {"library": self.peer.adapter, "version": "1.0", "threads": 2,
+                "kernels": dict.fromkeys(dtypes, "wide")}  # fmt: skip
+
     def close(self):
         pass
 
+    def __enter__(self):
+        return self
 
-def identity(peer, dtypes, threads):
-    from falcon.bench.identify import Identity
-
-    absent = f"not installed: {peer.install}" if peer.device == "gpu" else ""
-    return Identity(peer.name, absent, peer.adapter, "1.0", dict.fromkeys(dtypes, "wide"), threads,
-                    "asked", {x: dict(peer.environment) for x in dtypes})  # fmt: skip
+    def __exit__(self, *_):
+        pass
 
 
 def pretend(monkeypatch, **speeds):
@@ -73,28 +79,16 @@ def pretend(monkeypatch, **speeds):
     FakeWorker.started = []
     FakeWorker.speeds = {name.replace("_", " "): list(x) for name, x in speeds.items()}
     monkeypatch.setattr(suite, "Worker", FakeWorker)
-    monkeypatch.setattr(suite, "identify", identity)
+    monkeypatch.setattr(peers, "Worker", FakeWorker)
+    monkeypatch.setattr(suite, "peak_entry", lambda threads: dict(PEAK))
     monkeypatch.setattr(suite, "load", lambda: dict(QUIET))
     monkeypatch.setattr(suite, "self_check", lambda threads: dict(PASSED))
     rates = {"float32": {"Zen": 5.0, "Old": 2.0}, "float64": {"Zen": 5.0, "Old": 7.0}}
-    monkeypatch.setattr(suite, "coretype_rates", lambda threads, dtype: rates[dtype])
+    monkeypatch.setattr(peers, "coretype_rates", lambda threads, dtype: rates[dtype])
     return FakeWorker
 
 
-def spec(*, sizes=(8, 16), dtypes=("float32",), tasks=(), rounds=5, case_seconds=1e9):
+def spec(*, sizes=(8, 16), dtypes=("float32",), more=(), rounds=5, case_seconds=1e9):
     cases = [Case("squares", Shape(n, n, n), x) for x in dtypes for n in sizes]
-    sides = [FALCON, falcon_peer("falcon classical", scheme="classical"), TABLE[0]]
-    return suite.Spec(cases, sides, list(tasks), 2, rounds, case_seconds)
-
-
-def small_tasks():
-    """One task of every kind, as falcon itself measures them, on small matrices."""
-    every = list(own.tasks(1, ("float32",), quick=True))
-    found = [next(x for x in every if x.kind == kind) for kind in ("peak", "errors")]
-    shape = Shape(96, 96, 64)
-    for kind, run in (
-        ("stages", lambda: own._stages(shape, "float32", 1)),
-        ("crossover", lambda: own._crossover(shape, "float32", 1)),
-    ):
-        found.append(own.Task(f"{kind} {len(found)}", kind, 0.1, run))
-    return found
+    sides = [FALCON, falcon_peer("falcon classical", scheme="classical"), TABLE[0], *more]
+    return suite.Spec(cases, sides, 2, rounds, case_seconds)

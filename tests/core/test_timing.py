@@ -5,8 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from falcon._core import timing
-from falcon._core.timing import Estimate, Record, Side, geometric_mean, interleave, records_of
+from falcon._core.timing import Estimate, Record, Side, geometric_mean, interleave
 
 
 class Clock:
@@ -97,35 +96,12 @@ def test_more_rounds_until_the_ratios_are_known(clock):
     assert len(interleave(noisy, 5, most=7)[0].seconds) == 7
 
 
-def test_earlier_rounds_count(clock):
-    earlier = [{"x": 1.0, "y": 3.0}] * 4
-    rounds = []
-    sides = [clock.side("x", 1.0), clock.side("y", 3.0)]
-    found = interleave(sides, 5, earlier=earlier, after_round=rounds.append)
-    assert rounds == [{"x": 1.0, "y": 3.0}]
-    assert found[0].over(found[1]) == Estimate(3.0, 3.0, 3.0, 5)
-    clock.log.clear()
-    interleave(sides, 5, earlier=[*earlier, *rounds])
-    assert clock.log == []
-
-
 def test_a_round_may_stop_it(clock):
     def stop(seconds):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interleave([clock.side("x", 1.0)], after_round=stop)
-
-
-def test_sides_that_are_missing_in_a_round_have_no_record():
-    assert records_of([{"x": 1.0, "y": 2.0}, {"x": 3.0}]) == [Record("x", (1.0, 3.0))]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "calls"), [(2.0, 1), (0.1, 2), (0.04, 3), (0.01, 5), (0.001, 21), (1e-6, 40)]
-)
-def test_short_calls_are_repeated(seconds, calls):
-    assert timing.repeats_for(seconds) == calls
 
 
 def test_all_sides_make_as_many_calls_and_the_fastest_counts(clock):

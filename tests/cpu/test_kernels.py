@@ -320,3 +320,30 @@ def test_which_panels_are_kept_in_l1(isa, dtype):
         profile = _core.gemm(a, b, c, isa=isa, profile=True)
         assert profile["b_kept"] is (several and isa == "avx2")
         assert (c == K).all()
+
+
+@everywhere
+def test_few_rows_are_planned_where_the_engine_reads_b_in_place(isa):
+    """A plan for few rows makes no copy of B; with a B by columns the same problem copies it."""
+    script = """
+import json
+from falcon._backends import BACKENDS
+from falcon._core.dtypes import of
+from falcon._core.problem import Problem
+from falcon._cpu import _core
+from falcon._cpu.extension import isa
+found = []
+for name, engine in (("float32", "f32"), ("float64", "f64")):
+    for M in range(2, 17):
+        problem = Problem(M, 1024, 1024, of(name))
+        planned = BACKENDS["cpu"].candidates(problem, (None,), None)[0].in_place
+        room = [_core.plan(M, 1024, 1024, engine, isa=isa(), b_by_rows=x)[1] for x in (True, False)]
+        found.append((name, M, planned, room[0] < room[1]))
+print(json.dumps(found))
+"""
+    found = json.loads(run_script(script, FALCON_ISA=isa))
+    assert [x for x in found if x[2] != x[3]] == []
+    for name, engine in (("float32", "f32"), ("float64", "f64")):
+        rows = [M for dtype, M, planned, _ in found if dtype == name and planned]
+        most = min(16, _core.kernel_info(engine, isa)["rows_in_place"])
+        assert rows == list(range(2, most + 1))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from .support import SOURCES
-from .test_c_driver import build, run
+from .test_c_driver import DRIVER, build, run
 
 COMPILER = shutil.which("aarch64-linux-gnu-gcc")
 EMULATOR = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
@@ -24,7 +24,7 @@ LIBRARIES = Path("/usr/aarch64-linux-gnu")
 def built(folder, flags, portable=None):
     if platform.machine() in ("aarch64", "arm64"):
         pytest.skip("this machine has NEON itself: test_kernels.py runs it")
-    if not (SOURCES / "tests_c").exists():
+    if not (SOURCES / "src").exists():
         pytest.skip("the C sources are not part of this installation")
     if COMPILER is None or EMULATOR is None:
         missing = "aarch64-linux-gnu-gcc" if COMPILER is None else "qemu-aarch64"
@@ -64,7 +64,7 @@ def test_the_neon_kernels_use_fused_multiply_add(program):
 def test_the_template_fits_vectors_of_sve_of_a_width_known_to_the_compiler(tmp_path):
     """No kernel of its own yet: AVX-512's shapes in 64-byte vectors, which here are SVE's."""
     flags = ["-march=armv8.2-a+sve", "-msve-vector-bits=512"]
-    program = built(tmp_path, flags, SOURCES / "tests_c" / "kernels_wide.c")
+    program = built(tmp_path, flags, DRIVER.parent / "kernels_wide.c")
     command = [EMULATOR, "-cpu", "max,sve512=on,sve-default-vector-length=64"]
     words = run([*command, "-L", str(LIBRARIES), str(program), "2", "generic", "openmp"])
     assert "generic: " in words

@@ -336,7 +336,7 @@ def test_small_problems_are_not_measured(problem, why):
 )
 def test_few_rows_read_b_in_place(monkeypatch, problem, chosen):
     """Without measuring: copying B, as a BLAS does, would cost more than the product."""
-    check_few_rows(monkeypatch, problem, chosen, "avx2")
+    check_few_rows(monkeypatch, problem, chosen, rows_in_place=24, rows_streamed=0)
 
 
 @pytest.mark.parametrize(
@@ -353,17 +353,23 @@ def test_few_rows_read_b_in_place(monkeypatch, problem, chosen):
     ],
 )
 def test_more_rows_multiply_while_b_is_read(monkeypatch, problem, chosen):
-    check_few_rows(monkeypatch, problem, chosen, "avx512")
+    check_few_rows(monkeypatch, problem, chosen, rows_in_place=24, rows_streamed=63)
 
 
-def check_few_rows(monkeypatch, problem, chosen, kernel):
+@pytest.mark.parametrize(("rows", "chosen"), [(12, "cpu"), (13, "numpy"), (16, "numpy")])
+def test_a_kernel_with_fewer_rows_in_place(monkeypatch, rows, chosen):
+    problem = Problem(rows, 4096, 4096, FLOAT)
+    check_few_rows(monkeypatch, problem, chosen, rows_in_place=12, rows_streamed=0)
+
+
+def check_few_rows(monkeypatch, problem, chosen, **kernel):
     cpu = CpuBackend()
     if cpu.why_unavailable() is not None:
         pytest.skip(f"backend cpu: {cpu.why_unavailable()}")
     from falcon._cpu import _core
 
     known = _core.kernel_info
-    monkeypatch.setattr(_core, "kernel_info", lambda *x: {**known(*x), "isa": kernel})
+    monkeypatch.setattr(_core, "kernel_info", lambda *x: {**known(*x), **kernel})
     machine = Machine()
     plan = choose(problem, backends=[cpu, NumpyBackend()], machine=machine)
     assert (plan.backend.name, plan.scheme) == (chosen, None)

@@ -221,7 +221,7 @@ def test_packed_for_an_a_of_the_other_type(pair, keep):
     own = draw(pair.right.name, (30, 90), 2)
     for scheme in ("auto", "classical", "strassen"):
         packed = falcon.pack(b, dtype="int32", scheme=scheme, keep_source=keep)
-        for again in (packed, pickle.loads(pickle.dumps(packed))):
+        for again in (packed, pickle.loads(pickle.dumps(packed))) if keep else (packed,):
             for given in ({}, {"dtype": "int32"}):
                 np.testing.assert_array_equal(falcon.gemm(a, again, **given), expected)
                 np.testing.assert_array_equal(falcon.matmul(a[0], again, **given), expected[0])
@@ -254,7 +254,7 @@ def test_packed(row, wide, keep):
     expected = cast_product(a, b, wide.numpy).astype(wide.numpy)
     for scheme in ("classical", "strassen"):
         packed = falcon.pack(b, dtype=wide.name, scheme=scheme, keep_source=keep)
-        for again in (packed, pickle.loads(pickle.dumps(packed))):
+        for again in (packed, pickle.loads(pickle.dumps(packed))) if keep else (packed,):
             assert again.dtype == wide.numpy
             for given in ({}, {"dtype": wide.numpy}):
                 np.testing.assert_array_equal(falcon.gemm(a, again, **given), expected)

@@ -213,6 +213,17 @@ def test_plan_describes_what_tensors_run(torch):
     )
 
 
+def test_calls_on_tensors_are_recalled(torch, monkeypatch):
+    a, b, out = torch.from_numpy(A), torch.from_numpy(B), torch.empty(70, 60, dtype=torch.float64)
+    for call in (falcon.gemm, falcon.matmul):
+        for given in ({"scheme": "strassen"}, {"scheme": "strassen", "out": out}):
+            call(a, b, **given)
+            with monkeypatch.context() as patch:
+                for module in ("gemm", "matmul"):
+                    patch.setattr(f"falcon._front.{module}.family_of", None)
+                close(call(a, b, **given), a @ b, torch)
+
+
 def test_tensors_share_memory(torch):
     """Nothing is copied: the product of a view is that of the memory."""
     a, b = torch.zeros(70, 50), torch.ones(50, 60)

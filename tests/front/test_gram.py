@@ -284,58 +284,19 @@ def test_copies_of_triangles(size):
     np.testing.assert_array_equal(out, np.tril(source, -1) + np.triu(2 * source))
 
 
-@pytest.mark.parametrize("name", ["2x1:1+2@strassen", "4x2:10+8", "3x2:6+6", "1x3:0+3"])
-@pytest.mark.parametrize("symmetric", ["full", "lower", "upper"])
-def test_schemes_for_x_xt(name, symmetric):
-    for size, inner, order in ((2, 3, "C"), (97, 50, "F"), (260, 131, "C")):
-        x = whole_numbers((size, inner), "f4")
-        full = exact(x, transpose=True)
-        how = {"transpose": True, "scheme": name, "symmetric": symmetric}
-        np.testing.assert_array_equal(falcon.gram(x, **how), part(full, symmetric, 0))
-        c = np.array(full, order=order)
-        falcon.gram(x, alpha=2, beta=3, c=c, out=c, **how)
-        np.testing.assert_array_equal(c, part(5 * full, symmetric, full))
-    x = whole_numbers((90, 100), "i4")
-    scheme = falcon.schemes.symmetric.get(name)
-    np.testing.assert_array_equal(falcon.gram(x, scheme=scheme), exact(x))
-
-
-def test_schemes_for_x_xt_elsewhere():
-    x = np.ones((64, 64), "f4")
-    scheme = falcon.schemes.symmetric.get("4x2:10+8")
-    for function in (falcon.matmul, falcon.gemm):
-        with pytest.raises(TypeError, match=r"is for X X\^T, which falcon.gram multiplies"):
-            function(x, x, scheme=scheme)
-    with pytest.raises(ValueError, match="runs on backend 'cpu' alone"):
-        falcon.gram(x, scheme=scheme, backend="numpy")
-    with pytest.raises(ValueError, match="there is no scheme '9x9:1"):
-        falcon.gram(x, scheme="9x9:1+1")
-    with pytest.raises(ValueError, match="workspace_limit"):
-        falcon.gram(np.ones((300, 300)), scheme=scheme, workspace_limit=1000)
-
-
-def test_nonfinite_values_in_a_scheme_for_x_xt():
-    x = np.ones((80, 90), "f4")
-    x[70, 3] = np.inf
-    got = falcon.gram(x, transpose=True, scheme="4x2:10+8")
-    assert np.isinf(got[70]).all() and np.isfinite(np.delete(np.delete(got, 70, 0), 70, 1)).all()
-
-
-@pytest.mark.parametrize("conjugate", [False, True])
-@pytest.mark.parametrize("transpose", [False, True])
-def test_complex_matrices_by_a_scheme_for_x_xt(transpose, conjugate):
-    """The product of the real part with the imaginary one is an ordinary one."""
-    x = whole_numbers((60, 50), "c8")
-    got = falcon.gram(x, scheme="3x2:5+6", transpose=transpose, conjugate=conjugate)
-    other = x.conj() if conjugate else x
-    np.testing.assert_array_equal(got, x @ other.T if transpose else other.T @ x)
-
-
-def test_schemes_for_x_xt_are_for_gram_alone():
-    x = whole_numbers((30, 20), "f4")
-    for call in (falcon.gemm, falcon.matmul, falcon.plan):
-        with pytest.raises(TypeError, match=r"'3x2:5\+6' is for X X.T, which falcon.gram"):
-            call(x.T, x, scheme="3x2:5+6")
+@pytest.mark.parametrize("call", [falcon.gram, lambda x, **how: falcon.matmul(x, x, **how)])
+def test_schemes_for_x_xt_are_not_executed(call):
+    x = whole_numbers((30, 30), "f4")
+    with pytest.raises(TypeError, match=r"<3,2;5\+6>>, for X X\^T: .* not executed"):
+        call(x, scheme=falcon.schemes.symmetric.get("3x2:5+6"))
+    for name in ("3x2:5+6", "9x9:1+1", "2x1:1+2@strassen"):
+        with pytest.raises(ValueError, match=r"is for X X\^T: such schemes are data, proved but"):
+            call(x, scheme=name)
+    with (
+        falcon.config(scheme="3x2:5+6"),
+        pytest.raises(ValueError, match=r"not executed.*set by FALCON"),
+    ):
+        call(x)
     direct = falcon.schemes.direct_sum(*2 * [falcon.schemes.get("strassen")], "m")
     np.testing.assert_array_equal(falcon.gram(x, scheme=direct), exact(x))
 

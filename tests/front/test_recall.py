@@ -7,6 +7,7 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import of
+from falcon._core.options import FIELDS
 from falcon._core.policy import host_policy
 from falcon._core.problem import Problem
 from falcon._front import execute, gemm, matmul, planner, recall, small
@@ -35,7 +36,7 @@ class Counted:
             self.calls += 1
             return found(*arguments)
 
-        for module in (execute, matmul, recall):
+        for module in (execute, matmul):
             monkeypatch.setattr(module, "plan_for", plan_for)
 
     def __call__(self, function, *arguments, **options):
@@ -214,6 +215,34 @@ def test_settings_and_what_plans_depend_on(recalled):
     assert recalled(falcon.gemm, a, b, out=out, threads=1)[1]
 
 
+BEYOND = [(name, x) for name, field in FIELDS.items() for x in field.metadata["beyond_plan"]]
+
+
+@pytest.mark.parametrize(("name", "value"), [*BEYOND, ("max_growth", 3.0)])
+def test_options_that_act_beyond_the_plan_act_in_every_call(monkeypatch, name, value):
+    """Such calls are neither recalled nor multiplied as a batch; nor are those of a new option."""
+    about = FIELDS[name].metadata
+    monkeypatch.setattr(FIELDS[name], "metadata", {**about, "beyond_plan": (value,)})
+    runs, run = [], execute._run
+    monkeypatch.setattr(execute, "_run", lambda x: runs.append(x) or run(x))
+    a, b = operands()
+    batch = np.stack([a, a + 1])
+    for call, products in (
+        (lambda **given: falcon.gemm(a, b, **given), 1),
+        (lambda **given: falcon.matmul(a, b, **given), 1),
+        (lambda **given: falcon.matmul(batch, np.stack([b, b]), **given), 2),
+        (lambda **given: falcon.matmul(a[0], b, **given), 1),
+        (lambda **given: falcon.gram(batch, **given), 2),
+    ):
+        for _ in range(2):
+            runs.clear()
+            call(**{name: value})
+            with falcon.config(**{name: value}):
+                call()
+            assert len(runs) == 2 * products
+    assert not recall._ready
+
+
 def test_errors_are_not_remembered():
     a, b = operands()
     for _ in range(3):
@@ -282,7 +311,7 @@ def test_a_recalled_call_neither_validates_nor_plans(monkeypatch):
     for module, names in {
         gemm: ("family_of", "requested", "multiply", "remember"),
         matmul: ("family_of", "requested", "multiply", "remember"),
-        recall: ("NUMPY", "plan_for"),
+        recall: ("remember",),
         planner: ("merged", "plan_for"),
     }.items():
         for name in names:
@@ -303,34 +332,22 @@ def test_a_small_call_looks_nothing_up(monkeypatch):
         falcon.gemm(a, b, scheme="strassen")
 
 
-def test_the_compiled_look_at_small_calls_is_that_of_the_source():
-    """If not, small.py has changed: build the extension again."""
-    import importlib.machinery
-    import importlib.util
-    from pathlib import Path
-
-    name, source = "falcon._front.small_source", Path(small.__file__).with_name("small.py")
-    loader = importlib.machinery.SourceFileLoader(name, str(source))
-    plain = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
-    loader.exec_module(plain)
-    whole = np.zeros((300, 300))
-    operands = [
-        *(whole, whole[:64, :64], whole.T, whole[::2, ::2], whole[0], whole[:0], whole[:4]),
-        *(whole.astype("f4"), whole.astype("i4"), whole.astype(">f8"), np.zeros((300, 1))),
-        *(np.zeros((2, 2**20)), np.zeros((2**20, 1)), np.zeros((1100, 300)), np.zeros((300, 4000))),
-        *(np.zeros((16, 4000)), np.zeros((17, 4000)), np.zeros((4000, 300))),
-    ]
-    frozen = np.zeros((300, 300))
+def test_what_a_small_call_may_be():
+    """By the rules of `is_small`'s docstring, spelt out for each kind of operand."""
+    whole, frozen = np.zeros((300, 300)), np.zeros((300, 300))
     frozen.flags.writeable = False
-    outs = [None, np.zeros((300, 300)), np.zeros((300, 300), "f4"), frozen, whole[0], [1.0]]
-    answers = set()
-    for a in operands:
-        for b in operands:
-            for out in outs:
-                expected = plain.is_small(a, b, out)
-                assert small.is_small(a, b, out) == expected
-                answers.add(expected)
-    assert answers == {True, False}
+    few = np.zeros((4, 300)), np.zeros((300, 300))
+    assert small.is_small(*few, None) and small.is_small(*few, np.zeros((4, 300)))
+    assert small.is_small(few[0].T.copy().T, few[1].T, None)
+    assert small.is_small(*(x.astype("f4") for x in few), None)
+    for a, b, out in (
+        *((few[0], x, None) for x in (whole[::2, ::2], whole[0], whole[:64], whole.astype("f4"))),
+        *((x, whole, None) for x in ([[1.0] * 300], few[0].astype("i4"), few[0].astype(">f8"))),
+        *((*few, x) for x in (whole, np.zeros((4, 300), "f4"), frozen[:4], whole[0], [1.0])),
+        (np.zeros((16, 4000)), np.zeros((4000, 300)), None),
+        (np.zeros((1100, 300)), whole, None),
+    ):
+        assert not small.is_small(a, b, out)
 
 
 @pytest.mark.parametrize(

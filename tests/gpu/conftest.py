@@ -7,7 +7,7 @@ import pytest
 
 from falcon import _backends
 from falcon._front import planner
-from falcon._gpu import available, cublas, device, driver, kernels, rates, replay
+from falcon._gpu import available, cublas, device, driver, kernels, rates
 from falcon.decision import machine
 from falcon.decision import rates as decide
 
@@ -18,7 +18,6 @@ def forget():
     available.why_unavailable.cache_clear()
     device.properties.cache_clear()
     kernels.clear()
-    replay.clear()
     device.on_stream.cache_clear()
     cublas.forget()
     for key in [x for x in decide._rates if x[1] is not None]:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
-from falcon.bench.peer_run import INCOMPLETE
+from falcon.bench.run import INCOMPLETE
 
+STUDY = Path(__file__).parents[2] / "studies" / "gpu_stages.py"
 DTYPES = "float64,float32,bfloat16,float16"
 MODELS = ("Llama-3.1-8B", "Llama-3.1-70B")
 # What pytest returns where nothing is left to run.
@@ -70,12 +71,12 @@ def parts(folder):
         Part(
             "stages",
             [
-                *bench,
+                sys.executable,
+                STUDY,
                 *squares[:2],
                 "--dtype",
-                "bfloat16,float32",
-                "--only",
-                "own",
+                "bfloat16",
+                "float32",
                 "-o",
                 folder / "stages.json",
             ],

@@ -93,11 +93,17 @@ class ndarray:
     def __setitem__(self, key, value):
         self._host[key] = value._host
 
+    def swapaxes(self, axis1, axis2):
+        return self._like(self._host.swapaxes(axis1, axis2))
+
     def view(self, dtype):
         return self._like(self._host.view(dtype))
 
     def reshape(self, *shape):
         return self._like(self._host.reshape(*shape))
+
+    def __reduce__(self):
+        return asarray, (self._host,)
 
     def __dlpack_device__(self):
         return 2, self.device.id

@@ -1,8 +1,11 @@
-"""`bench --gpu` on the stand-in: pieces that are written as they are done, and stages. Times mean
-nothing there, but the bytes and operations of the rates do.
+"""`bench --gpu` and the study of stages on the stand-in: cases that are written as they are done.
+
+Times mean nothing there, but the bytes and operations of the rates do.
 """
 
+import importlib
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +13,8 @@ import pytest
 import falcon
 from falcon.__main__ import main
 from falcon._gpu import rates
-from falcon.bench import gpu, gpu_stages, records
-from falcon.bench.peer_run import INCOMPLETE
+from falcon.bench import gpu, records
+from falcon.bench.run import INCOMPLETE
 from falcon.bench.workloads import Case, Shape
 
 from .support import on_device, whole
@@ -24,6 +27,12 @@ def small(cupy, monkeypatch):
     monkeypatch.setattr(gpu, "_torch", lambda: None)
 
 
+@pytest.fixture
+def gpu_stages(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "studies"))
+    return importlib.import_module("gpu_stages")
+
+
 def run(capsys, *arguments):
     status = main([str(x) for x in ("bench", "--gpu", *arguments)])
     captured = capsys.readouterr()
@@ -31,30 +40,25 @@ def run(capsys, *arguments):
 
 
 def test_a_run_stops_and_goes_on(capsys, tmp_path):
-    path = tmp_path / "day.json"
-    part = tmp_path / "day.json.part"
+    path, part = tmp_path / "day.json", tmp_path / "day.json.part"
     asked = ("--shape", "48,40,56", "--shape", "32,32,32", "--dtype", "float32,bfloat16",
              "--rounds", 1, "--case-seconds", 0, "--scheme", "strassen", "-o", path)  # fmt: skip
-    stages = [f"stages given {x} {y}" for x in ("32x32x32", "48x40x56")
-              for y in ("float32", "bfloat16")]  # fmt: skip
     cases = [f"given {x} {y}" for y in ("float32", "bfloat16") for x in ("48x40x56", "32x32x32")]
-    for done in range(1, 4):  # a piece at a time
+    for done in range(1, 4):  # a case at a time
         status, out, err = run(capsys, *asked, "--time-budget", 1e-9)
         assert status == INCOMPLETE
         assert "the same command resumes it" in err
         assert not path.exists()
-        assert json.loads(part.read_text())["done"] == stages[:done]
+        kept = json.loads(part.read_text())["found"]["cases"]
+        assert [x["key"] for x in kept] == cases[:done]
         assert out.startswith("device Stand-in, driver 13000, cupy 14.2.0")
-        assert out.count("combine A") == 1
     status, out, _ = run(capsys, *asked)
     assert status == 0
     assert not part.exists()
-    assert out.count("combine A") == 1
     for x in ("vs cublas", "with B packed beforehand:", "48 x 40 x 56"):
         assert x in out
     found = records.read(path)
     assert [x["key"] for x in found["cases"]] == cases
-    assert len(found["stages"]) == 4
     assert found["machine"]["gpu"]["device"] == "Stand-in"
     status, out, err = run(capsys, *asked)
     assert "is complete; --fresh measures again" in err
@@ -65,7 +69,7 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path):
 def test_a_run_goes_on_where_it_was_cut_off(capsys, tmp_path, monkeypatch):
     """In the middle of a piece, which is lost; those before it are not."""
     path, measure = tmp_path / "day.json", gpu.measure
-    asked = ("--shape", "32,32,32", "--dtype", "float32,float64", "--only", "peers",
+    asked = ("--shape", "32,32,32", "--dtype", "float32,float64",
              "--rounds", 1, "--case-seconds", 0, "-o", path)  # fmt: skip
 
     def cut(case, *rest):
@@ -90,34 +94,49 @@ def test_a_run_goes_on_where_it_was_cut_off(capsys, tmp_path, monkeypatch):
     assert "was begun with other cases" in err
 
 
-def test_a_piece_that_fails_stops_no_other(capsys, tmp_path, monkeypatch):
-    path, stages = tmp_path / "day.json", gpu.stages
-    asked = ("--shape", "32,32,32", "--dtype", "float32,float64", "--only", "own", "-o", path)
+def test_a_case_that_fails_stops_no_other(capsys, tmp_path, monkeypatch):
+    path, measure = tmp_path / "day.json", gpu.measure
+    asked = ("--shape", "32,32,32", "--dtype", "float32,float64", "--rounds", 1,
+             "--case-seconds", 0, "-o", path)  # fmt: skip
 
-    def failing(case, wanted):
+    def failing(case, *rest):
         if case.dtype == "float32":
             raise MemoryError("out of memory")
-        return stages(case, wanted)
+        return measure(case, *rest)
 
     with monkeypatch.context() as m:
-        m.setattr(gpu, "stages", failing)
-        status, out, err = run(capsys, *asked)
+        m.setattr(gpu, "measure", failing)
+        status, _, err = run(capsys, *asked)
     assert status == INCOMPLETE
-    assert "stages given 32x32x32 float32 failed: out of memory" in err
-    assert "float64, strassen" in out
-    status, out, _ = run(capsys, *asked)
+    assert "given 32x32x32 float32 failed: out of memory" in err
+    status, _, _ = run(capsys, *asked)
     assert status == 0
-    assert "float32, strassen" in out
-    assert "float64, strassen" not in out
+    assert {x["dtype"] for x in records.read(path)["cases"]} == {"float32", "float64"}
+
+
+# --- the study of stages --------------------------------------------------------------------
+
+
+def test_the_study_goes_on(gpu_stages, cupy, capsys, tmp_path):
+    path = tmp_path / "stages.json"
+    asked = ["48,40,56", "32,32,32", "--dtype", "float32", "-o", str(path)]
+    assert gpu_stages.main([*asked, "--time-budget", "-1"]) == INCOMPLETE
+    assert len(json.loads(path.read_text())) == 1
+    assert gpu_stages.main(asked) == 0
+    found = json.loads(path.read_text())
+    assert [x["scheme"] for x in found.values()] == ["strassen"] * 2  # "auto" takes none there
+    assert capsys.readouterr().out.count("combine A") == 2
+    with pytest.raises(ValueError, match="--dtype 'int32'; expected one of float32"):
+        gpu_stages.main(["32,32,32", "--dtype", "int32"])
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("scheme", ["strassen", "3x4x4:38"])
-def test_work_is_that_of_the_expected_times(dtype, scheme):
+def test_work_is_that_of_the_expected_times(dtype, scheme, gpu_stages):
     """The bytes and operations that rates are made of are those of the table in docs/gpu.md."""
     size = 4096 if scheme == "strassen" else 3072  # a multiple of every format
     plan = falcon.plan((size, size), (size, size), dtype, backend="gpu", scheme=scheme)
-    work = gpu_stages._work(plan)
+    work = gpu_stages.work_of(plan)
     _, a, b, multiply, h = stated_times(dtype, size, scheme)
     flops = {"bfloat16": 750e12, "float32": 50e12, "float64": 62e12}[dtype]
     expected = {"combine A": a * 4e9, "combine B": b * 4e9, "multiply": multiply * flops / 1e3,
@@ -125,7 +144,7 @@ def test_work_is_that_of_the_expected_times(dtype, scheme):
     assert work == pytest.approx(expected, rel=1e-9)
 
 
-def test_stages_are_those_of_the_call(cupy, state, monkeypatch):
+def test_stages_are_those_of_the_call(gpu_stages, cupy, state, monkeypatch, capsys):
     """Each is timed by itself; together they are what a call starts."""
     a, b = (on_device(cupy, whole((64, 64), x), "float32") for x in (1, 2))
     out = cupy.empty((64, 64), np.float32)
@@ -147,17 +166,11 @@ def test_stages_are_those_of_the_call(cupy, state, monkeypatch):
     assert sum(count for _, count in stages) == total[1] == 1
     assert sorted(x for names, _ in stages for x in names) == sorted(total[0])
     np.testing.assert_array_equal(cupy.asnumpy(out), cupy.asnumpy(a) @ cupy.asnumpy(b))
-    text = gpu_stages.format_stages(found)
+    gpu_stages.table(found)
+    text = capsys.readouterr().out
     assert "1.000 of cuBLAS (1.000 ms" in text
     rate = 4 * 64 * 64 * (1 + 7 / 4) / 1e-3 / 1e9
     (line,) = (x for x in text.splitlines() if x.startswith("combine A"))
     assert f"{rate:.1f} GB/s" in line
     assert "1.00 of copy" in line
     assert "0.88 of cuBLAS" in text  # seven products of eighths in the time of the whole
-
-
-def test_auto_that_chooses_no_scheme_shows_strassens_stages(cupy):
-    case = Case("given", Shape(32, 32, 32), "float16")
-    assert gpu.stages(case, {})["scheme"] == "strassen"
-    with pytest.raises(ValueError, match="--dtype 'int32'; expected one of float32"):
-        gpu.stages(Case("given", Shape(32, 32, 32), "int32"), {})

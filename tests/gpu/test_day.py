@@ -11,7 +11,7 @@ import pytest
 from falcon.__main__ import main as command
 from falcon._gpu import rates
 from falcon.bench import gpu_run
-from falcon.bench.peer_run import INCOMPLETE
+from falcon.bench.run import INCOMPLETE
 
 from . import day, test_on_gpu
 
@@ -70,16 +70,16 @@ def test_the_parts_of_the_day_go_on(tmp_path, monkeypatch, capsys):
 
 def test_the_commands_of_the_day(cupy, tmp_path, monkeypatch, capsys):
     """The benchmarks and the tests that it names are there."""
-    pieces = []
-    monkeypatch.setattr(gpu_run, "_pieces", lambda kept, found, _: pieces.append(list(found)))
-    for part in day.parts(tmp_path):
-        if "bench" in part.command:
-            arguments = [str(x) for x in part.command[3:]]
-            assert command([*arguments, part.budget, "9"]) == INCOMPLETE
-    stages, everything = pieces
-    assert len(stages) == 4
-    assert stages[0] == "stages given 4096x4096x4096 bfloat16"
-    assert len(everything) == 2 * 4 * (3 + 9)
+    cases = []
+    monkeypatch.setattr(gpu_run, "_measure", lambda _, found, *rest: cases.extend(found))
+    monkeypatch.setattr(gpu_run.gpu, "describe", dict)
+    named = {part.name: part for part in day.parts(tmp_path)}
+    assert command([str(x) for x in named["bench"].command[3:]] + ["--time-budget", "9"]) == (
+        INCOMPLETE
+    )
+    assert len(cases) == 4 * (3 + 9)
+    study, *shapes = (str(x) for x in named["stages"].command[1:4])
+    assert Path(study).exists() and shapes == ["4096,4096,4096", "8192,8192,8192"]
     tests = next(x for x in day.parts(tmp_path) if x.name == "tests").command
     done = subprocess.run([str(x) for x in tests] + ["--collect-only", "-q"], cwd=ROOT,
                           capture_output=True, text=True)  # fmt: skip

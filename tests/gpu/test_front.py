@@ -3,6 +3,7 @@
 import pickle
 import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -191,6 +192,39 @@ def test_matmul(cupy, left, right, scheme):
     np.testing.assert_array_equal(cupy.asnumpy(out), a @ b)
 
 
+@pytest.mark.parametrize("scheme", ["auto", "strassen"])
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("shape", [(40, 48), (3, 20, 16), (2, 2, 9, 8)])
+def test_gram(cupy, state, shape, transpose, scheme):
+    """As an ordinary product, a batch by one call."""
+    x = whole(shape, 1)
+    across = x.swapaxes(-1, -2)
+    exact = x @ across if transpose else across @ x
+    array = cupy.asarray(x.astype(np.float32))
+    call = {"transpose": transpose, "scheme": scheme}
+    state.products.clear()
+    made = falcon.gram(array, **call)
+    np.testing.assert_array_equal(cupy.asnumpy(made), exact)
+    if scheme == "auto":
+        assert [batch for _, batch, *_ in state.products] == [np.prod(shape[:-2], dtype=int)]
+    assert falcon.gram(array, alpha=2.0, beta=1.0, c=made, out=made, **call) is made
+    np.testing.assert_array_equal(cupy.asnumpy(made), 3 * exact)
+    square = array[..., :8, :8]
+    host = x[..., :8, :8].astype(float)
+    exact = host @ host.swapaxes(-1, -2) if transpose else host.swapaxes(-1, -2) @ host
+    falcon.gram(square, out=square, **call)
+    np.testing.assert_array_equal(cupy.asnumpy(square), exact)
+
+
+def test_gram_errors(cupy, pair):
+    with pytest.raises(ValueError, match="symmetric is 'lower', but on a GPU all of C is written"):
+        falcon.gram(pair[0], symmetric="lower")
+    with pytest.raises(ValueError, match=r"c has shape \(2, 2\)"):
+        falcon.gram(pair[0], beta=1.0, c=cupy.empty((2, 2), np.float32))
+    with pytest.raises(TypeError, match="in host memory"):
+        falcon.gram(pair[0], out=np.empty((48, 48), np.float32))
+
+
 def test_matmul_errors(cupy):
     a = cupy.asarray(np.ones((2, 3, 4), np.float32))
     with pytest.raises(ValueError, match="inner dimensions 4 and 3 differ"):
@@ -317,10 +351,18 @@ def test_out_may_lack_leading_axes_of_size_one(cupy):
     np.testing.assert_array_equal(cupy.asnumpy(out), (a @ b)[0])
 
 
+def test_a_pickle_holds_b_which_is_packed_again(cupy, pair):
+    packed = falcon.pack(pair[1], scheme="strassen")
+    again = pickle.loads(pickle.dumps(packed))
+    assert repr(again) == repr(packed)
+    for x in (packed, again):
+        np.testing.assert_array_equal(
+            cupy.asnumpy(falcon.gemm(pair[0], x)), cupy.asnumpy(falcon.gemm(*pair))
+        )
+
+
 def test_packed_errors(cupy, pair):
     packed = falcon.pack(pair[1], scheme="strassen")
-    with pytest.raises(TypeError, match="cannot be pickled"):
-        pickle.dumps(packed)
     with pytest.raises(ValueError, match="keep_source is False, but b is in GPU memory"):
         falcon.pack(pair[1], scheme="strassen", keep_source=False)
     for keep in (True, False):
@@ -337,8 +379,7 @@ def test_packed_errors(cupy, pair):
         falcon.gemm(np.ones((48, 48), np.float32), packed)
     with pytest.raises(ValueError, match="but a is in GPU memory"):
         host = falcon.pack(np.ones((48, 48), np.float32))
-        falcon.gemm(pair[0], falcon.PackedOperand(
-            host.shape, host.dtype, None, host.backend, host.payload, pair[1]))  # fmt: skip
+        falcon.gemm(pair[0], replace(host, source=pair[1]))
 
 
 def test_without_cupy_the_reason_is_told(monkeypatch):

@@ -86,10 +86,11 @@ def test_the_choice(cupy, monkeypatch):
     assert plan(2048).why == "no scheme is predicted to be 1.02 x as fast"
 
 
-def test_growth_of_16_bit_types():
+def test_growth_of_16_bit_types(cupy):
     strassen = falcon.schemes.get("strassen")
-    assert backend.growth(strassen, of("bfloat16")) == pytest.approx(7**0.5)
-    assert backend.growth(strassen, of("float32")) == strassen.rms_growth == 2.0
+    for dtype, growth in (("bfloat16", 7**0.5), ("float16", 7**0.5), ("float32", 2.0)):
+        problem = Problem(4096, 4096, 4096, of(dtype), device=0)
+        assert backend._option(problem, strassen, None).growth == pytest.approx(growth)
 
 
 def measured(dtype, tf32=False, device=0):

@@ -21,7 +21,6 @@ class Tensor:
 
     def __init__(self, array, dtype, requires_grad=False):
         self.array, self.dtype, self.requires_grad = array, dtype, requires_grad
-        self.is_cuda, self.layout = True, "torch.strided"
 
     shape = property(lambda self: self.array.shape)
     _host = property(lambda self: self.array._host)
@@ -31,9 +30,6 @@ class Tensor:
 
     def stride(self):
         return tuple(x // self.array.dtype.itemsize for x in self.array.strides)
-
-    def get_device(self):
-        return self.array.device.id
 
     def is_neg(self):
         return False
@@ -56,7 +52,7 @@ def torch(cupy, monkeypatch):
     streams, allocated = [], []
     module = types.ModuleType("torch")
     module.uint8, module.float32 = "torch.uint8", "torch.float32"
-    module.bfloat16, module.strided = "torch.bfloat16", "torch.strided"
+    module.bfloat16 = "torch.bfloat16"
 
     def empty(shape, dtype, device):
         assert device in ("cuda:0", "cuda")

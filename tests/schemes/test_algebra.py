@@ -42,7 +42,7 @@ def test_classical(sizes):
     assert s.name == "{}x{}x{}:{}".format(*sizes, s.rank)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "3x4x5:47-adds"])
 def test_rotations_and_transposes(name):
     s = schemes.get(name)
     m, k, n = s.format

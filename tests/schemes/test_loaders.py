@@ -374,13 +374,6 @@ def test_one_coefficient_flipped_names_the_first_equation(layout, tmp_path):
         assert "<2,2,3;11> is not a matrix multiplication algorithm" in str(error.value)
 
 
-def test_too_large_to_verify(tmp_path):
-    record = {"m": 300, "k": 300, "n": 300, "U": [[1] * 90000]}
-    record.update(V=record["U"], W=record["U"])
-    with pytest.raises(SchemeError, match="too large to be verified"):
-        load(write(tmp_path / "large.json", record))
-
-
 @pytest.mark.parametrize("plain", [False, True])
 def test_truncated_archives(plain, tmp_path):
     data = alphatensor(tmp_path / "x.npz", [schemes.get("strassen")], plain=plain).read_bytes()
@@ -552,7 +545,3 @@ def test_sums_in_a_file(tmp_path):
     path.write_text(text)
     assert load(path) == own != scheme
     assert load(path).same_coefficients(scheme)
-    for wrong in ([1], {"X": []}, {"U": 3}, {"U": [3]}, {"U": [[0, 0, 1]]}, {"U": [[0, 1, "1"]]}):
-        path.write_text(json.dumps({**json.loads(text), "sums": wrong}))
-        with pytest.raises(SchemeError, match="sums"):
-            load(path)

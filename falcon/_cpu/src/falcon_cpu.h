@@ -44,9 +44,6 @@ typedef struct {
     falcon_program u, v;
     const int32_t *w_start;
     const falcon_step *w;
-    /* NULL, or for a scheme for X X', which computes no block of C below the diagonal: 1 for each of the R products of
-     * a sum and its own transpose, of which the upper triangle is enough.  Such calls have triangle FALCON_UPPER. */
-    const uint8_t *halved;
 } falcon_scheme;
 
 /* The rate of multiply-adds on registers alone, of all threads together, in
@@ -125,8 +122,7 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
 int falcon_is_small(const falcon_kernel *kern, const falcon_problem *prob);
 void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, int *nonfinite);
 
-/* Packed B: depends on K, N, the scheme, the kernel and blk's nb, kb, kc. It may be
- * pickled: a change of the layout of panels must raise LAYOUT in packed.py. */
+/* Packed B: depends on K, N, the scheme, the kernel and blk's nb, kb, kc. */
 size_t falcon_packed_b_size(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K, ptrdiff_t N,
                             const falcon_blocking *blk);
 size_t falcon_pack_b_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, int threads);

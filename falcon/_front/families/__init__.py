@@ -3,10 +3,11 @@
 ::
 
     numpy.py         NumPy arrays, and objects that convert to them
-    torch_host.py    torch tensors in host memory
+    torch_host.py    torch tensors in host memory, as NumPy arrays
     device.py        CuPy arrays and torch tensors in GPU memory
 
-To add an array library: a class that fulfils `Family`, and a line in `family_of`.
+To add an array library: a class that fulfils `Family`, and a line in `family_of`; if NumPy can view
+its arrays, functions like those of torch_host.py.
 """
 
 from __future__ import annotations
@@ -23,17 +24,19 @@ from falcon._core.problem import Problem
 from falcon._gpu.where import is_on_gpu
 
 from .numpy import NUMPY
-from .torch_host import TORCH, is_tensor
 
 
 class Family(Protocol):
     """The interface; `x` is always an array (or converts to one)."""
 
     # Names of backends with which the library's own product may be called.
-    own: tuple[str, ...]
+    library_backends: tuple[str, ...]
 
     # Whether a packed operand may be used without B itself.
     source_is_optional: bool
+
+    # Values of `falcon.gram`'s `symmetric`.
+    parts_written: tuple[str, ...]
 
     def requested(self, options: Options) -> Options:
         """Return the options for arrays of the family; raise if one is not supported."""
@@ -53,10 +56,10 @@ class Family(Protocol):
     def dtype(self, arrays: list[Any]) -> DType:
         """Return the type of the arithmetic; raises TypeError where there is none."""
 
-    def held(self, x: Any) -> DType | None:
+    def element_type(self, x: Any) -> DType | None:
         """Return the type of an array's or packed operand's elements; None if falcon has none."""
 
-    def named(self, dtype: Any) -> DType:
+    def type_named(self, dtype: Any) -> DType:
         """Return the row of a user's `dtype`; raise TypeError if it is not multiplied."""
 
     def scalars(self, dtype: DType) -> DType:
@@ -65,16 +68,13 @@ class Family(Protocol):
     def target(self, out: Any) -> Any:
         """Return a caller's `out` as an array of the family that shares its memory."""
 
-    def result(self, x: Any) -> Any:
-        """Return a new result as an array of the caller's library."""
-
     def check_cast(self, out: Any, dtype: DType) -> None:
         """Raise TypeError unless `out` is an array of the family and `dtype` casts to its dtype."""
 
     def check_out(self, out: Any, shape: tuple[int, ...], dtype: DType) -> None:
         """Raise unless a result of this shape and dtype can be written to `out`."""
 
-    def left_alone(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
+    def library_product(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
         """Return the library's own ``matmul(a, b, dtype)`` if falcon cannot multiply the operands.
 
         Returns NotImplemented for all others.
@@ -130,6 +130,9 @@ class Family(Protocol):
     def overlap(self, x: Any, y: Any) -> bool:
         """Whether the arrays may share memory."""
 
+    def same_memory(self, x: Any, y: Any) -> bool:
+        """Whether arrays of one shape have the same entries at the same addresses, if known."""
+
     def expanded(self, x: Any, axes: tuple[int, ...]) -> Any:
         """Return a view with axes of size 1 at these places (negative numbers)."""
 
@@ -166,7 +169,7 @@ def family_of(**operands: Any) -> Family:
         arrays[name] = x.source if isinstance(x, PackedOperand) else x
         on_gpu = on_gpu or (name in ("a", "b") and is_on_gpu(x))
     if not on_gpu:
-        return TORCH if any(map(is_tensor, arrays.values())) else NUMPY
+        return NUMPY
     for name, x in operands.items():
         if isinstance(x, PackedOperand) and x.backend != DEVICE:
             raise ValueError(f"{name} was packed for backend {x.backend!r}, but a is in GPU memory")

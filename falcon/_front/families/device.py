@@ -7,7 +7,7 @@ all work runs in the caller's current stream, without waiting for it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from falcon._gpu.matrix import Matrix
 from falcon._gpu.steps import run
 from falcon._gpu.where import device_of
 
-from ..validate import named, refuse_packed
+from ..validate import refuse_packed, type_named
 
 
 def device_family(arrays: dict[str, Any]) -> DeviceFamily:
@@ -69,8 +69,9 @@ def current_device() -> DeviceFamily:
 class DeviceFamily:
     """Arrays of one library on one device; `falcon._front.families.Family` is the interface."""
 
-    own: tuple[str, ...] = (DEVICE,)
+    library_backends: tuple[str, ...] = (DEVICE,)
     source_is_optional = False
+    parts_written: tuple[str, ...] = ("full",)
 
     def __init__(self, library: Library | None, index: int) -> None:
         self._known, self._index = library, index
@@ -95,12 +96,9 @@ class DeviceFamily:
         get_backend(DEVICE)
         return replace(options, backend=DEVICE)
 
-    def current(self) -> AbstractContextManager[Any]:
-        """Make the device, and the library's current stream, current."""
-        return self._entered()
-
     @contextmanager
-    def _entered(self) -> Iterator[None]:
+    def current(self) -> Iterator[None]:
+        """Make the device, and the library's current stream, current."""
         with on(self._index):
             if self._known is None:
                 yield
@@ -117,13 +115,13 @@ class DeviceFamily:
         """Return the wider floating type; there is none for float16 with bfloat16."""
         return promoted([self._library.dtype(x) for x in arrays])
 
-    def held(self, x: Any) -> DType | None:
+    def element_type(self, x: Any) -> DType | None:
         """Return the row of the library's dtype; raise TypeError if falcon has none."""
         return of(x.dtype) if isinstance(x, PackedOperand) else self._library.dtype(x)
 
-    def named(self, dtype: Any) -> DType:
+    def type_named(self, dtype: Any) -> DType:
         """Return the row of a floating type that GPUs multiply."""
-        row = named(dtype)
+        row = type_named(dtype)
         if row.cuda is None:
             known = ", ".join(x.name for x in CUDA)
             raise TypeError(f"dtype is {row}; arrays in GPU memory are multiplied in {known}")
@@ -132,10 +130,6 @@ class DeviceFamily:
     def target(self, out: Any) -> Any:
         """Arrays stay as they are."""
         return out
-
-    def result(self, x: Any) -> Any:
-        """Arrays are those of the caller's library already."""
-        return x
 
     def scalars(self, dtype: DType) -> DType:
         """Alpha and beta have the type of the sums."""
@@ -151,7 +145,7 @@ class DeviceFamily:
         if tuple(out.shape) != shape:
             raise ValueError(f"out has shape {tuple(out.shape)}; expected {shape}")
 
-    def left_alone(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
+    def library_product(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
         """Refuse scalars; falcon multiplies all other operands."""
         if min(len(a.shape), len(b.shape)) == 0:
             raise ValueError("matmul: an operand is a scalar; expected at least one axis")
@@ -229,6 +223,10 @@ class DeviceFamily:
         """Whether the arrays may share memory."""
         (low, high), (other_low, other_high) = self._library.span(x), self._library.span(y)
         return low < other_high and other_low < high
+
+    def same_memory(self, x: Any, y: Any) -> bool:
+        """Whether the two are one object: for others, a copy is made."""
+        return x is y
 
     def expanded(self, x: Any, axes: tuple[int, ...]) -> Any:
         """Return a view with axes of size 1 at these places."""

@@ -14,20 +14,19 @@ from falcon._core.dtypes import DType, find, of
 from falcon._core.options import Options, threads_of
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon._core.symmetric import is_transpose
+from falcon._core.symmetric import is_transpose, same_memory
 from falcon._numpy.threads import limited
 
 from ..validate import (
-    check_cast,
     check_numeric,
     describe,
     is_direct,
     is_numeric,
     is_strided,
-    named,
     overlap,
     plain,
     refuse_packed,
+    type_named,
 )
 
 # Up to this 2MNK np.matmul's loops without BLAS take less time than a call of falcon's engine, for
@@ -39,8 +38,9 @@ _HERE = nullcontext()
 class NumpyFamily:
     """See the module's docstring; `falcon._front.families.Family` is the interface."""
 
-    own: tuple[str, ...] = ("auto", "numpy")
+    library_backends: tuple[str, ...] = ("auto", "numpy")
     source_is_optional = True
+    parts_written: tuple[str, ...] = ("full", "lower", "upper")
 
     def requested(self, options: Options) -> Options:
         """Allow all options: backends that cannot multiply host arrays raise later."""
@@ -62,13 +62,13 @@ class NumpyFamily:
         """Return NumPy's result type."""
         return of(np.result_type(*(x.dtype for x in arrays)))
 
-    def held(self, x: Any) -> DType | None:
+    def element_type(self, x: Any) -> DType | None:
         """Return the row of NumPy's dtype."""
         return find(x.dtype) if hasattr(x, "dtype") else None
 
-    def named(self, dtype: Any) -> DType:
+    def type_named(self, dtype: Any) -> DType:
         """Return the type of a dtype of NumPy or ml_dtypes, or of its name."""
-        return named(dtype)
+        return type_named(dtype)
 
     def scalars(self, dtype: DType) -> DType:
         """Alpha and beta have the type of the arithmetic."""
@@ -80,13 +80,15 @@ class NumpyFamily:
             return out
         return np.asarray(out) if isinstance(out, np.ndarray) else out
 
-    def result(self, x: Any) -> Any:
-        """Arrays stay as they are."""
-        return x
-
     def check_cast(self, out: Any, dtype: DType) -> None:
         """Raise TypeError unless `out` is an array to which results cast by "same_kind"."""
-        check_cast(out, dtype.numpy)
+        if not isinstance(out, np.ndarray) or is_masked(out):
+            raise TypeError(f"out is a {type(out).__name__}; expected a NumPy array")
+        if not np.can_cast(dtype.numpy, out.dtype, "same_kind"):
+            raise TypeError(
+                f"out has dtype {out.dtype}, to which the result's {dtype.numpy} does not cast "
+                "(same_kind)"
+            )
 
     def check_out(self, out: Any, shape: tuple[int, ...], dtype: DType) -> None:
         """Raise unless `out` is a writable array to which results cast by "same_kind"."""
@@ -96,7 +98,7 @@ class NumpyFamily:
         if not out.flags.writeable:
             raise ValueError("out is read-only")
 
-    def left_alone(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
+    def library_product(self, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
         """Pass booleans, objects, array subclasses and other array types to np.matmul."""
         a, b = plain("a", a), plain("b", b)
         ordinary = all(type(x) is np.ndarray for x in (a, b)) and (
@@ -104,7 +106,7 @@ class NumpyFamily:
         )
         if ordinary and min(a.ndim, b.ndim) and all(is_numeric(x.dtype) for x in (a, b)):
             return NotImplemented
-        by_name = options.backend not in self.own
+        by_name = options.backend not in self.library_backends
         if by_name or options.scheme not in ("auto", "classical"):
             what = f"backend {options.backend!r}" if by_name else f"{options.scheme!r}"
             raise TypeError(
@@ -138,17 +140,6 @@ class NumpyFamily:
         symmetric: str = "",
     ) -> Problem:
         """Describe ``out = a @ b + c``."""
-        if type(a) is type(b) is tuple and out is None:  # arrays by rows are assumed
-            return Problem.of(
-                (a[0], b[1], a[1]),
-                operand,
-                options,
-                result=result,
-                packed=packed,
-                a_strided=True,
-                b_strided=True,
-                layout=(a[1] == 1, True, False),  # a single column has a unit stride both ways
-            )
         a_shape, b_shape = (x if isinstance(x, tuple) else x.shape for x in (a, b))
         written = result.numpy
         left = _Operand(a, operand.left.numpy)
@@ -180,7 +171,7 @@ class NumpyFamily:
                 not fresh and out_direct and out.strides[0] == result.itemsize != out.strides[1],
             ),
             out_direct=out_direct,
-            in_place=c is not None and not fresh and self.overlap(out, c),
+            out_overlaps_c=c is not None and not fresh and self.overlap(out, c),
             packed=packed,
             symmetric=symmetric,
         )
@@ -205,6 +196,10 @@ class NumpyFamily:
     def overlap(self, x: Any, y: Any) -> bool:
         """Whether the arrays may share memory."""
         return overlap(x, y)
+
+    def same_memory(self, x: Any, y: Any) -> bool:
+        """Compare addresses, strides and dtypes."""
+        return same_memory(x, y)
 
     def expanded(self, x: Any, axes: tuple[int, ...]) -> np.ndarray:
         """Return a view with axes of size 1 at these places."""
@@ -237,7 +232,7 @@ class NumpyFamily:
         np.matmul copies operands of another dtype (within the workspace limit), and multiplies
         types without BLAS in loops, which pays for tiny matrices only.
         """
-        if options.check == "verify" or (plan is not None and plan.scheme is not None):
+        if plan is not None and plan.scheme is not None:
             return ""
         operand, dtype = types
         # NumPy selects its loops for types of other packages by the operands, not by dtype=.

@@ -2,7 +2,7 @@
 
 Everything in it follows from the catalogue and from two small files: the best known ranks and
 additions (`data/known.csv`) and the measured speed-ups (`data/speed.csv`, written by
-``python -m falcon bench --schemes``).
+``python studies/schemes.py``).
 """
 
 from __future__ import annotations

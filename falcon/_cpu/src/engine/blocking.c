@@ -249,8 +249,6 @@ void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme
         b.kb = x.t.K;
     if (swap)
         b.mb = blk->nb, b.nb = blk->mb;
-    if (fl_is_of_triangle(s)) /* its products combine the same lines of A and B */
-        b.mb = x.t.M, b.nb = x.t.N;
     if (prob->packed_b && b.nb <= 0)
         b.nb = x.t.N;
     /* The passes decide which lines are combined with which, and the order of summation: they are chosen for

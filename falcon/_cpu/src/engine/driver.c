@@ -288,8 +288,6 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
         return FALCON_OK;
     }
     fl_job j = {.kern = kern, .scheme = FL_SCHEME(scheme), .cut = *blk, .ws = workspace, .profile = profile};
-    if (fl_is_of_triangle(j.scheme) && (prob->triangle != FALCON_UPPER || blk->mb < prob->M || blk->nb < prob->N))
-        return FALCON_BAD_ARGUMENT;
     fl_layout_make(kern, j.scheme, prob, threads, blk, &j.lay);
     if (workspace_bytes < j.lay.total || (uintptr_t)workspace % 64)
         return FALCON_WORKSPACE;

@@ -78,10 +78,6 @@ typedef struct {
 
 extern const falcon_scheme fl_classical_scheme;
 #define FL_SCHEME(s) ((s) ? (s) : &fl_classical_scheme)
-/* Whether s is a scheme for X X', which computes the blocks on and above the diagonal only. */
-static inline int fl_is_of_triangle(const falcon_scheme *s) {
-    return s->halved && s != &fl_classical_scheme;
-}
 
 /* Whether B's panels are kept in L1 (see tiles.c), for all passes of a call.  Not with a single slice of K: then every
  * product goes to C or its accumulators at once, and going along the rows of C was faster. */

@@ -54,7 +54,7 @@ falcon_problem fl_transposed_problem(const falcon_problem *p) {
  * place, if its rows are contiguous.  Decided by shape and strides alone,
  * because the K slices depend on it. */
 int fl_is_thin(const falcon_kernel *kern, const falcon_scheme *s, const falcon_problem *t) {
-    return kern->in_place && s == &fl_classical_scheme && !t->packed_b && t->b_cs == 1 && t->M <= 2 * kern->mr;
+    return s == &fl_classical_scheme && !t->packed_b && t->b_cs == 1 && t->M <= kern->rows_in_place;
 }
 
 int fl_is_gemv(const falcon_scheme *scheme, const falcon_problem *prob) {

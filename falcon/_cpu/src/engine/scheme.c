@@ -4,7 +4,6 @@
 
 /* The scheme <1,1,1;1>.  Its programs are never run: packing is plain. */
 static const int32_t one_start[] = {0, 1};
-static const uint8_t one_halved[] = {1}; /* where a triangle is wanted */
 static const falcon_step one_step[] = {{0, FALCON_PRODUCT, FALCON_FIRST | FALCON_LAST, 1.0}};
 const falcon_scheme fl_classical_scheme = {.m = 1,
                                            .k = 1,
@@ -14,8 +13,7 @@ const falcon_scheme fl_classical_scheme = {.m = 1,
                                            .u = {.n_in = 1, .n_out = 1},
                                            .v = {.n_in = 1, .n_out = 1},
                                            .w_start = one_start,
-                                           .w = one_step,
-                                           .halved = one_halved};
+                                           .w = one_step};
 
 static const char *check_program(const falcon_program *p, int n_in, int n_out) {
     if (p->n_in != n_in || p->n_out != n_out || p->n_temp < 0 || p->n_ops < 0 || !p->ops)
@@ -75,7 +73,7 @@ static const char *check_steps(const falcon_scheme *s, int32_t *state) {
         }
     }
     for (int c = 0; c < s->m * s->n; c++)
-        if (state[c] != COMPLETE && !(s->halved && state[c] == 0 && c / s->n > c % s->n))
+        if (state[c] != COMPLETE)
             return "a block of C is not completed";
     return NULL;
 }
@@ -83,8 +81,6 @@ static const char *check_steps(const falcon_scheme *s, int32_t *state) {
 const char *falcon_scheme_check(const falcon_scheme *s, int32_t *scratch) {
     if (s->m < 1 || s->k < 1 || s->n < 1 || s->R < 1)
         return "m, k, n and R must be positive";
-    if (s->halved && s->m != s->n)
-        return "a scheme for X X' has as many columns of blocks as rows";
     const char *why = check_steps(s, scratch);
     why = why ? why : check_program(&s->u, s->m * s->k, s->R);
     return why ? why : check_program(&s->v, s->k * s->n, s->R);

@@ -60,10 +60,9 @@ static fl_entries entries_of(const fl_pass *p, fl_rect t, int i, int j) {
     return e;
 }
 
-/* Whether nothing of product r is wanted from these panels. */
-static inline int idle(const fl_pass *p, int r, ptrdiff_t x0, ptrdiff_t x1, ptrdiff_t z0, ptrdiff_t z1) {
-    return p->triangle && p->scheme->halved && p->scheme->halved[r] &&
-           fl_outside(p, entries_of(p, (fl_rect){x0, x1, z0, z1}, 0, 0));
+/* Whether nothing of the classical product is wanted from these panels; a scheme's products are computed whole. */
+static inline int idle(const fl_pass *p, fl_rect t) {
+    return p->triangle && p->scheme->R == 1 && fl_outside(p, entries_of(p, t, 0, 0));
 }
 
 /* Do W's steps for one finished micro-tile of H_r (A's panel x, B's panel z). */
@@ -311,7 +310,7 @@ static void tile_slice(const fl_pass *p, const fl_buffers *buf, const fl_walk *w
         for (ptrdiff_t j = w->j0; j < w->j1; j++) {
             const char *streaming = panel(p, &streams, j, by_rows || i > w->i0, &ld_stream);
             const ptrdiff_t x = b_kept ? j : i, z = b_kept ? i : j;
-            if (idle(p, r, x, x + 1, z, z + 1)) {
+            if (idle(p, (fl_rect){x, x + 1, z, z + 1})) {
                 h += h_step, ct += micro;
                 continue;
             }
@@ -335,7 +334,7 @@ static void tile_slice(const fl_pass *p, const fl_buffers *buf, const fl_walk *w
 }
 
 void fl_tile(const fl_pass *p, const fl_buffers *buf, fl_rect tile, const fl_rect *next, double *update) {
-    if (p->scheme->R == 1 && idle(p, 0, tile.x0, tile.x1, tile.z0, tile.z1))
+    if (idle(p, tile))
         return;
     const fl_walk w = walk_of(p, buf, &tile);
     for (int r = 0; r < p->scheme->R; r++)

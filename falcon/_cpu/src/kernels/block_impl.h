@@ -1,7 +1,7 @@
 /* block_impl.h - template: steps of the micro-kernel for instructions that multiply two rows by two columns (BFMMLA,
  * SMMLA, UMMLA, USMMLA); included by kernel_impl.h, whose macros it uses, in vectors of 16 bytes.
  *
- * The including file defines, for every panel P (vec_gcc.h: NEON; tests_c/blocks.h: plain C):
+ * The including file defines, for every panel P (vec_gcc.h: NEON; tests/cpu/c/blocks.h: plain C):
  *   P_BLOCK(a, b, c)   c + a b, where c holds the accumulators (0, 0), (0, 1), (1, 0), (1, 1) of two rows and two
  *                      columns, a two lanes of A's panel and b two lanes of B's; with BY_COLUMNS, where the
  *                      instruction's first operand is b, (0, 0), (1, 0), (0, 1), (1, 1)

@@ -141,6 +141,8 @@ typedef struct falcon_kernel {
     int k_grain;               /* slices and chunks of K are multiples of it, so that they begin on cache lines */
     int kc;                    /* longest slice of K */
     int in_place;              /* the micro-kernel can read B's rows where they are (elem == panel, kr == 1) */
+    int rows_in_place;         /* rows of A up to which a copy of B would cost more than it saves; 0: it is copied */
+    int rows_streamed;         /* rows of A up to which a BLAS, which copies B, was slower; 0: not measured */
     int b_kept; /* with several slices of K, keep B's panels in L1 while A's stream, not the other way round */
     struct {
         int a_panels, b_panels;                    /* most panels of a C tile */

@@ -36,6 +36,10 @@
 #define A_KEPT_TILE {32, 12, 60, 45}
 #define B_KEPT_TILE {0}
 #endif
+/* See falcon_kernel. */
+#ifndef ROWS_STREAMED
+#define ROWS_STREAMED 0
+#endif
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
 #define CAT3_(a, b, c) a##_##b##_##c

@@ -133,6 +133,8 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .k_grain = sizeof(P_T) < 4 ? 64 / sizeof(P_T) : 16, /* a cache line, but at least 16 */
     .kc = KC,
     .in_place = A_DEPTH == 1 && sizeof(X_T) == sizeof(P_T),
+    .rows_in_place = A_DEPTH == 1 && sizeof(X_T) == sizeof(P_T) ? 2 * MR : 0,
+    .rows_streamed = ROWS_STREAMED,
     .b_kept = B_KEPT,
     .tile = {A_KEPT_TILE, B_KEPT_TILE},
     .ukr = NAME(ukr_table),

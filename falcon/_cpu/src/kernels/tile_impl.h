@@ -1,7 +1,7 @@
 /* tile_impl.h - template: the micro-kernel for tile registers, 32 x 32 accumulators in two by two tiles; included by
  * kernel_impl.h, whose macros it uses.
  *
- * Tile operations, defined by the including file (tile_amx.h: AMX; tests_c/tiles.h: plain C).  A tile is given by a
+ * Tile operations, defined by the including file (tile_amx.h: AMX; tests/cpu/c/tiles.h: plain C).  A tile is given by a
  * literal number, 0 to 7, and has 16 rows of TILE_LANES lanes of 4 bytes.
  *   TILE_BEGIN(), TILE_END()      configure a thread's tiles to that size; release them
  *   TILE_ZERO(t)

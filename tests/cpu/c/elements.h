@@ -2,7 +2,7 @@
  */
 #ifndef FALCON_TEST_ELEMENTS_H
 #define FALCON_TEST_ELEMENTS_H
-#include "../src/kernels/kernel.h"
+#include "kernels/kernel.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* team_case.h - a test of the team alone: units counted, gangs, several host threads at once, a forked child. */
 #ifndef FALCON_TEST_TEAM_CASE_H
 #define FALCON_TEST_TEAM_CASE_H
-#include "../src/engine/board.h"
-#include "../src/engine/team.h"
-#include "../src/falcon_cpu.h"
+#include "engine/board.h"
+#include "engine/team.h"
+#include "falcon_cpu.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

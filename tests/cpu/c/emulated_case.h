@@ -2,8 +2,8 @@
  * panels of random bits. */
 #ifndef FALCON_TEST_EMULATED_CASE_H
 #define FALCON_TEST_EMULATED_CASE_H
-#include "../src/kernels/kernel.h"
 #include "elements.h"
+#include "kernels/kernel.h"
 #include "matrices.h"
 #include <math.h>
 #include <stdio.h>

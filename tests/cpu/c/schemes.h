@@ -7,7 +7,7 @@
  */
 #ifndef FALCON_TEST_SCHEMES_H
 #define FALCON_TEST_SCHEMES_H
-#include "../src/falcon_cpu.h"
+#include "falcon_cpu.h"
 #include <stdlib.h>
 #include <string.h>
 

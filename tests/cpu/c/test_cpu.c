@@ -1,22 +1,7 @@
-/* test_cpu.c - standalone test driver of the C library.  Build and run, x86-64
- * (kernels need their own flags, so they are objects of their own):
+/* test_cpu.c - standalone test driver of the C library; tests/cpu/test_c_driver.py builds and runs it:
  *
- *   cd falcon/_cpu/src && W="-O2 -g -std=gnu11 -fopenmp -fsanitize=address,undefined"
- *   V="-mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma"
- *   gcc $W -c kernels/generic.c && gcc $W -mavx2 -mfma -mf16c -c kernels/avx2.c && gcc $W $V -c kernels/avx512.c &&
- *   gcc $W $V -mavx512vnni -c kernels/avx512_vnni.c && gcc $W $V -mavx512bf16 -c kernels/avx512_bf16.c &&
- *   gcc $W -mavx2 -mfma -mf16c -mavxvnni -c kernels/avx_vnni.c &&
- *   gcc $W $V -mavx512vnni -mamx-tile -mamx-int8 -c kernels/amx_int8.c &&
- *   gcc $W $V -mavx512bf16 -mamx-tile -mamx-bf16 -c kernels/amx_bf16.c &&
- *   gcc $W -I. -Wno-psabi -c ../tests_c/kernels_tiles.c && gcc $W -I. -Wno-psabi -c ../tests_c/kernels_blocks.c &&
- *   gcc $W -DFALCON_HAVE_AVX2 -DFALCON_HAVE_AVX512 -DFALCON_HAVE_AVX512_VNNI -DFALCON_HAVE_AVX512_BF16 \
- *       -DFALCON_HAVE_AVX_VNNI -DFALCON_HAVE_AMX_INT8 -DFALCON_HAVE_AMX_BF16 \
- *       ../tests_c/test_cpu.c kernels/registry.c machine/?*.c engine/?*.c *.o -lm -o test_cpu &&
- *   ./test_cpu [rounds] [isa, emulated or all] [own or openmp]
- *
- * aarch64: as above with kernels/neon.c, kernels/neon_dot.c (-march=armv8.2-a+dotprod), kernels/neon_i8mm.c
- * (-march=armv8.2-a+i8mm), kernels/neon_bf16.c (-march=armv8.2-a+bf16), kernels_tiles.c, kernels_blocks.c and the
- * macros FALCON_HAVE_NEON, _NEON_DOT, _NEON_I8MM and _NEON_BF16 only.
+ *   python -m tests.cpu.test_c_driver FOLDER -O2 -g -fsanitize=address,undefined &&
+ *   FOLDER/test_cpu [rounds] [isa, emulated or all] [own or openmp]
  *
  * Every case draws shape, strides, alpha, beta, blocking and scheme at random
  * (fixed seed, printed on failure) on every instruction set that runs here.
@@ -24,11 +9,11 @@
  * a second run on real numbers compares thread counts bit for bit.  Operands
  * end at an unreadable page, C's gaps hold canaries, workspaces hold NaN.
  */
-#include "../src/engine/engine.h"
-#include "../src/engine/team.h"
-#include "../src/machine/machine.h"
 #include "elements.h"
 #include "emulated_case.h"
+#include "engine/engine.h"
+#include "engine/team.h"
+#include "machine/machine.h"
 #include "matrices.h"
 #include "schemes.h"
 #include "team_case.h"

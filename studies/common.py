@@ -1,0 +1,173 @@
+"""What the studies share: operands, loops and pairs of timings, processes, tables.
+
+Every study is a script: ``python studies/NAME.py --help`` (or without arguments), in a clone of the
+repository in which falcon is installed (``pip install -e .``), on a quiet machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+PAUSE = 0.12  # between two sides: OpenBLAS's threads spin for 0.1 s
+
+
+def operands(shape, dtype="float32"):
+    """A, B and an empty C of sizes M, N, K; the same for the same sizes."""
+    import numpy as np
+
+    from falcon.bench.workloads import Shape
+    from falcon.bench.workloads import operands as random
+
+    M, N, K = shape
+    dtype = np.dtype(dtype)
+    return *random(Shape(M, N, K), dtype, M + N + K), np.empty((M, N), dtype)
+
+
+def seconds(call, before=None, rest=0.0, count=15):
+    """Return the median time of a call, each after another one and a rest."""
+    times = []
+    for _ in range(count):
+        if before is not None:
+            before()
+        if rest:
+            time.sleep(rest)
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return median(times)
+
+
+def awake(call):
+    """Return the time of a call in a tight loop."""
+    once = seconds(call, count=3)
+    count = max(7, min(2000, int(0.25 / once)))
+    seconds(call, count=count // 3 + 1)
+    return seconds(call, count=count)
+
+
+def pairs(ours, theirs, count, calls, before=None):
+    """Return the median of `count` ratios, their time over ours, of loops in turn."""
+    found = []
+    for _ in range(count):
+        time.sleep(PAUSE)
+        mine = seconds(ours, before, count=calls)
+        time.sleep(PAUSE)
+        found.append(seconds(theirs, before, count=calls) / mine)
+    return median(found)
+
+
+def after_numpy(side, size, dtype="float32"):
+    """Return the side with an untimed np.matmul before each of its calls.
+
+    NumPy's threads may still spin when falcon's begin, and its operands are in the caches.
+    """
+    import numpy as np
+
+    from falcon._core.timing import Side
+
+    some = np.ones((size, size), dtype)
+    out = np.empty_like(some)
+
+    def fastest(calls):
+        times = []
+        for _ in range(calls):
+            np.matmul(some, some, out)
+            times.append(side.time(1))
+        return min(times)
+
+    return Side(side.name, fastest, side.rest)
+
+
+def regret_of(sides, *, looks, rounds=5, most, limit):
+    """Time the choice, which comes first, and its rivals in turn; then the fastest in new pairs.
+
+    The least of many noisy times is too low, so only the new pairs count. Returns the records of
+    the first rounds, the number of the fastest side, and its speed over the choice's: an
+    `Estimate`, 1 if the choice is the fastest.
+    """
+    from falcon._core.timing import Estimate, interleave
+
+    looked = interleave(sides, looks, most=looks)
+    times = [min(x.seconds) for x in looked]
+    best = times.index(min(times))
+    if not best:
+        return looked, 0, Estimate(1.0, 1.0, 1.0, 1)
+    choice, rival = interleave([sides[0], sides[best]], rounds, most=most, seconds=limit)
+    return looked, best, rival.over(choice)
+
+
+# --- processes ------------------------------------------------------------------------------
+
+
+def process(file, *arguments, **variables):
+    """Run a script in a new process, with these variables; return the JSON that it prints."""
+    command = [sys.executable, file, *map(str, arguments)]
+    done = subprocess.run(command, env={**os.environ, **variables}, check=True,
+                          stdout=subprocess.PIPE, text=True)  # fmt: skip
+    return json.loads(done.stdout or "null")
+
+
+@contextmanager
+def fresh_cache():
+    """Yield the variables of processes that share a new cache folder and no pinned profile."""
+    with tempfile.TemporaryDirectory(prefix="falcon-study-") as folder:
+        yield {"FALCON_CACHE_DIR": folder, "FALCON_PROFILE": ""}
+
+
+@contextmanager
+def running(code, count=1):
+    """Run Python code in other processes meanwhile."""
+    others = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for x in others:
+            x.kill()
+            x.wait()
+
+
+def dispatch(script, shown, inner, first=lambda: None):
+    """Run what the first argument names: of `shown`, or in a process of a study, of `inner`.
+
+    A function of `inner` returns what its process prints as JSON; `first` runs before it.
+    """
+    what, *arguments = sys.argv[1:] or [""]
+    if what.startswith("_") and what[1:] in inner:
+        first()
+        print(json.dumps(inner[what[1:]](*arguments)))
+    elif what in shown:
+        shown[what]()
+    else:
+        sys.exit(script)
+
+
+# --- output ---------------------------------------------------------------------------------
+
+
+def show(rows, left=1):
+    """Print a table; its first row holds the titles."""
+    from falcon._core.text import format_table
+
+    print(format_table([(*map(str, row), "") for row in rows], left), flush=True)
+
+
+def shapes_of(words, default):
+    """Return the shapes of a command line as (M, N, K)."""
+    from falcon.bench.workloads import parse_shapes
+
+    return [(x.M, x.N, x.K) for x in parse_shapes(words or default)]
+
+
+def write(path, content):
+    """Replace a JSON file as a whole."""
+    part = Path(path).with_suffix(".part")
+    part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    part.replace(path)

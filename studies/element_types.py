@@ -1,0 +1,88 @@
+"""Speed by element type: falcon's "classical" and "auto" beside float32 and PyTorch.
+
+``python studies/element_types.py [S]`` prints the table, for S x S x S (default 2048), of products
+in the operands' type, and of int8 by uint8 in int32; and the instruction sets whose kernels do not
+run here. FALCON_ISA forces an older one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import suppress
+from functools import partial
+
+import numpy as np
+from common import seconds, show
+
+import falcon
+from falcon._core.dtypes import ENGINE, FLOAT32, PAIRS
+from falcon._core.options import thread_count
+from falcon._core.timing import Side, interleave
+from falcon._cpu.extension import missing
+from falcon.bench.tables import INTERVAL
+
+# A library that takes longer for one product is left out: it has only plain loops for the type.
+MOST_SECONDS = 2.0
+
+
+def operands(dtype, size):
+    """Return two random matrices: normal numbers, or integers of all sizes."""
+    rng = np.random.default_rng(0)
+    shape = 2, size, size
+    if dtype.is_exact:
+        a, b = rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8)
+        return a.view(dtype.left.numpy)[..., 0], b.view(dtype.right.numpy)[..., 0]
+    return tuple(rng.standard_normal(shape, np.float32).astype(dtype.numpy))
+
+
+def sides(size, threads):
+    """Yield the calls to compare; types whose package is missing are left out."""
+    for dtype in (*ENGINE, *PAIRS):
+        with suppress(TypeError):
+            a, b = operands(dtype, size)
+            out = np.empty((size, size), dtype.result.numpy)
+            how = {} if dtype.pair is None else {"dtype": out.dtype}
+            for scheme in ("classical", "auto"):
+                yield dtype, scheme, partial(falcon.gemm, a, b, out=out, backend="cpu",
+                                             scheme=scheme, threads=threads, **how)  # fmt: skip
+            with suppress(ImportError):
+                yield from ((dtype, "torch", call) for call in torchs(dtype, a, b, threads))
+
+
+def torchs(dtype, a, b, threads):
+    """Return PyTorch's product (oneDNN; int8 with sums in int32), unless it is a plain loop."""
+    import torch
+
+    torch.set_num_threads(threads)
+    if dtype.is_exact and dtype.name != "int8":
+        return []
+    x, y = (torch.from_numpy(z if dtype.is_exact else z.astype(np.float32))
+            .to(getattr(torch, str(dtype.torch))) for z in (a, b))  # fmt: skip
+    multiply = torch._int_mm if dtype.is_exact else torch.mm
+    if seconds(lambda: multiply(x[:256], y), count=1) * len(a) / 256 > MOST_SECONDS:
+        return []
+    return [lambda: multiply(x, y)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("size", nargs="?", type=int, default=2048)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    calls = list(sides(options.size, thread_count()))
+    turns = [Side.of(f"{dtype} {side}", call) for dtype, side, call in calls]
+    records = interleave(turns, options.rounds, most=options.rounds)
+    measured = {call[:2]: record for call, record in zip(calls, records, strict=True)}
+    rows = [("dtype", "side", "Gop/s", "over falcon's classical float32", "over torch")]
+    for (dtype, side), record in measured.items():
+        bases = measured[FLOAT32, "classical"], measured.get((dtype, "torch"))
+        ratios = ["" if x is None or x is record else record.over(x) for x in bases]
+        rows.append((dtype.name, side, f"{2e-9 * options.size**3 / record.median:.0f}", *ratios))
+    show(rows, left=2)
+    print(f"\nover X: median of X's time over the side's, round by round, {INTERVAL}")
+    for name, why in missing().items():
+        print(f"left out: kernels of {name} ({why})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""The time of each stage of a product on a GPU: ``python studies/gpu_stages.py [MxNxK ...]``.
+
+The combines are compared with a copy on the device, by bytes moved; the products with cuBLAS's own
+rate for the whole shape. Every stage runs by itself, many times in a row. Each case is printed and
+written (``-o FILE``) when it is done; the same command resumes a run that was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+from common import shapes_of, show, write
+
+import falcon
+from falcon._backends import DEVICE, get_backend
+from falcon._gpu import device, driver
+from falcon._gpu.arrays import library_of
+from falcon._gpu.operands import Call
+from falcon._gpu.rates import seconds_per_call
+from falcon._gpu.steps import run
+from falcon.bench import gpu
+from falcon.bench.run import INCOMPLETE
+from falcon.bench.workloads import Case, Shape
+from falcon.codegen.cuda_plan import products
+from falcon.decision.rates import rates
+
+SIZES = ("4096x4096x4096", "8192x8192x8192")
+# The scheme whose stages are measured if "auto" chooses the classical product.
+LEAST_SCHEME = "strassen"
+# What a stage is compared with: key of "bounds", unit, name of the unit.
+MOVES = ("copy", 1e9, "GB/s")
+MULTIPLIES = ("cuBLAS", 1e12, "TFLOP/s")
+
+
+def measure(case, a, b, out, options):
+    """Measure the stages of a product in the current stream; return an entry of "stages".
+
+    Where the classical product is chosen, the stages are those of Strassen's scheme.
+    """
+    backend, plan = get_backend(DEVICE), falcon.plan(a, b, **options)
+    if plan.scheme is None:
+        plan = falcon.plan(a, b, **{**options, "scheme": LEAST_SCHEME})
+    classical = falcon.plan(a, b, **{**options, "scheme": "classical"})
+    library = library_of(a)
+    matrices = library.matrix(a), library.matrix(b), None, library.matrix(out)
+
+    def steps(x):
+        call = Call.of(x, *matrices, None)
+        memory = driver.workspace(library, call.nbytes)
+        held.append(memory)
+        return driver.steps_of(call, memory, scales=None, alpha=1.0, beta=0.0)
+
+    held = []
+    made = steps(plan)
+    work = work_of(plan)
+    seconds = {
+        stage: seconds_per_call(partial(run, *(x for x in made if x.stage == stage)))
+        for stage in dict.fromkeys(x.stage for x in made)
+    }
+    alone = seconds_per_call(partial(run, *steps(classical)))
+    known = rates(backend, plan.problem, [backend])
+    return {
+        **case.shape.sizes(),
+        "dtype": case.dtype,
+        "scheme": plan.option.label,
+        "total": seconds_per_call(partial(run, *made)),
+        "classical": alone,
+        "stages": seconds,
+        "rates": {stage: work[stage] / x for stage, x in seconds.items() if stage in work},
+        "bounds": {"copy": copy_rate(work["combine A"]), "cuBLAS": case.shape.flops / alone},
+        "predicted": dict(backend.predicted(plan.problem, plan.option, known).seconds),
+        "workspace": plan.workspace,
+    }
+
+
+def work_of(plan):
+    """Bytes that the combines move and operations of the products, repetitions included."""
+    scheme, p = plan.scheme, plan.problem
+    assert scheme is not None
+    item, sums, found = p.operand.itemsize, p.accumulator.itemsize, products(scheme)
+    rows, columns, inner = plan.option.tiling[:3]
+    again_a, again_b, _ = plan.option.again
+    rank, planes = len(found.places), found.planes
+    return {
+        "combine A": again_a * item * (p.M * p.K + rank * rows * inner),
+        "combine B": again_b * item * (p.K * p.N + rank * inner * columns),
+        "multiply": 2.0 * rank * rows * columns * inner,
+        "combine H": planes * rows * columns * sums + p.M * p.N * item,
+    }
+
+
+def copy_rate(moved):
+    """Bytes read and written per second by a copy that moves as many bytes as a stage."""
+    nbytes = max(int(moved) // 2, 1)
+    source, target = device.allocate(nbytes), device.allocate(nbytes)
+    device.set_bytes(source.pointer, 1, nbytes)
+    call = (source.pointer, target.pointer, nbytes)
+    return 2 * nbytes / seconds_per_call(lambda: device.copy_bytes(*call))
+
+
+def table(x):
+    """Print an entry of "stages"."""
+    total, bounds = x["total"], x["bounds"]
+    print(
+        f"\n{x['M']} x {x['N']} x {x['K']} {x['dtype']}, {x['scheme']}: {1e3 * total:.3f} ms, "
+        f"{x['classical'] / total:.3f} of cuBLAS ({1e3 * x['classical']:.3f} ms, "
+        f"{bounds['cuBLAS'] / 1e12:.1f} TFLOP/s); a copy moves {bounds['copy'] / 1e9:.0f} GB/s"
+    )
+    rows = [("stage", "ms", "share", "rate", "predicted ms", "")]
+    whole = sum(x["stages"].values())
+    for stage, seconds in x["stages"].items():
+        bound, unit, name = MULTIPLIES if stage == "multiply" else MOVES
+        rate, predicted = x["rates"].get(stage), x["predicted"].get(stage)
+        known = "", ""
+        if rate is not None:
+            known = f"{rate / unit:.1f} {name}", f"{rate / bounds[bound]:.2f} of {bound}"
+        told = "" if predicted is None else f"{1e3 * predicted:.3f}"
+        share = f"{100 * seconds / whole:.0f} %"
+        rows.append((stage, f"{1e3 * seconds:.3f}", share, known[0], told, known[1]))
+    show(rows)
+
+
+def stages(case, options):
+    """Measure a case on random operands, in torch's current stream if there is torch."""
+    get_backend(DEVICE)
+    with gpu._stream():
+        (M, N, K), row = case.shape.sizes().values(), gpu._known(case.dtype)
+        a, b = gpu._random(M, K, row, 0), gpu._random(K, N, row, 1)
+        return measure(case, a, b, device.empty((M, N), row.numpy), options)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("shapes", nargs="*", help="M,N,K or MxNxK (default: 4096 and 8192)")
+    parser.add_argument("--dtype", nargs="+", default=["bfloat16", "float32"])
+    parser.add_argument("--scheme", default="auto")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE")
+    parser.add_argument("--time-budget", type=float, default=1e9, help="stop after so many seconds")
+    options = parser.parse_args(arguments)
+    path, end = options.output, time.monotonic() + options.time_budget
+    found = json.loads(path.read_text(encoding="utf-8")) if path and path.exists() else {}
+    status, begun = 0, False
+    for case in (Case("given", Shape(*x), y) for x in shapes_of(options.shapes, SIZES)
+                 for y in options.dtype):  # fmt: skip
+        key = f"{case.key} {options.scheme}"
+        if key in found:
+            continue
+        if begun and time.monotonic() > end:
+            print("the run is not complete; the same command resumes it", file=sys.stderr)
+            return INCOMPLETE
+        begun = True
+        try:
+            found[key] = stages(case, {"scheme": options.scheme})
+        except (MemoryError, RuntimeError) as error:  # of the device's memory or a library
+            print(f"warning: {key} failed: {error}", file=sys.stderr, flush=True)
+            status = INCOMPLETE
+            continue
+        table(found[key])
+        if path:
+            write(path, found)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
