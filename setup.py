@@ -149,8 +149,25 @@ def cpu_extension() -> Extension:
     )
 
 
+def numpy_loops() -> list[Extension]:
+    """Describe the inner loops of np.matmul that ask falcon; none without NumPy's headers."""
+    try:
+        from numpy import get_include
+    except ImportError:
+        return []
+    folder = Path("falcon") / "_front" / "accelerate"
+    return [
+        Extension(
+            "falcon._front.accelerate._loops",
+            [str(folder / "_loops.c")],
+            include_dirs=[get_include()],
+        )
+    ]
+
+
 setup(
     ext_modules=[
+        *numpy_loops(),
         cpu_extension(),
         discover_extension("walk", "_core"),
         discover_extension("numerical", "_fit"),

@@ -14,6 +14,7 @@ from ._backends import release_workspace
 from ._core.config import config, set_config
 from ._core.packed import PackedOperand
 from ._core.plan import Plan
+from ._front.accelerate import Profile, accelerate, profile
 from ._front.freivalds import Verification, VerificationError
 from ._front.gemm import gemm
 from ._front.gram import gram
@@ -32,11 +33,13 @@ __all__ = [
     "MachineProfile",
     "PackedOperand",
     "Plan",
+    "Profile",
     "Scheme",
     "SchemeError",
     "Verification",
     "VerificationError",
     "__version__",
+    "accelerate",
     "config",
     "gemm",
     "gram",
@@ -44,6 +47,7 @@ __all__ = [
     "matmul",
     "pack",
     "plan",
+    "profile",
     "release_workspace",
     "schemes",
     "set_config",
@@ -52,3 +56,13 @@ __all__ = [
     "verify",
     "warm_up",
 ]
+
+
+def load_ipython_extension(_shell: object) -> None:
+    """Let NumPy's products run on falcon: ``%load_ext falcon``."""
+    accelerate()
+
+
+def unload_ipython_extension(_shell: object) -> None:
+    """Put NumPy's own back: ``%unload_ext falcon``."""
+    accelerate(on=False)

@@ -22,6 +22,7 @@ from falcon._core.dtypes import ENGINE, of
 from falcon._core.text import format_table
 from falcon.bench import command
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
+from falcon.discover.arguments import add_discover
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -114,43 +115,32 @@ def _parser() -> argparse.ArgumentParser:
     _common(bench, "several, with commas, for --peers and --gpu")
     bench.set_defaults(run=_bench, dtype=None)
 
+    run = commands.add_parser(
+        "run", help="run a script whose NumPy products run on falcon",
+        usage="%(prog)s [--profile] [-m] script.py [arguments]",
+        description="Run a script, or a module (-m), with falcon.accelerate on, also in the "
+        "processes that it starts.",
+    )  # fmt: skip
+    run.add_argument("--profile", action="store_true",
+                     help="say at the end where it multiplied, and what falcon gained")  # fmt: skip
+    run.add_argument("-m", action="store_true", help="the script is the name of a module")
+    run.add_argument("script")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
+    run.set_defaults(run=_run)
+
     report = commands.add_parser("report", help="make a page with pictures from a record file")
     command.add_report(report)
     report.set_defaults(run=command.report)
 
-    _add_discover(commands)
-    return parser
-
-
-def _add_discover(commands: Any) -> None:
     discover = commands.add_parser(
         "discover", help="search for schemes", usage="%(prog)s [options] M N K",
         description="Search for schemes, or improve known ones. The sizes are those of the product "
         "C = A B as in every command: C is M x N and K is the inner dimension, so that the format "
         "<m,k,n> of the schemes is <M,K,N>.",
     )  # fmt: skip
-    discover.add_argument("sizes", nargs="+", metavar="M N K", help="3 4 5, 3,4,5 or 3x4x5")
-    discover.add_argument("--rank", type=int, help="stop at a scheme of this rank; with "
-                          "--objective: improve schemes of this rank")  # fmt: skip
-    discover.add_argument("--minutes", type=float, default=10.0,
-                          help="CPU time per worker (default 10)")  # fmt: skip
-    discover.add_argument("--flips", type=int, help="instead of --minutes: flips, repeatable")
-    discover.add_argument("--seed", type=int, default=0, help="of the random numbers (default 0)")
-    discover.add_argument("--objective", choices=("nnz", "growth", "additions"),
-                          help="improve schemes at equal rank: fewer non-zeros, less error growth, "
-                               "or fewer additions")  # fmt: skip
-    discover.add_argument("--ring", default="both",
-                          choices=("both", "ternary", "mod2", "symmetric", "families", "reals"),
-                          help="walks over {-1, 0, 1} (ternary), modulo 2 (mod2), or both; "
-                               "symmetric: Z3-symmetric walks, for cubes; families: modulo 2, over "
-                               "many families of this and nearby formats; reals: from real schemes "
-                               "of --rank")  # fmt: skip
-    discover.add_argument("--scratch", action="store_true",
-                          help="start from the classical algorithm alone")  # fmt: skip
-    discover.add_argument("--threads", type=int, help="workers (default: all CPUs)")
-    discover.add_argument("--out", default="discovered", metavar="FOLDER",
-                          help="folder of finds and checkpoint (default ./discovered)")  # fmt: skip
+    add_discover(discover)
     discover.set_defaults(run=_discover)
+    return parser
 
 
 def _common(parser: argparse.ArgumentParser, dtype: str = "default float32") -> None:
@@ -378,6 +368,13 @@ def _measured_dtypes() -> list[np.dtype]:
             if row.has_blas or row.wide:
                 found.append(row.numpy)
     return found
+
+
+def _run(options: argparse.Namespace) -> int:
+    from falcon._front.accelerate.run import run
+
+    run([options.script, *options.arguments], module=options.m, profiled=options.profile)
+    return 0
 
 
 def _bench(options: argparse.Namespace) -> int:

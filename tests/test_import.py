@@ -119,7 +119,8 @@ FLOORS = {
     "falcon._version": 0,
 }
 GENERATED = ("falcon._cpu._build",)  # by setup.py: why the compiled parts are missing
-FILES = sorted(PACKAGE.rglob("*.py"))
+# site/ is no package: Python finds its file when a process starts.
+FILES = sorted(x for x in PACKAGE.rglob("*.py") if x.parent.name != "site")
 
 
 def unit(module):

@@ -15,6 +15,7 @@
     rates.py     Rates: measured speeds
     formulas.py  the cost model's formulas; compiled, types in formulas.pxd
     model.py     the cost model of the host's backends: seconds per stage of an option
+    observe.py   who is told of every product
     symmetric.py x.T @ x: how it is recognised, copying a triangle
     look.py      judge the norms of operands before an LCMA runs: how they are scaled
     spread.py    how much the norms of rows and columns that an LCMA adds differ; scaling

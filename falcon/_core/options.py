@@ -37,7 +37,7 @@ _log = logging.getLogger("falcon")
 # Environment variables that are not options.
 _OTHER_VARIABLES = {
     *("FALCON_BUILD", "FALCON_CACHE_DIR", "FALCON_ISA", "FALCON_OVERSUBSCRIBE", "FALCON_PROFILE"),
-    "FALCON_THREADING",
+    *("FALCON_ACCELERATE", "FALCON_THREADING"),
 }
 
 # RMS growth of the error that "auto" allows: three bits.

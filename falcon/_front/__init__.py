@@ -9,6 +9,7 @@
     tune.py      machine, tune, compare
     warm.py      warm_up
     families/    array libraries: NumPy, torch in host memory, arrays in GPU memory
+    accelerate/  NumPy's own products on falcon
     validate.py  checks of arguments
     arithmetic.py  types of a product and its operands: `dtype=`
     execute.py   a product in core form: its Problem, its plan, its execution

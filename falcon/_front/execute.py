@@ -13,6 +13,7 @@ from math import prod
 from time import perf_counter
 from typing import Any
 
+from falcon._core import observe
 from falcon._core.dtypes import DType, find
 from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand
@@ -86,6 +87,8 @@ def _run(x: Product) -> Plan:
     start = perf_counter()
     plan.execute(*operands, alpha=x.alpha, beta=x.beta)
     watch, seconds = plan.watch, perf_counter() - start
+    if observe.observer is not None:
+        observe.observer(plan, seconds)
     if watch is not None and not watch.is_over and watch.is_due(seconds):
         hold(plan, Call(*operands, x.alpha, x.beta, x.fresh), seconds)
     return plan

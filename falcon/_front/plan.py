@@ -8,11 +8,12 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from falcon._backends import DEVICE
+from falcon._backends import DEVICE, available_backends
 from falcon._core.dtypes import FLOAT64, DType
 from falcon._core.keywords import PlanningOptions, takes_options
 from falcon._core.options import PLANNING, merged
 from falcon._core.plan import Plan
+from falcon.decision.rates import rates
 
 from .arithmetic import operand_type, result_type
 from .families import Family, family_of
@@ -82,6 +83,16 @@ def plan(
     operand = operand_type(family, list(arrays.values()), native, chosen)
     with family.current():
         return plan_for(family.problem(left, right, None, None, operand, native, chosen), chosen)
+
+
+def numpy_seconds(plan: Plan) -> float | None:
+    """Return what NumPy would take for a plan's problem by the cost model; None: not predicted."""
+    problem, backends = plan.problem, available_backends()
+    numpy = next(x for x in backends if x.is_library)
+    if problem.device is not None or not problem.operand.has_blas or numpy.why_not(problem):
+        return None
+    (option,) = numpy.candidates(problem, (None,), None)
+    return numpy.predicted(problem, option, rates(numpy, problem, backends)).total
 
 
 def _shape(name: str, x: Any) -> tuple[int, int] | None:

@@ -7,13 +7,14 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy import matmul  # a program may replace np.matmul by falcon.matmul
 
+from falcon._core import observe
 from falcon._core.dtypes import DType
 from falcon._core.options import Options, runs_plan_alone, settings, threads_of
 from falcon._core.plan import Plan
 from falcon._core.symmetric import is_transpose, may_be_adjoint
 from falcon._core.threads import limit_here
+from falcon._numpy import original
 from falcon._numpy.threads import exceeds
 from falcon.decision.contest import Call, hold
 
@@ -39,7 +40,7 @@ if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
         """Call np.matmul; overflow and invalid operations show in the result alone, as in BLAS."""
         if out is None:  # allocate in the caller's context
             out = np.empty((a.shape[0], b.shape[1]), a.dtype)
-        product: np.ndarray = _quiet.copy().run(matmul, a, b, out)
+        product: np.ndarray = _quiet.copy().run(original.matmul, a, b, out)
         return product
 
 else:  # NumPy 1 stores the state per thread: `seterr` would silence the caller's thread
@@ -47,7 +48,7 @@ else:  # NumPy 1 stores the state per thread: `seterr` would silence the caller'
     def quiet_matmul(a: Any, b: Any, out: np.ndarray | None) -> np.ndarray:
         """Call np.matmul; overflow and invalid operations show in the result alone, as in BLAS."""
         with np.errstate(all="ignore"):
-            product: np.ndarray = matmul(a, b, out)
+            product: np.ndarray = original.matmul(a, b, out)
             return product
 
 
@@ -86,11 +87,14 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
         return None
     watch = None if plan is None else plan.watch
     watched = watch is not None and not watch.is_over
-    start = perf_counter() if watched else 0.0
+    observer = observe.observer
+    start = perf_counter() if watched or observer is not None else 0.0
     if plain:
         quiet_matmul(a, b, out)
     else:
         plan.execute(a, b, None, out)  # type: ignore[union-attr]
+    if observer is not None and plan is not None:
+        observer(plan, perf_counter() - start)
     if watched:
         seconds = perf_counter() - start
         if watch.is_due(seconds):  # type: ignore[union-attr]

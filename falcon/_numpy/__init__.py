@@ -3,6 +3,7 @@
 ::
 
     backend.py   NumpyBackend: combine, np.matmul, combine
+    original.py  np.matmul itself, whatever has replaced it
     classical.py the classical algorithm: copies of operands, np.matmul, beta * c
     threads.py   limit the threads of NumPy's BLAS during a call
     norms.py     squared norms of rows and columns

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy import matmul  # a program may replace np.matmul by falcon.matmul
 
 from falcon._core.problem import Problem
 from falcon._core.symmetric import copy_triangle
+
+from . import original
 
 _STRIP_ELEMENTS = 32768  # of beta * c, formed strip by strip
 # Blocks as large as a ufunc's own buffers for converting operands; not counted as workspace.
@@ -52,7 +53,7 @@ def classical(
         b = a.T  # in the same memory: NumPy then calls syrk
     elif not problem.b_direct:
         b = np.array(b, problem.operand.numpy, order="C")
-    matmul(a, b, out=product)
+    original.matmul(a, b, out=product)
 
 
 def _in_blocks(a: np.ndarray, b: np.ndarray, product: np.ndarray) -> None:

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-matmul: Any = np.matmul
+# The ufunc that other array types may override: it is what they compare with.
+ufunc = np.matmul
+# For arrays of NumPy's own.
+matmul: Any = ufunc
 _is_kept = False
 
 
@@ -15,4 +18,4 @@ def keep(copy: Callable[[Any], Any]) -> None:
     """From now on use a copy of np.matmul, whose inner loops are about to be replaced."""
     global matmul, _is_kept
     if not _is_kept:
-        matmul, _is_kept = copy(np.matmul), True
+        matmul, _is_kept = copy(ufunc), True

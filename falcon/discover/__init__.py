@@ -2,7 +2,7 @@
 
 Nothing else in falcon imports this package; ``python -m falcon discover`` runs it. ::
 
-    cli.py        the command
+    cli.py        the command                arguments.py  its arguments
     search.py     a run: workers on threads, finds and checkpoints on disk
     worker.py     lowers the rank             improve.py    at fixed rank: fewer non-zeros or
                                                             additions, less growth

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
-from numpy import matmul  # a program may replace np.matmul by falcon.matmul
 
 from falcon._core.arrays import is_masked, to_array
 from falcon._core.dtypes import DType, find, of
@@ -15,6 +14,7 @@ from falcon._core.options import Options, threads_of
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._core.symmetric import is_transpose, same_memory
+from falcon._numpy import original
 from falcon._numpy.threads import limited
 
 from ..validate import (
@@ -115,7 +115,7 @@ class NumpyFamily:
             )
         given = {k: x for k, x in (("out", out), ("dtype", dtype)) if x is not None}
         with limited(threads_of(options)):
-            return matmul(a, b, **given)
+            return original.ufunc(a, b, **given)
 
     def scalar(self, x: Any) -> Any:
         """Return a NumPy scalar."""
@@ -249,7 +249,7 @@ class NumpyFamily:
         if not able:
             return ""
         with limited(threads_of(options)), np.errstate(all="ignore"):
-            matmul(a, b, out=out, dtype=dtype.numpy if cast else None)
+            original.matmul(a, b, out=out, dtype=dtype.numpy if cast else None)
         return "converted" if cast else "np.matmul"
 
 

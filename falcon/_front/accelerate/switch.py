@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from falcon import matmul
 from falcon._core.locks import ForkLock
 from falcon._numpy import original
 
+from ..matmul import matmul
 from . import functions, workers
 
 try:
@@ -69,8 +69,7 @@ def accelerate(on: bool = True, *, quiet: bool = False, inherit: bool = False) -
         Do not say on standard error that it is on.
     inherit : bool
         Child processes that start Python anew (spawned by multiprocessing, joblib, subprocess) also
-        switch it on, when they import NumPy: the environment variables FALCON_ACCELERATE and
-        PYTHONPATH are changed for it.
+        switch it on, when they import NumPy. It sets FALCON_ACCELERATE, and changes PYTHONPATH.
 
     Returns
     -------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from types import CodeType, TracebackType
@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-import falcon
-from falcon import numpy_seconds
 from falcon._core.observe import observe
 from falcon._core.plan import Plan
 from falcon._core.text import format_table
+
+from ..plan import numpy_seconds
 
 try:
     from ._loops import left
@@ -28,7 +28,7 @@ except ImportError:  # not built
 
 
 # Frames of these are not the user's.
-_OWN = tuple(str(Path(x.__file__).parent) for x in (falcon, np) if x.__file__)
+_OWN = str(Path(__file__).parents[2]), str(Path(np.__file__).parent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Row:
     seconds : float
         Of all calls.
     scheme, backend : str
-        What ran, in most calls.
+        What ran.
     numpy_seconds : float or None
         What NumPy would take for all calls, by the cost model; None if it is not predicted.
     why : str
@@ -60,6 +60,16 @@ class Row:
     backend: str
     numpy_seconds: float | None
     why: str
+
+    def plus(self, other: Row | None) -> Row:
+        """Return the sum with a row of the same kind, of operands that lie otherwise in memory."""
+        if other is None:
+            return self
+        told = None
+        if self.numpy_seconds is not None and other.numpy_seconds is not None:
+            told = self.numpy_seconds + other.numpy_seconds
+        calls, seconds = self.calls + other.calls, self.seconds + other.seconds
+        return replace(self, calls=calls, seconds=seconds, numpy_seconds=told)
 
 
 class Profile:
@@ -118,22 +128,22 @@ class Profile:
         """Return what was counted, the most time first (``pandas.DataFrame(p.rows())``)."""
         with self._lock:
             found = list(self._found.items())
-        made = []
+        made: dict[tuple, Row] = {}
         for (code, line, plan), (calls, seconds) in found:
             each = numpy_seconds(plan)
-            made.append(
-                Row(
-                    f"{code.co_filename}:{line}",
-                    str(plan.problem),
-                    int(calls),
-                    seconds,
-                    plan.option.label,
-                    plan.backend.name,
-                    None if each is None else each * calls,
-                    plan.why,
-                )
+            row = Row(
+                f"{code.co_filename}:{line}",
+                str(plan.problem),
+                int(calls),
+                seconds,
+                plan.option.label,
+                plan.backend.name,
+                None if each is None else each * calls,
+                plan.why,
             )
-        return sorted(made, key=lambda x: -x.seconds)
+            key = row.place, row.problem, row.scheme, row.backend
+            made[key] = row.plus(made.get(key))
+        return sorted(made.values(), key=lambda x: -x.seconds)
 
     def __str__(self) -> str:
         rows = self.rows()
@@ -141,10 +151,8 @@ class Profile:
         for x in rows:
             numpy = "-" if x.numpy_seconds is None else f"{x.numpy_seconds:.3f}"
             gain = "-" if not x.numpy_seconds else f"{x.numpy_seconds / x.seconds:.2f}"
-            table.append(
-                (_short(x.place), x.problem, str(x.calls), f"{x.seconds:.3f}", numpy, gain)
-                + (x.scheme, x.backend, x.why)
-            )
+            counted = str(x.calls), f"{x.seconds:.3f}", numpy, gain
+            table.append((_short(x.place), x.problem, *counted, x.scheme, x.backend, x.why))
         lines = ["falcon saw no product"]
         if rows:
             lines = [

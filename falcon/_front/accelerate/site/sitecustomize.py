@@ -39,7 +39,7 @@ class _Loader(Loader):
         self._loader.exec_module(module)
         module.__spec__.loader = module.__loader__ = self._loader
         try:
-            from falcon._accelerate.switch import accelerate
+            from falcon._front.accelerate.switch import accelerate
 
             accelerate(quiet=True)
         except (ImportError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""NumPy's own products on falcon: ``a @ b``, np.matmul and what is built on them, without rewriting.
+"""NumPy's own products on falcon: ``a @ b``, np.matmul and what is built on them.
 
 ::
 
@@ -10,7 +10,12 @@
     functions.py    np.dot, which calls BLAS itself
     switch.py       accelerate(): on and off
     workers.py      worker processes switch it on as well
-    site/           sitecustomize.py, which Python imports when such a process starts
+    site/           what Python imports when such a process starts
     profile.py      profile(): where a program multiplies, and what falcon gains there
-    run.py          python -m falcon run script.py; %load_ext falcon
+    run.py          python -m falcon run
 """
+
+from .profile import Profile, profile
+from .switch import accelerate
+
+__all__ = ["Profile", "accelerate", "profile"]

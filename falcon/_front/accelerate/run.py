@@ -1,11 +1,10 @@
-"""``python -m falcon run script.py``, and ``%load_ext falcon``: programs with falcon in NumPy."""
+"""``python -m falcon run script.py``: a program whose NumPy runs on falcon."""
 
 from __future__ import annotations
 
 import runpy
 import sys
 from pathlib import Path
-from typing import Any
 
 from .profile import profile
 from .switch import accelerate
@@ -47,13 +46,3 @@ def run(arguments: list[str], *, module: bool, profiled: bool) -> None:
             found.stop()
             print(f"\n{found}", file=sys.stderr)
         sys.argv = before
-
-
-def load_ipython_extension(_shell: Any) -> None:
-    """Switch acceleration on; called by ``%load_ext falcon``."""
-    accelerate()
-
-
-def unload_ipython_extension(_shell: Any) -> None:
-    """Switch it off; called by ``%unload_ext falcon``."""
-    accelerate(on=False)

@@ -29,7 +29,7 @@ _THINNEST, _LEAST = 8, 5e6
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Multiply as `numpy.dot`: large matrices by np.matmul."""
     if type(a) is type(b) is np.ndarray and a.ndim == b.ndim == 2 and a.dtype == b.dtype:
-        M, K, N = *a.shape, b.shape[1]
+        (M, K), N = a.shape, b.shape[1]
         if min(M, K, N) >= _THINNEST and 2.0 * M * K * N >= _LEAST and out is None:
             return np.matmul(a, b)
     return _original(a, b) if out is None else _original(a, b, out)

@@ -1,0 +1,315 @@
+"""NumPy's own products on falcon: what is reached, what stays, on and off, workers, the profile."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._front.accelerate import switch
+
+if switch._loops is None:
+    pytest.skip("falcon was built without NumPy's headers", allow_module_level=True)
+
+SIZE = 200  # from 171 on, falcon is asked
+TYPES = ("f4", "f8", "c8", "c16", "f2", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
+
+
+def whole(shape, dtype, seed=0):
+    """Small whole numbers, whose products are exact."""
+    return np.random.default_rng(seed).integers(0, 4, shape).astype(dtype)
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Switch on; collect what is multiplied."""
+    found = []
+
+    def product(a, b, out):
+        found.append((a.shape, b.shape, a.dtype))
+        switch._product(a, b, out)
+
+    with falcon.accelerate(quiet=True):
+        switch.use(product)
+        yield found
+        switch.use()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_matmul_of_every_type(seen, dtype):
+    a, b = whole((SIZE, SIZE + 1), dtype), whole((SIZE + 1, SIZE - 2), dtype, 1)
+    wanted = np.einsum("ij,jk->ik", a.astype("c16"), b.astype("c16")).real
+    c = a @ b
+    assert c.dtype == a.dtype and seen == [(a.shape, b.shape, a.dtype)]
+    np.testing.assert_array_equal(c, wanted.astype(c.dtype) if dtype[0] != "f" else wanted)
+
+
+A, B = (np.random.default_rng(i).standard_normal((300, 300)) for i in (1, 2))
+REACHED = {
+    "@": lambda: A @ B,
+    "transposed": lambda: A.T @ B[::-1],
+    "np.dot": lambda: np.dot(A, B),
+    "tensordot": lambda: np.tensordot(A.reshape(300, 15, 20), B.reshape(15, 20, 300), 2),
+    "multi_dot": lambda: np.linalg.multi_dot([A, B, A]),
+    "matrix_power": lambda: np.linalg.matrix_power(A, 3),
+    "einsum": lambda: np.einsum("ij,jk,kl->il", A, B, A, optimize=True),
+    "cov": lambda: np.cov(A),
+    "corrcoef": lambda: np.corrcoef(A),
+    "batch": lambda: np.stack([A, B]) @ B,
+    "broadcast": lambda: np.matmul(A[None], np.stack([A, B])[:, ::-1]),
+    "mixed": lambda: A.astype("f4") @ B,
+    "few rows": lambda: np.matmul(A[:30], B),
+}
+LEFT = {
+    "method": lambda: A.dot(B),
+    "inner": lambda: np.inner(A, B),
+    "einsum": lambda: np.einsum("ij,jk->ik", A[:50], B[:, :50]),
+    "small": lambda: A[:64, :64] @ B[:64, :64],
+    "thin": lambda: A[:7] @ B,
+    "vector": lambda: A @ B[0],
+    "objects": lambda: A[:9].astype(object) @ B,
+    "booleans": lambda: (A > 0) @ (B > 0),
+    "long double": lambda: A[:50].astype("g") @ B.astype("g"),
+}
+
+
+@pytest.mark.parametrize("name", REACHED)
+def test_what_is_reached(name, request):
+    wanted = REACHED[name]()
+    seen = request.getfixturevalue("seen")
+    found = REACHED[name]()
+    assert seen and found.dtype == wanted.dtype
+    scale = np.abs(wanted).max()
+    assert np.abs(found - wanted).max() <= 1e-12 * scale
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_stays(name, request):
+    wanted = LEFT[name]()
+    seen = request.getfixturevalue("seen")
+    np.testing.assert_array_equal(LEFT[name](), wanted)
+    assert not seen
+
+
+def test_the_bits_are_those_of_matmul(seen):
+    out = np.empty_like(A)
+    assert (falcon.matmul(A, B) == A @ B).all()
+    assert np.matmul(A, B, out=out) is out
+    assert (out == falcon.matmul(A, B)).all()
+    a = A.copy()
+    a @= B
+    np.matmul(a, B, out=a)  # NumPy makes a copy of what overlaps
+    assert (a == falcon.matmul(falcon.matmul(A, B), B)).all()
+
+
+def test_falcons_own_calls_are_not_redirected(seen):
+    for scheme in ("strassen", "classical"):
+        falcon.gemm(A, B, scheme=scheme, backend="numpy")
+    assert not seen
+
+
+def test_other_array_types_see_numpys_ufunc(seen):
+    class Other:
+        def __array_ufunc__(self, ufunc, method, *inputs, **_):
+            return ufunc is np.matmul
+
+    assert A @ Other()
+    assert falcon.matmul(A, Other())
+
+
+def test_errors_reach_the_caller(seen):
+    def interrupted(a, b, out):
+        raise KeyboardInterrupt("stop")
+
+    switch.use(interrupted)
+    with pytest.raises(KeyboardInterrupt, match="stop"):
+        A @ B
+    switch.use()
+    with pytest.raises(ValueError, match="mismatch in its core dimension"):
+        A @ B[:-1]
+
+
+def test_settings_hold(seen):
+    with falcon.config(scheme="strassen"):
+        c = A @ B
+    assert (c == falcon.matmul(A, B, scheme="strassen")).all()
+
+
+# --- on and off -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def off():
+    falcon.accelerate(on=False)
+    yield
+    falcon.accelerate(on=False)
+
+
+def test_calls_and_blocks(off):
+    assert not switch.is_on()
+    with falcon.accelerate(quiet=True):
+        assert switch.is_on()
+        with falcon.accelerate(on=False):
+            assert not switch.is_on()
+        assert switch.is_on()
+    assert not switch.is_on()
+    falcon.accelerate(quiet=True)
+    falcon.accelerate(quiet=True)
+    with pytest.raises(ZeroDivisionError), falcon.accelerate(on=False):
+        raise ZeroDivisionError
+    assert switch.is_on() and np.dot is not switch.functions._original
+    falcon.accelerate(on=False)
+    assert not switch.is_on() and np.dot is switch.functions._original
+    with pytest.raises(TypeError, match="on is 1"):
+        falcon.accelerate(1)
+
+
+def test_a_thousand_times_from_eight_threads(off):
+    wanted, stop = A @ B, threading.Event()
+
+    def toggle(_):
+        for _ in range(125):
+            with falcon.accelerate(quiet=True):
+                pass
+
+    def multiply():
+        while not stop.is_set():
+            np.testing.assert_allclose(A @ B, wanted, rtol=1e-9, atol=1e-9)
+
+    worker = threading.Thread(target=multiply)
+    worker.start()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(toggle, range(8)))
+    stop.set()
+    worker.join()
+    assert not switch.is_on()
+    before = sys.getrefcount(switch._product)
+    toggle(0)
+    assert abs(sys.getrefcount(switch._product) - before) <= 1
+    assert (wanted == A @ B).all()
+
+
+def test_numpy_is_left_alone_if_its_loops_are_not_as_expected(off, monkeypatch):
+    class Other:
+        original = staticmethod(lambda ufunc: ufunc)
+
+        @staticmethod
+        def replace(*_):
+            raise RuntimeError("no loop for type 11")
+
+    monkeypatch.setattr(switch, "_loops", Other)
+    with pytest.raises(RuntimeError, match="is left alone: no loop for type 11"):
+        falcon.accelerate()
+    assert not switch.is_on()
+    monkeypatch.setattr(switch, "_loops", None)
+    with pytest.raises(RuntimeError, match="not built"):
+        falcon.accelerate()
+
+
+# --- processes ------------------------------------------------------------------------------
+
+
+def python(*arguments, **environment):
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=120,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def is_on_here(_):
+    return "falcon" in sys.modules and switch.is_on()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_forked_children_inherit(off):
+    with falcon.accelerate(quiet=True), multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.map(is_on_here, [0]) == [True]
+
+
+def test_importing_falcon_switches_nothing_on():
+    script = "import falcon, numpy as np; print(np.dot.__module__, falcon.accelerate.__name__)"
+    status, out, err = python("-c", script, FALCON_ACCELERATE="1")
+    assert (status, out, err) == (0, "numpy accelerate\n", "")
+
+
+SCRIPT = """
+import subprocess, sys
+import numpy as np
+import falcon
+from falcon._front.accelerate.switch import is_on
+child = "import sys; from falcon._front.accelerate.switch import is_on; print('child', is_on())"
+if __name__ == "__main__":
+    print(is_on(), sys.argv[1:], flush=True)
+    a = np.ones((300, 300))
+    a @ a
+    subprocess.run([sys.executable, "-c", "import numpy; " + child], check=True)
+    sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("as_module", [False, True])
+def test_run(tmp_path, as_module):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    name = ["-m", "script"] if as_module else [str(tmp_path / "script.py")]
+    root = os.path.dirname(os.path.dirname(falcon.__file__))
+    path = os.pathsep.join([root, str(tmp_path)])
+    status, out, err = python(
+        "-m", "falcon", "run", "--profile", *name, "--x", "1", PYTHONPATH=path
+    )
+    assert status == 3, err
+    assert out == "True ['--x', '1']\nchild True\n"
+    assert "NumPy's matrix products run on falcon" in err
+    assert "300 x 300 @ 300 x 300 float64" in err and "script.py:10 " in err
+
+
+def test_run_without_a_file():
+    status, _, err = python("-m", "falcon", "run", "missing.py")
+    assert status == 2 and "there is no file missing.py" in err
+
+
+def test_the_line_is_printed_once(off, capsys, monkeypatch):
+    monkeypatch.setattr(switch, "_was_told", False)
+    for _ in range(2):
+        with falcon.accelerate():
+            pass
+    assert capsys.readouterr().err.count("falcon.accelerate(on=False)") == 1
+
+
+# --- profile --------------------------------------------------------------------------------
+
+
+def test_profile():
+    small = np.ones((20, 20))
+    with falcon.profile() as p, falcon.accelerate(quiet=True):
+        for _ in range(4):
+            A @ B
+        falcon.gemm(A, B)
+        falcon.matmul(A, B)
+        falcon.gram(A)
+        small @ small
+    A @ B
+    rows = p.rows()
+    assert [x.calls for x in sorted(rows, key=lambda x: x.place)] == [4, 1, 1, 1]
+    assert all(x.place.startswith(__file__) and x.seconds > 0 for x in rows)
+    assert all(x.numpy_seconds > 0 for x in rows)
+    assert "were left to NumPy at once" in str(p)
+    assert len(str(p).splitlines()) == 7
+    assert str(falcon.profile()) == "falcon saw no product"
+
+
+def test_profiles_nest():
+    with falcon.profile() as outer:
+        falcon.matmul(A, B)
+        with falcon.profile() as inner:
+            falcon.matmul(A, B)
+    assert [sum(x.calls for x in p.rows()) for p in (outer, inner)] == [2, 1]
