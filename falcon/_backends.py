@@ -49,6 +49,11 @@ def available_backends() -> list[Backend]:
     return [backend for backend in BACKENDS.values() if backend.why_unavailable() is None]
 
 
+def host_engine() -> Backend:
+    """Return the backend with falcon's own kernels for host memory; NumPy's where it is missing."""
+    return min(available_backends(), key=lambda x: x.is_library)
+
+
 def release_workspace() -> None:
     """Free the workspaces that are kept between calls.
 

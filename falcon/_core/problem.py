@@ -144,7 +144,7 @@ class Problem:
 
     @property
     def measured(self) -> Problem:
-        """The problem whose measured rates are those of this one: of A's type, not of a pair."""
+        """The same problem in A's type alone: rates are measured per type, not per pair."""
         pair = self.operand.pair
         return self if pair is None else replace(self, operand=pair[0])
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, Unpack, get_args, overload
 
 import numpy as np
 
-from falcon._backends import available_backends
+from falcon._backends import host_engine
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, runs_plan_alone
@@ -263,7 +263,7 @@ class _About:
             return True
         if problem.device is not None:
             return False
-        other = available_backends()[0]
+        other = host_engine()
         if options.backend == "auto" and not plan.parts and other.why_not(problem) is None:
             plan = plan_for(problem, replace(options, scheme="classical", backend=other.name))
         return plan.backend.execute_batch(plan, a, b, out, alpha=self.alpha)

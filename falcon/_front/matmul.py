@@ -8,7 +8,7 @@ from typing import Any, TypeVar, Unpack, overload
 import numpy as np
 import numpy.typing as npt
 
-from falcon._backends import available_backends
+from falcon._backends import host_engine
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, merged, runs_plan_alone
@@ -201,7 +201,7 @@ def _in_one_call(
         first = (0,) * (len(a.shape) - 2)
         problem = family.problem(a[first], b[first], None, None, *types, options)
         plan = plan_for(problem, options)
-        other = available_backends()[0]
+        other = host_engine()
         strided = problem.a_strided and problem.b_strided
         strided = strided and not (problem.a_direct and problem.b_direct) and not _COPIES
         if plan.scheme is None and strided and other.why_not(problem) is None:
