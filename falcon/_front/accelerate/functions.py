@@ -35,7 +35,9 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     return _original(a, b) if out is None else _original(a, b, out)
 
 
-dot.__doc__, dot.__module__ = _original.__doc__, "numpy"
+for _name in ("__doc__", "__module__", "__signature__"):
+    if hasattr(_original, _name):
+        setattr(dot, _name, getattr(_original, _name))
 
 
 def replace() -> None:
