@@ -74,7 +74,8 @@ def accelerate(on: bool = True, *, quiet: bool = False, inherit: bool = False) -
     Returns
     -------
     context manager
-        ``with falcon.accelerate():`` restores what it found at the end of the block.
+        ``with falcon.accelerate():`` restores what it found at the end of the block; a call alone
+        inside a block has its effect after the block.
 
     Raises
     ------
