@@ -125,11 +125,9 @@ def sklearn_distances(size: float, dtype: str) -> Callable[[], np.ndarray]:
     return lambda: pairwise_distances(x)
 
 
-PROGRAMS = {
-    x.__name__: x
-    for x in (pca, covariance, knn, ridge, least_squares, newton_schulz, transformer)
-    + (sklearn_pca, sklearn_ridge, sklearn_distances)
-}
+PROGRAMS = {x.__name__: x for x in (pca, covariance, knn, ridge, least_squares, newton_schulz,
+                                    transformer, sklearn_pca, sklearn_ridge,
+                                    sklearn_distances)}  # fmt: skip
 
 
 def measure(run: Callable[[], np.ndarray], pairs: int) -> tuple[float, float, float]:

@@ -30,6 +30,24 @@ class Planning:
         falcon.gemm(self.a, self.a)
 
 
+class Accelerated:
+    """``a @ b`` as it stands, and with `falcon.accelerate`."""
+
+    params = ([8, 64, 256, 2048], [False, True])
+    param_names = ("size", "accelerated")
+
+    def setup(self, size, accelerated):
+        self.a = np.random.default_rng(0).standard_normal((size, size)).astype(np.float32)
+        falcon.accelerate(accelerated, quiet=True)
+        self.a @ self.a
+
+    def teardown(self, size, accelerated):
+        falcon.accelerate(False)
+
+    def time_product(self, size, accelerated):
+        self.a @ self.a
+
+
 class FirstCall:
     """The first large product of a process over the next ones, in milliseconds."""
 
