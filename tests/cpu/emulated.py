@@ -31,7 +31,7 @@ def libraries(folder):
     """Compile the kernels; return the path of each kind that can run here."""
     require_compiler()
     flags = ["-std=gnu11", "-Wno-psabi", "-fPIC", "-I", SOURCES / "src"]
-    parts = {"emulated": {EMULATED: ["-O2"]}, "blocks": {BLOCKS: ["-O2"]}}
+    parts = {"emulated": {EMULATED: ["-O2"]}, "blocks": {BLOCKS: ["-Og"]}}
     if why_not_trapped() is None:
         real = [x for x in table().ISAS if x.name in KERNELS.values()]
         parts["trapped"] = {SOURCES / x.sources[0]: ["-O3", *x.flags] for x in real}
@@ -41,10 +41,10 @@ def libraries(folder):
         objects = [folder / f"{kind}-{source.stem}.o" for source in sources]
         for (source, more), made in zip(sources.items(), objects, strict=True):
             command = [COMPILER, *flags, *more, "-c", source, "-o", made]
-            subprocess.run(command, check=True, timeout=120)
+            subprocess.run(command, check=True, timeout=300)
         found[kind] = folder / f"{kind}.so"
         command = [COMPILER, "-shared", *objects, "-lm", "-o", found[kind]]
-        subprocess.run(command, check=True, timeout=120)
+        subprocess.run(command, check=True, timeout=300)
     return found
 
 
