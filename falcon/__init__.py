@@ -17,7 +17,7 @@ from ._core.plan import Plan
 from ._front.freivalds import Verification, VerificationError
 from ._front.gemm import gemm
 from ._front.gram import gram
-from ._front.info import show_config
+from ._front.info import show_config, warn_of_web_framework
 from ._front.matmul import matmul
 from ._front.pack import pack
 from ._front.plan import plan
@@ -52,3 +52,6 @@ __all__ = [
     "verify",
     "warm_up",
 ]
+
+warn_of_web_framework()
+del warn_of_web_framework
