@@ -14,6 +14,7 @@ from ._backends import release_workspace
 from ._core.config import config, set_config
 from ._core.packed import PackedOperand
 from ._core.plan import Plan
+from ._front.contract import dot, einsum, multi_dot, tensordot
 from ._front.freivalds import Verification, VerificationError
 from ._front.gemm import gemm
 from ._front.gram import gram
@@ -38,16 +39,20 @@ __all__ = [
     "VerificationError",
     "__version__",
     "config",
+    "dot",
+    "einsum",
     "gemm",
     "gram",
     "machine",
     "matmul",
+    "multi_dot",
     "pack",
     "plan",
     "release_workspace",
     "schemes",
     "set_config",
     "show_config",
+    "tensordot",
     "tune",
     "verify",
     "warm_up",
