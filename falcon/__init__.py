@@ -15,10 +15,11 @@ from ._core.config import config, set_config
 from ._core.packed import PackedOperand
 from ._core.plan import Plan
 from ._front.accelerate import Profile, accelerate, profile
+from ._front.contract import dot, einsum, multi_dot, tensordot
 from ._front.freivalds import Verification, VerificationError
 from ._front.gemm import gemm
 from ._front.gram import gram
-from ._front.info import show_config
+from ._front.info import show_config, warn_of_web_framework
 from ._front.matmul import matmul
 from ._front.pack import pack
 from ._front.plan import plan
@@ -41,10 +42,13 @@ __all__ = [
     "__version__",
     "accelerate",
     "config",
+    "dot",
+    "einsum",
     "gemm",
     "gram",
     "machine",
     "matmul",
+    "multi_dot",
     "pack",
     "plan",
     "profile",
@@ -52,10 +56,14 @@ __all__ = [
     "schemes",
     "set_config",
     "show_config",
+    "tensordot",
     "tune",
     "verify",
     "warm_up",
 ]
+
+warn_of_web_framework()
+del warn_of_web_framework
 
 
 def load_ipython_extension(_shell: object) -> None:

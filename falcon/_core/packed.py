@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from falcon.schemes import Scheme
 @dataclass(frozen=True, eq=False)
 class PackedOperand:
     """The right operand of many products, prepared by `falcon.pack`.
+
+    ``x @ packed`` is ``falcon.matmul(x, packed)``, for NumPy arrays too.
 
     Depends on B, the scheme and the machine's instruction set, never on the number of rows of A.
     Can be used from several threads at once, and pickled: a pickle holds `source` and the options
@@ -37,6 +39,8 @@ class PackedOperand:
         None: not kept.
     pack_again : callable
         `falcon.pack` with the options that B was packed with; can be pickled.
+    matmul : callable
+        `falcon.matmul`, which ``x @ packed`` calls.
     scales : object, optional
         The backend's data on the norms of B's columns, to detect badly scaled operands
         (`falcon._core.spread`); None if the scheme was chosen by name.
@@ -54,9 +58,28 @@ class PackedOperand:
     payload: Any
     source: np.ndarray | None
     pack_again: Callable[[Any], PackedOperand]
+    matmul: Callable[[Any, Any], Any]
     scales: Any = None
     column_powers: np.ndarray | None = None
     panels: np.dtype | None = None
+
+    ndim: ClassVar = 2
+    # NumPy's arrays then leave ``x @ packed`` to `__rmatmul__`, and its functions refuse it.
+    __array_ufunc__: ClassVar = None
+
+    def __rmatmul__(self, x: Any) -> Any:
+        """Multiply from the left, as `falcon.matmul` does."""
+        return self.matmul(x, self)
+
+    def __matmul__(self, x: Any) -> Any:
+        raise TypeError(
+            "a PackedOperand is the right operand of products: x @ packed, not packed @ x"
+        )
+
+    @property
+    def T(self) -> Any:
+        """There is none: the panels are those of a right operand."""
+        raise AttributeError("a PackedOperand has no transpose; pack b.T instead")
 
     @property
     def nbytes(self) -> int:

@@ -4,12 +4,14 @@
 
     gemm.py      gemm                           matmul.py    matmul
     gram.py      gram                           pack.py      pack
-    plan.py      plan
+    plan.py      plan                           contract.py  dot, tensordot, einsum, multi_dot
     verify.py    verify                         info.py      show_config
     tune.py      machine, tune, compare
     warm.py      warm_up
     families/    array libraries: NumPy, torch in host memory, arrays in GPU memory
     accelerate/  NumPy's own products on falcon
+    subscripts.py  labels of axes of einsum, the order of its pairs, axes of tensordot
+    pairs.py     a pair of arrays with labelled axes, as one product
     validate.py  checks of arguments
     arithmetic.py  types of a product and its operands: `dtype=`
     execute.py   a product in core form: its Problem, its plan, its execution

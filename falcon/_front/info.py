@@ -6,6 +6,8 @@ import importlib.util
 import os
 import platform
 import sys
+import warnings
+from pathlib import Path
 from typing import Any
 
 from falcon._backends import BACKENDS, DEVICE, available_backends, device_backend
@@ -17,6 +19,12 @@ from falcon._numpy.rates import held as numpy_held
 from falcon._version import __version__
 from falcon.decision import learned
 from falcon.decision.hardware import cpu_model
+
+_PACKAGE = Path(__file__).parents[1]
+_SEPARATE = (
+    "use an environment for each, or uninstall both (pip uninstall falcon falcon-gemm) and install "
+    "the one that you need"
+)
 
 
 def show_config(mode: str = "print") -> dict[str, Any] | None:
@@ -59,6 +67,7 @@ def _gather() -> dict[str, Any]:
     chosen = settings()
     return {
         "falcon": __version__,
+        "distributions": distributions(),
         "Python": f"{sys.version.split()[0]} ({platform.system()} {platform.machine()})",
         "CPU": cpu_model(),
         "CPUs usable": thread_count(),
@@ -89,6 +98,38 @@ def choices() -> dict[str, str]:
     """Return per problem the stored choice, and how it is known; the latest last."""
     stored = learned.known(available_backends()).choices.values()
     return {x.problem: f"{x.choice.label} ({x.known}: {x.why})" for x in stored}
+
+
+def distributions() -> dict[str, str]:
+    """Return per distribution with the import name `falcon` its version and its folder."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    here = _PACKAGE / "__init__.py"
+    found = {"imported": str(_PACKAGE)}
+    for name in ("falcon-gemm", "falcon"):
+        try:
+            known = distribution(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+            continue
+        found[name] = known.version
+        if name == "falcon":
+            place = Path(str(known.locate_file("falcon/__init__.py")))
+            found[name] += f", a web framework, in {place.parent}"
+            if place.exists() and place.samefile(here):
+                found[name] += f", the folder of this falcon: {_SEPARATE}"
+    return found
+
+
+def warn_of_web_framework(package: Path = _PACKAGE) -> None:
+    """Warn if files of the web framework lie in falcon's folder, without importing a module."""
+    if os.path.exists(f"{package}/app.py"):
+        warnings.warn(
+            f"the web framework falcon is installed in the same folder, {package}; this is "
+            f"falcon-gemm, and either may be broken: {_SEPARATE}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def libraries() -> dict[str, str]:

@@ -21,6 +21,7 @@ from falcon._core.problem import Problem
 from .arithmetic import operand_type, result_type
 from .families import family_of
 from .families.torch_host import viewed
+from .matmul import matmul
 from .planner import plan_for, requested
 
 
@@ -35,7 +36,8 @@ def pack(
 ) -> PackedOperand:
     """Combine and pack B once, for many products with the same weights.
 
-    ``gemm(a, packed)`` and ``matmul(a, packed)`` then skip Combine B (or the packing of B).
+    ``gemm(a, packed)``, ``matmul(a, packed)`` and ``a @ packed`` then skip Combine B (or the
+    packing of B).
 
     Parameters
     ----------
@@ -120,7 +122,7 @@ def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> Packe
     problem = plan.problem
     about = tuple(source.shape), problem.result.numpy, plan.scheme, plan.backend.name
     panels = problem.operand.numpy if problem.is_wide else None
-    return PackedOperand(*about, payload, source, pack_again, scales, panels=panels)
+    return PackedOperand(*about, payload, source, pack_again, matmul, scales, panels=panels)
 
 
 def _for_one_backend(options: Options, problem: Problem) -> Options:

@@ -47,6 +47,15 @@ class Library(Protocol):
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         """View an array with that shape."""
 
+    def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
+        """View an array with its axes in that order."""
+
+    def strides(self, x: Any) -> tuple[int, ...]:
+        """Strides in elements."""
+
+    def einsum(self, text: str, arrays: list[Any]) -> Any:
+        """Call the library's own einsum."""
+
 
 def library_of(x: Any) -> Library:
     """Return the library of a GPU array.
@@ -76,7 +85,7 @@ class _CuPy:
         return _known(find(x.dtype), x.dtype)
 
     def matrix(self, x: Any) -> Matrix:
-        return _viewed(x, int(x.data.ptr), self._strides(x), self.dtype(x))
+        return _viewed(x, int(x.data.ptr), self.strides(x), self.dtype(x))
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         return device.empty(shape, dtype.numpy)
@@ -88,17 +97,23 @@ class _CuPy:
         return nullcontext()
 
     def blocks(self, x: Any) -> Batch | None:
-        return _batch(self.matrix(x), x, self._strides(x))
+        return _batch(self.matrix(x), x, self.strides(x))
 
     def span(self, x: Any) -> tuple[int, int]:
-        return _span(int(x.data.ptr), x, self._strides(x), x.dtype.itemsize)
+        return _span(int(x.data.ptr), x, self.strides(x), x.dtype.itemsize)
 
-    def _strides(self, x: Any) -> tuple[int, ...]:
+    def strides(self, x: Any) -> tuple[int, ...]:
         size = x.dtype.itemsize
         return tuple(stride // size for stride in x.strides)
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         return device.broadcast(x, shape)
+
+    def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
+        return x.transpose(axes)
+
+    def einsum(self, text: str, arrays: list[Any]) -> Any:
+        return device.einsum(text, arrays)
 
 
 class _Torch:
@@ -142,6 +157,15 @@ class _Torch:
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         return self._torch.broadcast_to(x, shape)
+
+    def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
+        return x.permute(axes)
+
+    def strides(self, x: Any) -> tuple[int, ...]:
+        return x.stride()
+
+    def einsum(self, text: str, arrays: list[Any]) -> Any:
+        return self._torch.einsum(text, *arrays)
 
 
 def _viewed(x: Any, pointer: int, strides: tuple[int, ...], dtype: DType) -> Matrix:

@@ -159,6 +159,11 @@ def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
     return _cupy().broadcast_to(x, shape)
 
 
+def einsum(text: str, arrays: list[Any]) -> Any:
+    """Call CuPy's einsum."""
+    return _cupy().einsum(text, *arrays)
+
+
 def copy_bytes(source: int, target: int, nbytes: int) -> None:
     """Copy memory of the device, in the current stream."""
     cuda = _cupy().cuda

@@ -4,6 +4,7 @@ Operands come from hypothesis: any strides (zero and negative too), byte orders,
 zero. Values are small whole numbers, so every dtype but float16's large sums is exact.
 """
 
+import pickle
 import subprocess
 import sys
 
@@ -457,3 +458,30 @@ print("ok")
 def test_np_matmul_may_be_replaced():
     done = subprocess.run([sys.executable, "-c", REPLACED], capture_output=True, text=True)
     assert done.stdout == "ok\n", done.stderr[-500:]
+
+
+# --- the operator @ of packed operands ------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(40,), (3, 40), (0, 40), (2, 3, 40)])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "complex128"])
+def test_packed_operator(shape, dtype):
+    rng = np.random.default_rng(3)
+    x, b = rng.integers(0, 3, shape).astype(dtype), rng.integers(0, 3, (40, 6)).astype(dtype)
+    packed = falcon.pack(b)
+    assert (packed.shape, packed.ndim, packed.dtype) == (b.shape, 2, dtype)
+    assert_same(x @ packed, x @ b)
+    assert_same(x[..., ::-1] @ pickle.loads(pickle.dumps(packed)), x[..., ::-1] @ b)
+
+
+def test_packed_operands_are_right_operands():
+    packed = falcon.pack(np.eye(3))
+    for other in (np.eye(3), packed, [[1.0]]):
+        with pytest.raises(TypeError, match="x @ packed, not packed @ x"):
+            packed @ other
+    with pytest.raises(TypeError, match="does not support ufuncs"):
+        np.matmul(np.eye(3), packed)
+    with pytest.raises(AttributeError, match=r"pack b\.T"):
+        packed.T  # noqa: B018
+    with pytest.raises(ValueError, match="inner dimensions differ"):
+        np.ones(4) @ packed

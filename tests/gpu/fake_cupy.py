@@ -82,6 +82,7 @@ class ndarray:
         self.shape, self.strides, self.dtype = host.shape, host.strides, host.dtype
 
     nbytes = property(lambda self: self._host.nbytes)
+    ndim = property(lambda self: self._host.ndim)
     T = property(lambda self: self._like(self._host.T))
 
     def _like(self, host):
@@ -96,11 +97,16 @@ class ndarray:
     def swapaxes(self, axis1, axis2):
         return self._like(self._host.swapaxes(axis1, axis2))
 
+    def transpose(self, *axes):
+        return self._like(self._host.transpose(*axes))
+
     def view(self, dtype):
         return self._like(self._host.view(dtype))
 
     def reshape(self, *shape):
-        return self._like(self._host.reshape(*shape))
+        host = self._host.reshape(*shape)
+        shared = host.size == 0 or np.shares_memory(host, self._host)
+        return self._like(host) if shared else asarray(host)
 
     def __reduce__(self):
         return asarray, (self._host,)
@@ -136,6 +142,10 @@ def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
 
 def broadcast_to(array, shape):
     return array._like(np.broadcast_to(array._host, shape))
+
+
+def einsum(*operands, **kwargs):
+    return asarray(np.einsum(operands[0], *(x._host for x in operands[1:])))
 
 
 class RawModule:
@@ -279,7 +289,7 @@ def modules():
     """Return what to put into sys.modules."""
     cupy = types.ModuleType("cupy")
     cupy.__version__ = "14.2.0"
-    for thing in (ndarray, empty, asarray, asnumpy, broadcast_to, RawModule):
+    for thing in (ndarray, empty, asarray, asnumpy, broadcast_to, einsum, RawModule):
         setattr(cupy, thing.__name__, thing)
     runtime = types.SimpleNamespace(
         getDeviceCount=lambda: DEVICES,

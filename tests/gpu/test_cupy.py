@@ -26,7 +26,7 @@ DOCUMENTED = {
     "cuda.Event.record": ("self", "stream"),
     "cuda.device.get_cublas_handle": (),
 }
-PYTHON = ("empty", "asarray", "asnumpy", "broadcast_to")
+PYTHON = ("empty", "asarray", "asnumpy", "broadcast_to", "einsum")
 
 
 def parameters(line):

@@ -430,3 +430,36 @@ def test_small_cpu_calls_do_not_ask_where_arrays_are(monkeypatch):
 
     monkeypatch.setattr(gemm, "family_of", lambda **x: 1 / 0)
     falcon.gemm(np.ones((64, 64)), np.ones((64, 64)))
+
+
+@pytest.mark.parametrize(
+    "text", ["ij,jk->ki", "bij,jk->bik", "ij,jk,kl->il", "ii,ij->j", "i,j->ij"]
+)
+def test_einsum(cupy, text):
+    terms = text.split("->")[0].split(",")
+    host = [whole([{"b": 3}.get(x, 24) for x in term], i) for i, term in enumerate(terms)]
+    arrays = [cupy.asarray(x.astype("float32")) for x in host]
+    expected = np.einsum(text, *host)
+    found = falcon.einsum(text, *arrays)
+    assert type(found) is cupy.ndarray
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(cupy.asnumpy(found), expected)
+    out = cupy.empty(expected.shape, "float64")
+    assert falcon.einsum(text, *arrays, out=out, dtype="float64") is out
+    np.testing.assert_array_equal(cupy.asnumpy(out), expected)
+    with pytest.raises(ValueError, match="arrays in GPU memory take 'K' only"):
+        falcon.einsum(text, *arrays, order="F")
+
+
+def test_dot_tensordot_and_chains(cupy):
+    shapes = (5, 6, 4), (6, 3), (3, 8)
+    (a, b, c), host = zip(
+        *((cupy.asarray(whole(x, 1).astype("f4")), whole(x, 1)) for x in shapes), strict=True
+    )
+    for found, expected in [
+        (falcon.tensordot(a, b, ([1], [0])), np.tensordot(host[0], host[1], ([1], [0]))),
+        (falcon.dot(b, a.reshape(10, 3, 4)), np.dot(host[1], host[0].reshape(10, 3, 4))),
+        (falcon.multi_dot([b, c]), host[1] @ host[2]),
+    ]:
+        assert type(found) is cupy.ndarray
+        np.testing.assert_array_equal(cupy.asnumpy(found), expected)

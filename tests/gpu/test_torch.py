@@ -23,6 +23,7 @@ class Tensor:
         self.array, self.dtype, self.requires_grad = array, dtype, requires_grad
 
     shape = property(lambda self: self.array.shape)
+    ndim = property(lambda self: len(self.array.shape))
     _host = property(lambda self: self.array._host)
 
     def data_ptr(self):
@@ -33,6 +34,9 @@ class Tensor:
 
     def is_neg(self):
         return False
+
+    def permute(self, axes):
+        return Tensor(self.array.transpose(axes), self.dtype)
 
     def reshape(self, *shape):
         return Tensor(self.array.reshape(*shape), self.dtype)
@@ -86,6 +90,9 @@ def test_torch_tensors(cupy, torch, dtype):
     batch = falcon.matmul(tensors[0].reshape(2, 20, 50), tensors[1], scheme="strassen")
     assert type(batch) is Tensor
     np.testing.assert_array_equal(batch._host.reshape(40, 60), c._host)
+    swapped = falcon.einsum("ij,jk->ki", *tensors)
+    assert type(swapped) is Tensor
+    np.testing.assert_array_equal(swapped._host, c._host.T)
 
 
 def test_the_workspace_of_tensors_is_torchs(cupy, torch, state, monkeypatch):

@@ -136,6 +136,26 @@ class Family(Protocol):
     def expanded(self, x: Any, axes: tuple[int, ...]) -> Any:
         """Return a view with axes of size 1 at these places (negative numbers)."""
 
+    def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
+        """Return a view with the axes in that order."""
+
+    def strides(self, x: Any) -> tuple[int, ...]:
+        """Return the distance in memory of neighbours along each axis, in any unit."""
+
+    def einsum_operands(
+        self, named: dict[str, Any], out: Any, dtype: Any, casting: Any
+    ) -> tuple[list[Any], Any]:
+        """Return arrays, and the dtype of their sum of products; None: it is that of all of them.
+
+        Raises
+        ------
+        TypeError
+            One of them, or of `out`, cannot be cast by `casting`, or is no array.
+        """
+
+    def einsum(self, text: str, arrays: Sequence[Any], dtype: Any) -> Any:
+        """Call the library's own einsum; `dtype` as `einsum_operands` returns it."""
+
     def folded(self, x: Any) -> Any:
         """Return a view of a batch of matrices as one matrix with all rows; None: there is none."""
 
@@ -167,7 +187,7 @@ def family_of(**operands: Any) -> Family:
         if x is None:
             continue
         arrays[name] = x.source if isinstance(x, PackedOperand) else x
-        on_gpu = on_gpu or (name in ("a", "b") and is_on_gpu(x))
+        on_gpu = on_gpu or (name not in ("c", "out") and is_on_gpu(x))
     if not on_gpu:
         return NUMPY
     for name, x in operands.items():

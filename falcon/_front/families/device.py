@@ -234,6 +234,32 @@ class DeviceFamily:
         added = {axis % ndim for axis in axes}
         return x[tuple(None if axis in added else slice(None) for axis in range(ndim))]
 
+    def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
+        """Return a view with the axes in that order."""
+        return self._library.permuted(x, axes)
+
+    def strides(self, x: Any) -> tuple[int, ...]:
+        """Return the strides in elements."""
+        return self._library.strides(x)
+
+    def einsum_operands(
+        self, named: dict[str, Any], out: Any, dtype: Any, casting: Any
+    ) -> tuple[list[Any], Any]:
+        """Arrays stay as they are; all floating types cast to one another."""
+        arrays = [self.array(name, x) for name, x in named.items()]
+        wanted = self.dtype(arrays) if dtype is None else self.type_named(dtype)
+        same = all(self.element_type(x) is wanted for x in arrays)
+        return arrays, None if same else wanted.name
+
+    def einsum(self, text: str, arrays: Sequence[Any], dtype: Any) -> Any:
+        """Call the library's own einsum, for copies of arrays of another dtype."""
+        cast = list(arrays)
+        for i, x in enumerate(arrays):
+            if dtype is not None and self.element_type(x) is not of(dtype):
+                cast[i] = self.empty(tuple(x.shape), of(dtype))
+                self.copy(x, cast[i])
+        return self._library.einsum(text, cast)
+
     def folded(self, x: Any) -> None:
         """Batches are multiplied by one strided-batched product."""
 

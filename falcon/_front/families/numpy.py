@@ -82,8 +82,7 @@ class NumpyFamily:
 
     def check_cast(self, out: Any, dtype: DType) -> None:
         """Raise TypeError unless `out` is an array to which results cast by "same_kind"."""
-        if not isinstance(out, np.ndarray) or is_masked(out):
-            raise TypeError(f"out is a {type(out).__name__}; expected a NumPy array")
+        _check_is_array(out)
         if not np.can_cast(dtype.numpy, out.dtype, "same_kind"):
             raise TypeError(
                 f"out has dtype {out.dtype}, to which the result's {dtype.numpy} does not cast "
@@ -205,6 +204,45 @@ class NumpyFamily:
         """Return a view with axes of size 1 at these places."""
         return np.expand_dims(x, axes)
 
+    def permuted(self, x: Any, axes: tuple[int, ...]) -> np.ndarray:
+        """Return a view with the axes in that order."""
+        return x.transpose(axes)
+
+    def strides(self, x: Any) -> tuple[int, ...]:
+        """Return the strides in bytes."""
+        return x.strides
+
+    def einsum_operands(
+        self, named: dict[str, Any], out: Any, dtype: Any, casting: Any
+    ) -> tuple[list[Any], Any]:
+        """Convert to arrays; booleans and others that falcon does not multiply are cast here."""
+        for name, x in named.items():
+            refuse_packed(name, x)
+        arrays = [to_array(name, x) for name, x in named.items()]
+        if out is not None:
+            _check_is_array(out)
+        known = [x.dtype for x in (*arrays, out) if x is not None]
+        wanted = np.result_type(*known) if dtype is None else _any_type(dtype)
+        wanted = wanted.newbyteorder("=")
+        for name, x in zip(named, arrays, strict=True):
+            if not np.can_cast(x.dtype, wanted, casting):
+                raise TypeError(f"{name} has dtype {x.dtype}; no cast to {wanted} ({casting})")
+        if out is not None and not np.can_cast(wanted, out.dtype, casting):
+            raise TypeError(f"out has dtype {out.dtype}; no cast from {wanted} ({casting})")
+        for i, x in enumerate(arrays):
+            left = is_numeric(x.dtype) and np.can_cast(x.dtype, wanted, "same_kind")
+            arrays[i] = x if left else x.astype(wanted, copy=False)
+        return arrays, None if all(x.dtype == wanted for x in arrays) else wanted
+
+    def einsum(self, text: str, arrays: Sequence[Any], dtype: Any) -> Any:
+        """Call np.einsum, in float32 for types of other packages, which it does not know."""
+        rows = [find(x.dtype) for x in arrays]
+        if any(row is not None and row.module != "numpy" for row in rows):
+            result = np.einsum(text, *arrays, dtype=np.float32, casting="unsafe")
+            return result.astype(dtype or np.result_type(*(x.dtype for x in arrays)))
+        how = {} if dtype is None else {"dtype": dtype, "casting": "unsafe"}
+        return np.asarray(np.einsum(text, *arrays, **how))
+
     def folded(self, x: Any) -> np.ndarray | None:
         """Return a view of a batch of matrices as one matrix; None: no strides describe it."""
         even = all(
@@ -254,6 +292,19 @@ class NumpyFamily:
 
 
 NUMPY = NumpyFamily()
+
+
+def _check_is_array(out: Any) -> None:
+    if not isinstance(out, np.ndarray) or is_masked(out):
+        raise TypeError(f"out is a {type(out).__name__}; expected a NumPy array")
+
+
+def _any_type(dtype: Any) -> np.dtype:
+    """Return a dtype of NumPy, ml_dtypes or torch."""
+    try:
+        return type_named(dtype).numpy
+    except TypeError:  # booleans, objects
+        return np.dtype(dtype)
 
 
 def _symmetric(a: np.ndarray, b: np.ndarray, dtype: DType, options: Options) -> str:

@@ -1,0 +1,300 @@
+"""`dot`, `tensordot`, `einsum` and `multi_dot`: sums over products, reduced to `matmul`.
+
+::
+
+    einsum --> subscripts.py: labels of axes, order of pairs --> pairs.py: each pair --> matmul
+    tensordot, dot --> labels ---------------------------------> pairs.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from string import ascii_letters
+from typing import Any, Literal, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from falcon._core.keywords import CallOptions, takes_options
+from falcon._core.options import KEYWORDS
+
+from .families import family_of
+from .families.torch_host import is_tensor, through_arrays
+from .matmul import matmul
+from .pairs import Pairs
+from .planner import requested
+from .subscripts import as_text, axes_to_sum, parsed, planned
+
+
+@takes_options(*KEYWORDS)
+def dot(a: Any, b: Any, out: Any = None, **options: Unpack[CallOptions]) -> Any:
+    """Multiply as `numpy.dot` does: over the last axis of `a` and the second to last of `b`.
+
+    Parameters
+    ----------
+    a, b : array_like (`b` may also be a `PackedOperand`)
+        Of any number of axes; scalars are multiplied with all entries.
+    out : array, optional
+        Receives the result; as for `matmul`.
+    {options}
+
+    Returns
+    -------
+    array or scalar
+        Shape and dtype of ``np.dot(a, b)``.
+
+    Notes
+    -----
+    Errors are those of `matmul`.
+
+    Examples
+    --------
+    >>> import falcon, numpy as np
+    >>> falcon.dot(np.ones((5, 2, 3)), np.ones((4, 3, 7))).shape
+    (5, 2, 4, 7)
+    """
+    axes = [x.ndim if hasattr(x, "ndim") else np.ndim(x) for x in (a, b)]
+    if axes[0] and 1 <= axes[1] <= 2:
+        return matmul(a, b, out, **options)
+    return _tensordot("dot", a, b, ([-1], [-2]) if min(axes) else 0, out, options)
+
+
+@takes_options(*KEYWORDS)
+def tensordot(
+    a: Any,
+    b: Any,
+    axes: int | tuple[int | Sequence[int], int | Sequence[int]] = 2,
+    **options: Unpack[CallOptions],
+) -> Any:
+    """Sum products over several axes, as `numpy.tensordot` does.
+
+    Parameters
+    ----------
+    a, b : array_like
+    axes : int, or two sequences of int
+        The axes of `a` and those of `b` to sum over; a number n: the last n and the first n.
+    {options}
+
+    Returns
+    -------
+    array
+        Shape and dtype of ``np.tensordot(a, b, axes)``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The axes do not match; and as `matmul`.
+
+    Notes
+    -----
+    The axes that are summed, and those that are kept, become one each, in the order in which they
+    lie in memory: one matrix product, without a copy where the strides allow it.
+
+    Examples
+    --------
+    >>> import falcon, numpy as np
+    >>> falcon.tensordot(np.ones((3, 4, 5)), np.ones((4, 3, 2)), axes=([1, 0], [0, 1])).shape
+    (5, 2)
+    """
+    return _tensordot("tensordot", a, b, axes, None, options)
+
+
+@takes_options(*KEYWORDS)
+def einsum(
+    *operands: Any,
+    out: Any = None,
+    dtype: npt.DTypeLike | None = None,
+    order: Literal["K", "C", "F", "A"] = "K",
+    casting: Literal["no", "equiv", "safe", "same_kind", "unsafe"] = "safe",
+    optimize: bool | str | Sequence[Any] = True,
+    **options: Unpack[CallOptions],
+) -> Any:
+    """Evaluate an Einstein sum, as `numpy.einsum` does, by matrix products.
+
+    Parameters
+    ----------
+    *operands
+        ``subscripts, array, ...``, or ``array, labels, ..., [labels of the result]``.
+    out : array, optional
+        Receives the result; may overlap any operand.
+    dtype, casting
+        As for `numpy.einsum`: all operands are cast to `dtype`, by default their common type.
+    order : {"K", "C", "F", "A"}
+        Layout of the result; "K": any. Arrays in GPU memory take "K" only.
+    optimize : bool, str or path
+        How to choose the order of pairs for three operands and more: True, the name of a method,
+        or a path, as for `opt_einsum.contract_path` where that is installed, else as for
+        `numpy.einsum_path`. False: three operands and more go to the array library's own einsum.
+    {options}
+
+    Returns
+    -------
+    array or scalar
+        Shape and dtype of ``np.einsum(...)``; the sum over one operand alone may be a view.
+
+    Raises
+    ------
+    ValueError
+        The subscripts, shapes or an argument are wrong.
+    TypeError
+        An operand does not cast to `dtype` by `casting`; and as `matmul`.
+
+    Notes
+    -----
+    In each pair the axes are sorted into those of a batch, those that are summed and those kept in
+    the result; the sorted views are multiplied by `matmul`. Diagonals, sums over one operand, and
+    products without a sum or of pairs of vectors are left to the array library. Source of the
+    method: D. G. A. Smith and J. Gray, opt_einsum, JOSS 3 (26), 753, 2018.
+
+    ``opt_einsum.contract(..., backend="falcon")`` uses `falcon.einsum` and `falcon.tensordot`, for
+    NumPy and CuPy arrays.
+
+    Examples
+    --------
+    >>> import falcon, numpy as np
+    >>> x, w = np.ones((8, 5, 3)), np.ones((3, 4))
+    >>> falcon.einsum("bik,kj->bij", x, w).shape
+    (8, 5, 4)
+    """
+    text, given = as_text(operands)
+    named = {f"operand {i}": x for i, x in enumerate(given)}
+    how: dict[str, Any] = {"dtype": dtype, "order": order, "casting": casting}
+    if any(map(is_tensor, (*given, out))):
+        how["optimize"] = optimize
+        return through_arrays(partial(einsum, text), named, out, **how, **options)
+    if order not in ("K", "C", "F", "A"):
+        raise ValueError(f"einsum: order is {order!r}; expected 'K', 'C', 'F' or 'A'")
+    family = family_of(**named, out=out)
+    requested("einsum", KEYWORDS, options, family)
+    target = None if out is None else family.target(out)
+    arrays, common = family.einsum_operands(named, target, dtype, casting)
+    if order != "K" and not isinstance(arrays[0], np.ndarray):
+        raise ValueError(f"einsum: order is {order!r}; arrays in GPU memory take 'K' only")
+    inputs, output = parsed(text, tuple(x.ndim for x in arrays))
+    if not isinstance(optimize, bool | str):
+        optimize = tuple(tuple(x) if isinstance(x, list) else x for x in optimize)
+    plan = planned(inputs, output, tuple(tuple(x.shape) for x in arrays), optimize)
+    if target is not None and tuple(target.shape) != plan.shape:
+        raise ValueError(f"einsum: out has shape {tuple(target.shape)}; expected {plan.shape}")
+    by_columns = order == "F" or (order == "A" and all(x.flags.f_contiguous for x in arrays))
+    pairs, labels = Pairs(family, common, options), list(plan.inputs)
+    arrays = [x if at is None else x[at] for x, at in zip(arrays, plan.indices, strict=True)]
+    with family.current():
+        for step in plan.path:
+            taken = [(arrays.pop(i), labels.pop(i)) for i in sorted(step, reverse=True)][::-1]
+            rest = {*output}.union(*labels)
+            found = dict.fromkeys("".join(own for _, own in taken))
+            labels.append("".join(x for x in found if x in rest) if labels else output)
+            direct = target if len(labels) == 1 and casting != "unsafe" else None
+            factors, owned = zip(*taken, strict=True)
+            arrays.append(pairs.contracted(factors, owned, labels[-1], direct))
+        result = arrays[0]
+        if target is not None:
+            if result is not target:
+                result = result.astype(target.dtype) if casting == "unsafe" else result
+                family.copy(result, target)
+            return out
+    if len(result.shape) == 0:
+        return family.scalar(result)
+    return result if order == "K" else np.asarray(result, order="F" if by_columns else "C")
+
+
+@takes_options(*KEYWORDS)
+def multi_dot(arrays: Sequence[Any], *, out: Any = None, **options: Unpack[CallOptions]) -> Any:
+    """Multiply a chain of matrices in the cheapest order, as `numpy.linalg.multi_dot` does.
+
+    Parameters
+    ----------
+    arrays : sequence of array_like
+        At least two matrices; the first may be a row vector, the last a column vector.
+    out : array, optional
+        Receives the result; as for `matmul`.
+    {options}
+
+    Returns
+    -------
+    array or scalar
+        Shape and dtype of ``np.linalg.multi_dot(arrays)``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        There are fewer than two, one is not a matrix (`numpy.linalg.LinAlgError`); as `matmul`.
+
+    Notes
+    -----
+    The order has the fewest multiplications of the classical algorithm. Source of the method:
+    Cormen, Leiserson, Rivest and Stein, Introduction to Algorithms, matrix-chain multiplication.
+
+    Examples
+    --------
+    >>> import falcon, numpy as np
+    >>> falcon.multi_dot([np.ones((9, 2)), np.ones((2, 8)), np.ones(8)]).shape
+    (9,)
+    """
+    chain = [x if hasattr(x, "shape") else np.asarray(x) for x in arrays]
+    if len(chain) < 2:
+        raise ValueError(f"multi_dot: expected at least two arrays; got {len(chain)}")
+    for i, x in enumerate(chain):
+        if len(x.shape) != 2 and not (len(x.shape) == 1 and i in (0, len(chain) - 1)):
+            raise np.linalg.LinAlgError(
+                f"multi_dot: array {i} has shape {tuple(x.shape)}; expected a matrix"
+            )
+    ends = [1 if len(chain[0].shape) == 1 else chain[0].shape[0], *(x.shape[0] for x in chain[1:])]
+    ends[1] = chain[0].shape[-1]
+    ends.append(1 if len(chain[-1].shape) == 1 else chain[-1].shape[1])
+    splits = _cheapest(ends)
+
+    def product(first: int, last: int, out: Any = None) -> Any:
+        if first == last:
+            return chain[first]
+        split = splits[first, last]
+        return matmul(product(first, split), product(split + 1, last), out, **options)
+
+    return product(0, len(chain) - 1, out)
+
+
+def _cheapest(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """Return per part of a chain the last array of its left factor; array i has sizes i, i + 1."""
+    count = len(sizes) - 1
+    cost, splits = {(i, i): 0 for i in range(count)}, {}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            cost[i, j], splits[i, j] = min(
+                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                for k in range(i, j)
+            )
+    return splits
+
+
+def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOptions) -> Any:
+    named = {"a": a, "b": b}
+    if any(map(is_tensor, (a, b, out))):
+        return through_arrays(
+            lambda a, b, out: _tensordot(name, a, b, axes, out, options), named, out
+        )
+    family = family_of(**named, out=out)
+    requested(name, KEYWORDS, options, family)
+    (x, y), _ = family.einsum_operands(named, None, None, "safe")
+    left, right = axes_to_sum(name, axes, tuple(x.shape), tuple(y.shape))
+    xs = ascii_letters[: x.ndim]
+    ys = list(ascii_letters[x.ndim : x.ndim + y.ndim])
+    for i, j in zip(left, right, strict=True):
+        ys[j] = xs[i]
+    kept = "".join(z for i, z in enumerate(xs) if i not in left)
+    kept += "".join(z for j, z in enumerate(ys) if j not in right)
+    target = None if out is None else family.target(out)
+    sizes = dict(zip((*xs, *ys), (*x.shape, *y.shape), strict=True))
+    shape = tuple(sizes[z] for z in kept)
+    if target is not None and tuple(target.shape) != shape:
+        raise ValueError(f"{name}: out has shape {tuple(target.shape)}; expected {shape}")
+    with family.current():
+        pairs = Pairs(family, None, options)
+        result = pairs.contracted((x, y), (xs, "".join(ys)), kept, target)
+        if target is not None and result is not target:
+            family.copy(result, target)
+    if out is not None:
+        return out
+    return family.scalar(result) if name == "dot" and not shape else result

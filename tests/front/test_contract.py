@@ -1,0 +1,342 @@
+"""`falcon.dot`, `tensordot`, `einsum` and `multi_dot` do what NumPy's do.
+
+Values are small whole numbers, so that every order of summation gives the same bits.
+"""
+
+import string
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import falcon
+from falcon._front import matmul as module
+from falcon._front import pairs, subscripts
+
+many = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck),
+                derandomize=True)  # fmt: skip
+DTYPES = ["float32", "float64", "complex64", "complex128", "int8", "uint16", "int64", "bool"]
+
+
+def whole(shape, dtype="float64", seed=0, layout=0):
+    """An array of small whole numbers; by rows, by columns, or with strides of no order."""
+    x = np.asarray(np.random.default_rng(seed).integers(0, 3, shape))
+    x = (x + 1j * (x % 2)).astype(dtype) if np.dtype(dtype).kind == "c" else x.astype(dtype)
+    if layout == 1:
+        return np.asfortranarray(x)
+    if layout == 2 and x.ndim:
+        return np.repeat(x, 2, 0)[::2][::-1]
+    return x
+
+
+def assert_same(found, expected):
+    assert type(found) is type(expected)
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_array_equal(found, expected)
+
+
+def outcome(function, *arguments, **options):
+    try:
+        return function(*arguments, **options)
+    except (ValueError, TypeError, IndexError) as error:
+        return error
+
+
+def assert_agree(function, reference, *arguments, **options):
+    expected = outcome(reference, *arguments, **options)
+    found = outcome(function, *arguments, **options)
+    if isinstance(expected, Exception):
+        kinds = (ValueError, IndexError, TypeError)
+        assert isinstance(found, next(x for x in kinds if isinstance(expected, x)))
+    else:
+        assert_same(found, expected)
+
+
+# --- einsum ---------------------------------------------------------------------------------
+
+SUMS = [
+    "ij,jk->ik", "ij,jk->ki", "ji,kj", "ij,jk", "bij,bjk->bik", "bij,bjk->kbi", "bij,jk->bik",
+    "ijk,kl->ijl", "ikj,kl->ijl", "ijkl,klmn->ijmn", "ijkl,lkmn->nmji", "i,i->", "i,i", "ij,ij->",
+    "bi,bi->b", "ij,j->i", "i,ij->j", "i,j->ij", "ij,ij->ij", "ii,ij->j", "iij,jk->ik", "ij,jk->k",
+    "ij,kl->", "ii->i", "ii", "ij->j", "ij->ji", "...ij,...jk->...ik", "...ij,jk", "i...,...i",
+    "ij...,jk...->ik...", ",ij->ij", ",", "ij,jk,kl->il", "ij,jk,kl,lm", "ab,cb,cd,ad->",
+    "i,i,i->i", "bij,bjk,kl->bil", "ij,ij,jk->ik", "A b,bA",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SUMS)
+@pytest.mark.parametrize("size", [0, 1, 3])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sums(text, size, dtype):
+    sizes = {x: size + (x in "bkA") for x in string.ascii_letters}
+    terms = text.replace(" ", "").split("->")[0].split(",")
+    arrays = []
+    for i, term in enumerate(terms):
+        shape = [sizes[x] for x in term.replace("...", "")]
+        if "..." in term:
+            at = term.index("...")
+            shape[at:at] = [1, 2][i % 2 :]
+        arrays.append(whole(shape, dtype, i, i % 3))
+    assert_agree(falcon.einsum, np.einsum, text, *arrays)
+    assert_agree(falcon.einsum, np.einsum, text, *arrays, optimize=False)
+
+
+@st.composite
+def sums(draw):
+    """Subscripts, shapes with 0 and with 1 where others have more, dtypes, layouts."""
+    letters = "abcde"
+    sizes = {x: draw(st.integers(0, 4)) for x in letters}
+    terms = draw(st.lists(st.text(letters, max_size=4), min_size=1, max_size=4))
+    arrays = []
+    for i, term in enumerate(terms):
+        single = {x for x in term if draw(st.integers(0, 5)) == 0}
+        shape = [1 if x in single else sizes[x] for x in term]
+        if draw(st.integers(0, 40)) == 0:
+            shape = shape[1:] if draw(st.booleans()) else [x + 1 for x in shape]
+        arrays.append(whole(shape, draw(st.sampled_from(DTYPES)), i, draw(st.integers(0, 2))))
+    text = ",".join(terms)
+    if draw(st.booleans()):
+        used = sorted({*"".join(terms)})
+        kept = draw(st.permutations(used))[: draw(st.integers(0, len(used)))]
+        text += "->" + "".join(kept) + draw(st.sampled_from([""] * 20 + ["z", *kept[:1]]))
+    return text, arrays
+
+
+@many
+@given(sums(), st.sampled_from(["K", "C", "F", "A"]), st.data())
+def test_any_sum(drawn, order, data):
+    text, arrays = drawn
+    before = [x.copy() for x in arrays]
+    assert_agree(falcon.einsum, np.einsum, text, *arrays, order=order)
+    expected = outcome(np.einsum, text, *arrays)
+    if not isinstance(expected, Exception):
+        dtype = data.draw(st.sampled_from([*DTYPES, expected.dtype.name]))
+        results = [whole(expected.shape, dtype, layout=1) for _ in range(2)]
+        casting = data.draw(st.sampled_from(["safe", "same_kind", "no"]))
+        done = [
+            outcome(f, text, *arrays, out=x, casting=casting)
+            for f, x in zip((falcon.einsum, np.einsum), results, strict=True)
+        ]
+        assert isinstance(done[0], Exception) == isinstance(done[1], Exception)
+        if done[1] is results[1]:
+            assert done[0] is results[0]
+            np.testing.assert_array_equal(*results)
+    for x, y in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_lists_of_labels():
+    a, b = whole((2, 3)), whole((3, 4), seed=1)
+    for arguments in (
+        (a, [0, 1], b, [1, 2]),
+        (a, [30, 1], b, [1, 2]),
+        (a, [0, 1], b, [1, 2], [2, 0]),
+        (a, [..., 1], b, [1, 5], [5, ...]),
+        (a, [0, 52]),
+        (a, ["i", 1]),
+        (a, [0, 1], b, [1, 2], [3]),
+    ):
+        assert_agree(falcon.einsum, np.einsum, *arguments)
+
+
+@pytest.mark.parametrize("optimize", [True, "greedy", "optimal", ["einsum_path", (1, 2), (0, 1)],
+                                      ["einsum_path", (0, 1, 2)], ("greedy", 10**6)])  # fmt: skip
+def test_paths(optimize):
+    arrays = [whole((5, 4)), whole((4, 6), seed=1), whole((6, 2), seed=2)]
+    assert_agree(falcon.einsum, np.einsum, "ij,jk,kl->li", *arrays, optimize=optimize)
+
+
+def test_dtype_and_casting():
+    a, b = whole((3, 4), "int8"), whole((4, 5), "int8", 1)
+    for dtype in ("int32", "float64", "int8", "bool", "complex64", bool):
+        for casting in ("safe", "same_kind", "unsafe", "no"):
+            for text in ("ij,jk->ik", "ij,jk->ijk", "ij,jk,ij->k"):
+                given = (a, b, a)[: text.count(",") + 1]
+                assert_agree(falcon.einsum, np.einsum, text, *given, dtype=dtype, casting=casting)
+    out = np.zeros((3, 5), "int8")
+    assert falcon.einsum("ij,jk->ik", a * 1.0, b, out=out, casting="unsafe") is out
+    np.testing.assert_array_equal(out, a @ b)
+    big = np.full((1, 2), 100, "int8")  # cast first: nothing wraps
+    assert falcon.einsum("ij,kj->", big, big, dtype="int32") == 20000
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    for text in ("ij,jk->ik", "ij,jk->ijk", "ij,jk->k"):
+        product = falcon.einsum(text, a.astype(bfloat16), b.astype(bfloat16))
+        assert product.dtype == bfloat16
+        np.testing.assert_array_equal(product.astype(int), np.einsum(text, a, b))
+
+
+def test_matrices_are_multiplied_without_copies(monkeypatch):
+    seen = []
+
+    def spy(a, b, out=None, **options):
+        seen.extend(x for x in (a, b, out) if x is not None)
+        return module.matmul(a, b, out, **options)
+
+    monkeypatch.setattr(pairs, "matmul", spy)
+    x, y = whole((6, 5, 4, 3)), whole((3, 4, 7), seed=1)
+    out = np.empty((6, 5, 7))
+    for text, first, second, target in [
+        ("abcd,dce->abe", x, np.asfortranarray(y), None),
+        ("abcd,cde->abe", x, y.transpose(1, 0, 2).copy(), out),
+        ("abcd,abce->abde", x, x, None),
+        (
+            "abcd,cdf->fab",
+            x.transpose(1, 0, 2, 3).copy().transpose(1, 0, 2, 3),
+            whole((4, 3, 2)),
+            None,
+        ),
+        ("dcba,dce->bae", x.T.copy().T.transpose(3, 2, 1, 0), y.copy(), None),
+    ]:
+        seen.clear()
+        found = falcon.einsum(text, first, second, out=target)
+        np.testing.assert_array_equal(found, np.einsum(text, first, second))
+        owners = (first, second) if target is None else (first, second, target)
+        assert len(seen) == len(owners)
+        assert all(any(np.shares_memory(v, w) for w in owners) for v in seen), text
+    assert falcon.einsum("ij,jk->ki", whole((3, 4)), whole((4, 5))).flags.c_contiguous
+
+
+def test_options_reach_the_products():
+    a, b = whole((60, 40)), whole((40, 50), seed=1)
+    found = falcon.einsum("ij,jk->ik", a, b, scheme="strassen", backend="numpy", threads=1)
+    np.testing.assert_array_equal(found, a @ b)
+    for call in (
+        lambda **o: falcon.einsum("ij,jk->ik", a, b, **o),
+        lambda **o: falcon.tensordot(a, b, 1, **o),
+        lambda **o: falcon.multi_dot([a, b], **o),
+        lambda **o: falcon.dot(a, b, **o),
+    ):
+        with pytest.raises(ValueError, match="nonsense"):
+            call(scheme="nonsense")
+        with pytest.raises(TypeError, match="schema"):
+            call(schema="strassen")
+
+
+def test_overlapping_out():
+    a = whole((3, 4, 4))
+    expected = np.einsum("bij,bjk->bki", a, a)
+    assert falcon.einsum("bij,bjk->bki", a, a, out=a) is a
+    np.testing.assert_array_equal(a, expected)
+
+
+@pytest.mark.parametrize("call, message", [
+    (("ij,jk->ik", [[1.0]]), "is for 2 operands; got 1"),
+    (("i$,jk->ik", [[1.0]], [[1.0]]), "'\\$' in the subscripts"),
+    (("ij,jk->ik", np.ones((2, 3)), np.ones((4, 3))), "axis 'j' of operand 1, of shape .* size 4"),
+    (("ij,jk->ik", np.ones(2), np.ones((4, 3))), "operand 0 has 1 axes, .* are 'ij'"),
+    (("ij->iz", np.ones((2, 2))), "label 'z' .* is in no operand"),
+    (("ij->ii", np.ones((2, 2))), "label 'i' .* is there twice"),
+    (("ii", np.ones((2, 3))), "axis 'i' of operand 0"),
+    (("...i->i", np.ones((2, 3))), "needs '...'"),
+    (("ij",), "at least one operand"),
+])  # fmt: skip
+def test_errors_of_einsum(call, message):
+    with pytest.raises(ValueError, match=message):
+        falcon.einsum(*call)
+    with pytest.raises(ValueError, match="order is 'X'"):
+        falcon.einsum("ii", np.ones((2, 2)), order="X")
+    with pytest.raises(ValueError, match="optimize is 'X'"):
+        falcon.einsum("i,i,i", *np.ones((3, 2)), optimize="X")
+    with pytest.raises(ValueError, match=r"out has shape \(3,\); expected \(\)"):
+        falcon.einsum("ii", np.ones((2, 2)), out=np.ones(3))
+    with pytest.raises(TypeError, match="operand 1 is a PackedOperand"):
+        falcon.einsum("ij,jk", np.eye(2), falcon.pack(np.eye(2)))
+
+
+# --- dot, tensordot, multi_dot --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", [0, 1, 2])
+def test_dot(dtype, layout):
+    shapes = [(), (3,), (4, 3), (3, 4), (2, 4, 3), (5, 3, 2), (0, 3), (3, 0), (2, 0, 3), (2, 3, 0)]
+    for one in shapes:
+        for two in shapes:
+            a, b = whole(one, dtype, 0, layout), whole(two, dtype, 1, layout)
+            assert_agree(falcon.dot, np.dot, a, b)
+            expected = outcome(np.dot, a, b)
+            if isinstance(expected, np.ndarray):
+                out = np.empty_like(expected)
+                assert falcon.dot(a, b, out) is out
+                np.testing.assert_array_equal(out, expected)
+    assert_agree(falcon.dot, np.dot, 3, [1.5, 2])
+    np.testing.assert_array_equal(falcon.dot(np.eye(3), falcon.pack(np.eye(3))), np.eye(3))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tensordot(dtype):
+    a, b = whole((2, 3, 4), dtype), whole((4, 3, 5), dtype, 1, 1)
+    cases = [(2, 0), (1, 2), ([1, 2], [1, 0]), ([2, 1], [0, 1]), ([-1], [-3]), ([], []), (1, 1),
+             ((0, 0), (1, 1)), ([5], [1]), ([1], [0, 1]), ([0], [0])]  # fmt: skip
+    for axes in (0, 1, 2, 3, *cases):
+        assert_agree(falcon.tensordot, np.tensordot, a, b, axes)
+    assert_agree(falcon.tensordot, np.tensordot, a, whole((4, 3)), axes=1)
+    assert_agree(falcon.tensordot, np.tensordot, a, a, 3)
+    assert_agree(falcon.tensordot, np.tensordot, 3, 4, 0)
+    assert_agree(falcon.tensordot, np.tensordot, a[:0], b[..., :0], 1)
+    assert_agree(falcon.tensordot, np.tensordot, a[..., :0], b[:0], 1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shapes", [
+    [(3, 4), (4, 5)], [(3, 4), (4, 5), (5, 2)], [(3,), (3, 5), (5, 2)], [(3, 4), (4, 5), (5,)],
+    [(3,), (3, 4), (4,)], [(3,), (3,)], [(9, 2), (2, 8), (8, 1), (1, 7), (7, 3)],
+    [(0, 2), (2, 3), (3, 4)], [(2, 0), (0, 3), (3, 4)], [(2, 3)], [(2, 3, 4), (4,), (4,)],
+    [(3, 4), (4,), (4, 3)], [(3, 4), (5, 3)],
+])  # fmt: skip
+def test_multi_dot(shapes, dtype):
+    if dtype == "int8" and len(shapes) > 4:
+        return  # wraps in either order
+    arrays = [whole(x, dtype, i, i % 3) for i, x in enumerate(shapes)]
+    assert_agree(falcon.multi_dot, np.linalg.multi_dot, arrays)
+    expected = outcome(np.linalg.multi_dot, arrays)
+    if isinstance(expected, np.ndarray):
+        out = np.empty_like(expected)
+        assert falcon.multi_dot(arrays, out=out) is out
+        np.testing.assert_array_equal(out, expected)
+
+
+def test_a_chain_is_multiplied_in_the_cheapest_order():
+    sizes = [30, 35, 15, 5, 10, 20, 25]  # the example of Cormen et al.: ((1 (2 3)) ((4 5) 6))
+    from falcon._front.contract import _cheapest
+
+    splits = _cheapest(sizes)
+    assert (splits[0, 5], splits[0, 2], splits[3, 5]) == (2, 0, 4)
+
+
+# --- other libraries ------------------------------------------------------------------------
+
+
+def test_opt_einsum(monkeypatch):
+    opt_einsum = pytest.importorskip("opt_einsum")
+    arrays = [whole((4, 5)), whole((5, 6), seed=1), whole((6, 3), seed=2)]
+    for text in ("ij,jk,kl->li", "ij,jk,kl->", "ij,jk,kl->ijl"):
+        expected = np.einsum(text, *arrays)
+        np.testing.assert_array_equal(
+            opt_einsum.contract(text, *arrays, backend="falcon"), expected
+        )
+        assert_same(falcon.einsum(text, *arrays), expected)
+        assert_same(falcon.einsum(text, *arrays, optimize="dp"), expected)
+
+
+def test_without_opt_einsum(monkeypatch):
+    monkeypatch.setattr(subscripts, "_has_opt_einsum", lambda: False)
+    subscripts.planned.cache_clear()
+    arrays = [whole((4, 5)), whole((5, 6), seed=1), whole((6, 3), seed=2)]
+    assert_same(falcon.einsum("ij,jk,kl->li", *arrays), np.einsum("ij,jk,kl->li", *arrays))
+
+
+def test_tensors():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    a, b = whole((2, 3, 4), "float32"), whole((4, 5), "float32", 1)
+    x, y = torch.from_numpy(a), torch.from_numpy(b)
+    for found, expected in [
+        (falcon.einsum("bij,jk->kbi", x, y), np.einsum("bij,jk->kbi", a, b)),
+        (falcon.einsum("bij->jb", x, dtype=torch.float64), np.einsum("bij->jb", a, dtype="f8")),
+        (falcon.tensordot(x, y, 1), np.tensordot(a, b, 1)),
+        (falcon.dot(x, y), np.dot(a, b)),
+        (falcon.multi_dot([x[0], y]), a[0] @ b),
+    ]:
+        assert type(found) is torch.Tensor
+        assert_same(found.numpy(), expected)
