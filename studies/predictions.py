@@ -12,14 +12,19 @@ import argparse
 from dataclasses import dataclass
 from statistics import geometric_mean, median
 
+import numpy as np
 from common import operands, shapes_of, show
 
 import falcon
 from falcon._backends import available_backends
+from falcon._core.dtypes import of
 from falcon._core.model import seconds
 from falcon._core.options import thread_count
 from falcon._core.timing import Estimate, Side, interleave
-from falcon._cpu.profile import StageProfile
+from falcon._cpu import _core
+from falcon._cpu.extension import isa, seen
+from falcon._cpu.pool import kept_bytes
+from falcon._cpu.programs import engine_scheme
 from falcon._front.tune import measure_machine
 from falcon.decision import profile
 from falcon.decision.machine import entry
@@ -33,6 +38,37 @@ SAME = {"pack A": "combine A", "pack B": "combine B", "store C": "combine H"}
 STAGES = ("combine A", "combine B", "multiply", "combine H")
 # The errors of stages with a smaller share of the time are left out: they decide nothing.
 LEAST_SHARE = 0.04
+
+
+# The engine's names of stages.
+ENGINE = {"combine_a": "combine A", "combine_b": "combine B", "gemm": "multiply",
+          "update": "combine H", "wait": "wait"}  # fmt: skip
+
+
+class StageProfile:
+    """Multiplies with the engine's own clock on; keeps what each call took, stage by stage."""
+
+    def __init__(self, a, b, scheme, threads):
+        (M, K), N = a.shape, b.shape[1]
+        call = {"threads": threads, "isa": isa(), "scheme": engine_scheme(scheme)}
+        dtype = of(a.dtype)
+        blocking, nbytes = _core.plan(M, N, K, dtype.engine, limit=kept_bytes(), **call)
+        self.arrays = [seen(x, dtype) for x in (a, b, np.empty((M, N), a.dtype))]
+        self.call = {**call, "blocking": blocking, "workspace": _core.Workspace(nbytes)}
+        self.runs = []
+
+    def seconds(self, calls):
+        """Return the seconds of the fastest of some calls, which is kept."""
+        found = [_core.gemm(*self.arrays, profile=True, **self.call) for _ in range(calls)]
+        self.runs.append(min(found, key=lambda run: run["total"]))
+        return max(self.runs[-1]["total"], 1e-9)
+
+    def stages(self):
+        """Return the medians of the kept calls, in seconds, each the mean over its threads."""
+        return {
+            name: median(run[key] / run["threads"] for run in self.runs)
+            for key, name in ENGINE.items()
+        }
 
 
 @dataclass
@@ -77,7 +113,7 @@ def compare(shape, dtype):
     found = []
     for option, stages, record in zip(options, profiles, records, strict=True):
         told = {SAME.get(k, k): x for k, x in seconds(plan.problem, option, rates)}
-        took = stages.summary()["stages"]
+        took = stages.stages()
         took["multiply"] += took.pop("wait")
         over = records[0].over(record)
         found.append(Compared(shape, option.label, option.growth, told, took, record.median, over))

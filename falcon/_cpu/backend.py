@@ -266,6 +266,13 @@ def describe() -> dict[str, str]:
     return found
 
 
+def cache_bytes() -> dict[str, int]:
+    """Bytes of the caches ``l1d``, ``l2`` (per core) and ``l3`` (as shared); empty if unknown."""
+    if _core is None:
+        return {}
+    return {name: size for name, size in _core.cache_sizes().items() if name != "l3_sharers"}
+
+
 def release_workspace() -> None:
     """Free the workspace that is kept between calls."""
     if _core is not None:

@@ -14,7 +14,7 @@ import numpy as np
 
 import falcon
 from falcon._core.options import thread_count
-from falcon._cpu.profile import cache_bytes
+from falcon._cpu.backend import cache_bytes
 from falcon._front.info import cpu_model, numpy_held
 
 # If other work takes a larger share of the processors than this, figures cannot be trusted.
