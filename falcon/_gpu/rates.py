@@ -26,8 +26,9 @@ _RUN, _WARM_UP = 0.02, 0.2
 # Empty kernels per pair of events, fewer than a stream can queue; and products before them, which
 # take the device longer (10 ms) than the launches take the host.
 _EMPTY_LAUNCHES, _BUSY = 500, 8
-# Elements of random data that a measured matrix repeats; zeros would run faster than real data.
-_RANDOM_ELEMENTS = 2**20
+# Elements of random data that a measured matrix repeats: a prime number, so that no two blocks of a
+# matrix are equal. The sums of equal blocks would be zeros, which run faster and round nothing.
+_RANDOM_ELEMENTS = 2**20 + 7
 # Additions of float32 per multiprocessor and clock; 128 on some architectures, never fewer.
 _LANES = 64
 

@@ -3,9 +3,10 @@
 import json
 import re
 from dataclasses import asdict, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import falcon
@@ -120,6 +121,16 @@ def test_devices_are_measured_once_and_stored(cupy, state, monkeypatch):
     known.path.write_text("{not JSON")
     forget()
     assert measured("float32") != found
+
+
+def test_blocks_of_random_data_differ(cupy):
+    """Else the sums of an LCMA would be zeros, which a GPU multiplies faster."""
+    size = 2048
+    data = rates.random_matrix(size, size, of("float32"), 0).owner
+    host = cupy.asnumpy(data).view("float32").reshape(size, size)
+    for parts in (2, 4):
+        blocks = [x for rows in np.split(host, parts) for x in np.split(rows, parts, axis=1)]
+        assert all(np.mean(x == y) < 1e-3 for x, y in combinations(blocks, 2))
 
 
 def test_runs_are_long_enough_that_the_hosts_gaps_do_not_show(cupy, monkeypatch):
