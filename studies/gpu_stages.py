@@ -53,7 +53,7 @@ def measure(case, a, b, out, options):
         call = Call.of(x, *matrices, None)
         memory = driver.workspace(library, call.nbytes)
         held.append(memory)
-        return driver.steps_of(call, memory, scales=None, alpha=1.0, beta=0.0)
+        return driver.steps_of(call, memory, alpha=1.0, beta=0.0)
 
     held = []
     made = steps(plan)

@@ -6,7 +6,9 @@ torch tensors.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from math import sqrt
 from typing import Any
 
@@ -18,14 +20,16 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import available, device, driver, kernels, model, operands, sources
+from . import available, device, driver, kernels, model, operands, repaired, sources
 from .arrays import library_of
-from .geometry import Buffers, block_sizes, chunks_within, combined_again, round_up
+from .geometry import Buffers, block_sizes, chunks_within, combined_again, round_up, scale_bytes
 from .matrix import Matrix, dense
 from .packed import Packed
 from .rates import DeviceRates, measure
 from .steps import run
 from .where import device_of
+
+_log = logging.getLogger("falcon")
 
 # Without a limit, a call's workspace is at most one part in so many of the device's memory.
 _WORKSPACE_SHARE = 4
@@ -113,17 +117,10 @@ class GpuBackend:
         """
         packed = b.payload.packed if isinstance(b, PackedOperand) else None
         source = b.payload.source if isinstance(b, PackedOperand) else b
-        driver.execute(
-            plan,
-            a,
-            source,
-            c,
-            out,
-            packed=packed,
-            scales=b.scales if isinstance(b, PackedOperand) else None,
-            alpha=float(alpha),
-            beta=float(beta),
-        )
+        plan = _settled(plan)
+        packed = None if plan.scheme is None else packed
+        scalars = {"alpha": float(alpha), "beta": float(beta)}
+        driver.execute(plan, a, source, c, out, packed=packed, **scalars)
 
     def call(self, plan: Plan, a: Any, b: Any, out: Any) -> Any:
         """Run a plan on arrays: `Plan.__call__` for arrays on a GPU."""
@@ -148,11 +145,11 @@ class GpuBackend:
                 raise ValueError(
                     "out overlaps an operand; falcon.gemm handles that, a plan does not"
                 )
-            driver.execute(plan, left, right, None, target)
+            driver.execute(_settled(plan), left, right, None, target)
         return out
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
-        """Form the sums of B."""
+        """Form the sums of B, whose columns are scaled if "auto" chose the scheme."""
         problem, scheme, dtype = plan.problem, plan.scheme, plan.problem.operand
         allocate = library_of(b.owner).allocate
         if not operands.readable(b, dtype):
@@ -166,16 +163,19 @@ class GpuBackend:
         block = block_sizes(problem.M, problem.N, problem.K, scheme, dtype.itemsize)
         nbytes = scheme.rank * block[1] * block[2] * dtype.itemsize
         memory = allocate(nbytes)
+        powers, scale, steps = None, 0, []
+        if plan.guarded and scheme.n > 1:
+            powers = allocate(scale_bytes(problem.N))
+            scale = powers.pointer
+            steps = kernels.scales(b.transposed(), block[1], memory.pointer, nbytes, scale)
         whole = (block[2], block[1])
-        run(kernels.combine_in(scheme, "v", b, memory.pointer, whole, (0, 0), whole))
-        return Payload(b, Packed(memory, block, b.by_columns, dtype))
+        combined = kernels.combine_in(scheme, "v", b, memory.pointer, whole, (0, 0), whole, scale)
+        run(*steps, combined)
+        return Payload(b, Packed(memory, block, b.by_columns, dtype, powers))
 
     def scales(self, b: Matrix, plan: Plan) -> Any:
-        """Compare the norms of B's columns, without waiting for the result."""
-        p, scheme = plan.problem, plan.scheme
-        assert scheme is not None
-        block = block_sizes(p.M, p.N, p.K, scheme, p.operand.itemsize)
-        return driver.scales_of(b, scheme, block)
+        """Return that products are guarded; `pack` finds the powers of B's columns."""
+        return True
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand; the workspace may exceed `limit`."""
@@ -202,6 +202,16 @@ class GpuBackend:
             "cuda": str(device.runtime_version()),
             "kernels": sources.digest(),
         }
+
+
+def _settled(plan: Plan) -> Plan:
+    """Return the classical plan where the scheme of "auto" had to be repaired before."""
+    if not plan.guarded or not repaired.was_repaired(plan.problem):
+        return plan
+    _log.debug("falcon: %s is multiplied classically: it was repaired before", plan.problem)
+    option = _option(plan.problem, None, None)
+    assert option is not None  # without a limit there always is one
+    return replace(plan, option=option, guarded=False)
 
 
 def _place(index: int | None) -> str:
@@ -282,10 +292,11 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     most = device.properties(problem.device).memory_bytes // _WORKSPACE_SHARE
     room = most if limit is None else limit - extra
     arranged = products(scheme)
-    chunk = chunks_within(block, arranged, item, sums, room, packed=problem.packed)
+    lines = M, N
+    chunk = chunks_within(block, arranged, item, sums, lines, room, packed=problem.packed)
     if chunk is None:
         return None
-    buffers = Buffers.of(chunk, arranged, item, sums, packed=problem.packed)
+    buffers = Buffers.of(chunk, arranged, item, sums, lines, packed=problem.packed)
     workspace = extra + buffers.total
     m, k, n = scheme.format
     whole = (m * chunk[0], n * chunk[1], k * chunk[2])

@@ -21,6 +21,7 @@ DOCUMENTED = {
     "cuda.runtime.getDeviceProperties": ("device",),
     "cuda.runtime.driverGetVersion": (),
     "cuda.runtime.runtimeGetVersion": (),
+    "cuda.alloc_pinned_memory": ("size",),
     "cuda.get_current_stream": ("device_id",),
     "cuda.get_elapsed_time": ("start_event", "end_event"),
     "cuda.Event.record": ("self", "stream"),

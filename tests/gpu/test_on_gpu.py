@@ -150,7 +150,7 @@ def test_more_than_two_to_the_31_elements(real):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_uneven_operands_are_multiplied_classically(real, dtype):
+def test_uneven_operands_are_scaled(real, dtype):
     random = np.random.default_rng(0)
     a, b = (random.standard_normal((600, 600)).astype(kind(dtype)) for _ in range(2))
     left, right = (on_device(real, x, dtype) for x in (a, b))
