@@ -11,6 +11,7 @@ import pytest
 from falcon._core.dtypes import CUDA
 
 from . import fake_cupy
+from .support import CUPYS
 
 cupy = pytest.importorskip("cupy", reason="needs the extra gpu-check (CuPy)")
 
@@ -86,6 +87,13 @@ def test_attributes_and_data_types():
         "bfloat16": runtime.CUDA_R_16BF,
     }
     assert wanted == {row.name: row.cublas for row in CUDA}
+
+
+def test_options_of_the_compiler():
+    """The NVRTC tests compile with the options that CuPy adds."""
+    text = Path(importlib.util.find_spec("cupy").origin).parent.joinpath("cuda", "compiler.py")
+    added = re.findall(r"options \+= \('(-[^']+)',\)", text.read_text(encoding="utf-8"))
+    assert set(CUPYS) <= set(added)
 
 
 def test_warnings_of_cupy_are_no_failures():
