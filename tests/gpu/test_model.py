@@ -25,33 +25,41 @@ from falcon.decision import rates as decide
 from .conftest import forget
 
 # Figures of an H200's order: 50 TFLOP/s in float32, 4 TB/s, 50 MB of L2.
-RATES = rates.DeviceRates(50e12, 4e12, 3e-6, 16e12, 132, 50 * 2**20, 140 * 2**30)
+RATES = rates.DeviceRates(50e12, 50e12, 4e12, 3e-6, 16e12, 132, 50 * 2**20, 140 * 2**30)
 
 
-def predicted(size, scheme, dtype="float32", *, packed=False):
+def predicted(size, scheme, dtype="float32", *, packed=False, rates=RATES):
     problem = Problem(size, size, size, of(dtype), packed=packed, device=0)
     option = backend._option(problem, scheme and falcon.schemes.get(scheme), None)
-    return dict(model.seconds(problem, option, RATES))
+    return dict(model.seconds(problem, option, rates))
 
 
 def test_stages(cupy, monkeypatch):
     classical, strassen = predicted(16384, None), predicted(16384, "strassen")
-    assert list(strassen) == ["combine A", "combine B", "multiply", "combine H"]
+    assert list(strassen) == ["norms", "combine A", "combine B", "multiply", "combine H"]
     assert strassen["multiply"] / classical["multiply"] == pytest.approx(7 / 8, rel=0.02)
     # 1 GiB of A is read and 7/4 of it written.
     assert strassen["combine A"] == pytest.approx(2.75 * 2**30 / 4e12, rel=0.1)
+    # A and B are read once more, and a packed B is not.
+    assert strassen["norms"] == pytest.approx(2 * 2**30 / 4e12, rel=0.1)
+    assert predicted(16384, "strassen", packed=True)["norms"] == pytest.approx(
+        strassen["norms"] / 2, rel=0.1
+    )
     assert predicted(16384, "strassen", packed=True)["combine B"] == 0
+    slow = replace(RATES, batched=25e12)
+    assert predicted(16384, "strassen", rates=slow)["multiply"] > 1.9 * strassen["multiply"]
+    assert predicted(16384, None, rates=slow) == classical
     # Seven planes for fourteen products: as many as Strassen has.
     assert predicted(16384, "2x4x2:14")["combine H"] == pytest.approx(strassen["combine H"])
 
 
 def test_waves():
     """One tile more than the multiprocessors costs half a wave; a whole wave costs what it is."""
-    one = model.product_seconds(128, 128 * 132, 4096, 1, 4, 4, RATES)
-    more = model.product_seconds(128, 128 * 133, 4096, 1, 4, 4, RATES)
-    two = model.product_seconds(128, 128 * 264, 4096, 1, 4, 4, RATES)
+    one = model.product_seconds(128, 128 * 132, 4096, 1, 4, 4, RATES, 50e12)
+    more = model.product_seconds(128, 128 * 133, 4096, 1, 4, 4, RATES, 50e12)
+    two = model.product_seconds(128, 128 * 264, 4096, 1, 4, 4, RATES, 50e12)
     assert 1.4 * one < more < two
-    single = model.product_seconds(128, 128, 4096, 1, 4, 4, RATES)
+    single = model.product_seconds(128, 128, 4096, 1, 4, 4, RATES, 50e12)
     assert single == pytest.approx(one)
 
 
@@ -85,6 +93,22 @@ def test_the_choice(cupy, monkeypatch):
     planner._plans.clear()
     assert plan(2048).scheme is None
     assert plan(2048).why == "no scheme is predicted to be 1.02 x as fast"
+
+
+@pytest.mark.parametrize(("dtype", "gain"), [("float32", 1.02), ("bfloat16", 1.08)])
+def test_the_least_gain(cupy, monkeypatch, dtype, gain):
+    """16 bits need more: what they gain is a small difference of large times."""
+    for above in (False, True):
+        factor = gain * (1.01 if above else 0.99)
+
+        def seconds(problem, option, rates, factor=factor):
+            return (("multiply", 1.0 if option.scheme is None else 1.0 / factor),)
+
+        monkeypatch.setattr(contest, "rates", lambda *_, **__: RATES)
+        monkeypatch.setattr(model, "seconds", seconds)
+        planner._plans.clear()
+        plan = falcon.plan((8192, 8192), (8192, 8192), dtype, backend="gpu")
+        assert (plan.scheme is not None) == above
 
 
 def test_growth_of_16_bit_types():
