@@ -18,7 +18,7 @@ from common import shapes_of, show, write
 
 import falcon
 from falcon._backends import DEVICE, get_backend
-from falcon._gpu import device, driver
+from falcon._gpu import device, driver, workspaces
 from falcon._gpu.arrays import library_of
 from falcon._gpu.operands import Call
 from falcon._gpu.rates import seconds_per_call
@@ -51,7 +51,7 @@ def measure(case, a, b, out, options):
 
     def steps(x):
         call = Call.of(x, *matrices, None)
-        memory = driver.workspace(library, call.nbytes)
+        memory = workspaces.allocate(library, call.nbytes)
         held.append(memory)
         return driver.steps_of(call, memory, alpha=1.0, beta=0.0)
 

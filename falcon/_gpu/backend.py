@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from math import sqrt
 from typing import Any
 
@@ -20,7 +21,7 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import available, device, driver, kernels, model, operands, repaired, sources
+from . import available, device, driver, kernels, model, operands, repaired, sources, workspaces
 from .arrays import library_of
 from .geometry import Buffers, block_sizes, chunks_within, combined_again, round_up, scale_bytes
 from .matrix import Matrix, dense
@@ -157,7 +158,7 @@ class GpuBackend:
     def pack(self, b: Matrix, plan: Plan) -> Payload:
         """Form the sums of B, whose columns are scaled if "auto" chose the scheme."""
         problem, scheme, dtype = plan.problem, plan.scheme, plan.problem.operand
-        allocate = library_of(b.owner).allocate
+        allocate = partial(workspaces.allocate, library_of(b.owner))
         if not operands.readable(b, dtype):
             memory = allocate(problem.K * problem.N * dtype.itemsize)
             copied = dense(memory.pointer, b.shape, dtype, memory.owner)

@@ -20,16 +20,13 @@ from falcon.codegen.cuda_emit import FACTORS
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import cublas, device, kernels, repaired
-from .arrays import Library, library_of
+from . import cublas, kernels, repaired, workspaces
+from .arrays import library_of
 from .geometry import Offsets, block_sizes, mark_bytes, spans
 from .matrix import Matrix, Memory, Operand
 from .operands import Call, local_chunk, same
 from .packed import Packed
 from .steps import Fill, Step, run
-
-# Workspaces that a recorded graph will use when it is replayed.
-_kept: list[Memory] = []
 
 
 def execute(
@@ -56,18 +53,10 @@ def execute(
         The sums of `b`.
     """
     call = Call.of(plan, a, b, c, out, packed)
-    at = workspace(library_of(a.owner), call.nbytes)
-    run(*steps_of(call, at, alpha=alpha, beta=beta))
-
-
-def workspace(library: Library, nbytes: int) -> Memory:
-    """Allocate memory for a call; keep it if a graph is recorded that does not own it."""
-    if nbytes == 0:
-        return Memory(0, 0, None)
-    memory = library.allocate(nbytes)
-    if not library.graphs_own_memory and device.is_capturing():
-        _kept.append(memory)
-    return memory
+    library = library_of(a.owner)
+    at = workspaces.allocate(library, call.nbytes)
+    steps = steps_of(call, at, alpha=alpha, beta=beta)
+    run(*steps, workspace=workspaces.for_cublas(library))
 
 
 def steps_of(call: Call, memory: Memory, *, alpha: float, beta: float) -> list[Step]:
@@ -87,11 +76,6 @@ def steps_of(call: Call, memory: Memory, *, alpha: float, beta: float) -> list[S
     if target is not out:
         steps.append(kernels.copy(target, out))
     return steps
-
-
-def release() -> None:
-    """Free the workspaces of recorded graphs."""
-    _kept.clear()
 
 
 def _classical(

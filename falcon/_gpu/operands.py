@@ -8,7 +8,7 @@ from falcon._core.dtypes import DType
 from falcon._core.plan import Plan
 from falcon.codegen.cuda_plan import products
 
-from . import kernels
+from . import kernels, workspaces
 from .arrays import library_of
 from .geometry import Buffers, Offsets, Sizes, round_up
 from .matrix import Matrix, Memory, dense
@@ -159,7 +159,7 @@ def needs_copy(c: Matrix, out: Matrix | None) -> bool:
 
 def duplicate(x: Matrix) -> Matrix:
     """Copy a matrix to new memory."""
-    memory = library_of(x.owner).allocate(x.shape[0] * x.shape[1] * x.itemsize)
+    memory = workspaces.allocate(library_of(x.owner), x.shape[0] * x.shape[1] * x.itemsize)
     target = dense(memory.pointer, x.shape, x.dtype, memory.owner)
     run(kernels.copy(x, target))
     return target

@@ -41,7 +41,7 @@ class State:
         self.products = []  # (sizes, batch, beta, compute type)
         self.math_mode = self.pointer_mode = 0  # of the handle of cuBLAS
         self.current = 7  # stream
-        self.stream = None  # of the handle
+        self.stream = self.workspace = None  # of the handle
         self.timed = set()  # streams in which events were recorded
         self.allocated = 0
         self.pinned = []  # memory of the host
