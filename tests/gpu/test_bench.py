@@ -66,6 +66,14 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path):
     pytest.importorskip("jsonschema").validate(found, records.schema())
 
 
+def test_settings_of_cublas_are_recorded(monkeypatch):
+    monkeypatch.setenv("CUBLAS_EMULATE_SINGLE_PRECISION", "1")
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
+    found = gpu.describe()
+    assert found["device"] == "Stand-in"
+    assert (found["CUBLAS_EMULATE_SINGLE_PRECISION"], found["NVIDIA_TF32_OVERRIDE"]) == ("1", "0")
+
+
 def test_a_run_goes_on_where_it_was_cut_off(capsys, tmp_path, monkeypatch):
     """In the middle of a piece, which is lost; those before it are not."""
     path, measure = tmp_path / "day.json", gpu.measure
