@@ -114,4 +114,5 @@ def test_cublas_constants():
     )
     for constant in constants:
         assert constant.encode() + b"\0" in text
-    assert b"libcublas.so.13\0" in text  # loaded with it, under the name that falcon asks for
+    # Loaded with it, under the name that falcon asks for: of cupy-cuda12x or cupy-cuda13x.
+    assert re.search(rb"libcublas\.so\.1[23]\0", text)

@@ -64,7 +64,7 @@ def torch(cupy, monkeypatch):
         streams.append(device)
         return types.SimpleNamespace(cuda_stream=42)
 
-    module.empty = empty
+    module.empty, module.is_grad_enabled = empty, lambda: True
     module.broadcast_to = lambda x, shape: Tensor(cupy.broadcast_to(x.array, shape), x.dtype)
     module.cuda = types.SimpleNamespace(current_stream=current_stream)
     module.streams, module.allocated = streams, allocated
@@ -145,6 +145,9 @@ def test_torch_errors(cupy, torch):
     x = Tensor(on_device(cupy, whole((48, 48), 1), "float32"), "torch.float32", requires_grad=True)
     with pytest.raises(TypeError, match=r"no backward pass; pass tensor.detach\(\)"):
         falcon.gemm(x, x)
+    torch.is_grad_enabled = lambda: False  # parameters under no_grad
+    c = falcon.gemm(x, x)
+    np.testing.assert_array_equal(c._host, x._host @ x._host)
     x.requires_grad = False
     x.is_neg = lambda: True
     with pytest.raises(TypeError, match=r"pass tensor.resolve_neg\(\)"):
