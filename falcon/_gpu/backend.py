@@ -296,8 +296,10 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     item, sums = problem.operand.itemsize, problem.accumulator.itemsize
     block = block_sizes(M, N, K, scheme, item)
     assert problem.device is not None
-    most = device.properties(problem.device).memory_bytes // _WORKSPACE_SHARE
-    room = most if limit is None else limit - extra
+    if limit is None:
+        room = device.properties(problem.device).memory_bytes // _WORKSPACE_SHARE
+    else:
+        room = limit - extra
     arranged = products(scheme)
     lines = M, N
     chunk = chunks_within(block, arranged, item, sums, lines, room, packed=problem.packed)
