@@ -5,6 +5,8 @@ The table of docs/gpu.md, in milliseconds, for comparison with ``studies/gpu_sta
 
 from __future__ import annotations
 
+import argparse
+
 import falcon
 from falcon._backends import device_backend
 from falcon._core.dtypes import of
@@ -53,4 +55,5 @@ def table():
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print("\n".join(table()))
