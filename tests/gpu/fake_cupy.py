@@ -304,6 +304,8 @@ def modules():
         Stream=Stream,
         Event=Event,
         alloc_pinned_memory=alloc_pinned_memory,
+        set_allocator=None,
+        set_pinned_memory_allocator=None,
         get_current_stream=lambda device_id=-1: Stream(),
         get_elapsed_time=lambda start, end: (end.at - start.at) * 1e3,
         device=types.SimpleNamespace(get_cublas_handle=lambda: HANDLE),
