@@ -148,6 +148,7 @@ def test_work_is_what_is_read_and_written(dtype, scheme, gpu_stages):
     (m, k, n), rank, row = plan.scheme.format, plan.scheme.rank, of(dtype)
     item, sums = row.itemsize, row.accumulator.itemsize
     assert gpu_stages.work_of(plan) == pytest.approx({
+        "norms": 2 * size**2 * item,
         "combine A": size**2 * item * (1 + rank / (m * k)),
         "combine B": size**2 * item * (1 + rank / (k * n)),
         "multiply": 2 * size**3 * rank / (m * k * n),
@@ -170,7 +171,8 @@ def test_stages_are_those_of_the_call(gpu_stages, cupy, state, monkeypatch, caps
     monkeypatch.setattr(gpu_stages, "seconds_per_call", once)
     case = Case("given", Shape(64, 64, 64), "float32")
     found = gpu_stages.measure(case, a, b, out, {"scheme": "strassen"})
-    assert list(found["stages"]) == ["combine A", "combine B", "multiply", "repair", "combine H"]
+    stages = ["norms", "combine A", "combine B", "multiply", "repair", "combine H"]
+    assert list(found["stages"]) == stages
     *stages, classical, total, copy = timed
     assert classical == ([], 1)
     assert copy == ([], 0)
