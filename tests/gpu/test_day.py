@@ -1,6 +1,5 @@
 """The commands of `day.py` for a GPU: they can be resumed, and their tests run on the stand-in."""
 
-import importlib
 import inspect
 import json
 import subprocess
@@ -14,7 +13,7 @@ from falcon._gpu import rates
 from falcon.bench import gpu_run
 from falcon.bench.run import INCOMPLETE
 
-from . import day, test_on_gpu
+from . import day, test_on_gpu, without_pools
 
 ROOT = Path(__file__).parents[2]
 SOME = """
@@ -94,8 +93,7 @@ def test_the_sanitizers_part_has_no_pools(cupy, monkeypatch):
     for name in ("set_allocator", "set_pinned_memory_allocator"):
         monkeypatch.setattr(cupy.cuda, name, lambda x, name=name: set_to.update({name: x}))
     monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "")
-    monkeypatch.delitem(sys.modules, "tests.gpu.without_pools", raising=False)
-    importlib.import_module("tests.gpu.without_pools")
+    without_pools.pytest_configure()
     assert set_to == {"set_allocator": None, "set_pinned_memory_allocator": None}
     monkeypatch.setattr(day.shutil, "which", lambda name: name)
     part = next(x for x in day.parts(Path("x")) if x.name == "sanitizer")

@@ -2,8 +2,10 @@
 
 import os
 
-import cupy
 
-cupy.cuda.set_allocator(None)
-cupy.cuda.set_pinned_memory_allocator(None)
-os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+def pytest_configure():
+    import cupy
+
+    cupy.cuda.set_allocator(None)
+    cupy.cuda.set_pinned_memory_allocator(None)
+    os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
