@@ -73,6 +73,7 @@ def test_scaled_chunks(cupy, limit):
     a, b = operands("float32", "both")
     left, right = (on_device(cupy, x, "float32") for x in (a, b))
     asked = falcon.plan(left, right, scheme="strassen@strassen", workspace_limit=limit)
+    assert (asked.option.tiling[3:5] < asked.option.tiling[:2]) == (limit is not None)
     plan = replace(asked, guarded=True)
     exact = a.astype(float) @ b
     error = np.abs(cupy.asnumpy(plan(left, right)) - exact)
