@@ -72,6 +72,6 @@ def release_workspace() -> None:
     >>> falcon.release_workspace()
     """
     _release_cpu()
-    driver = sys.modules.get(f"{__package__}._gpu.driver")
-    if driver is not None:
-        driver.release()
+    workspaces = sys.modules.get(f"{__package__}._gpu.workspaces")
+    if workspaces is not None:
+        workspaces.release()

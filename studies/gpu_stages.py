@@ -11,6 +11,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from common import shapes_of, show, write
 
 import falcon
 from falcon._backends import DEVICE, get_backend
-from falcon._gpu import device, driver
+from falcon._gpu import device, driver, workspaces
 from falcon._gpu.arrays import library_of
 from falcon._gpu.operands import Call
 from falcon._gpu.rates import seconds_per_call
@@ -40,20 +41,22 @@ MULTIPLIES = ("cuBLAS", 1e12, "TFLOP/s")
 def measure(case, a, b, out, options):
     """Measure the stages of a product in the current stream; return an entry of "stages".
 
-    Where the classical product is chosen, the stages are those of Strassen's scheme.
+    Where the classical product is chosen, the stages are those of Strassen's scheme. Norms are
+    looked at, as for a scheme that "auto" has chosen.
     """
     backend, plan = get_backend(DEVICE), falcon.plan(a, b, **options)
     if plan.scheme is None:
         plan = falcon.plan(a, b, **{**options, "scheme": LEAST_SCHEME})
+    plan = replace(plan, guarded=True)
     classical = falcon.plan(a, b, **{**options, "scheme": "classical"})
     library = library_of(a)
     matrices = library.matrix(a), library.matrix(b), None, library.matrix(out)
 
     def steps(x):
         call = Call.of(x, *matrices, None)
-        memory = driver.workspace(library, call.nbytes)
+        memory = workspaces.allocate(library, call.nbytes)
         held.append(memory)
-        return driver.steps_of(call, memory, scales=None, alpha=1.0, beta=0.0)
+        return driver.steps_of(call, memory, alpha=1.0, beta=0.0)
 
     held = []
     made = steps(plan)
@@ -79,7 +82,7 @@ def measure(case, a, b, out, options):
 
 
 def work_of(plan):
-    """Bytes that the combines move and operations of the products, repetitions included."""
+    """Bytes that norms and combines move, operations of the products; repetitions included."""
     scheme, p = plan.scheme, plan.problem
     assert scheme is not None
     item, sums, found = p.operand.itemsize, p.accumulator.itemsize, products(scheme)
@@ -87,6 +90,7 @@ def work_of(plan):
     again_a, again_b, _ = plan.option.again
     rank, planes = len(found.places), found.planes
     return {
+        "norms": item * (p.M * p.K * (scheme.m > 1) + p.K * p.N * (scheme.n > 1)),
         "combine A": again_a * item * (p.M * p.K + rank * rows * inner),
         "combine B": again_b * item * (p.K * p.N + rank * inner * columns),
         "multiply": 2.0 * rank * rows * columns * inner,

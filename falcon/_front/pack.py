@@ -136,7 +136,7 @@ def _for_one_backend(options: Options, problem: Problem) -> Options:
 def _scaled(plan: Plan, packed: PackedOperand, b: np.ndarray, options: Options) -> PackedOperand:
     """Return `packed`, or B packed again if its columns must be scaled or it must be classical.
 
-    Not for GPUs, where every product decides on scaling.
+    Not for GPUs, whose backend scales columns in `pack`.
     """
     # The chunks by which B was packed, not those of the plan.
     chunks = get_backend(packed.backend).packed_option(plan.problem, packed, None).chunks

@@ -14,5 +14,7 @@
     arrays.py     CuPy arrays and torch tensors as matrices; where.py: where an array is
     device.py     all that falcon uses of CuPy; cublas.py: of cuBLAS
     available.py  whether CuPy, a GPU and its libraries work here
+    workspaces.py memory of calls, kept for captured graphs
+    repaired.py   which problems were repaired, and are classical from then on
     model.py      the cost of an option; rates.py: the measured speeds that it needs
 """

@@ -128,9 +128,10 @@ class _Torch:
         return _known(find_torch(name), name)
 
     def matrix(self, x: Any) -> Matrix:
-        if x.requires_grad:
+        if x.requires_grad and self._torch.is_grad_enabled():
             raise TypeError(
-                "a tensor requires grad, but falcon has no backward pass; pass tensor.detach()"
+                "a tensor requires grad, but falcon has no backward pass; pass tensor.detach(), or "
+                "multiply under torch.no_grad()"
             )
         if x.is_neg():
             raise TypeError("a tensor is a view that negates; pass tensor.resolve_neg()")

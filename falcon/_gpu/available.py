@@ -13,6 +13,10 @@ from .steps import run
 _INSTALL = "pip install 'falcon-gemm[cuda13x]' (or [cuda12x])"
 # The first with bfloat16 in kernels and DLPack, and with the protocol for other libraries' streams.
 _LEAST_CUPY = 14
+_CAPTURING = (
+    "falcon loads its libraries at the first call, which cannot be done while a stream is being "
+    "captured: multiply once before the capture"
+)
 
 
 @cache
@@ -22,7 +26,7 @@ def why_unavailable() -> str | None:
     Raises
     ------
     RuntimeError
-        The current stream is being captured, so that the product cannot be tried.
+        A stream is being captured, so that the product cannot be tried: that is not remembered.
     """
     try:
         version = device.version()
@@ -37,10 +41,7 @@ def why_unavailable() -> str | None:
     except Exception as error:  # CUDARuntimeError: no driver, too old a driver, no device
         return f"CUDA does not run here ({error})"
     if device.is_capturing():
-        raise RuntimeError(
-            "falcon loads its libraries at the first call, which a stream that is being captured "
-            "cannot do: multiply once before the capture"
-        )
+        raise RuntimeError(_CAPTURING)
     return _tried()
 
 
@@ -55,6 +56,8 @@ def _tried() -> str | None:
         operands = (Operand.of(x) for x in (one, one, out))
         run(cublas.product(1, 1, 1, *operands, sums=FLOAT32))
     except Exception as error:  # each library has its own
+        if "captur" in str(error).lower():  # another stream is: this says nothing about the device
+            raise RuntimeError(_CAPTURING) from error
         reason = str(error).strip().partition("\n")[0]
         return f"{part} does not work with CuPy ({type(error).__name__}: {reason}): {_INSTALL}"
     return None

@@ -6,7 +6,10 @@ torch tensors.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from falcon._core.bound import growth_of_rounded_sums
@@ -18,36 +21,44 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import available, device, driver, kernels, model, operands, sources
+from . import available, device, driver, kernels, model, operands, repaired, sources, workspaces
 from .arrays import library_of
-from .geometry import Buffers, block_sizes, chunks_within, combined_again, round_up
+from .geometry import Buffers, block_sizes, chunks_within, combined_again, round_up, scale_bytes
 from .matrix import Matrix, dense
 from .packed import Packed
 from .rates import DeviceRates, measure
 from .steps import run
 from .where import device_of
 
+_log = logging.getLogger("falcon")
+
 # Without a limit, a call's workspace is at most one part in so many of the device's memory.
 _WORKSPACE_SHARE = 4
-# The error of the model: smaller predicted gains are not taken.
-_LEAST_GAIN = 1.02
-_POLICY = Policy(
-    # Below these sizes launches take longer than an LCMA could save.
-    smallest=1024,
-    smallest_flops=0.0,
-    smallest_block=256,
-    # The model counts the launches and the waves of small chunks.
-    smallest_chunk=0,
-    # No lower bounds prune here: every candidate is evaluated, so few compositions are compared.
-    nested=False,
-    nested_block=1,
-    least_gain=_LEAST_GAIN,
-    tie=0.0,
-    # The common model predicts neither its times nor its rounding.
-    common_model=False,
-    no_gain=f"no scheme is predicted to be {_LEAST_GAIN:.2f} x as fast",
-    too_little=f"less than {_LEAST_GAIN:.2f} x as fast",
-)
+
+
+def _policy(least_gain: float) -> Policy:
+    return Policy(
+        # Below these sizes launches take longer than an LCMA could save.
+        smallest=1024,
+        smallest_flops=0.0,
+        smallest_block=256,
+        # The model counts the launches and the waves of small chunks.
+        smallest_chunk=0,
+        # No lower bounds prune here, every candidate is evaluated: few compositions are compared.
+        nested=False,
+        nested_block=1,
+        least_gain=least_gain,
+        tie=0.0,
+        # The common model predicts neither its times nor its rounding.
+        common_model=False,
+        no_gain=f"no scheme is predicted to be {least_gain:.2f} x as fast",
+        too_little=f"less than {least_gain:.2f} x as fast",
+    )
+
+
+# Smaller predicted gains are not taken: the error of the model. In 16 bits, where combines and
+# norms take a large part of the time, more of it is unknown until it is measured on a GPU.
+_POLICY, _POLICY_16_BITS = _policy(1.02), _policy(1.08)
 
 
 class GpuBackend:
@@ -82,7 +93,7 @@ class GpuBackend:
 
     def policy(self, problem: Problem) -> Policy:
         """Return when LCMAs are worth comparing on a GPU."""
-        return _POLICY
+        return _POLICY_16_BITS if problem.operand.itemsize == 2 else _POLICY
 
     def candidates(
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
@@ -113,17 +124,10 @@ class GpuBackend:
         """
         packed = b.payload.packed if isinstance(b, PackedOperand) else None
         source = b.payload.source if isinstance(b, PackedOperand) else b
-        driver.execute(
-            plan,
-            a,
-            source,
-            c,
-            out,
-            packed=packed,
-            scales=b.scales if isinstance(b, PackedOperand) else None,
-            alpha=float(alpha),
-            beta=float(beta),
-        )
+        plan = _settled(plan)
+        packed = None if plan.scheme is None else packed
+        scalars = {"alpha": float(alpha), "beta": float(beta)}
+        driver.execute(plan, a, source, c, out, packed=packed, **scalars)
 
     def call(self, plan: Plan, a: Any, b: Any, out: Any) -> Any:
         """Run a plan on arrays: `Plan.__call__` for arrays on a GPU."""
@@ -148,13 +152,13 @@ class GpuBackend:
                 raise ValueError(
                     "out overlaps an operand; falcon.gemm handles that, a plan does not"
                 )
-            driver.execute(plan, left, right, None, target)
+            driver.execute(_settled(plan), left, right, None, target)
         return out
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
-        """Form the sums of B."""
+        """Form the sums of B, whose columns are scaled if "auto" chose the scheme."""
         problem, scheme, dtype = plan.problem, plan.scheme, plan.problem.operand
-        allocate = library_of(b.owner).allocate
+        allocate = partial(workspaces.allocate, library_of(b.owner))
         if not operands.readable(b, dtype):
             memory = allocate(problem.K * problem.N * dtype.itemsize)
             copied = dense(memory.pointer, b.shape, dtype, memory.owner)
@@ -166,16 +170,19 @@ class GpuBackend:
         block = block_sizes(problem.M, problem.N, problem.K, scheme, dtype.itemsize)
         nbytes = scheme.rank * block[1] * block[2] * dtype.itemsize
         memory = allocate(nbytes)
+        powers, scale, steps = None, 0, []
+        if plan.guarded and scheme.n > 1:
+            powers = allocate(scale_bytes(problem.N))
+            scale = powers.pointer
+            steps = kernels.scales(b.transposed(), block[1], memory.pointer, nbytes, scale)
         whole = (block[2], block[1])
-        run(kernels.combine_in(scheme, "v", b, memory.pointer, whole, (0, 0), whole))
-        return Payload(b, Packed(memory, block, b.by_columns, dtype))
+        combined = kernels.combine_in(scheme, "v", b, memory.pointer, whole, (0, 0), whole, scale)
+        run(*steps, combined)
+        return Payload(b, Packed(memory, block, b.by_columns, dtype, powers))
 
     def scales(self, b: Matrix, plan: Plan) -> Any:
-        """Compare the norms of B's columns, without waiting for the result."""
-        p, scheme = plan.problem, plan.scheme
-        assert scheme is not None
-        block = block_sizes(p.M, p.N, p.K, scheme, p.operand.itemsize)
-        return driver.scales_of(b, scheme, block)
+        """Return that products are guarded; `pack` finds the powers of B's columns."""
+        return True
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand; the workspace may exceed `limit`."""
@@ -202,6 +209,16 @@ class GpuBackend:
             "cuda": str(device.runtime_version()),
             "kernels": sources.digest(),
         }
+
+
+def _settled(plan: Plan) -> Plan:
+    """Return the classical plan where the scheme of "auto" had to be repaired before."""
+    if not plan.guarded or not repaired.was_repaired(plan.problem):
+        return plan
+    _log.debug("falcon: %s is multiplied classically: it was repaired before", plan.problem)
+    option = _option(plan.problem, None, None)
+    assert option is not None  # without a limit there always is one
+    return replace(plan, option=option, guarded=False)
 
 
 def _place(index: int | None) -> str:
@@ -248,13 +265,16 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     item, sums = problem.operand.itemsize, problem.accumulator.itemsize
     block = block_sizes(M, N, K, scheme, item)
     assert problem.device is not None
-    most = device.properties(problem.device).memory_bytes // _WORKSPACE_SHARE
-    room = most if limit is None else limit - extra
+    if limit is None:
+        room = device.properties(problem.device).memory_bytes // _WORKSPACE_SHARE
+    else:
+        room = limit - extra
     arranged = products(scheme)
-    chunk = chunks_within(block, arranged, item, sums, room, packed=problem.packed)
+    lines = M, N
+    chunk = chunks_within(block, arranged, item, sums, lines, room, packed=problem.packed)
     if chunk is None:
         return None
-    buffers = Buffers.of(chunk, arranged, item, sums, packed=problem.packed)
+    buffers = Buffers.of(chunk, arranged, item, sums, lines, packed=problem.packed)
     workspace = extra + buffers.total
     m, k, n = scheme.format
     whole = (m * chunk[0], n * chunk[1], k * chunk[2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import cublas
-from .matrix import Matrix, Operand
+from .matrix import Matrix, Memory, Operand
 from .steps import run
 
 
@@ -40,7 +40,9 @@ class Batch:
         return cls(first, count, step)
 
 
-def multiply(a: Batch | None, b: Batch | None, out: Batch | None, *, tf32: bool) -> bool:
+def multiply(
+    a: Batch | None, b: Batch | None, out: Batch | None, *, tf32: bool, workspace: Memory | None
+) -> bool:
     """Write ``a @ b`` to `out`, all matrices at once; False if cuBLAS cannot do it in one call."""
     if a is None or b is None or out is None:
         return False
@@ -55,5 +57,6 @@ def multiply(a: Batch | None, b: Batch | None, out: Batch | None, *, tf32: bool)
         Operand(x.first.pointer, x.first.ld, x.first.by_columns, x.step, dtype) for x in (a, b, out)
     )
     sizes, operands = (M, N, K), (left, right, target)
-    run(cublas.product(*sizes, *operands, batch=out.count, sums=dtype.accumulator, tf32=tf32))
+    product = cublas.product(*sizes, *operands, batch=out.count, sums=dtype.accumulator, tf32=tf32)
+    run(product, workspace=workspace)
     return True

@@ -7,7 +7,7 @@ refuse to run in a stream that is being captured.
 from __future__ import annotations
 
 import sys
-from ctypes import CDLL, byref, c_char_p, c_double, c_float, c_int, c_int64, c_void_p
+from ctypes import CDLL, byref, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -15,7 +15,7 @@ from typing import Any
 
 from falcon._core.dtypes import DType
 
-from .matrix import Operand
+from .matrix import Memory, Operand
 
 # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: partial sums of a 16-bit product are added in
 # float32; without it they may be rounded to 16 bits first.
@@ -28,6 +28,7 @@ _OPERAND = (c_void_p, c_int, c_int64, c_int64)  # pointer, type, leading dimensi
 _GEMM = "cublasGemmStridedBatchedEx_64"
 _ARGUMENTS = {
     "cublasSetStream_v2": (c_void_p, c_void_p),
+    "cublasSetWorkspace_v2": (c_void_p, c_void_p, c_size_t),
     "cublasGetMathMode": (c_void_p, c_void_p),
     "cublasSetMathMode": (c_void_p, c_int),
     "cublasGetPointerMode_v2": (c_void_p, c_void_p),
@@ -155,10 +156,13 @@ class Turn:
     """CuPy's handle, in the current stream and with the modes that falcon needs.
 
     The modes of the handle belong to the caller and are restored; the use of TF32, and of float32
-    sums, must not depend on them.
+    sums, must not depend on them. With a workspace, products use that instead of the handle's.
     """
 
-    __slots__ = ("_handle", "_math", "_pointers")
+    __slots__ = ("_handle", "_math", "_pointers", "_workspace")
+
+    def __init__(self, workspace: Memory | None) -> None:
+        self._workspace = workspace
 
     def __enter__(self) -> int:
         cuda = sys.modules["cupy"].cuda
@@ -172,12 +176,17 @@ class Turn:
                 _call("cublasSetMathMode", handle, _MATH_MODE)
             if self._pointers.value != _POINTER_MODE:
                 _call("cublasSetPointerMode_v2", handle, _POINTER_MODE)
+            if (own := self._workspace) is not None:
+                _call("cublasSetWorkspace_v2", handle, own.pointer, own.nbytes)
         except BaseException:
             self.__exit__()
             raise
         return int(handle)
 
     def __exit__(self, *_: object) -> None:
+        if self._workspace is not None:  # setting the stream sets the handle's workspace too
+            stream = sys.modules["cupy"].cuda.get_current_stream().ptr
+            _call("cublasSetStream_v2", self._handle, stream)
         if self._math.value != _MATH_MODE:
             _call("cublasSetMathMode", self._handle, self._math.value)
         if self._pointers.value != _POINTER_MODE:

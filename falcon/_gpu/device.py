@@ -139,6 +139,13 @@ def allocate(nbytes: int) -> Memory:
     return Memory(int(made.data.ptr), nbytes, made)
 
 
+def allocate_on_host(nbytes: int) -> Memory:
+    """Allocate zeros in the host's memory that kernels of every device can write."""
+    made = _cupy().cuda.alloc_pinned_memory(nbytes)
+    np.frombuffer(made, np.uint8, nbytes)[:] = 0
+    return Memory(int(made.ptr), nbytes, made)
+
+
 def empty(shape: tuple[int, ...], dtype: Any) -> Any:
     """Return a new CuPy array."""
     return _cupy().empty(shape, dtype)

@@ -2,13 +2,12 @@
 
 ::
 
-    compare norms             A, B  -> 2 words            norms.cu, spread.cu; only for "auto"
+    even out norms            A, B  -> powers of two      norms.cu, scales.cu; only for "auto"
     for each chunk of rows, columns:                      (one chunk without a workspace limit)
         for each chunk of the inner dimension:
-            Combine A, Combine B    A, B  -> At, Bt       sources.combine_in, once each
+            Combine A, Combine B    A, B  -> At, Bt       lines times their powers, once each
             products                At, Bt -> H           a strided-batched call per chain length
-        Combine H                   H     -> C            applies alpha and beta, writes out
-        refuse                                            marks all regions if norms differ too much
+        Combine H                   H     -> C            undoes the powers, applies alpha and beta
         repair                                            ends at once unless a region is marked
 
 The host never waits for the device. See docs/gpu.md.
@@ -16,30 +15,18 @@ The host never waits for the device. See docs/gpu.md.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from falcon._core.plan import Plan
-from falcon._core.spread import MOST_UNEVEN
+from falcon.codegen.cuda_emit import FACTORS
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import cublas, device, kernels
-from .arrays import Library, library_of
-from .geometry import (
-    Offsets,
-    Sizes,
-    block_sizes,
-    mark_bytes,
-    norms_bytes,
-    spans,
-)
+from . import cublas, kernels, repaired, workspaces
+from .arrays import library_of
+from .geometry import Offsets, block_sizes, mark_bytes, spans
 from .matrix import Matrix, Memory, Operand
 from .operands import Call, local_chunk, same
 from .packed import Packed
 from .steps import Fill, Step, run
-
-# Workspaces that a recorded graph will use when it is replayed.
-_kept: list[Memory] = []
 
 
 def execute(
@@ -50,7 +37,6 @@ def execute(
     out: Matrix,
     *,
     packed: Packed | None = None,
-    scales: Memory | None = None,
     alpha: float = 1.0,
     beta: float = 0.0,
 ) -> None:
@@ -65,27 +51,15 @@ def execute(
     c : Matrix, optional
     packed : Packed, optional
         The sums of `b`.
-    scales : Memory, optional
-        Result of `scales_of` for a packed `b`.
     """
     call = Call.of(plan, a, b, c, out, packed)
-    at = workspace(library_of(a.owner), call.nbytes)
-    run(*steps_of(call, at, scales=scales, alpha=alpha, beta=beta))
+    library = library_of(a.owner)
+    at = workspaces.allocate(library, call.nbytes)
+    steps = steps_of(call, at, alpha=alpha, beta=beta)
+    run(*steps, workspace=workspaces.for_cublas(library))
 
 
-def workspace(library: Library, nbytes: int) -> Memory:
-    """Allocate memory for a call; keep it if a graph is recorded that does not own it."""
-    if nbytes == 0:
-        return Memory(0, 0, None)
-    memory = library.allocate(nbytes)
-    if not library.graphs_own_memory and device.is_capturing():
-        _kept.append(memory)
-    return memory
-
-
-def steps_of(
-    call: Call, memory: Memory, *, scales: Memory | None, alpha: float, beta: float
-) -> list[Step]:
+def steps_of(call: Call, memory: Memory, *, alpha: float, beta: float) -> list[Step]:
     """Return all steps of a call, with `memory` as its workspace."""
     plan = call.plan
     (a, b, c, target), copies = call.settle(memory.pointer)
@@ -95,28 +69,13 @@ def steps_of(
     else:
         stages = _Stages(plan, plan.scheme, a, b, target, call.packed, call.place(memory))
         if plan.guarded:
-            stages.compare(scales)
+            stages.even_out()
         stages.multiply(c, alpha, beta)
         steps += stages.steps
     out = call.operands[3]
     if target is not out:
         steps.append(kernels.copy(target, out))
     return steps
-
-
-def scales_of(b: Matrix, scheme: Scheme, block: Sizes) -> Memory:
-    """Compare the norms of columns of `b` that a scheme adds up; return the word of the result."""
-    nbytes = norms_bytes(*b.shape[::-1], b.dtype.accumulator.itemsize)
-    library = library_of(b.owner)
-    scratch, worst = library.allocate(nbytes), library.allocate(4)
-    places = scratch.pointer, nbytes, worst.pointer
-    run(*kernels.spread(b.transposed(), scheme.n, block[1], *places))
-    return worst
-
-
-def release() -> None:
-    """Free the workspaces of recorded graphs."""
-    _kept.clear()
 
 
 def _classical(
@@ -156,27 +115,28 @@ class _Stages:
         problem = plan.problem
         self._plan, self._scheme, self._packed = plan, scheme, packed
         self._a, self._b, self._out = a, b, out
-        self._at, self._bt, self._h, self._marks, self._words = places
+        self._at, self._bt, self._h, self._marks, *self._scales = places
         self._dtype, self._sums = problem.operand, problem.accumulator
         self._block = block_sizes(problem.M, problem.N, problem.K, scheme, self._dtype.itemsize)
         self.steps: list[Step] = []
         self._held: dict[str, tuple] = {}
-        # Addresses of the words that `compare` fills for A and B.
-        self._uneven: tuple[int, int] | None = None
+        # Addresses of the powers of A's rows and B's columns.
+        powers = None if packed is None else packed.powers
+        self._powers = {"u": 0, "v": 0 if powers is None else powers.pointer}
 
-    def compare(self, scales: Memory | None) -> None:
-        """Compare the norms of A's rows and of B's columns, for `_finish` to refuse the scheme.
+    def even_out(self) -> None:
+        """Find powers of two for lines that the scheme adds up; those of a packed B are known.
 
-        `scales` is the result for a packed B. The norms use the memory of At, Bt and H.
+        The norms use the memory of At, Bt and H.
         """
-        words = self._words, self._words + 4
-        scratch = self._at, self._marks - self._at
-        self.steps += kernels.spread(self._a, self._scheme.m, self._block[0], *scratch, words[0])
-        if scales is None:
-            columns = self._b.transposed()
-            block = self._block[1]
-            self.steps += kernels.spread(columns, self._scheme.n, block, *scratch, words[1])
-        self._uneven = words[0], words[1] if scales is None else scales.pointer
+        parts = self._scheme.m, 1 if self._packed is not None else self._scheme.n
+        for factor, x, block, count, scale in zip(
+            FACTORS, (self._a, self._b.transposed()), self._block, parts, self._scales, strict=False
+        ):
+            if count > 1:
+                scratch = self._at, self._marks - self._at
+                self.steps += kernels.scales(x, block, *scratch, scale)
+                self._powers[factor] = scale
 
     def multiply(self, c: Matrix | None, alpha: float, beta: float) -> None:
         """Go over all chunks."""
@@ -203,7 +163,8 @@ class _Stages:
             (self._a, self._at, (M, K)) if factor == "u" else (self._b, self._bt, (K, N))
         )
         start, part = (first[0], second[0]), (first[1], second[1])
-        step = kernels.combine_in(self._scheme, factor, source, target, block, start, part)
+        scale = self._powers[factor]
+        step = kernels.combine_in(self._scheme, factor, source, target, block, start, part, scale)
         self.steps.append(step)
 
     def _products(
@@ -262,8 +223,7 @@ class _Stages:
         alpha: float,
         beta: float,
     ) -> None:
-        checked = self._plan.options.check != "none"
-        marks = self._marks if checked or self._uneven else 0
+        marks = 0 if self._plan.options.check == "none" else self._marks
         if marks:
             self.steps.append(Fill("repair", marks, 0, mark_bytes(row[1], column[1])))
         update = kernels.Update(
@@ -277,10 +237,9 @@ class _Stages:
             alpha,
             0.0 if c is None else beta,
             marks,
+            (self._powers["u"], self._powers["v"]),
         )
-        marked = update if checked else replace(update, marks=0)
-        self.steps.append(kernels.combine_out(marked, self._h))
-        if self._uneven is not None:
-            self.steps.append(kernels.refuse(update, *self._uneven, MOST_UNEVEN**2))
+        self.steps.append(kernels.combine_out(update, self._h))
         if marks:
-            self.steps.append(kernels.repair(update, self._a, self._b))
+            told = repaired.word(self._plan.problem) if self._plan.guarded else 0
+            self.steps.append(kernels.repair(update, self._a, self._b, told))

@@ -56,18 +56,19 @@ def round_up(size: int, unit: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """Bytes of At, Bt, H, the marks and two words of the norms for chunks of a given size.
+    """Bytes of At, Bt, H, the marks, and the powers of A's rows and B's columns.
 
     Attributes
     ----------
-    at, bt, h, marks, words : int
+    at, bt, h, marks, rows, columns : int
     """
 
     at: int
     bt: int
     h: int
     marks: int
-    words: int = 8
+    rows: int
+    columns: int
 
     @classmethod
     def of(
@@ -76,10 +77,14 @@ class Buffers:
         products: Products,
         itemsize: int,
         sum_itemsize: int,
+        lines: tuple[int, int],
         *,
         packed: bool = False,
     ) -> Buffers:
-        """Return the sizes for chunks of (rows, columns, inner) of every block."""
+        """Return the sizes for chunks of (rows, columns, inner) of every block.
+
+        `lines` are A's rows and B's columns.
+        """
         rows, columns, inner = chunk
         rank = len(products.places)
         return cls(
@@ -87,6 +92,8 @@ class Buffers:
             0 if packed else rank * inner * columns * itemsize,
             products.planes * rows * columns * sum_itemsize,
             mark_bytes(rows, columns),
+            scale_bytes(lines[0]),
+            0 if packed else scale_bytes(lines[1]),
         )
 
     @property
@@ -104,10 +111,10 @@ class Buffers:
 
     @property
     def _sizes(self) -> Offsets:
-        return self.at, self.bt, self.h, self.marks, self.words
+        return self.at, self.bt, self.h, self.marks, self.rows, self.columns
 
 
-Offsets = tuple[int, int, int, int, int]
+Offsets = tuple[int, int, int, int, int, int]
 
 
 def chunks_within(
@@ -115,6 +122,7 @@ def chunks_within(
     products: Products,
     itemsize: int,
     sum_itemsize: int,
+    lines: tuple[int, int],
     room: int | None,
     *,
     packed: bool = False,
@@ -128,9 +136,8 @@ def chunks_within(
     rows, columns, inner = block
 
     def fits() -> bool:
-        buffers = Buffers.of(
-            (rows, columns, inner), products, itemsize, sum_itemsize, packed=packed
-        )
+        chunk = rows, columns, inner
+        buffers = Buffers.of(chunk, products, itemsize, sum_itemsize, lines, packed=packed)
         return room is None or buffers.total <= room
 
     def halved(size: int) -> int:
@@ -211,9 +218,9 @@ def flat_launch(count: int) -> tuple[Sizes, Sizes]:
     return (_along_x(-(-count // 256)), 1, 1), (256, 1, 1)
 
 
-def norms_bytes(lines: int, inner: int, sum_itemsize: int) -> int:
-    """Bytes of the parts of the squared norms of some lines."""
-    return lines * norm_parts(inner) * sum_itemsize
+def scale_bytes(lines: int) -> int:
+    """Bytes of the powers of some lines, and of the word before them."""
+    return 8 * (1 + lines)
 
 
 def regions(height: int, width: int) -> int:

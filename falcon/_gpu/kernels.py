@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import DType
+from falcon.codegen.cuda_emit import FACTORS
 from falcon.schemes import Scheme
 
 from . import device, geometry, sources
@@ -21,6 +22,9 @@ from .steps import Fill, Launch, Step
 
 _lock = threading.Lock()
 _functions: dict[tuple, tuple[Any, sources.Unit]] = {}
+# Of the powers by which lines are multiplied, by bytes of an accumulator: the product of a row's
+# and a column's is a normal number.
+_LARGEST_EXPONENT = {4: 60, 8: 500}
 
 
 def _function(key: tuple, make: Callable[[], sources.Unit]) -> tuple[Any, sources.Unit]:
@@ -49,6 +53,7 @@ def combine_in(
     block: tuple[int, int],
     start: tuple[int, int],
     part: tuple[int, int],
+    scale: int = 0,
 ) -> Launch:
     """Combine A ("u") or B ("v").
 
@@ -61,6 +66,8 @@ def combine_in(
         Rows and columns of a block.
     start, part : (int, int)
         First row and column of the part of every block to be combined, and its size.
+    scale : int
+        Address of the powers of A's rows or B's columns, made by `scales`; 0: none.
     """
     key = ("in", scheme, factor, source.dtype)
     kernel, unit = _function(key, lambda: sources.combine_in(scheme, factor, source.dtype))
@@ -82,6 +89,8 @@ def combine_in(
             np.int32(source.by_columns),
             np.int32(along_minor),
             np.int32(window.allows(unit.fit.width)),
+            scale,
+            start[FACTORS.index(factor)],
         ),
     )
 
@@ -103,6 +112,8 @@ class Update:
     alpha, beta : float
     marks : int
         Address of the zeroed marks, or 0 if non-finite values are not repaired.
+    powers : (int, int)
+        Addresses of the powers by which A's rows and B's columns were multiplied; 0: none.
     """
 
     scheme: Scheme
@@ -115,6 +126,7 @@ class Update:
     alpha: float
     beta: float
     marks: int
+    powers: tuple[int, int] = (0, 0)
 
     @property
     def window(self) -> Window:
@@ -152,6 +164,7 @@ def combine_out(update: Update, planes: int) -> Launch:
     assert unit.fit is not None
     window, added, width = update.window, update.added, unit.fit.width
     aligned = window.allows(width) and (added is None or added.allows(width))
+    lines = list(zip(update.powers, update.start, strict=True))
     grid, threads = geometry.combine_launch(window.height, window.width, width)
     return Launch(
         "combine H",
@@ -166,54 +179,42 @@ def combine_out(update: Update, planes: int) -> Launch:
             update.marks,
             np.int32(out.by_columns),
             np.int32(aligned),
+            *(x for pair in (lines[::-1] if out.by_columns else lines) for x in pair),
         ),
     )
 
 
-def spread(x: Matrix, parts: int, block: int, scratch: int, room: int, worst: int) -> list[Step]:
-    """Compare the norms of rows of `x` that a scheme adds up.
+def scales(x: Matrix, block: int, scratch: int, room: int, scale: int) -> list[Step]:
+    """Find powers of two for the rows of `x` that a scheme adds up.
 
     Parameters
     ----------
     x : Matrix
         A, or the transpose of B.
-    parts, block : int
-        Blocks that the scheme cuts the rows into, and the rows of one.
+    block : int
+        Rows of a block.
     scratch, room : int
-        Address of memory for partial sums, and its bytes. Without room for a sum per row, norms
-        are not known.
-    worst : int
-        Address of a word, set to the largest ratio of mean to least squared norm, as a float: 0 if
-        the scheme adds up no rows, a huge number if norms are not known.
+        Address of memory for partial sums of squares, and its bytes.
+    scale : int
+        Address of the result, `geometry.scale_bytes` of the rows: see Powers in common.cuh.
     """
-    steps: list[Step] = [Fill("norms", worst, 0, 4)]
-    if parts == 1:
-        return steps
     (lines, inner), along = x.shape, not x.by_columns
-    count = min(geometry.norm_parts(inner), room // (lines * x.dtype.accumulator.itemsize))
-    if count == 0:
-        return [Fill("norms", worst, 0x7F, 4)]  # 3.4e38
-    sums = x.dtype.accumulator
+    count = min(geometry.norm_parts(inner), room // (8 * lines))
+    if count < 2:
+        count, scratch = 1, scale + 8
     kernel, _ = _function(("norms", x.dtype), lambda: sources.norms(x.dtype))
     sizes = (lines, inner, scratch, np.int32(count), np.int32(along))
     grid, threads = geometry.norms_launch(lines, count, along)
-    steps.append(Launch("norms", kernel, grid, threads, (x.pointer, *x.strides, *sizes)))
-    kernel, _ = _function(("spread", sums), lambda: sources.spread(sums))
-    arguments = (scratch, np.int32(count), lines, block, worst)
-    steps.append(Launch("norms", kernel, *geometry.flat_launch(block), arguments))
-    return steps
+    norms = Launch("norms", kernel, grid, threads, (x.pointer, *x.strides, *sizes))
+    kernel, _ = _function(("scales",), sources.scales)
+    most = np.int32(_LARGEST_EXPONENT[x.dtype.accumulator.itemsize])
+    arguments = (scratch, np.int32(count), lines, block, most, scale)
+    found = Launch("norms", kernel, *geometry.flat_launch(block), arguments)
+    return [Fill("norms", scale, 0, 8), norms, found]
 
 
-def refuse(update: Update, rows: int, columns: int, most: float) -> Launch:
-    """Mark all regions if the product of the ratios at two addresses is more than `most`."""
-    kernel, _ = _function(("refuse",), sources.refuse)
-    count = geometry.regions(update.window.height, update.window.width)
-    arguments = (rows, columns, np.float32(most), update.marks, count)
-    return Launch("norms", kernel, *geometry.flat_launch(1 + count), arguments)
-
-
-def repair(update: Update, a: Matrix, b: Matrix) -> Launch:
-    """Form the classical product of the marked regions."""
+def repair(update: Update, a: Matrix, b: Matrix, told: int) -> Launch:
+    """Form the classical product of the marked regions; if any is, set the word at `told`."""
     scheme, out = update.scheme, update.out
     key = ("repair", a.dtype, out.dtype)
     kernel, _ = _function(key, lambda: sources.repair(a.dtype, out.dtype))
@@ -242,6 +243,7 @@ def repair(update: Update, a: Matrix, b: Matrix) -> Launch:
             *update.scales,
             update.marks,
             np.int32(blocks_minor),
+            told,
         ),
     )
 

@@ -32,11 +32,11 @@ Seconds = tuple[tuple[str, float], ...]
 
 
 def seconds(problem: Problem, option: Option, rates: DeviceRates) -> Seconds:
-    """Predict the seconds of each stage of an option."""
+    """Predict the seconds of each stage of an option, as if "auto" had chosen it: with norms."""
     item, sums = problem.operand.itemsize, problem.accumulator.itemsize
     if option.scheme is None:
         shape = (problem.M, problem.N, problem.K)
-        return (("multiply", product_seconds(*shape, 1, item, item, rates)),)
+        return (("multiply", product_seconds(*shape, 1, item, item, rates, rates.multiply)),)
     return _stages(problem, option, option.scheme, item, sums, rates)
 
 
@@ -48,15 +48,19 @@ def product_seconds(
     item: int,
     out_item: int,
     rates: DeviceRates,
+    rate: float,
 ) -> float:
-    """Predict a strided-batched product: compute in whole waves, or memory, and a launch."""
+    """Predict a strided-batched product: compute in whole waves, or memory, and a launch.
+
+    `rate` is that of `rates` for such a product, flop/s.
+    """
     tiles = batch * ceil(rows / TILE) * ceil(columns / TILE)
     waves = ceil(tiles / rates.multiprocessors)
     per_wave = 2.0 * TILE * TILE * inner * rates.multiprocessors
     # Libraries split tiles over multiprocessors if the last wave is nearly empty: at worst, half of
     # its time is lost.
     exact = tiles / rates.multiprocessors
-    compute = (max(exact, 1.0) + waves) / 2 * per_wave / rates.multiply
+    compute = (max(exact, 1.0) + waves) / 2 * per_wave / rate
     traffic = operand_bytes(rows, columns, inner, batch, item, rates)
     traffic += batch * rows * columns * out_item
     return max(compute, traffic / rates.bandwidth) + rates.launch
@@ -101,14 +105,19 @@ def _stages(
     multiply = 0.0
     for group in found.groups:
         inner = group.length * ck
-        part = product_seconds(min(cm, M), min(cn, N), inner, group.count, item, sums, rates)
+        sizes = min(cm, M), min(cn, N), inner, group.count, item, sums
+        part = product_seconds(*sizes, rates, rates.batched)
         multiply += pieces * again_inner * part
     # The last chunks are smaller than the others.
     exact = (M / (cm * again_rows)) * (N / (cn * again_columns)) * (K / (ck * again_inner))
     h = combine(M * N, found.planes * M * N * sums, m * n * M * N * item, additions[2], 2 * pieces)
+    # Every element is read once; a packed B was looked at before.
+    looked_at = [m * k * M * K] * (m > 1) + [k * n * K * N] * (n > 1 and not problem.packed)
+    norms = sum(looked_at) * item / rates.bandwidth + 2 * len(looked_at) * rates.launch
     if problem.packed:
         b = 0.0
     return (
+        ("norms", norms),
         ("combine A", times_a * a),
         ("combine B", times_b * b),
         ("multiply", multiply * exact),

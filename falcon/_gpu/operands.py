@@ -8,7 +8,7 @@ from falcon._core.dtypes import DType
 from falcon._core.plan import Plan
 from falcon.codegen.cuda_plan import products
 
-from . import kernels
+from . import kernels, workspaces
 from .arrays import library_of
 from .geometry import Buffers, Offsets, Sizes, round_up
 from .matrix import Matrix, Memory, dense
@@ -57,15 +57,16 @@ class Call:
 
     @property
     def buffers(self) -> Buffers:
-        """Sizes of At, Bt, H and the marks."""
+        """Sizes of At, Bt, H, the marks and the powers of lines."""
         p = self.plan.problem
         if self.plan.scheme is None:
-            return Buffers(0, 0, 0, 0, 0)
+            return Buffers(0, 0, 0, 0, 0, 0)
         return Buffers.of(
             local_chunk(self.plan),
             products(self.plan.scheme),
             p.operand.itemsize,
             p.accumulator.itemsize,
+            (p.M, p.N),
             packed=self.packed is not None,
         )
 
@@ -75,7 +76,7 @@ class Call:
         return self._start + self.buffers.total
 
     def place(self, memory: Memory) -> Offsets:
-        """Return the addresses of At, Bt, H, the marks and the words of the norms."""
+        """Return the addresses of At, Bt, H, the marks and the powers of lines."""
         return self.buffers.offsets(memory.pointer + self._start)
 
     def settle(self, at: int) -> tuple[tuple[Matrix, Matrix, Matrix | None, Matrix], list[Launch]]:
@@ -158,7 +159,7 @@ def needs_copy(c: Matrix, out: Matrix | None) -> bool:
 
 def duplicate(x: Matrix) -> Matrix:
     """Copy a matrix to new memory."""
-    memory = library_of(x.owner).allocate(x.shape[0] * x.shape[1] * x.itemsize)
+    memory = workspaces.allocate(library_of(x.owner), x.shape[0] * x.shape[1] * x.itemsize)
     target = dense(memory.pointer, x.shape, x.dtype, memory.owner)
     run(kernels.copy(x, target))
     return target

@@ -24,12 +24,15 @@ class Packed:
     by_columns : bool
         Every sum is stored by columns, as B is.
     dtype : DType
+    powers : Memory or None
+        Powers of two by which columns of B were multiplied first (see `kernels.scales`).
     """
 
     memory: Memory
     block: Sizes
     by_columns: bool
     dtype: DType
+    powers: Memory | None = None
 
     @property
     def nbytes(self) -> int:

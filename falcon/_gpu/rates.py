@@ -10,15 +10,20 @@ import numpy as np
 
 from falcon._core.dtypes import FLOAT32, FLOAT64, DType
 from falcon._core.rates import giga, positive
-from falcon.codegen.cuda_plan import products
 from falcon.schemes import get
 
 from . import cublas, device, kernels
+from .geometry import block_sizes
 from .matrix import Matrix, Operand, dense
 from .steps import run
 
 # Large enough that waves and launches hardly count: 137 Gflop, 1.1 Tflop for 16-bit elements.
 _MEASURED_SIZE = {8: 4096, 4: 4096, 2: 8192}
+# The products of an LCMA are shorter than a whole one, and a batch: the inner length of 3x4x4:38 at
+# 8192, and as many products as there is memory of A for, up to Strassen's.
+_INNER, _MOST_PRODUCTS = 2048, 7
+# Its Combine A is measured: many sums of many blocks, as in the schemes that gain most.
+_COMBINED = "3x4x4:38"
 _REPEATS = 5
 # Seconds of back-to-back calls per pair of events, so that the host's gaps do not count, and before
 # the first pair, until the clocks have settled.
@@ -26,8 +31,9 @@ _RUN, _WARM_UP = 0.02, 0.2
 # Empty kernels per pair of events, fewer than a stream can queue; and products before them, which
 # take the device longer (10 ms) than the launches take the host.
 _EMPTY_LAUNCHES, _BUSY = 500, 8
-# Elements of random data that a measured matrix repeats; zeros would run faster than real data.
-_RANDOM_ELEMENTS = 2**20
+# Elements of random data that a measured matrix repeats: a prime number, so that no two blocks of a
+# matrix are equal. The sums of equal blocks would be zeros, which run faster and round nothing.
+_RANDOM_ELEMENTS = 2**20 + 7
 # Additions of float32 per multiprocessor and clock; 128 on some architectures, never fewer.
 _LANES = 64
 
@@ -40,8 +46,11 @@ class DeviceRates:
     ----------
     multiply : float
         Of cuBLAS on a large square product, flop/s.
+    batched : float
+        Of cuBLAS on a batch of products as an LCMA runs them, with results of the accumulators'
+        type, flop/s.
     bandwidth : float
-        Of Strassen's Combine A on a large matrix, bytes read and written per second.
+        Of a Combine A with 38 sums on a large matrix, bytes read and written per second.
     launch : float
         Seconds of an empty kernel among many, launched while the device was busy.
     add : float
@@ -51,6 +60,7 @@ class DeviceRates:
     """
 
     multiply: float
+    batched: float
     bandwidth: float
     launch: float
     add: float
@@ -64,8 +74,8 @@ class DeviceRates:
 
     def __str__(self) -> str:
         return (
-            f"multiply {self.multiply / 1e9:.1f} GFLOP/s, add {giga(self.add)} GFLOP/s, "
-            f"combine {giga(self.bandwidth)} GB/s"
+            f"multiply {self.multiply / 1e9:.1f} GFLOP/s, in batches {giga(self.batched)} GFLOP/s, "
+            f"add {giga(self.add)} GFLOP/s, combine {giga(self.bandwidth)} GB/s"
         )
 
 
@@ -87,15 +97,31 @@ def measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
     slower = about.single_to_double if dtype is FLOAT64 else 1
     with device.on(index):
         a, b = (random_matrix(size, size, dtype, seed) for seed in (0, 1))
-        scheme = get("strassen")
-        sums = device.allocate(scheme.rank * size * size // 4 * 8)
-        sums_dtype = dtype.accumulator
-        out = dense(sums.pointer, (size, size), sums_dtype, sums)
+        scheme, sums = get(_COMBINED), dtype.accumulator
+        rows, _, columns = block_sizes(size, size, size, scheme, dtype.itemsize)
+        half, inner = size // 2, min(_INNER, size // 2)
+        batch = min(size * size // (half * inner), _MOST_PRODUCTS)
+        memory = device.allocate(
+            max(scheme.rank * rows * columns * dtype.itemsize, 4 * size * size * sums.itemsize)
+        )
+        out = dense(memory.pointer, (size, size), dtype, memory)
 
-        operands, half = (Operand.of(x) for x in (a, b, out)), (size // 2, size // 2)
-        whole = cublas.product(size, size, size, *operands, sums=sums_dtype, tf32=tf32)
+        operands = (Operand.of(x) for x in (a, b, out))
+        whole = cublas.product(size, size, size, *operands, sums=sums, tf32=tf32)
         product = partial(run, whole)
-        combined = kernels.combine_in(scheme, "u", a, sums.pointer, half, (0, 0), half)
+        several = (
+            Operand(x.pointer, ld, False, step, kind)
+            for x, ld, step, kind in (
+                (a, inner, half * inner, dtype),
+                (b, half, inner * half, dtype),
+                (memory, half, half * half, sums),
+            )
+        )
+        products = partial(
+            run, cublas.product(half, half, inner, *several, batch=batch, sums=sums, tf32=tf32)
+        )
+        block = rows, columns
+        combined = kernels.combine_in(scheme, "u", a, memory.pointer, block, (0, 0), block)
         combine, nothing = partial(run, combined), partial(run, kernels.empty())
 
         def empty() -> float:
@@ -103,9 +129,10 @@ def measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
                 product()
             return run_seconds(nothing, _EMPTY_LAUNCHES)
 
-        moved = size * size * dtype.itemsize * (1 + len(products(scheme).places) / 4)
+        moved = (size * size + scheme.rank * rows * columns) * dtype.itemsize
         return DeviceRates(
             multiply=2.0 * size**3 / seconds_per_call(product),
+            batched=2.0 * batch * half * half * inner / seconds_per_call(products),
             bandwidth=moved / seconds_per_call(combine),
             launch=min(empty() for _ in range(_REPEATS)) / _EMPTY_LAUNCHES,
             add=about.multiprocessors * _LANES * about.clock / max(slower, 1),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from falcon._core.dtypes import FLOAT32, DType
+from falcon._core.dtypes import FLOAT32, FLOAT64, DType
 from falcon.codegen import cuda_emit
 from falcon.codegen.cuda_plan import Fit
 from falcon.schemes import Scheme, get
@@ -74,14 +74,9 @@ def norms(dtype: DType) -> Unit:
     return _plain("norms", dtype, dtype.accumulator, dtype.accumulator)
 
 
-def spread(sums: DType) -> Unit:
-    """Compare the norms of lines that a scheme adds up."""
-    return _plain("spread", sums, sums, sums)
-
-
-def refuse() -> Unit:
-    """Mark all regions if the norms differ by too much."""
-    return _plain("refuse", FLOAT32, FLOAT32, FLOAT32)
+def scales() -> Unit:
+    """Powers of two that even out the norms of lines that a scheme adds up."""
+    return _plain("scales", FLOAT64, FLOAT64, FLOAT64)
 
 
 def empty() -> Unit:

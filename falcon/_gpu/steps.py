@@ -12,6 +12,7 @@ from typing import Any
 from . import cublas, device
 from .cublas import Product
 from .geometry import Sizes
+from .matrix import Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,11 @@ class Fill:
 Step = Launch | Fill | Product
 
 
-def run(*steps: Step) -> None:
-    """Start steps in the current stream."""
+def run(*steps: Step, workspace: Memory | None = None) -> None:
+    """Start steps in the current stream; products use `workspace`, or that of cuBLAS's handle."""
     multiplies = any(isinstance(step, Product) for step in steps)
     handle: Any
-    with cublas.Turn() if multiplies else nullcontext() as handle:
+    with cublas.Turn(workspace) if multiplies else nullcontext() as handle:
         for step in steps:
             if isinstance(step, Launch):
                 device.launch(step.kernel, step.grid, step.block, step.arguments)

@@ -7,6 +7,7 @@ against float64 on the host.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -28,6 +29,7 @@ from .records import case_entry, plan_entry
 from .workloads import Case, Shape
 
 _ERROR_ROWS = 32
+_CUBLAS_SETTINGS = ("CUBLAS_", "CUBLASLT_", "NVIDIA_TF32_OVERRIDE")
 # With so few, operands below 1 MB fit in the cache; their products are bound by launches anyway.
 _MOST_COPIES = 64
 
@@ -60,8 +62,12 @@ def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, An
 
 
 def describe() -> dict[str, str]:
-    """Return a record file's entry on the device: its name, driver and libraries."""
-    return {**get_backend(DEVICE).identity(device.current()), **_torch_version()}
+    """Return a record file's entry on the device: its name, driver, libraries and settings.
+
+    The settings are cuBLAS's environment variables: products may be emulated, or rounded to TF32.
+    """
+    settings = {x: y for x, y in os.environ.items() if x.startswith(_CUBLAS_SETTINGS)}
+    return {**get_backend(DEVICE).identity(device.current()), **_torch_version(), **settings}
 
 
 def _torch_version() -> dict[str, str]:

@@ -7,7 +7,7 @@ import pytest
 
 from falcon import _backends
 from falcon._front import planner
-from falcon._gpu import available, cublas, device, driver, kernels, rates
+from falcon._gpu import available, cublas, device, kernels, rates, repaired, workspaces
 from falcon.decision import machine
 from falcon.decision import rates as decide
 
@@ -24,7 +24,8 @@ def forget():
         del decide._rates[key]
     for number in [x for x in machine._profiles if x is not None]:
         del machine._profiles[number]
-    driver.release()
+    workspaces.release()
+    repaired.forget()
     planner._plans.clear()
     _backends.device_backend.cache_clear()
 

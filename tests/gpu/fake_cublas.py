@@ -21,8 +21,9 @@ class Cublas:
 
     def __init__(self):
         self.__dict__ |= {f.__name__: _Function(f) for f in (
-            cublasSetStream_v2, cublasGetMathMode, cublasSetMathMode, cublasGetPointerMode_v2,
-            cublasSetPointerMode_v2, cublasGemmStridedBatchedEx_64, cublasGetStatusString,
+            cublasSetStream_v2, cublasSetWorkspace_v2, cublasGetMathMode, cublasSetMathMode,
+            cublasGetPointerMode_v2, cublasSetPointerMode_v2, cublasGemmStridedBatchedEx_64,
+            cublasGetStatusString,
         )}  # fmt: skip
 
 
@@ -51,7 +52,14 @@ def cublasGetStatusString(status):
 
 
 def cublasSetStream_v2(handle, stream):
-    STATE.stream = stream
+    STATE.stream, STATE.workspace = stream, None
+    return 0
+
+
+def cublasSetWorkspace_v2(handle, workspace, size):
+    assert STATE.owner(workspace) == STATE.owner(workspace + size - 1) == STATE.device
+    assert workspace % 256 == 0
+    STATE.workspace = workspace
     return 0
 
 
@@ -83,6 +91,7 @@ def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Aty
     kinds, computeType = _types(), {68: "32F", 77: "32F_FAST_TF32", 70: "64F"}[computeType]
     assert STATE.stream == STATE.current, "a product in another stream than the current one"
     assert STATE.math_mode == 16, "no TF32, no sums of 16 bits"
+    assert STATE.workspace or not STATE.capturing, "the workspace of the handle, in a graph"
     assert STATE.pointer_mode == 0, "alpha and beta would be read from the device's memory"
     assert (kinds[Atype] is kinds[Btype]) and kinds[Ctype] in (kinds[Atype], np.float32)
     sums = np.float64 if computeType == "64F" else np.float32

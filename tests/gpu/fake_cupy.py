@@ -41,9 +41,10 @@ class State:
         self.products = []  # (sizes, batch, beta, compute type)
         self.math_mode = self.pointer_mode = 0  # of the handle of cuBLAS
         self.current = 7  # stream
-        self.stream = None  # of the handle
+        self.stream = self.workspace = None  # of the handle
         self.timed = set()  # streams in which events were recorded
         self.allocated = 0
+        self.pinned = []  # memory of the host
 
     def allocate(self, nbytes):
         memory = np.full(nbytes + 2 * GUARD + 256, 0xFF, np.uint8)  # floats of it are NaN
@@ -53,6 +54,8 @@ class State:
         return address, memory
 
     def owner(self, pointer):
+        if any(ctypes.addressof(x) <= pointer < ctypes.addressof(x) + len(x) for x in self.pinned):
+            return self.device  # every device can reach it
         for address, nbytes, device, _ in self.allocations:
             if address - GUARD <= pointer < address + nbytes + GUARD:
                 return device
@@ -138,6 +141,13 @@ def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
 
 def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
     return a._host.copy()
+
+
+def alloc_pinned_memory(size):
+    assert not STATE.capturing, "memory of the host cannot be allocated during capture"
+    kind = type("PinnedMemoryPointer", (ctypes.c_char * size,), {"ptr": property(ctypes.addressof)})
+    STATE.pinned.append(kind.from_buffer_copy(b"\xff" * size))
+    return STATE.pinned[-1]
 
 
 def broadcast_to(array, shape):
@@ -306,6 +316,9 @@ def modules():
         Device=Device,
         Stream=Stream,
         Event=Event,
+        alloc_pinned_memory=alloc_pinned_memory,
+        set_allocator=None,
+        set_pinned_memory_allocator=None,
         get_current_stream=lambda device_id=-1: Stream(),
         get_elapsed_time=lambda start, end: (end.at - start.at) * 1e3,
         device=types.SimpleNamespace(get_cublas_handle=lambda: HANDLE),

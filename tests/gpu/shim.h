@@ -1,5 +1,6 @@
 // Enough of CUDA to compile the kernels, which have no barriers, as plain C++ and to run them
 // thread by thread. Bound in front of a generated source; shim_end.h goes behind it.
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <utility>

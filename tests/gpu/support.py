@@ -6,6 +6,8 @@ from falcon._core.dtypes import CUDA, of
 from falcon._gpu import sources
 
 DTYPES = tuple(row.name for row in CUDA)
+# What CuPy adds to falcon's options of the compiler.
+CUPYS = ("-ftz=true", "--device-as-default-execution-space")
 
 
 def kind(name):

@@ -2,7 +2,7 @@
 
 import importlib.util
 import re
-from ctypes import c_int, c_int64, c_void_p
+from ctypes import c_int, c_int64, c_size_t, c_void_p
 from pathlib import Path
 
 import pytest
@@ -39,6 +39,8 @@ def as_ctypes(parameter):
         return c_void_p
     if kind in ("int64_t", "long long int"):
         return c_int64
+    if kind == "size_t":
+        return c_size_t
     assert kind in _ENUMS, parameter
     return c_int
 

@@ -11,6 +11,7 @@ import pytest
 from falcon._core.dtypes import CUDA
 
 from . import fake_cupy
+from .support import CUPYS
 
 cupy = pytest.importorskip("cupy", reason="needs the extra gpu-check (CuPy)")
 
@@ -21,6 +22,7 @@ DOCUMENTED = {
     "cuda.runtime.getDeviceProperties": ("device",),
     "cuda.runtime.driverGetVersion": (),
     "cuda.runtime.runtimeGetVersion": (),
+    "cuda.alloc_pinned_memory": ("size",),
     "cuda.get_current_stream": ("device_id",),
     "cuda.get_elapsed_time": ("start_event", "end_event"),
     "cuda.Event.record": ("self", "stream"),
@@ -87,6 +89,13 @@ def test_attributes_and_data_types():
     assert wanted == {row.name: row.cublas for row in CUDA}
 
 
+def test_options_of_the_compiler():
+    """The NVRTC tests compile with the options that CuPy adds."""
+    text = Path(importlib.util.find_spec("cupy").origin).parent.joinpath("cuda", "compiler.py")
+    added = re.findall(r"options \+= \('(-[^']+)',\)", text.read_text(encoding="utf-8"))
+    assert set(CUPYS) <= set(added)
+
+
 def test_warnings_of_cupy_are_no_failures():
     """A driver or a toolkit that it finds odd: see `filterwarnings` in pyproject.toml."""
     warnings.warn_explicit("odd", UserWarning, "cupy/_environment.py", 1, "cupy._environment")
@@ -105,4 +114,5 @@ def test_cublas_constants():
     )
     for constant in constants:
         assert constant.encode() + b"\0" in text
-    assert b"libcublas.so.13\0" in text  # loaded with it, under the name that falcon asks for
+    # Loaded with it, under the name that falcon asks for: of cupy-cuda12x or cupy-cuda13x.
+    assert re.search(rb"libcublas\.so\.1[23]\0", text)

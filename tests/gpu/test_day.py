@@ -13,7 +13,7 @@ from falcon._gpu import rates
 from falcon.bench import gpu_run
 from falcon.bench.run import INCOMPLETE
 
-from . import day, test_on_gpu
+from . import day, test_on_gpu, without_pools
 
 ROOT = Path(__file__).parents[2]
 SOME = """
@@ -50,22 +50,54 @@ def test_tests_are_recorded_one_by_one_and_go_on(tmp_path):
     assert done.returncode == 1
 
 
+def python(code):
+    return [sys.executable, "-c", code]
+
+
 def test_the_parts_of_the_day_go_on(tmp_path, monkeypatch, capsys):
-    folder = tmp_path / "day"
-    wait = [sys.executable, "-c", "import sys; print('waited', sys.argv[1:]); sys.exit(3)"]
-    fine = [sys.executable, "-c", "print('fine')"]
-    made = [day.Part("first", fine, 9), day.Part("second", wait, 7, "--seconds")]
+    folder, other = tmp_path / "day", tmp_path / "other"
+    wait = python("import sys; print('waited', sys.argv[1:]); sys.exit(3)")
+    cached = "import os; os.makedirs(os.environ['CUPY_CACHE_DIR']); print('fine')"
+    there = "import os; os.rmdir(os.environ['CUPY_CACHE_DIR']); print('fine')"
+    made = [
+        day.Part("first", python(cached), 9),
+        day.Part("second", wait, 7, "--seconds", proof="waited"),
+    ]
     monkeypatch.setattr(day, "parts", lambda folder: made)
     assert day.main([str(folder)]) == INCOMPLETE
     captured = capsys.readouterr()
     assert "not complete: second; the same command goes on" in captured.err
     assert "waited ['--seconds', '7']" in captured.out
-    made[1] = day.Part("second", fine, 7)
-    assert day.main([str(folder), "--budget", "0"]) == INCOMPLETE
-    assert day.main([str(folder)]) == 0
-    assert (folder / "first.txt").read_text() == "fine\n"
-    assert (folder / "second.txt").read_text() == "waited ['--seconds', '7']\nfine\n"
-    assert day.main([str(folder)]) == 0
+    made[1] = day.Part("second", python(there), 7)
+    assert day.main([str(folder), "--budget", "59"]) == INCOMPLETE  # too late to begin a part
+    # On another machine: results and caches come from the archive.
+    assert day.main([str(other), "--state", f"{folder}.tar.gz"]) == 0
+    assert (other / "first.txt").read_text() == "fine\n"
+    assert (other / "second.txt").read_text() == "waited ['--seconds', '7']\nfine\n"
+    assert day.main([str(other)]) == 0
+
+
+def test_a_tool_that_refuses_is_skipped_and_a_part_is_ended_in_time(tmp_path, capsys):
+    refused = day.Part("sanitizer", python("import sys; sys.exit(255)"), 9, proof="SUMMARY")
+    assert day.run(refused, tmp_path, 9, 60)
+    assert "sanitizer is skipped" in capsys.readouterr().out
+    found = python("import sys; print('ERROR SUMMARY: 1 error'); sys.exit(1)")
+    assert not day.run(day.Part("sanitizer", found, 9, proof="SUMMARY"), tmp_path, 9, 60)
+    assert not day.run(day.Part("other", python("import sys; sys.exit(1)"), 9), tmp_path, 9, 60)
+    slow = day.Part("sanitizer", python("import time; time.sleep(60)"), 9, proof="SUMMARY")
+    assert not day.run(slow, tmp_path, 9, 0.3)
+
+
+def test_the_sanitizers_part_has_no_pools(cupy, monkeypatch):
+    set_to = {}
+    for name in ("set_allocator", "set_pinned_memory_allocator"):
+        monkeypatch.setattr(cupy.cuda, name, lambda x, name=name: set_to.update({name: x}))
+    monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "")
+    without_pools.pytest_configure()
+    assert set_to == {"set_allocator": None, "set_pinned_memory_allocator": None}
+    monkeypatch.setattr(day.shutil, "which", lambda name: name)
+    part = next(x for x in day.parts(Path("x")) if x.name == "sanitizer")
+    assert "tests.gpu.without_pools" in part.command and part.proof
 
 
 def test_the_commands_of_the_day(cupy, tmp_path, monkeypatch, capsys):

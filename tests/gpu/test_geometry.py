@@ -35,17 +35,18 @@ def test_blocks_cover_the_matrix_in_whole_sectors(M, N, K, itemsize):
 @given(SIZE, SIZE, SIZE, st.integers(2**12, 2**34), st.booleans())
 def test_chunks_keep_the_room(M, N, K, room, packed):
     block = geometry.block_sizes(M, N, K, STRASSEN, 4)
-    found = geometry.chunks_within(block, products(STRASSEN), 4, 4, room, packed=packed)
+    found = geometry.chunks_within(block, products(STRASSEN), 4, 4, (M, N), room, packed=packed)
     if found is None:
         smallest = (8, 8, block[2] if packed else 8)
-        buffers = geometry.Buffers.of(smallest, products(STRASSEN), 4, 4, packed=packed)
+        buffers = geometry.Buffers.of(smallest, products(STRASSEN), 4, 4, (M, N), packed=packed)
         # Chunks are halved: within a factor of the smallest there may be none.
         assert room < 8 * buffers.total
         return
     assert all(0 < chunk <= size for chunk, size in zip(found, block, strict=True))
     assert all(chunk * 4 % 32 == 0 for chunk in found)
     assert not packed or found[2] == block[2]
-    assert geometry.Buffers.of(found, products(STRASSEN), 4, 4, packed=packed).total <= room
+    buffers = geometry.Buffers.of(found, products(STRASSEN), 4, 4, (M, N), packed=packed)
+    assert buffers.total <= room
 
 
 @given(st.integers(1, 2**40), st.integers(1, 2**20))

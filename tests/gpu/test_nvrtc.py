@@ -19,7 +19,7 @@ pytest.importorskip("cuda.bindings.nvrtc", reason="needs the extra gpu-check (NV
 
 from cuda.bindings import nvrtc
 
-from .support import typed_kernels_of
+from .support import CUPYS, typed_kernels_of
 
 ARCHITECTURES = ("sm_80", "sm_90a")
 # Bytes per thread that may be spilled, stores and loads together.
@@ -31,7 +31,7 @@ PLAIN = [
     make(dtype, out) for make in (sources.repair, sources.copy) for dtype in CUDA for out in CUDA
 ]
 PLAIN += [sources.norms(dtype) for dtype in CUDA]
-PLAIN += [sources.spread(FLOAT32), sources.spread(FLOAT64), sources.refuse()]
+PLAIN += [sources.scales()]
 
 
 def checked(result):
@@ -43,7 +43,7 @@ def checked(result):
 def compiled(text, architecture):
     """Return status, log and machine code; the log holds the report of the assembler."""
     program = checked(nvrtc.nvrtcCreateProgram(text.encode(), b"falcon.cu", 0, None, None))
-    options = [*(x.encode() for x in sources.OPTIONS), b"--ptxas-options=-v"]
+    options = [x.encode() for x in (*sources.OPTIONS, *CUPYS, "--ptxas-options=-v")]
     options.append(f"--gpu-architecture={architecture}".encode())
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     log = b" " * checked(nvrtc.nvrtcGetProgramLogSize(program))

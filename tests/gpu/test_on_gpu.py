@@ -131,7 +131,9 @@ def test_torch(real, dtype):
         pytest.skip("torch without CUDA")
     a, b = (torch.tensor(whole((300, 300), x), device="cuda") for x in (1, 2))
     a, b = (x.to(getattr(torch, dtype)) for x in (a, b))
-    with torch.cuda.stream(torch.cuda.Stream()):
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())  # in which a and b are made
+    with torch.cuda.stream(side):
         c = falcon.gemm(a, b, scheme="strassen")
         torch.cuda.current_stream().synchronize()
     assert (type(c), c.dtype, c.device) == (torch.Tensor, a.dtype, a.device)
@@ -150,7 +152,7 @@ def test_more_than_two_to_the_31_elements(real):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_uneven_operands_are_multiplied_classically(real, dtype):
+def test_uneven_operands_are_scaled(real, dtype):
     random = np.random.default_rng(0)
     a, b = (random.standard_normal((600, 600)).astype(kind(dtype)) for _ in range(2))
     left, right = (on_device(real, x, dtype) for x in (a, b))

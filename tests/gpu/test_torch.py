@@ -8,7 +8,7 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import FLOAT32
-from falcon._gpu import device, driver
+from falcon._gpu import device, workspaces
 from falcon.bench import gpu as bench
 from falcon.bench.here import Effort
 from falcon.bench.workloads import Case, Shape
@@ -68,7 +68,7 @@ def torch(cupy, monkeypatch):
         streams.append(device)
         return types.SimpleNamespace(cuda_stream=42)
 
-    module.empty = empty
+    module.empty, module.is_grad_enabled = empty, lambda: True
     module.broadcast_to = lambda x, shape: Tensor(cupy.broadcast_to(x.array, shape), x.dtype)
     module.cuda = types.SimpleNamespace(current_stream=current_stream)
     module.streams, module.allocated = streams, allocated
@@ -110,8 +110,9 @@ def test_the_workspace_of_tensors_is_torchs(cupy, torch, state, monkeypatch):
     for _ in range(2):
         falcon.gemm(a, b, out=out, scheme="strassen")
     state.capturing = False
-    assert torch.allocated == [falcon.plan(a, b, scheme="strassen").workspace] * 2
-    assert driver._kept == []
+    workspace = falcon.plan(a, b, scheme="strassen").workspace
+    assert torch.allocated == [workspace, workspaces._CUBLAS_BYTES] * 2
+    assert workspaces._kept == []
     packed = falcon.pack(b, scheme="strassen")
     assert packed.nbytes == torch.allocated[-1]
 
@@ -151,6 +152,9 @@ def test_torch_errors(cupy, torch):
     x = Tensor(on_device(cupy, whole((48, 48), 1), "float32"), "torch.float32", requires_grad=True)
     with pytest.raises(TypeError, match=r"no backward pass; pass tensor.detach\(\)"):
         falcon.gemm(x, x)
+    torch.is_grad_enabled = lambda: False  # parameters under no_grad
+    c = falcon.gemm(x, x)
+    np.testing.assert_array_equal(c._host, x._host @ x._host)
     x.requires_grad = False
     x.is_neg = lambda: True
     with pytest.raises(TypeError, match=r"pass tensor.resolve_neg\(\)"):

@@ -17,7 +17,7 @@ from falcon._core.options import Options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon._gpu import batches, kernels, operands
+from falcon._gpu import batches, kernels, operands, workspaces
 from falcon._gpu.arrays import Library, library_of, promoted
 from falcon._gpu.device import current, on
 from falcon._gpu.matrix import Matrix
@@ -156,8 +156,8 @@ class DeviceFamily:
         return x
 
     def empty(self, shape: tuple[int, ...], dtype: DType, of: Sequence[Any] = ()) -> Any:
-        """Make an array by rows."""
-        return self._library.empty(shape, dtype, self._index)
+        """Make an array by rows; falcon's buffers are made so too, which a graph may need again."""
+        return workspaces.keep(self._library, self._library.empty(shape, dtype, self._index))
 
     def problem(
         self,
@@ -284,5 +284,6 @@ class DeviceFamily:
         done = batches.multiply(
             *(self._library.blocks(x) for x in (a, b, out)),
             tf32=options.tf32 and types[0].has_tf32,
+            workspace=workspaces.for_cublas(self._library),
         )
         return "cuBLAS" if done else ""

@@ -16,6 +16,8 @@
 //   height    size of that part of a block; width is a multiple of WIDTH
 //   width
 //   aligned   in, ld and step_minor allow accesses of WIDTH elements
+//   scale     null, or powers by which rows of A or columns of B are multiplied (scales.cu), and the
+//   first     line of block (0, 0) with which the part begins; if any is not 1, one element at a time
 
 namespace FALCON_SUMS {
 
@@ -35,9 +37,15 @@ template <int W> struct Whole : Source {
 
 struct Guarded : Source {
     const Edge edge;
-    FALCON_INLINE Guarded(const Source &source, const Edge &edge) : Source(source), edge(edge) {}
+    const Powers powers;
+    const bool of_rows;
+    FALCON_INLINE Guarded(const Source &source, const Edge &edge, const Powers &powers, bool of_rows)
+        : Source(source), edge(edge), powers(powers), of_rows(of_rows) {}
     FALCON_INLINE Vec<S, 1> operator()(int i, int j) const {
-        return {edge.has(i, j) ? (S)widen(at[i * step_i + j * step_j]) : S(0)};
+        if (!edge.has(i, j))
+            return {S(0)};
+        const S value = (S)widen(at[i * step_i + j * step_j]);
+        return {powers.at ? (S)fabs(powers.of(of_rows ? i : j)) * value : value};
     }
 };
 
@@ -59,9 +67,11 @@ template <int W> struct Target {
 extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     FALCON_NAME(const FALCON_T *__restrict__ in, FALCON_T *__restrict__ out, long long ld, long long major,
                 long long minor, long long step_major, long long step_minor, long long height, long long width,
-                int by_columns, int along_minor, int aligned) {
+                int by_columns, int along_minor, int aligned, const double *__restrict__ scale, long long first) {
     using namespace FALCON_SUMS;
     const int rows = by_columns ? FALCON_Q : FALCON_P, columns = by_columns ? FALCON_P : FALCON_Q;
+    const Powers powers(scale, first, along_minor ? step_major : step_minor, FALCON_MULTIPLIED);
+    aligned = aligned && !powers.at;
     const Place place = place_of<FALCON_WIDTH>(major, minor, step_major, step_minor, width, rows, columns, aligned);
     const long long x = place.x;
     if (x >= height)
@@ -83,7 +93,8 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
         const long long y = place.y + e * place.step;
         if (y >= width)
             return;
-        Guarded load(origin, Edge(major - x, minor - y, step_major, step_minor, by_columns));
+        Guarded load(origin, Edge(major - x, minor - y, step_major, step_minor, by_columns),
+                     powers.from(along_minor ? x : y), along_minor != by_columns);
         load.at += y;
         Target<1> store = {out + row + y, plane, member, longer};
         Sums<1>::run(load, store);

@@ -6,6 +6,8 @@
 //   c         the matrix that is added, in the same order as out; never read where beta is zero
 //   marks     null, or the marks of MARK_MAJOR x MARK_MINOR regions: set if a sum is not finite
 //   aligned   out, c, their leading dimensions and step_minor allow accesses of WIDTH elements
+//   scale_*   null, or the powers by which lines of A and B that are C's lines along this axis were
+//   first_*   multiplied, and the first of them, as in combine_in.cu: sums are divided by them
 
 namespace FALCON_SUMS {
 
@@ -40,10 +42,20 @@ template <int W> struct Whole : Result {
 
 struct Guarded : Result {
     const Edge edge;
-    FALCON_INLINE Guarded(const Result &result, const Edge &edge) : Result(result), edge(edge) {}
+    const Powers rows, columns;
+    FALCON_INLINE Guarded(const Result &result, const Edge &edge, const Powers &rows, const Powers &columns)
+        : Result(result), edge(edge), rows(rows), columns(columns) {}
     FALCON_INLINE void operator()(int i, int j, const Vec<S, 1> &sum) {
-        if (edge.has(i, j))
+        if (!edge.has(i, j))
+            return;
+        if (!rows.at && !columns.at) {
             finish(i, j, sum);
+            return;
+        }
+        const double row = rows.of(i), column = columns.of(j);
+        finite = finite && row >= 0 && column >= 0;
+        // Divided by both at once: one alone could overflow. Lines of zeros get no errors of others.
+        finish(i, j, (row == 0 || column == 0 ? S(0) : S(1) / (S)fabs(row * column)) * sum);
     }
 };
 
@@ -52,9 +64,14 @@ struct Guarded : Result {
 extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     FALCON_NAME(const FALCON_S *__restrict__ h, FALCON_T *out, const FALCON_T *c, long long ld, long long ld_c,
                 long long major, long long minor, long long step_major, long long step_minor, long long height,
-                long long width, FALCON_S alpha, FALCON_S beta, unsigned *marks, int by_columns, int aligned) {
+                long long width, FALCON_S alpha, FALCON_S beta, unsigned *marks, int by_columns, int aligned,
+                const double *__restrict__ scale_major, long long first_major, const double *__restrict__ scale_minor,
+                long long first_minor) {
     using namespace FALCON_SUMS;
     const int rows = by_columns ? FALCON_Q : FALCON_P, columns = by_columns ? FALCON_P : FALCON_Q;
+    const Powers of_major(scale_major, first_major, step_major, FALCON_NOT_ONE);
+    const Powers of_minor(scale_minor, first_minor, step_minor, FALCON_NOT_ONE);
+    aligned = aligned && !of_major.at && !of_minor.at;
     const Place place = place_of<FALCON_WIDTH>(major, minor, step_major, step_minor, width, rows, columns, aligned);
     const long long x = place.x;
     if (x >= height)
@@ -92,7 +109,9 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
             if (y >= width)
                 break;
             const Planes<1> load = {h + x * width + y, plane};
-            Guarded store(origin, Edge(major - x, minor - y, step_major, step_minor, by_columns));
+            const Powers at_x = of_major.from(x), at_y = of_minor.from(y);
+            Guarded store(origin, Edge(major - x, minor - y, step_major, step_minor, by_columns),
+                          by_columns ? at_y : at_x, by_columns ? at_x : at_y);
             store.out += y;
             store.c += y;
             Sums<1>::run(load, store);

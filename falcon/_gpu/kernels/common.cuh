@@ -231,3 +231,21 @@ struct Edge {
           size_i(by_columns ? step_minor : step_major), size_j(by_columns ? step_major : step_minor) {}
     FALCON_INLINE bool has(int i, int j) const { return i * size_i < left_i && j * size_j < left_j; }
 };
+
+// --- powers of two by which lines (rows of A, columns of B) are multiplied -----------------------
+
+// What the word before the powers says: all are 1 (zero), some are not, some are larger than 1.
+#define FALCON_NOT_ONE 1u
+#define FALCON_MULTIPLIED 2u
+
+// The powers of the lines at one place of all blocks, `step` lines apart: 0 for a line of zeros, -1
+// if they are unknown (such lines are multiplied by 1, and repaired); null: all are 1.
+struct Powers {
+    const double *at;
+    long long step;
+    FALCON_INLINE Powers(const double *at, long long step) : at(at), step(step) {}
+    FALCON_INLINE Powers(const double *scale, long long first, long long step, unsigned least)
+        : at(scale && *reinterpret_cast<const unsigned *>(scale) >= least ? scale + 1 + first : nullptr), step(step) {}
+    FALCON_INLINE Powers from(long long line) const { return {at ? at + line : at, step}; }
+    FALCON_INLINE double of(int block) const { return at ? at[block * step] : 1.0; }
+};

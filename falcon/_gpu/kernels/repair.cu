@@ -1,4 +1,4 @@
-// The classical product of the regions that combine_out.cu or refuse.cu has marked.
+// The classical product of the regions that combine_out.cu has marked.
 //
 // With a scheme, a NaN or Inf in A or B, or a sum that overflows, reaches entries of C that are
 // finite classically. The host cannot know without waiting for the device, so this kernel is always
@@ -6,7 +6,8 @@
 // memory, any strides.
 //
 // Block (i, j) of C, region by region: rows of `left` (A, or B's columns) times `right`, with axes
-// as in combine_in.cu. As many thread blocks as the device runs at a time share the regions. A thread
+// as in combine_in.cu. `told`, if it is not null, is a word in the host's memory: set if any is
+// marked. As many thread blocks as the device runs at a time share the regions. A thread
 // block is 32 x 8 threads, each of which forms 8 x 4 entries.
 
 #define FALCON_REPAIR_ROWS (FALCON_MARK_MAJOR / 8)
@@ -17,9 +18,11 @@ extern "C" __global__ void __launch_bounds__(256)
                 const FALCON_A *__restrict__ right, long long right_inner, long long right_minor, FALCON_T *out,
                 const FALCON_T *c, long long ld, long long ld_c, long long major, long long minor, long long inner,
                 long long step_major, long long step_minor, long long height, long long width, FALCON_S alpha,
-                FALCON_S beta, const unsigned *__restrict__ marks, int blocks_minor) {
+                FALCON_S beta, const unsigned *__restrict__ marks, int blocks_minor, unsigned *told) {
     if (!*marks)
         return;
+    if (told && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0 && threadIdx.y == 0)
+        *told = 1;
     const unsigned across = (unsigned)((width + FALCON_MARK_MINOR - 1) / FALCON_MARK_MINOR);
     const unsigned regions = across * (unsigned)((height + FALCON_MARK_MAJOR - 1) / FALCON_MARK_MAJOR);
     const long long block_major = (long long)(blockIdx.y / blocks_minor) * step_major;

@@ -1,0 +1,80 @@
+// Powers of two by which the lines of a matrix (rows of A, columns of B) are multiplied before they
+// are added up: they even out the norms of a group, the lines at the same place of all blocks. As
+// falcon/_core/spread.py does on the host, but each group for itself, and its largest power is 1.
+//
+//   sums      parts x lines, of norms.cu; with one part, they may be the memory of the powers
+//   block     lines of a block
+//   most      the largest exponent; a group that needs a larger one is unknown
+//   scale     a word, zero at first, and the powers: see Powers in common.cuh
+
+// The host's SCALED_FROM, and the steps per octave in which it compares logarithms of norms.
+#define FALCON_SCALED_FROM 1.2
+#define FALCON_OCTAVE 64
+
+extern "C" __global__ void __launch_bounds__(256)
+    FALCON_NAME(const FALCON_A *sums, int parts, long long lines, long long block, int most, FALCON_S *scale) {
+    const long long place = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (place >= block || place >= lines)
+        return;
+    double *power = scale + 1, total = 0, least = 0;
+    int count = 0, present = 0;
+    bool known = true;
+    for (long long line = place; line < lines; line += block, ++count) {
+        double square = 0;
+        for (int part = 0; part < parts; ++part)
+            square += sums[part * lines + line];
+        power[line] = square;
+        if (square == 0)
+            continue;
+        known = known && square >= 0x1p-800 && square <= 0x1p1000; // false for a NaN too
+        total += square;
+        least = present && least <= square ? least : square;
+        ++present;
+    }
+    const auto level = [power](long long line) { return (int)rint(log2(power[line]) * (FALCON_OCTAVE / 2)); };
+    bool scaled = known && total > FALCON_SCALED_FROM * present * least;
+    int base = 0, top = -0x7fffffff, bottom = 0x7fffffff;
+    if (scaled) {
+        // Where to cut the circle of the fractional parts of the logarithms: at its largest gap.
+        int narrowest = FALCON_OCTAVE;
+        for (long long first = place; first < lines; first += block) {
+            int widest = 0;
+            for (long long line = place; line < lines; line += block) {
+                const int apart = power[line] == 0 ? 0 : (level(line) - level(first)) & (FALCON_OCTAVE - 1);
+                widest = widest < apart ? apart : widest;
+            }
+            if (power[first] != 0 && widest < narrowest) {
+                narrowest = widest;
+                base = level(first) & (FALCON_OCTAVE - 1);
+            }
+        }
+        for (long long line = place; line < lines; line += block) {
+            const int octave = power[line] == 0 ? top : (level(line) - base) >> 6;
+            top = octave > top ? octave : top;
+            bottom = power[line] != 0 && octave < bottom ? octave : bottom;
+        }
+        known = top - bottom <= most;
+        double after = 0, least_after = 0x1p1023;
+        for (long long line = place; known && line < lines; line += block)
+            if (power[line] != 0) {
+                const double square = ldexp(power[line], 2 * (top - ((level(line) - base) >> 6)));
+                after += square;
+                least_after = square < least_after ? square : least_after;
+            }
+        scaled = known && after / least_after < total / least;
+    }
+    for (long long line = place; line < lines; line += block) {
+        const double square = power[line];
+        const int exponent = scaled && square != 0 ? top - ((level(line) - base) >> 6) : 0;
+        power[line] = !known ? -1.0 : square == 0 ? 0.0 : ldexp(1.0, exponent);
+    }
+    if (scaled || !known || present < count)
+        atomicMax(reinterpret_cast<unsigned *>(scale), scaled ? FALCON_MULTIPLIED : FALCON_NOT_ONE);
+}
+
+#undef FALCON_SCALED_FROM
+#undef FALCON_OCTAVE
+#undef FALCON_NAME
+#undef FALCON_A
+#undef FALCON_T
+#undef FALCON_S

@@ -1,0 +1,46 @@
+"""Which problems had to be repaired: repair.cu writes that to memory of the host.
+
+The host reads it at the next call, without waiting for the device: a problem whose scheme "auto"
+chose, and whose product had to be repaired once, is multiplied classically from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from . import device
+from .matrix import Memory
+
+# Problems that are remembered; further ones are repaired whenever they need it.
+_MOST = 1024
+_memory: Memory | None = None
+_places: dict[Hashable, int] = {}
+
+
+def word(problem: Hashable) -> int:
+    """Return the address of a problem's word; 0 if there is none."""
+    global _memory
+    if _memory is None:
+        if device.is_capturing():
+            return 0
+        _memory = device.allocate_on_host(4 * _MOST)
+    if problem not in _places and len(_places) == _MOST:
+        return 0
+    return _memory.pointer + 4 * _places.setdefault(problem, len(_places))
+
+
+def was_repaired(problem: Hashable) -> bool:
+    """Whether a product of the problem, as far as the device has come, was repaired."""
+    place = _places.get(problem)
+    if place is None or _memory is None:
+        return False
+    return bool(np.frombuffer(_memory.owner, np.uint32, _MOST)[place])
+
+
+def forget() -> None:
+    """Try schemes again."""
+    global _memory
+    _memory = None
+    _places.clear()

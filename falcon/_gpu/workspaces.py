@@ -1,0 +1,41 @@
+"""Memory that work on the device needs after the call: until a captured graph is replayed, too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import device
+from .arrays import Library
+from .matrix import Memory
+
+# What NVIDIA recommends for Hopper; less is enough elsewhere.
+_CUBLAS_BYTES = 32 * 2**20
+# What recorded graphs will use when they are replayed.
+_kept: list[Any] = []
+
+
+def allocate(library: Library, nbytes: int) -> Memory:
+    """Allocate memory for a call; keep it if a graph is recorded that does not own it."""
+    if nbytes == 0:
+        return Memory(0, 0, None)
+    return keep(library, library.allocate(nbytes))
+
+
+def keep(library: Library, made: Any) -> Any:
+    """Keep memory, or an array of the library, if a graph is recorded that does not own it."""
+    if not library.graphs_own_memory and device.is_capturing():
+        _kept.append(made)
+    return made
+
+
+def for_cublas(library: Library) -> Memory | None:
+    """Return a workspace for cuBLAS's products if a graph is recorded, else None.
+
+    The handle's own workspace is shared with all other calls, which may run beside a replay.
+    """
+    return allocate(library, _CUBLAS_BYTES) if device.is_capturing() else None
+
+
+def release() -> None:
+    """Free what is kept for recorded graphs."""
+    _kept.clear()
