@@ -12,6 +12,8 @@ from falcon.decision import learned, machine, starting
 from falcon.decision import rates as rates_module
 from falcon.decision.rates import pair_key, speeds
 
+from .support import forget
+
 F4 = of("float32")
 PROBLEM = Problem(1024, 1024, 1024, F4, threads=2)
 ONE_SECOND = Rates(1.0, 1.0, 1.0)
@@ -191,18 +193,13 @@ def test_what_only_a_disturbance_explains_is_not_believed_at_once(
 
 
 @pytest.fixture
-def process(monkeypatch, tmp_path, rows):
+def process(monkeypatch, folder, rows):
     """Start a new process whose probe finds something; return its speeds."""
     rows += [row(x, threads=n) for x in "xy" for n in (1, 2)]
-    monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
-    monkeypatch.delenv("FALCON_PROFILE", raising=False)
     backends = [Made("x"), Made("y")]
 
     def start(**found):
-        for module, name in ((machine, "_profiles"), (rates_module, "_slower")):
-            monkeypatch.setattr(module, name, {})
-        monkeypatch.setattr(rates_module, "_rates", {})
-        monkeypatch.setattr(learned, "_known", None)
+        forget(monkeypatch)
         monkeypatch.setattr(rates_module, "probed", lambda *_: found)
         return speeds(PROBLEM, backends)
 
