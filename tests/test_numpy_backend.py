@@ -29,14 +29,6 @@ def plan_for(problem, scheme, limit=None):
     return Plan(problem, BACKEND, option, 1, "test")
 
 
-def test_contract():
-    assert BACKEND.name == "numpy"
-    assert BACKEND.why_unavailable() is None
-    for dtype in "bBhHiIlLfdgFDG":
-        assert BACKEND.why_classical_only(Problem(1, 1, 1, of(np.dtype(dtype)))) is None
-    assert "float16" in BACKEND.why_classical_only(Problem(1, 1, 1, of("float16")))
-
-
 @pytest.mark.parametrize("dtype", ["f8", "i4", "g"])
 def test_measure(dtype):
     rates = BACKEND.measure(Problem(1, 1, 1, of(np.dtype(dtype))))
@@ -55,17 +47,6 @@ def test_candidates_are_what_keeps_the_limit():
     # Too little for a scheme; the classical product does without copies.
     (only,) = BACKEND.candidates(problem, [None, s], 8 * 100 * 90 + 8 * 9000)
     assert only.workspace == 8 * 2 * 100 * 90
-
-
-def test_stages_are_as_small_as_they_can_be():
-    """An even problem needs no scratch but the temporaries; a ragged one, strips for padding."""
-    s = falcon.schemes.get("strassen")
-    even = _Stages.of(Problem(64, 64, 64, F8), s, (64, 64, 64))
-    assert even.buffers == ((7, 32, 32),) * 3
-    assert even.workspace == 8 * (3 * 7 * 32 * 32 + max(np.prod(x) for x in even.scratch))
-    odd = _Stages.of(Problem(63, 63, 63, F8), s, (63, 63, 63))
-    assert odd.buffers == even.buffers
-    assert odd.workspace >= even.workspace
 
 
 @pytest.mark.parametrize("scheme", ["strassen", "3x4x4:38", "strassen@2x3x2"])

@@ -1,17 +1,15 @@
 """`config` in a block, `set_config` for the process; and the messages for their misuse."""
 
 import gc
-import os
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import falcon
 from falcon._core.options import settings
+
+from .support import python
 
 SHAPES = (64, 64), (64, 64)
 
@@ -110,18 +108,6 @@ def test_sizes(value, expected):
 def test_switches(name):
     with pytest.raises(TypeError, match=f"{name} is 'no'; expected True or False"):
         falcon.config(**{name: "no"})
-
-
-def python(code, **environment):
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(falcon.__file__).parents[1],
-        env={**os.environ, **environment},
-    )
-    return done.stdout, done.stderr
 
 
 GEMM = "import falcon; a = [[1.0]] * 1; print(falcon.gemm(a, a)[0, 0])"

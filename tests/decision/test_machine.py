@@ -145,47 +145,43 @@ def test_the_next_process_reads_what_this_one_measured(folder, monkeypatch):
     assert {x.suffix for x in folder.iterdir()} == {".json", ".lock"}
 
 
+TEXTS = {
+    "cut": lambda path: path.write_text(path.read_text()[:-40]),
+    "binary": lambda path: path.write_bytes(bytes(range(256))),
+    "deep": lambda path: path.write_text("[" * 100000),
+}
+# What becomes of the document and of its first rates.
+CONTENTS = {
+    "list": lambda x, first: [1, 2],
+    "format": lambda x, first: {**x, "format": 1},
+    "no key": lambda x, first: {k: v for k, v in x.items() if k != "key"},
+    "another's": lambda x, first: {**x, "key": {**x["key"], "cpu": "Z80"}},
+    "text": lambda x, first: {**x, "rates": [{**first, "multiply": "fast"}]},
+    "negative": lambda x, first: {**x, "rates": [{**first, "multiply": -1.0}]},
+    "nan": lambda x, first: {**x, "rates": [{**first, "add": float("nan")}]},
+    "zero": lambda x, first: {**x, "rates": [{**first, "bandwidth": 0}]},
+    "short": lambda x, first: {**x, "rates": [{**first, "combine": [1.0]}]},
+    "tile": lambda x, first: {**x, "rates": [{**first, "tile": [0, 16]}]},
+    "lacks": lambda x, first: {**x, "rates": [{k: first[k] for k in first if k != "add"}]},
+    "more": lambda x, first: {**x, "rates": [{**first, "luck": 1.0}]},
+    "overlap": lambda x, first: {**x, "rates": [{**first, "overlap": 1.5}]},
+    "400 digits": lambda x, first: {**x, "rates": [{**first, "multiply": 10**400}]},
+    "endless threads": lambda x, first: {**x, "rates": [{**first, "threads": float("inf")}]},
+    "no number": lambda x, first: {**x, "rates": [{**first, "tile": [16, 10**400]}]},
+    "huge": lambda x, first: {**x, "padding": "x" * 2**22},
+    "no rates": lambda x, first: {**x, "rates": 5},
+}
+
+
 def damage(path, how):
+    if how in TEXTS:
+        TEXTS[how](path)
+        return
     content = json.loads(path.read_text())
-    first = content["rates"][0]
-    if how == "cut":
-        path.write_text(path.read_text()[:-40])
-        return
-    if how == "binary":
-        path.write_bytes(bytes(range(256)))
-        return
-    if how == "deep":
-        path.write_text("[" * 100000)
-        return
-    changes = {
-        "list": lambda: [1, 2],
-        "format": lambda: {**content, "format": 1},
-        "no key": lambda: {k: v for k, v in content.items() if k != "key"},
-        "another's": lambda: {**content, "key": {**content["key"], "cpu": "Z80"}},
-        "text": lambda: {**content, "rates": [{**first, "multiply": "fast"}]},
-        "negative": lambda: {**content, "rates": [{**first, "multiply": -1.0}]},
-        "nan": lambda: {**content, "rates": [{**first, "add": float("nan")}]},
-        "zero": lambda: {**content, "rates": [{**first, "bandwidth": 0}]},
-        "short": lambda: {**content, "rates": [{**first, "combine": [1.0]}]},
-        "tile": lambda: {**content, "rates": [{**first, "tile": [0, 16]}]},
-        "lacks": lambda: {**content, "rates": [{k: v for k, v in first.items() if k != "add"}]},
-        "more": lambda: {**content, "rates": [{**first, "luck": 1.0}]},
-        "overlap": lambda: {**content, "rates": [{**first, "overlap": 1.5}]},
-        "400 digits": lambda: {**content, "rates": [{**first, "multiply": 10**400}]},
-        "endless threads": lambda: {**content, "rates": [{**first, "threads": float("inf")}]},
-        "no number": lambda: {**content, "rates": [{**first, "tile": [16, 10**400]}]},
-        "huge": lambda: {**content, "padding": "x" * 2**22},
-        "no rates": lambda: {**content, "rates": 5},
-    }
-    path.write_text(json.dumps(changes[how]()))
+    path.write_text(json.dumps(CONTENTS[how](content, content["rates"][0])))
 
 
-DAMAGES = ["cut", "binary", "deep", "list", "format", "no key", "another's", "text", "negative"]
-DAMAGES += ["nan", "zero", "short", "tile", "lacks", "more", "overlap", "no rates"]
-DAMAGES += ["400 digits", "endless threads", "no number", "huge"]
-
-
-@pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.parametrize("how", [*TEXTS, *CONTENTS])
 def test_a_damaged_or_foreign_file_is_ignored_with_one_line(folder, monkeypatch, caplog, how):
     ask(Made())
     damage(stored(folder), how)

@@ -1,5 +1,7 @@
 """Shipped rates, and probes that survive noise."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
@@ -113,25 +115,12 @@ def test_the_nearest_row(rows, monkeypatch):
 
 
 def test_slower_rates():
-    from dataclasses import asdict
-
     before = Rates(
-        *(2e9, 4e9, 6e9),
-        overlap=0.5,
-        combine=(1e9,) * 4,
-        pack=(1e9, 2e9),
-        surface=(1e-9, 2e-9, 3e-9),
-        surface_far=(4e-9,) * 3,
-        ragged=(1e-9, 1e-9),
-        tile=(4, 8),
-        slice=256,
-        update=1e9,
-        update_far=1e9,
-        disturbance=1e-12,
-        store=1e9,
-        overhead=1e-6,
+        *(2e9, 4e9, 6e9, 0.5, (1e9,) * 4, (1e9, 2e9)),
+        surface=(1e-9, 2e-9, 3e-9), surface_far=(4e-9,) * 3, ragged=(1e-9, 1e-9), tile=(4, 8),
+        slice=256, update=1e9, update_far=1e9, disturbance=1e-12, store=1e9, overhead=1e-6,
         cache=1e6,
-    )
+    )  # fmt: skip
     after = asdict(before.slower(2.0))
     same = "overlap", "tile", "slice", "cache", "loss", "surface_cache"
     for name, value in asdict(before).items():

@@ -212,20 +212,6 @@ def test_families_are_drawn_evenly_and_low_ranks_more_often():
     assert times[8] > 0.8 * (times[7] + times[6])
 
 
-@pytest.mark.parametrize("dims", [(2, 2, 3), (3, 2, 2)])
-def test_schemes_to_improve_are_drawn_from_all_families_alike(dims):
-    rng, home = random.Random(9), (2, 2, 3)
-    run = families.Run(dims, {home: []})
-    assert not len(run.scheme(12, rng))
-    classical = moves.classical(home)
-    twice = np.concatenate([classical, classical[:1], classical[:1]])  # cancel modulo 2
-    run.held[home] = {12: {(): [classical] * 5, ((2, 2, 2),): [twice]}}
-    drawn = [run.scheme(12, rng) for _ in range(400)]
-    assert all(residual(terms, dims, mod2=True) == 0 for terms in drawn)
-    assert 150 < sum(len(terms) == 14 for terms in drawn) < 250
-    assert not len(run.scheme(11, rng))
-
-
 def test_lower_ranks_met_in_families_are_returned(monkeypatch):
     worker = Worker((2, 2, 2), [], 0, 0, "families", 8, near={(2, 2, 2): []})
     strassen = masks.terms_of(schemes.get("strassen"))
@@ -246,19 +232,6 @@ def test_of_many_families_the_least_drawn_stay(monkeypatch):
     assert set(run.held[dims][7]) == {((2, 2, 2),), other}
     run._keep(dims, strassen, rng)  # of a family that is held
     assert len(run.held[dims][7][((2, 2, 2),)]) == 2 and other in run.held[dims][7]
-
-
-def test_of_many_families_rare_groups_stay(monkeypatch):
-    """One of the largest group goes, however often those of a smaller one were drawn."""
-    monkeypatch.setattr(families, "MOST", 3)
-    dims, rng = (2, 2, 2), random.Random(8)
-    run = families.Run(dims, {dims: []})
-    strassen = Walker(dims, masks.terms_of(schemes.get("strassen")), 1, mod2=True).terms
-    rare, common = ((2, 3, 2),), [((2, 2, 2),) * count for count in (2, 3)]
-    run.held[dims] = {7: {key: [strassen] for key in [rare, *common]}}
-    run._drawn.update({(dims, 7, rare): 9, (dims, 7, common[1]): 1})
-    run._keep(dims, strassen, rng)
-    assert set(run.held[dims][7]) == {rare, common[0], ((2, 2, 2),)}
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

@@ -175,17 +175,6 @@ def test_out_of_two_types_may_overlap(pair, size):
 
 
 @of_pairs
-def test_batches_of_two_types(pair):
-    a, b = draw(pair.left.name, (3, 1, 40, 50)), draw(pair.right.name, (4, 50, 60), 1)
-    expected = cast_product(a, b, "int32").astype(np.int32)
-    for x, y in ((a, b), (np.asfortranarray(a), b), (a, b[..., ::-1])):
-        want = expected if y is b else expected[..., ::-1]
-        np.testing.assert_array_equal(falcon.matmul(x, y, dtype="int32"), want)
-    out = np.empty((3, 4, 40, 60), np.int64)
-    np.testing.assert_array_equal(falcon.matmul(a, b, out, dtype="int32"), expected)
-
-
-@of_pairs
 @pytest.mark.parametrize("check", ["verify", "none"])
 def test_two_types_within_a_workspace_limit(pair, check):
     """Less than a converted operand would take."""
