@@ -118,16 +118,6 @@ def test_a_peer_that_fails_does_not_stop_the_others(monkeypatch, broken):
     assert bool(case_of(kept)["speedups"]) == (broken == "numpy")
 
 
-def test_progress_adds_up(monkeypatch):
-    pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.0], numpy=[1.0])
-    asked = spec()
-    _, said = session(asked, Run(None, asked.asked(MACHINE)))
-    assert sum(seconds for seconds, _ in said) == pytest.approx(
-        sum(asked.seconds(case) for case in asked.cases)
-    )
-    assert any("16x16x16 float32, round 5" in word for _, word in said)
-
-
 def test_self_check_of_real_processes(monkeypatch):
     monkeypatch.setattr(suite, "_CHECKED", suite.Shape(64, 64, 64))
     monkeypatch.setattr(suite, "_CHECK_PAIRS", 3)

@@ -220,20 +220,6 @@ def test_lower_ranks_met_in_families_are_returned(monkeypatch):
     assert worker.flips == 5
 
 
-def test_of_many_families_the_least_drawn_stay(monkeypatch):
-    monkeypatch.setattr(families, "MOST", 2)
-    dims, rng = (2, 2, 2), random.Random(8)
-    run = families.Run(dims, {dims: []})
-    strassen = Walker(dims, masks.terms_of(schemes.get("strassen")), 1, mod2=True).terms
-    drawn, other = ((2, 2, 2),) * 2, ((2, 2, 2),) * 3
-    run.held[dims] = {7: {drawn: [strassen], other: [strassen]}}
-    run._drawn[dims, 7, drawn] = 1
-    assert len(run._keep(dims, strassen, rng)) == 1
-    assert set(run.held[dims][7]) == {((2, 2, 2),), other}
-    run._keep(dims, strassen, rng)  # of a family that is held
-    assert len(run.held[dims][7][((2, 2, 2),)]) == 2 and other in run.held[dims][7]
-
-
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_a_line_more(axis):
     dims = (2, 3, 4)

@@ -145,30 +145,6 @@ def test_families_that_run_away_are_left_alone(monkeypatch):
     assert [error for error, _ in hops.minima] == sorted(error for error, _ in hops.minima)
 
 
-def test_hops_begin_at_known_schemes(monkeypatch):
-    """At noise, or at their terms in any basis: the first ones, or any."""
-    monkeypatch.setattr(hops_module, "SYMMETRIC", 0.0)
-    monkeypatch.setattr(hops_module, "NOISE", (0.0,))
-    monkeypatch.setattr(hops_module, "REDRAWN", (0,))
-    fits = []
-    monkeypatch.setattr(hops_module, "_cooled", lambda fit, _: fits.append(fit) or 9.0)
-    terms = Library().schemes((2, 2, 3))[0]
-    terms = np.concatenate([terms, terms[:1]])
-
-    def start(_rng, _mod2):
-        return terms
-
-    hops = hops_module.Hops((2, 2, 3), 11, [start])
-    rng = np.random.default_rng(6)
-    for _ in range(30):
-        hops.step(rng)
-        hops.forget()
-    assert 4 < sum(fit.error() < 1e-20 for fit in fits) < 15
-    known = next(fit for fit in fits if fit.error() < 1e-20)
-    sums = [np.abs(x).sum(0) for x in known.factors()]  # balanced, as noise beside them is
-    np.testing.assert_allclose(sums[1:], [sums[0]] * 2, rtol=1e-9)
-
-
 def test_a_solution_in_any_basis_becomes_rational():
     rng = np.random.default_rng(2)
     bases = [np.eye(2) + 0.3 * rng.standard_normal((2, 2)) for _ in range(3)]
