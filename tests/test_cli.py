@@ -1,6 +1,5 @@
 """The command line: what it prints, what it returns, and how it says that an argument is wrong."""
 
-import io
 import json
 import logging
 import os
@@ -48,14 +47,6 @@ def test_info(capsys):
     assert (status, err) == (0, "")
     for word in ("falcon", "Python", "CPU", "backends", "numpy BLAS", "gpu", "tf32"):
         assert word in out
-
-
-def test_info_sets_long_labels_apart(capsys, monkeypatch):
-    monkeypatch.setattr(
-        "falcon._front.info._gather", lambda: {"part": {"a label of some length": 1}}
-    )
-    falcon.show_config()
-    assert "    a label of some length  1\n" in capsys.readouterr().out
 
 
 def test_info_json(capsys):
@@ -109,13 +100,9 @@ def test_show(capsys):
     assert "h1 = (a11 + a22)(b11 + b22)" in out
     assert "with shared sums" not in out
     assert run(capsys, "schemes", "--show", "strassen@winograd")[0] == 0
-
-
-def test_show_prints_the_shared_sums(capsys):
     out = run(capsys, "schemes", "--show", "winograd")[1]
     plain, shared = out.split("with shared sums, 15 additions:\n")
     assert "h3 = (a11 + a12 - a21 - a22) b22" in plain
-    assert "s1 = a21 + a22\n" in shared
     assert "h3 = (a12 + s2) b22\n" in shared
 
 
@@ -177,14 +164,6 @@ def test_schemes_of_a_format_and_their_speed(capsys, measure):
     assert f'"auto" takes {chosen} there; ' in out
 
 
-def test_which_scheme_of_a_format_auto_takes(capsys):
-    shape = ((2048, 2048), (2048, 2048), "float32")
-    labels = [x.option.label for x in falcon.plan(*shape).candidates if x.option.scheme
-              and x.option.scheme.format == (2, 2, 2) and x.allowed]  # fmt: skip
-    out = run(capsys, "schemes", "2x2x2")[1]
-    assert any(out.endswith(f"of these it would take {label}\n") for label in labels or [None])
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -224,22 +203,6 @@ def test_verify(capsys, tmp_path):
     assert "neither JSON nor an .npz archive" in run(capsys, "schemes", "--verify", path)[2]
 
 
-def test_verify_an_archive_of_several(capsys, tmp_path):
-    path = tmp_path / "many.npz"
-    entries = {}
-    for name in ("strassen", "2x2x3:11"):
-        s = schemes.get(name)
-        held = np.empty(3, dtype=object)
-        held[:] = [
-            x.reshape(s.rank, -1).T.astype(np.int32) for x in (s.U, s.V, s.W.transpose(0, 2, 1))
-        ]
-        entries[",".join(map(str, s.format))] = held
-    np.savez(path, **entries)
-    status, out, _ = run(capsys, "schemes", "--verify", path)
-    assert status == 0
-    assert out.count("all Brent equations hold") == 2
-
-
 # --- plan -----------------------------------------------------------------------------------
 
 
@@ -258,18 +221,11 @@ def test_plan_options(capsys):
     assert "2.65 x classical RMS error" in out
 
 
-def test_plan_of_an_empty_product(capsys):
-    assert run(capsys, "plan", 0, 0, 0)[0] == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["-1", "2", "3"], "expected three integers >= 0, M,N,K"),
-        (
-            ["1", "2", "3", "--dtype", "float99"],
-            "--dtype 'float99': data type 'float99' not understood",
-        ),
+        (["1", "2", "3", "--dtype", "float99"], "--dtype 'float99': data type 'float99' not und"),
         (["1", "2", "3", "--dtype", "object"], "expected integers, floats or complex"),
         (["1", "2", "3", "--dtype", "bool"], "expected integers, floats or complex"),
         (["1", "2", "3", "--scheme", "nonsense"], "there is no scheme 'nonsense'"),
@@ -277,9 +233,7 @@ def test_plan_of_an_empty_product(capsys):
         (["1", "2"], "shape '1': expected three integers >= 0, M,N,K"),
         (["1", "2", "y"], "shape '1 2 y': expected three integers >= 0, M,N,K"),
         (["1,2,3", "4,5,6"], "2 shapes were given; plan takes one"),
-        (["1", "2", "3", "--backend", "abacus"], "backend is 'abacus'; expected one of"),
         (["1", "2", "3", "--max-growth", "nan"], "max_growth is nan"),
-        (["1", "2", "3", "--max-growth", "0.5"], "max_growth is 0.5"),
         (["1", "2", "3", "--threads", "0"], "threads is 0"),
         (["64", "64", "64", "--scheme", "strassen", "--workspace-limit", "9"], "workspace_limit"),
     ],
@@ -293,15 +247,9 @@ def test_plan_refuses(capsys, arguments, message):
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        [],
-        ["nonsense"],
-        ["plan"],
-        ["plan", "1", "2", "3", "--workspace-limit", "much"],
-        ["bench", "--rounds", "x"],
-        ["info", "--nonsense"],
-    ],
-)
+    [[], ["nonsense"], ["plan"], ["plan", "1", "2", "3", "--workspace-limit", "much"],
+     ["bench", "--rounds", "x"], ["info", "--nonsense"]],
+)  # fmt: skip
 def test_usage_errors(capsys, arguments):
     status, out, err = run(capsys, *arguments)
     assert (status, out) == (2, "")
@@ -337,8 +285,11 @@ TINY = ("--shape", "40,30,20", "--shape", "17x5x9", "--rounds", 1, "--case-secon
 
 
 @pytest.mark.usefixtures("no_rest")
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "complex64"])
-@pytest.mark.parametrize("scheme", ["auto", "strassen"])
+@pytest.mark.parametrize(
+    ("dtype", "scheme"),
+    [("float32", "auto"), ("float64", "strassen"), ("uint8", "strassen"), ("complex64", "auto"),
+     ("float16", "auto")],
+)  # fmt: skip
 def test_bench(capsys, dtype, scheme):
     status, out, err = run(capsys, "bench", *TINY, "--dtype", dtype, "--scheme", scheme, "--json")
     assert status == 0
@@ -352,22 +303,10 @@ def test_bench(capsys, dtype, scheme):
         chosen = "classical" if scheme == "auto" else "strassen"
         assert sides["falcon"]["plan"]["scheme"] == chosen
         assert case["speedups"]["numpy"]["median"] > 0
-        limit = {"float32": 1e-5, "complex64": 1e-5, "float64": 1e-14}
+        limit = {"float16": 1e-2, "float32": 1e-5, "complex64": 1e-5, "float64": 1e-14}
         for side in ("falcon", "falcon classical", "numpy"):
             assert sides[side]["correct"]
             assert 0 <= sides[side]["error"] <= limit.get(dtype, 0)
-
-
-@pytest.mark.usefixtures("no_rest")
-def test_bench_float16(capsys):
-    status, out, _ = run(capsys, "bench", *TINY, "--dtype", "float16", "--json")
-    assert status == 0
-    assert all(0 < x["sides"]["falcon"]["error"] < 1e-2 for x in json.loads(out)["cases"])
-    status, out, err = run(
-        capsys, "bench", *TINY, "--dtype", "float16", "--scheme", "strassen", "--backend", "numpy"
-    )
-    assert (status, out) == (2, "")
-    assert "scheme 'strassen' cannot multiply" in err
 
 
 @pytest.mark.usefixtures("no_rest")
@@ -413,15 +352,16 @@ def test_bench_skips_what_is_too_large(capsys):
     ("arguments", "message"),
     [
         (["--shape", "1,2"], "shape '1,2': expected three positive integers"),
-        (["--shape", "1,2,0"], "expected three positive integers"),
-        (["--shape", "1,2,²"], "expected three positive integers"),
-        (["--shape", "1,2,-3"], "expected three positive integers"),
         (["--model", "GPT-0"], "there is no model 'GPT-0'; known: "),
         (["--tokens", "0"], "--tokens and --rounds must be at least 1"),
         (["--rounds", "0"], "--tokens and --rounds must be at least 1"),
         (["--shape", "8,8,8", "--dtype", "bool"], "dtype bool"),
         (["--shape", "8,8,8", "--dtype", "f4,f4"], "dtype"),
         (["--shape", "8,8,8", "--scheme", "x"], "there is no scheme 'x'"),
+        (
+            [*map(str, TINY), "--dtype", "float16", "--scheme", "strassen", "--backend", "numpy"],
+            "scheme 'strassen' cannot multiply",
+        ),
     ],
 )
 def test_bench_refuses(capsys, arguments, message):
@@ -432,19 +372,6 @@ def test_bench_refuses(capsys, arguments, message):
 
 
 # --- pipes and processes --------------------------------------------------------------------
-
-
-class Closed(io.StringIO):
-    """A pipe whose reader has closed it."""
-
-    def write(self, text):
-        raise BrokenPipeError(32, "Broken pipe")
-
-
-def test_broken_pipe(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdout", Closed())
-    assert main(["schemes", "--show", "strassen"]) == 0
-    assert capsys.readouterr().err == ""
 
 
 def test_interrupt(monkeypatch, capsys):
@@ -500,6 +427,11 @@ def test_as_a_process(tmp_path):
     done = subprocess.run([*command, "schemes", "--show", "nothing"], **arguments, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("falcon schemes: there is no scheme 'nothing'")
+    arguments["env"] = environment(FALCON_MAX_GROWTH="lots")
+    done = subprocess.run([*command, "plan", "0", "0", "0"], **arguments, check=False)
+    assert done.returncode == 2
+    assert "environment variable FALCON_MAX_GROWTH='lots'" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes differ on Windows")
@@ -517,17 +449,3 @@ def test_reader_that_leaves_early(tmp_path):
     errors = process.stderr.read()
     process.stderr.close()
     assert (process.wait(), errors) == (0, "")
-
-
-def test_wrong_environment(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "falcon", "plan", "8", "8", "8"],
-        cwd=tmp_path,
-        env=environment(FALCON_MAX_GROWTH="lots"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "environment variable FALCON_MAX_GROWTH='lots'" in done.stderr
-    assert "Traceback" not in done.stderr

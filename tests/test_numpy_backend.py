@@ -14,7 +14,7 @@ from falcon._core.problem import Problem
 from falcon._numpy import backend as numpy_backend
 from falcon._numpy import classical
 from falcon._numpy import rates as numpy_rates
-from falcon._numpy.backend import NumpyBackend, _chunks_within, _Stages
+from falcon._numpy.backend import NumpyBackend, _Stages
 
 BACKEND = NumpyBackend()
 F8 = of("float64")
@@ -27,14 +27,6 @@ def whole(rng, shape, dtype="f8"):
 def plan_for(problem, scheme, limit=None):
     (option,) = BACKEND.candidates(problem, (scheme,), limit)
     return Plan(problem, BACKEND, option, 1, "test")
-
-
-def test_contract():
-    assert BACKEND.name == "numpy"
-    assert BACKEND.why_unavailable() is None
-    for dtype in "bBhHiIlLfdgFDG":
-        assert BACKEND.why_classical_only(Problem(1, 1, 1, of(np.dtype(dtype)))) is None
-    assert "float16" in BACKEND.why_classical_only(Problem(1, 1, 1, of("float16")))
 
 
 @pytest.mark.parametrize("dtype", ["f8", "i4", "g"])
@@ -55,34 +47,6 @@ def test_candidates_are_what_keeps_the_limit():
     # Too little for a scheme; the classical product does without copies.
     (only,) = BACKEND.candidates(problem, [None, s], 8 * 100 * 90 + 8 * 9000)
     assert only.workspace == 8 * 2 * 100 * 90
-
-
-def test_stages_are_as_small_as_they_can_be():
-    """An even problem needs no scratch but the temporaries; a ragged one, strips for padding."""
-    s = falcon.schemes.get("strassen")
-    even = _Stages.of(Problem(64, 64, 64, F8), s, (64, 64, 64))
-    assert even.buffers == ((7, 32, 32),) * 3
-    assert even.workspace == 8 * (3 * 7 * 32 * 32 + max(np.prod(x) for x in even.scratch))
-    odd = _Stages.of(Problem(63, 63, 63, F8), s, (63, 63, 63))
-    assert odd.buffers == even.buffers
-    assert odd.workspace >= even.workspace
-
-
-@pytest.mark.parametrize("scheme", ["strassen", "3x4x4:38", "strassen@2x3x2"])
-def test_chunks(scheme):
-    s = falcon.schemes.get(scheme)
-    problem = Problem(500, 700, 300, F8)
-    everything = _Stages.of(problem, s, (500, 700, 300)).workspace
-    assert _chunks_within(problem, s, 2**60) == (500, 700, 300)
-    assert _chunks_within(problem, s, everything) == (500, 700, 300)
-    assert _chunks_within(problem, s, 10) is None
-    for parts in (2, 5, 20, 100):
-        limit = everything // parts
-        chunks = _chunks_within(problem, s, limit)
-        assert chunks is not None
-        assert _Stages.of(problem, s, chunks).workspace <= limit
-        for chunk, size, d in zip(chunks, (500, 700, 300), (s.m, s.n, s.k), strict=True):
-            assert chunk == size or chunk % d == 0
 
 
 @pytest.mark.parametrize("scheme", ["strassen", "2x3x4:20", "5x5x5"])

@@ -10,13 +10,11 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import of
-from falcon._core.options import DEFAULT_MAX_GROWTH
-from falcon._core.policy import host_policy
-from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon._core.spread import Scaling, evened, powers_of_two, spread
 from falcon._front import planner
-from falcon.decision.candidates import scheme_candidates
+
+from .test_promise import suited
 
 EPS = {"f4": np.finfo("f4").eps, "f8": np.finfo("f8").eps}
 HOST = [backend.name for backend in planner.available_backends()]
@@ -148,18 +146,11 @@ def correlations(product):
 @pytest.fixture(scope="module")
 def table():
     """Columns of one scale, and their correlations: powers of two will change no exact product."""
-    x = normal(1500, 500)
+    x = normal(1000, 400)
     return x, correlations(x.T.astype(np.longdouble) @ x)
 
 
 SCHEMES = ("strassen", "winograd", "laderman", "3x6x4:54", "8x2x2:28", "strassen@winograd")
-
-
-def suited():
-    """Every scheme that "auto" may take in float32 and float64."""
-    problem = Problem(8192, 8192, 8192, of("float32"))
-    found = scheme_candidates().suited_to(problem, host_policy(problem), DEFAULT_MAX_GROWTH)
-    return [x.scheme for x in found.candidates]
 
 
 def check_correlations(table, dtype, powers, multiply):
@@ -195,14 +186,13 @@ def test_correlations_by_schemes(table, scheme, dtype):
 def test_correlations_by_every_scheme_that_auto_may_take(dtype, powers):
     x = normal(5000, 1500)
     table = x, correlations(x.T.astype(np.longdouble) @ x)
-    for scheme in suited():
+    for found in suited():
+        scheme = found.scheme
         check_correlations(table, dtype, powers, lambda a, b, s=scheme: guarded(a, b, s)(a, b))
 
 
-@pytest.mark.parametrize("scheme", ["strassen", "3x6x4:54", "strassen@3x6x4:54"])
-def test_without_the_guard_they_are_wrong(table, scheme):
-    """A scheme that is named runs without checks and scaling."""
-    x, exact = table
+def test_a_scheme_that_is_named_runs_without_checks_and_scaling(table):
+    (x, exact), scheme = table, "strassen@3x6x4:54"
     scaled = x.astype("f4")
     scaled[:, 77] *= 2.0**20
     assert not falcon.plan(scaled.T, scaled, scheme=scheme).guarded
@@ -344,14 +334,18 @@ def test_alpha_beta_and_limits(told, backend):
 
 
 @pytest.mark.usefixtures("lcma")
-def test_calls_that_are_recalled(told):
-    a, b = normal(1000, 1000), normal(1000, 1000, seed=1)
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
+def test_calls_that_are_recalled(told, dtype):
+    a, b = normal(1000, 1000, dtype), normal(1000, 1000, dtype, seed=1)
+    if dtype == "c8":
+        a += 1j * normal(1000, 1000, dtype, seed=4)
     falcon.gemm(a, b)
     falcon.gemm(a, b)
     assert not told()
     a[5] *= 1e5
-    error = np.abs(falcon.gemm(a, b) - a.astype("f8") @ b.astype("f8"))
-    assert np.delete(error, 5, 0).max() < 1e-3
+    wide = np.result_type(dtype, "f8")
+    error = np.abs(falcon.gemm(a, b) - a.astype(wide) @ b.astype(wide))
+    assert np.delete(error, 5, 0).max() < 2e-3
     assert len(told()) == 1
 
 
@@ -405,7 +399,7 @@ def test_an_uneven_b_is_packed_scaled(told, backend, dtype):
     c = normal(300, 1000, dtype, seed=3)
     for again in (packed, pickle.loads(pickle.dumps(packed))):
         for x in (a, with_line(a, 0, 1e5)):
-            assert worst_of(falcon.gemm(x, again), x, b) < 1
+            assert worst_of(falcon.gemm(x, again)[:20], x[:20], b) < 1
         assert worst_of(falcon.gemm(a, again, scheme=again.scheme)[:20], a[:20], b) < 1
         found = falcon.gemm(a, again, c, alpha=-2.0, beta=0.5)
         np.testing.assert_allclose(
@@ -426,18 +420,6 @@ def test_a_b_that_is_not_finite_is_packed_for_the_classical_algorithm(told, back
     assert packed.scheme is None
     assert packed.scales is None
     assert "packed for the classical algorithm" in told("classical")[0]
-
-
-@pytest.mark.usefixtures("lcma")
-def test_complex_numbers(told):
-    a = normal(900, 900, "c8") + 1j * normal(900, 900, "c8", seed=4)
-    b = normal(900, 900, "c8", seed=1)
-    falcon.gemm(a, b)
-    assert not told()
-    a[3] *= 1e6
-    error = np.abs(falcon.gemm(a, b) - a.astype("c16") @ b.astype("c16"))
-    assert np.delete(error, 3, 0).max() < 2e-3
-    assert len(told()) == 1
 
 
 @pytest.mark.usefixtures("lcma")

@@ -1,10 +1,14 @@
 """A run without libraries: peers whose speed is given, a clock that only they move."""
 
+import json
 import time
 from typing import ClassVar
 
+import pytest
+
 from falcon.bench import peers, suite
 from falcon.bench.peers import FALCON, TABLE, AbsentError, falcon_peer
+from falcon.bench.run import Run
 from falcon.bench.workloads import Case, Shape
 
 QUIET = {"average": 0.1, "busy": 0.0, "stolen": 0.0}
@@ -92,3 +96,14 @@ def spec(*, sizes=(8, 16), dtypes=("float32",), more=(), rounds=5, case_seconds=
     cases = [Case("squares", Shape(n, n, n), x) for x in dtypes for n in sizes]
     sides = [FALCON, falcon_peer("falcon classical", scheme="classical"), TABLE[0], *more]
     return suite.Spec(cases, sides, 2, rounds, case_seconds)
+
+
+def whole_run():
+    """The document of a whole run, by pretended workers."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.1], numpy=[1.2])
+        mkl = next(x for x in TABLE if x.name == "mkl")
+        asked = spec(dtypes=("float32", "float64"), more=(mkl,))
+        kept = Run(None, asked.asked(MACHINE))
+        assert suite.Suite(asked, kept, lambda *x: None).run(float("inf"))
+        return json.loads(json.dumps(kept.found))

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from falcon import schemes
 from falcon.bench.errors import sampled_error, wrong_beyond
+from falcon.bench.schemes import shape_of
 
 
 def product_of(dtype, M=50, K=40, N=30, noise=0.0):
@@ -60,3 +62,9 @@ def test_what_is_wrong_and_what_is_rounding():
     assert wrong_beyond("float32", 4096, 8.0) == 8 * wrong_beyond("float32", 4096)
     assert wrong_beyond("float64", 64) < 1e-12
     assert wrong_beyond("int64", 64) == 0
+
+
+def test_sizes_are_multiples_of_the_format():
+    shape = shape_of(schemes.get("3x4x5:48"), 100)
+    assert (shape.M, shape.K, shape.N) == (99, 100, 100)
+    assert shape_of(schemes.get("3x4x5:48"), 1).M == 3

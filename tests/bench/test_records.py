@@ -7,27 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from falcon.bench import here, records, suite, tables
-from falcon.bench.peers import TABLE
-from falcon.bench.run import Run
+from falcon.bench import here, records, tables
 from falcon.bench.workloads import Case, Shape
 
-from .support import MACHINE, pretend, spec
+from .support import whole_run
 
 jsonschema = pytest.importorskip("jsonschema")
-MKL = next(x for x in TABLE if x.name == "mkl")
 
 
 @pytest.fixture(scope="module")
 def found():
-    """A whole run, by pretended workers."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        times = {"falcon": [1.0], "falcon_classical": [1.1], "numpy": [1.2]}
-        pretend(monkeypatch, **times)
-        asked = spec(dtypes=("float32", "float64"), more=(MKL,))
-        kept = Run(None, asked.asked(MACHINE))
-        assert suite.Suite(asked, kept, lambda *x: None).run(float("inf"))
-        return json.loads(json.dumps(kept.found))
+    return whole_run()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
+from falcon.codegen.numpy_exec import run, scratch_slots
 from falcon.codegen.program import build
 from falcon.schemes.additions import share
 
@@ -139,11 +139,3 @@ def test_finish_sees_every_finished_strip_once_and_may_stop():
     stopped = run(program, inputs, outputs, scratch, finish=lambda x: bool(calls.append(x)))
     assert not stopped
     assert len(calls) == 1
-
-
-def test_strip_rows():
-    assert strip_rows(4, 1000, 100, 8) == 256 * 1024 // (8 * 4) // 100
-    assert strip_rows(4, 10, 100, 8) == 10
-    assert strip_rows(4, 10, 10**9, 8) == 1
-    assert strip_rows(4, 10, 0, 8) == 10
-    assert strip_rows(10**6, 10**6, 64, 8) == 64  # not below the smallest strip

@@ -52,7 +52,7 @@ def random_matrix(rng, rows, columns, values):
     return x
 
 
-@pytest.mark.parametrize("values", [[1], [-1], [-1, 1], [-2, -1, 1, 2], [3, -5]], ids=str)
+@pytest.mark.parametrize("values", [[1], [-1, 1], [-2, -1, 1, 2], [3, Fraction(-5, 3)]], ids=str)
 @pytest.mark.parametrize("seed", range(12))
 def test_programs_equal_the_matrix(values, seed):
     rng = np.random.default_rng(seed)
@@ -64,25 +64,6 @@ def test_programs_equal_the_matrix(values, seed):
     assert program.additions <= naive_additions(matrix)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_fractions(seed):
-    rng = np.random.default_rng(seed)
-    matrix = random_matrix(rng, 6, 5, [1, 2, 3, -4]).astype(object)
-    matrix = np.vectorize(lambda x: Fraction(x, 1 + abs(x)), otypes=[object])(matrix)
-    np.testing.assert_array_equal(interpret(build(share(matrix))), matrix)
-
-
-def test_integer_matrices_give_integer_programs():
-    """Over the integers there is no half: integer dtypes depend on it."""
-    for seed in range(30):
-        rng = np.random.default_rng(seed)
-        matrix = random_matrix(rng, 10, 6, [-3, -2, -1, 1, 2, 4])
-        for x in (matrix, matrix.T):
-            program = build(share(x))
-            np.testing.assert_array_equal(interpret(program), x)
-            assert all(step.coefficient.denominator == 1 for step in program.instructions)
-
-
 @pytest.mark.parametrize("name", [*falcon.schemes.names(), "strassen@strassen", "6x3x3", "2x1x3"])
 def test_catalogue(name):
     """Every stored scheme in every permutation, and some compositions."""
@@ -92,14 +73,6 @@ def test_catalogue(name):
         for program, matrix in zip(programs, (u, v, w.T), strict=True):
             np.testing.assert_array_equal(interpret(program), matrix)
         assert sum(x.additions for x in programs) == s.additions.reduced
-
-
-def test_winograd_needs_fifteen_additions_and_few_temporaries():
-    s = falcon.schemes.get("winograd")
-    programs = combine_a(s), combine_b(s), combine_c(s)
-    assert sum(x.additions for x in programs) == 15
-    # Shared sums that are outputs live in the output's slot.
-    assert max(x.n_temporaries for x in programs) <= 2
 
 
 def test_slots_are_reused_after_the_last_use():
@@ -138,8 +111,3 @@ def test_duplicate_and_opposite_rows():
 def test_an_empty_row_is_refused():
     with pytest.raises(ValueError, match="without terms"):
         build(share(np.array([[1, 0], [0, 0]])))
-
-
-def test_programs_are_cached():
-    s = falcon.schemes.get("laderman")
-    assert combine_a(s) is combine_a(s)

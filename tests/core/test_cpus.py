@@ -1,8 +1,5 @@
 """CPUs and memory in containers: recorded trees of cgroups v1 and v2, and a real group."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -123,41 +120,3 @@ def test_the_workspace_that_is_kept_follows_the_limit(monkeypatch):
     assert pool.largest_bytes() <= GIB // 4
     monkeypatch.setattr(cpus, "_memory_limit", lambda: 2**59)
     assert 0 < cpus.memory_bytes() < 2**59
-
-
-def own_cpu_group():
-    """Folder of this process's group of the controller "cpu", if it may make one below it."""
-    folder = next(iter(cpus._folders(Path("/"), "cpu")), None)
-    if folder is None or not os.access(folder, os.W_OK):
-        return None
-    return folder
-
-
-def test_in_a_real_group():
-    """A child in a group of half a CPU uses one thread."""
-    parent = own_cpu_group()
-    if parent is None or not (parent / "cpu.cfs_quota_us").exists():
-        pytest.skip("this process may make no cgroup with a quota")
-    group = parent / f"falcon-test-{os.getpid()}"
-    try:
-        group.mkdir()
-        (group / "cpu.cfs_quota_us").write_text("50000")
-    except OSError as error:
-        if group.exists():
-            group.rmdir()
-        pytest.skip(f"no group with a quota can be made here: {error}")
-    code = (
-        "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid()));"
-        "import falcon; print(falcon.plan((999, 999), (999, 999)).threads)"
-    )
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", code, group / "cgroup.procs"],
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, "FALCON_OVERSUBSCRIBE": "0"},
-        )
-    finally:
-        group.rmdir()
-    assert (done.stdout, done.stderr) == ("1\n", "")

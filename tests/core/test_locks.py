@@ -44,10 +44,6 @@ def test_locks_of_modules(lock):
     assert taken_in_a_child(lock)
 
 
-def test_a_lock_of_its_own():
-    assert taken_in_a_child(ForkLock())
-
-
 def test_a_thread_that_forks_while_it_holds_the_lock():
     lock = ForkLock()
     with lock.lock:

@@ -42,29 +42,6 @@ def test_stages_of_strassen_by_hand():
     assert times["combine H"] == pytest.approx((200 * 400 + 7 * c) / 1e9)
 
 
-def test_slow_additions_count_instead_of_memory():
-    problem, s = Problem(200, 400, 600, FLOAT), schemes.get("strassen")
-    times = dict(seconds(problem, option(s, problem), Rates(1e30, 1e6, 1e30)))
-    assert times["combine A"] == pytest.approx(5 * 100 * 300 / 1e6)
-    assert times["combine B"] == pytest.approx(5 * 300 * 200 / 1e6)
-    assert times["combine H"] == pytest.approx(8 * 100 * 200 / 1e6)
-
-
-def test_slow_memory_bounds_the_products_too():
-    problem, s = Problem(200, 400, 600, FLOAT), schemes.get("strassen")
-    times = dict(seconds(problem, option(s, problem), Rates(1e30, 1e30, 1e6)))
-    elements = 7 * (100 * 300 + 300 * 200 + 100 * 200)
-    assert times["multiply"] == pytest.approx(elements / 1e6)
-    stage, _ = seconds(problem, option(None, problem), Rates(1e30, 1e30, 1e6))
-    assert stage == ("multiply", pytest.approx((200 * 600 + 600 * 400 + 200 * 400) / 1e6))
-
-
-def test_classical():
-    problem = Problem(200, 400, 600, FLOAT)
-    stage, _ = seconds(problem, option(None, problem), Rates(1e6, 1e30, 1e30))
-    assert stage == ("multiply", pytest.approx(2 * 200 * 400 * 600 / 1e6))
-
-
 def test_padding_is_work():
     s = schemes.get("strassen")
     odd, even = Problem(201, 401, 601, FLOAT), Problem(202, 402, 602, FLOAT)
@@ -208,7 +185,7 @@ def test_the_equations_of_falcongemm():
 
 
 @pytest.mark.parametrize("name", ["strassen", "winograd", "3x3x3:23", "4x2x3:20", "3x4x4:38"])
-@pytest.mark.parametrize("ratio", [20, 60, 200, 600])
+@pytest.mark.parametrize("ratio", [20, 200])
 def test_break_even(name, ratio):
     """An LCMA wins exactly where the closed formula says so: combines bound by memory, products by
     arithmetic, Combine H fused.
@@ -232,20 +209,6 @@ def test_break_even(name, ratio):
     assert outcomes == {True, False}
 
 
-def test_memory_bound_problems_are_never_faster():
-    """Where 2MNK / (MK + NK + MN) is below what the machine needs, nothing can be gained."""
-    rates = Rates(multiply=1e12, add=1e30, bandwidth=1e9)
-    problem = Problem(1200, 1200, 1200, FLOAT)
-    assert problem.flops / (3 * 1200**2) < rates.multiply / rates.bandwidth
-    classical, _ = seconds(problem, option(None, problem), rates)
-    for name in schemes.names():
-        scheme = schemes.get(name)
-        for fused in (False, True):
-            assert (
-                total(seconds(problem, option(scheme, problem, fused=fused), rates)) > classical[1]
-            )
-
-
 FULL = Rates(
     *(7e10, 5e9, 1.3e9),
     overlap=0.0,
@@ -264,10 +227,11 @@ FULL = Rates(
 )
 
 
-@pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("rates", [FULL, Rates(7e10, 5e9, 1.3e9)])
-@pytest.mark.parametrize("threads", [1, 5])
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("rates", "fused", "threads", "packed"),
+    [(FULL, True, 5, False), (FULL, False, 1, True), (Rates(7e10, 5e9, 1.3e9), True, 1, False),
+     (Rates(7e10, 5e9, 1.3e9), False, 5, True)],
+)  # fmt: skip
 def test_bounds_are_bounds(rates, fused, threads, packed):
     """No option is faster than its bound; whole and balanced, it is as fast."""
     found = [image for x in schemes.names() for image in schemes.symmetries(schemes.get(x))]
@@ -354,14 +318,6 @@ def test_the_compiled_formulas_are_those_of_the_source():
         ]
         assert len(both[0]) == 3
         assert both[0][2] == pytest.approx(both[1][2], rel=1e-12)
-
-
-def test_chunks_pad_each():
-    """Of 1000 rows in chunks of 600 and 400, parts of 300 and 200 fill 5 and 4 tiles of 64."""
-    problem, s = Problem(1000, 64, 64, FLOAT), schemes.get("strassen")
-    rates = Rates(1e9, 1e30, 1e30, tile=(64, 32))
-    times = dict(seconds(problem, option(s, problem, chunks=(600, 64, 64)), rates))
-    assert times["multiply"] == pytest.approx(7 * (5 + 4) * 64 * 2 * 32 * 32 / 1e9)
 
 
 def test_sizes_beyond_int64():

@@ -1,7 +1,6 @@
 """`threads` means threads: of falcon, of NumPy's BLAS, by threadpoolctl's limits, and no more."""
 
 import os
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,21 +16,11 @@ from falcon._core import threads
 from falcon._core.cpus import usable_cpus
 from falcon._numpy.threads import exceeds, limited, numpy_blas
 
+from .support import python
+
 SHAPES = (600, 600), (600, 600)
 A = np.random.default_rng(0).standard_normal((700, 700))
 several_cpus = pytest.mark.skipif(usable_cpus() < 2, reason="one CPU: nothing to limit")
-
-
-def python(code, **environment):
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(falcon.__file__).parents[1],
-        env={**os.environ, "FALCON_OVERSUBSCRIBE": "0", **environment},
-    )
-    return done.stdout, done.stderr
 
 
 # --- no more than CPUs ----------------------------------------------------------------------
@@ -49,7 +38,7 @@ PLAN = "import falcon; p = falcon.plan((600, 600), (600, 600){}); print(p.thread
 )
 def test_more_threads_than_cpus_are_capped_and_logged_once(argument, environment, asked):
     code = PLAN.format(argument) + "; " + PLAN.format(argument)
-    out, err = python(code, **environment)
+    out, err = python(code, **{"FALCON_OVERSUBSCRIBE": "0", **environment})
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     count, again = map(int, out.split())
     assert count == again <= cpus
@@ -61,9 +50,9 @@ def test_they_may_be_allowed_for_tests():
     assert falcon.plan(*SHAPES, threads=2**31).threads == threads._LARGEST
 
 
-@pytest.mark.parametrize("text", ["²", "9" * 5000, "-3", "1e3", ""], ids=range(5))
+@pytest.mark.parametrize("text", ["²", "9" * 5000, "1e3"], ids=range(3))
 def test_odd_openmp_variables(text):
-    out, err = python(PLAN.format(""), OMP_NUM_THREADS=text)
+    out, err = python(PLAN.format(""), FALCON_OVERSUBSCRIBE="0", OMP_NUM_THREADS=text)
     assert int(out) >= 1
     assert "falcon" not in err  # libgomp may print messages of its own
 
@@ -73,7 +62,7 @@ def test_a_product_with_more_threads_than_cpus_is_planned_with_as_many_as_there_
         "import falcon, numpy as np; a = np.ones((1100, 1100), 'f');"
         "falcon.gemm(a, a, threads=100); print(falcon.plan(a, a, threads=100).threads)"
     )
-    out, _ = python(code, FALCON_CACHE_DIR=str(tmp_path))
+    out, _ = python(code, FALCON_OVERSUBSCRIBE="0", FALCON_CACHE_DIR=str(tmp_path))
     assert int(out) <= os.cpu_count()
 
 

@@ -13,28 +13,17 @@ from falcon._backends import available_backends
 from falcon._core.dtypes import of
 from falcon._core.options import Options
 from falcon._core.problem import Problem
-from falcon.decision import learned, machine
+from falcon.decision import learned
 from falcon.decision.learned import Choice, Entry, Learned
 from falcon.decision.store import exclusive, write_json
+
+from .support import forget
 
 NUMPY, OURS = Choice("numpy"), Choice("cpu")
 LCMA = Choice("cpu", "2x2x2:7", 1, "strassen")
 ENTRY = Entry("4 x 4", NUMPY, "predicted", "why", "rates", ((LCMA, 1.1), (OURS, 1.2)))
 PROBLEM = Problem(700, 800, 900, of("float32"), a_strided=True, b_strided=True)
-
-
-@pytest.fixture(autouse=True)
-def folder(monkeypatch, tmp_path):
-    monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
-    monkeypatch.delenv("FALCON_PROFILE", raising=False)
-    forget(monkeypatch)
-    return tmp_path
-
-
-def forget(monkeypatch):
-    """As a new process."""
-    monkeypatch.setattr(machine, "_profiles", {})
-    monkeypatch.setattr(learned, "_known", None)
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def keep(key, entry=ENTRY, **how):
@@ -68,11 +57,6 @@ def test_three_wins_by_two_percent_change_the_choice():
     assert "1.036 x as fast as classical on numpy (4 pairs)" in entry.why
 
 
-def test_a_win_below_two_percent_does_not_count():
-    entry = after(ENTRY, *[(LCMA, 0.985)] * 2)
-    assert entry.rival() == (OURS, 1.2)
-
-
 def test_one_win_is_enough_over_the_fastest_of_all_calls():
     entry = after(ENTRY, (LCMA, 0.85), fastest=0.89)
     assert (entry.choice, entry.known) == (LCMA, "contested")
@@ -87,13 +71,12 @@ def test_a_rival_that_lost_twice_is_followed_by_the_next():
 
 
 def test_six_comparisons_settle_it():
+    entry = after(ENTRY, *[(LCMA, 0.985)] * 2)
+    assert entry.rival() == (OURS, 1.2), "a win below two percent does not count"
     entry = after(ENTRY, *[(LCMA, 0.97), (LCMA, 0.97), (LCMA, 1.3)], *[(OURS, 0.97)] * 2)
     entry = after(entry, (LCMA, 1.3))
     assert entry.contests == learned.MOST_CONTESTS
     assert entry.rival() is None and entry.known == "contested"
-
-
-def test_a_tuned_choice_is_not_compared():
     assert Entry("p", NUMPY, "tuned", "", rivals=ENTRY.rivals).rival() is None
 
 
@@ -143,17 +126,6 @@ def test_other_code_has_another_file(monkeypatch, folder):
     assert known().choices == {}
     keep("b")
     assert len(list(folder.glob("learned-*.json"))) == 2
-
-
-def test_the_digest_covers_all_that_a_choice_depends_on(monkeypatch):
-    root = learned.Path(learned.__file__).parent.parent
-    for folder in ("codegen", "schemes/data", "decision", "_core", "_cpu", "_numpy", "schemes"):
-        assert folder in learned._DECIDING and (root / folder).is_dir()
-    seen = []
-    scandir = os.scandir
-    monkeypatch.setattr(learned.os, "scandir", lambda x: seen.append(x) or scandir(x))
-    assert learned._code.__wrapped__() == learned._code()
-    assert len(seen) == len(learned._DECIDING)
 
 
 @pytest.mark.parametrize(

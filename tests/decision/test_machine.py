@@ -19,15 +19,17 @@ import falcon
 from falcon._core.dtypes import of
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon.decision import MachineProfile, learned
 from falcon.decision import machine as machine_module
 from falcon.decision import rates as rates_module
 from falcon.decision.machine import profile, replaced, revision
 from falcon.decision.rates import measure_all, rates
 from falcon.decision.store import read_profile
 
+from .support import forget
+
 SOME = Rates(2e9, 3e9, 4e9, overlap=0.0, combine=(1e9, 2e9, 3e9, 4e9), tile=(12, 16), slice=384)
 F4, F8 = of("float32"), of("float64")
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 class Made:
@@ -54,23 +56,6 @@ class Made:
         if isinstance(self.found, Exception):
             raise self.found
         return self.found
-
-
-@pytest.fixture(autouse=True)
-def folder(monkeypatch, tmp_path):
-    """Start from a machine of which nothing is known, with a cache folder of its own."""
-    forget(monkeypatch)
-    monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("FALCON_PROFILE", raising=False)
-    return tmp_path / "cache"
-
-
-def forget(monkeypatch):
-    """As a new process."""
-    monkeypatch.setattr(machine_module, "_profiles", {})
-    monkeypatch.setattr(rates_module, "_rates", {})
-    monkeypatch.setattr(rates_module, "_slower", {})
-    monkeypatch.setattr(learned, "_known", None)
 
 
 def ask(backend, dtype=F4, threads=1, device=0):
@@ -106,15 +91,6 @@ def test_measured_once_per_dtype_and_threads():
         ("float64", 2, False),
     ]
     assert len(profile([backend], 0).rates) == 3
-
-
-def test_profiles_do_not_change():
-    backend = Made()
-    before = profile([backend], 0)
-    ask(backend)
-    assert before.rates == {}
-    with pytest.raises(AttributeError):
-        before.rates = {}
 
 
 def test_printed():
@@ -169,68 +145,43 @@ def test_the_next_process_reads_what_this_one_measured(folder, monkeypatch):
     assert {x.suffix for x in folder.iterdir()} == {".json", ".lock"}
 
 
-def test_processes_add_to_one_file(folder, monkeypatch):
-    backend = Made()
-    ask(backend)
-    other = Made()
-    forget(monkeypatch)
-    held = profile([other], 0)
-    machine_module._profiles[0] = MachineProfile({}, held.key, held.path)
-    ask(other, F8)
-    _, found = read_profile(stored(folder))
-    assert set(found) == {("made up", "float32", 1), ("made up", "float64", 1)}
-
-
-def test_other_kernels_have_another_file(folder, monkeypatch):
-    ask(Made())
-    forget(monkeypatch)
-    other = Made(kernels="slow")
-    ask(other)
-    assert other.calls
-    assert len(list(folder.glob("profile-*.json"))) == 2
+TEXTS = {
+    "cut": lambda path: path.write_text(path.read_text()[:-40]),
+    "binary": lambda path: path.write_bytes(bytes(range(256))),
+    "deep": lambda path: path.write_text("[" * 100000),
+}
+# What becomes of the document and of its first rates.
+CONTENTS = {
+    "list": lambda x, first: [1, 2],
+    "format": lambda x, first: {**x, "format": 1},
+    "no key": lambda x, first: {k: v for k, v in x.items() if k != "key"},
+    "another's": lambda x, first: {**x, "key": {**x["key"], "cpu": "Z80"}},
+    "text": lambda x, first: {**x, "rates": [{**first, "multiply": "fast"}]},
+    "negative": lambda x, first: {**x, "rates": [{**first, "multiply": -1.0}]},
+    "nan": lambda x, first: {**x, "rates": [{**first, "add": float("nan")}]},
+    "zero": lambda x, first: {**x, "rates": [{**first, "bandwidth": 0}]},
+    "short": lambda x, first: {**x, "rates": [{**first, "combine": [1.0]}]},
+    "tile": lambda x, first: {**x, "rates": [{**first, "tile": [0, 16]}]},
+    "lacks": lambda x, first: {**x, "rates": [{k: first[k] for k in first if k != "add"}]},
+    "more": lambda x, first: {**x, "rates": [{**first, "luck": 1.0}]},
+    "overlap": lambda x, first: {**x, "rates": [{**first, "overlap": 1.5}]},
+    "400 digits": lambda x, first: {**x, "rates": [{**first, "multiply": 10**400}]},
+    "endless threads": lambda x, first: {**x, "rates": [{**first, "threads": float("inf")}]},
+    "no number": lambda x, first: {**x, "rates": [{**first, "tile": [16, 10**400]}]},
+    "huge": lambda x, first: {**x, "padding": "x" * 2**22},
+    "no rates": lambda x, first: {**x, "rates": 5},
+}
 
 
 def damage(path, how):
+    if how in TEXTS:
+        TEXTS[how](path)
+        return
     content = json.loads(path.read_text())
-    first = content["rates"][0]
-    if how == "cut":
-        path.write_text(path.read_text()[:-40])
-        return
-    if how == "binary":
-        path.write_bytes(bytes(range(256)))
-        return
-    if how == "deep":
-        path.write_text("[" * 100000)
-        return
-    changes = {
-        "list": lambda: [1, 2],
-        "format": lambda: {**content, "format": 1},
-        "no key": lambda: {k: v for k, v in content.items() if k != "key"},
-        "another's": lambda: {**content, "key": {**content["key"], "cpu": "Z80"}},
-        "text": lambda: {**content, "rates": [{**first, "multiply": "fast"}]},
-        "negative": lambda: {**content, "rates": [{**first, "multiply": -1.0}]},
-        "nan": lambda: {**content, "rates": [{**first, "add": float("nan")}]},
-        "zero": lambda: {**content, "rates": [{**first, "bandwidth": 0}]},
-        "short": lambda: {**content, "rates": [{**first, "combine": [1.0]}]},
-        "tile": lambda: {**content, "rates": [{**first, "tile": [0, 16]}]},
-        "lacks": lambda: {**content, "rates": [{k: v for k, v in first.items() if k != "add"}]},
-        "more": lambda: {**content, "rates": [{**first, "luck": 1.0}]},
-        "overlap": lambda: {**content, "rates": [{**first, "overlap": 1.5}]},
-        "400 digits": lambda: {**content, "rates": [{**first, "multiply": 10**400}]},
-        "endless threads": lambda: {**content, "rates": [{**first, "threads": float("inf")}]},
-        "no number": lambda: {**content, "rates": [{**first, "tile": [16, 10**400]}]},
-        "huge": lambda: {**content, "padding": "x" * 2**22},
-        "no rates": lambda: {**content, "rates": 5},
-    }
-    path.write_text(json.dumps(changes[how]()))
+    path.write_text(json.dumps(CONTENTS[how](content, content["rates"][0])))
 
 
-DAMAGES = ["cut", "binary", "deep", "list", "format", "no key", "another's", "text", "negative"]
-DAMAGES += ["nan", "zero", "short", "tile", "lacks", "more", "overlap", "no rates"]
-DAMAGES += ["400 digits", "endless threads", "no number", "huge"]
-
-
-@pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.parametrize("how", [*TEXTS, *CONTENTS])
 def test_a_damaged_or_foreign_file_is_ignored_with_one_line(folder, monkeypatch, caplog, how):
     ask(Made())
     damage(stored(folder), how)
@@ -349,16 +300,6 @@ def test_a_pinned_profile_that_is_missing(monkeypatch, caplog, tmp_path):
     assert not (tmp_path / "none.json").exists()
 
 
-@pytest.mark.skipif(not hasattr(os, "umask"), reason="no umask on this system")
-def test_files_can_be_read_by_those_whom_the_umask_allows(folder):
-    before = os.umask(0o022)
-    try:
-        ask(Made())
-    finally:
-        os.umask(before)
-    assert stored(folder).stat().st_mode & 0o777 == 0o644
-
-
 # --- measuring everything -------------------------------------------------------------------
 
 
@@ -400,12 +341,3 @@ def test_measure_all_keeps_what_was_measured_until_ctrl_c(folder, monkeypatch):
     forget(monkeypatch)
     again = profile([Made()])
     assert set(again.rates) == {("made up", "float32", 1)}
-
-
-def test_a_measurement_says_so(caplog):
-    with caplog.at_level(logging.INFO, "falcon"):
-        ask(Made())
-        ask(Made())
-    assert [x.message for x in caplog.records] == [
-        "falcon: measuring made up float32 (a second, once)"
-    ]

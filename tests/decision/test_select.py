@@ -8,7 +8,6 @@ import sys
 import numpy as np
 import pytest
 
-import falcon
 from falcon import Scheme, schemes
 from falcon._core.dtypes import of
 from falcon._core.model import seconds
@@ -19,7 +18,6 @@ from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon._cpu.backend import CpuBackend
 from falcon._numpy.backend import NumpyBackend
-from falcon.decision import candidates as candidates_module
 from falcon.decision import explain, select
 from falcon.decision.candidates import scheme_candidates
 from falcon.decision.select import preferred
@@ -96,8 +94,6 @@ def choose(problem=BIG, asked=None, backends=None, machine=None):
         DEAR_PRODUCTS,
         CHEAP_PRODUCTS,
         Rates(7e10, 5e9, 1.3e9),
-        Rates(2e11, 5e9, 1.3e9),
-        Rates(1e12, 2e10, 1e10),
     ],
 )
 @pytest.mark.parametrize("shape", [(2048, 2048, 2048), (4096, 1024, 700), (520, 9000, 3000)])
@@ -254,15 +250,7 @@ def test_growth_does_not_matter_for_integers():
     assert not plan.error_bound(np.ones(2048), np.ones(2048)).any()
 
 
-def test_nothing_is_measured_where_growth_forbids_everything():
-    machine = Machine()
-    plan = choose(asked=request(max_growth=1.0), machine=machine)
-    assert plan.scheme is None
-    assert plan.why == "no scheme is within max_growth 1.00"
-    assert machine.measured == []
-
-
-@pytest.mark.parametrize("limit", [0, 2**20, 2**24, 2**26, 2**28, 2**40])
+@pytest.mark.parametrize("limit", [0, 2**20, 2**26, 2**40])
 def test_workspace_limit(limit):
     """With the real backend, which cuts problems into chunks."""
     plan = choose(asked=request(limit=limit), backends=[NumpyBackend()])
@@ -303,72 +291,60 @@ class Modest(Made):
 
 # --- nothing to decide ----------------------------------------------------------------------
 
+SMALL = "a dimension is below {}: too small for any LCMA"
+
 
 @pytest.mark.parametrize(
-    ("problem", "why"),
+    ("problem", "asked", "refuses", "why"),
     [
-        (Problem(255, 4096, 4096, FLOAT), "a dimension is below 256: too small for any LCMA"),
-        (Problem(4096, 4096, 1, FLOAT), "a dimension is below 256: too small for any LCMA"),
-        (Problem(95, 4096, 4096, INT), "a dimension is below 96: too small for any LCMA"),
-        (Problem(0, 0, 0, INT), "a dimension is below 96: too small for any LCMA"),
+        (Problem(255, 4096, 4096, FLOAT), {}, None, SMALL.format(256)),
+        (Problem(4096, 4096, 1, FLOAT), {}, None, SMALL.format(256)),
+        (Problem(95, 4096, 4096, INT), {}, None, SMALL.format(96)),
+        (Problem(0, 0, 0, INT), {}, None, SMALL.format(96)),
+        (BIG, {"scheme": "classical"}, None, "requested"),
+        (BIG, {"max_growth": 1.0}, None, "no scheme is within max_growth 1.00"),
+        (BIG, {}, "it is made so", "it is made so"),
     ],
 )
-def test_small_problems_are_not_measured(problem, why):
+def test_nothing_is_measured_where_nothing_is_to_be_decided(problem, asked, refuses, why):
     machine = Machine()
-    plan = choose(problem, machine=machine)
+    plan = choose(problem, request(**asked), [Made(refuses=refuses)], machine)
     assert (plan.scheme, plan.why) == (None, why)
-    assert plan.candidates == ()
     assert machine.measured == []
 
 
 @pytest.mark.parametrize(
-    ("problem", "chosen"),
+    ("problem", "in_place", "streamed", "chosen"),
     [
-        (Problem(2, 1024, 1024, FLOAT), "cpu"),
-        (Problem(16, 4096, 4096, FLOAT), "cpu"),
-        (Problem(17, 4096, 4096, FLOAT), "numpy"),
-        (Problem(16, 1024, 1023, FLOAT), "numpy"),
-        (Problem(1, 4096, 4096, FLOAT), "numpy"),
-        (Problem(16, 4096, 4096, FLOAT, layout=(False, False, False)), "numpy"),
-        (Problem(16, 4096, 4096, FLOAT, layout=(False, True, True)), "numpy"),
-        (Problem(16, 4096, 4096, FLOAT, b_direct=False), "numpy"),
+        (Problem(2, 1024, 1024, FLOAT), 24, 0, "cpu"),
+        (Problem(16, 4096, 4096, FLOAT), 24, 0, "cpu"),
+        (Problem(17, 4096, 4096, FLOAT), 24, 0, "numpy"),
+        (Problem(16, 1024, 1023, FLOAT), 24, 0, "numpy"),
+        (Problem(1, 4096, 4096, FLOAT), 24, 0, "numpy"),
+        (Problem(16, 4096, 4096, FLOAT, layout=(False, False, False)), 24, 0, "numpy"),
+        (Problem(16, 4096, 4096, FLOAT, layout=(False, True, True)), 24, 0, "numpy"),
+        (Problem(16, 4096, 4096, FLOAT, b_direct=False), 24, 0, "numpy"),
+        (Problem(12, 4096, 4096, FLOAT), 12, 0, "cpu"),
+        (Problem(13, 4096, 4096, FLOAT), 12, 0, "numpy"),
+        # More rows multiply while B is read.
+        (Problem(17, 4096, 4096, FLOAT), 24, 63, "cpu"),
+        (Problem(63, 1024, 4096, FLOAT), 24, 63, "cpu"),
+        (Problem(33, 4096, 1024, of("float64")), 24, 63, "cpu"),
+        (Problem(32, 4096, 4096, of("float64")), 24, 63, "numpy"),
+        (Problem(17, 2048, 2047, FLOAT), 24, 63, "numpy"),
+        (Problem(17, 1023, 8192, FLOAT), 24, 63, "numpy"),
+        (Problem(17, 8192, 1023, FLOAT), 24, 63, "numpy"),
+        (Problem(17, 4096, 4096, FLOAT, layout=(False, False, False)), 24, 63, "numpy"),
     ],
 )
-def test_few_rows_read_b_in_place(monkeypatch, problem, chosen):
+def test_few_rows_read_b_in_place(monkeypatch, problem, in_place, streamed, chosen):
     """Without measuring: copying B, as a BLAS does, would cost more than the product."""
-    check_few_rows(monkeypatch, problem, chosen, rows_in_place=24, rows_streamed=0)
-
-
-@pytest.mark.parametrize(
-    ("problem", "chosen"),
-    [
-        (Problem(17, 4096, 4096, FLOAT), "cpu"),
-        (Problem(63, 1024, 4096, FLOAT), "cpu"),
-        (Problem(33, 4096, 1024, of("float64")), "cpu"),
-        (Problem(32, 4096, 4096, of("float64")), "numpy"),
-        (Problem(17, 2048, 2047, FLOAT), "numpy"),
-        (Problem(17, 1023, 8192, FLOAT), "numpy"),
-        (Problem(17, 8192, 1023, FLOAT), "numpy"),
-        (Problem(17, 4096, 4096, FLOAT, layout=(False, False, False)), "numpy"),
-    ],
-)
-def test_more_rows_multiply_while_b_is_read(monkeypatch, problem, chosen):
-    check_few_rows(monkeypatch, problem, chosen, rows_in_place=24, rows_streamed=63)
-
-
-@pytest.mark.parametrize(("rows", "chosen"), [(12, "cpu"), (13, "numpy"), (16, "numpy")])
-def test_a_kernel_with_fewer_rows_in_place(monkeypatch, rows, chosen):
-    problem = Problem(rows, 4096, 4096, FLOAT)
-    check_few_rows(monkeypatch, problem, chosen, rows_in_place=12, rows_streamed=0)
-
-
-def check_few_rows(monkeypatch, problem, chosen, **kernel):
     cpu = CpuBackend()
     if cpu.why_unavailable() is not None:
         pytest.skip(f"backend cpu: {cpu.why_unavailable()}")
     from falcon._cpu import _core
 
-    known = _core.kernel_info
+    known, kernel = _core.kernel_info, {"rows_in_place": in_place, "rows_streamed": streamed}
     monkeypatch.setattr(_core, "kernel_info", lambda *x: {**known(*x), **kernel})
     machine = Machine()
     plan = choose(problem, backends=[cpu, NumpyBackend()], machine=machine)
@@ -397,24 +373,6 @@ def test_the_last_backend_runs_tiny_products_without_measuring(problem):
     machine, last = Machine(modest=CHEAP_PRODUCTS), Modest()
     plan = choose(problem, backends=[Made(), last], machine=machine)
     assert (plan.scheme, plan.backend, machine.measured) == (None, last, [])
-
-
-def test_unsupported_dtypes_are_not_measured():
-    machine, backend = Machine(), Made(refuses="it is made so")
-    plan = choose(backends=[backend], machine=machine)
-    assert (plan.scheme, plan.why) == (None, "it is made so")
-    assert machine.measured == []
-    half = Problem(2048, 2048, 2048, of("float16"))
-    plan = choose(half, backends=[NumpyBackend()], machine=machine)
-    assert "float16" in plan.why
-    assert machine.measured == []
-
-
-def test_classical_is_what_was_asked_for():
-    machine = Machine()
-    plan = choose(asked=request("classical"), machine=machine)
-    assert (plan.scheme, plan.why) == (None, "requested")
-    assert machine.measured == []
 
 
 # --- explicit schemes -----------------------------------------------------------------------
@@ -466,10 +424,6 @@ def test_fractional_schemes_are_no_candidates_for_integers():
         labels = [x.option.label for x in plan.candidates]
         assert "fractional" not in labels
         assert "strassen" in labels
-        # After registering another scheme by that name, the new one is the candidate.
-        schemes.register(schemes.get("strassen").renamed("fractional", ""), overwrite=True)
-        found = [x.option.scheme for x in choose(machine=machine).candidates]
-        assert all(x is not fractional for x in found)
     finally:
         catalogue._registered.clear()
         catalogue._generation += 1
@@ -480,33 +434,11 @@ def test_fractional_schemes_are_no_candidates_for_integers():
 # --- purity ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limit", [None, 2**27])
-def test_the_same_input_gives_the_same_plan(limit):
+def test_the_same_input_gives_the_same_plan():
     backend, machine = NumpyBackend(), Machine(Rates(7e10, 5e9, 1.3e9))
-    plans = [choose(BIG, request(limit=limit), [backend], machine) for _ in range(3)]
-    for plan in plans[1:]:
-        assert plan.option == plans[0].option
-        assert plan.candidates == plans[0].candidates
-        assert str(plan) == str(plans[0])
-        assert plan.explain(999) == plans[0].explain(999)
-
-
-def test_it_is_what_falcon_plans():
-    made = falcon.plan((40, 50), (50, 60), "float32", scheme="strassen", backend="numpy")
-    chosen = choose(Problem(40, 60, 50, FLOAT), request(schemes.get("strassen")), [NumpyBackend()])
-    assert made.option == chosen.option
-
-
-def test_later_decisions_reuse_candidates_and_sums(monkeypatch):
-    """Candidates for such sizes and their sums are cached; only those that may win are compiled."""
-    machine, backend = Machine(Rates(7e10, 5e9, 1.3e9)), Made()
-    choose(machine=machine, backends=[backend])
-    monkeypatch.setattr(candidates_module, "_suits", lambda *_: 1 / 0)
-    monkeypatch.setattr(candidates_module, "Counts", lambda *_: 1 / 0)
-    backend.asked.clear()
-    for extra in range(1, 20):
-        choose(Problem(2048 + extra, 2048, 2048, FLOAT), machine=machine, backends=[backend])
-    assert len(backend.asked) <= 19 * len(scheme_candidates().all) / 20
+    first, again = (choose(BIG, request(limit=2**27), [backend], machine) for _ in range(2))
+    assert (first.option, first.candidates) == (again.option, again.candidates)
+    assert first.explain(999) == again.explain(999)
 
 
 # --- the candidates -------------------------------------------------------------------------
@@ -569,7 +501,7 @@ def test_pruning_loses_nothing(monkeypatch, limit):
     random = np.random.default_rng(7)
     problems = [
         Problem(*(int(x) for x in 2 ** random.uniform(9, 13, 3)), FLOAT, threads=2)
-        for _ in range(30)
+        for _ in range(12)
     ]
     asked = request(limit=limit)
     pruned = [choose(x, asked, [backend], Machine(rates)) for x in problems]
@@ -585,26 +517,16 @@ def test_pruning_loses_nothing(monkeypatch, limit):
 
 def test_panels_of_a_packed_operand_have_a_price():
     """Strassen holds 0.75 further copies of B: it must save more than 3.75 % of the time."""
-    policy = PACKED
     strassen = schemes.get("strassen")
-    assert policy.price(None) == 1.0
-    assert policy.price(strassen) == pytest.approx(1.0375)
-    assert host_policy(BIG).price(strassen) == 1.0
-    backend = CpuBackend()
-    assert backend.policy(dataclasses.replace(BIG, packed=True)) is policy
-
-    def chosen(saved):
-        options = [Option("made up", x, (2048,) * 3, 0) for x in (None, strassen)]
+    assert CpuBackend().policy(dataclasses.replace(BIG, packed=True)) is PACKED
+    assert PACKED.price(None) == host_policy(BIG).price(strassen) == 1.0
+    assert PACKED.price(strassen) == pytest.approx(1.0375)
+    options = [Option("made up", x, (2048,) * 3, 0) for x in (None, strassen)]
+    for saved, is_worth in ((0.05, False), (0.09, True)):
         times = (("multiply", 1.0),), (("multiply", 1 - saved),)
         kept = [(Made(), Candidate(x, y)) for x, y in zip(options, times, strict=True)]
-        found = [preferred(kept, x)[1].option.scheme for x in (policy, plain)]
-        table = explain.compared([x for _, x in kept], found_option(kept, found[0]), policy)
-        return found, table[1].refused
-
-    def found_option(kept, scheme):
-        return next(x.option for _, x in kept if x.option.scheme is scheme)
-
-    plain = host_policy(BIG)
-    assert chosen(0.05)[0] == [None, strassen]
-    assert chosen(0.05)[1] == "faster by less than 5% per further copy of B"
-    assert chosen(0.09)[0] == [strassen, strassen]
+        assert preferred(kept, host_policy(BIG))[1].option is options[1]
+        assert preferred(kept, PACKED)[1].option is options[is_worth]
+    kept = [Candidate(options[0], times[0]), Candidate(options[1], (("multiply", 0.95),))]
+    table = explain.compared(kept, options[0], PACKED)
+    assert table[1].refused == "faster by less than 5% per further copy of B"

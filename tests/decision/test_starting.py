@@ -1,5 +1,7 @@
 """Shipped rates, and probes that survive noise."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,8 @@ from falcon._core.rates import Rates
 from falcon.decision import learned, machine, starting
 from falcon.decision import rates as rates_module
 from falcon.decision.rates import pair_key, speeds
+
+from .support import forget
 
 F4 = of("float32")
 PROBLEM = Problem(1024, 1024, 1024, F4, threads=2)
@@ -111,25 +115,12 @@ def test_the_nearest_row(rows, monkeypatch):
 
 
 def test_slower_rates():
-    from dataclasses import asdict
-
     before = Rates(
-        *(2e9, 4e9, 6e9),
-        overlap=0.5,
-        combine=(1e9,) * 4,
-        pack=(1e9, 2e9),
-        surface=(1e-9, 2e-9, 3e-9),
-        surface_far=(4e-9,) * 3,
-        ragged=(1e-9, 1e-9),
-        tile=(4, 8),
-        slice=256,
-        update=1e9,
-        update_far=1e9,
-        disturbance=1e-12,
-        store=1e9,
-        overhead=1e-6,
+        *(2e9, 4e9, 6e9, 0.5, (1e9,) * 4, (1e9, 2e9)),
+        surface=(1e-9, 2e-9, 3e-9), surface_far=(4e-9,) * 3, ragged=(1e-9, 1e-9), tile=(4, 8),
+        slice=256, update=1e9, update_far=1e9, disturbance=1e-12, store=1e9, overhead=1e-6,
         cache=1e6,
-    )
+    )  # fmt: skip
     after = asdict(before.slower(2.0))
     same = "overlap", "tile", "slice", "cache", "loss", "surface_cache"
     for name, value in asdict(before).items():
@@ -191,18 +182,13 @@ def test_what_only_a_disturbance_explains_is_not_believed_at_once(
 
 
 @pytest.fixture
-def process(monkeypatch, tmp_path, rows):
+def process(monkeypatch, folder, rows):
     """Start a new process whose probe finds something; return its speeds."""
     rows += [row(x, threads=n) for x in "xy" for n in (1, 2)]
-    monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
-    monkeypatch.delenv("FALCON_PROFILE", raising=False)
     backends = [Made("x"), Made("y")]
 
     def start(**found):
-        for module, name in ((machine, "_profiles"), (rates_module, "_slower")):
-            monkeypatch.setattr(module, name, {})
-        monkeypatch.setattr(rates_module, "_rates", {})
-        monkeypatch.setattr(learned, "_known", None)
+        forget(monkeypatch)
         monkeypatch.setattr(rates_module, "probed", lambda *_: found)
         return speeds(PROBLEM, backends)
 

@@ -15,19 +15,17 @@ from falcon.decision import learned
 from falcon.decision import machine as machine_module
 from falcon.decision.learned import Choice, Entry
 
+from .support import forget
+
 SHAPE = (260, 270, 280)
 
 
 @pytest.fixture(autouse=True)
-def folder(monkeypatch, tmp_path):
-    """A cache folder of its own, and nothing known."""
-    monkeypatch.setattr(learned, "_known", None)
-    monkeypatch.setattr(learned, "generation", lambda: 0)  # whatever other tests register
-    monkeypatch.setattr(machine_module, "_profiles", {})
-    monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
-    monkeypatch.delenv("FALCON_PROFILE", raising=False)
+def known(folder, monkeypatch):
+    """Nothing, whatever other tests register."""
+    monkeypatch.setattr(learned, "generation", lambda: 0)
     machine_module.replaced()
-    yield tmp_path
+    yield
     machine_module.replaced()
 
 
@@ -36,9 +34,9 @@ def plan(**options):
     return falcon.plan((M, K), (K, N), "float32", **options)
 
 
-def remember(backend, scheme):
+def remember(backend, scheme, problem=None):
     entry = Entry("", Choice(backend, scheme), "tuned", "measured")
-    key = learned.digest(plan().problem.plain, Options())
+    key = learned.digest((problem or plan().problem).plain, Options())
     learned.change(lambda x: x.keep(key, entry), tune_module.available_backends(), here=True)
     machine_module.replaced()
 
@@ -52,7 +50,20 @@ def test_used_unless_it_is_turned_off():
     assert plan(scheme="winograd").scheme.name == "winograd"
     with falcon.config(tuned=False):
         assert plan().scheme is None
-    assert plan().scheme is not None
+    assert plan().guarded, "as a choice, not as a scheme by name"
+    remember("numpy", "of another process")
+    assert plan().scheme is None
+
+
+def test_the_next_process_remembers_unless_a_profile_is_pinned(monkeypatch, tmp_path):
+    remember("numpy", "hopcroft-kerr[3x3x2]")
+    forget(monkeypatch)
+    machine_module.replaced()
+    assert plan().scheme.format == (3, 3, 2)
+    forget(monkeypatch)
+    monkeypatch.setenv("FALCON_PROFILE", str(tmp_path / "pinned.json"))
+    machine_module.replaced()
+    assert plan().scheme is None
 
 
 def test_limits_come_first():
@@ -74,47 +85,15 @@ def test_results_are_those_of_the_choice():
     assert not np.array_equal(got, before)
 
 
-def test_it_is_scaled_as_a_choice_not_as_a_scheme_by_name():
-    remember("numpy", "strassen")
-    assert plan().guarded
-
-
 def test_a_symmetric_product_of_tuned_sizes_is_guarded():
     """Sizes that were tuned for an ordinary product; columns of very different norms."""
-    remember_sizes = (512, 512, 512)
-    problem = falcon.plan((512, 512), (512, 512), "float32").problem
-    entry = Entry("", Choice("numpy", "strassen"), "tuned", "measured")
-    key = learned.digest(problem.plain, Options())
-    learned.change(lambda x: x.keep(key, entry), tune_module.available_backends(), here=True)
-    machine_module.replaced()
-    x = np.random.default_rng(0).standard_normal(remember_sizes[:2]).astype(np.float32)
+    remember("numpy", "strassen", falcon.plan((512, 512), (512, 512), "float32").problem)
+    x = np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32)
     x[:, 7] *= 1e6
     got, exact = falcon.matmul(x.T, x).astype(np.float64), x.T.astype(np.float64) @ x
     norms = np.linalg.norm(x.astype(np.float64), axis=0)
     assert np.abs((got - exact) / np.outer(norms, norms)).max() < 1e-6
     assert falcon.plan(x.T, x).known != "tuned"
-
-
-def test_a_pinned_profile_overrules(monkeypatch, tmp_path):
-    """Deterministic: what is pinned decides alone."""
-    remember("numpy", "strassen")
-    monkeypatch.setattr(machine_module, "_profiles", {})
-    monkeypatch.setattr(learned, "_known", None)
-    monkeypatch.setenv("FALCON_PROFILE", str(tmp_path / "pinned.json"))
-    machine_module.replaced()
-    assert plan().scheme is None
-
-
-def test_the_next_process_remembers(monkeypatch):
-    remember("numpy", "hopcroft-kerr[3x3x2]")
-    monkeypatch.setattr(learned, "_known", None)
-    machine_module.replaced()
-    assert plan().scheme.format == (3, 3, 2)
-
-
-def test_a_scheme_that_is_gone():
-    remember("numpy", "of another process")
-    assert plan().scheme is None
 
 
 def test_tune_remembers_the_fastest(monkeypatch):

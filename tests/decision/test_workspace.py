@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.cpus import memory_bytes
 from falcon._core.plan import Candidate, Option
 from falcon._core.policy import BLAS
 from falcon._core.rates import Rates
@@ -73,7 +72,7 @@ def test_the_product_is_the_same():
     random = np.random.default_rng(0)
     a, b = random.integers(-8, 9, (2, 1536, 1536)).astype(np.float32)
     assert plan().option.is_roomy
-    np.testing.assert_array_equal(plan()(a, b), a.astype(np.int64) @ b.astype(np.int64))
+    np.testing.assert_array_equal(plan()(a, b), a.astype(float) @ b.astype(float))
 
 
 def test_a_scheme_with_and_without_is_two_sides_of_a_comparison():
@@ -82,10 +81,6 @@ def test_a_scheme_with_and_without_is_two_sides_of_a_comparison():
     compared = measured(found, twice, 1, 1.0)
     names = [x.record.name for x in compared]
     assert len(names) == 2 and len(set(names)) == 2
-
-
-def test_the_share_of_the_memory():
-    assert pool.kept_bytes() <= pool.roomy_bytes() <= max(memory_bytes() // 16, pool.kept_bytes())
 
 
 def test_it_is_stored_with_the_choice(monkeypatch, tmp_path):

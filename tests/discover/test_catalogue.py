@@ -1,6 +1,5 @@
 """From finds to the catalogue, and the table in the documentation."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -86,20 +85,3 @@ def test_wanted_formats():
     assert collect.wanted((2, 2, 2)) and collect.wanted((5, 5, 5)) and collect.wanted((8, 4, 2))
     assert not collect.wanted((1, 2, 2)) and not collect.wanted((2, 5, 6))
     assert not collect.wanted((4, 4, 9))
-
-
-@pytest.mark.parametrize("name", [x for x in schemes.names() if x[0].isdigit()])
-def test_stored_programs_are_used(name):
-    """What a file says about its sums is what plans and kernels get."""
-    path = Path(schemes.__file__).parent / "data" / f"{name.replace(':', '_')}.json"
-    sums = json.loads(path.read_text(encoding="utf-8")).get("sums")
-    scheme = schemes.get(name)
-    if sums is None:
-        assert scheme.rank == 1 or name == "1x1x1:1"
-        return
-    rows = [getattr(scheme, x).reshape(scheme.rank, -1) for x in "UVW"]
-    stored = sum(
-        schemes.additions.replay(x, sums[factor]).additions
-        for factor, x in zip("UVW", rows, strict=True)
-    )
-    assert scheme.additions.reduced <= stored + scheme.rank - scheme.m * scheme.n

@@ -67,23 +67,7 @@ def test_a_core_is_the_same_in_other_bases_and_images(name):
     [
         ((1, 1, 1), [(1, 1, 1)]),
         ((2, 2, 2), [(2, 2, 2), (2, 2, 3)]),
-        (
-            (5, 4, 4),
-            [(4, 4, 5), (2, 4, 5), (3, 4, 4), (3, 4, 5), (4, 4, 4), (4, 4, 6), (4, 5, 5)],
-        ),
-        (
-            (7, 2, 8),
-            [
-                (2, 7, 8),
-                (2, 5, 8),
-                (2, 6, 7),
-                (2, 6, 8),
-                (2, 7, 7),
-                (2, 7, 9),
-                (2, 8, 8),
-                (3, 7, 8),
-            ],
-        ),
+        ((5, 4, 4), [(4, 4, 5), (2, 4, 5), (3, 4, 4), (3, 4, 5), (4, 4, 4), (4, 4, 6), (4, 5, 5)]),
     ],
 )
 def test_formats_near(dims, formats):
@@ -185,19 +169,6 @@ def test_only_low_ranks_and_liftable_schemes_are_kept(short):
     assert run.count == len(run.held[dims][min(run.held[dims])])
 
 
-@pytest.mark.parametrize("dims", [(3, 3, 4), (4, 3, 2)])
-def test_ways_to_other_formats(dims):
-    """A line more or less in any dimension, as far as that format is searched."""
-    run = families.Run(dims, starts_near(dims))
-    for form in families.near(dims):
-        ways = run._ways(form)
-        assert len(set(ways)) == len(ways)
-        for axis in range(3):
-            for lines in (1, -1):
-                new = masks.resized(form, axis, form[axis] + lines)
-                assert ((axis, lines) in ways) == (masks.ascending(new) in families.near(dims))
-
-
 @pytest.mark.parametrize("lines", [1, -1])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_a_detour_comes_back(axis, lines, short):
@@ -241,37 +212,6 @@ def test_families_are_drawn_evenly_and_low_ranks_more_often():
     assert times[8] > 0.8 * (times[7] + times[6])
 
 
-def test_families_with_factors_of_higher_rank_are_drawn_as_often():
-    """Two families of which one factor has rank 3 as often as five others together."""
-    dims, terms = (3, 3, 3), moves.classical((3, 3, 3))
-    held: dict = {((2, 2, 2),) * count: [terms[1:]] for count in range(5)}
-    held |= {((2, 2, 2),) * count + ((2, 3, 2),): [terms] for count in range(2)}
-    times = drawn({27: held}, dims, dims)
-    assert 0.8 < times[27] / times[26] < 1.25
-
-
-@pytest.mark.parametrize(
-    ("key", "group"),
-    [((), (0, 0, 0)), (((2, 2, 2), (2, 3, 4), (2, 3, 2)), (0, 2, 1)), (((3, 2, 2),), (1, 0, 0))],
-)
-def test_groups_of_families(key, group):
-    assert families._group(key) == group
-
-
-@pytest.mark.parametrize("dims", [(2, 2, 3), (3, 2, 2)])
-def test_schemes_to_improve_are_drawn_from_all_families_alike(dims):
-    rng, home = random.Random(9), (2, 2, 3)
-    run = families.Run(dims, {home: []})
-    assert not len(run.scheme(12, rng))
-    classical = moves.classical(home)
-    twice = np.concatenate([classical, classical[:1], classical[:1]])  # cancel modulo 2
-    run.held[home] = {12: {(): [classical] * 5, ((2, 2, 2),): [twice]}}
-    drawn = [run.scheme(12, rng) for _ in range(400)]
-    assert all(residual(terms, dims, mod2=True) == 0 for terms in drawn)
-    assert 150 < sum(len(terms) == 14 for terms in drawn) < 250
-    assert not len(run.scheme(11, rng))
-
-
 def test_lower_ranks_met_in_families_are_returned(monkeypatch):
     worker = Worker((2, 2, 2), [], 0, 0, "families", 8, near={(2, 2, 2): []})
     strassen = masks.terms_of(schemes.get("strassen"))
@@ -280,83 +220,12 @@ def test_lower_ranks_met_in_families_are_returned(monkeypatch):
     assert worker.flips == 5
 
 
-def test_of_many_families_the_least_drawn_stay(monkeypatch):
-    monkeypatch.setattr(families, "MOST", 2)
-    dims, rng = (2, 2, 2), random.Random(8)
-    run = families.Run(dims, {dims: []})
-    strassen = Walker(dims, masks.terms_of(schemes.get("strassen")), 1, mod2=True).terms
-    drawn, other = ((2, 2, 2),) * 2, ((2, 2, 2),) * 3
-    run.held[dims] = {7: {drawn: [strassen], other: [strassen]}}
-    run._drawn[dims, 7, drawn] = 1
-    assert len(run._keep(dims, strassen, rng)) == 1
-    assert set(run.held[dims][7]) == {((2, 2, 2),), other}
-    run._keep(dims, strassen, rng)  # of a family that is held
-    assert len(run.held[dims][7][((2, 2, 2),)]) == 2 and other in run.held[dims][7]
-
-
-def test_of_many_families_rare_groups_stay(monkeypatch):
-    """One of the largest group goes, however often those of a smaller one were drawn."""
-    monkeypatch.setattr(families, "MOST", 3)
-    dims, rng = (2, 2, 2), random.Random(8)
-    run = families.Run(dims, {dims: []})
-    strassen = Walker(dims, masks.terms_of(schemes.get("strassen")), 1, mod2=True).terms
-    rare, common = ((2, 3, 2),), [((2, 2, 2),) * count for count in (2, 3)]
-    run.held[dims] = {7: {key: [strassen] for key in [rare, *common]}}
-    run._drawn.update({(dims, 7, rare): 9, (dims, 7, common[1]): 1})
-    run._keep(dims, strassen, rng)
-    assert set(run.held[dims][7]) == {rare, common[0], ((2, 2, 2),)}
-
-
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_a_line_more(axis):
     dims = (2, 3, 4)
     new, terms = families._extended(masks.terms_of(schemes.get("2x3x4:20")), dims, axis)
     assert new == masks.resized(dims, axis, dims[axis] + 1)
     assert len(terms) == 20 + 24 // dims[axis] and residual(terms, new, mod2=True) == 0
-
-
-def test_smaller_formats_grow(short, monkeypatch):
-    """Their share of the walks begins at what is held of a format that lacks a line."""
-    dims, rng = (3, 3, 3), random.Random(10)
-    run = families.Run(dims, {dims: [lambda _rng, _mod2: moves.classical(dims)]})
-    less = (2, 3, 3)
-    run.held[less] = {18: {(): [moves.classical(less)]}}
-    begun = collections.Counter()
-    monkeypatch.setattr(
-        run, "_walk", lambda form, terms, *_: begun.update([(form, len(terms))]) or (0, [], terms)
-    )
-    for _ in range(300):
-        run.step(rng)
-    assert set(begun) == {(dims, 27)}  # 18 and a line of 9, and the start
-    assert 0.7 < run._drawn[less, 18, ()] / (300 * families.GROWN) < 1.3
-
-
-def test_a_family_that_leads_to_a_new_one_is_drawn_as_if_new():
-    dims, rng = (2, 2, 2), random.Random(8)
-    run = families.Run(dims, {dims: []})
-    strassen = Walker(dims, masks.terms_of(schemes.get("strassen")), 1, mod2=True).terms
-    begun = ((2, 2, 2),) * 2
-    run.held[dims] = {7: {begun: [strassen]}}
-    for _ in range(5):
-        run._draw(dims, rng)
-    run._keep(dims, strassen, rng)
-    assert not run._drawn[dims, 7, begun]
-    run._draw(dims, rng)
-    run._keep(dims, strassen, rng)  # it is held by now
-    assert sum(run._drawn.values()) == 1
-
-
-def test_where_walks_are_made():
-    dims, rng = (3, 4, 4), random.Random(11)
-    starts = starts_near(dims)
-    run, small = families.Run(dims, starts), families.Run((2, 2, 2), {(2, 2, 2): []})
-    assert small._format(rng) == (2, 2, 2)
-    shares = collections.Counter(run._format(rng) for _ in range(4000))
-    assert set(shares) == set(starts)
-    assert 0.9 < shares[dims] / (4000 * families.AT_HOME) < 1.1
-    less = [shares[form] for form in ((2, 4, 4), (3, 3, 4))]
-    assert 0.9 < sum(less) / (4000 * families.A_LINE_LESS) < 1.1
-    assert 0.8 < less[0] / less[1] < 1.25
 
 
 def test_a_checkpoint_goes_on_the_same(short):

@@ -92,18 +92,6 @@ def test_what_is_drawn_has_no_empty_terms(dims, rank):
             assert (np.linalg.norm(part, axis=0) > 1e-6).all()
 
 
-def test_families_of_another_symmetry_are_not_barred(monkeypatch):
-    rng = np.random.default_rng(11)
-    hops = hops_module.Hops((2, 2, 3), 10)  # the border rank: entries run away
-    while not all(hops.state()["barred"]):
-        hops.step(rng)
-    plain, _ = hops.state()["barred"]
-    monkeypatch.setattr(hops_module, "NEAR", 0.0)
-    hops.forget()
-    hops.step(rng)
-    assert hops.state()["barred"] == [plain, []]
-
-
 def test_symmetric_starts_find_schemes_and_go_on(monkeypatch):
     monkeypatch.setattr(hops_module, "SYMMETRIC", 1.0)
     hops, rng = hops_module.Hops((2, 3, 3), 15), np.random.default_rng(7)

@@ -17,7 +17,6 @@ from falcon.discover.improve import Improver
 from falcon.discover.numerical import hops as hops_module
 from falcon.discover.numerical import integral, rational, reals
 from falcon.discover.numerical import starts as numerical
-from falcon.discover.walk import families
 from falcon.discover.worker import Worker
 
 from .support import residual
@@ -146,58 +145,6 @@ def test_families_that_run_away_are_left_alone(monkeypatch):
     assert [error for error, _ in hops.minima] == sorted(error for error, _ in hops.minima)
 
 
-def test_hops_begin_at_known_schemes(monkeypatch):
-    """At noise, or at their terms in any basis: the first ones, or any."""
-    monkeypatch.setattr(hops_module, "SYMMETRIC", 0.0)
-    monkeypatch.setattr(hops_module, "NOISE", (0.0,))
-    monkeypatch.setattr(hops_module, "REDRAWN", (0,))
-    fits = []
-    monkeypatch.setattr(hops_module, "_cooled", lambda fit, _: fits.append(fit) or 9.0)
-    terms = Library().schemes((2, 2, 3))[0]
-    terms = np.concatenate([terms, terms[:1]])
-
-    def start(_rng, _mod2):
-        return terms
-
-    hops = hops_module.Hops((2, 2, 3), 11, [start])
-    rng = np.random.default_rng(6)
-    for _ in range(30):
-        hops.step(rng)
-        hops.forget()
-    assert 4 < sum(fit.error() < 1e-20 for fit in fits) < 15
-    known = next(fit for fit in fits if fit.error() < 1e-20)
-    sums = [np.abs(x).sum(0) for x in known.factors()]  # balanced, as noise beside them is
-    np.testing.assert_allclose(sums[1:], [sums[0]] * 2, rtol=1e-9)
-    state = {**hops.state(), "start": repr(start)}
-    for some, expected in ((terms, True), (terms[:11], False)):  # no room for all, and for all
-        hops = hops_module.Hops((2, 2, 3), 11, [start], state)
-        hops._starts[repr(start)] = lambda _rng, _mod2, some=some: some
-        assert any(hops._fresh(rng)[0].error() < 1e-20 for _ in range(20)) == expected
-
-
-def test_turned_bases_keep_the_algorithm():
-    rng = np.random.default_rng(7)
-    scheme = schemes.get("2x3x4:20")
-    factors = [np.asarray(x, float) for x in (scheme.U, scheme.V, scheme.W)]
-    m, k, n = scheme.format
-    factors = [
-        x.reshape(-1, *shape) for x, shape in zip(factors, ((m, k), (k, n), (m, n)), strict=True)
-    ]
-    turned = hops_module._turned(factors, scheme.format, rng)
-    assert not np.allclose(turned[0], factors[0])
-    x = np.concatenate([y.reshape(scheme.rank, -1).T for y in turned])
-    assert reals.Fit(scheme.format, x).error() < 1e-20
-
-
-def test_all_is_forgotten_where_nothing_is_found(monkeypatch):
-    monkeypatch.setattr(hops_module, "HOPS", 3)
-    monkeypatch.setattr(hops_module, "FRESH", 2)
-    hops, rng = hops_module.Hops((2, 2, 2), 6), np.random.default_rng(4)
-    for _ in range(6):
-        hops.step(rng)
-    assert len(hops.minima) <= 1
-
-
 def test_a_solution_in_any_basis_becomes_rational():
     rng = np.random.default_rng(2)
     bases = [np.eye(2) + 0.3 * rng.standard_normal((2, 2)) for _ in range(3)]
@@ -207,17 +154,6 @@ def test_a_solution_in_any_basis_becomes_rational():
     assert rational.violations(exact, (2, 2, 2)) == 0
     assert all(isinstance(q, Fraction) for x in exact for q in x.ravel())
     np.testing.assert_array_equal(tensor([x.astype(float) for x in exact]), reals.target((2, 2, 2)))
-
-
-def test_scales_are_fixed_at_entries_that_are_not_zero(monkeypatch):
-    """Even where a zero is nearer to 1 than all else in a column."""
-    monkeypatch.setattr(rational, "_scale", lambda fit: None)
-    monkeypatch.setattr(rational, "_pull", lambda fit, softest: None)
-    monkeypatch.setattr(rational, "balance", lambda factors: None)
-    u, v, w = columns("strassen")
-    fit = reals.Fit((2, 2, 2), np.concatenate([3 * u, 3 * v, w / 9]))
-    exact = rational.rational(fit, np.random.default_rng(7))
-    assert rational.violations(exact, (2, 2, 2)) == 0
 
 
 def test_a_term_that_comes_to_nothing_is_taken_out():
@@ -300,15 +236,6 @@ def test_halves_that_no_basis_removes_are_decomposed_again(monkeypatch):
     assert integral.modulo2(quarter, (2, 2, 2), np.random.default_rng(6)) is None
 
 
-def test_decompositions_are_of_the_tensor():
-    rng = np.random.default_rng(7)
-    some = rng.integers(0, 2, (3, 4, 5))
-    terms = integral._decomposed(some, rng)
-    total = sum(np.einsum("a,b,c->abc", *term) for term in terms)
-    np.testing.assert_array_equal(total % 2, some)
-    assert not integral._decomposed(np.zeros((2, 2, 2), int), rng)
-
-
 def searched(dims, rank, seed=0, steps=60):
     worker = Worker(dims, [], seed, 0, "reals", rank)
     for _ in range(steps):
@@ -355,6 +282,10 @@ def test_the_command_and_its_errors(tmp_path, capsys):
     for wrong, message in (
         ([], "--ring reals needs a --rank"),
         (["--rank", "7", "--flips", "9"], "limit it by --minutes"),
+        (
+            ["--scratch", "--objective", "nnz", "--out", str(tmp_path / "none")],
+            "no scheme of format 2x2x2 and rank 8 is known",
+        ),
     ):
         assert main([*words, *wrong]) == 2
         assert message in capsys.readouterr().err
@@ -381,14 +312,9 @@ def test_lower_ranks_by_way_of_the_reals_are_kept(monkeypatch):
     assert {len(find.terms) for find in finds} == {7}
 
 
-@pytest.mark.parametrize("ring", ["reals", "families"])
-def test_an_improvement_goes_on_from_its_checkpoint(ring, monkeypatch):
-    monkeypatch.setattr(families, "FIRST_WALK", 300_000)
-    monkeypatch.setattr(families, "WALKS", (200_000,))
-
+def test_an_improvement_goes_on_from_its_checkpoint():
     def made():
-        starts = Library().starts((2, 2, 3))
-        search = Worker((2, 2, 3), starts, 3, 0, ring, 11, {(2, 2, 3): starts})
+        search = Worker((2, 2, 3), Library().starts((2, 2, 3)), 3, 0, "reals", 11)
         return Improver((2, 2, 3), [], search, "nnz", 3, 0, rank=11)
 
     one, other = made(), made()
@@ -405,12 +331,6 @@ def test_an_improvement_goes_on_from_its_checkpoint(ring, monkeypatch):
     )
 
 
-def test_a_rank_is_needed_where_none_is_known(tmp_path, capsys):
-    words = ["discover", "2", "2", "2", "--ring", "reals", "--scratch", "--objective", "nnz"]
-    assert main([*words, "--out", str(tmp_path), "--threads", "1"]) == 2
-    assert "no scheme of format 2x2x2 and rank 8 is known" in capsys.readouterr().err
-
-
 def test_schemes_from_elsewhere_need_their_rings():
     with pytest.raises(ValueError, match="families needs starts of its format"):
         Worker((3, 2, 2), Library().starts((3, 2, 2)), 0, 0, "families")
@@ -421,23 +341,6 @@ def test_schemes_from_elsewhere_need_their_rings():
 def test_what_is_too_large_is_said():
     with pytest.raises(ValueError, match="16524 unknown coefficients at rank 153"):
         numerical.Run((6, 6, 6), 153)
-
-
-def test_other_solutions_are_looked_for(monkeypatch):
-    """After some attempts to bring one over, whether or not these make starts."""
-    monkeypatch.setattr(numerical, "rational", lambda fit, rng: None)
-    run, rng = numerical.Run((1, 2, 2), 4), random.Random(0)
-    most = 0
-    for _ in range(60):
-        assert not run.step(rng)  # no start
-        state = run.state()
-        most = max(most, state["attempts"])
-        if state["attempts"] == 0 and most:
-            break
-    assert most == numerical.ATTEMPTS - 1
-    assert not state["solutions"]
-    assert not state["hops"]["minima"]
-    assert not run.starts
 
 
 def test_steps_of_a_run_are_bounded_in_what_they_keep():

@@ -63,9 +63,7 @@ def test_symmetric_walks_alone():
         Worker((2, 3, 3), scratch((2, 3, 3)), 1, 0, "symmetric")
 
 
-@pytest.mark.parametrize(
-    ("dims", "rings"), [((2, 3, 4), "both"), ((3, 3, 3), "symmetric"), ((2, 4, 4), "mod2")]
-)
+@pytest.mark.parametrize(("dims", "rings"), [((2, 3, 4), "both"), ((3, 3, 3), "symmetric")])
 def test_a_worker_can_be_saved_and_repeated(dims, rings):
     first, second = (Worker(dims, scratch(dims), 7, 2, rings) for _ in range(2))
     for _ in range(4):
@@ -218,25 +216,13 @@ def test_hops(mod2):
     start = masks.terms_of(schemes.get("2x3x3:15"))
     improver = Improver(dims, [start], Worker(dims, scratch(dims), 1, 0), "nnz", 1, 0)
     seen = []
-    for _ in range(20):
+    for _ in range(10):
         found = improver._hopped(start, mod2)
         assert residual(found, dims) == 0
         assert len(found) == 15
         seen.append(found.tolist())
     assert any(x != start.tolist() for x in seen)
     assert min(masks.nnz(np.array(x, np.uint64)) for x in seen if x != start.tolist()) < 120
-
-
-def test_sources_that_never_lead_to_the_rank_get_less():
-    dims = (2, 2, 2)
-    start = [masks.terms_of(schemes.get("strassen"))]
-    improver = Improver(dims, start, Worker(dims, scratch(dims), 1, 0), "nnz", 1, 0,
-                        sources=scratch(dims))  # fmt: skip
-    assert improver._descending == pytest.approx(0.5)
-    improver._descents = [[400, 0]]
-    assert improver._descending < 0.25
-    improver._descents = [[400, 40]]
-    assert improver._descending == pytest.approx(0.5)
 
 
 def test_runs_of_two_ranks_in_one_folder(tmp_path):
@@ -337,11 +323,3 @@ def test_ctrl_c_keeps_what_was_found(tmp_path):
         assert schemes.load(path).format == (3, 3, 3)
         assert str(path) in output
     assert json.loads((tmp_path / "3x3x3-s0.checkpoint").read_text())["workers"][0]
-
-
-def test_draws_prefer_low_ranks():
-    worker = Worker((2, 2, 2), scratch((2, 2, 2)), 1, 0)
-    worker.rng = random.Random(0)
-    pool = {rank: [moves.classical((2, 2, 2))[:rank]] for rank in (5, 6, 7)}
-    drawn = [len(worker._draw(pool)) for _ in range(300)]
-    assert drawn.count(5) > drawn.count(6) > drawn.count(7) > 0

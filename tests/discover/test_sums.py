@@ -13,17 +13,7 @@ from falcon.discover.walk._core import share
 from falcon.schemes import additions
 from falcon.schemes.additions import naive_additions, replay
 
-
-def product(program):
-    """The matrix that a program computes."""
-    values = [[int(i == j) for j in range(program.n_inputs)] for i in range(program.n_inputs)]
-    for x, y, ratio in program.temporaries:
-        values.append([p + ratio * q for p, q in zip(values[x], values[y], strict=True)])
-    rows = [
-        [sum(c * values[x][j] for x, c in row) for j in range(program.n_inputs)]
-        for row in program.rows
-    ]
-    return np.array(rows)
+from ..schemes.test_additions import matrix_of
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -32,7 +22,7 @@ def test_random_matrices(seed):
     matrix = random.choice([-1, 0, 0, 1], (random.integers(1, 30), random.integers(1, 20)))
     cost, pairs = share(matrix, rounds=50, seed=seed)
     program = replay(matrix, pairs)
-    assert np.array_equal(product(program), matrix)
+    assert np.array_equal(matrix_of(program), matrix)
     assert program.additions == cost <= naive_additions(matrix)
     assert share(matrix, rounds=50, seed=seed) == (cost, pairs)
     # To go on from a program never loses anything; zero rounds replay it.

@@ -30,12 +30,7 @@ read_only = C.copy()
 read_only.flags.writeable = False
 
 GEMM = [  # positional, keywords, error, pattern
-    (
-        (A, A),
-        {},
-        ValueError,
-        r"a has shape \(3, 4\) and b \(3, 4\): a's columns \(4\) .* rows \(3\)",
-    ),
+    ((A, A), {}, ValueError, r"a has shape \(3, 4\) and b \(3, 4\): a's columns \(4\) .* \(3\)"),
     ((A[0], B), {}, ValueError, r"a has shape \(4,\); expected a matrix \(use falcon.matmul"),
     ((A, B[None]), {}, ValueError, r"b has shape \(1, 4, 5\); expected a matrix"),
     ((A, B, C[0]), {}, ValueError, r"c has shape \(5,\); expected a matrix"),
@@ -56,30 +51,15 @@ GEMM = [  # positional, keywords, error, pattern
     ((A, B), {"beta": None}, TypeError, "beta is None; expected a number"),
     ((A, B), {"alpha": 1j}, TypeError, r"alpha is 1j, but the matrices are real \(float64\)"),
     ((A, B, C), {"beta": np.complex64(1)}, TypeError, r"beta is .*1\+0j.*matrices are real"),
-    (
-        (I, J),
-        {"alpha": 0.5},
-        TypeError,
-        r"alpha is 0.5; integer matrices \(int64\) need an integer",
-    ),
+    ((I, J), {"alpha": 0.5}, TypeError, r"0.5; integer matrices \(int64\) need an integer"),
     ((I, J), {"alpha": np.inf}, TypeError, "alpha is inf; integer matrices"),
     ((I, J), {"alpha": np.float32(1.5)}, TypeError, r"alpha is .*1.5.*; integer matrices"),
     ((A, B), {"alpha": 10**400}, ValueError, "alpha is too large for float64"),
     ((A, B), {"out": [[0]]}, TypeError, "out is a list; expected a NumPy array"),
     ((A, B), {"out": np.ma.array(C)}, TypeError, "out is a MaskedArray; expected a NumPy array"),
     ((A, B), {"out": A.copy()}, ValueError, r"out has shape \(3, 4\); expected \(3, 5\)"),
-    (
-        (A, B),
-        {"out": C.astype(int)},
-        TypeError,
-        "out has dtype int64, to which .* float64 does not",
-    ),
-    (
-        (A + 0j, B),
-        {"out": C.copy()},
-        TypeError,
-        "out has dtype float64, .* complex128 does not cast",
-    ),
+    ((A, B), {"out": I}, TypeError, "out has dtype int64, to which .* float64 does not"),
+    ((A + 0j, B), {"out": C}, TypeError, "out has dtype float64, .* complex128 does not cast"),
     ((I, J), {"out": C.astype("u8")}, TypeError, "out has dtype uint64"),
     ((A, B), {"out": read_only}, ValueError, "out is read-only"),
 ]
@@ -96,12 +76,9 @@ OPTIONS = [
     ({"threads": 1.5}, TypeError, "threads is 1.5; expected an integer or None"),
     ({"threads": True}, TypeError, "threads is True; expected an integer or None"),
     ({"workspace_limit": -1}, ValueError, "workspace_limit is -1; expected an integer >= 0"),
-    (
-        {"workspace_limit": "1 parsec"},
-        ValueError,
-        "workspace_limit is '1 parsec'; expected a number",
-    ),
+    ({"workspace_limit": "1 parsec"}, ValueError, "limit is '1 parsec'; expected a number"),
     ({"workspace_limit": 1.5}, TypeError, "workspace_limit is 1.5; expected an integer, a size"),
+    ({"check": "maybe"}, ValueError, "check is 'maybe'; expected one of 'none', 'finite'"),
 ]
 
 
@@ -116,16 +93,10 @@ def test_options(options, error, pattern):
     """Refused by all functions alike, and for empty operands too."""
     empty = np.ones((0, 4))
     calls = (falcon.gemm, falcon.matmul, falcon.plan)
-    for call in calls:
+    for call in calls[: 2 if "check" in options else 3]:
         for a in (A, empty):
             with pytest.raises(error, match=pattern):
                 call(a, B, **options)
-
-
-def test_check_is_refused_by_name():
-    for call in (falcon.gemm, falcon.matmul):
-        with pytest.raises(ValueError, match="check is 'maybe'; expected one of 'none', 'finite'"):
-            call(A, B, check="maybe")
 
 
 def test_out_is_left_alone_when_a_call_is_refused():
@@ -149,13 +120,6 @@ def test_numbers_that_fit_are_taken():
     np.testing.assert_array_equal(falcon.gemm(A, B, alpha=np.longdouble(0.5)), A @ B / 2)
     np.testing.assert_array_equal(falcon.gemm(A, B, alpha=True), A @ B)
     np.testing.assert_array_equal(falcon.gemm(A.tolist(), B.tolist()), A @ B)
-
-
-@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
-def test_a_matrix_object_gives_a_plain_array():
-    found = falcon.gemm(np.matrix(A), B)
-    assert type(found) is np.ndarray
-    np.testing.assert_array_equal(found, A @ B)
 
 
 PLAN = [

@@ -19,10 +19,10 @@ def whole(rng, shape, dtype="f8"):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("alpha, beta", [(1, 0), (2, 0), (1, 1), (2, -3)])
-def test_out_may_overlap_in_every_way(scheme, alpha, beta):
-    n = 12
+@pytest.mark.parametrize("n, dtype", [(12, "f8"), (131, "f4")])
+def test_out_may_overlap_in_every_way(scheme, alpha, beta, n, dtype):
     rng = np.random.default_rng(1)
-    c = whole(rng, (n, n))
+    c = whole(rng, (n, n), dtype)
     ways = {
         "is a": lambda a, b, m: a,
         "is b": lambda a, b, m: b,
@@ -35,7 +35,7 @@ def test_out_may_overlap_in_every_way(scheme, alpha, beta):
         "shifted backwards": lambda a, b, m: m[n - 1 : 2 * n - 1],
     }
     for name, way in ways.items():
-        memory = whole(rng, (2 * n + 1, n))
+        memory = whole(rng, (2 * n + 1, n), dtype)
         a, b = memory[:n], memory[n : 2 * n]
         out = way(a, b, memory)
         expected = alpha * (a @ b) + beta * c

@@ -21,7 +21,7 @@ NUMERIC = "bBhHiIlLqQefdgFDG"
 NO_SCHEMES = "?" if falcon.show_config("dict")["backends"]["cpu"] == "available" else "e?"
 SCHEMES = ["auto", "classical", "strassen", "3x3x3:23", "2x3x4:20"]
 
-many = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck),
+many = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck),
                 derandomize=True)  # fmt: skip
 
 
@@ -221,17 +221,6 @@ def test_out_broadcasts_the_operands():
             falcon.matmul(np.ones((0, 1, 1)), np.ones((0, 1, 1)), np.ones((1, 1, 1)), scheme=scheme)
 
 
-@pytest.mark.parametrize("size", [1, 7, 130])
-def test_a_batch_is_as_its_matrices(size):
-    """Of integers, which falcon's kernels multiply at small sizes, too."""
-    rng = np.random.default_rng(2)
-    a, b = rng.integers(-99, 99, (2, 3, size, size))
-    c = falcon.matmul(a, b)
-    for x, y, z in zip(a, b, c, strict=True):
-        np.testing.assert_array_equal(z, falcon.gemm(x, y))
-    np.testing.assert_array_equal(c, a @ b)
-
-
 def test_non_finite_values_and_silence():
     a = np.ones((2, 5, 5))
     a[0, 1, 2], a[1, 3, 3] = np.nan, np.inf
@@ -376,17 +365,21 @@ def batch_of(dtype, n, rows, columns, how):
     }[how]()
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int32", "uint16", "int64", "float16", "float32", "f8"])
+@pytest.mark.parametrize(
+    "dtypes",
+    [*((x, x) for x in ("i1", "i4", "u2", "i8", "f2", "f4", "f8")),
+     *(("f4", "f8"), ("i4", "i8"), ("f2", "f4"), ("i2", "f8"))],
+)  # fmt: skip
 @pytest.mark.parametrize("how", ["plain", "strided", "reversed", "columns"])
-@pytest.mark.parametrize("size", [(2, 2, 2), (9, 7, 8), (17, 18, 19), (120, 130, 110)])
+@pytest.mark.parametrize("size", [(2, 2, 2), (17, 18, 19), (120, 130, 110)])
 @pytest.mark.parametrize("limit", [None, "1GiB"])
-def test_a_batch_is_not_a_loop_in_python(one_by_one, dtype, how, size, limit):
+def test_a_batch_is_not_a_loop_in_python(one_by_one, dtypes, how, size, limit):
     (M, K, N), n = size, 5
-    a, b = batch_of(dtype, n, M, K, how), batch_of(dtype, n, K, N, "plain")
+    a, b = batch_of(dtypes[0], n, M, K, how), batch_of(dtypes[1], n, K, N, "plain")
     found = falcon.matmul(a, b, workspace_limit=limit)
     np.testing.assert_array_equal(found, np.matmul(a, b))
     assert found.dtype == np.matmul(a, b).dtype
-    if (dtype, M) != ("int64", 120):  # an LCMA, on top of NumPy's loops
+    if (dtypes[1], M) != ("i8", 120):  # an LCMA, on top of NumPy's loops
         assert not one_by_one
 
 
@@ -396,14 +389,6 @@ def test_axes_of_a_batch_are_broadcast_in_one_call(one_by_one):
     out = np.zeros((2, 3, 4, 22, 10), np.int32)[..., ::2, :]
     falcon.matmul(a, b, out=out)
     np.testing.assert_array_equal(out, np.matmul(a, b))
-    assert not one_by_one
-
-
-@pytest.mark.parametrize("dtypes", [("f4", "f8"), ("i4", "i8"), ("f2", "f4"), ("i2", "f8")])
-def test_mixed_types_are_one_call(one_by_one, dtypes):
-    a, b = (batch_of(x, 5, 20, 20, "plain") for x in dtypes)
-    found = falcon.matmul(a, b)
-    np.testing.assert_array_equal(found, np.matmul(a, b))
     assert not one_by_one
 
 

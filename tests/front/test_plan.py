@@ -59,7 +59,7 @@ def test_over_layouts(planned, left, right):
         assert {*planned, plan.problem} == {plan.problem}
 
 
-@pytest.mark.parametrize("dtypes", [*product(("f4", "f8", "i4", "c8", "f2"), repeat=2)])
+@pytest.mark.parametrize("dtypes", [*product(("f4", "f8", "i4", "f2"), repeat=2)])
 @pytest.mark.parametrize("sizes", [(M, K, N), (1, K, N), (M, K, 1), (M, 1, N), (1, 1, 1)])
 def test_over_dtypes_and_sizes(planned, dtypes, sizes):
     a, b = operands(*dtypes, sizes)
@@ -129,13 +129,6 @@ def test_sizes_in_place_of_shapes():
         falcon.plan(60, 70, 80)
 
 
-@pytest.mark.parametrize("out", [[], [[0.0]], "text", 3])
-def test_out_that_is_no_array(out):
-    a, b = operands("f8", "f8")
-    with pytest.raises(TypeError, match=r"out is a .*; expected a NumPy array"):
-        falcon.plan(a, b)(a, b, out=out)
-
-
 @pytest.mark.parametrize("size", [2**31, 2**40, 2**62, 2**63, 2**200])
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 def test_sizes_that_no_array_has(size, dtype):
@@ -146,6 +139,6 @@ def test_sizes_that_no_array_has(size, dtype):
 
 
 def test_sizes_that_an_array_could_have():
-    plan = falcon.plan((2**20, 2**20), (2**20, 2**20), "float32")
+    plan = falcon.plan((2**20, 2**20), (2**20, 2**20), "float32", scheme="classical")
     assert plan.problem.flops == 2**61
     assert falcon.plan((2, 2**40), (2**40, 2), "float32").problem.K == 2**40

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from falcon import schemes
-from falcon.schemes import additions
+from falcon.schemes import Scheme, additions
 from falcon.schemes.additions import naive_additions, share
 
 
@@ -79,6 +79,43 @@ REACHED = {
 @pytest.mark.parametrize("name", REACHED)
 def test_no_worse_than_before(name):
     assert schemes.get(name).additions.reduced <= REACHED[name]
+
+
+NESTED = [
+    ("strassen", "strassen"),
+    ("strassen", "2x2x3:11"),
+    ("2x3x4:20", "winograd"),
+    ("3x2x3:15", "strassen"),
+    ("strassen", "laderman"),
+    ("winograd", "4x4x4:49"),
+]
+
+
+def check_all(scheme):
+    """The three combines of a nested scheme, outputs x inputs."""
+    u, v, w = (x.reshape(scheme.rank, -1) for x in (scheme.U, scheme.V, scheme.W))
+    for sums, matrix in zip(scheme.shared_sums, (u, v, w.T), strict=True):
+        assert (matrix_of(sums) == matrix).all()
+
+
+@pytest.mark.parametrize(("outer", "inner"), NESTED)
+def test_nested_schemes_have_the_additions_of_their_parts(outer, inner):
+    outer, inner = schemes.get(outer), schemes.get(inner)
+    made = outer @ inner
+    check_all(made)
+    for made_sums, x, y in zip(made.shared_sums, outer.shared_sums, inner.shared_sums, strict=True):
+        assert all(type(ratio) is int for _, _, ratio in made_sums.temporaries)
+        (first, m, p), (second, n, q) = ((z.additions, z.n_inputs, len(z.rows)) for z in (x, y))
+        assert made_sums.additions == min(n * first + p * second, m * second + q * first)
+
+
+def test_fractions_and_images_nest_too():
+    s = schemes.get("strassen")
+    U, W = s.U.astype(object), s.W.astype(object)
+    U[0], W[0] = U[0] * Fraction(1, 2), W[0] * 2
+    halved, winograd = Scheme(U, s.V, W, "halved"), schemes.get("winograd")
+    for made in (halved @ winograd, winograd @ halved, *schemes.symmetries(s @ winograd)):
+        check_all(made)
 
 
 def test_naive_counts():

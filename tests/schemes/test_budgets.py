@@ -13,7 +13,6 @@ import pytest
 
 import falcon
 from falcon import schemes
-from falcon.schemes import SchemeError, loaders
 
 STRASSEN = schemes.get("strassen")
 PROBE = """
@@ -131,19 +130,6 @@ def test_hostile_files(make, message, tmp_path):
     assert message in answer
     assert float(seconds) < 5
     assert float(mebibytes) < 200
-
-
-def test_the_budget_is_for_all_schemes_of_a_file(tmp_path, monkeypatch):
-    factors = np.stack([STRASSEN.U, STRASSEN.V, STRASSEN.W.transpose(0, 2, 1)]).reshape(3, 7, 4)
-    content = factors.transpose(0, 2, 1)
-    path = tmp_path / "x.npz"
-    np.savez(path, **{"2,2,2": content, "02,2,2": content})
-    work = schemes.brent.work(STRASSEN.U, STRASSEN.V, STRASSEN.W)
-    monkeypatch.setattr(loaders, "_MOST_WORK_OF_A_FILE", 2 * work)
-    assert len(schemes.load_all(path)) == 2
-    monkeypatch.setattr(loaders, "_MOST_WORK_OF_A_FILE", 2 * work - 1)
-    with pytest.raises(SchemeError, match=r"\['02,2,2'\]: the file is too large to be verified"):
-        schemes.load_all(path)
 
 
 def test_what_is_allowed(tmp_path):

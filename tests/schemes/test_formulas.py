@@ -79,23 +79,6 @@ def test_printed_formulas_are_the_scheme(name):
     assert text in str(scheme)
 
 
-def test_strassen():
-    assert formulas(schemes.get("strassen")).splitlines() == [
-        "h1 = (a11 + a22)(b11 + b22)",
-        "h2 = (a21 + a22) b11",
-        "h3 = a11 (b12 - b22)",
-        "h4 = a22 (-b11 + b21)",
-        "h5 = (a11 + a12) b22",
-        "h6 = (-a11 + a21)(b11 + b12)",
-        "h7 = (a12 - a22)(b21 + b22)",
-        "",
-        "c11 = h1 + h4 - h5 + h7",
-        "c12 = h3 + h5",
-        "c21 = h2 + h4",
-        "c22 = h1 - h2 + h3 + h6",
-    ]
-
-
 def test_scales_and_commas():
     lines = formulas(Scheme([[[-1]]], [[[Fraction(-2, 3)]]], [[[Fraction(3, 2)]]])).splitlines()
     assert lines == ["h1 = (-a11) (-2/3 b11)", "", "c11 = 3/2 h1"]

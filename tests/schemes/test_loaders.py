@@ -100,17 +100,11 @@ def test_flip_graph_json(name, tmp_path):
     assert read.name == "found"
     swapped = {**flip_graph_record(scheme), "w": flat(scheme, "W").tolist()}
     assert load(write(tmp_path / "swapped.json", swapped)) == scheme
-
-
-def test_flip_graph_json_of_a_cube(tmp_path):
-    record = {**flip_graph_record(schemes.get("laderman")), "n": 3}
-    assert load(write(tmp_path / "cube.json", record)) == schemes.get("laderman")
-
-
-def test_falcon_json_with_w_transposed(tmp_path):
-    scheme = schemes.get("2x3x4:20")
-    record = {**falcon_record(scheme), "W": w_transposed(scheme).tolist()}
-    assert load(write(tmp_path / "x.json", record)) == scheme
+    transposed = {**falcon_record(scheme), "W": w_transposed(scheme).tolist()}
+    assert load(write(tmp_path / "transposed.json", transposed)) == scheme
+    if len(set(scheme.format)) == 1:
+        record = {**flip_graph_record(scheme), "n": scheme.m}
+        assert load(write(tmp_path / "cube.json", record)) == scheme
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.float64])
@@ -128,12 +122,6 @@ def test_alphatensor_objects(name, w_for_c, dtype, tmp_path):
 def test_alphatensor_plain(name, tmp_path):
     path = alphatensor(tmp_path / "plain.npz", [bare(name)], plain=True)
     assert load(path) == bare(name)
-
-
-def test_alphatensor_objects_of_integers(tmp_path):
-    scheme = schemes.get("strassen")
-    path = alphatensor(tmp_path / "o.npz", [scheme], plain=True, dtype=object)
-    assert load(path) == scheme
 
 
 def test_uncompressed_fortran_order_and_protocol_5(tmp_path):
@@ -246,14 +234,6 @@ def test_several_schemes(tmp_path):
         load(path, format=(9, 9, 9))
 
 
-def test_loaded_schemes_can_be_registered_and_used(tmp_path):
-    import falcon
-
-    path = write(tmp_path / "own.json", flip_graph_record(schemes.get("2x3x4:20")))
-    a, b = np.arange(35).reshape(5, 7), np.arange(42).reshape(7, 6)
-    np.testing.assert_array_equal(falcon.gemm(a, b, scheme=load(path)), a @ b)
-
-
 # --- what is refused ------------------------------------------------------------------------
 
 
@@ -268,36 +248,22 @@ DAMAGE = {
     "a field is missing": (lambda r: r.pop("W"), "expected the fields m, k, n, U, V, W or n, m"),
     "a size is missing": (lambda r: r.pop("k"), "the dimensions are"),
     "a size is zero": (lambda r: r.update(m=0), "expected three positive integers"),
-    "a size is negative": (lambda r: r.update(m=-3), "expected three positive integers"),
-    "a size is a float": (lambda r: r.update(m=3.0), "expected three positive integers"),
     "a size is true": (lambda r: r.update(m=True), "expected three positive integers"),
     "a size is huge": (lambda r: r.update(m=10**9), "expected three positive integers"),
-    "a size is a list": (lambda r: r.update(m=[3]), "expected three positive integers"),
     "other sizes": (lambda r: r.update(m=2, k=3), r"V has shape \(15, 6\); expected \(15, 9\)"),
     "wrong rank": (lambda r: r.update(rank=14), r"U has shape \(15, 6\); expected \(14, 6\)"),
-    "rank is text": (lambda r: r.update(rank="x"), "U has shape"),
     "a row is missing": (lambda r: r["V"].pop(), r"V has shape \(14, 6\); expected \(15, 6\)"),
     "a row is short": (lambda r: r["V"][3].pop(), "V is not a rectangular array"),
     "a row is a number": (lambda r: r["V"].__setitem__(3, 1), "V is not a rectangular array"),
     "a factor is a number": (lambda r: r.update(U=5), "U has 0 axes; expected R rows of 6"),
-    "a factor is null": (lambda r: r.update(U=None), "U has the coefficient None"),
     "a factor is text": (lambda r: r.update(U="abc"), "U has the coefficient 'abc'"),
-    "a factor is an object": (lambda r: r.update(U={"a": 1}), "U has the coefficient"),
     "a factor is empty": (lambda r: r.update(U=[]), "U has 1 axes"),
-    "all are empty": (lambda r: r.update(U=[[]], V=[[]], W=[[]], rank=1), "U has shape"),
     "nested too deeply": (lambda r: r.update(U=[[[x] for x in y] for y in r["U"]]), "U has 3 axes"),
     "NaN": (coefficient(float("nan")), "V has the coefficient nan, which is not finite"),
-    "infinity": (coefficient(float("-inf")), "V has the coefficient -inf, which is not finite"),
-    "text": (coefficient("one"), "V has the coefficient 'one'; expected text such as \"-1/2\""),
     "division by zero": (coefficient("1/0"), "V has the coefficient '1/0'"),
-    "an exponent": (coefficient("1e999999999"), "V has the coefficient '1e999999999'"),
     "null": (coefficient(None), "V has the coefficient None of type NoneType"),
     "a list": (coefficient([1]), "V is not a rectangular array"),
-    "an object": (coefficient({}), "V has the coefficient {} of type dict"),
     "huge": (coefficient(10**30), "V has a coefficient beyond 1048576"),
-    "beyond int64": (coefficient(2**63), "V has a coefficient beyond 1048576"),
-    "hugely negative": (coefficient(-(2**63)), "V has a coefficient beyond 1048576"),
-    "a huge float": (coefficient(1e308), "V has a coefficient beyond 1048576"),
     "name is a number": (lambda r: r.update(name=7), "name and source must be strings"),
     "source is a list": (lambda r: r.update(source=[]), "name and source must be strings"),
 }
@@ -461,13 +427,6 @@ def test_archives_that_promise_too_much(tmp_path):
         load(path)
 
 
-def test_archives_that_unpack_to_too_much(tmp_path, monkeypatch):
-    monkeypatch.setattr(schemes._unpickle, "_MOST_BYTES", 1000)
-    path = alphatensor(tmp_path / "x.npz", [schemes.get("5x5x5:93")])
-    with pytest.raises(SchemeError, match=r"1 members would unpack to \d+ bytes"):
-        load(path)
-
-
 # --- anything at all ------------------------------------------------------------------------
 
 JSON_VALUES = st.recursive(
@@ -484,7 +443,7 @@ EDITS = st.lists(
     max_size=4,
 )
 FUZZ = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -532,16 +491,3 @@ def test_fuzz_archives(tmp_path, noise, position, removed):
     path = tmp_path / "fuzz.npz"
     path.write_bytes(b"PK" + data[2:position] + noise + data[position + removed :])
     attempt(path)
-
-
-def test_sums_in_a_file(tmp_path):
-    """A file may hold programs for the sums; they are replayed and checked."""
-    scheme = schemes.get("winograd")
-    sums = {"U": [[2, 3, 1]], "V": [], "W": []}
-    own = scheme.with_sums(sums)
-    text = loaders.to_json(own)
-    assert json.loads(text)["sums"] == sums
-    path = tmp_path / "with_sums.json"
-    path.write_text(text)
-    assert load(path) == own != scheme
-    assert load(path).same_coefficients(scheme)

@@ -27,21 +27,17 @@ def halved(scheme):
     return Scheme(scheme.U * Fraction(1, 2), scheme.V * third, scheme.W * 6, "halved")
 
 
-def test_facts_of_strassen():
+def test_facts():
     assert (STRASSEN.m, STRASSEN.k, STRASSEN.n, STRASSEN.rank) == (2, 2, 2, 7)
     assert STRASSEN.format == (2, 2, 2)
     assert STRASSEN.speedup_bound == pytest.approx(8 / 7)
     assert STRASSEN.is_integral
     assert not STRASSEN.is_classical
     assert "1969" in STRASSEN.source
-
-
-def test_facts_of_a_rectangle():
     scheme = schemes.classical(2, 3, 5)
     assert scheme.format == (2, 3, 5)
     assert (scheme.U.shape, scheme.V.shape, scheme.W.shape) == ((30, 2, 3), (30, 3, 5), (30, 2, 5))
-    assert scheme.is_classical
-    assert scheme.speedup_bound == 1.0
+    assert scheme.is_classical and scheme.speedup_bound == 1.0
 
 
 def test_lists_arrays_and_texts_are_the_same():
@@ -164,14 +160,6 @@ def test_refusals(change, message):
         Scheme(*given, "damaged")
 
 
-def test_unsigned_integers_do_not_wrap():
-    # 2**64 - 1 as int64 is -1, which would be right here.
-    W = np.array(schemes.classical(1, 1, 1).W)
-    wrapped = np.full(W.shape, 2**64 - 1, np.uint64)
-    with pytest.raises(SchemeError, match="beyond"):
-        Scheme([[[1]]], [[[-1]]], wrapped)
-
-
 @pytest.mark.parametrize("value", [None, 1j, b"1", object(), {}, (1, "a", 2)])
 def test_values_that_are_no_numbers(value):
     with pytest.raises((TypeError, SchemeError), match="U "):
@@ -179,7 +167,7 @@ def test_values_that_are_no_numbers(value):
 
 
 def test_too_large_to_verify():
-    big = np.ones((1, 400, 400), np.int64)
+    big = np.ones((1, 70, 70), np.int64)
     with pytest.raises(SchemeError, match="too large to be verified"):
         Scheme(big, big, big)
 
@@ -199,19 +187,13 @@ def test_kind_and_levels_are_fields():
         assert image.kind == "additions"
 
 
-def test_facts_of_sums_and_pickles():
+def test_facts_of_sums_pickles_and_files(tmp_path):
     twice = (get("strassen") @ get("strassen")).with_facts(kind="growth", levels=3)
-    again = pickle.loads(pickle.dumps(twice))
-    assert (again.kind, again.levels) == ("growth", 3)
+    dump(twice, tmp_path / "x.json")
+    for again in (pickle.loads(pickle.dumps(twice)), load(tmp_path / "x.json")):
+        assert (again.kind, again.levels) == ("growth", 3)
     assert schemes.direct_sum(get("strassen"), get("2x2x2:7"), "k").levels == 1
     assert schemes.direct_sum(twice, schemes.classical(4, 1, 4), "k").levels == 3
-
-
-def test_files_hold_kind_and_levels(tmp_path):
-    for scheme in (get("4x4x5:61-adds"), get("strassen") @ get("winograd")):
-        dump(scheme, tmp_path / "x.json")
-        loaded = load(tmp_path / "x.json")
-        assert (loaded.kind, loaded.levels) == (scheme.kind, scheme.levels)
 
 
 @pytest.mark.parametrize("facts", [{"kind": "best"}, {"levels": 0}, {"levels": "two"}])
@@ -248,6 +230,9 @@ def test_w_for_c_transposed_is_noticed(name):
     scheme = schemes.get(name)
     with pytest.raises(SchemeError, match=r"give W\.transpose\(0, 2, 1\)"):
         Scheme(scheme.U, scheme.V, scheme.W.transpose(0, 2, 1))
+    with pytest.raises(SchemeError, match="Brent equation") as raised:
+        Scheme(scheme.U, scheme.V, -scheme.W)
+    assert "transpose" not in str(raised.value)
 
 
 def test_rounded_fractions_get_a_hint():
@@ -256,10 +241,3 @@ def test_rounded_fractions_get_a_hint():
         Scheme(strassen.U / 3, strassen.V * 3.0, strassen.W)
     third = Scheme(strassen.U * Fraction(1, 3), strassen.V * 3, strassen.W)
     assert third.rank == 7
-
-
-def test_a_wrong_w_gets_no_such_hint():
-    scheme = schemes.get("strassen")
-    with pytest.raises(SchemeError, match="Brent equation") as raised:
-        Scheme(scheme.U, scheme.V, -scheme.W)
-    assert "transpose" not in str(raised.value)

@@ -72,13 +72,6 @@ def test_copies_keep_them(make, name):
     assert scheme.levels == 1 or len(pickle.dumps(scheme)) < scheme.U.nbytes  # as its levels
 
 
-def test_pickles_of_older_versions_have_none():
-    scheme = schemes.get("3x4x4:38")
-    load, arguments = scheme.__reduce__()
-    older = load(*arguments[:5])
-    assert older == scheme.with_sums(None)
-
-
 def test_they_cannot_be_changed():
     scheme = schemes.get("3x4x4:38")
     with pytest.raises(TypeError):

@@ -75,7 +75,7 @@ def test_odd_pickles(payload, tmp_path):
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.binary(max_size=60), st.integers(0, 400), st.integers(0, 20))
 def test_fuzz_pickles(tmp_path, noise, position, removed):
