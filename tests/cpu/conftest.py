@@ -1,14 +1,27 @@
 """Fixtures of the tests of the CPU backend."""
 
+import os
+
 import pytest
 
 from . import emulated
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 
 @pytest.fixture(scope="session")
 def emulated_libraries(tmp_path_factory):
-    """Emulated kernels: kind -> shared library."""
-    return emulated.libraries(tmp_path_factory.mktemp("emulated"))
+    """Emulated kernels: kind -> shared library; one worker compiles for all."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "emulated"
+    folder.mkdir(exist_ok=True)
+    with open(folder / "lock", "w") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        return emulated.libraries(folder)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 
 from . import emulated
 from .support import require_cpu, same_bits
+from .test_amx import product as multiplied
 
 require_cpu()
 from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
@@ -33,12 +34,7 @@ def blocks(emulated_libraries):
 
 
 def product(a, b, isa, **options):
-    """C of accumulators, of operands as the binding takes them."""
-    acc = np.float32 if a.dtype == np.uint16 else np.int32
-    n = options["packed"].N if b is None else b.shape[1]
-    c = np.empty((a.shape[0], n), acc)
-    _core.gemm(a, b, c, isa=isa, **options)
-    return c
+    return multiplied(a, b, "bf16" if a.dtype == np.uint16 else "i8", isa, **options)
 
 
 def bits(x):

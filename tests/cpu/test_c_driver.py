@@ -21,6 +21,8 @@ EMULATED = DRIVER.parent / "kernels_tiles.c"
 BLOCKS = DRIVER.parent / "kernels_blocks.c"
 TRAPS = DRIVER.parent / "trap_tiles.c"
 COMPILER = shutil.which(os.environ.get("CC", "gcc"))
+# Wide vectors in plain C take a compiler a minute with -O2 (and kernels_wide.c with -O1).
+EMULATION = ["-Wno-psabi", "-O1"]
 
 
 def table():
@@ -42,11 +44,11 @@ def build(folder, compiler, flags, machine, portable=None):
     basic += ["-I", str(SOURCES / t.INCLUDE_DIR), "-I", str(DRIVER.parent)]
     macros = [f"-D{x}" for x in t.macros_for(machine)]
     own_flags = dict.fromkeys((DRIVER, *(SOURCES / x for x in t.BASELINE)), macros)
-    own_flags |= {x: ["-Wno-psabi"] for x in (EMULATED, BLOCKS)}
+    own_flags |= dict.fromkeys((EMULATED, BLOCKS), EMULATION)
     for isa in t.isas_for(machine):
         for source in isa.sources:
             if portable is not None and source.endswith("/generic.c"):
-                own_flags[portable] = [*isa.flags, "-Wno-psabi"]
+                own_flags[portable] = [*isa.flags, "-Wno-psabi", "-O0"]
             else:
                 own_flags[SOURCES / source] = isa.flags
     objects = {source: folder / f"{source.stem}.o" for source in own_flags}

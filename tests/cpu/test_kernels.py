@@ -10,8 +10,6 @@ import mmap
 import numpy as np
 import pytest
 
-import falcon
-
 from .support import (
     DTYPES,
     KINDS,
@@ -80,7 +78,7 @@ def check_case(isa, name, shape, rng, *, engine):
 def test_tiny_shapes_bit_for_bit(isa, name, engine):
     rng = np.random.default_rng(1)
     for shape in np.ndindex(10, 10, 10):
-        if rng.integers(3) == 0 or min(shape) < 2:
+        if rng.integers(5) == 0 or min(shape) < 2:
             check_case(isa, name, shape, rng, engine=engine)
 
 
@@ -90,7 +88,7 @@ def test_tiny_shapes_bit_for_bit(isa, name, engine):
 def test_shapes_around_tiles_bit_for_bit(isa, name, engine):
     rng = np.random.default_rng(2)
     choice = sizes(isa, name)
-    for _ in range(250):
+    for _ in range(150):
         check_case(isa, name, tuple(rng.choice(choice, 3).tolist()), rng, engine=engine)
 
 
@@ -105,23 +103,6 @@ def test_tall_flat_and_long_shapes_bit_for_bit(isa, name, shape):
     rng = np.random.default_rng(3)
     for _ in range(4):
         check_case(isa, name, shape, rng, engine=bool(rng.integers(2)))
-
-
-@everywhere
-@both
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_strides(isa, name, kind):
-    rng = np.random.default_rng(4)
-    for M, N, K in ((29, 67, 41), (131, 149, 113)):
-        for other in ("C", "Fortran", "every second"):
-            for left, right in ((kind, other), (other, kind)):
-                a = Operand(M, K, DTYPES[name], left).fill(whole(rng, (M, K)))
-                b = Operand(K, N, DTYPES[name], right).fill(whole(rng, (K, N)))
-                c = Operand(M, N, DTYPES[name], kind if kind in WRITABLE else other)
-                _core.gemm(a, b, c.array, isa=isa, threads=2)
-                expected = a.astype(np.int64) @ b.astype(np.int64)
-                np.testing.assert_array_equal(c.array, expected, err_msg=f"{left}, {right}")
-                assert c.gaps_untouched()
 
 
 @everywhere
@@ -302,12 +283,6 @@ def test_an_unsupported_instruction_set_is_a_reason(isa):
     one = np.ones((2, 2))
     with pytest.raises(ValueError, match=r"instruction set .* is not"):
         _core.gemm(one, one, one.copy(), isa=isa)
-
-
-def test_show_config_names_the_kernels():
-    found = falcon.show_config("dict")["cpu kernels"]
-    assert found["instruction sets"].split(", ")[-1] == "generic"
-    assert found["in use"] in _core.supported_isas()
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

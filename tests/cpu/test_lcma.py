@@ -148,53 +148,6 @@ def test_alpha_beta_c_and_any_out(scheme, name):
             np.testing.assert_array_equal(inside.array, alpha * product + beta * c, err_msg=kind)
 
 
-OVERLAPS = {
-    "a": lambda a, b, m: a,
-    "b": lambda a, b, m: b,
-    "a transposed": lambda a, b, m: a.T,
-    "b reversed": lambda a, b, m: b[::-1],
-    "shifted by a row": lambda a, b, m: m[1 : len(a) + 1],
-    "shifted by an element": lambda a, b, m: m.ravel()[1 : a.size + 1].reshape(a.shape),
-    "between both": lambda a, b, m: m[len(a) // 2 : len(a) // 2 + len(a)],
-}
-
-
-@both
-@pytest.mark.parametrize("scheme", ["classical", "strassen", "3x3x3:23"])
-@pytest.mark.parametrize("way", OVERLAPS)
-def test_out_may_overlap_the_operands(way, scheme, name):
-    rng = np.random.default_rng(6)
-    n = 131
-    for beta in (0, 2):
-        memory = whole(rng, (2 * n + 1, n)).astype(DTYPES[name])
-        a, b = memory[:n], memory[n : 2 * n]
-        out = OVERLAPS[way](a, b, memory)
-        expected = a.astype(int) @ b.astype(int) + beta * out.astype(int)
-        falcon.gemm(a, b, out if beta else None, beta=float(beta), out=out,
-                    scheme=scheme, backend="cpu", threads=2)  # fmt: skip
-        np.testing.assert_array_equal(out, expected)
-
-
-def test_other_dtypes_alignments_and_byte_orders_are_converted():
-    rng = np.random.default_rng(7)
-    a, b = whole(rng, (61, 67)), whole(rng, (67, 71))
-    expected = a @ b
-    shifted = np.zeros(a.size * 8 + 1, np.uint8)[1:].view("f8").reshape(a.shape)
-    shifted[...] = a
-    field = np.zeros(b.shape, [("pad", "u1"), ("x", "f8")])
-    field["x"] = b
-    target = np.zeros(expected.size * 8 + 1, np.uint8)[1:].view("f8").reshape(expected.shape)
-    for x, y in (
-        (a.astype(">f8"), b.astype("f4")),
-        (shifted, field["x"]),
-        (a.astype("i4"), 1.0 * b),
-    ):
-        for out in (None, target, np.empty(expected.shape, ">f8"), np.empty(expected.shape, "f4")):
-            for scheme in ("classical", "strassen"):
-                got = falcon.gemm(x, y, out=out, scheme=scheme, backend="cpu")
-                np.testing.assert_array_equal(got, expected)
-
-
 @both
 @pytest.mark.parametrize(
     "scheme", ["strassen", "winograd", "3x3x3:23", "3x4x4:38", "strassen@strassen", "2x3x3:15",
@@ -488,14 +441,6 @@ def test_steps_that_are_unsound_are_refused_by_the_engine(steps, why):
     _core.Scheme(1, 1, 1, 1, good, good, shared, 2)
     with pytest.raises(ValueError, match=why):
         _core.Scheme(1, 1, 1, 1, good, good, steps, 2)
-
-
-def test_a_sum_is_read_only_in_the_product_that_completes_it():
-    """The engine keeps a sum only while it handles one micro-tile of that product."""
-    twice = ([(4, 0, 0, 0, 1.0), (4, 1, 0, 0, 1.0)], 0)
-    sums = [(1, -1, 1.0, True, True)], [(0, 1, 1.0, True, True)]
-    with pytest.raises(ValueError, match="has not completed"):
-        _core.Scheme(1, 1, 1, 2, twice, twice, sums, 2)
 
 
 @everywhere

@@ -5,67 +5,14 @@ import pytest
 
 from falcon._core.dtypes import PAIRS
 
-from . import emulated
-from .support import WRITABLE, Guarded, Operand, require_cpu, run_script
-from .test_types import LAYOUTS, SHAPES, draw, extremes, multiply, over, whole_product
+from .support import require_cpu, run_script
+from .test_types import KERNELS, over
 
 require_cpu()
 from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
 
-# Every kernel once.
-KERNELS = [
-    pytest.param(x, isa, id=f"{isa}-{x}")
-    for x in PAIRS
-    for isa in _core.supported_isas()
-    if _core.kernel_info(x.engine, isa)["isa"] == isa
-]
-KERNELS += [
-    pytest.param(x, kind, id=f"{kind} kernels-{x}") for x in PAIRS for kind in emulated.KINDS
-]
-every_kernel = over(KERNELS)
 
-
-@every_kernel
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_two_types_are_exact(row, isa, layout):
-    """On the extreme numbers of both; B packed by the kernel of its own type."""
-    rng = np.random.default_rng(16)
-    for M, N, K in (*SHAPES, (70, 1, 2000), (1, 300, 1500)):
-        for pick in (draw, extremes):
-            a, b = (
-                LAYOUTS[layout](pick(rng, kind, shape))
-                for kind, shape in ((row.left, (M, K)), (row.right, (K, N)))
-            )
-            old = rng.integers(-9, 9, (M, N)).astype(np.int32)
-            exact = (2 * whole_product(a, b) - old.astype(np.int64)).astype(np.int32)
-            for packed in (False, True):
-                c = LAYOUTS[layout](old.copy())
-                multiply(a, b, c, alpha=2.0, beta=-1.0, threads=2, isa=isa, packed=packed)
-                np.testing.assert_array_equal(c, exact)
-
-
-@every_kernel
-@pytest.mark.parametrize("kind", WRITABLE)
-def test_two_types_within_guard_pages(row, isa, kind):
-    rng = np.random.default_rng(17)
-    types = row.left.numpy, row.right.numpy, np.dtype(np.int32)
-    for M, N, K in ((29, 67, 41), (131, 149, 113)):
-        shapes = (M, K), (K, N), (M, N)
-        a, b, c = (
-            Operand(*x, dtype, kind, bool(rng.integers(2)))
-            for x, dtype in zip(shapes, types, strict=True)
-        )
-        x, y = (
-            op.fill(draw(rng, half, op.array.shape)) for op, half in ((a, row.left), (b, row.right))
-        )
-        need = _core.gemm(x, y, c.array, isa=isa, profile=True)["workspace"]
-        room = {"workspace": Guarded(need).bytes} if need else {}
-        _core.gemm(x, y, c.array, isa=isa, profile=True, **room)
-        np.testing.assert_array_equal(c.array, whole_product(x, y).astype(np.int32))
-        assert c.gaps_untouched()
-
-
-@every_kernel
+@over([x for x in KERNELS if x.values[0] in PAIRS])
 def test_panels_of_two_types_are_those_of_bs_own(row, isa):
     own, found = _core.kernel_info(row.right.engine, isa), _core.kernel_info(row.engine, isa)
     for what in ("isa", "nr", "vlen", "kr", "kc", "panel", "acc"):

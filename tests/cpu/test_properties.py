@@ -1,7 +1,6 @@
 """Properties of falcon.gemm on backend "cpu", over shapes and settings that hypothesis makes up."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,18 +50,21 @@ def lie(x, order):
     return np.array(x, order=order)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(products())
 def test_integers_come_out_exact(product):
     a, b, c, call = product
     expected = call["alpha"] * (a.astype(np.int64) @ b.astype(np.int64))
     if c is not None:
         expected += call["beta"] * c.astype(np.int64)
+    kept = [None if x is None else x.copy() for x in (a, b, c)]
     got = falcon.gemm(a, b, c, backend="cpu", **call)
     np.testing.assert_array_equal(got, expected)
+    for x, before in zip((a, b, c), kept, strict=True):  # operands are left alone
+        np.testing.assert_array_equal(x, before)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(products(), st.sampled_from(ORDERS))
 def test_out_of_any_strides_gets_the_same_bits_and_nothing_else_is_written(product, order):
     a, b, c, call = product
@@ -75,25 +77,3 @@ def test_out_of_any_strides_gets_the_same_bits_and_nothing_else_is_written(produ
     np.testing.assert_array_equal(out, new)
     out[...] = 7
     np.testing.assert_array_equal(base, before)
-
-
-@settings(max_examples=40, deadline=None)
-@given(products())
-def test_operands_are_left_alone(product):
-    a, b, c, call = product
-    kept = [None if x is None else x.copy() for x in (a, b, c)]
-    falcon.gemm(a, b, c, backend="cpu", **call)
-    for x, y in zip((a, b, c), kept, strict=True):
-        if x is not None:
-            np.testing.assert_array_equal(x, y)
-
-
-@pytest.mark.parametrize("name", sorted(DTYPES))
-@settings(max_examples=40, deadline=None)
-@given(st.integers(1, 120), st.integers(1, 120), st.integers(1, 120), st.integers(0, 10**6))
-def test_the_transposed_product_is_the_product_transposed(name, m, n, k, seed):
-    rng = np.random.default_rng(seed)
-    a, b = whole(rng, (m, k), DTYPES[name]), whole(rng, (k, n), DTYPES[name])
-    left = falcon.gemm(a, b, backend="cpu", scheme="strassen")
-    right = falcon.gemm(b.T, a.T, backend="cpu", scheme="strassen").T
-    np.testing.assert_array_equal(left, right)

@@ -27,14 +27,14 @@ WIDE = [*(x for x in WHOLE if x.wide), *PAIRS]
 # Every kernel once: types with the instruction sets that have one of their own for them.
 KERNELS = [
     pytest.param(x, isa, id=f"{isa}-{x}")
-    for x in TYPES
-    if x.engine_view is None or not x.is_exact  # unsigned ones wrap as the signed ones
+    for x in (*TYPES, *PAIRS)
+    if x in PAIRS or x.engine_view is None or not x.is_exact  # unsigned ones wrap as signed ones
     for isa in _core.supported_isas()
     if _core.kernel_info(x.engine, isa)["isa"] == isa
 ]
 EMULATED = [
     pytest.param(x, kind, id=f"{kind} kernels-{x}")
-    for x in TYPES
+    for x in (*TYPES, *PAIRS)
     for kind, kernels in emulated.KINDS.items()
     if x.engine in kernels
 ]
@@ -50,7 +50,7 @@ every_rounding_kernel = over([x for x in KERNELS if not x.values[0].is_exact])
 # Integers by the best kernels, and by emulated ones.
 every_integer = over(
     [pytest.param(x, None, id=str(x)) for x in WHOLE]
-    + [x for x in EMULATED if x.values[0].is_exact]
+    + [x for x in EMULATED if x.values[0] in WHOLE]
 )
 LAYOUTS = {
     "rows": lambda x: x,
@@ -59,6 +59,7 @@ LAYOUTS = {
     "reversed": lambda x: np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1],
 }
 SHAPES = [(1, 1, 1), (3, 5, 2), (37, 41, 67), (64, 1, 129), (1, 70, 33), (130, 97, 611)]
+SHAPES += [(70, 1, 2000), (1, 300, 1500)]
 INTEGRAL = [x for x in names() if get(x).is_integral]
 
 
@@ -102,12 +103,13 @@ def wide(row):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_classical_is_exact_and_rounds_once(row, isa, layout, is_wide):
     rng = np.random.default_rng(5)
-    c_type = wide(row) if is_wide else row.numpy
+    c_type = wide(row) if is_wide else row.result.numpy
+    pick = extremes if row in PAIRS and is_wide else draw
     for M, N, K in SHAPES:
-        a, b = (LAYOUTS[layout](draw(rng, row, x)) for x in ((M, K), (K, N)))
+        a, b = (LAYOUTS[layout](pick(rng, *x)) for x in ((row.left, (M, K)), (row.right, (K, N))))
         old = rng.integers(0, 3, (M, N)).astype(c_type)
         exact = 2 * whole_product(a, b) - old.astype(np.int64)
-        for packed in (False, True):
+        for packed in (False, True):  # by the kernel of the right type
             c = LAYOUTS[layout](old.copy())
             multiply(a, b, c, alpha=2.0, beta=-1.0, threads=2, isa=isa, packed=packed)
             np.testing.assert_array_equal(c, rounded(exact, c_type))
@@ -118,15 +120,21 @@ def test_classical_is_exact_and_rounds_once(row, isa, layout, is_wide):
 def test_guard_pages_gaps_and_poisoned_workspace(row, isa, kind):
     """The binding's own view of elements, so that bfloat16 has strides of every kind."""
     rng = np.random.default_rng(9)
-    view = row.engine_view or row.numpy
+    halves = row.left, row.right, row.result
     for M, N, K in ((29, 67, 41), (131, 149, 113)):
-        a, b, c = (Operand(*x, view, kind, bool(rng.integers(2))) for x in ((M, K), (K, N), (M, N)))
-        x, y = (op.fill(bits(draw(rng, row, op.array.shape))) for op in (a, b))
+        a, b, c = (
+            Operand(*shape, x.engine_view or x.numpy, kind, bool(rng.integers(2)))
+            for x, shape in zip(halves, ((M, K), (K, N), (M, N)), strict=True)
+        )
+        x, y = (
+            op.fill(bits(draw(rng, half, op.array.shape)))
+            for op, half in ((a, row.left), (b, row.right))
+        )
         need = _core.gemm(x, y, c.array, isa=isa, profile=True)["workspace"]
         room = {"workspace": Guarded(need).bytes} if need else {}
         _core.gemm(x, y, c.array, isa=isa, profile=True, **room)
-        exact = whole_product(x.view(row.numpy), y.view(row.numpy))
-        assert same_bits(np.array(c.array), np.array(bits(rounded(exact, row.numpy))))
+        exact = whole_product(x.view(row.left.numpy), y.view(row.right.numpy))
+        assert same_bits(np.array(c.array), np.array(bits(rounded(exact, row.result.numpy))))
         assert c.gaps_untouched()
 
 
@@ -135,12 +143,11 @@ def test_bits_do_not_depend_on_threads(row, isa):
     rng = np.random.default_rng(10)
     shapes = (301, 411), (411, 257)
     if row.is_exact:
-        a, b = (draw(rng, row, x) for x in shapes)
+        a, b = draw(rng, row.left, shapes[0]), draw(rng, row.right, shapes[1])
     else:
         a, b = (rng.standard_normal(x).astype(row.numpy) for x in shapes)
-    runs = [
-        multiply(a, b, np.empty((301, 257), row.numpy), threads=x, isa=isa) for x in (1, 2, 3, 7)
-    ]
+    c_type = row.result.numpy
+    runs = [multiply(a, b, np.empty((301, 257), c_type), threads=x, isa=isa) for x in (1, 2, 3, 7)]
     assert all(same_bits(bits(runs[0]), bits(x)) for x in runs[1:])
 
 
