@@ -14,6 +14,7 @@ without one, and a contest that fails changes nothing for the call, whose produc
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,7 +35,7 @@ from . import learned
 from .candidates import are_candidates_made
 from .learned import Choice, Entry, Learned
 from .machine import replaced
-from .rates import pair_key, rates, speeds
+from .rates import rates
 from .select import choice_of, planned, select
 
 _log = logging.getLogger("falcon")
@@ -54,6 +55,9 @@ _SCRATCH = 16
 # _SHORTEST is not compared: planning the rival would take as long.
 _LONG, _SHORTEST = 0.02, 0.002
 
+# Its attribute `none` is set in threads whose calls are not compared: `falcon.accelerate` is not
+# told whether `out` is new memory, whose first use takes as long as a small product.
+here = threading.local()
 _lock = ForkLock()
 _watches: list[Watch] = []
 _spent = 0.0  # seconds
@@ -193,6 +197,8 @@ def hold(plan: Plan, call: Call, seconds: float) -> None:
     """Hold a contest if it is time for one, after a call of `plan` that took some seconds."""
     global _spent
     watch, lock = plan.watch, _lock.lock
+    if getattr(here, "none", False):
+        return
     if watch.served < _SHORTEST * watch.calls:
         watch.is_over = True
     if watch.is_over or not lock.acquire(blocking=False):
@@ -258,7 +264,7 @@ def _prepare(plan: Plan, call: Call) -> None:
 def _compare(plan: Plan, call: Call, seconds: float, here: bool) -> None:
     """Run the rival after a call of the choice that took some seconds, and store the outcome."""
     watch = plan.watch
-    rival, told, made = watch.rival
+    rival, _, made = watch.rival
     scratch = np.empty_like(call.out)
     if not call.fresh:
         scratch.fill(0)  # memory that was written to before, as that of the choice
@@ -267,12 +273,9 @@ def _compare(plan: Plan, call: Call, seconds: float, here: bool) -> None:
     took = call.run(made, scratch)
     usual, before = watch.served / watch.calls, watch.entry
     outcome = rival, took / min(seconds, usual), took / watch.fastest
-    implied = _implied(plan, made, told, outcome[1])
 
     def update(found: Learned) -> None:
         found.keep(watch.key, _joined(found, watch.key, before).compared(*outcome))
-        if implied is not None:
-            found.see_ratio(pair_key(plan.problem), implied, outcome[2] < told)
 
     watch.learn(update, here, here or seconds > _LONG)
     watch.entry, watch.rival = before.compared(*outcome), None
@@ -282,12 +285,3 @@ def _compare(plan: Plan, call: Call, seconds: float, here: bool) -> None:
         if here:
             replaced()
     watch.is_over = watch.is_over or watch.entry.rival() is None
-
-
-def _implied(plan: Plan, made: Plan, told: float, ratio: float) -> float | None:
-    """Return the ratio of two backends' speeds for which the model would have told `ratio`."""
-    one, *other = speeds(plan.problem, plan.watch.every).items()
-    if not told or len(other) != 1 or plan.backend.name == made.backend.name:
-        return None
-    now = one[1] / other[0][1]
-    return now * ratio / told if made.backend.name == one[0] else now * told / ratio

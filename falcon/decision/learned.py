@@ -4,7 +4,6 @@
 
     {"format": 9, "key": {...the machine's, "code": ...}, "crc32": ...,
      "speeds": {dtype: [number of processes, {backend: how much slower}]},
-     "ratios": {"dtype,threads": [[ratio, in favour], ...]},
      "choices": {digest: {"problem":, "choice": [...], "known":, "why":, "rates":, "rivals": [...],
                           "pairs": [...], "contests": n}, ...}}
 
@@ -44,8 +43,8 @@ from .store import ForeignError, exclusive, file_name, read_json, write_json
 
 _log = logging.getLogger("falcon")
 
-# Most choices and ratios that are kept.
-_MOST, _MOST_RATIOS = 512, 9
+# Most choices that are kept.
+_MOST = 512
 # A rival wins a comparison if it takes this share of the choice's time or less. After _WINS it is
 # the choice; at once, if it takes no more than _CLEARLY of the fastest of the choice's own calls:
 # a disturbance makes no call faster. After _LOSSES the next rival is tried.
@@ -53,9 +52,6 @@ _WIN, _CLEARLY = 0.98, 0.9
 _WINS, _LOSSES = 3, 2
 # Comparisons of a problem, in all.
 MOST_CONTESTS = 6
-# Ratios of the backends' speeds within this factor of the probed one are not corrected: the model's
-# own error is as large.
-_CERTAIN = 1.1
 # Folders whose files a choice depends on.
 _DECIDING = ("decision", "_core", "_cpu", "_numpy", "codegen", "schemes", "schemes/data")
 
@@ -163,7 +159,6 @@ class Learned:
     """What is stored, or what this process keeps to."""
 
     speeds: dict[str, tuple[int, dict[str, float]]] = field(default_factory=dict)
-    ratios: dict[str, list[tuple[float, bool]]] = field(default_factory=dict)
     choices: dict[str, Entry] = field(default_factory=dict)
 
     def see_speeds(self, dtype: str, slower: dict[str, float]) -> None:
@@ -171,28 +166,6 @@ class Learned:
         count, known = self.speeds.get(dtype, (0, {}))
         least = {x: min(y, known.get(x, y)) for x, y in slower.items()}
         self.speeds[dtype] = count + 1, {**known, **least}
-
-    def see_ratio(self, key: str, ratio: float, in_favour: bool) -> None:
-        """Add the ratio of two backends' speeds that a comparison implies (`contest.py`).
-
-        `in_favour`: the rival was faster than predicted, which no disturbance explains.
-        """
-        self.ratios[key] = [*self.ratios.get(key, []), (ratio, in_favour)][-_MOST_RATIOS:]
-
-    def forget_ratios(self, keys: Sequence[str]) -> None:
-        """Drop ratios that were relative to rates which are used no longer."""
-        for key in keys:
-            self.ratios.pop(key, None)
-
-    def corrected(self, key: str, ratio: float) -> float:
-        """Return a probed ratio of two backends' speeds, or the one that comparisons imply."""
-        found = self.ratios.get(key, [])
-        if len(found) >= _WINS:
-            implied = median(x for x, _ in found)
-        else:
-            near = [x for x, in_favour in found if in_favour]
-            implied = min(near, key=lambda x: max(x / ratio, ratio / x), default=ratio)
-        return ratio if max(implied / ratio, ratio / implied) < _CERTAIN else implied
 
     def keep(self, key: str, entry: Entry) -> None:
         """Add or replace a choice; beyond the largest number, the oldest predictions go first."""
@@ -331,7 +304,6 @@ def _restored(found: dict[str, Any]) -> Learned:
         raise ForeignError("its checksum is wrong")
     return Learned(
         {dtype: (count, slower) for dtype, (count, slower) in content["speeds"].items()},
-        {key: [(ratio, won) for ratio, won in pairs] for key, pairs in content["ratios"].items()},
         {key: _entry(x) for key, x in content["choices"].items()},
     )
 

@@ -3,7 +3,7 @@
 ::
 
     profile (falcon tune), else shipped (starting.json)
-        x how much slower each backend is here: probes, comparisons during calls
+        x how much slower each backend is here: probes
         --> rates
 
 A process keeps the rates that it started with. Only a GPU, for which none are shipped, is measured
@@ -76,8 +76,7 @@ def _rates_now(backend: Backend, problem: Problem, backends: Sequence[Backend]) 
 def speeds(problem: Problem, backends: Sequence[Backend]) -> dict[str, float]:
     """Return how much slower each backend is, for a problem of the host, than rates say.
 
-    The first backend is as its probe found it (1.0 if the profile has its rates), the others
-    relative to it also as comparisons during calls imply.
+    It is as the probes found it; 1.0 if the profile has its rates.
     """
     problem = problem.measured
     able = [x for x in backends if x.why_not(problem) is None]
@@ -85,16 +84,7 @@ def speeds(problem: Problem, backends: Sequence[Backend]) -> dict[str, float]:
     shipped = [x for x in able if entry(x.name, problem) not in held]
     found = _probed(problem.operand, able, backends) if shipped else {}
     result = {x.name: found.get(x.name, 1.0) if x in shipped else 1.0 for x in able}
-    if len(able) == 2:
-        one, two = (x.name for x in able)
-        ratio = learned.known(backends).corrected(pair_key(problem), result[one] / result[two])
-        result[two] = result[one] / ratio
     return {name: _STEP ** round(log(x) / log(_STEP)) for name, x in result.items()}
-
-
-def pair_key(problem: Problem) -> str:
-    """Return under which key the ratio of the backends' speeds is stored."""
-    return f"{problem.measured.operand.name},{problem.threads}"
 
 
 def _probed(
@@ -132,7 +122,6 @@ def measure_all(
         FALCON_PROFILE names a file that cannot be written.
     """
     found: RatesTable = {}
-    measured = []
     try:
         for count in threads:
             for dtype in dtypes:
@@ -143,10 +132,8 @@ def measure_all(
                 for backend in able if dtype.has_blas else own or able:
                     tick(f"{backend.name} {dtype.name}, {count} threads")
                     found[entry(backend.name, problem)] = backend.measure(problem, thorough=True)
-                measured.append(pair_key(problem))
     finally:  # Ctrl-C leaves what was measured so far
         made = keep(found, backends, None)
-        learned.change(lambda x: x.forget_ratios(measured), backends, here=True)
         _rates.clear()
         replaced()
     return made

@@ -100,6 +100,12 @@ def test_contests_come_after_20_calls_then_after_twice_as_many(rivals):
     assert entry(plan).contests == 2 and entry(plan).known == "contested"
 
 
+def test_none_where_a_thread_says_so(rivals, monkeypatch):
+    monkeypatch.setattr(contest.here, "none", True, raising=False)
+    serve(planned(), 200)
+    assert rivals[0] == []
+
+
 def test_short_calls_are_not_compared(rivals):
     plan = planned()
     assert serve(plan, 200, seconds=0.0019) == [] and plan.watch.is_over

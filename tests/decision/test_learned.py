@@ -80,22 +80,6 @@ def test_six_comparisons_settle_it():
     assert Entry("p", NUMPY, "tuned", "", rivals=ENTRY.rivals).rival() is None
 
 
-def test_ratios():
-    found = Learned()
-    assert found.corrected("k", 1.0) == 1.0
-    found.see_ratio("k", 1.3, False)
-    assert found.corrected("k", 1.0) == 1.0
-    found.see_ratio("k", 0.6, True)
-    found.see_ratio("k", 0.8, True)
-    assert found.corrected("k", 1.0) == 0.8, "the median of three"
-    for _ in range(20):
-        found.see_ratio("k", 1.02, True)
-    assert len(found.ratios["k"]) == 9
-    assert found.corrected("k", 1.0) == 1.0
-    found.forget_ratios(["k", "other"])
-    assert not found.ratios
-
-
 # --- the file -------------------------------------------------------------------------------
 
 
@@ -104,11 +88,9 @@ def test_the_next_process_reads_it(monkeypatch, folder):
     keep("a", whole)
     learned.change(lambda x: x.see_speeds("float32", {"cpu": 1.5, "numpy": 1.1}),
                    available_backends())  # fmt: skip
-    learned.change(lambda x: x.see_ratio("float32,2", 0.8, True), available_backends())
     forget(monkeypatch)
     assert known().choices == {"a": whole}
     assert known().speeds == {"float32": (1, {"cpu": 1.5, "numpy": 1.1})}
-    assert known().ratios == {"float32,2": [(0.8, True)]}
 
 
 def test_a_process_keeps_to_what_it_has_read():

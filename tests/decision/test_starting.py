@@ -10,9 +10,9 @@ from falcon._core.dtypes import of
 from falcon._core.plan import Candidate, Option
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon.decision import learned, machine, starting
+from falcon.decision import machine, starting
 from falcon.decision import rates as rates_module
-from falcon.decision.rates import pair_key, speeds
+from falcon.decision.rates import speeds
 
 from .support import forget
 
@@ -215,19 +215,6 @@ def test_later_processes_do_not_probe(process):
     for _ in range(5):
         process(x=1.5, y=1.0)
     assert near(process(x=1.0, y=1.0), x=1.5, y=1.0)
-
-
-def test_comparisons_correct_the_ratio_for_shapes_not_seen(process):
-    process(x=1.0, y=1.0)
-    key = pair_key(PROBLEM)
-    learned.change(lambda s: s.see_ratio(key, 1.05, True), process.backends)
-    assert near(process(x=1.0, y=1.0), x=1.0, y=1.0), "within the error of the model"
-    learned.change(lambda s: s.see_ratio(key, 3.0, False), process.backends)
-    assert near(process(x=1.0, y=1.0), x=1.0, y=1.0), "a disturbance may explain it"
-    learned.change(lambda s: s.see_ratio(key, 0.7, True), process.backends)
-    learned.change(lambda s: s.see_ratio(key, 0.7, True), process.backends)
-    learned.change(lambda s: s.see_ratio(key, 0.7, True), process.backends)
-    assert near(process(x=1.0, y=1.0), x=1.0, y=1 / 0.7)
 
 
 def test_measured_rates_are_not_probed(process, monkeypatch):

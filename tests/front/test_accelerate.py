@@ -12,6 +12,7 @@ import pytest
 
 import falcon
 from falcon._front.accelerate import switch
+from falcon.decision import contest
 
 if switch._loops is None:
     pytest.skip("falcon was built without NumPy's headers", allow_module_level=True)
@@ -23,6 +24,13 @@ TYPES = ("f4", "f8", "c8", "c16", "f2", "i1", "u1", "i2", "u2", "i4", "u4", "i8"
 def whole(shape, dtype, seed=0):
     """Small whole numbers, whose products are exact."""
     return np.random.default_rng(seed).integers(0, 4, shape).astype(dtype)
+
+
+@pytest.fixture
+def off():
+    falcon.accelerate(on=False)
+    yield
+    falcon.accelerate(on=False)
 
 
 @pytest.fixture
@@ -140,14 +148,16 @@ def test_settings_hold(seen):
     assert (c == falcon.matmul(A, B, scheme="strassen")).all()
 
 
+def test_no_contests_are_held(monkeypatch, off):
+    """Nobody knows whether NumPy's `out` is new memory, whose first use takes time."""
+    found = []
+    monkeypatch.setattr(switch, "matmul", lambda *_: found.append(contest.here.none))
+    with falcon.accelerate(quiet=True):
+        A @ B
+    assert found == [True] and not contest.here.none
+
+
 # --- on and off -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def off():
-    falcon.accelerate(on=False)
-    yield
-    falcon.accelerate(on=False)
 
 
 def test_calls_and_blocks(off):

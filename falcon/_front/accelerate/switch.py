@@ -10,6 +10,7 @@ import numpy as np
 
 from falcon._core.locks import ForkLock
 from falcon._numpy import original
+from falcon.decision.contest import here
 
 from ..matmul import matmul
 from . import functions, workers
@@ -127,7 +128,11 @@ def is_on() -> bool:
 
 
 def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
-    matmul(a, b, out)
+    here.none = True
+    try:
+        matmul(a, b, out)
+    finally:
+        here.none = False
 
 
 def use(product: Any = _product) -> None:
