@@ -9,22 +9,26 @@ from .plan import Plan
 Observer = Callable[[Plan, float], None]
 # Called after every product with its plan and its seconds; None: nobody is.
 observer: Observer | None = None
+_all: list[Observer] = []
 
 
 def observe(new: Observer) -> Callable[[], None]:
-    """Tell `new` as well; return a function that stops it."""
-    global observer
-    before = observer
-
-    def both(plan: Plan, seconds: float) -> None:
-        new(plan, seconds)
-        if before is not None:
-            before(plan, seconds)
-
-    observer = new if before is None else both
+    """Tell `new` as well; return a function that stops it, whatever has begun since."""
+    _all.append(new)
+    _update()
 
     def stop() -> None:
-        global observer
-        observer = before
+        _all.remove(new)
+        _update()
 
     return stop
+
+
+def _update() -> None:
+    global observer
+    observer = _tell if len(_all) > 1 else next(iter(_all), None)
+
+
+def _tell(plan: Plan, seconds: float) -> None:
+    for x in tuple(_all):
+        x(plan, seconds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
@@ -135,18 +134,6 @@ def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         here.none = False
 
 
-def use(product: Any = _product) -> None:
-    """Choose what multiplies (`profile` counts); takes effect where acceleration is on."""
-    global _current
-    with _lock.lock:
-        _current = product
-        if _is_on:
-            _loops.replace(np.matmul, product)
-
-
-_current: Any = _product
-
-
 def _update(quiet: bool) -> None:
     """Bring NumPy into the state that calls and blocks ask for."""
     global _is_on, _was_told
@@ -156,7 +143,7 @@ def _update(quiet: bool) -> None:
     if wanted:
         original.keep(_loops.original)
         try:
-            _loops.replace(np.matmul, _current)
+            _loops.replace(np.matmul, _product)
         except RuntimeError as error:
             raise RuntimeError(f"NumPy {np.__version__} is left alone: {error}") from None
         functions.replace()
