@@ -99,7 +99,7 @@ class Watch:
 
     def __init__(self, key: str, told: str, entry: Entry | None, every: Sequence[Backend]) -> None:
         self.key, self.told, self.entry, self.every = key, told, entry, every
-        self.rival: tuple[Choice, float, Plan] | None = None
+        self.rival: tuple[Choice, Plan] | None = None
         self.calls, self.next = 0, _CALLS * 2 ** (entry.contests if entry is not None else 0)
         self.served, self.fastest, self.is_over = 0.0, inf, False
 
@@ -165,10 +165,7 @@ def _measured(stored: dict[str, Entry], key: str, problem: Problem) -> Entry | N
 
 def _entry(made: Plan, told: str, before: Entry | None) -> Entry:
     """Return a prediction as it is stored, with what is known of earlier comparisons."""
-    total = sum(time for _, time in made.seconds)
-    rivals = tuple(
-        (choice_of(made.problem, x.option), x.total / total if total else 0.0) for x in made.rivals
-    )
+    rivals = tuple(choice_of(made.problem, x.option) for x in made.rivals)
     choice = choice_of(made.problem, made.option)
     entry = Entry(str(made.problem), choice, "predicted", made.why, told, rivals)
     if before is not None and before.choice == choice:
@@ -248,7 +245,7 @@ def _prepare(plan: Plan, call: Call) -> None:
     rival = watch.entry.rival()
     able = [x for x in watch.every if x.why_not(problem) is None]
     made = rival and planned(
-        problem, options, able, partial(rates, backends=watch.every), rival[0], "compared"
+        problem, options, able, partial(rates, backends=watch.every), rival, "compared"
     )
     nbytes = problem.M * problem.N * problem.result.itemsize
     most = memory_bytes() // _SCRATCH
@@ -258,13 +255,13 @@ def _prepare(plan: Plan, call: Call) -> None:
         watch.is_over = True
         return
     call.run(made, np.empty_like(call.out))
-    watch.rival = *rival, made
+    watch.rival = rival, made
 
 
 def _compare(plan: Plan, call: Call, seconds: float, here: bool) -> None:
     """Run the rival after a call of the choice that took some seconds, and store the outcome."""
     watch = plan.watch
-    rival, _, made = watch.rival
+    rival, made = watch.rival
     scratch = np.empty_like(call.out)
     if not call.fresh:
         scratch.fill(0)  # memory that was written to before, as that of the choice

@@ -96,8 +96,8 @@ class Entry:
     why : str
     rates : str
         Digest of the rates of a prediction, which holds for these only.
-    rivals : tuple of (Choice, float)
-        The next by the model, with their predicted times over that of the choice (or 0.0).
+    rivals : tuple of Choice
+        The next by the model.
     pairs : tuple of (Choice, float)
         Rivals and their measured times over that of the choice.
     contests : int
@@ -109,17 +109,17 @@ class Entry:
     known: str
     why: str
     rates: str = ""
-    rivals: tuple[tuple[Choice, float], ...] = ()
+    rivals: tuple[Choice, ...] = ()
     pairs: tuple[tuple[Choice, float], ...] = ()
     contests: int = 0
 
-    def rival(self) -> tuple[Choice, float] | None:
-        """Return the rival to compare next, with its predicted ratio; None if all is settled."""
+    def rival(self) -> Choice | None:
+        """Return the rival to compare next; None if all is settled."""
         if self.known == "tuned" or self.contests >= MOST_CONTESTS:
             return None
-        for rival, told in self.rivals:
+        for rival in self.rivals:
             if sum(ratio > _WIN for x, ratio in self.pairs if x == rival) < _LOSSES:
-                return rival, told
+                return rival
         return None
 
     def compared(self, rival: Choice, ratio: float, over_fastest: float) -> Entry:
@@ -137,7 +137,7 @@ class Entry:
         won = [x for other, x in made.pairs if other == rival and x <= _WIN]
         changes = len(won) >= _WINS or over_fastest <= _CLEARLY
         if changes:
-            rest = tuple(x for x in self.rivals if x[0] != rival)
+            rest = tuple(x for x in self.rivals if x != rival)
             turned = tuple((self.choice, 1 / x) for other, x in made.pairs if other == rival)
             made = replace(made, choice=rival, rivals=rest, pairs=turned)
         if changes or made.rival() is None:
@@ -309,8 +309,6 @@ def _restored(found: dict[str, Any]) -> Learned:
 
 
 def _entry(found: dict[str, Any]) -> Entry:
-    pairs = {
-        name: tuple((Choice(*choice), ratio) for choice, ratio in found[name])
-        for name in ("rivals", "pairs")
-    }
-    return Entry(**{**found, **pairs, "choice": Choice(*found["choice"])})
+    rivals = tuple(Choice(*x) for x in found["rivals"])
+    pairs = tuple((Choice(*x), ratio) for x, ratio in found["pairs"])
+    return Entry(**{**found, "choice": Choice(*found["choice"]), "rivals": rivals, "pairs": pairs})

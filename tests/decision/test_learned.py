@@ -21,7 +21,7 @@ from .support import forget
 
 NUMPY, OURS = Choice("numpy"), Choice("cpu")
 LCMA = Choice("cpu", "2x2x2:7", 1, "strassen")
-ENTRY = Entry("4 x 4", NUMPY, "predicted", "why", "rates", ((LCMA, 1.1), (OURS, 1.2)))
+ENTRY = Entry("4 x 4", NUMPY, "predicted", "why", "rates", (LCMA, OURS))
 PROBLEM = Problem(700, 800, 900, of("float32"), a_strided=True, b_strided=True)
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -53,7 +53,7 @@ def test_three_wins_by_two_percent_change_the_choice():
     assert (entry.choice, entry.known) == (NUMPY, "predicted")
     entry = after(entry, (LCMA, 0.96))
     assert (entry.choice, entry.known, entry.contests) == (LCMA, "contested", 4)
-    assert entry.rival() == (OURS, 1.2), "the next is compared with the new choice"
+    assert entry.rival() == OURS, "the next is compared with the new choice"
     assert "1.036 x as fast as classical on numpy (4 pairs)" in entry.why
 
 
@@ -64,7 +64,7 @@ def test_one_win_is_enough_over_the_fastest_of_all_calls():
 
 def test_a_rival_that_lost_twice_is_followed_by_the_next():
     entry = after(ENTRY, (LCMA, 1.2), (LCMA, 1.1))
-    assert entry.rival() == (OURS, 1.2)
+    assert entry.rival() == OURS
     entry = after(entry, (OURS, 1.2), (OURS, 1.2))
     assert entry.rival() is None
     assert (entry.choice, entry.known) == (NUMPY, "contested")
@@ -72,7 +72,7 @@ def test_a_rival_that_lost_twice_is_followed_by_the_next():
 
 def test_six_comparisons_settle_it():
     entry = after(ENTRY, *[(LCMA, 0.985)] * 2)
-    assert entry.rival() == (OURS, 1.2), "a win below two percent does not count"
+    assert entry.rival() == OURS, "a win below two percent does not count"
     entry = after(ENTRY, *[(LCMA, 0.97), (LCMA, 0.97), (LCMA, 1.3)], *[(OURS, 0.97)] * 2)
     entry = after(entry, (LCMA, 1.3))
     assert entry.contests == learned.MOST_CONTESTS
@@ -175,7 +175,7 @@ DAMAGES = {
     "binary": lambda _: "\0\1\2",
     "deep": lambda _: "[" * 10**5,
     "key": lambda text: text.replace('"format": 9', '"format": 7'),
-    "changed": lambda text: text.replace("1.1\n", "-1.1\n"),
+    "changed": lambda text: text.replace('"contests": 0', '"contests": 5'),
     "digits": lambda text: text.replace('"contests": 0', '"contests": ' + "9" * 5000),
     "list": lambda text: json.dumps({**json.loads(text), "choices": [1]}),
     "missing": lambda text: text.replace('"crc32"', '"crc"'),
