@@ -90,6 +90,7 @@ static void byte_tile_dot(int c, int a, int b, int signed_a, int signed_b) {
 #define TILE_END() (tile_of(0), tiles.configured = 0)
 #define TILE_ZERO(t) memset(tile_of(t), 0, sizeof(tile))
 #define TILE_LOAD(t, p, stride) tile_load(t, p, stride)
+#define TILE_STREAM(t, p, stride) tile_load(t, p, stride)
 #define TILE_STORE(t, p, stride) tile_store(t, p, stride)
 #define bf16_TILE_DOT(c, a, b) bf16_tile_dot(c, a, b)
 #define i8_TILE_DOT(c, a, b) byte_tile_dot(c, a, b, 1, 1)

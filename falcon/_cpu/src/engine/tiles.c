@@ -300,6 +300,8 @@ static void tile_slice(const fl_pass *p, const fl_buffers *buf, const fl_walk *w
     const int by_rows = w->stream->mode == FALCON_LOCAL && w->stream->line_stride == 1;
     if (by_rows)
         pack_rows(p, &streams, w->j0, w->j1);
+    const falcon_ukr_fn full = p->kern->ukr[p->kern->mr * w->nv - 1];
+    const int keeps = p->kern->keeps && !last && !p->triangle;
     char *h = buf->h, *ct = buf->ct;
     for (ptrdiff_t i = w->i0; i < w->i1; i++) {
         falcon_ukr_fn inner, edge;
@@ -307,6 +309,8 @@ static void tile_slice(const fl_pass *p, const fl_buffers *buf, const fl_walk *w
         ptrdiff_t ld_kept, ld_stream;
         ahead_row(p, r, s, i, tile, next, &ahead);
         const char *kept = panel(p, &kept_panels, i, 0, &ld_kept);
+        const int add = s > 0 ? FALCON_ADD : 0;
+        int how = add;
         for (ptrdiff_t j = w->j0; j < w->j1; j++) {
             const char *streaming = panel(p, &streams, j, by_rows || i > w->i0, &ld_stream);
             const ptrdiff_t x = b_kept ? j : i, z = b_kept ? i : j;
@@ -318,9 +322,13 @@ static void tile_slice(const fl_pass *p, const fl_buffers *buf, const fl_walk *w
             const char *pf = ahead_take(&ahead, pf_lines, &apart);
             if (last)
                 scatter_ahead(p, r, ct, ct_step, micro);
-            (j == w->stream->panels - 1 ? edge : inner)(len, b_kept ? streaming : kept, b_kept ? kept : streaming,
-                                                        b_kept ? ld_kept : ld_stream, h, s > 0, pf ? pf : kept,
-                                                        pf ? apart : 0);
+            const falcon_ukr_fn ukr = j == w->stream->panels - 1 ? edge : inner;
+            const falcon_ukr_fn following = j == w->stream->panels - 2 ? edge : inner;
+            if (keeps && j + 1 < w->j1 && ukr == full && following == full)
+                how |= FALCON_KEEP;
+            ukr(len, b_kept ? streaming : kept, b_kept ? kept : streaming, b_kept ? ld_kept : ld_stream, h, how,
+                pf ? pf : kept, pf ? apart : 0);
+            how = how & FALCON_KEEP ? add | FALCON_KEPT : add;
             if (last) {
                 const double t0 = update ? fl_now() : 0;
                 scatter(p, buf, r, h, ct, ct_step, x, z);

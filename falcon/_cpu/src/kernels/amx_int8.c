@@ -1,5 +1,5 @@
 /* amx_int8.c - 8-bit integers by AMX_INT8: tiles of groups of 4 steps of K, products summed modulo 2^32 (tile_amx.h).
- * Sizes are those of amx_bf16.c in bytes; has run in emulation only. */
+ * Sizes are those of amx_bf16.c in bytes. */
 #include "kernel.h"
 #include "tile_amx.h"
 #include "vec_x86.h"

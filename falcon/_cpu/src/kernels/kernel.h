@@ -91,12 +91,16 @@ typedef void (*falcon_pack_fn)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrd
  * FALCON_BLOCK bytes. */
 typedef void (*falcon_combine_fn)(const void *src, ptrdiff_t src_stride, void *dst, ptrdiff_t dst_stride, ptrdiff_t len,
                                   int stream, const falcon_program *prog, void *scratch);
-/* h[i*nr + j] (+)= sum over p < kc of a(i, p) * b(p, j), both panels (kc a multiple of kr).  ldb: elements from one
- * group of kr steps of b to the next, nr*kr in a panel, B's row stride where B is read in place.  The variant
+/* How a micro-kernel treats h.  A kernel that `keeps` can leave the accumulators in its registers (KEEP), from which
+ * the next call, for the micro-tile that follows h, stores them between its products (KEPT); in calls of the variant
+ * for all rows and vectors only. */
+enum falcon_how { FALCON_ADD = 1, FALCON_KEEP = 2, FALCON_KEPT = 4 };
+/* h[i*nr + j] (+ with ADD)= sum over p < kc of a(i, p) * b(p, j), both panels (kc a multiple of kr).  ldb: elements
+ * from one group of kr steps of b to the next, nr*kr in a panel, B's row stride where B is read in place.  The variant
  * [rows-1][vectors-1] touches that many rows and vectors of columns only.
  * pf: while running, prefetch into L2 the lines pf, pf + pf_step, ... (bytes),
  * pf_lines of them for every FALCON_PF_EVERY groups of kr steps. */
-typedef void (*falcon_ukr_fn)(ptrdiff_t kc, const void *a, const void *b, ptrdiff_t ldb, void *h, int accumulate,
+typedef void (*falcon_ukr_fn)(ptrdiff_t kc, const void *a, const void *b, ptrdiff_t ldb, void *h, int how,
                               const char *pf, ptrdiff_t pf_step);
 enum { FALCON_PF_EVERY = 2 };
 /* dst = ct + coef*h over a whole mr x nr micro-tile of accumulators; ct may be NULL (zero) or dst. */
@@ -143,6 +147,7 @@ typedef struct falcon_kernel {
     int in_place;              /* the micro-kernel can read B's rows where they are (elem == panel, kr == 1) */
     int rows_in_place;         /* rows of A up to which a copy of B would cost more than it saves; 0: it is copied */
     int rows_streamed;         /* rows of A up to which a BLAS, which copies B, was slower; 0: not measured */
+    int keeps;                 /* see falcon_how */
     int b_kept; /* with several slices of K, keep B's panels in L1 while A's stream, not the other way round */
     struct {
         int a_panels, b_panels;                    /* most panels of a C tile */

@@ -88,8 +88,10 @@
  * VDPBF16PS or VPDPBUSD a row, one or two per cycle.  From instruction tables, not measured. */
 #define TILE_THIN 2
 #define V_ROWS TILE_THIN
-/* A step of tiles multiplies for 64 cycles and reads 32 lines of each panel, one of which is kept in L1: prefetch 8. */
+/* A step of tiles multiplies for 64 cycles and reads 32 lines of each panel, one of which is kept in L1: prefetch 8;
+ * and H_LINES of the next micro-tile of accumulators. */
 #define PF_LINES (8 * FALCON_PF_EVERY)
+#define H_LINES 8
 #else
 #define A_DEPTH KR
 #define A_FLIP FLIP
@@ -146,7 +148,7 @@ INLINE void NAME(step)(const int mr, const int nv, const int apart, VEC c[V_ROWS
 #endif
 
 /* Store the accumulators: H is touched only here. */
-INLINE void NAME(finish)(const int mr, const int nv, VEC c[V_ROWS + 1][NV], T *h, int accumulate) {
+INLINE void NAME(finish)(const int mr, const int nv, VEC c[V_ROWS + 1][NV], T *h, int how) {
 #if FLIP
 #pragma GCC unroll 16
     for (int i = 0; i < mr; i++)
@@ -157,7 +159,7 @@ INLINE void NAME(finish)(const int mr, const int nv, VEC c[V_ROWS + 1][NV], T *h
 #if BLOCKS
     NAME(rows_of_blocks)(mr, nv, c);
 #endif
-    if (accumulate) {
+    if (how & FALCON_ADD) {
 #pragma GCC unroll 16
         for (int i = 0; i < mr; i++)
 #pragma GCC unroll 4

@@ -135,6 +135,7 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .in_place = A_DEPTH == 1 && sizeof(X_T) == sizeof(P_T),
     .rows_in_place = A_DEPTH == 1 && sizeof(X_T) == sizeof(P_T) ? 2 * MR : 0,
     .rows_streamed = ROWS_STREAMED,
+    .keeps = TILES,
     .b_kept = B_KEPT,
     .tile = {A_KEPT_TILE, B_KEPT_TILE},
     .ukr = NAME(ukr_table),

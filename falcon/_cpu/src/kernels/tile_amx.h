@@ -22,6 +22,7 @@ static const struct {
 #define TILE_END() _tile_release()
 #define TILE_ZERO(t) _tile_zero(t)
 #define TILE_LOAD(t, p, stride) _tile_loadd(t, p, stride)
+#define TILE_STREAM(t, p, stride) _tile_stream_loadd(t, p, stride)
 #define TILE_STORE(t, p, stride) _tile_stored(t, p, stride)
 #define bf16_TILE_DOT(c, a, b) _tile_dpbf16ps(c, a, b)
 #define i8_TILE_DOT(c, a, b) _tile_dpbssd(c, a, b)

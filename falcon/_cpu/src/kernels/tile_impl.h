@@ -6,6 +6,7 @@
  *   TILE_BEGIN(), TILE_END()      configure a thread's tiles to that size; release them
  *   TILE_ZERO(t)
  *   TILE_LOAD(t, p, stride)       rows of 64 bytes, stride bytes from one to the next
+ *   TILE_STREAM(t, p, stride)     the same for memory that is not read again soon
  *   TILE_STORE(t, p, stride)
  *   P_TILE_DOT(c, a, b)           for every panel P: c(i, j) += sum over lanes g of a(i, g) . b(g, j), each the sum of
  *                                 the products of the steps of K in a lane
@@ -26,56 +27,79 @@ static void NAME(end)(void) {
 
 enum { NAME(row) = 4 * TILE_LANES, NAME(b_row) = 8 * TILE_LANES }; /* bytes of a tile's row, of a row of B's and H's */
 
-/* See falcon_ukr_fn.  tm and tn, 1 or 2, are constants: the tiles of rows and of columns that are touched. */
-INLINE void NAME(tile_body)(const int tm, const int tn, ptrdiff_t kc, const char *a, const char *b, T *h,
-                            int accumulate, const char *pf, ptrdiff_t pf_step) {
-    T *const below = h + TILE_LANES * NR;
-    __asm__ volatile("" ::: "memory"); /* GCC's intrinsic of a tile load does not declare that it reads memory */
-    if (accumulate) {
-        TILE_LOAD(0, h, NAME(b_row));
-        if (tn == 2)
-            TILE_LOAD(1, h + TILE_LANES, NAME(b_row));
-        if (tm == 2)
-            TILE_LOAD(2, below, NAME(b_row));
-        if (tm == 2 && tn == 2)
-            TILE_LOAD(3, below + TILE_LANES, NAME(b_row));
-    } else {
-        TILE_ZERO(0);
-        TILE_ZERO(1);
-        TILE_ZERO(2);
-        TILE_ZERO(3);
+enum { NAME(tile) = TILE_LANES * NAME(row) }; /* bytes of a tile in A's panels */
+
+/* Accumulators of tile t, at byte `at` of a micro-tile: see falcon_how. */
+#define ACCUMULATORS(t, at)                                                                                            \
+    do {                                                                                                               \
+        if (how & FALCON_KEPT)                                                                                         \
+            TILE_STORE(t, h - MR * NR * sizeof(T) + (at), NAME(b_row));                                                \
+        if (how & FALCON_ADD)                                                                                          \
+            TILE_LOAD(t, h + (at), NAME(b_row));                                                                       \
+        else                                                                                                           \
+            TILE_ZERO(t);                                                                                              \
+    } while (0)
+
+enum { NAME(right) = NAME(row), NAME(below) = TILE_LANES * NAME(b_row) }; /* where in a micro-tile its tiles begin */
+
+/* One step: first, 0 or 1, is a constant.  Stores and loads of accumulators lie between the products, so that they take
+ * place while others are multiplied; B streams through L1, which keeps A's panel. */
+INLINE void NAME(tile_step)(const int tm, const int tn, const int first, const char *a, const char *b, char *h, int how,
+                            const char *next, const char *pf, ptrdiff_t pf_step) {
+    if (first)
+        ACCUMULATORS(0, 0);
+    TILE_LOAD(4, a, NAME(row));
+    TILE_STREAM(6, b, NAME(b_row));
+    TILE_DOT(0, 4, 6);
+    if (tn == 2) {
+        if (first)
+            ACCUMULATORS(1, NAME(right));
+        TILE_STREAM(7, b + NAME(right), NAME(b_row));
+        TILE_DOT(1, 4, 7);
     }
-    for (ptrdiff_t p = kc / A_DEPTH; p > 0; p--) {
-        TILE_LOAD(4, a, NAME(row));
-        TILE_LOAD(6, b, NAME(b_row));
-        TILE_DOT(0, 4, 6);
-        if (tn == 2) {
-            TILE_LOAD(7, b + NAME(row), NAME(b_row));
-            TILE_DOT(1, 4, 7);
-        }
-        for (int q = 0; q < PF_LINES / FALCON_PF_EVERY; q++, pf += pf_step)
-            __builtin_prefetch(pf, 0, 2);
-        if (tm == 2) {
-            TILE_LOAD(5, a + TILE_LANES * NAME(row), NAME(row));
-            TILE_DOT(2, 5, 6);
-            if (tn == 2)
-                TILE_DOT(3, 5, 7);
-        }
-        a += MR * NAME(row);
-        b += TILE_LANES * NAME(b_row);
+    for (int q = 0; q < PF_LINES / FALCON_PF_EVERY; q++, pf += pf_step)
+        __builtin_prefetch(pf, 0, 2);
+    if (tm == 2) {
+        if (first)
+            ACCUMULATORS(2, NAME(below));
+        TILE_LOAD(5, a + NAME(tile), NAME(row));
+        TILE_DOT(2, 5, 6);
     }
-    TILE_STORE(0, h, NAME(b_row));
-    if (tn == 2)
-        TILE_STORE(1, h + TILE_LANES, NAME(b_row));
-    if (tm == 2)
-        TILE_STORE(2, below, NAME(b_row));
-    if (tm == 2 && tn == 2)
-        TILE_STORE(3, below + TILE_LANES, NAME(b_row));
+    for (int q = 0; q < H_LINES; q++)
+        __builtin_prefetch(next + q * 64, 1, 3);
+    if (tm == 2 && tn == 2) {
+        if (first)
+            ACCUMULATORS(3, NAME(below) + NAME(right));
+        TILE_DOT(3, 5, 7);
+    }
 }
 
+/* See falcon_ukr_fn.  tm and tn, 1 or 2, are constants: the tiles of rows and of columns that are touched. */
+INLINE void NAME(tile_body)(const int tm, const int tn, ptrdiff_t kc, const char *a, const char *b, char *h, int how,
+                            const char *pf, ptrdiff_t pf_step) {
+    __asm__ volatile("" ::: "memory"); /* GCC's intrinsic of a tile load does not declare that it reads memory */
+    const char *next = how & FALCON_KEEP ? h + MR * NR * sizeof(T) : h; /* accumulators that are needed next */
+    NAME(tile_step)(tm, tn, 1, a, b, h, how, next, pf, pf_step);
+    for (ptrdiff_t p = kc / A_DEPTH; p > 1; p--) {
+        a += MR * NAME(row), b += TILE_LANES * NAME(b_row);
+        next += H_LINES * 64, pf += pf_step * (PF_LINES / FALCON_PF_EVERY);
+        NAME(tile_step)(tm, tn, 0, a, b, h, how, next, pf, pf_step);
+    }
+    if (how & FALCON_KEEP)
+        return;
+    TILE_STORE(0, h, NAME(b_row));
+    if (tn == 2)
+        TILE_STORE(1, h + NAME(right), NAME(b_row));
+    if (tm == 2)
+        TILE_STORE(2, h + NAME(below), NAME(b_row));
+    if (tm == 2 && tn == 2)
+        TILE_STORE(3, h + NAME(below) + NAME(right), NAME(b_row));
+}
+#undef ACCUMULATORS
+
 /* Few rows, in vectors: see TILE_THIN in kernel_impl.h. */
-INLINE void NAME(thin_body)(const int mr, const int nv, ptrdiff_t kc, const LANE *a, const LANE *b, T *h,
-                            int accumulate, const char *pf, ptrdiff_t pf_step) {
+INLINE void NAME(thin_body)(const int mr, const int nv, ptrdiff_t kc, const LANE *a, const LANE *b, T *h, int how,
+                            const char *pf, ptrdiff_t pf_step) {
     VEC c[V_ROWS + 1][NV];
     NAME(start)(nv, c);
     for (ptrdiff_t p = kc / A_DEPTH; p > 0; p--, a += (MR - 1) * TILE_LANES) {
@@ -84,15 +108,15 @@ INLINE void NAME(thin_body)(const int mr, const int nv, ptrdiff_t kc, const LANE
         for (int g = 0; g < TILE_LANES; g++, a++, b += NR)
             NAME(step)(mr, nv, TILE_LANES, c, a, b);
     }
-    NAME(finish)(mr, nv, c, h, accumulate);
+    NAME(finish)(mr, nv, c, h, how);
 }
 
 #undef UKR
 #define UKR(body, rows, columns)                                                                                       \
     static void NAME(body##_##rows##_##columns)(ptrdiff_t kc, const void *a, const void *b, ptrdiff_t ldb, void *h,    \
-                                                int accumulate, const char *pf, ptrdiff_t pf_step) {                   \
+                                                int how, const char *pf, ptrdiff_t pf_step) {                          \
         (void)ldb; /* B is never read in place */                                                                      \
-        NAME(body##_body)(rows, columns, kc, a, b, h, accumulate, pf, pf_step);                                        \
+        NAME(body##_body)(rows, columns, kc, a, b, h, how, pf, pf_step);                                               \
     }
 // clang-format off
 UKR(tile, 1, 1) UKR(tile, 1, 2) UKR(tile, 2, 1) UKR(tile, 2, 2)

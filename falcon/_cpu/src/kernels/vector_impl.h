@@ -5,10 +5,10 @@ _Static_assert(NR % VLEN == 0 && NV <= 4 && MR <= 16, "the variant table below h
 /* See falcon_ukr_fn.  mr and nv are constants in every instance; the
  * accumulators live in registers, H is touched only at the end. */
 INLINE void NAME(ukr_body)(const int mr, const int nv, ptrdiff_t kc, const LANE *a, const LANE *b, ptrdiff_t ldb, T *h,
-                           int accumulate, const char *pf, ptrdiff_t pf_step) {
+                           int how, const char *pf, ptrdiff_t pf_step) {
     VEC c[V_ROWS + 1][NV];
     NAME(start)(nv, c);
-    if (accumulate)
+    if (how & FALCON_ADD)
         for (int i = 0; i < mr * NR; i += 64 / (int)sizeof(T))
             __builtin_prefetch(h + i, 1, 3);
     ptrdiff_t p = kc / KR;
@@ -25,16 +25,16 @@ INLINE void NAME(ukr_body)(const int mr, const int nv, ptrdiff_t kc, const LANE 
     }
     if (p)
         NAME(step)(mr, nv, 1, c, a, b);
-    NAME(finish)(mr, nv, c, h, accumulate);
+    NAME(finish)(mr, nv, c, h, how);
 }
 
 /* The variants: any number of rows up to MR, any number of vectors up to NV,
  * so that edge tiles and thin matrices do no work on padding. */
 #undef UKR
 #define UKR(r, v)                                                                                                      \
-    static void NAME(ukr_##r##_##v)(ptrdiff_t kc, const void *a, const void *b, ptrdiff_t ldb, void *h,                \
-                                    int accumulate, const char *pf, ptrdiff_t pf_step) {                               \
-        NAME(ukr_body)(r <= MR ? r : MR, v <= NV ? v : NV, kc, a, b, ldb, h, accumulate, pf, pf_step);                 \
+    static void NAME(ukr_##r##_##v)(ptrdiff_t kc, const void *a, const void *b, ptrdiff_t ldb, void *h, int how,       \
+                                    const char *pf, ptrdiff_t pf_step) {                                               \
+        NAME(ukr_body)(r <= MR ? r : MR, v <= NV ? v : NV, kc, a, b, ldb, h, how, pf, pf_step);                        \
     }
 #if NR_VECS == 2
 #define UKRS(r) UKR(r, 1) UKR(r, 2)
