@@ -90,7 +90,7 @@ ISAS = (
     ),
     Isa(
         "amx_bf16",
-        ("src/kernels/amx_bf16.c",),
+        ("src/kernels/amx_bf16.c", "src/kernels/amx_split.c"),
         (*AVX512_FLAGS, "-mavx512bf16", "-mamx-tile", "-mamx-bf16"),
         "FALCON_HAVE_AMX_BF16",
         X86,
@@ -141,6 +141,7 @@ HEADERS = (
     "src/kernels/block_impl.h",
     "src/kernels/tile_impl.h",
     "src/kernels/tile_amx.h",
+    "src/kernels/split_impl.h",
     "src/kernels/norm_impl.h",
     "src/kernels/pack_impl.h",
     "src/kernels/combine_impl.h",

@@ -72,7 +72,8 @@ size_t fl_scratch_bytes(const falcon_kernel *kern, const falcon_scheme *s) {
         const int width = w & 1 ? kern->mr : kern->nr, n_in = w & 2 ? in_a : in_b;
         const falcon_program *prog = w & 2 ? &s->u : &s->v;
         const size_t bytes = (size_t)(n_in * fl_scratch_stride(kern, width, fl_chunk(kern, width, n_in)) * kern->sum) +
-                             (size_t)prog->n_temp * FALCON_BLOCK;
+                             (size_t)prog->n_temp * FALCON_BLOCK +
+                             (kern->split ? (size_t)(prog->n_out * width * kern->kr * kern->sum) : 0);
         most = FL_MAX(most, bytes);
     }
     return most;

@@ -42,7 +42,7 @@ static fl_pass one_pass(const falcon_kernel *kern, const falcon_problem *q) {
                  .mirror = q->mirror,
                  .mirror_rs = q->mirror_rs,
                  .mirror_cs = q->mirror_cs};
-    p.kc = SMALL_KC;
+    p.kc = FL_MIN(SMALL_KC, kern->kc);
     p.slices = fl_div_up(q->K, p.kc);
     p.kc = FL_MIN(p.kc, fl_up(fl_div_up(q->K, p.slices), kern->k_grain));
     p.slices = fl_div_up(q->K, p.kc);

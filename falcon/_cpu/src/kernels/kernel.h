@@ -48,6 +48,8 @@ enum falcon_dtype {
     FALCON_I32,
     FALCON_U8I8, /* A of u8, B of i8; C holds accumulators, as there is no type for its elements */
     FALCON_I8U8,
+    FALCON_F32_X6, /* float32 in parts: split_impl.h */
+    FALCON_F32_X3,
     FALCON_N_DTYPE
 };
 
@@ -138,6 +140,7 @@ typedef struct falcon_kernel {
     int a_dtype, b_dtype;      /* the types of A's and B's elements; dtype unless that stands for two */
     int elem, sum, panel, acc; /* bytes of an element in each of its forms */
     int acc_dtype;             /* the type of accumulators */
+    int split;                 /* a scheme's sums are split when they are written: room for a step of each */
     int exact;                 /* integers: arithmetic wraps and never rounds */
     int mr, nr, vlen;          /* vlen: columns of a vector; narrow tiles use fewer vectors than nr has */
     int kr;                    /* steps of K in a group; panels hold whole groups */

@@ -24,6 +24,11 @@
 #ifndef TILES
 #define TILES 0
 #endif
+/* With TILES and float32: in how many parts of bfloat16 elements are multiplied (split_impl.h); PARTS_ID is the
+ * kernel's type.  1: whole. */
+#ifndef PARTS
+#define PARTS 1
+#endif
 /* 1: accumulators hold 2 x 2 blocks, by the instructions that block_impl.h names. */
 #ifndef BLOCKS
 #define BLOCKS 0
@@ -81,7 +86,11 @@
  * PF_LINES: falcon_kernel.pf_lines. */
 #if TILES
 #define TILE_LANES 16
-#define A_DEPTH (TILE_LANES * KR)
+#define A_DEPTH (PARTS == 1 ? TILE_LANES * KR : 2 * TILE_LANES)
+/* Steps of a line that lie together in what load writes of A. */
+#define LOAD_DEPTH (PARTS == 1 ? A_DEPTH : 1)
+/* Products of two parts in a step. */
+#define PRODUCTS (PARTS * (PARTS + 1) / 2)
 #define A_FLIP 0
 /* Panels of A with at most this many rows are multiplied in vectors (decoding multiplies few rows by large matrices): a
  * step of tiles takes the latency of two products, about 104 cycles, however few the rows; a step in vectors takes 32
@@ -89,14 +98,18 @@
 #define TILE_THIN 2
 #define V_ROWS TILE_THIN
 /* A step of tiles multiplies for 64 cycles and reads 32 lines of each panel, one of which is kept in L1: prefetch 8;
- * and H_LINES of the next micro-tile of accumulators. */
-#define PF_LINES (8 * FALCON_PF_EVERY)
-#define H_LINES 8
+ * of several parts half as many for each of their products. */
+#define PF_LINES ((PARTS == 1 ? 8 : 4 * PRODUCTS) * FALCON_PF_EVERY)
+/* Cache lines of the next micro-tile of H that a product of two parts prefetches. */
+#define H_LINES (PARTS == 1 ? 8 : 3)
+#define FRESH (PARTS > 1)
 #else
 #define A_DEPTH KR
+#define LOAD_DEPTH A_DEPTH
 #define A_FLIP FLIP
 #define V_ROWS MR
 #define PF_LINES 1
+#define FRESH 0
 #endif
 #define INLINE static inline __attribute__((always_inline))
 #endif
@@ -212,7 +225,7 @@ INLINE void NAME(scale_lines)(const int width, const int depth, P_T *x, ptrdiff_
 }
 
 static void NAME(scale_a)(void *strip, ptrdiff_t steps, const double *scale, ptrdiff_t lines) {
-    NAME(scale_lines)(MR, A_DEPTH, strip, steps, scale, lines);
+    NAME(scale_lines)(MR, LOAD_DEPTH, strip, steps, scale, lines);
 }
 
 static void NAME(scale_b)(void *strip, ptrdiff_t steps, const double *scale, ptrdiff_t lines) {

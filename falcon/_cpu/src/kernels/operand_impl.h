@@ -99,6 +99,13 @@ static void X_NAME(axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdi
 #include "norm_impl.h"
 #endif
 #include "pack_impl.h"
+#undef SPLIT
+#if PARTS > 1
+#include "split_impl.h"
+#define SPLIT(split, whole) NAME(split)
+#else
+#define SPLIT(split, whole) whole
+#endif
 
 #if PAIR
 #define WRITE_ELEM NULL
@@ -111,17 +118,28 @@ static void X_NAME(axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdi
 #define SCALE_ELEM X_NAME(scale)
 #endif
 
+#if PARTS > 1
+#define KERNEL_ID PARTS_ID
+#define PANEL_BYTES (2 * PARTS)
+#define K_GRAIN A_DEPTH
+#else
+#define KERNEL_ID CAT(X, _ID)
+#define PANEL_BYTES sizeof(P_T)
+#define K_GRAIN (sizeof(P_T) < 4 ? 64 / sizeof(P_T) : 16) /* a cache line, but at least 16 */
+#endif
+#define IN_PLACE (A_DEPTH == 1 && sizeof(X_T) == sizeof(P_T))
 #define STR_(x) #x
 #define STR(x) STR_(x)
 const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .name = STR(ISA) "_" STR(X) "_ukr_" STR(MR) "x" STR(NR),
     .isa = ISA_ID,
-    .dtype = CAT(X, _ID),
+    .dtype = KERNEL_ID,
     .a_dtype = CAT(X_A, _ID),
     .b_dtype = CAT(X_B, _ID),
     .elem = sizeof(X_T),
     .sum = sizeof(P_T),
-    .panel = sizeof(P_T),
+    .panel = PANEL_BYTES,
+    .split = PARTS > 1,
     .acc = sizeof(T),
     .acc_dtype = CAT(D, _ID),
     .exact = CAT(D, _EXACT),
@@ -130,21 +148,21 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .vlen = VLEN,
     .kr = A_DEPTH,
     .pf_lines = PF_LINES,
-    .k_grain = sizeof(P_T) < 4 ? 64 / sizeof(P_T) : 16, /* a cache line, but at least 16 */
+    .k_grain = K_GRAIN,
     .kc = KC,
-    .in_place = A_DEPTH == 1 && sizeof(X_T) == sizeof(P_T),
-    .rows_in_place = A_DEPTH == 1 && sizeof(X_T) == sizeof(P_T) ? 2 * MR : 0,
+    .in_place = IN_PLACE,
+    .rows_in_place = IN_PLACE ? 2 * MR : 0,
     .rows_streamed = ROWS_STREAMED,
-    .keeps = TILES,
+    .keeps = TILES && !FRESH,
     .b_kept = B_KEPT,
     .tile = {A_KEPT_TILE, B_KEPT_TILE},
     .ukr = NAME(ukr_table),
-    .pack_a = X_NAME(pack_a),
-    .pack_b = PACK_B,
+    .pack_a = SPLIT(pack_split_a, X_NAME(pack_a)),
+    .pack_b = SPLIT(pack_split_b, PACK_B),
     .load_a = LOAD_A,
     .load_b = PACK_B,
-    .interpret_a = INTERPRET_A,
-    .interpret_b = NAME(interpret_b),
+    .interpret_a = SPLIT(interpret_split_a, INTERPRET_A),
+    .interpret_b = SPLIT(interpret_split_b, NAME(interpret_b)),
     .scatter = NAME(scatter),
     .write = {WRITE_ELEM, CAT4(ISA, P, acc, write)},
     .scale = {SCALE_ELEM, CAT4(ISA, P, acc, scale)},
@@ -180,5 +198,9 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
 #undef B_GET
 #undef PACK_B
 #undef TRANSPOSED
+#undef KERNEL_ID
+#undef PANEL_BYTES
+#undef K_GRAIN
+#undef IN_PLACE
 #undef WRITE_ELEM
 #undef SCALE_ELEM

@@ -176,7 +176,7 @@ INLINE void X_NAME(pack)(const int width, const uint32_t flip, const X_T *src, p
         memset(dst + p * width, 0, sizeof(P_T) * (size_t)((len - p) * width));
 }
 
-#if TILES
+#if TILES && PARTS == 1
 /* A tile of A: TILE_LANES rows of as many lanes, from vi lines and vp steps. */
 INLINE void X_NAME(pack_tile)(const X_T *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, LANE *dst) {
     _Static_assert(VLEN == TILE_LANES, "a vector is a row of a tile");

@@ -65,7 +65,7 @@ extern const falcon_kernel falcon_kernel_avx512_bf16_bf16;
 DECLARE_BYTES(amx_int8);
 #endif
 #ifdef FALCON_HAVE_AMX_BF16
-extern const falcon_kernel falcon_kernel_amx_bf16_bf16;
+extern const falcon_kernel falcon_kernel_amx_bf16_bf16, falcon_kernel_amx_bf16x6_f32, falcon_kernel_amx_bf16x3_f32;
 #endif
 
 static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
@@ -101,7 +101,9 @@ static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
     [FALCON_AMX_INT8] = {BYTES_OF(amx_int8)},
 #endif
 #ifdef FALCON_HAVE_AMX_BF16
-    [FALCON_AMX_BF16] = {[FALCON_BF16] = &falcon_kernel_amx_bf16_bf16},
+    [FALCON_AMX_BF16] = {[FALCON_BF16] = &falcon_kernel_amx_bf16_bf16,
+                         [FALCON_F32_X6] = &falcon_kernel_amx_bf16x6_f32,
+                         [FALCON_F32_X3] = &falcon_kernel_amx_bf16x3_f32},
 #endif
 };
 
@@ -111,8 +113,8 @@ static const falcon_kernel *for_test[FALCON_N_ISA][FALCON_N_DTYPE];
 static const char *const isa_names[FALCON_N_ISA] = {"generic",     "neon",        "neon_dot", "neon_i8mm",
                                                     "neon_bf16",   "avx2",        "avx_vnni", "avx512",
                                                     "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16"};
-static const char *const dtype_names[FALCON_N_DTYPE] = {"f32", "f64", "f16", "bf16", "i8",
-                                                        "u8",  "i16", "i32", "u8i8", "i8u8"};
+static const char *const dtype_names[FALCON_N_DTYPE] = {"f32", "f64", "f16",  "bf16", "i8",    "u8",
+                                                        "i16", "i32", "u8i8", "i8u8", "f32x6", "f32x3"};
 
 const char *falcon_isa_name(int isa) {
     return isa >= 0 && isa < FALCON_N_ISA ? isa_names[isa] : "unknown";

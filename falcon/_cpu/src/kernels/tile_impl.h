@@ -14,7 +14,11 @@
  * A step of the loop covers TILE_LANES lanes of K: it loads two tiles of A and two of B, a kilobyte each, and does four
  * products that do not depend on one another (a product's latency is the time in which three are issued).
  */
+#if PARTS == 1
 #define TILE_DOT CAT(P, _TILE_DOT)
+#else
+#define TILE_DOT bf16_TILE_DOT
+#endif
 _Static_assert(MR == 2 * TILE_LANES && NR == 2 * TILE_LANES && VLEN == TILE_LANES, "two by two tiles");
 
 static void NAME(begin)(void) {
@@ -25,44 +29,47 @@ static void NAME(end)(void) {
     TILE_END();
 }
 
-enum { NAME(row) = 4 * TILE_LANES, NAME(b_row) = 8 * TILE_LANES }; /* bytes of a tile's row, of a row of B's and H's */
-
-enum { NAME(tile) = TILE_LANES * NAME(row) }; /* bytes of a tile in A's panels */
-
+/* Bytes: of a row of a tile of A; from a row of a tile of B, or of H, to the next; of a part of a step of a panel. */
+enum { NAME(row) = 4 * TILE_LANES, NAME(h_row) = 4 * NR, NAME(part) = 2 * TILE_LANES * NAME(row) };
+enum { NAME(b_row) = PARTS == 1 ? 2 * NAME(row) : NAME(row) };
+/* Bytes from the first tile of a step of A, of a step of B and of H to the others. */
+enum { NAME(a_below) = TILE_LANES * NAME(row), NAME(b_right) = PARTS == 1 ? NAME(row) : TILE_LANES * NAME(row) };
+enum { NAME(right) = NAME(row), NAME(below) = TILE_LANES * NAME(h_row) };
 /* Accumulators of tile t, at byte `at` of a micro-tile: see falcon_how. */
 #define ACCUMULATORS(t, at)                                                                                            \
     do {                                                                                                               \
         if (how & FALCON_KEPT)                                                                                         \
-            TILE_STORE(t, h - MR * NR * sizeof(T) + (at), NAME(b_row));                                                \
-        if (how & FALCON_ADD)                                                                                          \
-            TILE_LOAD(t, h + (at), NAME(b_row));                                                                       \
+            TILE_STORE(t, h - MR * NR * sizeof(T) + (at), NAME(h_row));                                                \
+        if (!FRESH && how & FALCON_ADD)                                                                                \
+            TILE_LOAD(t, h + (at), NAME(h_row));                                                                       \
         else                                                                                                           \
             TILE_ZERO(t);                                                                                              \
     } while (0)
 
-enum { NAME(right) = NAME(row), NAME(below) = TILE_LANES * NAME(b_row) }; /* where in a micro-tile its tiles begin */
-
-/* One step: first, 0 or 1, is a constant.  Stores and loads of accumulators lie between the products, so that they take
- * place while others are multiplied; B streams through L1, which keeps A's panel. */
-INLINE void NAME(tile_step)(const int tm, const int tn, const int first, const char *a, const char *b, char *h, int how,
-                            const char *next, const char *pf, ptrdiff_t pf_step) {
+/* One product of two parts of a step.  first, load_a: constants, whether it is the first of all, and whether it is the
+ * first with this part of A.  Stores and loads of accumulators lie between the products, so that they take place while
+ * others are multiplied; B streams through L1, which keeps A's panel. */
+INLINE void NAME(product)(const int tm, const int tn, const int first, const int load_a, const char *a, const char *b,
+                          char *h, int how, const char *next, const char *pf, ptrdiff_t pf_step) {
     if (first)
         ACCUMULATORS(0, 0);
-    TILE_LOAD(4, a, NAME(row));
+    if (load_a)
+        TILE_LOAD(4, a, NAME(row));
     TILE_STREAM(6, b, NAME(b_row));
     TILE_DOT(0, 4, 6);
     if (tn == 2) {
         if (first)
             ACCUMULATORS(1, NAME(right));
-        TILE_STREAM(7, b + NAME(right), NAME(b_row));
+        TILE_STREAM(7, b + NAME(b_right), NAME(b_row));
         TILE_DOT(1, 4, 7);
     }
-    for (int q = 0; q < PF_LINES / FALCON_PF_EVERY; q++, pf += pf_step)
+    for (int q = 0; q < PF_LINES / PRODUCTS / FALCON_PF_EVERY; q++, pf += pf_step)
         __builtin_prefetch(pf, 0, 2);
     if (tm == 2) {
         if (first)
             ACCUMULATORS(2, NAME(below));
-        TILE_LOAD(5, a + NAME(tile), NAME(row));
+        if (load_a)
+            TILE_LOAD(5, a + NAME(a_below), NAME(row));
         TILE_DOT(2, 5, 6);
     }
     for (int q = 0; q < H_LINES; q++)
@@ -74,6 +81,19 @@ INLINE void NAME(tile_step)(const int tm, const int tn, const int first, const c
     }
 }
 
+/* One step; first is a constant.  With several parts the products i + j < PARTS, the smallest first. */
+INLINE void NAME(tile_step)(const int tm, const int tn, const int first, const char *a, const char *b, char *h, int how,
+                            const char *next, const char *pf, ptrdiff_t pf_step) {
+    int done = 0;
+#pragma GCC unroll 3
+    for (int i = PARTS - 1; i >= 0; i--)
+#pragma GCC unroll 3
+        for (int j = PARTS - 1 - i; j >= 0; j--, done++)
+            NAME(product)(tm, tn, first && done == 0, j == PARTS - 1 - i, a + i * NAME(part), b + j * NAME(part), h,
+                          how, next + done * H_LINES * 64,
+                          pf + done * (PF_LINES / PRODUCTS / FALCON_PF_EVERY) * pf_step, pf_step);
+}
+
 /* See falcon_ukr_fn.  tm and tn, 1 or 2, are constants: the tiles of rows and of columns that are touched. */
 INLINE void NAME(tile_body)(const int tm, const int tn, ptrdiff_t kc, const char *a, const char *b, char *h, int how,
                             const char *pf, ptrdiff_t pf_step) {
@@ -81,22 +101,28 @@ INLINE void NAME(tile_body)(const int tm, const int tn, ptrdiff_t kc, const char
     const char *next = how & FALCON_KEEP ? h + MR * NR * sizeof(T) : h; /* accumulators that are needed next */
     NAME(tile_step)(tm, tn, 1, a, b, h, how, next, pf, pf_step);
     for (ptrdiff_t p = kc / A_DEPTH; p > 1; p--) {
-        a += MR * NAME(row), b += TILE_LANES * NAME(b_row);
-        next += H_LINES * 64, pf += pf_step * (PF_LINES / FALCON_PF_EVERY);
+        a += PARTS * NAME(part), b += PARTS * NAME(part);
+        next += PRODUCTS * H_LINES * 64, pf += pf_step * (PF_LINES / FALCON_PF_EVERY);
         NAME(tile_step)(tm, tn, 0, a, b, h, how, next, pf, pf_step);
     }
     if (how & FALCON_KEEP)
         return;
-    TILE_STORE(0, h, NAME(b_row));
+    char apart[MR * NR * sizeof(T)] __attribute__((aligned(64))), *to = FRESH && how & FALCON_ADD ? apart : h;
+    TILE_STORE(0, to, NAME(h_row));
     if (tn == 2)
-        TILE_STORE(1, h + NAME(right), NAME(b_row));
+        TILE_STORE(1, to + NAME(right), NAME(h_row));
     if (tm == 2)
-        TILE_STORE(2, h + NAME(below), NAME(b_row));
+        TILE_STORE(2, to + NAME(below), NAME(h_row));
     if (tm == 2 && tn == 2)
-        TILE_STORE(3, h + NAME(below) + NAME(right), NAME(b_row));
+        TILE_STORE(3, to + NAME(below) + NAME(right), NAME(h_row));
+    if (to == apart)
+#pragma GCC unroll 4
+        for (int i = 0; i < tm * TILE_LANES * NR; i += VLEN)
+            V_STORE((T *)h + i, V_LOAD((T *)h + i) + V_LOAD((T *)apart + i));
 }
 #undef ACCUMULATORS
 
+#if PARTS == 1
 /* Few rows, in vectors: see TILE_THIN in kernel_impl.h. */
 INLINE void NAME(thin_body)(const int mr, const int nv, ptrdiff_t kc, const LANE *a, const LANE *b, T *h, int how,
                             const char *pf, ptrdiff_t pf_step) {
@@ -111,6 +137,8 @@ INLINE void NAME(thin_body)(const int mr, const int nv, ptrdiff_t kc, const LANE
     NAME(finish)(mr, nv, c, h, how);
 }
 
+#endif
+
 #undef UKR
 #define UKR(body, rows, columns)                                                                                       \
     static void NAME(body##_##rows##_##columns)(ptrdiff_t kc, const void *a, const void *b, ptrdiff_t ldb, void *h,    \
@@ -120,7 +148,12 @@ INLINE void NAME(thin_body)(const int mr, const int nv, ptrdiff_t kc, const LANE
     }
 // clang-format off
 UKR(tile, 1, 1) UKR(tile, 1, 2) UKR(tile, 2, 1) UKR(tile, 2, 2)
+#if PARTS == 1
 UKR(thin, 1, 1) UKR(thin, 1, 2) UKR(thin, 2, 1) UKR(thin, 2, 2)
+#define THIN_ROWS ROWS(thin, 1), ROWS(thin, 2)
+#else
+#define THIN_ROWS ROWS(tile, 1), ROWS(tile, 1)
+#endif
     // clang-format on
     _Static_assert(TILE_THIN == 2, "the variants above and the table below");
 
@@ -128,9 +161,10 @@ UKR(thin, 1, 1) UKR(thin, 1, 2) UKR(thin, 2, 1) UKR(thin, 2, 2)
 #define SEVEN_ROWS(n)                                                                                                  \
     ROWS(tile, n), ROWS(tile, n), ROWS(tile, n), ROWS(tile, n), ROWS(tile, n), ROWS(tile, n), ROWS(tile, n)
 static const falcon_ukr_fn NAME(ukr_table)[MR * NV] = {
-    ROWS(thin, 1), ROWS(thin, 2), SEVEN_ROWS(1), SEVEN_ROWS(1), /* 1, 2, 3 to 16 */
+    THIN_ROWS,     SEVEN_ROWS(1), SEVEN_ROWS(1),                /* 1 and 2, 3 to 16 */
     ROWS(tile, 2), ROWS(tile, 2), SEVEN_ROWS(2), SEVEN_ROWS(2), /* 17 to 32 */
 };
+#undef THIN_ROWS
 #undef ROWS
 #undef SEVEN_ROWS
 #undef TILE_DOT

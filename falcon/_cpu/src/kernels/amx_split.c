@@ -1,0 +1,35 @@
+/* amx_split.c - float32 by AMX_BF16: elements in three or two parts of bfloat16, whose products are summed in float32
+ * tiles (split_impl.h, tile_amx.h).  Three parts (six products) err less than float32 arithmetic, two (three products)
+ * about 15 times as much. */
+#include "kernel.h"
+#include "tile_amx.h"
+#include "vec_x86.h"
+#include <string.h>
+
+#define ISA_ID FALCON_AMX_BF16
+#define TILES 1
+
+#define ISA amx_bf16x6
+#define PARTS 3
+#define PARTS_ID FALCON_F32_X6
+#define P f32
+#define X_1 f32
+#define MR 32
+#define NR 32
+#define NR_VECS 2
+#define KC 128
+#include "kernel_impl.h"
+#undef ISA
+#undef PARTS
+#undef PARTS_ID
+
+#define ISA amx_bf16x3
+#define PARTS 2
+#define PARTS_ID FALCON_F32_X3
+#define P f32
+#define X_1 f32
+#define MR 32
+#define NR 32
+#define NR_VECS 2
+#define KC 192
+#include "kernel_impl.h"
