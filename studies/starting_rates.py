@@ -12,7 +12,7 @@ from dataclasses import asdict
 import numpy as np
 
 from falcon._backends import available_backends
-from falcon._core.dtypes import ENGINE, of
+from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, of
 from falcon._core.options import Options, thread_count
 from falcon._core.problem import Problem
 from falcon.decision.hardware import cpu_family
@@ -26,12 +26,16 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     rows = []
     for backend in available_backends():
-        types = [*ENGINE] if backend.name == "cpu" else [of(np.dtype(x)) for x in BY_NUMPY]
+        types = [*ENGINE, *BY_ARITHMETIC.values()]
+        if backend.name != "cpu":
+            types = [of(np.dtype(x)) for x in BY_NUMPY]
         head = {"cpu": cpu_family(), "backend": backend.name, "kernels": kernels_of(backend)}
         for operand in types:
             for threads in sorted({1, thread_count()}):
                 print(f"{backend.name} {operand.name}, {threads} threads", file=sys.stderr)
                 problem = Problem.of((1024,) * 3, operand, Options(threads=threads))
+                if backend.why_not(problem) is not None:
+                    continue
                 rates = backend.measure(problem, thorough=True)
                 row = asdict(rates)
                 if threads == 1:

@@ -45,7 +45,7 @@ def run(capsys, *arguments):
 def test_info(capsys):
     status, out, err = run(capsys, "info")
     assert (status, err) == (0, "")
-    for word in ("falcon", "Python", "CPU", "backends", "numpy BLAS", "gpu", "tf32"):
+    for word in ("falcon", "Python", "CPU", "backends", "numpy BLAS", "gpu", "arithmetic"):
         assert word in out
 
 

@@ -3,6 +3,7 @@
 ::
 
     dtypes.py    DType: one row per element type, the only table of types
+    arithmetic.py  Arithmetic: float32 multiplied by parts of bfloat16
     problem.py   Problem: what the decision needs to know about a multiplication
     options.py   Options: keywords, settings and environment variables
     keywords.py  options as keywords of functions: types, signatures, documentation

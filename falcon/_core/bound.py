@@ -38,7 +38,8 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
     elif not proved:
         factor = PROMISED * plan.growth * sqrt(p.K) * unit
     elif scheme is None:
-        factor = (p.K + 1) * unit
+        # Of elements in three parts, products of 2^-24 and less are left out, and sums rounded.
+        factor = (p.K + (1 if p.operand.arithmetic is None else 8)) * unit
     else:
         chunk = max(min(p.K, plan.option.chunks[2]), 1)
         # By Cauchy-Schwarz, the products of norms summed over chunks of K do not exceed the whole.

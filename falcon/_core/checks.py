@@ -11,6 +11,8 @@ import numpy as np
 
 from falcon.schemes import Scheme, SymmetricScheme
 
+from .arithmetic import NAMES
+
 Check = Literal["none", "finite", "verify"]
 CHECKS: tuple[Check, ...] = get_args(Check)
 # Why `scheme=` takes no scheme for X X^T.
@@ -67,6 +69,13 @@ def check_check(value: Any) -> Check:
     if value not in CHECKS:
         raise ValueError(f"check is {value!r}; expected one of {', '.join(map(repr, CHECKS))}")
     return value
+
+
+def check_arithmetic(value: Any) -> str:
+    """How products of float32 elements are formed."""
+    if value not in NAMES:
+        raise ValueError(f"arithmetic is {value!r}; expected one of {', '.join(map(repr, NAMES))}")
+    return str(value)
 
 
 def check_learn(value: Any) -> str:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from .arithmetic import SPLIT, Arithmetic
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DType:
@@ -55,6 +57,8 @@ class DType:
         rounds operands of this type to TF32.
     pair : (DType, DType) or None
         For a row that stands for two: the types of A and B. It has no NumPy dtype.
+    arithmetic : Arithmetic or None
+        For float32 whose products are formed from parts of elements: how; `pair` is float32 twice.
     """
 
     name: str
@@ -74,6 +78,7 @@ class DType:
     cublas_sums: str | None = None
     cublas_tf32: str | None = None
     pair: tuple[DType, DType] | None = None
+    arithmetic: Arithmetic | None = None
     _numpy: np.dtype | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -157,6 +162,18 @@ def _pair(left: DType, right: DType) -> DType:
     )
 
 
+def _split(how: Arithmetic) -> DType:
+    return DType(
+        f"float32 by {how.name}",
+        *(FLOAT32.itemsize, FLOAT32.unit_roundoff),
+        sums=FLOAT32,
+        wide=(FLOAT32,),
+        engine=f"f32{how.name.removeprefix('bf16')}",
+        pair=(FLOAT32, FLOAT32),
+        arithmetic=how,
+    )
+
+
 def _long(kind: Any, *, is_complex: bool = False) -> DType:
     """Return the row of a type whose width depends on the platform."""
     found, unit = np.dtype(kind), float(np.finfo(kind).eps) / 2
@@ -219,6 +236,8 @@ TABLE = (
 )
 # Two types in one product: results are accumulators.
 PAIRS = (_pair(UINT8, INT8), _pair(INT8, UINT8))
+# float32 by other arithmetic.
+BY_ARITHMETIC = {x.name: _split(x) for x in SPLIT}
 # Types that falcon's own kernels multiply in host memory, and those multiplied on GPUs.
 ENGINE = tuple(row for row in TABLE if row.engine is not None)
 CUDA = tuple(row for row in TABLE if row.cuda is not None)
@@ -270,7 +289,8 @@ def both(left: DType, right: DType) -> DType | None:
 
 
 def _loaded(name: str) -> DType:
-    return next((row for row in PAIRS if row.name == name), None) or of(name)
+    rows = *PAIRS, *BY_ARITHMETIC.values()
+    return next((row for row in rows if row.name == name), None) or of(name)
 
 
 def _searched(native: np.dtype) -> DType | None:

@@ -17,6 +17,7 @@ class PlanningOptions(TypedDict, total=False):
 
     backend: str
     scheme: str | Scheme
+    arithmetic: str
     max_growth: float | None
     threads: int | None
     workspace_limit: int | str | None
@@ -33,6 +34,7 @@ class Settings(TypedDict, total=False):
 
     backend: str
     scheme: str | Scheme
+    arithmetic: str
     max_growth: float
     threads: int | None
     workspace_limit: int | str | None
@@ -41,7 +43,6 @@ class Settings(TypedDict, total=False):
     tuned: bool
     learn: str
     share_threads: bool
-    tf32: bool
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

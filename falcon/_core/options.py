@@ -1,8 +1,8 @@
 """`Options`: keywords, settings and environment variables of a call, as one frozen value.
 
-Environment variables are read here only. To add an option: a field of `Options` (its default,
-environment variable, check and documentation), its type in `keywords.py`, and the code that uses
-it. `falcon.config` then takes it, and with ``keyword=True`` the public functions do too.
+Environment variables are read here only. To add an option: a field of `Options`, its type in
+`keywords.py`, and the code that uses it. `falcon.config` then takes it, with ``keyword=True`` the
+public functions too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 from falcon.schemes import Scheme
 
 from .checks import (
+    check_arithmetic,
     check_backend,
     check_check,
     check_learn,
@@ -40,8 +41,7 @@ _OTHER_VARIABLES = {
     *("FALCON_ACCELERATE", "FALCON_THREADING"),
 }
 
-# RMS growth of the error that "auto" allows: three bits.
-DEFAULT_MAX_GROWTH = 8.0
+DEFAULT_MAX_GROWTH = 8.0  # RMS growth of the error that "auto" allows: three bits
 
 
 def _about(
@@ -92,6 +92,18 @@ class Options:
         "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as given, without
         scaling. `falcon.gram` uses such a scheme for the blocks off the diagonal.""",
             check=check_scheme,
+            keyword=True,
+        ),
+    )
+    arithmetic: str = field(
+        default="auto",
+        metadata=_about(
+            "FALCON_ARITHMETIC",
+            str,
+            """{"auto", "native", "bf16x6", "bf16x3", "tf32"}
+        How float32 is multiplied: by three bfloat16 parts, as accurately, by two (`max_growth` 15),
+        or with 10 bits on a GPU; "auto" is "bf16x6" where that is faster, else "native".""",
+            check=check_arithmetic,
             keyword=True,
         ),
     )
@@ -198,16 +210,6 @@ class Options:
         not compete for CPUs.""",
             check=check_switch("share_threads"),
             decides=False,
-        ),
-    )
-    tf32: bool = field(
-        default=False,
-        metadata=_about(
-            "FALCON_TF32",
-            parse_bool,
-            """bool
-        On a GPU, round float32 operands of products to TF32 (10 bits of mantissa).""",
-            check=check_switch("tf32"),
         ),
     )
 

@@ -49,6 +49,8 @@ class PackedOperand:
         `scales` are those of the multiplied columns. Products are divided by these powers.
     panels : numpy.dtype, optional
         Dtype of the packed B, if it is not `dtype`, and of A (int8 and uint8 go together, too).
+    arithmetic : str
+        How products of its elements are formed: "native", or by bfloat16 parts, which it holds.
     """
 
     shape: tuple[int, int]
@@ -62,6 +64,7 @@ class PackedOperand:
     scales: Any = None
     column_powers: np.ndarray | None = None
     panels: np.dtype | None = None
+    arithmetic: str = "native"
 
     ndim: ClassVar = 2
     # NumPy's arrays then leave ``x @ packed`` to `__rmatmul__`, and its functions refuse it.
@@ -119,6 +122,7 @@ class PackedOperand:
     def __repr__(self) -> str:
         scheme = "classical" if self.scheme is None else self.scheme.name
         kinds = self.dtype if self.panels is None else f"{self.panels} to {self.dtype}"
+        kinds = f"{kinds}{'' if self.arithmetic == 'native' else f' by {self.arithmetic}'}"
         return (
             f"<PackedOperand {self.shape[0]} x {self.shape[1]} {kinds} for {scheme} on "
             f"backend {self.backend}, {self.nbytes / 2**20:.1f} MiB>"

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from .dtypes import DType
-from .options import Options, threads_of
+from .dtypes import BY_ARITHMETIC, FLOAT32, DType
+from .options import Options, settings, threads_of
 
 # Up to 16 rows, falcon's kernels that read B in place ran at 1.08 to 3.0 of the speed of OpenBLAS,
 # which copies B, in float32 and at 0.94 to 1.8 in float64 (N and K from 1024 to 8192, 1 and 2
@@ -133,7 +133,10 @@ class Problem:
             Attributes of that name: `result`, and how operands lie in memory. By default operands
             are by rows, and the result is a new array of the operands' type.
         """
-        tf32 = options.tf32 and device is not None and operand.has_tf32
+        tf32 = options.arithmetic == "tf32" and device is not None and operand.has_tf32
+        if options.arithmetic in BY_ARITHMETIC and operand.arithmetic is None:
+            result = layout.setdefault("result", operand)
+            operand = _split(operand, result, options, device)
         threads = 1 if device is not None else threads_of(options)
         return cls(*sizes, operand, threads=threads, device=device, tf32=tf32, **layout)
 
@@ -146,7 +149,7 @@ class Problem:
     def measured(self) -> Problem:
         """The same problem in A's type alone: rates are measured per type, not per pair."""
         pair = self.operand.pair
-        return self if pair is None else replace(self, operand=pair[0])
+        return self if pair is None or self.operand.arithmetic else replace(self, operand=pair[0])
 
     @property
     def plain(self) -> Problem:
@@ -184,10 +187,34 @@ class Problem:
 
     def __str__(self) -> str:
         text = f"{self.M} x {self.K} @ {self.K} x {self.N} {self.operand}"
-        if self.is_wide:
+        if self.is_wide and self.operand.arithmetic is None:
             text += f" to {self.result}"
         if self.device is not None:
             text += f"{' (TF32)' if self.tf32 else ''} on cuda:{self.device}"
         if self.symmetric:
             text += ", symmetric" + ("" if self.symmetric == "full" else f", {self.symmetric}")
         return text
+
+
+def _split(operand: DType, result: DType, options: Options, device: int | None) -> DType:
+    """Return the row of float32 by the arithmetic that the options name.
+
+    A setting is for the products that it fits; a keyword raises for others.
+    """
+    row = BY_ARITHMETIC[options.arithmetic]
+    if device is None and operand is result is FLOAT32:
+        how = row.arithmetic
+        assert how is not None  # for type checkers
+        if options.max_growth < how.growth:
+            raise ValueError(
+                f"arithmetic {how.name!r} errs {how.growth:g} times as much as float32; max_growth "
+                f"is {options.max_growth:g}"
+            )
+        return row
+    if options.arithmetic == settings().arithmetic:
+        return operand
+    where = "" if device is None else " on a GPU"
+    raise TypeError(
+        f"arithmetic {options.arithmetic!r} multiplies float32 in host memory to float32, not "
+        f"{operand} to {result}{where}"
+    )

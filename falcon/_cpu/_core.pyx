@@ -78,6 +78,14 @@ cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
     return k
 
 
+cdef const falcon_kernel *kernel_for(isa, int dtype, kind) except NULL:
+    """The kernel for operands of a type: that of `kind`, if not None."""
+    cdef const falcon_kernel *k = kernel(isa, dtype if kind is None else DTYPES.index(kind))
+    if kind is not None and dtype not in (k.dtype, k.acc_dtype):
+        raise ValueError(f"kernels for {kind} multiply no {DTYPES[dtype]}")
+    return k
+
+
 def kernel_info(dtype, isa=None):
     """The best kernel's fields of `falcon_kernel` (src/kernels/kernel.h), for a dtype of DTYPES."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
@@ -326,7 +334,7 @@ cdef class PackedB:
         return 0
 
 
-def pack_b(b, *, isa=None, Scheme scheme=None, int threads=1, size_t limit=0, blocking=None,
+def pack_b(b, *, isa=None, kind=None, Scheme scheme=None, int threads=1, size_t limit=0, blocking=None,
            column_scales=None):
     """Pack B (K x N) for later gemm(a, None, c, packed=...).
 
@@ -348,7 +356,7 @@ def pack_b(b, *, isa=None, Scheme scheme=None, int threads=1, size_t limit=0, bl
     memset(&vs, 0, sizeof(vs))
     PyObject_GetBuffer(b, &vb, PyBUF_STRIDES | PyBUF_FORMAT)
     try:
-        k = kernel(isa, dtype_of(&vb))
+        k = kernel_for(isa, dtype_of(&vb), kind)
         strides_of(&vb, &rs, &cs)
         K, N = vb.shape[0], vb.shape[1]
         scales_of(column_scales, &vs, N, &scale)
@@ -371,9 +379,11 @@ def pack_b(b, *, isa=None, Scheme scheme=None, int threads=1, size_t limit=0, bl
         PyBuffer_Release(&vs)
 
 
-cdef const falcon_kernel *take_operands(Py_buffer *v, a, b, c, PackedB packed, isa,
+cdef const falcon_kernel *take_operands(Py_buffer *v, a, b, c, PackedB packed, isa, kind,
                                         falcon_problem *p) except NULL:
-    """Get the buffers of a, b (unless packed) and c in v[0..2] and enter them into the problem."""
+    """Get the buffers of a, b (unless packed) and c in v[0..2] and enter them into the problem.
+
+    kind: a dtype of DTYPES whose kernels multiply such operands, None for that of the operands."""
     cdef const falcon_kernel *k
     cdef int dtype, c_dtype
     PyObject_GetBuffer(a, &v[0], PyBUF_STRIDES | PyBUF_FORMAT)
@@ -382,9 +392,9 @@ cdef const falcon_kernel *take_operands(Py_buffer *v, a, b, c, PackedB packed, i
     if packed is None:
         PyObject_GetBuffer(b, &v[1], PyBUF_STRIDES | PyBUF_FORMAT)
         dtype = kind_of(dtype, dtype_of(&v[1]))
-    else:
+    elif kind is None:
         dtype = kind_of(dtype, DTYPES.index(packed.dtype))
-    k = kernel(isa, dtype)
+    k = kernel_for(isa, dtype, kind)
     if c_dtype not in (dtype, k.acc_dtype) or v[2].shape[0] != v[0].shape[0]:
         raise ValueError("c does not fit a and b in shape or dtype")
     p.M, p.K, p.N = v[0].shape[0], v[0].shape[1], v[2].shape[1]
@@ -419,10 +429,12 @@ cdef dict profile_dict(const falcon_profile *prof, const falcon_blocking *b):
 
 def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Scheme scheme=None,
          blocking=None, size_t limit=0, workspace=None, PackedB packed=None, bint profile=False,
-         bint report=False, row_scales=None, column_scales=None, triangle=None, mirror=None):
+         bint report=False, row_scales=None, column_scales=None, triangle=None, mirror=None,
+         kind=None):
     """C = alpha A B + beta C in place; `c` may be strided but must not overlap a or b.
 
     `c` is of the type of a and b, or of that of their accumulators; a and b may be int8 and uint8.
+    kind: a dtype of DTYPES whose kernels multiply such operands; None: that of a and b.
     blocking: from plan(), or None to choose within `limit`.  workspace: writable buffer or
     Workspace, 64-byte aligned, at least as large as plan() says; None allocates one for this call.
     packed: B from pack_b (b is then None).
@@ -450,7 +462,7 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
     memset(&p, 0, sizeof(p))
     memset(&v, 0, sizeof(v))
     try:
-        k = take_operands(v, a, b, c, packed, isa, &p)
+        k = take_operands(v, a, b, c, packed, isa, kind, &p)
         p.alpha, p.beta = alpha, beta
         scales_of(row_scales, &v[4], p.M, &p.a_scale)
         scales_of(column_scales, &v[5], p.N, &p.b_scale)
@@ -527,7 +539,7 @@ def gemm_batch(a, b, c, shape, steps, double alpha=1.0, int threads=1, isa=None,
     memset(&p, 0, sizeof(p))
     memset(&v, 0, sizeof(v))
     try:
-        k = take_operands(v, a, b, c, None, isa, &p)
+        k = take_operands(v, a, b, c, None, isa, None, &p)
         p.alpha = alpha
         p.triangle = triangle_from(triangle, p.M, p.N)
         if mirror is not None:

@@ -22,7 +22,7 @@ from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon.schemes import Scheme
 
-from .extension import isa, seen, why_unavailable
+from .extension import has_kernel, isa, seen, why_unavailable
 from .operands import (
     are_plain,
     extra_bytes,
@@ -63,6 +63,8 @@ class CpuBackend:
         if problem.operand.engine is None:
             known = " and ".join(x.name for x in ENGINE)
             return f"its kernels multiply {known}, not {problem.operand}"
+        if problem.operand.arithmetic is not None and not has_kernel(problem.operand):
+            return f"kernels for {problem.operand} need AMX_BF16; those in use are {isa()}"
         return None
 
     def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
@@ -106,7 +108,8 @@ class CpuBackend:
         """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem, scheme = plan.problem, plan.scheme
         left, right = problem.operand.left, problem.operand.right
-        is_tiny = c is None and plan.option.workspace == 0 and scheme is None
+        kind = None if problem.operand.arithmetic is None else problem.operand.engine
+        is_tiny = c is None and plan.option.workspace == 0 and scheme is None and kind is None
         is_tiny = is_tiny and mirror is None and not problem.symmetric
         if is_tiny and isinstance(b, np.ndarray) and are_plain(a, b, out):
             # A call of microseconds: what follows would take as long as the product.
@@ -144,7 +147,8 @@ class CpuBackend:
                     scheme=engine,
                     blocking=tiling,
                     workspace=workspace,
-                    report=engine is not None and plan.options.check != "none",
+                    report=kind or (engine is not None and plan.options.check != "none"),
+                    kind=kind,
                     **copies,
                 )
             if refused or finite is False:
@@ -169,7 +173,7 @@ class CpuBackend:
         """
         p, arrays = plan.problem, (a, b, out)
         kinds = p.operand.left, p.operand.right, p.result
-        able = plan.scheme is None and not plan.parts
+        able = plan.scheme is None and not plan.parts and p.operand.arithmetic is None
         if not able or any(
             x.dtype != kind.numpy or not is_aligned(x)
             for x, kind in zip(arrays, kinds, strict=True)
@@ -196,13 +200,14 @@ class CpuBackend:
 
     def pack(self, b: np.ndarray, plan: Plan) -> _core.PackedB:
         """Combine B, or lay it out for the classical kernel."""
-        b = readable(b, plan.problem.operand)
-        scheme = engine_scheme(plan.scheme)
-        return _core.pack_b(b, isa=isa(), scheme=scheme, threads=plan.threads)
+        operand = plan.problem.operand
+        kind = None if operand.arithmetic is None else operand.engine
+        how = {"scheme": engine_scheme(plan.scheme), "threads": plan.threads, "kind": kind}
+        return _core.pack_b(readable(b, operand.right), isa=isa(), **how)
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
-        b = readable(b, plan.problem.operand)
+        b = readable(b, plan.problem.operand.right)
         return squared_norms(b, plan, 1, np.empty(b.shape[1]))
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
@@ -288,17 +293,19 @@ def _classical_within(
     plan: Plan,
     copies: dict[str, Any],
 ) -> None:
-    """Multiply classically in the workspace of `nbytes` that a scheme was given.
+    """Multiply classically and natively in the workspace of `nbytes` that a plan was given.
 
     The blocking is that for `nbytes`, even if the pool had a larger workspace, so that the result
     does not depend on earlier calls.
     """
     target, K, threads = scalars[0], a.shape[1], plan.threads
+    operand = plan.problem.operand
+    engine = (operand if operand.arithmetic is None else operand.left).engine
     tiling, needed = _core.plan(
         target.shape[0],
         target.shape[1],
         K,
-        plan.problem.operand.engine,
+        engine,
         isa=isa(),
         threads=threads,
         limit=max(nbytes, 1),

@@ -45,7 +45,8 @@ def option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option
         and not (c_by_columns or problem.packed)
     )
     passes = cut(problem, tiling, workspace)
-    growth = None if problem.is_wide else rounded_growth(problem.operand, scheme, isa())
+    is_wide = problem.is_wide and problem.operand.arithmetic is None
+    growth = None if is_wide else rounded_growth(problem.operand, scheme, isa())
     return Option(
         "cpu", scheme, *passes, (*tiling, nbytes), in_place=in_place, rounded_growth=growth
     )

@@ -85,6 +85,15 @@ def isa() -> str:
     return forced_isa() or _core.supported_isas()[0]
 
 
+@cache
+def has_kernel(dtype: DType) -> bool:
+    """Whether some instruction set in use has a kernel for the type."""
+    try:
+        return _core.kernel_info(dtype.engine, isa()) is not None
+    except ValueError:
+        return False
+
+
 def missing() -> dict[str, str]:
     """Return the instruction sets for this kind of machine that do not run here, and why."""
     if _core is None:

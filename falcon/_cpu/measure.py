@@ -115,9 +115,10 @@ class _Bench:
     def __init__(self, operand: DType, threads: int, isa: str, limit: int) -> None:
         largest = (3 * _SIZES[1] // 2) ** 2
         some = 50 * np.random.default_rng(0).standard_normal(2**16)
-        self._memory = seen(np.resize(some.astype(operand.numpy), (3, largest)), operand)
+        self._memory = seen(np.resize(some.astype(operand.left.numpy), (3, largest)), operand.left)
         self._operand, self._limit = operand, limit
         self._call: dict[str, Any] = {"threads": threads, "isa": isa}
+        self._kind = None if operand.arithmetic is None else operand.engine
         self._workspace = _core.Workspace(limit)
 
     def call(self, M: int, N: int, K: int, scheme: Scheme | None) -> Callable[..., Any]:
@@ -133,7 +134,7 @@ class _Bench:
         def run(profile: bool = False) -> Any:
             return _core.gemm(
                 a, b, c, scheme=engine, blocking=tiling, workspace=self._workspace,
-                profile=profile, **call,
+                profile=profile, kind=self._kind, **call,
             )  # fmt: skip
 
         return run

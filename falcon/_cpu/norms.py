@@ -15,6 +15,9 @@ from falcon._core.spread import Scaling
 from . import _core
 from .extension import isa
 
+# Squared norms of lines below it, and some of their elements, have parts that tiles take for 0.
+_LEAST_SPLIT = 2.0**-180
+
 
 def scaling_of(
     plan: Plan, a: np.ndarray, b: np.ndarray | PackedOperand, workspace: Any, nbytes: int
@@ -25,22 +28,31 @@ def scaling_of(
     even if the pool had a larger one, so that results do not depend on earlier calls.
     """
     packed = b if isinstance(b, PackedOperand) else None
-    if plan.scheme is None or not plan.guarded:
+    guarded, split = plan.scheme is not None and plan.guarded, plan.problem.operand.arithmetic
+    if not guarded and split is None:
         return Scaling(columns=None if packed is None else packed.column_powers)
     M, N = plan.problem.M, plan.problem.N
     needed = M if packed is not None else M + N
-    if 8 * needed > nbytes:
+    if 8 * needed > nbytes and guarded:
         return None
-    room = np.frombuffer(workspace, np.float64, needed)
+    own = 8 * needed > nbytes  # a small product's
+    room = np.empty(needed) if own else np.frombuffer(workspace, np.float64, needed)
     rows = squared_norms(a, plan, 0, room[:M])
-    columns = packed.scales if packed is not None else squared_norms(b, plan, 1, room[M:])
+    if packed is None:
+        columns = squared_norms(b, plan, 1, room[M:])
+    else:
+        columns = np.ones(1) if packed.scales is None else packed.scales
+    if split is not None and any(((x > 0) & (x < _LEAST_SPLIT)).any() for x in (rows, columns)):
+        return None
+    if not guarded:
+        return Scaling(columns=None if packed is None else packed.column_powers)
     return judged(plan, rows, columns, packed)
 
 
 def squared_norms(x: Any, plan: Plan, axis: int, found: np.ndarray) -> np.ndarray:
     """Write the squared norms of the rows (axis 0) or columns of an array of the engine's."""
     _core.norms(x, found, axis, plan.threads, isa())
-    return mended(_named(x, plan.problem.operand), axis, found)
+    return mended(_named(x, plan.problem.operand.left), axis, found)
 
 
 def _named(x: np.ndarray, dtype: DType) -> np.ndarray:

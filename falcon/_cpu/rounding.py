@@ -39,7 +39,7 @@ def summable(dtype: DType, isa: str) -> float:
     rounding them; 1 where they hold elements alone. Inf where they hold accumulators.
     """
     panel, acc = (_core.kernel_info(dtype.engine, isa)[x] for x in ("panel", "acc"))
-    if panel == acc:
+    if panel >= acc:
         return inf
     if not dtype.is_exact:
         return 1
@@ -60,6 +60,8 @@ def rounded_growth(operand: DType, scheme: Scheme | None, isa: str) -> float | N
     Kernels whose panels hold elements round every sum of several elements; errors of float32 sums
     are negligible beside that of rounding C.
     """
+    if operand.arithmetic is not None:
+        return operand.arithmetic.growth * (1.0 if scheme is None else scheme.rms_growth)
     if operand.is_exact or operand.accumulator is operand or scheme is None:
         return None
     return growth_of_rounded_sums(scheme) if _core.rounds_sums(operand.engine, isa) else 1.0

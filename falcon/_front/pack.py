@@ -121,8 +121,10 @@ def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> Packe
     payload = plan.backend.pack(factor, plan)
     problem = plan.problem
     about = tuple(source.shape), problem.result.numpy, plan.scheme, plan.backend.name
-    panels = problem.operand.numpy if problem.is_wide else None
-    return PackedOperand(*about, payload, source, pack_again, matmul, scales, panels=panels)
+    how = problem.operand.arithmetic
+    panels = problem.operand.numpy if problem.is_wide and how is None else None
+    made = PackedOperand(*about, payload, source, pack_again, matmul, scales, panels=panels)
+    return made if how is None else replace(made, arithmetic=how.name)
 
 
 def _for_one_backend(options: Options, problem: Problem) -> Options:

@@ -11,6 +11,7 @@ from falcon import schemes
 from falcon._backends import available_backends, get_backend
 from falcon._core.backend import Backend
 from falcon._core.checks import NOT_EXECUTED
+from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32
 from falcon._core.locks import ForkLock
 from falcon._core.options import Options, forced_isa, merged
 from falcon._core.packed import PackedOperand
@@ -18,6 +19,7 @@ from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon.decision.contest import plan_for as decide
 from falcon.decision.machine import revision
+from falcon.decision.rates import rates
 from falcon.schemes import Scheme
 from falcon.schemes.catalogue import generation
 
@@ -28,6 +30,8 @@ _log = logging.getLogger("falcon")
 
 # Plans are small; beyond this number the oldest one is dropped.
 _CACHED_PLANS = 1024
+# Flop from which float32 may be multiplied by parts, and the share of the time that it must take.
+_LEAST_SPLIT, _GAIN = 2e8, 0.95
 _plans: dict[tuple, Plan] = {}
 _plans_lock = ForkLock()
 
@@ -73,6 +77,8 @@ def plan_for(problem: Problem, options: Options) -> Plan:
     backends = _backends_for(problem, options.backend)
     every = available_backends() if problem.device is None else backends
     made = decide(problem, options, backends, every)
+    if options.arithmetic == "auto":
+        made = _by_parts(made, options, every)
     with _plans_lock.lock:
         while len(_plans) >= _CACHED_PLANS:
             del _plans[next(iter(_plans))]
@@ -80,6 +86,34 @@ def plan_for(problem: Problem, options: Options) -> Plan:
     if options.verbose:
         _show(made)
     return made
+
+
+def _by_parts(native: Plan, options: Options, every: list[Backend]) -> Plan:
+    """Return the plan by products of bfloat16 parts where it is predicted to be faster."""
+    problem, row = native.problem, BY_ARITHMETIC["bf16x6"]
+    is_asked = options.scheme == "auto" and not problem.packed and problem.flops >= _LEAST_SPLIT
+    if not is_asked or not problem.operand is problem.result is FLOAT32:
+        return native
+    other = replace(problem, operand=row)
+    backends = [x for x in _backends_for(other, options.backend) if not x.is_library]
+    if not backends or any(x.why_not(other) for x in backends):
+        return native
+    split = decide(other, options, backends, every)
+    if native.known == "tuned" and split.known != "tuned":
+        return native
+    ours, theirs = (_predicted(x, every) for x in (split, native))
+    if ours > _GAIN * theirs:
+        return native
+    return replace(split, why=f"{split.why}; float32 arithmetic {theirs / ours:.2f} x as long")
+
+
+def _predicted(made: Plan, every: list[Backend]) -> float:
+    """Return a plan's predicted seconds."""
+    if made.seconds:
+        return sum(seconds for _, seconds in made.seconds)
+    backend = get_backend(made.option.backend)
+    known = rates(backend, made.problem, every)
+    return backend.predicted(made.problem, made.option, known).total
 
 
 def _show(made: Plan) -> None:

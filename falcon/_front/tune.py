@@ -151,7 +151,9 @@ def tune(
     for shape in shapes:
         M, N, K = sizes_of(shape)
         problem = NUMPY.problem((M, K), (K, N), None, None, *(of(native),) * 2, options)
-        compared = compare(plan_for(problem, options), candidates, rounds)
+        plan = plan_for(problem, options)
+        problem = plan.problem  # of the arithmetic that was chosen
+        compared = compare(plan, candidates, rounds)
         best = min(compared, key=lambda x: x.ratio.median)
         if best.ratio.median * _CLEARLY > 1:
             best = compared[0]

@@ -36,6 +36,7 @@ from falcon.schemes import Scheme
 from . import original
 from .classical import classical, classical_workspace, copied_bytes, finish_bytes, store
 from .norms import squared_norms
+from .parts import by_parts
 from .rates import blas_name, measure
 from .threads import limited, numpy_blas
 
@@ -66,7 +67,7 @@ class NumpyBackend:
 
     def why_not(self, problem: Problem) -> str | None:
         """NumPy multiplies everything, in the type of the operands."""
-        if problem.is_wide:
+        if problem.is_wide and problem.operand.arithmetic is None:
             return f"NumPy multiplies {problem.operand} to {problem.operand}, not {problem.result}"
         return None
 
@@ -90,7 +91,9 @@ class NumpyBackend:
             if scheme is None:
                 whole = (problem.M, problem.N, problem.K)
                 workspace = classical_workspace(problem, limit)
-                options.append(Option(self.name, None, whole, workspace))
+                how = problem.operand.arithmetic
+                growth = None if how is None else how.growth
+                options.append(Option(self.name, None, whole, workspace, rounded_growth=growth))
                 continue
             room = finish_bytes(problem) + kept_bytes() if limit is None else limit
             chunks = _chunks_within(problem, scheme, room)
@@ -126,8 +129,11 @@ class NumpyBackend:
             if plan.scheme is not None and 0 not in (*shape, problem.K):
                 done = _multiply(plan, a, b, product, alpha)
             if not done:
-                fits = finish_bytes(problem) + copied_bytes(problem) <= plan.workspace
-                classical(problem, a, right, product, copy=fits)
+                if problem.operand.arithmetic is not None:
+                    by_parts(problem.operand.arithmetic, a, right, product)
+                else:
+                    fits = finish_bytes(problem) + copied_bytes(problem) <= plan.workspace
+                    classical(problem, a, right, product, copy=fits)
                 scaled.undo(product)
                 if alpha != 1:
                     np.multiply(product, alpha, out=product)
@@ -144,7 +150,7 @@ class NumpyBackend:
 
     def pack(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Copy `b` for BLAS; its sums are formed again in every product."""
-        return np.array(b, plan.problem.operand.numpy, order="C")
+        return np.array(b, plan.problem.operand.right.numpy, order="C")
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""

@@ -95,7 +95,7 @@ class _Call:
         problem = Problem.of((_SIZE,) * 3, operand, Options(threads=1))
         option = backend.candidates(problem, (None,), None)[0]
         self._plan = Plan(problem, backend, option, "")
-        self._arrays = np.ones((3, _SIZE, _SIZE), operand.numpy)
+        self._arrays = np.ones((3, _SIZE, _SIZE), operand.left.numpy)
         self.predicted = backend.predicted(problem, option, rates).total
         self.fastest = inf
 

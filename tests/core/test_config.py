@@ -104,7 +104,7 @@ def test_sizes(value, expected):
     assert type(options.threads) is int
 
 
-@pytest.mark.parametrize("name", ["verbose", "tuned", "tf32"])
+@pytest.mark.parametrize("name", ["verbose", "tuned"])
 def test_switches(name):
     with pytest.raises(TypeError, match=f"{name} is 'no'; expected True or False"):
         falcon.config(**{name: "no"})

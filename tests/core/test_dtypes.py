@@ -14,6 +14,7 @@ import falcon
 from falcon._core import dtypes
 from falcon._core.dtypes import (
     BFLOAT16,
+    BY_ARITHMETIC,
     ENGINE,
     FLOAT16,
     FLOAT32,
@@ -141,7 +142,8 @@ def test_names_in_cuda(row):
 def test_names_of_the_engine():
     assert all(x.engine_view is None or x.engine_view.itemsize == x.itemsize for x in ENGINE)
     core = pytest.importorskip("falcon._cpu._core")
-    assert {x.engine for x in (*ENGINE, *PAIRS)} == set(core.DTYPES)
+    rows = *ENGINE, *PAIRS, *BY_ARITHMETIC.values()
+    assert {x.engine for x in rows} == set(core.DTYPES)
 
 
 @pytest.mark.parametrize("row", PAIRS, ids=str)

@@ -39,7 +39,7 @@ def fresh(monkeypatch):
 
 def test_defaults(fresh):
     assert settings() == Options()
-    assert settings() == Options("auto", "auto", 8.0, None, None, "finite", False)
+    assert settings() == Options("auto", "auto", "auto", 8.0, None, None, "finite", False)
 
 
 @pytest.mark.parametrize("variable", VARIABLES)
@@ -109,7 +109,7 @@ def test_config_belongs_to_one_thread():
         (
             {"shceme": "auto"},
             TypeError,
-            r"config\(\) has no setting 'shceme' \(did you mean 'scheme'\?\); known: backend",
+            r"config\(\) has no setting 'shceme' \(did you mean 'scheme'\?\); known: arithmetic",
         ),
         ({"scheme": None}, TypeError, "scheme is a NoneType; expected a name or a Scheme"),
         ({"max_growth": True}, TypeError, "max_growth is True; expected a number"),

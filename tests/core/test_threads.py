@@ -183,7 +183,7 @@ def test_batches_checks_and_measurements_too(seen):
     assert set(seen) == {1}
     seen.clear()
     backend = falcon._backends.BACKENDS["numpy"]
-    backend.measure(falcon.plan(*SHAPES, np.float32, threads=1).problem)
+    backend.measure(falcon.plan(*SHAPES, np.float64, threads=1).problem)
     assert set(seen) == {1}
 
 

@@ -26,6 +26,8 @@ from .test_c_driver import (
 # Types -> the instruction set in whose place their kernels are put.
 _BYTES = "i8", "u8", "u8i8", "i8u8"
 KERNELS = {"bf16": "amx_bf16", **dict.fromkeys(_BYTES, "amx_int8")}
+# float32 in parts, by tiles: in test_arithmetic.py.
+_SPLIT = {"f32x6": "amx_bf16", "f32x3": "amx_bf16"}
 _NEON = {"bf16": "neon_bf16", **dict.fromkeys(_BYTES, "neon_i8mm")}
 KINDS = {"emulated": KERNELS, "trapped": KERNELS, "blocks": _NEON}
 _NAMES = {
@@ -79,6 +81,9 @@ def put(path, kind="emulated"):
     for dtype, isa in KINDS[kind].items():
         kernel = ctypes.c_char.in_dll(loaded, _NAMES[kind].format(dtype, isa))
         _core.put_kernel(isa, dtype, ctypes.addressof(kernel))
+    for dtype, isa in _SPLIT.items() if kind == "emulated" else ():
+        kernel = ctypes.c_char.in_dll(loaded, f"falcon_kernel_emulated_{dtype[3:]}_f32")
+        _core.put_kernel(isa, dtype, ctypes.addressof(kernel))
     return loaded
 
 
@@ -100,5 +105,5 @@ def kernels(paths, kind):
         if kind == "trapped":
             loaded.untrap_tiles()
             _core.threading(team)
-        for dtype, isa in KINDS[kind].items():
+        for dtype, isa in {**KINDS[kind], **_SPLIT}.items():
             _core.put_kernel(isa, dtype, 0)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from falcon._core import options
+
 from .support import forget
 
 
@@ -11,3 +13,10 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.delenv("FALCON_PROFILE", raising=False)
     forget(monkeypatch)
     return tmp_path / "cache"
+
+
+@pytest.fixture(autouse=True)
+def native(monkeypatch):
+    """float32 arithmetic on every machine: rates and candidates are those that a test gives."""
+    monkeypatch.setenv("FALCON_ARITHMETIC", "native")
+    monkeypatch.setattr(options, "_base", None)

@@ -274,7 +274,7 @@ def test_plans(cupy, pair):
     assert same.problem == by_shape.problem
     assert by_shape.growth == pytest.approx(7**0.5)
     assert (by_shape.error_bound(np.ones(48), np.ones(48)) > 0).all()
-    with falcon.config(tf32=True):
+    with falcon.config(arithmetic="tf32"):
         assert "(TF32)" in str(falcon.plan(*pair))
 
 
@@ -288,7 +288,7 @@ def test_plans_are_of_the_problem_that_runs(cupy, monkeypatch):
         for orders in ("CC", "FC", "SF", "CS"):
             a, b = (on_device(cupy, whole((40, 40), 1), dtype, x) for x in orders)
             for tf32 in (False, True):
-                with falcon.config(tf32=tf32):
+                with falcon.config(arithmetic="tf32" if tf32 else "native"):
                     falcon.gemm(a, b, scheme="strassen")
                     falcon.gemm(a, b, out=cupy.empty((40, 40), kind(dtype)), scheme="strassen")
                     assert problems[-2:] == [falcon.plan(a, b, scheme="strassen").problem] * 2
@@ -299,7 +299,7 @@ def test_plans_are_of_the_problem_that_runs(cupy, monkeypatch):
 def test_batches_are_one_product_that_obeys_tf32(cupy, state, dtype, tf32):
     a, b = whole((3, 20, 30), 1), whole((30, 10), 2)
     left, right = (cupy.asarray(x.astype(kind(dtype))) for x in (a, b))
-    with falcon.config(tf32=tf32):
+    with falcon.config(arithmetic="tf32" if tf32 else "native"):
         found = falcon.matmul(left, right)
     np.testing.assert_array_equal(cupy.asnumpy(found), (a @ b).astype(kind(dtype)))
     (product,) = state.products

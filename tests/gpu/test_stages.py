@@ -239,7 +239,7 @@ def test_compute_types(cupy, state):
     state.math_mode = 3  # the caller's, which the stand-in refuses to multiply in
     assert multiply("float32") == multiply("float16") == multiply("bfloat16") == "32F"
     assert multiply("float64") == "64F"
-    with falcon.config(tf32=True):
+    with falcon.config(arithmetic="tf32"):
         assert multiply("float32") == "32F_FAST_TF32"
         assert multiply("float64") == "64F"
         assert multiply("bfloat16") == "32F"

@@ -12,7 +12,13 @@
 
 #define amx_bf16 emulated
 #define amx_int8 emulated
+#define amx_bf16x6 emulated_x6
+#define amx_bf16x3 emulated_x3
 #include "kernels/amx_bf16.c"
 #undef ISA
 #undef ISA_ID
 #include "kernels/amx_int8.c"
+#undef ISA
+#undef ISA_ID
+#undef TILES
+#include "kernels/amx_split.c"

@@ -17,7 +17,7 @@
 #define MR 32
 #define NR 32
 #define NR_VECS 2
-#define KC 128
+#define KC 96
 #include "kernel_impl.h"
 #undef ISA
 #undef PARTS

@@ -119,11 +119,11 @@ static void X_NAME(axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdi
 #endif
 
 #if PARTS > 1
-#define KERNEL_ID PARTS_ID
+#define SPLIT_ID(whole) PARTS_ID
 #define PANEL_BYTES (2 * PARTS)
 #define K_GRAIN A_DEPTH
 #else
-#define KERNEL_ID CAT(X, _ID)
+#define SPLIT_ID(whole) whole
 #define PANEL_BYTES sizeof(P_T)
 #define K_GRAIN (sizeof(P_T) < 4 ? 64 / sizeof(P_T) : 16) /* a cache line, but at least 16 */
 #endif
@@ -133,9 +133,9 @@ static void X_NAME(axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdi
 const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .name = STR(ISA) "_" STR(X) "_ukr_" STR(MR) "x" STR(NR),
     .isa = ISA_ID,
-    .dtype = KERNEL_ID,
+    .dtype = SPLIT_ID(CAT(X, _ID)),
     .a_dtype = CAT(X_A, _ID),
-    .b_dtype = CAT(X_B, _ID),
+    .b_dtype = SPLIT_ID(CAT(X_B, _ID)),
     .elem = sizeof(X_T),
     .sum = sizeof(P_T),
     .panel = PANEL_BYTES,
@@ -198,7 +198,7 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
 #undef B_GET
 #undef PACK_B
 #undef TRANSPOSED
-#undef KERNEL_ID
+#undef SPLIT_ID
 #undef PANEL_BYTES
 #undef K_GRAIN
 #undef IN_PLACE

@@ -1,11 +1,16 @@
 /* split_impl.h - template: panels for tiles of float32 in PARTS parts of bfloat16; included by operand_impl.h.
  *
- * x = x0 + x1 + x2 with x0 = bf16(x), x1 = bf16(x - x0), x2 = bf16(x - x0 - x1): three parts hold all 24 bits of a
- * float32 (but where they are subnormal, which tiles take for 0), two hold 16.  What load writes, and a scheme's sums,
+ * x = x0 + x1 + x2 with x0 = upper(x), x1 = upper(x - x0), x2 = x - x0 - x1: three parts hold all 24 bits of a float32
+ * (but where they are subnormal, which tiles take for 0), two hold 16.  What load writes, and a scheme's sums,
  * are float32 and are split last, when they are written to panels.  A step of a panel, 32 steps of K by 32 lines, holds
  * its parts one after the other, each as two tiles of a kilobyte.
  */
 enum { NAME(lines) = 2 * TILE_LANES, NAME(block) = NAME(lines) * A_DEPTH }; /* elements of a step */
+
+/* The part that a bfloat16 holds: of three, which hold everything, the leading bits, of two the nearest. */
+INLINE i32_VEC NAME(upper)(VEC x) {
+    return (PARTS == 3 ? (i32_VEC)x : bf16_rounded((i32_VEC)x)) & 0xffff0000;
+}
 
 /* Split a step, steps of K by lines, into tiles of A (a row holds the steps of a line) or of B (a row holds two steps
  * of all lines). */
@@ -19,9 +24,9 @@ INLINE void NAME(split_step)(const int is_a, const int stream, const float *x, c
             VEC odd = V_LOAD(x + (2 * g + 1) * NAME(lines) + t * TILE_LANES);
 #pragma GCC unroll 3
             for (int i = 0; i < PARTS; i++) {
-                const i32_VEC low = bf16_rounded((i32_VEC)even), high = bf16_rounded((i32_VEC)odd) & 0xffff0000;
+                const i32_VEC low = NAME(upper)(even), high = NAME(upper)(odd);
                 lanes[i][g] = (VEC)(low >> 16 | high);
-                even -= (VEC)(low & 0xffff0000), odd -= (VEC)high;
+                even -= (VEC)low, odd -= (VEC)high;
             }
         }
 #pragma GCC unroll 3

@@ -1,0 +1,143 @@
+"""float32 from parts of bfloat16: by emulated tiles on every machine, and by real ones."""
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._core.dtypes import BY_ARITHMETIC
+from falcon.schemes import get
+from reference.split import leading_bits, parts, split_product
+
+from . import emulated
+from .support import require_cpu
+
+require_cpu()
+from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
+from falcon._cpu.extension import has_kernel  # noqa: E402
+from falcon._cpu.programs import engine_scheme  # noqa: E402
+
+KINDS = ["f32x6", "f32x3"]
+BACKENDS = ["numpy", *(["cpu"] if has_kernel(BY_ARITHMETIC["bf16x6"]) else [])]
+# RMS errors relative to the product, with a margin of two.
+MOST = {"f32x6": 3e-7, "f32x3": 1e-5}
+SHAPES = [(1, 1, 1), (2, 3, 2), (16, 32, 16), (17, 33, 31), (33, 65, 70), (97, 200, 130)]
+
+
+@pytest.fixture
+def tiles(emulated_libraries):
+    with emulated.kernels(emulated_libraries, "emulated") as isa:
+        yield isa
+
+
+def operands(M, K, N, seed=0):
+    rng = np.random.default_rng(seed)
+    return (rng.standard_normal(x).astype(np.float32) for x in ((M, K), (K, N)))
+
+
+def error(c, a, b):
+    exact = a.astype(float) @ b.astype(float)
+    return np.sqrt(np.mean((c - exact) ** 2) / np.mean(exact**2))
+
+
+def test_three_parts_hold_a_float32():
+    (x, _) = operands(100, 100, 1)
+    x *= np.float32(10.0) ** np.random.default_rng(1).integers(-20, 20, x.shape)
+    assert (sum(parts(x)) == x).all()
+    assert all((leading_bits(y) == y).all() for y in parts(x))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_tiles_are_as_accurate_as_the_reference(tiles, kind, shape):
+    a, b = operands(*shape)
+    c = np.empty((shape[0], shape[2]), np.float32)
+    _core.gemm(a, b, c, isa=tiles, kind=kind)
+    assert error(c, a, b) < MOST[kind]
+    if kind == "f32x6":
+        np.testing.assert_allclose(c, split_product(a, b), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("scheme", [None, "strassen", "3x2x4:20", "strassen@strassen"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(4))
+def test_integers_are_exact_in_any_layout(tiles, kind, scheme, seed):
+    rng = np.random.default_rng(seed)
+    M, K, N = rng.integers(1, 150, 3)
+    a, b = (rng.integers(-9, 10, x).astype(np.float32) for x in ((M, K), (K, N)))
+    c = rng.integers(-9, 10, (M, N)).astype(np.float32)
+    want = 2 * (a @ b) - c
+    if seed % 2:
+        a, b = np.asfortranarray(a), np.asfortranarray(b)
+    if seed > 1:
+        a, b = np.repeat(a, 2, 1)[:, ::2], np.repeat(b, 3, 0)[::-3][::-1]
+    engine = engine_scheme(get(scheme)) if scheme else None
+    how = {"isa": tiles, "kind": kind, "scheme": engine, "threads": 2}
+    _core.gemm(a, b, c, 2.0, -1.0, **how)
+    np.testing.assert_array_equal(c, want)
+    packed = _core.pack_b(b, isa=tiles, kind=kind, scheme=engine)
+    _core.gemm(a, None, c, 2.0, packed=packed, **how)
+    np.testing.assert_array_equal(c, 2 * (a @ b))
+
+
+def test_bits_do_not_depend_on_threads(tiles):
+    a, b = operands(300, 260, 200)
+    c = np.empty((2, 300, 200), np.float32)
+    for i in range(2):
+        _core.gemm(a, b, c[i], isa=tiles, kind="f32x6", threads=i + 1)
+    np.testing.assert_array_equal(*c)
+
+
+def test_kernels_of_other_types_are_refused(tiles):
+    x = np.zeros((4, 4))
+    with pytest.raises(ValueError, match="kernels for f32x6 multiply no f64"):
+        _core.gemm(x, x, x.copy(), isa=tiles, kind="f32x6")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("arithmetic", ["bf16x6", "bf16x3"])
+def test_asked_for_by_name(backend, arithmetic):
+    a, b = operands(150, 200, 120)
+    given = {"backend": backend, "arithmetic": arithmetic, "max_growth": 16}
+    c = falcon.gemm(a, b, **given)
+    plan = falcon.plan(a, b, **given)
+    assert plan.problem.operand.name == f"float32 by {arithmetic}"
+    classical = error(falcon.gemm(a, b, arithmetic="native", scheme="classical"), a, b)
+    assert error(c, a, b) < 2 * plan.growth * classical
+    assert (abs(c - a.astype(float) @ b) <= plan.error_bound(a, b, proved=True)).all()
+    ones = falcon.gemm(a, b, np.ones_like(c), beta=2, **given)
+    np.testing.assert_allclose(ones, c + 2, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(a @ falcon.pack(b, **given), c, rtol=0, atol=1e-3)
+    np.testing.assert_allclose(falcon.gram(a, **given), a.T @ a, rtol=0, atol=1e-2)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("scheme", ["classical", "auto"])
+def test_values_that_parts_cannot_hold(backend, scheme):
+    a, b = operands(60, 70, 50)
+    given = {"backend": backend, "arithmetic": "bf16x6", "scheme": scheme}
+    largest = np.finfo(np.float32).max
+    cases = {"inf": np.inf, "nan": np.nan, "largest": largest, "tiny": None}
+    for name, value in cases.items():
+        x = a.copy()
+        if value is None:
+            x[5] *= np.float32(1e-36)
+        else:
+            x[5, 6] = value
+        found = falcon.gemm(x, b, **given)
+        with np.errstate(all="ignore"):
+            want = (x.astype(float) @ b.astype(float)).astype(np.float32)
+        np.testing.assert_allclose(found[5], want[5], rtol=1e-3, err_msg=name)
+        np.testing.assert_allclose(found, want, rtol=0, atol=1e-4, err_msg=name)
+
+
+def test_what_it_does_not_fit_is_said():
+    a, b = operands(6, 7, 5)
+    with pytest.raises(TypeError, match=r"'bf16x6' multiplies float32 .* not float64 to float64"):
+        falcon.gemm(a.astype(float), b.astype(float), arithmetic="bf16x6")
+    with pytest.raises(ValueError, match=r"'bf16x3' errs 15 times as much .* max_growth is 8"):
+        falcon.matmul(a, b, arithmetic="bf16x3")
+    with pytest.raises(ValueError, match="arithmetic is 'fp8'; expected one of 'auto', 'native'"):
+        falcon.gemm(a, b, arithmetic="fp8")
+    with falcon.config(arithmetic="bf16x6"):  # a setting is for what it fits
+        assert falcon.plan(a, b).problem.operand.arithmetic is not None
+        assert falcon.plan(a.astype(float), b.astype(float)).problem.operand.arithmetic is None
