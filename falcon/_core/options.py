@@ -37,8 +37,7 @@ _log = logging.getLogger("falcon")
 
 # Environment variables that are not options.
 _OTHER_VARIABLES = {
-    *("FALCON_BUILD", "FALCON_CACHE_DIR", "FALCON_ISA", "FALCON_OVERSUBSCRIBE", "FALCON_PROFILE"),
-    *("FALCON_ACCELERATE", "FALCON_THREADING"),
+    f"FALCON_{x}" for x in "ACCELERATE BUILD CACHE_DIR ISA OVERSUBSCRIBE PROFILE THREADING".split()
 }
 
 DEFAULT_MAX_GROWTH = 8.0  # RMS growth of the error that "auto" allows: three bits
@@ -105,6 +104,7 @@ class Options:
         or with 10 bits on a GPU; "auto" is "bf16x6" where that is faster, else "native".""",
             check=check_arithmetic,
             keyword=True,
+            decides=False,  # the problem's operand type does
         ),
     )
     max_growth: float = field(

@@ -334,8 +334,8 @@ cdef class PackedB:
         return 0
 
 
-def pack_b(b, *, isa=None, kind=None, Scheme scheme=None, int threads=1, size_t limit=0, blocking=None,
-           column_scales=None):
+def pack_b(b, *, isa=None, kind=None, Scheme scheme=None, int threads=1, size_t limit=0,
+           blocking=None, column_scales=None):
     """Pack B (K x N) for later gemm(a, None, c, packed=...).
 
     column_scales: powers of two by which the columns are multiplied; pass them to gemm again.
