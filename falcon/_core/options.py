@@ -18,18 +18,8 @@ from typing import Any
 
 from falcon.schemes import Scheme
 
-from .checks import (
-    check_arithmetic,
-    check_backend,
-    check_check,
-    check_learn,
-    check_max_growth,
-    check_scheme,
-    check_size,
-    check_switch,
-    check_threads,
-    parse_bool,
-)
+from . import checks
+from .checks import check_switch, parse_bool
 from .text import did_you_mean
 from .threads import within_limits
 
@@ -37,7 +27,8 @@ _log = logging.getLogger("falcon")
 
 # Environment variables that are not options.
 _OTHER_VARIABLES = {
-    f"FALCON_{x}" for x in "ACCELERATE BUILD CACHE_DIR ISA OVERSUBSCRIBE PROFILE THREADING".split()
+    *("FALCON_BUILD", "FALCON_CACHE_DIR", "FALCON_ISA", "FALCON_OVERSUBSCRIBE", "FALCON_PROFILE"),
+    *("FALCON_ACCELERATE", "FALCON_THREADING"),
 }
 
 DEFAULT_MAX_GROWTH = 8.0  # RMS growth of the error that "auto" allows: three bits
@@ -76,7 +67,7 @@ class Options:
             str,
             """str
         "auto" or the name of a backend ("cpu", "numpy", "gpu").""",
-            check=check_backend,
+            check=checks.check_backend,
             keyword=True,
         ),
     )
@@ -90,7 +81,7 @@ class Options:
         where their norms differ too much; "classical" uses no LCMA; a name such as "strassen",
         "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as given, without
         scaling. `falcon.gram` uses such a scheme for the blocks off the diagonal.""",
-            check=check_scheme,
+            check=checks.check_scheme,
             keyword=True,
         ),
     )
@@ -102,7 +93,7 @@ class Options:
             """{"auto", "native", "bf16x6", "bf16x3", "tf32"}
         How float32 is multiplied: by three bfloat16 parts, as accurately, by two (`max_growth` 15),
         or with 10 bits on a GPU; "auto" is "bf16x6" where that is faster, else "native".""",
-            check=check_arithmetic,
+            check=checks.check_arithmetic,
             keyword=True,
             decides=False,  # the problem's operand type does
         ),
@@ -115,7 +106,7 @@ class Options:
             """float
         Largest predicted RMS error, relative to the classical algorithm, that "auto" allows
         (default 8.0: three bits; 1.0 forbids every LCMA).""",
-            check=check_max_growth,
+            check=checks.check_max_growth,
             keyword=True,
         ),
     )
@@ -128,7 +119,7 @@ class Options:
         Threads of the call, falcon's own and those of NumPy's BLAS; None: OMP_NUM_THREADS, or all
         CPUs that this process may use. Never more than these CPUs, nor than `threadpoolctl`
         allows.""",
-            check=check_threads,
+            check=checks.check_threads,
             keyword=True,
             decides=False,  # their number is part of the Problem
         ),
@@ -143,7 +134,7 @@ class Options:
         falcon's own kernels use what is usually kept between calls (`release_workspace`), and up
         to 1/16 of the memory where that saves passes; NumPy's use what they need. With a larger
         limit, falcon's kernels use and keep at most a quarter of the memory.""",
-            check=check_size,
+            check=checks.check_size,
             keyword=True,
         ),
     )
@@ -156,7 +147,7 @@ class Options:
         "finite": if an LCMA meets a non-finite value (in the input, or by overflow of a sum), the
         product is redone classically, so that a NaN or Inf spreads no further than it would there.
         "verify": also check the result by Freivalds' test. "none": neither.""",
-            check=check_check,
+            check=checks.check_check,
             keyword=True,
             decides=False,
             beyond_plan=("verify",),
@@ -195,7 +186,7 @@ class Options:
         Compare the choice for a problem that is multiplied often with its best rivals, at most six
         times and in at most 3 % of the time. "later": for later processes; this one keeps its
         choices. "now": also for this process. "off": never.""",
-            check=check_learn,
+            check=checks.check_learn,
             decides=False,
         ),
     )
