@@ -158,7 +158,7 @@ def main():
     parser.add_argument("--threads", type=int)
     options = parser.parse_args()
     threads = thread_count(options.threads)
-    with falcon.config(threads=threads):
+    with falcon.config(threads=threads, arithmetic="native"):
         measure_machine([options.dtype], [threads], lambda _: None)
         groups = [compare(x, options.dtype) for x in shapes_of(options.shapes, SHAPES)]
     table([x for group in groups for x in group])

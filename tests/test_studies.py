@@ -19,6 +19,7 @@ SMALL = {
     "compare": ((str(ROOT / "docs/benchmarks/results.json"),) * 2, ("0 of", "changed")),
     "crossover": (("x.json", "--sizes", "64", "--inner", "32", "--dtype", "float32"),
                   ("64 32 float32",)),
+    "split": (("64", "--rounds", "1"), ("bf16x6 strassen", "of classical's")),
     "element_types": (("64", "--rounds", "1"), ("uint8 x int8", "over X: median")),
     "first_call": (("300", "1"), ("fresh plan, ms", "np.matmul, repeated call, ms")),
     "predictions": (("1100x1100x1100", "--threads", "1"), ("error of multiply, median",)),

@@ -91,7 +91,7 @@ class Options:
             "FALCON_ARITHMETIC",
             str,
             """{"auto", "native", "bf16x6", "bf16x3", "tf32"}
-        How float32 is multiplied: by three bfloat16 parts, as accurately, by two (`max_growth` 15),
+        How float32 is multiplied: by three bfloat16 parts, as accurately, by two (`max_growth` 16),
         or with 10 bits on a GPU; "auto" is "bf16x6" where that is faster, else "native".""",
             check=checks.check_arithmetic,
             keyword=True,

@@ -91,12 +91,16 @@ def plan_for(problem: Problem, options: Options) -> Plan:
 def _by_parts(native: Plan, options: Options, every: list[Backend]) -> Plan:
     """Return the plan by products of bfloat16 parts where it is predicted to be faster."""
     problem, row = native.problem, BY_ARITHMETIC["bf16x6"]
-    is_asked = options.scheme == "auto" and not problem.packed and problem.flops >= _LEAST_SPLIT
-    if not is_asked or not problem.operand is problem.result is FLOAT32:
+    is_large = problem.flops >= _LEAST_SPLIT and problem.device is None and not problem.packed
+    if options.scheme != "auto" or not is_large or not problem.operand is problem.result is FLOAT32:
         return native
     other = replace(problem, operand=row)
-    backends = [x for x in _backends_for(other, options.backend) if not x.is_library]
-    if not backends or any(x.why_not(other) for x in backends):
+    backends = [
+        x
+        for x in every
+        if not x.is_library and options.backend in ("auto", x.name) and x.why_not(other) is None
+    ]
+    if not backends:
         return native
     split = decide(other, options, backends, every)
     if native.known == "tuned" and split.known != "tuned":

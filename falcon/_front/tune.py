@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import available_backends
-from falcon._core.dtypes import of
+from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, of
 from falcon._core.options import Options, thread_count
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.problem import Problem
@@ -54,7 +54,9 @@ def measure_machine(
 ) -> MachineProfile:
     """Measure this machine thoroughly and store the profile; see `rates.measure_all`."""
     counts = sorted({thread_count(x) for x in threads})
-    return measure_all(available_backends(), [of(np.dtype(x)) for x in dtypes], counts, tick)
+    rows = [of(np.dtype(x)) for x in dtypes]
+    rows += BY_ARITHMETIC.values() if FLOAT32 in rows else ()  # where this machine has kernels
+    return measure_all(available_backends(), rows, counts, tick)
 
 
 @dataclass(frozen=True, slots=True)
