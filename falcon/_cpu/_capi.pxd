@@ -28,8 +28,9 @@ cdef extern from "falcon_cpu.h" nogil:
         double coef
     enum: FALCON_FIRST
     enum: FALCON_LAST
+    enum: FALCON_WAITS
     ctypedef struct falcon_scheme:
-        int m, k, n, R, n_slots
+        int m, k, n, R, n_slots, parts
         falcon_program u, v
         const int *w_start
         const falcon_step *w
@@ -49,7 +50,8 @@ cdef extern from "falcon_cpu.h" nogil:
         const void *b
         void *c
         ptrdiff_t a_rs, a_cs, b_rs, b_cs, c_rs, c_cs
-        double alpha, beta
+        double alpha, beta, alpha_im, beta_im
+        int a_conj, b_conj
         const void *packed_b
         int c_form
         const double *a_scale
@@ -123,13 +125,15 @@ cdef extern from *:
 
 
 cdef inline int dtype_of(const Py_buffer *v) except -1:
-    """The type (enum falcon_dtype) of a buffer's elements.
+    """The type (enum falcon_dtype) of a buffer's elements, of complex ones that of their parts.
 
     'H' holds the bits of bfloat16, for which buffers have no format.
     """
     cdef const char *f = v.format
     if f != NULL and v.ndim == 2:
         if f[0] == b"@" or f[0] == b"=":
+            f += 1
+        if f[0] == b"Z":
             f += 1
         if f[0] != 0 and f[1] == 0:
             if f[0] == b"f":
@@ -152,6 +156,11 @@ cdef inline int dtype_of(const Py_buffer *v) except -1:
                      "uint8, int16 or int32, or bfloat16 seen as uint16")
 
 
+cdef inline int parts_of(const Py_buffer *v) noexcept:
+    """2 for complex elements, else 1."""
+    return 2 if v.format != NULL and b"Z" in v.format[:2] else 1
+
+
 cdef inline int kind_of(int a, int b) except -1:
     """The kernels (enum falcon_dtype) for an A and a B of these types."""
     if a == b:
@@ -165,7 +174,7 @@ cdef inline int kind_of(int a, int b) except -1:
 
 cdef inline int strides_of(const Py_buffer *v, ptrdiff_t *rs, ptrdiff_t *cs) except -1:
     if (v.strides[0] % v.itemsize or v.strides[1] % v.itemsize
-            or <uintptr_t>v.buf % <size_t>v.itemsize):
+            or <uintptr_t>v.buf % <size_t>(v.itemsize // parts_of(v))):
         raise ValueError("operands must be aligned, their strides multiples of the item size")
     rs[0] = v.strides[0] // v.itemsize
     cs[0] = v.strides[1] // v.itemsize

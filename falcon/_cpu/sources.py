@@ -143,6 +143,7 @@ HEADERS = (
     "src/kernels/tile_amx.h",
     "src/kernels/norm_impl.h",
     "src/kernels/pack_impl.h",
+    "src/kernels/parts_impl.h",
     "src/kernels/combine_impl.h",
     "src/kernels/c_impl.h",
     "src/kernels/operand_impl.h",
