@@ -51,7 +51,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import inf
 
-from falcon.schemes import Scheme
+from falcon.schemes import ComplexScheme, Scheme
 
 from .formulas import Counts, Cut, Machine, stages, within
 from .plan import Option
@@ -95,7 +95,7 @@ def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
         option.again,
         False,
     )
-    x = counts(option.scheme)
+    x = counts(option.stored)
     first, second, multiply, store, start = stages(Machine(rates), x, cut)
     if any(rates.ragged):
         multiply += _ragged(problem, x, rates)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from falcon.schemes import Scheme
+from falcon.schemes import ComplexScheme, Scheme
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class PackedOperand:
 
     shape: tuple[int, int]
     dtype: np.dtype
-    scheme: Scheme | None
+    scheme: Scheme | ComplexScheme | None
     backend: str
     payload: Any
     source: np.ndarray | None
@@ -112,9 +112,10 @@ class PackedOperand:
 
     def is_for(self, scheme: Scheme | None) -> bool:
         """Whether it was packed for `scheme`, or for one with the same coefficients."""
-        if scheme is None or self.scheme is None:
-            return scheme is self.scheme
-        return scheme.same_coefficients(self.scheme)
+        own = self.scheme.scheme if isinstance(self.scheme, ComplexScheme) else self.scheme
+        if scheme is None or own is None:
+            return scheme is own
+        return scheme.same_coefficients(own)
 
     def __repr__(self) -> str:
         scheme = "classical" if self.scheme is None else self.scheme.name

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from falcon.schemes import Scheme
+from falcon.schemes import ComplexScheme, Scheme
 
 from .arrays import to_array
 from .bound import error_bound
@@ -23,6 +23,8 @@ from .text import format_table
 @dataclass(frozen=True, slots=True)
 class Option:
     """One way for a backend to multiply a problem; `scheme` None is the classical algorithm.
+
+    Complex matrices are multiplied by a library's own complex product (None), or by real products.
 
     Attributes
     ----------
@@ -47,7 +49,7 @@ class Option:
     """
 
     backend: str
-    scheme: Scheme | None
+    scheme: Scheme | ComplexScheme | None
     chunks: tuple[int, int, int]
     workspace: int
     fused_output: bool = False
@@ -62,6 +64,22 @@ class Option:
     def label(self) -> str:
         """`name`, the name of the scheme, or "classical"."""
         return self.name or ("classical" if self.scheme is None else self.scheme.name)
+
+    @property
+    def is_classical(self) -> bool:
+        """Whether it is the classical algorithm."""
+        complex_scheme = isinstance(self.scheme, ComplexScheme)
+        return self.scheme is None or (complex_scheme and self.scheme.is_classical)
+
+    @property
+    def stored(self) -> Scheme | None:
+        """The scheme by itself, without the way in which complex numbers are multiplied."""
+        return self.scheme.scheme if isinstance(self.scheme, ComplexScheme) else self.scheme
+
+    @property
+    def product(self) -> str:
+        """How complex numbers are multiplied: "3M" or "4M", by so many real products; else ""."""
+        return self.scheme.product.name if isinstance(self.scheme, ComplexScheme) else ""
 
     @property
     def growth(self) -> float:
@@ -207,7 +225,7 @@ class Plan:
         return self.table() if self.table is not None else ()
 
     @property
-    def scheme(self) -> Scheme | None:
+    def scheme(self) -> Scheme | ComplexScheme | None:
         """The scheme that will run; None for the classical algorithm."""
         return self.option.scheme
 
@@ -228,7 +246,7 @@ class Plan:
 
     def instead(self, option: Option, backend: Executor) -> Plan:
         """Return a plan that runs another option for the same problem, guarded as if chosen."""
-        chosen = option.scheme is not None and self.options.scheme == "auto"
+        chosen = not option.is_classical and self.options.scheme == "auto"
         guarded = chosen and not self.problem.is_exact
         return Plan(self.problem, backend, option, "", guarded=guarded, options=self.options)
 
@@ -384,7 +402,7 @@ class Plan:
         return f"{self}\n\n{table}" + (f"\n... and {left} more" if left > 0 else "")
 
 
-def _restored(problem: Problem, backend: Any, scheme: Scheme | None, *about: Any) -> Plan:
+def _restored(problem: Problem, backend: Any, scheme: Any, *about: Any) -> Plan:
     """Return a pickled plan, with the same scheme and backend."""
     reason = backend.why_unavailable() or backend.why_not(problem)
     if reason is not None:

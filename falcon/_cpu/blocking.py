@@ -8,7 +8,7 @@ import numpy as np
 
 from falcon._core.plan import Option, Plan
 from falcon._core.problem import Problem, has_few_rows
-from falcon.schemes import Scheme
+from falcon.schemes import ComplexScheme, Scheme
 
 from . import _core, pool
 from .extension import isa
@@ -18,7 +18,9 @@ from .programs import engine_scheme
 from .rounding import rounded_growth
 
 
-def option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
+def option(
+    problem: Problem, scheme: Scheme | ComplexScheme | None, limit: int | None
+) -> Option | None:
     """Cut the problem for a scheme; None where a scheme cannot keep the limit."""
     extra = extra_bytes(problem, scheme)
     tiling, nbytes = _core.plan(
@@ -34,7 +36,8 @@ def option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option
         **layout(problem, scheme),
     )
     workspace = nbytes + extra
-    if scheme is not None and limit is not None and workspace > limit:
+    made = Option("cpu", scheme, *cut(problem, tiling, workspace), (*tiling, nbytes))
+    if not made.is_classical and limit is not None and workspace > limit:
         return None
     _, b_by_rows, c_by_columns = problem.layout
     in_place = (
@@ -44,11 +47,8 @@ def option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option
         and b_by_rows
         and not (c_by_columns or problem.packed)
     )
-    passes = cut(problem, tiling, workspace)
     growth = None if problem.is_wide else rounded_growth(problem.operand, scheme, isa())
-    return Option(
-        "cpu", scheme, *passes, (*tiling, nbytes), in_place=in_place, rounded_growth=growth
-    )
+    return replace(made, in_place=in_place, rounded_growth=growth)
 
 
 def _reads_b_once(problem: Problem) -> bool:

@@ -39,8 +39,31 @@ def scaling_of(
 
 def squared_norms(x: Any, plan: Plan, axis: int, found: np.ndarray) -> np.ndarray:
     """Write the squared norms of the rows (axis 0) or columns of an array of the engine's."""
-    _core.norms(x, found, axis, plan.threads, isa())
+    if plan.problem.operand.is_complex:
+        _complex_norms(x, plan, axis, found)
+    else:
+        _core.norms(x, found, axis, plan.threads, isa())
     return mended(_named(x, plan.problem.operand), axis, found)
+
+
+def _complex_norms(x: np.ndarray, plan: Plan, axis: int, found: np.ndarray) -> None:
+    """Write squared norms of complex rows or columns: those of both parts together."""
+    part = plan.problem.operand.part
+    assert part is not None  # for type checkers
+    if axis == 1:
+        x = x.T
+    if x.strides[1] == x.itemsize:  # lines of real numbers, twice as long
+        _core.norms(x.view(part.numpy), found, 0, plan.threads, isa())
+        return
+    parts = np.empty((2, len(x)))
+    if x.strides[0] == x.itemsize:  # twice as many lines, real and imaginary parts in turn
+        in_turn = parts.reshape(-1)
+        _core.norms(x.T.view(part.numpy), in_turn, 1, plan.threads, isa())
+        parts = in_turn.reshape(-1, 2).T
+    else:
+        for y, sums in zip((x.real, x.imag), parts, strict=True):
+            _core.norms(y, sums, 0, plan.threads, isa())
+    np.add(*parts, out=found)
 
 
 def _named(x: np.ndarray, dtype: DType) -> np.ndarray:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
 from falcon._core.locks import ForkLock
 from falcon.codegen import combine_a, combine_b, updates
 from falcon.codegen.c_program import engine_ops
-from falcon.schemes import ComplexScheme, Scheme
+from falcon.schemes import ComplexProduct, ComplexScheme, Scheme
 
 from . import _core
 
@@ -41,6 +42,12 @@ def engine_scheme(scheme: Scheme | ComplexScheme | None) -> _core.Scheme | None:
             found = _known.setdefault(scheme, made)
             _recent.append(found)
     return found
+
+
+@lru_cache(maxsize=1024)
+def complex_scheme(product: ComplexProduct, scheme: Scheme | None) -> ComplexScheme:
+    """Return the scheme for complex matrices: always the same object for the same arguments."""
+    return ComplexScheme(product, scheme)
 
 
 def engine_form(scheme: Scheme | ComplexScheme) -> tuple[Any, ...]:
