@@ -112,8 +112,10 @@ class PackedOperand:
 
     def is_for(self, scheme: Scheme | None) -> bool:
         """Whether it was packed for `scheme`, or for one with the same coefficients."""
-        own = self.scheme.scheme if isinstance(self.scheme, ComplexScheme) else self.scheme
-        if scheme is None or own is None:
+        own = self.scheme
+        if isinstance(own, ComplexScheme):
+            own = own.scheme if own.scheme is not None or own.is_classical else own
+        if scheme is None or not isinstance(own, Scheme):
             return scheme is own
         return scheme.same_coefficients(own)
 

@@ -94,7 +94,8 @@ cdef extern from "falcon_cpu.h" nogil:
                       const falcon_blocking *blk, void *packed, void *workspace,
                       size_t workspace_bytes)
     void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len,
-                      ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, double *sums)
+                      ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, double *sums,
+                      double *odd)
     const char *falcon_scheme_check(const falcon_scheme *scheme, int *scratch)
     enum: FALCON_OWN_TEAM
     enum: FALCON_OPENMP

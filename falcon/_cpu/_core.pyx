@@ -159,9 +159,9 @@ cdef class Scheme:
             for slot, source, coef, first, last in w[r]:
                 step[e].slot, step[e].source, step[e].coef = slot, source, coef
                 step[e].flags = (FALCON_FIRST if first else 0) | (FALCON_LAST if last else 0)
-                if parts == 2 and last and slot < 2 * m * n:
-                    step[e].flags |= 0 if slot ^ 1 in complete else FALCON_WAITS
-                    complete.add(slot)
+                if parts == 2 and last and slot < 2 * m * n:  # of the first part that is complete
+                    complete ^= {slot | 1}
+                    step[e].flags |= FALCON_WAITS if slot | 1 in complete else 0
                 e += 1
             start[r + 1] = <int>e
         self.s.w_start, self.s.w = start, step
@@ -277,10 +277,12 @@ def layout(a, b, c):
 def norms(x, sums, int axis=0, int threads=1, isa=None):
     """Squared 2-norms of the rows (axis 0) or columns (axis 1) of x into `sums`, float64.
 
-    Inf where a square overflows the dtype; 0 where all of a line are 0 or underflow."""
+    Inf where a square overflows the dtype; 0 where all of a line are 0 or underflow.  Twice as many
+    sums: those of odd steps, which must be neighbours in memory, are the second half."""
     cdef Py_buffer v, s
     cdef ptrdiff_t rs, cs, lines, steps
     cdef const falcon_kernel *k
+    cdef double *odd
     PyObject_GetBuffer(x, &v, PyBUF_STRIDES | PyBUF_FORMAT)
     try:
         k = kernel(isa, dtype_of(&v))
@@ -290,10 +292,11 @@ def norms(x, sums, int axis=0, int threads=1, isa=None):
             lines, steps, rs, cs = steps, lines, cs, rs
         PyObject_GetBuffer(sums, &s, PyBUF_SIMPLE | PyBUF_WRITABLE)
         try:
-            if s.len != lines * 8 or <uintptr_t>s.buf % 8:
+            odd = <double *>s.buf + lines if s.len == lines * 16 and cs == 1 else NULL
+            if s.len != (8 if odd == NULL else 16) * lines or <uintptr_t>s.buf % 8:
                 raise ValueError(f"sums hold {s.len} bytes; expected {lines * 8}, aligned to 8")
             with nogil:
-                falcon_norms(k, v.buf, lines, steps, rs, cs, threads, <double *>s.buf)
+                falcon_norms(k, v.buf, lines, steps, rs, cs, threads, <double *>s.buf, odd)
         finally:
             PyBuffer_Release(&s)
     finally:
@@ -386,15 +389,12 @@ cdef const falcon_kernel *take_operands(Py_buffer *v, a, b, c, PackedB packed, i
     cdef int dtype, c_dtype, parts
     PyObject_GetBuffer(a, &v[0], PyBUF_STRIDES | PyBUF_FORMAT)
     PyObject_GetBuffer(c, &v[2], PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE)
-    dtype, c_dtype = dtype_of(&v[0]), dtype_of(&v[2])
-    parts = parts_of(&v[0])
+    dtype, c_dtype, parts = dtype_of(&v[0]), dtype_of(&v[2]), parts_of(&v[0])
     if parts != parts_of(&v[2]) or parts != (1 if form == NULL else form.parts):
         raise ValueError("c or the scheme does not fit a: complex or real")
     if packed is None:
         PyObject_GetBuffer(b, &v[1], PyBUF_STRIDES | PyBUF_FORMAT)
-        dtype = kind_of(dtype, dtype_of(&v[1]))
-        if parts != parts_of(&v[1]):
-            raise ValueError("b does not fit a: complex or real")
+        dtype = kind_of(dtype, dtype_of(&v[1]) if parts == parts_of(&v[1]) else -1)
     else:
         dtype = kind_of(dtype, DTYPES.index(packed.dtype))
     k = kernel(isa, dtype)

@@ -37,7 +37,7 @@ from .operands import (
 try:
     from . import _core, blocking, pool, rounding, share
     from .measure import measure
-    from .norms import scaling_of, squared_norms
+    from .norms import norms_to_pack, scaling_of
     from .programs import complex_scheme, engine_scheme
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
@@ -207,9 +207,9 @@ class CpuBackend:
         return _core.pack_b(b, isa=isa(), scheme=scheme, threads=plan.threads)
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
-        """Return the squared 2-norms of the columns of `b`."""
+        """Return the squared 2-norms of the columns of `b`; NaN: they are too uneven."""
         b = readable(b, plan.problem.operand)
-        return squared_norms(b, plan, 1, np.empty(b.shape[1]))
+        return norms_to_pack(b, plan)
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""

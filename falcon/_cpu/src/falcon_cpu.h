@@ -144,9 +144,10 @@ int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdif
  * NULL if sound, else a message. */
 const char *falcon_scheme_check(const falcon_scheme *scheme, int32_t *scratch);
 
-/* sums[i] = squared 2-norm of line i, lines x len elements (norms.c). */
+/* sums[i] = squared 2-norm of line i, lines x len elements (norms.c).  odd: NULL, or where k_stride is 1 that of the
+ * elements 1, 3, ..., which then do not count in sums. */
 void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
-                  ptrdiff_t k_stride, int threads, double *sums);
+                  ptrdiff_t k_stride, int threads, double *sums, double *odd);
 
 /* C = beta*C (set to zero if beta == 0): what a call with alpha == 0 or K == 0 does. */
 void falcon_scale_c(const falcon_kernel *kern, const falcon_problem *prob);

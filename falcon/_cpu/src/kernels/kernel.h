@@ -131,8 +131,9 @@ enum falcon_c_form { FALCON_C_ELEM, FALCON_C_ACC, FALCON_N_C_FORM };
  * sum depends on len and on i modulo 64. */
 typedef void (*falcon_gemv_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, const void *x, void *y);
 /* sums[i] += sum over k < len of mat(i, k)^2 for i < lines.  dot, axpy: strides as in falcon_gemv_fn.  axpy takes
- * FALCON_NORM_LINES lines at a time, whose sums stay in L1. */
-typedef void (*falcon_norm_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, double *sums);
+ * FALCON_NORM_LINES lines at a time, whose sums stay in L1.  odd: where dot adds the squares of odd k instead, if it is
+ * not NULL; axpy has none. */
+typedef void (*falcon_norm_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, double *sums, double *odd);
 enum { FALCON_NORM_LINES = 1024, FALCON_NORM_RUN = 2048 };
 
 /* ---- The descriptor ------------------------------------------------------- */
