@@ -193,20 +193,21 @@ UINT8 = DType(
 )  # fmt: skip
 LONGDOUBLE = _long(np.longdouble)
 
+
+def _complex(name: str, part: DType, blas: str) -> DType:
+    unit, engine = part.unit_roundoff, part.engine
+    about: dict[str, Any] = {"is_complex": True, "torch": name, "engine": engine, "part": part}
+    return DType(name, 2 * part.itemsize, unit, blas=blas, **about)
+
+
 # Messages and tables list types in this order.
 TABLE = (
     FLOAT32,
     FLOAT64,
     FLOAT16,
     BFLOAT16,
-    DType(
-        "complex64", 8, 2.0**-24, is_complex=True, blas="c", torch="complex64", engine="f32",
-        part=FLOAT32,
-    ),  # fmt: skip
-    DType(
-        "complex128", 16, 2.0**-53, is_complex=True, blas="z", torch="complex128", engine="f64",
-        part=FLOAT64,
-    ),  # fmt: skip
+    _complex("complex64", FLOAT32, "c"),
+    _complex("complex128", FLOAT64, "z"),
     INT8,
     DType("int16", 2, 0.0, wide=(INT32,), torch="int16", engine="i16"),
     INT32,

@@ -51,7 +51,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import inf
 
-from falcon.schemes import ComplexScheme, Scheme
+from falcon.schemes import Scheme
 
 from .formulas import Counts, Cut, Machine, stages, within
 from .plan import Option

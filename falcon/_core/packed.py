@@ -27,7 +27,7 @@ class PackedOperand:
         K and N of the matrix that was packed.
     dtype : numpy.dtype
         Of the result.
-    scheme : Scheme or None
+    scheme : Scheme, ComplexScheme or None
         The scheme whose sums of B are held; None: B in the layout of the classical kernel.
     backend : str
         The backend that packed it and multiplies it.
@@ -53,7 +53,7 @@ class PackedOperand:
 
     shape: tuple[int, int]
     dtype: np.dtype
-    scheme: Scheme | ComplexScheme | None
+    scheme: Any
     backend: str
     payload: Any
     source: np.ndarray | None

@@ -121,13 +121,16 @@ PACKED = replace(BLAS, copy_price=0.05)
 _OTHER = Policy(96, 0.0, smallest_block=32, smallest_chunk=32)
 
 
-# Complex products are NumPy's alone, in which combines cost more than is predicted: 6x4x3:54 took
-# 18 % longer at 3000 (complex64, Zen 4), and gained nothing.
-_COMPLEX = replace(BLAS, least_gain=1.2)
+# Complex products take four times the work of real ones: by three of these, falcon's kernels ran at
+# 1.2 of OpenBLAS's speed at 512 (AVX-512).
+COMPLEX = replace(BLAS, smallest_flops=SMALLEST_BLAS_FLOPS / 4)
+# In NumPy, combines of complex blocks cost more than is predicted: 6x4x3:54 took 18 % longer at
+# 3000 (complex64, Zen 4), and gained nothing.
+_COMPLEX_BLAS = replace(COMPLEX, least_gain=1.2)
 
 
 def host_policy(problem: Problem) -> Policy:
     """Return the policy of NumPy's products."""
     if problem.operand.is_complex:
-        return _COMPLEX
+        return _COMPLEX_BLAS
     return BLAS if problem.operand.has_blas else _OTHER

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from falcon._core.plan import Option, Plan
 from falcon._core.problem import Problem, has_few_rows
-from falcon.schemes import ComplexScheme, Scheme
+from falcon.schemes import Scheme
 
 from . import _core, pool
 from .extension import isa
@@ -18,9 +19,7 @@ from .programs import engine_scheme
 from .rounding import rounded_growth
 
 
-def option(
-    problem: Problem, scheme: Scheme | ComplexScheme | None, limit: int | None
-) -> Option | None:
+def option(problem: Problem, scheme: Any, limit: int | None) -> Option | None:
     """Cut the problem for a scheme; None where a scheme cannot keep the limit."""
     extra = extra_bytes(problem, scheme)
     tiling, nbytes = _core.plan(

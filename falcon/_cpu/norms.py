@@ -67,7 +67,7 @@ def _measured(x: Any, plan: Plan, axis: int, found: np.ndarray) -> tuple[np.ndar
     if plan.problem.operand.is_complex:
         parts = _parts(x, plan, axis)
         even = _evenness(parts)
-        np.add(*parts, out=found)
+        np.add(parts[0], parts[1], out=found)
     else:
         _core.norms(x, found, axis, plan.threads, isa())
     return mended(_named(x, plan.problem.operand), axis, found), even

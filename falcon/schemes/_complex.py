@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import sqrt
+
 import numpy as np
 
 from . import metrics
@@ -223,8 +224,8 @@ class ComplexScheme:
         )
         if found[0] is None or found[1] is None or found[2] is None:  # divisions: search anew
             rows = (x.reshape(len(x), -1) for x in (self.scheme.U, self.scheme.V, self.scheme.W))
-            u, v, w = map(np.kron, rows, self.product.factors)
-            return share(u), share(v), share(w.T)
+            a, b, c = map(np.kron, rows, self.product.factors)
+            return share(a), share(b), share(c.T)
         return found[0], found[1], found[2]
 
     def __repr__(self) -> str:

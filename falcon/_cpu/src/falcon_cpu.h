@@ -78,8 +78,8 @@ typedef struct {
     void *c;
     ptrdiff_t a_rs, a_cs, b_rs, b_cs, c_rs, c_cs; /* row and column strides */
     double alpha, beta;
-    /* Of complex matrices, whose strides are in complex numbers: alpha's and beta's imaginary parts, and whether A and B
-     * are conjugated. */
+    /* Of complex matrices, whose strides are in complex numbers: alpha's and beta's imaginary parts, and whether A and
+     * B are conjugated. */
     double alpha_im, beta_im;
     int a_conj, b_conj;
     const void *packed_b; /* NULL, or from falcon_pack_b; then b is not read */

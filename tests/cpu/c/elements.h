@@ -10,8 +10,14 @@ static int is_exact(int dtype) {
     return dtype == FALCON_I8 || dtype == FALCON_U8 || dtype == FALCON_I16 || dtype == FALCON_I32;
 }
 
+enum { COMPLEX = 64 }; /* with the type of the parts: complex numbers */
+
 static ptrdiff_t bytes_of(int dtype) {
     switch (dtype) {
+    case FALCON_F64 | COMPLEX:
+        return 16;
+    case FALCON_F32 | COMPLEX:
+        return 8;
     case FALCON_F64:
         return 8;
     case FALCON_F32:

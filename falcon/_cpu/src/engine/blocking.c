@@ -196,9 +196,8 @@ static int search(const fl_search *x, falcon_blocking *blk) {
     const falcon_problem *t = &x->t;
     const falcon_blocking asked = *blk;
     const int keep_tile = asked.mt > 0 || asked.nt > 0;
-    const double k_pass =
-        (double)x->kern->elem * (double)t->M * (double)t->N *
-        (2 * s->parts + sums_in_cache * s->w_start[s->R] / (s->m * s->n));
+    const double k_pass = (double)x->kern->elem * (double)t->M * (double)t->N *
+                          (2 * s->parts + sums_in_cache * s->w_start[s->R] / (s->m * s->n));
     fl_parts ks, ns, ms;
     list_parts(t->K, x->kern->k_grain * s->k, x->thin && !asked.kb ? t->K : asked.kb, &ks);
     list_parts(t->N, x->kern->nr * x->n, asked.nb, &ns);

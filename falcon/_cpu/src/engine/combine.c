@@ -48,8 +48,7 @@ static void pack_strip(const fl_operand *o, fl_strip x, int q, char *to, char *i
     line += x.panel * o->width, k += x.k;
     const ptrdiff_t lines = lines_of(o, x, line);
     const ptrdiff_t steps = FL_MIN(FL_MIN(x.steps, o->block_k - x.k), o->K - k);
-    const char *from =
-        lines > 0 && steps > 0 ? o->src + (line * o->line_stride + k * o->k_stride) * o->elem : NULL;
+    const char *from = lines > 0 && steps > 0 ? o->src + (line * o->line_stride + k * o->k_stride) * o->elem : NULL;
     if (o->parts == 2)
         o->load_parts(from, o->line_stride, o->k_stride, lines, steps, to, im, x.steps, o->conj);
     else

@@ -39,7 +39,8 @@ static void finish(const fl_pass *p, const fl_buffers *buf, const char *acc, con
         kern->unscale(tile, e.rows, e.cols, p->a.scale ? p->a.scale + e.row : NULL,
                       p->b.scale ? p->b.scale + e.col : NULL, p->narrow_scales);
     if (whole) {
-        p->write(acc, source, coef, p->alpha[0], p->beta[0], c, p->c_rs, p->c_cs, e.rows, e.cols, p->stream_c, buf->watch);
+        p->write(acc, source, coef, p->alpha[0], p->beta[0], c, p->c_rs, p->c_cs, e.rows, e.cols, p->stream_c,
+                 buf->watch);
         return;
     }
     for (ptrdiff_t i = 0; i < e.rows; i++) {
@@ -86,7 +87,8 @@ static void scatter(const fl_pass *p, const fl_buffers *buf, int r, const char *
         const char *acc = w->flags & FALCON_FIRST ? NULL : at;
         const char *source = w->source == FALCON_PRODUCT ? h : buf->sums + (w->source - blocks) * micro;
         if (!(w->flags & FALCON_LAST) || w->flags & FALCON_WAITS || w->slot >= blocks) {
-            kern->scatter(w->flags & FALCON_LAST && w->slot >= blocks ? buf->sums + (w->slot - blocks) * micro : at, acc, source, w->coef);
+            kern->scatter(w->flags & FALCON_LAST && w->slot >= blocks ? buf->sums + (w->slot - blocks) * micro : at,
+                          acc, source, w->coef);
             continue;
         }
         const int block = w->slot / parts;

@@ -112,8 +112,8 @@ typedef void (*falcon_scatter_fn)(void *dst, const void *ct, const void *h, doub
 enum { FALCON_WATCH = 64 };
 typedef void (*falcon_write_fn)(const void *ct, const void *h, double coef, double alpha, double beta, void *c,
                                 ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream, void *watch);
-/* C = alpha*(re + i im) + beta*C on complex numbers: two micro-tiles of accumulators, alpha and beta as two numbers each,
- * strides in complex numbers; watch and stream as above. */
+/* C = alpha*(re + i im) + beta*C on complex numbers: two micro-tiles of accumulators, alpha and beta as two numbers
+ * each, strides in complex numbers; watch and stream as above. */
 typedef void (*falcon_write_parts_fn)(const void *re, const void *im, const double *alpha, const double *beta, void *c,
                                       ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream,
                                       void *watch);
@@ -155,11 +155,11 @@ typedef struct falcon_kernel {
     int rows_streamed;         /* rows of A up to which a BLAS, which copies B, was slower; 0: not measured */
     int b_kept; /* with several slices of K, keep B's panels in L1 while A's stream, not the other way round */
     struct {
-        int a_panels, b_panels;                    /* most panels of a C tile */
-        int a_share, b_share;                      /* percent of L2 that a tile's slice of A and of B may take */
-    } tile[2];                                     /* [0]: A's panels are kept in L1, [1]: B's */
-    const falcon_ukr_fn *ukr;                      /* [mr][nr / vlen] */
-    falcon_pack_fn pack_a, pack_b, load_a, load_b; /* widths mr and nr */
+        int a_panels, b_panels;                      /* most panels of a C tile */
+        int a_share, b_share;                        /* percent of L2 that a tile's slice of A and of B may take */
+    } tile[2];                                       /* [0]: A's panels are kept in L1, [1]: B's */
+    const falcon_ukr_fn *ukr;                        /* [mr][nr / vlen] */
+    falcon_pack_fn pack_a, pack_b, load_a, load_b;   /* widths mr and nr */
     falcon_load_parts_fn load_parts_a, load_parts_b; /* NULL, as write_parts, where no complex type has such parts */
     falcon_combine_fn interpret_a, interpret_b;
     falcon_scatter_fn scatter;
