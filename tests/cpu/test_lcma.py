@@ -408,6 +408,38 @@ def test_non_finite_values_spread_as_classically(scheme, isa, name, monkeypatch)
             np.testing.assert_array_equal(inside, expected, err_msg=what)
 
 
+@pytest.mark.parametrize("tiny", [1e-6, 0])
+@pytest.mark.parametrize("orders", ["CC", "FF", "sC", "Cs"])
+@pytest.mark.parametrize("name", ["c64", "c128"])
+def test_parts_of_very_different_size_take_four_products(name, orders, tiny, caplog):
+    """Three keep the error of a complex number small; four that of its smaller part, too."""
+    rng = np.random.default_rng(14)
+    unit = np.finfo(DTYPES[name]).eps
+    a, b = (normal(rng, (660, 660), name) for _ in range(2))
+    even = falcon.plan(a, b, backend="cpu")
+    assert even.option.product == "3M" and even.guarded and even.growth > 1.4
+    even.execute(a, b, None, np.empty_like(a))
+    for x in (a, b):
+        x.imag *= tiny
+    a, b = (
+        np.repeat(np.repeat(x, 2, 0), 2, 1)[::2, ::2]
+        if order == "s"
+        else np.asarray(x, order=order)
+        for x, order in zip((a, b), orders, strict=True)
+    )
+    wide = np.clongdouble if name == "c128" else np.complex128
+    want = a.astype(wide) @ b.astype(wide)
+    with caplog.at_level("DEBUG", "falcon"):
+        got = falcon.gemm(a, b, backend="cpu")
+    assert "takes four real products" in caplog.text
+    assert abs(got.imag - want.imag).max() <= 8 * unit * max(abs(want.imag).max(), 0)
+    three = falcon.gemm(a, b, backend="cpu", scheme="strassen")
+    assert not tiny or abs(three.imag - want.imag).max() > 1e3 * unit * abs(want.imag).max()
+    packed = falcon.pack(b, backend="cpu")
+    assert packed.scheme.name == "4M"
+    np.testing.assert_array_equal(falcon.gemm(a, packed), got)
+
+
 @both
 def test_check_none_does_not_redo(name):
     rng = np.random.default_rng(12)
