@@ -64,7 +64,7 @@ static double rounded(int dtype, double x) {
 
 static double element_get(int dtype, const void *at) {
     int64_t bits = 0;
-    memcpy(&bits, at, (size_t)bytes_of(dtype));
+    memcpy(&bits, at, (size_t)bytes_of(dtype & ~COMPLEX));
     float f = 0;
     double d = 0;
     switch (dtype) {
@@ -107,7 +107,7 @@ static void element_put(int dtype, void *at, double x) {
                           : (int64_t)ldexp(fabs(x), 10 - exponent) + ((int64_t)(exponent + 14) << 10);
         bits |= signbit(x) ? 0x8000 : 0;
     }
-    memcpy(at, &bits, (size_t)bytes_of(dtype)); /* little-endian */
+    memcpy(at, &bits, (size_t)bytes_of(dtype & ~COMPLEX)); /* little-endian */
 }
 
 #endif
