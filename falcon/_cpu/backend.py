@@ -17,7 +17,7 @@ from falcon._core.dtypes import ENGINE
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
-from falcon._core.policy import BLAS, COMPLEX, PACKED, Policy
+from falcon._core.policy import BLAS, COMPLEX, PACKED, PACKED_COMPLEX, Policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon.schemes import M3, M4, ComplexScheme, Scheme
@@ -74,9 +74,9 @@ class CpuBackend:
 
     def policy(self, problem: Problem) -> Policy:
         """Return that of fast kernels: every type here has them."""
-        if problem.packed:
-            return PACKED
-        return COMPLEX if problem.operand.is_complex else BLAS
+        if problem.operand.is_complex:
+            return PACKED_COMPLEX if problem.packed else COMPLEX
+        return PACKED if problem.packed else BLAS
 
     def candidates(
         self, problem: Problem, schemes: Iterable[Any], limit: int | None

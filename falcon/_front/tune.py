@@ -254,6 +254,8 @@ def operands_of(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     some, operand = np.random.default_rng(0).integers(0, 9, 2**12), problem.operand
     a = np.resize(some.astype(operand.left.numpy), (problem.M, problem.K))
     b = np.resize(some.astype(operand.right.numpy), (problem.K, problem.N))
+    if operand.is_complex:  # without imaginary parts, no plan would use three real products
+        a.imag, b.imag = a.real[::-1], b.real[::-1]
     return a, b, np.empty((problem.M, problem.N), problem.result.numpy)
 
 

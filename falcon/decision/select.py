@@ -79,10 +79,13 @@ def _why_classical(problem: Problem, backends: Sequence[Backend]) -> str | None:
 
 
 def _any_suited(problem: Problem, options: Options, backend: Backend) -> bool:
-    """Whether some scheme keeps max_growth."""
+    """Whether some scheme, or another way to multiply complex numbers, keeps max_growth."""
     policy = backend.policy(problem)
     most = _most_growth(options, policy)
-    return bool(scheme_candidates().suited_to(problem, policy, most).candidates)
+    if scheme_candidates().suited_to(problem, policy, most).candidates:
+        return True
+    found = backend.candidates(problem, (None,), options.workspace_limit)
+    return any(x.growth <= most and not x.is_classical for x in found)
 
 
 def _most_growth(options: Options, policy: Policy) -> float:

@@ -418,7 +418,10 @@ def test_parts_of_very_different_size_take_four_products(name, orders, tiny, cap
     a, b = (normal(rng, (660, 660), name) for _ in range(2))
     even = falcon.plan(a, b, backend="cpu")
     assert even.option.product == "3M" and even.guarded and even.growth > 1.4
-    even.execute(a, b, None, np.empty_like(a))
+    limits = {"backend": "cpu", "max_growth": 1.5}
+    assert falcon.plan(a, b, **limits).option.label == "3M"
+    assert falcon.plan(a, b, **limits | {"max_growth": 1.0}).option.label == "4M"
+    assert falcon.pack(b, backend="cpu").scheme.name.startswith("3M")
     for x in (a, b):
         x.imag *= tiny
     a, b = (
