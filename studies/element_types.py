@@ -32,7 +32,10 @@ def operands(dtype, size):
     if dtype.is_exact:
         a, b = rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8)
         return a.view(dtype.left.numpy)[..., 0], b.view(dtype.right.numpy)[..., 0]
-    return tuple(rng.standard_normal(shape, np.float32).astype(dtype.numpy))
+    x = rng.standard_normal(shape, np.float32).astype(dtype.numpy)
+    if dtype.is_complex:
+        x.imag = rng.standard_normal(shape, np.float32)
+    return tuple(x)
 
 
 def sides(size, threads):
@@ -56,7 +59,7 @@ def torchs(dtype, a, b, threads):
     torch.set_num_threads(threads)
     if dtype.is_exact and dtype.name != "int8":
         return []
-    x, y = (torch.from_numpy(z if dtype.is_exact else z.astype(np.float32))
+    x, y = (torch.from_numpy(z.astype(np.float32) if dtype.module != "numpy" else z)
             .to(getattr(torch, str(dtype.torch))) for z in (a, b))  # fmt: skip
     multiply = torch._int_mm if dtype.is_exact else torch.mm
     if seconds(lambda: multiply(x[:256], y), count=1) * len(a) / 256 > MOST_SECONDS:

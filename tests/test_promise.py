@@ -45,12 +45,15 @@ def operands(random, dtype):
             lines[random.integers(K, size=3)] *= 1e3
         elif kind == 2:  # one line of another unit
             (x if x is a else x.T)[random.integers(9)] *= 10.0 ** random.uniform(-6, 6)
+    if np.dtype(dtype).kind == "c":  # parts of about the same size, or of any
+        a, b = (x * np.exp(1j * random.uniform(0, 7, (y, 1))) for x, y in ((a, M), (b, K)))
+        a.imag *= 10.0 ** random.uniform(-6, 0)
     return a.astype(dtype), b.astype(dtype)
 
 
 def errors(a, b, found):
     """Return errors in units of u sqrt(K) norm(a_i) norm(b_j)."""
-    wide = np.longdouble if a.dtype == np.float64 else np.float64
+    wide = np.result_type(a, np.longdouble if a.real.dtype == np.float64 else np.float64)
     x, y = a.astype(wide), b.astype(wide)
     norms = np.outer(np.linalg.norm(x, axis=1), np.linalg.norm(y, axis=0))
     unit = np.finfo(a.dtype).eps / 2 * np.sqrt(a.shape[1])
@@ -66,7 +69,8 @@ def check_promise(times, seed, dtype="f4"):
         scheme = candidates[random.integers(len(candidates))].scheme
         plan = replace(falcon.plan(a, b, scheme=scheme), guarded=True)
         found = plan(a, b)
-        exact = a.astype(np.longdouble if dtype == "f8" else "f8") @ b.astype("f8")
+        wide = np.longdouble if a.real.dtype == np.float64 else np.float64
+        exact = a.astype(np.result_type(a, wide)) @ b.astype(np.result_type(b, wide))
         for proved in (False, True):
             bound = plan.error_bound(a, b, proved=proved)
             assert (np.abs(found - exact) <= bound).all(), (scheme, a.shape, b.shape)
@@ -82,6 +86,10 @@ def test_the_promise_holds_at_every_scale():
 
 def test_the_promise_holds_in_float64():
     check_promise(4, seed=1, dtype="f8")
+
+
+def test_the_promise_holds_for_complex_numbers():
+    check_promise(20, seed=4, dtype="c8")
 
 
 def test_schemes_that_err_on_entries_of_one_sign_are_no_candidates():

@@ -26,6 +26,8 @@ def operands(shape, dtype):
     random = np.random.default_rng(0)
     a, b = (random.standard_normal(size).astype(dtype) for size in ((M, K), (K, N)))
     for x in (a, b):
+        if x.dtype.kind == "c":
+            x.imag = random.standard_normal(x.shape)
         x.flags.writeable = False
     return a, b, np.empty((M, N), dtype)
 

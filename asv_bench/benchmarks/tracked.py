@@ -18,7 +18,7 @@ _SECONDS = 10.0
 class BesideNumPy:
     """falcon's choice and np.matmul, in interleaved pairs."""
 
-    params = (list(SHAPES), DTYPES)
+    params = (list(SHAPES), (*DTYPES, "complex64", "complex128"))
     param_names = ("shape", "dtype")
     timeout = 120
 

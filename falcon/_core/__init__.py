@@ -9,7 +9,8 @@
     keywords.py  options as keywords of functions: types, signatures, documentation
     config.py    config, set_config: settings of a block, of the process
     threads.py   limits on the number of threads, including threadpoolctl's
-    plan.py      Plan, Option, Candidate: how a problem will be multiplied, and why
+    option.py    Option, Candidate: a way to multiply a problem, and its predicted time
+    plan.py      Plan: how one problem will be multiplied, and why
     bound.py     error bounds of a plan's products, growth of 16-bit schemes
     backend.py   the interface of a backend
     policy.py    Policy: when a backend's LCMAs are worth comparing, and what they must gain

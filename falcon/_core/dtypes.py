@@ -44,7 +44,7 @@ class DType:
     torch : str or None
         Its name in the module torch.
     engine : str or None
-        The CPU engine's name for its kernels.
+        The CPU engine's name for its kernels; of a complex type, for those of its parts.
     engine_view : numpy.dtype or None
         The dtype as which arrays are passed to the engine, where the buffer protocol does not know
         the type, or where it wraps like another type of the same size.
@@ -55,6 +55,8 @@ class DType:
     cublas_sums, cublas_tf32 : str or None
         CuPy's names for the cublasComputeType_t that sums in this type, and for the one that first
         rounds operands of this type to TF32.
+    part : DType or None
+        Of a complex type: that of the real and imaginary parts.
     pair : (DType, DType) or None
         For a row that stands for two: the types of A and B. It has no NumPy dtype.
     arithmetic : Arithmetic or None
@@ -77,6 +79,7 @@ class DType:
     cublas: int | None = None
     cublas_sums: str | None = None
     cublas_tf32: str | None = None
+    part: DType | None = None
     pair: tuple[DType, DType] | None = None
     arithmetic: Arithmetic | None = None
     _numpy: np.dtype | None = field(default=None, init=False, repr=False)
@@ -207,14 +210,21 @@ UINT8 = DType(
 )  # fmt: skip
 LONGDOUBLE = _long(np.longdouble)
 
+
+def _complex(name: str, part: DType, blas: str) -> DType:
+    unit, engine = part.unit_roundoff, part.engine
+    about: dict[str, Any] = {"is_complex": True, "torch": name, "engine": engine, "part": part}
+    return DType(name, 2 * part.itemsize, unit, blas=blas, **about)
+
+
 # Messages and tables list types in this order.
 TABLE = (
     FLOAT32,
     FLOAT64,
     FLOAT16,
     BFLOAT16,
-    DType("complex64", 8, 2.0**-24, is_complex=True, blas="c", torch="complex64"),
-    DType("complex128", 16, 2.0**-53, is_complex=True, blas="z", torch="complex128"),
+    _complex("complex64", FLOAT32, "c"),
+    _complex("complex128", FLOAT64, "z"),
     INT8,
     DType("int16", 2, 0.0, wide=(INT32,), torch="int16", engine="i16"),
     INT32,

@@ -95,7 +95,7 @@ def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
         option.again,
         False,
     )
-    x = counts(option.scheme)
+    x = counts(option.stored)
     first, second, multiply, store, start = stages(Machine(rates), x, cut)
     if any(rates.ragged):
         multiply += _ragged(problem, x, rates)

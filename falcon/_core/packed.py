@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from falcon.schemes import Scheme
+from falcon.schemes import ComplexScheme, Scheme
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class PackedOperand:
         K and N of the matrix that was packed.
     dtype : numpy.dtype
         Of the result.
-    scheme : Scheme or None
+    scheme : Scheme, ComplexScheme or None
         The scheme whose sums of B are held; None: B in the layout of the classical kernel.
     backend : str
         The backend that packed it and multiplies it.
@@ -55,7 +55,7 @@ class PackedOperand:
 
     shape: tuple[int, int]
     dtype: np.dtype
-    scheme: Scheme | None
+    scheme: Any
     backend: str
     payload: Any
     source: np.ndarray | None
@@ -115,9 +115,12 @@ class PackedOperand:
 
     def is_for(self, scheme: Scheme | None) -> bool:
         """Whether it was packed for `scheme`, or for one with the same coefficients."""
-        if scheme is None or self.scheme is None:
-            return scheme is self.scheme
-        return scheme.same_coefficients(self.scheme)
+        own = self.scheme
+        if isinstance(own, ComplexScheme):
+            own = own.scheme if own.scheme is not None or own.is_classical else own
+        if scheme is None or not isinstance(own, Scheme):
+            return scheme is own
+        return scheme.same_coefficients(own)
 
     def __repr__(self) -> str:
         scheme = "classical" if self.scheme is None else self.scheme.name

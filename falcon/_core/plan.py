@@ -9,97 +9,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from falcon.schemes import Scheme
-
 from .arrays import to_array
 from .bound import error_bound
+from .option import Candidate as Candidate
+from .option import Option as Option
 from .options import Options
 from .packed import PackedOperand
 from .problem import Problem
 from .symmetric import is_transpose, same_memory
 from .text import format_table
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One way for a backend to multiply a problem; `scheme` None is the classical algorithm.
-
-    Attributes
-    ----------
-    chunks : (int, int, int)
-        Rows of A, columns of B and inner length that are multiplied at a time.
-    workspace : int
-        Bytes allocated during the call, beyond the result.
-    fused_output : bool
-        Combine H is done on chip: the products are not written to memory.
-    again : (int, int, int)
-        How often A and B are combined and C is updated, because the problem is cut into chunks.
-    in_place : bool
-        A has few rows, and B is read once, without a copy of it in memory.
-    tiling : tuple of int
-        Further parameters of the backend, private to it.
-    is_roomy : bool
-        It uses more workspace than calls usually do, for fewer chunks.
-    rounded_growth : float or None
-        Predicted RMS error if the backend's rounding differs from what `Scheme.rms_growth` assumes.
-    name : str
-        Its label, if not the name of its scheme.
-    """
-
-    backend: str
-    scheme: Scheme | None
-    chunks: tuple[int, int, int]
-    workspace: int
-    fused_output: bool = False
-    again: tuple[int, int, int] = (1, 1, 1)
-    tiling: tuple[int, ...] = ()
-    in_place: bool = False
-    is_roomy: bool = False
-    rounded_growth: float | None = None
-    name: str = ""
-
-    @property
-    def label(self) -> str:
-        """`name`, the name of the scheme, or "classical"."""
-        return self.name or ("classical" if self.scheme is None else self.scheme.name)
-
-    @property
-    def growth(self) -> float:
-        """Predicted RMS error relative to the classical algorithm."""
-        if self.rounded_growth is not None:
-            return self.rounded_growth
-        return self.scheme.rms_growth if self.scheme is not None else 1.0
-
-    @property
-    def levels(self) -> int:
-        """How many schemes are nested: 0 for the classical algorithm, 2 for Strassen twice."""
-        return 0 if self.scheme is None else self.scheme.levels
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An option with its predicted seconds per stage, and why it was not chosen.
-
-    Attributes
-    ----------
-    refused : str
-        Why it was not chosen; empty for the choice.
-    allowed : bool
-        Whether all limits allow it: if it was not chosen, then because of its predicted time.
-    """
-
-    option: Option
-    seconds: tuple[tuple[str, float], ...]
-    refused: str = ""
-    allowed: bool = True
-
-    @property
-    def total(self) -> float:
-        """Predicted seconds of all stages."""
-        total = 0.0
-        for _, time in self.seconds:
-            total += time
-        return total
 
 
 class Executor(Protocol):
@@ -207,8 +125,8 @@ class Plan:
         return self.table() if self.table is not None else ()
 
     @property
-    def scheme(self) -> Scheme | None:
-        """The scheme that will run; None for the classical algorithm."""
+    def scheme(self) -> Any:
+        """The scheme that will run, see `Option`; None for the classical algorithm."""
         return self.option.scheme
 
     @property
@@ -228,7 +146,7 @@ class Plan:
 
     def instead(self, option: Option, backend: Executor) -> Plan:
         """Return a plan that runs another option for the same problem, guarded as if chosen."""
-        chosen = option.scheme is not None and self.options.scheme == "auto"
+        chosen = not option.is_classical and self.options.scheme == "auto"
         guarded = chosen and not self.problem.is_exact
         return Plan(self.problem, backend, option, "", guarded=guarded, options=self.options)
 
@@ -384,7 +302,7 @@ class Plan:
         return f"{self}\n\n{table}" + (f"\n... and {left} more" if left > 0 else "")
 
 
-def _restored(problem: Problem, backend: Any, scheme: Scheme | None, *about: Any) -> Plan:
+def _restored(problem: Problem, backend: Any, scheme: Any, *about: Any) -> Plan:
     """Return a pickled plan, with the same scheme and backend."""
     reason = backend.why_unavailable() or backend.why_not(problem)
     if reason is not None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
+from falcon.schemes import ComplexScheme
+
 from .problem import Problem
 
 
@@ -81,7 +83,10 @@ class Policy:
         """
         if counts is None or not self.copy_price:
             return 1.0
-        return 1.0 + self.copy_price * (counts.rank / (counts.k * counts.n) - 1)
+        parts = (
+            2 if isinstance(counts, ComplexScheme) else 1
+        )  # of B, of which one is a copy of half
+        return 1.0 + self.copy_price * (counts.rank / (counts.k * counts.n * parts) - 1)
 
     def why_too_small(self, problem: Problem) -> str | None:
         """Return why no LCMA can be faster at these sizes; None if one may be."""
@@ -121,13 +126,17 @@ PACKED = replace(BLAS, copy_price=0.05)
 _OTHER = Policy(96, 0.0, smallest_block=32, smallest_chunk=32)
 
 
-# Complex products are NumPy's alone, in which combines cost more than is predicted: 6x4x3:54 took
-# 18 % longer at 3000 (complex64, Zen 4), and gained nothing.
-_COMPLEX = replace(BLAS, least_gain=1.2)
+# Complex products take four times the work of real ones: by three of these, falcon's kernels ran at
+# 1.2 of OpenBLAS's speed at 512 (AVX-512).
+COMPLEX = replace(BLAS, smallest_flops=SMALLEST_BLAS_FLOPS / 4)
+PACKED_COMPLEX = replace(COMPLEX, copy_price=PACKED.copy_price)
+# In NumPy, combines of complex blocks cost more than is predicted: 6x4x3:54 took 18 % longer at
+# 3000 (complex64, Zen 4), and gained nothing.
+_COMPLEX_BLAS = replace(COMPLEX, least_gain=1.2)
 
 
 def host_policy(problem: Problem) -> Policy:
     """Return the policy of NumPy's products."""
     if problem.operand.is_complex:
-        return _COMPLEX
+        return _COMPLEX_BLAS
     return BLAS if problem.operand.has_blas else _OTHER

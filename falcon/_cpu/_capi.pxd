@@ -28,8 +28,9 @@ cdef extern from "falcon_cpu.h" nogil:
         double coef
     enum: FALCON_FIRST
     enum: FALCON_LAST
+    enum: FALCON_WAITS
     ctypedef struct falcon_scheme:
-        int m, k, n, R, n_slots
+        int m, k, n, R, n_slots, parts
         falcon_program u, v
         const int *w_start
         const falcon_step *w
@@ -49,7 +50,8 @@ cdef extern from "falcon_cpu.h" nogil:
         const void *b
         void *c
         ptrdiff_t a_rs, a_cs, b_rs, b_cs, c_rs, c_cs
-        double alpha, beta
+        double alpha, beta, alpha_im, beta_im
+        int a_conj, b_conj
         const void *packed_b
         int c_form
         const double *a_scale
@@ -92,7 +94,8 @@ cdef extern from "falcon_cpu.h" nogil:
                       const falcon_blocking *blk, void *packed, void *workspace,
                       size_t workspace_bytes)
     void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len,
-                      ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, double *sums)
+                      ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, double *sums,
+                      double *odd)
     const char *falcon_scheme_check(const falcon_scheme *scheme, int *scratch)
     enum: FALCON_OWN_TEAM
     enum: FALCON_OPENMP
@@ -123,13 +126,15 @@ cdef extern from *:
 
 
 cdef inline int dtype_of(const Py_buffer *v) except -1:
-    """The type (enum falcon_dtype) of a buffer's elements.
+    """The type (enum falcon_dtype) of a buffer's elements, of complex ones that of their parts.
 
     'H' holds the bits of bfloat16, for which buffers have no format.
     """
     cdef const char *f = v.format
     if f != NULL and v.ndim == 2:
         if f[0] == b"@" or f[0] == b"=":
+            f += 1
+        if f[0] == b"Z":
             f += 1
         if f[0] != 0 and f[1] == 0:
             if f[0] == b"f":
@@ -152,6 +157,11 @@ cdef inline int dtype_of(const Py_buffer *v) except -1:
                      "uint8, int16 or int32, or bfloat16 seen as uint16")
 
 
+cdef inline int parts_of(const Py_buffer *v) noexcept:
+    """2 for complex elements, else 1."""
+    return 2 if v.format != NULL and b"Z" in v.format[:2] else 1
+
+
 cdef inline int kind_of(int a, int b) except -1:
     """The kernels (enum falcon_dtype) for an A and a B of these types."""
     if a == b:
@@ -165,7 +175,7 @@ cdef inline int kind_of(int a, int b) except -1:
 
 cdef inline int strides_of(const Py_buffer *v, ptrdiff_t *rs, ptrdiff_t *cs) except -1:
     if (v.strides[0] % v.itemsize or v.strides[1] % v.itemsize
-            or <uintptr_t>v.buf % <size_t>v.itemsize):
+            or <uintptr_t>v.buf % <size_t>(v.itemsize // parts_of(v))):
         raise ValueError("operands must be aligned, their strides multiples of the item size")
     rs[0] = v.strides[0] // v.itemsize
     cs[0] = v.strides[1] // v.itemsize
@@ -182,3 +192,21 @@ cdef inline int scales_of(x, Py_buffer *v, ptrdiff_t lines, const double **out) 
         raise ValueError(f"scales must be {lines} contiguous float64")
     out[0] = <const double *>v.buf
     return 0
+
+
+cdef inline int triangle_from(name, ptrdiff_t M, ptrdiff_t N) except -1:
+    if name not in TRIANGLES or (name is not None and M != N):
+        raise ValueError(f"triangle {name!r} of {M} x {N}: expected lower or upper, of a square")
+    return TRIANGLES[name]
+
+
+cdef inline tuple blocking_tuple(const falcon_blocking *b):
+    return (b.mb, b.nb, b.kb, b.kc, b.mt, b.nt, b.stream_pack, b.stream_c)
+
+
+cdef inline dict profile_dict(const falcon_profile *prof, const falcon_blocking *b):
+    return {"combine_a": prof.combine_a, "combine_b": prof.combine_b, "gemm": prof.gemm,
+            "update": prof.update, "wait": prof.wait, "total": prof.total,
+            "threads": prof.threads, "passes": prof.passes, "tiles": prof.tiles,
+            "transposed": bool(prof.transposed), "b_kept": bool(prof.b_kept),
+            "blocking": blocking_tuple(b)}

@@ -22,6 +22,7 @@ class Scheme:
         v: Any,
         w: Any,
         n_slots: int,
+        parts: int = 1,
     ) -> None: ...
 
 class PackedB:

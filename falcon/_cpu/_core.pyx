@@ -138,24 +138,27 @@ cdef class Workspace:
 cdef class Scheme:
     """A scheme <m,k,n;R> as the C engine reads it.
 
-    Scheme(m, k, n, R, u, v, w, n_slots): u and v are programs (ops, n_temp) where
+    Scheme(m, k, n, R, u, v, w, n_slots, parts=1): u and v are programs (ops, n_temp) where
     ops is a sequence of (op, dst, a, b, coef); w a sequence over r of sequences of
-    (slot, source, coef, first, last).  Op codes and registers: kernel.h.
+    (slot, source, coef, first, last).  Op codes and registers: kernel.h.  parts: 2 for
+    complex matrices, see falcon_cpu.h.
     """
     cdef falcon_scheme s
     cdef void *memory[5]
 
-    def __cinit__(self, int m, int k, int n, int R, u, v, w, int n_slots):
+    def __cinit__(self, int m, int k, int n, int R, u, v, w, int n_slots, int parts=1):
         cdef Py_ssize_t r, e = 0, total
+        complete = set()
         memset(&self.s, 0, sizeof(falcon_scheme))
         memset(self.memory, 0, sizeof(self.memory))
         if not (0 < m < 1000 and 0 < k < 1000 and 0 < n < 1000 and 0 < R < 1000000
-                and 0 < n_slots < 10000000) or len(w) != R:
+                and 0 < n_slots < 10000000 and 0 < parts < 3) or len(w) != R:
             raise ValueError(f"scheme <{m},{k},{n};{R}> with {len(w)} lists of steps, "
                              f"{n_slots} slots")
         self.s.m, self.s.k, self.s.n, self.s.R, self.s.n_slots = m, k, n, R, n_slots
-        self.fill(&self.s.u, 0, u, m * k, R)
-        self.fill(&self.s.v, 1, v, k * n, R)
+        self.s.parts = parts
+        self.fill(&self.s.u, 0, u, parts * m * k, R)
+        self.fill(&self.s.v, 1, v, parts * k * n, R)
         total = sum([len(t) for t in w])
         cdef int *start = <int *>self.grab(2, (R + 1) * sizeof(int))
         cdef falcon_step *step = <falcon_step *>self.grab(3, total * sizeof(falcon_step))
@@ -164,6 +167,9 @@ cdef class Scheme:
             for slot, source, coef, first, last in w[r]:
                 step[e].slot, step[e].source, step[e].coef = slot, source, coef
                 step[e].flags = (FALCON_FIRST if first else 0) | (FALCON_LAST if last else 0)
+                if parts == 2 and last and slot < 2 * m * n:  # of the first part that is complete
+                    complete ^= {slot | 1}
+                    step[e].flags |= FALCON_WAITS if slot | 1 in complete else 0
                 e += 1
             start[r + 1] = <int>e
         self.s.w_start, self.s.w = start, step
@@ -209,19 +215,9 @@ cdef int blocking_from(blocking, const falcon_kernel *k, falcon_blocking *b) exc
 TRIANGLES = {None: FALCON_WHOLE, "lower": FALCON_LOWER, "upper": FALCON_UPPER}
 
 
-cdef int triangle_from(name, ptrdiff_t M, ptrdiff_t N) except -1:
-    if name not in TRIANGLES or (name is not None and M != N):
-        raise ValueError(f"triangle {name!r} of {M} x {N}: expected lower or upper, of a square")
-    return TRIANGLES[name]
-
-
 cdef inline const falcon_scheme *form_of(Scheme scheme):
     """The C scheme; NULL: classical."""
     return NULL if scheme is None else &scheme.s
-
-
-cdef tuple blocking_tuple(const falcon_blocking *b):
-    return (b.mb, b.nb, b.kb, b.kc, b.mt, b.nt, b.stream_pack, b.stream_c)
 
 
 def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme scheme=None,
@@ -279,10 +275,12 @@ def layout(a, b, c):
 def norms(x, sums, int axis=0, int threads=1, isa=None):
     """Squared 2-norms of the rows (axis 0) or columns (axis 1) of x into `sums`, float64.
 
-    Inf where a square overflows the dtype; 0 where all of a line are 0 or underflow."""
+    Inf where a square overflows the dtype; 0 where all of a line are 0 or underflow.  Twice as many
+    sums: those of odd steps, which must be neighbours in memory, are the second half."""
     cdef Py_buffer v, s
     cdef ptrdiff_t rs, cs, lines, steps
     cdef const falcon_kernel *k
+    cdef double *odd
     PyObject_GetBuffer(x, &v, PyBUF_STRIDES | PyBUF_FORMAT)
     try:
         k = kernel(isa, dtype_of(&v))
@@ -292,10 +290,11 @@ def norms(x, sums, int axis=0, int threads=1, isa=None):
             lines, steps, rs, cs = steps, lines, cs, rs
         PyObject_GetBuffer(sums, &s, PyBUF_SIMPLE | PyBUF_WRITABLE)
         try:
-            if s.len != lines * 8 or <uintptr_t>s.buf % 8:
+            odd = <double *>s.buf + lines if s.len == lines * 16 and cs == 1 else NULL
+            if s.len != (8 if odd == NULL else 16) * lines or <uintptr_t>s.buf % 8:
                 raise ValueError(f"sums hold {s.len} bytes; expected {lines * 8}, aligned to 8")
             with nogil:
-                falcon_norms(k, v.buf, lines, steps, rs, cs, threads, <double *>s.buf)
+                falcon_norms(k, v.buf, lines, steps, rs, cs, threads, <double *>s.buf, odd)
         finally:
             PyBuffer_Release(&s)
     finally:
@@ -359,6 +358,8 @@ def pack_b(b, *, isa=None, kind=None, Scheme scheme=None, int threads=1, size_t 
         k = kernel_for(isa, dtype_of(&vb), kind)
         strides_of(&vb, &rs, &cs)
         K, N = vb.shape[0], vb.shape[1]
+        if parts_of(&vb) != (1 if s == NULL else s.parts):
+            raise ValueError("the scheme does not fit b: complex or real")
         scales_of(column_scales, &vs, N, &scale)
         blocking_from(blocking, k, &blk)
         memset(&p, 0, sizeof(p))
@@ -380,18 +381,20 @@ def pack_b(b, *, isa=None, kind=None, Scheme scheme=None, int threads=1, size_t 
 
 
 cdef const falcon_kernel *take_operands(Py_buffer *v, a, b, c, PackedB packed, isa, kind,
-                                        falcon_problem *p) except NULL:
+                                        const falcon_scheme *form, falcon_problem *p) except NULL:
     """Get the buffers of a, b (unless packed) and c in v[0..2] and enter them into the problem.
 
     kind: a dtype of DTYPES whose kernels multiply such operands, None for that of the operands."""
     cdef const falcon_kernel *k
-    cdef int dtype, c_dtype
+    cdef int dtype, c_dtype, parts
     PyObject_GetBuffer(a, &v[0], PyBUF_STRIDES | PyBUF_FORMAT)
     PyObject_GetBuffer(c, &v[2], PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE)
-    dtype, c_dtype = dtype_of(&v[0]), dtype_of(&v[2])
+    dtype, c_dtype, parts = dtype_of(&v[0]), dtype_of(&v[2]), parts_of(&v[0])
+    if parts != parts_of(&v[2]) or parts != (1 if form == NULL else form.parts):
+        raise ValueError("c or the scheme does not fit a: complex or real")
     if packed is None:
         PyObject_GetBuffer(b, &v[1], PyBUF_STRIDES | PyBUF_FORMAT)
-        dtype = kind_of(dtype, dtype_of(&v[1]))
+        dtype = kind_of(dtype, dtype_of(&v[1]) if parts == parts_of(&v[1]) else -1)
     elif kind is None:
         dtype = kind_of(dtype, DTYPES.index(packed.dtype))
     k = kernel_for(isa, dtype, kind)
@@ -419,21 +422,14 @@ cdef int take_mirror(Py_buffer *v, mirror, const Py_buffer *c, falcon_problem *p
     return 0
 
 
-cdef dict profile_dict(const falcon_profile *prof, const falcon_blocking *b):
-    return {"combine_a": prof.combine_a, "combine_b": prof.combine_b, "gemm": prof.gemm,
-            "update": prof.update, "wait": prof.wait, "total": prof.total,
-            "threads": prof.threads, "passes": prof.passes, "tiles": prof.tiles,
-            "transposed": bool(prof.transposed), "b_kept": bool(prof.b_kept),
-            "blocking": blocking_tuple(b)}
-
-
-def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Scheme scheme=None,
-         blocking=None, size_t limit=0, workspace=None, PackedB packed=None, bint profile=False,
-         bint report=False, row_scales=None, column_scales=None, triangle=None, mirror=None,
-         kind=None):
+def gemm(a, b, c, double complex alpha=1.0, double complex beta=0.0, int threads=1, isa=None,
+         Scheme scheme=None, blocking=None, size_t limit=0, workspace=None, PackedB packed=None,
+         bint profile=False, bint report=False, row_scales=None, column_scales=None, triangle=None,
+         mirror=None, conjugate=(False, False), kind=None):
     """C = alpha A B + beta C in place; `c` may be strided but must not overlap a or b.
 
     `c` is of the type of a and b, or of that of their accumulators; a and b may be int8 and uint8.
+    Complex matrices need a scheme of two parts; conjugate: whether a and b are conjugated.
     kind: a dtype of DTYPES whose kernels multiply such operands; None: that of a and b.
     blocking: from plan(), or None to choose within `limit`.  workspace: writable buffer or
     Workspace, 64-byte aligned, at least as large as plan() says; None allocates one for this call.
@@ -462,8 +458,11 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
     memset(&p, 0, sizeof(p))
     memset(&v, 0, sizeof(v))
     try:
-        k = take_operands(v, a, b, c, packed, isa, kind, &p)
-        p.alpha, p.beta = alpha, beta
+        k = take_operands(v, a, b, c, packed, isa, kind, s, &p)
+        p.alpha, p.beta, p.alpha_im, p.beta_im = alpha.real, beta.real, alpha.imag, beta.imag
+        p.a_conj, p.b_conj = conjugate
+        if (s == NULL or s.parts == 1) and (p.alpha_im or p.beta_im or p.a_conj or p.b_conj):
+            raise ValueError("alpha, beta and conjugate do not fit real operands")
         scales_of(row_scales, &v[4], p.M, &p.a_scale)
         scales_of(column_scales, &v[5], p.N, &p.b_scale)
         p.triangle = triangle_from(triangle, p.M, p.N)
@@ -539,7 +538,7 @@ def gemm_batch(a, b, c, shape, steps, double alpha=1.0, int threads=1, isa=None,
     memset(&p, 0, sizeof(p))
     memset(&v, 0, sizeof(v))
     try:
-        k = take_operands(v, a, b, c, None, isa, None, &p)
+        k = take_operands(v, a, b, c, None, isa, None, NULL, &p)
         p.alpha = alpha
         p.triangle = triangle_from(triangle, p.M, p.N)
         if mirror is not None:

@@ -17,10 +17,10 @@ from falcon._core.dtypes import ENGINE
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
-from falcon._core.policy import BLAS, PACKED, Policy
+from falcon._core.policy import BLAS, COMPLEX, PACKED, PACKED_COMPLEX, Policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon.schemes import Scheme
+from falcon.schemes import M3, M4, ComplexScheme, Scheme
 
 from .extension import has_kernel, isa, seen, why_unavailable
 from .operands import (
@@ -37,8 +37,8 @@ from .operands import (
 try:
     from . import _core, blocking, pool, rounding, share
     from .measure import measure
-    from .norms import scaling_of, squared_norms
-    from .programs import engine_scheme
+    from .norms import norms_to_pack, scaling_of
+    from .programs import complex_scheme, engine_scheme
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
@@ -76,13 +76,20 @@ class CpuBackend:
 
     def policy(self, problem: Problem) -> Policy:
         """Return that of fast kernels: every type here has them."""
+        if problem.operand.is_complex:
+            return PACKED_COMPLEX if problem.packed else COMPLEX
         return PACKED if problem.packed else BLAS
 
     def candidates(
-        self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
+        self, problem: Problem, schemes: Iterable[Any], limit: int | None
     ) -> list[Option]:
-        """Return an option per scheme that keeps the limit; None is the classical algorithm."""
+        """Return an option per scheme that keeps the limit; None is the classical algorithm.
+
+        Complex matrices: four real products, and three alone and within each scheme.
+        """
         found = []
+        if problem.operand.is_complex:
+            schemes = (form for scheme in schemes for form in _complex_forms(scheme))
         for scheme in schemes:
             if scheme is not None and problem.is_wide and self.why_classical_only(problem, scheme):
                 continue
@@ -123,7 +130,8 @@ class CpuBackend:
         a = readable(a, left)
         buffered = needs_buffer(problem, scheme) or not is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
-        scalars = (seen(target, problem.result), float(alpha), 0.0 if c is None else float(beta))
+        number = complex if problem.operand.is_complex else float
+        scalars = seen(target, problem.result), number(alpha), 0.0 if c is None else number(beta)
         copies = images(problem, target, None if buffered else mirror)
         engine = engine_scheme(scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
@@ -206,9 +214,9 @@ class CpuBackend:
         return _core.pack_b(readable(b, operand.right), isa=isa(), **how)
 
     def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
-        """Return the squared 2-norms of the columns of `b`."""
+        """Return the squared 2-norms of the columns of `b`; NaN: they are too uneven."""
         b = readable(b, plan.problem.operand.right)
-        return squared_norms(b, plan, 1, np.empty(b.shape[1]))
+        return norms_to_pack(b, plan)
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""
@@ -230,7 +238,8 @@ class CpuBackend:
 
     def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
         """Return the option with its seconds by the common cost model."""
-        times = seconds(problem, option, rates)
+        # Rates of complex types are those of three real products.
+        times = seconds(problem, option, rates.slower(4 / 3) if option.product == "4M" else rates)
         if problem.symmetric:  # micro-tiles that the diagonal cuts are computed whole
             times = of_triangle(times, 0.5 + sum(rates.tile) / (2 * problem.M))
         return Candidate(option, times)
@@ -241,8 +250,9 @@ class CpuBackend:
 
     def measure(self, problem: Problem, thorough: bool = False) -> Rates:
         """Measure the rates of the cost model (about a second; `thorough`: some seconds)."""
-        limit = pool.shared().limit
-        return measure(problem.operand, problem.threads, isa(), limit, thorough=thorough)
+        limit, part = pool.shared().limit, problem.operand.part
+        found = measure(part or problem.operand, problem.threads, isa(), limit, thorough=thorough)
+        return found if part is None else found.slower(3)
 
     def identity(self, device: int | None = None, /) -> dict[str, str]:
         """What a stored measurement must agree with: instruction set, kernels, their state."""
@@ -301,12 +311,14 @@ def _classical_within(
     target, K, threads = scalars[0], a.shape[1], plan.threads
     operand = plan.problem.operand
     engine = (operand if operand.arithmetic is None else operand.left).engine
+    scheme = engine_scheme(complex_scheme(M4, None)) if operand.is_complex else None
     tiling, needed = _core.plan(
         target.shape[0],
         target.shape[1],
         K,
         engine,
         isa=isa(),
+        scheme=scheme,
         threads=threads,
         limit=max(nbytes, 1),
         triangle=copies["triangle"],
@@ -314,4 +326,12 @@ def _classical_within(
     )
     room = workspace if needed <= workspace.nbytes else None
     how = copies | {"threads": threads, "isa": isa(), "blocking": tiling, "workspace": room}
-    _core.gemm(a, b, *scalars, **how)
+    _core.gemm(a, b, *scalars, scheme=scheme, **how)
+
+
+def _complex_forms(scheme: Scheme | ComplexScheme | None) -> tuple[ComplexScheme, ...]:
+    """Return the ways to multiply complex matrices by a scheme, the classical algorithm first."""
+    if isinstance(scheme, ComplexScheme):
+        return (scheme,)
+    three = complex_scheme(M3, scheme)
+    return (three,) if scheme is not None else (complex_scheme(M4, None), three)

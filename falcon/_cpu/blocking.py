@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from .programs import engine_scheme
 from .rounding import rounded_growth
 
 
-def option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
+def option(problem: Problem, scheme: Any, limit: int | None) -> Option | None:
     """Cut the problem for a scheme; None where a scheme cannot keep the limit."""
     extra = extra_bytes(problem, scheme)
     tiling, nbytes = _core.plan(
@@ -34,7 +35,8 @@ def option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option
         **layout(problem, scheme),
     )
     workspace = nbytes + extra
-    if scheme is not None and limit is not None and workspace > limit:
+    made = Option("cpu", scheme, *cut(problem, tiling, workspace), (*tiling, nbytes))
+    if not made.is_classical and limit is not None and workspace > limit:
         return None
     _, b_by_rows, c_by_columns = problem.layout
     in_place = (
@@ -44,12 +46,9 @@ def option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option
         and b_by_rows
         and not (c_by_columns or problem.packed)
     )
-    passes = cut(problem, tiling, workspace)
     is_wide = problem.is_wide and problem.operand.arithmetic is None
     growth = None if is_wide else rounded_growth(problem.operand, scheme, isa())
-    return Option(
-        "cpu", scheme, *passes, (*tiling, nbytes), in_place=in_place, rounded_growth=growth
-    )
+    return replace(made, in_place=in_place, rounded_growth=growth)
 
 
 def _reads_b_once(problem: Problem) -> bool:

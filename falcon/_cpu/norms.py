@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,16 @@ from falcon._core.spread import Scaling
 from . import _core
 from .extension import isa
 
+_log = logging.getLogger("falcon")
+
 # Squared norms of lines below it, and some of their elements, have parts that tiles take for 0.
 _LEAST_SPLIT = 2.0**-180
+# Three real products keep the error of a complex number small, four that of each of its parts.
+# These run where the smaller part of most lines of A, and of most lines of B, is a small share of
+# the larger one: where both shares together are less than this, real or imaginary parts of C are
+# so much smaller than C.
+_LEAST_EVEN = 0.125
+_UNEVEN = "real and imaginary parts differ by too much"
 
 
 def scaling_of(
@@ -35,11 +44,14 @@ def scaling_of(
     needed = M if packed is not None else M + N
     if 8 * needed > nbytes and guarded:
         return None
-    own = 8 * needed > nbytes  # a small product's
-    room = np.empty(needed) if own else np.frombuffer(workspace, np.float64, needed)
-    rows = squared_norms(a, plan, 0, room[:M])
+    is_short = 8 * needed > nbytes  # a small product's
+    room = np.empty(needed) if is_short else np.frombuffer(workspace, np.float64, needed)
+    rows, even = _measured(a, plan, 0, room[:M])
     if packed is None:
-        columns = squared_norms(b, plan, 1, room[M:])
+        columns, of_b = _measured(b, plan, 1, room[M:])
+        if even + of_b < _LEAST_EVEN:
+            _log.debug("falcon: %s takes four real products: %s", plan.problem, _UNEVEN)
+            return None
     else:
         columns = np.ones(1) if packed.scales is None else packed.scales
     if split is not None and any(((x > 0) & (x < _LEAST_SPLIT)).any() for x in (rows, columns)):
@@ -49,10 +61,48 @@ def scaling_of(
     return judged(plan, rows, columns, packed)
 
 
-def squared_norms(x: Any, plan: Plan, axis: int, found: np.ndarray) -> np.ndarray:
-    """Write the squared norms of the rows (axis 0) or columns of an array of the engine's."""
-    _core.norms(x, found, axis, plan.threads, isa())
-    return mended(_named(x, plan.problem.operand.left), axis, found)
+def norms_to_pack(b: np.ndarray, plan: Plan) -> np.ndarray:
+    """Return the squared norms of the columns; NaN: b must be packed for four real products."""
+    found, even = _measured(b, plan, 1, np.empty(b.shape[1]))
+    if even < _LEAST_EVEN:
+        _log.debug("falcon: b is packed for four real products: %s", _UNEVEN)
+        found[...] = np.nan
+    return found
+
+
+def _measured(x: Any, plan: Plan, axis: int, found: np.ndarray) -> tuple[np.ndarray, float]:
+    """Write squared norms of rows (axis 0) or columns; return them and how even parts are."""
+    even = 1.0
+    if plan.problem.operand.is_complex:
+        parts = _parts(x, plan, axis)
+        even = _evenness(parts)
+        np.add(parts[0], parts[1], out=found)
+    else:
+        _core.norms(x, found, axis, plan.threads, isa())
+    return mended(_named(x, plan.problem.operand.left), axis, found), even
+
+
+def _parts(x: np.ndarray, plan: Plan, axis: int) -> np.ndarray:
+    """Return the squared norms of the real and of the imaginary parts of complex lines."""
+    part, x = np.dtype(x.real.dtype), x.T if axis else x
+    found = np.empty((2, len(x)))
+    if x.strides[1] == x.itemsize:  # lines of real numbers, twice as long
+        _core.norms(x.view(part), found, 0, plan.threads, isa())
+    elif x.strides[0] == x.itemsize:  # twice as many lines, real and imaginary parts in turn
+        in_turn = np.empty((len(x), 2))
+        _core.norms(x.T.view(part), in_turn.reshape(-1), 1, plan.threads, isa())
+        found[...] = in_turn.T
+    else:
+        for y, sums in zip((x.real, x.imag), found, strict=True):
+            _core.norms(y, sums, 0, plan.threads, isa())
+    return found
+
+
+def _evenness(parts: np.ndarray) -> float:
+    """Return the median ratio of the smaller to the larger part's norm."""
+    low, high = parts.min(axis=0), parts.max(axis=0)
+    with np.errstate(all="ignore"):
+        return float(np.sqrt(np.median((low / high)[high > 0]))) if high.any() else 1.0
 
 
 def _named(x: np.ndarray, dtype: DType) -> np.ndarray:

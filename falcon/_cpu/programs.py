@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
 from falcon._core.locks import ForkLock
 from falcon.codegen import combine_a, combine_b, updates
 from falcon.codegen.c_program import engine_ops
-from falcon.schemes import Scheme
+from falcon.schemes import ComplexProduct, ComplexScheme, Scheme
 
 from . import _core
 
@@ -22,12 +23,12 @@ class _EngineScheme(_core.Scheme):
 
 # One object per scheme, even if several threads request a new one at once: packed operands identify
 # their scheme by it. It lives while it is used, or is one of the newest.
-_known: WeakValueDictionary[Scheme, _EngineScheme] = WeakValueDictionary()
+_known: WeakValueDictionary[Scheme | ComplexScheme, _EngineScheme] = WeakValueDictionary()
 _recent: deque[_EngineScheme] = deque(maxlen=1024)  # the catalogue has a quarter of that
 _lock = ForkLock()
 
 
-def engine_scheme(scheme: Scheme | None) -> _core.Scheme | None:
+def engine_scheme(scheme: Scheme | ComplexScheme | None) -> _core.Scheme | None:
     """Return the engine's form of `scheme`: always the same object for the same scheme.
 
     None, and the trivial scheme, are the engine's own classical algorithm.
@@ -43,7 +44,13 @@ def engine_scheme(scheme: Scheme | None) -> _core.Scheme | None:
     return found
 
 
-def engine_form(scheme: Scheme) -> tuple[Any, ...]:
+@lru_cache(maxsize=1024)
+def complex_scheme(product: ComplexProduct, scheme: Scheme | None) -> ComplexScheme:
+    """Return the scheme for complex matrices: always the same object for the same arguments."""
+    return ComplexScheme(product, scheme)
+
+
+def engine_form(scheme: Scheme | ComplexScheme) -> tuple[Any, ...]:
     """Return the arguments of `_core.Scheme` for a scheme.
 
     A function of the scheme alone: packed operands are checked against it in other processes.
@@ -62,4 +69,5 @@ def engine_form(scheme: Scheme) -> tuple[Any, ...]:
             for steps in last.steps
         ],
         last.n_slots,
+        2 if isinstance(scheme, ComplexScheme) else 1,
     )

@@ -144,6 +144,7 @@ HEADERS = (
     "src/kernels/split_impl.h",
     "src/kernels/norm_impl.h",
     "src/kernels/pack_impl.h",
+    "src/kernels/parts_impl.h",
     "src/kernels/combine_impl.h",
     "src/kernels/c_impl.h",
     "src/kernels/operand_impl.h",

@@ -203,7 +203,8 @@ def _in_one_call(
         plan = plan_for(problem, options)
         other = host_engine()
         strided = problem.a_strided and problem.b_strided
-        strided = strided and not (problem.a_direct and problem.b_direct) and not _COPIES
+        strided = strided and not ((problem.a_direct and problem.b_direct) or types[0].is_complex)
+        strided = strided and not _COPIES
         if plan.scheme is None and strided and other.why_not(problem) is None:
             # Strides that no BLAS takes: falcon's engine reads them as they are.
             wanted = other.name if options.backend == "auto" else options.backend

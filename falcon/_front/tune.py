@@ -229,14 +229,14 @@ def rivals(plan: Plan, most: int) -> list[Candidate]:
         backend = next(x for x in backends if x.name == plan.backend.name)
         first = backend.predicted(problem, plan.option, rates(backend, problem, backends))
     known = [first.option, *(x.option for x in others)]
-    if all(x.scheme is None for x in known):
+    if all(x.is_classical for x in known):
         for backend in backends:
             able = backend.why_classical_only(problem) is None
             wanted = (None, get("strassen")) if able else (None,)
             found = backend.candidates(problem, wanted, plan.options.workspace_limit)
             others += [Candidate(x, ()) for x in found if x not in known]
     allowed = [x for x in others if x.allowed]
-    rest = [x for x in allowed[most - 1 :] if x.option.scheme is None]
+    rest = [x for x in allowed[most - 1 :] if x.option.is_classical]
     return [first, *allowed[: most - 1], *rest]
 
 
@@ -258,6 +258,8 @@ def operands_of(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     some, operand = np.random.default_rng(0).integers(0, 9, 2**12), problem.operand
     a = np.resize(some.astype(operand.left.numpy), (problem.M, problem.K))
     b = np.resize(some.astype(operand.right.numpy), (problem.K, problem.N))
+    if operand.is_complex:  # without imaginary parts, no plan would use three real products
+        a.imag, b.imag = a.real[::-1], b.real[::-1]
     return a, b, np.empty((problem.M, problem.N), problem.result.numpy)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
-from falcon.schemes import Scheme
+from falcon.schemes import ComplexScheme, Scheme
 from falcon.schemes.additions import Coefficient, SharedSums
 
 
@@ -134,13 +134,13 @@ def most_live(program: Program) -> int:
 
 
 @lru_cache(maxsize=256)
-def combine_a(scheme: Scheme) -> Program:
+def combine_a(scheme: Scheme | ComplexScheme) -> Program:
     """Return Combine A: from the m*k blocks of A to the R left operands."""
     return build(scheme.shared_sums[0])
 
 
 @lru_cache(maxsize=256)
-def combine_b(scheme: Scheme) -> Program:
+def combine_b(scheme: Scheme | ComplexScheme) -> Program:
     """Return Combine B: from the k*n blocks of B to the R right operands."""
     return build(scheme.shared_sums[1])
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from falcon.schemes import Scheme
+from falcon.schemes import ComplexScheme, Scheme
 from falcon.schemes.additions import Coefficient, SharedSums
 
 PRODUCT = -1
@@ -64,7 +64,7 @@ class Updates:
 
 
 @lru_cache(maxsize=256)
-def updates(scheme: Scheme) -> Updates:
+def updates(scheme: Scheme | ComplexScheme) -> Updates:
     """Schedule Combine H of `scheme` after common-subexpression elimination."""
     return schedule(scheme.shared_sums[2])
 

@@ -55,7 +55,7 @@ def candidates(
         }
         able = backend.candidates(problem, (None, *(schemes.values() if supported else ())), limit)
         for option in able:
-            schemes.pop(id(option.scheme), None)
+            schemes.pop(id(option.stored), None)
             found.append(judge(problem, option, backend, rates, options))
         # Only the common model predicts schemes that the backend cannot fit into the limit.
         for scheme in schemes.values() if supported and policy.common_model else ():
@@ -104,14 +104,14 @@ def _reason(candidate: Candidate, best: Candidate, policy: Policy) -> str:
     if slower <= 0:
         if policy.price(candidate.option.scheme) > policy.price(best.option.scheme):
             return f"faster by less than {policy.copy_price:.0%} per further copy of B"
-        if best.option.scheme is None:
+        if best.option.is_classical:
             return policy.too_little
         if candidate.option.is_roomy and candidate.option.scheme is best.option.scheme:
             return "as fast, but takes more workspace"
         more = candidate.option.levels > best.option.levels
         return "as fast, but with more levels" if more else "as fast, but no more accurate"
     times, others = dict(candidate.seconds), dict(best.seconds)
-    if best.option.scheme is None and candidate.option.scheme is not None:
+    if best.option.is_classical and not candidate.option.is_classical:
         saving = others["multiply"] - times["multiply"]
         stage = max(("combine A", "combine B", "combine H"), key=lambda x: times[x])
         eaten = f"{stage} {times[stage] * 1e3:.2f} ms"

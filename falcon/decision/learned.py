@@ -60,7 +60,8 @@ class Choice(NamedTuple):
     """A backend and an image of a stored scheme, nested in `outer` if that is not None.
 
     `scheme` None is the classical algorithm. `roomy` is `Option.is_roomy`; `cut` stands for a
-    symmetric product that is cut into parts (`Plan.parts`), which are planned again.
+    symmetric product that is cut into parts (`Plan.parts`), which are planned again. `product` is
+    `Option.product`.
     """
 
     backend: str
@@ -69,12 +70,14 @@ class Choice(NamedTuple):
     outer: str | None = None
     roomy: bool = False
     cut: bool = False
+    product: str = ""
 
     @property
     def label(self) -> str:
         """Scheme and backend, for people."""
         name = "cut in halves" if self.cut else self.scheme or "classical"
-        return f"{name if self.outer is None else f'{self.outer}@{name}'} on {self.backend}"
+        name = name if self.outer is None else f"{self.outer}@{name}"
+        return f"{f'{self.product} {name}' if self.product else name} on {self.backend}"
 
     def make(self) -> Scheme | None:
         """Return the scheme."""

@@ -79,10 +79,13 @@ def _why_classical(problem: Problem, backends: Sequence[Backend]) -> str | None:
 
 
 def _any_suited(problem: Problem, options: Options, backend: Backend) -> bool:
-    """Whether some scheme keeps max_growth."""
+    """Whether some scheme, or another way to multiply complex numbers, keeps max_growth."""
     policy = backend.policy(problem)
     most = _most_growth(options, policy)
-    return bool(scheme_candidates().suited_to(problem, policy, most).candidates)
+    if scheme_candidates().suited_to(problem, policy, most).candidates:
+        return True
+    found = backend.candidates(problem, (None,), options.workspace_limit)
+    return any(x.growth <= most and not x.is_classical for x in found)
 
 
 def _most_growth(options: Options, policy: Policy) -> float:
@@ -180,7 +183,8 @@ def planned(
         rates = rates_of(backend, problem)
         for option in backend.candidates(problem, (scheme,), options.workspace_limit):
             judged = judge(problem, option, backend, rates, options)
-            if option.is_roomy == choice.roomy and not judged.refused:
+            same = (option.is_roomy, option.product) == (choice.roomy, choice.product)
+            if same and not judged.refused:
                 known = [(x, rates_of(x, problem)) for x in backends]
                 made = _chosen(problem, options, known, backend, judged, why)
                 if problem.symmetric or _why_classical(problem, backends) is not None:
@@ -196,13 +200,15 @@ def _table_of(*about: Any) -> tuple[Candidate, ...]:
 
 def choice_of(problem: Problem, option: Option) -> Choice:
     """Return an option as it is stored."""
-    for x in scheme_candidates().all if option.scheme is not None else ():
-        if x.is_made and x.scheme is option.scheme:
+    more: dict[str, Any] = {"roomy": option.is_roomy, "product": option.product}
+    stored = option.stored
+    for x in scheme_candidates().all if stored is not None else ():
+        if x.is_made and x.scheme is stored:
             outer = None if x.outer is None else x.outer.name
-            return Choice(option.backend, x.name, x.facts.image, outer, option.is_roomy)
-    name = None if option.scheme is None else option.scheme.name
+            return Choice(option.backend, x.name, x.facts.image, outer, **more)
+    name = None if stored is None else stored.name
     cut = problem.symmetric != "" and option.name != ""
-    return Choice(option.backend, name, roomy=option.is_roomy, cut=cut)
+    return Choice(option.backend, name, cut=cut, **more)
 
 
 def _compared(problem: Problem, options: Options, known: Known) -> Plan:
@@ -213,15 +219,15 @@ def _compared(problem: Problem, options: Options, known: Known) -> Plan:
     refused: list[Candidate] = []
     fuses = []
     for backend, rates in known:
-        option = backend.candidates(problem, (None,), limit)[0]
-        found = judge(problem, option, backend, rates, options)
-        if found.refused:
-            refused.append(found)
-        else:
-            kept.append((backend, found))
+        for option in backend.candidates(problem, (None,), limit):
+            found = judge(problem, option, backend, rates, options)
+            if found.refused:
+                refused.append(found)
+            else:
+                kept.append((backend, found))
         fuses.append(option.fused_output)
-    classical = [x.total for _, x in kept]
-    fastest = min(classical, default=inf)
+    classical = [x.total for _, x in kept if x.option.is_classical]
+    fastest = min((x.total for _, x in kept), default=inf)
     suited, facts = everything.suited_to(problem, policy, _most_growth(options, policy))
     for (backend, rates), fused in zip(known, fuses, strict=True):
         if backend.why_classical_only(problem) is not None:
@@ -251,7 +257,7 @@ def _compared(problem: Problem, options: Options, known: Known) -> Plan:
         raise _limit_error(refused[0].option, options)
     backend, best = preferred(kept, policy)
     why = policy.no_gain
-    if best.option.scheme is not None:
+    if not best.option.is_classical:
         why = "the only candidate within the limits"
         if classical:
             why = f"predicted {min(classical) / best.total:.3f} x as fast as classical"
@@ -262,9 +268,9 @@ def _compared(problem: Problem, options: Options, known: Known) -> Plan:
 def _rivals(kept: Sequence[Candidate], best: Candidate) -> tuple[Candidate, ...]:
     """Return the best of every other kind, then the next of the choice's own, if as accurate."""
     kinds: dict[tuple[str, bool], Candidate] = {}
-    own = best.option.backend, best.option.scheme is None
+    own = best.option.backend, best.option.is_classical
     for x in sorted(kept, key=lambda x: x.total):
-        kind = x.option.backend, x.option.scheme is None
+        kind = x.option.backend, x.option.is_classical
         same = kind == own
         if same and (x.option.scheme is best.option.scheme or x.option.growth > best.option.growth):
             continue
@@ -284,7 +290,7 @@ def _chosen(
 
         return candidates(problem, options, known, scheme_candidates(), best)
 
-    guarded = best.option.scheme is not None and not problem.is_exact
+    guarded = not best.option.is_classical and not problem.is_exact
     return Plan(problem, backend, best.option, why, best.seconds, table, guarded, options)
 
 
@@ -313,6 +319,6 @@ def preferred(
     tied = min(totals) * (1 + policy.tie)
     ties = [(pair, total) for pair, total in zip(kept, totals, strict=True) if total <= tied]
     best, time = min(ties, key=lambda x: (*_risk(x[0][1].option), x[1]))
-    classical = [x for x in zip(kept, totals, strict=True) if x[0][1].option.scheme is None]
+    classical = [x for x in zip(kept, totals, strict=True) if x[0][1].option.is_classical]
     safe, safe_time = max(classical, key=lambda x: x[0][0].is_library, default=(best, time))
     return safe if time * policy.least_gain > safe_time else best

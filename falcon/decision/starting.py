@@ -152,8 +152,8 @@ def _row(backend: Backend, operand: DType, threads: int) -> dict[str, Any] | Non
 @cache
 def _nearest(backend: str, kernels: str, operand: DType, threads: int) -> dict[str, Any] | None:
     """Return the nearest row: the type counts more than kernels, these more than the CPU."""
-    cpu = cpu_family()
-    instead = _BY_BLAS if operand.has_blas else _BY_LOOPS
+    cpu, part = cpu_family(), operand.part
+    instead = part.name if part is not None else _BY_BLAS if operand.has_blas else _BY_LOOPS
     return min(
         (x for x in _rows() if x["backend"] == backend),
         key=lambda x: (

@@ -12,6 +12,7 @@
     _checks.py      checks of a Scheme         _coefficients.py  exact arrays of numbers
     facts.py        format, cost and growth of stored schemes, in a table (facts.csv)
     _unpickle.py    object arrays of .npz files, unpickled safely
+    _complex.py     complex products by three or four real ones, alone and within schemes
     sms.py          sparse matrices in which PLinOpt's authors publish schemes
 
     symmetric.py    for X X^T, as data alone: named schemes (data/gram/), constructions, files
@@ -19,6 +20,7 @@
 """
 
 from . import symmetric
+from ._complex import M3, M4, ComplexProduct, ComplexScheme
 from ._scheme import Scheme, SchemeError, compose
 from ._symmetric import SymmetricScheme
 from .algebra import classical, cyclic, direct_sum, permuted, symmetries, transposed
@@ -26,6 +28,10 @@ from .catalogue import best, get, names, register
 from .loaders import dump, load, load_all
 
 __all__ = [
+    "M3",
+    "M4",
+    "ComplexProduct",
+    "ComplexScheme",
     "Scheme",
     "SchemeError",
     "SymmetricScheme",

@@ -122,7 +122,7 @@ def test_libraries_describe_themselves():
     assert theirs["version"].startswith(np.__version__)
     assert theirs["kernels"]["float32"]
     assert mine["threads"] == theirs["threads"] == 1
-    assert mine["kernels"]["complex64"] == "NumPy's BLAS" != mine["kernels"]["float32"]
+    assert mine["kernels"]["complex64"] == mine["kernels"]["float32"]  # of its parts
     assert len(tables.format_peers(found).splitlines()) == 3
 
 

@@ -11,9 +11,11 @@ import pytest
 
 import falcon
 from falcon import Scheme, schemes
+from falcon.schemes import M3, M4, ComplexScheme
 from reference.lcma import lcma
 
-from .support import DTYPES, KINDS, WRITABLE, Guarded, Operand, require_cpu, same_bits, whole
+from . import support
+from .support import KINDS, WRITABLE, Guarded, Operand, require_cpu, same_bits
 
 require_cpu()
 from falcon._cpu import _core, backend, blocking, pool  # noqa: E402  (absent where the extension is)
@@ -23,6 +25,8 @@ from falcon._cpu.programs import engine_scheme  # noqa: E402
 # Those with float32 kernels of their own.
 ISAS = [x for x in _core.supported_isas() if _core.kernel_info("f32", x)["isa"] == x]
 everywhere = pytest.mark.parametrize("isa", ISAS)
+REAL = support.DTYPES
+DTYPES = {**REAL, "c64": np.complex64, "c128": np.complex128}
 both = pytest.mark.parametrize("name", DTYPES)
 NAMES = [name for name in schemes.names() if name != "1x1x1:1"]  # that one: test_kernels.py
 THREE_LEVELS = "strassen@strassen@strassen"
@@ -48,6 +52,23 @@ def named(scheme):
     return schemes.get(scheme) if isinstance(scheme, str) else scheme
 
 
+def whole(rng, shape, largest=4, name="f64"):
+    """Small whole numbers, or complex ones."""
+    x = support.whole(rng, shape, largest)
+    return x if name in REAL else x + 1j * support.whole(rng, shape, largest)
+
+
+def normal(rng, shape, name):
+    """Normal numbers of a type, or complex ones."""
+    x = rng.standard_normal(shape)
+    return (x if name in REAL else x + 1j * rng.standard_normal(shape)).astype(DTYPES[name])
+
+
+def exact(x):
+    """Whole numbers in a type in which their products are exact."""
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.int64)
+
+
 def check_exact(
     scheme, isa, name, shape, rng, *, kinds=("C", "C", "C"), alpha=1, beta=0, threads=2
 ):
@@ -57,19 +78,29 @@ def check_exact(
         Operand(*extents, DTYPES[name], kind, bool(rng.integers(2)))
         for extents, kind in zip(((M, K), (K, N), (M, N)), kinds, strict=True)
     )
-    x, y = a.fill(whole(rng, (M, K), 3)), b.fill(whole(rng, (K, N), 3))
-    expected = alpha * (x.astype(np.int64) @ y.astype(np.int64))
-    old = c.fill(whole(rng, (M, N))).astype(np.int64) if beta else None
+    largest, kind, form, more = 3, np.int64, scheme, {}
+    if name not in REAL:
+        largest, kind = 1, np.complex128
+        form = ComplexScheme((M3, M4)[rng.integers(2)], scheme)
+        more = {"conjugate": tuple(rng.integers(2, size=2).tolist())}
+        alpha, beta = alpha * (1 + 1j), beta * (2 - 1j)
+    x, y = a.fill(whole(rng, (M, K), largest, name)), b.fill(whole(rng, (K, N), largest, name))
+    left, right = (
+        z.astype(kind).conj() if conj else z.astype(kind)
+        for z, conj in zip((x, y), more.get("conjugate", (0, 0)), strict=True)
+    )
+    expected = alpha * (left @ right)
+    old = c.fill(whole(rng, (M, N), name=name)).astype(kind) if beta else None
     if beta:
         expected += beta * old
-    call = {"scheme": engine_scheme(scheme), "isa": isa, "threads": threads}
+    call = {"scheme": engine_scheme(form), "isa": isa, "threads": threads, **more}
     need = _core.gemm(x, y, np.empty((M, N), x.dtype) if c.array.flags.c_contiguous else c.array,
                       alpha, 0, profile=True, **call)["workspace"]  # fmt: skip
     c.array[...] = old if beta else np.nan
     finite = _core.gemm(
         x, y, c.array, alpha, beta, workspace=Guarded(need).bytes, report=True, **call
     )
-    case = f"{scheme.name} {isa} {name} M, N, K = {shape} {kinds} alpha {alpha} beta {beta}"
+    case = f"{form.name} {isa} {name} {more} M, N, K = {shape} {kinds} alpha {alpha} beta {beta}"
     assert finite is True, case
     np.testing.assert_array_equal(c.array, expected, err_msg=case)
     assert c.gaps_untouched(), case
@@ -131,8 +162,8 @@ def test_agrees_with_the_reference(scheme, name):
 def test_alpha_beta_c_and_any_out(scheme, name):
     rng = np.random.default_rng(5)
     M, N, K = 101, 89, 97
-    a, b, c = (whole(rng, x).astype(DTYPES[name]) for x in ((M, K), (K, N), (M, N)))
-    product = (a.astype(int) @ b.astype(int)).astype(a.dtype)
+    a, b, c = (whole(rng, x, name=name).astype(DTYPES[name]) for x in ((M, K), (K, N), (M, N)))
+    product = (exact(a) @ exact(b)).astype(a.dtype)
     for alpha, beta in ((1.0, 0.0), (2.0, 1.0), (-1.0, -3.0), (0.0, 2.0)):
         for kind in WRITABLE:
             out = Operand(M, N, a.dtype, kind)
@@ -158,10 +189,10 @@ def test_error_bound_and_growth(scheme, name):
     dtype = DTYPES[name]
     shape = (360, 360)
     plan = falcon.plan(shape, shape, dtype, scheme=scheme, backend="cpu")
-    wide = np.float64 if name == "f32" else np.longdouble
+    wide = {"f32": np.float64, "f64": np.longdouble, "c64": np.complex128}.get(name, np.clongdouble)
     ratios = []
     for _ in range(2):
-        a, b = rng.standard_normal((2, *shape)).astype(dtype)
+        a, b = normal(rng, (2, *shape), name)
         exact = a.astype(wide) @ b.astype(wide)
         # The classical algorithm on the same blocks, each of them one sum from left to right: what
         # growth is relative to.
@@ -183,7 +214,7 @@ def test_error_bound_and_growth(scheme, name):
 @pytest.mark.parametrize("limit", [None, 300_000, 600_000])
 def test_bits_do_not_depend_on_threads_or_run(limit, scheme, name):
     rng = np.random.default_rng(9)
-    a, b = (rng.standard_normal(x).astype(DTYPES[name]) for x in ((397, 401), (401, 389)))
+    a, b = (normal(rng, x, name) for x in ((397, 401), (401, 389)))
     runs = {}
     for threads in (1, 2, 3, 4, 2):
         try:
@@ -218,8 +249,8 @@ class Ledger:
 @pytest.mark.parametrize("beta", [0, 1])
 def test_workspace_limit_is_kept(limit, scheme, name, beta, monkeypatch):
     rng = np.random.default_rng(10)
-    a, b = (whole(rng, x).astype(DTYPES[name]) for x in ((263, 521), (521, 257)))
-    expected = a.astype(int) @ b.astype(int) + beta
+    a, b = (whole(rng, x, name=name).astype(DTYPES[name]) for x in ((263, 521), (521, 257)))
+    expected = exact(a) @ exact(b) + beta
     ledger = Ledger()
     monkeypatch.setattr(pool, "_core", ledger)
     for threads in (1, 2):
@@ -227,7 +258,7 @@ def test_workspace_limit_is_kept(limit, scheme, name, beta, monkeypatch):
         try:
             plan = falcon.plan(a, b, **options)
         except ValueError as error:
-            assert "workspace_limit" in str(error) and limit < 1 << 20
+            assert "workspace_limit" in str(error) and limit < (1 if name in REAL else 2) << 20
             continue
         assert limit is None or plan.workspace <= limit
         for order in "CF":
@@ -249,24 +280,25 @@ def test_a_limit_above_what_is_kept_otherwise_is_used(name, monkeypatch):
     """Fewer passes, and the next call finds the workspace; at most a share of the memory."""
     rng = np.random.default_rng(11)
     # Plans are cached, so this test has shapes of its own.
-    a, b = (whole(rng, x).astype(DTYPES[name]) for x in ((517, 523), (523, 541)))
-    small = pool.Pool(1 << 20)
+    a, b = (whole(rng, x, name=name).astype(DTYPES[name]) for x in ((517, 523), (523, 541)))
+    least = (1 if name in REAL else 2) << 20
+    small = pool.Pool(least)
     monkeypatch.setattr(pool, "shared", lambda: small)
     options = {"backend": "cpu", "scheme": "strassen@strassen", "threads": 2}
     usual = falcon.plan(a, b, **options)
-    assert usual.workspace <= 1 << 20
+    assert usual.workspace <= least
     plan = falcon.plan(a, b, workspace_limit=1 << 26, **options)
-    assert 1 << 20 < plan.workspace <= 1 << 26
+    assert least < plan.workspace <= 1 << 26
     assert np.prod(plan.option.chunks) > np.prod(usual.option.chunks)
     ledger = Ledger()
     monkeypatch.setattr(pool, "_core", ledger)
     for limit in (1 << 26, None, 1 << 26):
         c = falcon.gemm(a, b, workspace_limit=limit, **options)
-        np.testing.assert_array_equal(c, a.astype(int) @ b.astype(int))
+        np.testing.assert_array_equal(c, exact(a) @ exact(b))
     assert ledger.sizes == [plan.workspace]
     assert small.nbytes == plan.workspace
-    monkeypatch.setattr(blocking, "largest_bytes", lambda: 1 << 21)
-    assert falcon.plan(a, b, workspace_limit=1 << 40, **options).workspace <= 1 << 21
+    monkeypatch.setattr(blocking, "largest_bytes", lambda: 2 * least)
+    assert falcon.plan(a, b, workspace_limit=1 << 40, **options).workspace <= 2 * least
 
 
 def test_more_threads_than_the_passes_were_chosen_for_keep_the_limit():
@@ -363,7 +395,7 @@ def test_non_finite_values_spread_as_classically(scheme, isa, name, monkeypatch)
     M, N, K = 97, 89, 101
     dtype = DTYPES[name]
     for what, poison in poisons(dtype).items():
-        a, b, c = (whole(rng, x).astype(dtype) for x in ((M, K), (K, N), (M, N)))
+        a, b, c = (whole(rng, x, name=name).astype(dtype) for x in ((M, K), (K, N), (M, N)))
         poison(a, b)
         for alpha, beta in ((1.0, 0.0), (2.0, -1.0)):
             call = {"alpha": alpha, "beta": beta, "backend": "cpu"}
@@ -376,10 +408,45 @@ def test_non_finite_values_spread_as_classically(scheme, isa, name, monkeypatch)
             np.testing.assert_array_equal(inside, expected, err_msg=what)
 
 
+@pytest.mark.parametrize("tiny", [1e-6, 0])
+@pytest.mark.parametrize("orders", ["CC", "FF", "sC", "Cs"])
+@pytest.mark.parametrize("name", ["c64", "c128"])
+def test_parts_of_very_different_size_take_four_products(name, orders, tiny, caplog):
+    """Three keep the error of a complex number small; four that of its smaller part, too."""
+    rng = np.random.default_rng(14)
+    unit = np.finfo(DTYPES[name]).eps
+    a, b = (normal(rng, (660, 660), name) for _ in range(2))
+    even = falcon.plan(a, b, backend="cpu")
+    assert even.option.product == "3M" and even.guarded and even.growth > 1.4
+    limits = {"backend": "cpu", "max_growth": 1.5}
+    assert falcon.plan(a, b, **limits).option.label == "3M"
+    assert falcon.plan(a, b, **limits | {"max_growth": 1.0}).option.label == "4M"
+    assert falcon.pack(b, backend="cpu").scheme.name.startswith("3M")
+    for x in (a, b):
+        x.imag *= tiny
+    a, b = (
+        np.repeat(np.repeat(x, 2, 0), 2, 1)[::2, ::2]
+        if order == "s"
+        else np.asarray(x, order=order)
+        for x, order in zip((a, b), orders, strict=True)
+    )
+    wide = np.clongdouble if name == "c128" else np.complex128
+    want = a.astype(wide) @ b.astype(wide)
+    with caplog.at_level("DEBUG", "falcon"):
+        got = falcon.gemm(a, b, backend="cpu")
+    assert "takes four real products" in caplog.text
+    assert abs(got.imag - want.imag).max() <= 8 * unit * max(abs(want.imag).max(), 0)
+    three = falcon.gemm(a, b, backend="cpu", scheme="strassen")
+    assert not tiny or abs(three.imag - want.imag).max() > 1e3 * unit * abs(want.imag).max()
+    packed = falcon.pack(b, backend="cpu")
+    assert packed.scheme.name == "4M"
+    np.testing.assert_array_equal(falcon.gemm(a, packed), got)
+
+
 @both
 def test_check_none_does_not_redo(name):
     rng = np.random.default_rng(12)
-    a, b = (whole(rng, (101, 101)).astype(DTYPES[name]) for _ in range(2))
+    a, b = (whole(rng, (101, 101), name=name).astype(DTYPES[name]) for _ in range(2))
     a[0, 0], b[0, 0] = np.nan, np.inf  # in the block that most sums name
     checked = falcon.gemm(a, b, scheme="strassen", backend="cpu")
     unchecked = falcon.gemm(a, b, scheme="strassen", backend="cpu", check="none")
@@ -391,11 +458,11 @@ def test_check_none_does_not_redo(name):
 def test_non_finite_c_stays_where_it_is(name):
     """A c that is not finite does not make the product be computed again."""
     rng = np.random.default_rng(13)
-    a, b, c = rng.standard_normal((3, 131, 131)).astype(DTYPES[name])
+    a, b, c = normal(rng, (3, 131, 131), name)
     clean = falcon.gemm(a, b, c, beta=1.0, scheme="strassen", backend="cpu")
-    c[3, 4], c[100, 130], c[9, 9] = np.nan, np.inf, -np.inf
+    c.real[3, 4], c.real[100, 130], c.real[9, 9] = np.nan, np.inf, -np.inf
     got = falcon.gemm(a, b, c, beta=1.0, scheme="strassen", backend="cpu")
-    clean[3, 4], clean[100, 130], clean[9, 9] = np.nan, np.inf, -np.inf
+    clean.real[3, 4], clean.real[100, 130], clean.real[9, 9] = np.nan, np.inf, -np.inf
     np.testing.assert_array_equal(got, clean)
 
 
@@ -451,12 +518,13 @@ def test_scaling_by_powers_of_two_changes_no_bit(isa, name, order):
     rng = np.random.default_rng(11)
     dtype = DTYPES[name]
     M, N, K = 201, 173, 155
-    a, b = (rng.standard_normal(x).astype(dtype) for x in ((M, K), (K, N)))
+    a, b = (normal(rng, x, name) for x in ((M, K), (K, N)))
     rows, columns = (2.0 ** rng.integers(-30, 30, x) for x in (M, N))
     uneven = a * rows.astype(dtype)[:, None], b * columns.astype(dtype)
     scales = {"row_scales": 1 / rows, "column_scales": 1 / columns}
     for scheme in ("strassen", "3x6x4:54", "strassen@strassen"):
-        options = {"isa": isa, "scheme": engine_scheme(schemes.get(scheme)), "threads": 2}
+        form = schemes.get(scheme) if name in REAL else ComplexScheme(M3, schemes.get(scheme))
+        options = {"isa": isa, "scheme": engine_scheme(form), "threads": 2}
         even, scaled, packed = (np.empty((M, N), dtype, order) for _ in range(3))
         _core.gemm(a, b, even, **options)
         _core.gemm(*uneven, scaled, **options, **scales)

@@ -31,16 +31,20 @@ enum falcon_status { FALCON_OK = 0, FALCON_UNSUPPORTED = 1, FALCON_BAD_ARGUMENT 
 
 /* U's program reads A[i,l] as input i*k + l, V's reads B[l,j] as input l*n + j;
  * output r is At_r or Bt_r.  W is given as the steps that follow H_r: those from
- * w_start[r] up to w_start[r+1], each "slot += coef * source". */
+ * w_start[r] up to w_start[r+1], each "slot += coef * source".
+ *
+ * With parts == 2 the matrices are complex, and the products those of real matrices: each of these blocks is two, the
+ * real parts at twice the number above and the imaginary ones at the next.  C's are written together, by the step that
+ * completes the second one; that of the first has FALCON_WAITS. */
 typedef struct {
-    int32_t slot;   /* block i*n + j of C; from m*n on: a sum that several blocks share */
+    int32_t slot;   /* block i*n + j of C; from parts*m*n on: a sum that several blocks share */
     int32_t source; /* FALCON_PRODUCT: H_r, else the slot of a sum that an earlier step of H_r completed */
     int32_t flags;  /* FALCON_FIRST: the slot holds nothing yet; FALCON_LAST: the block or sum is complete */
     double coef;
 } falcon_step;
-enum { FALCON_PRODUCT = -1, FALCON_FIRST = 1, FALCON_LAST = 2 };
+enum { FALCON_PRODUCT = -1, FALCON_FIRST = 1, FALCON_LAST = 2, FALCON_WAITS = 4 };
 typedef struct {
-    int32_t m, k, n, R, n_slots;
+    int32_t m, k, n, R, n_slots, parts;
     falcon_program u, v;
     const int32_t *w_start;
     const falcon_step *w;
@@ -74,6 +78,10 @@ typedef struct {
     void *c;
     ptrdiff_t a_rs, a_cs, b_rs, b_cs, c_rs, c_cs; /* row and column strides */
     double alpha, beta;
+    /* Of complex matrices, whose strides are in complex numbers: alpha's and beta's imaginary parts, and whether A and
+     * B are conjugated. */
+    double alpha_im, beta_im;
+    int a_conj, b_conj;
     const void *packed_b; /* NULL, or from falcon_pack_b; then b is not read */
     int c_form;           /* what C holds, enum falcon_c_form */
     /* NULL, or powers of two by which the M rows of A and the N columns of B are multiplied before a scheme adds them;
@@ -112,7 +120,7 @@ size_t falcon_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, 
 /* Runs the call.  workspace: 64-byte aligned; profile and nonfinite may be
  * NULL.  *nonfinite becomes 1 if a value of alpha*A*B (of one K pass, before
  * beta*C is added) was NaN or infinite when it was written, else 0.  May be
- * called by several threads at once. */
+ * called by several threads at once.  Complex matrices need a scheme, alpha != 0 and K > 0. */
 int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
                 const falcon_blocking *blk, void *workspace, size_t workspace_bytes, falcon_profile *profile,
                 int *nonfinite);
@@ -136,9 +144,10 @@ int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdif
  * NULL if sound, else a message. */
 const char *falcon_scheme_check(const falcon_scheme *scheme, int32_t *scratch);
 
-/* sums[i] = squared 2-norm of line i, lines x len elements (norms.c). */
+/* sums[i] = squared 2-norm of line i, lines x len elements (norms.c).  odd: NULL, or where k_stride is 1 that of the
+ * elements 1, 3, ..., which then do not count in sums. */
 void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
-                  ptrdiff_t k_stride, int threads, double *sums);
+                  ptrdiff_t k_stride, int threads, double *sums, double *odd);
 
 /* C = beta*C (set to zero if beta == 0): what a call with alpha == 0 or K == 0 does. */
 void falcon_scale_c(const falcon_kernel *kern, const falcon_problem *prob);

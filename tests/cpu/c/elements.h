@@ -10,8 +10,14 @@ static int is_exact(int dtype) {
     return dtype == FALCON_I8 || dtype == FALCON_U8 || dtype == FALCON_I16 || dtype == FALCON_I32;
 }
 
+enum { COMPLEX = 64 }; /* with the type of the parts: complex numbers */
+
 static ptrdiff_t bytes_of(int dtype) {
     switch (dtype) {
+    case FALCON_F64 | COMPLEX:
+        return 16;
+    case FALCON_F32 | COMPLEX:
+        return 8;
     case FALCON_F64:
         return 8;
     case FALCON_F32:
@@ -58,7 +64,7 @@ static double rounded(int dtype, double x) {
 
 static double element_get(int dtype, const void *at) {
     int64_t bits = 0;
-    memcpy(&bits, at, (size_t)bytes_of(dtype));
+    memcpy(&bits, at, (size_t)bytes_of(dtype & ~COMPLEX));
     float f = 0;
     double d = 0;
     switch (dtype) {
@@ -101,7 +107,7 @@ static void element_put(int dtype, void *at, double x) {
                           : (int64_t)ldexp(fabs(x), 10 - exponent) + ((int64_t)(exponent + 14) << 10);
         bits |= signbit(x) ? 0x8000 : 0;
     }
-    memcpy(at, &bits, (size_t)bytes_of(dtype)); /* little-endian */
+    memcpy(at, &bits, (size_t)bytes_of(dtype & ~COMPLEX)); /* little-endian */
 }
 
 #endif

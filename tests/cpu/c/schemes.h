@@ -144,10 +144,41 @@ static void steps_of(dense_scheme d, falcon_scheme *s) {
 }
 
 static falcon_scheme scheme_of(dense_scheme d) {
-    falcon_scheme s = {.m = d.m, .k = d.k, .n = d.n, .R = d.R};
+    falcon_scheme s = {.m = d.m, .k = d.k, .n = d.n, .R = d.R, .parts = 1};
     s.u = program_of(d.U, d.R, d.m * d.k);
     s.v = program_of(d.V, d.R, d.k * d.n);
     steps_of(d, &s);
+    dense_free(d);
+    return s;
+}
+
+/* Of complex matrices, with three (or four) real products for each of d. */
+static falcon_scheme complex_scheme_of(dense_scheme d, int four) {
+    static const double U[2][4][2] = {{{1, 0}, {0, 1}, {1, 1}}, {{1, 0}, {0, 1}, {1, 0}, {0, 1}}};
+    static const double V[2][4][2] = {{{1, 0}, {0, 1}, {1, 1}}, {{1, 0}, {0, 1}, {0, 1}, {1, 0}}};
+    static const double W[2][4][2] = {{{1, -1}, {-1, -1}, {0, 1}}, {{1, 0}, {-1, 0}, {0, 1}, {0, 1}}};
+    const int a = d.m * d.k, b = d.k * d.n, c = d.m * d.n, rank = four ? 4 : 3;
+    dense_scheme x = dense_new(2 * d.m, d.k, d.n, rank * d.R); /* a block of C for each part */
+    x.V = realloc(x.V, (size_t)(x.R * b) * 16);
+    for (int r = 0; r < d.R; r++)
+        for (int s = 0; s < rank; s++) {
+            const int t = r * rank + s;
+            kron(d.U + r * a, 1, a, U[four][s], 1, 2, x.U + t * 2 * a);
+            kron(d.V + r * b, 1, b, V[four][s], 1, 2, x.V + t * 2 * b);
+            kron(d.W + r * c, 1, c, W[four][s], 1, 2, x.W + t * 2 * c);
+        }
+    falcon_scheme s = {.m = d.m, .k = d.k, .n = d.n, .R = x.R, .parts = 2};
+    s.u = program_of(x.U, x.R, 2 * a);
+    s.v = program_of(x.V, x.R, 2 * b);
+    steps_of(x, &s);
+    for (int e = 0; e < s.w_start[s.R]; e++) {
+        int other = e + 1; /* the step that completes the other part */
+        while (other < s.w_start[s.R] && !(s.w[other].slot == (s.w[e].slot ^ 1) && s.w[other].flags & FALCON_LAST))
+            other++;
+        if (s.w[e].slot < 2 * c && s.w[e].flags & FALCON_LAST && other < s.w_start[s.R])
+            ((falcon_step *)s.w)[e].flags |= FALCON_WAITS;
+    }
+    dense_free(x);
     dense_free(d);
     return s;
 }

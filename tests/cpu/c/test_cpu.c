@@ -243,6 +243,76 @@ static int blocking_case(int isa, int dtype, const falcon_scheme *scheme, const 
     return why != NULL;
 }
 
+/* Part (0, 1) of an element of a complex matrix. */
+static char *part_at(const matrix *x, ptrdiff_t i, ptrdiff_t j, int part) {
+    return x->p + (i * x->rs + j * x->cs) * bytes_of(x->dtype) + part * bytes_of(x->dtype ^ COMPLEX);
+}
+static double part_of(const matrix *x, ptrdiff_t i, ptrdiff_t j, int part) {
+    return element_get(x->dtype ^ COMPLEX, part_at(x, i, j, part));
+}
+static void fill_parts(const matrix *x, int nan) {
+    for (ptrdiff_t e = 0; e < 2 * x->rows * x->cols; e++)
+        element_put(x->dtype ^ COMPLEX, part_at(x, e / 2 / x->cols, e / 2 % x->cols, (int)(e % 2)),
+                    nan ? NAN : rnd(5) - 2);
+}
+
+/* A complex product of integers, which is exact: any strides, scalars, conjugates. */
+static int parts_case(int isa, int dtype, const falcon_scheme *scheme) {
+    const uint64_t seed0 = seed;
+    const falcon_kernel *kern = falcon_kernel_get(isa, dtype);
+    const ptrdiff_t M = sizes[rnd(N_SIZES)], N = sizes[rnd(N_SIZES)], K = sizes[rnd(N_SIZES)];
+    matrix a = matrix_new(dtype | COMPLEX, M, K, rnd(8)), b = matrix_new(dtype | COMPLEX, K, N, rnd(8)),
+           c = matrix_new(dtype | COMPLEX, M, N, rnd(7));
+    test_call t = {.kern = kern, .scheme = scheme, .packed = rnd(3) == 0, .threads = 1 + rnd(3)};
+    t.prob = (falcon_problem){.M = M,
+                              .N = N,
+                              .K = K,
+                              .a = a.p,
+                              .b = b.p,
+                              .c = c.p,
+                              .a_rs = a.rs,
+                              .a_cs = a.cs,
+                              .b_rs = b.rs,
+                              .b_cs = b.cs,
+                              .c_rs = c.rs,
+                              .c_cs = c.cs,
+                              .alpha = rnd(3) - 1,
+                              .alpha_im = 1 + rnd(2),
+                              .beta = rnd(2),
+                              .beta_im = rnd(2),
+                              .a_conj = rnd(2),
+                              .b_conj = !t.packed && rnd(2)};
+    if (rnd(2))
+        t.prob.alpha = 1, t.prob.alpha_im = 0;
+    t.blk.stream_c = rnd(3);
+    falcon_blocking_fill(kern, scheme, &t.prob, 3, rnd(3) ? 0 : 1 << 18, &t.blk);
+    const falcon_problem *p = &t.prob;
+    fill_parts(&a, 0), fill_parts(&b, 0), fill_parts(&c, p->beta == 0 && p->beta_im == 0);
+    double *want = malloc((size_t)(2 * M * N) * sizeof *want);
+    for (ptrdiff_t i = 0; i < M; i++)
+        for (ptrdiff_t j = 0; j < N; j++) {
+            double s[2] = {0}, old[2] = {0}, *to = want + 2 * (i * N + j);
+            for (ptrdiff_t l = 0; l < K; l++) {
+                const double ar = part_of(&a, i, l, 0), ai = part_of(&a, i, l, 1) * (p->a_conj ? -1 : 1);
+                const double br = part_of(&b, l, j, 0), bi = part_of(&b, l, j, 1) * (p->b_conj ? -1 : 1);
+                s[0] += ar * br - ai * bi, s[1] += ar * bi + ai * br;
+            }
+            for (int q = 0; q < 2 && (p->beta != 0 || p->beta_im != 0); q++)
+                old[q] = part_of(&c, i, j, q);
+            to[0] = p->alpha * s[0] - p->alpha_im * s[1] + p->beta * old[0] - p->beta_im * old[1];
+            to[1] = p->alpha * s[1] + p->alpha_im * s[0] + p->beta * old[1] + p->beta_im * old[0];
+        }
+    int bad = run(&t) || t.nonfinite || !gaps_intact(&c);
+    for (ptrdiff_t e = 0; e < 2 * M * N && !bad; e++)
+        bad = part_of(&c, e / 2 / N, e / 2 % N, (int)(e % 2)) != want[e];
+    if (bad)
+        printf("FAIL complex %s R=%d M=%td N=%td K=%td packed=%d seed=%llu\n", kern->name, scheme->R, M, N, K, t.packed,
+               (unsigned long long)seed0);
+    guarded_free(a.mem), guarded_free(b.mem), guarded_free(c.mem);
+    free(want);
+    return bad;
+}
+
 /* Squared norms of the lines of a matrix of any strides: exact on integers, the same bits on 1 and 3 threads. */
 static int norms_case(int isa, int dtype) {
     const uint64_t seed0 = seed;
@@ -256,8 +326,8 @@ static int norms_case(int isa, int dtype) {
     const ptrdiff_t lines = by_columns ? cols : rows, len = by_columns ? rows : cols;
     const ptrdiff_t ls = by_columns ? x.cs : x.rs, ks = by_columns ? x.rs : x.cs;
     guarded first = guarded_new((size_t)lines * 8, 1), again = guarded_new((size_t)lines * 8, rnd(2));
-    falcon_norms(kern, x.p, lines, len, ls, ks, 1, (double *)first.at);
-    falcon_norms(kern, x.p, lines, len, ls, ks, 3, (double *)again.at);
+    falcon_norms(kern, x.p, lines, len, ls, ks, 1, (double *)first.at, NULL);
+    falcon_norms(kern, x.p, lines, len, ls, ks, 3, (double *)again.at, NULL);
     int bad = memcmp(first.at, again.at, (size_t)lines * 8) != 0;
     for (ptrdiff_t i = 0; i < lines && !bad; i++) {
         double sum = 0;
@@ -297,10 +367,10 @@ typedef struct {
     const char *name;
     falcon_scheme s;
 } named_scheme;
-enum { N_SCHEMES = 6 };
+enum { N_SCHEMES = 6, N_PARTS = 3 };
 
 /* Every type that the instruction set has a kernel for; nothing where it does not run. */
-static int one_isa(int isa, const named_scheme *schemes, int rounds) {
+static int one_isa(int isa, const named_scheme *schemes, const falcon_scheme *parts, int rounds) {
     int cases = 0, failures = 0;
     double slowest = 0;
     const char *name = NULL;
@@ -322,6 +392,8 @@ static int one_isa(int isa, const named_scheme *schemes, int rounds) {
         }
         for (int n = 0; !kern->exact && n < 2 * rounds && failures < 10; n++, cases++)
             failures += norms_case(isa, dtype);
+        for (int n = 0; kern->write_parts && n < 2 * rounds && failures < 10; n++, cases++)
+            failures += parts_case(isa, dtype, parts + n % N_PARTS);
     }
     if (name) {
         printf("slowest choice of a blocking: %.0f microseconds\n", slowest * 1e6);
@@ -342,6 +414,9 @@ int main(int argc, char **argv) {
                                        {"strassen twice", scheme_of(dense_compose(st, st))},
                                        {"strassen x <1,3,2>", scheme_of(dense_compose(st, c1))},
                                        {"<3,1,1> x strassen", scheme_of(dense_compose(c2, st))}};
+    const falcon_scheme parts[N_PARTS] = {complex_scheme_of(dense_strassen(1), 0),
+                                          complex_scheme_of(dense_classical(1, 1, 1), 1),
+                                          complex_scheme_of(dense_compose(c2, st), 0)};
     dense_free(st), dense_free(c1), dense_free(c2);
     int failures = falcon_threading(-1) == FALCON_OWN_TEAM ? team_case(100 * rounds) : 0;
     for (int i = 1; i < N_SCHEMES; i++) {
@@ -350,11 +425,17 @@ int main(int argc, char **argv) {
         if (why)
             printf("FAIL %s: %s\n", schemes[i].name, why), failures++;
     }
+    for (int i = 0; i < N_PARTS; i++) {
+        int32_t scratch[64];
+        const char *why = falcon_scheme_check(parts + i, scratch);
+        if (why)
+            printf("FAIL complex scheme %d: %s\n", i, why), failures++;
+    }
     failures += permission_case();
     const char *only = argc > 2 && strcmp(argv[2], "all") ? argv[2] : NULL;
     for (int isa = 0; isa < FALCON_N_ISA; isa++)
         if (!only || !strcmp(only, falcon_isa_name(isa)))
-            failures += one_isa(isa, schemes, rounds);
+            failures += one_isa(isa, schemes, parts, rounds);
     int has_emulated[FALCON_N_ISA] = {0};
     for (int i = 0; i < N_EMULATED; i++) {
         const falcon_kernel *kern = emulated[i], *real = falcon_kernel_get(kern->isa, kern->dtype);
@@ -365,9 +446,11 @@ int main(int argc, char **argv) {
     }
     for (int isa = 0; isa < FALCON_N_ISA; isa++)
         if (has_emulated[isa])
-            failures += one_isa(isa, schemes, rounds);
+            failures += one_isa(isa, schemes, parts, rounds);
     for (int i = 1; i < N_SCHEMES; i++)
         scheme_free(schemes[i].s);
+    for (int i = 0; i < N_PARTS; i++)
+        scheme_free(parts[i]);
     printf("%s\n", failures ? "FAILED" : "all passed");
     return failures != 0;
 }

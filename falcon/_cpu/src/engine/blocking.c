@@ -75,7 +75,7 @@ static void choose_tile(const fl_search *x, falcon_blocking *b) {
     /* The m*n accumulators of a tile are touched once per product: they may take a thread's share of L3, but no more
      * (the few accumulators of shared sums not counted). */
     const ptrdiff_t room = FL_MAX(2 * l2, x->cache.l3 / threads);
-    while (!keep && x->m * x->n * b->mt * b->nt * fl_micro_bytes(kern) > room && halve_tile(kern, b)) {
+    while (!keep && fl_blocks_of_c(x->s) * b->mt * b->nt * fl_micro_bytes(kern) > room && halve_tile(kern, b)) {
     }
 }
 
@@ -166,7 +166,7 @@ static double panels_bytes(const fl_search *x, const fl_cut *c, ptrdiff_t lines,
 static void try_cut(const fl_search *x, const fl_cut *c, const fl_parts *ms, const fl_parts *ns, double k_passes,
                     double k_pass, int last, fl_found *found) {
     const double a_again =
-        x->kern->elem * (double)x->t.M * (double)x->t.K * (1 + (double)x->s->R / (x->s->m * x->s->k));
+        x->kern->elem * (double)x->t.M * (double)x->t.K * (x->s->parts + (double)x->s->R / (x->s->m * x->s->k));
     const double limit = (double)x->limit;
     double bytes_a[N_COUNTS];
     for (int i = 0; i < ms->n; i++)
@@ -196,8 +196,8 @@ static int search(const fl_search *x, falcon_blocking *blk) {
     const falcon_problem *t = &x->t;
     const falcon_blocking asked = *blk;
     const int keep_tile = asked.mt > 0 || asked.nt > 0;
-    const double k_pass =
-        (double)x->kern->elem * (double)t->M * (double)t->N * (2 + sums_in_cache * s->w_start[s->R] / (s->m * s->n));
+    const double k_pass = (double)x->kern->elem * (double)t->M * (double)t->N *
+                          (2 * s->parts + sums_in_cache * s->w_start[s->R] / (s->m * s->n));
     fl_parts ks, ns, ms;
     list_parts(t->K, x->kern->k_grain * s->k, x->thin && !asked.kb ? t->K : asked.kb, &ks);
     list_parts(t->N, x->kern->nr * x->n, asked.nb, &ns);
@@ -287,5 +287,5 @@ void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme
     if (!blk->stream_pack) /* beyond the last-level cache, avoid the read that an ordinary store costs */
         blk->stream_pack = packed > x.cache.l3 / 2 ? 2 : 1;
     if (!blk->stream_c)
-        blk->stream_c = x.t.M * x.t.N * fl_c_elem(kern, prob) > x.cache.l3 / 2 ? 2 : 1;
+        blk->stream_c = x.t.M * x.t.N * fl_c_elem(kern, prob) * s->parts > x.cache.l3 / 2 ? 2 : 1;
 }

@@ -29,8 +29,9 @@ typedef struct {
     ptrdiff_t panel, k, steps; /* k: first step, in its block */
 } fl_strip;
 
-/* Block q of the operand: its line block and its K block. */
+/* Input q of the operand's program: its line block and its K block. */
 static void block_of(const fl_operand *o, int q, ptrdiff_t *line, ptrdiff_t *k) {
+    q /= o->parts;
     *line = (o->k_major ? q % o->n_line_blocks : q / o->n_k_blocks) * o->block_lines;
     *k = (o->k_major ? q / o->n_line_blocks : q % o->n_k_blocks) * o->block_k;
 }
@@ -40,19 +41,21 @@ static ptrdiff_t lines_of(const fl_operand *o, fl_strip x, ptrdiff_t line) {
     return FL_MIN(FL_MIN(o->width, o->block_lines - x.panel * o->width), o->lines - line);
 }
 
-/* Pack the strip of block q, zeros beyond the matrix. */
-static void pack_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q, char *to) {
+/* Pack the strip of input q, zeros beyond the matrix; the imaginary parts are input q + 1, to im. */
+static void pack_strip(const fl_operand *o, fl_strip x, int q, char *to, char *im) {
     ptrdiff_t line, k;
     block_of(o, q, &line, &k);
     line += x.panel * o->width, k += x.k;
     const ptrdiff_t lines = lines_of(o, x, line);
     const ptrdiff_t steps = FL_MIN(FL_MIN(x.steps, o->block_k - x.k), o->K - k);
-    const char *from =
-        lines > 0 && steps > 0 ? o->src + (line * o->line_stride + k * o->k_stride) * p->kern->elem : NULL;
-    (o->program ? o->load : o->pack)(from, o->line_stride, o->k_stride, lines, steps, to, x.steps);
+    const char *from = lines > 0 && steps > 0 ? o->src + (line * o->line_stride + k * o->k_stride) * o->elem : NULL;
+    if (o->parts == 2)
+        o->load_parts(from, o->line_stride, o->k_stride, lines, steps, to, im, x.steps, o->conj);
+    else
+        (o->program ? o->load : o->pack)(from, o->line_stride, o->k_stride, lines, steps, to, x.steps);
 }
 
-/* Scale the lines of a strip of block q. */
+/* Scale the lines of a strip of input q. */
 static void scale_strip(const fl_operand *o, fl_strip x, int q, char *strip) {
     ptrdiff_t line, k;
     block_of(o, q, &line, &k);
@@ -62,9 +65,9 @@ static void scale_strip(const fl_operand *o, fl_strip x, int q, char *strip) {
 }
 
 /* Prefetch the source lines of `panels` neighbouring strips (line_stride 1). */
-static void strips_ahead(const fl_pass *p, const fl_operand *o, fl_strip x, ptrdiff_t panels, int n_in) {
-    const ptrdiff_t elem = p->kern->elem;
-    for (int q = 0; q < n_in; q++) {
+static void strips_ahead(const fl_operand *o, fl_strip x, ptrdiff_t panels) {
+    const ptrdiff_t elem = o->elem;
+    for (int q = 0; q < fl_inputs(o); q += o->parts) {
         ptrdiff_t line, k;
         block_of(o, q, &line, &k);
         line += x.panel * o->width, k += x.k;
@@ -79,18 +82,19 @@ static void strips_ahead(const fl_pass *p, const fl_operand *o, fl_strip x, ptrd
 static void combine_strip(const fl_pass *p, const fl_operand *o, fl_strip x, ptrdiff_t out_stride, char *to,
                           char *scratch) {
     const falcon_kernel *kern = p->kern;
-    const int n_in = o->n_line_blocks * o->n_k_blocks;
+    const int n_in = (int)fl_inputs(o);
     const ptrdiff_t elems = x.steps * o->width, line = FL_LINE / FL_MIN(kern->sum, kern->panel);
     const ptrdiff_t vecs = fl_up(elems, line);
     if (!o->program) {
-        pack_strip(p, o, x, 0, to);
+        pack_strip(o, x, 0, to, NULL);
         memset(to + elems * kern->panel, 0, (size_t)((vecs - elems) * kern->panel));
         return;
     }
     const ptrdiff_t stride = fl_scratch_stride(kern, o->width, fl_chunk(kern, o->width, n_in));
     for (int q = 0; q < n_in; q++) {
         char *in = scratch + q * stride * kern->sum;
-        pack_strip(p, o, x, q, in);
+        if (q % o->parts == 0)
+            pack_strip(o, x, q, in, in + stride * kern->sum);
         memset(in + elems * kern->sum, 0, (size_t)((vecs - elems) * kern->sum));
     }
     /* not in the same loop: arithmetic would leave the processor fewer loads to overlap */
@@ -113,7 +117,7 @@ void fl_combine_unit(const fl_pass *p, const fl_operand *o, ptrdiff_t unit, char
     const ptrdiff_t len = fl_slice_len(p, s), stride = fl_panel_bytes(kern, width, len);
     char *dst = o->packed + s * p->scheme->R * o->panels * fl_panel_bytes(kern, width, p->kc);
 
-    const int n_in = o->n_line_blocks * o->n_k_blocks;
+    const int n_in = (int)fl_inputs(o);
     const ptrdiff_t most = fl_chunk(kern, (int)width, n_in);
     const ptrdiff_t chunk = group > 1 ? FL_MIN(fl_up(GROUP_STEPS, kern->k_grain), most) : most;
     for (ptrdiff_t at = 0; at < len; at += chunk) {
@@ -121,7 +125,7 @@ void fl_combine_unit(const fl_pass *p, const fl_operand *o, ptrdiff_t unit, char
         if (group > 1) {
             const int more = at + chunk < len;
             const fl_strip y = {more ? panel0 : panel0 + group, more ? x.k + chunk : s * p->kc, chunk};
-            strips_ahead(p, o, y, FL_MIN(group, o->panels - y.panel), n_in);
+            strips_ahead(o, y, FL_MIN(group, o->panels - y.panel));
         }
         for (; x.panel < panel0 + panels; x.panel++)
             combine_strip(p, o, x, o->panels * stride, dst + x.panel * stride + at * width * kern->panel, scratch);

@@ -48,9 +48,13 @@ static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t 
                     .n_k_blocks = s->k,
                     .k_major = !from_a,
                     .width = is_a ? j->kern->mr : j->kern->nr,
+                    .parts = s->parts,
+                    .conj = is_a ? j->prob->a_conj : j->prob->b_conj,
+                    .elem = (ptrdiff_t)s->parts * j->kern->elem,
                     .mode = is_a ? j->lay.a_mode : j->lay.b_mode,
                     .pack = is_a ? j->kern->pack_a : j->kern->pack_b,
                     .load = is_a ? j->kern->load_a : j->kern->load_b,
+                    .load_parts = is_a ? j->kern->load_parts_a : j->kern->load_parts_b,
                     .interpret = is_a ? j->kern->interpret_a : j->kern->interpret_b,
                     .scale_strip = is_a ? j->kern->scale_a : j->kern->scale_b,
                     .program = s == &fl_classical_scheme ? NULL
@@ -82,7 +86,7 @@ static void make_pass(fl_job *j) {
     fl_pass *p = &j->pass;
     const falcon_problem *q = j->prob;
     const falcon_kernel *kern = j->kern;
-    const ptrdiff_t elem = kern->elem;
+    const ptrdiff_t elem = (ptrdiff_t)j->scheme->parts * kern->elem;
     const ptrdiff_t M = FL_MIN(j->cut.mb, q->M - m0), N = FL_MIN(j->cut.nb, q->N - n0),
                     K = FL_MIN(j->cut.kb, q->K - k0);
     memset(p, 0, sizeof *p);
@@ -101,7 +105,7 @@ static void make_pass(fl_job *j) {
     char *whole_b = j->pack_to ? j->pack_to : (char *)q->packed_b;
     if (whole_b)
         p->b.packed = whole_b + packed_b_offset(kern, j->scheme, q->K, q->N, &j->cut, k0, n0);
-    p->c_elem = fl_c_elem(kern, q), p->write = kern->write[q->c_form];
+    p->c_elem = fl_c_elem(kern, q) * j->scheme->parts, p->write = kern->write[q->c_form];
     p->c = j->pack_to ? NULL : (char *)q->c + (m0 * q->c_rs + n0 * q->c_cs) * p->c_elem;
     p->c_rs = q->c_rs, p->c_cs = q->c_cs, p->M = M, p->N = N;
     p->m = p->a.n_line_blocks, p->n = p->b.n_line_blocks;
@@ -110,7 +114,8 @@ static void make_pass(fl_job *j) {
     p->b.group = fl_group(&p->b, p->slices, j->lay.threads);
     p->b_kept = j->lay.b_kept;
     p->narrow_scales = j->narrow_scales;
-    p->alpha = q->alpha, p->beta = k0 == 0 ? q->beta : 1.0;
+    p->alpha[0] = q->alpha, p->beta[0] = k0 == 0 ? q->beta : 1.0;
+    p->alpha[1] = q->alpha_im, p->beta[1] = k0 == 0 ? q->beta_im : 0.0;
     p->stream_pack = j->cut.stream_pack == 2;
     p->triangle = q->triangle, p->diagonal = m0 - n0;
     if (q->mirror && k0 + K == q->K) {
@@ -272,7 +277,10 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
         *nonfinite = 0;
     if (prob->M <= 0 || prob->N <= 0)
         return FALCON_OK;
-    if (prob->K <= 0 || prob->alpha == 0) {
+    const int is_complex = scheme && scheme->parts == 2;
+    if (is_complex && (prob->K <= 0 || (prob->alpha == 0 && prob->alpha_im == 0) || !kern->write_parts))
+        return FALCON_BAD_ARGUMENT;
+    if (!is_complex && (prob->K <= 0 || prob->alpha == 0)) {
         falcon_scale_c(kern, prob);
         return FALCON_OK;
     }

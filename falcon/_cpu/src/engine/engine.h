@@ -31,11 +31,14 @@ typedef struct {
     int n_line_blocks, n_k_blocks;
     int k_major; /* input number of block (f, l): k_major ? l*n_line_blocks + f : f*n_k_blocks + l */
     int width;
+    int parts, conj;     /* parts of an element (2: complex); whether imaginary ones are negated */
+    ptrdiff_t elem;      /* bytes of an element, all parts */
     ptrdiff_t panels;    /* per block */
     ptrdiff_t group;     /* strips that are packed together, see fl_group */
     int mode;            /* FALCON_PACKED, LOCAL or DIRECT */
     const double *scale; /* NULL, or a factor for each line of this pass */
     falcon_pack_fn pack, load;
+    falcon_load_parts_fn load_parts;
     falcon_combine_fn interpret;
     falcon_scale_strip_fn scale_strip;
     const falcon_program *program; /* NULL: one block, plain packing */
@@ -52,10 +55,10 @@ typedef struct {
     ptrdiff_t c_elem, c_rs, c_cs, M, N, block_m, block_n;
     falcon_write_fn write;
     int m, n;
-    double alpha, beta;
-    int narrow_scales; /* see falcon_unscale_fn */
-    ptrdiff_t X, Z;    /* tiles along M and N */
-    int b_kept;        /* see fl_b_kept */
+    double alpha[2], beta[2]; /* real and imaginary parts */
+    int narrow_scales;        /* see falcon_unscale_fn */
+    ptrdiff_t X, Z;           /* tiles along M and N */
+    int b_kept;               /* see fl_b_kept */
     int stream_pack, stream_c;
     int triangle; /* of the whole C; entry (i, j) of the pass is on its diagonal where j - i == diagonal */
     ptrdiff_t diagonal;
@@ -78,6 +81,13 @@ typedef struct {
 
 extern const falcon_scheme fl_classical_scheme;
 #define FL_SCHEME(s) ((s) ? (s) : &fl_classical_scheme)
+
+static inline int fl_blocks_of_c(const falcon_scheme *s) {
+    return s->parts * s->m * s->n;
+}
+static inline ptrdiff_t fl_inputs(const fl_operand *o) {
+    return (ptrdiff_t)o->parts * o->n_line_blocks * o->n_k_blocks;
+}
 
 /* Whether B's panels are kept in L1 (see tiles.c), for all passes of a call.  Not with a single slice of K: then every
  * product goes to C or its accumulators at once, and going along the rows of C was faster. */

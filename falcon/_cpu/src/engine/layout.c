@@ -66,7 +66,7 @@ ptrdiff_t fl_scratch_stride(const falcon_kernel *kern, int width, ptrdiff_t chun
 size_t fl_scratch_bytes(const falcon_kernel *kern, const falcon_scheme *s) {
     if (s->R == 1 && s->m * s->k * s->n == 1)
         return 0;
-    const int in_a = s->m * s->k, in_b = s->k * s->n;
+    const int in_a = s->parts * s->m * s->k, in_b = s->parts * s->k * s->n;
     size_t most = 0;
     for (int w = 0; w < 4; w++) { /* either matrix may be packed with either width */
         const int width = w & 1 ? kern->mr : kern->nr, n_in = w & 2 ? in_a : in_b;
@@ -98,7 +98,7 @@ void fl_thread_buffers(const falcon_kernel *kern, const falcon_scheme *s, ptrdif
     out->ct = in;
     in += s == &fl_classical_scheme ? 0 : (size_t)(s->n_slots * mt * nt) * micro;
     out->sums = in;
-    in += (size_t)(s->n_slots - s->m * s->n) * micro;
+    in += (size_t)(s->n_slots - fl_blocks_of_c(s)) * micro;
     out->scratch = in;
     in += fl_scratch_bytes(kern, s);
     out->local_a = in;
@@ -141,7 +141,8 @@ void fl_layout_make(const falcon_kernel *kern, const falcon_scheme *s, const fal
 size_t falcon_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
                         const falcon_blocking *blk) {
     fl_layout lay;
-    if (prob->M <= 0 || prob->N <= 0 || prob->K <= 0 || prob->alpha == 0 || fl_is_gemv(scheme, prob))
+    if (prob->M <= 0 || prob->N <= 0 || prob->K <= 0 || (prob->alpha == 0 && prob->alpha_im == 0) ||
+        fl_is_gemv(scheme, prob))
         return 0;
     fl_layout_make(kern, FL_SCHEME(scheme), prob, threads, blk, &lay);
     return lay.total;

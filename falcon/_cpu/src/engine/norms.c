@@ -18,7 +18,7 @@ typedef struct {
     const falcon_kernel *kern;
     const char *x;
     ptrdiff_t lines, len, line_stride, k_stride, strip;
-    double *sums;
+    double *sums, *odd;
     int opened;
 } fl_norm_job;
 
@@ -32,7 +32,7 @@ static void strided(const fl_norm_job *j, const char *x, ptrdiff_t lines, double
             const ptrdiff_t some = FL_MIN(width, lines - i), steps = FL_MIN(STEPS, j->len - k);
             const char *from = x + (i * j->line_stride + k * j->k_stride) * elem;
             fl_gather(from, j->line_stride, j->k_stride, some, steps, elem, copy, width);
-            j->kern->norm_axpy(some, steps, copy, width, sums + i);
+            j->kern->norm_axpy(some, steps, copy, width, sums + i, NULL);
         }
 }
 
@@ -48,19 +48,24 @@ static void do_strip(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
     const ptrdiff_t i = first * j->strip, lines = FL_MIN(end * j->strip, j->lines) - i;
     const char *x = j->x + i * j->line_stride * j->kern->elem;
     double *sums = j->sums + i;
+    double *odd = j->odd ? j->odd + i : NULL;
     memset(sums, 0, (size_t)lines * sizeof *sums);
+    if (odd)
+        memset(odd, 0, (size_t)lines * sizeof *odd);
     if (j->k_stride == 1)
-        j->kern->norm_dot(lines, j->len, x, j->line_stride, sums);
+        j->kern->norm_dot(lines, j->len, x, j->line_stride, sums, odd);
     else if (j->line_stride == 1)
-        j->kern->norm_axpy(lines, j->len, x, j->k_stride, sums);
+        j->kern->norm_axpy(lines, j->len, x, j->k_stride, sums, NULL);
     else
         strided(j, x, lines, sums);
     for (ptrdiff_t l = 0; l < lines; l++)
         sums[l] = sums[l] < j->kern->least_square ? 0 : sums[l];
+    for (ptrdiff_t l = 0; odd && l < lines; l++)
+        odd[l] = odd[l] < j->kern->least_square ? 0 : odd[l];
 }
 
 void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
-                  ptrdiff_t k_stride, int threads, double *sums) {
+                  ptrdiff_t k_stride, int threads, double *sums, double *odd) {
     static const fl_stages stages = {open_strips, do_strip};
     const int team = fl_team_size((double)lines * (double)len / elements_per_thread, threads);
     fl_norm_job j = {.kern = kern,
@@ -69,7 +74,8 @@ void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptr
                      .len = len,
                      .line_stride = line_stride,
                      .k_stride = k_stride,
-                     .sums = sums};
+                     .sums = sums,
+                     .odd = k_stride == 1 ? odd : NULL};
     /* however lines are cut into strips, a line has the same place in a vector, hence the same bits */
     if (k_stride == 1)
         j.strip = FL_MAX(1, STRIP / FL_MAX(len, 1));

@@ -10,6 +10,7 @@ const falcon_scheme fl_classical_scheme = {.m = 1,
                                            .n = 1,
                                            .R = 1,
                                            .n_slots = 1,
+                                           .parts = 1,
                                            .u = {.n_in = 1, .n_out = 1},
                                            .v = {.n_in = 1, .n_out = 1},
                                            .w_start = one_start,
@@ -44,7 +45,7 @@ enum { BEGUN = 1, COMPLETE = 2 };
 
 /* state[slot]: BEGUN, COMPLETE (a block of C), -1 - r (a sum that product r completed) or 0. */
 static const char *check_step(const falcon_scheme *s, int r, const falcon_step *w, int32_t *state) {
-    const int blocks = s->m * s->n;
+    const int blocks = fl_blocks_of_c(s);
     if (w->slot < 0 || w->slot >= s->n_slots)
         return "a step names a slot that does not exist";
     if (w->source != FALCON_PRODUCT && (w->source < blocks || w->source >= s->n_slots || state[w->source] != -1 - r))
@@ -53,12 +54,15 @@ static const char *check_step(const falcon_scheme *s, int r, const falcon_step *
         return "a step adds to a block of C that is complete";
     if (!(w->flags & FALCON_FIRST) != (state[w->slot] == BEGUN))
         return "a slot must be begun, once, before it is added to";
+    const int completes = w->flags & FALCON_LAST && w->slot < blocks;
+    if (!(w->flags & FALCON_WAITS) != !(completes && s->parts == 2 && state[w->slot ^ 1] != COMPLETE))
+        return "the first part of a block of C that is complete waits for the other one";
     state[w->slot] = !(w->flags & FALCON_LAST) ? BEGUN : w->slot < blocks ? COMPLETE : -1 - r;
     return NULL;
 }
 
 static const char *check_steps(const falcon_scheme *s, int32_t *state) {
-    if (s->n_slots < s->m * s->n)
+    if (s->n_slots < fl_blocks_of_c(s))
         return "there must be a slot for every block of C";
     memset(state, 0, (size_t)s->n_slots * sizeof *state);
     if (s->w_start[0] != 0)
@@ -72,16 +76,16 @@ static const char *check_steps(const falcon_scheme *s, int32_t *state) {
                 return why;
         }
     }
-    for (int c = 0; c < s->m * s->n; c++)
+    for (int c = 0; c < fl_blocks_of_c(s); c++)
         if (state[c] != COMPLETE)
             return "a block of C is not completed";
     return NULL;
 }
 
 const char *falcon_scheme_check(const falcon_scheme *s, int32_t *scratch) {
-    if (s->m < 1 || s->k < 1 || s->n < 1 || s->R < 1)
-        return "m, k, n and R must be positive";
+    if (s->m < 1 || s->k < 1 || s->n < 1 || s->R < 1 || s->parts < 1 || s->parts > 2)
+        return "m, k, n and R must be positive, parts 1 or 2";
     const char *why = check_steps(s, scratch);
-    why = why ? why : check_program(&s->u, s->m * s->k, s->R);
-    return why ? why : check_program(&s->v, s->k * s->n, s->R);
+    why = why ? why : check_program(&s->u, s->parts * s->m * s->k, s->R);
+    return why ? why : check_program(&s->v, s->parts * s->k * s->n, s->R);
 }

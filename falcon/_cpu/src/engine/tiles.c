@@ -39,16 +39,26 @@ static void finish(const fl_pass *p, const fl_buffers *buf, const char *acc, con
         kern->unscale(tile, e.rows, e.cols, p->a.scale ? p->a.scale + e.row : NULL,
                       p->b.scale ? p->b.scale + e.col : NULL, p->narrow_scales);
     if (whole) {
-        p->write(acc, source, coef, p->alpha, p->beta, c, p->c_rs, p->c_cs, e.rows, e.cols, p->stream_c, buf->watch);
+        p->write(acc, source, coef, p->alpha[0], p->beta[0], c, p->c_rs, p->c_cs, e.rows, e.cols, p->stream_c,
+                 buf->watch);
         return;
     }
     for (ptrdiff_t i = 0; i < e.rows; i++) {
         ptrdiff_t first, end;
         fl_wanted(p, e, i, &first, &end);
         if (first < end)
-            p->write(NULL, tile + (i * kern->nr + first) * kern->acc, 1, p->alpha, p->beta,
+            p->write(NULL, tile + (i * kern->nr + first) * kern->acc, 1, p->alpha[0], p->beta[0],
                      c + (i * p->c_rs + first * p->c_cs) * p->c_elem, p->c_rs, p->c_cs, 1, end - first, 0, buf->watch);
     }
+}
+
+/* Writes entries e of a complex C, whose parts are complete, to C, as finish does. */
+static void finish_parts(const fl_pass *p, const fl_buffers *buf, char *const part[2], fl_entries e) {
+    for (int i = 0; i < 2 && (p->a.scale || p->b.scale); i++)
+        p->kern->unscale(part[i], e.rows, e.cols, p->a.scale ? p->a.scale + e.row : NULL,
+                         p->b.scale ? p->b.scale + e.col : NULL, p->narrow_scales);
+    p->kern->write_parts(part[0], part[1], p->alpha, p->beta, p->c + (e.row * p->c_rs + e.col * p->c_cs) * p->c_elem,
+                         p->c_rs, p->c_cs, e.rows, e.cols, p->stream_c, buf->watch);
 }
 
 /* The entries of block (i, j) of C that panels t hold; rows or cols below 1: none. */
@@ -70,21 +80,30 @@ static void scatter(const fl_pass *p, const fl_buffers *buf, int r, const char *
                     ptrdiff_t x, ptrdiff_t z) {
     const falcon_kernel *kern = p->kern;
     const falcon_scheme *s = p->scheme;
-    const int blocks = p->m * p->n;
+    const int blocks = fl_blocks_of_c(s), parts = s->parts;
     const ptrdiff_t micro = fl_micro_bytes(kern);
     for (const falcon_step *w = s->w + s->w_start[r], *end = s->w + s->w_start[r + 1]; w < end; w++) {
         char *at = ct + w->slot * ct_step;
         const char *acc = w->flags & FALCON_FIRST ? NULL : at;
         const char *source = w->source == FALCON_PRODUCT ? h : buf->sums + (w->source - blocks) * micro;
-        if (!(w->flags & FALCON_LAST) || w->slot >= blocks) {
-            kern->scatter(w->flags & FALCON_LAST ? buf->sums + (w->slot - blocks) * micro : at, acc, source, w->coef);
+        if (!(w->flags & FALCON_LAST) || w->flags & FALCON_WAITS || w->slot >= blocks) {
+            kern->scatter(w->flags & FALCON_LAST && w->slot >= blocks ? buf->sums + (w->slot - blocks) * micro : at,
+                          acc, source, w->coef);
             continue;
         }
-        const int i = p->transposed ? w->slot % p->m : w->slot / p->n;
-        const int j = p->transposed ? w->slot / p->m : w->slot % p->n;
+        const int block = w->slot / parts;
+        const int i = p->transposed ? block % p->m : block / p->n;
+        const int j = p->transposed ? block / p->m : block % p->n;
         const fl_entries e = entries_of(p, (fl_rect){x, x + 1, z, z + 1}, i, j);
-        if (e.rows > 0 && e.cols > 0)
+        if (e.rows <= 0 || e.cols <= 0)
+            continue;
+        if (parts == 2) {
+            kern->scatter(at, acc, source, w->coef);
+            char *re = ct + block * 2 * ct_step;
+            finish_parts(p, buf, (char *const[]){re, re + ct_step}, e);
+        } else {
             finish(p, buf, acc, source, w->coef, e);
+        }
     }
 }
 

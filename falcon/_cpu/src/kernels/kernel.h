@@ -86,6 +86,10 @@ enum { FALCON_BLOCK = 256 }; /* bytes per register that the interpreter handles 
  * pack writes panels, load the inputs of a scheme's sums. */
 typedef void (*falcon_pack_fn)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *dst,
                                ptrdiff_t len);
+/* The same for complex numbers, as two strips: their real parts at re, their imaginary ones, negated if conj, at im.
+ * Strides are in complex numbers. */
+typedef void (*falcon_load_parts_fn)(const void *src, ptrdiff_t is, ptrdiff_t ps, ptrdiff_t vi, ptrdiff_t vp, void *re,
+                                     void *im, ptrdiff_t len, int conj);
 /* Form all outputs of a program from all inputs; one function for A's panels and one for B's.  Input q is the
  * contiguous vector src + q*src_stride (as load wrote it), output r the vector dst + r*dst_stride (a panel), each of
  * len elements; strides in elements.  src, dst and the byte size of both strides and of len are multiples of 64. stream
@@ -114,6 +118,11 @@ typedef void (*falcon_scatter_fn)(void *dst, const void *ct, const void *h, doub
 enum { FALCON_WATCH = 64 };
 typedef void (*falcon_write_fn)(const void *ct, const void *h, double coef, double alpha, double beta, void *c,
                                 ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream, void *watch);
+/* C = alpha*(re + i im) + beta*C on complex numbers: two micro-tiles of accumulators, alpha and beta as two numbers
+ * each, strides in complex numbers; watch and stream as above. */
+typedef void (*falcon_write_parts_fn)(const void *re, const void *im, const double *alpha, const double *beta, void *c,
+                                      ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream,
+                                      void *watch);
 /* Multiply line i of a strip that load wrote by scale[i], i < lines. */
 typedef void (*falcon_scale_strip_fn)(void *strip, ptrdiff_t steps, const double *scale, ptrdiff_t lines);
 /* Divide element (i, j) of a micro-tile of accumulators by rows[i] and columns[j]; either may be NULL (ones).  narrow:
@@ -128,8 +137,9 @@ enum falcon_c_form { FALCON_C_ELEM, FALCON_C_ACC, FALCON_N_C_FORM };
  * sum depends on len and on i modulo 64. */
 typedef void (*falcon_gemv_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, const void *x, void *y);
 /* sums[i] += sum over k < len of mat(i, k)^2 for i < lines.  dot, axpy: strides as in falcon_gemv_fn.  axpy takes
- * FALCON_NORM_LINES lines at a time, whose sums stay in L1. */
-typedef void (*falcon_norm_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, double *sums);
+ * FALCON_NORM_LINES lines at a time, whose sums stay in L1.  odd: where dot adds the squares of odd k instead, if it is
+ * not NULL; axpy has none. */
+typedef void (*falcon_norm_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, double *sums, double *odd);
 enum { FALCON_NORM_LINES = 1024, FALCON_NORM_RUN = 2048 };
 
 /* ---- The descriptor ------------------------------------------------------- */
@@ -153,16 +163,18 @@ typedef struct falcon_kernel {
     int keeps;                 /* see falcon_how */
     int b_kept; /* with several slices of K, keep B's panels in L1 while A's stream, not the other way round */
     struct {
-        int a_panels, b_panels;                    /* most panels of a C tile */
-        int a_share, b_share;                      /* percent of L2 that a tile's slice of A and of B may take */
-    } tile[2];                                     /* [0]: A's panels are kept in L1, [1]: B's */
-    const falcon_ukr_fn *ukr;                      /* [mr][nr / vlen] */
-    falcon_pack_fn pack_a, pack_b, load_a, load_b; /* widths mr and nr */
+        int a_panels, b_panels;                      /* most panels of a C tile */
+        int a_share, b_share;                        /* percent of L2 that a tile's slice of A and of B may take */
+    } tile[2];                                       /* [0]: A's panels are kept in L1, [1]: B's */
+    const falcon_ukr_fn *ukr;                        /* [mr][nr / vlen] */
+    falcon_pack_fn pack_a, pack_b, load_a, load_b;   /* widths mr and nr */
+    falcon_load_parts_fn load_parts_a, load_parts_b; /* NULL, as write_parts, where no complex type has such parts */
     falcon_combine_fn interpret_a, interpret_b;
     falcon_scatter_fn scatter;
     falcon_scale_strip_fn scale_a, scale_b;
     falcon_unscale_fn unscale;
     falcon_write_fn write[FALCON_N_C_FORM]; /* of elements: NULL for two types */
+    falcon_write_parts_fn write_parts;
     falcon_gemv_fn dot, axpy;
     falcon_norm_fn norm_dot, norm_axpy; /* NULL where arithmetic is exact */
     double least_square;                /* squares of elements of a line with a smaller sum may have underflowed */

@@ -5,10 +5,11 @@
  * the sum is Inf; falcon_norms sets sums to 0 that are so small that squares may have underflowed.  Both values
  * tell the caller that the line could not be measured.
  */
-static void X_NAME(norm_dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t is, double *sums) {
+static void X_NAME(norm_dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t is, double *sums,
+                             double *odd) {
     const X_T *mat = mat_;
     for (ptrdiff_t i = 0; i < lines; i++, mat += is) {
-        double sum = 0;
+        double sum[2] = {0};
         for (ptrdiff_t k0 = 0; k0 < len; k0 += FALCON_NORM_RUN) {
             const X_T *x = mat + k0;
             const ptrdiff_t run = len - k0 < FALCON_NORM_RUN ? len - k0 : FALCON_NORM_RUN;
@@ -23,11 +24,13 @@ static void X_NAME(norm_dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, p
             }
             const VEC all = (s[0] + s[1]) + (s[2] + s[3]);
             for (int l = 0; l < VLEN; l++)
-                sum += (double)all[l];
+                sum[l % 2] += (double)all[l];
             for (; k < run; k++)
-                sum += (double)(T)(X_GET(x[k]) * X_GET(x[k]));
+                sum[k % 2] += (double)(T)(X_GET(x[k]) * X_GET(x[k]));
         }
-        sums[i] += sum;
+        sums[i] += odd ? sum[0] : sum[0] + sum[1];
+        if (odd)
+            odd[i] += sum[1];
     }
 }
 
@@ -48,7 +51,9 @@ INLINE void X_NAME(norm_steps)(const int steps, ptrdiff_t lines, const X_T *mat,
             sums[i] += X_GET(mat[q * ks + i]) * X_GET(mat[q * ks + i]);
 }
 
-static void X_NAME(norm_axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t ks, double *sums) {
+static void X_NAME(norm_axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t ks, double *sums,
+                              double *odd) {
+    (void)odd;
     const X_T *mat = mat_;
     T run[FALCON_NORM_LINES];
     for (ptrdiff_t i0 = 0; i0 < lines; i0 += FALCON_NORM_LINES) {

@@ -107,6 +107,20 @@ static void X_NAME(axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdi
 #define SPLIT(split, whole) whole
 #endif
 
+#undef LOAD_PARTS_A
+#undef LOAD_PARTS_B
+#undef WRITE_PARTS
+#if CAT(X, _PARTS)
+#include "parts_impl.h"
+#define LOAD_PARTS_A X_NAME(load_parts_a)
+#define LOAD_PARTS_B X_NAME(load_parts_b)
+#define WRITE_PARTS X_NAME(write_parts)
+#else
+#define LOAD_PARTS_A NULL
+#define LOAD_PARTS_B NULL
+#define WRITE_PARTS NULL
+#endif
+
 #if PAIR
 #define WRITE_ELEM NULL
 #define SCALE_ELEM NULL
@@ -161,6 +175,8 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .pack_b = SPLIT(pack_split_b, PACK_B),
     .load_a = LOAD_A,
     .load_b = PACK_B,
+    .load_parts_a = LOAD_PARTS_A,
+    .load_parts_b = LOAD_PARTS_B,
     .interpret_a = SPLIT(interpret_split_a, INTERPRET_A),
     .interpret_b = SPLIT(interpret_split_b, NAME(interpret_b)),
     .scatter = NAME(scatter),
@@ -172,6 +188,7 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .begin = NAME(begin),
     .end = NAME(end),
 #endif
+    .write_parts = WRITE_PARTS,
     .dot = X_NAME(dot),
     .axpy = X_NAME(axpy),
 #if !CAT(D, _EXACT)

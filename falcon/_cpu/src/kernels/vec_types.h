@@ -47,6 +47,7 @@ typedef VECTOR_OF(int32_t, i32_VLEN) s32_VEC;
 /* ---- elements ------------------------------------------------------------- */
 
 #define f32_T float
+#define f32_PARTS 1 /* of complex64 */
 #define f32_ID FALCON_F32
 #define f32_GET(x) (x)
 #define f32_PUT(x) (x)
@@ -58,6 +59,7 @@ typedef VECTOR_OF(int32_t, i32_VLEN) s32_VEC;
 #define f32_NARROW(v) (v)
 
 #define f64_T double
+#define f64_PARTS 1
 #define f64_ID FALCON_F64
 #define f64_GET(x) (x)
 #define f64_PUT(x) (x)
