@@ -194,12 +194,6 @@ cdef inline int scales_of(x, Py_buffer *v, ptrdiff_t lines, const double **out) 
     return 0
 
 
-cdef inline int triangle_from(name, ptrdiff_t M, ptrdiff_t N) except -1:
-    if name not in TRIANGLES or (name is not None and M != N):
-        raise ValueError(f"triangle {name!r} of {M} x {N}: expected lower or upper, of a square")
-    return TRIANGLES[name]
-
-
 cdef inline tuple blocking_tuple(const falcon_blocking *b):
     return (b.mb, b.nb, b.kb, b.kc, b.mt, b.nt, b.stream_pack, b.stream_c)
 

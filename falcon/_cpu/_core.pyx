@@ -215,6 +215,12 @@ cdef int blocking_from(blocking, const falcon_kernel *k, falcon_blocking *b) exc
 TRIANGLES = {None: FALCON_WHOLE, "lower": FALCON_LOWER, "upper": FALCON_UPPER}
 
 
+cdef int triangle_from(name, ptrdiff_t M, ptrdiff_t N) except -1:
+    if name not in TRIANGLES or (name is not None and M != N):
+        raise ValueError(f"triangle {name!r} of {M} x {N}: expected lower or upper, of a square")
+    return TRIANGLES[name]
+
+
 cdef inline const falcon_scheme *form_of(Scheme scheme):
     """The C scheme; NULL: classical."""
     return NULL if scheme is None else &scheme.s

@@ -106,10 +106,12 @@ INLINE void NAME(interpret)(const int flip, const P_T *src, ptrdiff_t src_stride
         NAME(interpret_block)(per_line, flip, prog, src + at, src_stride, dst + at, dst_stride, stream, scratch);
 }
 
+#if PARTS == 1
 static void NAME(interpret_b)(const void *src, ptrdiff_t src_stride, void *dst, ptrdiff_t dst_stride, ptrdiff_t len,
                               int stream, const falcon_program *prog, void *scratch) {
     NAME(interpret)(0, src, src_stride, dst, dst_stride, len, stream, prog, scratch);
 }
+#endif
 
 #if A_FLIP
 static void NAME(interpret_a)(const void *src, ptrdiff_t src_stride, void *dst, ptrdiff_t dst_stride, ptrdiff_t len,
