@@ -1,7 +1,7 @@
 """`linear` and `matmul`, and the operators of torch that they call.
 
-An operator is seen by torch.compile as one node with a fake kernel; the autograd.Function is outside
-of it, because gradients registered with the operator cost every call more.
+An operator is seen by torch.compile as one node with a fake kernel; the autograd.Function is
+outside of it, because gradients registered with the operator cost every call more.
 """
 
 from __future__ import annotations

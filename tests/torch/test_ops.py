@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-torch = pytest.importorskip("torch")
+import falcon
 
-import falcon.torch
-from falcon.torch import ops
+torch = pytest.importorskip("torch")
+ops = pytest.importorskip("falcon.torch.ops")
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 functional = torch.nn.functional
