@@ -7,7 +7,10 @@
 True
 
 Importing falcon prints nothing and starts nothing: no threads, no measurements, no GPU.
+`falcon.torch`, for PyTorch, is imported when it is first asked for.
 """
+
+from typing import Any
 
 from . import schemes
 from ._backends import release_workspace
@@ -64,6 +67,14 @@ __all__ = [
 
 warn_of_web_framework()
 del warn_of_web_framework
+
+
+def __getattr__(name: str) -> Any:
+    if name != "torch":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return import_module(f"{__name__}.torch")
 
 
 def load_ipython_extension(_shell: object) -> None:

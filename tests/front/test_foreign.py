@@ -248,7 +248,7 @@ def test_tensors_that_cannot_be_viewed(torch):
     a, b = torch.ones(4, 4), torch.ones(4, 4)
     for x, message in (
         (a.to_sparse(), r"a is a sparse_coo tensor of .*a.to_dense\(\)"),
-        (a.clone().requires_grad_(), r"requires grad, .*: use a.detach\(\)"),
+        (a.clone().requires_grad_(), r"requires grad: use falcon.torch.linear .* a.detach\(\)"),
         (a.to("meta"), "a is a tensor on meta"),
     ):
         for call in FUNCTIONS:

@@ -48,8 +48,8 @@ def viewed(name: str, x: Any) -> Any:
 
         if torch.is_grad_enabled():
             raise TypeError(
-                f"{name} is a tensor that requires grad, and falcon records no gradients: use "
-                f"{name}.detach(), or torch.no_grad()"
+                f"{name} is a tensor that requires grad: use falcon.torch.linear or .matmul, which "
+                f"record gradients, or {name}.detach(), or torch.no_grad()"
             )
         x = x.detach()
     if x.device.type != "cpu":

@@ -1,0 +1,308 @@
+"""`linear` and `matmul`, and the operators of torch that they call.
+
+An operator is seen by torch.compile as one node with a fake kernel; the autograd.Function is
+outside of it, because gradients registered with the operator cost every call more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+import falcon
+
+DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
+# Left to torch: products of fewer multiplications, which falcon's Python code would delay, and of
+# fewer rows, for which falcon would copy B (nn.Linear's weight is B by columns).
+LEAST_PRODUCT = 256**3
+LEAST_ROWS = 16
+
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+_library = torch.library.Library("falcon", "DEF")
+_library.define("linear(Tensor x, Tensor w, Tensor? bias) -> Tensor")
+_library.define("matmul(Tensor a, Tensor b) -> Tensor")
+
+
+def linear(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Multiply as `torch.nn.functional.linear`: ``x @ w.T + bias``.
+
+    Parameters
+    ----------
+    x : Tensor, shape (..., K)
+        bfloat16, float16, float32 or float64, on the CPU or one GPU; any strides.
+    w : Tensor, shape (N, K)
+        Of x's dtype and device; any strides, never copied.
+    bias : Tensor, shape (N,), optional
+
+    Returns
+    -------
+    Tensor, shape (..., N)
+        Contiguous. Gradients of all operands are products of falcon too.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes do not match; dtypes or devices differ, or falcon does not multiply them.
+
+    Notes
+    -----
+    Small products and those of fewer than 16 rows are torch's own. Under autocast, operands are
+    cast as those of torch's linear. With `torch.compile` it is one node of the graph.
+
+    Examples
+    --------
+    >>> import torch, falcon.torch
+    >>> falcon.torch.linear(torch.ones(5, 2, 3), torch.ones(4, 3), torch.ones(4)).shape
+    torch.Size([5, 2, 4])
+    """
+    x, w, bias = _cast(x, w, bias)
+    _check_linear(x, w, bias)
+    if not torch.compiler.is_compiling() and _is_for_torch(x, w.shape[0]):
+        return functional.linear(x, w, bias)
+    if _records(x, w, bias):
+        made: Tensor = _Linear.apply(x, w, bias)
+        return made
+    return torch.ops.falcon.linear(x, w, bias)
+
+
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """Multiply as `torch.matmul`: vectors, matrices, broadcast batches.
+
+    Parameters
+    ----------
+    a, b : Tensor
+        At least 1-D, of one dtype (bfloat16, float16, float32 or float64) and device, any strides.
+
+    Returns
+    -------
+    Tensor
+        Contiguous. Gradients are products of falcon too.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `linear`.
+
+    Examples
+    --------
+    >>> import torch, falcon.torch
+    >>> falcon.torch.matmul(torch.ones(5, 2, 3), torch.ones(3)).shape
+    torch.Size([5, 2])
+    """
+    for name, x in (("a", a), ("b", b)):
+        if x.ndim == 0:
+            raise ValueError(f"{name} is a scalar; expected at least one axis")
+    if b.ndim == 1:
+        return matmul(a, b[:, None]).squeeze(-1)
+    if a.ndim == 1:
+        return matmul(a[None], b).squeeze(-2)
+    if b.ndim == 2:
+        return linear(a, b.mT)
+    a, b, _ = _cast(a, b, None)
+    _check_matmul(a, b)
+    if not torch.compiler.is_compiling() and _is_for_torch(a, b.shape[-1], a.shape[-2]):
+        return torch.matmul(a, b)
+    if _records(a, b):
+        made: Tensor = _Matmul.apply(a, b)
+        return made
+    return torch.ops.falcon.matmul(a, b)
+
+
+class _Linear(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
+        return torch.ops.falcon.linear(x, w, bias)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+        x, w, bias = inputs
+        ctx.has_bias = bias is not None
+        ctx.save_for_backward(x, w)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (x, w), (grad,) = ctx.saved_tensors, grads
+        for_x = for_w = for_bias = None
+        rows = grad.reshape(-1, w.shape[0])
+        if ctx.needs_input_grad[0]:
+            for_x = linear(grad, w.mT)
+        if ctx.needs_input_grad[1]:
+            for_w = linear(rows.mT, x.reshape(-1, w.shape[1]).mT)
+        if ctx.has_bias and ctx.needs_input_grad[2]:
+            for_bias = rows.sum(0)
+        return for_x, for_w, for_bias
+
+
+class _Matmul(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(a: Tensor, b: Tensor) -> Tensor:
+        return torch.ops.falcon.matmul(a, b)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (a, b), (grad,) = ctx.saved_tensors, grads
+        for_a = for_b = None
+        if ctx.needs_input_grad[0]:
+            for_a = matmul(grad, b.mT).sum_to_size(a.shape)
+        if ctx.needs_input_grad[1]:
+            for_b = matmul(a.mT, grad).sum_to_size(b.shape)
+        return for_a, for_b
+
+
+def multiply(x: Tensor, b: Any, width: int, bias: Tensor | None) -> Tensor:
+    """Return ``x @ b + bias``, for a matrix or a packed operand b of so many columns."""
+    rows = x.reshape(-1, x.shape[-1])
+    out = x.new_empty((rows.shape[0], width))
+    options = _options(x)
+    if bias is None or x.is_cuda:
+        falcon.gemm(rows, b, out=out, **options)
+        if bias is not None:
+            out += bias
+    else:  # added while the result is written, and rounded with it
+        falcon.gemm(rows, b, bias.expand(out.shape), beta=1.0, out=out, **options)
+    return out.view((*x.shape[:-1], width))
+
+
+def _linear(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
+    _check_linear(x, w, bias)
+    if _is_for_torch(x, w.shape[0]):
+        return functional.linear(x, w, bias).contiguous()
+    return multiply(x, w.mT, w.shape[0], bias)
+
+
+def _matmul(a: Tensor, b: Tensor) -> Tensor:
+    _check_matmul(a, b)
+    if _is_for_torch(a, b.shape[-1], a.shape[-2]):
+        return torch.matmul(a, b).contiguous()
+    made: Tensor = falcon.matmul(a, b, **_options(a))
+    return made
+
+
+@torch.library.register_fake("falcon::linear", lib=_library)
+def _fake_linear(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
+    _check_linear(x, w, bias)
+    return x.new_empty((*x.shape[:-1], w.shape[0]))
+
+
+@torch.library.register_fake("falcon::matmul", lib=_library)
+def _fake_matmul(a: Tensor, b: Tensor) -> Tensor:
+    batch = _check_matmul(a, b)
+    return a.new_empty((*batch, a.shape[-2], b.shape[-1]))
+
+
+def _batched(axis: int | None, x: Any, size: int) -> Any:
+    """Return an operand with the mapped axis in front."""
+    if x is None:
+        return None
+    return x.expand(size, *x.shape) if axis is None else x.movedim(axis, 0)
+
+
+@torch.library.register_vmap("falcon::linear", lib=_library)
+def _vmap_linear(
+    info: Any, axes: tuple, x: Tensor, w: Tensor, bias: Tensor | None
+) -> tuple[Tensor, int]:
+    x = _batched(axes[0], x, info.batch_size)
+    if axes[1] is None and axes[2] is None:
+        return torch.ops.falcon.linear(x, w, bias), 0
+    w, bias = _batched(axes[1], w, info.batch_size), _batched(axes[2], bias, info.batch_size)
+    rows = x.reshape(info.batch_size, -1, x.shape[-1])
+    made = torch.ops.falcon.matmul(rows, w.mT)
+    if bias is not None:
+        made = made + bias[:, None]
+    return made.reshape((*x.shape[:-1], w.shape[1])), 0
+
+
+@torch.library.register_vmap("falcon::matmul", lib=_library)
+def _vmap_matmul(info: Any, axes: tuple, a: Tensor, b: Tensor) -> tuple[Tensor, int]:
+    most = max(x.ndim - (axis is not None) for x, axis in zip((a, b), axes, strict=True))
+    a, b = (_batched(axis, x, info.batch_size) for x, axis in zip((a, b), axes, strict=True))
+    # Axes that only the other operand has come between the mapped axis and the own ones.
+    a, b = (x[(slice(None), *[None] * (most + 1 - x.ndim))] for x in (a, b))
+    return torch.ops.falcon.matmul(a, b), 0
+
+
+for _key in ("CPU", "CUDA"):
+    _library.impl("linear", _linear, _key)
+    _library.impl("matmul", _matmul, _key)
+
+
+def _records(*operands: Tensor | None) -> bool:
+    """Whether a gradient is asked for, or may be: vmap's wrappers do not tell."""
+    if not torch.is_grad_enabled():
+        return False
+    given = [x for x in operands if x is not None]
+    if any(x.requires_grad for x in given):
+        return True
+    return not torch.compiler.is_compiling() and any(map(_is_wrapped, given))
+
+
+def _options(x: Tensor) -> dict[str, Any]:
+    """Return the options of a product: as many threads as torch uses on the CPU."""
+    return {} if x.is_cuda else {"threads": torch.get_num_threads()}
+
+
+def _is_for_torch(x: Tensor, columns: int, rows: int | None = None) -> bool:
+    """Whether torch's own product is the faster one."""
+    K = x.shape[-1]
+    if rows is None:
+        rows = x.numel() // max(K, 1)
+    return rows < LEAST_ROWS or rows * K * columns < LEAST_PRODUCT
+
+
+def _cast(x: Tensor, w: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return operands as autocast wants them, float64 as it is."""
+    kind = x.device.type
+    if not torch.is_autocast_enabled(kind) or torch.float64 in (x.dtype, w.dtype):
+        return x, w, bias
+    dtype = torch.get_autocast_dtype(kind)
+    return x.to(dtype), w.to(dtype), None if bias is None else bias.to(dtype)
+
+
+def _check_types(operands: dict[str, Tensor | None]) -> None:
+    first, x = next((k, v) for k, v in operands.items() if v is not None)
+    if x.dtype not in DTYPES:
+        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
+        raise TypeError(f"{first} has dtype {x.dtype}; expected one of {known}")
+    for name, y in operands.items():
+        if y is not None and (y.dtype is not x.dtype or y.device != x.device):
+            raise TypeError(
+                f"{first} is of {x.dtype} on {x.device} and {name} of {y.dtype} on {y.device}; "
+                "expected one dtype and one device"
+            )
+
+
+def _check_linear(x: Tensor, w: Tensor, bias: Tensor | None) -> None:
+    _check_types({"x": x, "w": w, "bias": bias})
+    if w.ndim != 2 or x.ndim == 0 or x.shape[-1] != w.shape[1]:
+        raise ValueError(
+            f"x has shape {tuple(x.shape)} and w {tuple(w.shape)}; expected (..., K) and (N, K)"
+        )
+    if bias is not None and tuple(bias.shape) != (w.shape[0],):
+        raise ValueError(f"bias has shape {tuple(bias.shape)}; expected ({w.shape[0]},)")
+
+
+def _check_matmul(a: Tensor, b: Tensor) -> tuple[int, ...]:
+    """Return the shape of the batch."""
+    _check_types({"a": a, "b": b})
+    if min(a.ndim, b.ndim) < 2 or a.shape[-1] != b.shape[-2]:
+        raise ValueError(
+            f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}; expected (..., M, K) and "
+            "(..., K, N)"
+        )
+    try:
+        return tuple(torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+    except RuntimeError as error:
+        raise ValueError(
+            f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}: their batches do not broadcast"
+        ) from error
