@@ -37,7 +37,7 @@ def option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option
     if scheme is not None and limit is not None and workspace > limit:
         return None
     _, b_by_rows, c_by_columns = problem.layout
-    in_place = (
+    few_rows = (
         scheme is None
         and _reads_b_once(problem)
         and problem.b_direct
@@ -48,7 +48,7 @@ def option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option
     is_wide = problem.is_wide and problem.operand.arithmetic is None
     growth = None if is_wide else rounded_growth(problem.operand, scheme, isa())
     return Option(
-        "cpu", scheme, *passes, (*tiling, nbytes), in_place=in_place, rounded_growth=growth
+        "cpu", scheme, *passes, (*tiling, nbytes), few_rows=few_rows, rounded_growth=growth
     )
 
 

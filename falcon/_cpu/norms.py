@@ -35,13 +35,13 @@ def scaling_of(
     needed = M if packed is not None else M + N
     if 8 * needed > nbytes and guarded:
         return None
-    own = 8 * needed > nbytes  # a small product's
-    room = np.empty(needed) if own else np.frombuffer(workspace, np.float64, needed)
+    is_separate = 8 * needed > nbytes  # a small product's
+    room = np.empty(needed) if is_separate else np.frombuffer(workspace, np.float64, needed)
     rows = squared_norms(a, plan, 0, room[:M])
     if packed is None:
         columns = squared_norms(b, plan, 1, room[M:])
     else:
-        columns = np.ones(1) if packed.scales is None else packed.scales
+        columns = np.ones(1) if packed.column_norms is None else packed.column_norms
     if split is not None and any(((x > 0) & (x < _LEAST_SPLIT)).any() for x in (rows, columns)):
         return None
     if not guarded:
@@ -52,9 +52,9 @@ def scaling_of(
 def squared_norms(x: Any, plan: Plan, axis: int, found: np.ndarray) -> np.ndarray:
     """Write the squared norms of the rows (axis 0) or columns of an array of the engine's."""
     _core.norms(x, found, axis, plan.threads, isa())
-    return mended(_named(x, plan.problem.operand.left), axis, found)
+    return mended(_as_dtype(x, plan.problem.operand.left), axis, found)
 
 
-def _named(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return an array of the engine's with its own dtype: the inverse of `seen`."""
+def _as_dtype(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """Return an array of the engine's with its own dtype: the inverse of `engine_view`."""
     return x if dtype.engine_view is None else x.view(dtype.numpy)

@@ -197,14 +197,15 @@ def change(
     update: Callable[[Learned], None],
     backends: Sequence[Backend],
     *,
-    here: bool = False,
+    in_this_process: bool = False,
     soon: bool = True,
 ) -> None:
-    """Change what is stored, as other processes have left it; with `here`, also what is kept to.
+    """Change what is stored, as other processes have left it.
 
+    `in_this_process` also changes the choices that this process goes by.
     Not `soon`: with the next change, or when the process ends (writing takes some milliseconds).
     """
-    if here:
+    if in_this_process:
         update(known(backends))
     path = _path(backends)
     if path is not None:
