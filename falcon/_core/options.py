@@ -375,8 +375,7 @@ def cache_folder() -> Path | None:
 
     Returns None if there is no home folder. The folder may not exist yet, or not be writable.
     """
-    path = os.environ.get("FALCON_CACHE_DIR") or None
-    if path is not None:
+    if path := os.environ.get("FALCON_CACHE_DIR"):
         return Path(path)
     base = os.environ.get("XDG_CACHE_HOME")
     try:
@@ -387,5 +386,5 @@ def cache_folder() -> Path | None:
 
 def profile_file() -> Path | None:
     """Return the file of FALCON_PROFILE: a machine profile that is used whatever its key."""
-    path = os.environ.get("FALCON_PROFILE") or None
-    return Path(path) if path is not None else None
+    path = os.environ.get("FALCON_PROFILE")
+    return Path(path) if path else None

@@ -185,7 +185,7 @@ def _watched(made: Plan, watch: Watch) -> Plan:
     """Return the plan with its watch, where contests may be held and have not been."""
     entry, learn = watch.entry, made.options.learn
     rivals = made.rivals if entry is None else entry.rival()
-    if learn == "off" or not rivals or not (learn == "now" or learned.is_kept(watch.every)):
+    if learn == "off" or not rivals or not (learn == "now" or learned.has_file(watch.every)):
         return made
     _watches.append(watch)
     return replace(made, watch=watch)

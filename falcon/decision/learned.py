@@ -156,12 +156,12 @@ def _story(entry: Entry) -> str:
 
 @dataclass
 class Learned:
-    """What is stored, or what this process keeps to."""
+    """What the file holds, or what this process decides by."""
 
     speeds: dict[str, tuple[int, dict[str, float]]] = field(default_factory=dict)
     choices: dict[str, Entry] = field(default_factory=dict)
 
-    def see_speeds(self, dtype: str, slower: dict[str, float]) -> None:
+    def add_speeds(self, dtype: str, slower: dict[str, float]) -> None:
         """Add what a process's probe found: the fastest counts."""
         count, known = self.speeds.get(dtype, (0, {}))
         least = {x: min(y, known.get(x, y)) for x, y in slower.items()}
@@ -184,7 +184,7 @@ _pending: deque[Callable[[Learned], None]] = deque()
 
 
 def known(backends: Sequence[Backend]) -> Learned:
-    """Return what this process keeps to: read once."""
+    """Return what this process decides by: the file as it was when first read."""
     global _known
     if _known is None:
         found = _read(_path(backends))
@@ -232,7 +232,7 @@ def _flush(path: Path, backends: Sequence[Backend], wait: float = 0.05) -> None:
         unregister(_flush)
 
 
-def is_kept(backends: Sequence[Backend]) -> bool:
+def has_file(backends: Sequence[Backend]) -> bool:
     """Whether there is a file: a folder for it, and no pinned profile."""
     return _path(backends) is not None
 

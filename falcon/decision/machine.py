@@ -102,7 +102,7 @@ def entry(backend: str, problem: Problem) -> tuple[str, str, int]:
     return backend, f"{name} tf32" if problem.tf32 else name, problem.threads
 
 
-def keep(found: RatesTable, backends: Sequence[Backend], device: int | None) -> MachineProfile:
+def add_rates(found: RatesTable, backends: Sequence[Backend], device: int | None) -> MachineProfile:
     """Add measured rates to the profile, and store it.
 
     Raises

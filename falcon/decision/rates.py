@@ -23,7 +23,7 @@ from falcon._core.options import Options
 from falcon._core.problem import Problem
 
 from . import learned
-from .machine import MachineProfile, entry, keep, profile, replaced
+from .machine import MachineProfile, add_rates, entry, profile, replaced
 from .starting import PROBED, believed, probed, starting
 from .store import RatesTable
 
@@ -65,7 +65,7 @@ def _rates_now(backend: Backend, problem: Problem, backends: Sequence[Backend]) 
         if found is None:
             _log.info("falcon: measuring %s %s (a second, once)", *key[:2])
             found = backend.measure(problem)
-            keep({key: found}, backends, device)
+            add_rates({key: found}, backends, device)
         return found
     found = found or starting(backend, problem)
     if found is None:
@@ -97,7 +97,7 @@ def _probed(
         if count < PROBED:
             now, count = probed(able, operand), count + 1
             if now:
-                learned.change(lambda x: x.see_speeds(operand.name, now), backends)
+                learned.change(lambda x: x.add_speeds(operand.name, now), backends)
             found = {x: min(y, found.get(x, y)) for x, y in now.items()}
         found = _slower.setdefault(operand.name, believed(found, count, able, operand))
     return found
@@ -133,7 +133,7 @@ def measure_all(
                     tick(f"{backend.name} {dtype.name}, {count} threads")
                     found[entry(backend.name, problem)] = backend.measure(problem, thorough=True)
     finally:  # Ctrl-C leaves what was measured so far
-        made = keep(found, backends, None)
+        made = add_rates(found, backends, None)
         _rates.clear()
         replaced()
     return made

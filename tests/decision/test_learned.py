@@ -86,7 +86,7 @@ def test_six_comparisons_settle_it():
 def test_the_next_process_reads_it(monkeypatch, folder):
     whole = after(ENTRY, (LCMA, 0.97))
     keep("a", whole)
-    learned.change(lambda x: x.see_speeds("float32", {"cpu": 1.5, "numpy": 1.1}),
+    learned.change(lambda x: x.add_speeds("float32", {"cpu": 1.5, "numpy": 1.1}),
                    available_backends())  # fmt: skip
     forget(monkeypatch)
     assert known().choices == {"a": whole}
@@ -213,7 +213,7 @@ def test_a_pinned_profile_decides_alone(monkeypatch, tmp_path):
     monkeypatch.setenv("FALCON_PROFILE", str(tmp_path / "none.json"))
     forget(monkeypatch)
     assert known().choices == {}
-    assert not learned.is_kept(available_backends())
+    assert not learned.has_file(available_backends())
 
 
 @pytest.mark.skipif(not hasattr(os, "umask"), reason="no umask on this system")
