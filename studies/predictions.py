@@ -158,7 +158,7 @@ def main():
     parser.add_argument("--case-seconds", type=float, default=8.0, help="after five rounds")
     options = parser.parse_args()
     threads = thread_count(options.threads)
-    with falcon.config(threads=threads):
+    with falcon.config(threads=threads, arithmetic="native"):
         measure_machine([options.dtype], [threads], lambda _: None)
         shapes = shapes_of(options.shapes, SHAPES)
         groups = [compare(x, options.dtype, options.case_seconds) for x in shapes]
