@@ -24,15 +24,14 @@ SIZES = (512, 1024, 1536, 2048, 3072, 4096)
 INNER = (256, 512, 1024, 2048, 4096)
 # The others are compared with the first.
 SCHEMES = ("classical", "strassen", "strassen@strassen")
-ROUNDS, SECONDS = 5, 5.0
 
 
-def measure(size, K, dtype, threads):
+def measure(size, K, dtype, threads, case_seconds):
     """Compare schemes with falcon's classical path; also return what "auto" would choose."""
     a, b, out = operands((size, size, K), dtype)
     call = partial(falcon.gemm, a, b, out=out, threads=threads, backend="cpu")
     sides = [Side.of(name, partial(call, scheme=name)) for name in SCHEMES]
-    classical, *others = interleave(sides, ROUNDS, seconds=SECONDS)
+    classical, *others = interleave(sides, seconds=case_seconds)
     return {
         **{"M": size, "N": size, "K": K, "dtype": dtype},
         "speedups": {x.name: x.over(classical).document() for x in others},
@@ -92,6 +91,7 @@ def main():
     parser.add_argument("--threads", type=int)
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES, help="M = N")
     parser.add_argument("--inner", nargs="+", type=int, default=INNER, help="K")
+    parser.add_argument("--case-seconds", type=float, default=5.0, help="after five rounds")
     options = parser.parse_args()
     if options.draw:
         with style():
@@ -104,7 +104,7 @@ def main():
         found = records.read(options.file)
     found["crossover"] = []
     for case in ((m, k, x) for x in options.dtype for m in options.sizes for k in options.inner):
-        found["crossover"].append(measure(*case, threads))
+        found["crossover"].append(measure(*case, threads, options.case_seconds))
         print(*case, flush=True)
         write(options.file, found)
 

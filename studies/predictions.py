@@ -22,7 +22,7 @@ from falcon._core.model import seconds
 from falcon._core.options import thread_count
 from falcon._core.timing import Estimate, Side, interleave
 from falcon._cpu import _core
-from falcon._cpu.extension import isa, seen
+from falcon._cpu.extension import engine_view, isa
 from falcon._cpu.pool import kept_bytes
 from falcon._cpu.programs import engine_scheme
 from falcon._front.tune import measure_machine
@@ -32,7 +32,6 @@ from falcon.decision.machine import entry
 # Short K (two), short N, odd sizes, short M, and a usual shape.
 SHAPES = ("5000x5000x512", "2048x2048x256", "5000x512x5000", "3001x2999x3003", "1187x4928x2565",
           "2048x2048x2048")  # fmt: skip
-ROUNDS, SECONDS = 5, 8.0
 # Names of the classical stages, and of the corresponding stages of an LCMA.
 SAME = {"pack A": "combine A", "pack B": "combine B", "store C": "combine H"}
 STAGES = ("combine A", "combine B", "multiply", "combine H")
@@ -53,7 +52,7 @@ class StageProfile:
         call = {"threads": threads, "isa": isa(), "scheme": engine_scheme(scheme)}
         dtype = of(a.dtype)
         blocking, nbytes = _core.plan(M, N, K, dtype.engine, limit=kept_bytes(), **call)
-        self.arrays = [seen(x, dtype) for x in (a, b, np.empty((M, N), a.dtype))]
+        self.arrays = [engine_view(x, dtype) for x in (a, b, np.empty((M, N), a.dtype))]
         self.call = {**call, "blocking": blocking, "workspace": _core.Workspace(nbytes)}
         self.runs = []
 
@@ -97,7 +96,7 @@ class Compared:
         }
 
 
-def compare(shape, dtype):
+def compare(shape, dtype, case_seconds):
     """Measure the candidates of a shape; the choice comes first."""
     a, b, _ = operands(shape, dtype)
     plan = falcon.plan(a, b, backend="cpu")
@@ -108,7 +107,7 @@ def compare(shape, dtype):
                if x in kept or x == plan.option.label]  # fmt: skip
     profiles = [StageProfile(a, b, x.scheme, plan.threads) for x in options]
     sides = [Side(x.label, y.seconds, 0.02) for x, y in zip(options, profiles, strict=True)]
-    records = interleave(sides, ROUNDS, seconds=SECONDS)
+    records = interleave(sides, seconds=case_seconds)
     rates = profile(available_backends()).rates[entry("cpu", plan.problem)]
     found = []
     for option, stages, record in zip(options, profiles, records, strict=True):
@@ -156,11 +155,13 @@ def main():
     parser.add_argument("shapes", nargs="*", help="M,N,K or MxNxK (default: six)")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--case-seconds", type=float, default=8.0, help="after five rounds")
     options = parser.parse_args()
     threads = thread_count(options.threads)
     with falcon.config(threads=threads, arithmetic="native"):
         measure_machine([options.dtype], [threads], lambda _: None)
-        groups = [compare(x, options.dtype) for x in shapes_of(options.shapes, SHAPES)]
+        shapes = shapes_of(options.shapes, SHAPES)
+        groups = [compare(x, options.dtype, options.case_seconds) for x in shapes]
     table([x for group in groups for x in group])
     print("\npredicted / measured, ms\n")
     for name, value in summary(groups).items():

@@ -37,8 +37,8 @@ from falcon.bench.workloads import Shape, model_shapes, models
 
 # Rounds over all candidates; the fastest is then measured again with the choice.
 LOOK_ROUNDS = 2
-# Most rounds for a ratio, and the seconds after which no rounds beyond the least number begin.
-MOST_ROUNDS, SECONDS = 41, 20.0
+# Most rounds for a ratio.
+MOST_ROUNDS = 41
 # The size of the products by np.matmul with --between.
 BETWEEN = 512
 LEAST_FLOPS = 2e7
@@ -99,13 +99,14 @@ def measure_shape(kind, shape, dtype, workers, options):
                Side.of("numpy", lambda: np.matmul(a, b, out=out))]  # fmt: skip
     if options.between:
         sides, against = ([after_numpy(x, BETWEEN, dtype) for x in y] for y in (sides, against))
-    looked, best, lost = regret_of(sides, looks=LOOK_ROUNDS, most=MOST_ROUNDS, limit=SECONDS)
+    limit = options.case_seconds
+    looked, best, lost = regret_of(sides, looks=LOOK_ROUNDS, most=MOST_ROUNDS, limit=limit)
     if min(a.shape + b.shape) >= LARGE and workers:
         with SharedOperands(shape, np.dtype(dtype), 0) as shared:
             for worker in workers:
                 worker.prepare(shared)
                 against.append(Side(worker.peer.name, worker.seconds))
-    mine, *others = interleave(against, most=MOST_ROUNDS, seconds=SECONDS)
+    mine, *others = interleave(against, most=MOST_ROUNDS, seconds=limit)
     over = {x.name: mine.over(x) for x in others}
     worst = min(over, key=lambda name: over[name].median)
     planned = [seconds(lambda x=x: falcon.plan(a[x:], b), count=1) for x in range(1, 10)]
@@ -217,6 +218,7 @@ def parser():
     add("--shapes", type=int, default=52, help="per dtype and threads (default 52)")
     add("--most-flops", type=float, default=MOST_FLOPS, help="per thread (default 3e10)")
     add("--seconds", type=float, default=1e9, help="stop after this time; run again to resume")
+    add("--case-seconds", type=float, default=20.0, help="for a ratio, after five rounds (20)")
     add("--most", type=int, default=8, help="rivals by predicted time (default 8)")
     add("--seed", type=int, default=0, help="of the sample (default 0)")
     add("--note", default="", help="a remark for the page of machines")

@@ -151,7 +151,8 @@ def test_schemes_say_what_they_are_best_at(capsys):
 
 
 @pytest.mark.parametrize("measure", [False, True])
-def test_schemes_of_a_format_and_their_speed(capsys, measure):
+def test_schemes_of_a_format_and_their_speed(capsys, monkeypatch, measure):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     wanted = ["schemes", "2x2x2", "--size", "640", *(["--measure"] if measure else [])]
     status, out, _ = run(capsys, *wanted)
     assert status == 0

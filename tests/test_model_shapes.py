@@ -7,14 +7,18 @@ import falcon
 from falcon.bench.errors import sampled_error
 from falcon.bench.workloads import Shape, operands
 
-SHAPES = [(2048, 4608, 3584), (2048, 3584, 3584), (4096, 4096, 4096)]
+CASES = [
+    ((2048, 4608, 3584), "float32"),
+    ((2048, 4608, 3584), "float64"),
+    ((4096, 4096, 4096), "float32"),
+]
 SCHEMES = ["strassen", "winograd", "strassen@strassen", "3x3x3:23", "4x3x4:38"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("M, N, K", SHAPES)
-def test_error_and_workspace(M, N, K, dtype):
+@pytest.mark.parametrize(("shape", "dtype"), CASES)
+def test_error_and_workspace(shape, dtype):
+    M, N, K = shape
     a, b = operands(Shape(M, N, K), np.dtype(dtype), seed=M + N + K)
     rows = np.arange(0, M, M // (24 if dtype == "float32" else 6))
     wide = np.float64 if dtype == "float32" else np.longdouble

@@ -131,7 +131,7 @@ def test_norms_of_columns(backend, dtype):
     x = (normal(61, 150, "f8") * 50).astype(dtype)
     for array in (x, np.asfortranarray(x), x.T, x[::2, ::-3], x.real.astype("f2")):
         plan = falcon.plan((9, array.shape[0]), array.shape, dtype, backend=backend)
-        found = plan.backend.scales(array, plan)
+        found = plan.backend.column_norms(array, plan)
         np.testing.assert_allclose(found, (np.abs(array).astype("f8") ** 2).sum(0), rtol=1e-5)
 
 
@@ -365,7 +365,7 @@ def test_packed_operands_keep_their_norms(told, backend):
     a, b = normal(1000, 1000), normal(1000, 1000, seed=1)
     packed = falcon.pack(b, backend=backend)
     assert packed.scheme is not None
-    np.testing.assert_allclose(packed.scales, (b.astype("f8") ** 2).sum(0), rtol=1e-5)
+    np.testing.assert_allclose(packed.column_norms, (b.astype("f8") ** 2).sum(0), rtol=1e-5)
     falcon.gemm(a, packed)
     assert not told()
     uneven = with_line(a, 0, 1e5)
@@ -409,7 +409,7 @@ def test_an_uneven_b_is_packed_scaled(told, backend, dtype):
         finite = np.isfinite(falcon.gemm(broken, again))
         assert finite.sum() == 299 * 1000
     asked = falcon.pack(b, scheme="strassen", backend=backend)
-    assert (asked.scales, asked.column_powers) == (None, None)
+    assert (asked.column_norms, asked.column_powers) == (None, None)
 
 
 @pytest.mark.usefixtures("lcma")
@@ -418,7 +418,7 @@ def test_a_b_that_is_not_finite_is_packed_for_the_classical_algorithm(told, back
     b = with_entry(normal(1000, 1000), np.nan)
     packed = falcon.pack(b, backend=backend)
     assert packed.scheme is None
-    assert packed.scales is None
+    assert packed.column_norms is None
     assert "packed for the classical algorithm" in told("classical")[0]
 
 

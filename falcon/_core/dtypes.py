@@ -308,8 +308,8 @@ def _searched(native: np.dtype) -> DType | None:
     for row in TABLE:
         if row.module == "numpy" and row.numpy == native:
             return row
-    named = _KNOWN.get(native.name)
-    return named if named is not None and named.module == native.type.__module__ else None
+    known = _KNOWN.get(native.name)
+    return known if known is not None and known.module == native.type.__module__ else None
 
 
 def _imported(row: DType) -> np.dtype:

@@ -1,4 +1,4 @@
-"""Who is told of every product: `falcon.profile`, or nobody."""
+"""Functions that are called after every product, with its plan and seconds: `falcon.profile`'s."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable
 from .plan import Plan
 
 Observer = Callable[[Plan, float], None]
-# Called after every product with its plan and its seconds; None: nobody is.
+# Calls all of them; None: there are none.
 observer: Observer | None = None
 _all: list[Observer] = []
 
 
 def observe(new: Observer) -> Callable[[], None]:
-    """Tell `new` as well; return a function that stops it, whatever has begun since."""
+    """Call `new` after every product from now on; return a function that ends this."""
     _all.append(new)
     _update()
 

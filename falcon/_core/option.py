@@ -24,7 +24,7 @@ class Option:
         Combine H is done on chip: the products are not written to memory.
     again : (int, int, int)
         How often A and B are combined and C is updated, because the problem is cut into chunks.
-    in_place : bool
+    few_rows : bool
         A has few rows, and B is read once, without a copy of it in memory.
     tiling : tuple of int
         Further parameters of the backend, private to it.
@@ -43,7 +43,7 @@ class Option:
     fused_output: bool = False
     again: tuple[int, int, int] = (1, 1, 1)
     tiling: tuple[int, ...] = ()
-    in_place: bool = False
+    few_rows: bool = False
     is_roomy: bool = False
     rounded_growth: float | None = None
     name: str = ""

@@ -238,9 +238,9 @@ def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -
     ValueError
         A value is out of range.
     """
-    here = settings()
+    current = settings()
     if not keywords:
-        return here
+        return current
     unknown = keywords.keys() - set(names)
     if unknown:
         raise TypeError(
@@ -252,7 +252,7 @@ def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -
         for name, value in keywords.items()
         if value is not None and not (type(value) is str and value == "auto")
     }
-    return replace(here, **validated(given)) if given else here
+    return replace(current, **validated(given)) if given else current
 
 
 _DEFAULTS = Options()
@@ -375,9 +375,8 @@ def cache_folder() -> Path | None:
 
     Returns None if there is no home folder. The folder may not exist yet, or not be writable.
     """
-    asked = os.environ.get("FALCON_CACHE_DIR") or None
-    if asked is not None:
-        return Path(asked)
+    if path := os.environ.get("FALCON_CACHE_DIR"):
+        return Path(path)
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         return (Path(base) if base else Path.home() / ".cache") / "falcon-gemm"
@@ -387,5 +386,5 @@ def cache_folder() -> Path | None:
 
 def profile_file() -> Path | None:
     """Return the file of FALCON_PROFILE: a machine profile that is used whatever its key."""
-    asked = os.environ.get("FALCON_PROFILE") or None
-    return Path(asked) if asked is not None else None
+    path = os.environ.get("FALCON_PROFILE")
+    return Path(path) if path else None

@@ -41,12 +41,12 @@ class PackedOperand:
         `falcon.pack` with the options that B was packed with; can be pickled.
     matmul : callable
         `falcon.matmul`, which ``x @ packed`` calls.
-    scales : object, optional
-        The backend's data on the norms of B's columns, to detect badly scaled operands
+    column_norms : object, optional
+        Squared norms of B's columns, as the backend keeps them, to detect badly scaled operands
         (`falcon._core.spread`); None if the scheme was chosen by name.
     column_powers : ndarray of float64, optional
         Powers of two by which columns of different norms were multiplied when they were packed;
-        `scales` are those of the multiplied columns. Products are divided by these powers.
+        `column_norms` are those of the multiplied columns. Products are divided by these powers.
     panels : numpy.dtype, optional
         Dtype of the packed B, if it is not `dtype`, and of A (int8 and uint8 go together, too).
     arithmetic : str
@@ -61,7 +61,7 @@ class PackedOperand:
     source: np.ndarray | None
     pack_again: Callable[[Any], PackedOperand]
     matmul: Callable[[Any, Any], Any]
-    scales: Any = None
+    column_norms: Any = None
     column_powers: np.ndarray | None = None
     panels: np.dtype | None = None
     arithmetic: str = "native"

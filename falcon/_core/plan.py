@@ -59,7 +59,7 @@ class Executor(Protocol):
     def pack(self, b: np.ndarray, plan: Plan) -> Any:
         """Combine and pack `b` for the scheme of `plan`; the result has `nbytes`."""
 
-    def scales(self, b: np.ndarray, plan: Plan) -> Any:
+    def column_norms(self, b: np.ndarray, plan: Plan) -> Any:
         """Return what products by a packed `b` need to know about the norms of its columns."""
 
 

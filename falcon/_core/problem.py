@@ -27,18 +27,18 @@ def has_few_rows(
     N: int,
     K: int,
     itemsize: int,
-    in_place: int = MOST_ROWS_IN_PLACE,
-    streamed: int = MOST_ROWS_STREAMED,
+    rows_in_place: int = MOST_ROWS_IN_PLACE,
+    rows_streamed: int = MOST_ROWS_STREAMED,
 ) -> bool:
     """Whether A has so few rows that copying B would cost more than multiplying.
 
-    `in_place` and `streamed` are the rows up to which a kernel reads B in place, or multiplies
-    while it reads B; by default those of the best kernel. Of up to 32 rows in float64, the last
-    panel of 8 rows may be nearly empty: they are not streamed.
+    `rows_in_place` and `rows_streamed` are the rows up to which a kernel reads B in place, or
+    multiplies while it reads B; by default those of the best kernel. Of up to 32 rows in float64,
+    the last panel of 8 rows may be nearly empty: they are not streamed.
     """
-    if 2 <= M <= min(in_place, MOST_ROWS_IN_PLACE):
+    if 2 <= M <= min(rows_in_place, MOST_ROWS_IN_PLACE):
         return N * K >= _LEAST_ELEMENTS_IN_PLACE
-    few = max(MOST_ROWS_IN_PLACE, 4 * itemsize) < M <= streamed
+    few = max(MOST_ROWS_IN_PLACE, 4 * itemsize) < M <= rows_streamed
     return few and min(N, K) >= _LEAST_STREAMED_SIDE and N * K >= _LEAST_STREAMED_ELEMENTS
 
 

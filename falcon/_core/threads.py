@@ -27,7 +27,7 @@ _reported: set[int] = set()  # requests above the limit that have been logged
 
 
 class _Limit(threading.local):
-    own: int | None = None
+    of_thread: int | None = None
 
 
 # A limit set in the main thread holds for the whole process, one set in another thread only for
@@ -38,7 +38,7 @@ _limit_of_process: int | None = None
 
 def limit_here() -> int:
     """CPUs that a call in this thread may use now; plans depend on it."""
-    cpus, limit = usable_cpus(), _limit.own or _limit_of_process
+    cpus, limit = usable_cpus(), _limit.of_thread or _limit_of_process
     return cpus if limit is None or limit > cpus else limit
 
 
@@ -46,7 +46,7 @@ def within_limits(requested: int | None, usual: int = 0, *, oversubscribed: bool
     """Return how many threads a call uses for a request; None requests `usual`, or all CPUs."""
     most = limit_here()
     if oversubscribed:
-        most = _limit.own or _limit_of_process or _LARGEST
+        most = _limit.of_thread or _limit_of_process or _LARGEST
     if requested is None:
         return min(usual or usable_cpus(), most)
     if requested > most and requested not in _reported:
@@ -71,7 +71,7 @@ class FalconController(LibController):
 
     def get_num_threads(self) -> int:
         """Return the limit in force."""
-        return _limit.own or _limit_of_process or usable_cpus()
+        return _limit.of_thread or _limit_of_process or usable_cpus()
 
     def set_num_threads(self, num_threads: int) -> None:
         """Limit falcon's threads; a limit of all CPUs or more removes the limit."""
@@ -80,7 +80,7 @@ class FalconController(LibController):
         if threading.current_thread() is threading.main_thread():
             _limit_of_process = limit
         else:
-            _limit.own = None if limit == _limit_of_process else limit
+            _limit.of_thread = None if limit == _limit_of_process else limit
 
     def get_version(self) -> str:
         """Return falcon's version."""

@@ -22,7 +22,7 @@ from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon.schemes import M3, M4, ComplexScheme, Scheme
 
-from .extension import has_kernel, isa, seen, why_unavailable
+from .extension import engine_view, has_kernel, isa, why_unavailable
 from .operands import (
     are_plain,
     extra_bytes,
@@ -120,7 +120,7 @@ class CpuBackend:
         is_tiny = is_tiny and mirror is None and not problem.symmetric
         if is_tiny and isinstance(b, np.ndarray) and are_plain(a, b, out):
             # A call of microseconds: what follows would take as long as the product.
-            operands = seen(a, left), seen(b, right), seen(out, problem.result)
+            operands = engine_view(a, left), engine_view(b, right), engine_view(out, problem.result)
             _core.gemm(*operands, float(alpha), threads=plan.threads, isa=isa())
             return
         if plan.threads > 1 and perf_counter() > share.next_look:
@@ -131,7 +131,8 @@ class CpuBackend:
         buffered = needs_buffer(problem, scheme) or not is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
         number = complex if problem.operand.is_complex else float
-        scalars = seen(target, problem.result), number(alpha), 0.0 if c is None else number(beta)
+        view = engine_view(target, problem.result)
+        scalars = view, number(alpha), 0.0 if c is None else number(beta)
         copies = images(problem, target, None if buffered else mirror)
         engine = engine_scheme(scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
@@ -188,7 +189,7 @@ class CpuBackend:
         ):
             return False
         first = (0,) * (out.ndim - 2)
-        left, right, target = (seen(x[first], y) for x, y in zip(arrays, kinds, strict=True))
+        left, right, target = (engine_view(x[first], y) for x, y in zip(arrays, kinds, strict=True))
         nbytes = max(plan.option.tiling[-1], blocking.needed(plan, left, right, target))
         workspace = pool.shared().take(nbytes)
         try:
@@ -213,7 +214,7 @@ class CpuBackend:
         how = {"scheme": engine_scheme(plan.scheme), "threads": plan.threads, "kind": kind}
         return _core.pack_b(readable(b, operand.right), isa=isa(), **how)
 
-    def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
+    def column_norms(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`; NaN: they are too uneven."""
         b = readable(b, plan.problem.operand.right)
         return norms_to_pack(b, plan)

@@ -39,7 +39,7 @@ def option(problem: Problem, scheme: Any, limit: int | None) -> Option | None:
     if not made.is_classical and limit is not None and workspace > limit:
         return None
     _, b_by_rows, c_by_columns = problem.layout
-    in_place = (
+    few_rows = (
         scheme is None
         and _reads_b_once(problem)
         and problem.b_direct
@@ -48,7 +48,7 @@ def option(problem: Problem, scheme: Any, limit: int | None) -> Option | None:
     )
     is_wide = problem.is_wide and problem.operand.arithmetic is None
     growth = None if is_wide else rounded_growth(problem.operand, scheme, isa())
-    return replace(made, in_place=in_place, rounded_growth=growth)
+    return replace(made, few_rows=few_rows, rounded_growth=growth)
 
 
 def _reads_b_once(problem: Problem) -> bool:

@@ -70,12 +70,12 @@ def _compiled_elsewhere(tree: Path) -> Path | None:
 def _reason() -> str | None:
     if _core is None:
         return why_missing()
-    asked = forced_isa()
-    if asked is not None and asked not in _core.supported_isas():
+    forced = forced_isa()
+    if forced is not None and forced not in _core.supported_isas():
         runs = ", ".join(_core.supported_isas())
-        why = _core.refused_isas().get(asked)
+        why = _core.refused_isas().get(forced)
         refused = f" ({why})" if why else ""
-        return f"FALCON_ISA is {asked!r}; this machine and build run {runs}{refused}"
+        return f"FALCON_ISA is {forced!r}; this machine and build run {runs}{refused}"
     return _why_not_threaded()
 
 
@@ -103,7 +103,7 @@ def missing() -> dict[str, str]:
     return {x.name: refused.get(x.name, lacking) for x in isas_for() if x.name not in runs}
 
 
-def seen(x: np.ndarray, dtype: DType) -> np.ndarray:
+def engine_view(x: np.ndarray, dtype: DType) -> np.ndarray:
     """Return an array of `dtype` as the engine takes it."""
     return x if dtype.engine_view is None else x.view(dtype.engine_view)
 
@@ -111,11 +111,11 @@ def seen(x: np.ndarray, dtype: DType) -> np.ndarray:
 @cache
 def _why_not_threaded() -> str | None:
     """Set the team of threads that FALCON_THREADING names; return why it cannot be used."""
-    asked = forced_threading()
-    if asked is None or _core.threading() == asked:
+    forced = forced_threading()
+    if forced is None or _core.threading() == forced:
         return None
     try:
-        found = _core.threading(asked)
+        found = _core.threading(forced)
     except ValueError:
-        return f"FALCON_THREADING is {asked!r}; expected 'own' or 'openmp'"
-    return None if found == asked else f"FALCON_THREADING is {asked!r}; this build runs {found!r}"
+        return f"FALCON_THREADING is {forced!r}; expected 'own' or 'openmp'"
+    return None if found == forced else f"FALCON_THREADING is {forced!r}; this build runs {found!r}"

@@ -23,7 +23,7 @@ from falcon._core.rates import Rates
 from falcon.schemes import Scheme, get
 
 from . import _core
-from .extension import seen
+from .extension import engine_view
 from .programs import engine_scheme
 
 Call = tuple[int, int, int, Scheme | None]
@@ -115,7 +115,9 @@ class _Bench:
     def __init__(self, operand: DType, threads: int, isa: str, limit: int) -> None:
         largest = (3 * _SIZES[1] // 2) ** 2
         some = 50 * np.random.default_rng(0).standard_normal(2**16)
-        self._memory = seen(np.resize(some.astype(operand.left.numpy), (3, largest)), operand.left)
+        self._memory = engine_view(
+            np.resize(some.astype(operand.left.numpy), (3, largest)), operand.left
+        )
         self._operand, self._limit = operand, limit
         self._call: dict[str, Any] = {"threads": threads, "isa": isa}
         self._kind = None if operand.arithmetic is None else operand.engine

@@ -53,7 +53,7 @@ def scaling_of(
             _log.debug("falcon: %s takes four real products: %s", plan.problem, _UNEVEN)
             return None
     else:
-        columns = np.ones(1) if packed.scales is None else packed.scales
+        columns = np.ones(1) if packed.column_norms is None else packed.column_norms
     if split is not None and any(((x > 0) & (x < _LEAST_SPLIT)).any() for x in (rows, columns)):
         return None
     if not guarded:
@@ -79,7 +79,7 @@ def _measured(x: Any, plan: Plan, axis: int, found: np.ndarray) -> tuple[np.ndar
         np.add(parts[0], parts[1], out=found)
     else:
         _core.norms(x, found, axis, plan.threads, isa())
-    return mended(_named(x, plan.problem.operand.left), axis, found), even
+    return mended(_as_dtype(x, plan.problem.operand.left), axis, found), even
 
 
 def _parts(x: np.ndarray, plan: Plan, axis: int) -> np.ndarray:
@@ -105,6 +105,6 @@ def _evenness(parts: np.ndarray) -> float:
         return float(np.sqrt(np.median((low / high)[high > 0]))) if high.any() else 1.0
 
 
-def _named(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return an array of the engine's with its own dtype: the inverse of `seen`."""
+def _as_dtype(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """Return an array of the engine's with its own dtype: the inverse of `engine_view`."""
     return x if dtype.engine_view is None else x.view(dtype.numpy)

@@ -11,7 +11,7 @@ from falcon._core.problem import Problem
 from falcon._core.symmetric import copy_triangle
 from falcon.schemes import Scheme
 
-from .extension import seen
+from .extension import engine_view
 
 # Bits of `numpy.ndarray.flags.num`: aligned; that, or contiguous in either order.
 _ALIGNED, _PLAIN = 0x100, 0x103
@@ -20,7 +20,9 @@ _ALIGNED, _PLAIN = 0x100, 0x103
 def readable(x: np.ndarray, dtype: DType) -> np.ndarray:
     """Return an operand as the engine takes it: a view, or a converted copy."""
     kind = dtype.numpy
-    return seen(x if x.dtype == kind and is_aligned(x) else np.array(x, kind, order="C"), dtype)
+    return engine_view(
+        x if x.dtype == kind and is_aligned(x) else np.array(x, kind, order="C"), dtype
+    )
 
 
 def is_aligned(x: np.ndarray) -> bool:
@@ -59,7 +61,7 @@ def triangle(problem: Problem) -> str | None:
 def images(problem: Problem, target: np.ndarray, mirror: np.ndarray | None) -> dict[str, Any]:
     """Return the engine's arguments for triangles and mirror images of C."""
     whole = target.T if problem.symmetric == "full" else mirror
-    image = None if whole is None else seen(whole, problem.result)
+    image = None if whole is None else engine_view(whole, problem.result)
     return {"triangle": triangle(problem), "mirror": image}
 
 

@@ -128,11 +128,11 @@ def _all_others_sleep() -> bool:
     """
     if not getattr(sys, "_is_gil_enabled", lambda: True)() and threading.active_count() > 1:
         return False
-    own = threading.get_native_id()
+    this_thread = threading.get_native_id()
     try:
         for task in Path("/proc/self/task").iterdir():
             state = (task / "stat").read_bytes().rpartition(b")")[2].split()[0]
-            if state != b"S" and int(task.name) != own:
+            if state != b"S" and int(task.name) != this_thread:
                 return False
     except (OSError, IndexError):  # a thread ended
         return False

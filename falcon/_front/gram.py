@@ -181,10 +181,12 @@ def gram(
             and not family.same_memory(result, added)
         ):
             chosen, added = without(chosen, shape, dtype), _copy(family, added, dtype)
-        about = _About(family, dtype, chosen, alpha, beta, symmetric, transpose, hermitian)
-        if len(shape) == 2 or added is not None or not about.batch(array, result):
+        products = _Products(family, dtype, chosen, alpha, beta, symmetric, transpose, hermitian)
+        if len(shape) == 2 or added is not None or not products.batch(array, result):
             for at in np.ndindex(*shape[:-2]):
-                about.multiply(array[at], None if added is None else added[at], result[at], fresh)
+                products.multiply(
+                    array[at], None if added is None else added[at], result[at], fresh
+                )
     return result if out is None else out
 
 
@@ -210,7 +212,7 @@ def is_gram(a: Any, b: Any, dtype: DType, options: Options) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _About:
+class _Products:
     """What is the same for all matrices of a batch."""
 
     family: Family

@@ -111,19 +111,19 @@ def pack(
         chosen = _for_one_backend(chosen, problem)
         plan = plan_for(problem, chosen)
         packed = _packed(plan, source, factor, pack_again)
-        if packed.scheme is not None and isinstance(packed.scales, np.ndarray):
+        if packed.scheme is not None and isinstance(packed.column_norms, np.ndarray):
             packed = _scaled(plan, packed, factor, chosen)
     return packed if keep_source else replace(packed, source=None)
 
 
 def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> PackedOperand:
-    scales = plan.backend.scales(factor, plan) if plan.guarded else None
+    norms = plan.backend.column_norms(factor, plan) if plan.guarded else None
     payload = plan.backend.pack(factor, plan)
     problem = plan.problem
     about = tuple(source.shape), problem.result.numpy, plan.scheme, plan.backend.name
     how = problem.operand.arithmetic
     panels = problem.operand.numpy if problem.is_wide and how is None else None
-    made = PackedOperand(*about, payload, source, pack_again, matmul, scales, panels=panels)
+    made = PackedOperand(*about, payload, source, pack_again, matmul, norms, panels=panels)
     return made if how is None else replace(made, arithmetic=how.name)
 
 
@@ -142,7 +142,7 @@ def _scaled(plan: Plan, packed: PackedOperand, b: np.ndarray, options: Options) 
     """
     # The chunks by which B was packed, not those of the plan.
     chunks = get_backend(packed.backend).packed_option(plan.problem, packed, None).chunks
-    scaling = of_packed(packed.scales, plan, chunks[1])
+    scaling = of_packed(packed.column_norms, plan, chunks[1])
     if scaling is None:
         plan = plan_for(plan.problem, replace(options, scheme="classical"))
         return _packed(plan, packed.source, b, packed.pack_again)

@@ -141,7 +141,7 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
         )
     # A scheme that is named, and for which b was packed, runs without scaling.
     by_name = isinstance(options.scheme, Scheme) and packed.is_for(options.scheme)
-    guarded = packed.scales is not None and not by_name
+    guarded = packed.column_norms is not None and not by_name
     return Plan(problem, backend, option, "b was packed for it", guarded=guarded, options=options)
 
 

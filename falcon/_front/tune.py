@@ -179,7 +179,7 @@ def _keep(problem: Problem, best: Measured, others: Sequence[Measured]) -> None:
     choice = choice_of(problem, best.candidate.option)
     entry = Entry(str(problem), choice, "tuned", why, pairs=tuple(pairs))
     key = learned.digest(problem.plain, Options())
-    learned.change(lambda x: x.keep(key, entry), available_backends(), here=True)
+    learned.change(lambda x: x.keep(key, entry), available_backends(), in_this_process=True)
 
 
 def sizes_of(shape: tuple[int, int, int]) -> tuple[int, int, int]:

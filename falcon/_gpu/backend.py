@@ -180,7 +180,7 @@ class GpuBackend:
         run(*steps, combined)
         return Payload(b, Packed(memory, block, b.by_columns, dtype, powers))
 
-    def scales(self, b: Matrix, plan: Plan) -> Any:
+    def column_norms(self, b: Matrix, plan: Plan) -> Any:
         """Return that products are guarded; `pack` finds the powers of B's columns."""
         return True
 

@@ -152,7 +152,7 @@ class NumpyBackend:
         """Copy `b` for BLAS; its sums are formed again in every product."""
         return np.array(b, plan.problem.operand.right.numpy, order="C")
 
-    def scales(self, b: np.ndarray, plan: Plan) -> np.ndarray:
+    def column_norms(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`."""
         return squared_norms(b, 1, np.empty(b.shape[1]))
 
@@ -311,7 +311,9 @@ def _scaling_of(
     if room.size < (M if packed is not None else M + N):
         return None
     rows = squared_norms(a, 0, room[:M])
-    columns = b.scales if isinstance(b, PackedOperand) else squared_norms(b, 1, room[M : M + N])
+    columns = (
+        b.column_norms if isinstance(b, PackedOperand) else squared_norms(b, 1, room[M : M + N])
+    )
     return judged(plan, rows, columns, packed, (stages.rows, stages.columns))
 
 

@@ -55,9 +55,10 @@ _SCRATCH = 16
 # _SHORTEST is not compared: planning the rival would take as long.
 _LONG, _SHORTEST = 0.02, 0.002
 
-# Its attribute `none` is set in threads whose calls are not compared: `falcon.accelerate` is not
-# told whether `out` is new memory, whose first use takes as long as a small product.
-here = threading.local()
+# Its attribute `without_contests` is set in threads whose calls are not compared:
+# `falcon.accelerate` is not told whether `out` is new memory, whose first use takes as long as a
+# small product.
+this_thread = threading.local()
 _lock = ForkLock()
 _watches: list[Watch] = []
 _spent = 0.0  # seconds
@@ -111,9 +112,9 @@ class Watch:
             self.fastest = seconds
         return self.calls >= self.next
 
-    def learn(self, update: Any, here: bool, soon: bool = True) -> None:
+    def learn(self, update: Any, in_this_process: bool, soon: bool = True) -> None:
         """Change the store."""
-        learned.change(update, self.every, here=here, soon=soon)
+        learned.change(update, self.every, in_this_process=in_this_process, soon=soon)
 
 
 def plan_for(
@@ -184,7 +185,7 @@ def _watched(made: Plan, watch: Watch) -> Plan:
     """Return the plan with its watch, where contests may be held and have not been."""
     entry, learn = watch.entry, made.options.learn
     rivals = made.rivals if entry is None else entry.rival()
-    if learn == "off" or not rivals or not (learn == "now" or learned.is_kept(watch.every)):
+    if learn == "off" or not rivals or not (learn == "now" or learned.has_file(watch.every)):
         return made
     _watches.append(watch)
     return replace(made, watch=watch)
@@ -194,7 +195,7 @@ def hold(plan: Plan, call: Call, seconds: float) -> None:
     """Hold a contest if it is time for one, after a call of `plan` that took some seconds."""
     global _spent
     watch, lock = plan.watch, _lock.lock
-    if getattr(here, "none", False):
+    if getattr(this_thread, "without_contests", False):
         return
     if watch.served < _SHORTEST * watch.calls:
         watch.is_over = True
@@ -258,7 +259,7 @@ def _prepare(plan: Plan, call: Call) -> None:
     watch.rival = rival, made
 
 
-def _compare(plan: Plan, call: Call, seconds: float, here: bool) -> None:
+def _compare(plan: Plan, call: Call, seconds: float, in_this_process: bool) -> None:
     """Run the rival after a call of the choice that took some seconds, and store the outcome."""
     watch = plan.watch
     rival, made = watch.rival
@@ -274,11 +275,11 @@ def _compare(plan: Plan, call: Call, seconds: float, here: bool) -> None:
     def update(found: Learned) -> None:
         found.keep(watch.key, _joined(found, watch.key, before).compared(*outcome))
 
-    watch.learn(update, here, here or seconds > _LONG)
+    watch.learn(update, in_this_process, in_this_process or seconds > _LONG)
     watch.entry, watch.rival = before.compared(*outcome), None
     watch.next = _CALLS * 2**watch.entry.contests
     if watch.entry.choice != before.choice:
         watch.is_over = True  # this process keeps its plan
-        if here:
+        if in_this_process:
             replaced()
     watch.is_over = watch.is_over or watch.entry.rival() is None

@@ -159,12 +159,12 @@ def _story(entry: Entry) -> str:
 
 @dataclass
 class Learned:
-    """What is stored, or what this process keeps to."""
+    """What the file holds, or what this process decides by."""
 
     speeds: dict[str, tuple[int, dict[str, float]]] = field(default_factory=dict)
     choices: dict[str, Entry] = field(default_factory=dict)
 
-    def see_speeds(self, dtype: str, slower: dict[str, float]) -> None:
+    def add_speeds(self, dtype: str, slower: dict[str, float]) -> None:
         """Add what a process's probe found: the fastest counts."""
         count, known = self.speeds.get(dtype, (0, {}))
         least = {x: min(y, known.get(x, y)) for x, y in slower.items()}
@@ -187,7 +187,7 @@ _pending: deque[Callable[[Learned], None]] = deque()
 
 
 def known(backends: Sequence[Backend]) -> Learned:
-    """Return what this process keeps to: read once."""
+    """Return what this process decides by: the file as it was when first read."""
     global _known
     if _known is None:
         found = _read(_path(backends))
@@ -200,14 +200,15 @@ def change(
     update: Callable[[Learned], None],
     backends: Sequence[Backend],
     *,
-    here: bool = False,
+    in_this_process: bool = False,
     soon: bool = True,
 ) -> None:
-    """Change what is stored, as other processes have left it; with `here`, also what is kept to.
+    """Change what is stored, as other processes have left it.
 
+    `in_this_process` also changes the choices that this process goes by.
     Not `soon`: with the next change, or when the process ends (writing takes some milliseconds).
     """
-    if here:
+    if in_this_process:
         update(known(backends))
     path = _path(backends)
     if path is not None:
@@ -234,7 +235,7 @@ def _flush(path: Path, backends: Sequence[Backend], wait: float = 0.05) -> None:
         unregister(_flush)
 
 
-def is_kept(backends: Sequence[Backend]) -> bool:
+def has_file(backends: Sequence[Backend]) -> bool:
     """Whether there is a file: a folder for it, and no pinned profile."""
     return _path(backends) is not None
 

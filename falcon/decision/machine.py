@@ -102,7 +102,7 @@ def entry(backend: str, problem: Problem) -> tuple[str, str, int]:
     return backend, f"{name} tf32" if problem.tf32 else name, problem.threads
 
 
-def keep(found: RatesTable, backends: Sequence[Backend], device: int | None) -> MachineProfile:
+def add_rates(found: RatesTable, backends: Sequence[Backend], device: int | None) -> MachineProfile:
     """Add measured rates to the profile, and store it.
 
     Raises
@@ -110,10 +110,10 @@ def keep(found: RatesTable, backends: Sequence[Backend], device: int | None) -> 
     OSError
         FALCON_PROFILE names a file that cannot be written.
     """
-    held = profile(backends, device)
+    before = profile(backends, device)
     with _lock.lock:
-        held = _profiles.get(device, held)
-        made = _profiles[device] = replace(held, rates={**held.rates, **found})
+        before = _profiles.get(device, before)
+        made = _profiles[device] = replace(before, rates={**before.rates, **found})
     if made.pinned and made.path is not None:
         write_profile(made.path, made.key, made.rates)
     else:
@@ -135,15 +135,15 @@ def _kinds(backends: Sequence[Backend]) -> dict[str, type]:
 def _load(backends: Sequence[Backend], device: int | None) -> MachineProfile:
     key, folder = _key(backends, device), cache_folder()
     on_host = device is None
-    asked = profile_file() if on_host else None
-    path = asked or (folder / file_name("profile", key) if folder is not None else None)
-    empty = MachineProfile({}, key, path, asked is not None)
+    pinned = profile_file() if on_host else None
+    path = pinned or (folder / file_name("profile", key) if folder is not None else None)
+    empty = MachineProfile({}, key, path, pinned is not None)
     if path is None:
         return empty
     try:
         stored, found = read_profile(path, _kinds(backends))
     except FileNotFoundError:
-        if asked is not None:
+        if pinned is not None:
             _log.warning("falcon: FALCON_PROFILE names %s, which does not exist", path)
         return empty
     except (OSError, ForeignError) as error:
@@ -152,11 +152,11 @@ def _load(backends: Sequence[Backend], device: int | None) -> MachineProfile:
     if stored != key:
         names = sorted(x for x in {*stored, *key} if stored.get(x) != key.get(x))
         other = "; ".join(f"{x} is {key.get(x)!r}, there {stored.get(x)!r}" for x in names)
-        if asked is None:
+        if pinned is None:
             _log.warning("falcon: profile %s is ignored: it is another machine's (%s)", path, other)
             return empty
         _log.warning("falcon: FALCON_PROFILE %s is another machine's (%s)", path, other)
-    return MachineProfile(found, key, path, asked is not None)
+    return MachineProfile(found, key, path, pinned is not None)
 
 
 def _save(made: MachineProfile, backends: Sequence[Backend]) -> None:

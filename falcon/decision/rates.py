@@ -23,7 +23,7 @@ from falcon._core.options import Options
 from falcon._core.problem import Problem
 
 from . import learned
-from .machine import MachineProfile, entry, keep, profile, replaced
+from .machine import MachineProfile, add_rates, entry, profile, replaced
 from .starting import PROBED, believed, probed, starting
 from .store import RatesTable
 
@@ -59,18 +59,18 @@ def rates(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> An
 
 def _rates_now(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> Any:
     key, device = entry(backend.name, problem), problem.device
-    held = profile(backends, device)
-    found = held.rates.get(key)
+    machine = profile(backends, device)
+    found = machine.rates.get(key)
     if device is not None:
         if found is None:
             _log.info("falcon: measuring %s %s (a second, once)", *key[:2])
             found = backend.measure(problem)
-            keep({key: found}, backends, device)
+            add_rates({key: found}, backends, device)
         return found
     found = found or starting(backend, problem)
     if found is None:
         raise RuntimeError(f"falcon ships no rates of backend {backend.name!r}")
-    return found if held.pinned else found.slower(speeds(problem, backends)[backend.name])
+    return found if machine.pinned else found.slower(speeds(problem, backends)[backend.name])
 
 
 def speeds(problem: Problem, backends: Sequence[Backend]) -> dict[str, float]:
@@ -80,8 +80,8 @@ def speeds(problem: Problem, backends: Sequence[Backend]) -> dict[str, float]:
     """
     problem = problem.measured
     able = [x for x in backends if x.why_not(problem) is None]
-    held = profile(backends).rates
-    shipped = [x for x in able if entry(x.name, problem) not in held]
+    measured = profile(backends).rates
+    shipped = [x for x in able if entry(x.name, problem) not in measured]
     found = _probed(problem.operand, able, backends) if shipped else {}
     result = {x.name: found.get(x.name, 1.0) if x in shipped else 1.0 for x in able}
     return {name: _STEP ** round(log(x) / log(_STEP)) for name, x in result.items()}
@@ -97,7 +97,7 @@ def _probed(
         if count < PROBED:
             now, count = probed(able, operand), count + 1
             if now:
-                learned.change(lambda x: x.see_speeds(operand.name, now), backends)
+                learned.change(lambda x: x.add_speeds(operand.name, now), backends)
             found = {x: min(y, found.get(x, y)) for x, y in now.items()}
         found = _slower.setdefault(operand.name, believed(found, count, able, operand))
     return found
@@ -128,12 +128,12 @@ def measure_all(
                 problem = Problem.of((1024,) * 3, dtype, Options(threads=count))
                 able = [x for x in backends if x.why_classical_only(problem) is None]
                 # A library without BLAS for the type multiplies it only where nothing else does.
-                own = [x for x in able if not x.is_library]
-                for backend in able if dtype.has_blas else own or able:
+                others = [x for x in able if not x.is_library]
+                for backend in able if dtype.has_blas else others or able:
                     tick(f"{backend.name} {dtype.name}, {count} threads")
                     found[entry(backend.name, problem)] = backend.measure(problem, thorough=True)
     finally:  # Ctrl-C leaves what was measured so far
-        made = keep(found, backends, None)
+        made = add_rates(found, backends, None)
         _rates.clear()
         replaced()
     return made

@@ -110,9 +110,9 @@ def _classical(
     policy = backend.policy(problem)
     known: list[tuple[Backend, Candidate]] = []
     times: tuple[tuple[str, float], ...] = ()
-    in_place = [pair for pair in fitting if pair[1].in_place]
-    if in_place:
-        backend, option = in_place[0]
+    few_rows = [pair for pair in fitting if pair[1].few_rows]
+    if few_rows:
+        backend, option = few_rows[0]
         why += "; few rows, and this backend makes no copy of B in memory"
     elif (len(fitting) > 1 or problem.symmetric) and policy.is_compared(problem):
         known = [(x, x.predicted(problem, option, rates_of(x, problem))) for x, option in fitting]
@@ -126,7 +126,7 @@ def _classical(
 
         return compared([x for _, x in known], option, policy)
 
-    compared = [x for _, x in known] or [Candidate(x, ()) for _, x in fitting if in_place]
+    compared = [x for _, x in known] or [Candidate(x, ()) for _, x in fitting if few_rows]
     rivals = tuple(x for x in compared if x.option.backend != option.backend)
     return Plan(problem, backend, option, why, times, table, options=options, rivals=rivals)
 
@@ -268,15 +268,15 @@ def _compared(problem: Problem, options: Options, known: Known) -> Plan:
 def _rivals(kept: Sequence[Candidate], best: Candidate) -> tuple[Candidate, ...]:
     """Return the best of every other kind, then the next of the choice's own, if as accurate."""
     kinds: dict[tuple[str, bool], Candidate] = {}
-    own = best.option.backend, best.option.is_classical
+    chosen = best.option.backend, best.option.is_classical
     for x in sorted(kept, key=lambda x: x.total):
         kind = x.option.backend, x.option.is_classical
-        same = kind == own
+        same = kind == chosen
         if same and (x.option.scheme is best.option.scheme or x.option.growth > best.option.growth):
             continue
         if x.total <= _MOST_SLOWER * best.total:
             kinds.setdefault(kind, x)
-    last = kinds.pop(own, None)
+    last = kinds.pop(chosen, None)
     return (*kinds.values(), *(() if last is None else (last,)))
 
 

@@ -39,7 +39,7 @@ def choose(
     select: Select,
 ) -> Plan:
     """Choose how to multiply a symmetric product; parameters as of `falcon.decision.select`."""
-    named = isinstance(options.scheme, Scheme)
+    by_name = isinstance(options.scheme, Scheme)
     policy = backends[0].policy(problem)
     classical = select(problem, replace(options, scheme="classical"), backends, rates_of)
     why = policy.why_too_small(problem) or policy.no_gain
@@ -48,7 +48,7 @@ def choose(
     if not problem.out_direct or problem.M < 2:
         return whole
     corner_size = replace(problem, M=problem.M // 2, N=problem.M // 2, symmetric="")
-    if not named and (not whole.seconds or policy.why_too_small(corner_size)):
+    if not by_name and (not whole.seconds or policy.why_too_small(corner_size)):
         return whole
     parts = _parts(problem, options, backends, rates_of, select)
     if parts is None:
@@ -57,7 +57,7 @@ def choose(
     times = (_OFF, _total(corner)), (_ON, sum(map(_total, ends)))
     workspace = max(x.plan.workspace for x in parts) + _copy_bytes(problem)
     if options.workspace_limit is not None and workspace > options.workspace_limit:
-        if named:
+        if by_name:
             raise ValueError(
                 f"workspace_limit is {options.workspace_limit} bytes; {corner.option.label} off "
                 f"the diagonal needs {workspace} with a copy of c, which overlaps out"
@@ -73,13 +73,13 @@ def choose(
         name=f"{corner.option.label} off the diagonal",
     )
     made = Candidate(option, times)
-    if not named and made.total * policy.least_gain > _total(whole):
+    if not by_name and made.total * policy.least_gain > _total(whole):
         return replace(whole, table=lambda: _table(whole, made, policy.too_little))
     why = "requested"
-    if not named:
+    if not by_name:
         why = f"predicted {_total(whole) / made.total:.3f} x as fast as classical"
     return Plan(
-        *(problem, corner.backend, option, why, () if named else times),
+        *(problem, corner.backend, option, why, () if by_name else times),
         table=lambda: _table(whole, made),
         guarded=corner.guarded,
         options=options,

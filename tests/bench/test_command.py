@@ -31,11 +31,13 @@ def run(capsys, *arguments):
 
 
 @pytest.mark.usefixtures("small")
-def test_a_run_that_is_stopped_and_ended(capsys, tmp_path):
+def test_a_run_that_is_stopped_and_ended(capsys, tmp_path, monkeypatch):
     pytest.importorskip("jsonschema")
     path = tmp_path / "x.json"
-    shapes = ("--shape", "64,48,80", "--shape", "33,65,17", "--dtype", "float32,float64")
-    asked = ("bench", "--peers", "--rounds", 1, "--case-seconds", 0,
+    targets = replace(WORKLOADS["targets"], shapes=lambda: [Shape(33, 65, 17)])
+    monkeypatch.setitem(WORKLOADS, "targets", targets)
+    shapes = ("--shape", "64,48,80", "--workload", "targets", "--dtype", "float32,float64")
+    asked = ("bench", "--peers", "--packed", "--rounds", 1, "--case-seconds", 0,
              "--threads", 1, "-o", path, *shapes)  # fmt: skip
     status, _, err = run(capsys, *asked, "--time-budget", 1e-9)
     assert status == INCOMPLETE
@@ -45,7 +47,7 @@ def test_a_run_that_is_stopped_and_ended(capsys, tmp_path):
     assert status == 0
     assert "ratios not known to 2 %, or from fewer than 5 pairs" in err
     assert "fastest, given, float32: " in out
-    for word in ("vs falcon classical", "vs numpy", "64 x 48 x 80", "float64"):
+    for word in ("vs falcon packed", "vs falcon classical", "vs numpy", "64 x 48 x 80", "float64"):
         assert word in out
     assert not (tmp_path / "x.json.part").exists()
     found = records.read(path)
@@ -95,6 +97,7 @@ def test_workloads():
         if name == "llm":
             assert {x.label.split()[0] for x in shapes} == {"Qwen2.5-7B", "Llama-3.1-8B"}
             assert not any("lm_head" in x.label for x in shapes)
+    assert len(WORKLOADS["targets"].shapes()) == 9
     assert Shape(8192, 8192, 8192) in WORKLOADS["squares"].shapes()
 
 
@@ -115,20 +118,6 @@ def test_refused(capsys, arguments, message, tmp_path):
     path.write_text("{}", encoding="utf-8")
     status, _, err = run(capsys, "report", path, "-o", tmp_path)
     assert status == 2 and err.startswith("falcon report: ") and "not a record file" in err
-
-
-@pytest.mark.usefixtures("small")
-def test_packed(capsys, monkeypatch):
-    """The workload of the targets, with B packed beforehand as a side."""
-    workload = WORKLOADS["targets"]
-    monkeypatch.setitem(WORKLOADS, "targets", replace(workload, shapes=lambda: [Shape(48, 32, 16)]))
-    asked = ("bench", "--peers", "--workload", "targets", "--packed", "--rounds", 1,
-             "--case-seconds", 0, "--dtype", "float32")  # fmt: skip
-    status, out, _ = run(capsys, *asked)
-    assert status == 0
-    for word in ("vs falcon packed", "vs falcon classical", "vs numpy", "48 x 32 x 16"):
-        assert word in out
-    assert len(workload.shapes()) == 9
 
 
 def test_the_peak_needs_the_extension(capsys, monkeypatch):

@@ -311,7 +311,7 @@ found = []
 for name, engine in (("float32", "f32"), ("float64", "f64")):
     for M in range(2, 17):
         problem = Problem(M, 1024, 1024, of(name))
-        planned = BACKENDS["cpu"].candidates(problem, (None,), None)[0].in_place
+        planned = BACKENDS["cpu"].candidates(problem, (None,), None)[0].few_rows
         room = [_core.plan(M, 1024, 1024, engine, isa=isa(), b_by_rows=x)[1] for x in (True, False)]
         found.append((name, M, planned, room[0] < room[1]))
 print(json.dumps(found))

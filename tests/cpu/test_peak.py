@@ -7,7 +7,7 @@ import pytest
 from .support import require_cpu
 
 require_cpu()
-from falcon._core.dtypes import ENGINE  # noqa: E402
+from falcon._core.dtypes import ENGINE, PAIRS  # noqa: E402
 from falcon._cpu import _core, peak  # noqa: E402  (absent where the extension is)
 
 # Instruction sets that have no loop in peak.c for some of their types, or for all.
@@ -15,7 +15,7 @@ UNMEASURED = ("generic", "neon", "neon_dot", "neon_i8mm", "neon_bf16", "amx_bf16
 
 
 @pytest.mark.parametrize("isa", _core.supported_isas())
-@pytest.mark.parametrize("dtype", _core.DTYPES)
+@pytest.mark.parametrize("dtype", dict.fromkeys(x.engine for x in (*ENGINE, *PAIRS)))
 @pytest.mark.parametrize("threads", [1, 2])
 def test_peak(isa, dtype, threads):
     found = _core.peak(dtype, threads, isa, 0.0)

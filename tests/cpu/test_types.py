@@ -65,7 +65,7 @@ INTEGRAL = [x for x in names() if get(x).is_integral]
 
 def bits(x):
     """The array as the binding takes it."""
-    return extension.seen(x, of(x.dtype))
+    return extension.engine_view(x, of(x.dtype))
 
 
 def draw(rng, row, shape):

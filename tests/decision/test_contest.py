@@ -101,7 +101,7 @@ def test_contests_come_after_20_calls_then_after_twice_as_many(rivals):
 
 
 def test_none_where_a_thread_says_so(rivals, monkeypatch):
-    monkeypatch.setattr(contest.here, "none", True, raising=False)
+    monkeypatch.setattr(contest.this_thread, "without_contests", True, raising=False)
     serve(planned(), 200)
     assert rivals[0] == []
 

@@ -86,7 +86,7 @@ def test_six_comparisons_settle_it():
 def test_the_next_process_reads_it(monkeypatch, folder):
     whole = after(ENTRY, (LCMA, 0.97))
     keep("a", whole)
-    learned.change(lambda x: x.see_speeds("float32", {"cpu": 1.5, "numpy": 1.1}),
+    learned.change(lambda x: x.add_speeds("float32", {"cpu": 1.5, "numpy": 1.1}),
                    available_backends())  # fmt: skip
     forget(monkeypatch)
     assert known().choices == {"a": whole}
@@ -97,7 +97,7 @@ def test_a_process_keeps_to_what_it_has_read():
     assert known().choices == {}
     keep("a")
     assert known().choices == {}
-    keep("b", here=True)
+    keep("b", in_this_process=True)
     assert known().choices == {"b": ENTRY}
 
 
@@ -203,7 +203,7 @@ def test_a_folder_that_cannot_be_written_to(folder, monkeypatch, caplog):
     monkeypatch.setenv("FALCON_CACHE_DIR", "/proc/none")
     forget(monkeypatch)
     with caplog.at_level(logging.INFO, "falcon"):
-        keep("a", here=True)
+        keep("a", in_this_process=True)
     assert known().choices == {"a": ENTRY}
     assert "is not stored" in caplog.text
 
@@ -213,7 +213,7 @@ def test_a_pinned_profile_decides_alone(monkeypatch, tmp_path):
     monkeypatch.setenv("FALCON_PROFILE", str(tmp_path / "none.json"))
     forget(monkeypatch)
     assert known().choices == {}
-    assert not learned.is_kept(available_backends())
+    assert not learned.has_file(available_backends())
 
 
 @pytest.mark.skipif(not hasattr(os, "umask"), reason="no umask on this system")
@@ -235,6 +235,6 @@ def test_a_child_can_change_the_store_while_a_thread_of_the_parent_does():
             import signal
 
             signal.alarm(5)  # ends a child that waits for ever for a lock
-            keep("a", here=True)
+            keep("a", in_this_process=True)
             os._exit(0)
     assert os.waitpid(child, 0)[1] == 0

@@ -221,7 +221,7 @@ def test_later_processes_do_not_probe(process):
 def test_measured_rates_are_not_probed(process, monkeypatch):
     process(x=1.0, y=1.0)
     entries = {("x", "float32", 2): ONE_SECOND, ("y", "float32", 2): ONE_SECOND}
-    machine.keep(entries, process.backends, None)
+    machine.add_rates(entries, process.backends, None)
     monkeypatch.setattr(rates_module, "_slower", {})
     monkeypatch.setattr(rates_module, "probed", lambda *_: 1 / 0)
     assert near(speeds(PROBLEM, process.backends), x=1.0, y=1.0)

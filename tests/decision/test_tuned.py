@@ -37,7 +37,9 @@ def plan(**options):
 def remember(backend, scheme, problem=None):
     entry = Entry("", Choice(backend, scheme), "tuned", "measured")
     key = learned.digest((problem or plan().problem).plain, Options())
-    learned.change(lambda x: x.keep(key, entry), tune_module.available_backends(), here=True)
+    learned.change(
+        lambda x: x.keep(key, entry), tune_module.available_backends(), in_this_process=True
+    )
     machine_module.replaced()
 
 

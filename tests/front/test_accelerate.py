@@ -149,10 +149,12 @@ def test_settings_hold(seen):
 def test_no_contests_are_held(monkeypatch, off):
     """Nobody knows whether NumPy's `out` is new memory, whose first use takes time."""
     found = []
-    monkeypatch.setattr(switch, "matmul", lambda *_: found.append(contest.here.none))
+    monkeypatch.setattr(
+        switch, "matmul", lambda *_: found.append(contest.this_thread.without_contests)
+    )
     with falcon.accelerate(quiet=True):
         A @ B
-    assert found == [True] and not contest.here.none
+    assert found == [True] and not contest.this_thread.without_contests
 
 
 # --- on and off -----------------------------------------------------------------------------

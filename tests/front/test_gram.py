@@ -354,9 +354,9 @@ def test_a_batch_is_not_a_loop_in_python(monkeypatch, dtype, size, part):
 @pytest.mark.parametrize("call", [falcon.matmul, falcon.gemm])
 def test_conjugates_are_recognised_by_their_entries(monkeypatch, call, dtype):
     seen = []
-    inner = falcon._front.gram._About._complex
+    inner = falcon._front.gram._Products._complex
     monkeypatch.setattr(
-        "falcon._front.gram._About._complex", lambda *x: seen.append(1) or inner(*x)
+        "falcon._front.gram._Products._complex", lambda *x: seen.append(1) or inner(*x)
     )
     g = whole_numbers((600, 520), dtype)
     h = g.conj().T

@@ -17,7 +17,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 import numpy as np
 import falcon
 backend, scheme = sys.argv[1:]
-a = np.random.default_rng(0).standard_normal((2600, 2600))
+a = np.random.default_rng(0).standard_normal((1800, 1800))
 out = np.empty_like(a)
 call = {"backend": backend, "scheme": scheme, "out": out, "check": "none"}
 start = time.perf_counter()

@@ -146,10 +146,10 @@ def test_packed_operands(cupy, uneven):
     left, right = (on_device(cupy, x, "float32") for x in (a, b))
     plan = guarded(left, right, "strassen")
     packed = falcon.pack(right, scheme="strassen")
-    assert packed.scales is None
+    assert packed.column_norms is None
     scheme = cupy.asnumpy(falcon.gemm(left, packed))
     payload = plan.backend.pack(library_of(right).matrix(right), plan)
-    packed = replace(packed, payload=payload, scales=plan.backend.scales(None, plan))
+    packed = replace(packed, payload=payload, column_norms=plan.backend.column_norms(None, plan))
     for name in ("auto", packed.scheme):  # columns stay scaled where rows are not looked at
         found = cupy.asnumpy(falcon.gemm(left, packed, scheme=name))
         with np.errstate(all="ignore"):

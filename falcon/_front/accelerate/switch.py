@@ -9,7 +9,7 @@ import numpy as np
 
 from falcon._core.locks import ForkLock
 from falcon._numpy import original
-from falcon.decision.contest import here
+from falcon.decision.contest import this_thread
 
 from ..matmul import matmul
 from . import functions, workers
@@ -127,11 +127,11 @@ def is_on() -> bool:
 
 
 def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
-    here.none = True
+    this_thread.without_contests = True
     try:
         matmul(a, b, out)
     finally:
-        here.none = False
+        this_thread.without_contests = False
 
 
 def _update(quiet: bool) -> None:
