@@ -25,7 +25,6 @@ from falcon.schemes import Scheme
 from .extension import has_kernel, isa, seen, why_unavailable
 from .operands import (
     are_plain,
-    extra_bytes,
     images,
     is_aligned,
     load,
@@ -212,21 +211,9 @@ class CpuBackend:
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""
-        extra = extra_bytes(problem, packed.scheme)
-        tiling, nbytes = _core.plan(
-            problem.M,
-            problem.N,
-            problem.K,
-            problem.operand.engine,
-            isa=packed.payload.isa,
-            scheme=engine_scheme(packed.scheme),
-            threads=problem.threads,
-            limit=blocking.room(limit, extra),
-            packed=packed.payload,
-            **blocking.layout(problem, packed.scheme),
-        )
-        cut = blocking.cut(problem, tiling, nbytes + extra)
-        return Option(self.name, packed.scheme, *cut, (*tiling, nbytes))
+        found = blocking.option(problem, packed.scheme, limit, packed.payload)
+        assert found is not None
+        return found
 
     def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
         """Return the option with its seconds by the common cost model."""

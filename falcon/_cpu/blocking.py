@@ -18,23 +18,34 @@ from .programs import engine_scheme
 from .rounding import rounded_growth
 
 
-def option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
-    """Cut the problem for a scheme; None where a scheme cannot keep the limit."""
+def option(
+    problem: Problem,
+    scheme: Scheme | None,
+    limit: int | None,
+    packed: _core.PackedB | None = None,
+) -> Option | None:
+    """Cut the problem for a scheme; None where a scheme cannot keep the limit.
+
+    Panels that are `packed` leave no choice of scheme: theirs is returned, whatever it takes.
+    """
+    kernels = isa() if packed is None else packed.isa
     extra = extra_bytes(problem, scheme)
     tiling, nbytes = _core.plan(
         problem.M,
         problem.N,
         problem.K,
         problem.operand.engine,
-        isa=isa(),
+        isa=kernels,
         scheme=engine_scheme(scheme),
         threads=problem.threads,
-        limit=room(limit, extra),
+        limit=_room(limit, extra),
+        packed=packed,
         triangle=triangle(problem),
-        **layout(problem, scheme),
+        **_layout(problem, scheme),
     )
     workspace = nbytes + extra
-    if scheme is not None and limit is not None and workspace > limit:
+    is_choice = scheme is not None and packed is None
+    if is_choice and limit is not None and workspace > limit:
         return None
     _, b_by_rows, c_by_columns = problem.layout
     in_place = (
@@ -44,11 +55,22 @@ def option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option
         and b_by_rows
         and not (c_by_columns or problem.packed)
     )
-    passes = cut(problem, tiling, workspace)
+    # A is combined again for every pass over N if there are several over M; B never is, because
+    # passes over M are the innermost ones.
+    rows, columns, inner = tiling[:3]
+    again = -(-problem.N // max(columns, 1)) if rows < problem.M else 1
     is_wide = problem.is_wide and problem.operand.arithmetic is None
-    growth = None if is_wide else rounded_growth(problem.operand, scheme, isa())
+    growth = None if is_wide else rounded_growth(problem.operand, scheme, kernels)
     return Option(
-        "cpu", scheme, *passes, (*tiling, nbytes), in_place=in_place, rounded_growth=growth
+        "cpu",
+        scheme,
+        (rows, columns, inner),
+        workspace,
+        fused_output=True,
+        again=(again, 1, -(-problem.K // max(inner, 1))),
+        tiling=(*tiling, nbytes),
+        in_place=in_place,
+        rounded_growth=growth,
     )
 
 
@@ -71,19 +93,6 @@ def roomier(problem: Problem, usual: Option) -> list[Option]:
     return [replace(found, is_roomy=True)] if fewer and found is not None else []
 
 
-def cut(
-    problem: Problem, tiling: tuple[int, ...], workspace: int
-) -> tuple[tuple[int, int, int], int, bool, tuple[int, int, int]]:
-    """Chunks, workspace, and how often the engine combines A and B and updates C.
-
-    A is combined again for every pass over N if there are several over M; B never is, because
-    passes over M are the innermost ones.
-    """
-    rows, columns, inner = tiling[:3]
-    again = -(-problem.N // max(columns, 1)) if rows < problem.M else 1
-    return (rows, columns, inner), workspace, True, (again, 1, -(-problem.K // max(inner, 1)))
-
-
 def needed(plan: Plan, a: np.ndarray, b: np.ndarray, target: np.ndarray) -> int:
     """Return the engine's workspace if the layout of the arrays is not the planned one; else 0.
 
@@ -91,7 +100,7 @@ def needed(plan: Plan, a: np.ndarray, b: np.ndarray, target: np.ndarray) -> int:
     """
     problem, scheme = plan.problem, plan.scheme
     found = _core.layout(a, b, target)
-    if found == layout(problem, scheme):
+    if found == _layout(problem, scheme):
         return 0
     return _core.plan(
         problem.M,
@@ -107,7 +116,7 @@ def needed(plan: Plan, a: np.ndarray, b: np.ndarray, target: np.ndarray) -> int:
     )[1]
 
 
-def layout(problem: Problem, scheme: Scheme | None) -> dict[str, bool]:
+def _layout(problem: Problem, scheme: Scheme | None) -> dict[str, bool]:
     """Return the flags of `_core.plan`; a buffer for the product is row-major."""
     a_by_columns, b_by_rows, c_by_columns = problem.layout
     return {
@@ -118,7 +127,7 @@ def layout(problem: Problem, scheme: Scheme | None) -> dict[str, bool]:
     }
 
 
-def room(limit: int | None, extra: int) -> int:
+def _room(limit: int | None, extra: int) -> int:
     """Bytes that the engine may use: what the pool keeps, or what the caller leaves it."""
     if limit is None:
         return pool.shared().limit
