@@ -1,12 +1,10 @@
-"""How the engine cuts a problem: blocking, passes, workspace and layout of an option."""
+"""How the engine cuts a problem: the blocking, passes and workspace of an option."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
-from falcon._core.plan import Option, Plan
+from falcon._core.plan import Option
 from falcon._core.problem import Problem, has_few_rows
 from falcon.schemes import Scheme
 
@@ -23,13 +21,14 @@ def option(
     scheme: Scheme | None,
     limit: int | None,
     packed: _core.PackedB | None = None,
-) -> Option | None:
-    """Cut the problem for a scheme; None where a scheme cannot keep the limit.
+) -> Option:
+    """Cut the problem for a scheme, or for panels that are `packed` for it.
 
-    Panels that are `packed` leave no choice of scheme: theirs is returned, whatever it takes.
+    This is the one place that sizes a call. The workspace may exceed the limit.
     """
     kernels = isa() if packed is None else packed.isa
     extra = extra_bytes(problem, scheme)
+    a_by_columns, b_by_rows, c_by_columns = problem.layout
     tiling, nbytes = _core.plan(
         problem.M,
         problem.N,
@@ -41,13 +40,11 @@ def option(
         limit=_room(limit, extra),
         packed=packed,
         triangle=triangle(problem),
-        **_layout(problem, scheme),
+        a_by_columns=a_by_columns,
+        b_by_rows=b_by_rows,
+        c_by_columns=c_by_columns and not needs_buffer(problem, scheme),
+        c_wide=problem.is_wide,
     )
-    workspace = nbytes + extra
-    is_choice = scheme is not None and packed is None
-    if is_choice and limit is not None and workspace > limit:
-        return None
-    _, b_by_rows, c_by_columns = problem.layout
     in_place = (
         scheme is None
         and _reads_b_once(problem)
@@ -65,7 +62,7 @@ def option(
         "cpu",
         scheme,
         (rows, columns, inner),
-        workspace,
+        nbytes + extra,
         fused_output=True,
         again=(again, 1, -(-problem.K // max(inner, 1))),
         tiling=(*tiling, nbytes),
@@ -89,42 +86,8 @@ def roomier(problem: Problem, usual: Option) -> list[Option]:
     if usual.chunks == (problem.M, problem.N, problem.K) or most <= pool.shared().limit:
         return []
     found = option(problem, usual.scheme, most)
-    fewer = found is not None and found.chunks != usual.chunks
-    return [replace(found, is_roomy=True)] if fewer and found is not None else []
-
-
-def needed(plan: Plan, a: np.ndarray, b: np.ndarray, target: np.ndarray) -> int:
-    """Return the engine's workspace if the layout of the arrays is not the planned one; else 0.
-
-    That happens only if a user calls a plan with other arrays.
-    """
-    problem, scheme = plan.problem, plan.scheme
-    found = _core.layout(a, b, target)
-    if found == _layout(problem, scheme):
-        return 0
-    return _core.plan(
-        problem.M,
-        problem.N,
-        problem.K,
-        problem.operand.engine,
-        isa=isa(),
-        scheme=engine_scheme(scheme),
-        threads=plan.threads,
-        blocking=plan.option.tiling[:-1],
-        triangle=triangle(problem),
-        **found,
-    )[1]
-
-
-def _layout(problem: Problem, scheme: Scheme | None) -> dict[str, bool]:
-    """Return the flags of `_core.plan`; a buffer for the product is row-major."""
-    a_by_columns, b_by_rows, c_by_columns = problem.layout
-    return {
-        "a_by_columns": a_by_columns,
-        "b_by_rows": b_by_rows,
-        "c_by_columns": c_by_columns and not needs_buffer(problem, scheme),
-        "c_wide": problem.is_wide,
-    }
+    saves = found.chunks != usual.chunks and found.workspace <= most
+    return [replace(found, is_roomy=True)] if saves else []
 
 
 def _room(limit: int | None, extra: int) -> int:
