@@ -101,10 +101,8 @@ def rounds_sums(dtype, isa=None):
 
 
 def peak(dtype, int threads=1, isa=None, double seconds=0.2):
-    """flop/s of multiply-adds on registers alone for a dtype of DTYPES: the best burst.
-
-    Classical multiplication cannot exceed it with that instruction set on so many cores.  0 for
-    integers of portable C and NEON, for which the compiler chooses the instructions."""
+    """flop/s of multiply-adds on registers alone, on so many cores, for a dtype of DTYPES: the best
+    burst; 0 for integers of portable C and NEON, for which the compiler chooses the instructions."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     cdef double found
     if threads < 1 or not 0 <= seconds <= 60:
@@ -118,18 +116,34 @@ cdef class Workspace:
     """Aligned memory, huge pages where large; reusable by one call at a time."""
     cdef void *ptr
     cdef readonly size_t nbytes
+    cdef int views
 
     def __cinit__(self, size_t nbytes):
+        self.reserve(nbytes)
+
+    cdef int reserve(self, size_t nbytes) except -1:
+        """Make it at least that large; its contents are lost if it grows."""
+        if self.ptr != NULL and nbytes <= self.nbytes:
+            return 0
+        if self.views:
+            raise BufferError("a workspace cannot grow while arrays view it")
+        free(self.ptr)
+        self.nbytes = 0
         self.ptr = fl_alloc(nbytes)
-        self.nbytes = nbytes
         if self.ptr == NULL:
             raise MemoryError(f"a workspace of {nbytes} bytes")
+        self.nbytes = nbytes
+        return 0
 
     def __dealloc__(self):
         free(self.ptr)
 
     def __getbuffer__(self, Py_buffer *view, int flags):
         PyBuffer_FillInfo(view, self, self.ptr, <Py_ssize_t>self.nbytes, 0, flags)
+        self.views += 1
+
+    def __releasebuffer__(self, Py_buffer *view):
+        self.views -= 1
 
     def __reduce__(self):
         raise TypeError("a Workspace holds no data worth pickling")
@@ -234,8 +248,9 @@ def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme schem
 
     blocking = (mb, nb, kb, kc, mt, nt, stream_pack, stream_c), see falcon_blocking; numbers given
     in `blocking` are kept, zeros chosen.  limit: bytes, 0 means FALCON_DEFAULT_LIMIT; exceeded if
-    nothing fits.  The flags are what layout() says of the arrays: with them, gemm() with this
-    blocking needs exactly these bytes (wrong flags only give a wrong number).
+    nothing fits.  The flags say along which axis operands are contiguous (c_by_columns: along the
+    first one only), and whether c is of the accumulators' type.  For operands so laid out, gemm()
+    with this blocking needs exactly these bytes.
     """
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     cdef falcon_problem p
@@ -256,26 +271,6 @@ def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme schem
     if scheme is None and falcon_is_small(k, &p):
         return blocking_tuple(&b), 0
     return blocking_tuple(&b), falcon_workspace(k, s, &p, threads, &b)
-
-
-def layout(a, b, c):
-    """The flags of plan() for these operands (b None: packed), as a dict."""
-    cdef Py_buffer v
-    cdef int dtype = -1
-    flags = {}
-    for name, x, axis in (("a_by_columns", a, 0), ("b_by_rows", b, 1), ("c_by_columns", c, 0)):
-        if x is None:
-            continue
-        PyObject_GetBuffer(x, &v, PyBUF_STRIDES | PyBUF_FORMAT)
-        try:
-            flags[name] = v.strides[axis] == v.itemsize
-            if name == "c_by_columns":
-                flags[name] &= v.strides[1] != v.itemsize
-                flags["c_wide"] = dtype_of(&v) != dtype
-            dtype = dtype_of(&v)
-        finally:
-            PyBuffer_Release(&v)
-    return flags
 
 
 def norms(x, sums, int axis=0, int threads=1, isa=None):
@@ -437,8 +432,9 @@ def gemm(a, b, c, double complex alpha=1.0, double complex beta=0.0, int threads
     `c` is of the type of a and b, or of that of their accumulators; a and b may be int8 and uint8.
     Complex matrices need a scheme of two parts; conjugate: whether a and b are conjugated.
     kind: a dtype of DTYPES whose kernels multiply such operands; None: that of a and b.
-    blocking: from plan(), or None to choose within `limit`.  workspace: writable buffer or
-    Workspace, 64-byte aligned, at least as large as plan() says; None allocates one for this call.
+    blocking: from plan(), or None to choose within `limit`.  workspace: a Workspace, which
+    grows if need be, or a writable buffer, 64-byte aligned, at least as large as plan() says; None
+    allocates one for this call.
     packed: B from pack_b (b is then None).
     row_scales, column_scales: powers of two, float64, by which A's rows and B's columns are
     multiplied before a scheme adds them, and C divided (packed: as given to pack_b; without a
@@ -489,6 +485,8 @@ def gemm(a, b, c, double complex alpha=1.0, double complex beta=0.0, int threads
             own = Workspace(need)
             w, room = own.ptr, own.nbytes
         else:
+            if type(workspace) is Workspace:  # operands may lie otherwise than planned
+                (<Workspace>workspace).reserve(need)
             PyObject_GetBuffer(workspace, &v[3], PyBUF_SIMPLE | PyBUF_WRITABLE)
             w, room = v[3].buf, <size_t>v[3].len
             if room < need or <uintptr_t>w % 64:
@@ -558,6 +556,8 @@ def gemm_batch(a, b, c, shape, steps, double alpha=1.0, int threads=1, isa=None,
                 own = Workspace(need)
                 w, room = own.ptr, own.nbytes
             else:
+                if type(workspace) is Workspace:
+                    (<Workspace>workspace).reserve(need)
                 PyObject_GetBuffer(workspace, &v[3], PyBUF_SIMPLE | PyBUF_WRITABLE)
                 w, room = v[3].buf, <size_t>v[3].len
                 if room < need or <uintptr_t>w % 64:

@@ -25,7 +25,6 @@ from falcon.schemes import M3, M4, ComplexScheme, Scheme
 from .extension import engine_view, has_kernel, isa, why_unavailable
 from .operands import (
     are_plain,
-    extra_bytes,
     images,
     is_aligned,
     load,
@@ -94,10 +93,10 @@ class CpuBackend:
             if scheme is not None and problem.is_wide and self.why_classical_only(problem, scheme):
                 continue
             option = blocking.option(problem, scheme, limit)
-            if option is not None:
+            if option.is_classical or limit is None or option.workspace <= limit:
                 found.append(option)
-                if limit is None and scheme is not None:
-                    found += blocking.roomier(problem, option)
+            if scheme is not None and limit is None:
+                found += blocking.roomier(problem, option)
         return found
 
     def execute(
@@ -136,8 +135,6 @@ class CpuBackend:
         copies = images(problem, target, None if buffered else mirror)
         engine = engine_scheme(scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
-        if source is not None:
-            nbytes = max(nbytes, blocking.needed(plan, a, source, scalars[0]))
         workspace = pool.shared().take(nbytes)
         try:
             scaling = scaling_of(plan, a, b if source is None else source, workspace, nbytes)
@@ -164,9 +161,15 @@ class CpuBackend:
                 # Norms that cannot be measured, NaN or Inf in the input, a sum that overflowed:
                 # return what the classical algorithm returns.
                 whole = b.source_to_redo(refused) if isinstance(b, PackedOperand) else b
-                whole = readable(whole, right)
                 load(c, target, problem)
-                _classical_within(workspace, nbytes, a, whole, scalars, plan, copies)
+                # The blocking is that for `nbytes`, even if the pool had a larger workspace, so
+                # that the result does not depend on earlier calls.
+                how = {"threads": plan.threads, "isa": isa(), "limit": max(nbytes, 1)}
+                four = (
+                    engine_scheme(complex_scheme(M4, None)) if problem.operand.is_complex else None
+                )
+                how |= {"workspace": workspace, "scheme": four, **copies}
+                _core.gemm(a, readable(whole, right), *scalars, **how)
         finally:
             pool.shared().give(workspace, nbytes)
         if buffered:
@@ -190,7 +193,7 @@ class CpuBackend:
             return False
         first = (0,) * (out.ndim - 2)
         left, right, target = (engine_view(x[first], y) for x, y in zip(arrays, kinds, strict=True))
-        nbytes = max(plan.option.tiling[-1], blocking.needed(plan, left, right, target))
+        nbytes = plan.option.tiling[-1]
         workspace = pool.shared().take(nbytes)
         try:
             _core.gemm_batch(
@@ -221,21 +224,7 @@ class CpuBackend:
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""
-        extra = extra_bytes(problem, packed.scheme)
-        tiling, nbytes = _core.plan(
-            problem.M,
-            problem.N,
-            problem.K,
-            problem.operand.engine,
-            isa=packed.payload.isa,
-            scheme=engine_scheme(packed.scheme),
-            threads=problem.threads,
-            limit=blocking.room(limit, extra),
-            packed=packed.payload,
-            **blocking.layout(problem, packed.scheme),
-        )
-        cut = blocking.cut(problem, tiling, nbytes + extra)
-        return Option(self.name, packed.scheme, *cut, (*tiling, nbytes))
+        return blocking.option(problem, packed.scheme, limit, packed.payload)
 
     def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
         """Return the option with its seconds by the common cost model."""
@@ -293,41 +282,6 @@ def release_workspace() -> None:
     """Free the workspace that is kept between calls."""
     if _core is not None:
         pool.shared().clear()
-
-
-def _classical_within(
-    workspace: Any,
-    nbytes: int,
-    a: np.ndarray,
-    b: np.ndarray,
-    scalars: tuple,
-    plan: Plan,
-    copies: dict[str, Any],
-) -> None:
-    """Multiply classically and natively in the workspace of `nbytes` that a plan was given.
-
-    The blocking is that for `nbytes`, even if the pool had a larger workspace, so that the result
-    does not depend on earlier calls.
-    """
-    target, K, threads = scalars[0], a.shape[1], plan.threads
-    operand = plan.problem.operand
-    engine = (operand if operand.arithmetic is None else operand.left).engine
-    scheme = engine_scheme(complex_scheme(M4, None)) if operand.is_complex else None
-    tiling, needed = _core.plan(
-        target.shape[0],
-        target.shape[1],
-        K,
-        engine,
-        isa=isa(),
-        scheme=scheme,
-        threads=threads,
-        limit=max(nbytes, 1),
-        triangle=copies["triangle"],
-        **_core.layout(a, b, target),
-    )
-    room = workspace if needed <= workspace.nbytes else None
-    how = copies | {"threads": threads, "isa": isa(), "blocking": tiling, "workspace": room}
-    _core.gemm(a, b, *scalars, scheme=scheme, **how)
 
 
 def _complex_forms(scheme: Scheme | ComplexScheme | None) -> tuple[ComplexScheme, ...]:

@@ -53,28 +53,31 @@ def plan(
     >>> p.growth
     2.0
     """
-    a, b = viewed("a", a), viewed("b", b)
     left: Any = _shape("a", a)
     right: Any = _shape("b", b)
     family: Family = NUMPY
+    arrays: dict[str, Any] = {}
     if left is None or right is None:
-        given = {name: x for name, x, y in (("a", a, left), ("b", b, right)) if y is None}
-        family = family_of(**given)
-        if any(isinstance(x, int | np.integer) for x in given.values()):
+        for name, x, shape in (("a", a, left), ("b", b, right)):
+            if shape is None:
+                arrays[name] = viewed(name, x)
+        family = family_of(**arrays)
+        if any(isinstance(x, int | np.integer) for x in arrays.values()):
             raise TypeError(
                 "plan takes two matrices or their shapes, as in falcon.plan((M, K), (K, N)); got "
-                + " and ".join(f"{name} = {x!r}" for name, x in given.items())
+                + " and ".join(f"{name} = {x!r}" for name, x in arrays.items())
             )
-        left = left or _matrix(family, "a", a)
-        right = right or _matrix(family, "b", b)
+        for name, x in arrays.items():
+            arrays[name] = _matrix(family, name, x)
+        left, right = arrays.get("a", left), arrays.get("b", right)
     elif merged("plan", PLANNING, options).backend == DEVICE:
         from .families.device import current_device  # imported when first needed: 30 ms
 
         family = current_device()
-    first, second = (x if type(x) is tuple else tuple(x.shape) for x in (left, right))
+    first: tuple[int, ...] = left if type(left) is tuple else tuple(left.shape)
+    second: tuple[int, ...] = right if type(right) is tuple else tuple(right.shape)
     if first[1] != second[0]:
         raise ValueError(f"a has shape {first} and b {second}: a's columns must equal b's rows")
-    arrays = {k: x for k, x in (("a", left), ("b", right)) if type(x) is not tuple}
     native = FLOAT64
     if arrays or dtype is not None:
         native = result_type(family, arrays, dtype)
@@ -100,7 +103,7 @@ def _shape(name: str, x: Any) -> tuple[int, int] | None:
     if not isinstance(x, tuple):
         return None
     for size in x:
-        if not isinstance(size, int | np.integer):
+        if type(size) is not int and not isinstance(size, int | np.integer):
             return None
     if len(x) != 2 or min(x) < 0:
         raise ValueError(f"{name} is the shape {x}; expected two sizes >= 0")

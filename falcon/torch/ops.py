@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.nn import functional
 
 import falcon
+from falcon._core.dtypes import CUDA
 
-DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
+DTYPES = tuple(getattr(torch, str(row.torch)) for row in CUDA)
 # Left to torch: products of fewer multiplications, which falcon's Python code would delay, and of
 # fewer rows, for which falcon would copy B (nn.Linear's weight is B by columns).
 LEAST_PRODUCT = 256**3

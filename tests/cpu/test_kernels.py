@@ -196,6 +196,20 @@ def test_a_workspace_that_is_too_small_is_refused(isa, name):
             _core.gemm(a, b, c, isa=isa, workspace=bad, profile=True)
 
 
+def test_a_workspace_grows_unless_arrays_view_it():
+    a, b, c = np.ones((200, 300)), np.ones((300, 400)), np.empty((200, 400))
+    need = _core.gemm(a, b, c, profile=True)["workspace"]
+    room = _core.Workspace(64)
+    view = np.frombuffer(room, np.uint8)
+    with pytest.raises(BufferError, match="cannot grow while arrays view it"):
+        _core.gemm(a, b, c, workspace=room)
+    del view
+    c[:] = 0
+    _core.gemm(a, b, c, workspace=room)
+    assert room.nbytes == need
+    np.testing.assert_array_equal(c, 300)
+
+
 def test_what_does_not_fit_is_refused():
     a = np.ones((3, 4))
     good, c = np.ones((4, 5)), np.ones((3, 5))

@@ -275,6 +275,25 @@ def test_workspace_limit_is_kept(limit, scheme, name, beta, monkeypatch):
     release_workspace()
 
 
+@pytest.mark.parametrize("scheme", ["classical", "strassen"])
+def test_a_plan_called_with_another_layout_gets_the_workspace_for_it(scheme, monkeypatch):
+    """By columns, C needs another workspace than planned: the pool's one grows, for one call."""
+    rng = np.random.default_rng(12)
+    a, b = (whole(rng, x).astype(float) for x in ((300, 400), (400, 500)))
+    options = {"backend": "cpu", "scheme": scheme}
+    plan = falcon.plan(a, b, **options)
+    kept = pool.Pool(pool.shared().limit)
+    monkeypatch.setattr(pool, "shared", lambda: kept)
+    sizes = []
+    for order in "CF":
+        kept.clear()
+        out = np.empty((300, 500), order=order)
+        plan(np.asarray(a, order=order), b, out)
+        np.testing.assert_array_equal(out, a.astype(int) @ b.astype(int))
+        sizes.append(kept.nbytes)
+    assert sizes[0] == plan.workspace < sizes[1]
+
+
 @both
 def test_a_limit_above_what_is_kept_otherwise_is_used(name, monkeypatch):
     """Fewer passes, and the next call finds the workspace; at most a share of the memory."""

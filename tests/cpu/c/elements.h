@@ -21,6 +21,8 @@ static ptrdiff_t bytes_of(int dtype) {
     case FALCON_F64:
         return 8;
     case FALCON_F32:
+    case FALCON_F32_X6:
+    case FALCON_F32_X3:
     case FALCON_I32:
         return 4;
     case FALCON_I8:
@@ -45,6 +47,8 @@ static double rounded(int dtype, double x) {
     case FALCON_F64:
         return x;
     case FALCON_F32:
+    case FALCON_F32_X6:
+    case FALCON_F32_X3:
         return (float)x;
     case FALCON_BF16:
         return to_bits((float)x, 8, -133);
@@ -72,6 +76,8 @@ static double element_get(int dtype, const void *at) {
         memcpy(&d, at, 8);
         return d;
     case FALCON_F32:
+    case FALCON_F32_X6:
+    case FALCON_F32_X3:
         memcpy(&f, at, 4);
         return f;
     case FALCON_BF16:
@@ -94,7 +100,7 @@ static void element_put(int dtype, void *at, double x) {
     int64_t bits = is_exact(dtype) ? (int64_t)x : 0;
     if (dtype == FALCON_F64)
         memcpy(&bits, &x, 8);
-    else if (dtype == FALCON_F32)
+    else if (dtype == FALCON_F32 || dtype == FALCON_F32_X6 || dtype == FALCON_F32_X3)
         memcpy(&bits, &f, 4);
     else if (dtype == FALCON_BF16)
         memcpy(&bits, (const char *)&f + 2, 2);

@@ -21,4 +21,5 @@
 #undef ISA
 #undef ISA_ID
 #undef TILES
+#undef PARTS
 #include "kernels/amx_split.c"

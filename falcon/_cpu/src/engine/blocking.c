@@ -18,11 +18,11 @@ typedef struct {
     falcon_problem t;
     int m, n, thin;
     enum {
-        COUNT_ONE,
-        COUNT_PACKED,
+        COUNT_LIKELY,
+        COUNT_SHARED,
         COUNT_BOTH
-    } count; /* of an operand that a tile may pack for itself: the way that
-              * is likely, for all tiles, or both at once */
+    } count; /* the panels that count in the workspace, of an operand that
+              * each tile may pack for itself or all tiles may share */
     int threads;
     size_t limit;
     falcon_caches cache;
@@ -223,69 +223,90 @@ static int search(const fl_search *x, falcon_blocking *blk) {
     return found.fits;
 }
 
-/* Take what the search has found, except how C and panels are stored. */
-static void settle(falcon_blocking *blk, const falcon_blocking *found, int swap) {
-    blk->mb = swap ? found->nb : found->mb, blk->nb = swap ? found->mb : found->nb;
-    blk->kb = found->kb, blk->kc = found->kc, blk->mt = found->mt, blk->nt = found->nt;
+/* mb and nb belong to C as the caller sees it; the search may see it transposed. */
+static falcon_blocking seen_as(falcon_blocking b, int transposed) {
+    const ptrdiff_t mb = b.mb;
+    if (transposed)
+        b.mb = b.nb, b.nb = mb;
+    return b;
 }
 
-/* The number of threads that passes are chosen for. */
+/* Results must not depend on the number of threads: their passes and slices are those of USUAL_THREADS. */
 enum { USUAL_THREADS = 8 };
+
+/* Choose the passes (mb, nb, kb) and the slice (kc) where they are 0.  They decide which lines are combined with
+ * which, and the order of summation. */
+static falcon_blocking choose_passes(const fl_search *x, falcon_blocking asked) {
+    falcon_blocking found = asked;
+    search(x, &found);
+    found.mt = asked.mt, found.nt = asked.nt;
+    return found;
+}
+
+static int keeps_limit(const fl_search *x, const falcon_problem *prob, const falcon_blocking *b) {
+    const falcon_scheme *scheme = x->s == &fl_classical_scheme ? NULL : x->s;
+    return falcon_workspace(x->kern, scheme, prob, x->threads, b) <= x->limit;
+}
+
+/* Choose everything that is 0.
+ *
+ * The search estimates the workspace: whether tiles pack panels for themselves or share them is known only when the
+ * tiles are.  So what it finds is checked against the real workspace, and the next way to search is tried if that
+ * exceeds the limit:
+ *   1. classical only: as if there were no limit;
+ *   2. for what tiles are likely to pack;
+ *   3. for panels that all tiles share;
+ *   4. for both, which is never too little.
+ * Classical sums do not depend on how M and N are cut: 1, 3 and 4 cut them anew, for the real number of threads. */
+static falcon_blocking choose(fl_search x, const falcon_problem *prob, int threads, falcon_blocking asked, int swap) {
+    x.threads = fl_threads_of(prob, USUAL_THREADS);
+    const falcon_blocking passes = choose_passes(&x, asked);
+    falcon_blocking anew = passes, found;
+    x.threads = fl_threads(prob, threads);
+    if (x.s == &fl_classical_scheme) {
+        anew.mb = asked.mb, anew.nb = asked.nb;
+        fl_search unlimited = x;
+        unlimited.limit = SIZE_MAX / 2;
+        found = anew;
+        search(&unlimited, &found);
+        found = seen_as(found, swap);
+        if (keeps_limit(&x, prob, &found))
+            return found;
+    }
+    for (x.count = COUNT_LIKELY;; x.count++) {
+        found = x.count == COUNT_LIKELY ? passes : anew;
+        const int fits = search(&x, &found);
+        found = seen_as(found, swap);
+        if (!fits || x.count == COUNT_BOTH || keeps_limit(&x, prob, &found))
+            return found;
+    }
+}
 
 void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob,
                           int threads, size_t limit, falcon_blocking *blk) {
     const falcon_scheme *s = FL_SCHEME(scheme);
     const int swap = fl_wants_transpose(prob);
-    if (!limit)
-        limit = FALCON_DEFAULT_LIMIT;
     fl_search x = {.kern = kern, .s = s, .t = swap ? fl_transposed_problem(prob) : *prob};
     x.t.M = FL_MAX(x.t.M, 1), x.t.N = FL_MAX(x.t.N, 1), x.t.K = FL_MAX(x.t.K, 1);
     x.m = swap ? s->n : s->m, x.n = swap ? s->m : s->n;
     x.thin = fl_is_thin(kern, s, &x.t);
-    x.limit = limit;
+    x.limit = limit ? limit : FALCON_DEFAULT_LIMIT;
     falcon_cache_sizes(&x.cache);
-    falcon_blocking b = *blk;
-    if (fl_c_elem(kern, prob) < kern->acc && !kern->exact) /* C is rounded once, not once per pass over K */
-        b.kb = x.t.K;
-    if (swap)
-        b.mb = blk->nb, b.nb = blk->mb;
-    if (prob->packed_b && b.nb <= 0)
-        b.nb = x.t.N;
-    /* The passes decide which lines are combined with which, and the order of summation: they are chosen for
-     * USUAL_THREADS, however many threads there are.  The real number decides the tile only. */
-    const falcon_blocking asked = b;
-    falcon_blocking passes = b;
-    x.threads = fl_threads_of(prob, USUAL_THREADS);
-    search(&x, &passes);
-    b.kb = b.kb > 0 ? b.kb : passes.kb;
-    b.nb = b.nb > 0 ? b.nb : passes.nb;
-    b.mb = b.mb > 0 ? b.mb : passes.mb;
-    if (b.kc <= 0)
-        b.kc = slice_of(&x, b.kb);
-    x.threads = fl_threads(prob, threads);
-    /* The search counts more than may be needed: what an unlimited call would take comes first, if it fits. */
-    int settled = 0;
-    if (s == &fl_classical_scheme) {
-        falcon_blocking all = b;
-        all.mb = asked.mb, all.nb = asked.nb;
-        x.limit = SIZE_MAX / 2;
-        search(&x, &all);
-        settle(blk, &all, swap);
-        settled = falcon_workspace(kern, scheme, prob, threads, blk) <= limit;
-        x.limit = limit;
-    }
-    for (; !settled; x.count++) { /* again if tiles pack otherwise than the search has counted */
-        falcon_blocking all = b;
-        if (x.count && s == &fl_classical_scheme) /* its sums do not depend on how M and N are cut */
-            all.mb = asked.mb, all.nb = asked.nb;
-        const int fits = search(&x, &all);
-        settle(blk, &all, swap);
-        settled = !fits || x.count == COUNT_BOTH || falcon_workspace(kern, scheme, prob, threads, blk) <= limit;
-    }
+    const ptrdiff_t c_elem = fl_c_elem(kern, prob);
+    falcon_blocking asked = seen_as(*blk, swap);
+    if (c_elem < kern->acc && !kern->exact) /* C is rounded once, not once per pass over K */
+        asked.kb = x.t.K;
+    if (prob->packed_b && asked.nb <= 0)
+        asked.nb = x.t.N;
+    if (asked.mb > 0 && asked.nb > 0 && asked.kb > 0 && asked.kc > 0 && asked.mt > 0 && asked.nt > 0)
+        *blk = seen_as(asked, swap); /* it was chosen before */
+    else
+        *blk = choose(x, prob, threads, asked, swap);
+    /* What is larger than half of the last-level cache is stored past it, without being read first. */
     const ptrdiff_t block_k = fl_div_up(FL_MIN(blk->kb, x.t.K), s->k);
     const ptrdiff_t packed = s->R * block_k * (fl_div_up(blk->mb, s->m) + fl_div_up(blk->nb, s->n)) * kern->panel;
-    if (!blk->stream_pack) /* beyond the last-level cache, avoid the read that an ordinary store costs */
+    if (!blk->stream_pack)
         blk->stream_pack = packed > x.cache.l3 / 2 ? 2 : 1;
     if (!blk->stream_c)
-        blk->stream_c = x.t.M * x.t.N * fl_c_elem(kern, prob) * s->parts > x.cache.l3 / 2 ? 2 : 1;
+        blk->stream_c = x.t.M * x.t.N * c_elem * s->parts > x.cache.l3 / 2 ? 2 : 1;
 }

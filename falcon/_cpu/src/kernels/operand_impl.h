@@ -110,7 +110,7 @@ static void X_NAME(axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdi
 #undef LOAD_PARTS_A
 #undef LOAD_PARTS_B
 #undef WRITE_PARTS
-#if CAT(X, _PARTS)
+#if CAT(X, _PARTS) && PARTS == 1
 #include "parts_impl.h"
 #define LOAD_PARTS_A X_NAME(load_parts_a)
 #define LOAD_PARTS_B X_NAME(load_parts_b)
