@@ -101,8 +101,8 @@ def rounds_sums(dtype, isa=None):
 
 
 def peak(dtype, int threads=1, isa=None, double seconds=0.2):
-    """flop/s of multiply-adds on registers alone, on so many cores, for a dtype of DTYPES: the best
-    burst; 0 for integers of portable C and NEON, for which the compiler chooses the instructions."""
+    """flop/s of multiply-adds on registers alone, on so many cores, for a dtype of DTYPES: the
+    best burst; 0 for integers of portable C and NEON, where the compiler chooses instructions."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     cdef double found
     if threads < 1 or not 0 <= seconds <= 60:
