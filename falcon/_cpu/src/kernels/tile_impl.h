@@ -35,6 +35,7 @@ enum { NAME(b_row) = PARTS == 1 ? 2 * NAME(row) : NAME(row) };
 /* Bytes from the first tile of a step of A, of a step of B and of H to the others. */
 enum { NAME(a_below) = TILE_LANES * NAME(row), NAME(b_right) = PARTS == 1 ? NAME(row) : TILE_LANES * NAME(row) };
 enum { NAME(right) = NAME(row), NAME(below) = TILE_LANES * NAME(h_row) };
+
 /* Accumulators of tile t, at byte `at` of a micro-tile: see falcon_how. */
 #define ACCUMULATORS(t, at)                                                                                            \
     do {                                                                                                               \
