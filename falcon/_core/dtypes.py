@@ -85,7 +85,9 @@ class DType:
     _numpy: np.dtype | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.module == "numpy" and self.pair is None:
+        if self.arithmetic is not None:
+            object.__setattr__(self, "_numpy", np.dtype("float32"))
+        elif self.module == "numpy" and self.pair is None:
             object.__setattr__(self, "_numpy", np.dtype(self.name))
 
     @property

@@ -1,5 +1,7 @@
 """float32 from parts of bfloat16: by emulated tiles on every machine, and by real ones."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -108,6 +110,17 @@ def test_asked_for_by_name(backend, arithmetic):
     np.testing.assert_allclose(ones, c + 2, rtol=0, atol=1e-4)
     np.testing.assert_allclose(a @ falcon.pack(b, **given), c, rtol=0, atol=1e-3)
     np.testing.assert_allclose(falcon.gram(a, **given), a.T @ a, rtol=0, atol=1e-2)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_operands_are_scaled_as_for_native_schemes(backend):
+    a, b = operands(150, 200, 120)
+    a[::2] *= np.float32(1e6)
+    scheme = "strassen" if backend == "cpu" else "classical"
+    plan = falcon.plan(a, b, arithmetic="bf16x6", scheme=scheme, backend=backend)
+    found = replace(plan, guarded=True)(a, b)
+    assert (abs(found - a.astype(float) @ b) <= replace(plan, guarded=True).error_bound(a, b)).all()
+    assert all(x.finfo.max == np.finfo(np.float32).max for x in BY_ARITHMETIC.values())
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
