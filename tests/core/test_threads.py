@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import falcon
 from falcon._core import threads
 from falcon._core.cpus import usable_cpus
+from falcon._numpy import original
 from falcon._numpy.threads import exceeds, limited, numpy_blas
 
 from .support import python
@@ -142,14 +143,15 @@ settable = pytest.mark.skipif(
 @pytest.fixture
 def seen(monkeypatch):
     """Threads of NumPy's BLAS at every np.matmul, which modules hold from import on."""
-    counts, matmul = [], np.matmul
+    counts, matmul, kept = [], np.matmul, original.matmul
 
     def recorded(*args, **kwargs):
         counts.append(numpy_blas().get())
-        return matmul(*args, **kwargs)
+        return kept(*args, **kwargs)
 
     for name, module in list(sys.modules.items()):
-        if name.startswith("falcon.") and vars(module).get("matmul") is matmul:
+        held = vars(module).get("matmul")  # a copy, once `falcon.accelerate` was on
+        if name.startswith("falcon.") and (held is matmul or held is kept):
             monkeypatch.setattr(module, "matmul", recorded)
     return counts
 
