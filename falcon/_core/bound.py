@@ -38,16 +38,22 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
     elif not proved:
         factor = PROMISED * plan.growth * sqrt(p.K) * unit
     elif scheme is None:
-        # Of elements in three parts, products of 2^-24 and less are left out, and sums rounded.
-        factor = (p.K + (1 if p.operand.arithmetic is None else 8)) * unit
+        factor = (_roundings(p, p.K) + 1) * unit
     else:
         chunk = max(min(p.K, plan.option.chunks[2]), 1)
         # By Cauchy-Schwarz, the products of norms summed over chunks of K do not exceed the whole.
-        factor = scheme.error_bound(chunk, unit) / -(-chunk // scheme.k) + unit
+        steps = _roundings(p, -(-chunk // scheme.k))
+        factor = scheme.error_bound(steps * scheme.k, unit) / steps + unit
         factor += -(-p.K // chunk) * unit
         if plan.guarded:
             factor *= MOST_UNEVEN * sqrt(scheme.m * scheme.n)
     return np.multiply.outer(factor * rows, columns)
+
+
+def _roundings(problem: Any, K: int) -> int:
+    """Return how many unit roundoffs a sum of K products may err by."""
+    how = problem.operand.arithmetic
+    return K if how is None else how.roundings(K)
 
 
 def _norms(x: Any, axis: int) -> np.ndarray:

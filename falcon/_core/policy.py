@@ -83,9 +83,8 @@ class Policy:
         """
         if counts is None or not self.copy_price:
             return 1.0
-        parts = (
-            2 if isinstance(counts, ComplexScheme) else 1
-        )  # of B, of which one is a copy of half
+        # Of a complex B, real and imaginary part: a copy of one is half of a copy of B.
+        parts = 2 if isinstance(counts, ComplexScheme) else 1
         return 1.0 + self.copy_price * (counts.rank / (counts.k * counts.n * parts) - 1)
 
     def why_too_small(self, problem: Problem) -> str | None:

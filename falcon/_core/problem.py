@@ -168,7 +168,7 @@ class Problem:
     @property
     def is_wide(self) -> bool:
         """Whether the result has another type than the operands: that of their accumulators."""
-        return self.result is not self.operand
+        return self.result is not self.operand and self.operand.arithmetic is None
 
     @property
     def flops(self) -> int:
@@ -187,7 +187,7 @@ class Problem:
 
     def __str__(self) -> str:
         text = f"{self.M} x {self.K} @ {self.K} x {self.N} {self.operand}"
-        if self.is_wide and self.operand.arithmetic is None:
+        if self.is_wide:
             text += f" to {self.result}"
         if self.device is not None:
             text += f"{' (TF32)' if self.tf32 else ''} on cuda:{self.device}"

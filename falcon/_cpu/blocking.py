@@ -56,8 +56,7 @@ def option(
     # passes over M are the innermost ones.
     rows, columns, inner = tiling[:3]
     again = -(-problem.N // max(columns, 1)) if rows < problem.M else 1
-    is_wide = problem.is_wide and problem.operand.arithmetic is None
-    growth = None if is_wide else rounded_growth(problem.operand, scheme, kernels)
+    growth = None if problem.is_wide else rounded_growth(problem.operand, scheme, kernels)
     return Option(
         "cpu",
         scheme,

@@ -18,8 +18,9 @@ from .extension import isa
 
 _log = logging.getLogger("falcon")
 
-# Squared norms of lines below it, and some of their elements, have parts that tiles take for 0.
-_LEAST_SPLIT = 2.0**-180
+# Tiles take subnormal parts, products and sums for 0. That is less than a rounding where a line's
+# squared norm, and the product of a row's and a column's, are larger.
+_LEAST_LINE, _LEAST_PRODUCT = 2.0**-180, 2.0**-200
 # Three real products keep the error of a complex number small, four that of each of its parts.
 # These run where the smaller part of most lines of A, and of most lines of B, is a small share of
 # the larger one: where both shares together are less than this, real or imaginary parts of C are
@@ -54,8 +55,10 @@ def scaling_of(
             return None
     else:
         columns = np.ones(1) if packed.column_norms is None else packed.column_norms
-    if split is not None and any(((x > 0) & (x < _LEAST_SPLIT)).any() for x in (rows, columns)):
-        return None
+    if split is not None:
+        least = [x[x > 0].min(initial=1.0) for x in (rows, columns)]
+        if min(least) < _LEAST_LINE or least[0] * least[1] < _LEAST_PRODUCT:
+            return None
     if not guarded:
         return Scaling(columns=None if packed is None else packed.column_powers)
     return judged(plan, rows, columns, packed)

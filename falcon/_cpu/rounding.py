@@ -39,7 +39,7 @@ def summable(dtype: DType, isa: str) -> float:
     rounding them; 1 where they hold elements alone. Inf where they hold accumulators.
     """
     panel, acc = (_core.kernel_info(dtype.engine, isa)[x] for x in ("panel", "acc"))
-    if panel >= acc:
+    if panel == acc:
         return inf
     if not dtype.is_exact:
         return 1

@@ -117,12 +117,12 @@ def pack(
 
 
 def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> PackedOperand:
-    norms = plan.backend.column_norms(factor, plan) if plan.guarded else None
+    problem, how = plan.problem, plan.problem.operand.arithmetic
+    is_judged = plan.guarded or (how is not None and plan.scheme is None)
+    norms = plan.backend.column_norms(factor, plan) if is_judged else None
     payload = plan.backend.pack(factor, plan)
-    problem = plan.problem
     about = tuple(source.shape), problem.result.numpy, plan.scheme, plan.backend.name
-    how = problem.operand.arithmetic
-    panels = problem.operand.numpy if problem.is_wide and how is None else None
+    panels = problem.operand.numpy if problem.is_wide else None
     made = PackedOperand(*about, payload, source, pack_again, matmul, norms, panels=panels)
     return made if how is None else replace(made, arithmetic=how.name)
 

@@ -36,7 +36,7 @@ from falcon.schemes import Scheme
 from . import original
 from .classical import classical, classical_workspace, copied_bytes, finish_bytes, store
 from .norms import squared_norms
-from .parts import by_parts
+from .parts import by_parts, parts_bytes
 from .rates import blas_name, measure
 from .threads import limited, numpy_blas
 
@@ -67,7 +67,7 @@ class NumpyBackend:
 
     def why_not(self, problem: Problem) -> str | None:
         """NumPy multiplies everything, in the type of the operands."""
-        if problem.is_wide and problem.operand.arithmetic is None:
+        if problem.is_wide:
             return f"NumPy multiplies {problem.operand} to {problem.operand}, not {problem.result}"
         return None
 
@@ -90,7 +90,7 @@ class NumpyBackend:
         for scheme in schemes:
             if scheme is None:
                 whole = (problem.M, problem.N, problem.K)
-                workspace = classical_workspace(problem, limit)
+                workspace = classical_workspace(problem, limit) + parts_bytes(problem)
                 how = problem.operand.arithmetic
                 growth = None if how is None else how.growth
                 options.append(Option(self.name, None, whole, workspace, rounded_growth=growth))

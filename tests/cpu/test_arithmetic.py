@@ -1,5 +1,6 @@
 """float32 from parts of bfloat16: by emulated tiles on every machine, and by real ones."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -141,6 +142,53 @@ def test_values_that_parts_cannot_hold(backend, scheme):
             want = (x.astype(float) @ b.astype(float)).astype(np.float32)
         np.testing.assert_allclose(found[5], want[5], rtol=1e-3, err_msg=name)
         np.testing.assert_allclose(found, want, rtol=0, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_tiny_operands_whose_products_parts_cannot_hold(backend):
+    a, b = operands(60, 70, 50)
+    a, b = (np.ldexp(x, -62).astype(np.float32) for x in (a, b))  # products are subnormal to tiles
+    given = {"backend": backend, "arithmetic": "bf16x6"}
+    exact = a.astype(float) @ b.astype(float)
+    packed = falcon.pack(b, **given)
+    for found in (falcon.gemm(a, b, **given), falcon.gemm(a, packed)):
+        np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5 * abs(exact).max())
+
+
+@pytest.mark.parametrize("arithmetic", ["bf16x6", "bf16x3"])
+def test_proved_bounds_hold_for_what_parts_lose_most(arithmetic):
+    """Every element's lower bits are ones, and there is hardly a sum to hide that."""
+    for x in (2 - 2.0**-23, 1 + 2.0**-8 + 2.0**-9 - 2.0**-23, 1 + 2.0**-9 + 2.0**-17 + 2.0**-18):
+        for K in (1, 2, 3, 64, 500):
+            a, b = np.full((20, K), x, np.float32), np.full((K, 20), x, np.float32)
+            for backend in BACKENDS:
+                given = {"arithmetic": arithmetic, "max_growth": 16, "backend": backend}
+                plan = falcon.plan(a, b, **given)
+                error = abs(falcon.gemm(a, b, **given) - a.astype(float) @ b)
+                assert (error <= plan.error_bound(a, b, proved=True)).all(), (x, K, backend)
+
+
+def test_parts_count_as_workspace():
+    a, b = operands(300, 400, 200)
+    given = {"backend": "numpy", "arithmetic": "bf16x6"}
+    needed = falcon.plan(a, b, **given).workspace
+    assert needed >= 4 * 3 * (a.size + b.size)
+    tracemalloc.start()
+    try:
+        falcon.gemm(a, b, out=np.empty((300, 200), np.float32), **given)
+        assert tracemalloc.get_traced_memory()[1] <= needed + 2**16
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(ValueError, match="workspace_limit is 1000 bytes"):
+        falcon.gemm(a, b, workspace_limit=1000, **given)
+
+
+def test_parts_run_on_numpy_while_its_products_run_on_falcon():
+    a, b = operands(600, 700, 500)
+    with falcon.config(backend="numpy", arithmetic="bf16x6"):
+        want = falcon.gemm(a, b)
+        with falcon.accelerate():
+            np.testing.assert_array_equal(a @ b, want)
 
 
 def test_what_it_does_not_fit_is_said():
