@@ -183,14 +183,6 @@ def test_parts_count_as_workspace():
         falcon.gemm(a, b, workspace_limit=1000, **given)
 
 
-def test_parts_run_on_numpy_while_its_products_run_on_falcon():
-    a, b = operands(600, 700, 500)
-    with falcon.config(backend="numpy", arithmetic="bf16x6"):
-        want = falcon.gemm(a, b)
-        with falcon.accelerate():
-            np.testing.assert_array_equal(a @ b, want)
-
-
 def test_what_it_does_not_fit_is_said():
     a, b = operands(6, 7, 5)
     with pytest.raises(TypeError, match=r"'bf16x6' multiplies float32 .* not float64 to float64"):
