@@ -38,9 +38,9 @@ def operands(dtype, size):
     return tuple(x)
 
 
-def sides(size, threads):
+def sides(size, threads, names):
     """Yield the calls to compare; types whose package is missing are left out."""
-    for dtype in (*ENGINE, *PAIRS):
+    for dtype in (x for x in (*ENGINE, *PAIRS) if x is FLOAT32 or not names or x.name in names):
         with suppress(TypeError):
             a, b = operands(dtype, size)
             out = np.empty((size, size), dtype.result.numpy)
@@ -71,8 +71,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("size", nargs="?", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--dtype", help="types beside float32, by commas (default: all)")
     options = parser.parse_args()
-    calls = list(sides(options.size, thread_count()))
+    calls = list(
+        sides(options.size, thread_count(), options.dtype.split(",") if options.dtype else ())
+    )
     turns = [Side.of(f"{dtype} {side}", call) for dtype, side, call in calls]
     records = interleave(turns, options.rounds, most=options.rounds)
     measured = {call[:2]: record for call, record in zip(calls, records, strict=True)}

@@ -130,6 +130,12 @@ class Plan:
         return self.option.scheme
 
     @property
+    def label(self) -> str:
+        """Its scheme in tables, and the arithmetic if that is not the operands' own."""
+        how = self.problem.operand.arithmetic
+        return self.option.label if how is None else f"{how.name} {self.option.label}"
+
+    @property
     def threads(self) -> int:
         """Threads that may be used, by falcon's own code and by NumPy's BLAS."""
         return self.problem.threads

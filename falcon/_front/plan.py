@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -91,6 +92,8 @@ def plan(
 def numpy_seconds(plan: Plan) -> float | None:
     """Return what NumPy would take for a plan's problem by the cost model; None: not predicted."""
     problem, backends = plan.problem, available_backends()
+    if problem.operand.arithmetic is not None:
+        problem = replace(problem, operand=problem.operand.left)
     numpy = next(x for x in backends if x.is_library)
     if problem.device is not None or not problem.operand.has_blas or numpy.why_not(problem):
         return None

@@ -108,7 +108,7 @@ _UNKNOWN = {"library": "", "version": "", "kernel": "?", "threads": None, "extra
 
 def plan_entry(plan: Any) -> dict[str, Any]:
     """Return the entry of falcon's plan."""
-    return {"backend": plan.backend.name, "scheme": plan.option.label,
+    return {"backend": plan.backend.name, "scheme": plan.label,
             "workspace": plan.workspace, "growth": plan.growth}  # fmt: skip
 
 

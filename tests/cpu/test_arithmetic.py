@@ -8,6 +8,7 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import BY_ARITHMETIC
+from falcon.bench.records import plan_entry
 from falcon.schemes import get
 from reference.split import leading_bits, parts, split_product
 
@@ -181,6 +182,17 @@ def test_parts_count_as_workspace():
         tracemalloc.stop()
     with pytest.raises(ValueError, match="workspace_limit is 1000 bytes"):
         falcon.gemm(a, b, workspace_limit=1000, **given)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_tables_name_it_and_say_what_numpy_would_take(backend):
+    a, b = operands(150, 200, 120)
+    given = {"backend": backend, "arithmetic": "bf16x6", "scheme": "classical"}
+    with falcon.profile() as p:
+        falcon.gemm(a, b, **given)
+    (row,) = p.rows()
+    assert row.scheme == plan_entry(falcon.plan(a, b, **given))["scheme"] == "bf16x6 classical"
+    assert 0 < row.numpy_seconds < 0.1
 
 
 def test_what_it_does_not_fit_is_said():

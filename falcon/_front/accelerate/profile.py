@@ -136,7 +136,7 @@ class Profile:
                 str(plan.problem),
                 int(calls),
                 seconds,
-                plan.option.label,
+                plan.label,
                 plan.backend.name,
                 None if each is None else each * calls,
                 plan.why,

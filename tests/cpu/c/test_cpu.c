@@ -96,6 +96,21 @@ static int is_pair(const falcon_kernel *kern) {
     return kern->a_dtype != kern->b_dtype;
 }
 
+static falcon_problem product_of(const matrix *a, const matrix *b, const matrix *c) {
+    return (falcon_problem){.M = c->rows,
+                            .N = c->cols,
+                            .K = a->cols,
+                            .a = a->p,
+                            .b = b->p,
+                            .c = c->p,
+                            .a_rs = a->rs,
+                            .a_cs = a->cs,
+                            .b_rs = b->rs,
+                            .b_cs = b->cs,
+                            .c_rs = c->rs,
+                            .c_cs = c->cs};
+}
+
 static int one_case(int isa, int dtype, const falcon_scheme *scheme, const char *scheme_name) {
     const uint64_t seed0 = seed;
     ptrdiff_t M = sizes[rnd(N_SIZES)], N = sizes[rnd(N_SIZES)], K = sizes[rnd(N_SIZES)];
@@ -116,21 +131,8 @@ static int one_case(int isa, int dtype, const falcon_scheme *scheme, const char 
            c = matrix_new(c_type, M, N, kc);
     double *want = calloc((size_t)(M * N), 8), *first = calloc((size_t)(M * N), 8);
     test_call t = {.kern = kern, .scheme = scheme, .packed = !small && rnd(3) == 0};
-    t.prob = (falcon_problem){.M = M,
-                              .N = N,
-                              .K = K,
-                              .a = a.p,
-                              .b = b.p,
-                              .c = c.p,
-                              .a_rs = a.rs,
-                              .a_cs = a.cs,
-                              .b_rs = b.rs,
-                              .b_cs = b.cs,
-                              .c_rs = c.rs,
-                              .c_cs = c.cs,
-                              .alpha = alpha,
-                              .beta = beta,
-                              .c_form = c_form};
+    t.prob = product_of(&a, &b, &c);
+    t.prob.alpha = alpha, t.prob.beta = beta, t.prob.c_form = c_form;
     double *a_scale = scales_new(M, a.dtype), *b_scale = scales_new(N, b.dtype);
     t.prob.a_scale = a_scale, t.prob.b_scale = b_scale;
     if (rnd(2))
@@ -264,24 +266,9 @@ static int parts_case(int isa, int dtype, const falcon_scheme *scheme) {
     matrix a = matrix_new(dtype | COMPLEX, M, K, rnd(8)), b = matrix_new(dtype | COMPLEX, K, N, rnd(8)),
            c = matrix_new(dtype | COMPLEX, M, N, rnd(7));
     test_call t = {.kern = kern, .scheme = scheme, .packed = rnd(3) == 0, .threads = 1 + rnd(3)};
-    t.prob = (falcon_problem){.M = M,
-                              .N = N,
-                              .K = K,
-                              .a = a.p,
-                              .b = b.p,
-                              .c = c.p,
-                              .a_rs = a.rs,
-                              .a_cs = a.cs,
-                              .b_rs = b.rs,
-                              .b_cs = b.cs,
-                              .c_rs = c.rs,
-                              .c_cs = c.cs,
-                              .alpha = rnd(3) - 1,
-                              .alpha_im = 1 + rnd(2),
-                              .beta = rnd(2),
-                              .beta_im = rnd(2),
-                              .a_conj = rnd(2),
-                              .b_conj = !t.packed && rnd(2)};
+    t.prob = product_of(&a, &b, &c);
+    t.prob.alpha = rnd(3) - 1, t.prob.alpha_im = 1 + rnd(2), t.prob.beta = rnd(2), t.prob.beta_im = rnd(2);
+    t.prob.a_conj = rnd(2), t.prob.b_conj = !t.packed && rnd(2);
     if (rnd(2))
         t.prob.alpha = 1, t.prob.alpha_im = 0;
     t.blk.stream_c = rnd(3);
