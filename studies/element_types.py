@@ -22,7 +22,7 @@ from falcon._cpu.extension import missing
 from falcon.bench.tables import INTERVAL
 
 # A library that takes longer for one product is left out: it has only plain loops for the type.
-MOST_SECONDS = 2.0
+MOST_SECONDS = 15.0
 
 
 def operands(dtype, size):

@@ -125,9 +125,11 @@ PACKED = replace(BLAS, copy_price=0.05)
 _OTHER = Policy(96, 0.0, smallest_block=32, smallest_chunk=32)
 
 
-# Complex products take four times the work of real ones: by three of these, falcon's kernels ran at
-# 1.2 of OpenBLAS's speed at 512 (AVX-512).
-COMPLEX = replace(BLAS, smallest_flops=SMALLEST_BLAS_FLOPS / 4)
+# Complex products take four times the work of real ones. By three of these, falcon's kernels ran at
+# 0.97 and 1.04 of OpenBLAS's speed at 512, 1.05 and 1.15 at 640 (complex64, complex128; AVX-512
+# with AMX); by four, at 0.94 at 320.
+_SMALLEST_COMPLEX = SMALLEST_BLAS_FLOPS / 4
+COMPLEX = replace(BLAS, smallest_flops=_SMALLEST_COMPLEX, smallest_compared=_SMALLEST_COMPLEX)
 PACKED_COMPLEX = replace(COMPLEX, copy_price=PACKED.copy_price)
 # In NumPy, combines of complex blocks cost more than is predicted: 6x4x3:54 took 18 % longer at
 # 3000 (complex64, Zen 4), and gained nothing.

@@ -165,9 +165,13 @@ def multiply(x: Tensor, b: Any, width: int, bias: Tensor | None) -> Tensor:
     """Return ``x @ b + bias``, for a matrix or a packed operand b of so many columns."""
     rows = x.reshape(-1, x.shape[-1])
     out = x.new_empty((rows.shape[0], width))
-    falcon.gemm(rows, b, out=out, **_options(x))
-    if bias is not None:  # as `c` of the product it would be copied to all rows first
-        out += bias
+    options = _options(x)
+    if bias is None or x.is_cuda:
+        falcon.gemm(rows, b, out=out, **options)
+        if bias is not None:
+            out += bias
+    else:  # `c` is copied to all rows first; a pass afterwards is no faster and rounds twice
+        falcon.gemm(rows, b, bias.expand(out.shape), beta=1.0, out=out, **options)
     return out.view((*x.shape[:-1], width))
 
 
