@@ -177,10 +177,11 @@ class Plan:
     options : Options
         The options of the plan; their `check` says whether `execute` tests for non-finite values.
     parts : tuple of Part
-        The parts of a symmetric product that is cut: two on the diagonal, and one off it. They run
-        one after the other; `backend` is then that of the last.
+        Those of a symmetric product that is cut, which run in turn; `backend` is the last one's.
     rivals : tuple of Candidate
         The next best of each kind: backend, classical or LCMA.
+    otherwise : Plan, optional
+        Runs where sums of integers by float64 might exceed 53 bits; None: the classical algorithm.
     known : {"predicted", "contested", "tuned", "requested"}
         How the choice is known: by the model; by comparisons during calls; by `falcon.tune`; or it
         was no choice.
@@ -198,6 +199,7 @@ class Plan:
     options: Options = field(default_factory=Options)
     parts: tuple[Part, ...] = ()
     rivals: tuple[Candidate, ...] = ()
+    otherwise: Plan | None = None
     known: str = "predicted"
     watch: Any = None
 
@@ -252,8 +254,7 @@ class Plan:
 
         Notes
         -----
-        Does not cover overflow and underflow. docs/accuracy.md proves the worst-case bound and
-        measures the other one.
+        Without overflow and underflow. docs/accuracy.md proves one bound and measures the other.
         """
         return error_bound(self, a, b, proved)
 

@@ -81,7 +81,8 @@ cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
 cdef const falcon_kernel *kernel_for(isa, int dtype, kind) except NULL:
     """The kernel for operands of a type: that of `kind`, if not None."""
     cdef const falcon_kernel *k = kernel(isa, dtype if kind is None else DTYPES.index(kind))
-    if kind is not None and dtype not in (k.dtype, k.acc_dtype):
+    if kind is not None and dtype not in (
+            k.dtype, FALCON_I64 if k.dtype == FALCON_I64_F64 else k.acc_dtype):
         raise ValueError(f"kernels for {kind} multiply no {DTYPES[dtype]}")
     return k
 
@@ -240,7 +241,8 @@ def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme schem
     cdef falcon_blocking b
     cdef const falcon_scheme *s = form_of(scheme)
     memset(&p, 0, sizeof(p))
-    p.M, p.N, p.K, p.alpha = M, N, K, 1.0
+    p.M, p.N, p.K = M, N, K
+    scalar_into(&p.alpha, 1)
     # any other stride than 1 will do for "not contiguous"
     p.a_rs, p.a_cs = (1, 2) if a_by_columns else (2, 1)
     p.b_rs, p.b_cs = (2, 1) if b_by_rows else (1, 2)
@@ -276,7 +278,7 @@ def layout(a, b, c):
     return flags
 
 
-def norms(x, sums, int axis=0, int threads=1, isa=None):
+def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None):
     """Squared 2-norms of the rows (axis 0) or columns (axis 1) of x into `sums`, float64.
 
     Inf where a square overflows the dtype; 0 where all of a line are 0 or underflow."""
@@ -285,7 +287,7 @@ def norms(x, sums, int axis=0, int threads=1, isa=None):
     cdef const falcon_kernel *k
     PyObject_GetBuffer(x, &v, PyBUF_STRIDES | PyBUF_FORMAT)
     try:
-        k = kernel(isa, dtype_of(&v))
+        k = kernel_for(isa, dtype_of(&v), kind)
         strides_of(&v, &rs, &cs)
         lines, steps = v.shape[0], v.shape[1]
         if axis:
@@ -362,7 +364,8 @@ def pack_b(b, *, isa=None, kind=None, Scheme scheme=None, int threads=1, size_t 
         scales_of(column_scales, &vs, N, &scale)
         blocking_from(blocking, k, &blk)
         memset(&p, 0, sizeof(p))
-        p.M, p.N, p.K, p.alpha, p.c_rs, p.c_cs = N, N, K, 1.0, N, 1
+        p.M, p.N, p.K, p.c_rs, p.c_cs = N, N, K, N, 1
+        scalar_into(&p.alpha, 1)
         p.packed_b = <const void *>&p  # not NULL; not read
         falcon_blocking_fill(k, s, &p, 1, limit, &blk)
         out = PackedB(K, N, DTYPES[k.dtype], ISA_NAMES[k.isa], scheme, blk.kb, blk.nb, blk.kc)
@@ -427,7 +430,7 @@ cdef dict profile_dict(const falcon_profile *prof, const falcon_blocking *b):
             "blocking": blocking_tuple(b)}
 
 
-def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Scheme scheme=None,
+def gemm(a, b, c, alpha=1.0, beta=0.0, int threads=1, isa=None, Scheme scheme=None,
          blocking=None, size_t limit=0, workspace=None, PackedB packed=None, bint profile=False,
          bint report=False, row_scales=None, column_scales=None, triangle=None, mirror=None,
          kind=None):
@@ -463,7 +466,8 @@ def gemm(a, b, c, double alpha=1.0, double beta=0.0, int threads=1, isa=None, Sc
     memset(&v, 0, sizeof(v))
     try:
         k = take_operands(v, a, b, c, packed, isa, kind, &p)
-        p.alpha, p.beta = alpha, beta
+        scalar_into(&p.alpha, alpha)
+        scalar_into(&p.beta, beta)
         scales_of(row_scales, &v[4], p.M, &p.a_scale)
         scales_of(column_scales, &v[5], p.N, &p.b_scale)
         p.triangle = triangle_from(triangle, p.M, p.N)
@@ -506,7 +510,7 @@ cdef double FLOP_BETWEEN_SIGNALS = 1e9
 cdef enum: MOST_AXES = 64
 
 
-def gemm_batch(a, b, c, shape, steps, double alpha=1.0, int threads=1, isa=None, blocking=None,
+def gemm_batch(a, b, c, shape, steps, alpha=1.0, int threads=1, isa=None, blocking=None,
                workspace=None, triangle=None, mirror=None):
     """C = alpha A B for all matrices of a batch, classically, one after the other.
 
@@ -540,7 +544,7 @@ def gemm_batch(a, b, c, shape, steps, double alpha=1.0, int threads=1, isa=None,
     memset(&v, 0, sizeof(v))
     try:
         k = take_operands(v, a, b, c, None, isa, None, &p)
-        p.alpha = alpha
+        scalar_into(&p.alpha, alpha)
         p.triangle = triangle_from(triangle, p.M, p.N)
         if mirror is not None:
             take_mirror(&v[4], mirror, &v[2], &p)

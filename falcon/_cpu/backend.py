@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import ENGINE
+from falcon._core.dtypes import ENGINE, DType
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
@@ -37,7 +37,7 @@ from .operands import (
 try:
     from . import _core, blocking, pool, rounding, share
     from .measure import measure
-    from .norms import scaling_of, squared_norms
+    from .norms import fits_float64, scaling_of, squared_norms
     from .programs import engine_scheme
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
@@ -114,16 +114,21 @@ class CpuBackend:
         if is_tiny and isinstance(b, np.ndarray) and are_plain(a, b, out):
             # A call of microseconds: what follows would take as long as the product.
             operands = seen(a, left), seen(b, right), seen(out, problem.result)
-            _core.gemm(*operands, float(alpha), threads=plan.threads, isa=isa())
+            _core.gemm(*operands, _scalar(alpha, left), threads=plan.threads, isa=isa())
             return
         if plan.threads > 1 and perf_counter() > share.next_look:
             share.look()
         packed = b.payload if isinstance(b, PackedOperand) else None
         source = None if isinstance(b, PackedOperand) else readable(b, right)
-        a = readable(a, left)
+        given, a = a, readable(a, left)
+        whole = _scalar(alpha, left), 0.0 if c is None else _scalar(beta, left)
+        fits = kind is None or not problem.is_exact or fits_float64(plan, a, source, c, whole)
+        if not fits and plan.otherwise is not None:
+            plan.otherwise.execute(given, b, c, out, alpha=alpha, beta=beta, mirror=mirror)
+            return
         buffered = needs_buffer(problem, scheme) or not is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
-        scalars = (seen(target, problem.result), float(alpha), 0.0 if c is None else float(beta))
+        scalars = (seen(target, problem.result), *whole)
         copies = images(problem, target, None if buffered else mirror)
         engine = engine_scheme(scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
@@ -132,8 +137,8 @@ class CpuBackend:
         workspace = pool.shared().take(nbytes)
         try:
             scaling = scaling_of(plan, a, b if source is None else source, workspace, nbytes)
-            refused = scaling is None
-            if scaling is not None:
+            refused = not fits or scaling is None
+            if fits and scaling is not None:
                 load(c, target, problem)
                 finite = _core.gemm(
                     a,
@@ -187,7 +192,7 @@ class CpuBackend:
             _core.gemm_batch(
                 *(left, right, target, out.shape[:-2]),
                 tuple(x.strides[:-2] for x in arrays),
-                float(alpha),
+                _scalar(alpha, p.operand),
                 threads=plan.threads,
                 isa=isa(),
                 blocking=plan.option.tiling[:-1],
@@ -282,6 +287,11 @@ def release_workspace() -> None:
     """Free the workspace that is kept between calls."""
     if _core is not None:
         pool.shared().clear()
+
+
+def _scalar(x: Any, operand: DType) -> Any:
+    """Alpha or beta as the engine takes it: integers as signed ones of 64 bits, not rounded."""
+    return (int(x) + 2**63) % 2**64 - 2**63 if operand.is_exact else float(x)
 
 
 def _classical_within(

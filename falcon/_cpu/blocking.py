@@ -114,7 +114,7 @@ def layout(problem: Problem, scheme: Scheme | None) -> dict[str, bool]:
         "a_by_columns": a_by_columns,
         "b_by_rows": b_by_rows,
         "c_by_columns": c_by_columns and not needs_buffer(problem, scheme),
-        "c_wide": problem.is_wide,
+        "c_wide": problem.is_wide and problem.operand.arithmetic is None,
     }
 
 

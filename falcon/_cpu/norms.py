@@ -14,6 +14,7 @@ from falcon._core.spread import Scaling
 
 from . import _core
 from .extension import isa
+from .rounding import largest_sums
 
 # Squared norms of lines below it, and some of their elements, have parts that tiles take for 0.
 _LEAST_SPLIT = 2.0**-180
@@ -29,7 +30,7 @@ def scaling_of(
     """
     packed = b if isinstance(b, PackedOperand) else None
     guarded, split = plan.scheme is not None and plan.guarded, plan.problem.operand.arithmetic
-    if not guarded and split is None:
+    if plan.problem.is_exact or (not guarded and split is None):
         return Scaling(columns=None if packed is None else packed.column_powers)
     M, N = plan.problem.M, plan.problem.N
     needed = M if packed is not None else M + N
@@ -47,6 +48,27 @@ def scaling_of(
     if not guarded:
         return Scaling(columns=None if packed is None else packed.column_powers)
     return judged(plan, rows, columns, packed)
+
+
+def fits_float64(
+    plan: Plan, a: np.ndarray, b: np.ndarray, c: np.ndarray | None, scalars: tuple[int, int]
+) -> bool:
+    """Whether all numbers that the plan forms are integers of 53 bits.
+
+    By Cauchy-Schwarz, no sum of products exceeds the product of the norms of its row and column.
+    """
+    M, N = plan.problem.M, plan.problem.N
+    found = np.empty(M + N)
+    for x, axis, norms in ((a, 0, found[:M]), (b, 1, found[M:])):
+        _core.norms(x, norms, axis, plan.threads, isa(), plan.problem.operand.engine)
+    # The squares were rounded.
+    left, right = (1.000001 * float(x.max()) ** 0.5 for x in (found[:M], found[M:]))
+    of_a, of_b, of_c = largest_sums(plan.scheme)
+    alpha, beta = scalars
+    most = max(1, abs(alpha)) * of_c * left * right
+    if c is not None:
+        most += abs(beta) * max(abs(int(c.max())), abs(int(c.min())))
+    return max(most, of_a * left, of_b * right, abs(alpha), abs(beta)) < 2**53
 
 
 def squared_norms(x: Any, plan: Plan, axis: int, found: np.ndarray) -> np.ndarray:

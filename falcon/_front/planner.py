@@ -11,7 +11,7 @@ from falcon import schemes
 from falcon._backends import available_backends, get_backend
 from falcon._core.backend import Backend
 from falcon._core.checks import NOT_EXECUTED
-from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32
+from falcon._core.dtypes import BY_ARITHMETIC, BY_FLOAT, FLOAT32
 from falcon._core.locks import ForkLock
 from falcon._core.options import Options, forced_isa, merged
 from falcon._core.packed import PackedOperand
@@ -32,6 +32,9 @@ _log = logging.getLogger("falcon")
 _CACHED_PLANS = 1024
 # Flop from which float32 may be multiplied by parts, and the share of the time that it must take.
 _LEAST_SPLIT, _GAIN = 2e8, 0.95
+# Flop and size from which integers of 64 bits are multiplied by float64, four times as fast or
+# more; smaller products take as long as the pass over norms.
+_LEAST_FLOATED, _LEAST_SIDE = 4e6, 32
 _plans: dict[tuple, Plan] = {}
 _plans_lock = ForkLock()
 
@@ -78,7 +81,7 @@ def plan_for(problem: Problem, options: Options) -> Plan:
     every = available_backends() if problem.device is None else backends
     made = decide(problem, options, backends, every)
     if options.arithmetic == "auto":
-        made = _by_parts(made, options, every)
+        made = _by_float(_by_parts(made, options, every), options, every)
     with _plans_lock.lock:
         while len(_plans) >= _CACHED_PLANS:
             del _plans[next(iter(_plans))]
@@ -105,6 +108,22 @@ def _by_parts(native: Plan, options: Options, every: list[Backend]) -> Plan:
     if ours > _GAIN * theirs:
         return native
     return replace(split, why=f"{split.why}; float32 arithmetic {theirs / ours:.2f} x as long")
+
+
+def _by_float(native: Plan, options: Options, every: list[Backend]) -> Plan:
+    """Return the plan by float64 for integers of 64 bits, with `native` for those too large."""
+    problem, row = native.problem, BY_FLOAT.get(native.problem.operand)
+    small = problem.flops < _LEAST_FLOATED or min(problem.M, problem.N, problem.K) < _LEAST_SIDE
+    if row is None or problem.packed or problem.symmetric or small:
+        return native
+    other = replace(problem, operand=row)
+    backends = [x for x in _backends_for(other, options.backend) if not x.is_library]
+    if not backends or native.backend.is_library:
+        return native
+    made = decide(other, options, backends, every)
+    why = f"{made.why}; by float64 if all sums have 53 bits, else {native.option.label}"
+    option = replace(made.option, workspace=max(made.workspace, native.workspace))
+    return replace(made, why=why, option=option, otherwise=native)
 
 
 def _predicted(made: Plan, every: list[Backend]) -> float:

@@ -7,12 +7,15 @@
 #include <string.h>
 
 static int is_exact(int dtype) {
-    return dtype == FALCON_I8 || dtype == FALCON_U8 || dtype == FALCON_I16 || dtype == FALCON_I32;
+    return dtype == FALCON_I8 || dtype == FALCON_U8 || dtype == FALCON_I16 || dtype == FALCON_I32 ||
+           dtype == FALCON_I64 || dtype == FALCON_I64_F64;
 }
 
 static ptrdiff_t bytes_of(int dtype) {
     switch (dtype) {
     case FALCON_F64:
+    case FALCON_I64:
+    case FALCON_I64_F64:
         return 8;
     case FALCON_F32:
     case FALCON_I32:
@@ -51,6 +54,9 @@ static double rounded(int dtype, double x) {
         return (uint8_t)(int64_t)x;
     case FALCON_I16:
         return (int16_t)(int64_t)x;
+    case FALCON_I64:
+    case FALCON_I64_F64:
+        return (double)(int64_t)x;
     default:
         return (int32_t)(int64_t)x;
     }

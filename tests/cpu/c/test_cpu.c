@@ -108,7 +108,7 @@ static int one_case(int isa, int dtype, const falcon_scheme *scheme, const char 
     const double alphas[] = {1, 2, -1, 0}, betas[] = {0, 0, 1, -2};
     const double alpha = alphas[rnd(100) < 95 ? rnd(3) : 3], beta = betas[rnd(4)];
     const falcon_kernel *kern = falcon_kernel_get(isa, dtype);
-    const int exact = kern->exact;
+    const int exact = kern->exact || is_exact(dtype);
     /* a scheme's sums wrap like the elements: where they may be negative, accumulators would differ */
     const int elem = rnd(3) || (dtype == FALCON_U8 && scheme);
     const int c_form = elem && !is_pair(kern) ? FALCON_C_ELEM : FALCON_C_ACC, c_type = c_form ? kern->acc_dtype : dtype;
@@ -128,8 +128,8 @@ static int one_case(int isa, int dtype, const falcon_scheme *scheme, const char 
                               .b_cs = b.cs,
                               .c_rs = c.rs,
                               .c_cs = c.cs,
-                              .alpha = alpha,
-                              .beta = beta,
+                              .alpha = {alpha, (int64_t)alpha},
+                              .beta = {beta, (int64_t)beta},
                               .c_form = c_form};
     double *a_scale = scales_new(M, a.dtype), *b_scale = scales_new(N, b.dtype);
     t.prob.a_scale = a_scale, t.prob.b_scale = b_scale;
@@ -206,7 +206,7 @@ static int blocking_case(int isa, int dtype, const falcon_scheme *scheme, const 
     const ptrdiff_t M = 1 + rnd(1 << rnd(15)), N = 1 + rnd(1 << rnd(15)), K = 1 + rnd(1 << rnd(15));
     const size_t limit = rnd(4) ? (size_t)1 << (20 + rnd(12)) : 0;
     falcon_problem p = {
-        .M = M, .N = N, .K = K, .alpha = 1, .a_rs = K, .a_cs = 1, .b_rs = N, .b_cs = 1, .c_rs = N, .c_cs = 1};
+        .M = M, .N = N, .K = K, .alpha = {1, 1}, .a_rs = K, .a_cs = 1, .b_rs = N, .b_cs = 1, .c_rs = N, .c_cs = 1};
     p.c_form = kern->exact && !is_pair(kern) ? FALCON_C_ELEM : FALCON_C_ACC; /* for a rounded C, K cannot be cut */
     if (rnd(3) == 0)
         p.c_rs = 1, p.c_cs = M + 1;

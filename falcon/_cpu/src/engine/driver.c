@@ -110,7 +110,7 @@ static void make_pass(fl_job *j) {
     p->b.group = fl_group(&p->b, p->slices, j->lay.threads);
     p->b_kept = j->lay.b_kept;
     p->narrow_scales = j->narrow_scales;
-    p->alpha = q->alpha, p->beta = k0 == 0 ? q->beta : 1.0;
+    p->alpha = q->alpha, p->beta = k0 == 0 ? q->beta : (falcon_scalar){1.0, 1};
     p->stream_pack = j->cut.stream_pack == 2;
     p->triangle = q->triangle, p->diagonal = m0 - n0;
     if (q->mirror && k0 + K == q->K) {
@@ -272,7 +272,7 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
         *nonfinite = 0;
     if (prob->M <= 0 || prob->N <= 0)
         return FALCON_OK;
-    if (prob->K <= 0 || prob->alpha == 0) {
+    if (prob->K <= 0 || prob->alpha.real == 0) {
         falcon_scale_c(kern, prob);
         return FALCON_OK;
     }

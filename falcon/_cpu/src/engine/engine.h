@@ -52,7 +52,7 @@ typedef struct {
     ptrdiff_t c_elem, c_rs, c_cs, M, N, block_m, block_n;
     falcon_write_fn write;
     int m, n;
-    double alpha, beta;
+    falcon_scalar alpha, beta;
     int narrow_scales; /* see falcon_unscale_fn */
     ptrdiff_t X, Z;    /* tiles along M and N */
     int b_kept;        /* see fl_b_kept */

@@ -90,7 +90,7 @@ void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, in
         *nonfinite = 0;
     if (prob->M <= 0 || prob->N <= 0)
         return;
-    if (prob->K <= 0 || prob->alpha == 0) {
+    if (prob->K <= 0 || prob->alpha.real == 0) {
         falcon_scale_c(kern, prob);
         return;
     }
