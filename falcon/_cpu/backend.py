@@ -121,14 +121,14 @@ class CpuBackend:
         packed = b.payload if isinstance(b, PackedOperand) else None
         source = None if isinstance(b, PackedOperand) else readable(b, right)
         given, a = a, readable(a, left)
-        whole = _scalar(alpha, left), 0.0 if c is None else _scalar(beta, left)
-        fits = kind is None or not problem.is_exact or fits_float64(plan, a, source, c, whole)
+        numbers: Any = _scalar(alpha, left), 0 if c is None else _scalar(beta, left)
+        fits = kind is None or not problem.is_exact or fits_float64(plan, a, source, c, numbers)
         if not fits and plan.otherwise is not None:
             plan.otherwise.execute(given, b, c, out, alpha=alpha, beta=beta, mirror=mirror)
             return
         buffered = needs_buffer(problem, scheme) or not is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
-        scalars = (seen(target, problem.result), *whole)
+        scalars = (seen(target, problem.result), *numbers)
         copies = images(problem, target, None if buffered else mirror)
         engine = engine_scheme(scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]

@@ -51,7 +51,7 @@ def scaling_of(
 
 
 def fits_float64(
-    plan: Plan, a: np.ndarray, b: np.ndarray, c: np.ndarray | None, scalars: tuple[int, int]
+    plan: Plan, a: np.ndarray, b: Any, c: np.ndarray | None, scalars: tuple[int, int]
 ) -> bool:
     """Whether all numbers that the plan forms are integers of 53 bits.
 
