@@ -24,12 +24,12 @@ class Gemm:
 
 
 class Types:
-    """Types of 8 and 16 bits, with results of the same type and of their accumulator's type."""
+    """Types of 8 and 16 bits and int64, with results of the same type and of accumulators."""
 
     params = (
         (64, 1024),
         (("float16", "float16"), ("float16", "float32"), ("bfloat16", "bfloat16"),
-         ("bfloat16", "float32"), ("int8", "int8"), ("int8", "int32")),
+         ("bfloat16", "float32"), ("int8", "int8"), ("int8", "int32"), ("int64", "int64")),
     )  # fmt: skip
     param_names = ("size", "types")
 

@@ -1,9 +1,11 @@
-"""`Arithmetic`: how products of float32 elements are formed, where not by float32 instructions.
+"""`Arithmetic`: how products of elements are formed, where not by instructions for their type.
 
 A float32 is the sum of three bfloat16 numbers, to the last bit. The products of two such sums whose
 parts' places add up to at most two, six of the nine, hold more than a float32; tiles (AMX) form
 them exactly, sixteen times as fast as float32 ones, and add them in float32. Two parts and three
 products hold 16 bits.
+
+Integers of 64 bits may be multiplied as float64, exactly, while no sum exceeds 53 bits.
 
 Source: G. Henry, P. Tang, A. Heinecke, "Leveraging the bfloat16 artificial intelligence datatype
 for higher-precision computations", 2019, arXiv:1904.06376.
@@ -24,7 +26,7 @@ class Arithmetic:
     name : str
         The option's value.
     parts : int
-        bfloat16 numbers to an element; part i of A meets part j of B where ``i + j < parts``.
+        Numbers of fewer bits to an element; part i of A meets part j of B where ``i + j < parts``.
     growth : float
         RMS error relative to float32 arithmetic's. Measured for 256^3 to 4096^3, standard normal:
         0.35 to 0.45 for three parts, whose sums begin anew in every slice of K, and 10 to 16 for
@@ -56,5 +58,7 @@ class Arithmetic:
 
 
 SPLIT = Arithmetic("bf16x6", 3, 0.5, 17.0), Arithmetic("bf16x3", 2, 16.0, 200.0)
+# int64 as float64; no value of the option: data decide, and results do not depend on it.
+WHOLE = Arithmetic("float64", 1, 1.0, 0.0)
 # Values of the option: "tf32" rounds operands on a GPU, and does nothing in host memory.
 NAMES = ("auto", "native", "tf32", *(x.name for x in SPLIT))

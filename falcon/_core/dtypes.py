@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .arithmetic import SPLIT, Arithmetic
+from .arithmetic import SPLIT, WHOLE, Arithmetic
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +60,8 @@ class DType:
     pair : (DType, DType) or None
         For a row that stands for two: the types of A and B. It has no NumPy dtype.
     arithmetic : Arithmetic or None
-        For float32 whose products are formed from parts of elements: how; `pair` is float32 twice.
+        For elements that are multiplied as numbers of another type, or as parts: how; `pair` is
+        their type twice.
     """
 
     name: str
@@ -179,6 +180,19 @@ def _split(how: Arithmetic) -> DType:
     )
 
 
+def _by_float(row: DType) -> DType:
+    return DType(
+        f"{row.name} by float64",
+        *(row.itemsize, 0.0),
+        is_unsigned=row.is_unsigned,
+        sums=row,
+        wide=(row,),
+        engine="i64f64",
+        pair=(row, row),
+        arithmetic=WHOLE,
+    )
+
+
 def _long(kind: Any, *, is_complex: bool = False) -> DType:
     """Return the row of a type whose width depends on the platform."""
     found, unit = np.dtype(kind), float(np.finfo(kind).eps) / 2
@@ -210,6 +224,11 @@ UINT32 = DType(
 UINT8 = DType(
     "uint8", 1, 0.0, is_unsigned=True, wide=(INT32, UINT32), torch="uint8", engine="u8"
 )  # fmt: skip
+INT64 = DType("int64", 8, 0.0, torch="int64", engine="i64")
+UINT64 = DType(
+    "uint64", 8, 0.0, is_unsigned=True, torch="uint64",
+    engine="i64", engine_view=np.dtype(np.int64),
+)  # fmt: skip
 LONGDOUBLE = _long(np.longdouble)
 
 
@@ -230,7 +249,7 @@ TABLE = (
     INT8,
     DType("int16", 2, 0.0, wide=(INT32,), torch="int16", engine="i16"),
     INT32,
-    DType("int64", 8, 0.0, torch="int64"),
+    INT64,
     UINT8,
     DType(
         "uint16",
@@ -242,7 +261,7 @@ TABLE = (
         engine_view=np.dtype(np.int16),
     ),
     UINT32,
-    DType("uint64", 8, 0.0, is_unsigned=True, torch="uint64"),
+    UINT64,
     LONGDOUBLE,
     _long(np.clongdouble, is_complex=True),
 )
@@ -250,6 +269,8 @@ TABLE = (
 PAIRS = (_pair(UINT8, INT8), _pair(INT8, UINT8))
 # float32 by other arithmetic.
 BY_ARITHMETIC = {x.name: _split(x) for x in SPLIT}
+# Integers of 64 bits by kernels for float64, where all sums are integers of 53 bits.
+BY_FLOAT = {row: _by_float(row) for row in (INT64, UINT64)}
 # Types that falcon's own kernels multiply in host memory, and those multiplied on GPUs.
 ENGINE = tuple(row for row in TABLE if row.engine is not None)
 CUDA = tuple(row for row in TABLE if row.cuda is not None)
@@ -301,7 +322,7 @@ def both(left: DType, right: DType) -> DType | None:
 
 
 def _loaded(name: str) -> DType:
-    rows = *PAIRS, *BY_ARITHMETIC.values()
+    rows = *PAIRS, *BY_ARITHMETIC.values(), *BY_FLOAT.values()
     return next((row for row in rows if row.name == name), None) or of(name)
 
 

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from .dtypes import BY_ARITHMETIC, FLOAT32, DType
+from .arithmetic import WHOLE
+from .dtypes import BY_ARITHMETIC, FLOAT32, FLOAT64, DType
 from .options import Options, settings, threads_of
 
 # Up to 16 rows, falcon's kernels that read B in place ran at 1.08 to 3.0 of the speed of OpenBLAS,
@@ -147,8 +148,13 @@ class Problem:
 
     @property
     def measured(self) -> Problem:
-        """The same problem in A's type alone: rates are measured per type, not per pair."""
+        """The same problem in A's type alone: rates are measured per type, not per pair.
+
+        Integers by float64 have the rates of float64.
+        """
         pair = self.operand.pair
+        if self.operand.arithmetic is WHOLE:
+            return replace(self, operand=FLOAT64, accumulator=FLOAT64, result=FLOAT64)
         return self if pair is None or self.operand.arithmetic else replace(self, operand=pair[0])
 
     @property

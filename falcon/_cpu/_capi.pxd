@@ -1,6 +1,7 @@
 # _capi.pxd - src/falcon_cpu.h for Cython, an allocator and the checks of buffers.
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyObject_GetBuffer
-from libc.stdint cimport uintptr_t
+from cpython.long cimport PyLong_AsUnsignedLongLongMask
+from libc.stdint cimport int64_t, uintptr_t
 
 cdef extern from "falcon_cpu.h" nogil:
     enum: FALCON_N_ISA
@@ -13,10 +14,15 @@ cdef extern from "falcon_cpu.h" nogil:
     enum: FALCON_U8
     enum: FALCON_I16
     enum: FALCON_I32
+    enum: FALCON_I64
+    enum: FALCON_I64_F64
     enum: FALCON_U8I8
     enum: FALCON_I8U8
     enum: FALCON_C_ELEM
     enum: FALCON_C_ACC
+    ctypedef struct falcon_scalar:
+        double real, imag
+        int64_t whole
     ctypedef struct falcon_op:
         int op, dst, a, b
         double coef
@@ -50,7 +56,7 @@ cdef extern from "falcon_cpu.h" nogil:
         const void *b
         void *c
         ptrdiff_t a_rs, a_cs, b_rs, b_cs, c_rs, c_cs
-        double alpha, beta, alpha_im, beta_im
+        falcon_scalar alpha, beta
         int a_conj, b_conj
         const void *packed_b
         int c_form
@@ -153,8 +159,10 @@ cdef inline int dtype_of(const Py_buffer *v) except -1:
                 return FALCON_I16
             if f[0] == b"i":
                 return FALCON_I32
+            if f[0] == b"q" or (f[0] == b"l" and v.itemsize == 8):
+                return FALCON_I64
     raise ValueError("operands must be two-dimensional, of native float32, float64, float16, int8, "
-                     "uint8, int16 or int32, or bfloat16 seen as uint16")
+                     "uint8, int16, int32 or int64, or bfloat16 seen as uint16")
 
 
 cdef inline int parts_of(const Py_buffer *v) noexcept:
@@ -171,6 +179,17 @@ cdef inline int kind_of(int a, int b) except -1:
     if a == FALCON_I8 and b == FALCON_U8:
         return FALCON_I8U8
     raise ValueError("b does not fit a in dtype")
+
+
+cdef inline int scalar_into(falcon_scalar *to, x) except -1:
+    """Alpha or beta: a number; integers of any size wrap."""
+    cdef double complex z = x
+    to.real, to.imag = z.real, z.imag
+    if isinstance(x, int):
+        to.whole = <int64_t>PyLong_AsUnsignedLongLongMask(x)
+    else:
+        to.whole = <int64_t>z.real if -2.0 ** 63 <= z.real < 2.0 ** 63 else 0
+    return 0
 
 
 cdef inline int strides_of(const Py_buffer *v, ptrdiff_t *rs, ptrdiff_t *cs) except -1:

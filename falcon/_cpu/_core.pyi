@@ -53,7 +53,7 @@ def gemm_batch(
     c: Any,
     shape: tuple[int, ...],
     steps: tuple[tuple[int, ...], ...],
-    alpha: float = 1.0,
+    alpha: Any = 1.0,
     threads: int = 1,
     isa: str | None = None,
     blocking: tuple[int, ...] | None = None,
@@ -62,4 +62,11 @@ def gemm_batch(
     mirror: Any = None,
 ) -> None: ...
 def gemm(a: Any, b: Any, c: Any, *arguments: Any, **options: Any) -> Any: ...
-def norms(x: Any, sums: Any, axis: int = 0, threads: int = 1, isa: str | None = None) -> None: ...
+def norms(
+    x: Any,
+    sums: Any,
+    axis: int = 0,
+    threads: int = 1,
+    isa: str | None = None,
+    kind: str | None = None,
+) -> None: ...

@@ -81,7 +81,8 @@ cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
 cdef const falcon_kernel *kernel_for(isa, int dtype, kind) except NULL:
     """The kernel for operands of a type: that of `kind`, if not None."""
     cdef const falcon_kernel *k = kernel(isa, dtype if kind is None else DTYPES.index(kind))
-    if kind is not None and dtype not in (k.dtype, k.acc_dtype):
+    if kind is not None and dtype not in (
+            k.dtype, FALCON_I64 if k.dtype == FALCON_I64_F64 else k.acc_dtype):
         raise ValueError(f"kernels for {kind} multiply no {DTYPES[dtype]}")
     return k
 
@@ -257,7 +258,7 @@ def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme schem
     cdef falcon_blocking b
     cdef const falcon_scheme *s = form_of(scheme)
     memset(&p, 0, sizeof(p))
-    p.M, p.N, p.K, p.alpha = M, N, K, 1.0
+    p.M, p.N, p.K, p.alpha.real = M, N, K, 1.0
     # any other stride than 1 will do for "not contiguous"
     p.a_rs, p.a_cs = (1, 2) if a_by_columns else (2, 1)
     p.b_rs, p.b_cs = (2, 1) if b_by_rows else (1, 2)
@@ -273,7 +274,7 @@ def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme schem
     return blocking_tuple(&b), falcon_workspace(k, s, &p, threads, &b)
 
 
-def norms(x, sums, int axis=0, int threads=1, isa=None):
+def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None):
     """Squared 2-norms of the rows (axis 0) or columns (axis 1) of x into `sums`, float64.
 
     Inf where a square overflows the dtype; 0 where all of a line are 0 or underflow.  Twice as many
@@ -284,7 +285,7 @@ def norms(x, sums, int axis=0, int threads=1, isa=None):
     cdef double *odd
     PyObject_GetBuffer(x, &v, PyBUF_STRIDES | PyBUF_FORMAT)
     try:
-        k = kernel(isa, dtype_of(&v))
+        k = kernel_for(isa, dtype_of(&v), kind)
         strides_of(&v, &rs, &cs)
         lines, steps = v.shape[0], v.shape[1]
         if axis:
@@ -364,7 +365,7 @@ def pack_b(b, *, isa=None, kind=None, Scheme scheme=None, int threads=1, size_t 
         scales_of(column_scales, &vs, N, &scale)
         blocking_from(blocking, k, &blk)
         memset(&p, 0, sizeof(p))
-        p.M, p.N, p.K, p.alpha, p.c_rs, p.c_cs = N, N, K, 1.0, N, 1
+        p.M, p.N, p.K, p.alpha.real, p.c_rs, p.c_cs = N, N, K, 1.0, N, 1
         p.packed_b = <const void *>&p  # not NULL; not read
         falcon_blocking_fill(k, s, &p, 1, limit, &blk)
         out = PackedB(K, N, DTYPES[k.dtype], ISA_NAMES[k.isa], scheme, blk.kb, blk.nb, blk.kc)
@@ -423,10 +424,10 @@ cdef int take_mirror(Py_buffer *v, mirror, const Py_buffer *c, falcon_problem *p
     return 0
 
 
-def gemm(a, b, c, double complex alpha=1.0, double complex beta=0.0, int threads=1, isa=None,
-         Scheme scheme=None, blocking=None, size_t limit=0, workspace=None, PackedB packed=None,
-         bint profile=False, bint report=False, row_scales=None, column_scales=None, triangle=None,
-         mirror=None, conjugate=(False, False), kind=None):
+def gemm(a, b, c, alpha=1.0, beta=0.0, int threads=1, isa=None, Scheme scheme=None, blocking=None,
+         size_t limit=0, workspace=None, PackedB packed=None, bint profile=False, bint report=False,
+         row_scales=None, column_scales=None, triangle=None, mirror=None, conjugate=(False, False),
+         kind=None):
     """C = alpha A B + beta C in place; `c` may be strided but must not overlap a or b.
 
     `c` is of the type of a and b, or of that of their accumulators; a and b may be int8 and uint8.
@@ -461,9 +462,10 @@ def gemm(a, b, c, double complex alpha=1.0, double complex beta=0.0, int threads
     memset(&v, 0, sizeof(v))
     try:
         k = take_operands(v, a, b, c, packed, isa, kind, s, &p)
-        p.alpha, p.beta, p.alpha_im, p.beta_im = alpha.real, beta.real, alpha.imag, beta.imag
+        scalar_into(&p.alpha, alpha)
+        scalar_into(&p.beta, beta)
         p.a_conj, p.b_conj = conjugate
-        if (s == NULL or s.parts == 1) and (p.alpha_im or p.beta_im or p.a_conj or p.b_conj):
+        if (s == NULL or s.parts == 1) and (p.alpha.imag or p.beta.imag or p.a_conj or p.b_conj):
             raise ValueError("alpha, beta and conjugate do not fit real operands")
         scales_of(row_scales, &v[4], p.M, &p.a_scale)
         scales_of(column_scales, &v[5], p.N, &p.b_scale)
@@ -509,7 +511,7 @@ cdef double FLOP_BETWEEN_SIGNALS = 1e9
 cdef enum: MOST_AXES = 64
 
 
-def gemm_batch(a, b, c, shape, steps, double alpha=1.0, int threads=1, isa=None, blocking=None,
+def gemm_batch(a, b, c, shape, steps, alpha=1.0, int threads=1, isa=None, blocking=None,
                workspace=None, triangle=None, mirror=None):
     """C = alpha A B for all matrices of a batch, classically, one after the other.
 
@@ -543,7 +545,7 @@ def gemm_batch(a, b, c, shape, steps, double alpha=1.0, int threads=1, isa=None,
     memset(&v, 0, sizeof(v))
     try:
         k = take_operands(v, a, b, c, None, isa, None, NULL, &p)
-        p.alpha = alpha
+        scalar_into(&p.alpha, alpha)
         p.triangle = triangle_from(triangle, p.M, p.N)
         if mirror is not None:
             take_mirror(&v[4], mirror, &v[2], &p)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import ENGINE
+from falcon._core.dtypes import ENGINE, DType
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
@@ -120,7 +120,7 @@ class CpuBackend:
         if is_tiny and isinstance(b, np.ndarray) and are_plain(a, b, out):
             # A call of microseconds: what follows would take as long as the product.
             operands = engine_view(a, left), engine_view(b, right), engine_view(out, problem.result)
-            _core.gemm(*operands, float(alpha), threads=plan.threads, isa=isa())
+            _core.gemm(*operands, _scalar(alpha, left), threads=plan.threads, isa=isa())
             return
         if plan.threads > 1 and perf_counter() > share.next_look:
             share.look()
@@ -129,15 +129,16 @@ class CpuBackend:
         a = readable(a, left)
         buffered = needs_buffer(problem, scheme) or not is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
-        number = complex if problem.operand.is_complex else float
-        view = engine_view(target, problem.result)
-        scalars = view, number(alpha), 0.0 if c is None else number(beta)
+        numbers = _scalar(alpha, left), _scalar(0 if c is None else beta, left)
+        scalars = engine_view(target, problem.result), *numbers
         copies = images(problem, target, None if buffered else mirror)
         engine = engine_scheme(scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
         workspace = pool.shared().take(nbytes)
         try:
-            scaling = scaling_of(plan, a, b if source is None else source, workspace, nbytes)
+            scaling = scaling_of(
+                plan, a, b if source is None else source, workspace, nbytes, (c, *numbers)
+            )
             refused = scaling is None
             if scaling is not None:
                 load(c, target, problem)
@@ -199,7 +200,7 @@ class CpuBackend:
             _core.gemm_batch(
                 *(left, right, target, out.shape[:-2]),
                 tuple(x.strides[:-2] for x in arrays),
-                float(alpha),
+                _scalar(alpha, p.operand),
                 threads=plan.threads,
                 isa=isa(),
                 blocking=plan.option.tiling[:-1],
@@ -282,6 +283,13 @@ def release_workspace() -> None:
     """Free the workspace that is kept between calls."""
     if _core is not None:
         pool.shared().clear()
+
+
+def _scalar(x: Any, operand: DType) -> Any:
+    """Return alpha or beta as the engine takes it: integers as signed ones, all 64 bits."""
+    if operand.is_exact:
+        return (int(x) + 2**63) % 2**64 - 2**63
+    return complex(x) if operand.is_complex else float(x)
 
 
 def _complex_forms(scheme: Scheme | ComplexScheme | None) -> tuple[ComplexScheme, ...]:

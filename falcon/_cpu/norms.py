@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.arithmetic import WHOLE
 from falcon._core.dtypes import DType
 from falcon._core.look import judged, mended
 from falcon._core.packed import PackedOperand
@@ -15,6 +16,7 @@ from falcon._core.spread import Scaling
 
 from . import _core
 from .extension import isa
+from .rounding import largest_sums
 
 _log = logging.getLogger("falcon")
 
@@ -30,15 +32,24 @@ _UNEVEN = "real and imaginary parts differ by too much"
 
 
 def scaling_of(
-    plan: Plan, a: np.ndarray, b: np.ndarray | PackedOperand, workspace: Any, nbytes: int
+    plan: Plan,
+    a: np.ndarray,
+    b: np.ndarray | PackedOperand,
+    workspace: Any,
+    nbytes: int,
+    others: tuple[np.ndarray | None, Any, Any],
 ) -> Scaling | None:
     """Return how the operands are scaled; None: the product must be classical.
+
+    `others` are c, alpha and beta, which count only where integers are multiplied by float64.
 
     Norms are formed in the workspace, which nothing else needs yet. Only `nbytes` of it are used,
     even if the pool had a larger one, so that results do not depend on earlier calls.
     """
     packed = b if isinstance(b, PackedOperand) else None
     guarded, split = plan.scheme is not None and plan.guarded, plan.problem.operand.arithmetic
+    if split is WHOLE:
+        return Scaling() if _fits_float64(plan, a, b, *others) else None
     if not guarded and split is None:
         return Scaling(columns=None if packed is None else packed.column_powers)
     M, N = plan.problem.M, plan.problem.N
@@ -62,6 +73,25 @@ def scaling_of(
     if not guarded:
         return Scaling(columns=None if packed is None else packed.column_powers)
     return judged(plan, rows, columns, packed)
+
+
+def _fits_float64(
+    plan: Plan, a: np.ndarray, b: Any, c: np.ndarray | None, alpha: int, beta: int
+) -> bool:
+    """Whether all numbers that the plan forms are integers of 53 bits.
+
+    By Cauchy-Schwarz, no sum of products exceeds the product of the norms of its row and column.
+    """
+    kind, norms = plan.problem.operand.engine, []
+    for x, axis in ((a, 0), (b, 1)):
+        squares = np.empty(x.shape[axis])
+        _core.norms(x, squares, axis, plan.threads, isa(), kind)
+        norms.append(1.000001 * float(squares.max()) ** 0.5)  # the squares were rounded
+    of_a, of_b, of_c = largest_sums(plan.scheme)
+    most = max(1, abs(alpha)) * of_c * norms[0] * norms[1]
+    if c is not None:
+        most += abs(beta) * max(abs(int(c.max())), abs(int(c.min())))
+    return max(most, of_a * norms[0], of_b * norms[1], abs(alpha), abs(beta)) < 2**53
 
 
 def norms_to_pack(b: np.ndarray, plan: Plan) -> np.ndarray:

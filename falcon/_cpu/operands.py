@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.arithmetic import WHOLE
 from falcon._core.dtypes import DType
 from falcon._core.problem import Problem
 from falcon._core.symmetric import copy_triangle
@@ -75,9 +76,10 @@ def needs_buffer(problem: Problem, scheme: Scheme | None) -> bool:
 
 
 def extra_bytes(problem: Problem, scheme: Scheme | None) -> int:
-    """Bytes beyond the engine's workspace: converted operands, a buffer for the product."""
+    """Bytes beyond the engine's workspace: converted operands, a buffer for the product, norms."""
+    norms = problem.M + problem.N if problem.operand.arithmetic is WHOLE else 0
     buffer = problem.M * problem.N if needs_buffer(problem, scheme) else 0
-    return copied_bytes(problem) + buffer * problem.result.itemsize
+    return copied_bytes(problem) + buffer * problem.result.itemsize + 8 * norms
 
 
 def copied_bytes(problem: Problem) -> int:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from functools import cache
 from math import inf
+from typing import Any
 
 import numpy as np
 
 from falcon._core.bound import growth_of_rounded_sums
 from falcon._core.dtypes import DType
+from falcon.codegen.c_program import SCALE, STORE
 from falcon.schemes import Scheme
 
 from . import _core
+from .programs import engine_form
 
 
 @cache
@@ -54,13 +57,47 @@ def coefficients(scheme: Scheme) -> int:
     return max(int(np.ceil(x.max())) for x in rows)
 
 
+@cache
+def largest_sums(scheme: Scheme | None) -> tuple[float, float, float]:
+    """Bound the numbers that the engine forms of A, of B and of their products.
+
+    In units of the largest norm of a row of A, of a column of B, and of the product of both.
+    """
+    if scheme is None:
+        return 1.0, 1.0, 1.0
+    m, k, n, rank, u, v, steps, n_slots, _ = engine_form(scheme)
+    (of_a, left), (of_b, right) = _largest(u, m * k, rank), _largest(v, k * n, rank)
+    slots, of_c = [0.0] * n_slots, 1.0
+    for r in range(rank):
+        for slot, source, coefficient, first, _ in steps[r]:
+            term = left[r] * right[r] if source < 0 else slots[source]
+            slots[slot] = (0.0 if first else slots[slot]) + abs(coefficient) * term
+            of_c = max(of_c, slots[slot], term)
+    return of_a, of_b, of_c
+
+
+def _largest(program: Any, n_inputs: int, rank: int) -> tuple[float, list[float]]:
+    """Bound what a program forms of inputs of at most 1: everything, and every output."""
+    ops, n_temporaries = program
+    registers, outputs = [1.0] * n_inputs + [0.0] * (n_temporaries + 1), [0.0] * rank
+    most = 1.0
+    for code, to, x, y, coefficient in ops:
+        if code in (STORE, SCALE):
+            found = abs(coefficient) * registers[x]
+        else:
+            found = registers[x] + abs(coefficient) * registers[y]
+        (outputs if code == STORE else registers)[to] = found
+        most = max(most, found)
+    return most, outputs
+
+
 def rounded_growth(operand: DType, scheme: Scheme | None, isa: str) -> float | None:
     """Return a scheme's RMS error, relative to the classical one, where C is rounded to few bits.
 
     Kernels whose panels hold elements round every sum of several elements; errors of float32 sums
     are negligible beside that of rounding C.
     """
-    if operand.arithmetic is not None:
+    if operand.arithmetic is not None and not operand.is_exact:
         return operand.arithmetic.growth * (1.0 if scheme is None else scheme.rms_growth)
     if operand.is_exact or operand.accumulator is operand or scheme is None:
         return None

@@ -11,7 +11,7 @@ from falcon import schemes
 from falcon._backends import available_backends, get_backend
 from falcon._core.backend import Backend
 from falcon._core.checks import NOT_EXECUTED
-from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32
+from falcon._core.dtypes import BY_ARITHMETIC, BY_FLOAT, FLOAT32
 from falcon._core.locks import ForkLock
 from falcon._core.options import Options, forced_isa, merged
 from falcon._core.packed import PackedOperand
@@ -30,8 +30,9 @@ _log = logging.getLogger("falcon")
 
 # Plans are small; beyond this number the oldest one is dropped.
 _CACHED_PLANS = 1024
-# Flop from which float32 may be multiplied by parts, and the share of the time that it must take.
-_LEAST_SPLIT, _GAIN = 2e8, 0.95
+# Flop from which other arithmetic may be taken: parts of float32, and float64 for integers, whose
+# products are by then longer than the pass over norms; and the share of the time that it must take.
+_LEAST_SPLIT, _LEAST_WHOLE, _GAIN = 2e8, 4e6, 0.95
 _plans: dict[tuple, Plan] = {}
 _plans_lock = ForkLock()
 
@@ -78,7 +79,7 @@ def plan_for(problem: Problem, options: Options) -> Plan:
     every = available_backends() if problem.device is None else backends
     made = decide(problem, options, backends, every)
     if options.arithmetic == "auto":
-        made = _by_parts(made, options, every)
+        made = _by_other(made, options, every)
     with _plans_lock.lock:
         while len(_plans) >= _CACHED_PLANS:
             del _plans[next(iter(_plans))]
@@ -88,11 +89,18 @@ def plan_for(problem: Problem, options: Options) -> Plan:
     return made
 
 
-def _by_parts(native: Plan, options: Options, every: list[Backend]) -> Plan:
-    """Return the plan by products of bfloat16 parts where it is predicted to be faster."""
-    problem, row = native.problem, BY_ARITHMETIC["bf16x6"]
-    is_large = problem.flops >= _LEAST_SPLIT and problem.device is None and not problem.packed
-    if options.scheme != "auto" or not is_large or not problem.operand is problem.result is FLOAT32:
+def _by_other(native: Plan, options: Options, every: list[Backend]) -> Plan:
+    """Return the plan by other arithmetic where it is predicted to be faster.
+
+    float32 by products of bfloat16 parts; integers of 64 bits by float64, which each call refuses
+    where its numbers are too large.
+    """
+    problem = native.problem
+    row, least = BY_FLOAT.get(problem.operand), _LEAST_WHOLE
+    if problem.operand is problem.result is FLOAT32:
+        row, least = BY_ARITHMETIC["bf16x6"], _LEAST_SPLIT
+    is_large = problem.flops >= least and problem.device is None and not problem.packed
+    if row is None or options.scheme != "auto" or not is_large:
         return native
     other = replace(problem, operand=row)
     backends = [
@@ -102,13 +110,15 @@ def _by_parts(native: Plan, options: Options, every: list[Backend]) -> Plan:
     ]
     if not backends:
         return native
-    split = decide(other, options, backends, every)
-    if native.known == "tuned" and split.known != "tuned":
+    made = decide(other, options, backends, every)
+    if native.known == "tuned" and made.known != "tuned":
         return native
-    ours, theirs = (_predicted(x, every) for x in (split, native))
+    ours, theirs = (_predicted(x, every) for x in (made, native))
     if ours > _GAIN * theirs:
         return native
-    return replace(split, why=f"{split.why}; float32 arithmetic {theirs / ours:.2f} x as long")
+    limit = ", taken where a sum may exceed 53 bits," if problem.is_exact else ""
+    why = f"{made.why}; {problem.operand} arithmetic{limit} {theirs / ours:.2f} x as long"
+    return replace(made, why=why)
 
 
 def _predicted(made: Plan, every: list[Backend]) -> float:

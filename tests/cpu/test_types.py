@@ -1,4 +1,4 @@
-"""Types of 8 and 16 bits, and int32: the engine through the binding, and falcon's own calls.
+"""Types without a BLAS: the engine through the binding, and falcon's own calls.
 
 Integers bit for bit as NumPy wraps them; float16 and bfloat16 with sums in float32, rounded once.
 """
@@ -95,7 +95,7 @@ def multiply(a, b, c, *, packed=False, isa=None, scheme=None, **options):
 
 def wide(row):
     """The type of accumulators."""
-    return np.dtype(np.int32 if row.is_exact else np.float32)
+    return np.dtype(np.int64 if row.itemsize == 8 else np.int32 if row.is_exact else np.float32)
 
 
 @every_kernel

@@ -77,11 +77,8 @@ typedef struct {
     const void *a, *b;
     void *c;
     ptrdiff_t a_rs, a_cs, b_rs, b_cs, c_rs, c_cs; /* row and column strides */
-    double alpha, beta;
-    /* Of complex matrices, whose strides are in complex numbers: alpha's and beta's imaginary parts, and whether A and
-     * B are conjugated. */
-    double alpha_im, beta_im;
-    int a_conj, b_conj;
+    falcon_scalar alpha, beta;
+    int a_conj, b_conj;   /* whether complex A and B, whose strides are in complex numbers, are conjugated */
     const void *packed_b; /* NULL, or from falcon_pack_b; then b is not read */
     int c_form;           /* what C holds, enum falcon_c_form */
     /* NULL, or powers of two by which the M rows of A and the N columns of B are multiplied before a scheme adds them;

@@ -7,7 +7,12 @@
 #include <string.h>
 
 static int is_exact(int dtype) {
-    return dtype == FALCON_I8 || dtype == FALCON_U8 || dtype == FALCON_I16 || dtype == FALCON_I32;
+    return dtype == FALCON_I8 || dtype == FALCON_U8 || dtype == FALCON_I16 || dtype == FALCON_I32 ||
+           dtype == FALCON_I64 || dtype == FALCON_I64_F64;
+}
+
+static falcon_scalar scalar(double real, double imag) {
+    return (falcon_scalar){real, imag, (int64_t)real};
 }
 
 enum { COMPLEX = 64 }; /* with the type of the parts: complex numbers */
@@ -19,6 +24,8 @@ static ptrdiff_t bytes_of(int dtype) {
     case FALCON_F32 | COMPLEX:
         return 8;
     case FALCON_F64:
+    case FALCON_I64:
+    case FALCON_I64_F64:
         return 8;
     case FALCON_F32:
     case FALCON_F32_X6:
@@ -61,6 +68,9 @@ static double rounded(int dtype, double x) {
         return (uint8_t)(int64_t)x;
     case FALCON_I16:
         return (int16_t)(int64_t)x;
+    case FALCON_I64:
+    case FALCON_I64_F64:
+        return (double)(int64_t)x;
     default:
         return (int32_t)(int64_t)x;
     }

@@ -123,7 +123,7 @@ static int one_case(int isa, int dtype, const falcon_scheme *scheme, const char 
     const double alphas[] = {1, 2, -1, 0}, betas[] = {0, 0, 1, -2};
     const double alpha = alphas[rnd(100) < 95 ? rnd(3) : 3], beta = betas[rnd(4)];
     const falcon_kernel *kern = falcon_kernel_get(isa, dtype);
-    const int exact = kern->exact;
+    const int exact = kern->exact || is_exact(dtype);
     /* a scheme's sums wrap like the elements: where they may be negative, accumulators would differ */
     const int elem = rnd(3) || (dtype == FALCON_U8 && scheme);
     const int c_form = elem && !is_pair(kern) ? FALCON_C_ELEM : FALCON_C_ACC, c_type = c_form ? kern->acc_dtype : dtype;
@@ -132,7 +132,7 @@ static int one_case(int isa, int dtype, const falcon_scheme *scheme, const char 
     double *want = calloc((size_t)(M * N), 8), *first = calloc((size_t)(M * N), 8);
     test_call t = {.kern = kern, .scheme = scheme, .packed = !small && rnd(3) == 0};
     t.prob = product_of(&a, &b, &c);
-    t.prob.alpha = alpha, t.prob.beta = beta, t.prob.c_form = c_form;
+    t.prob.alpha = scalar(alpha, 0), t.prob.beta = scalar(beta, 0), t.prob.c_form = c_form;
     double *a_scale = scales_new(M, a.dtype), *b_scale = scales_new(N, b.dtype);
     t.prob.a_scale = a_scale, t.prob.b_scale = b_scale;
     if (rnd(2))
@@ -208,7 +208,7 @@ static int blocking_case(int isa, int dtype, const falcon_scheme *scheme, const 
     const ptrdiff_t M = 1 + rnd(1 << rnd(15)), N = 1 + rnd(1 << rnd(15)), K = 1 + rnd(1 << rnd(15));
     const size_t limit = rnd(4) ? (size_t)1 << (20 + rnd(12)) : 0;
     falcon_problem p = {
-        .M = M, .N = N, .K = K, .alpha = 1, .a_rs = K, .a_cs = 1, .b_rs = N, .b_cs = 1, .c_rs = N, .c_cs = 1};
+        .M = M, .N = N, .K = K, .alpha = scalar(1, 0), .a_rs = K, .a_cs = 1, .b_rs = N, .b_cs = 1, .c_rs = N, .c_cs = 1};
     p.c_form = kern->exact && !is_pair(kern) ? FALCON_C_ELEM : FALCON_C_ACC; /* for a rounded C, K cannot be cut */
     if (rnd(3) == 0)
         p.c_rs = 1, p.c_cs = M + 1;
@@ -267,14 +267,14 @@ static int parts_case(int isa, int dtype, const falcon_scheme *scheme) {
            c = matrix_new(dtype | COMPLEX, M, N, rnd(7));
     test_call t = {.kern = kern, .scheme = scheme, .packed = rnd(3) == 0, .threads = 1 + rnd(3)};
     t.prob = product_of(&a, &b, &c);
-    t.prob.alpha = rnd(3) - 1, t.prob.alpha_im = 1 + rnd(2), t.prob.beta = rnd(2), t.prob.beta_im = rnd(2);
+    t.prob.alpha = scalar(rnd(3) - 1, 1 + rnd(2)), t.prob.beta = scalar(rnd(2), rnd(2));
     t.prob.a_conj = rnd(2), t.prob.b_conj = !t.packed && rnd(2);
     if (rnd(2))
-        t.prob.alpha = 1, t.prob.alpha_im = 0;
+        t.prob.alpha = scalar(1, 0);
     t.blk.stream_c = rnd(3);
     falcon_blocking_fill(kern, scheme, &t.prob, 3, rnd(3) ? 0 : 1 << 18, &t.blk);
     const falcon_problem *p = &t.prob;
-    fill_parts(&a, 0), fill_parts(&b, 0), fill_parts(&c, p->beta == 0 && p->beta_im == 0);
+    fill_parts(&a, 0), fill_parts(&b, 0), fill_parts(&c, p->beta.real == 0 && p->beta.imag == 0);
     double *want = malloc((size_t)(2 * M * N) * sizeof *want);
     for (ptrdiff_t i = 0; i < M; i++)
         for (ptrdiff_t j = 0; j < N; j++) {
@@ -284,10 +284,10 @@ static int parts_case(int isa, int dtype, const falcon_scheme *scheme) {
                 const double br = part_of(&b, l, j, 0), bi = part_of(&b, l, j, 1) * (p->b_conj ? -1 : 1);
                 s[0] += ar * br - ai * bi, s[1] += ar * bi + ai * br;
             }
-            for (int q = 0; q < 2 && (p->beta != 0 || p->beta_im != 0); q++)
+            for (int q = 0; q < 2 && (p->beta.real != 0 || p->beta.imag != 0); q++)
                 old[q] = part_of(&c, i, j, q);
-            to[0] = p->alpha * s[0] - p->alpha_im * s[1] + p->beta * old[0] - p->beta_im * old[1];
-            to[1] = p->alpha * s[1] + p->alpha_im * s[0] + p->beta * old[1] + p->beta_im * old[0];
+            to[0] = p->alpha.real * s[0] - p->alpha.imag * s[1] + p->beta.real * old[0] - p->beta.imag * old[1];
+            to[1] = p->alpha.real * s[1] + p->alpha.imag * s[0] + p->beta.real * old[1] + p->beta.imag * old[0];
         }
     int bad = run(&t) || t.nonfinite || !gaps_intact(&c);
     for (ptrdiff_t e = 0; e < 2 * M * N && !bad; e++)

@@ -114,8 +114,7 @@ static void make_pass(fl_job *j) {
     p->b.group = fl_group(&p->b, p->slices, j->lay.threads);
     p->b_kept = j->lay.b_kept;
     p->narrow_scales = j->narrow_scales;
-    p->alpha[0] = q->alpha, p->beta[0] = k0 == 0 ? q->beta : 1.0;
-    p->alpha[1] = q->alpha_im, p->beta[1] = k0 == 0 ? q->beta_im : 0.0;
+    p->alpha = q->alpha, p->beta = k0 == 0 ? q->beta : (falcon_scalar){1.0, 0.0, 1};
     p->stream_pack = j->cut.stream_pack == 2;
     p->triangle = q->triangle, p->diagonal = m0 - n0;
     if (q->mirror && k0 + K == q->K) {
@@ -277,10 +276,10 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
         *nonfinite = 0;
     if (prob->M <= 0 || prob->N <= 0)
         return FALCON_OK;
-    const int is_complex = scheme && scheme->parts == 2;
-    if (is_complex && (prob->K <= 0 || (prob->alpha == 0 && prob->alpha_im == 0) || !kern->write_parts))
+    const int is_complex = scheme && scheme->parts == 2, is_zero = prob->alpha.real == 0 && prob->alpha.imag == 0;
+    if (is_complex && (prob->K <= 0 || is_zero || !kern->write_parts))
         return FALCON_BAD_ARGUMENT;
-    if (!is_complex && (prob->K <= 0 || prob->alpha == 0)) {
+    if (!is_complex && (prob->K <= 0 || is_zero)) {
         falcon_scale_c(kern, prob);
         return FALCON_OK;
     }

@@ -55,10 +55,10 @@ typedef struct {
     ptrdiff_t c_elem, c_rs, c_cs, M, N, block_m, block_n;
     falcon_write_fn write;
     int m, n;
-    double alpha[2], beta[2]; /* real and imaginary parts */
-    int narrow_scales;        /* see falcon_unscale_fn */
-    ptrdiff_t X, Z;           /* tiles along M and N */
-    int b_kept;               /* see fl_b_kept */
+    falcon_scalar alpha, beta;
+    int narrow_scales; /* see falcon_unscale_fn */
+    ptrdiff_t X, Z;    /* tiles along M and N */
+    int b_kept;        /* see fl_b_kept */
     int stream_pack, stream_c;
     int triangle; /* of the whole C; entry (i, j) of the pass is on its diagonal where j - i == diagonal */
     ptrdiff_t diagonal;

@@ -141,7 +141,7 @@ void fl_layout_make(const falcon_kernel *kern, const falcon_scheme *s, const fal
 size_t falcon_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
                         const falcon_blocking *blk) {
     fl_layout lay;
-    if (prob->M <= 0 || prob->N <= 0 || prob->K <= 0 || (prob->alpha == 0 && prob->alpha_im == 0) ||
+    if (prob->M <= 0 || prob->N <= 0 || prob->K <= 0 || (prob->alpha.real == 0 && prob->alpha.imag == 0) ||
         fl_is_gemv(scheme, prob))
         return 0;
     fl_layout_make(kern, FL_SCHEME(scheme), prob, threads, blk, &lay);

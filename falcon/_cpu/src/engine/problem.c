@@ -39,8 +39,6 @@ falcon_problem fl_transposed_problem(const falcon_problem *p) {
                             .c_cs = p->c_rs,
                             .alpha = p->alpha,
                             .beta = p->beta,
-                            .alpha_im = p->alpha_im,
-                            .beta_im = p->beta_im,
                             .a_conj = p->b_conj,
                             .b_conj = p->a_conj,
                             .c_form = p->c_form,

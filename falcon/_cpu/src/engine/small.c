@@ -36,8 +36,8 @@ static fl_pass one_pass(const falcon_kernel *kern, const falcon_problem *q) {
                  .block_n = q->N,
                  .m = 1,
                  .n = 1,
-                 .alpha = {q->alpha},
-                 .beta = {q->beta},
+                 .alpha = q->alpha,
+                 .beta = q->beta,
                  .triangle = q->triangle,
                  .mirror = q->mirror,
                  .mirror_rs = q->mirror_rs,
@@ -90,7 +90,7 @@ void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, in
         *nonfinite = 0;
     if (prob->M <= 0 || prob->N <= 0)
         return;
-    if (prob->K <= 0 || prob->alpha == 0) {
+    if (prob->K <= 0 || prob->alpha.real == 0) {
         falcon_scale_c(kern, prob);
         return;
     }

@@ -39,7 +39,7 @@ static void finish(const fl_pass *p, const fl_buffers *buf, const char *acc, con
         kern->unscale(tile, e.rows, e.cols, p->a.scale ? p->a.scale + e.row : NULL,
                       p->b.scale ? p->b.scale + e.col : NULL, p->narrow_scales);
     if (whole) {
-        p->write(acc, source, coef, p->alpha[0], p->beta[0], c, p->c_rs, p->c_cs, e.rows, e.cols, p->stream_c,
+        p->write(acc, source, coef, p->alpha, p->beta, c, p->c_rs, p->c_cs, e.rows, e.cols, p->stream_c,
                  buf->watch);
         return;
     }
@@ -47,7 +47,7 @@ static void finish(const fl_pass *p, const fl_buffers *buf, const char *acc, con
         ptrdiff_t first, end;
         fl_wanted(p, e, i, &first, &end);
         if (first < end)
-            p->write(NULL, tile + (i * kern->nr + first) * kern->acc, 1, p->alpha[0], p->beta[0],
+            p->write(NULL, tile + (i * kern->nr + first) * kern->acc, 1, p->alpha, p->beta,
                      c + (i * p->c_rs + first * p->c_cs) * p->c_elem, p->c_rs, p->c_cs, 1, end - first, 0, buf->watch);
     }
 }

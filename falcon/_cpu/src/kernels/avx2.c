@@ -24,6 +24,7 @@
 
 #define P f64
 #define X_1 f64
+#define X_2 i64f64
 #define MR 6
 #define NR 8
 #define NR_VECS 2
@@ -34,6 +35,14 @@
 #define X_1 i32
 #define MR 6
 #define NR 16
+#define NR_VECS 2
+#define KC 320
+#include "kernel_impl.h"
+
+#define P i64
+#define X_1 i64
+#define MR 4
+#define NR 8
 #define NR_VECS 2
 #define KC 320
 #include "kernel_impl.h"

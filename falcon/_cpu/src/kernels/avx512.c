@@ -23,6 +23,7 @@
 
 #define P f64
 #define X_1 f64
+#define X_2 i64f64
 #define MR 8
 #define NR 24
 #define NR_VECS 3
@@ -35,6 +36,14 @@
 #define NR 32
 #define NR_VECS 2
 #define KC 384
+#include "kernel_impl.h"
+
+#define P i64
+#define X_1 i64
+#define MR 8
+#define NR 24
+#define NR_VECS 3
+#define KC 256
 #include "kernel_impl.h"
 
 #define P i16

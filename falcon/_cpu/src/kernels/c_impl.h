@@ -14,12 +14,13 @@ INLINE VEC C_NAME(value)(const T *ct, const T *h, VEC w, VEC alpha) {
 
 /* See falcon_write_fn.  WATCH: x * 0 is NaN exactly where x is not finite, and NaN stays in the sum. */
 #define WATCH(x) (seen = V_FMA(x, V_ZERO(), seen))
-static void C_NAME(write)(const void *ct_, const void *h_, double coef, double alpha_, double beta_, void *c_,
-                          ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream, void *watch) {
+static void C_NAME(write)(const void *ct_, const void *h_, double coef, falcon_scalar alpha_, falcon_scalar beta_,
+                          void *c_, ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream,
+                          void *watch) {
     const T *ct = ct_, *h = h_;
     C_T *c = c_;
-    const VEC w = V_SET1(COEF(coef)), alpha = V_SET1(COEF(alpha_)), beta = V_SET1(COEF(beta_));
-    const T beta1 = COEF(beta_);
+    const T beta1 = SCALAR(beta_);
+    const VEC w = V_SET1(COEF(coef)), alpha = V_SET1(SCALAR(alpha_)), beta = V_SET1(beta1);
     const int unit = cs == 1;
     const int nt =
         unit && stream && beta1 == 0 && NR % C_LINE == 0 && cols == NR && (uintptr_t)c % 64 == 0 && rs % C_LINE == 0;
@@ -59,11 +60,11 @@ static void C_NAME(write)(const void *ct_, const void *h_, double coef, double a
     *(T *)watch += seen1;
 }
 
-static void C_NAME(scale)(void *c_, ptrdiff_t s, ptrdiff_t n, double beta) {
+static void C_NAME(scale)(void *c_, ptrdiff_t s, ptrdiff_t n, falcon_scalar beta) {
     C_T *c = c_;
-    const T beta1 = COEF(beta);
+    const T beta1 = SCALAR(beta);
     for (ptrdiff_t i = 0; i < n; i++)
-        c[i * s] = beta == 0 ? 0 : C_PUT(C_GET(c[i * s]) * beta1);
+        c[i * s] = beta1 == 0 ? 0 : C_PUT(C_GET(c[i * s]) * beta1);
 }
 #undef C
 #undef C_NAME

@@ -18,6 +18,7 @@
 
 #define P f64
 #define X_1 f64
+#define X_2 i64f64
 #define MR 4
 #define NR 4
 #define NR_VECS 2
@@ -28,6 +29,14 @@
 #define X_1 i32
 #define MR 4
 #define NR 8
+#define NR_VECS 2
+#define KC 256
+#include "kernel_impl.h"
+
+#define P i64
+#define X_1 i64
+#define MR 4
+#define NR 4
 #define NR_VECS 2
 #define KC 256
 #include "kernel_impl.h"

@@ -36,7 +36,7 @@ enum falcon_isa {
     FALCON_N_ISA
 };
 /* What a kernel multiplies: two matrices of one type, or A and B of two.  Integers wrap; i32 is the type of their
- * accumulators. */
+ * accumulators, but for i64. */
 enum falcon_dtype {
     FALCON_F32,
     FALCON_F64,
@@ -46,10 +46,12 @@ enum falcon_dtype {
     FALCON_U8,
     FALCON_I16,
     FALCON_I32,
+    FALCON_I64,
     FALCON_U8I8, /* A of u8, B of i8; C holds accumulators, as there is no type for its elements */
     FALCON_I8U8,
     FALCON_F32_X6, /* float32 in parts: split_impl.h */
     FALCON_F32_X3,
+    FALCON_I64_F64, /* int64 in panels of float64: exact while all sums are integers of 53 bits */
     FALCON_N_DTYPE
 };
 
@@ -111,16 +113,22 @@ typedef void (*falcon_ukr_fn)(ptrdiff_t kc, const void *a, const void *b, ptrdif
 enum { FALCON_PF_EVERY = 2 };
 /* dst = ct + coef*h over a whole mr x nr micro-tile of accumulators; ct may be NULL (zero) or dst. */
 typedef void (*falcon_scatter_fn)(void *dst, const void *ct, const void *h, double coef);
+/* alpha or beta: its parts, and for integers, which have up to 64 bits, the same number modulo 2^64. */
+typedef struct {
+    double real, imag;
+    int64_t whole;
+} falcon_scalar;
 /* C = alpha*(ct + coef*h) + beta*C on rows x cols elements; ct may be NULL
  * (zero); beta == 0 never reads C; stream: non-temporal stores where aligned.
  * watch: FALCON_WATCH aligned bytes, accumulators that become NaN if a value of
  * alpha*(ct + coef*h) written here is not finite, else stay as they are. */
 enum { FALCON_WATCH = 64 };
-typedef void (*falcon_write_fn)(const void *ct, const void *h, double coef, double alpha, double beta, void *c,
-                                ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream, void *watch);
-/* C = alpha*(re + i im) + beta*C on complex numbers: two micro-tiles of accumulators, alpha and beta as two numbers
- * each, strides in complex numbers; watch and stream as above. */
-typedef void (*falcon_write_parts_fn)(const void *re, const void *im, const double *alpha, const double *beta, void *c,
+typedef void (*falcon_write_fn)(const void *ct, const void *h, double coef, falcon_scalar alpha, falcon_scalar beta,
+                                void *c, ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream,
+                                void *watch);
+/* C = alpha*(re + i im) + beta*C on complex numbers: two micro-tiles of accumulators, strides in complex numbers; watch
+ * and stream as above. */
+typedef void (*falcon_write_parts_fn)(const void *re, const void *im, falcon_scalar alpha, falcon_scalar beta, void *c,
                                       ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream,
                                       void *watch);
 /* Multiply line i of a strip that load wrote by scale[i], i < lines. */
@@ -179,7 +187,7 @@ typedef struct falcon_kernel {
     falcon_norm_fn norm_dot, norm_axpy; /* NULL where arithmetic is exact */
     double least_square;                /* squares of elements of a line with a smaller sum may have underflowed */
     /* c = beta*c on n elements of stride s (beta == 0 never reads them). */
-    void (*scale[FALCON_N_C_FORM])(void *c, ptrdiff_t s, ptrdiff_t n, double beta);
+    void (*scale[FALCON_N_C_FORM])(void *c, ptrdiff_t s, ptrdiff_t n, falcon_scalar beta);
     int (*tripped)(const void *watch); /* whether anything not finite was written, see falcon_write_fn */
     void (*fence)(void);               /* orders non-temporal stores before what follows */
     void (*begin)(void), (*end)(void); /* around every use of the micro-kernel by a thread (tile registers); or NULL */

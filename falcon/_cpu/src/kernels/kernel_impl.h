@@ -64,6 +64,7 @@
 #define V_SET1 CAT(D, _SET1)
 #define V_FMA CAT(D, _FMA)
 #define COEF CAT(D, _COEF)
+#define SCALAR CAT(D, _SCALAR)
 #define NV (NR / VLEN)
 /* Lanes of panels as vec_types.h has them, or for blocks pairs of these; L: accumulators of a lane's size, as which
  * lanes are moved. */

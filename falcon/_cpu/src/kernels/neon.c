@@ -18,6 +18,7 @@
 
 #define P f64
 #define X_1 f64
+#define X_2 i64f64
 #define MR 6
 #define NR 8
 #define NR_VECS 4
@@ -29,6 +30,14 @@
 #define MR 8
 #define NR 12
 #define NR_VECS 3
+#define KC 256
+#include "kernel_impl.h"
+
+#define P i64
+#define X_1 i64
+#define MR 6
+#define NR 8
+#define NR_VECS 4
 #define KC 256
 #include "kernel_impl.h"
 

@@ -17,6 +17,8 @@ extern const falcon_kernel TRANSPOSED;
 #define TRANSPOSED CAT3(falcon_kernel, ISA, X)
 #endif
 #define X_T CAT(X_A, _T)
+/* Whether panels hold elements unchanged. */
+#define IS_PANEL __builtin_types_compatible_p(X_T, P_T)
 #define X_READ(p) CAT(X_A, _WIDEN)(CAT(X_A, _READ)(p))
 #define X_GET CAT(X_A, _GET)
 #define B_T CAT(X_B, _T)
@@ -141,7 +143,7 @@ static void X_NAME(axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdi
 #define PANEL_BYTES sizeof(P_T)
 #define K_GRAIN (sizeof(P_T) < 4 ? 64 / sizeof(P_T) : 16) /* a cache line, but at least 16 */
 #endif
-#define IN_PLACE (A_DEPTH == 1 && sizeof(X_T) == sizeof(P_T))
+#define IN_PLACE (A_DEPTH == 1 && IS_PANEL)
 #define STR_(x) #x
 #define STR(x) STR_(x)
 const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
@@ -219,5 +221,6 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
 #undef PANEL_BYTES
 #undef K_GRAIN
 #undef IN_PLACE
+#undef IS_PANEL
 #undef WRITE_ELEM
 #undef SCALE_ELEM

@@ -124,7 +124,7 @@ INLINE void X_NAME(put_interleaved)(LANE *dst, const uint32_t flip, const X_T *s
 /* x as an element of a panel. */
 INLINE P_T X_NAME(one)(const uint32_t flip, X_T x) {
     P_T y;
-    if (sizeof y == sizeof x) /* the same type */
+    if (IS_PANEL)
         memcpy(&y, &x, sizeof y);
     else
         y = CAT(P, _PUT)(X_GET(x));

@@ -113,11 +113,11 @@ static void X_NAME(load_parts_b)(const void *src, ptrdiff_t is, ptrdiff_t ps, pt
     } while (0)
 
 /* See falcon_write_parts_fn. */
-static void X_NAME(write_parts)(const void *re_, const void *im_, const double *alpha_, const double *beta_, void *c_,
+static void X_NAME(write_parts)(const void *re_, const void *im_, falcon_scalar alpha_, falcon_scalar beta_, void *c_,
                                 ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream, void *watch) {
     const T *re = re_, *im = im_;
     X_T *c = c_;
-    const T alpha1[2] = {(T)alpha_[0], (T)alpha_[1]}, beta1[2] = {(T)beta_[0], (T)beta_[1]};
+    const T alpha1[2] = {(T)alpha_.real, (T)alpha_.imag}, beta1[2] = {(T)beta_.real, (T)beta_.imag};
     const VEC alpha[2] = {V_SET1(alpha1[0]), V_SET1(alpha1[1])}, beta[2] = {V_SET1(beta1[0]), V_SET1(beta1[1])};
     const int real = alpha1[1] == 0, beta_real = beta1[1] == 0, zero = beta_real && beta1[0] == 0;
     const int nt = stream && zero && (uintptr_t)c % sizeof(VEC) == 0 && rs * 2 % VLEN == 0;

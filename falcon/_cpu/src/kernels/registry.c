@@ -17,11 +17,14 @@
      &falcon_kernel_##isa##_bf16,                                                                                      \
      [FALCON_I16] = &falcon_kernel_##isa##_i16,                                                                        \
      [FALCON_I32] = &falcon_kernel_##isa##_i32,                                                                        \
+     [FALCON_I64] = &falcon_kernel_##isa##_i64,                                                                        \
+     [FALCON_I64_F64] = &falcon_kernel_##isa##_i64f64,                                                                 \
      BYTES_OF(isa)}
 #define DECLARE_ALL(isa)                                                                                               \
     DECLARE_BYTES(isa);                                                                                                \
     extern const falcon_kernel falcon_kernel_##isa##_f32, falcon_kernel_##isa##_f64, falcon_kernel_##isa##_f16,        \
-        falcon_kernel_##isa##_bf16, falcon_kernel_##isa##_i16, falcon_kernel_##isa##_i32
+        falcon_kernel_##isa##_bf16, falcon_kernel_##isa##_i16, falcon_kernel_##isa##_i32, falcon_kernel_##isa##_i64,   \
+        falcon_kernel_##isa##_i64f64
 /* The products of 8-bit elements: an instruction set has all four or none. */
 #define BYTES_OF(isa)                                                                                                  \
     [FALCON_I8] = &falcon_kernel_##isa##_i8, [FALCON_U8] = &falcon_kernel_##isa##_u8,                                  \
@@ -113,8 +116,8 @@ static const falcon_kernel *for_test[FALCON_N_ISA][FALCON_N_DTYPE];
 static const char *const isa_names[FALCON_N_ISA] = {"generic",     "neon",        "neon_dot", "neon_i8mm",
                                                     "neon_bf16",   "avx2",        "avx_vnni", "avx512",
                                                     "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16"};
-static const char *const dtype_names[FALCON_N_DTYPE] = {"f32", "f64", "f16",  "bf16", "i8",    "u8",
-                                                        "i16", "i32", "u8i8", "i8u8", "f32x6", "f32x3"};
+static const char *const dtype_names[FALCON_N_DTYPE] = {"f32", "f64", "f16",  "bf16", "i8",    "u8",    "i16",
+                                                        "i32", "i64", "u8i8", "i8u8", "f32x6", "f32x3", "i64f64"};
 
 const char *falcon_isa_name(int isa) {
     return isa >= 0 && isa < FALCON_N_ISA ? isa_names[isa] : "unknown";

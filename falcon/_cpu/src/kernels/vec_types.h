@@ -1,10 +1,10 @@
-/* vec_types.h - the vector operations that are the same on every instruction set, in GCC vectors of VEC_BYTES: int32
+/* vec_types.h - the vector operations that are the same on every instruction set, in GCC vectors of VEC_BYTES: integer
  * accumulators, the types that operands and C may have, and how panels of them are multiplied.
  * Included by vec_x86.h and vec_gcc.h, which define f32, f64 and whatever their instruction sets do better.
  *
- * Accumulators (f32, f64, i32):
+ * Accumulators (f32, f64, i32, i64):
  *   _T, _VEC, _IVEC (shuffle masks), _VLEN, _ZERO, _LOAD, _STORE, _STREAM, _SET1, _FMA; _COEF: a coefficient as _T;
- *   _EXACT: arithmetic wraps and never rounds
+ *   _SCALAR: a falcon_scalar as _T; _EXACT: arithmetic wraps and never rounds
  * Elements in memory, converted to and from the accumulators of the same name or of the type in _ACC:
  *   _T, _ID, _GET and _PUT (one value), _RAW (a vector of them as stored), _READ, _WRITE, _STREAMED, _WIDEN and _NARROW
  *   (between _RAW and accumulators; to nearest even, integers wrap)
@@ -38,10 +38,30 @@ typedef VECTOR_OF(int32_t, i32_VLEN) s32_VEC;
 #endif
 #define i32_FMA(a, b, c) ((a) * (b) + (c))
 #define i32_COEF(x) ((uint32_t)(int64_t)(x))
+#define i32_SCALAR(s) ((uint32_t)(s).whole)
 #define i32_EXACT 1
+
+/* ---- int64, modulo 2^64 -------------------------------------------------- */
+
+#define i64_VLEN (VEC_BYTES / 8)
+typedef VECTOR_OF(uint64_t, i64_VLEN) i64_VEC;
+typedef UNALIGNED(uint64_t, i64_VLEN) i64_VECU;
+#define i64_T uint64_t
+#define i64_IVEC f64_IVEC
+#define i64_ZERO() ((i64_VEC){0})
+#define i64_LOAD(p) ((i64_VEC) * (const i64_VECU *)(p))
+#define i64_STORE(p, v) (*(i64_VECU *)(p) = (v))
+#define i64_STREAM(p, v) f64_STREAM((double *)(p), (f64_VEC)(v))
+#define i64_SET1(x) ((i64_VEC){0} + (x))
+#define i64_FMA(a, b, c) ((a) * (b) + (c))
+#define i64_COEF(x) ((uint64_t)(int64_t)(x))
+#define i64_SCALAR(s) ((uint64_t)(s).whole)
+#define i64_EXACT 1
 #define f32_COEF(x) ((float)(x))
+#define f32_SCALAR(s) ((float)(s).real)
 #define f32_EXACT 0
 #define f64_COEF(x) ((double)(x))
+#define f64_SCALAR(s) ((s).real)
 #define f64_EXACT 0
 
 /* ---- elements ------------------------------------------------------------- */
@@ -79,6 +99,30 @@ typedef VECTOR_OF(int32_t, i32_VLEN) s32_VEC;
 #define i32_STREAMED(p, v) i32_STREAM(p, v)
 #define i32_WIDEN(v) (v)
 #define i32_NARROW(v) (v)
+
+#define i64_ID FALCON_I64
+#define i64_GET(x) (x)
+#define i64_PUT(x) (x)
+#define i64_RAW i64_VEC
+#define i64_READ(p) i64_LOAD(p)
+#define i64_WRITE(p, v) i64_STORE(p, v)
+#define i64_STREAMED(p, v) i64_STREAM(p, v)
+#define i64_WIDEN(v) (v)
+#define i64_NARROW(v) (v)
+
+/* int64 that is converted to and from float64. */
+typedef VECTOR_OF(int64_t, i64_VLEN) s64_VEC;
+typedef UNALIGNED(int64_t, i64_VLEN) s64_VECU;
+#define i64f64_T int64_t
+#define i64f64_ID FALCON_I64_F64
+#define i64f64_GET(x) ((double)(x))
+#define i64f64_PUT(x) ((int64_t)(x))
+#define i64f64_RAW s64_VEC
+#define i64f64_READ(p) ((s64_VEC) * (const s64_VECU *)(p))
+#define i64f64_WRITE(p, v) (*(s64_VECU *)(p) = (v))
+#define i64f64_STREAMED(p, v) f64_STREAM((double *)(p), (f64_VEC)(v))
+#define i64f64_WIDEN(v) __builtin_convertvector(v, f64_VEC)
+#define i64f64_NARROW(v) __builtin_convertvector(v, s64_VEC)
 
 /* Eight and sixteen bits: _RAW is shorter than a vector of accumulators. */
 typedef VECTOR_OF(uint16_t, i32_VLEN) u16_RAW;
@@ -216,6 +260,7 @@ typedef uint32_t lanes_at __attribute__((vector_size(VEC_BYTES), aligned(1), may
 #define f64_BITS(v) ((i32_VEC)(v))
 #define f64_FLIP 0
 #define f64_AS_f64(p) f64_LOAD(p)
+#define i64f64_AS_f64(p) i64f64_WIDEN(i64f64_READ(p))
 
 #define i32_ACC i32
 #define i32_KR 1
@@ -228,6 +273,18 @@ typedef uint32_t lanes_at __attribute__((vector_size(VEC_BYTES), aligned(1), may
 #define i32_BITS(v) (v)
 #define i32_FLIP 0
 #define i32_AS_i32(p) i32_LOAD(p)
+
+#define i64_ACC i64
+#define i64_KR 1
+#define i64_LANE uint64_t
+#define i64_SPREAD(p) i64_SET1(*(p))
+#define i64_LANES(p) i64_LOAD(p)
+#ifndef i64_DOT
+#define i64_DOT(a, b, c) i64_FMA(a, b, c)
+#endif
+#define i64_BITS(v) ((i32_VEC)(v))
+#define i64_FLIP 0
+#define i64_AS_i64(p) i64_LOAD(p)
 
 /* Pairs of int16, modulo 2^32: no sum of two products is rounded or saturated. */
 #define i16_ACC i32

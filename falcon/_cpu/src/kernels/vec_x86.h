@@ -71,13 +71,16 @@ typedef int64_t f64_IVEC __attribute__((vector_size(32)));
 #endif
 #define V_FENCE() _mm_sfence()
 /* c + a b by two instructions.  Inline assembly: with expressions, GCC 12 spills accumulators. */
-#define MULTIPLY_ADD(name, a, b, c)                                                                                    \
+#define MULTIPLY_ADD(VEC, multiply, add, a, b, c)                                                                      \
     ({                                                                                                                 \
-        i32_VEC product_, sum_ = (c);                                                                                  \
-        __asm__(name " %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum_), "=&v"(product_) : "v"(a), "v"(b));               \
+        VEC product_, sum_ = (c);                                                                                      \
+        __asm__(multiply " %3, %2, %1\n\t" add " %1, %0, %0" : "+v"(sum_), "=&v"(product_) : "v"(a), "v"(b));          \
         sum_;                                                                                                          \
     })
-#define i32_DOT(a, b, c) MULTIPLY_ADD("vpmulld", a, b, c)
+#define i32_DOT(a, b, c) MULTIPLY_ADD(i32_VEC, "vpmulld", "vpaddd", a, b, c)
+#ifdef __AVX512DQ__
+#define i64_DOT(a, b, c) MULTIPLY_ADD(i64_VEC, "vpmullq", "vpaddq", a, b, c)
+#endif
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
 /* 8 and 16 bits by AVX512_VNNI or AVX_VNNI: VPDPBUSD multiplies four unsigned by four signed 8-bit elements,
  * VPDPWSSD pairs of 16-bit ones; both add modulo 2^32 without saturation.  Inline assembly: with the intrinsics, which
@@ -99,7 +102,7 @@ typedef int64_t f64_IVEC __attribute__((vector_size(32)));
 #define u8i8_DOT(a, b, c) VNNI("vpdpbusd", a, b, c)
 #define i8u8_DOT(a, b, c) VNNI("vpdpbusd", b, a, c)
 #else
-#define i16_DOT(a, b, c) MULTIPLY_ADD("vpmaddwd", a, b, c)
+#define i16_DOT(a, b, c) MULTIPLY_ADD(i32_VEC, "vpmaddwd", "vpaddd", a, b, c)
 #endif
 #ifdef __AVX512BF16__
 #define bf16_DOT(a, b, c) _mm512_dpbf16_ps(c, (__m512bh)(a), (__m512bh)(b))

@@ -32,6 +32,7 @@ enum { STEPS = 400 * 1000, BURSTS = 4, MOST_THREADS = 1024 };
 VECTOR(float, 16);
 VECTOR(double, 16);
 VECTOR(uint32_t, 16);
+VECTOR(uint64_t, 16);
 
 typedef double (*peak_fn)(void);
 typedef struct {
@@ -45,10 +46,12 @@ typedef struct {
 PEAK(generic_f32, float, v16_float, 12, FMA, )
 PEAK(generic_f64, double, v16_double, 12, FMA, )
 PEAK(generic_i32, uint32_t, v16_uint32_t, 12, FMA, )
+PEAK(generic_i64, uint64_t, v16_uint64_t, 12, FMA, )
 #ifdef FALCON_HAVE_NEON
 PEAK(neon_f32, float, v16_float, 24, FMA, )
 PEAK(neon_f64, double, v16_double, 24, FMA, )
 PEAK(neon_i32, uint32_t, v16_uint32_t, 24, FMA, )
+PEAK(neon_i64, uint64_t, v16_uint64_t, 24, FMA, )
 #endif
 #ifdef FALCON_HAVE_AVX2
 #include <immintrin.h>
@@ -57,9 +60,11 @@ PEAK(neon_i32, uint32_t, v16_uint32_t, 24, FMA, )
 VECTOR(float, 32);
 VECTOR(double, 32);
 VECTOR(uint32_t, 32);
+VECTOR(uint64_t, 32);
 PEAK(avx2_f32, float, v32_float, 12, FMA, ON_AVX2)
 PEAK(avx2_f64, double, v32_double, 12, FMA, ON_AVX2)
 PEAK(avx2_i32, uint32_t, v32_uint32_t, 12, FMA, ON_AVX2)
+PEAK(avx2_i64, uint64_t, v32_uint64_t, 12, FMA, ON_AVX2)
 PEAK(avx2_i16, uint32_t, v32_uint32_t, 12, MADD256, ON_AVX2)
 #endif
 #ifdef FALCON_HAVE_AVX_VNNI
@@ -70,14 +75,16 @@ PEAK(avx_vnni_i8, uint32_t, v32_uint32_t, 12, DOT8_256, ON_AVX_VNNI)
 PEAK(avx_vnni_i16, uint32_t, v32_uint32_t, 12, DOT16_256, ON_AVX_VNNI)
 #endif
 #ifdef FALCON_HAVE_AVX512
-#define ON_AVX512 __attribute__((target("avx512f,avx512bw,fma")))
+#define ON_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,fma")))
 #define MADD512(x, f, g) ((v64_uint32_t)_mm512_madd_epi16((__m512i)(x), (__m512i)(f)) + (g))
 VECTOR(float, 64);
 VECTOR(double, 64);
 VECTOR(uint32_t, 64);
+VECTOR(uint64_t, 64);
 PEAK(avx512_f32, float, v64_float, 24, FMA, ON_AVX512)
 PEAK(avx512_f64, double, v64_double, 24, FMA, ON_AVX512)
 PEAK(avx512_i32, uint32_t, v64_uint32_t, 24, FMA, ON_AVX512)
+PEAK(avx512_i64, uint64_t, v64_uint64_t, 24, FMA, ON_AVX512)
 PEAK(avx512_i16, uint32_t, v64_uint32_t, 24, MADD512, ON_AVX512)
 #endif
 #ifdef FALCON_HAVE_AVX512_VNNI
@@ -105,6 +112,8 @@ PEAK(avx512_bf16_bf16, float, v64_float, 24, DOT_BF16, ON_BF16)
         [FALCON_U8] = {i16, FLOPS(float, bytes, chains, pairs)},                                                       \
         [FALCON_I16] = {i16, FLOPS(float, bytes, chains, pairs)},                                                      \
         [FALCON_I32] = {isa##_i32, FLOPS(float, bytes, chains, 1)},                                                    \
+        [FALCON_I64] = {isa##_i64, FLOPS(double, bytes, chains, 1)},                                                   \
+        [FALCON_I64_F64] = {isa##_f64, FLOPS(double, bytes, chains, 1)},                                               \
     }
 static const peak peaks[FALCON_N_ISA][FALCON_N_DTYPE] = {
     [FALCON_GENERIC] = ROW_OF_ALL(generic, 16, 12, NULL, 0), /* no i16: not every compiler uses pmaddwd there */

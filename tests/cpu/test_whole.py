@@ -1,0 +1,147 @@
+"""Integers of 64 bits: alpha and beta of all bits, and products by kernels for float64."""
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._core.dtypes import BY_FLOAT, INT64, UINT64
+from falcon.schemes import get, names
+
+from .support import WRITABLE, Guarded, Operand, require_cpu
+
+require_cpu()
+from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
+from falcon._cpu.programs import engine_form, engine_scheme  # noqa: E402
+from falcon._cpu.rounding import largest_sums  # noqa: E402
+
+KIND = BY_FLOAT[INT64].engine
+INTEGRAL = [x for x in names() if get(x).is_integral]
+SHAPES = [(1, 1, 1), (3, 5, 2), (37, 41, 67), (64, 1, 129), (130, 97, 611), (1, 300, 1500)]
+every_isa = pytest.mark.parametrize("isa", _core.supported_isas())
+both_types = pytest.mark.parametrize("row", [INT64, UINT64], ids=str)
+
+
+def whole(rng, shape, most=1000):
+    return rng.integers(-most, most, shape, np.int64, endpoint=True)
+
+
+@every_isa
+@pytest.mark.parametrize("strided", [False, True])
+def test_float64_kernels_multiply_whole_numbers(isa, strided):
+    rng = np.random.default_rng(1)
+    for M, N, K in SHAPES:
+        a, b, old = whole(rng, (M, 2 * K)), whole(rng, (N, K)).T, whole(rng, (M, N), 2**50)
+        a = a[:, ::2] if strided else np.asfortranarray(a[:, :K])
+        for scheme in (None, "strassen", "winograd@3x3x3:23"):
+            c = np.array(old, order="F" if strided else "C")
+            how = {"scheme": engine_scheme(None if scheme is None else get(scheme)), "threads": 2}
+            _core.gemm(a, b, c, alpha=-3, beta=2, isa=isa, kind=KIND, **how)
+            np.testing.assert_array_equal(c, 2 * old - 3 * (a @ b))
+
+
+@every_isa
+@pytest.mark.parametrize("kind", WRITABLE)
+def test_guard_pages_gaps_and_poisoned_workspace(isa, kind):
+    rng = np.random.default_rng(2)
+    for M, N, K in ((29, 67, 41), (131, 149, 113)):
+        a, b, c = (
+            Operand(*shape, np.int64, kind, bool(rng.integers(2)))
+            for shape in ((M, K), (K, N), (M, N))
+        )
+        x, y = (op.fill(whole(rng, op.array.shape)) for op in (a, b))
+        given = {"isa": isa, "kind": KIND, "profile": True}
+        need = _core.gemm(x, y, c.array, **given)["workspace"]
+        room = {"workspace": Guarded(need).bytes} if need else {}
+        _core.gemm(x, y, c.array, **given, **room)
+        np.testing.assert_array_equal(c.array, x @ y)
+        assert c.gaps_untouched()
+
+
+@pytest.mark.parametrize("scheme", INTEGRAL)
+def test_numbers_that_a_scheme_forms_are_bounded(scheme):
+    """All operations of the engine on the signs that make each output as large as possible."""
+    m, k, n, rank, u, v, *_ = engine_form(get(scheme))
+    of_a, of_b, of_c = largest_sums(get(scheme))
+    factors = get(scheme)
+    for (ops, _), inputs, rows, bound in (
+        (u, m * k, factors.U.reshape(rank, -1), of_a),
+        (v, k * n, factors.V.reshape(rank, -1), of_b),
+    ):
+        for signs in np.sign(rows).astype(int):
+            registers = dict(enumerate(map(int, signs)))
+            assert inputs == len(registers)
+            for code, to, x, y, coefficient in ops:
+                if code in (2, 4):
+                    found = coefficient * registers[x]
+                else:
+                    found = registers[x] + (-1 if code == 1 else 1) * coefficient * registers[y]
+                assert abs(found) <= bound
+                if code != 4:
+                    registers[to] = found
+    sums = [abs(x).reshape(rank, -1).sum(axis=1) for x in (factors.U, factors.V)]
+    largest = (abs(factors.W).reshape(rank, -1).T @ (sums[0] * sums[1])).max()
+    assert of_c >= largest
+
+
+@pytest.mark.parametrize("scheme", ["classical", *INTEGRAL])
+def test_whole_numbers_up_to_the_bound_and_beyond(scheme):
+    """Numbers that just fit, and larger ones, for which 53 bits are too few."""
+    rng = np.random.default_rng(3)
+    shapes = (190, 170), (170, 181)
+    factor = largest_sums(None if scheme == "classical" else get(scheme))[2]
+    fits = int((2**53 / factor / 170) ** 0.5 * 0.99)
+    for most in (fits, 2 * fits, 2**30, 2**62):
+        a, b = (rng.choice([-most, most, most - 1], x) for x in shapes)
+        a[:5], b[:, :7] = most, most
+        np.testing.assert_array_equal(falcon.gemm(a, b, scheme=scheme), a @ b)
+
+
+@both_types
+@pytest.mark.parametrize("most", [9, 2**22, 2**31, 2**63 - 1])
+@pytest.mark.parametrize("scheme", ["auto", "classical", "strassen"])
+def test_alpha_and_beta_have_all_bits(row, most, scheme):
+    rng = np.random.default_rng(4)
+    a, b, c = (whole(rng, x, most).astype(row.numpy) for x in ((171, 163), (163, 199), (171, 199)))
+    product = a @ b
+    with np.errstate(over="ignore"):
+        for alpha in (1, -1, 3, 2**53 + 1, -(2**62) + 5, 2**63 + 1):
+            for beta in (0, 1, -2, 2**53 + 1, -(2**63) + 9, 2**64 - 3):
+                x, y = (np.array(s % 2**64, np.uint64).astype(row.numpy) for s in (alpha, beta))
+                found = falcon.gemm(a, b, c, alpha=alpha, beta=beta, scheme=scheme)
+                np.testing.assert_array_equal(found, x * product + y * c)
+    for x, y in ((a[:9, :9], b[:9, :9]), (a[:1], b), (a, b[:, :1])):
+        found = falcon.gemm(x, y, alpha=2**53 + 1)
+        np.testing.assert_array_equal(found, (x @ y) * row.numpy.type(2**53 + 1))
+
+
+@both_types
+def test_the_plan_says_what_decides(row):
+    a = np.full((256, 256), 3, row.numpy)
+    plan = falcon.plan(a, a)
+    assert plan.problem.operand is BY_FLOAT[row]
+    assert f"{row} by float64" in str(plan) and "where a sum may exceed 53 bits" in str(plan)
+    np.testing.assert_array_equal(plan(a, a), a @ a)
+    large = a << 60
+    np.testing.assert_array_equal(plan(large, large), large @ large)
+    for given in ({"arithmetic": "native"}, {"backend": "numpy"}):
+        assert falcon.plan(a, a, **given).problem.operand is row
+    assert falcon.plan(a[:16], a).problem.operand is row
+
+
+@both_types
+def test_batches_and_packed_operands(row):
+    rng = np.random.default_rng(5)
+    for most in (1000, 2**62):
+        a, b = (whole(rng, x, most).astype(row.numpy) for x in ((3, 170, 160), (3, 160, 180)))
+        np.testing.assert_array_equal(falcon.matmul(a, b), a @ b)
+        np.testing.assert_array_equal(falcon.gemm(a[0], falcon.pack(b[0])), a[0] @ b[0])
+        np.testing.assert_array_equal(falcon.gram(a[0]), a[0].T @ a[0])
+        swapped = a.astype(a.dtype.newbyteorder())
+        np.testing.assert_array_equal(falcon.matmul(swapped, b), a @ b)
+
+
+def test_uint64_wraps_as_its_signed_image():
+    """2^64 - 1 is -1, whose products are small."""
+    a = np.full((180, 190), 2**64 - 1, np.uint64)
+    found = falcon.matmul(a, a.T.copy())
+    np.testing.assert_array_equal(found, np.full((180, 180), 190, np.uint64))
