@@ -1,8 +1,8 @@
-"""Speed by element type: falcon's "classical" and "auto" beside float32 and PyTorch.
+"""Speed by element type: falcon's "classical" and "auto" beside float32, PyTorch and NumPy.
 
 ``python studies/element_types.py [S]`` prints the table, for S x S x S (default 2048), of products
 in the operands' type, and of int8 by uint8 in int32; and the instruction sets whose kernels do not
-run here. FALCON_ISA forces an older one.
+run here. FALCON_ISA forces an older one. NumPy multiplies the integers that PyTorch lacks.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ from falcon.bench.tables import INTERVAL
 MOST_SECONDS = 15.0
 
 
-def operands(dtype, size):
-    """Return two random matrices: normal numbers, or integers of all sizes."""
+def operands(dtype, size, most):
+    """Return two random matrices: normal numbers; integers below `most`, or of all sizes."""
     rng = np.random.default_rng(0)
     shape = 2, size, size
+    if dtype.is_exact and most is not None:
+        x = rng.integers(0 if dtype.is_unsigned else 1 - most, most, shape)
+        return x[0].astype(dtype.left.numpy), x[1].astype(dtype.right.numpy)
     if dtype.is_exact:
         a, b = rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8)
         return a.view(dtype.left.numpy)[..., 0], b.view(dtype.right.numpy)[..., 0]
@@ -38,16 +41,20 @@ def operands(dtype, size):
     return tuple(x)
 
 
-def sides(size, threads, names):
+def sides(size, threads, names, most):
     """Yield the calls to compare; types whose package is missing are left out."""
     for dtype in (x for x in (*ENGINE, *PAIRS) if x is FLOAT32 or not names or x.name in names):
         with suppress(TypeError):
-            a, b = operands(dtype, size)
+            a, b = operands(dtype, size, most)
             out = np.empty((size, size), dtype.result.numpy)
             how = {} if dtype.pair is None else {"dtype": out.dtype}
             for scheme in ("classical", "auto"):
                 yield dtype, scheme, partial(falcon.gemm, a, b, out=out, backend="cpu",
                                              scheme=scheme, threads=threads, **how)  # fmt: skip
+            if dtype.itemsize >= 4 and dtype.is_exact:
+                if seconds(partial(np.matmul, a[:16], b), count=1) * size / 16 < MOST_SECONDS:
+                    yield dtype, "numpy", partial(np.matmul, a, b)
+                continue
             with suppress(ImportError):
                 yield from ((dtype, "torch", call) for call in torchs(dtype, a, b, threads))
 
@@ -72,16 +79,23 @@ def main():
     parser.add_argument("size", nargs="?", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--dtype", help="types beside float32, by commas (default: all)")
+    parser.add_argument("--most", type=int, help="integers below it (default: of all bits)")
     options = parser.parse_args()
     calls = list(
-        sides(options.size, thread_count(), options.dtype.split(",") if options.dtype else ())
+        sides(
+            options.size,
+            thread_count(),
+            options.dtype.split(",") if options.dtype else (),
+            options.most,
+        )
     )
     turns = [Side.of(f"{dtype} {side}", call) for dtype, side, call in calls]
     records = interleave(turns, options.rounds, most=options.rounds)
     measured = {call[:2]: record for call, record in zip(calls, records, strict=True)}
-    rows = [("dtype", "side", "Gop/s", "over falcon's classical float32", "over torch")]
+    rows = [("dtype", "side", "Gop/s", "over falcon's classical float32", "over the library")]
     for (dtype, side), record in measured.items():
-        bases = measured[FLOAT32, "classical"], measured.get((dtype, "torch"))
+        library = measured.get((dtype, "torch"), measured.get((dtype, "numpy")))
+        bases = measured[FLOAT32, "classical"], library
         ratios = ["" if x is None or x is record else record.over(x) for x in bases]
         rows.append((dtype.name, side, f"{2e-9 * options.size**3 / record.median:.0f}", *ratios))
     show(rows, left=2)

@@ -90,6 +90,7 @@ def test_the_promise_holds_in_float64():
 
 def test_the_promise_holds_for_complex_numbers():
     check_promise(20, seed=4, dtype="c8")
+    check_promise(4, seed=5, dtype="c16")
 
 
 def test_schemes_that_err_on_entries_of_one_sign_are_no_candidates():

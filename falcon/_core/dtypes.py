@@ -87,7 +87,8 @@ class DType:
 
     def __post_init__(self) -> None:
         if self.arithmetic is not None:
-            object.__setattr__(self, "_numpy", np.dtype("float32"))
+            assert self.pair is not None  # for type checkers
+            object.__setattr__(self, "_numpy", self.pair[0].numpy)
         elif self.module == "numpy" and self.pair is None:
             object.__setattr__(self, "_numpy", np.dtype(self.name))
 

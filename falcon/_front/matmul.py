@@ -30,6 +30,8 @@ Array = TypeVar("Array")
 # Whether np.matmul copies matrices of a batch whose strides no BLAS takes: twice as fast as
 # falcon's engine up to 48 x 48. It used to multiply them in loops.
 _COPIES = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
+# Products of elements from which booleans are counted.
+_LEAST_COUNTED = 48**3
 
 
 @overload
@@ -79,7 +81,8 @@ def matmul(
 
     Notes
     -----
-    Operands that no scheme can multiply (booleans, objects, array subclasses and other array types)
+    Booleans are counted: int32 sums of products of uint8, of which each that is not 0 is True.
+    Small ones, and operands that no scheme can multiply (objects, array subclasses, other arrays)
     are passed to `numpy.matmul`; with a scheme or another backend by name, they raise TypeError.
     For numeric operands, overflow and invalid values show in the result, as with BLAS, without
     warnings.
@@ -103,6 +106,9 @@ def matmul(
         return _by_packed(a, b, out, dtype, options)
     family = family_of(a=a, b=b, out=out)
     chosen = requested("matmul", KEYWORDS, options, family)
+    if dtype is None and chosen.backend == "auto" and _are_logical(a, b, out, chosen):
+        counts = matmul(a.view(np.uint8), b.view(np.uint8), dtype="int32", **options)
+        return np.not_equal(counts, 0, out=out)
     by_library = family.library_product(a, b, out, dtype, chosen)
     if by_library is not NotImplemented:
         return by_library
@@ -119,6 +125,24 @@ def matmul(
     if out is not None:
         return out
     return family.scalar(result) if len(result.shape) == 0 else result
+
+
+def _are_logical(a: Any, b: Any, out: Any, options: Options) -> bool:
+    """Whether these are arrays of booleans that falcon's engine multiplies faster by counting.
+
+    np.matmul looks for the first pair of True: 0.03 to 0.1 ms for 64 x 64, and 0.01 by counting.
+    """
+    return (
+        type(a) is type(b) is np.ndarray
+        and a.dtype == b.dtype == np.bool_
+        and min(a.ndim, b.ndim) >= 2
+        and a.size * b.shape[-1] >= _LEAST_COUNTED
+        and (out is None or type(out) is np.ndarray)
+        and (out is None or out.shape == sum(matmul_shape(a.shape, b.shape, None), ()))
+        and options.scheme in ("auto", "classical")
+        and options.workspace_limit is None
+        and not host_engine().is_library
+    )
 
 
 def _multiplied(

@@ -230,7 +230,7 @@ def rivals(plan: Plan, most: int) -> list[Candidate]:
         first = backend.predicted(problem, plan.option, rates(backend, problem, backends))
     known = [first.option, *(x.option for x in others)]
     if all(x.is_classical for x in known):
-        for backend in backends:
+        for backend in (x for x in backends if x.why_not(problem) is None):
             able = backend.why_classical_only(problem) is None
             wanted = (None, get("strassen")) if able else (None,)
             found = backend.candidates(problem, wanted, plan.options.workspace_limit)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core import threads
+from falcon._core.arithmetic import WHOLE
 from falcon._core.cpus import kept_bytes
 from falcon._core.look import has_room, judged
 from falcon._core.model import of_triangle, seconds
@@ -66,9 +67,11 @@ class NumpyBackend:
         return None
 
     def why_not(self, problem: Problem) -> str | None:
-        """NumPy multiplies everything, in the type of the operands."""
+        """NumPy multiplies everything, in the type of the operands; float32 by parts too."""
         if problem.is_wide:
             return f"NumPy multiplies {problem.operand} to {problem.operand}, not {problem.result}"
+        if problem.operand.arithmetic is WHOLE:
+            return "NumPy multiplies integers in loops"
         return None
 
     def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:

@@ -315,8 +315,29 @@ def test_out_and_c_are_checked_against_it():
     assert wide.dtype == np.int64
 
 
-def test_booleans_are_left_to_numpy():
+def test_booleans_of_another_result_are_left_to_numpy():
     a = np.eye(3, dtype=bool)
     found = falcon.matmul(a, a, dtype="int32")
     assert found.dtype == np.int32
     np.testing.assert_array_equal(found, np.eye(3))
+
+
+@pytest.mark.parametrize("density", [0.0, 0.01, 0.5, 1.0])
+def test_booleans_are_counted(density):
+    rng = np.random.default_rng(0)
+    two, three, four = ((70, 300), (300, 41)), ((3, 61, 50), (50, 67)), ((2, 1, 64, 9), (5, 9, 99))
+    for left, right in (two, three, four):
+        a, b = rng.random(left) < density, rng.random(right) < density
+        b = np.asfortranarray(b)
+        wanted = a @ b
+        found = falcon.matmul(a, b)
+        assert found.dtype == bool
+        np.testing.assert_array_equal(found, wanted)
+        for kind in (bool, np.int8, np.float64):
+            out = np.full(wanted.shape, 7, kind)
+            assert falcon.matmul(a, b, out) is out
+            np.testing.assert_array_equal(out, wanted)
+    with pytest.raises(ValueError, match=r"broadcast|mismatch"):
+        falcon.matmul(a, b, np.empty((3, 3), bool))
+    with pytest.raises(ValueError, match=r"inner|mismatch"):
+        falcon.matmul(a, b[:, :7])

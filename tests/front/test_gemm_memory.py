@@ -252,11 +252,13 @@ def test_small_limits_cut_all_three_dimensions(scheme):
     a, b = whole(rng, (67, 93), "i8"), whole(rng, (93, 71), "i8")
     seen = set()
     for limit in (20_000, 40_000, 80_000, 150_000, 400_000):
-        plan = falcon.plan(a, b, scheme=scheme, workspace_limit=limit)
+        plan = falcon.plan(a, b, backend="numpy", scheme=scheme, workspace_limit=limit)
         assert plan.workspace <= limit
         seen.add(plan.option.chunks)
-        found = falcon.gemm(a, b, scheme=scheme, workspace_limit=limit)
+        found = falcon.gemm(a, b, backend="numpy", scheme=scheme, workspace_limit=limit)
         np.testing.assert_array_equal(found, a @ b)
-        found = falcon.gemm(a, b, found, alpha=3, beta=-2, scheme=scheme, workspace_limit=500_000)
+        found = falcon.gemm(
+            a, b, found, alpha=3, beta=-2, backend="numpy", scheme=scheme, workspace_limit=500_000
+        )
         np.testing.assert_array_equal(found, a @ b)
     assert len(seen) >= 3

@@ -282,6 +282,11 @@ class NumpyFamily:
         if plan is not None and flops > _TINY_FLOPS[operand.is_exact]:
             backend = plan.backend
             if not backend.is_library:
+                if able and operand.is_exact:  # integers of two types, as np.matmul takes them
+                    a, b = (
+                        np.asarray(x, kind.numpy)
+                        for x, kind in ((a, operand.left), (b, operand.right))
+                    )
                 return backend.name if backend.execute_batch(plan, a, b, out) else ""
             able = able and (operand.has_blas or operand.engine is None)
         if not able:

@@ -207,8 +207,16 @@ static int blocking_case(int isa, int dtype, const falcon_scheme *scheme, const 
     const falcon_kernel *kern = falcon_kernel_get(isa, dtype);
     const ptrdiff_t M = 1 + rnd(1 << rnd(15)), N = 1 + rnd(1 << rnd(15)), K = 1 + rnd(1 << rnd(15));
     const size_t limit = rnd(4) ? (size_t)1 << (20 + rnd(12)) : 0;
-    falcon_problem p = {
-        .M = M, .N = N, .K = K, .alpha = scalar(1, 0), .a_rs = K, .a_cs = 1, .b_rs = N, .b_cs = 1, .c_rs = N, .c_cs = 1};
+    falcon_problem p = {.M = M,
+                        .N = N,
+                        .K = K,
+                        .alpha = scalar(1, 0),
+                        .a_rs = K,
+                        .a_cs = 1,
+                        .b_rs = N,
+                        .b_cs = 1,
+                        .c_rs = N,
+                        .c_cs = 1};
     p.c_form = kern->exact && !is_pair(kern) ? FALCON_C_ELEM : FALCON_C_ACC; /* for a rounded C, K cannot be cut */
     if (rnd(3) == 0)
         p.c_rs = 1, p.c_cs = M + 1;

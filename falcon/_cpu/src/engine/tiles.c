@@ -39,8 +39,7 @@ static void finish(const fl_pass *p, const fl_buffers *buf, const char *acc, con
         kern->unscale(tile, e.rows, e.cols, p->a.scale ? p->a.scale + e.row : NULL,
                       p->b.scale ? p->b.scale + e.col : NULL, p->narrow_scales);
     if (whole) {
-        p->write(acc, source, coef, p->alpha, p->beta, c, p->c_rs, p->c_cs, e.rows, e.cols, p->stream_c,
-                 buf->watch);
+        p->write(acc, source, coef, p->alpha, p->beta, c, p->c_rs, p->c_cs, e.rows, e.cols, p->stream_c, buf->watch);
         return;
     }
     for (ptrdiff_t i = 0; i < e.rows; i++) {
