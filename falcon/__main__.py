@@ -21,6 +21,7 @@ from falcon._core.checks import parse_bytes
 from falcon._core.dtypes import ENGINE, of
 from falcon._core.text import format_table
 from falcon.bench import command
+from falcon.bench.scheme_files import loaded, verify_files
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
 from falcon.discover.arguments import add_discover
 
@@ -76,7 +77,8 @@ def _parser() -> argparse.ArgumentParser:
                          help="with a format: measure the speeds, do not predict them")  # fmt: skip
     schemes.add_argument("--show", metavar="NAME", help="print the formulas of a scheme, or of "
                          "those in a file (.json, .npz)")  # fmt: skip
-    schemes.add_argument("--verify", metavar="FILE", help="check a file by the Brent equations")
+    schemes.add_argument("--verify", metavar="FILE", nargs="+", help="check files by the Brent "
+                         "equations: schemes, or formulas (.txt)")  # fmt: skip
     schemes.set_defaults(run=_schemes)
 
     plan = commands.add_parser(
@@ -178,18 +180,9 @@ def _info(options: argparse.Namespace) -> int:
 def _named(text: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme]:
     """Return the schemes of a name or a file, including those for X X^T."""
     if text.lower().endswith((".json", ".npz")):
-        return _loaded(text)
+        return loaded(text)
     symmetric = falcon.schemes.symmetric
     return [(symmetric if symmetric.is_for_gram(text) else falcon.schemes).get(text)]
-
-
-def _loaded(path: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme]:
-    try:
-        return falcon.schemes.load_all(path)
-    except falcon.SchemeError:
-        with suppress(ValueError):
-            return [falcon.schemes.symmetric.load(path)]
-        raise
 
 
 def _registered(text: str) -> str:
@@ -211,10 +204,7 @@ def _schemes(options: argparse.Namespace) -> int:
                 print(falcon.schemes.formulas.formulas(scheme, shared=True))
         return 0
     if options.verify:
-        for scheme in _loaded(options.verify):
-            print(f"{scheme!r}: all Brent equations hold")
-            print(str(scheme).split("\n\n", 1)[0])
-        return 0
+        return verify_files(options.verify)
     found = [falcon.schemes.get(name) for name in falcon.schemes.names()]
     if options.format:
         return _schemes_of_format(found, options)

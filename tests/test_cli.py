@@ -15,6 +15,7 @@ from falcon import schemes
 from falcon.__main__ import main
 from falcon.bench import workloads
 from falcon.schemes import catalogue
+from falcon.schemes.formulas import formulas
 
 ROOT = Path(falcon.__file__).parent.parent
 
@@ -450,3 +451,20 @@ def test_reader_that_leaves_early(tmp_path):
     errors = process.stderr.read()
     process.stderr.close()
     assert (process.wait(), errors) == (0, "")
+
+
+def test_a_class_of_schemes_is_checked_in_one_table(capsys, tmp_path):
+    right = formulas(falcon.schemes.get("strassen"))
+    texts = {"ada": right, "bo": right.replace("(-b11", "(b11"), "cy": "h1 = b11 a11"}
+    paths = [tmp_path / f"{name}.txt" for name in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        path.write_text(text, encoding="utf-8")
+    falcon.schemes.get("winograd").save(tmp_path / "dan.json")
+    status, out, _ = run(capsys, "schemes", "--verify", *paths, tmp_path / "dan.json")
+    assert status == 1
+    lines = out.splitlines()
+    assert lines[1].split() == ["ada.txt", "<2,2,2;7>", "0", "18", "2.00"]
+    assert "2 of 64" in lines[2] and "h4: b11 is 1, not -1" in lines[2]
+    assert "a sum of B times a sum of A" in lines[3]
+    assert lines[4].split() == ["dan.json", "<2,2,2;7>", "0", "15", "2.65"]
+    assert run(capsys, "schemes", "--verify", paths[0])[0] == 0

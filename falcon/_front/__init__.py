@@ -12,6 +12,7 @@
     accelerate/  NumPy's own products on falcon
     subscripts.py  labels of axes of einsum, the order of its pairs, axes of tensordot
     pairs.py     a pair of arrays with labelled axes, as one product
+    roofline.py  a plan's picture
     validate.py  checks of arguments
     arithmetic.py  types of a product and its operands: `dtype=`
     execute.py   a product in core form: its Problem, its plan, its execution

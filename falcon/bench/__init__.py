@@ -9,7 +9,7 @@ record file. What only falcon's developers measure is in the folder ``studies`` 
     workloads.py   which shapes: squares, layers of models, thin and odd ones, or the user's
     here.py        falcon beside NumPy in this process: what `bench` prints by itself
     errors.py      rounding errors, on sampled rows
-    schemes.py     how fast the schemes of a format are
+    schemes.py     how fast the schemes of a format are        scheme_files.py  files, as a table
     run.py         runs that can be stopped and resumed
     gpu_run.py     such a run on a GPU                          gpu.py       beside cuBLAS and torch
 

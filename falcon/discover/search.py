@@ -236,7 +236,7 @@ class Run:
             if programs:
                 scheme = scheme.with_sums(dict(zip("UVW", programs, strict=True)))
             path = job.folder / f"{name.replace(':', '_')}{suffix}.json"
-            _write(path, schemes.loaders.to_json(scheme))
+            _write(path, schemes.writing.to_json(scheme))
             if path not in self.finds:
                 self.finds.append(path)
             self._best = min(self._best, rank)

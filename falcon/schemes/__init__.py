@@ -9,6 +9,8 @@
     formulas.py     text and LaTeX             algebra.py    permute, add
     catalogue.py    named schemes (data/)      best.py       the best scheme of a format
     loaders.py      files of other researchers
+    reading.py      formulas as coefficients   checking.py   what is wrong with U, V, W
+    drawing.py      pictures of a scheme       writing.py    falcon's JSON
     _checks.py      checks of a Scheme         _coefficients.py  exact arrays of numbers
     facts.py        format, cost and growth of stored schemes, in a table (facts.csv)
     _unpickle.py    object arrays of .npz files, unpickled safely
@@ -25,17 +27,20 @@ from ._scheme import Scheme, SchemeError, compose
 from ._symmetric import SymmetricScheme
 from .algebra import classical, cyclic, direct_sum, permuted, symmetries, transposed
 from .catalogue import best, get, names, register
+from .checking import Check, check
 from .loaders import dump, load, load_all
 
 __all__ = [
     "M3",
     "M4",
+    "Check",
     "ComplexProduct",
     "ComplexScheme",
     "Scheme",
     "SchemeError",
     "SymmetricScheme",
     "best",
+    "check",
     "classical",
     "compose",
     "cyclic",

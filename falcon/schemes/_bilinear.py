@@ -7,6 +7,8 @@ from fractions import Fraction
 from functools import cached_property
 from html import escape
 from math import sqrt
+from os import PathLike
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,7 +17,9 @@ from . import metrics
 from ._checks import SchemeError
 from ._coefficients import exact_array
 from .additions import Additions, SharedSums, naive_additions, share
+from .drawing import draw
 from .formulas import formulas, latex
+from .writing import to_json
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -204,6 +208,41 @@ class Bilinear:
     def __str__(self) -> str:
         source = f"\nsource: {self.source}" if self.source else ""
         return f"{self._head}{source}\n\n{formulas(self)}"
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the scheme as falcon JSON, which `falcon.schemes.load` reads and verifies.
+
+        Examples
+        --------
+        >>> import falcon, tempfile
+        >>> path = tempfile.mkdtemp() + "/mine.json"
+        >>> falcon.schemes.get("strassen").save(path)
+        >>> falcon.schemes.load(path) == falcon.schemes.get("strassen")
+        True
+        """
+        Path(path).write_text(to_json(self), encoding="utf-8")
+
+    def draw(self) -> Any:
+        """Return a picture: for each product the coefficients of A, B and C as coloured grids.
+
+        Blue is negative, orange positive, grey zero; small grids show the numbers too.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            ``figure.savefig("scheme.svg")`` writes it; notebooks show it.
+
+        Raises
+        ------
+        ImportError
+            matplotlib is not installed.
+
+        Examples
+        --------
+        >>> import falcon
+        >>> falcon.schemes.get("strassen").draw().savefig("strassen.svg")  # doctest: +SKIP
+        """
+        return draw(self)
 
     def to_latex(self) -> str:
         r"""Return the formulas for a lecture: an ``aligned`` environment, for math mode.

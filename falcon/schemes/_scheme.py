@@ -16,6 +16,7 @@ from ._checks import SchemeError, check_facts, check_shapes, implied_format, pro
 from .additions import SharedSums, replay, share
 from .formulas import latex
 from .nesting import nested_sums
+from .reading import coefficients
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,6 +68,34 @@ class Scheme(Bilinear):
     _composed: tuple[Scheme, Scheme] | None = field(default=None, kw_only=True)
     # `sums` replayed; an image takes over those of the original.
     _programs: Mapping[str, SharedSums] = field(default_factory=dict, kw_only=True)
+
+    @classmethod
+    def from_formulas(cls, text: str, name: str = "unnamed", *, source: str = "") -> Scheme:
+        """Return the scheme that formulas describe, as `print(scheme)` writes them.
+
+        Parameters
+        ----------
+        text : str
+            Lines, or parts between semicolons, ``name = sum``: products such as
+            ``h1 = (a11 + a22)(b11 + b22)``, named sums of entries or products, the entries of C.
+            Entries are ``a12``, or ``a1,12`` where an index has two digits. The format is the
+            smallest one that holds all entries.
+        name, source : str
+            As for `Scheme`.
+
+        Raises
+        ------
+        SchemeError
+            A formula cannot be read (the message quotes it), or a Brent equation fails;
+            `falcon.schemes.check` says which, and what is nearest.
+
+        Examples
+        --------
+        >>> import falcon
+        >>> falcon.Scheme.from_formulas("h1 = a11 b11; h2 = a12 b21; c11 = h1 + h2", "dot")
+        <Scheme dot <1,2,1;2>>
+        """
+        return cls(*coefficients(text), name, source=source)
 
     def _verify(self) -> None:
         self._unflatten()

@@ -66,16 +66,19 @@ def first_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violation | 
     Only products of non-zero coefficients are visited (see `work`); a composed scheme of rank 2401
     takes well under a second.
     """
-    m, k = U.shape[1:]
-    n = V.shape[2]
-    wanted = _wanted_keys(m, k, n)
-    found = _first_wrong(f"<{m},{k},{n};{U.shape[0]}>", U, V, W, wanted)
-    if found is None:
-        return None
-    key, got, expected = found
-    rest, c = divmod(key, m * n)
-    a, b = divmod(rest, k * n)
-    return Violation(_place(a, k), _place(b, n), _place(c, n), got, expected)
+    return next(iter(violations(U, V, W)), None)
+
+
+def violations(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> tuple[Violation, ...]:
+    """Return all Brent equations that (U, V, W) violates: see `first_violation`."""
+    (rank, m, k), n = U.shape, V.shape[2]
+    found = []
+    wrong = _wrong(f"<{m},{k},{n};{rank}>", U, V, W, _wanted_keys(m, k, n))
+    for key, got, expected in wrong:
+        rest, c = divmod(key, m * n)
+        a, b = divmod(rest, k * n)
+        found.append(Violation(_place(a, k), _place(b, n), _place(c, n), got, expected))
+    return tuple(found)
 
 
 def first_symmetric_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violation | None:
@@ -96,10 +99,10 @@ def first_symmetric_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Vi
     m, k = U.shape[1:]
     i, j, l = (x.ravel() for x in np.indices((m, m, k)))
     keys = ((i * k + l) * (m * k) + j * k + l) * (m * m) + i * m + j
-    found = _first_wrong(f"<{m},{k};{U.shape[0]}> for X X^T", U, V, W, np.sort(keys[i <= j]))
-    if found is None:
+    wrong = _wrong(f"<{m},{k};{U.shape[0]}> for X X^T", U, V, W, np.sort(keys[i <= j]))
+    if not wrong:
         return None
-    key, got, expected = found
+    key, got, expected = wrong[0]
     rest, c = divmod(key, m * m)
     a, b = divmod(rest, m * k)
     return Violation(_place(a, k), _place(b, k), _place(c, m), got, expected, names=("x", "x^T"))
@@ -110,10 +113,10 @@ def _place(entry: int, columns: int) -> tuple[int, int]:
     return row + 1, column + 1
 
 
-def _first_wrong(
+def _wrong(
     name: str, U: np.ndarray, V: np.ndarray, W: np.ndarray, wanted: np.ndarray
-) -> tuple[int, Fraction, int] | None:
-    """Return the first position whose sum is wrong, the sum, and the expected one (None: no such).
+) -> list[tuple[int, Fraction, int]]:
+    """Return the positions whose sums are wrong, the sums, and the expected ones.
 
     Sums are to be 1 at the `wanted` positions and 0 elsewhere. A position counts entries of V
     within those of U, and entries of W within those of V.
@@ -125,13 +128,12 @@ def _first_wrong(
     nonzero = sums != 0
     keys, sums = keys[nonzero], sums[nonzero]
     if np.array_equal(keys, wanted) and (sums == one).all():
-        return None
-    bad = keys[(sums != one) | ~np.isin(keys, wanted)]
-    bad = np.concatenate([bad, np.setdiff1d(wanted, keys, assume_unique=True)])
-    key = int(bad.min())
-    found = np.flatnonzero(keys == key)
-    got = Fraction(int(sums[found[0]]), one) if found.size else Fraction(0)
-    return key, got, int(key in wanted)
+        return []
+    bad = (sums != one) | ~np.isin(keys, wanted)
+    got = {int(x): Fraction(int(y), one) for x, y in zip(keys[bad], sums[bad], strict=True)}
+    got |= {int(x): Fraction(0) for x in np.setdiff1d(wanted, keys, assume_unique=True)}
+    ones = set(wanted.tolist())
+    return [(key, got[key], int(key in ones)) for key in sorted(got)]
 
 
 def work(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> int:

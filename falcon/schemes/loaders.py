@@ -32,7 +32,6 @@ from . import brent, sms
 from ._checks import BrentError, implied_format
 from ._coefficients import exact_array
 from ._scheme import Scheme, SchemeError
-from ._symmetric import SymmetricScheme
 
 # Most bytes of a file. JSON takes up to 30 times as many in memory; no published archive has more.
 _MOST_JSON = 2**22
@@ -42,8 +41,6 @@ _MOST_COEFFICIENTS = 2**23
 # To verify a scheme, and all schemes of a file (`brent.work`; 2^22 take a second). The catalogue's
 # largest takes 4000, AlphaTensor's 5 million, all of AlphaTensor's file 33 million.
 _MOST_WORK, _MOST_WORK_OF_A_FILE = 2**24, 2**26
-# The field "product" of files of schemes for X X^T.
-GRAM = "X X^T"
 _KEY = re.compile(r"\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*", re.ASCII)
 
 
@@ -178,35 +175,7 @@ def dump(scheme: Scheme, path: str | PathLike[str]) -> None:
     `load` returns an equal scheme, except for a composition: it is written as flat coefficients,
     whose sums are then searched again.
     """
-    Path(path).write_text(to_json(scheme), encoding="utf-8")
-
-
-def to_json(scheme: Scheme | SymmetricScheme) -> str:
-    """Return falcon's JSON text of a scheme, a row of coefficients or a factor's sums per line."""
-    sizes = "mkn" if isinstance(scheme, Scheme) else "mk"
-    head = {
-        **({} if isinstance(scheme, Scheme) else {"product": GRAM}),
-        "name": scheme.name,
-        "source": scheme.source,
-        **{axis: getattr(scheme, axis) for axis in sizes},
-        "rank": scheme.rank,
-        **({} if scheme.kind == "plain" else {"kind": scheme.kind}),
-    }
-    if isinstance(scheme, Scheme) and scheme.levels > 1:
-        head["levels"] = scheme.levels
-    fields = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
-    for factor in "UVW":
-        rows = getattr(scheme, factor).reshape(scheme.rank, -1).tolist()
-        texts = ([x if isinstance(x, int) else str(x) for x in row] for row in rows)
-        lines = [f"    {json.dumps(row, separators=(',', ':'))}" for row in texts]
-        fields.append(f'  "{factor}": [\n' + ",\n".join(lines) + "\n  ]")
-    if isinstance(scheme, Scheme) and scheme.sums:
-        lines = [
-            f"    {json.dumps(factor)}: {json.dumps([*map(list, pairs)], separators=(',', ':'))}"
-            for factor, pairs in scheme.sums.items()
-        ]
-        fields.append('  "sums": {\n' + ",\n".join(lines) + "\n  }")
-    return "{\n" + ",\n".join(fields) + "\n}\n"
+    scheme.save(path)
 
 
 def _from_npz(data: bytes, path: Path) -> list[_Found]:

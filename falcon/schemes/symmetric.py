@@ -20,7 +20,8 @@ from ._checks import SchemeError
 from ._coefficients import exact_array
 from ._scheme import Scheme
 from ._symmetric import SymmetricScheme
-from .loaders import GRAM, head_of, parsed, to_json
+from .loaders import head_of, parsed
+from .writing import GRAM
 
 _CLASSICAL = re.compile(r"(\d{1,2})x(\d{1,2}):(\d{1,5})\+(\d{1,5})", re.ASCII)
 # Limit of m and k: far more than any scheme that can be verified.
@@ -201,7 +202,7 @@ def load(path: str | PathLike[str]) -> SymmetricScheme:
 
 def dump(scheme: SymmetricScheme, path: str | PathLike[str]) -> None:
     """Write a scheme as JSON, which `load` reads; fractions become strings such as ``"1/2"``."""
-    Path(path).write_text(to_json(scheme), encoding="utf-8")
+    scheme.save(path)
 
 
 def from_record(record: Any, where: str = "record") -> SymmetricScheme:

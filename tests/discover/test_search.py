@@ -146,7 +146,7 @@ def test_a_rank_that_is_not_found(tmp_path, capsys):
 def test_objectives(tmp_path, objective):
     assert run(tmp_path, 2, 2, 2, "--objective", objective, "--minutes", 0.03, "--scratch") == 2
     (tmp_path / "poor.json").write_text(
-        schemes.loaders.to_json(schemes.get("winograd").renamed("poor", "a test"))
+        schemes.writing.to_json(schemes.get("winograd").renamed("poor", "a test"))
     )
     start = [masks.terms_of(schemes.get("winograd"))]
     improver = Improver((2, 2, 2), start, Worker((2, 2, 2), scratch((2, 2, 2)), 1, 0),
@@ -229,11 +229,10 @@ def test_runs_of_two_ranks_in_one_folder(tmp_path):
     """Each has a checkpoint of its own, and its finds too."""
     for rank in (7, 8):
         assert run(tmp_path, 2, 2, 2, "--rank", rank, "--flips", 100_000, "--scratch") == 0
-    loaders = schemes.loaders
     for name in ("winograd", "2x2x2:8"):
         scheme = schemes.get(name)
         (tmp_path / f"{scheme.rank}.json").write_text(
-            loaders.to_json(scheme.renamed(f"2x2x2:{scheme.rank}", "a test"))
+            schemes.writing.to_json(scheme.renamed(f"2x2x2:{scheme.rank}", "a test"))
         )
     for rank in (7, 8):
         arguments = 2, 2, 2, "--rank", rank, "--objective", "growth", "--flips", 50_000

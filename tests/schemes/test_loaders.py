@@ -53,7 +53,7 @@ def bare(name):
 
 
 def falcon_record(scheme):
-    return json.loads(schemes.loaders.to_json(scheme))
+    return json.loads(schemes.writing.to_json(scheme))
 
 
 def alphatensor(path, found, *, plain=False, w_for_c=False, dtype=np.int32):

@@ -9,7 +9,8 @@ import pytest
 
 from falcon import schemes
 from falcon.schemes import Scheme, SchemeError
-from falcon.schemes.loaders import from_record, to_json
+from falcon.schemes.loaders import from_record
+from falcon.schemes.writing import to_json
 
 NAMES = [name for name in schemes.names() if schemes.get(name).sums]
 

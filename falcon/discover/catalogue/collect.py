@@ -130,7 +130,7 @@ def chosen(
         renamed = scheme.renamed(name, f"{source}; {TITLES[objective]}")
         renamed = renamed.with_facts(KINDS[objective])
         written = dict(zip("UVW", entry.programs, strict=True))
-        texts[name] = schemes.loaders.to_json(renamed.with_sums(written))
+        texts[name] = schemes.writing.to_json(renamed.with_sums(written))
     return texts
 
 

@@ -1,0 +1,52 @@
+"""Files of schemes on the command line: load them, and check a whole class's in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import falcon
+from falcon._core.text import format_table
+
+
+def loaded(path: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme]:
+    """Return the schemes of a file."""
+    try:
+        return falcon.schemes.load_all(path)
+    except falcon.SchemeError:
+        with suppress(ValueError):
+            return [falcon.schemes.symmetric.load(path)]
+        raise
+
+
+def verify_files(paths: list[str]) -> int:
+    """Print what a file of schemes holds; of several files, or of formulas, a table."""
+    if len(paths) == 1 and not paths[0].lower().endswith(".txt"):
+        for scheme in loaded(paths[0]):
+            print(f"{scheme!r}: all Brent equations hold")
+            print(str(scheme).split("\n\n", 1)[0])
+        return 0
+    rows, wrong = [("file", "format", "equations that fail", "additions", "RMS growth", "")], False
+    for path in paths:
+        is_text, whole = path.lower().endswith(".txt"), None
+        try:
+            if is_text:
+                whole = falcon.schemes.check(Path(path).read_text(encoding="utf-8"))
+            found = loaded(path) if whole is None else [whole.scheme] if whole else []
+        except falcon.SchemeError as error:
+            rows.append((Path(path).name, "", "", "", "", str(error)))
+            wrong = True
+            continue
+        if whole is not None and not whole:
+            wrong = True
+            size = f"<{','.join(map(str, whole.format))};{whole.rank}>"
+            count = f"{len(whole.violations)} of {whole.equations}"
+            rows.append((Path(path).name, size, count, "", "", "; ".join(whole.differences)))
+        rows += [
+            (Path(path).name, repr(x).split()[-1][:-1], "0", str(x.additions.reduced),
+             f"{x.rms_growth:.2f}", "")
+            for x in found
+        ]  # fmt: skip
+    print(format_table(rows, left=2))
+    return 1 if wrong else 0

@@ -1,0 +1,198 @@
+"""Inspect U, V and W that need not be a scheme: which equations fail, and what is nearest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from . import brent
+from ._checks import SchemeError, check_shapes, implied_format
+from ._coefficients import exact_array
+from ._scheme import Scheme
+from .catalogue import get, names
+from .reading import coefficients
+
+# Coefficients of a repaired factor are fractions with at most this denominator.
+_LARGEST_DENOMINATOR = 64
+_SIGNS = ((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))
+
+
+@dataclass(frozen=True)
+class Check:
+    """What `check` found; true if all equations hold.
+
+    Attributes
+    ----------
+    format : (int, int, int)
+        m, k, n.
+    rank : int
+    equations : int
+        How many there are: ``(m k n)^2``.
+    violations : tuple of Violation
+        Those that fail, with ``a``, ``b``, ``c`` (indices from 1), ``got`` and ``expected``.
+    nearest : Scheme or None
+        A scheme near by: the same with another U, V or W, or one of the catalogue's of this format
+        and rank whose products differ least; None: no such.
+    differences : tuple of str
+        Where it differs, in products as given: "h3: b22 is 1, not -1".
+    factors : (U, V, W)
+        As given, with shapes (R, m, k), (R, k, n), (R, m, n).
+    """
+
+    format: tuple[int, int, int]
+    rank: int
+    equations: int
+    violations: tuple[brent.Violation, ...]
+    nearest: Scheme | None
+    differences: tuple[str, ...]
+    factors: tuple[np.ndarray, ...] = field(repr=False)
+
+    def __bool__(self) -> bool:
+        return not self.violations
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme, where all equations hold."""
+        U, V, W = self.factors
+        return Scheme(U, V, W)
+
+    def __str__(self) -> str:
+        m, k, n = self.format
+        head = f"<{m},{k},{n};{self.rank}>: "
+        if self:
+            return f"{head}all {self.equations} Brent equations hold"
+        lines = [f"{head}{len(self.violations)} of {self.equations} Brent equations fail"]
+        lines += [f"  {x}" for x in self.violations[:8]]
+        if len(self.violations) > 8:
+            lines.append(f"  ... and {len(self.violations) - 8} more")
+        if self.nearest is not None:
+            lines.append(f"nearest scheme: {self.nearest.name}, where")
+            lines += [f"  {x}" for x in self.differences]
+        return "\n".join(lines)
+
+
+def check(U: Any, V: Any = None, W: Any = None) -> Check:
+    """Say whether U, V and W are a scheme, and if not, what is wrong, without an exception.
+
+    Parameters
+    ----------
+    U, V, W : array_like
+        As for `Scheme`; or U alone, the formulas as text (`Scheme.from_formulas`).
+
+    Returns
+    -------
+    Check
+
+    Raises
+    ------
+    SchemeError
+        The shapes fit no format, a coefficient is no number, or the formulas cannot be read.
+
+    Notes
+    -----
+    Two factors determine the third by linear equations: if these have a solution, the nearest one
+    by least squares is shown. Else the products are compared with those of the catalogue's schemes,
+    up to their order and signs.
+
+    Examples
+    --------
+    >>> import falcon
+    >>> s = falcon.schemes.get("strassen")
+    >>> V = s.V.copy()
+    >>> V[2, 1, 1] = 1
+    >>> print(str(falcon.schemes.check(s.U, V, s.W)).splitlines()[0])
+    <2,2,2;7>: 2 of 64 Brent equations fail
+    >>> falcon.schemes.check(s.U, V, s.W).differences
+    ('h3: b22 is 1, not -1',)
+    """
+    if isinstance(U, str):
+        if V is not None or W is not None:
+            raise SchemeError("formulas are given as U; V and W are then not expected")
+        U, V, W = coefficients(U)
+    factors = tuple(exact_array(x, name) for name, x in zip("UVW", (U, V, W), strict=True))
+    if all(x.ndim == 2 for x in factors):
+        m, k, n = implied_format(*factors)
+        sizes = (m, k), (k, n), (m, n)
+        factors = tuple(x.reshape(len(x), *y) for x, y in zip(factors, sizes, strict=True))
+    check_shapes(*factors)
+    (rank, m, k), n = factors[0].shape, factors[1].shape[2]
+    found = brent.violations(*factors)
+    nearest, differences = (None, ()) if not found else _nearest(factors)
+    return Check((m, k, n), rank, (m * k * n) ** 2, found, nearest, differences, factors)
+
+
+def _nearest(factors: Sequence[np.ndarray]) -> tuple[Scheme | None, tuple[str, ...]]:
+    solved = [x for i in range(3) if (x := _repaired(factors, i)) is not None]
+    if solved:
+        best = min(solved, key=lambda x: len(_differences(factors, x)))
+        return best, _differences(factors, best)
+    m, k, n = factors[0].shape[1], *factors[1].shape[1:]
+    same = (get(x) for x in names())
+    known = [x for x in same if x.format == (m, k, n) and x.rank == len(factors[0])]
+    if not known:
+        return None, ()
+    arranged = [_arranged(factors, x) for x in known]
+    best = min(arranged, key=lambda x: len(_differences(factors, x)))
+    return best, _differences(factors, best)
+
+
+def _repaired(factors: Sequence[np.ndarray], which: int) -> Scheme | None:
+    """Return the scheme with two of the factors and another third one, the nearest; or None."""
+    m, k, n = factors[0].shape[1], *factors[1].shape[1:]
+    rank, others = len(factors[0]), [x for i, x in enumerate(factors) if i != which]
+    left, right = (x.reshape(rank, -1).astype(float) for x in others)
+    tensor = np.zeros((m * k, k * n, m * n))
+    for i, l, j in np.ndindex(m, k, n):
+        tensor[i * k + l, l * n + j, i * n + j] = 1
+    wanted = np.moveaxis(tensor, which, -1).reshape(-1, tensor.shape[which])
+    known = (left[:, :, None] * right[:, None, :]).reshape(rank, -1).T
+    given = factors[which].reshape(rank, -1).astype(float)
+    change = np.linalg.lstsq(known, wanted - known @ given, rcond=None)[0]
+    if not np.allclose(known @ (given + change), wanted, atol=1e-8):
+        return None
+    exact = [Fraction(x).limit_denominator(_LARGEST_DENOMINATOR) for x in (given + change).flat]
+    made = list(factors)
+    made[which] = np.array(exact, object).reshape(factors[which].shape)
+    try:
+        U, V, W = made
+        return Scheme(U, V, W, f"the same with another {'UVW'[which]}")
+    except SchemeError:  # its coefficients are no small fractions
+        return None
+
+
+def _arranged(factors: Sequence[np.ndarray], scheme: Scheme) -> Scheme:
+    """Return the scheme with products in the order, and of the signs, that differ least."""
+    rank, theirs = scheme.rank, (scheme.U, scheme.V, scheme.W)
+    apart = np.zeros((len(_SIGNS), rank, rank), int)  # coefficients in which two products differ
+    for i, signs in enumerate(_SIGNS):
+        for given, other, sign in zip(factors, theirs, signs, strict=True):
+            x, y = given.reshape(rank, 1, -1), sign * other.reshape(1, rank, -1)
+            apart[i] += (x != y).sum(axis=-1)
+    least, best = apart.min(axis=0), apart.argmin(axis=0)
+    order: dict[int, int] = {}
+    for place in np.argsort(least, axis=None, kind="stable"):
+        r, s = divmod(int(place), rank)
+        if r not in order and s not in order.values():
+            order[r] = s
+    taken = [order[r] for r in range(rank)]
+    chosen = np.array([_SIGNS[best[r, s]] for r, s in enumerate(taken)])
+    U, V, W = (x[taken] * chosen[:, i, None, None] for i, x in enumerate(theirs))
+    return Scheme(U, V, W, scheme.name, source=scheme.source)
+
+
+def _differences(factors: Sequence[np.ndarray], scheme: Scheme) -> tuple[str, ...]:
+    found = []
+    triples = zip("abc", factors, (scheme.U, scheme.V, scheme.W), strict=True)
+    for letter, given, other in triples:
+        for r, i, j in np.argwhere(given != other):
+            entry = f"{letter}{i + 1}{',' if max(given.shape[1:]) > 9 else ''}{j + 1}"
+            if letter == "c":
+                text = f"{entry}: h{r + 1} is taken {given[r, i, j]} times, not {other[r, i, j]}"
+            else:
+                text = f"h{r + 1}: {entry} is {given[r, i, j]}, not {other[r, i, j]}"
+            found.append((r, text))
+    return tuple(text for _, text in sorted(found, key=lambda x: x[0]))

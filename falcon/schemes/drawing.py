@@ -1,0 +1,70 @@
+"""Pictures of a scheme: the coefficients of each product, and of C, as coloured grids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Blue and orange, which the colour-blind tell apart; between them grey for 0.
+_COLOURS = ("#0072b2", "#f0f0f0", "#e69f00")
+# Grids in a row of the figure; up to so many coefficients in a grid are written into it.
+_PER_ROW, _WRITTEN = 12, 12
+
+
+def draw(scheme: Any) -> Figure:
+    """Return the picture of a `Scheme` or `SymmetricScheme`: see `Scheme.draw`.
+
+    Raises
+    ------
+    ImportError
+        matplotlib is not installed.
+    """
+    try:
+        from matplotlib.colors import LinearSegmentedColormap
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("drawing needs matplotlib: pip install matplotlib") from error
+    factors = [np.asarray(x, float) for x in (scheme.U, scheme.V, scheme.W)]
+    most = max(abs(x).max() for x in factors)
+    colours = LinearSegmentedColormap.from_list("falcon", _COLOURS)
+    across = min(scheme.rank, _PER_ROW)
+    lines = -(-scheme.rank // across)
+    shape = sum(x.shape[1] for x in factors) / max(x.shape[2] for x in factors)
+    figure = Figure((0.9 * across + 0.6, lines * (0.75 * shape + 0.6)), layout="constrained")
+    figure.suptitle(
+        f"{scheme.name} <{scheme._signature}>: coefficients of A, B and C in each product",
+        fontsize=10,
+    )
+    heights = [y for _ in range(lines) for y in (x.shape[1] for x in factors)]
+    grid = figure.subplots(3 * lines, across, squeeze=False, height_ratios=heights)
+    for axes in grid.flat:
+        axes.set_axis_off()
+    left, right = scheme.letters.upper()
+    for r in range(scheme.rank):
+        line, column = divmod(r, across)
+        for i, (name, factor) in enumerate(zip((left, right, "C"), factors, strict=True)):
+            axes, values = grid[3 * line + i, column], factor[r]
+            _grid(axes, values, most, colours)
+            if i == 0:
+                axes.set_title(f"h{r + 1}", fontsize=9)
+            if column == 0:
+                axes.set_ylabel(name, rotation=0, ha="right", va="center")
+    return figure
+
+
+def _grid(axes: Any, values: np.ndarray, most: float, colours: Any) -> None:
+    """Draw a matrix of coefficients, with numbers if it is small."""
+    rows, columns = values.shape
+    axes.set_axis_on()
+    axes.imshow(values, cmap=colours, vmin=-most, vmax=most, aspect="equal")
+    axes.set(xticks=np.arange(columns + 1) - 0.5, yticks=np.arange(rows + 1) - 0.5)
+    axes.tick_params(length=0, labelbottom=False, labelleft=False)
+    axes.grid(color="white", linewidth=1)
+    for (i, j), x in np.ndenumerate(values):
+        if x and values.size <= _WRITTEN:
+            axes.text(j, i, f"{x:+.3g}", ha="center", va="center", fontsize=7,
+                      color="white" if x < 0 else "black")  # fmt: skip

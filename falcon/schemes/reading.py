@@ -1,0 +1,177 @@
+"""Read a scheme from formulas as a textbook or `print(scheme)` writes them: products, then sums.
+
+A value is a number or a sum of entries of A, of entries of B, or of products; a sum of A times a
+sum of B is a new product.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ._checks import SchemeError
+
+_TOKENS = re.compile(
+    r"\s*(?:(?P<number>\d+(?:/\d+|\.\d+)?)|(?P<name>[A-Za-z]\w*(?:,\d+)?)|(?P<sign>[-+*()]))"
+)
+_ENTRY = re.compile(r"([abc])_?(?:(\d)(\d)|(\d+),(\d+))")
+_KINDS = {"": "a number", "a": "a sum of A", "b": "a sum of B", "h": "a sum of products"}
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """Coefficients by entry; of kind "a", "b", "h" (products), or "" with the one entry None."""
+
+    kind: str
+    terms: dict[Any, Fraction]
+
+    def scaled(self, factor: Fraction) -> _Sum:
+        return _Sum(self.kind, {x: factor * c for x, c in self.terms.items()})
+
+
+def coefficients(text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return U, V and W of the formulas, which are not proved.
+
+    Raises
+    ------
+    SchemeError
+        A formula cannot be read; the message quotes it.
+    """
+    reader = _Reader()
+    for line in re.split(r"[;\n]", text):
+        if line.strip():
+            reader.read(line.strip())
+    return reader.factors()
+
+
+class _Reader:
+    """What the lines so far have defined."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, _Sum] = {}
+        self.products: list[tuple[_Sum, _Sum]] = []
+        self.outputs: dict[Place, _Sum] = {}
+
+    def read(self, line: str) -> None:
+        """Take in ``name = sum``."""
+        self.line, (name, equals, right) = line, (x.strip() for x in line.partition("="))
+        if not equals or not re.fullmatch(r"[A-Za-z]\w*(,\d+)?", name):
+            raise self._error("expected 'name = sum'")
+        found = _ENTRY.fullmatch(name)
+        if name in self.names or (found and (found[1] != "c" or _place(found) in self.outputs)):
+            raise self._error(f"{name} is defined already")
+        self.tokens = self._tokens(right)
+        value = self._sum()
+        if self.tokens:
+            raise self._error(f"{self.tokens[0]!r} is not expected")
+        if found is None:
+            self.names[name] = value
+        elif value.kind == "h" or value.terms == {None: 0}:
+            self.outputs[_place(found)] = value
+        else:
+            raise self._error(f"{name} is {_KINDS[value.kind]}; expected {_KINDS['h']}")
+
+    def factors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return U, V and W, in the smallest format that holds all entries."""
+        if not self.products or not self.outputs:
+            raise SchemeError(
+                "the formulas have no product of a sum of A and a sum of B, or no c11"
+            )
+        left, right = ([x for pair in self.products for x in pair[i].terms] for i in (0, 1))
+        m = 1 + max(i for i, _ in (*left, *self.outputs))
+        k = 1 + max(max(l for _, l in left), max(l for l, _ in right))
+        n = 1 + max(j for _, j in (*right, *self.outputs))
+        rank = len(self.products)
+        U, V, W = (np.full((rank, *x), Fraction(0), object) for x in ((m, k), (k, n), (m, n)))
+        for r, (x, y) in enumerate(self.products):
+            for factor, value in ((U, x), (V, y)):
+                for place, c in value.terms.items():
+                    factor[r][place] = c
+        for place, value in self.outputs.items():
+            for r, c in value.terms.items():
+                if r is not None:
+                    W[r][place] = c
+        return U, V, W
+
+    def _tokens(self, text: str) -> list[str]:
+        found, at = [], 0
+        while at < len(text.rstrip()):
+            match = _TOKENS.match(text, at)
+            if match is None:
+                raise self._error(f"{text[at:].strip()[:10]!r} cannot be read")
+            found.append(match[0].strip())
+            at = match.end()
+        return found
+
+    def _sum(self) -> _Sum:
+        """Terms with signs, up to a closing parenthesis or the end."""
+        total: _Sum | None = None
+        while total is None or (self.tokens and self.tokens[0] in "+-"):
+            sign = 1
+            while self.tokens and self.tokens[0] in "+-":
+                sign *= -1 if self.tokens.pop(0) == "-" else 1
+            term = self._term().scaled(Fraction(sign))
+            total = term if total is None else self._added(total, term)
+        return total
+
+    def _term(self) -> _Sum:
+        """Factors one after the other, with or without ``*``."""
+        value = self._factor()
+        while self.tokens and self.tokens[0] not in "+-)":
+            if self.tokens[0] == "*":
+                self.tokens.pop(0)
+            value = self._multiplied(value, self._factor())
+        return value
+
+    def _factor(self) -> _Sum:
+        token = self.tokens.pop(0) if self.tokens else ""
+        if token == "(":
+            value = self._sum()
+            if not self.tokens or self.tokens.pop(0) != ")":
+                raise self._error("a parenthesis is not closed")
+            return value
+        if token[:1].isdigit():
+            if token.endswith("/0"):
+                raise self._error(f"{token} divides by zero")
+            return _Sum("", {None: Fraction(token)})
+        if token in self.names:
+            return self.names[token]
+        found = _ENTRY.fullmatch(token)
+        if found is not None and found[1] != "c":
+            return _Sum(found[1], {_place(found): Fraction(1)})
+        known = "an entry such as a11 or b1,12, a number or a name of an earlier line"
+        raise self._error(f"{token!r} is not {known}" if token else "a term is missing")
+
+    def _added(self, x: _Sum, y: _Sum) -> _Sum:
+        if x.kind != y.kind:
+            raise self._error(f"{_KINDS[x.kind]} cannot be added to {_KINDS[y.kind]}")
+        terms = dict(x.terms)
+        for key, c in y.terms.items():
+            terms[key] = terms.get(key, Fraction(0)) + c
+        return _Sum(x.kind, terms)
+
+    def _multiplied(self, x: _Sum, y: _Sum) -> _Sum:
+        if "" in (x.kind, y.kind):
+            number, other = (x, y) if x.kind == "" else (y, x)
+            return other.scaled(number.terms[None])
+        if (x.kind, y.kind) != ("a", "b"):
+            raise self._error(
+                f"{_KINDS[x.kind]} times {_KINDS[y.kind]}: a product has a sum of A on its left "
+                "and a sum of B on its right"
+            )
+        self.products.append((x, y))
+        return _Sum("h", {len(self.products) - 1: Fraction(1)})
+
+    def _error(self, why: str) -> SchemeError:
+        return SchemeError(f"formula {self.line!r}: {why}")
+
+
+def _place(entry: re.Match[str]) -> Place:
+    """Return the indices of an entry, from 0."""
+    _, i, j, row, column = entry.groups()
+    return int(i or row) - 1, int(j or column) - 1

@@ -1,0 +1,40 @@
+"""Pictures: of schemes, and of a plan under the machine's roofline."""
+
+import pytest
+
+import falcon
+from falcon.schemes import get, symmetric
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.mark.parametrize("scheme", [get("strassen"), get("3x4x5:47"), symmetric.get("3x2:5+6")],
+                         ids=lambda x: x.name)  # fmt: skip
+def test_a_scheme_has_a_grid_for_each_coefficient(scheme, tmp_path):
+    figure = scheme.draw()
+    drawn = [x for x in figure.axes if x.images]
+    assert len(drawn) == 3 * scheme.rank
+    left = [x for x in drawn if x.get_title().startswith("h")]
+    assert [x.get_title() for x in left] == [f"h{r + 1}" for r in range(scheme.rank)]
+    for r, x in enumerate(left):
+        assert (x.images[0].get_array() == scheme.U[r].astype(float)).all()
+    figure.savefig(tmp_path / "scheme.svg")
+    assert (tmp_path / "scheme.svg").read_text(encoding="utf-8").count("<path") > scheme.rank
+
+
+def test_a_plan_under_the_roofline(tmp_path):
+    for plan in (
+        falcon.plan((2000, 2000), (2000, 2000), scheme="strassen"),
+        falcon.plan((9, 3000), (3000, 50), dtype="float32", scheme="classical"),
+    ):
+        figure = falcon.roofline(plan)
+        (axes,) = figure.axes
+        lines = {line.get_label(): line.get_xydata() for line in axes.lines}
+        assert len(lines) == (2 if plan.scheme is None else 3)
+        roof, point = lines[next(x for x in lines if "classical:" in x)], lines[list(lines)[-1]]
+        p = plan.problem
+        traffic = p.operand.itemsize * (p.M * p.K + p.K * p.N + p.M * p.N)
+        assert point[0][0] == pytest.approx(2 * p.M * p.N * p.K / traffic)
+        bound = 1 if plan.scheme is None else plan.scheme.speedup_bound
+        assert 0 < point[0][1] <= bound * roof[:, 1].max() * 1.001
+        figure.savefig(tmp_path / "plan.png")

@@ -1,0 +1,119 @@
+"""Formulas as text, back and forth, and what is said of those that are wrong."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from falcon import Scheme, SchemeError
+from falcon.schemes import check, classical, get, load, names
+from falcon.schemes.formulas import formulas
+from falcon.schemes.reading import coefficients
+
+STRASSEN = formulas(get("strassen"))
+
+
+@pytest.mark.parametrize("name", [x for x in names() if get(x).rank <= 100])
+def test_what_is_printed_is_read(name):
+    scheme = get(name)
+    for shared in (False, True):
+        found = Scheme.from_formulas(formulas(scheme, shared=shared), name, source="printed")
+        assert found.same_coefficients(scheme)
+        assert (found.name, found.source) == (name, "printed")
+
+
+def test_semicolons_factors_and_products_in_place():
+    found = Scheme.from_formulas("c11 = a11*b11 + 2 (1/2 a_12) b_21; s = a21 + 0 a11; "
+                                 "c21 = -(-s b11) + a22 b21")  # fmt: skip
+    assert found.format == (2, 2, 1) and found.rank == 4
+    halves = coefficients("h = 1/2 a11 * 0.5 b11\nc11 = 4 h")
+    assert [x.item() for x in halves] == [Fraction(1, 4), 1, 4]
+    wide = classical(1, 12, 1)
+    assert "a1,12" in formulas(wide)
+    assert Scheme.from_formulas(formulas(wide)).same_coefficients(wide)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("h1 = b11 a11", r"a sum of B times a sum of A: a product has"),
+        ("h1 = (a11 b11", "a parenthesis is not closed"),
+        ("h1 = a11 b11)", r"'\)' is not expected"),
+        ("h1 = a11 + b11", "a sum of A cannot be added to a sum of B"),
+        ("h1", "expected 'name = sum'"),
+        ("2 = a11", "expected 'name = sum'"),
+        ("h1 = a11 $ b11", r"'\$ b11' cannot be read"),
+        ("h1 = a11 b11 +", "a term is missing"),
+        ("h1 = a11 h7", "'h7' is not an entry"),
+        ("c11 = a11", "c11 is a sum of A; expected a sum of products"),
+        ("h1 = a11 b11; h1 = a11 b11", "h1 is defined already"),
+        ("a11 = a12", "a11 is defined already"),
+        ("h1 = a11 b11", "no product of a sum of A and a sum of B, or no c11"),
+        ("c11 = a11 b11 + a12 b21; c12 = a11 b12", "is not a matrix multiplication algorithm"),
+        ("", "no product"),
+        ("h1 = 1/0 a11", "1/0 divides by zero"),
+    ],
+)
+def test_what_cannot_be_read(text, why):
+    with pytest.raises(SchemeError, match=why):
+        Scheme.from_formulas(text)
+
+
+def test_a_scheme_holds_all_equations():
+    scheme = get("3x3x3:23")
+    found = check(scheme.U, scheme.V, scheme.W)
+    assert found and found.equations == 729 and found.nearest is None
+    assert found.scheme.same_coefficients(scheme)
+    assert str(found) == "<3,3,3;23>: all 729 Brent equations hold"
+    flat = (x.reshape(23, 9) for x in (scheme.U, scheme.V, scheme.W))
+    assert check(*flat).format == (3, 3, 3)
+
+
+@pytest.mark.parametrize("factor", [0, 1, 2])
+@pytest.mark.parametrize("name", ["strassen", "winograd", "3x4x5:47"])
+def test_one_wrong_factor_is_repaired(name, factor):
+    scheme = get(name)
+    factors = [x.copy() for x in (scheme.U, scheme.V, scheme.W)]
+    for (r, i, j), x in zip(np.argwhere(factors[factor] == 0)[[3, 9]], (1, -2), strict=True):
+        factors[factor][r, i, j] = x
+    found = check(*factors)
+    assert not found and found.violations and len(found.differences) == 2
+    assert found.nearest.same_coefficients(scheme)
+    for x in found.violations:
+        (i, l), (p, j), (x_, y) = (tuple(n - 1 for n in place) for place in (x.a, x.b, x.c))
+        got = sum(factors[0][:, i, l] * factors[1][:, p, j] * factors[2][:, x_, y])
+        assert got == x.got != x.expected
+
+
+def test_several_wrong_factors_are_compared_with_the_catalogue():
+    wrong = STRASSEN.replace("(-b11 + b21)", "(b11 + b21)").replace("h1 - h2 +", "h1 + h2 +")
+    wrong = wrong.replace("a12 - a22", "a12 + a22")
+    found = check(wrong)
+    assert found.nearest.name == "strassen"
+    assert found.differences == ("c22: h2 is taken 1 times, not -1", "h4: b11 is 1, not -1",
+                                 "h7: a22 is 1, not -1")  # fmt: skip
+    assert "nearest scheme: strassen, where" in str(found)
+    order, signs = np.array([3, 1, 0, 2, 6, 5, 4]), np.array([1, -1, 1, 1, -1, 1, 1])
+    U, V, W = (x[order].copy() for x in coefficients(wrong))
+    moved = check(U * signs[:, None, None], V * signs[:, None, None], W)
+    assert moved.nearest.name == "strassen" and len(moved.differences) == 3
+
+
+def test_nothing_is_near_a_rank_that_no_scheme_has():
+    U = np.ones((3, 2, 2), int)
+    found = check(U, U, U)
+    assert not found and found.nearest is None and found.differences == ()
+    assert "more" in str(found)
+
+
+def test_what_cannot_be_checked():
+    with pytest.raises(SchemeError, match="V has shape"):
+        check(np.ones((7, 2, 2)), np.ones((7, 3, 2)), np.ones((7, 2, 2)))
+    with pytest.raises(SchemeError, match="formulas are given as U"):
+        check("c11 = a11 b11", np.ones((1, 1, 1)))
+
+
+def test_save(tmp_path):
+    for name in ("winograd", "3x4x5:47"):
+        get(name).save(tmp_path / "x.json")
+        assert load(tmp_path / "x.json") == get(name)
