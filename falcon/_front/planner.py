@@ -108,6 +108,10 @@ def _by_other(native: Plan, options: Options, every: list[Backend]) -> Plan:
         for x in every
         if not x.is_library and options.backend in ("auto", x.name) and x.why_not(other) is None
     ]
+    limit = options.workspace_limit
+    if limit is not None:  # other arithmetic may need more
+        found = ((x, x.candidates(other, (None,), limit)[0]) for x in backends)
+        backends = [x for x, option in found if option.workspace <= limit]
     if not backends:
         return native
     made = decide(other, options, backends, every)

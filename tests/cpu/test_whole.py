@@ -145,3 +145,15 @@ def test_uint64_wraps_as_its_signed_image():
     a = np.full((180, 190), 2**64 - 1, np.uint64)
     found = falcon.matmul(a, a.T.copy())
     np.testing.assert_array_equal(found, np.full((180, 180), 190, np.uint64))
+
+
+@both_types
+def test_a_limit_that_only_the_kernels_for_64_bits_keep(row):
+    a = np.full((300, 300), 3, row.numpy)
+    found = set()
+    for limit in range(12_000, 60_000, 6_000):
+        plan = falcon.plan(a, a, workspace_limit=limit)
+        assert plan.workspace <= limit
+        found.add(plan.problem.operand)
+        np.testing.assert_array_equal(falcon.gemm(a, a, workspace_limit=limit), a @ a)
+    assert found == {row, BY_FLOAT[row]}
