@@ -120,8 +120,8 @@ def _by_other(native: Plan, options: Options, every: list[Backend]) -> Plan:
     ours, theirs = (_predicted(x, every) for x in (made, native))
     if ours > _GAIN * theirs:
         return native
-    limit = ", taken where a sum may exceed 53 bits," if problem.is_exact else ""
-    why = f"{made.why}; {problem.operand} arithmetic{limit} {theirs / ours:.2f} x as long"
+    where = ", taken where a sum may exceed 53 bits," if problem.is_exact else ""
+    why = f"{made.why}; {problem.operand} arithmetic{where} {theirs / ours:.2f} x as long"
     return replace(made, why=why)
 
 
