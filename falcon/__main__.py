@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
         "with every library that is installed.",
     )  # fmt: skip
     command.add_bench(bench)
-    _common(bench, "several, with commas, for --peers and --gpu")
+    _common(bench, "several, with commas")
     bench.set_defaults(run=_bench, dtype=None)
 
     run = commands.add_parser(

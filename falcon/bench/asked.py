@@ -27,14 +27,6 @@ def _dtype(name: str) -> str:
         raise ValueError(f"--dtype {name.strip()!r}: {error}") from None
 
 
-def one_dtype(options: argparse.Namespace) -> str:
-    """Return the dtype of a measurement that takes only one."""
-    names = dtypes(options) or ["float32"]
-    if len(names) > 1:
-        raise ValueError("--dtype takes several only with --peers and --gpu")
-    return names[0]
-
-
 def peer_cases(options: argparse.Namespace, sides: int) -> list[Case]:
     """Return the cases of a run against peers that fit in memory with a result per side."""
     asked, given = dtypes(options), given_shapes(options)

@@ -100,9 +100,9 @@ def _beside_numpy(options: argparse.Namespace, falcon_options: dict[str, Any]) -
     """Measure cases and show them; after Ctrl-C only those that are complete."""
     from .here import Effort, beside_numpy
 
-    dtype = asked.one_dtype(options)
+    dtypes = asked.dtypes(options) or ["float32"]
     shapes = asked.given_shapes(options) or workloads.quick_shapes()
-    cases = [Case("given", shape, dtype) for shape in shapes]
+    cases = [Case("given", shape, dtype) for dtype in dtypes for shape in shapes]
     cases = asked.that_fit(cases, options.max_gib or 4.0, 3)
     found: list[dict[str, Any]] = []
     try:

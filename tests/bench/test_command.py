@@ -105,7 +105,6 @@ def test_workloads():
     ("arguments", "message"),
     [
         (["--peers", "--dtype", "float32,what"], "--dtype 'what': data type 'what' not understood"),
-        (["--shape", "8,8,8", "--dtype", "float32,float64"], "several only with --peers and --gpu"),
         (["--peers", "--shape", "90000,90000,90000"], "no shape is left to measure"),
         (["64", "64"], "shape '64': expected three positive integers"),
     ],
