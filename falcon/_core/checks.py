@@ -91,14 +91,18 @@ def check_threads(value: Any) -> int | None:
     return _count("threads", value, 1, "an integer")
 
 
-def check_size(value: Any) -> int | None:
-    """None, or bytes: an integer, or text as `parse_bytes` takes it."""
-    if isinstance(value, str):
-        try:
-            return parse_bytes(value)
-        except ValueError as error:
-            raise ValueError(f"workspace_limit is {value!r}; {error}") from None
-    return _count("workspace_limit", value, 0, 'an integer, a size such as "64MiB"')
+def check_size(name: str) -> Callable[[Any], int | None]:
+    """Return a check of None, or bytes: an integer, or text as `parse_bytes` takes it."""
+
+    def check(value: Any) -> int | None:
+        if isinstance(value, str):
+            try:
+                return parse_bytes(value)
+            except ValueError as error:
+                raise ValueError(f"{name} is {value!r}; {error}") from None
+        return _count(name, value, 0, 'an integer, a size such as "64MiB"')
+
+    return check
 
 
 def check_switch(name: str) -> Callable[[Any], bool]:

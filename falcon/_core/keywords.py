@@ -23,6 +23,12 @@ class PlanningOptions(TypedDict, total=False):
     workspace_limit: int | str | None
 
 
+class PackingOptions(PlanningOptions, total=False):
+    """Options of `falcon.pack`."""
+
+    memory_limit: int | str | None
+
+
 class CallOptions(PlanningOptions, total=False):
     """The options that the public functions take as keywords."""
 
@@ -43,8 +49,10 @@ class Settings(TypedDict, total=False):
     tuned: bool
     learn: str
     share_threads: bool
+    memory_limit: int | str | None
 
 
+_TYPES = {**CallOptions.__annotations__, **PackingOptions.__annotations__}
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -66,7 +74,7 @@ def takes_options(*names: str, unchanged: Any = None) -> Callable[[Function], Fu
             default, kind = unchanged, FIELDS[name].type
         else:
             default = "auto" if FIELDS[name].default == "auto" else None
-            kind = CallOptions.__annotations__[name].__forward_arg__
+            kind = _TYPES[name].__forward_arg__
         return inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
         )

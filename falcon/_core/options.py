@@ -134,7 +134,7 @@ class Options:
         falcon's own kernels use what is usually kept between calls (`release_workspace`), and up
         to 1/16 of the memory where that saves passes; NumPy's use what they need. With a larger
         limit, falcon's kernels use and keep at most a quarter of the memory.""",
-            check=checks.check_size,
+            check=checks.check_size("workspace_limit"),
             keyword=True,
         ),
     )
@@ -203,6 +203,17 @@ class Options:
             decides=False,
         ),
     )
+    memory_limit: int | None = field(
+        default=None,
+        metadata=_about(
+            "FALCON_MEMORY_LIMIT",
+            str,
+            """int or str
+        Bytes that the panels of a packed operand may hold, without padding, or a size such as
+        "64MiB". None: twice those of `b`, and for a scheme by name what it takes.""",
+            check=checks.check_size("memory_limit"),
+        ),
+    )
 
 
 FIELDS = {x.name: x for x in fields(Options)}
@@ -210,8 +221,7 @@ SETTINGS = tuple(FIELDS)
 KEYWORDS = tuple(name for name, x in FIELDS.items() if x.metadata["keyword"])
 # Keywords of functions that plan or pack but do not multiply.
 PLANNING = tuple(name for name in KEYWORDS if name != "check")
-
-
+PACKING = (*PLANNING, "memory_limit")
 _DECIDING = tuple(name for name, x in FIELDS.items() if x.metadata["decides"])
 
 

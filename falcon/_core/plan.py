@@ -219,12 +219,15 @@ class Plan:
         TypeError
             `out` is no array, or an operand cannot be converted to one (masked, sparse).
         ValueError
-            An operand has another shape or dtype than planned, or `out` overlaps an operand.
+            An operand has another shape or dtype than planned, or `out` overlaps an operand; or the
+            plan is for a packed operand.
         """
         p = self.problem
         if p.device is not None:
             backend: Any = self.backend  # a GPU backend takes arrays of other libraries
             return backend.call(self, a, b, out)
+        if p.packed:
+            raise ValueError("this plan is for a packed operand: multiply by falcon.gemm(a, b)")
         a, b = to_array("a", a), to_array("b", b)
         if out is not None and not isinstance(out, np.ndarray):
             raise TypeError(f"out is a {type(out).__name__}; expected a NumPy array")

@@ -81,11 +81,7 @@ class Policy:
 
         `counts`: a scheme, or what has its `rank`, `k` and `n`; None: the classical algorithm.
         """
-        if counts is None or not self.copy_price:
-            return 1.0
-        # Of a complex B, real and imaginary part: a copy of one is half of a copy of B.
-        parts = 2 if isinstance(counts, ComplexScheme) else 1
-        return 1.0 + self.copy_price * (counts.rank / (counts.k * counts.n * parts) - 1)
+        return 1.0 + self.copy_price * (_copies(counts) - 1.0)
 
     def why_too_small(self, problem: Problem) -> str | None:
         """Return why no LCMA can be faster at these sizes; None if one may be."""
@@ -94,6 +90,22 @@ class Policy:
         if problem.flops < self.smallest_flops:
             return f"2MNK is below {self.smallest_flops:.1e}: too small for any LCMA"
         return None
+
+
+def _copies(counts: Any) -> float:
+    """Return how many copies of B a scheme's panels hold; see `Policy.price`."""
+    if counts is None:
+        return 1.0
+    # Of a complex B, real and imaginary part: a copy of one is half of a copy of B.
+    parts = 2 if isinstance(counts, ComplexScheme) else 1
+    return float(counts.rank / (counts.k * counts.n * parts))
+
+
+def panel_bytes(problem: Problem, counts: Any) -> int:
+    """Return the bytes of the panels that a packed B has for a scheme, without padding."""
+    operand = problem.operand
+    size = operand.itemsize if operand.arithmetic is None else 2 * operand.arithmetic.parts
+    return round(_copies(counts) * problem.K * problem.N * size)
 
 
 # Below this size no LCMA was ever faster.

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import available_backends, get_backend
-from falcon._core.keywords import PlanningOptions, takes_options
+from falcon._core.keywords import PackingOptions, takes_options
 from falcon._core.look import of_packed
-from falcon._core.options import PLANNING, Options
+from falcon._core.options import PACKING, Options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
+from falcon._core.policy import panel_bytes
 from falcon._core.problem import Problem
 
 from .arithmetic import operand_type, result_type
@@ -25,14 +26,14 @@ from .matmul import matmul
 from .planner import plan_for, requested
 
 
-@takes_options(*PLANNING)
+@takes_options(*PACKING)
 def pack(
     b: npt.ArrayLike,
     *,
     rows: int | None = None,
     dtype: npt.DTypeLike | None = None,
     keep_source: bool = True,
-    **options: Unpack[PlanningOptions],
+    **options: Unpack[PackingOptions],
 ) -> PackedOperand:
     """Combine and pack B once, for many products with the same weights.
 
@@ -69,10 +70,10 @@ def pack(
 
     Notes
     -----
-    With a scheme, the packed data has R/(kn) times the bytes of B (Strassen: 1.75 times), and a
-    reference to B is kept, unless `keep_source` is False. If "auto" chooses the scheme, columns of
-    too different norms are scaled by powers of two when they are packed. Source of the method:
-    FalconGEMM's offline Combine B.
+    With a scheme, the packed data has R/(kn) times the bytes of B (Strassen: 1.75 times; with
+    bfloat16 parts, 1.5 times as many), and a reference to B is kept, unless `keep_source` is False.
+    If "auto" chooses the scheme, columns of too different norms are scaled by powers of two when
+    they are packed. Source of the method: FalconGEMM's offline Combine B.
 
     A pickle holds B and the options, those set by `falcon.config` included; B is packed again where
     it is loaded, which is faster than reading the panels. There "auto" may choose another scheme or
@@ -100,20 +101,30 @@ def pack(
     if len(source.shape) != 2:
         raise ValueError(f"b has shape {tuple(source.shape)}; expected a matrix")
     native = result_type(family, {"b": source}, dtype)
-    chosen = requested("pack", PLANNING, options, family)
+    chosen = requested("pack", PACKING, options, family)
     types = operand_type(family, [source], native, chosen), native
     # Threads are those of the process that loads it.
-    kept = {name: getattr(chosen, name) for name in PLANNING if name != "threads"}
+    kept = {name: getattr(chosen, name) for name in PACKING if name != "threads"}
     pack_again = partial(pack, rows=rows, dtype=native.name, **kept)
     with family.current():
         shape, factor = (rows or max(source.shape[0], 1), source.shape[0]), family.operand(source)
         problem = family.problem(shape, factor, None, None, *types, chosen, packed=True)
         chosen = _for_one_backend(chosen, problem)
         plan = plan_for(problem, chosen)
+        _check_limit(plan)
         packed = _packed(plan, source, factor, pack_again)
         if packed.scheme is not None and isinstance(packed.column_norms, np.ndarray):
             packed = _scaled(plan, packed, factor, chosen)
     return packed if keep_source else replace(packed, source=None)
+
+
+def _check_limit(plan: Plan) -> None:
+    limit, needed = plan.options.memory_limit, panel_bytes(plan.problem, plan.scheme)
+    if limit is not None and needed > limit:
+        raise ValueError(
+            f"memory_limit is {limit} bytes; the panels of b for {plan.label} multiplication hold "
+            f"{needed}"
+        )
 
 
 def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> PackedOperand:

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import DEVICE, available_backends
-from falcon._core.dtypes import FLOAT64, DType
+from falcon._core.dtypes import FLOAT64, DType, of
 from falcon._core.keywords import PlanningOptions, takes_options
 from falcon._core.options import PLANNING, merged
+from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon.decision.rates import rates
 
@@ -20,7 +21,8 @@ from .arithmetic import operand_type, result_type
 from .families import Family, family_of
 from .families.numpy import NUMPY
 from .families.torch_host import viewed
-from .planner import plan_for, requested
+from .gemm import check_packed, packed_type
+from .planner import plan_for, plan_packed, predicted, requested
 
 
 @takes_options(*PLANNING)
@@ -32,7 +34,8 @@ def plan(
     Parameters
     ----------
     a, b : array_like or tuple of int
-        Matrices, or their shapes (M, K) and (K, N).
+        Matrices, or their shapes (M, K) and (K, N); or `b` a `PackedOperand`, whose scheme is
+        compared with the choice for one that is not packed.
     dtype : dtype, optional
         Of the result, as in `gemm`. Default: ``np.result_type`` of the arrays; float64 for shapes.
     {options}
@@ -54,6 +57,8 @@ def plan(
     >>> p.growth
     2.0
     """
+    if isinstance(b, PackedOperand):
+        return _of_packed(a, b, dtype, options)
     left: Any = _shape("a", a)
     right: Any = _shape("b", b)
     family: Family = NUMPY
@@ -87,6 +92,35 @@ def plan(
     operand = operand_type(family, list(arrays.values()), native, chosen)
     with family.current():
         return plan_for(family.problem(left, right, None, None, operand, native, chosen), chosen)
+
+
+def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -> Plan:
+    """Plan products by a packed operand, and compare them with those by B itself."""
+    shape = _shape("a", a)
+    array = None if shape else viewed("a", a)
+    family = family_of(a=array, b=b)
+    left: Any = shape or _matrix(family, "a", array)
+    first = shape or tuple(left.shape)
+    if first[1] != b.shape[0]:
+        raise ValueError(f"a has shape {first} and b {b.shape}: a's columns must equal b's rows")
+    chosen = requested("plan", PLANNING, options, family)
+    result = result_type(family, {"b": b} if shape else {"a": left, "b": b}, dtype)
+    check_packed(b, result, options.get("backend") or "auto", options.get("scheme") or "auto")
+    kind = of(b.dtype if b.panels is None else b.panels) if shape else family.element_type(left)
+    operand = packed_type(b, left, kind, result)
+    with family.current():
+        problem = family.problem(left, b.shape, None, None, operand, result, chosen, packed=True)
+        made = plan_packed(problem, b, chosen)
+        best, plain = predicted(made), replace(problem, packed=False)
+        if operand.arithmetic is not None:
+            plain = replace(plain, operand=operand.left)
+        other = plan_for(plain, replace(chosen, backend="auto", scheme="auto"))
+    lost = predicted(other)
+    named = replace(lost.option, name=f"{other.label}, not packed")
+    slower = f"{lost.total / best.total:.2f} x as long"
+    table = best, replace(lost, option=named, refused=slower)
+    why = f"b was packed for it; {named.name}: {slower}"
+    return replace(made, why=why, seconds=best.seconds, table=lambda: table)
 
 
 def numpy_seconds(plan: Plan) -> float | None:

@@ -15,9 +15,10 @@ from falcon._core.dtypes import BY_ARITHMETIC, BY_FLOAT, FLOAT32
 from falcon._core.locks import ForkLock
 from falcon._core.options import Options, forced_isa, merged
 from falcon._core.packed import PackedOperand
-from falcon._core.plan import Plan
+from falcon._core.plan import Candidate, Plan
 from falcon._core.problem import Problem
 from falcon.decision.contest import plan_for as decide
+from falcon.decision.limits import panels_fit
 from falcon.decision.machine import revision
 from falcon.decision.rates import rates
 from falcon.schemes import Scheme
@@ -99,10 +100,13 @@ def _by_other(native: Plan, options: Options, every: list[Backend]) -> Plan:
     row, least = BY_FLOAT.get(problem.operand), _LEAST_WHOLE
     if problem.operand is problem.result is FLOAT32:
         row, least = BY_ARITHMETIC["bf16x6"], _LEAST_SPLIT
-    is_large = problem.flops >= least and problem.device is None and not problem.packed
+    is_large = problem.flops >= least and problem.device is None
+    is_large = is_large and not (problem.packed and problem.is_exact)
     if row is None or options.scheme != "auto" or not is_large:
         return native
     other = replace(problem, operand=row)
+    if not panels_fit(other, None, options):
+        return native
     backends = [
         x
         for x in every
@@ -117,7 +121,7 @@ def _by_other(native: Plan, options: Options, every: list[Backend]) -> Plan:
     made = decide(other, options, backends, every)
     if native.known == "tuned" and made.known != "tuned":
         return native
-    ours, theirs = (_predicted(x, every) for x in (made, native))
+    ours, theirs = (predicted(x).total for x in (made, native))
     if ours > _GAIN * theirs:
         return native
     where = ", taken where a sum may exceed 53 bits," if problem.is_exact else ""
@@ -125,13 +129,13 @@ def _by_other(native: Plan, options: Options, every: list[Backend]) -> Plan:
     return replace(made, why=why)
 
 
-def _predicted(made: Plan, every: list[Backend]) -> float:
-    """Return a plan's predicted seconds."""
+def predicted(made: Plan) -> Candidate:
+    """Return a plan's option with its predicted seconds."""
     if made.seconds:
-        return sum(seconds for _, seconds in made.seconds)
-    backend = get_backend(made.option.backend)
-    known = rates(backend, made.problem, every)
-    return backend.predicted(made.problem, made.option, known).total
+        return Candidate(made.option, made.seconds)
+    problem, backend = made.problem, get_backend(made.option.backend)
+    every = available_backends() if problem.device is None else [backend]
+    return backend.predicted(problem, made.option, rates(backend, problem, every))
 
 
 def _show(made: Plan) -> None:

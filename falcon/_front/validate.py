@@ -28,7 +28,7 @@ def is_numeric(dtype: np.dtype) -> bool:
 def refuse_packed(name: str, value: Any) -> None:
     """Raise TypeError for a packed operand where an array is required."""
     if isinstance(value, PackedOperand):
-        raise TypeError(f"{name} is a PackedOperand, which gemm and matmul take as b only")
+        raise TypeError(f"{name} is a PackedOperand, which gemm, matmul and plan take as b only")
 
 
 def check_numeric(name: str, dtype: np.dtype) -> None:

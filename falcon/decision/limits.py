@@ -11,6 +11,7 @@ from falcon._core.formulas import Counts
 from falcon._core.model import bounds
 from falcon._core.options import Options
 from falcon._core.plan import Candidate, Option
+from falcon._core.policy import panel_bytes
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 
@@ -18,6 +19,17 @@ from falcon.schemes import Scheme
 def within_limit(option: Option, options: Options) -> bool:
     """Whether the option's workspace keeps `workspace_limit`."""
     return options.workspace_limit is None or option.workspace <= options.workspace_limit
+
+
+def panels_fit(problem: Problem, counts: Any, options: Options) -> bool:
+    """Whether the panels of a packed B keep `memory_limit`; of another B, there are none.
+
+    `counts`: a scheme, or what has its `rank`, `k` and `n`; None: the classical algorithm.
+    """
+    limit = options.memory_limit
+    if limit is None:
+        limit = 2 * problem.K * problem.N * problem.operand.itemsize
+    return not problem.packed or panel_bytes(problem, counts) <= limit
 
 
 def judge(
@@ -34,6 +46,9 @@ def _why_refused(problem: Problem, option: Option, backend: Backend, options: Op
         return f"growth {option.growth:.2f} > max_growth {options.max_growth:.2f}"
     if not within_limit(option, options):
         return f"workspace {option.workspace} > workspace_limit {options.workspace_limit}"
+    if not (option.is_classical or panels_fit(problem, option.scheme, options)):
+        mib = panel_bytes(problem, option.scheme) / 2**20
+        return f"panels of {mib:.1f} MiB > memory_limit"
     scheme, least = option.scheme, backend.policy(problem).smallest_chunk
     if scheme is not None:
         parts = (scheme.m, scheme.n, scheme.k)

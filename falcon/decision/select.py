@@ -23,7 +23,7 @@ from falcon.schemes import Scheme
 
 from .candidates import scheme_candidates
 from .learned import Choice
-from .limits import judge, least_seconds, least_workspace, within_limit
+from .limits import judge, least_seconds, least_workspace, panels_fit, within_limit
 from .symmetric import RatesOf, choose
 
 # Backends, and the rates of each.
@@ -244,6 +244,8 @@ def _compared(problem: Problem, options: Options, known: Known) -> Plan:
         heapify(hopeful)
         while hopeful and hopeful[0][0] <= fastest * (1 + policy.tie):
             bound, at = heappop(hopeful)
+            if not panels_fit(problem, facts[at], options):
+                continue
             bound *= policy.price(facts[at])
             # A scheme that cannot be the fastest can only win a tie, by less growth.
             if bound > fastest and suited[at].rms_growth >= _least_growth(kept, fastest, policy):

@@ -20,6 +20,7 @@ VARIABLES = {
     "FALCON_MAX_GROWTH": ("3.5", "max_growth", 3.5),
     "FALCON_NUM_THREADS": ("3", "threads", 3),
     "FALCON_WORKSPACE_LIMIT": ("2MiB", "workspace_limit", 2 * 2**20),
+    "FALCON_MEMORY_LIMIT": ("2MiB", "memory_limit", 2 * 2**20),
     "FALCON_CHECK": ("none", "check", "none"),
     "FALCON_VERBOSE": ("yes", "verbose", True),
 }

@@ -48,6 +48,19 @@ def planned(monkeypatch):
     return problems
 
 
+@pytest.fixture
+def planned_packed(monkeypatch):
+    """The problems that `gemm` plans for packed operands."""
+    problems, plan_packed = [], execute.plan_packed
+
+    def recorded(problem, *about):
+        problems.append(problem)
+        return plan_packed(problem, *about)
+
+    monkeypatch.setattr(execute, "plan_packed", recorded)
+    return problems
+
+
 @pytest.mark.parametrize(("left", "right"), [*product(LAYOUTS, LAYOUTS)])
 def test_over_layouts(planned, left, right):
     a, b = operands("f4", "f4")
@@ -88,6 +101,49 @@ def test_packed_operands_are_planned_for_their_rows(monkeypatch):
     monkeypatch.setattr(pack, "plan_for", lambda *x: (seen.append(x[0]), plan_for(*x))[1])
     falcon.pack(np.ones((K, N)), rows=7)
     assert (seen[0].M, seen[0].K, seen[0].N, seen[0].packed) == (7, K, N, True)
+
+
+@pytest.mark.parametrize("kind", ["f8", "f4", "i4"])
+def test_a_packed_operand_is_planned_as_it_is_multiplied(planned_packed, kind):
+    a, b = operands(kind, kind, (60, 70, 80))
+    for scheme in ("classical", "strassen"):
+        packed = falcon.pack(b, scheme=scheme)
+        falcon.gemm(a, packed)
+        for left in (a, a.shape):
+            plan = falcon.plan(left, packed)
+            assert plan.problem == planned_packed[-1]
+            assert plan.option.label == scheme
+            assert "not packed" in plan.why
+            assert [x.option.label.endswith("not packed") for x in plan.candidates] == [False, True]
+        with pytest.raises(ValueError, match="this plan is for a packed operand"):
+            plan(a, b)
+    with pytest.raises(ValueError, match=r"a has shape \(60, 71\) and b \(70, 80\)"):
+        falcon.plan((60, 71), packed)
+    with pytest.raises(ValueError, match="scheme is 'classical', but b is"):
+        falcon.plan((60, 70), packed, scheme="classical")
+
+
+def test_int8_packed_for_int32_is_planned(planned_packed):
+    a, b = (np.ones(x, "i1") for x in ((60, 70), (70, 80)))
+    packed = falcon.pack(b, dtype="i4")
+    falcon.gemm(a, packed)
+    assert falcon.plan(a, packed).problem == falcon.plan(a.shape, packed).problem
+    assert falcon.plan(a, packed).problem == planned_packed[-1]
+
+
+def test_memory_limit_of_packed_operands():
+    b = np.ones((2048, 3072))
+    how = {"rows": 4096, "backend": "numpy"}
+    assert falcon.pack(b, **how).nbytes <= 2 * b.nbytes
+    for copies in (1, 1.65, 3):
+        with falcon.config(memory_limit=int(copies * b.nbytes)):
+            assert falcon.pack(b, **how).nbytes <= copies * b.nbytes
+    limit = 7 * b.nbytes // 4
+    assert falcon.pack(b, scheme="strassen", memory_limit=limit).nbytes >= limit
+    with pytest.raises(ValueError, match="the panels of b for strassen"):
+        falcon.pack(b, scheme="strassen", memory_limit=limit - 1)
+    with pytest.raises(ValueError, match="memory_limit is 'much'"):
+        falcon.pack(b, memory_limit="much")
 
 
 # --- plans as values ------------------------------------------------------------------------

@@ -348,11 +348,14 @@ def test_packed_operands_are_b_alone(cupy, pair):
         lambda: falcon.gemm(packed, pair[1]),
         lambda: falcon.gemm(*pair, packed, beta=1.0),
         lambda: falcon.matmul(packed, pair[1]),
-        lambda: falcon.plan(pair[0], packed),
+        lambda: falcon.plan(packed, packed),
         lambda: falcon.pack(packed),
     ):
-        with pytest.raises(TypeError, match="is a PackedOperand, which gemm and matmul take as b"):
+        with pytest.raises(TypeError, match="a PackedOperand, which gemm, matmul and plan take"):
             call()
+    plan = falcon.plan(pair[0], packed)
+    assert plan.problem.device == 0
+    assert (plan.option.label, plan.backend.name) == ("strassen", "gpu")
 
 
 def test_a_new_result_takes_no_copy_of_c(cupy, monkeypatch):
