@@ -1,6 +1,9 @@
 """Linear layers of PyTorch on falcon; imported only when it is asked for.
 
 ops.py: `linear` and `matmul`, with gradients, registered as operators of torch.
+packed.py: panels of a layer's weight, and the operator that multiplies by them.
+layers.py: `FalconLinear`.
+convert.py: `convert_`, `revert_`: the linear layers of a model on falcon, and back.
 
 >>> import torch, falcon
 >>> x, w = torch.ones(20, 300), torch.ones(400, 300)
@@ -8,6 +11,8 @@ ops.py: `linear` and `matmul`, with gradients, registered as operators of torch.
 True
 """
 
+from .convert import LinearConfig, Report, convert_, revert_
+from .layers import FalconLinear
 from .ops import linear, matmul
 
-__all__ = ["linear", "matmul"]
+__all__ = ["FalconLinear", "LinearConfig", "Report", "convert_", "linear", "matmul", "revert_"]

@@ -21,10 +21,10 @@ DTYPES = tuple(getattr(torch, str(row.torch)) for row in CUDA)
 LEAST_PRODUCT = 256**3
 LEAST_ROWS = 16
 
-_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
-_library = torch.library.Library("falcon", "DEF")
-_library.define("linear(Tensor x, Tensor w, Tensor? bias) -> Tensor")
-_library.define("matmul(Tensor a, Tensor b) -> Tensor")
+is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+library = torch.library.Library("falcon", "DEF")
+library.define("linear(Tensor x, Tensor w, Tensor? bias) -> Tensor")
+library.define("matmul(Tensor a, Tensor b) -> Tensor")
 
 
 def linear(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -60,10 +60,10 @@ def linear(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
     torch.Size([5, 2, 4])
     """
     x, w, bias = _cast(x, w, bias)
-    _check_linear(x, w, bias)
+    check_linear(x, w, bias)
     if not torch.compiler.is_compiling() and _is_for_torch(x, w.shape[0]):
         return functional.linear(x, w, bias)
-    if _records(x, w, bias):
+    if records(x, w, bias):
         made: Tensor = _Linear.apply(x, w, bias)
         return made
     return torch.ops.falcon.linear(x, w, bias)
@@ -106,7 +106,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     _check_matmul(a, b)
     if not torch.compiler.is_compiling() and _is_for_torch(a, b.shape[-1], a.shape[-2]):
         return torch.matmul(a, b)
-    if _records(a, b):
+    if records(a, b):
         made: Tensor = _Matmul.apply(a, b)
         return made
     return torch.ops.falcon.matmul(a, b)
@@ -161,11 +161,11 @@ class _Matmul(torch.autograd.Function):
         return for_a, for_b
 
 
-def multiply(x: Tensor, b: Any, width: int, bias: Tensor | None) -> Tensor:
+def multiply(x: Tensor, b: Any, width: int, bias: Tensor | None, **options: Any) -> Tensor:
     """Return ``x @ b + bias``, for a matrix or a packed operand b of so many columns."""
     rows = x.reshape(-1, x.shape[-1])
     out = x.new_empty((rows.shape[0], width))
-    options = _options(x)
+    options |= _options(x)
     if bias is None or x.is_cuda:
         falcon.gemm(rows, b, out=out, **options)
         if bias is not None:
@@ -175,8 +175,9 @@ def multiply(x: Tensor, b: Any, width: int, bias: Tensor | None) -> Tensor:
     return out.view((*x.shape[:-1], width))
 
 
-def _linear(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
-    _check_linear(x, w, bias)
+def linear_now(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
+    """Return `linear` of plain tensors, without recording gradients."""
+    check_linear(x, w, bias)
     if _is_for_torch(x, w.shape[0]):
         return functional.linear(x, w, bias).contiguous()
     return multiply(x, w.mT, w.shape[0], bias)
@@ -190,13 +191,13 @@ def _matmul(a: Tensor, b: Tensor) -> Tensor:
     return made
 
 
-@torch.library.register_fake("falcon::linear", lib=_library)
+@torch.library.register_fake("falcon::linear", lib=library)
 def _fake_linear(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
-    _check_linear(x, w, bias)
+    check_linear(x, w, bias)
     return x.new_empty((*x.shape[:-1], w.shape[0]))
 
 
-@torch.library.register_fake("falcon::matmul", lib=_library)
+@torch.library.register_fake("falcon::matmul", lib=library)
 def _fake_matmul(a: Tensor, b: Tensor) -> Tensor:
     batch = _check_matmul(a, b)
     return a.new_empty((*batch, a.shape[-2], b.shape[-1]))
@@ -209,10 +210,11 @@ def _batched(axis: int | None, x: Any, size: int) -> Any:
     return x.expand(size, *x.shape) if axis is None else x.movedim(axis, 0)
 
 
-@torch.library.register_vmap("falcon::linear", lib=_library)
-def _vmap_linear(
+@torch.library.register_vmap("falcon::linear", lib=library)
+def vmap_linear(
     info: Any, axes: tuple, x: Tensor, w: Tensor, bias: Tensor | None
 ) -> tuple[Tensor, int]:
+    """Return the products of a mapped axis, and its place in the result."""
     x = _batched(axes[0], x, info.batch_size)
     if axes[1] is None and axes[2] is None:
         return torch.ops.falcon.linear(x, w, bias), 0
@@ -224,7 +226,7 @@ def _vmap_linear(
     return made.reshape((*x.shape[:-1], w.shape[1])), 0
 
 
-@torch.library.register_vmap("falcon::matmul", lib=_library)
+@torch.library.register_vmap("falcon::matmul", lib=library)
 def _vmap_matmul(info: Any, axes: tuple, a: Tensor, b: Tensor) -> tuple[Tensor, int]:
     most = max(x.ndim - (axis is not None) for x, axis in zip((a, b), axes, strict=True))
     a, b = (_batched(axis, x, info.batch_size) for x, axis in zip((a, b), axes, strict=True))
@@ -234,18 +236,18 @@ def _vmap_matmul(info: Any, axes: tuple, a: Tensor, b: Tensor) -> tuple[Tensor, 
 
 
 for _key in ("CPU", "CUDA"):
-    _library.impl("linear", _linear, _key)
-    _library.impl("matmul", _matmul, _key)
+    library.impl("linear", linear_now, _key)
+    library.impl("matmul", _matmul, _key)
 
 
-def _records(*operands: Tensor | None) -> bool:
+def records(*operands: Tensor | None) -> bool:
     """Whether a gradient is asked for, or may be: vmap's wrappers do not tell."""
     if not torch.is_grad_enabled():
         return False
     given = [x for x in operands if x is not None]
     if any(x.requires_grad for x in given):
         return True
-    return not torch.compiler.is_compiling() and any(map(_is_wrapped, given))
+    return not torch.compiler.is_compiling() and any(map(is_wrapped, given))
 
 
 def _options(x: Tensor) -> dict[str, Any]:
@@ -283,7 +285,8 @@ def _check_types(operands: dict[str, Tensor | None]) -> None:
             )
 
 
-def _check_linear(x: Tensor, w: Tensor, bias: Tensor | None) -> None:
+def check_linear(x: Tensor, w: Tensor, bias: Tensor | None) -> None:
+    """Raise TypeError or ValueError if types, devices or shapes do not match."""
     _check_types({"x": x, "w": w, "bias": bias})
     if w.ndim != 2 or x.ndim == 0 or x.shape[-1] != w.shape[1]:
         raise ValueError(

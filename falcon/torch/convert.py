@@ -1,0 +1,320 @@
+"""`convert_` and `revert_`: the linear layers of a model on falcon, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import falcon
+from falcon._core.checks import check_max_growth, check_scheme, check_size
+from falcon._core.text import format_table
+from falcon._core.timing import Side, interleave
+
+from . import ops
+from .layers import FalconLinear, attach, detach
+from .packed import How, Panels, state_of
+
+# RMS growth of errors that layers may have by default: a quarter of a digit more than torch's own
+# in float32; in 16 bits none by LCMAs whose sums are rounded to 16 bits, which have 2.8.
+_MOST_GROWTH, _MOST_GROWTH_16 = 4.0, 2.0
+# How much faster than torch's product falcon's must be, and than falcon's own without panels.
+_LEAST_GAIN = 1.02
+_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class LinearConfig:
+    """How `convert_` treats linear layers.
+
+    Attributes
+    ----------
+    scheme : str or Scheme
+        "auto", "classical", or a scheme that is then used by all layers, without measuring.
+    max_growth : float, optional
+        Largest RMS error of "auto", relative to the classical algorithm. None: 4.0, and 2.0 for
+        weights of 16 bits.
+    min_m : int
+        Fewer rows (tokens) than these are left to torch, which decodes faster.
+    rows : int
+        Rows for which the scheme is chosen and measured.
+    memory_limit : int or str, optional
+        Bytes that the panels of all layers may take together, such as "2GiB"; those that gain most
+        come first. None: no limit but that of each layer, twice its weight.
+    batch_invariant : bool
+        From `min_m` rows on, a row of the output has the same bits whatever the other rows: all
+        layers run packed and classical, without measuring. Non-finite values, and rows of tiny norm
+        (docs/split.md), still change how the other rows are computed.
+    measure : bool
+        Time torch's product, and falcon's with and without panels, once per shape, and take the
+        fastest. False: take falcon's with panels, and predict the gain.
+    """
+
+    scheme: str | falcon.Scheme = "auto"
+    max_growth: float | None = None
+    min_m: int = 256
+    rows: int = 512
+    memory_limit: int | str | None = None
+    batch_invariant: bool = False
+    measure: bool = True
+
+    def __post_init__(self) -> None:
+        if check_scheme(self.scheme) not in ("auto", "classical") and isinstance(self.scheme, str):
+            falcon.schemes.get(self.scheme)
+        if self.max_growth is not None:
+            check_max_growth(self.max_growth)
+        check_size("memory_limit")(self.memory_limit)
+        for name in ("min_m", "rows"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} is {value!r}; expected a positive integer")
+        if self.batch_invariant and self.scheme not in ("auto", "classical"):
+            raise ValueError(
+                f"scheme is {self.scheme!r}, but batch_invariant=True needs 'classical': an LCMA "
+                "adds up rows that lie in different places"
+            )
+
+    def how(self, dtype: torch.dtype) -> How:
+        """Return how layers of a dtype multiply."""
+        growth = self.max_growth
+        if growth is None:
+            growth = _MOST_GROWTH_16 if dtype.itemsize == 2 else _MOST_GROWTH
+        scheme = self.scheme
+        if self.batch_invariant:  # classical, by whichever arithmetic is fastest
+            scheme, growth = "auto", 1.0
+        options = ("scheme", scheme), ("max_growth", growth)
+        return How(options, self.rows, self.min_m, pads=self.batch_invariant)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `convert_` did: printable; `rows` fits ``pandas.DataFrame(report.rows)``.
+
+    Attributes
+    ----------
+    rows : list of dict
+        Per linear layer: its `name`, `shape` (N, K) and `dtype`; the `scheme` (None: torch's own
+        product); from how many rows on it runs (`min_m`); the `gain`, the time of torch's product
+        over the layer's, or where `measured` is False what is predicted over falcon's own without
+        panels; `extra_bytes` of panels; and the `reason` where something was not taken.
+    """
+
+    rows: list[dict[str, Any]]
+
+    @property
+    def extra_bytes(self) -> int:
+        """Bytes of all panels."""
+        return sum(row["extra_bytes"] for row in self.rows)
+
+    def __str__(self) -> str:
+        table = [("layer", "N x K", "dtype", "scheme", "from rows", "gain", "MiB", "")]
+        for x in self.rows:
+            gain = "-" if x["gain"] is None else f"{x['gain']:.2f}{'' if x['measured'] else ' ?'}"
+            size = " x ".join(map(str, x["shape"]))
+            table.append((x["name"], size, x["dtype"], x["scheme"] or "torch",
+                          str(x["min_m"] or "-"), gain, f"{x['extra_bytes'] / 2**20:.1f}",
+                          x["reason"]))  # fmt: skip
+        taken = sum(x["scheme"] is not None for x in self.rows)
+        return (
+            f"{format_table(table, left=4)}\n{taken} of {len(self.rows)} layers on falcon, "
+            f"{self.extra_bytes / 2**20:.1f} MiB of panels; gain: torch's time over falcon's "
+            "(?: predicted, over falcon's without panels)"
+        )
+
+    __repr__ = __str__
+
+
+@dataclass
+class _Choice:
+    """What is known of the layers of one shape."""
+
+    how: How | None
+    reason: str = ""
+    gain: float | None = None
+    measured: bool = False
+    label: str = ""
+    panels: Panels | None = None  # of the first of them
+    plain: _Choice | None = None  # without panels
+
+
+def convert_(
+    model: nn.Module,
+    config: LinearConfig | None = None,
+    *,
+    filter_fn: Callable[[nn.Module, str], bool] | None = None,
+) -> Report:
+    """Let a model's linear layers run on falcon, in place, where that is faster.
+
+    Parameters
+    ----------
+    model : nn.Module
+        In host memory. Layers that are nn.Linear itself, not a subclass, become `FalconLinear`;
+        their parameters, and so the state_dict, remain as they are.
+    config : LinearConfig, optional
+    filter_fn : callable, optional
+        Called with a layer and its name; False leaves it out.
+
+    Returns
+    -------
+    Report
+        What each layer does, and why.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `model` is no module, or a scheme by name cannot multiply a layer.
+
+    Notes
+    -----
+    Layers that were converted before are converted anew. Panels are made now; a changed weight is
+    noticed by its memory, dtype and version counter, which assignments to ``weight.data``'s
+    elements bypass: convert the model again after these.
+
+    Examples
+    --------
+    >>> import torch, falcon.torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(300, 400), torch.nn.ReLU())
+    >>> report = falcon.torch.convert_(model, falcon.torch.LinearConfig(measure=False))
+    >>> report.rows[0]["shape"], type(model[0]).__name__
+    ((400, 300), 'FalconLinear')
+    >>> _ = falcon.torch.revert_(model)
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model is a {type(model).__name__}; expected a torch.nn.Module")
+    config = LinearConfig() if config is None else config
+    revert_(model)
+    layers = {name: x for name, x in model.named_modules() if isinstance(x, nn.Linear)}
+    if filter_fn is not None:
+        layers = {name: x for name, x in layers.items() if filter_fn(x, name)}
+    known: dict[tuple, _Choice] = {}
+    chosen: dict[str, _Choice] = {}
+    for name, layer in layers.items():
+        reason = _why_not(layer, config)
+        key = tuple(layer.weight.shape), layer.weight.dtype, layer.bias is None
+        if reason:
+            chosen[name] = _Choice(None, reason)
+        elif key in known:
+            chosen[name] = known[key]
+        else:
+            chosen[name] = known[key] = _chosen(layer, config)
+    rows: dict[str, dict[str, Any]] = {}
+    seen: set[tuple] = set()
+    left = check_size("memory_limit")(config.memory_limit)
+    for name in sorted(layers, key=lambda name: -(chosen[name].gain or 0.0)):
+        rows[name] = _converted(name, layers[name], chosen[name], left, seen)
+        left = None if left is None else left - rows[name]["extra_bytes"]
+    return Report([rows[name] for name in layers])
+
+
+def revert_(model: nn.Module) -> nn.Module:
+    """Make every `FalconLinear` of a model an nn.Linear again, in place; return the model."""
+    for layer in model.modules():
+        if isinstance(layer, FalconLinear):
+            detach(layer)
+    return model
+
+
+def _why_not(layer: nn.Linear, config: LinearConfig) -> str:
+    """Return why a layer is left to torch without a look at speeds; "" if it is not."""
+    w = layer._parameters.get("weight")
+    if type(layer) is not nn.Linear:
+        return f"a {type(layer).__name__}, not an nn.Linear itself"
+    if w is None:
+        return "its weight is no parameter"
+    if w.device.type != "cpu":
+        return f"on {w.device}"
+    if w.dtype not in ops.DTYPES:
+        return f"falcon multiplies no {str(w.dtype).removeprefix('torch.')}"
+    if config.rows * w.numel() < ops.LEAST_PRODUCT:
+        return "too small"
+    return ""
+
+
+def _chosen(layer: nn.Linear, config: LinearConfig) -> _Choice:
+    """Return how layers of this one's shape run: as is fastest for it, where that is measured."""
+    how, w = config.how(layer.weight.dtype), layer.weight
+    panels = Panels(how)
+    try:
+        packed = panels.of(w)
+    except TypeError as error:  # a package for the dtype is missing, or the scheme does not fit it
+        return _Choice(None, str(error))
+    plan = falcon.plan((config.rows, w.shape[1]), packed)
+    found = _Choice(how, panels=panels, label=plan.label)
+    if config.measure and config.scheme == "auto" and not config.batch_invariant:
+        return _measured(layer, found)
+    best, plain = (x.total for x in plan.candidates)
+    return replace(found, gain=plain / best)
+
+
+@torch.no_grad()
+def _measured(layer: nn.Linear, packed: _Choice) -> _Choice:
+    """Return the fastest of torch's product, falcon's by panels, and falcon's without them."""
+    assert packed.how is not None  # for type checkers
+    assert packed.panels is not None
+    w, bias, how = layer.weight, layer.bias, packed.how
+    N, K = w.shape
+    options = dict(how.options)
+    by_panels = partial(ops.multiply, b=packed.panels.of(w), width=N, bias=bias)
+    by_weight = partial(ops.multiply, b=w.mT, width=N, bias=bias, **options)
+    gain, gain_plain = _gains(layer, how.rows, by_panels, by_weight)
+    plain_how = replace(how, packs=False, min_m=max(how.rows, how.min_m))
+    label = falcon.plan((how.rows, K), w.detach().mT, **options).label
+    plain = _Choice(plain_how, gain=gain_plain, measured=True, label=label)
+    if gain_plain < _LEAST_GAIN:
+        best = max(gain, gain_plain)
+        plain = _Choice(None, f"gains too little: {best:.2f}", gain=best, measured=True)
+    if gain < _LEAST_GAIN or gain < _LEAST_GAIN * gain_plain:
+        return plain
+    if how.min_m < how.rows and _gains(layer, how.min_m, by_panels)[0] < 1.0:
+        how = replace(how, min_m=how.rows)
+    return replace(packed, how=how, gain=gain, measured=True, plain=plain)
+
+
+def _gains(layer: nn.Linear, rows: int, *calls: Callable[[Tensor], Tensor]) -> list[float]:
+    """Return torch's time over that of each call, in turn."""
+    x = torch.randn(rows, layer.in_features).to(layer.weight.dtype)
+    stock: Callable[[Tensor], Tensor] = partial(
+        functional.linear, weight=layer.weight, bias=layer.bias
+    )
+    sides = [Side.of(str(i), partial(call, x)) for i, call in enumerate((stock, *calls))]
+    theirs, *ours = interleave(sides, _ROUNDS, most=_ROUNDS)
+    return [record.over(theirs).median for record in ours]
+
+
+def _converted(
+    name: str, layer: nn.Linear, choice: _Choice, left: int | None, seen: set[tuple]
+) -> dict[str, Any]:
+    """Convert a layer as chosen; return its row of the report.
+
+    `left`: bytes that panels may take; `seen`: the states of the weights that have some.
+    """
+    reason, used, w = choice.reason, 0, layer.weight
+    if choice.panels is not None and choice.how is not None:
+        state = state_of(w, choice.how)
+        used = 0 if state in seen else choice.panels.nbytes
+        reason = "shares panels" if state in seen else ""
+        if left is not None and used > left:
+            used, choice = 0, choice.plain or _Choice(None)
+            reason = "memory_limit leaves no room for panels"
+    if choice.how is not None:
+        made = attach(layer, choice.how)
+        if choice.how.packs:
+            made._panels.of(w)
+            seen.add(state_of(w, choice.how))
+    return {
+        "name": name,
+        "shape": tuple(w.shape),
+        "dtype": str(w.dtype).removeprefix("torch."),
+        "scheme": None if choice.how is None else choice.label,
+        "packed": choice.how is not None and choice.how.packs,
+        "min_m": None if choice.how is None else choice.how.min_m,
+        "gain": choice.gain,
+        "measured": choice.measured,
+        "extra_bytes": used,
+        "reason": reason,
+    }

@@ -1,0 +1,68 @@
+"""`FalconLinear`: an nn.Linear that multiplies with falcon."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from . import ops
+from .packed import How, Panels
+
+
+class FalconLinear(nn.Linear):
+    """An nn.Linear that multiplies with falcon; `convert_` makes it of one, `revert_` undoes it.
+
+    Its parameters are those of the nn.Linear, and so is its state_dict. Where no gradient is
+    recorded, it multiplies by panels of the weight, which are made by the first product, and again
+    when the weight changes. Copies, pickles and ``to()`` leave the panels behind. With gradients it
+    is `falcon.torch.linear`; few rows are torch's own product.
+    """
+
+    _panels: Panels
+    _handle: Tensor
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``input @ weight.T + bias``."""
+        w, bias = self.weight, self.bias
+        compiling = torch.compiler.is_compiling()
+        if not compiling and input.numel() < self._panels.how.min_m * self.in_features:
+            return functional.linear(input, w, bias)
+        kind = input.device.type
+        if (
+            kind != "cpu"
+            or input.dtype is not w.dtype
+            or torch.is_autocast_enabled(kind)
+            or ops.records(input, w, bias)
+            or (not compiling and ops.is_wrapped(input))
+        ):
+            return ops.linear(input, w, bias)
+        return torch.ops.falcon.linear_packed(input, w, bias, self._handle)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a copy or a pickle, with panels of its own."""
+        super().__setstate__(state)
+        attach(self, self._panels.how)
+
+    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> FalconLinear:
+        """Drop the panels: another device or dtype, or memory that is shared, needs others."""
+        self._panels.drop()
+        return super()._apply(fn, recurse)
+
+
+def attach(layer: nn.Linear, how: How) -> FalconLinear:
+    """Make an nn.Linear a `FalconLinear` in place, or give one new panels."""
+    layer.__class__ = FalconLinear
+    assert isinstance(layer, FalconLinear)  # for type checkers
+    layer._panels = Panels(how)
+    layer._handle = layer._panels.handle
+    return layer
+
+
+def detach(layer: FalconLinear) -> None:
+    """Make it an nn.Linear again."""
+    del layer._panels, layer._handle
+    layer.__class__ = nn.Linear

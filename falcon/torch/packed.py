@@ -1,0 +1,141 @@
+"""Panels of a layer's weight, and the operator that multiplies by them.
+
+The operator takes x, the weight and bias as they are, and a number in a tensor: the place where the
+layer keeps its panels. So a trace holds tensors only, and panels that do not belong to the weight,
+as it is now, are made again, whatever the number says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+from weakref import WeakValueDictionary
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+import falcon
+
+from . import ops
+
+_kept: WeakValueDictionary[int, Panels] = WeakValueDictionary()
+_numbers = count(1)
+# Kernels that multiply the last rows, fewer than a micro-tile has, may add up in another order: the
+# one for two rows of bfloat16 on AMX does.
+PADDED = 64
+# Packed operands by the state of the weight and how it was packed: tied weights share them.
+_packed: WeakValueDictionary[tuple, falcon.PackedOperand] = WeakValueDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How a layer multiplies without recording gradients.
+
+    Attributes
+    ----------
+    options : tuple of (str, object)
+        Options of falcon's product.
+    rows : int
+        Rows of x for which a scheme is chosen.
+    min_m : int
+        Fewer rows are left to torch.
+    packs : bool
+        The weight is packed; else it is read as it is.
+    pads : bool
+        x gets rows of zeros up to a multiple of `PADDED`.
+    """
+
+    options: tuple[tuple[str, Any], ...]
+    rows: int
+    min_m: int
+    packs: bool = True
+    pads: bool = False
+
+
+class Panels:
+    """The panels of one layer's weight: made by the first product, and again once it changed.
+
+    A copy or a pickle holds `how` alone.
+    """
+
+    def __init__(self, how: How) -> None:
+        self.how = how
+        self.number = next(_numbers)
+        self.handle = torch.tensor(self.number, dtype=torch.int64, device="cpu")
+        self._state: tuple = ()
+        self._operand: falcon.PackedOperand | None = None
+        _kept[self.number] = self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Panels, (self.how,)
+
+    def drop(self) -> None:
+        """Free the panels, unless another layer uses them."""
+        self._operand = None
+
+    def of(self, w: Tensor) -> falcon.PackedOperand:
+        """Return the packed weight."""
+        state = state_of(w, self.how)
+        if self._operand is None or state != self._state:
+            self._operand = None  # freed before others are made
+            made = _packed.get(state)
+            if made is None:
+                options = {**dict(self.how.options), "threads": torch.get_num_threads()}
+                made = falcon.pack(w.detach().mT, rows=self.how.rows, **options)
+                _packed[state] = made
+            self._operand, self._state = made, state
+        return self._operand
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the panels as they are now."""
+        return 0 if self._operand is None else self._operand.nbytes
+
+
+def state_of(w: Tensor, how: How) -> tuple:
+    """Return what changes when the weight does, or another one takes its place.
+
+    A packed operand keeps the memory of its weight: no other one can have the same address.
+    """
+    version = -1 if w.is_inference() else w._version
+    return w.data_ptr(), version, w.dtype, w.shape, w.stride(), how.options, how.rows
+
+
+def linear_packed(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor) -> Tensor:
+    """Return ``x @ w.T + bias``, by panels of w where there are enough rows."""
+    ops.check_linear(x, w, bias)
+    panels = _kept.get(int(handle.item()))
+    if panels is None:  # the number of another process
+        return ops.linear_now(x, w, bias)
+    how = panels.how
+    if x.numel() < how.min_m * w.shape[1] or w.numel() == 0:
+        return functional.linear(x, w, bias).contiguous()
+    if how.pads:
+        rows = x.reshape(-1, w.shape[1])
+        padded = functional.pad(rows, (0, 0, 0, -len(rows) % PADDED))
+        made = ops.multiply(padded, panels.of(w), w.shape[0], bias)
+        return made[: len(rows)].view(*x.shape[:-1], w.shape[0])
+    if how.packs:
+        return ops.multiply(x, panels.of(w), w.shape[0], bias)
+    return ops.multiply(x, w.mT, w.shape[0], bias, **dict(how.options))
+
+
+ops.library.define("linear_packed(Tensor x, Tensor w, Tensor? bias, Tensor handle) -> Tensor")
+ops.library.impl("linear_packed", linear_packed, "CPU")
+
+
+@torch.library.register_fake("falcon::linear_packed", lib=ops.library)
+def _fake(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor) -> Tensor:
+    ops.check_linear(x, w, bias)
+    return x.new_empty((*x.shape[:-1], w.shape[0]))
+
+
+@torch.library.register_vmap("falcon::linear_packed", lib=ops.library)
+def _vmap(
+    info: Any, axes: tuple, x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor
+) -> tuple[Tensor, int]:
+    if axes[1] is None and axes[2] is None:
+        return torch.ops.falcon.linear_packed(x.movedim(axes[0], 0), w, bias, handle), 0
+    return ops.vmap_linear(info, axes[:3], x, w, bias)

@@ -1,0 +1,446 @@
+"""`falcon.torch.convert_` and `revert_`: parameters stay, panels follow them, results agree."""
+
+import copy
+import io
+import pickle
+
+import numpy as np
+import pytest
+
+import falcon
+
+torch = pytest.importorskip("torch")
+convert = pytest.importorskip("falcon.torch.convert")
+ops = pytest.importorskip("falcon.torch.ops")
+packed = pytest.importorskip("falcon.torch.packed")
+nn, functional = torch.nn, torch.nn.functional
+convert_, revert_ = falcon.torch.convert_, falcon.torch.revert_
+
+DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
+# torch.compile instantiates an autograd.Function itself.
+pytestmark = pytest.mark.filterwarnings("default:.*should not be instantiated")
+
+
+@pytest.fixture(autouse=True)
+def small_ones_too(monkeypatch):
+    """Products that are left to torch otherwise."""
+    monkeypatch.setattr(ops, "LEAST_PRODUCT", 0)
+    monkeypatch.setattr(ops, "LEAST_ROWS", 2)
+
+
+@pytest.fixture
+def packs(monkeypatch):
+    """The shapes that were packed."""
+    shapes, pack = [], falcon.pack
+
+    def watched(b, **options):
+        shapes.append(tuple(b.shape))
+        assert options["threads"] == torch.get_num_threads()
+        return pack(b, **options)
+
+    monkeypatch.setattr(falcon, "pack", watched)
+    return shapes
+
+
+@pytest.fixture
+def products(monkeypatch):
+    """The right operands of falcon's products."""
+    operands, gemm = [], falcon.gemm
+
+    def watched(a, b, *others, **options):
+        operands.append(b)
+        assert options["threads"] == torch.get_num_threads()
+        return gemm(a, b, *others, **options)
+
+    monkeypatch.setattr(falcon, "gemm", watched)
+    return operands
+
+
+def config(**options):
+    return falcon.torch.LinearConfig(**{"measure": False, "min_m": 4, "rows": 40, **options})
+
+
+def integers(*shape, dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    return torch.randint(-2, 3, shape, generator=generator).to(dtype)
+
+
+def layer(inputs=48, outputs=32, dtype=torch.float64, bias=True):
+    made = nn.Linear(inputs, outputs, bias=bias, dtype=dtype)
+    with torch.no_grad():
+        for x in made.parameters():
+            x.copy_(integers(*x.shape))
+    return made
+
+
+def exact(x, made):
+    """The layer's result by float64, which is exact for these integers."""
+    bias = None if made.bias is None else made.bias.double()
+    return functional.linear(x.double(), made.weight.double(), bias)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("scheme", ["classical", "strassen", "2x3x3:15"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_exact_on_integers(dtype, scheme, bias, products):
+    made = layer(dtype=dtype, bias=bias)
+    (row,) = convert_(made, config(scheme=scheme, max_growth=64)).rows
+    assert (row["shape"], row["min_m"], row["packed"]) == ((32, 48), 4, True)
+    assert scheme in row["scheme"]
+    with torch.no_grad():
+        for shape in ((48,), (3, 48), (5, 48), (2, 7, 48), (0, 48)):
+            x = integers(*shape, dtype=dtype)
+            y = made(x)
+            assert (y.dtype, y.shape) == (dtype, (*shape[:-1], 32))
+            assert torch.equal(y.double(), exact(x, made))
+    assert [type(b) for b in products] == [falcon.PackedOperand] * 2
+
+
+def test_parameters_and_state_dict_stay():
+    model = nn.Sequential(layer(), nn.ReLU(), layer(32, 16))
+    before, names = [*model.parameters()], [*model.state_dict()]
+    convert_(model, config())
+    assert isinstance(model[0], nn.Linear)
+    assert all(x is y for x, y in zip(before, model.parameters(), strict=True))
+    assert [*model.state_dict()] == names
+    assert not [*model.buffers()]
+    plain = nn.Sequential(layer(), nn.ReLU(), layer(32, 16))
+    plain.load_state_dict(model.state_dict())
+    model.load_state_dict(plain.state_dict())
+    assert revert_(model) is model
+    assert [type(x) for x in model] == [nn.Linear, nn.ReLU, nn.Linear]
+    assert vars(model[0]).keys() == vars(plain[0]).keys()
+
+
+def in_place(made):
+    with torch.no_grad():
+        made.weight.mul_(-1)
+
+
+def optimizer(made):
+    made.weight.grad = torch.ones_like(made.weight)
+    torch.optim.SGD([made.weight], lr=1.0).step()
+
+
+def loaded(made):
+    made.load_state_dict({"weight": -made.weight.detach(), "bias": made.bias.detach()})
+
+
+def assigned(made):
+    made.load_state_dict({"weight": -made.weight.detach(), "bias": made.bias}, assign=True)
+
+
+def replaced(made):
+    made.weight = nn.Parameter(-made.weight.detach())
+
+
+def data(made):
+    made.weight.data = -made.weight.data
+
+
+@pytest.mark.parametrize("change", [in_place, optimizer, loaded, assigned, replaced, data])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_changed_weight_is_packed_again(change, compiled, packs):
+    made, x = layer(), integers(9, 48)
+    convert_(made, config())
+    run = torch.compile(made, fullgraph=True, backend="aot_eager") if compiled else made
+    with torch.no_grad():
+        for _ in range(2):
+            assert torch.equal(run(x), exact(x, made))
+    assert packs == [(48, 32)]
+    before = made.weight.detach().clone()
+    change(made)
+    assert not torch.equal(made.weight, before)
+    with torch.no_grad():
+        for _ in range(2):
+            assert torch.equal(run(x), exact(x, made))
+    assert packs == [(48, 32)] * 2
+
+
+def saved(made):
+    file = io.BytesIO()
+    torch.save(made, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), saved])
+def test_copies_have_panels_of_their_own(copied, packs):
+    model, x = nn.Sequential(layer()), integers(9, 48)
+    convert_(model, config())
+    other = copied(model)
+    assert other[0]._panels.nbytes == 0
+    assert int(other[0]._handle) != int(model[0]._handle)
+    with torch.no_grad():
+        other[0].weight.mul_(3)
+        assert torch.equal(other(x), exact(x, other[0]))
+        assert torch.equal(model(x), exact(x, model[0]))
+    assert len(packs) == 2
+    assert len(pickle.dumps(model)) < len(pickle.dumps(nn.Sequential(layer()))) + 2000
+
+
+def test_to_drops_the_panels():
+    model = nn.Sequential(layer(dtype=torch.float32))
+    convert_(model, config())
+    assert model[0]._panels.nbytes > 0
+    model.to(torch.float64)
+    assert model[0]._panels.nbytes == 0
+    x = integers(9, 48)
+    with torch.no_grad():
+        assert torch.equal(model(x), exact(x, model[0]))
+    assert model[0]._panels.nbytes > 0
+
+
+def test_tied_weights_share_panels(packs):
+    model = nn.ModuleList([layer(bias=False), layer(bias=False), layer(bias=False)])
+    model[2].weight = model[0].weight
+    report = convert_(model, config())
+    assert len(packs) == 2
+    assert [row["reason"] for row in report.rows] == ["", "", "shares panels"]
+    assert report.rows[2]["extra_bytes"] == 0
+    assert model[0]._panels.of(model[0].weight) is model[2]._panels.of(model[2].weight)
+    in_place(model[0])
+    x = integers(9, 48)
+    with torch.no_grad():
+        assert torch.equal(model[0](x), exact(x, model[2]))
+        assert torch.equal(model[2](x), exact(x, model[2]))
+    assert len(packs) == 3
+
+
+def test_panels_go_with_the_layer():
+    model = nn.Sequential(layer())
+    convert_(model, config())
+    number = int(model[0]._handle)
+    assert number in packed._kept
+    revert_(model)
+    assert number not in packed._kept
+    assert not [x for x in packed._packed.values() if x.shape == (48, 32)]
+
+
+def test_gradients_do_not_use_panels(products):
+    made, x = layer(), integers(9, 48).requires_grad_()
+    convert_(made, config())
+    grad = integers(9, 32)
+    made(x).backward(grad)
+    assert torch.equal(x.grad, grad @ made.weight)
+    assert torch.equal(made.weight.grad, grad.t() @ x)
+    assert torch.equal(made.bias.grad, grad.sum(0))
+    assert len(products) == 3
+    assert not any(isinstance(b, falcon.PackedOperand) for b in products)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled(dynamic, products):
+    model = nn.Sequential(layer(), nn.ReLU(), layer(32, 16))
+    convert_(model, config())
+    run = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    for rows in (9, 12, 2):
+        x = integers(rows, 48)
+        with torch.no_grad():
+            assert torch.equal(run(x), exact(exact(x, model[0]).relu(), model[2]))
+    assert [type(b) for b in products] == [falcon.PackedOperand] * 4
+    run(x).sum().backward()
+    assert model[0].weight.grad is not None
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_opcheck(bias):
+    made = layer(bias=bias)
+    convert_(made, config())
+    for x in (integers(9, 48), integers(3, 4, 48).transpose(0, 1), integers(2, 48)):
+        operands = x, made.weight.detach(), made.bias, made._handle
+        with torch.no_grad():
+            torch.library.opcheck(torch.ops.falcon.linear_packed.default, operands)
+
+
+def test_a_number_of_another_process_is_harmless():
+    made, x = layer(), integers(9, 48)
+    with torch.no_grad():
+        y = torch.ops.falcon.linear_packed(x, made.weight, made.bias, torch.tensor(2**40))
+        assert torch.equal(y, exact(x, made))
+        other = layer(40, 40)
+        convert_(other, config())
+        y = torch.ops.falcon.linear_packed(x, made.weight, made.bias, other._handle)
+        assert torch.equal(y, exact(x, made))
+
+
+def test_inference_mode_autocast_vmap():
+    x = integers(9, 48, dtype=torch.float32)
+    made = layer(dtype=torch.float32)
+    convert_(made, config())
+    with torch.inference_mode():
+        assert torch.equal(made(x).double(), exact(x, made))
+        inside = layer(dtype=torch.float32)  # of tensors without a version counter
+        convert_(inside, config())
+        assert torch.equal(inside(x).double(), exact(x, inside))
+    with torch.no_grad():
+        with torch.autocast("cpu", torch.bfloat16):
+            assert made(x).dtype is torch.bfloat16
+        batch = integers(3, 9, 48, dtype=torch.float32)
+        assert torch.equal(torch.vmap(made)(batch).double(), exact(batch, made))
+        handle = made._handle
+        mapped = torch.vmap(lambda x: torch.ops.falcon.linear_packed(x, made.weight, None, handle))
+        assert torch.equal(mapped(batch), functional.linear(batch, made.weight))
+    with pytest.raises(TypeError, match=r"x is of torch\.float64"):
+        made(x.double())
+
+
+@pytest.mark.parametrize("rows", [9, 1])
+def test_a_transformer_layer_agrees(rows):
+    """Its fast path reads weights without calling the layers."""
+    torch.manual_seed(0)
+    model = nn.TransformerEncoderLayer(48, 4, 96, batch_first=True, dtype=torch.float64).eval()
+    x = torch.randn(2, rows, 48, dtype=torch.float64)
+    with torch.no_grad():
+        expected = model(x)
+        report = convert_(model, config(scheme="strassen"))
+        torch.testing.assert_close(model(x), expected, rtol=0, atol=1e-12)
+    names = {row["name"]: row["reason"] for row in report.rows}
+    assert names["linear1"] == ""
+    assert "NonDynamicallyQuantizableLinear" in names["self_attn.out_proj"]
+    torch.testing.assert_close(model(x), expected, rtol=0, atol=1e-12)  # gradients: the slow path
+
+
+def test_one_optimizer_step_agrees():
+    torch.manual_seed(0)
+    stock = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True), 2
+    )
+    ours = copy.deepcopy(stock)
+    convert_(ours, config())
+    x, target = torch.randn(4, 9, 32), torch.randn(4, 9, 32)
+    for model in (stock, ours):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        functional.mse_loss(model(x), target).backward()
+        optimizer.step()
+    for mine, other in zip(ours.parameters(), stock.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, other.grad, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
+    with torch.no_grad():
+        torch.testing.assert_close(ours.eval()(x), stock.eval()(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_batch_invariance(dtype):
+    torch.manual_seed(0)
+    made = nn.Linear(1000, 600, dtype=dtype)  # by bfloat16 parts, where these are fast
+    (row,) = convert_(made, config(batch_invariant=True, rows=700)).rows
+    assert row["scheme"].endswith("classical")
+    x = torch.randn(700, 1000).to(dtype)
+    with torch.no_grad():
+        whole = made(x)
+        for rows in (4, 5, 17, 31, 33, 64, 257, 699):
+            assert torch.equal(made(x[:rows]), whole[:rows])
+            assert torch.equal(made(x[-rows:]), whole[-rows:])
+
+
+# --- what is converted, and the report ------------------------------------------------------
+
+
+class Own(nn.Linear):
+    pass
+
+
+def test_what_is_converted():
+    model = nn.ModuleDict(
+        {
+            "taken": layer(),
+            "filtered": layer(),
+            "own": Own(48, 32),
+            "meta": nn.Linear(48, 32, device="meta"),
+            "complex": nn.Linear(48, 32, dtype=torch.complex64),
+        }
+    )
+    computed = torch.nn.utils.parametrizations.weight_norm(layer())
+    model["computed"] = computed
+    report = convert_(model, config(), filter_fn=lambda _, name: name != "filtered")
+    reasons = {row["name"]: row["reason"] for row in report.rows}
+    assert reasons == {
+        "taken": "",
+        "own": "a Own, not an nn.Linear itself",
+        "meta": "on meta",
+        "complex": "falcon multiplies no complex64",
+        "computed": "a ParametrizedLinear, not an nn.Linear itself",
+    }
+    assert [x for x in model if isinstance(model[x], falcon.torch.FalconLinear)] == ["taken"]
+    assert "1 of 5 layers on falcon" in str(report)
+    assert report.extra_bytes == model["taken"]._panels.nbytes > 0
+
+
+def test_small_layers_are_left(monkeypatch):
+    monkeypatch.undo()
+    made = layer()
+    assert convert_(made, config()).rows[0]["reason"] == "too small"
+    assert type(made) is nn.Linear
+
+
+def test_a_report_is_a_table():
+    pandas = pytest.importorskip("pandas")
+    report = convert_(nn.Sequential(layer(), layer(32, 16)), config())
+    frame = pandas.DataFrame(report.rows)
+    assert [*frame["shape"]] == [(32, 48), (16, 32)]
+    assert frame["extra_bytes"].sum() == report.extra_bytes
+
+
+def test_memory_limit():
+    model = nn.Sequential(*[layer(48, 48) for _ in range(4)])
+    one = convert_(model, config()).rows[0]["extra_bytes"]
+    report = convert_(model, config(memory_limit=int(2.5 * one)))
+    assert report.extra_bytes == 2 * one
+    assert [row["packed"] for row in report.rows] == [True, True, False, False]
+    assert report.rows[3]["reason"] == "memory_limit leaves no room for panels"
+    assert type(model[3]) is nn.Linear
+    assert convert_(model, config(memory_limit="1TiB")).extra_bytes == 4 * one
+
+
+@pytest.mark.parametrize(
+    ("gains", "scheme_is_none", "is_packed", "min_m"),
+    [
+        ([[1.3, 1.2], [1.1]], False, True, 4),
+        ([[1.3, 1.2], [0.9]], False, True, 40),
+        ([[1.2, 1.2]], False, False, 40),
+        ([[0.9, 1.2]], False, False, 40),
+        ([[1.01, 1.0]], True, False, None),
+    ],
+)
+def test_the_fastest_is_taken(gains, scheme_is_none, is_packed, min_m, monkeypatch, products):
+    measured = iter(gains)
+    monkeypatch.setattr(convert, "_gains", lambda *_: next(measured))
+    made = layer()
+    (row,) = convert_(made, config(measure=True)).rows
+    assert next(measured, None) is None
+    assert row["measured"]
+    assert row["gain"] == max(gains[0])
+    found = row["scheme"] is None, row["packed"], row["min_m"]
+    assert found == (scheme_is_none, is_packed, min_m)
+    assert row["reason"] == ("gains too little: 1.01" if scheme_is_none else "")
+    x = integers(50, 48)
+    with torch.no_grad():
+        assert torch.equal(made(x), exact(x, made))
+    kinds = [falcon.PackedOperand if is_packed else torch.Tensor]
+    assert [type(b) for b in products] == ([] if scheme_is_none else kinds)
+
+
+def test_speeds_are_measured():
+    made = layer(128, 128)
+    (row,) = convert_(made, config(measure=True)).rows
+    assert row["measured"]
+    assert np.isfinite(row["gain"])
+    assert row["gain"] > 0
+
+
+def test_arguments_are_checked():
+    with pytest.raises(TypeError, match="model is a int"):
+        convert_(3)
+    with pytest.raises(ValueError, match="min_m is 0"):
+        config(min_m=0)
+    with pytest.raises(ValueError, match=r"rows is 1\.5"):
+        config(rows=1.5)
+    with pytest.raises(ValueError, match="memory_limit is 'much'"):
+        config(memory_limit="much")
+    with pytest.raises(ValueError, match=r"max_growth is 0\.5"):
+        config(max_growth=0.5)
+    with pytest.raises(ValueError, match="needs 'classical'"):
+        config(batch_invariant=True, scheme="strassen")
+    with pytest.raises(ValueError, match="there is no scheme 'strasen'"):
+        config(scheme="strasen")
