@@ -334,6 +334,9 @@ def test_bench_models(capsys, monkeypatch):
     assert status == 0
     assert "one  " in out
     assert "12 x 8 x 8" in out
+    plain, packed = out.split("with the weights packed beforehand, 0 MiB of panels:")
+    assert "vs falcon packed" in plain
+    assert "vs falcon  " in packed
 
 
 @pytest.mark.usefixtures("no_rest")

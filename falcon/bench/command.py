@@ -136,6 +136,11 @@ def _print_cases(options: argparse.Namespace, cases: list[dict[str, Any]]) -> in
         print(f"{machine['cpu']}, {found['threads']} threads; numpy {machine['numpy']} with "
               f"{machine['numpy_blas']}\n")  # fmt: skip
         print(tables.format_cases(cases))
+        packed = [x for x in cases if records.PACKED in x["sides"]]
+        if packed:
+            table = tables.format_cases(packed, first=records.PACKED)
+            mib = sum(x["sides"][records.PACKED]["extra_bytes"] for x in packed) / 2**20
+            print(f"\nwith the weights packed beforehand, {mib:.0f} MiB of panels:\n\n{table}")
 
     return finish(records.here(cases, options.threads), options, show)
 

@@ -15,7 +15,7 @@ from falcon._core.timing import Side, interleave
 from falcon._front.info import numpy_blas
 
 from .errors import exact_rows, relative_error, sampled_rows
-from .records import case_entry, plan_entry
+from .records import PACKED, case_entry, plan_entry
 from .workloads import Case, operands
 
 
@@ -36,7 +36,7 @@ class Effort:
 
 
 def beside_numpy(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
-    """Measure falcon's choice, its classical path and np.matmul.
+    """Measure falcon's choice, its classical path and np.matmul; packed, if B is a layer's weights.
 
     Parameters
     ----------
@@ -53,6 +53,7 @@ def beside_numpy(case: Case, options: dict[str, Any], effort: Effort) -> dict[st
     classical = {**options, "scheme": "classical"}
     sides: dict[str, dict[str, Any] | None] = {
         "falcon": options,
+        **({PACKED: options} if case.shape.label else {}),
         "falcon classical": classical,
         "numpy": None,
     }
@@ -66,9 +67,18 @@ def beside_numpy(case: Case, options: dict[str, Any], effort: Effort) -> dict[st
             calls[name] = partial(np.matmul, a, b, out=out)
             about[name] = {"library": "NumPy", "version": f"{np.__version__} ({numpy_blas()})"}
         else:
-            calls[name] = partial(falcon.gemm, a, b, out=out, **asked)
-            plan = plan_entry(falcon.plan(a, b, **asked))
-            about[name] = {"library": "falcon", "version": falcon.__version__, "plan": plan}
+            right, how = b, asked
+            nbytes = None
+            if name == PACKED:
+                right, how = (
+                    falcon.pack(b, rows=shape.M, **asked),
+                    {"threads": asked.get("threads")},
+                )
+                nbytes = right.nbytes
+            calls[name] = partial(falcon.gemm, a, right, out=out, **how)
+            plan = plan_entry(falcon.plan(a, right, **how))
+            about[name] = {"library": "falcon", "version": falcon.__version__, "plan": plan,
+                           "extra_bytes": nbytes}  # fmt: skip
     measured = effort.interleave([Side.of(name, call) for name, call in calls.items()])
     index = sampled_rows((shape.M, shape.N), dtype)
     exact = exact_rows(a, b, index)

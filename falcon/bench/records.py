@@ -24,6 +24,7 @@ from .workloads import Case
 FORMAT = "falcon-bench/2"
 # The side that all others are compared with.
 FALCON = "falcon"
+PACKED = "falcon packed"  # with B packed beforehand
 # What falcon measured of itself in earlier files; `studies/crossover.py` fills its list.
 KINDS = ("stages", "errors", "crossover")
 

@@ -11,7 +11,7 @@ import numpy as np
 from falcon._core.text import format_table
 from falcon._core.timing import LEAST_PAIRS, Estimate, Record, geometric_mean
 
-from .records import FALCON, estimate_of
+from .records import FALCON, PACKED, estimate_of
 from .system import BUSY
 
 INTERVAL = "± distance to the farther end of its 95 % confidence interval; * not known to 2 %"
@@ -83,9 +83,9 @@ def side_names(cases: Iterable[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for x in cases for name in x["sides"]))
 
 
-def choice(case: dict[str, Any]) -> str:
+def choice(case: dict[str, Any], side: str = FALCON) -> str:
     """Return what falcon chose: scheme and backend."""
-    plan = case["sides"].get(FALCON, {}).get("plan") or {"scheme": "?", "backend": "?"}
+    plan = case["sides"].get(side, {}).get("plan") or {"scheme": "?", "backend": "?"}
     return f"{plan['scheme']} ({plan['backend']})"
 
 
@@ -179,7 +179,7 @@ def format_cases(cases: Sequence[dict[str, Any]], *, first: str = FALCON) -> str
                 x["label"] or x["workload"],
                 f"{x['M']} x {x['N']} x {x['K']}",
                 x["dtype"],
-                choice(x),
+                choice(x, first if first in (FALCON, PACKED) else FALCON),
                 *rates,
                 *ratios,
                 f"{mine['error']:.1e}",
