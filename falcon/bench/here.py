@@ -67,8 +67,8 @@ def beside_numpy(case: Case, options: dict[str, Any], effort: Effort) -> dict[st
             calls[name] = partial(np.matmul, a, b, out=out)
             about[name] = {"library": "NumPy", "version": f"{np.__version__} ({numpy_blas()})"}
         else:
-            right, how = b, asked
-            nbytes = None
+            right: Any = b
+            how, nbytes = asked, None
             if name == PACKED:
                 right, how = (
                     falcon.pack(b, rows=shape.M, **asked),

