@@ -1,7 +1,8 @@
-"""`falcon.torch.linear` beside `torch.nn.functional.linear`: speed and errors.
+"""`falcon.torch.linear` and packed weights beside `torch.nn.functional.linear`: speed and errors.
 
 ``python studies/torch_linear.py [--shape N,K] [--tokens 1,512,2048]`` prints, per dtype and number
-of tokens, both times, torch's over falcon's, and the RMS errors against float64.
+of tokens, torch's time, that over those of `linear` and of a layer that was converted, packed for
+512 tokens, and the RMS errors against float64.
 """
 
 from __future__ import annotations
@@ -28,21 +29,25 @@ def main():
 
     torch.set_num_threads(thread_count())
     N, K = (int(x) for x in options.shape.split(","))
-    rows = [("dtype", "tokens", "torch, ms", "falcon, ms", "torch's time over falcon's", "errors")]
+    rows = [("dtype", "tokens", "torch, ms", "over linear's", "over converted's", "errors", "")]
     for dtype in options.dtype.split(","):
         kind, made = getattr(torch, dtype), torch.Generator().manual_seed(0)
-        w, bias = (torch.randn(x, generator=made).to(kind) for x in ((N, K), (N,)))
+        layer = torch.nn.Linear(K, N, dtype=kind).requires_grad_(False)
+        w, bias = (x.normal_(generator=made) for x in (layer.weight, layer.bias))
+        falcon.torch.convert_(layer, falcon.torch.LinearConfig(measure=False))
         for tokens in (int(x) for x in options.tokens.split(",")):
             x = torch.randn(tokens, K, generator=made).to(kind)
             calls = [partial(f, x, w, bias)
                      for f in (torch.nn.functional.linear, falcon.torch.linear)]  # fmt: skip
-            theirs, ours = interleave([Side.of(str(i), f) for i, f in enumerate(calls)],
-                                      options.rounds)  # fmt: skip
+            calls.append(partial(layer, x))
+            theirs, *ours = interleave([Side.of(str(i), f) for i, f in enumerate(calls)],
+                                       options.rounds)  # fmt: skip
             some = slice(0, 64)
             exact = x[some].double() @ w.double().mT + bias.double()
             errors = [((f()[some].double() - exact).norm() / exact.norm()).item() for f in calls]
-            rows.append((dtype, str(tokens), *(f"{r.median * 1e3:.2f}" for r in (theirs, ours)),
-                         ours.over(theirs), " / ".join(f"{e:.1e}" for e in errors)))  # fmt: skip
+            rows.append((dtype, str(tokens), f"{theirs.median * 1e3:.2f}",
+                         *(str(x.over(theirs)) for x in ours),
+                         " / ".join(f"{e:.1e}" for e in errors), ""))  # fmt: skip
     show(rows, left=2)
 
 

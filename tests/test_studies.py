@@ -23,6 +23,7 @@ SMALL = {
     "split": (("64", "--rounds", "1"), ("bf16x6 strassen", "of classical's")),
     "element_types": (("64", "--rounds", "1"), ("uint8 x int8", "over X: median")),
     "first_call": (("300", "1"), ("fresh plan, ms", "np.matmul, repeated call, ms")),
+    "packed_memory": (("--shape", "64,64,64", "--rounds", "1"), ("64x64x64", "gain predicted")),
     "predictions": (("1100x1100x1100", "--threads", "1", "--case-seconds", "0"),
                     ("error of multiply, median",)),
     "regret": (("--shapes", "1", "--dtype", "float32", "--threads", "1", "--no-peers", "--between",
