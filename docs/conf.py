@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
+    "sphinx_design",
     "generated",
     "mathml",
 ]
@@ -38,6 +39,7 @@ nb_output_stderr = "remove-warn"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say the types
 autodoc_mock_imports = ["torch"]  # the extra [torch] is not needed to read about it
+suppress_warnings = ["ref.python"]  # attributes such as `m` have several classes
 autosummary_generate = False
 napoleon_google_docstring = False
 napoleon_use_rtype = False
