@@ -3,10 +3,9 @@
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]
-
 import falcon
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "falcon"
 author = "falcon's developers"

@@ -78,7 +78,8 @@ def _numpy(a, b, scheme):
         clock.append(time.perf_counter())
         return value
 
-    left, right = sum(split(pad(a, m, k), m, k), []), sum(split(pad(b, k, n), k, n), [])
+    left = [x for row in split(pad(a, m, k), m, k) for x in row]
+    right = [x for row in split(pad(b, k, n), k, n) for x in row]
     sums_a = lap([combine(u, left) for u in scheme.U])
     sums_b = lap([combine(v, right) for v in scheme.V])
     products = lap([x @ y for x, y in zip(sums_a, sums_b, strict=True)])

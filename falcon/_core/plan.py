@@ -109,8 +109,8 @@ class Plan:
     --------
     >>> import falcon
     >>> p = falcon.plan((60, 70), (70, 80), "float32", scheme="strassen")
-    >>> p.label, p.growth, p.known
-    ('strassen', 2.0, 'requested')
+    >>> p.label, p.growth
+    ('strassen', 2.0)
     """
 
     problem: Problem
