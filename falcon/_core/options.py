@@ -25,10 +25,15 @@ from .threads import within_limits
 
 _log = logging.getLogger("falcon")
 
-# Environment variables that are not options.
-_OTHER_VARIABLES = {
-    *("FALCON_BUILD", "FALCON_CACHE_DIR", "FALCON_ISA", "FALCON_OVERSUBSCRIBE", "FALCON_PROFILE"),
-    *("FALCON_ACCELERATE", "FALCON_THREADING"),
+# Environment variables that are not options, and what they do (a table of the documentation).
+OTHER_VARIABLES = {
+    "FALCON_ACCELERATE": "Set by `python -m falcon run` for the processes that the program starts.",
+    "FALCON_BUILD": "When falcon is built: require or skip the compiled kernels.",
+    "FALCON_CACHE_DIR": "The folder of cached files; else falcon-gemm in the user's cache folder.",
+    "FALCON_ISA": "The instruction set of falcon's own kernels, such as avx2; read once.",
+    "FALCON_OVERSUBSCRIBE": "Set to 1, allows more threads than CPUs, for tests; read once.",
+    "FALCON_PROFILE": "The file of the machine profile, used whatever machine it was made on.",
+    "FALCON_THREADING": "Set to openmp: OpenMP's threads instead of falcon's own; read once.",
 }
 
 DEFAULT_MAX_GROWTH = 8.0  # RMS growth of the error that "auto" allows: three bits
@@ -308,7 +313,7 @@ def _from_environment() -> Options:
 
 def _notice_misspelt() -> None:
     """Log variables that look like a misspelt one of falcon's; others may be another program's."""
-    known = {x.metadata["variable"] for x in FIELDS.values()} | _OTHER_VARIABLES
+    known = {x.metadata["variable"] for x in FIELDS.values()} | OTHER_VARIABLES.keys()
     for name in os.environ:
         if name.startswith("FALCON_") and name not in known:
             hint = did_you_mean(name, known, "FALCON_")

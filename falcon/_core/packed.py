@@ -51,6 +51,13 @@ class PackedOperand:
         Dtype of the packed B, if it is not `dtype`, and of A (int8 and uint8 go together, too).
     arithmetic : str
         How products of its elements are formed: "native", or by bfloat16 parts, which it holds.
+
+    Examples
+    --------
+    >>> import falcon, numpy as np
+    >>> w = falcon.pack(np.ones((70, 80)), scheme="strassen")
+    >>> w.shape, w.scheme, float((np.ones((9, 70)) @ w)[0, 0])
+    ((70, 80), <Scheme strassen <2,2,2;7>>, 70.0)
     """
 
     shape: tuple[int, int]

@@ -104,6 +104,13 @@ class Plan:
         was no choice.
     watch : object, optional
         Counts the calls of this plan (`falcon.decision.contest`).
+
+    Examples
+    --------
+    >>> import falcon
+    >>> p = falcon.plan((60, 70), (70, 80), "float32", scheme="strassen")
+    >>> p.label, p.growth
+    ('strassen', 2.0)
     """
 
     problem: Problem

@@ -26,7 +26,14 @@ _LARGEST_SCALE = 2.0**400
 
 
 class VerificationError(ArithmeticError):
-    """A product failed Freivalds' check."""
+    """A product failed Freivalds' check.
+
+    Examples
+    --------
+    >>> import falcon
+    >>> issubclass(falcon.VerificationError, ArithmeticError)
+    True
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,13 @@ class Verification:
         1; for integers, and with `entries`, 0.
     why : str
         Empty if `passed`; else "wrong: ..." or "cannot verify: ...".
+
+    Examples
+    --------
+    >>> import falcon, numpy as np
+    >>> a = np.ones((30, 30))
+    >>> bool(falcon.verify(a, a, a @ a)), falcon.verify(a, a, a).passed
+    (True, False)
     """
 
     passed: bool

@@ -42,6 +42,13 @@ class MachineProfile:
         The file that it is read from and written to; None if only this process has it.
     pinned : bool
         FALCON_PROFILE names the file: it is used as it is, and only `tune` writes to it.
+
+    Examples
+    --------
+    >>> import falcon
+    >>> found = falcon.machine()
+    >>> isinstance(found, falcon.MachineProfile)
+    True
     """
 
     rates: RatesTable = field(default_factory=dict)

@@ -230,7 +230,8 @@ class Bilinear:
         Returns
         -------
         matplotlib.figure.Figure
-            ``figure.savefig("scheme.svg")`` writes it; notebooks show it.
+            ``figure.savefig("scheme.svg")`` writes it; notebooks show it, after
+            ``%matplotlib inline``.
 
         Raises
         ------

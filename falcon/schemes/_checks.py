@@ -19,7 +19,17 @@ _ROUNDED = 1e-6
 
 
 class SchemeError(ValueError):
-    """U, V, W do not form a scheme; the message names the first thing that is wrong."""
+    """U, V, W do not form a scheme; the message names the first thing that is wrong.
+
+    Examples
+    --------
+    >>> import falcon
+    >>> try:
+    ...     falcon.Scheme([[[1]]], [[[1]]], [[[2]]])
+    ... except falcon.SchemeError as error:
+    ...     print(str(error).partition(": ")[2])
+    Brent equation a[1,1] * b[1,1] in c[1,1]: the sum over r is 2, expected 1
+    """
 
 
 class BrentError(SchemeError):

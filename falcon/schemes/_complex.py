@@ -131,6 +131,12 @@ class ComplexScheme:
     Notes
     -----
     Inputs and outputs are the real and the imaginary parts of blocks: block x has parts 2x, 2x + 1.
+
+    Examples
+    --------
+    >>> import falcon
+    >>> ComplexScheme(M3, falcon.schemes.get("strassen")).rank
+    21
     """
 
     product: ComplexProduct

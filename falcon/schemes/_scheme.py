@@ -254,6 +254,15 @@ def compose(outer: Scheme, inner: Scheme) -> Scheme:
     ------
     ValueError
         The composition would be too large to be verified.
+
+    Examples
+    --------
+    >>> import falcon
+    >>> strassen = falcon.schemes.get("strassen")
+    >>> compose(strassen, strassen) == strassen @ strassen
+    True
+    >>> compose(strassen, strassen)
+    <Scheme strassen@strassen <4,4,4;49>>
     """
     work = brent.work(outer.U, outer.V, outer.W) * brent.work(inner.U, inner.V, inner.W)
     brent.check_work(f"{outer.name}@{inner.name}", work)

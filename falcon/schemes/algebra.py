@@ -12,7 +12,13 @@ from .additions import SharedSums
 
 
 def classical(m: int, k: int, n: int) -> Scheme:
-    """Return the classical algorithm as a scheme of rank m*k*n."""
+    """Return the classical algorithm as a scheme of rank m*k*n.
+
+    Examples
+    --------
+    >>> classical(2, 3, 4).rank
+    24
+    """
     rank = m * k * n
     i, l, j = (x.ravel() for x in np.indices((m, k, n)))
     r = np.arange(rank)
@@ -24,17 +30,35 @@ def classical(m: int, k: int, n: int) -> Scheme:
 
 
 def cyclic(scheme: Scheme) -> Scheme:
-    """Turn <m,k,n> into <k,n,m>: the trace of ABC does not change when the factors rotate."""
+    """Turn <m,k,n> into <k,n,m>: the trace of ABC does not change when the factors rotate.
+
+    Examples
+    --------
+    >>> cyclic(classical(2, 3, 4)).format
+    (3, 4, 2)
+    """
     return _moved(scheme, ("V", False), ("W", True), ("U", True))
 
 
 def transposed(scheme: Scheme) -> Scheme:
-    """Turn <m,k,n> into <n,k,m>, because the transpose of AB is B'A'."""
+    """Turn <m,k,n> into <n,k,m>, because the transpose of AB is B'A'.
+
+    Examples
+    --------
+    >>> transposed(classical(2, 3, 4)).format
+    (4, 3, 2)
+    """
     return _moved(scheme, ("V", True), ("U", True), ("W", True))
 
 
 def symmetries(scheme: Scheme) -> list[Scheme]:
-    """All six images of a scheme under rotation and transposition, the scheme itself first."""
+    """All six images of a scheme under rotation and transposition, the scheme itself first.
+
+    Examples
+    --------
+    >>> [x.format for x in symmetries(classical(1, 2, 3))]
+    [(1, 2, 3), (2, 3, 1), (3, 1, 2), (3, 2, 1), (1, 3, 2), (2, 1, 3)]
+    """
     return list(_images(scheme))
 
 
@@ -62,6 +86,12 @@ def permuted(scheme: Scheme, m: int, k: int, n: int) -> Scheme:
     ------
     ValueError
         (m, k, n) is not a permutation of the scheme's format.
+
+    Examples
+    --------
+    >>> import falcon
+    >>> permuted(falcon.schemes.get("3x4x4:38"), 4, 3, 4).name
+    '4x3x4:38'
     """
     if sorted((m, k, n)) != sorted(scheme.format):
         raise ValueError(f"{scheme!r} has no permutation of the format {(m, k, n)}")
@@ -77,6 +107,13 @@ def direct_sum(first: Scheme, second: Scheme, axis: str) -> Scheme:
         Equal in the two dimensions other than `axis`.
     axis : {"m", "k", "n"}
         The dimension that is cut: <m1,k,n> + <m2,k,n> gives <m1+m2,k,n>.
+
+    Examples
+    --------
+    >>> import falcon
+    >>> strassen = falcon.schemes.get("strassen")
+    >>> direct_sum(strassen, classical(2, 2, 1), "n")
+    <Scheme (strassen+n+2x2x1:4) <2,2,3;11>>
     """
     if axis not in ("m", "k", "n"):
         raise ValueError(f"axis is {axis!r}; expected 'm', 'k' or 'n'")

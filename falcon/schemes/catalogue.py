@@ -86,6 +86,11 @@ def names() -> list[str]:
     """Names of all stored and registered schemes, in alphabetical order.
 
     Every permutation of their formats and every composition ``"x@y"`` is available to `get` too.
+
+    Examples
+    --------
+    >>> "strassen" in names()
+    True
     """
     return sorted(_files().keys() | _registered.keys())
 
@@ -207,6 +212,12 @@ def register(scheme: Scheme, *, overwrite: bool = False) -> Scheme:
     ------
     ValueError
         The name is taken or reserved.
+
+    Examples
+    --------
+    >>> mine = register(get("strassen").renamed("mine", "a copy"), overwrite=True)
+    >>> get("mine") is mine
+    True
     """
     if not isinstance(scheme, Scheme):
         raise TypeError(f"scheme is a {type(scheme).__name__}; expected a falcon Scheme")

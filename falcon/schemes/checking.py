@@ -41,6 +41,13 @@ class Check:
         Where it differs, in products as given: "h3: b22 is 1, not -1".
     factors : (U, V, W)
         As given, with shapes (R, m, k), (R, k, n), (R, m, n).
+
+    Examples
+    --------
+    >>> import falcon
+    >>> found = falcon.schemes.check("h1 = a11 b11; h2 = a12 b12; c11 = h1 + h2")
+    >>> found.format, bool(found), len(found.violations)
+    ((1, 2, 2), False, 4)
     """
 
     format: tuple[int, int, int]

@@ -100,7 +100,17 @@ def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) 
 
 
 def load_all(path: str | PathLike[str]) -> list[Scheme]:
-    """Load every scheme that a file holds; raises as `load` does."""
+    """Load every scheme that a file holds; raises as `load` does.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from falcon.schemes import dump, get
+    >>> with tempfile.NamedTemporaryFile(suffix=".json") as file:
+    ...     dump(get("strassen"), file.name)
+    ...     load_all(file.name)
+    [<Scheme strassen <2,2,2;7>>]
+    """
     schemes, left = [], _MOST_WORK_OF_A_FILE
     for x in _found(Path(path)):
         made = x.make(left)
@@ -174,6 +184,15 @@ def dump(scheme: Scheme, path: str | PathLike[str]) -> None:
 
     `load` returns an equal scheme, except for a composition: it is written as flat coefficients,
     whose sums are then searched again.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from falcon.schemes import get
+    >>> with tempfile.NamedTemporaryFile(suffix=".json") as file:
+    ...     dump(get("strassen"), file.name)
+    ...     load(file.name)
+    <Scheme strassen <2,2,2;7>>
     """
     scheme.save(path)
 

@@ -33,7 +33,7 @@ typedef struct {
     real *inverses; /* one (wide, wide) for each mode, or for each row where weights differ */
 } fit_state;
 
-/* For the small matrices here this and `invert` are faster than BLAS and LAPACK (docs/schemes.md), and
+/* For the small matrices here this and `invert` are faster than BLAS and LAPACK (docs/finding.md), and
  * the result is the same on every machine of a kind.
  *
  * Matrix product: out (rows, columns) = A B, or out += A B; A[i,k] = a[i * step_i + k * step_k],

@@ -1,0 +1,51 @@
+"""What docstrings and the command line need of Sphinx: a role and a directive."""
+
+import argparse
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.domains.python import PyXRefRole
+from sphinx.util.docutils import SphinxDirective, SphinxRole
+
+import falcon.__main__
+
+PUBLIC = {*falcon.__all__, *falcon.schemes.__all__}
+
+
+class Name(SphinxRole):
+    """What docstrings put in single backticks: a link for a public name, else code.
+
+    Sphinx's own role "autolink" takes a parameter `m` for an attribute of some class.
+    """
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Return the node."""
+        first = self.text.partition(".")[0]
+        if first == "falcon" or first in PUBLIC:
+            return PyXRefRole()(
+                "py:obj", self.rawtext, self.text, self.lineno, self.inliner, self.options
+            )
+        return [nodes.literal(self.rawtext, self.text)], []
+
+
+class CommandLine(SphinxDirective):
+    """A section per command, with its help."""
+
+    def run(self) -> list[nodes.Node]:
+        """Write the sections as Markdown, and parse it."""
+        parser = falcon.__main__._parser()
+        (commands,) = (x for x in parser._actions if isinstance(x, argparse._SubParsersAction))
+        lines: list[str] = []
+        for name, command in commands.choices.items():
+            command.prog = f"python -m falcon {name}"
+            lines += [f"## {name}", "", "```text", *command.format_help().splitlines(), "```", ""]
+        self.content = StringList(lines, source=self.get_source_info()[0])
+        return self.parse_content_to_nodes(allow_section_headings=True)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the role and the directive."""
+    app.add_role("name", Name())
+    app.add_directive("command-line", CommandLine)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

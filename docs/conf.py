@@ -1,0 +1,53 @@
+"""The site: ``.ci/docs`` builds it, with warnings as errors."""
+
+import sys
+from pathlib import Path
+
+import falcon
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "falcon"
+author = "falcon's developers"
+copyright = "2026, falcon's developers"
+version = release = falcon.__version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_design",
+    "generated",
+    "mathml",
+]
+exclude_patterns = ["_build", "jupyter_execute"]
+default_role = "name"
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4
+myst_update_mathjax = False
+html_math_renderer = "mathml"  # no script, no font from elsewhere
+
+nb_execution_mode = "cache"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 60  # seconds per cell; a notebook is for a lecture
+nb_merge_streams = True
+nb_output_stderr = "remove-warn"
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the docstrings say the types
+autodoc_mock_imports = ["torch"]  # the extra [torch] is not needed to read about it
+suppress_warnings = ["ref.python"]  # attributes such as `m` have several classes
+autosummary_generate = False
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+
+html_theme = "furo"
+html_title = f"falcon {version}"
+html_static_path = ["_static"]
+html_css_files = ["falcon.css"]
+html_copy_source = False
+html_show_sourcelink = False
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"

@@ -1,0 +1,88 @@
+"""What the notebooks of the course share: the way to reference/, colours, stages of a real call."""
+
+import sys
+import time
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from IPython import get_ipython
+
+import falcon
+from falcon._backends import available_backends
+
+sys.path.append(str(Path(__file__).parents[2]))
+if (shell := get_ipython()) is not None:
+    shell.run_line_magic("matplotlib", "inline")  # so that figures of `draw` are shown
+
+# The palette of Okabe and Ito, which the colour-blind tell apart.
+BLUE, ORANGE, GREEN, RED, SKY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9"
+PURPLE, GREY = "#cc79a7", "#999999"
+plt.rcParams.update({
+    "axes.prop_cycle": plt.cycler(color=[BLUE, ORANGE, GREEN, RED, SKY, PURPLE]),
+    "axes.grid": True, "grid.color": "#dddddd", "axes.axisbelow": True,
+    "axes.spines.top": False, "axes.spines.right": False,
+    "figure.dpi": 110, "figure.constrained_layout.use": True, "legend.frameon": False,
+})  # fmt: skip
+
+COMPILED = any(x.name == "cpu" for x in available_backends())
+STAGES = {"combine_a": "Combine A", "combine_b": "Combine B", "gemm": "products",
+          "update": "Combine H", "wait": "waiting"}  # fmt: skip
+
+
+def fastest(call, rounds=5):
+    """Return the seconds of the fastest of some calls."""
+    found = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - start)
+    return min(found)
+
+
+def stages(a, b, scheme=None, rounds=3):
+    """Return seconds per stage of one call on one thread, and whose clock told them.
+
+    With falcon's kernels: the engine's own clock. Without: the four stages in NumPy, in turn.
+    `scheme` None is the classical algorithm.
+    """
+    made = [_engine(a, b, scheme) if COMPILED else _numpy(a, b, scheme) for _ in range(rounds)]
+    return min(made, key=lambda x: sum(x.values())), "falcon" if COMPILED else "NumPy"
+
+
+def _engine(a, b, scheme):
+    from falcon._core.dtypes import of
+    from falcon._cpu import _core
+    from falcon._cpu.extension import engine_view, isa
+    from falcon._cpu.pool import kept_bytes
+    from falcon._cpu.programs import engine_scheme
+
+    kind, (M, K), N = of(a.dtype), a.shape, b.shape[1]
+    call = {"threads": 1, "isa": isa(), "scheme": engine_scheme(scheme)}
+    blocking, size = _core.plan(M, N, K, kind.engine, limit=kept_bytes(), **call)
+    arrays = [engine_view(x, kind) for x in (a, b, np.empty((M, N), a.dtype))]
+    call |= {"blocking": blocking, "workspace": _core.Workspace(size)}
+    found = _core.gemm(*arrays, profile=True, **call)
+    return {name: found[key] for key, name in STAGES.items()}
+
+
+def _numpy(a, b, scheme):
+    from reference.lcma import combine
+    from reference.padding import join, pad, split
+
+    scheme = scheme or falcon.schemes.classical(1, 1, 1)
+    m, k, n = scheme.format
+    clock = [time.perf_counter()]
+
+    def lap(value):
+        clock.append(time.perf_counter())
+        return value
+
+    left = [x for row in split(pad(a, m, k), m, k) for x in row]
+    right = [x for row in split(pad(b, k, n), k, n) for x in row]
+    sums_a = lap([combine(u, left) for u in scheme.U])
+    sums_b = lap([combine(v, right) for v in scheme.V])
+    products = lap([x @ y for x, y in zip(sums_a, sums_b, strict=True)])
+    blocks = [[combine(scheme.W[:, i, j], products) for j in range(n)] for i in range(m)]
+    lap(join(blocks, len(a), b.shape[1]))
+    return dict(zip([*STAGES.values()][:4], np.diff(clock), strict=True))

@@ -1,0 +1,86 @@
+"""Every code block of docs/ runs, every public name is documented, generated tables are current."""
+
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import falcon
+from falcon._core.options import FIELDS
+
+DOCS = Path(__file__).parents[1] / "docs"
+# Sizes that only speed needs, as the tests multiply them.
+SMALLER = {"8192": "300", "5000": "520", "4096": "520", "3584": "256", "18944": "300",
+           "4608": "320", "2048": "256"}  # fmt: skip
+# Run with a stand-in for CuPy in tests/gpu; several worker processes.
+ELSEWHERE = {"gpu.md", "dask.md"}
+PAGES = [
+    page
+    for page in sorted(DOCS.rglob("*.md"))
+    if "```python\n" in page.read_text(encoding="utf-8") and page.name not in ELSEWHERE
+]
+NOTEBOOKS = sorted((DOCS / "learn").glob("[1-9]_*.md"))
+NAMES = [f"falcon.{name}" for name in falcon.__all__ if name not in ("schemes", "__version__")] + [
+    f"falcon.schemes.{name}" for name in falcon.schemes.__all__ if name != "symmetric"
+]
+
+
+def blocks(page, language="python"):
+    return re.findall(rf"```{re.escape(language)}\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+
+
+def smaller(code):
+    return re.sub(r"\b\d+\b", lambda found: SMALLER.get(found[0], found[0]), code)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda x: str(x.relative_to(DOCS)))
+def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
+    """In turn, as a reader types them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
+    for module in ("torch", "scipy", "dask"):
+        if any(re.search(rf"^(import|from) {module}\b", code, re.M) for code in blocks(page)):
+            pytest.importorskip(module)
+    place = {}
+    for code in blocks(page):
+        exec(compile(smaller(code), str(page), "exec"), place)
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda x: x.stem)
+def test_the_notebooks_run_without_a_compiler(notebook, monkeypatch):
+    """The site runs them with falcon's own kernels."""
+    for module in ("IPython", "matplotlib"):
+        pytest.importorskip(module)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.syspath_prepend(str(DOCS / "learn"))
+    monkeypatch.syspath_prepend(str(DOCS.parent))
+    course = importlib.import_module("course")
+    monkeypatch.setattr(course, "COMPILED", False)
+    with falcon.config(backend="numpy"):
+        place = {}
+        for code in blocks(notebook, "{code-cell}"):
+            exec(compile(code, str(notebook), "exec"), place)
+    sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_public_name_has_an_example_and_is_in_the_reference(name):
+    module, _, last = name.rpartition(".")
+    value = getattr(importlib.import_module(module), last)
+    assert ">>> " in inspect.getdoc(value)
+    pages = "".join(x.read_text(encoding="utf-8") for x in (DOCS / "reference").glob("*.md"))
+    places = {name, f"falcon.schemes.{last}"} if last in falcon.schemes.__all__ else {name}
+    assert any(re.search(rf":: {re.escape(x)}$", pages, re.M) for x in places)
+
+
+def test_the_tables_of_options_are_current(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    tables = importlib.import_module("tables")
+    for page in tables.PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert tables.updated(page) == text, "run: python docs/_ext/tables.py"
+    for option in FIELDS.values():
+        assert f"`{option.metadata['variable']}`" in tables.environment()
