@@ -7,7 +7,8 @@ current.
 import re
 from pathlib import Path
 
-from falcon._core.options import FIELDS, OTHER_VARIABLES
+from falcon._core.options import FIELDS
+from falcon._core.variables import OTHER_VARIABLES
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 BEGIN, END = "<!-- table: python docs/_ext/tables.py -->\n", "<!-- end of table -->\n"
