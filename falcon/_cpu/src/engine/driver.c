@@ -276,6 +276,8 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
                 int *nonfinite) {
     if (nonfinite)
         *nonfinite = 0;
+    if (profile)
+        *profile = (falcon_profile){0};
     if (prob->M <= 0 || prob->N <= 0)
         return FALCON_OK;
     const int is_complex = scheme && scheme->parts == 2, is_zero = prob->alpha.real == 0 && prob->alpha.imag == 0;
