@@ -23,10 +23,11 @@ def ran(row, isa):
     b = rng.integers(0, 4, (90, 100)).astype(right.numpy)
     exact = a.astype(int) @ b.astype(int)
     sums = np.int32 if np.issubdtype(left.numpy, np.integer) else np.float32
-    c = np.zeros((70, 100), np.float64 if left.name == "float64" else sums)
+    c = np.zeros((70, 100), left.numpy if left.itemsize == 8 else sums)
     operands = extension.engine_view(a, left), extension.engine_view(b, right)
     kind = row.engine if row.arithmetic else None
-    profile = _core.gemm(*operands, c, isa=isa, kind=kind, profile=True)
+    product = extension.engine_view(c, left) if left.itemsize == 8 else c
+    profile = _core.gemm(*operands, product, isa=isa, kind=kind, profile=True)
     np.testing.assert_array_equal(c, exact)
     return profile["kernel"]
 
