@@ -8,17 +8,19 @@ If compiling fails, the installation succeeds all the same: the reason is record
 `falcon.show_config()`, and falcon runs on NumPy's BLAS. Environment variables:
 
     FALCON_BUILD=require       fail if an extension cannot be built
-    FALCON_BUILD=skip          do not build any
-    FALCON_THREADING=openmp    leave out falcon's own threads
+    FALCON_BUILD=skip          do not build any (the default on Windows)
+    FALCON_THREADING=own       leave out OpenMP's threads, as wheels do
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import re
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -30,8 +32,12 @@ ROOT = Path(__file__).resolve().parent
 CPU = Path("falcon") / "_cpu"
 DISCOVER = Path("falcon") / "discover"
 CORE = Path("falcon") / "_core"
-MODE = os.environ.get("FALCON_BUILD", "optional")
-OPENMP_ONLY = ["FALCON_OPENMP_ONLY"] if os.environ.get("FALCON_THREADING") == "openmp" else []
+MODE = os.environ.get("FALCON_BUILD", "skip" if sys.platform == "win32" else "optional")
+# The machine to build for: that of a cross build, else this one.
+MACHINE = os.environ.get("_PYTHON_HOST_PLATFORM", platform.machine()).rpartition("-")[2]
+if sys.platform == "darwin":  # a Python for two machines would compile everything for both
+    os.environ.setdefault("ARCHFLAGS", f"-arch {MACHINE}")
+OPENMP = os.environ.get("FALCON_THREADING") != "own"
 
 
 def load_table() -> ModuleType:
@@ -58,7 +64,8 @@ class BuildOptional(build_ext):
 
     def run(self) -> None:
         if MODE == "skip":
-            self._record("FALCON_BUILD=skip was set when falcon was built")
+            set_by = "FALCON_BUILD=skip was set when falcon was built"
+            self._record("there is none for Windows" if sys.platform == "win32" else set_by)
             return
         try:
             super().run()
@@ -78,28 +85,35 @@ class BuildOptional(build_ext):
         flags = [*TABLE.COMMON_FLAGS]
         include = [str(CPU / TABLE.INCLUDE_DIR)]
         headers = [str(CPU / name) for name in TABLE.HEADERS]
-        objects = []
-        for isa in TABLE.isas_for():
-            if not self._knows(isa.flags):
-                print(f"falcon: no {isa.name} kernels: the compiler does not know their flags")
-                continue
-            if isa.macro:
-                extension.define_macros.append((isa.macro, "1"))
-            objects += self.compiler.compile(
-                [str(CPU / name) for name in isa.sources],
-                output_dir=str(Path(self.build_temp) / isa.name),
-                include_dirs=include,
-                extra_postargs=[*flags, *isa.flags],
-                depends=headers,
-            )
-        extension.extra_objects = objects
+        if OPENMP and self._knows(TABLE.OPENMP_FLAGS, "omp.h"):
+            extension.extra_compile_args += TABLE.OPENMP_FLAGS
+            extension.extra_link_args += TABLE.OPENMP_FLAGS
+        running = []
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for isa in TABLE.isas_for(MACHINE):
+                if not self._knows(isa.flags):
+                    print(f"falcon: no {isa.name} kernels: the compiler does not know their flags")
+                    continue
+                if isa.macro:
+                    extension.define_macros.append((isa.macro, "1"))
+                running.append(
+                    pool.submit(
+                        self.compiler.compile,
+                        [str(CPU / name) for name in isa.sources],
+                        output_dir=str(Path(self.build_temp) / isa.name),
+                        include_dirs=include,
+                        extra_postargs=[*flags, *isa.flags],
+                        depends=headers,
+                    )
+                )
+        extension.extra_objects = [name for made in running for name in made.result()]
         super().build_extension(extension)
 
-    def _knows(self, flags: tuple[str, ...]) -> bool:
-        """Whether the compiler takes these flags; an older one may not."""
+    def _knows(self, flags: tuple[str, ...], header: str = "stddef.h") -> bool:
+        """Whether the compiler takes these flags, and has the header; another one may not."""
         with tempfile.TemporaryDirectory() as folder:
             empty = Path(folder) / "empty.c"
-            empty.write_text("int nothing;\n", encoding="ascii")
+            empty.write_text(f"#include <{header}>\nint nothing;\n", encoding="ascii")
             try:
                 self.compiler.compile([str(empty)], output_dir=folder, extra_postargs=[*flags])
             except CompileError:
@@ -142,9 +156,7 @@ def cpu_extension() -> Extension:
         "falcon._cpu._core",
         [str(CPU / TABLE.CYTHON), *(str(CPU / name) for name in TABLE.BASELINE)],
         include_dirs=[str(CPU / TABLE.INCLUDE_DIR)],
-        define_macros=[(macro, "1") for macro in OPENMP_ONLY],
-        extra_compile_args=[*TABLE.COMMON_FLAGS, *TABLE.OPENMP_FLAGS],
-        extra_link_args=[*TABLE.OPENMP_FLAGS],
+        extra_compile_args=[*TABLE.COMMON_FLAGS],
         depends=[str(CPU / name) for name in TABLE.HEADERS],
     )
 

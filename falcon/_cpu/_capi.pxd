@@ -71,12 +71,14 @@ cdef extern from "falcon_cpu.h" nogil:
     ctypedef struct falcon_profile:
         double combine_a, combine_b, gemm, update, wait, total
         int threads, passes, tiles, transposed, b_kept
+        const char *kernel
     const falcon_kernel *falcon_kernel_best(int most, int dtype)
     const char *falcon_isa_name(int isa)
     const char *falcon_dtype_name(int dtype)
     void falcon_kernel_put(int isa, int dtype, const falcon_kernel *kern)
     const char *falcon_isa_refused(int isa)
     int falcon_isa_supported(int isa)
+    int falcon_isa_best()
     void falcon_cache_sizes(falcon_caches *out)
     double falcon_peak(int isa, int dtype, int threads, double seconds)
     void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme,
@@ -222,4 +224,5 @@ cdef inline dict profile_dict(const falcon_profile *prof, const falcon_blocking 
             "update": prof.update, "wait": prof.wait, "total": prof.total,
             "threads": prof.threads, "passes": prof.passes, "tiles": prof.tiles,
             "transposed": bool(prof.transposed), "b_kept": bool(prof.b_kept),
+            "kernel": "" if prof.kernel == NULL else prof.kernel.decode(),
             "blocking": blocking_tuple(b)}

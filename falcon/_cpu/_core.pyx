@@ -20,7 +20,8 @@ ISA_NAMES = tuple([falcon_isa_name(i).decode() for i in range(FALCON_N_ISA)])
 
 def supported_isas():
     """Names of the instruction sets that are built in and run here, best first."""
-    return tuple([ISA_NAMES[i] for i in range(FALCON_N_ISA - 1, -1, -1) if falcon_isa_supported(i)])
+    order = [falcon_isa_best(), *range(FALCON_N_ISA - 1, -1, -1)]
+    return tuple(dict.fromkeys([ISA_NAMES[i] for i in order if falcon_isa_supported(i)]))
 
 
 def refused_isas():
@@ -70,7 +71,7 @@ cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
     cdef int i = ISA_NAMES.index(isa) if isa in ISA_NAMES else -1
     cdef const falcon_kernel *k = NULL
     if isa is None:
-        k = falcon_kernel_best(FALCON_N_ISA - 1, dtype)
+        k = falcon_kernel_best(falcon_isa_best(), dtype)
     elif falcon_isa_supported(i):
         k = falcon_kernel_best(i, dtype)
     if k == NULL:

@@ -52,10 +52,10 @@ def why_missing() -> str:
         reason = "falcon runs from a source tree where setup.py has not built it"
     if find_spec(f"{__package__}._core") is not None:
         reason = _import_error
-    return (
-        f"the compiled extension is missing ({reason}); install a C compiler and reinstall "
-        "falcon-gemm from source"
-    )
+    remedy = "install a C compiler and reinstall falcon-gemm from source"
+    if sys.platform == "win32":
+        remedy = "use falcon-gemm for Linux in WSL"
+    return f"the compiled extension is missing ({reason}); {remedy}"
 
 
 def _compiled_elsewhere(tree: Path) -> Path | None:

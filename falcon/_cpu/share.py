@@ -59,6 +59,8 @@ class _Library:
         setter = name.replace("_get_num_threads", "_set_threads_callback_function")
         if controller.info().get("threading_layer") != "pthreads":
             made.why_not = "it has no threads of its own"
+        elif sys.platform != "linux":
+            made.why_not = "falcon does so on Linux only"
         elif not name or not hasattr(dynlib, setter):
             made.why_not = "it is older than 0.3.28"
         else:

@@ -58,6 +58,7 @@ ISAS = (
         "FALCON_HAVE_NEON_BF16",
         ARM64,
     ),
+    Isa("sve", ("src/kernels/sve.c",), ("-march=armv8.2-a+sve",), "FALCON_HAVE_SVE", ARM64),
     Isa("avx2", ("src/kernels/avx2.c",), AVX2_FLAGS, "FALCON_HAVE_AVX2", X86),
     Isa(
         "avx_vnni",
@@ -138,6 +139,7 @@ HEADERS = (
     "src/kernels/vec_types.h",
     "src/kernels/kernel_impl.h",
     "src/kernels/vector_impl.h",
+    "src/kernels/sve_impl.h",
     "src/kernels/block_impl.h",
     "src/kernels/tile_impl.h",
     "src/kernels/tile_amx.h",

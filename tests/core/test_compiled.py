@@ -13,6 +13,8 @@ PACKAGE = Path(falcon.__file__).parent
 @pytest.mark.parametrize("source", ["_cpu/_core.pyx", "_core/formulas.py"])
 def test_what_falcon_imports_leaves_the_gil_off(source):
     """A module that does not declare it turns the GIL on again on a free-threaded Python."""
+    if not (PACKAGE / source).exists():
+        pytest.skip("the Cython sources are not part of this installation")
     with (PACKAGE / source).open(encoding="utf-8") as file:
         directives = file.readline()
     assert directives.startswith("# cython: ")

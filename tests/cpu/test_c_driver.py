@@ -40,7 +40,7 @@ def build(folder, compiler, flags, machine, portable=None):
     Objects that lie in the folder already are linked as they are.
     """
     t = table()
-    basic = [compiler, *flags, "-std=gnu11", "-Wall", "-Wextra", "-Werror", *t.OPENMP_FLAGS]
+    basic = [compiler, *t.OPENMP_FLAGS, *flags, "-std=gnu11", "-Wall", "-Wextra", "-Werror"]
     basic += ["-I", str(SOURCES / t.INCLUDE_DIR), "-I", str(DRIVER.parent)]
     macros = [f"-D{x}" for x in t.macros_for(machine)]
     own_flags = dict.fromkeys((DRIVER, *(SOURCES / x for x in t.BASELINE)), macros)
@@ -120,13 +120,15 @@ def test_sanitizers(flags, tmp_path):
     )
     if found.returncode or subprocess.run([tmp_path / "probe"], capture_output=True).returncode:
         pytest.skip("the compiler has no such sanitizer that runs here")
-    program = build(tmp_path, COMPILER, flags, platform.machine())
-    run(
-        [program, "4"],
-        ASAN_OPTIONS="detect_leaks=0",
-        UBSAN_OPTIONS="print_stacktrace=1",
-        TSAN_OPTIONS="halt_on_error=1 die_after_fork=0",
-    )
+    options = {
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "TSAN_OPTIONS": "halt_on_error=1 die_after_fork=0",
+    }
+    run([build(tmp_path, COMPILER, flags, platform.machine()), "4"], **options)
+    (tmp_path / "team.o").unlink()  # again with the team of other systems, without OpenMP
+    flags += ["-DFALCON_PORTABLE_TEAM", "-fno-openmp"]
+    run([build(tmp_path, COMPILER, flags, platform.machine()), "4", "generic"], **options)
 
 
 if __name__ == "__main__":  # for a debugger or a profiler; see the first lines of test_cpu.c

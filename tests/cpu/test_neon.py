@@ -1,4 +1,4 @@
-"""The NEON kernels, and fixed-width SVE: cross-compiled for aarch64 and executed by emulation.
+"""The kernels for NEON and SVE, cross-compiled for aarch64 and executed by emulation.
 
 With OpenMP's team: QEMU 7.2 aborts now and then where several threads start threads at once.
 
@@ -7,6 +7,7 @@ emulated.
 """
 
 import platform
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,14 +15,15 @@ from pathlib import Path
 import pytest
 
 from .support import SOURCES
-from .test_c_driver import DRIVER, build, run
+from .test_c_driver import build, run
 
 COMPILER = shutil.which("aarch64-linux-gnu-gcc")
 EMULATOR = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
 LIBRARIES = Path("/usr/aarch64-linux-gnu")
 
 
-def built(folder, flags, portable=None):
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
     if platform.machine() in ("aarch64", "arm64"):
         pytest.skip("this machine has NEON itself: test_kernels.py runs it")
     if not (SOURCES / "src").exists():
@@ -29,13 +31,8 @@ def built(folder, flags, portable=None):
     if COMPILER is None or EMULATOR is None:
         missing = "aarch64-linux-gnu-gcc" if COMPILER is None else "qemu-aarch64"
         pytest.skip(f"{missing} is not installed (Debian: gcc-aarch64-linux-gnu, qemu-user)")
-    flags = ["-O2", "-ffp-contract=fast", *flags]
-    return build(folder, COMPILER, flags, "aarch64", portable=portable)
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    return built(tmp_path_factory.mktemp("neon"), [])
+    flags = ["-O2", "-ffp-contract=fast"]
+    return build(tmp_path_factory.mktemp("neon"), COMPILER, flags, "aarch64")
 
 
 @pytest.mark.parametrize("isa", ["neon", "neon_dot", "neon_i8mm", "neon_bf16", "generic"])
@@ -44,6 +41,19 @@ def test_kernels_under_emulation(program, isa):
     assert f"{isa}: " in words
     compared = {"neon_i8mm": ("i8", "u8"), "neon_bf16": ("bf16",)}.get(isa, ())
     assert all(f"blocks_{x}_ukr_8x12 has the bits of {isa}" in words for x in compared)
+
+
+@pytest.mark.parametrize("width", [16, 32, 64])
+def test_scalable_vectors(program, width):
+    """One kernel for all widths, with the bits of NEON's; vectors as short as NEON's on request."""
+    cpu = f"max,sve-default-vector-length={width}"
+    command = [EMULATOR, "-cpu", cpu, "-L", str(LIBRARIES), str(program), "3", "sve", "openmp"]
+    words = run(command)
+    assert "sve: " in words
+    for kernels in ("sve_f32_ukr_12x32 has the bits of neon", "sve_f64_ukr_12x16 has the bits of"):
+        assert re.search(rf"{kernels}.* in vectors of {width} bytes", words)
+    usual = "neon_bf16" if width == 16 else "sve"
+    assert f"used unless another one is asked for: {usual}\n" in words
 
 
 def test_the_neon_kernels_use_fused_multiply_add(program):
@@ -59,12 +69,3 @@ def test_the_neon_kernels_use_fused_multiply_add(program):
         timeout=60,
     )
     assert done.stdout.count("fmla\tv") > 100
-
-
-def test_the_template_fits_vectors_of_sve_of_a_width_known_to_the_compiler(tmp_path):
-    """No kernel of its own yet: AVX-512's shapes in 64-byte vectors, which here are SVE's."""
-    flags = ["-march=armv8.2-a+sve", "-msve-vector-bits=512"]
-    program = built(tmp_path, flags, DRIVER.parent / "kernels_wide.c")
-    command = [EMULATOR, "-cpu", "max,sve512=on,sve-default-vector-length=64"]
-    words = run([*command, "-L", str(LIBRARIES), str(program), "2", "generic", "openmp"])
-    assert "generic: " in words

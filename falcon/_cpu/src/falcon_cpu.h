@@ -97,6 +97,7 @@ typedef struct {
 typedef struct {
     double combine_a, combine_b, gemm, update, wait, total;
     int32_t threads, passes, tiles, transposed, b_kept;
+    const char *kernel; /* whose micro-kernels multiplied; NULL: none */
 } falcon_profile;
 
 /* Fills the zero fields of blk for this problem.  Reads no matrix: shapes,

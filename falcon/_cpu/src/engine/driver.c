@@ -199,6 +199,7 @@ static void tiles(fl_job *j, const fl_buffers *buf, ptrdiff_t first, ptrdiff_t e
     if (j->profile) {
         took->gemm = fl_now() - t0 - took->update;
         took->tiles = (int32_t)(end - first);
+        took->kernel = p->kern->name;
     }
     if (p->kern->tripped(buf->watch))
         atomic_store(&j->nonfinite, 1);
@@ -227,6 +228,7 @@ static void do_units(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
     j->profile->gemm += took.gemm;
     j->profile->update += took.update;
     j->profile->tiles += took.tiles;
+    j->profile->kernel = took.kernel ? took.kernel : j->profile->kernel;
     pthread_mutex_unlock(&j->profiling);
 }
 
@@ -274,6 +276,8 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
                 int *nonfinite) {
     if (nonfinite)
         *nonfinite = 0;
+    if (profile)
+        *profile = (falcon_profile){0};
     if (prob->M <= 0 || prob->N <= 0)
         return FALCON_OK;
     const int is_complex = scheme && scheme->parts == 2, is_zero = prob->alpha.real == 0 && prob->alpha.imag == 0;

@@ -1,6 +1,6 @@
 /* team.c - the only file that starts, places and wakes threads, and that handles fork().
  *
- * falcon's own team (Linux): a helper thread for every CPU that a caller may use, pinned to it, so that a helper that
+ * falcon's own team: a helper thread for every CPU that a caller may use, on Linux pinned to it, so that a helper that
  * is woken never lands on the caller's own CPU; the caller and its affinity are never touched.  A call fills a board,
  * invites the helpers of other CPUs and starts to work; helpers that come before the job is over join it.  Idle helpers
  * spin for a short while, because the next call often comes soon, and then sleep.
@@ -8,21 +8,21 @@
  * A gang is a set of jobs that run at the same time, because they wait for one another (lend.c: those of OpenBLAS). The
  * helpers that are called to it leave their board after the unit that they are at, so that nobody waits for long.
  *
- * OpenMP's team (elsewhere, or on request): the same boards in a parallel region, which ends when all of its threads
- * have arrived; after a pause libgomp's threads may take milliseconds to do so (docs/cpu.md).
+ * OpenMP's team (on request, in builds with OpenMP): the same boards in a parallel region, which ends when all of its
+ * threads have arrived; after a pause libgomp's threads may take milliseconds to do so (docs/cpu.md).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "../falcon_cpu.h"
 #include "board.h"
-#include <omp.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
-#if defined(__linux__) && !defined(FALCON_OPENMP_ONLY)
-#define OWN_TEAM
-#endif
+static atomic_int threading = FALCON_OWN_TEAM;
 
 /* libgomp's pool does not survive fork(): a child that enters a parallel region waits for ever. */
 static atomic_int forked;
@@ -39,6 +39,9 @@ static void run_alone(const fl_stages *stages, void *job) {
     fl_board board = {0};
     fl_board_work(&board, fl_board_begin(&board, stages, job, 1), 0, NULL, 0);
 }
+
+#ifdef _OPENMP
+#include <omp.h>
 
 static void run_openmp(const fl_stages *stages, void *job, int threads) {
     fl_board board = {0};
@@ -57,16 +60,82 @@ static void run_openmp(const fl_stages *stages, void *job, int threads) {
             fl_wait(&spins);
     }
 }
+#endif
 
-#ifdef OWN_TEAM
+/* ---- What differs between systems: sleeping until a word is not 0, and the CPUs that threads may use ---- */
+
+#if defined(__linux__) && !defined(FALCON_PORTABLE_TEAM)
 #include <linux/futex.h>
-#include <sched.h>
-#include <signal.h>
 #include <sys/syscall.h>
-#include <unistd.h>
+
+typedef cpu_set_t fl_cpus;
+enum { MOST_CPUS = CPU_SETSIZE };
+typedef struct {
+    _Atomic uint32_t word;
+} fl_alarm;
+
+static void prepare(fl_alarm *a) {
+    (void)a;
+}
+static void sleep_until_rung(fl_alarm *a) {
+    syscall(SYS_futex, &a->word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0); /* returns if the word changed meanwhile */
+}
+static void ring(fl_alarm *a) {
+    syscall(SYS_futex, &a->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+/* The CPUs that the caller may use; returns its own, negative where that is unknown. */
+static int here_among(fl_cpus *usable) {
+    const int here = sched_getcpu();
+    return sched_getaffinity(0, sizeof *usable, usable) ? -1 : here;
+}
+static int may_use(int cpu, const fl_cpus *usable) {
+    return CPU_ISSET(cpu, usable);
+}
+static void pin_me_to(int cpu) {
+    cpu_set_t only;
+    CPU_ZERO(&only);
+    CPU_SET(cpu, &only);
+    sched_setaffinity(0, sizeof only, &only);
+}
+#else
+typedef char fl_cpus;
+enum { MOST_CPUS = 1024 };
+typedef struct {
+    _Atomic uint32_t word;
+    pthread_mutex_t lock;
+    pthread_cond_t rung;
+} fl_alarm;
+
+static void prepare(fl_alarm *a) {
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_cond_init(&a->rung, NULL);
+}
+static void sleep_until_rung(fl_alarm *a) {
+    pthread_mutex_lock(&a->lock);
+    while (!atomic_load(&a->word))
+        pthread_cond_wait(&a->rung, &a->lock);
+    pthread_mutex_unlock(&a->lock);
+}
+static void ring(fl_alarm *a) {
+    pthread_mutex_lock(&a->lock);
+    pthread_cond_signal(&a->rung);
+    pthread_mutex_unlock(&a->lock);
+}
+static int here_among(fl_cpus *usable) {
+    (void)usable;
+    return 0;
+}
+static int may_use(int cpu, const fl_cpus *usable) {
+    (void)cpu, (void)usable;
+    return 1;
+}
+static void pin_me_to(int cpu) {
+    (void)cpu;
+}
+#endif
 
 /* Calls that can use helpers at the same time; further ones run on their caller's thread alone. */
-enum { BOARDS = 31, GANG = BOARDS, MOST_CPUS = CPU_SETSIZE, MOST_JOBS = 256, STACK = 1 << 20 };
+enum { BOARDS = 31, GANG = BOARDS, MOST_JOBS = 256, STACK = 1 << 20 };
 static const uint32_t gang_bit = (uint32_t)1 << GANG;
 /* How long an idle helper spins: longer than the Python code between two calls takes, too short to disturb others. */
 static const double idle_seconds = 100e-6, idle_after_gang = 300e-6;
@@ -77,9 +146,8 @@ static struct {
 } boards[BOARDS];
 
 typedef struct {
-    _Atomic uint32_t invited; /* a bit for each board, and one for the gang; also its futex */
+    fl_alarm invited; /* a bit for each board, and one for the gang */
     atomic_int asleep, started;
-    int cpu;
 } fl_helper;
 static fl_helper helpers[MOST_CPUS];
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
@@ -124,15 +192,16 @@ static void serve(fl_helper *h, uint32_t invited) {
         uint64_t job;
         const int seat = invited >> i & 1 ? fl_board_join(&boards[i].board, &job) : -1;
         if (seat >= 0)
-            fl_board_work(&boards[i].board, job, seat, &h->invited, gang_bit);
+            fl_board_work(&boards[i].board, job, seat, &h->invited.word, gang_bit);
     }
 }
 
 static void *help(void *helper) {
     fl_helper *h = helper;
+    pin_me_to((int)(h - helpers));
     double idle_since = fl_now(), idle = idle_seconds;
     for (unsigned turn = 0;; turn++) {
-        const uint32_t invited = atomic_exchange(&h->invited, 0);
+        const uint32_t invited = atomic_exchange(&h->invited.word, 0);
         if (invited) {
             serve(h, invited);
             idle_since = fl_now();
@@ -144,49 +213,47 @@ static void *help(void *helper) {
         if (turn % 16 || fl_now() - idle_since < idle)
             continue;
         atomic_store(&h->asleep, 1);
-        syscall(SYS_futex, &h->invited, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0); /* returns if invited meanwhile */
+        sleep_until_rung(&h->invited);
         atomic_store(&h->asleep, 0);
         idle_since = fl_now();
     }
     return NULL;
 }
 
-/* Starts a thread with all signals blocked, pinned to `cpu` if that is not negative; 0: the system allows no more. */
-static int start_thread(void *(*body)(void *), void *about, int cpu) {
+/* Starts a thread with all signals blocked; 0: the system allows no more. */
+static int start_thread(void *(*body)(void *), void *about) {
     pthread_t thread;
     pthread_attr_t attributes;
-    cpu_set_t only;
     sigset_t all, before;
     sigfillset(&all);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK);
-    if (cpu >= 0) {
-        CPU_ZERO(&only);
-        CPU_SET(cpu, &only);
-        pthread_attr_setaffinity_np(&attributes, sizeof only, &only);
-    }
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int started = !pthread_create(&thread, &attributes, body, about);
+#ifdef __linux__
     if (started)
         pthread_setname_np(thread, "falcon");
+#endif
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return started;
 }
 
 /* Starts the helper of a CPU; 0 where the system allows no more threads. */
-static int start(fl_helper *h, int cpu) {
+static int start(fl_helper *h) {
     pthread_mutex_lock(&starting);
-    if (!atomic_load(&h->started) && start_thread(help, h, cpu))
-        atomic_store(&h->started, 1);
+    if (!atomic_load(&h->started)) {
+        prepare(&h->invited);
+        atomic_store(&h->started, start_thread(help, h));
+    }
     pthread_mutex_unlock(&starting);
     return atomic_load(&h->started);
 }
 
 static void invite(fl_helper *h, int board) {
-    if (!atomic_fetch_or(&h->invited, (uint32_t)1 << board) && atomic_load(&h->asleep))
-        syscall(SYS_futex, &h->invited, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    if (!atomic_fetch_or(&h->invited.word, (uint32_t)1 << board) && atomic_load(&h->asleep))
+        ring(&h->invited);
 }
 
 /* CPUs have numbers below this. */
@@ -203,14 +270,14 @@ static int count_cpus(void) {
 
 /* The `wanted` helpers of CPUs that the caller may use, its own last; or as many as there are: returns their number. */
 static int find_helpers(fl_helper **found, int wanted) {
-    cpu_set_t usable;
-    const int here = sched_getcpu(), cpus = count_cpus();
+    fl_cpus usable;
+    const int here = here_among(&usable), cpus = count_cpus();
     int count = 0;
-    if (here < 0 || sched_getaffinity(0, sizeof usable, &usable))
+    if (here < 0)
         return 0;
     for (int step = 1; step <= cpus && count < wanted; step++) {
         const int cpu = (here + step) % cpus;
-        if (CPU_ISSET(cpu, &usable) && (atomic_load(&helpers[cpu].started) || start(helpers + cpu, cpu)))
+        if (may_use(cpu, &usable) && (atomic_load(&helpers[cpu].started) || start(helpers + cpu)))
             found[count++] = helpers + cpu;
     }
     return count;
@@ -253,7 +320,7 @@ static void run_gang(fl_run run, void *about, int first, int jobs, atomic_int *l
     fl_extra extra[MOST_JOBS];
     for (int job = first; job < jobs; job++) {
         extra[job] = (fl_extra){run, about, left, job};
-        while (!start_thread(run_extra, extra + job, -1)) /* the system allows no more threads now */
+        while (!start_thread(run_extra, extra + job)) /* the system allows no more threads now */
             usleep(1000);
     }
     run_job(run, about, 0);
@@ -297,22 +364,6 @@ static void forget_helpers(void) {
     pthread_mutex_init(&starting, NULL);
     pthread_mutex_init(&gang_is_free, NULL);
 }
-static atomic_int threading = FALCON_OWN_TEAM;
-#else
-static void run_own(const fl_stages *stages, void *job, int threads) {
-    run_openmp(stages, job, threads);
-}
-int fl_team_gang(void (*run)(void *about, int job), void *about, int jobs) {
-    (void)run, (void)about, (void)jobs;
-    return 0;
-}
-int fl_team_helpers(int wanted) {
-    (void)wanted;
-    return 0;
-}
-static void forget_helpers(void) {}
-static atomic_int threading = FALCON_OPENMP;
-#endif
 
 static void on_fork_child(void) {
     atomic_store(&forked, 1);
@@ -323,20 +374,23 @@ __attribute__((constructor)) static void watch_forks(void) {
 }
 
 int falcon_threading(int wanted) {
-#ifdef OWN_TEAM
-    if (wanted == FALCON_OWN_TEAM || wanted == FALCON_OPENMP)
-        atomic_store(&threading, wanted);
+#ifdef _OPENMP
+    const int best = FALCON_OPENMP;
 #else
-    (void)wanted;
+    const int best = FALCON_OWN_TEAM;
 #endif
+    if (wanted == FALCON_OWN_TEAM || wanted == best)
+        atomic_store(&threading, wanted);
     return atomic_load(&threading);
 }
 
 void fl_team_run(const fl_stages *stages, void *job, int threads) {
     if (threads < 2)
         run_alone(stages, job);
+#ifdef _OPENMP
     else if (falcon_threading(-1) == FALCON_OPENMP)
         run_openmp(stages, job, threads);
+#endif
     else
         run_own(stages, job, threads);
 }

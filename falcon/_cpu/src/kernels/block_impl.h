@@ -43,13 +43,13 @@ INLINE void NAME(rows_of_blocks)(const int mr, const int nv, VEC c[V_ROWS + 1][N
 #pragma GCC unroll 4
         for (int j = 0; j < nv; j++) {
             const VEC left = c[i][j], right = c[i + 1][j];
-            c[i][j] = __builtin_shuffle(left, right, upper);
-            c[i + 1][j] = __builtin_shuffle(left, right, lower);
+            c[i][j] = SHUFFLE(left, right, upper);
+            c[i + 1][j] = SHUFFLE(left, right, lower);
         }
 }
 
 /* Four lanes of a panel from their first halves and their second ones. */
 INLINE void NAME(put_pairs)(LANE *dst, VEC first, VEC second) {
-    V_STORE((T *)dst, __builtin_shuffle(first, second, (IVEC){0, 4, 1, 5}));
-    V_STORE((T *)(dst + 2), __builtin_shuffle(first, second, (IVEC){2, 6, 3, 7}));
+    V_STORE((T *)dst, SHUFFLE(first, second, ((IVEC){0, 4, 1, 5})));
+    V_STORE((T *)(dst + 2), SHUFFLE(first, second, ((IVEC){2, 6, 3, 7})));
 }

@@ -49,7 +49,7 @@ INLINE void X_NAME(dot_lines)(const int lines, ptrdiff_t len, const X_T *mat, pt
 #pragma GCC unroll 16
             for (int l = 0; l < VLEN; l++)
                 other[l] = l ^ step;
-            v += __builtin_shuffle(v, other);
+            v += SHUFFLE(v, v, other);
         }
         T sum = v[0];
         for (ptrdiff_t q = k; q < len; q++)
@@ -161,7 +161,7 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .exact = CAT(D, _EXACT),
     .mr = MR,
     .nr = NR,
-    .vlen = VLEN,
+    .vlen = SCALABLE ? NR / 2 : VLEN,
     .kr = A_DEPTH,
     .pf_lines = PF_LINES,
     .k_grain = K_GRAIN,

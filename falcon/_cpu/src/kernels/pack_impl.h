@@ -25,8 +25,8 @@ INLINE void X_NAME(swap_blocks)(const int s, L_VEC x[L_VLEN]) {
     for (int i = 0; i < L_VLEN; i++)
         if (!(i & s)) {
             const L_VEC a = x[i], b = x[i + s];
-            x[i] = __builtin_shuffle(a, b, lo);
-            x[i + s] = __builtin_shuffle(a, b, hi);
+            x[i] = SHUFFLE(a, b, lo);
+            x[i + s] = SHUFFLE(a, b, hi);
         }
 }
 

@@ -7,7 +7,7 @@ INLINE VEC X_NAME(every_other)(const int odd, VEC a, VEC b) {
 #pragma GCC unroll 16
     for (int l = 0; l < VLEN; l++)
         from[l] = 2 * l + odd;
-    return __builtin_shuffle(a, b, from);
+    return SHUFFLE(a, b, from);
 }
 
 /* The first halves of a and b, or with upper the second ones, lane by lane in turn. */
@@ -16,7 +16,7 @@ INLINE VEC X_NAME(in_turn)(const int upper, VEC a, VEC b) {
 #pragma GCC unroll 16
     for (int l = 0; l < VLEN; l++)
         from[l] = upper * VLEN / 2 + l / 2 + l % 2 * VLEN;
-    return __builtin_shuffle(a, b, from);
+    return SHUFFLE(a, b, from);
 }
 
 /* Lines contiguous along K, as pack_lines: a transposed block holds real and imaginary parts in turn. */

@@ -20,6 +20,20 @@
 
 #define VECTOR_OF(T, n) T __attribute__((vector_size((n) * sizeof(T))))
 #define UNALIGNED(T, n) T __attribute__((vector_size((n) * sizeof(T)), aligned(sizeof(T)), may_alias))
+/* The elements of a and b, one vector after the other, whose numbers are in `from`. */
+#ifdef __clang__ /* has no such function for numbers in a vector, but makes one instruction of this */
+#define SHUFFLE(a, b, from)                                                                                            \
+    ({                                                                                                                 \
+        __typeof__((a) + (b)) a_ = (a), b_ = (b), to_;                                                                 \
+        __typeof__(from) from_ = (from);                                                                               \
+        enum { N_ = sizeof to_ / sizeof to_[0] };                                                                      \
+        _Pragma("GCC unroll 16") for (int l_ = 0; l_ < N_; l_++) to_[l_] =                                             \
+            from_[l_] < N_ ? a_[from_[l_]] : b_[from_[l_] - N_];                                                       \
+        to_;                                                                                                           \
+    })
+#else
+#define SHUFFLE(a, b, from) __builtin_shuffle(a, b, from)
+#endif
 
 /* ---- int32, modulo 2^32 -------------------------------------------------- */
 
