@@ -357,7 +357,7 @@ static int scalable_case(int dtype) {
     for (int i = 0; i < 2; i++) {
         c[i] = matrix_new(dtype, 61, 77, 0);
         test_call t = {.kern = kerns[i], .prob = product_of(&a, &b, c + i), .threads = 1};
-        t.prob.alpha = 1;
+        t.prob.alpha = scalar(1, 0);
         falcon_blocking_fill(t.kern, NULL, &t.prob, 1, 0, &t.blk);
         run(&t);
     }
