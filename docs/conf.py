@@ -41,6 +41,7 @@ autodoc_mock_imports = ["torch"]  # the extra [torch] is not needed to read abou
 suppress_warnings = ["ref.python"]  # attributes such as `m` have several classes
 autosummary_generate = False
 napoleon_google_docstring = False
+napoleon_use_param = False  # types stand as they are written
 napoleon_use_rtype = False
 
 html_theme = "furo"

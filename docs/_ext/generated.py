@@ -6,6 +6,7 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.domains.python import PyXRefRole
+from sphinx.ext.napoleon import NumpyDocstring
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 import falcon.__main__
@@ -46,6 +47,8 @@ class CommandLine(SphinxDirective):
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the role and the directive."""
+    # Napoleon takes the words before a colon in a property's docstring for its type.
+    NumpyDocstring._parse_attribute_docstring = lambda self: list(self._lines)
     app.add_role("name", Name())
     app.add_directive("command-line", CommandLine)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

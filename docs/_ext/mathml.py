@@ -13,7 +13,9 @@ def _inline(self: Any, node: nodes.math) -> None:
 
 
 def _display(self: Any, node: nodes.math_block) -> None:
-    self.body.append(convert(node.astext(), display="block"))
+    text = node.astext().replace("{aligned}", "{align*}")  # the converter knows this one only
+    text = text.replace(r"\\[1ex]", r"\\")
+    self.body.append(convert(text, display="block"))
     raise nodes.SkipNode
 
 
