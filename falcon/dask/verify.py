@@ -1,0 +1,2 @@
+"""stub"""
+verify = None
