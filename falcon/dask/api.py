@@ -143,7 +143,9 @@ def gemm(
             raise ValueError(f"c has chunks {c.chunks}; expected c.rechunk({wanted})")
     plan = decided("gemm", a, b, c, dtype, block_scheme, reread, options)
     kind = plan.result.numpy
-    return _array("gemm", plan, a, b, c, scalar("alpha", alpha, kind), scalar("beta", beta, kind), options)
+    return _array(
+        "gemm", plan, a, b, c, scalar("alpha", alpha, kind), scalar("beta", beta, kind), options
+    )
 
 
 def _is_array(name: str, x: Any) -> None:
@@ -170,11 +172,11 @@ def _array(
     # The same key stands for the same bits: what was decided is part of it.
     about = (given, plan.steps, plan.reread, pickle.dumps((plan.chunk, plan.scheme, plan.scaled)))
     name = f"falcon-{function}-{tokenize(x, y, c, alpha, beta, str(plan.result), about)}"
-    opened = [
-        graph.made_again(which, v) if plan.reread else graph.kept(v)
+    left, right = (
+        graph.made_again(which, v) if plan.reread else graph.Chunks(v.name)
         for which, v in (("x", x), ("y", y))
-    ]
-    operands = (*opened, None if c is None else graph.kept(c))
+    )
+    operands = (left, right, None if c is None else graph.Chunks(c.name))
     key = f"{name}-plan"
     if plan.scheme is None:
         tasks = graph.plain(name, plan, key, operands, beta)

@@ -1,9 +1,9 @@
-"""A scheme <m,k,n;R> over the grid of chunks as tasks of Dask.
+r"""A scheme <m,k,n;R> over the grid of chunks as tasks of Dask.
 
 ::
 
     chunks of x, y --> Norms --> Judge --> Sum (of chunks) --> Step (R products) --> Assemble --> C
-                                   \\--> Lines --> Thin (classical, usually empty) --/
+                                   \--> Lines --> Thin (classical, usually empty) --/
 
 Each of the m x k blocks of x, and k x n of y, is one or several chunks. The graph is static: what
 NaN, Inf and norms ask for is decided by `Judge`, whose result all sums receive. Without a need for
@@ -32,7 +32,7 @@ def of_scheme(
     operands: tuple[Chunks, Chunks, Chunks | None],
     alpha: Any,
     beta: Any,
-) -> dict[tuple, Any]:
+) -> dict[Any, Any]:
     """Return the tasks of ``alpha x y + beta c``; parameters as for `falcon.dask.graph.plain`."""
     scheme, dtype = plan.scheme, plan.result.numpy
     assert scheme is not None  # the caller looks
@@ -42,7 +42,7 @@ def of_scheme(
     counts = [len(s) // p for s, p in zip(sizes, parts, strict=True)]
     M, K, N = (s[:count] for s, count in zip(sizes, counts, strict=True))
     lines = [_slices(s) for s in sizes]
-    tasks: dict[tuple, Any] = {}
+    tasks: dict[Any, Any] = {}
     judged = _judged(tasks, name, plan, operands, lines) if plan.judged else None
     thin = _apart(tasks, name, plan, operands, lines, judged) if judged else (None, None)
     u, v, w = scheme.U, scheme.V, scheme.W
@@ -73,13 +73,15 @@ def of_scheme(
     for i, j in product(range(len(sizes[0])), range(len(sizes[2]))):
         (p, within), (q, beside) = divmod(i, counts[0]), divmod(j, counts[2])
         used = [r for r in range(scheme.rank) if w[r, p, q] != 0]
-        step = Assemble(
+        last = Assemble(
             tuple(w[r, p, q] for r in used), (lines[0][i], lines[2][j]), dtype, alpha, beta
         )
         products = [(f"{name}-product", r, within, beside) for r in used]
         c = None if operands[2] is None else operands[2][i, j]
-        of_rows, of_columns = (None if x is None else x[at] for x, at in zip(thin, (j, i), strict=True))
-        tasks[name, i, j] = (step, judged, products, of_rows, of_columns, c)
+        of_rows, of_columns = (
+            None if x is None else x[at] for x, at in zip(thin, (j, i), strict=True)
+        )
+        tasks[name, i, j] = (last, judged, products, of_rows, of_columns, c)
     return tasks
 
 
@@ -89,7 +91,7 @@ def _slices(sizes: tuple[int, ...]) -> list[slice]:
 
 
 def _judged(
-    tasks: dict[tuple, Any],
+    tasks: dict[Any, Any],
     name: str,
     plan: GridPlan,
     operands: tuple[Chunks, Chunks, Any],
@@ -118,7 +120,7 @@ def _judged(
 
 
 def _apart(
-    tasks: dict[tuple, Any],
+    tasks: dict[Any, Any],
     name: str,
     plan: GridPlan,
     operands: tuple[Chunks, Chunks, Any],

@@ -15,12 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .grid import Grid, Piece
 from .plan import GridPlan
 from .work import Cut, Source, Step, total
 
 _FAN_IN = 8
 _MOST_TASKS, _MOST_BYTES = 16, 2**20  # of a source, and of arrays in it
+
 
 @dataclass(frozen=True)
 class Chunks:
@@ -31,11 +34,6 @@ class Chunks:
 
     def __getitem__(self, index: tuple[int, ...]) -> Any:
         return (self.name, *index) if self.sources is None else self.sources[index]
-
-
-def kept(x: Any) -> Chunks:
-    """Return the chunks of an array as keys: results of tasks, kept while they are needed."""
-    return Chunks(x.name)
 
 
 def made_again(name: str, x: Any) -> Chunks:
@@ -53,13 +51,14 @@ def made_again(name: str, x: Any) -> Chunks:
     graph = convert_legacy_graph(dict(x.__dask_optimize__(x.__dask_graph__(), keys)))
     found = {}
     for key in keys:
-        part, missing = {}, [key]
+        part: dict[Any, Any] = {}
+        missing = [key]
         while missing:
             at = missing.pop()
             part[at] = graph[at]
             missing += [y for y in graph[at].dependencies if y not in part]
-        held = max((getattr(getattr(y, "value", None), "nbytes", 0) for y in part.values()
-                    if type(getattr(y, "value", None)).__module__ == "numpy"), default=0)  # fmt: skip
+        values = (getattr(y, "value", None) for y in part.values())
+        held = sum(v.nbytes for v in values if isinstance(v, np.ndarray))
         if len(part) > _MOST_TASKS or held > _MOST_BYTES:
             raise ValueError(
                 f"reread=True, but a chunk of {name} takes {len(part)} tasks and {held} bytes of "
@@ -76,7 +75,7 @@ def plain(
     work: str,
     operands: tuple[Chunks, Chunks, Chunks | None],
     beta: Any,
-) -> dict[tuple, Any]:
+) -> dict[Any, Any]:
     """Return the tasks of ``alpha x y + beta c``.
 
     Parameters
@@ -92,7 +91,7 @@ def plain(
     beta : scalar
     """
     grid, steps = plan.grid, plan.steps
-    tasks: dict[tuple, Any] = {}
+    tasks: dict[Any, Any] = {}
     each = [grid.K[at : at + steps[0]] for at in range(0, len(grid.K), steps[0])]
     runs = min(steps[1], len(each))
     ends = [len(each) * r // runs for r in range(runs + 1)]
@@ -132,7 +131,7 @@ def _step(
     beta: Any,
 ) -> tuple[Step, list[Any], list[Any]]:
     """Return a step and the chunks that it reads."""
-    batch, i, j, index = place
+    batch, i, j, _ = place
     left: list[Any] = []
     right: list[Any] = []
     cuts: list[tuple[Cut, Cut]] = []

@@ -39,11 +39,9 @@ def pieces(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[Piece, ...]:
     if sum(left) == sum(right) == 0:
         return (Piece(0, 0, 0, whole, whole),)
     if sum(left) != sum(right):
-        wide = 0 if sum(right) == 1 else 1
-        found = []
-        for at, size in enumerate(sides[wide]):
-            found.append(Piece(size, *((at, 0) if wide == 0 else (0, at)), whole, whole))
-        return tuple(found)
+        if sum(right) == 1:
+            return tuple(Piece(size, at, 0, whole, whole) for at, size in enumerate(left))
+        return tuple(Piece(size, 0, at, whole, whole) for at, size in enumerate(right))
     found, start, places = [], 0, [0, 0]
     for end in sorted({*accumulate(left), *accumulate(right)} - {0}):
         cuts = []
@@ -53,7 +51,7 @@ def pieces(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[Piece, ...]:
             before = sum(sizes[: places[side]])
             cut = slice(start - before, end - before)
             cuts.append(slice(None) if cut == slice(0, sizes[places[side]]) else cut)
-        found.append(Piece(end - start, *places, *cuts))
+        found.append(Piece(end - start, places[0], places[1], cuts[0], cuts[1]))
         start = end
     return tuple(found)
 

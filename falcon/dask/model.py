@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
 
+from falcon._core.dtypes import DType
 from falcon.schemes import Scheme
 
 from .cluster import Cluster
+from .grid import Grid
 
+LEAST_CHUNK = 1024  # below, tasks cost as much as products, and sums gain nothing
+SHARE = 0.6  # of the memory, at which workers of distributed begin to write chunks to disk
+_INPUTS = 0.25  # of a task's room, for the chunks that it reads
 TASK = 5e-4  # seconds of the scheduler for a task: it handles one after another
 
 
@@ -176,3 +182,54 @@ def cells(way: Way) -> tuple[Any, ...]:
 
 STAGES = ("products", "sums", "norms", "moves")
 TITLES = ("way", "s", *STAGES, "moved", "memory", "tasks", "growth", "")
+
+
+def sizes_of(grid: Grid, x: Any, y: Any, result: DType) -> Sizes:
+    """Return the sizes of average chunks."""
+    M, N, K = grid.counts
+    batches = prod(len(axis) for axis in grid.batch)
+    count = batches * M
+    c = prod(map(sum, grid.chunks)) * result.itemsize / (count * N)
+    # K may be cut where only one of them is.
+    sides = ((x, grid.x[-1]), (y, grid.y[-2]))
+    left, right = (v.nbytes / v.npartitions * len(cuts) / K for v, cuts in sides)
+    return Sizes((count, N, K), left, right, c)
+
+
+def steps_of(sizes: Sizes, on: Cluster, reread: bool) -> tuple[int, int]:
+    """Return how many products a task adds up, and in how many runs K is cut.
+
+    A task holds all chunks that it is given; one that reads them holds two at a time.
+    """
+    M, N, K = sizes.counts
+    runs = min(-(-on.slots // (M * N)), K)
+    most = K
+    if on.room is not None and not reread:
+        each = max(sizes.x + sizes.y, 1)
+        most = max(1, int((_INPUTS * on.room - 2 * sizes.c) // each))
+    return min(most, -(-K // runs)), runs
+
+
+def advice(
+    grid: Grid, x: Any, y: Any, result: DType, on: Cluster, reread: bool, sizes: Sizes
+) -> Iterator[str]:
+    """Yield how other chunks would help; falcon never rechunks by itself."""
+    for name, array in (("x", x), ("y", y)):
+        largest = prod(map(max, array.chunks)) * array.dtype.itemsize
+        if on.room is not None and largest > on.room / 8:
+            side = int((on.room / 8 / array.dtype.itemsize) ** 0.5) // 256 * 256
+            yield (
+                f"chunks of {name} take {text(largest)}, a task has {text(on.room)}: "
+                f"an eighth of it, {name}.rechunk({max(side, 256)}), leaves room for the others"
+            )
+    small = min(max(s, default=0) for s in (grid.x[-2], grid.y[-1], [p.size for p in grid.K]))
+    if 0 < small < LEAST_CHUNK <= min(grid.sizes):
+        yield f"chunks of {small} lines: tasks cost as much as products; take {LEAST_CHUNK} or more"
+    if grid.x[-1] != grid.y[-2] and min(len(grid.x[-1]), len(grid.y[-2])) > 1:
+        yield "x's columns and y's rows are cut differently: chunks are cut again in the tasks"
+    held = x.nbytes + y.nbytes
+    if on.memory is not None and not reread and held > SHARE * on.memory * on.workers:
+        yield (
+            f"operands of {text(held)} do not fit {on.workers} x {text(on.memory)}: "
+            "reread=True lets tasks read them from files"
+        )

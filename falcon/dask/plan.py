@@ -33,9 +33,6 @@ from .grid import Grid
 # predictions err, and it takes more memory. Its blocks are chunks, or several of them.
 _GAIN = 0.95
 _MOST_PARTS = 4
-_LEAST_CHUNK = 1024
-_SHARE = 0.6  # of the memory, at which workers of distributed begin to write chunks to disk
-_INPUTS = 0.25  # of a task's room, for the chunks that it reads
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,9 +189,9 @@ def decided(
         operand = operand_type(NUMPY, [x._meta, y._meta], result, options)
     else:
         result = of(np.dtype(dtype or np.result_type(*(a.dtype for a in arrays.values()))))
-    sizes = _sizes(grid, x, y, result)
-    steps = _steps(sizes, on, reread)
-    biggest = tuple(max(s, default=0) for s in ([*_rows(grid)], grid.y[-1], [p.size for p in grid.K]))
+    sizes = model.sizes_of(grid, x, y, result)
+    steps = model.steps_of(sizes, on, reread)
+    biggest = max(_rows(grid)), max(grid.y[-1]), max(p.size for p in grid.K)
     product = 0.0
     if operand is not None and 0 not in biggest:
         chunk = _planned((*biggest, False), operand, result, options, on)
@@ -203,12 +200,14 @@ def decided(
     way = model.plain(sizes, product, steps, growth, on, reread)
     found = GridPlan(
         *(grid, operand, result, options, on, chunk, None, steps, (way,), "", reread, False, False),
-        advice=tuple(_advice(grid, x, y, result, on, reread, sizes)),
+        advice=tuple(model.advice(grid, x, y, result, on, reread, sizes)),
     )
     return _chosen(found, block_scheme, sizes, result, product)
 
 
-def _chosen(found: GridPlan, asked: Any, sizes: model.Sizes, result: DType, product: float) -> GridPlan:
+def _chosen(
+    found: GridPlan, asked: Any, sizes: model.Sizes, result: DType, product: float
+) -> GridPlan:
     """Return the plan with the scheme over the chunks that is asked for, or the best."""
     if isinstance(asked, str) and asked not in ("auto", "classical"):
         asked = schemes.get(asked)
@@ -224,8 +223,8 @@ def _chosen(found: GridPlan, asked: Any, sizes: model.Sizes, result: DType, prod
         named = _with(found, asked, sizes, result, product, scaled=False)
         return replace(named, why="the scheme was requested by name, and runs without scaling")
     biggest = found.chunk.problem if found.chunk is not None else None
-    if not reason and biggest and min(biggest.M, biggest.N, biggest.K) < _LEAST_CHUNK:
-        reason = f"sums of chunks gain nothing below {_LEAST_CHUNK} rows and columns"
+    if not reason and biggest and min(biggest.M, biggest.N, biggest.K) < model.LEAST_CHUNK:
+        reason = f"sums of chunks gain nothing below {model.LEAST_CHUNK} rows and columns"
     if reason:
         return replace(found, why=reason)
     options = [
@@ -240,7 +239,9 @@ def _chosen(found: GridPlan, asked: Any, sizes: model.Sizes, result: DType, prod
     if not options:
         return replace(found, why="no scheme divides the grid of chunks")
     found = replace(found, cluster=current(found.options.threads, measured=True))
-    way = model.plain(sizes, product, found.steps, found.ways[0].growth, found.cluster, found.reread)
+    way = model.plain(
+        sizes, product, found.steps, found.ways[0].growth, found.cluster, found.reread
+    )
     tried = [_with(found, x, sizes, result, product, scaled=not result.is_exact) for x in options]
     tried.sort(key=lambda x: x.ways[0].total)
     return _best(replace(found, ways=(way,)), tried)
@@ -252,7 +253,7 @@ def _best(plain: GridPlan, tried: list[GridPlan]) -> GridPlan:
     refused, best = [], None
     for x in tried:
         (way,) = x.ways
-        room = None if on.memory is None else _SHARE * on.memory * on.workers
+        room = None if on.memory is None else model.SHARE * on.memory * on.workers
         why = f"{way.total / base.total:.2f} x as long as the choice"
         if room is not None and way.memory > room:
             why = f"would hold more than {model.text(room)}"
@@ -267,7 +268,9 @@ def _best(plain: GridPlan, tried: list[GridPlan]) -> GridPlan:
     gain = base.total / best.ways[0].total
     lost = replace(base, refused=f"{gain:.2f} x as long as the choice")
     return replace(
-        best, ways=(*best.ways, lost, *refused), why=f"predicted {gain:.2f} x as fast as the plain grid"
+        best,
+        ways=(*best.ways, lost, *refused),
+        why=f"predicted {gain:.2f} x as fast as the plain grid",
     )
 
 
@@ -348,52 +351,3 @@ def _rows(grid: Grid) -> Iterator[int]:
     most = tuple(max(axis, key=lambda p: p.size) for axis in grid.batch)
     for i in range(len(grid.x[-2])):
         yield grid.rows(most, i)
-
-
-def _sizes(grid: Grid, x: Any, y: Any, result: DType) -> model.Sizes:
-    """Return the sizes of average chunks."""
-    M, N, K = grid.counts
-    batches = prod(len(axis) for axis in grid.batch)
-    count = batches * M
-    whole = prod(map(sum, grid.chunks)) * result.itemsize
-    return model.Sizes((count, N, K), x.nbytes / (x.npartitions or 1) * len(grid.x[-1]) / K,
-                       y.nbytes / (y.npartitions or 1) * len(grid.y[-2]) / K, whole / (count * N))  # fmt: skip
-
-
-def _steps(sizes: model.Sizes, on: Cluster, reread: bool) -> tuple[int, int]:
-    """Return how many products a task adds up, and in how many runs K is cut.
-
-    A task holds all chunks that it is given; one that reads them holds two at a time.
-    """
-    M, N, K = sizes.counts
-    runs = min(-(-on.slots // (M * N)), K)
-    most = K
-    if on.room is not None and not reread:
-        each = max(sizes.x + sizes.y, 1)
-        most = max(1, int((_INPUTS * on.room - 2 * sizes.c) // each))
-    return min(most, -(-K // runs)), runs
-
-
-def _advice(
-    grid: Grid, x: Any, y: Any, result: DType, on: Cluster, reread: bool, sizes: model.Sizes
-) -> Iterator[str]:
-    """Yield how other chunks would help; falcon never rechunks by itself."""
-    for name, array in (("x", x), ("y", y)):
-        largest = prod(map(max, array.chunks)) * array.dtype.itemsize
-        if on.room is not None and largest > on.room / 8:
-            side = int((on.room / 8 / array.dtype.itemsize) ** 0.5) // 256 * 256
-            yield (
-                f"chunks of {name} take {model.text(largest)}, a task has {model.text(on.room)}: "
-                f"an eighth of it, {name}.rechunk({max(side, 256)}), leaves room for the others"
-            )
-    small = min(max(s, default=0) for s in (grid.x[-2], grid.y[-1], [p.size for p in grid.K]))
-    if 0 < small < _LEAST_CHUNK <= min(grid.sizes):
-        yield f"chunks of {small} lines: tasks cost as much as products; take {_LEAST_CHUNK} or more"
-    if grid.x[-1] != grid.y[-2] and min(len(grid.x[-1]), len(grid.y[-2])) > 1:
-        yield "x's columns and y's rows are cut differently: chunks are cut again in the tasks"
-    held = x.nbytes + y.nbytes
-    if on.memory is not None and not reread and held > _SHARE * on.memory * on.workers:
-        yield (
-            f"operands of {model.text(held)} do not fit {on.workers} x {model.text(on.memory)}: "
-            "reread=True lets tasks read them from files"
-        )

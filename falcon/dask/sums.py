@@ -95,11 +95,10 @@ class Judge:
             largest = sqrt(squares[0].max(initial=0)) * sqrt(squares[1].max(initial=0))
             if largest > float(dtype.finfo.max) * 2.0**-12:  # sums of products might overflow
                 powers = [powers_of_two(*x) for x in lines]
-            for i, x in enumerate(powers):
-                if x is not None and not Scaling(x).fits(dtype):
-                    extreme = [not Scaling(x[at : at + 1]).fits(dtype) for at in range(len(x))]
-                    bad[i] |= np.array(extreme)
-                    x[bad[i]] = 0
+            for which, found in zip(bad, powers, strict=True):
+                if found is not None and not Scaling(found).fits(dtype):
+                    which |= [not Scaling(np.array([power])).fits(dtype) for power in found]
+                    found[which] = 0
         for name, which, most in zip(("x", "y"), bad, self.most, strict=True):
             if (count := np.count_nonzero(which)) > most:
                 lines_of = "rows of x" if name == "x" else "columns of y"
@@ -164,12 +163,13 @@ def linear(terms: Sequence[tuple[Any, Any, Any]], shape: tuple[int, int], dtype:
     step = max(1, _STRIP // max(1, shape[1] * out.itemsize))
     with np.errstate(all="ignore"):
         for start in range(0, shape[0], step):
-            strip, is_new = out[start : start + step], True
+            rows, is_new = slice(start, min(start + step, shape[0])), True
+            strip = out[rows]
             for factor, x, powers in terms:
-                piece = x[start : start + step, : shape[1]]
+                piece = x[rows, : shape[1]]
                 part = strip[: piece.shape[0], : piece.shape[1]]
                 if powers is not None:
-                    by = powers if len(powers) == 1 else powers[start : start + step]
+                    by = powers if len(powers) == 1 else powers[rows]
                     piece = np.multiply(piece, by.astype(out.real.dtype), dtype=dtype)
                 if is_new:
                     if part.shape != strip.shape:

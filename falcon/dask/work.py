@@ -29,6 +29,7 @@ class Source:
         self._graph, self._key = graph, key
 
     def __call__(self) -> Any:
+        """Make it, in this thread."""
         from dask.local import get_sync
 
         return get_sync(self._graph, self._key)
@@ -146,7 +147,7 @@ class Step:
         if a.shape[-1] == 0:
             out[...] = 0 if c is None else beta * c
             return
-        plan = work.plan(*out.shape[-2:], a.shape[-1], c is not None)
+        plan = work.plan(out.shape[-2], out.shape[-1], a.shape[-1], c is not None)
         if batch:
             a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
             if c is None and _in_one_call(plan, work, a, b, out):
@@ -161,7 +162,7 @@ def _in_one_call(plan: Plan | None, work: Work, a: Any, b: Any, out: Any) -> boo
         return False
     a, b = _converted(plan, a, b)
     if plan.backend.is_library and work.alpha == 1 and plan.problem.operand.arithmetic is None:
-        how = {"scheme": "classical", "backend": plan.option.backend, "threads": plan.threads}
+        how: Any = {"scheme": "classical", "backend": plan.option.backend, "threads": plan.threads}
         falcon.matmul(a, b, out=out, **how)
         return True
     return plan.backend.execute_batch(plan, a, b, out, alpha=work.alpha)
