@@ -56,8 +56,8 @@ def add_dask(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--memory", type=parse_bytes, metavar="BYTES", help="limit of each worker, "
                        "such as 2GiB; operands and result are then Zarr files")  # fmt: skip
     group.add_argument("--workers", type=int, default=2, help="processes of one thread (default 2)")
-    group.add_argument("--chunk", type=int, help=f"lines of a chunk (default {_CHUNK}, or an "
-                       "eighth of --memory)")  # fmt: skip
+    group.add_argument("--chunk", type=int, help=f"lines of a chunk (default {_CHUNK}, or a "
+                       "sixteenth of --memory)")  # fmt: skip
     group.add_argument("--block-scheme", default="auto", help="scheme over the chunks (default "
                        "auto); its side is compared with the plain grid")  # fmt: skip
     group.add_argument("--folder", type=Path, help="where Zarr files are written (default: the "
@@ -93,8 +93,11 @@ def run(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
 
 
 def _chunk(memory: int | None, dtype: np.dtype) -> int:
-    """Return the lines of a chunk: an eighth of a worker's memory, a multiple of 256."""
-    side = _CHUNK if memory is None else int((memory / 8 / dtype.itemsize) ** 0.5)
+    """Return the lines of a chunk: a sixteenth of a worker's memory, a multiple of 256.
+
+    A task holds four: two that it reads, a copy while reading, and one of C; Python takes 150 MiB.
+    """
+    side = _CHUNK if memory is None else int((memory / 16 / dtype.itemsize) ** 0.5)
     return max(256, side // 256 * 256)
 
 

@@ -180,6 +180,8 @@ def decided(
     if options.check == "verify":
         raise ValueError("check='verify' needs whole matrices; use falcon.dask.verify(x, y, c)")
     on = current(options.threads)
+    if options.workspace_limit is None and on.room is not None:
+        options = replace(options, workspace_limit=int(on.room * model.WORKSPACE))
     if len(on.kernels) > 1 and options.arithmetic == "auto":
         options = replace(options, arithmetic="native")  # what all workers can run
     operand = result = chunk = None
