@@ -1,4 +1,4 @@
-"""Time and bytes of falcon.dask's graphs on 1 to 1,000 workers, by simulation; nothing is multiplied.
+"""Time and bytes of falcon.dask's graphs on 1 to 1,000 workers, simulated: nothing is multiplied.
 
 ``python studies/dask_scale.py [--lines N --chunk C --workers 1,10,100]``: the graphs that
 `falcon.dask.matmul` would send are run by a simulated scheduler of dask's kind: a task goes, in
@@ -138,7 +138,7 @@ def cosma(lines, workers, itemsize, memory):
 
 
 def caps(lines, workers, itemsize, memory):
-    """Bytes that all workers receive: the bound that CAPS attains up to a constant, for Strassen."""
+    """Bytes that all workers receive: the bound that CAPS attains, up to a constant."""
     omega, S = log2(7), memory / itemsize
     if workers == 1:
         return 0

@@ -188,5 +188,4 @@ def _array(
     needed = [v for v in (x, y) if not plan.reread] + ([] if c is None else [c])
     layers = HighLevelGraph.from_collections(name, tasks, dependencies=needed)
     like = (x if type(x._meta) is not np.ndarray else y)._meta
-    meta = np.empty_like(like, dtype=plan.result.numpy, shape=(0,) * len(plan.grid.chunks))
-    return da.Array(layers, name, plan.grid.chunks, meta=meta)
+    return da.Array(layers, name, plan.grid.chunks, meta=like, dtype=plan.result.numpy)

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 import falcon
+from falcon._core.dtypes import of
 from falcon._core.plan import Plan
+from falcon._front.families import family_of
 
 Cut = tuple[Any, ...]
 
@@ -122,7 +124,8 @@ class Step:
             b = (b[:, None] if self.vectors[1] else b)[cuts[1]]
             self._check(a, b)
             if out is None:
-                out = _empty(self.shape, work, a)
+                family = family_of(a=a)
+                out = family.empty(self.shape, of(work.dtype), (a,))
             self._add(work, a, b, added, out, beta)
             added, beta = out, 1
         assert out is not None  # every step has a product
@@ -142,7 +145,7 @@ class Step:
         if self.folds:
             batch = ()
             a, c, out = (x if x is None else x.reshape(-1, x.shape[-1]) for x in (a, c, out))
-        if out.size == 0:
+        if 0 in out.shape:
             return
         if a.shape[-1] == 0:
             out[...] = 0 if c is None else beta * c
@@ -182,11 +185,6 @@ def _converted(plan: Plan, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np
     kinds = plan.problem.operand.left.numpy, plan.problem.operand.right.numpy
     a, b = (x.astype(y, copy=False) for x, y in zip((a, b), kinds, strict=True))
     return a, b
-
-
-def _empty(shape: tuple[int, ...], work: Work, like: Any) -> Any:
-    """Return new memory where `like` is."""
-    return np.empty_like(like, dtype=work.dtype, order="C", shape=shape, subok=False)
 
 
 def total(parts: Sequence[Any]) -> Any:
