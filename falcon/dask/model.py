@@ -18,7 +18,7 @@ from .grid import Grid
 LEAST_CHUNK = 1024  # below, tasks cost as much as products, and sums gain nothing
 SHARE = 0.6  # of the memory, at which workers of distributed begin to write chunks to disk
 _INPUTS = 0.25  # of a task's room, for the chunks that it reads
-WORKSPACE = 0.125  # of it, for falcon's own buffers, unless `workspace_limit` says otherwise
+WORKSPACE = 0.125  # of it, at most, for falcon's own buffers
 TASK = 5e-4  # seconds of the scheduler for a task: it handles one after another
 
 

@@ -33,6 +33,7 @@ from .grid import Grid
 # predictions err, and it takes more memory. Its blocks are chunks, or several of them.
 _GAIN = 0.95
 _MOST_PARTS = 4
+_FRUGAL = 1.02  # how much longer a product of chunks may take with less workspace
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -180,8 +181,6 @@ def decided(
     if options.check == "verify":
         raise ValueError("check='verify' needs whole matrices; use falcon.dask.verify(x, y, c)")
     on = current(options.threads)
-    if options.workspace_limit is None and on.room is not None:
-        options = replace(options, workspace_limit=int(on.room * model.WORKSPACE))
     if len(on.kernels) > 1 and options.arithmetic == "auto":
         options = replace(options, arithmetic="native")  # what all workers can run
     operand = result = chunk = None
@@ -196,7 +195,8 @@ def decided(
     biggest = max(_rows(grid)), max(grid.y[-1]), max(p.size for p in grid.K)
     product = 0.0
     if operand is not None and 0 not in biggest:
-        chunk = _planned((*biggest, False), operand, result, options, on)
+        key = (*biggest, False)
+        options, chunk = _frugal(key, operand, result, options, on)
         product = _seconds(chunk)
     growth = 1.0 if chunk is None else chunk.growth
     way = model.plain(sizes, product, steps, growth, on, reread)
@@ -337,6 +337,23 @@ def _planned(
         result=result, buffered=added, out_overlaps_c=added, a_strided=True, b_strided=True,
     )  # fmt: skip
     return plan_for(replace(problem, threads=on.threads), options)
+
+
+def _frugal(
+    key: tuple[int, int, int, bool], operand: DType, result: DType, options: Options, on: Cluster
+) -> tuple[Options, Plan]:
+    """Return the plan of least workspace that is predicted to cost little time, and its options."""
+    made = _planned(key, operand, result, options, on)
+    if options.workspace_limit is not None:
+        return options, made
+    for limit in (2**power for power in range(24, 48)):
+        fits = limit >= made.workspace
+        less = options if fits else replace(options, workspace_limit=limit)
+        found = made if fits else _planned(key, operand, result, less, on)
+        enough = on.room is None or 2 * limit <= on.room * model.WORKSPACE
+        if fits or not enough or _seconds(found) <= _FRUGAL * _seconds(made):
+            return less, found
+    return options, made
 
 
 def _seconds(made: Plan) -> float:

@@ -128,6 +128,7 @@ class Step:
                 out = family.empty(self.shape, of(work.dtype), (a,))
             self._add(work, a, b, added, out, beta)
             added, beta = out, 1
+            del a, b  # before the next chunks are read
         assert out is not None  # every step has a product
         return out.reshape(self.kept)
 
