@@ -75,7 +75,7 @@ def run(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     shapes = asked.given_shapes(options)
     if len(shapes) != 1 or options.workers < 1:
         raise ValueError("--dask takes one shape M N K, and at least one worker")
-    shape, dtype = shapes[0], of(asked.one_dtype(options)).numpy
+    shape, dtype = shapes[0], of((asked.dtypes(options) or ["float32"])[0]).numpy
     chunk = options.chunk or _chunk(options.memory, dtype)
     with _data(options, (shape.M, shape.N, shape.K), dtype, chunk) as data:
         sides = _sides(options, falcon_options, data.folder is not None)
