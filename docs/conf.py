@@ -37,7 +37,7 @@ nb_output_stderr = "remove-warn"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say the types
-autodoc_mock_imports = ["torch"]  # the extra [torch] is not needed to read about it
+autodoc_mock_imports = ["torch", "dask", "distributed"]  # extras, not needed to read about them
 suppress_warnings = ["ref.python"]  # attributes such as `m` have several classes
 autosummary_generate = False
 napoleon_google_docstring = False

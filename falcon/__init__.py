@@ -7,7 +7,7 @@
 True
 
 Importing falcon prints nothing and starts nothing: no threads, no measurements, no GPU.
-`falcon.torch`, for PyTorch, is imported when it is first asked for.
+`falcon.torch`, for PyTorch, and `falcon.dask`, for Dask, are imported when first asked for.
 """
 
 from typing import Any
@@ -72,11 +72,11 @@ del warn_of_web_framework
 
 
 def __getattr__(name: str) -> Any:
-    if name != "torch":
+    if name not in ("dask", "torch"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return import_module(f"{__name__}.torch")
+    return import_module(f"{__name__}.{name}")
 
 
 def load_ipython_extension(_shell: object) -> None:

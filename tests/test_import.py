@@ -17,10 +17,10 @@ ROOT = PACKAGE.parent
 
 # --- the import itself ----------------------------------------------------------------------
 
-FORBIDDEN = ("scipy", "cupy", "torch", "matplotlib", "tqdm", "pandas", "numba")
+FORBIDDEN = ("scipy", "cupy", "torch", "matplotlib", "tqdm", "pandas", "numba", "dask")
 LATER = (
     *("falcon.bench", "falcon.discover", "falcon.__main__", "falcon._front.families.device"),
-    "falcon.torch",
+    *("falcon.dask", "falcon.torch"),
     *("falcon.decision.explain", "falcon._gpu.driver", "falcon._gpu.backend", "falcon._gpu.rates"),
     "falcon._cpu.peak",
 )
@@ -107,6 +107,7 @@ FLOORS = {
     "falcon.__main__": 8,
     "falcon.bench": 7,
     "falcon.discover": 7,
+    "falcon.dask": 7,
     "falcon.torch": 7,
     "falcon": 6,  # __init__.py: the public names, for users, benchmarks and the command line
     "falcon._front": 5,

@@ -26,6 +26,8 @@ def test_the_commands_are_the_ones_that_ci_runs():
 
 @pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.py")), ids=lambda x: x.name)
 def test_example_files_run(file, capsys, monkeypatch):
+    if file.stem == "dask_products":
+        pytest.importorskip("distributed")
     arguments = ["--size", "0.1", "--pairs", "1"] if file.stem == "accelerated" else []
     monkeypatch.setattr("sys.argv", [str(file), *arguments])
     runpy.run_path(str(file), run_name="__main__")

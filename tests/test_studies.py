@@ -21,6 +21,8 @@ SMALL = {
                    "--case-seconds", "0"),
                   ("64 32 float32",)),
     "split": (("64", "--rounds", "1"), ("bf16x6 strassen", "of classical's")),
+    "dask_scale": (("--lines", "64", "--chunk", "16", "--workers", "1,4"),
+                   ("16 tasks, strassen", "SUMMA-like s", "COSMA GiB")),
     "element_types": (("64", "--rounds", "1"), ("uint8 x int8", "over X: median")),
     "first_call": (("300", "1"), ("fresh plan, ms", "np.matmul, repeated call, ms")),
     "packed_memory": (("--shape", "64,64,64", "--rounds", "1"), ("64x64x64", "gain predicted")),
@@ -49,6 +51,8 @@ def run(name, *arguments, folder):
 @pytest.mark.parametrize("name", SMALL)
 def test_a_small_run(name, tmp_path):
     pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
+    if name == "dask_scale":
+        pytest.importorskip("dask.array")
     arguments, words = SMALL[name]
     out = run(name, *arguments, folder=tmp_path)
     assert [x for x in words if x not in out] == []

@@ -50,5 +50,6 @@ def _why_not_dense(name: str, value: Any) -> str | None:
     if hasattr(kind, "todense"):  # the package sparse
         return f"sparse ({kind.__name__}): use {name}.todense()"
     if hasattr(kind, "__dask_graph__"):
-        return f"a Dask collection, which is not computed yet: use {name}.compute()"
+        how = f"use {name}.compute(), or falcon.dask"
+        return f"a Dask collection, which is not computed yet: {how}"
     return None

@@ -140,7 +140,9 @@ cdef inline int dtype_of(const Py_buffer *v) except -1:
     """
     cdef const char *f = v.format
     if f != NULL and v.ndim == 2:
-        if f[0] == b"@" or f[0] == b"=":
+        # "<" is native too, all machines with kernels being little-endian: arrays read from files
+        # by other libraries have it.
+        if f[0] == b"@" or f[0] == b"=" or f[0] == b"<":
             f += 1
         if f[0] == b"Z":
             f += 1

@@ -110,21 +110,29 @@ class Freivalds:
             if dtype.is_exact:
                 self._x = random.integers(0, 2**64, shape, np.uint64)
                 wrapped = np.asarray(alpha).astype(np.uint64)
-                self._expected = wrapped * _times(a, _times(b, self._x))
+                self._expected = wrapped * self.times(a, self.times(b, self._x))
                 if c is not None:
-                    self._expected += np.asarray(beta).astype(np.uint64) * _times(c, self._x)
+                    self._expected += np.asarray(beta).astype(np.uint64) * self.times(c, self._x)
                 return
             operands = [x for x in (a, b, c) if x is not None]
             natives = [x.dtype for x in operands if of(x.dtype).module == "numpy"]
             kind = np.result_type(np.float64, *natives, dtype.accumulator.numpy)
             self._x = (random.integers(0, 2, shape) * 2 - 1).astype(kind)
             finite = bool(np.isfinite(alpha) and np.isfinite(beta))  # else no row can be tested
-            self._prepare(_Scaled(a, kind), _Scaled(b, kind), alpha if finite else 0)
+            self._prepare(self.scaled(a, kind), self.scaled(b, kind), alpha if finite else 0)
             if c is not None and beta != 0:
-                self._add(_Scaled(c, kind), beta if finite else 0)
+                self._add(self.scaled(c, kind), beta if finite else 0)
             self._rows &= finite
 
-    def _prepare(self, a: _Scaled, b: _Scaled, alpha: Any) -> None:
+    def scaled(self, x: Any, *about: Any) -> Any:
+        """Return a `Scaled` matrix; `falcon.dask` has its own, in chunks."""
+        return Scaled(x, *about)
+
+    def times(self, x: Any, vectors: np.ndarray) -> np.ndarray:
+        """Multiply integers modulo 2^64."""
+        return times(x, vectors)
+
+    def _prepare(self, a: Scaled, b: Scaled, alpha: Any) -> None:
         """Compute the expected ``alpha a b x``, divided by 2 to the power of `_exponent`."""
         self._rows, self._columns = a.rows, b.columns
         norms = b.column_norms()
@@ -148,7 +156,7 @@ class Freivalds:
         self._largest = np.ldexp(np.longdouble(self._inner), self._exponent)
         self._underflows = self._inner * max(largest, 1.0)
 
-    def _add(self, c: _Scaled, beta: Any) -> None:
+    def _add(self, c: Scaled, beta: Any) -> None:
         """Add the expected ``beta c x``."""
         self._rows &= c.rows
         exponent = c.exponent + int(np.frexp(_size(beta))[1])
@@ -168,7 +176,7 @@ class Freivalds:
         with np.errstate(all="ignore"):
             if self._dtype.is_exact:
                 bits = 8 * min(out.dtype.itemsize, self._dtype.itemsize)
-                difference = _times(out, self._x) - self._expected
+                difference = self.times(out, self._x) - self._expected
                 places = difference & np.uint64(2**bits - 1) != 0
                 rows = np.count_nonzero(places.any(axis=1))
                 why = f"wrong: C x differs from A (B x) in {rows} rows" if rows else ""
@@ -180,7 +188,7 @@ class Freivalds:
         kind = self._expected.dtype
         if of(out.dtype).module == "numpy":
             kind = np.result_type(kind, out.dtype)
-        scaled = _Scaled(out, kind, self._columns, self._exponent)
+        scaled = self.scaled(out, kind, self._columns, self._exponent)
         overflown = self._rows & ~scaled.rows
         limit = min((np.longdouble(x.finfo.max) for x in types), default=np.inf)
         if overflown.any() and not self._largest * max(growth, 1.0) >= limit:
@@ -281,7 +289,7 @@ def _quantile(chance: float, trials: int) -> float:
     return float((1 - share - NormalDist().inv_cdf(chance) * sqrt(share)) ** 1.5)
 
 
-class _Scaled:
+class Scaled:
     """A matrix of floats, divided by a power of two so that its largest entry is below one.
 
     Attributes
@@ -346,7 +354,7 @@ class _Scaled:
             yield at, strip
 
 
-def _times(x: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+def times(x: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """Multiply integers modulo 2^64."""
     product = np.empty((x.shape[0], vectors.shape[1]), np.uint64)
     for at, strip in _strips(x, vectors.dtype):

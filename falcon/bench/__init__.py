@@ -13,6 +13,7 @@ record file. What only falcon's developers measure is in the folder ``studies`` 
     run.py         runs that can be stopped and resumed
     prefill.py     falcon.torch in decoder layers               decoder.py   these layers
     gpu_run.py     such a run on a GPU                          gpu.py       beside cuBLAS and torch
+    dask_run.py    falcon.dask beside dask.array.matmul on a cluster of this machine
 
     peer_run.py    the command line of runs against peers
     suite.py       cases against peers

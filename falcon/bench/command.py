@@ -14,7 +14,7 @@ from falcon._core.checks import parse_bytes
 from falcon._core.options import thread_count
 from falcon._core.timing import LEAST_PAIRS
 
-from . import asked, workloads
+from . import asked, dask_run, workloads
 from .workloads import WORKLOADS, Case
 
 MODEL_HELP = "layers of a language model, such as Qwen2.5-7B (repeatable)"
@@ -43,6 +43,8 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     kind.add_argument("--gpu", action="store_true", help="falcon, cuBLAS and torch on a GPU")
     kind.add_argument("--prefill", action="store_true", help="decoder layers of --model with "
                       "random weights: torch's linear layers and falcon.torch's")  # fmt: skip
+    kind.add_argument("--dask", action="store_true", help="falcon.dask and dask.array.matmul, on "
+                      "processes of this machine")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=LEAST_PAIRS, help="least number of "
                         f"interleaved rounds (default {LEAST_PAIRS}); more follow, up to four "
                         "times as many, until every ratio is known to 2 %%")  # fmt: skip
@@ -61,6 +63,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                      "(exit status 3); the same command resumes it")  # fmt: skip
     run.add_argument("--packed", action="store_true", help="with --peers: falcon with B packed "
                      "beforehand, too")  # fmt: skip
+    dask_run.add_dask(parser)
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -98,6 +101,8 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
         from . import gpu_run
 
         return gpu_run.run(options, falcon_options)
+    if options.dask:
+        return dask_run.run(options, falcon_options)
     return _beside_numpy(options, falcon_options)
 
 

@@ -67,6 +67,8 @@ LAYOUTS = {
     "structured": packed_field,
     "misaligned": misaligned,
     "byte-swapped": lambda x: x.astype(x.dtype.newbyteorder()),
+    # As Zarr returns it: native, and yet not NumPy's own dtype.
+    "little-endian": lambda x: x.astype(x.dtype.newbyteorder("<")),
     "swapped and every second": lambda x: every_second(x.astype(x.dtype.newbyteorder())),
 }
 

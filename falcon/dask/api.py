@@ -1,0 +1,191 @@
+"""`matmul` and `gemm` of Dask arrays: arguments, and the array that is returned."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any, Unpack
+
+import dask.array as da
+import numpy as np
+import numpy.typing as npt
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
+
+from falcon._core.keywords import CallOptions, takes_options
+from falcon._core.options import KEYWORDS
+from falcon._front.validate import number, scalar
+from falcon.schemes import Scheme
+
+from . import blocks, graph
+from .plan import GridPlan, decided
+from .work import Work
+
+
+@takes_options(*KEYWORDS)
+def matmul(
+    x: Any,
+    y: Any,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    block_scheme: str | Scheme = "auto",
+    reread: bool = False,
+    **options: Unpack[CallOptions],
+) -> Any:
+    """Multiply Dask arrays as `numpy.matmul` does, chunk by chunk, lazily.
+
+    Parameters
+    ----------
+    x, y : dask.array.Array
+        At least 1-D, of any chunks, which are never changed. One of them may be a NumPy array: a
+        single chunk. Chunks of CuPy arrays are multiplied where they are.
+    dtype : dtype, optional
+        Of the result, as in `falcon.matmul`.
+    block_scheme : str or Scheme
+        Scheme over the grid of chunks, while `scheme` is that within chunks. "auto": where a model
+        of bytes and seconds predicts that it is faster (`falcon.dask.plan`), with rows and columns
+        scaled by powers of two where their norms differ. "classical": the plain grid. A name or a
+        `falcon.Scheme` is used as given, without scaling.
+    reread : bool
+        Every task makes the chunks of x and y itself, from files, one after another. It reads them
+        several times and holds two at a time: for operands that do not fit the workers' memory.
+    {options}
+
+    Returns
+    -------
+    dask.array.Array
+        Of the chunks of x's rows and y's columns.
+
+    Raises
+    ------
+    ValueError
+        Shapes do not match, chunk sizes are unknown, `block_scheme` does not fit the chunks, or
+        `reread` is asked for arrays that are not read from files.
+    TypeError
+        An operand is no array, or of a type that falcon does not multiply.
+    RuntimeError
+        A worker has no falcon, or another version than this process.
+
+    Notes
+    -----
+    The schemes of products are chosen here and travel to the workers, so that a task that is run
+    again returns the same bits on workers with the same instruction set. `threads` are those of
+    each task; by default the CPUs of a machine divided by the tasks that run there at once.
+    ``with dask.annotate(resources={"GPU": 1})`` applies to all tasks of the product.
+
+    Examples
+    --------
+    >>> import dask.array as da, falcon
+    >>> x = da.ones((40, 60), chunks=(20, 30))
+    >>> falcon.dask.matmul(x, x.T).chunks
+    ((20, 20), (20, 20))
+    """
+    x, y = _operands(x, y)
+    plan = decided("matmul", x, y, None, dtype, block_scheme, reread, options)
+    return _array("matmul", plan, x, y, None, 1, 0, options)
+
+
+@takes_options(*KEYWORDS)
+def gemm(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    dtype: npt.DTypeLike | None = None,
+    block_scheme: str | Scheme = "auto",
+    reread: bool = False,
+    **options: Unpack[CallOptions],
+) -> Any:
+    """Multiply two matrices: ``alpha * a @ b + beta * c``, lazily.
+
+    Parameters
+    ----------
+    a, b : dask.array.Array, shapes (M, K) and (K, N)
+    c : dask.array.Array, shape (M, N), optional
+        Its chunks are those of a's rows and b's columns. Read only where `beta` is not zero.
+    alpha, beta : scalar
+    dtype, block_scheme, reread
+        As for `matmul`.
+    {options}
+
+    Returns
+    -------
+    dask.array.Array, shape (M, N)
+
+    Raises
+    ------
+    ValueError, TypeError, RuntimeError
+        As `matmul`; c has another shape or other chunks.
+
+    Examples
+    --------
+    >>> import dask.array as da, falcon
+    >>> x = da.ones((40, 40), chunks=20)
+    >>> float(falcon.dask.gemm(x, x, x, alpha=2, beta=1)[0, 0].compute(scheduler="synchronous"))
+    81.0
+    """
+    a, b = _operands(a, b)
+    for name, x in (("a", a), ("b", b)):
+        if x.ndim != 2:
+            raise ValueError(f"{name} has shape {x.shape}; expected a matrix (use matmul)")
+    number("beta", beta)
+    if beta != 0 and c is None:
+        raise ValueError(f"beta is {beta!r} but c is missing")
+    if beta == 0:
+        c = None
+    if c is not None:
+        _is_array("c", c)
+        wanted = (a.chunks[0], b.chunks[1])
+        if c.shape != (a.shape[0], b.shape[1]):
+            raise ValueError(f"c has shape {c.shape}; expected {(a.shape[0], b.shape[1])}")
+        if c.chunks != wanted:
+            raise ValueError(f"c has chunks {c.chunks}; expected c.rechunk({wanted})")
+    plan = decided("gemm", a, b, c, dtype, block_scheme, reread, options)
+    kind = plan.result.numpy
+    return _array(
+        "gemm", plan, a, b, c, scalar("alpha", alpha, kind), scalar("beta", beta, kind), options
+    )
+
+
+def _is_array(name: str, x: Any) -> None:
+    if not isinstance(x, da.Array):
+        raise TypeError(f"{name} is a {type(x).__name__}; expected a Dask array")
+
+
+def _operands(x: Any, y: Any) -> tuple[Any, Any]:
+    """Return two Dask arrays; a NumPy array beside one becomes a single chunk."""
+    if isinstance(x, da.Array) and isinstance(y, np.ndarray):
+        y = da.from_array(y, chunks=-1)
+    elif isinstance(y, da.Array) and isinstance(x, np.ndarray):
+        x = da.from_array(x, chunks=-1)
+    _is_array("x", x)
+    _is_array("y", y)
+    return x, y
+
+
+def _array(
+    function: str, plan: GridPlan, x: Any, y: Any, c: Any, alpha: Any, beta: Any, options: Any
+) -> Any:
+    """Return the array that the tasks of a plan make."""
+    given = tuple(sorted((k, str(v)) for k, v in options.items()))
+    # The same key stands for the same bits: what was decided is part of it.
+    about = (given, plan.steps, plan.reread, pickle.dumps((plan.chunk, plan.scheme, plan.scaled)))
+    name = f"falcon-{function}-{tokenize(x, y, c, alpha, beta, str(plan.result), about)}"
+    left, right = (
+        graph.made_again(which, v) if plan.reread else graph.Chunks(v.name)
+        for which, v in (("x", x), ("y", y))
+    )
+    operands = (left, right, None if c is None else graph.Chunks(c.name))
+    key = f"{name}-plan"
+    if plan.scheme is None:
+        tasks = graph.plain(name, plan, key, operands, beta)
+    else:
+        tasks = blocks.of_scheme(name, plan, key, operands, alpha, beta)
+        alpha = 1  # applied where C is assembled
+    extra = {} if plan.plans else {"options": dict(options)}
+    tasks[key] = Work.of(plan.plans, plan.result.numpy, alpha, beta, **extra)
+    needed = [v for v in (x, y) if not plan.reread] + ([] if c is None else [c])
+    layers = HighLevelGraph.from_collections(name, tasks, dependencies=needed)
+    like = (x if type(x._meta) is not np.ndarray else y)._meta
+    return da.Array(layers, name, plan.grid.chunks, meta=like, dtype=plan.result.numpy)

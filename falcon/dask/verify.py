@@ -1,0 +1,143 @@
+"""`verify`: Freivalds' test of a product of Dask arrays, chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Any
+
+import dask
+import numpy as np
+
+from falcon._core.dtypes import of
+from falcon._core.options import DEFAULT_MAX_GROWTH
+from falcon._front.freivalds import TRIALS, Freivalds, Scaled, Verification, times
+
+from .grid import Grid
+from .plan import plan
+
+
+def verify(
+    x: Any,
+    y: Any,
+    c: Any,
+    *,
+    growth: float | None = None,
+    trials: int = TRIALS,
+    seed: int | None = None,
+) -> Verification:
+    """Check ``c == x @ y`` by Freivalds' randomised test, now.
+
+    Parameters
+    ----------
+    x, y, c : dask.array.Array, shapes (M, K), (K, N), (M, N)
+        Of any chunks. x and c are made or read twice, y three times, chunk by chunk.
+    growth : float, optional
+        Allowed error growth: by default 8, or for types of 16 bits that of ``plan(x, y)``.
+    trials, seed
+        As for `falcon.verify`.
+
+    Returns
+    -------
+    falcon.Verification
+        The same as of ``falcon.verify`` for the whole matrices.
+
+    Raises
+    ------
+    ValueError
+        Shapes do not match, or chunk sizes are unknown.
+
+    Examples
+    --------
+    >>> import dask.array as da, falcon
+    >>> x = da.ones((60, 40), chunks=20)
+    >>> bool(falcon.dask.verify(x, x.T, falcon.dask.matmul(x, x.T)))
+    True
+    """
+    Grid.of(x, y)
+    if x.ndim != 2 or y.ndim != 2 or c.shape != (x.shape[0], y.shape[1]):
+        raise ValueError(f"shapes do not fit: x {x.shape}, y {y.shape}, c {c.shape}")
+    rows = [of(v.dtype) for v in (x, y, c)]
+    rounded = (row for row in rows if not row.is_exact)
+    coarsest = max(rounded, key=lambda row: row.unit_roundoff, default=rows[-1])
+    if growth is None:
+        growth = DEFAULT_MAX_GROWTH
+        if coarsest.accumulator is not coarsest:
+            growth = plan(x, y).growth
+    return _Chunked(x, y, dtype=coarsest, trials=trials, seed=seed).check(c, growth)
+
+
+class _Chunked(Freivalds):
+    def scaled(self, x: Any, *about: Any) -> Any:
+        return _ScaledChunks(x, *about)
+
+    def times(self, x: Any, vectors: np.ndarray) -> np.ndarray:
+        sums = _by_chunk(x, times, vectors)
+        return np.concatenate([sum(row[1:], row[0]) for row in sums])
+
+
+class _ScaledChunks:
+    """`Scaled`, of a Dask array."""
+
+    def __init__(
+        self, x: Any, kind: np.dtype, kept: np.ndarray | None = None, exponent: int | None = None
+    ) -> None:
+        self._x, self._kind, self.shape = x, kind, x.shape
+        found = _by_chunk(x, _looked, kept, kind=kind)
+        self.rows = np.concatenate([np.logical_and.reduce([v[0] for v in row]) for row in found])
+        self.columns = kept
+        if kept is None:
+            columns = zip(*found, strict=True)
+            self.columns = np.concatenate(
+                [np.logical_and.reduce([v[1] for v in column]) for column in columns]
+            )
+        largest = max((v[2] for row in found for v in row), default=0)
+        self.exponent = largest if exponent is None else exponent
+
+    def times(
+        self, vectors: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        how = {"kind": self._kind, "exponent": self.exponent}
+        found = _by_chunk(self._x, _multiplied, vectors, weights, **how)
+        product, squares, fourths = (
+            np.concatenate([sum(v[at] for v in row) for row in found]) for at in range(3)
+        )
+        return product, np.sqrt(squares), fourths
+
+    def column_norms(self) -> np.ndarray:
+        how = {"kind": self._kind, "exponent": self.exponent}
+        found = zip(*_by_chunk(self._x, _columns, **how), strict=True)
+        return np.concatenate([np.sqrt(sum(np.square(v) for v in column)) for column in found])
+
+
+def _by_chunk(x: Any, function: Callable, *of_columns: Any, **how: Any) -> list[list[Any]]:
+    """Return what a function returns for each chunk and the parts of vectors along its columns."""
+    ends = list(accumulate(x.chunks[1]))
+    parts = [slice(end - size, end) for end, size in zip(ends, x.chunks[1], strict=True)]
+    one = dask.delayed(function, pure=False)
+    made = [
+        [one(block, *(None if v is None else v[at] for v in of_columns), **how)
+         for block, at in zip(row, parts, strict=True)]
+        for row in x.to_delayed()
+    ]  # fmt: skip
+    return list(dask.compute(*made))
+
+
+def _looked(x: Any, kept: np.ndarray | None, kind: np.dtype) -> tuple[np.ndarray, np.ndarray, int]:
+    scaled = Scaled(x, kind, kept)
+    return scaled.rows, scaled.columns, scaled.exponent
+
+
+def _multiplied(
+    x: Any, vectors: np.ndarray, weights: np.ndarray, kind: np.dtype, exponent: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    product, norms, fourths = _scaled(x, kind, exponent).times(vectors, weights)
+    return product, np.square(norms), fourths
+
+
+def _columns(x: Any, kind: np.dtype, exponent: int) -> np.ndarray:
+    return _scaled(x, kind, exponent).column_norms()
+
+
+def _scaled(x: Any, kind: np.dtype, exponent: int) -> Scaled:
+    return Scaled(x, kind, np.ones(x.shape[1], bool), exponent)

@@ -1,0 +1,246 @@
+"""`falcon.dask` on clusters of processes: queuing, faults, versions, kernels, memory, the bench."""
+
+import os
+import re
+import signal
+import threading
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon.__main__ import main
+
+da = pytest.importorskip("dask.array")
+dask = pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+cluster = pytest.importorskip("falcon.dask.cluster")
+
+pytestmark = [
+    pytest.mark.slow,
+    # Closing clusters leaves sockets and event loops to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+NAP = 0.05
+
+
+def local(**how):
+    how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", **how}
+    return distributed.LocalCluster(silence_logs=50, **how)
+
+
+@contextmanager
+def mixed(*options):
+    """A cluster of workers that differ."""
+    spec = {
+        i: {"cls": distributed.Nanny, "options": {"nthreads": 1, **x}}
+        for i, x in enumerate(options)
+    }
+    scheduler = {"cls": distributed.Scheduler, "options": {"dashboard_address": ":0"}}
+    with (
+        distributed.SpecCluster(workers=spec, scheduler=scheduler, silence_logs=50) as made,
+        distributed.Client(made) as client,
+    ):
+        client.wait_for_workers(len(options))
+        yield client
+
+
+@pytest.fixture(scope="module", params=["1.1", "inf"], ids=["queued", "not queued"])
+def client(request):
+    with (
+        dask.config.set({"distributed.scheduler.worker-saturation": float(request.param)}),
+        local() as made,
+        distributed.Client(made) as client,
+    ):
+        yield client
+
+
+def integers(shape, chunks, seed=0):
+    """Whole numbers that tasks make, and that are made again where they were lost."""
+    x = da.random.default_rng(seed).integers(-4, 5, shape, chunks=chunks).astype(float)
+    with dask.config.set(scheduler="threads"):
+        return x.compute(), x
+
+
+@pytest.mark.parametrize("block_scheme", ["auto", "strassen"])
+def test_products(client, block_scheme):
+    (a, x), (b, y) = integers((400, 300), (100, 75)), integers((300, 200), (75, 50), 1)
+    made = falcon.dask.matmul(x, y, block_scheme=block_scheme)
+    np.testing.assert_array_equal(made.compute(), a @ b)
+    np.testing.assert_array_equal(falcon.dask.matmul(x.T, x).compute(), a.T @ a)
+    assert falcon.dask.verify(x, y, made)
+
+
+def test_what_is_known_of_the_workers(client):
+    x = da.zeros((4096, 4096), chunks=1024)
+    on = falcon.dask.plan(x, x).cluster
+    assert (on.workers, on.slots, len(on.kernels)) == (2, 2, 1)
+    assert on.threads >= 1
+    assert on.bandwidth not in (1e8, float("inf"))  # measured, as a scheme was possible
+    assert falcon.dask.plan(x, x).cluster is on
+    assert "2 workers" in falcon.dask.plan(x, x).explain().replace("workers    2,", "2 workers")
+
+
+def test_threads_are_not_those_of_the_nanny(client):
+    """It sets OMP_NUM_THREADS=1, which products obey that are planned on a worker."""
+    assert set(client.run(os.environ.get, "OMP_NUM_THREADS").values()) == {"1"}
+    assert set(client.run(threads_of_gemm).values()) == {1}
+    _, x = integers((64, 64), 32)
+    plan = falcon.dask.plan(x, x, threads=2)
+    assert plan.cluster.threads == plan.chunk.threads == 2
+
+
+def threads_of_gemm():
+    return falcon.plan((64, 64), (64, 64)).threads
+
+
+def test_annotations_reach_the_tasks(client):
+    _, x = integers((64, 64), 32)
+    with dask.annotate(resources={"GPU": 1}):
+        made = falcon.dask.matmul(x, x)
+    layer = made.__dask_graph__().layers[made.name]
+    assert layer.annotations == {"resources": {"GPU": 1}}
+
+
+def test_warm_up_is_once_per_machine(client, monkeypatch):
+    calls = []
+    monkeypatch.setattr(falcon, "warm_up", lambda *args, **how: calls.append(how))
+    real = client.run
+
+    def run(function, *args, **how):
+        return real(function, *args, **how) if function is cluster._about else calls.append(how)
+
+    monkeypatch.setattr(client, "run", run)
+    falcon.dask.warm_up([(64, 64, 64)])
+    assert len(calls) == 2
+    assert len(calls[1]["workers"]) == 1
+
+
+def test_a_chunk_of_nan(client):
+    a, x = integers((200, 200), 50)
+    y = x.map_blocks(with_nan, dtype=float)
+    with dask.config.set(scheduler="threads"):
+        b = y.compute()
+    for block_scheme in ("classical", "strassen"):
+        found = falcon.dask.matmul(x, y, block_scheme=block_scheme).compute()
+        np.testing.assert_array_equal(found, a @ b)
+    assert np.isnan(b[:50, 50:100]).all()
+
+
+def with_nan(x, block_id=None):
+    return np.full_like(x, np.nan) if block_id == (0, 1) else x
+
+
+def slow(x):
+    time.sleep(NAP)
+    return x
+
+
+@pytest.mark.parametrize("block_scheme", ["classical", "strassen"])
+@pytest.mark.parametrize("fault", ["killed", "stopped"])
+def test_a_worker_fails_in_mid_run(client, fault, block_scheme):
+    """kill -9: the nanny starts another one; lost chunks are made again, and counted once."""
+    a, x = integers((320, 320), 40, seed=3)
+    x = x.map_blocks(slow, dtype=float)
+    made = falcon.dask.matmul(x, x, block_scheme=block_scheme).map_blocks(slow, dtype=float)
+    workers = client.run(os.getpid)
+    future = client.compute(made)
+    pid = next(iter(workers.values()))
+    timer = threading.Timer(1.0, harm, (pid, fault))
+    timer.start()
+    np.testing.assert_array_equal(future.result(timeout=60), a @ a)
+    timer.join()
+    client.wait_for_workers(2, timeout=60)
+    assert (pid in client.run(os.getpid).values()) == (fault == "stopped")
+
+
+def harm(pid, fault):
+    if fault == "killed":
+        os.kill(pid, signal.SIGKILL)
+        return
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(1.5)
+    os.kill(pid, signal.SIGCONT)
+
+
+# --- workers that differ --------------------------------------------------------------------
+
+
+def test_another_version():
+    x = da.ones((64, 64), chunks=32)
+    with local(n_workers=1) as made, distributed.Client(made) as client:
+        client.run(change_version)
+        with pytest.raises(RuntimeError, match=r"worker tcp.* has falcon 0\.0\.0, this process"):
+            falcon.dask.matmul(x, x)
+
+
+def test_a_worker_without_falcon():
+    """It is named where the product is planned; one that joins later leaves, and others go on."""
+    x = da.ones((640, 640), chunks=64)
+    with dask.config.set(scheduler="threads"):
+        early = falcon.dask.matmul(x, x)
+    without = {"preload": ["import sys; sys.modules['falcon'] = None"]}
+    with mixed(without, {}) as client:
+        with pytest.raises(RuntimeError, match=r"worker tcp.* cannot import falcon\.dask.*falcon"):
+            falcon.dask.matmul(x, x)
+        assert client.compute(early).result(timeout=60).sum() == 640**3
+
+
+def change_version():
+    falcon.__version__ = "0.0.0"
+
+
+def test_a_worker_of_another_version_that_joined_late():
+    x = da.ones((64, 64), chunks=32)
+    with local(n_workers=1) as made, distributed.Client(made) as client:
+        late = falcon.dask.matmul(x, x)
+        client.run(change_version)
+        message = (
+            rf"planned by falcon {re.escape(falcon.__version__)}, but this worker has falcon 0"
+        )
+        with pytest.raises(RuntimeError, match=message):
+            client.compute(late).result(timeout=30)
+
+
+def test_mixed_instruction_sets():
+    """All kernels that any worker lacks are avoided: the results agree, save for last bits."""
+    known = falcon.show_config("dict")["cpu kernels"]
+    if "in use" not in known or "generic" not in known["instruction sets"]:
+        pytest.skip("no kernels of falcon")
+    a, x = integers((1200, 1200), 600)
+    b = np.random.default_rng(0).standard_normal((1200, 1200)).astype(np.float32)
+    y = da.from_array(b, 600)
+    with mixed({"env": {"FALCON_ISA": "generic"}}, {}):
+        plan = falcon.dask.plan(y, y, backend="cpu")
+        assert len(plan.cluster.kernels) == 2
+        assert plan.chunk.problem.operand.arithmetic is None
+        found = falcon.dask.matmul(x, x, backend="cpu")
+        np.testing.assert_array_equal(found.compute(), a @ a)
+        assert falcon.dask.verify(y, y, falcon.dask.matmul(y, y, backend="cpu"))
+
+
+# --- bench ----------------------------------------------------------------------------------
+
+
+def test_bench(capsys, tmp_path):
+    arguments = ["bench", "512", "256", "384", "--dask", "--chunk", "128"]
+    assert main([*arguments, "--rounds", "1", "--block-scheme", "2x3x2:11"]) == 0
+    text = capsys.readouterr().out
+    for side in ("falcon.dask, 2x3x2:11", "falcon.dask, plain grid", "dask.array.matmul"):
+        assert side in text
+    assert text.count("passed") == 3
+    pytest.importorskip("zarr")
+    more = ["--memory", "1GiB", "--folder", str(tmp_path), "--no-peer", "--dtype", "float64"]
+    assert main([*arguments, *more]) == 0
+    text = capsys.readouterr().out
+    assert "1 GiB each" in text
+    assert text.count("passed") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_bench_of_what_is_not_there(capsys, monkeypatch):
+    assert main(["bench", "64,64,64", "32,32,32", "--dask"]) == 2
+    assert "--dask takes one shape" in capsys.readouterr().err
