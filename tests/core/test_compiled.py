@@ -1,5 +1,6 @@
 """What is compiled: safe without the GIL; what is said where it is missing."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +11,15 @@ import falcon
 PACKAGE = Path(falcon.__file__).parent
 
 
-@pytest.mark.parametrize("source", ["_cpu/_core.pyx", "_core/formulas.py"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "_cpu/_core.pyx",
+        "_core/formulas.py",
+        "discover/walk/_core.pyx",
+        "discover/numerical/_fit.pyx",
+    ],
+)
 def test_what_falcon_imports_leaves_the_gil_off(source):
     """A module that does not declare it turns the GIL on again on a free-threaded Python."""
     if not (PACKAGE / source).exists():
@@ -19,6 +28,14 @@ def test_what_falcon_imports_leaves_the_gil_off(source):
         directives = file.readline()
     assert directives.startswith("# cython: ")
     assert "freethreading_compatible=True" in directives
+
+
+@pytest.mark.skipif(not hasattr(sys, "_is_gil_enabled"), reason="before Python 3.13")
+def test_importing_falcon_leaves_the_gil_as_it_was():
+    script = (
+        "import sys; a = sys._is_gil_enabled(); import falcon; assert a == sys._is_gil_enabled()"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, timeout=60)
 
 
 def test_a_source_tree_that_hides_an_installed_falcon_says_so(tmp_path, monkeypatch):

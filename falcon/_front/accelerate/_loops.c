@@ -20,10 +20,12 @@
 #if defined(_MSC_VER)
 #define THREAD_LOCAL __declspec(thread)
 typedef volatile long long counter;
+typedef PyObject *volatile callable;
 #else
 #include <stdatomic.h>
 #define THREAD_LOCAL _Thread_local
 typedef _Atomic long long counter;
+typedef _Atomic(PyObject *) callable;
 #endif
 
 /* Fewer rows, columns or steps than this are left to NumPy. */
@@ -54,7 +56,7 @@ typedef struct {
     PyUFuncGenericFunction ours, before;
 } row;
 
-static PyObject *product;
+static callable product; /* never released: another thread may be about to call it */
 static counter left;
 static THREAD_LOCAL int inside; /* this thread is in `product` */
 
@@ -132,8 +134,10 @@ static PyObject *replace(PyObject *module, PyObject *args) {
     PyObject *ufunc, *function;
     if (!PyArg_ParseTuple(args, "OO", &ufunc, &function) || !is_ufunc(ufunc))
         return NULL;
-    Py_INCREF(function);
-    Py_XSETREF(product, function);
+    if (function != product) {
+        Py_INCREF(function);
+        product = function;
+    }
     return put(ufunc, 1);
 }
 
@@ -172,5 +176,10 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__loops(void) {
     import_array();
     import_umath();
-    return PyModule_Create(&definition);
+    PyObject *module = PyModule_Create(&definition);
+#ifdef Py_GIL_DISABLED
+    if (module)
+        PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
+#endif
+    return module;
 }

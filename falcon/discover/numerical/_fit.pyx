@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
 """Binding of src/fit.h: least squares on the Brent equations over the reals, without the GIL."""
 
 import numpy as np

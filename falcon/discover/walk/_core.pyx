@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
 """Binding of the C search core (src/): walks over schemes held as bit masks.
 
 Terms are uint64 arrays of shape (R, 3, 2): per factor one mask of the entries that are +1 and one
