@@ -26,10 +26,11 @@ def test_three(): pass
 
 def run_pieces(folder, *arguments):
     (folder / "test_some.py").write_text(SOME)
+    (folder / "pytest.ini").write_text("[pytest]\n")
     record = folder / "record.jsonl"
+    plugin = "-p", "tests.gpu.pieces", "-c", folder / "pytest.ini", "--rootdir", folder
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "tests.gpu.pieces", "-c", "/dev/null",
-         "--rootdir", folder, folder / "test_some.py", "--record", record, *arguments],
+        [sys.executable, "-m", "pytest", "-q", *plugin, folder, "--record", record, *arguments],
         cwd=ROOT, capture_output=True, text=True,
     )  # fmt: skip
     lines = [json.loads(x) for x in record.read_text().splitlines()]
