@@ -196,6 +196,17 @@ cdef inline int scalar_into(falcon_scalar *to, x) except -1:
     return 0
 
 
+cdef inline int scalars_into(falcon_problem *p, alpha, beta) except -1:
+    scalar_into(&p.alpha, alpha)
+    scalar_into(&p.beta, beta)
+    return 0
+
+
+cdef inline bint multiplies(const falcon_kernel *k, int dtype) noexcept:
+    """Whether a kernel that is asked for by name takes elements of a type."""
+    return dtype == k.dtype or dtype == (FALCON_I64 if k.dtype == FALCON_I64_F64 else k.acc_dtype)
+
+
 cdef inline int strides_of(const Py_buffer *v, ptrdiff_t *rs, ptrdiff_t *cs) except -1:
     if (v.strides[0] % v.itemsize or v.strides[1] % v.itemsize
             or <uintptr_t>v.buf % <size_t>(v.itemsize // parts_of(v))):

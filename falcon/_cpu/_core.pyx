@@ -82,8 +82,7 @@ cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
 cdef const falcon_kernel *kernel_for(isa, int dtype, kind) except NULL:
     """The kernel for operands of a type: that of `kind`, if not None."""
     cdef const falcon_kernel *k = kernel(isa, dtype if kind is None else DTYPES.index(kind))
-    if kind is not None and dtype not in (
-            k.dtype, FALCON_I64 if k.dtype == FALCON_I64_F64 else k.acc_dtype):
+    if kind is not None and not multiplies(k, dtype):
         raise ValueError(f"kernels for {kind} multiply no {DTYPES[dtype]}")
     return k
 
@@ -463,8 +462,7 @@ def gemm(a, b, c, alpha=1.0, beta=0.0, int threads=1, isa=None, Scheme scheme=No
     memset(&v, 0, sizeof(v))
     try:
         k = take_operands(v, a, b, c, packed, isa, kind, s, &p)
-        scalar_into(&p.alpha, alpha)
-        scalar_into(&p.beta, beta)
+        scalars_into(&p, alpha, beta)
         p.a_conj, p.b_conj = conjugate
         if (s == NULL or s.parts == 1) and (p.alpha.imag or p.beta.imag or p.a_conj or p.b_conj):
             raise ValueError("alpha, beta and conjugate do not fit real operands")
@@ -546,7 +544,7 @@ def gemm_batch(a, b, c, shape, steps, alpha=1.0, int threads=1, isa=None, blocki
     memset(&v, 0, sizeof(v))
     try:
         k = take_operands(v, a, b, c, None, isa, None, NULL, &p)
-        scalar_into(&p.alpha, alpha)
+        scalars_into(&p, alpha, 0)
         p.triangle = triangle_from(triangle, p.M, p.N)
         if mirror is not None:
             take_mirror(&v[4], mirror, &v[2], &p)
