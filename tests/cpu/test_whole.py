@@ -157,3 +157,15 @@ def test_a_limit_that_only_the_kernels_for_64_bits_keep(row):
         found.add(plan.problem.operand)
         np.testing.assert_array_equal(falcon.gemm(a, a, workspace_limit=limit), a @ a)
     assert found == {row, BY_FLOAT[row]}
+
+
+@both_types
+@pytest.mark.parametrize("beta", [1, -1, 3])
+def test_a_small_product_is_added_to_large_numbers(row, beta):
+    rng = np.random.default_rng(6)
+    a, b = (whole(rng, x, 9).astype(row.numpy) for x in ((171, 163), (163, 199)))
+    c = whole(rng, (171, 199), 2**62).astype(row.numpy)
+    assert falcon.plan(a, b).problem.operand is BY_FLOAT[row]
+    with np.errstate(over="ignore"):
+        wanted = a @ b + np.array(beta % 2**64, np.uint64).astype(row.numpy) * c
+    np.testing.assert_array_equal(falcon.gemm(a, b, c, beta=beta), wanted)

@@ -117,3 +117,16 @@ def test_save(tmp_path):
     for name in ("winograd", "3x4x5:47"):
         get(name).save(tmp_path / "x.json")
         assert load(tmp_path / "x.json") == get(name)
+
+
+def test_a_scheme_that_the_catalogue_lacks_is_repaired():
+    """Strassen's on A X and inverse(X) B."""
+    known, X = get("strassen"), np.array([[1, 2], [0, 1]])
+    U, V = known.U @ X.T, np.array([[1, 0], [-2, 1]]) @ known.V
+    mine = Scheme(U, V, known.W)
+    wrong = V.copy()
+    wrong[2, 1, 1] += 3
+    found = check(U, wrong, known.W)
+    assert found.nearest.same_coefficients(mine)
+    assert found.nearest.name == "the same with another V"
+    assert found.differences == (f"h3: b22 is {wrong[2, 1, 1]}, not {V[2, 1, 1]}",)
