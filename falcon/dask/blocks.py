@@ -45,23 +45,21 @@ def of_scheme(
     tasks: dict[Any, Any] = {}
     judged = _judged(tasks, name, plan, operands, lines) if plan.judged else None
     thin = _apart(tasks, name, plan, operands, lines, judged) if judged else (None, None)
-    u, v, w = scheme.U, scheme.V, scheme.W
-    shape = u.shape[1:], v.shape[1:], w.shape[1:]
+    w = scheme.W
+    sides = (
+        (operands[0], scheme.U, "left", counts[:2], (M, K), lines[0]),
+        (operands[1], scheme.V, "right", counts[1:], (K, N), lines[2]),
+    )
     for r in range(scheme.rank):
-        for i, l in product(range(counts[0]), range(counts[1])):
-            at = [(p, q) for p, q in np.ndindex(*shape[0]) if u[r, p, q] != 0]
-            where = [(p * counts[0] + i, q * counts[1] + l) for p, q in at]
-            rows = tuple(lines[0][x] for x, _ in where)
-            step = Sum(0, tuple(u[r][x] for x in at), rows, (M[i], K[l]), dtype)
-            chunks = [operands[0][x] for x in where]
-            tasks[f"{name}-left", r, i, l] = (step, judged, chunks)
-        for l, j in product(range(counts[1]), range(counts[2])):
-            at = [(p, q) for p, q in np.ndindex(*shape[1]) if v[r, p, q] != 0]
-            where = [(p * counts[1] + l, q * counts[2] + j) for p, q in at]
-            columns = tuple(lines[2][x] for _, x in where)
-            step = Sum(1, tuple(v[r][x] for x in at), columns, (K[l], N[j]), dtype)
-            chunks = [operands[1][x] for x in where]
-            tasks[f"{name}-right", r, l, j] = (step, judged, chunks)
+        for axis, (x, factor, side, (rows, columns), extents, of) in enumerate(sides):
+            at = [(p, q) for p, q in np.argwhere(factor[r] != 0).tolist()]
+            some = tuple(factor[r][place] for place in at)
+            for i, l in product(range(rows), range(columns)):
+                where = [(p * rows + i, q * columns + l) for p, q in at]
+                held = tuple(of[place[axis]] for place in where)
+                step = Sum(axis, some, held, (extents[0][i], extents[1][l]), dtype)
+                chunks = [x[place] for place in where]
+                tasks[f"{name}-{side}", r, i, l] = (step, judged, chunks)
         for i, j in product(range(counts[0]), range(counts[2])):
             for l in range(counts[1]):
                 plan.need(M[i], N[j], K[l], l > 0)
