@@ -11,6 +11,8 @@ from falcon._core.plan import Plan
 from falcon._core.rates import Rates
 from falcon.decision.rates import rates
 
+from .planner import predicted
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -59,7 +61,7 @@ def roofline(plan: Plan) -> Figure:
         raise TypeError(f"the plan is for backend {backend.name!r}; expected one of host memory")
     M, N, K, size = problem.M, problem.N, problem.K, problem.operand.itemsize
     intensity = problem.flops / (size * (M * K + K * N + M * N))
-    seconds = backend.predicted(problem, plan.option, known).total
+    seconds = predicted(plan).total
     x = np.geomspace(min(0.1, intensity / 4), max(1e3, intensity * 4), 200)
     figure = Figure((6, 4), layout="constrained")
     axes = figure.subplots()

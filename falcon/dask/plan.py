@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon import schemes
-from falcon._backends import available_backends, get_backend
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options
@@ -20,9 +19,8 @@ from falcon._core.problem import Problem
 from falcon._core.text import format_table
 from falcon._front.arithmetic import operand_type, result_type
 from falcon._front.families.numpy import NUMPY
-from falcon._front.planner import plan_for, requested
+from falcon._front.planner import plan_for, predicted, requested
 from falcon.decision.candidates import scheme_candidates
-from falcon.decision.rates import rates
 from falcon.schemes import Scheme
 
 from . import model
@@ -197,7 +195,7 @@ def decided(
     if operand is not None and 0 not in biggest:
         key = (*biggest, False)
         options, chunk = _frugal(key, operand, result, options, on)
-        product = _seconds(chunk)
+        product = predicted(chunk).total
     growth = 1.0 if chunk is None else chunk.growth
     way = model.plain(sizes, product, steps, growth, on, reread)
     found = GridPlan(
@@ -288,7 +286,7 @@ def _with(
     p = found.chunk.problem
     chunk = _planned((p.M, p.N, p.K, False), result, result, options, found.cluster)
     way = model.of_scheme(
-        sizes, scheme, _seconds(chunk), outer * chunk.growth, found.cluster, judged
+        sizes, scheme, predicted(chunk).total, outer * chunk.growth, found.cluster, judged
     )
     return replace(
         found, options=options, operand=result, chunk=chunk, scheme=scheme, ways=(way,), plans={},
@@ -351,18 +349,9 @@ def _frugal(
         less = options if fits else replace(options, workspace_limit=limit)
         found = made if fits else _planned(key, operand, result, less, on)
         enough = on.room is None or 2 * limit <= on.room * model.WORKSPACE
-        if fits or not enough or _seconds(found) <= _FRUGAL * _seconds(made):
+        if fits or not enough or predicted(found).total <= _FRUGAL * predicted(made).total:
             return less, found
     return options, made
-
-
-def _seconds(made: Plan) -> float:
-    """Return a plan's predicted seconds."""
-    if made.seconds:
-        return sum(seconds for _, seconds in made.seconds)
-    backend = get_backend(made.option.backend)
-    known = rates(backend, made.problem, available_backends())
-    return backend.predicted(made.problem, made.option, known).total
 
 
 def _rows(grid: Grid) -> Iterator[int]:
