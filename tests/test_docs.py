@@ -11,7 +11,8 @@ import pytest
 import falcon
 from falcon._core.options import FIELDS
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 # Sizes that only speed needs, as the tests multiply them.
 SMALLER = {"8192": "300", "5000": "520", "4096": "520", "3584": "256", "18944": "300",
            "4608": "320", "2048": "256"}  # fmt: skip
@@ -25,6 +26,14 @@ PAGES = [
 NOTEBOOKS = sorted((DOCS / "learn").glob("[1-9]_*.md"))
 NAMES = [f"falcon.{name}" for name in falcon.__all__ if name not in ("schemes", "__version__")] + [
     f"falcon.schemes.{name}" for name in falcon.schemes.__all__ if name != "symmetric"
+]
+# Packages that are there with an extra: what their `__all__` names.
+EXTRAS = [
+    f"falcon.{extra}.{name}"
+    for extra in ("torch", "dask")
+    for name in re.search(
+        r"^__all__ = \[(.*?)\]", (ROOT / "falcon" / extra / "__init__.py").read_text("utf-8"), re.M | re.S
+    )[1].replace('"', "").replace(",", " ").split()
 ]
 
 
@@ -66,9 +75,11 @@ def test_the_notebooks_run_without_a_compiler(notebook, monkeypatch):
     sys.modules["matplotlib.pyplot"].close("all")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + EXTRAS)
 def test_a_public_name_has_an_example_and_is_in_the_reference(name):
     module, _, last = name.rpartition(".")
+    if name in EXTRAS:
+        pytest.importorskip(module.removeprefix("falcon."), exc_type=ImportError)
     value = getattr(importlib.import_module(module), last)
     assert ">>> " in inspect.getdoc(value)
     pages = "".join(x.read_text(encoding="utf-8") for x in (DOCS / "reference").glob("*.md"))

@@ -1,16 +1,20 @@
-"""The tables of docs/reference that falcon's options make: ``python docs/_ext/tables.py``.
+"""Tables of pages that are made from falcon's options and record files: ``python docs/_ext/tables.py``.
 
 They stand in the pages, so that these can be read without building the site; a test holds them
 current.
 """
 
 import re
+from functools import partial
 from pathlib import Path
+
+from falcon.bench import records, tables
 
 from falcon._core.options import FIELDS
 from falcon._core.variables import OTHER_VARIABLES
 
 REFERENCE = Path(__file__).parents[1] / "reference"
+MACHINES = sorted((Path(__file__).parents[1] / "benchmarks").glob("*/README.md"))
 BEGIN, END = "<!-- table: python docs/_ext/tables.py -->\n", "<!-- end of table -->\n"
 
 
@@ -41,14 +45,56 @@ def _described(text: str) -> tuple[str, str]:
     return kind.strip(), re.sub(r"(?<!`)(\"[^\"]*\")", r"`\1`", line)
 
 
+def machine(page: Path) -> str:
+    """Return what a machine's record file, results.json beside its page, says: libraries, figures."""
+    found = records.read(page.with_name("results.json"))
+    cpu, caches = found["machine"]["cpu"], found["machine"]["caches"]
+    sizes = ", ".join(f"{k} {v // 1024} KiB" for k, v in caches.items())
+    started = sorted(x["started"][:10] for x in found["sessions"])
+    commits = ", ".join(dict.fromkeys(str(x["falcon"]["commit"])[:10] for x in found["sessions"]))
+    checks = [x["self_check"]["median"] for x in found["sessions"] if x["self_check"]]
+    lines = [
+        f"{cpu}, {found['threads']} threads of {found['machine']['cpus']} CPUs; {sizes}; "
+        f"{started[-1]}, falcon at {commits}. NumPy compared with itself came to {min(checks):.3f} "
+        f"to {max(checks):.3f}.",
+        "",
+        "| library | version | kernels |",
+        "| --- | --- | --- |",
+    ]
+    for x in found["peers"]:
+        if not x["absent"]:
+            kernels = f"{tables.by_dtype(x['kernels'])} {tables.format_settings(x['environment'])}"
+            lines.append(f"| {x['peer']} | {x['library']} {x['version']} | {kernels.strip()} |")
+    others = [x for x in tables.side_names(found["cases"]) if x != records.FALCON]
+    head = ["shape", "type", "falcon chose", "GFLOP/s", *(f"over {x}" for x in others)]
+    lines += ["", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    for x in found["cases"]:
+        size = f"{x['M']} x {x['N']} x {x['K']}"
+        mine = x["sides"][records.FALCON]
+        cells = [f"{x['label']} {size}".strip(), x["dtype"], tables.choice(x)]
+        cells += [f"{mine['gflops']:.0f}", *(_ratio(x["speedups"].get(name)) for name in others)]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines.append("")
+    lines += [f"- {x.group}: {x.winner()}." for x in tables.verdicts(found)]
+    return "\n".join(lines)
+
+
+def _ratio(entry: dict | None) -> str:
+    return "" if entry is None else f"{entry['median']:.2f}{'' if entry['known'] else '*'}"
+
+
 def updated(page: Path) -> str:
-    """Return the text of a page, whose name is that of its maker, with a new table."""
+    """Return the text of one of `PAGES` with a new table."""
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
-    return f"{before}{BEGIN}\n{globals()[page.stem]()}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n{PAGES[page]()}\n\n{END}{after}"
 
 
-PAGES = tuple(REFERENCE / f"{maker.__name__}.md" for maker in (environment, settings))
+PAGES = {
+    REFERENCE / "environment.md": environment,
+    REFERENCE / "settings.md": settings,
+    **{page: partial(machine, page) for page in MACHINES},
+}
 
 if __name__ == "__main__":
     for path in PAGES:

@@ -6,14 +6,11 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from IPython import get_ipython
 
 import falcon
 from falcon._backends import available_backends
 
 sys.path.append(str(Path(__file__).parents[2]))
-if (shell := get_ipython()) is not None:
-    shell.run_line_magic("matplotlib", "inline")  # so that figures of `draw` are shown
 
 # The palette of Okabe and Ito, which the colour-blind tell apart.
 BLUE, ORANGE, GREEN, RED, SKY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9"

@@ -10,6 +10,7 @@ from falcon._backends import available_backends, get_backend
 from falcon._core.plan import Plan
 from falcon._core.rates import Rates
 from falcon.decision.rates import rates
+from falcon.schemes.drawing import new_figure
 
 from .planner import predicted
 
@@ -51,10 +52,6 @@ def roofline(plan: Plan) -> Figure:
     >>> import falcon
     >>> figure = falcon.roofline(falcon.plan((2000, 2000), (2000, 2000)))  # doctest: +SKIP
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("drawing needs matplotlib: pip install matplotlib") from error
     problem, backend = plan.problem, get_backend(plan.backend.name)
     known = rates(backend, problem, available_backends())
     if not isinstance(known, Rates):
@@ -63,7 +60,7 @@ def roofline(plan: Plan) -> Figure:
     intensity = problem.flops / (size * (M * K + K * N + M * N))
     seconds = predicted(plan).total
     x = np.geomspace(min(0.1, intensity / 4), max(1e3, intensity * 4), 200)
-    figure = Figure((6, 4), layout="constrained")
+    figure = new_figure(6, 4)
     axes = figure.subplots()
     slope = known.bandwidth * size * x
     label = (

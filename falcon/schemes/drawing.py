@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,28 @@ _COLOURS = ("#0072b2", "#f0f0f0", "#e69f00")
 _PER_ROW, _WRITTEN = 12, 12
 
 
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure, in inches, which notebooks show without ``%matplotlib inline``.
+
+    Raises
+    ------
+    ImportError
+        matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("drawing needs matplotlib: pip install matplotlib") from error
+
+    class Shown(Figure):
+        def _repr_png_(self) -> bytes:
+            drawn = io.BytesIO()
+            self.savefig(drawn, format="png")
+            return drawn.getvalue()
+
+    return Shown((width, height), layout="constrained")
+
+
 def draw(scheme: Any) -> Figure:
     """Return the picture of a `Scheme` or `SymmetricScheme`: see `Scheme.draw`.
 
@@ -23,18 +46,15 @@ def draw(scheme: Any) -> Figure:
     ImportError
         matplotlib is not installed.
     """
-    try:
-        from matplotlib.colors import LinearSegmentedColormap
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("drawing needs matplotlib: pip install matplotlib") from error
     factors = [np.asarray(x, float) for x in (scheme.U, scheme.V, scheme.W)]
     most = max(abs(x).max() for x in factors)
-    colours = LinearSegmentedColormap.from_list("falcon", _COLOURS)
     across = min(scheme.rank, _PER_ROW)
     lines = -(-scheme.rank // across)
     shape = sum(x.shape[1] for x in factors) / max(x.shape[2] for x in factors)
-    figure = Figure((0.9 * across + 0.6, lines * (0.75 * shape + 0.6)), layout="constrained")
+    figure = new_figure(0.9 * across + 0.6, lines * (0.75 * shape + 0.6))
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = LinearSegmentedColormap.from_list("falcon", _COLOURS)
     figure.suptitle(
         f"{scheme.name} <{scheme._signature}>: coefficients of A, B and C in each product",
         fontsize=10,

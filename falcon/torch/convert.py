@@ -53,6 +53,14 @@ class LinearConfig:
     measure : bool
         Time torch's product, and falcon's with and without panels, once per shape, and take the
         fastest. False: take falcon's with panels, and predict the gain.
+
+    Examples
+    --------
+    >>> falcon.torch.LinearConfig(min_m=64, memory_limit="2GiB").memory_limit
+    '2GiB'
+    >>> falcon.torch.LinearConfig(rows=0)
+    Traceback (most recent call last):
+    ValueError: rows is 0; expected a positive integer
     """
 
     scheme: str | falcon.Scheme = "auto"
@@ -102,6 +110,13 @@ class Report:
         product); from how many rows on it runs (`min_m`); the `gain`, the time of torch's product
         over the layer's, or where `measured` is False what is predicted over falcon's own without
         panels; `extra_bytes` of panels; and the `reason` where something was not taken.
+
+    Examples
+    --------
+    >>> layer = torch.nn.Linear(8, 9)
+    >>> report = falcon.torch.convert_(layer)
+    >>> report.rows[0]["scheme"], report.rows[0]["reason"], report.extra_bytes
+    (None, 'too small', 0)
     """
 
     rows: list[dict[str, Any]]
@@ -212,7 +227,15 @@ def convert_(
 
 
 def revert_(model: nn.Module) -> nn.Module:
-    """Make every `FalconLinear` of a model an nn.Linear again, in place; return the model."""
+    """Make every `FalconLinear` of a model an nn.Linear again, in place; return the model.
+
+    Examples
+    --------
+    >>> layer = torch.nn.Linear(8, 9)
+    >>> _ = falcon.torch.convert_(layer)
+    >>> type(falcon.torch.revert_(layer)).__name__
+    'Linear'
+    """
     for layer in model.modules():
         if isinstance(layer, FalconLinear):
             detach(layer)

@@ -20,6 +20,14 @@ class FalconLinear(nn.Linear):
     recorded, it multiplies by panels of the weight, which are made by the first product, and again
     when the weight changes. Copies, pickles and ``to()`` leave the panels behind. With gradients it
     is `falcon.torch.linear`; few rows are torch's own product.
+
+    Examples
+    --------
+    >>> import torch, falcon
+    >>> layer = torch.nn.Linear(300, 400)
+    >>> _ = falcon.torch.convert_(layer, falcon.torch.LinearConfig(measure=False))
+    >>> isinstance(layer, falcon.torch.FalconLinear), layer(torch.ones(256, 300)).shape
+    (True, torch.Size([256, 400]))
     """
 
     _panels: Panels

@@ -22,6 +22,11 @@ def test_a_scheme_has_a_grid_for_each_coefficient(scheme, tmp_path):
     assert (tmp_path / "scheme.svg").read_text(encoding="utf-8").count("<path") > scheme.rank
 
 
+def test_a_notebook_shows_it_without_a_magic():
+    """As IPython does where matplotlib has registered nothing: by a method of the figure."""
+    assert get("strassen").draw()._repr_png_().startswith(b"\x89PNG")
+
+
 def test_a_plan_under_the_roofline(tmp_path):
     for plan in (
         falcon.plan((2000, 2000), (2000, 2000), scheme="strassen"),
