@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 SMALL = {
     "beside": (("40,50,60", "--dtype", "float32", "--rounds", "1"),
                ("falcon after 1 ms", "NumPy after falcon", "falcon, one CPU busy")),
-    "compare": ((str(ROOT / "docs/benchmarks/results.json"),) * 2, ("0 of", "changed")),
+    "compare": ((str(ROOT / "docs/benchmarks/xeon_amx/results.json"),) * 2, ("0 of", "changed")),
     "crossover": (("x.json", "--sizes", "64", "--inner", "32", "--dtype", "float32",
                    "--case-seconds", "0"),
                   ("64 32 float32",)),
