@@ -25,7 +25,7 @@ def test_the_tables_have_every_scheme_and_format():
     schemes_of, formats = table.of_schemes(), table.of_formats()
     for scheme in table.stored():
         assert f"`{scheme.name}`" in schemes_of
-        assert f"\n| {scheme.format[0]}x{scheme.format[1]}x{scheme.format[2]} |" in formats
+        assert f"\n| {'x'.join(map(str, scheme.format))}:" in formats
         rank, additions = table.known()[scheme.format]
         assert scheme.rank >= rank, f"{scheme!r} is better than the best known: say so"
         assert additions == "" or int(additions) > 0
@@ -44,7 +44,7 @@ def test_update(tmp_path):
     text = path.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
     formats, of_schemes = text.split("between")
-    assert "| 3x3x3 | 23 |" in formats and "| `3x3x3:23` | 23 |" in of_schemes
+    assert "| 3x3x3:23 | 23 |" in formats and "| `3x3x3:23` | 23 |" in of_schemes
 
 
 def test_collect(tmp_path, capsys):

@@ -50,9 +50,9 @@ def of_formats() -> str:
     best, rows = known(), []
     for size, group in groupby(stored(), key=lambda x: x.format):
         least = min(group, key=lambda x: (x.rank, x.additions.reduced))
-        rows.append(("x".join(map(str, size)), least.rank, best[size][0],
-                     least.additions.reduced, best[size][1]))  # fmt: skip
-    return _markdown(("format", "rank", "best known", "additions", "published"), rows)
+        name = f"{'x'.join(map(str, size))}:{least.rank}"
+        rows.append((name, best[size][0], least.additions.reduced, best[size][1]))
+    return _markdown(("format:rank", "best known rank", "additions", "published"), rows)
 
 
 def _markdown(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
