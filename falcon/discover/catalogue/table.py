@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import re
 import sys
+from collections.abc import Sequence
 from importlib import resources
 from itertools import groupby
 from pathlib import Path
@@ -55,7 +56,7 @@ def of_formats() -> str:
     return _markdown(("format:rank", "best known rank", "additions", "published"), rows)
 
 
-def _markdown(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
+def _markdown(head: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> str:
     """A table whose first column holds names, the others numbers."""
     lines = [head, ("---", *["--:"] * (len(head) - 1)), *rows]
     return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
