@@ -31,7 +31,6 @@ SMALL = {
     "regret": (("--shapes", "1", "--dtype", "float32", "--threads", "1", "--no-peers", "--between",
                 "--most-flops", "3e7", "--case-seconds", "0"),
                ("regret mean", "over NumPy, worst")),
-    "schemes": (("16", "--scheme", "strassen", "--rounds", "1"), ("16,strassen,16,16,16,",)),
 }  # fmt: skip
 NAMES = sorted(x.stem for x in (ROOT / "studies").glob("*.py"))
 

@@ -10,37 +10,41 @@ from falcon import schemes
 from falcon.discover.catalogue import collect, table
 from falcon.schemes import loaders
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "schemes.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_table_is_current():
-    text = DOCUMENT.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["schemes.md", "finding.md"])
+def test_the_table_is_current(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
     assert table.updated(text) == text, (
-        "run: python -m falcon.discover.catalogue.table docs/schemes.md"
+        "run: python -m falcon.discover.catalogue.table docs/schemes.md docs/finding.md"
     )  # fmt: skip
 
 
-def test_the_table_has_every_scheme_and_format():
-    text = table.table()
+def test_the_tables_have_every_scheme_and_format():
+    schemes_of, formats = table.of_schemes(), table.of_formats()
     for scheme in table.stored():
-        assert f"`{scheme.name}`" in text
+        assert f"`{scheme.name}`" in schemes_of
+        assert f"\n| {'x'.join(map(str, scheme.format))}:" in formats
         rank, additions = table.known()[scheme.format]
         assert scheme.rank >= rank, f"{scheme!r} is better than the best known: say so"
         assert additions == "" or int(additions) > 0
 
 
 def test_a_document_without_a_place():
-    with pytest.raises(ValueError, match="lacks the lines"):
+    with pytest.raises(ValueError, match="the document lacks"):
         table.updated("nothing here")
 
 
 def test_update(tmp_path):
     path = tmp_path / "some.md"
-    path.write_text(f"before\n{table.BEGIN}old{table.END}after\n")
+    place = "<!-- table of {} by hand -->\nold<!-- end of table -->\n"
+    path.write_text(f"before\n{place.format('formats')}between\n{place.format('schemes')}after\n")
     assert table.main([str(path)]) == 0
     text = path.read_text()
-    assert text.startswith("before\n") and text.endswith("after\n")
-    assert "old" not in text and "3x3x3" in text
+    assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
+    formats, of_schemes = text.split("between")
+    assert "| 3x3x3:23 | 23 |" in formats and "| `3x3x3:23` | 23 |" in of_schemes
 
 
 def test_collect(tmp_path, capsys):

@@ -3,5 +3,5 @@
 ::
 
     library.py    known schemes as starts    collect.py    finds as catalogue files
-    table.py      the table of docs/schemes.md, with the files of data/
+    table.py      the tables of docs/schemes.md and docs/finding.md
 """

@@ -1,16 +1,17 @@
-"""The table of docs/schemes.md: ``python -m falcon.discover.catalogue.table docs/schemes.md``.
+"""Write tables: ``python -m falcon.discover.catalogue.table docs/schemes.md docs/finding.md``.
 
-Everything in it follows from the catalogue and from two small files: the best known ranks and
-additions (`data/known.csv`) and the measured speed-ups (`data/speed.csv`, written by
-``python studies/schemes.py``).
+The catalogue's schemes (docs/schemes.md), and per format the best of falcon's and of the literature
+(docs/finding.md), whose ranks and additions are in `data/known.csv`.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from importlib import resources
+from itertools import groupby
 from pathlib import Path
 
 from falcon import schemes
@@ -18,33 +19,14 @@ from falcon.schemes import Scheme
 
 from ..walk.masks import Format
 
-BEGIN = "<!-- table: python -m falcon.discover.catalogue.table docs/schemes.md -->\n"
-END = "<!-- end of table -->\n"
-HEADER = (
-    "| format | scheme | rank | best known | mkn/R | nnz | additions | known | RMS growth "
-    "| at 2048 | at 4096 |\n"
-    "| --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |\n"
-)
-SIZES = ("2048", "4096")
-
 
 def known() -> dict[Format, tuple[int, str]]:
     """Best known rank over {-1, 0, 1} per format, and the least published additions at it."""
+    text = (resources.files(__package__) / "data" / "known.csv").read_text(encoding="utf-8")
     return {
         (int(row["m"]), int(row["k"]), int(row["n"])): (int(row["rank"]), row["additions"])
-        for row in _rows("known.csv")
+        for row in csv.DictReader(text.splitlines())
     }
-
-
-def speeds() -> dict[tuple[str, str], float]:
-    """Measured speed-up over falcon's classical path, per scheme and size."""
-    return {(row["scheme"], row["size"]): float(row["speedup"]) for row in _rows("speed.csv")}
-
-
-def _rows(name: str) -> Iterator[dict[str, str]]:
-    file = resources.files(__package__) / "data" / name
-    if file.is_file():
-        yield from csv.DictReader(file.read_text(encoding="utf-8").splitlines())
 
 
 def stored() -> list[Scheme]:
@@ -54,47 +36,53 @@ def stored() -> list[Scheme]:
     return sorted(found, key=lambda x: (x.format, x.rank, sum(x.nnz), x.additions.reduced))
 
 
-def table() -> str:
-    """The table as Markdown."""
-    best, measured = known(), speeds()
-    lines = []
-    for scheme in stored():
-        rank, additions = best[scheme.format]
-        additions = additions if scheme.rank == rank else ""
-        ratios = (measured.get((scheme.name, size)) for size in SIZES)
-        cells = (
-            "x".join(map(str, scheme.format)),
-            f"`{scheme.name}`",
-            scheme.rank,
-            rank,
-            f"{scheme.speedup_bound:.3f}",
-            sum(scheme.nnz),
-            scheme.additions.reduced,
-            additions,
-            f"{scheme.rms_growth:.2f}",
-            *("" if ratio is None else f"{ratio:.3f}" for ratio in ratios),
-        )
-        lines.append("| " + " | ".join(map(str, cells)) + " |\n")
-    return HEADER + "".join(lines)
+def of_schemes() -> str:
+    """A row per scheme."""
+    head = ("scheme", "rank", "mkn/R", "nnz", "additions", "RMS growth")
+    return _markdown(head, [
+        (f"`{x.name}`", x.rank, f"{x.speedup_bound:.3f}", sum(x.nnz), x.additions.reduced,
+         f"{x.rms_growth:.2f}")
+        for x in stored()
+    ])  # fmt: skip
+
+
+def of_formats() -> str:
+    """A row per format: lowest rank and fewest additions at it, falcon's and those published."""
+    best, rows = known(), []
+    for size, group in groupby(stored(), key=lambda x: x.format):
+        least = min(group, key=lambda x: (x.rank, x.additions.reduced))
+        name = f"{'x'.join(map(str, size))}:{least.rank}"
+        rows.append((name, best[size][0], least.additions.reduced, best[size][1]))
+    return _markdown(("format:rank", "best known rank", "additions", "published"), rows)
+
+
+def _markdown(head: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> str:
+    """A table whose first column holds names, the others numbers."""
+    lines = [head, ("---", *["--:"] * (len(head) - 1)), *rows]
+    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
+
+
+TABLES = {"schemes": of_schemes, "formats": of_formats}
+_PLACE = re.compile(
+    rf"(<!-- table of ({'|'.join(TABLES)})[^\n]*-->\n).*?(<!-- end of table -->)", re.S
+)
 
 
 def updated(text: str) -> str:
-    """Replace the table in the text of a document.
+    """Replace the tables in the text of a document.
 
     Raises
     ------
     ValueError
-        The document has no place for it.
+        The document has no place for one.
     """
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the document lacks the lines {BEGIN.strip()!r} and {END.strip()!r}")
-    return f"{before}{begin}\n{table()}\n{end}{after}"
+    if not _PLACE.search(text):
+        raise ValueError("the document lacks '<!-- table of ... -->' and '<!-- end of table -->'")
+    return _PLACE.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}", text)
 
 
 def main(arguments: list[str]) -> int:
-    """Rewrite the table in the documents that are named."""
+    """Rewrite the tables in the documents that are named."""
     for name in arguments:
         path = Path(name)
         path.write_text(updated(path.read_text(encoding="utf-8")), encoding="utf-8")
