@@ -31,9 +31,9 @@ NAMES = [f"falcon.{name}" for name in falcon.__all__ if name not in ("schemes", 
 EXTRAS = [
     f"falcon.{extra}.{name}"
     for extra in ("torch", "dask")
-    for name in re.search(
-        r"^__all__ = \[(.*?)\]", (ROOT / "falcon" / extra / "__init__.py").read_text("utf-8"), re.M | re.S
-    )[1].replace('"', "").replace(",", " ").split()
+    for name in re.findall(
+        r'"(\w+)"', (ROOT / f"falcon/{extra}/__init__.py").read_text("utf-8").split("__all__")[1]
+    )
 ]
 
 

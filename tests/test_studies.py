@@ -86,4 +86,4 @@ def test_the_page_of_machines_is_up_to_date(monkeypatch):
     assert (folder / "README.md").read_text(encoding="utf-8") == page(folder), (
         "run: python studies/regret.py --page docs/regret"
     )
-    assert "zen3" in page(folder)
+    assert "zen5" in page(folder)

@@ -1,4 +1,4 @@
-"""Tables of pages that are made from falcon's options and record files: ``python docs/_ext/tables.py``.
+"""Tables that falcon's options and record files make: ``python docs/_ext/tables.py``.
 
 They stand in the pages, so that these can be read without building the site; a test holds them
 current.
@@ -8,10 +8,9 @@ import re
 from functools import partial
 from pathlib import Path
 
-from falcon.bench import records, tables
-
 from falcon._core.options import FIELDS
 from falcon._core.variables import OTHER_VARIABLES
+from falcon.bench import records, tables
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 MACHINES = sorted((Path(__file__).parents[1] / "benchmarks").glob("*/README.md"))
@@ -46,7 +45,7 @@ def _described(text: str) -> tuple[str, str]:
 
 
 def machine(page: Path) -> str:
-    """Return what a machine's record file, results.json beside its page, says: libraries, figures."""
+    """Return what results.json, the record file beside a machine's page, says."""
     found = records.read(page.with_name("results.json"))
     cpu, caches = found["machine"]["cpu"], found["machine"]["caches"]
     sizes = ", ".join(f"{k} {v // 1024} KiB" for k, v in caches.items())
