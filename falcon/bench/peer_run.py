@@ -7,6 +7,7 @@ import json
 import time
 from typing import Any
 
+import falcon
 from falcon._core.dtypes import of
 from falcon._core.options import thread_count
 from falcon._front.info import backends
@@ -21,9 +22,8 @@ from .workloads import BOTH
 _QUICK_SECONDS = 170.0
 _QUICK_CASE_SECONDS = 6.0
 _SPLIT_SIZES = (512, 1024, 2048, 4096)
-# falcon's sides of --split, besides its choice.
+# falcon's sides of --split, besides its choice and its classical kernel.
 _SPLIT: dict[str, dict[str, Any]] = {
-    "falcon classical": {"arithmetic": "native", "scheme": "classical"},
     "falcon native": {"arithmetic": "native"},
     "falcon bf16x6": {"arithmetic": "bf16x6", "scheme": "classical"},
     "falcon bf16x6 strassen": {"arithmetic": "bf16x6", "scheme": "strassen"},
@@ -86,11 +86,22 @@ def _spec(options: argparse.Namespace, falcon_options: dict[str, Any]) -> Spec:
     sides = [falcon_peer("falcon", **settings), *packed,
              falcon_peer("falcon classical", **classical), *TABLE]  # fmt: skip
     if options.split:
-        split = [falcon_peer(name, **{**settings, **how}) for name, how in _SPLIT.items()]
+        made = {"falcon classical": {**classical, "arithmetic": "native"}}
+        made |= {name: {**settings, **how} for name, how in _SPLIT.items()}
+        split = [falcon_peer(name, **how) for name, how in made.items() if _runs(how)]
         sides = [falcon_peer("falcon", **settings), *split, *TABLE]
     cases = asked.peer_cases(options, len(sides))
     seconds = _QUICK_CASE_SECONDS if options.quick else options.case_seconds
     return Spec(cases, sides, thread_count(options.threads), options.rounds, seconds)
+
+
+def _runs(how: dict[str, Any]) -> bool:
+    """Whether there are kernels for the settings: schemes of parts need AMX."""
+    try:
+        falcon.plan((2, 2), (2, 2), "float32", **how)
+    except TypeError:
+        return False
+    return True
 
 
 def list_peers(options: argparse.Namespace) -> int:

@@ -85,7 +85,7 @@ def test_parts_beside_the_libraries(capsys, tmp_path):
     assert "over numpy" in out
     assert float(lines["falcon classical"][-1]) == 1
     assert float(lines["falcon bf16x6"][-1]) < 2 < float(lines["falcon bf16x3"][-1])
-    assert set(peer_run._SPLIT) <= set(lines)
+    assert {x for x in peer_run._SPLIT if "strassen" not in x} <= set(lines)
     assert len(records.read(tmp_path / "x.json")["cases"]) == 1
     assert run(capsys, *asked, "--dtype", "float64")[2].endswith("leave out --dtype\n")
 
