@@ -9,16 +9,17 @@ import argparse
 
 import falcon
 from falcon._backends import device_backend
-from falcon._core.dtypes import of
+from falcon._core.dtypes import BY_ARITHMETIC, of
 from falcon._core.problem import Problem
 from falcon._gpu.rates import DeviceRates
 
 SIZES = (8192, 16384)
 SCHEMES = (None, "strassen", "3x4x4:38", "strassen@strassen")
 COLUMNS = ("norms", "combine A", "combine B", "multiply", "combine H")
-# cuBLAS's rates, as they have been seen, and additions, from the clock.
-MULTIPLY = {"float32": 50e12, "float64": 62e12, "bfloat16": 750e12}
-ADD = {"float32": 16.7e12, "float64": 8.4e12, "bfloat16": 16.7e12}
+# cuBLAS's rates, as they have been seen, and additions, from the clock. "bf16x6" is six bfloat16
+# products.
+MULTIPLY = {"float32": 50e12, "bf16x6": 125e12, "float64": 62e12, "bfloat16": 750e12}
+ADD = {"float32": 16.7e12, "bf16x6": 16.7e12, "float64": 8.4e12, "bfloat16": 16.7e12}
 MEMORY = 140 * 10**9
 
 
@@ -31,7 +32,8 @@ def rates(dtype):
 def row(dtype, size, name):
     """Return seconds per stage."""
     backend, scheme = device_backend(), name and falcon.schemes.get(name)
-    problem = Problem(size, size, size, of(dtype), device=0)
+    operand = BY_ARITHMETIC.get(dtype) or of(dtype)
+    problem = Problem(size, size, size, operand, device=0)
     (option,) = backend.candidates(problem, [scheme], MEMORY // 4)
     return dict(backend.predicted(problem, option, rates(dtype)).seconds)
 

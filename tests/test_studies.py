@@ -20,7 +20,6 @@ SMALL = {
     "crossover": (("x.json", "--sizes", "64", "--inner", "32", "--dtype", "float32",
                    "--case-seconds", "0"),
                   ("64 32 float32",)),
-    "split": (("64", "--rounds", "1"), ("bf16x6 strassen", "of classical's")),
     "dask_scale": (("--lines", "64", "--chunk", "16", "--workers", "1,4"),
                    ("16 tasks, strassen", "SUMMA-like s", "COSMA GiB")),
     "element_types": (("64", "--rounds", "1"), ("uint8 x int8", "over X: median")),

@@ -3,7 +3,7 @@
 ::
 
     dtypes.py    DType: one row per element type, the only table of types
-    arithmetic.py  Arithmetic: float32 multiplied by parts of bfloat16
+    arithmetic.py  Arithmetic: float32 multiplied by parts of bfloat16; parts.py: such parts
     problem.py   Problem: what the decision needs to know about a multiplication
     options.py   Options: keywords, settings and environment variables
     variables.py variables that set no option

@@ -29,7 +29,7 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
         return bound
     if scheme is not None and not plan.guarded:
         rows, columns = (np.full_like(x, x.max(initial=0)) for x in (rows, columns))
-    unit = 2.0**-11 if p.tf32 else p.result.unit_roundoff
+    unit = (p.result if p.operand.arithmetic is None else p.operand).unit_roundoff
     if p.operand.is_complex:
         # The rounding error of a complex product (four real ones) is up to sqrt(2) gamma_2, not u.
         unit *= 2 * sqrt(2)
@@ -53,7 +53,10 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
 def _roundings(problem: Any, K: int) -> int:
     """Return how many unit roundoffs a sum of K products may err by."""
     how = problem.operand.arithmetic
-    return K if how is None else how.roundings(K)
+    if how is None:
+        return K
+    # Tensor cores add up 8 or 16 products and the sum so far, and cut all off at the largest.
+    return how.roundings(K if problem.device is None or how.parts == 1 else 3 * K)
 
 
 def _norms(x: Any, axis: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .arithmetic import SPLIT, WHOLE, Arithmetic
+from .arithmetic import SPLIT, TF32, WHOLE, Arithmetic
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,9 +52,8 @@ class DType:
         Its CUDA C++ type in memory; types with a name are multiplied on GPUs.
     cublas : int or None
         Its cudaDataType.
-    cublas_sums, cublas_tf32 : str or None
-        CuPy's names for the cublasComputeType_t that sums in this type, and for the one that first
-        rounds operands of this type to TF32.
+    cublas_sums : str or None
+        CuPy's name for the cublasComputeType_t of products that are summed in this type.
     part : DType or None
         Of a complex type: that of the real and imaginary parts.
     pair : (DType, DType) or None
@@ -79,7 +78,6 @@ class DType:
     cuda: str | None = None
     cublas: int | None = None
     cublas_sums: str | None = None
-    cublas_tf32: str | None = None
     part: DType | None = None
     pair: tuple[DType, DType] | None = None
     arithmetic: Arithmetic | None = None
@@ -123,9 +121,19 @@ class DType:
         return self if self.pair is None else self.accumulator
 
     @property
-    def has_tf32(self) -> bool:
-        """Whether GPUs have a faster product that rounds operands of this type to TF32."""
-        return self.cublas_tf32 is not None
+    def parts(self) -> int:
+        """Numbers by which an element is multiplied: 1 but for parts of float32."""
+        return 1 if self.arithmetic is None else self.arithmetic.parts
+
+    @property
+    def multiplied(self) -> DType:
+        """The type of these numbers, of A's elements."""
+        return BFLOAT16 if self.parts > 1 else self.left
+
+    @property
+    def panel_bytes(self) -> int:
+        """Bytes of all numbers by which an element is multiplied."""
+        return self.parts * self.multiplied.itemsize
 
     @property
     def numpy(self) -> np.dtype:
@@ -169,16 +177,10 @@ def _pair(left: DType, right: DType) -> DType:
     )
 
 
-def _split(how: Arithmetic) -> DType:
-    return DType(
-        f"float32 by {how.name}",
-        *(FLOAT32.itemsize, FLOAT32.unit_roundoff),
-        sums=FLOAT32,
-        wide=(FLOAT32,),
-        engine=f"f32{how.name.removeprefix('bf16')}",
-        pair=(FLOAT32, FLOAT32),
-        arithmetic=how,
-    )
+def _float32_by(how: Arithmetic, unit_roundoff: float = 2.0**-24, **about: Any) -> DType:
+    about |= {"sums": FLOAT32, "wide": (FLOAT32,), "cuda": FLOAT32.cuda}
+    pair = FLOAT32, FLOAT32
+    return DType(f"float32 by {how.name}", 4, unit_roundoff, pair=pair, arithmetic=how, **about)
 
 
 def _by_float(row: DType) -> DType:
@@ -202,7 +204,7 @@ def _long(kind: Any, *, is_complex: bool = False) -> DType:
 
 FLOAT32 = DType(
     "float32", 4, 2.0**-24, blas="s", torch="float32", engine="f32", cuda="float", cublas=0,
-    cublas_sums="CUBLAS_COMPUTE_32F", cublas_tf32="CUBLAS_COMPUTE_32F_FAST_TF32",
+    cublas_sums="CUBLAS_COMPUTE_32F",
 )  # fmt: skip
 FLOAT64 = DType(
     "float64", 8, 2.0**-53, blas="d", torch="float64", engine="f64", cuda="double", cublas=1,
@@ -268,8 +270,9 @@ TABLE = (
 )
 # Two types in one product: results are accumulators.
 PAIRS = (_pair(UINT8, INT8), _pair(INT8, UINT8))
-# float32 by other arithmetic.
-BY_ARITHMETIC = {x.name: _split(x) for x in SPLIT}
+# float32 by other arithmetic: by parts, and rounded.
+BY_ARITHMETIC = {x.name: _float32_by(x, engine=f"f32{x.name.removeprefix('bf16')}") for x in SPLIT}
+BY_TF32 = _float32_by(TF32, 2.0**-11, cublas_sums="CUBLAS_COMPUTE_32F_FAST_TF32")
 # Integers of 64 bits by kernels for float64, where all sums are integers of 53 bits.
 BY_FLOAT = {row: _by_float(row) for row in (INT64, UINT64)}
 # Types that falcon's own kernels multiply in host memory, and those multiplied on GPUs.
@@ -323,7 +326,7 @@ def both(left: DType, right: DType) -> DType | None:
 
 
 def _loaded(name: str) -> DType:
-    rows = *PAIRS, *BY_ARITHMETIC.values(), *BY_FLOAT.values()
+    rows = *PAIRS, *BY_ARITHMETIC.values(), BY_TF32, *BY_FLOAT.values()
     return next((row for row in rows if row.name == name), None) or of(name)
 
 

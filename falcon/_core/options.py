@@ -87,7 +87,7 @@ class Options:
             str,
             """{"auto", "native", "bf16x6", "bf16x3", "tf32"}
         How float32 is multiplied: by three bfloat16 parts, as accurately, by two (`max_growth` 16),
-        or with 10 bits on a GPU; "auto" is "bf16x6" where that is faster, else "native".""",
+        or with 10 bits on a GPU; "auto" is "bf16x6" where that is faster, on a GPU "native".""",
             check=checks.check_arithmetic,
             keyword=True,
             decides=False,  # the problem's operand type does

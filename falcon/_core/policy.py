@@ -103,9 +103,7 @@ def _copies(counts: Any) -> float:
 
 def panel_bytes(problem: Problem, counts: Any) -> int:
     """Return the bytes of the panels that a packed B has for a scheme, without padding."""
-    operand = problem.operand
-    size = operand.itemsize if operand.arithmetic is None else 2 * operand.arithmetic.parts
-    return round(_copies(counts) * problem.K * problem.N * size)
+    return round(_copies(counts) * problem.K * problem.N * problem.operand.panel_bytes)
 
 
 # Below this size no LCMA was ever faster.

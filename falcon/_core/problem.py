@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from .arithmetic import WHOLE
-from .dtypes import BY_ARITHMETIC, FLOAT32, FLOAT64, DType
+from .dtypes import BY_ARITHMETIC, BY_TF32, FLOAT32, FLOAT64, DType
 from .options import Options, settings, threads_of
 
 # Up to 16 rows, falcon's kernels that read B in place ran at 1.08 to 3.0 of the speed of OpenBLAS,
@@ -76,8 +76,6 @@ class Problem:
         How many may be used, by falcon's own code and by NumPy's BLAS.
     device : int or None
         The GPU that holds the operands; None is host memory.
-    tf32 : bool
-        float32 operands of products may be rounded to TF32 (GPU only).
     symmetric : {"", "full", "lower", "upper"}
         If B is A's transpose in the same memory, and c, if any, is symmetric: the part of C to
         write. Empty for all other products.
@@ -101,7 +99,6 @@ class Problem:
     packed: bool = False
     threads: int = 1
     device: int | None = None
-    tf32: bool = False
     symmetric: str = ""
 
     def __post_init__(self) -> None:
@@ -121,7 +118,7 @@ class Problem:
         device: int | None = None,
         **layout: Any,
     ) -> Problem:
-        """Describe a multiplication; threads and TF32 follow from the options.
+        """Describe a multiplication; threads and arithmetic follow from the options.
 
         Parameters
         ----------
@@ -134,12 +131,12 @@ class Problem:
             Attributes of that name: `result`, and how operands lie in memory. By default operands
             are by rows, and the result is a new array of the operands' type.
         """
-        tf32 = options.arithmetic == "tf32" and device is not None and operand.has_tf32
         if options.arithmetic in BY_ARITHMETIC and operand.arithmetic is None:
-            result = layout.setdefault("result", operand)
-            operand = _split(operand, result, options, device)
+            operand = _split(operand, layout.setdefault("result", operand), options)
+        if options.arithmetic == "tf32" and device is not None and operand is FLOAT32:
+            operand = BY_TF32
         threads = 1 if device is not None else threads_of(options)
-        return cls(*sizes, operand, threads=threads, device=device, tf32=tf32, **layout)
+        return cls(*sizes, operand, threads=threads, device=device, **layout)
 
     @property
     def dtype(self) -> np.dtype:
@@ -168,7 +165,6 @@ class Problem:
             layout=layout,
             threads=self.threads,
             device=self.device,
-            tf32=self.tf32,
         )
 
     @property
@@ -196,19 +192,19 @@ class Problem:
         if self.is_wide:
             text += f" to {self.result}"
         if self.device is not None:
-            text += f"{' (TF32)' if self.tf32 else ''} on cuda:{self.device}"
+            text += f" on cuda:{self.device}"
         if self.symmetric:
             text += ", symmetric" + ("" if self.symmetric == "full" else f", {self.symmetric}")
         return text
 
 
-def _split(operand: DType, result: DType, options: Options, device: int | None) -> DType:
-    """Return the row of float32 by the arithmetic that the options name.
+def _split(operand: DType, result: DType, options: Options) -> DType:
+    """Return the row of float32 by the parts that the options name.
 
     A setting is for the products that it fits; a keyword raises for others.
     """
     row = BY_ARITHMETIC[options.arithmetic]
-    if device is None and operand is result is FLOAT32:
+    if operand is result is FLOAT32:
         how = row.arithmetic
         assert how is not None  # for type checkers
         if options.max_growth < how.growth:
@@ -219,8 +215,7 @@ def _split(operand: DType, result: DType, options: Options, device: int | None) 
         return row
     if options.arithmetic == settings().arithmetic:
         return operand
-    where = "" if device is None else " on a GPU"
     raise TypeError(
-        f"arithmetic {options.arithmetic!r} multiplies float32 in host memory to float32, not "
-        f"{operand} to {result}{where}"
+        f"arithmetic {options.arithmetic!r} multiplies float32 to float32, not {operand} to "
+        f"{result}"
     )

@@ -69,10 +69,11 @@ def images(problem: Problem, target: np.ndarray, mirror: np.ndarray | None) -> d
 def needs_buffer(problem: Problem, scheme: Scheme | None) -> bool:
     """Whether C cannot be written to directly.
 
-    A scheme that adds to c in place could not fall back to the classical algorithm, because c
-    would be gone.
+    A scheme, or parts, that add to c in place could not fall back to the classical algorithm,
+    because c would be gone.
     """
-    return not problem.out_direct or (problem.out_overlaps_c and scheme is not None)
+    may_fall_back = scheme is not None or problem.operand.parts > 1
+    return not problem.out_direct or (problem.out_overlaps_c and may_fall_back)
 
 
 def extra_bytes(problem: Problem, scheme: Scheme | None) -> int:

@@ -129,6 +129,8 @@ def _check_limit(plan: Plan) -> None:
 
 def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> PackedOperand:
     problem, how = plan.problem, plan.problem.operand.arithmetic
+    if how is not None and how.parts == 1:  # TF32: the panels hold float32
+        how = None
     is_judged = plan.guarded or (how is not None and plan.scheme is None)
     norms = plan.backend.column_norms(factor, plan) if is_judged else None
     payload = plan.backend.pack(factor, plan)

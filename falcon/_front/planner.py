@@ -110,7 +110,9 @@ def _by_other(native: Plan, options: Options, every: list[Backend]) -> Plan:
     backends = [
         x
         for x in every
-        if not x.is_library and options.backend in ("auto", x.name) and x.why_not(other) is None
+        if not x.is_library
+        and options.backend in ("auto", x.name)
+        and x.why_classical_only(other) is None
     ]
     limit = options.workspace_limit
     if limit is not None:  # other arithmetic may need more
@@ -149,6 +151,8 @@ def _show(made: Plan) -> None:
 
 def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Plan:
     """Plan for the scheme and the backend that B was packed for."""
+    if problem.operand.parts > 1 and packed.arithmetic == "native":  # a setting, not for this b
+        problem = replace(problem, operand=problem.operand.left)
     backend = get_backend(packed.backend)
     option = backend.packed_option(problem, packed, options.workspace_limit)
     limit = options.workspace_limit

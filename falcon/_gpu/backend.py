@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from falcon._core.bound import growth_of_rounded_sums
-from falcon._core.dtypes import CUDA
+from falcon._core.dtypes import CUDA, FLOAT32
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy
@@ -23,7 +23,15 @@ from falcon.schemes import Scheme
 
 from . import available, device, driver, kernels, model, operands, repaired, sources, workspaces
 from .arrays import library_of
-from .geometry import Buffers, block_sizes, chunks_within, combined_again, round_up, scale_bytes
+from .geometry import (
+    Buffers,
+    block_sizes,
+    chunks_within,
+    combined_again,
+    round_up,
+    scale_bytes,
+    staged,
+)
 from .matrix import Matrix, dense
 from .packed import Packed
 from .rates import DeviceRates, measure
@@ -125,7 +133,7 @@ class GpuBackend:
         packed = b.payload.packed if isinstance(b, PackedOperand) else None
         source = b.payload.source if isinstance(b, PackedOperand) else b
         plan = _settled(plan)
-        packed = None if plan.scheme is None else packed
+        packed = None if staged(plan.problem.operand, plan.scheme) is None else packed
         scalars = {"alpha": float(alpha), "beta": float(beta)}
         driver.execute(plan, a, source, c, out, packed=packed, **scalars)
 
@@ -138,10 +146,10 @@ class GpuBackend:
             if x is None:
                 continue
             found = (tuple(x.shape), library_of(x).dtype(x), device_of(x))
-            if found != (shape, p.operand, p.device):
+            if found != (shape, p.operand.left, p.device):
                 raise ValueError(
                     f"{name} is {found[0]} {found[1]} on {_place(found[2])}; this plan is for "
-                    f"{shape} {p.operand} on {_place(p.device)}"
+                    f"{shape} {p.operand.left} on {_place(p.device)}"
                 )
         assert p.device is not None
         with device.on(p.device), library.stream(p.device):
@@ -156,8 +164,9 @@ class GpuBackend:
         return out
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
-        """Form the sums of B, whose columns are scaled if "auto" chose the scheme."""
-        problem, scheme, dtype = plan.problem, plan.scheme, plan.problem.operand
+        """Form the sums of B, or its parts; its columns are scaled as in `driver`."""
+        problem, operand = plan.problem, plan.problem.operand
+        scheme, dtype = staged(operand, plan.scheme), operand.left
         allocate = partial(workspaces.allocate, library_of(b.owner))
         if not operands.readable(b, dtype):
             memory = allocate(problem.K * problem.N * dtype.itemsize)
@@ -167,18 +176,20 @@ class GpuBackend:
         assert problem.device is not None
         if scheme is None:
             return Payload(b, None)
-        block = block_sizes(problem.M, problem.N, problem.K, scheme, dtype.itemsize)
-        nbytes = scheme.rank * block[1] * block[2] * dtype.itemsize
+        block = block_sizes(problem.M, problem.N, problem.K, scheme)
+        nbytes = scheme.rank * block[1] * block[2] * operand.panel_bytes
         memory = allocate(nbytes)
         powers, scale, steps = None, 0, []
-        if plan.guarded and scheme.n > 1:
+        even, lift = plan.guarded, operand.parts > 1
+        if lift or (even and scheme.n > 1):
             powers = allocate(scale_bytes(problem.N))
             scale = powers.pointer
-            steps = kernels.scales(b.transposed(), block[1], memory.pointer, nbytes, scale)
-        whole = (block[2], block[1])
-        combined = kernels.combine_in(scheme, "v", b, memory.pointer, whole, (0, 0), whole, scale)
+            room = memory.pointer, nbytes
+            steps = kernels.scales(b.transposed(), block[1], *room, scale, even, lift)
+        how, whole = (scheme, "v", operand), (block[2], block[1])
+        combined = kernels.combine_in(*how, b, memory.pointer, whole, (0, 0), whole, scale)
         run(*steps, combined)
-        return Payload(b, Packed(memory, block, b.by_columns, dtype, powers))
+        return Payload(b, Packed(memory, block, b.by_columns, operand, powers))
 
     def column_norms(self, b: Matrix, plan: Plan) -> Any:
         """Return that products are guarded; `pack` finds the powers of B's columns."""
@@ -197,7 +208,7 @@ class GpuBackend:
         `thorough` makes no difference.
         """
         assert problem.device is not None
-        return measure(problem.device, problem.operand, problem.tf32)
+        return measure(problem.device, problem.operand)
 
     def identity(self, index: int | None = None, /) -> dict[str, str]:
         """Return what stored rates are valid for: device, driver, libraries and kernels."""
@@ -212,13 +223,15 @@ class GpuBackend:
 
 
 def _settled(plan: Plan) -> Plan:
-    """Return the classical plan where the scheme of "auto" had to be repaired before."""
-    if not plan.guarded or not repaired.was_repaired(plan.problem):
+    """Return the classical plan where parts or the scheme of "auto" had to be repaired before."""
+    parted = plan.problem.operand.parts > 1
+    if not (plan.guarded or parted) or not repaired.was_repaired(plan.problem):
         return plan
     _log.debug("falcon: %s is multiplied classically: it was repaired before", plan.problem)
-    option = _option(plan.problem, None, None)
+    problem = replace(plan.problem, operand=FLOAT32) if parted else plan.problem
+    option = _option(problem, None, None)
     assert option is not None  # without a limit there always is one
-    return replace(plan, option=option, guarded=False)
+    return replace(plan, problem=problem, option=option, guarded=False)
 
 
 def _place(index: int | None) -> str:
@@ -248,6 +261,7 @@ class Payload:
 def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
     """Choose blocks and chunks for a scheme; None if the scheme cannot keep the limit."""
     M, N, K = problem.M, problem.N, problem.K
+    run_as = staged(problem.operand, scheme)
     added = problem.buffered or problem.out_overlaps_c
     copies = operands.copied_bytes(
         M,
@@ -256,29 +270,36 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         problem.operand,
         a=not problem.a_direct,
         b=not (problem.b_direct or problem.packed),
-        c=added and scheme is not None,
+        c=added and run_as is not None,
         out=not problem.out_direct,
     )
     extra = sum(round_up(x, 256) for x in copies)
-    if scheme is None:
+    if run_as is None:
         return Option("gpu", None, (M, N, K), extra)
-    item, sums = problem.operand.itemsize, problem.accumulator.itemsize
-    block = block_sizes(M, N, K, scheme, item)
+    item, sums = problem.operand.panel_bytes, problem.accumulator.itemsize
+    block = block_sizes(M, N, K, run_as)
     assert problem.device is not None
     if limit is None:
         room = device.properties(problem.device).memory_bytes // _WORKSPACE_SHARE
     else:
         room = limit - extra
-    arranged = products(scheme)
+    arranged = products(run_as)
     lines = M, N
     chunk = chunks_within(block, arranged, item, sums, lines, room, packed=problem.packed)
+    if chunk is None and scheme is None:  # always an option, and too large for the limit
+        chunk = block_sizes(1, 1, K if problem.packed else 1, run_as)
     if chunk is None:
         return None
     buffers = Buffers.of(chunk, arranged, item, sums, lines, packed=problem.packed)
     workspace = extra + buffers.total
-    m, k, n = scheme.format
+    m, k, n = run_as.format
     whole = (m * chunk[0], n * chunk[1], k * chunk[2])
-    is_native = problem.accumulator is problem.operand  # sums of 16 bits are rounded
+    how, growth = problem.operand.arithmetic, None
+    if how is not None:
+        # Sums of parts are longer here than where `Arithmetic.growth` was measured.
+        growth = max(how.growth, 1.0) * (1.0 if scheme is None else scheme.rms_growth)
+    elif problem.accumulator is not problem.operand:  # sums of 16 bits are rounded
+        growth = growth_of_rounded_sums(run_as)
     return Option(
         "gpu",
         scheme,
@@ -286,5 +307,5 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         workspace,
         again=combined_again(block, chunk),
         tiling=(*block, *chunk),
-        rounded_growth=None if is_native else growth_of_rounded_sums(scheme),
+        rounded_growth=growth,
     )

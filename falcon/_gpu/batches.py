@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from falcon._core.dtypes import DType
+
 from . import cublas
 from .matrix import Matrix, Memory, Operand
 from .steps import run
@@ -41,10 +43,15 @@ class Batch:
 
 
 def multiply(
-    a: Batch | None, b: Batch | None, out: Batch | None, *, tf32: bool, workspace: Memory | None
+    a: Batch | None,
+    b: Batch | None,
+    out: Batch | None,
+    *,
+    operand: DType,
+    workspace: Memory | None,
 ) -> bool:
     """Write ``a @ b`` to `out`, all matrices at once; False if cuBLAS cannot do it in one call."""
-    if a is None or b is None or out is None:
+    if a is None or b is None or out is None or operand.parts > 1:
         return False
     (M, N), K, dtype = out.first.shape, a.first.shape[1], a.first.dtype
     if 0 in (M, N, K, out.count) or min(a.step, b.step) < 0 or (out.count > 1 and out.step <= 0):
@@ -56,7 +63,7 @@ def multiply(
     left, right, target = (
         Operand(x.first.pointer, x.first.ld, x.first.by_columns, x.step, dtype) for x in (a, b, out)
     )
-    sizes, operands = (M, N, K), (left, right, target)
-    product = cublas.product(*sizes, *operands, batch=out.count, sums=dtype.accumulator, tf32=tf32)
+    operands = left, right, target
+    product = cublas.product(M, N, K, *operands, batch=out.count, operand=operand)
     run(product, workspace=workspace)
     return True

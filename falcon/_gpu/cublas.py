@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from ctypes import CDLL, byref, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -104,8 +104,7 @@ def product(
     alpha: float = 1.0,
     beta: float = 0.0,
     batch: int = 1,
-    sums: DType,
-    tf32: bool = False,
+    operand: DType,
 ) -> Product:
     """Describe ``out = alpha a b + beta out`` for cuBLAS.
 
@@ -118,12 +117,11 @@ def product(
     a, b, out : Operand
     alpha, beta : float
     batch : int
-    sums : DType
-        Of the accumulators, alpha and beta.
-    tf32 : bool
-        Round operands to TF32 if cuBLAS has such a product with these sums.
+    operand : DType
+        Of the problem: it says how products are formed and summed.
     """
-    name = (sums.cublas_tf32 if tf32 else None) or sums.cublas_sums
+    sums = operand.accumulator
+    name = operand.cublas_sums or sums.cublas_sums
     assert name is not None  # true for all accumulators of GPUs
     scalar = c_double if sums.itemsize == 8 else c_float
     if out.by_columns:
@@ -145,6 +143,33 @@ def product(
             _wrapper().CUBLAS_GEMM_DEFAULT,
         )
     )
+
+
+def products(
+    rows: int,
+    columns: int,
+    inner: int,
+    a: Operand,
+    b: Operand,
+    out: Operand,
+    *,
+    beta: float = 0.0,
+    batch: int = 1,
+    operand: DType,
+) -> list[Product]:
+    """Describe ``out = a b + beta out`` for operands that may hold parts of float32.
+
+    Along the inner dimension A's parts follow one another, the largest first, and B's the smallest
+    first. So the first s + 1 parts of A meet the last s + 1 of B where the places i + j are s, in
+    one longer product: three products for the six of "bf16x6", the smallest first.
+    """
+    parts, found = operand.parts, []
+    along = inner * (1 if b.by_columns else b.ld) * b.dtype.itemsize  # bytes of a part of B
+    for s in reversed(range(parts)):
+        right = replace(b, pointer=b.pointer + (parts - 1 - s) * along)
+        sizes, betas = (rows, columns, (s + 1) * inner), beta if s == parts - 1 else 1.0
+        found.append(product(*sizes, a, right, out, beta=betas, batch=batch, operand=operand))
+    return found
 
 
 def start(handle: int, x: Product) -> None:

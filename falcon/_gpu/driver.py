@@ -22,10 +22,10 @@ from falcon.schemes import Scheme
 
 from . import cublas, kernels, repaired, workspaces
 from .arrays import library_of
-from .geometry import Offsets, block_sizes, mark_bytes, spans
+from .geometry import Offsets, block_sizes, mark_bytes, spans, staged
 from .matrix import Matrix, Memory, Operand
 from .operands import Call, local_chunk, same
-from .packed import Packed
+from .packed import Packed, of_group
 from .steps import Fill, Step, run
 
 
@@ -64,11 +64,12 @@ def steps_of(call: Call, memory: Memory, *, alpha: float, beta: float) -> list[S
     plan = call.plan
     (a, b, c, target), copies = call.settle(memory.pointer)
     steps: list[Step] = [*copies]
-    if plan.scheme is None:
+    scheme = staged(plan.problem.operand, plan.scheme)
+    if scheme is None:
         steps += _classical(plan, a, b, c, target, alpha, beta)
     else:
-        stages = _Stages(plan, plan.scheme, a, b, target, call.packed, call.place(memory))
-        if plan.guarded:
+        stages = _Stages(plan, scheme, a, b, target, call.packed, call.place(memory))
+        if plan.guarded or plan.problem.operand.parts > 1:
             stages.even_out()
         stages.multiply(c, alpha, beta)
         steps += stages.steps
@@ -91,8 +92,7 @@ def _classical(
         Operand.of(out),
         alpha=alpha,
         beta=0.0 if c is None else beta,
-        sums=problem.accumulator,
-        tf32=problem.tf32,
+        operand=problem.operand,
     )
     if c is None or same(c, out):
         return [product]
@@ -116,8 +116,8 @@ class _Stages:
         self._plan, self._scheme, self._packed = plan, scheme, packed
         self._a, self._b, self._out = a, b, out
         self._at, self._bt, self._h, self._marks, *self._scales = places
-        self._dtype, self._sums = problem.operand, problem.accumulator
-        self._block = block_sizes(problem.M, problem.N, problem.K, scheme, self._dtype.itemsize)
+        self._operand, self._sums = problem.operand, problem.accumulator
+        self._block = block_sizes(problem.M, problem.N, problem.K, scheme)
         self.steps: list[Step] = []
         self._held: dict[str, tuple] = {}
         # Addresses of the powers of A's rows and B's columns.
@@ -125,17 +125,23 @@ class _Stages:
         self._powers = {"u": 0, "v": 0 if powers is None else powers.pointer}
 
     def even_out(self) -> None:
-        """Find powers of two for lines that the scheme adds up; those of a packed B are known.
+        """Find powers of two for lines; those of a packed B are known.
 
         The norms use the memory of At, Bt and H.
         """
-        parts = self._scheme.m, 1 if self._packed is not None else self._scheme.n
+        even, lift = self._plan.guarded, self._operand.parts > 1
         for factor, x, block, count, scale in zip(
-            FACTORS, (self._a, self._b.transposed()), self._block, parts, self._scales, strict=False
+            FACTORS,
+            (self._a, self._b.transposed()),
+            self._block,
+            (self._scheme.m, self._scheme.n),
+            self._scales,
+            strict=False,
         ):
-            if count > 1:
+            known = factor == "v" and self._packed is not None
+            if not known and (lift or count > 1):
                 scratch = self._at, self._marks - self._at
-                self.steps += kernels.scales(x, block, *scratch, scale)
+                self.steps += kernels.scales(x, block, *scratch, scale, even, lift)
                 self._powers[factor] = scale
 
     def multiply(self, c: Matrix | None, alpha: float, beta: float) -> None:
@@ -163,57 +169,33 @@ class _Stages:
             (self._a, self._at, (M, K)) if factor == "u" else (self._b, self._bt, (K, N))
         )
         start, part = (first[0], second[0]), (first[1], second[1])
+        how = self._scheme, factor, self._operand
         scale = self._powers[factor]
-        step = kernels.combine_in(self._scheme, factor, source, target, block, start, part, scale)
-        self.steps.append(step)
+        self.steps.append(kernels.combine_in(*how, source, target, block, start, part, scale))
 
     def _products(
         self, row: tuple[int, int], column: tuple[int, int], part: tuple[int, int]
     ) -> None:
-        item, sum_item = self._dtype.itemsize, self._sums.itemsize
         (_, rows), (first_column, columns), (first_inner, inner) = row, column, part
-        by_columns, a_columns = self._out.by_columns, self._a.by_columns
+        by_columns, a_columns, kind = self._out.by_columns, self._a.by_columns, self._operand
         for group in products(self._scheme).groups:
-            long = group.length * inner
-            plane = rows * inner
-            a = Operand(
-                self._at + group.block * plane * item,
-                rows if a_columns else long,
-                a_columns,
-                group.length * plane,
-                self._dtype,
-            )
+            a = of_group(self._at, group, rows, inner, not a_columns, a_columns, kind)
             if self._packed is not None:
                 b = self._packed.group(group, first_column)
             else:
-                plane = inner * columns
-                b = Operand(
-                    self._bt + group.block * plane * item,
-                    long if self._b.by_columns else columns,
-                    self._b.by_columns,
-                    group.length * plane,
-                    self._dtype,
-                )
+                along = self._b.by_columns
+                b = of_group(self._bt, group, columns, inner, along, along, kind)
             h = Operand(
-                self._h + group.plane * rows * columns * sum_item,
+                self._h + group.plane * rows * columns * self._sums.itemsize,
                 rows if by_columns else columns,
                 by_columns,
                 rows * columns,
                 self._sums,
             )
-            product = cublas.product(
-                rows,
-                columns,
-                long,
-                a,
-                b,
-                h,
-                beta=float(first_inner > 0),
-                batch=group.count,
-                sums=self._sums,
-                tf32=self._plan.problem.tf32,
+            sizes, beta = (rows, columns, group.length * inner), float(first_inner > 0)
+            self.steps += cublas.products(
+                *sizes, a, b, h, beta=beta, batch=group.count, operand=kind
             )
-            self.steps.append(product)
 
     def _finish(
         self,
@@ -223,7 +205,9 @@ class _Stages:
         alpha: float,
         beta: float,
     ) -> None:
-        marks = 0 if self._plan.options.check == "none" else self._marks
+        # Parts of Inf, and of what rounds to it, are NaN.
+        unmarked = self._plan.options.check == "none" and self._operand.parts == 1
+        marks = 0 if unmarked else self._marks
         if marks:
             self.steps.append(Fill("repair", marks, 0, mark_bytes(row[1], column[1])))
         update = kernels.Update(
@@ -241,5 +225,6 @@ class _Stages:
         )
         self.steps.append(kernels.combine_out(update, self._h))
         if marks:
-            told = repaired.word(self._plan.problem) if self._plan.guarded else 0
+            forgiven = not self._plan.guarded and self._operand.parts == 1
+            told = 0 if forgiven else repaired.word(self._plan.problem)
             self.steps.append(kernels.repair(update, self._a, self._b, told))

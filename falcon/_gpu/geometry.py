@@ -9,9 +9,9 @@
     | (1,0) | (1,1) |        +---------+             +----+----+
     +-------+-------+             w
 
-The size of a block is the ceiling of the matrix's size over the format's, rounded up to whole
-sectors of 32 bytes: every row of At, Bt and H is aligned, and the padding (at most 31 bytes a row)
-is zero.
+The size of a block is the ceiling of the matrix's size over the format's, rounded up to 16
+elements, which are whole sectors of 32 bytes in every type: every row of At, Bt and H is aligned,
+and the padding is zero.
 A workspace limit is kept by multiplying a chunk of every block at a time. Chunks along K are added
 up by the product itself (its beta is one), so Combine H runs once per chunk of C.
 """
@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from falcon._core.dtypes import DType
 from falcon.codegen.cuda_plan import THREADS, Products
-from falcon.schemes import Scheme
+from falcon.schemes import Scheme, classical
 
 LANES = 32
-_SECTOR_BYTES = 32
+_UNIT = 16
 _ALIGNMENT = 256
 # As in kernels/common.cuh.
 MARK_MAJOR, MARK_MINOR = 64, 128
@@ -40,11 +41,19 @@ _LEAST_CHUNK = 256
 Sizes = tuple[int, int, int]
 
 
-def block_sizes(M: int, N: int, K: int, scheme: Scheme, itemsize: int) -> Sizes:
+# Parts of float32 are formed by Combine A and B, in the classical algorithm too.
+_WHOLE = classical(1, 1, 1)
+
+
+def staged(operand: DType, scheme: Scheme | None) -> Scheme | None:
+    """Return the scheme whose stages run; None: the operands are multiplied as they are."""
+    return _WHOLE if scheme is None and operand.parts > 1 else scheme
+
+
+def block_sizes(M: int, N: int, K: int, scheme: Scheme) -> Sizes:
     """Return the rows, columns and inner length of a block: ceilings, in whole sectors."""
-    unit = max(_SECTOR_BYTES // itemsize, 1)
     return tuple(  # type: ignore[return-value]
-        max(round_up(-(-size // parts), unit), unit)
+        max(round_up(-(-size // parts), _UNIT), _UNIT)
         for size, parts in ((M, scheme.m), (N, scheme.n), (K, scheme.k))
     )
 
@@ -83,7 +92,8 @@ class Buffers:
     ) -> Buffers:
         """Return the sizes for chunks of (rows, columns, inner) of every block.
 
-        `lines` are A's rows and B's columns.
+        `itemsize` is that of A's and B's elements as they are multiplied; `lines` are A's rows and
+        B's columns.
         """
         rows, columns, inner = chunk
         rank = len(products.places)
@@ -132,7 +142,6 @@ def chunks_within(
     The inner length is halved first, because that costs only the start and end of more products (a
     packed B keeps it whole); then the larger of rows and columns.
     """
-    unit = max(_SECTOR_BYTES // itemsize, 1)
     rows, columns, inner = block
 
     def fits() -> bool:
@@ -141,9 +150,9 @@ def chunks_within(
         return room is None or buffers.total <= room
 
     def halved(size: int) -> int:
-        return round_up(-(-size // 2), unit)
+        return round_up(-(-size // 2), _UNIT)
 
-    for least in (_LEAST_CHUNK, unit):
+    for least in (_LEAST_CHUNK, _UNIT):
         while not fits():
             operands = rows * inner + (0 if packed else inner * columns)
             shrink_inner = not packed and inner >= 2 * least

@@ -48,6 +48,7 @@ def clear() -> None:
 def combine_in(
     scheme: Scheme,
     factor: str,
+    operand: DType,
     source: Matrix,
     target: int,
     block: tuple[int, int],
@@ -59,6 +60,8 @@ def combine_in(
 
     Parameters
     ----------
+    operand : DType
+        Of the problem: what the sums are written as.
     source : Matrix
     target : int
         Address of the R sums.
@@ -69,8 +72,9 @@ def combine_in(
     scale : int
         Address of the powers of A's rows or B's columns, made by `scales`; 0: none.
     """
-    key = ("in", scheme, factor, source.dtype)
-    kernel, unit = _function(key, lambda: sources.combine_in(scheme, factor, source.dtype))
+    written = operand if operand.parts > 1 else operand.left
+    key = ("in", scheme, factor, written)
+    kernel, unit = _function(key, lambda: sources.combine_in(scheme, factor, written))
     assert unit.fit is not None
     window = Window.of(source, block, start, part)
     grid, threads = geometry.combine_launch(window.height, window.width, unit.fit.width)
@@ -150,10 +154,11 @@ class Update:
     def pointers(self) -> tuple[int, int, int, int]:
         """Addresses of the parts of `out` and `c`, and their leading dimensions."""
         c, added = self.c, self.added
-        return (
-            *(self.window.pointer, 0 if added is None else added.pointer),
-            *(self.out.ld, 0 if c is None else c.ld),
-        )
+        if c is None or added is None:
+            return self.window.pointer, 0, self.out.ld, 0
+        # A single row by columns without gaps looks as if it were by rows.
+        ld = c.strides[1] if self.out.by_columns else c.ld
+        return self.window.pointer, added.pointer, self.out.ld, ld
 
 
 def combine_out(update: Update, planes: int) -> Launch:
@@ -184,7 +189,15 @@ def combine_out(update: Update, planes: int) -> Launch:
     )
 
 
-def scales(x: Matrix, block: int, scratch: int, room: int, scale: int) -> list[Step]:
+def scales(
+    x: Matrix,
+    block: int,
+    scratch: int,
+    room: int,
+    scale: int,
+    even: bool = True,
+    lift: bool = False,
+) -> list[Step]:
     """Find powers of two for the rows of `x` that a scheme adds up.
 
     Parameters
@@ -197,6 +210,10 @@ def scales(x: Matrix, block: int, scratch: int, room: int, scale: int) -> list[S
         Address of memory for partial sums of squares, and its bytes.
     scale : int
         Address of the result, `geometry.scale_bytes` of the rows: see Powers in common.cuh.
+    even : bool
+        Even out the norms of rows that are added up.
+    lift : bool
+        Multiply rows so small that bfloat16 parts of them would be lost.
     """
     (lines, inner), along = x.shape, not x.by_columns
     count = min(geometry.norm_parts(inner), room // (8 * lines))
@@ -207,8 +224,9 @@ def scales(x: Matrix, block: int, scratch: int, room: int, scale: int) -> list[S
     grid, threads = geometry.norms_launch(lines, count, along)
     norms = Launch("norms", kernel, grid, threads, (x.pointer, *x.strides, *sizes))
     kernel, _ = _function(("scales",), sources.scales)
-    most = np.int32(_LARGEST_EXPONENT[x.dtype.accumulator.itemsize])
-    arguments = (scratch, np.int32(count), lines, block, most, scale)
+    most = _LARGEST_EXPONENT[x.dtype.accumulator.itemsize]
+    how = (np.int32(number) for number in (most, even, lift))
+    arguments = (scratch, np.int32(count), lines, block, *how, scale)
     found = Launch("norms", kernel, *geometry.flat_launch(block), arguments)
     return [Fill("norms", scale, 0, 8), norms, found]
 

@@ -21,7 +21,7 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from .geometry import spans
+from .geometry import spans, staged
 from .rates import DeviceRates
 
 TILE = 128
@@ -33,11 +33,11 @@ Seconds = tuple[tuple[str, float], ...]
 
 def seconds(problem: Problem, option: Option, rates: DeviceRates) -> Seconds:
     """Predict the seconds of each stage of an option, as if "auto" had chosen it: with norms."""
-    item, sums = problem.operand.itemsize, problem.accumulator.itemsize
-    if option.scheme is None:
+    item, scheme = problem.operand.itemsize, staged(problem.operand, option.scheme)
+    if scheme is None:
         shape = (problem.M, problem.N, problem.K)
         return (("multiply", product_seconds(*shape, 1, item, item, rates, rates.multiply)),)
-    return _stages(problem, option, option.scheme, item, sums, rates)
+    return _stages(problem, option, scheme, rates)
 
 
 def product_seconds(
@@ -79,9 +79,12 @@ def operand_bytes(
     return batch * max(waves_rows * waves_columns * panels * inner * item, float(once))
 
 
-def _stages(
-    problem: Problem, option: Option, scheme: Scheme, item: int, sums: int, rates: DeviceRates
-) -> Seconds:
+def _stages(problem: Problem, option: Option, scheme: Scheme, rates: DeviceRates) -> Seconds:
+    operand = problem.operand
+    item, held, sums = operand.itemsize, operand.panel_bytes, problem.accumulator.itemsize
+    # Each of a sum's products by parts reads what it multiplies, and all but the first read H.
+    parts = operand.parts
+    read, passes = operand.multiplied.itemsize * parts * (parts + 1) // 2, 2 * parts - 1
     M, N, K = option.tiling[:3]
     cm, cn, ck = option.tiling[3:6]
     m, k, n = scheme.format
@@ -100,19 +103,21 @@ def _stages(
         return max(sums_per * blocks / rates.add, moved / rates.bandwidth) + launches * rates.launch
 
     pieces = again_rows * again_columns
-    a = combine(M * K, m * k * M * K * item, rank * M * K * item, additions[0], pieces)
-    b = combine(K * N, k * n * K * N * item, rank * K * N * item, additions[1], pieces)
+    a = combine(M * K, m * k * M * K * item, rank * M * K * held, additions[0], pieces)
+    b = combine(K * N, k * n * K * N * item, rank * K * N * held, additions[1], pieces)
     multiply = 0.0
     for group in found.groups:
         inner = group.length * ck
-        sizes = min(cm, M), min(cn, N), inner, group.count, item, sums
-        part = product_seconds(*sizes, rates, rates.batched)
+        sizes = min(cm, M), min(cn, N), inner, group.count, read, passes * sums
+        part = product_seconds(*sizes, rates, rates.batched) + (parts - 1) * rates.launch
         multiply += pieces * again_inner * part
     # The last chunks are smaller than the others.
     exact = (M / (cm * again_rows)) * (N / (cn * again_columns)) * (K / (ck * again_inner))
     h = combine(M * N, found.planes * M * N * sums, m * n * M * N * item, additions[2], 2 * pieces)
     # Every element is read once; a packed B was looked at before.
-    looked_at = [m * k * M * K] * (m > 1) + [k * n * K * N] * (n > 1 and not problem.packed)
+    all_lines = parts > 1
+    looked_at = [m * k * M * K] * (m > 1 or all_lines)
+    looked_at += [k * n * K * N] * ((n > 1 or all_lines) and not problem.packed)
     norms = sum(looked_at) * item / rates.bandwidth + 2 * len(looked_at) * rates.launch
     if problem.packed:
         b = 0.0

@@ -10,7 +10,7 @@ from falcon.codegen.cuda_plan import products
 
 from . import kernels, workspaces
 from .arrays import library_of
-from .geometry import Buffers, Offsets, Sizes, round_up
+from .geometry import Buffers, Offsets, Sizes, round_up, staged
 from .matrix import Matrix, Memory, dense
 from .packed import Packed
 from .steps import Launch, run
@@ -35,12 +35,14 @@ class Call:
         out: Matrix,
         packed: Packed | None,
     ) -> Call:
-        dtype = plan.problem.operand
+        dtype = plan.problem.operand.left
         product = needs_product(out, a, None if packed else b, c, dtype)
         copied = (
             not readable(a, dtype),
             packed is None and not readable(b, dtype),
-            plan.scheme is not None and c is not None and needs_copy(c, None if product else out),
+            c is not None
+            and staged(plan.problem.operand, plan.scheme) is not None
+            and needs_copy(c, None if product else out),
             product,
         )
         return cls(plan, (a, b, c, out), copied, packed)
@@ -59,12 +61,13 @@ class Call:
     def buffers(self) -> Buffers:
         """Sizes of At, Bt, H, the marks and the powers of lines."""
         p = self.plan.problem
-        if self.plan.scheme is None:
+        scheme = staged(p.operand, self.plan.scheme)
+        if scheme is None:
             return Buffers(0, 0, 0, 0, 0, 0)
         return Buffers.of(
             local_chunk(self.plan),
-            products(self.plan.scheme),
-            p.operand.itemsize,
+            products(scheme),
+            p.operand.panel_bytes,
             p.accumulator.itemsize,
             (p.M, p.N),
             packed=self.packed is not None,
@@ -81,7 +84,7 @@ class Call:
 
     def settle(self, at: int) -> tuple[tuple[Matrix, Matrix, Matrix | None, Matrix], list[Launch]]:
         """Return operands that the kernels can take, and the copies to `at` that this needs."""
-        dtype = self.plan.problem.operand
+        dtype = self.plan.problem.operand.left
         a, b, c, out = self.operands
         places = []
         for nbytes in self._copies:

@@ -79,8 +79,8 @@ class DeviceRates:
         )
 
 
-def measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
-    """Measure device number `index`: about a second, during which the host waits.
+def measure(index: int, operand: DType) -> DeviceRates:
+    """Measure device number `index`, about a second during which the host waits.
 
     Raises
     ------
@@ -93,35 +93,37 @@ def measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
             "do: multiply once before the capture, or name a scheme"
         )
     about = device.properties(index)
-    size = _MEASURED_SIZE[dtype.itemsize]
-    slower = about.single_to_double if dtype is FLOAT64 else 1
+    size, dtype, parts = _MEASURED_SIZE[operand.itemsize], operand.multiplied, operand.parts
+    slower = about.single_to_double if operand is FLOAT64 else 1
     with device.on(index):
-        a, b = (random_matrix(size, size, dtype, seed) for seed in (0, 1))
-        scheme, sums = get(_COMBINED), dtype.accumulator
-        rows, _, columns = block_sizes(size, size, size, scheme, dtype.itemsize)
+        a = random_matrix(size, parts * size, dtype, 0)
+        b = random_matrix(parts * size, size, dtype, 1)
+        source = a if parts == 1 else random_matrix(size, size, operand.left, 2)
+        scheme, sums = get(_COMBINED), operand.accumulator
+        rows, _, columns = block_sizes(size, size, size, scheme)
         half, inner = size // 2, min(_INNER, size // 2)
         batch = min(size * size // (half * inner), _MOST_PRODUCTS)
         memory = device.allocate(
-            max(scheme.rank * rows * columns * dtype.itemsize, 4 * size * size * sums.itemsize)
+            max(scheme.rank * rows * columns * operand.panel_bytes, 4 * size**2 * sums.itemsize)
         )
-        out = dense(memory.pointer, (size, size), dtype, memory)
+        out = dense(memory.pointer, (size, size), operand.result, memory)
 
         operands = (Operand.of(x) for x in (a, b, out))
-        whole = cublas.product(size, size, size, *operands, sums=sums, tf32=tf32)
-        product = partial(run, whole)
+        whole = cublas.products(size, size, size, *operands, operand=operand)
+        product = partial(run, *whole)
         several = (
             Operand(x.pointer, ld, False, step, kind)
             for x, ld, step, kind in (
-                (a, inner, half * inner, dtype),
-                (b, half, inner * half, dtype),
+                (a, parts * inner, half * parts * inner, dtype),
+                (b, half, parts * inner * half, dtype),
                 (memory, half, half * half, sums),
             )
         )
         products = partial(
-            run, cublas.product(half, half, inner, *several, batch=batch, sums=sums, tf32=tf32)
+            run, *cublas.products(half, half, inner, *several, batch=batch, operand=operand)
         )
-        block = rows, columns
-        combined = kernels.combine_in(scheme, "u", a, memory.pointer, block, (0, 0), block)
+        block, how = (rows, columns), (scheme, "u", operand)
+        combined = kernels.combine_in(*how, source, memory.pointer, block, (0, 0), block)
         combine, nothing = partial(run, combined), partial(run, kernels.empty())
 
         def empty() -> float:
@@ -129,7 +131,7 @@ def measure(index: int, dtype: DType, tf32: bool) -> DeviceRates:
                 product()
             return run_seconds(nothing, _EMPTY_LAUNCHES)
 
-        moved = (size * size + scheme.rank * rows * columns) * dtype.itemsize
+        moved = size**2 * operand.itemsize + scheme.rank * rows * columns * operand.panel_bytes
         return DeviceRates(
             multiply=2.0 * size**3 / seconds_per_call(product),
             batched=2.0 * batch * half * half * inner / seconds_per_call(products),

@@ -40,10 +40,11 @@ class Unit:
     fit: Fit | None = None
 
 
-def combine_in(scheme: Scheme, factor: str, dtype: DType) -> Unit:
+def combine_in(scheme: Scheme, factor: str, operand: DType) -> Unit:
     """Combine A ("u") or B ("v")."""
-    name = f"falcon_combine_{'a' if factor == 'u' else 'b'}_{_key(scheme)}_{dtype}"
-    head, fit = cuda_emit.combine_in(scheme, factor, dtype, name)
+    kind = str(operand).replace(" ", "_")
+    name = f"falcon_combine_{'a' if factor == 'u' else 'b'}_{_key(scheme)}_{kind}"
+    head, fit = cuda_emit.combine_in(scheme, factor, operand, name)
     return Unit(name, head + _template("combine_in"), fit)
 
 

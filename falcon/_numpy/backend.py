@@ -25,6 +25,7 @@ from falcon._core.cpus import kept_bytes
 from falcon._core.look import has_room, judged
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
+from falcon._core.parts import parts_bytes
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem
@@ -35,9 +36,8 @@ from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
 from falcon.schemes import Scheme
 
 from . import original
-from .classical import classical, classical_workspace, copied_bytes, finish_bytes, store
+from .classical import by_parts, classical, classical_workspace, copied_bytes, finish_bytes, store
 from .norms import squared_norms
-from .parts import by_parts, parts_bytes
 from .rates import blas_name, measure
 from .threads import limited, numpy_blas
 

@@ -37,6 +37,8 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     kind = how.add_mutually_exclusive_group()
     kind.add_argument("--peers", action="store_true", help="falcon and every library")
     kind.add_argument("--quick", action="store_true", help="the same in under 3 minutes")
+    kind.add_argument("--split", action="store_true", help="float32 by bfloat16 parts, by falcon's "
+                      "own kernels, and every library: speed and errors")  # fmt: skip
     kind.add_argument("--list-peers", action="store_true",
                       help="list the libraries, with versions and kernels")  # fmt: skip
     kind.add_argument("--peak", action="store_true", help="the multiply-add peak of the CPU")
@@ -55,7 +57,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     layers.add_argument("--layers", type=int, default=1, help="decoder layers (default 1)")
     layers.add_argument("--memory-limit", type=parse_bytes, metavar="BYTES", help="most memory of "
                         "packed weights, such as 2GiB (default: twice the weights)")  # fmt: skip
-    run = parser.add_argument_group("a run of --peers, --quick or --gpu")
+    run = parser.add_argument_group("a run of --peers, --quick, --split or --gpu")
     run.add_argument("-o", "--output", type=Path, metavar="FILE", help="the record file; a run "
                      "that was stopped resumes from FILE.part")  # fmt: skip
     run.add_argument("--fresh", action="store_true", help="delete FILE and FILE.part first")
@@ -87,7 +89,7 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     if len(tokens) > 1:
         raise ValueError("--tokens takes several only with --prefill")
     (options.tokens,) = tokens
-    if options.list_peers or options.peers or options.quick:
+    if options.list_peers or options.peers or options.quick or options.split:
         from . import peer_run
 
         return (

@@ -203,6 +203,23 @@ def format_cases(cases: Sequence[dict[str, Any]], *, first: str = FALCON) -> str
     return f"{format_table(rows, left=4)}\n{note}"
 
 
+def format_sides(case: dict[str, Any]) -> str:
+    """Return the table of a case's sides: rates, over the best library's, and errors."""
+    sides = case["sides"]
+    records = {name: Record(name, tuple(x["seconds"])) for name, x in sides.items()}
+    libraries = [x for name, x in records.items() if not name.startswith(FALCON)]
+    best = min(libraries, key=lambda x: x.median, default=None)
+    classical = sides.get(f"{FALCON} classical", {}).get("error")
+    rows = [
+        ("side", "GFLOP/s", f"over {best.name if best else '-'}", "RMS error", "of classical's")
+    ]
+    for name, x in sides.items():
+        over = str(records[name].over(best)) if best else "-"
+        share = f"{x['error'] / classical:.2f}" if classical else "-"
+        rows.append((name, f"{x['gflops']:.0f}", over, f"{x['error']:.1e}", share))
+    return format_table(rows)
+
+
 def format_peers(found: Sequence[dict[str, Any]]) -> str:
     """Return the table of peers, and a line of those that are absent with how to install them."""
     rows = [("peer", "library", "version", "threads", "kernels")]

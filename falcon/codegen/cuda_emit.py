@@ -29,22 +29,22 @@ from .program import Compute, Instruction, Load, Op, walk
 FACTORS = ("u", "v")
 
 
-def combine_in(scheme: Scheme, factor: str, dtype: Element, name: str) -> tuple[str, Fit]:
+def combine_in(scheme: Scheme, factor: str, operand: Element, name: str) -> tuple[str, Fit]:
     """Return macros and `Sums` of Combine A ("u") or Combine B ("v"), for combine_in.cu.
 
     Parameters
     ----------
     scheme : Scheme
     factor : {"u", "v"}
-    dtype : Element
-        Of the matrix and of its sums; sums are computed in its accumulator type.
+    operand : Element
+        Of the matrix; sums are computed in its accumulator type, and written as `multiplied`.
     name : str
         Of the kernel.
     """
     matrix = (scheme.U, scheme.V)[FACTORS.index(factor)]
     p, q = matrix.shape[1:]
-    sums = dtype.accumulator
-    found = fit(matrix.reshape(scheme.rank, -1), dtype.itemsize, sums.itemsize)
+    sums, parts = operand.accumulator, operand.parts
+    found = fit(matrix.reshape(scheme.rank, -1), operand.itemsize, sums.itemsize)
     places = products(scheme).places
 
     def store(output: int, value: str) -> str:
@@ -53,7 +53,9 @@ def combine_in(scheme: Scheme, factor: str, dtype: Element, name: str) -> tuple[
         sign = "-" if negated else ""
         return f"store({place.block}, {place.position}, {place.length}, {sign}{value});"
 
-    macros: dict[str, object] = {"T": dtype.cuda, "S": sums.cuda, "P": p, "Q": q}
+    macros: dict[str, object] = {"T": operand.cuda, "S": sums.cuda, "P": p, "Q": q}
+    macros |= {"O": operand.multiplied.cuda, "PARTS": parts}
+    macros["PLACE"] = "part" if factor == "u" else f"{parts} - 1 - part"
     load = lambda slot: "load({}, {})".format(*divmod(slot, q))  # noqa: E731
     return _unit(name, macros, found, load, store), found
 

@@ -17,5 +17,13 @@ class Element(Protocol):
         """Its CUDA C++ type in memory."""
 
     @property
+    def parts(self) -> int:
+        """Numbers by which an element is multiplied."""
+
+    @property
+    def multiplied(self) -> Element:
+        """The type of these numbers."""
+
+    @property
     def accumulator(self) -> Element:
         """The type in which sums are computed, in registers."""

@@ -105,8 +105,7 @@ def profile(backends: Sequence[Backend], device: int | None = None) -> MachinePr
 
 def entry(backend: str, problem: Problem) -> tuple[str, str, int]:
     """Return the key of a profile's entry."""
-    name = problem.operand.name
-    return backend, f"{name} tf32" if problem.tf32 else name, problem.threads
+    return backend, problem.operand.name, problem.threads
 
 
 def add_rates(found: RatesTable, backends: Sequence[Backend], device: int | None) -> MachineProfile:

@@ -31,7 +31,7 @@ _MOST_WAIT = 0.05
 # What reading a damaged entry may raise.
 DAMAGE = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
 
-# By backend, name of the dtype (and "tf32" where products round to it), threads.
+# By backend, name of the dtype, threads.
 RatesTable = dict[tuple[str, str, int], Any]
 
 

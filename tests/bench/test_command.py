@@ -77,6 +77,20 @@ def test_a_wrong_result_is_an_error(capsys, monkeypatch):
 
 
 @pytest.mark.usefixtures("small")
+def test_parts_beside_the_libraries(capsys, tmp_path):
+    asked = ("bench", "--split", "--rounds", 1, "--case-seconds", 0, "--threads", 1)
+    status, out, _ = run(capsys, *asked, "--shape", "80,70,90", "-o", tmp_path / "x.json")
+    assert status == 0
+    lines = {x[:22].strip(): x[22:].split() for x in out.splitlines()}
+    assert "over numpy" in out
+    assert float(lines["falcon classical"][-1]) == 1
+    assert float(lines["falcon bf16x6"][-1]) < 2 < float(lines["falcon bf16x3"][-1])
+    assert {x for x in peer_run._SPLIT if "strassen" not in x} <= set(lines)
+    assert len(records.read(tmp_path / "x.json")["cases"]) == 1
+    assert run(capsys, *asked, "--dtype", "float64")[2].endswith("leave out --dtype\n")
+
+
+@pytest.mark.usefixtures("small")
 def test_list_peers(capsys, monkeypatch):
     absent = peers.Peer("nobody", "nobody", "f", "pip install nobody")
     monkeypatch.setattr(peer_run, "TABLE", (*peers.TABLE[:1], absent))

@@ -136,8 +136,6 @@ def test_names_in_cuda(row):
         assert row.accumulator.cuda in ("float", "double")
         bits = 8 * row.accumulator.itemsize
         assert row.accumulator.cublas_sums == f"CUBLAS_COMPUTE_{bits}F"
-    assert row.cublas_tf32 == ("CUBLAS_COMPUTE_32F_FAST_TF32" if row is FLOAT32 else None)
-    assert row.has_tf32 == (row is FLOAT32)
 
 
 def test_names_of_the_engine():

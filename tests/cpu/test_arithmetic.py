@@ -8,6 +8,7 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import BY_ARITHMETIC
+from falcon._front import planner
 from falcon.bench.records import plan_entry
 from falcon.schemes import get
 from reference.split import leading_bits, parts, split_product
@@ -16,12 +17,13 @@ from . import emulated
 from .support import require_cpu
 
 require_cpu()
-from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
+from falcon._cpu import _core, extension  # noqa: E402  (absent where the extension is)
 from falcon._cpu.extension import has_kernel  # noqa: E402
 from falcon._cpu.programs import engine_scheme  # noqa: E402
 
 KINDS = ["f32x6", "f32x3"]
-BACKENDS = ["numpy", *(["cpu"] if has_kernel(BY_ARITHMETIC["bf16x6"]) else [])]
+HAS_TILES = has_kernel(BY_ARITHMETIC["bf16x6"])
+BACKENDS = ["numpy", "cpu"]
 # RMS errors relative to the product, with a margin of two.
 MOST = {"f32x6": 3e-7, "f32x3": 1e-5}
 SHAPES = [(1, 1, 1), (2, 3, 2), (16, 32, 16), (17, 33, 31), (33, 65, 70), (97, 200, 130)]
@@ -118,7 +120,7 @@ def test_asked_for_by_name(backend, arithmetic):
 def test_operands_are_scaled_as_for_native_schemes(backend):
     a, b = operands(150, 200, 120)
     a[::2] *= np.float32(1e6)
-    scheme = "strassen" if backend == "cpu" else "classical"
+    scheme = "strassen" if backend == "cpu" and HAS_TILES else "classical"
     plan = falcon.plan(a, b, arithmetic="bf16x6", scheme=scheme, backend=backend)
     found = replace(plan, guarded=True)(a, b)
     assert (abs(found - a.astype(float) @ b) <= replace(plan, guarded=True).error_bound(a, b)).all()
@@ -143,6 +145,9 @@ def test_values_that_parts_cannot_hold(backend, scheme):
             want = (x.astype(float) @ b.astype(float)).astype(np.float32)
         np.testing.assert_allclose(found[5], want[5], rtol=1e-3, err_msg=name)
         np.testing.assert_allclose(found, want, rtol=0, atol=1e-4, err_msg=name)
+        c = np.ones_like(found)
+        falcon.gemm(x, b, c, beta=1, out=c, **given)  # c is still there where it is redone
+        np.testing.assert_allclose(c, want + 1, rtol=1e-3, atol=1e-4, err_msg=name)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -154,6 +159,14 @@ def test_tiny_operands_whose_products_parts_cannot_hold(backend):
     packed = falcon.pack(b, **given)
     for found in (falcon.gemm(a, b, **given), falcon.gemm(a, packed)):
         np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5 * abs(exact).max())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_setting_is_not_for_an_operand_packed_without_parts(backend):
+    a, b = (np.round(4 * x) for x in operands(60, 70, 50))
+    packed = falcon.pack(b, backend=backend, arithmetic="native")
+    with falcon.config(arithmetic="bf16x6"):
+        np.testing.assert_array_equal(falcon.gemm(a, packed), a @ b)
 
 
 @pytest.mark.parametrize("arithmetic", ["bf16x6", "bf16x3"])
@@ -206,3 +219,29 @@ def test_what_it_does_not_fit_is_said():
     with falcon.config(arithmetic="bf16x6"):  # a setting is for what it fits
         assert falcon.plan(a, b).problem.operand.arithmetic is not None
         assert falcon.plan(a.astype(float), b.astype(float)).problem.operand.arithmetic is None
+
+
+@pytest.mark.parametrize("arithmetic", ["bf16x6", "bf16x3"])
+def test_every_machine_multiplies_parts(monkeypatch, arithmetic):
+    """By kernels for float32, one product of parts after another; "auto" does not take them."""
+    monkeypatch.setattr(extension, "has_kernel", lambda row: row.arithmetic is None)
+    monkeypatch.setattr(planner, "_plans", {})
+    a, b = (np.round(4 * x) for x in operands(90, 70, 50))
+    c = np.ones((90, 50), np.float32)
+    given = {"backend": "cpu", "arithmetic": arithmetic, "max_growth": 16}
+    for left, right in ((a, b), (np.asfortranarray(a), b[:, ::-1][:, ::-1])):
+        found = falcon.gemm(left, right, c, alpha=2, beta=-3, **given)
+        np.testing.assert_array_equal(found, 2 * (a @ b) - 3)
+    np.testing.assert_array_equal(falcon.gemm(a, falcon.pack(b, **given), c, beta=1), a @ b + 1)
+    np.testing.assert_array_equal(falcon.gemm(a, b, out=np.empty((90, 50)), **given), a @ b)
+    np.testing.assert_array_equal(falcon.gram(a, **given), a.T @ a)
+    batch = np.stack([a, -a])
+    with falcon.config(arithmetic=arithmetic, backend="cpu", max_growth=16):
+        np.testing.assert_array_equal(falcon.matmul(batch, b), np.matmul(batch, b))
+    assert falcon.plan(a, b, **given).workspace >= 4 * 2 * (a.size + b.size)
+    with pytest.raises(ValueError, match="workspace_limit is 1000 bytes"):
+        falcon.gemm(a, b, workspace_limit=1000, **given)
+    with pytest.raises(TypeError, match=r"kernels for float32 by .* need AMX_BF16"):
+        falcon.gemm(a, b, scheme="strassen", **given)
+    large = (2048, 2048), (2048, 2048)
+    assert falcon.plan(*large, "float32").problem.operand.arithmetic is None

@@ -109,6 +109,21 @@ def parts(folder):
             "--time-budget",
         ),
         Part(
+            "parts",
+            [
+                "env",
+                "FALCON_ARITHMETIC=bf16x6",
+                *bench,
+                *squares,
+                "--dtype",
+                "float32",
+                "-o",
+                folder / "bf16x6.json",
+            ],
+            200,
+            "--time-budget",
+        ),
+        Part(
             "catalogue",
             [*tests, "-m", "gpu and slow", "--record", folder / "catalogue.jsonl"],
             600,

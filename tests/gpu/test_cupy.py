@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from falcon._core.dtypes import CUDA
+from falcon._core.dtypes import BY_TF32, CUDA
 
 from . import fake_cupy
 from .support import CUPYS
@@ -109,7 +109,7 @@ def test_cublas_constants():
     (library,) = (folder / "cuda" / "libs").glob("cublas*.so")
     text = library.read_bytes()
     constants = (
-        *{x for row in CUDA for x in (row.accumulator.cublas_sums, row.cublas_tf32) if x},
+        *{row.cublas_sums for row in (BY_TF32, *CUDA) if row.cublas_sums},
         *("CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION", "CUBLAS_GEMM_DEFAULT"),
     )
     for constant in constants:

@@ -134,5 +134,6 @@ def test_what_runs_on_a_gpu_runs_on_the_stand_in(cupy, monkeypatch, name):
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 2)
     test = getattr(test_on_gpu, name)
     wanted = inspect.signature(test).parameters
-    given = {"real": cupy, "dtype": "bfloat16", "name": "strassen", "scheme": "2x4x2:14"}
+    given = {"real": cupy, "dtype": "bfloat16", "name": "strassen", "scheme": "2x4x2:14",
+             "arithmetic": "bf16x6"}  # fmt: skip
     test(**{x: given[x] for x in wanted})

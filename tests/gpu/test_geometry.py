@@ -21,29 +21,29 @@ SIZE = st.integers(1, 70000)
 NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux, which the mmap module does not name
 
 
-@given(SIZE, SIZE, SIZE, st.sampled_from([2, 4, 8]))
-def test_blocks_cover_the_matrix_in_whole_sectors(M, N, K, itemsize):
+@given(SIZE, SIZE, SIZE)
+def test_blocks_cover_the_matrix_in_whole_sectors(M, N, K):
     scheme = falcon.schemes.get("3x4x5:48")
     for size, parts, block in zip(
-        (M, N, K), (3, 5, 4), geometry.block_sizes(M, N, K, scheme, itemsize), strict=True
+        (M, N, K), (3, 5, 4), geometry.block_sizes(M, N, K, scheme), strict=True
     ):
         assert block * parts >= size
-        assert block * itemsize % 32 == 0
-        assert block - size / parts <= 32 // itemsize
+        assert block % 16 == 0
+        assert block - size / parts <= 16
 
 
 @given(SIZE, SIZE, SIZE, st.integers(2**12, 2**34), st.booleans())
 def test_chunks_keep_the_room(M, N, K, room, packed):
-    block = geometry.block_sizes(M, N, K, STRASSEN, 4)
+    block = geometry.block_sizes(M, N, K, STRASSEN)
     found = geometry.chunks_within(block, products(STRASSEN), 4, 4, (M, N), room, packed=packed)
     if found is None:
-        smallest = (8, 8, block[2] if packed else 8)
+        smallest = (16, 16, block[2] if packed else 16)
         buffers = geometry.Buffers.of(smallest, products(STRASSEN), 4, 4, (M, N), packed=packed)
         # Chunks are halved: within a factor of the smallest there may be none.
         assert room < 8 * buffers.total
         return
     assert all(0 < chunk <= size for chunk, size in zip(found, block, strict=True))
-    assert all(chunk * 4 % 32 == 0 for chunk in found)
+    assert all(chunk % 16 == 0 for chunk in found)
     assert not packed or found[2] == block[2]
     buffers = geometry.Buffers.of(found, products(STRASSEN), 4, 4, (M, N), packed=packed)
     assert buffers.total <= room
@@ -134,7 +134,7 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
     )
     kernels.clear()
     M, N = 66000, 65600
-    (h, w) = geometry.block_sizes(M, N, N, STRASSEN, 2)[:2]
+    (h, w) = geometry.block_sizes(M, N, N, STRASSEN)[:2]
     assert M * N > 2**32 - 2**29
     assert 7 * h * w > 2**31
     large, planes, wide = Sparse(M * N * 2), Sparse(7 * h * w * 2), Sparse(7 * h * w * 4)
@@ -146,7 +146,8 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
             matrix[i * h + x, j * w + y] = 1 + 2 * i + j
     a11, a12, a21, a22 = 1, 2, 3, 4
     operand = dense(large.pointer, (M, N), FLOAT16)
-    made = kernels.combine_in(STRASSEN, "u", operand, planes.pointer, (h, w), (0, 0), (h, w))
+    how = STRASSEN, "u", FLOAT16
+    made = kernels.combine_in(*how, operand, planes.pointer, (h, w), (0, 0), (h, w))
     assert made.grid[0] * 128 * 8 >= h * w
     # The block that holds (x, y), and the last one.
     tiles = -(-w // 256)

@@ -12,6 +12,7 @@ import pytest
 import falcon
 from falcon._backends import device_backend
 from falcon._core.dtypes import of
+from falcon._core.options import Options
 from falcon._core.problem import Problem
 from falcon._front import planner
 from falcon._gpu import backend, model, rates
@@ -117,10 +118,10 @@ def test_growth_of_16_bit_types(cupy):
         assert backend._option(problem, strassen, None).growth == pytest.approx(growth)
 
 
-def measured(dtype, tf32=False, device=0):
+def measured(dtype, device=0, arithmetic="native"):
     """The rates that the decision uses for a device: stored, or measured."""
-    gpu = device_backend()
-    return decide.rates(gpu, Problem(1, 1, 1, of(dtype), device=device, tf32=tf32), [gpu])
+    gpu, options = device_backend(), Options(arithmetic=arithmetic)
+    return decide.rates(gpu, Problem.of((1, 1, 1), of(dtype), options, device=device), [gpu])
 
 
 def test_devices_are_measured_once_and_stored(cupy, state, monkeypatch):
@@ -134,9 +135,11 @@ def test_devices_are_measured_once_and_stored(cupy, state, monkeypatch):
     (stored,) = json.loads(known.path.read_text())["rates"]
     assert stored == {"backend": "gpu", "dtype": "float32", "threads": 1, **asdict(found)}
     measured("float64")
-    measured("float32", tf32=True)
+    measured("float32", arithmetic="tf32")
+    by_parts = measured("float32", arithmetic="bf16x6")
+    assert all(x > 0 for x in asdict(by_parts).values())
     names = [x["dtype"] for x in json.loads(known.path.read_text())["rates"]]
-    assert names == ["float32", "float32 tf32", "float64"]
+    assert names == ["float32", "float32 by bf16x6", "float32 by tf32", "float64"]
     launched = len(state.launches)
     assert measured("float32", device=1) == found  # another of the same model
     forget()
@@ -187,7 +190,7 @@ def test_empty_kernels_are_launched_while_the_device_is_busy(cupy, state, monkey
         return event()
 
     monkeypatch.setattr(rates.device, "event", recorded)
-    rates.measure(0, of("float32"), False)
+    rates.measure(0, of("float32"))
     pairs = list(zip(events[::2], events[1::2], strict=True))[-5:]
     for (launches, before), (until, after) in pairs:
         assert (until - launches, after) == (rates._EMPTY_LAUNCHES, before)
@@ -256,10 +259,13 @@ def test_the_benchmark_runs(cupy, monkeypatch, capsys):
 
 
 def test_the_table_of_expected_times(monkeypatch):
-    """The page has what the study prints, which needs neither a GPU nor CuPy."""
+    """The page has the ratios that the study prints, which needs neither a GPU nor CuPy."""
     root = Path(__file__).parents[2]
     monkeypatch.syspath_prepend(str(root / "studies"))
     lines = importlib.import_module("gpu_expected").table()
-    assert "\n".join(lines) in root.joinpath("docs", "gpu.md").read_text(encoding="utf-8")
+    page = root.joinpath("docs", "gpu.md").read_text(encoding="utf-8")
+    for first in range(2, len(lines), 4):  # the classical product, then three schemes
+        rows = [x.strip("| ").split(" | ") for x in lines[first + 1 : first + 4]]
+        assert f"| {' | '.join([*rows[0][:2], *(x[-1] for x in rows)])} |" in page
     ratios = {tuple(x.split(" | ")[:3]): float(x.split(" | ")[-1][:-2]) for x in lines[2:]}
     assert ratios["| float32", "16384", "strassen@strassen"] == pytest.approx(1.27, abs=0.03)

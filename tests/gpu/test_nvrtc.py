@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 import falcon
-from falcon._core.dtypes import BFLOAT16, CUDA, FLOAT16, FLOAT32, FLOAT64
+from falcon._core.dtypes import BFLOAT16, BY_ARITHMETIC, CUDA, FLOAT16, FLOAT32, FLOAT64
 from falcon._gpu import sources
 from falcon.codegen.cuda_plan import THREADS
 
@@ -120,6 +120,25 @@ def check(some, architecture, moved=None):
 @pytest.mark.parametrize("name", SOME)
 def test_compiles(name, architecture):
     check_combines(name, CUDA, architecture)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", ["classical", *SOME])
+def test_kernels_that_write_parts(name, architecture):
+    """A vector of every part is written by one instruction."""
+    classical = falcon.schemes.classical(1, 1, 1)
+    scheme = classical if name == "classical" else falcon.schemes.get(name)
+    rows = BY_ARITHMETIC.values()
+    units = {sources.combine_in(scheme, x, row): row.parts for row in rows for x in "uv"}
+    moved = {
+        unit.name: unit.fit.width
+        * (4 * unit.fit.program.n_inputs + 2 * parts * unit.fit.program.n_outputs)
+        for unit, parts in units.items()
+    }
+    found = accesses(check(list(units), architecture, moved))
+    for unit, parts in units.items():
+        stores = found[unit.name]["store", 2 * unit.fit.width]
+        assert stores >= parts * unit.fit.program.n_outputs, (unit.name, found[unit.name])
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -68,6 +68,37 @@ def test_alpha_beta_orders_and_packed_weights(real, scheme, dtype):
         np.testing.assert_array_equal(real.asnumpy(added), (a @ b + c).astype(kind(dtype)))
 
 
+@pytest.mark.parametrize("arithmetic", ["bf16x6", "bf16x3"])
+@pytest.mark.parametrize("scheme", ["strassen", "2x4x2:14", "classical"])
+def test_parts_of_float32(real, scheme, arithmetic):
+    """Exact on whole numbers; as accurate as planned; what parts cannot hold is float32."""
+    given = {"scheme": scheme, "arithmetic": arithmetic, "max_growth": 40}
+    a, b = whole((131, 150), 1, 9), whole((150, 173), 2, 9)
+    for orders in ("CC", "FF", "SF"):
+        left, right = (
+            on_device(real, x, "float32", y) for x, y in zip((a, b), orders, strict=True)
+        )
+        for factor in (right, falcon.pack(right, **given)):
+            how = given if factor is right else {}
+            np.testing.assert_array_equal(real.asnumpy(falcon.gemm(left, factor, **how)), a @ b)
+    x, y = np.random.default_rng(0).standard_normal((2, 700, 700)).astype(np.float32)
+    exact = x.astype(float) @ y
+
+    def error(**how):
+        found = real.asnumpy(falcon.gemm(real.asarray(x), real.asarray(y), **how))
+        return np.sqrt(np.mean((found - exact) ** 2))
+
+    growth = falcon.plan(real.asarray(x), real.asarray(y), **given).growth
+    assert error(**given) < 1.5 * growth * error(scheme="classical", arithmetic="native")
+    x, y = (np.ldexp(z, -62).astype(np.float32) for z in (x, y))
+    exact = x.astype(float) @ y
+    assert error(**given) < 1e-4 * np.sqrt(np.mean(exact**2))
+    x[5, 6] = np.inf
+    found = real.asnumpy(falcon.gemm(real.asarray(x), real.asarray(y), **given))
+    assert np.isinf(found[5]).all()
+    np.testing.assert_allclose(np.delete(found, 5, 0), np.delete(exact, 5, 0), rtol=0, atol=1e-38)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_choice(real, dtype):
     """The device is measured; whatever is chosen is near the classical product."""

@@ -67,7 +67,7 @@ def test_uneven_operands_are_scaled(cupy, dtype, uneven, orders):
     assert repaired.was_repaired(plan.problem) == (uneven == "not finite")
 
 
-@pytest.mark.parametrize("limit", [None, 60000])
+@pytest.mark.parametrize("limit", [None, 160000])
 def test_scaled_chunks(cupy, limit):
     """Every chunk takes the powers of its own lines."""
     a, b = operands("float32", "both")

@@ -283,7 +283,7 @@ class DeviceFamily:
             return ""
         done = batches.multiply(
             *(self._library.blocks(x) for x in (a, b, out)),
-            tf32=options.arithmetic == "tf32" and types[0].has_tf32,
+            operand=types[0] if plan is None else plan.problem.operand,
             workspace=workspaces.for_cublas(self._library),
         )
         return "cuBLAS" if done else ""

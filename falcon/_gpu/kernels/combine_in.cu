@@ -8,7 +8,8 @@
 // a time; elements beyond the edge of the matrix count as zero.
 //
 //   in        element (0, 0) of block (0, 0), or of the part of it that is combined
-//   out       R blocks of height x width; those of a chain follow one another along the minor axis
+//   out       R blocks of height x width, or of each PARTS parts, whose sum the block is to 8 bits per
+//             part; the members of a chain, part by part, follow one another along the minor axis
 //             (along_minor), or in memory as a whole
 //   major     sizes of the matrix from there
 //   minor
@@ -22,6 +23,7 @@
 namespace FALCON_SUMS {
 
 typedef FALCON_T T;
+typedef FALCON_O O;
 
 struct Source {
     const T *at;
@@ -52,20 +54,28 @@ struct Guarded : Source {
 template <int W> struct Target {
     // This thread's position in block 0 if that is in no chain; distances between blocks and between
     // the members of a chain, and what each further member of the chain adds to the start.
-    T *out;
+    O *out;
     long long plane, member, longer;
-    FALCON_INLINE void operator()(int block, int position, int length, const Vec<S, W> &sum) {
-        T *to = out + times(block, plane);
+    FALCON_INLINE void put(int block, int position, int length, const Vec<S, W> &sum) {
+        O *to = out + times(block, plane);
         if (length > 1)
             to += times(length - 1, longer) + times(position, member);
         store_vec<S, W>(to, sum);
+    }
+    FALCON_INLINE void operator()(int block, int position, int length, Vec<S, W> sum) {
+#pragma unroll
+        for (int part = 0; part < FALCON_PARTS; ++part) {
+            put(FALCON_PARTS * block, length * (FALCON_PLACE) + position, FALCON_PARTS * length, sum);
+            if (part + 1 < FALCON_PARTS)
+                sum = sum - rounded<O>(sum);
+        }
     }
 };
 
 } // namespace FALCON_SUMS
 
 extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
-    FALCON_NAME(const FALCON_T *__restrict__ in, FALCON_T *__restrict__ out, long long ld, long long major,
+    FALCON_NAME(const FALCON_T *__restrict__ in, FALCON_O *__restrict__ out, long long ld, long long major,
                 long long minor, long long step_major, long long step_minor, long long height, long long width,
                 int by_columns, int along_minor, int aligned, const double *__restrict__ scale, long long first) {
     using namespace FALCON_SUMS;
@@ -104,6 +114,9 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
 #undef FALCON_NAME
 #undef FALCON_SUMS
 #undef FALCON_T
+#undef FALCON_O
+#undef FALCON_PARTS
+#undef FALCON_PLACE
 #undef FALCON_S
 #undef FALCON_P
 #undef FALCON_Q

@@ -107,6 +107,16 @@ template <class S, int W> FALCON_INLINE bool is_finite(const Vec<S, W> &x) {
     return is_finite(x.lo) && is_finite(x.hi);
 }
 
+// Rounded to T.
+template <class T, class S> FALCON_INLINE Vec<S, 1> rounded(const Vec<S, 1> &x) {
+    T to;
+    narrow(x.at, to);
+    return {(S)widen(to)};
+}
+template <class T, class S, int W> FALCON_INLINE Vec<S, W> rounded(const Vec<S, W> &x) {
+    return {rounded<T>(x.lo), rounded<T>(x.hi)};
+}
+
 // --- W elements in memory: one access of W * sizeof(T) bytes, which must be aligned to it --------
 
 template <class T, int W> struct alignas(sizeof(T) * W) Pack {

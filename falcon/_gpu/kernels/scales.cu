@@ -5,18 +5,24 @@
 //   sums      parts x lines, of norms.cu; with one part, they may be the memory of the powers
 //   block     lines of a block
 //   most      the largest exponent; a group that needs a larger one is unknown
+//   even      whether the norms of a group are evened out
+//   lift      whether groups of small numbers are multiplied as far as `most` allows, because parts of
+//             them (bfloat16) would be subnormal
 //   scale     a word, zero at first, and the powers: see Powers in common.cuh
 
 // The host's SCALED_FROM, and the steps per octave in which it compares logarithms of norms.
 #define FALCON_SCALED_FROM 1.2
 #define FALCON_OCTAVE 64
+// The squared norm of a line below which it is lifted: parts of numbers near it are far from subnormal.
+#define FALCON_SMALL 0x1p-64
 
 extern "C" __global__ void __launch_bounds__(256)
-    FALCON_NAME(const FALCON_A *sums, int parts, long long lines, long long block, int most, FALCON_S *scale) {
+    FALCON_NAME(const FALCON_A *sums, int parts, long long lines, long long block, int most, int even, int lift,
+                FALCON_S *scale) {
     const long long place = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (place >= block || place >= lines)
         return;
-    double *power = scale + 1, total = 0, least = 0;
+    double *power = scale + 1, total = 0, least = 0, largest = 0;
     int count = 0, present = 0;
     bool known = true;
     for (long long line = place; line < lines; line += block, ++count) {
@@ -29,10 +35,11 @@ extern "C" __global__ void __launch_bounds__(256)
         known = known && square >= 0x1p-800 && square <= 0x1p1000; // false for a NaN too
         total += square;
         least = present && least <= square ? least : square;
+        largest = largest > square ? largest : square;
         ++present;
     }
     const auto level = [power](long long line) { return (int)rint(log2(power[line]) * (FALCON_OCTAVE / 2)); };
-    bool scaled = known && total > FALCON_SCALED_FROM * present * least;
+    bool scaled = known && even && total > FALCON_SCALED_FROM * present * least;
     int base = 0, top = -0x7fffffff, bottom = 0x7fffffff;
     if (scaled) {
         // Where to cut the circle of the fractional parts of the logarithms: at its largest gap.
@@ -63,17 +70,19 @@ extern "C" __global__ void __launch_bounds__(256)
             }
         scaled = known && after / least_after < total / least;
     }
+    const int up = lift && present && largest < FALCON_SMALL ? most - (scaled ? top - bottom : 0) : 0;
     for (long long line = place; line < lines; line += block) {
         const double square = power[line];
-        const int exponent = scaled && square != 0 ? top - ((level(line) - base) >> 6) : 0;
+        const int exponent = up + (scaled && square != 0 ? top - ((level(line) - base) >> 6) : 0);
         power[line] = !known ? -1.0 : square == 0 ? 0.0 : ldexp(1.0, exponent);
     }
-    if (scaled || !known || present < count)
-        atomicMax(reinterpret_cast<unsigned *>(scale), scaled ? FALCON_MULTIPLIED : FALCON_NOT_ONE);
+    if (scaled || up || !known || present < count)
+        atomicMax(reinterpret_cast<unsigned *>(scale), scaled || up ? FALCON_MULTIPLIED : FALCON_NOT_ONE);
 }
 
 #undef FALCON_SCALED_FROM
 #undef FALCON_OCTAVE
+#undef FALCON_SMALL
 #undef FALCON_NAME
 #undef FALCON_A
 #undef FALCON_T

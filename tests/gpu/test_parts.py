@@ -1,0 +1,233 @@
+"""float32 from parts of bfloat16 on the stand-in: Combine A and B split, cuBLAS multiplies."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._core.dtypes import BY_ARITHMETIC
+from falcon._gpu import kernels, repaired
+from falcon._gpu.arrays import library_of
+from falcon._gpu.geometry import staged
+from falcon._gpu.steps import run
+from reference.split import split_product
+
+from .support import kind, on_device, whole
+
+KINDS = ["bf16x6", "bf16x3"]
+SCHEMES = ["classical", "strassen", "2x4x2:14", "strassen@strassen"]
+
+
+def by(arithmetic, **options):
+    return {"arithmetic": arithmetic, "max_growth": 16, **options}
+
+
+def operands(M, K, N, seed=0):
+    rng = np.random.default_rng(seed)
+    return (rng.standard_normal(x).astype(np.float32) for x in ((M, K), (K, N)))
+
+
+def error(c, a, b):
+    exact = a.astype(float) @ b.astype(float)
+    return np.sqrt(np.mean((c - exact) ** 2) / np.mean(exact**2))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("arithmetic", KINDS)
+def test_integers_are_exact_in_any_layout(cupy, arithmetic, scheme):
+    """Alpha, beta, c, edges, unaligned vectors, a result in place."""
+    random = np.random.default_rng(0)
+    for M, K, N in ((43, 50, 139), (64, 64, 128), (1, 7, 5)):
+        a, b, added = whole((M, K), 1, 9), whole((K, N), 2, 9), whole((M, N), 3, 9)
+        exact = a @ b
+        for a_order, b_order, out_order in ("CCC", "FCF", "CFS", "SSC", "FFF"):
+            gaps = random.integers(0, 4, 3)
+            layout = [{"gap": int(gap), "offset": int(gap) % 3} for gap in gaps]
+            left = on_device(cupy, a, "float32", a_order, **layout[0])
+            right = on_device(cupy, b, "float32", b_order, **layout[1])
+            out = on_device(cupy, added, "float32", out_order, **layout[2])
+            falcon.gemm(left, right, out, alpha=2.0, beta=-3.0, out=out, scheme=scheme,
+                        **by(arithmetic))  # fmt: skip
+            np.testing.assert_array_equal(cupy.asnumpy(out), 2 * exact - 3 * added)
+            found = falcon.gemm(left, right, scheme=scheme, **by(arithmetic))
+            np.testing.assert_array_equal(cupy.asnumpy(found), exact)
+
+
+@pytest.mark.parametrize("scheme", ["classical", "strassen"])
+@pytest.mark.parametrize("arithmetic", KINDS)
+def test_as_accurate_as_predicted(cupy, arithmetic, scheme):
+    a, b = operands(150, 300, 120)
+    left, right = (on_device(cupy, x, "float32") for x in (a, b))
+    given = by(arithmetic, scheme=scheme)
+    plan = falcon.plan(left, right, **given)
+    assert plan.problem.operand is BY_ARITHMETIC[arithmetic]
+    assert plan.label == f"{arithmetic} {scheme}"
+    c = cupy.asnumpy(falcon.gemm(left, right, **given))
+    classical = error(cupy.asnumpy(falcon.gemm(left, right, scheme="classical")), a, b)
+    assert error(c, a, b) < 1.5 * plan.growth * classical
+    assert (abs(c - a.astype(float) @ b) <= plan.error_bound(a, b, proved=True)).all()
+    np.testing.assert_array_equal(cupy.asnumpy(plan(left, right)), c)
+    if arithmetic == "bf16x6" and scheme == "classical":
+        np.testing.assert_allclose(c, split_product(a, b), rtol=0, atol=3e-5)
+    assert error(c, a, b) > 0.01 * classical  # of parts: no product by float64 or the like
+
+
+@pytest.mark.parametrize("arithmetic", KINDS)
+def test_products_of_one_magnitude_are_one_product(cupy, state, arithmetic):
+    """The parts lie along the inner dimension; the smallest products are the first."""
+    parts = BY_ARITHMETIC[arithmetic].parts
+    a, b = (on_device(cupy, whole((64, 64), x), "float32") for x in (1, 2))
+    for scheme, batch, inner in (("classical", 1, 64), ("strassen", 7, 32)):
+        state.products.clear()
+        falcon.gemm(a, b, scheme=scheme, **by(arithmetic))
+        shapes = [((n, n, s * inner), batch) for s in range(parts, 0, -1) for n in (inner,)]
+        assert [x[:2] for x in state.products] == shapes
+        assert [beta for *_, beta, _ in state.products] == [0.0, *[1.0] * (parts - 1)]
+
+
+@pytest.mark.parametrize("arithmetic", KINDS)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_parts_of_the_reference_in_their_order(cupy, arithmetic, order):
+    """A's from the largest to the smallest, B's the other way; each nearest to what is left."""
+    row = BY_ARITHMETIC[arithmetic]
+    (x, _) = operands(32, 48, 1)
+    source = on_device(cupy, x, "float32", order)
+    for factor in "uv":
+        memory = cupy.empty((row.parts * x.size,), kind("bfloat16"))
+        pointer, scheme = int(memory.data.ptr), staged(row, None)
+        matrix = library_of(source).matrix(source)
+        run(kernels.combine_in(scheme, factor, row, matrix, pointer, x.shape, (0, 0), x.shape))
+        host, rest = cupy.asnumpy(memory).astype(np.float32), x.copy()
+        along_columns = factor == "u"  # the inner dimension
+        shape = (32, row.parts * 48) if along_columns else (row.parts * 32, 48)
+        found = host.reshape(shape[::-1]).T if order == "F" else host.reshape(shape)
+        found = np.split(found, row.parts, axis=1 if along_columns else 0)
+        for part in found if factor == "u" else found[::-1]:
+            nearest = rest.astype(kind("bfloat16")).astype(np.float32)
+            np.testing.assert_array_equal(part, nearest)
+            rest -= nearest
+
+
+@pytest.mark.parametrize("check", ["finite", "none"])
+@pytest.mark.parametrize("scheme", ["classical", "strassen"])
+def test_values_that_parts_cannot_hold(cupy, state, scheme, check):
+    """They are repaired, and the problem is native from then on."""
+    for value in (np.inf, np.nan, np.finfo(np.float32).max):
+        a, b = operands(60, 70, 50)
+        a[5, 6] = value
+        left, right = (on_device(cupy, x, "float32") for x in (a, b))
+        with np.errstate(all="ignore"):
+            want = (a.astype(float) @ b.astype(float)).astype(np.float32)
+        for native in (False, True):
+            state.products.clear()
+            found = falcon.gemm(left, right, scheme=scheme, check=check, **by("bf16x6"))
+            np.testing.assert_allclose(cupy.asnumpy(found), want, rtol=1e-3, atol=1e-3)
+            assert (len(state.products) == 1) == native
+        repaired.forget()
+
+
+@pytest.mark.parametrize("scheme", ["classical", "strassen"])
+def test_tiny_operands_are_multiplied_by_powers_of_two(cupy, state, scheme):
+    a, b = operands(60, 70, 50)
+    for rows, of_a, of_b in ((slice(None), -62, -62), (slice(None), -120, 10), (5, -110, 0)):
+        x, y = a.copy(), np.ldexp(b, of_b).astype(np.float32)
+        x[rows] = np.ldexp(x[rows], of_a)
+        if rows == 5 and scheme != "classical":
+            continue  # by name, a scheme's error is relative to the largest line
+        exact = x.astype(float) @ y.astype(float)
+        left, right = (on_device(cupy, z, "float32") for z in (x, y))
+        packed = falcon.pack(right, scheme=scheme, **by("bf16x6"))
+        state.launches.clear()
+        for factor in (right, packed):
+            how = {} if factor is packed else by("bf16x6", scheme=scheme)
+            found = cupy.asnumpy(falcon.gemm(left, factor, **how))
+            limit = 3e-6 * np.abs(exact).max(1, keepdims=True)
+            assert (np.abs(found - exact) <= limit).all()
+    (a, _) = operands(20, 20, 20)
+    a[7] = 0
+    left = on_device(cupy, a, "float32")
+    assert (cupy.asnumpy(falcon.gemm(left, left, **by("bf16x6", scheme=scheme)))[7] == 0).all()
+
+
+@pytest.mark.parametrize("tiny", [0, -70])
+@pytest.mark.parametrize("packed", [False, True])
+def test_lines_of_uneven_norms_are_scaled_as_for_native_schemes(cupy, tiny, packed):
+    """Entry by entry, where "auto" chose the scheme; all lines may be tiny, too."""
+    random = np.random.default_rng(0)
+    a, b = operands(70, 90, 150)
+    a = (a * np.exp2(random.integers(-6, 6, (70, 1)) + tiny)).astype(np.float32)
+    b = (b * np.exp2(random.integers(-6, 6, (1, 150)))).astype(np.float32)
+    left, right = (on_device(cupy, x, "float32") for x in (a, b))
+    given = by("bf16x6", scheme="strassen@strassen")
+    plan = replace(falcon.plan(left, right, **given), guarded=True)
+    out, factor = cupy.empty((70, 150), np.float32), library_of(right).matrix(right)
+    if packed:
+        made = falcon.pack(right, **given)
+        payload = plan.backend.pack(factor, plan)
+        factor = replace(made, payload=payload, column_norms=True)
+    x, y = (library_of(z).matrix(z) for z in (left, out))
+    plan.backend.execute(plan, x, factor, None, y)
+    norms = np.linalg.norm(a.astype(float), axis=1)[:, None] * np.linalg.norm(b, axis=0)
+    assert (np.abs(cupy.asnumpy(out) - a.astype(float) @ b) <= 1e-6 * norms).all()
+    assert not repaired.was_repaired(plan.problem)
+
+
+@pytest.mark.parametrize("scheme", ["classical", "strassen", "2x4x2:14"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_packed_operands_hold_parts(cupy, state, scheme, order):
+    b = whole((90, 110), 2, 9)
+    packed = falcon.pack(on_device(cupy, b, "float32", order), scheme=scheme, **by("bf16x6"))
+    assert packed.arithmetic == "bf16x6"
+    assert packed.nbytes >= 6 * 90 * 110
+    state.launches.clear()
+    for M, limit in ((70, None), (33, 120000), (1, None)):
+        a = whole((M, 90), M, 9)
+        c = falcon.gemm(on_device(cupy, a, "float32"), packed, workspace_limit=limit)
+        np.testing.assert_array_equal(cupy.asnumpy(c), a @ b)
+    assert not any("combine_b" in name for name in state.launches)
+    with falcon.config(arithmetic="bf16x6"):  # a setting is not for what was packed without it
+        native = falcon.pack(on_device(cupy, b, "float32"), scheme=scheme, arithmetic="native")
+        found = falcon.gemm(on_device(cupy, a, "float32"), native)
+    np.testing.assert_array_equal(cupy.asnumpy(found), a @ b)
+
+
+@pytest.mark.parametrize("scheme", ["classical", "strassen", "2x4x2:14"])
+def test_chunks_keep_a_workspace_limit(cupy, state, scheme):
+    a, b = whole((150, 170), 1, 9), whole((170, 130), 2, 9)
+    left, right = on_device(cupy, a, "float32"), on_device(cupy, b, "float32", "F")
+    given = by("bf16x6", scheme=scheme)
+    needed = falcon.plan(left, right, **given).workspace
+    for limit in (None, needed // 3, needed // 6):
+        plan = falcon.plan(left, right, workspace_limit=limit, **given)
+        before = state.allocated
+        c = falcon.gemm(left, right, workspace_limit=limit, **given)
+        assert state.allocated - before <= plan.workspace + c.nbytes
+        assert limit is None or plan.workspace <= limit
+        np.testing.assert_array_equal(cupy.asnumpy(c), a @ b)
+    assert plan.option.tiling[3:] < plan.option.tiling[:3]
+
+
+def test_batches_are_multiplied_one_by_one(cupy):
+    a, b = whole((3, 20, 30), 1, 9), whole((30, 10), 2, 9)
+    left, right = (cupy.asarray(x.astype(np.float32)) for x in (a, b))
+    with falcon.config(arithmetic="bf16x6"):
+        np.testing.assert_array_equal(cupy.asnumpy(falcon.matmul(left, right)), a @ b)
+
+
+def test_auto_stays_native(cupy):
+    """Neither the speed of parts nor their error has been measured on a GPU."""
+    shapes = (8192, 8192), (8192, 8192)
+    plan = falcon.plan(*shapes, "float32", backend="gpu", scheme="classical")
+    assert plan.problem.operand.arithmetic is None
+
+
+def test_what_it_does_not_fit_is_said(cupy):
+    a = on_device(cupy, whole((20, 20), 1), "float64")
+    with pytest.raises(TypeError, match="'bf16x6' multiplies float32 to float32, not float64"):
+        falcon.gemm(a, a, arithmetic="bf16x6")
+    x = on_device(cupy, whole((20, 20), 1), "float32")
+    with pytest.raises(ValueError, match="'bf16x3' errs 16 times as much"):
+        falcon.gemm(x, x, arithmetic="bf16x3")
+    with pytest.raises(ValueError, match="workspace_limit is 1000 bytes"):
+        falcon.gemm(x, x, arithmetic="bf16x6", workspace_limit=1000)
