@@ -178,7 +178,7 @@ def test_schemes_of_a_format_and_their_speed(capsys, monkeypatch, measure):
         (["0x2x2"], "m is 0; expected a positive integer"),
         (["99x99x99"], "at most 4096"),
         (["--show", "strasen"], "there is no scheme 'strasen'; did you mean 'strassen'?"),
-        (["--verify", "no/such/file.json"], "No such file"),
+        (["--verify", "no/such/file.json"], "there is no file no/such/file.json"),
     ],
 )
 def test_schemes_refuses(capsys, arguments, message):
@@ -466,7 +466,19 @@ def test_a_class_of_schemes_is_checked_in_one_table(capsys, tmp_path):
     assert status == 1
     lines = out.splitlines()
     assert lines[1].split() == ["ada.txt", "<2,2,2;7>", "0", "18", "2.00"]
-    assert "2 of 64" in lines[2] and "h4: b11 is 1, not -1" in lines[2]
+    assert "2 of 64" in lines[2] and "h4: the coefficient of b11 is 1" in lines[2]
     assert "a sum of B times a sum of A" in lines[3]
     assert lines[4].split() == ["dan.json", "<2,2,2;7>", "0", "15", "2.65"]
     assert run(capsys, "schemes", "--verify", paths[0])[0] == 0
+    assert run(capsys, "schemes", "--show", paths[0])[1].startswith("ada <2,2,2;7>")
+    assert "ada.txt" in run(capsys, "plan", 100, 100, 100, "--scheme", paths[0])[1]
+    assert falcon.schemes.load(paths[0]).same_coefficients(falcon.schemes.get("strassen"))
+    with pytest.raises(
+        falcon.SchemeError, match=r"bo\.txt: .*\(2 of 64 equations fail\); falcon.schemes"
+    ):
+        falcon.schemes.load(paths[1])
+    paths[2].write_bytes(b"\xff")
+    with pytest.raises(falcon.SchemeError, match="no UTF-8"):
+        falcon.schemes.load(paths[2])
+    with pytest.raises(ValueError, match=r"a file is loaded by falcon.schemes.load\('mine.json'\)"):
+        falcon.gemm(np.eye(2), np.eye(2), scheme="mine.json")

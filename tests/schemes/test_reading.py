@@ -108,8 +108,12 @@ def test_several_wrong_factors_are_compared_with_the_catalogue():
     wrong = wrong.replace("a12 - a22", "a12 + a22")
     found = check(wrong)
     assert found.nearest.name == "strassen"
-    assert found.differences == ("c22: h2 is taken 1 times, not -1", "h4: b11 is 1, not -1",
-                                 "h7: a22 is 1, not -1")  # fmt: skip
+    assert found.differences == tuple(
+        f"{where} is 1 in yours, -1 in the nearest"
+        for where in ("c22: the coefficient of h2", "h4: the coefficient of b11",
+                      "h7: the coefficient of a22")
+    )  # fmt: skip
+    assert found.others == () and repr(found) == str(found)
     assert "nearest scheme: strassen, where" in str(found)
     order, signs = np.array([3, 1, 0, 2, 6, 5, 4]), np.array([1, -1, 1, 1, -1, 1, 1])
     U, V, W = (x[order].copy() for x in coefficients(wrong))
@@ -147,4 +151,13 @@ def test_a_scheme_that_the_catalogue_lacks_is_repaired():
     found = check(U, wrong, known.W)
     assert found.nearest.same_coefficients(mine)
     assert found.nearest.name == "the same with another V"
-    assert found.differences == (f"h3: b22 is {wrong[2, 1, 1]}, not {V[2, 1, 1]}",)
+    assert found.differences == (
+        f"h3: the coefficient of b22 is {wrong[2, 1, 1]} in yours, {V[2, 1, 1]} in the nearest",
+    )
+
+
+def test_repairs_of_the_same_size_are_all_said():
+    found = check("c11 = a11 b11 + 2 a12 b21")
+    assert [found.nearest.name[-1], *(x.name[-1] for x, _ in found.others)] == [*"UVW"]
+    assert found.others[1][1] == ("c11: the coefficient of h2 is 1 in yours, 1/2 in the nearest",)
+    assert "or the same with another W, where" in str(found)
