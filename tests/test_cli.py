@@ -14,6 +14,7 @@ import falcon
 from falcon import schemes
 from falcon.__main__ import main
 from falcon.bench import workloads
+from falcon.decision import learned
 from falcon.schemes import catalogue
 from falcon.schemes.formulas import formulas
 
@@ -48,6 +49,23 @@ def test_info(capsys):
     assert (status, err) == (0, "")
     for word in ("falcon", "Python", "CPU", "backends", "numpy BLAS", "gpu", "arithmetic"):
         assert word in out
+
+
+def test_info_of_choices(capsys, monkeypatch):
+    """The arithmetic is named, and nothing is said twice."""
+    problem = falcon.plan((64, 64), (64, 64), "f4", arithmetic="bf16x6").problem
+    assert problem.in_full == f"{problem} by bf16x6"
+    choice = learned.Choice("cpu")
+    entries = (learned.Entry("one", choice, "predicted", "predicted 1.1 x as fast"),
+               learned.Entry("two", choice, "tuned", "measured"))  # fmt: skip
+    found = learned.Learned(choices={x.problem: x for x in entries})
+    monkeypatch.setattr(learned, "known", lambda _: found)
+    for name in [x for x in os.environ if x.startswith("FALCON_")]:
+        monkeypatch.delenv(name)
+    out = run(capsys, "info")[1]
+    assert "classical on cpu (predicted 1.1 x as fast)" in out
+    assert "classical on cpu (tuned: measured)" in out
+    assert out.endswith("environment: none\n")
 
 
 def test_info_json(capsys):
@@ -232,7 +250,7 @@ def test_plan_options(capsys):
         (["1", "2", "3", "--dtype", "bool"], "expected integers, floats or complex"),
         (["1", "2", "3", "--scheme", "nonsense"], "there is no scheme 'nonsense'"),
         (["1", "2", "3", "--backend", "gpu"], "backend 'gpu' is not available"),
-        (["1", "2"], "shape '1': expected three integers >= 0, M,N,K"),
+        (["1", "2"], "'1 2': expected M N K, or shapes such as 2048,2048,2048"),
         (["1", "2", "y"], "shape '1 2 y': expected three integers >= 0, M,N,K"),
         (["1,2,3", "4,5,6"], "2 shapes were given; plan takes one"),
         (["1", "2", "3", "--max-growth", "nan"], "max_growth is nan"),
@@ -281,6 +299,13 @@ def test_verbose_logs_every_plan(capsys, caplog):
 def no_rest(monkeypatch):
     """Do without the pauses between timings."""
     monkeypatch.setattr("time.sleep", lambda seconds: None)
+
+
+@pytest.mark.usefixtures("no_rest")
+def test_bench_says_what_it_runs(capsys, monkeypatch):
+    monkeypatch.setattr(workloads, "quick_shapes", lambda: [workloads.Shape(9, 9, 9)])
+    err = run(capsys, "bench", "--rounds", 1, "--case-seconds", 0)[2]
+    assert err.startswith("no shape given: 1 shapes of language models; one shape, such as ")
 
 
 TINY = ("--shape", "40,30,20", "--shape", "17x5x9", "--rounds", 1, "--case-seconds", 0)

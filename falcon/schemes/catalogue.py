@@ -118,7 +118,7 @@ def get(name: str) -> Scheme:
     (8, 6, 8)
     """
     if not isinstance(name, str):
-        raise TypeError(f"scheme name is a {type(name).__name__}; expected a str")
+        raise TypeError(f"scheme name is of type {type(name).__name__}; expected a str")
     if len(name) > _LONGEST_NAME:
         raise ValueError(
             f"the scheme name {name[:40] + '...'!r} has {len(name)} characters; at most "
@@ -222,7 +222,7 @@ def register(scheme: Scheme, *, overwrite: bool = False) -> Scheme:
     True
     """
     if not isinstance(scheme, Scheme):
-        raise TypeError(f"scheme is a {type(scheme).__name__}; expected a falcon Scheme")
+        raise TypeError(f"scheme is of type {type(scheme).__name__}; expected a falcon Scheme")
     name = scheme.name
     if not name or set(name) & set("@()[]") or name in ("auto", "classical", "unnamed"):
         raise ValueError(
