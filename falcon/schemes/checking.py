@@ -139,9 +139,10 @@ def check(U: Any, V: Any = None, W: Any = None) -> Check:
     check_shapes(*factors)
     (rank, m, k), n = factors[0].shape, factors[1].shape[2]
     found = brent.violations(*factors)
-    (nearest, differences), *others = (_nearest(factors) if found else ()) or [(None, ())]
+    near = _nearest(factors) if found else []
+    nearest, differences = near[0] if near else (None, ())
     size = (m * k * n) ** 2
-    return Check((m, k, n), rank, size, found, nearest, differences, factors, tuple(others))
+    return Check((m, k, n), rank, size, found, nearest, differences, factors, tuple(near[1:]))
 
 
 def _nearest(factors: Sequence[np.ndarray]) -> list[_Near]:

@@ -27,10 +27,10 @@ _WRITTEN = (
     (r"\\\\(\[1ex\])?", "\n"),
     (r"\\(begin|end)\{aligned\}|\\(left|right)\b|&", ""),
     (r"\\[td]?frac\{(\d+)\}\{(\d+)\}", r"\1/\2"),
-    (r"(?<=[A-Za-z])_?[\[{]\s*(\d+)\s*(,?)\s*(\d*)\s*[\]}]", r"\1\2\3"),  # a_{1,2}, a[1,2]
+    (r"(?<=[A-Za-z])_?[\[{] ?(\d{1,9}) ?(,?) ?(\d{0,9}) ?[\]}]", r"\1\2\3"),  # a_{1,2}, a[1,2]
 )
-# Limits that keep reading fast whatever the text holds: bits of a coefficient, terms.
-_MOST_BITS, _MOST_TERMS = 128, 2**21
+# Limits that keep reading fast whatever the text holds: bits of a coefficient, terms, m k n.
+_MOST_BITS, _MOST_TERMS, _MOST_VOLUME = 128, 2**20, 2**15
 _KINDS = {"": "a number", "a": "a sum of A", "b": "a sum of B", "h": "a sum of products"}
 Place = tuple[int, int]
 
@@ -109,7 +109,7 @@ class _Reader:
         k = 1 + max(max(l for _, l in left), max(l for l, _ in right))
         n = 1 + max(j for _, j in (*right, *self.outputs))
         rank = len(self.products)
-        if rank * (m * k + k * n + m * n) > _MOST_TERMS:
+        if m * k * n > _MOST_VOLUME or rank * (m * k + k * n + m * n) > _MOST_TERMS:
             raise SchemeError(f"the formulas of <{m},{k},{n};{rank}> have too many coefficients")
         U, V, W = (np.full((rank, *x), Fraction(0), object) for x in ((m, k), (k, n), (m, n)))
         for r, (x, y) in enumerate(self.products):
