@@ -144,6 +144,10 @@ def found(tmp_path):
     path = tmp_path / "2x3x4_20-s0.json"
     schemes.dump(schemes.get("2x3x4:20"), path)
     yield path
+    forget_registered()
+
+
+def forget_registered():
     catalogue._registered.clear()
     catalogue._get.cache_clear()
     catalogue._table.cache_clear()
@@ -497,6 +501,7 @@ def test_a_class_of_schemes_is_checked_in_one_table(capsys, tmp_path):
     assert run(capsys, "schemes", "--verify", paths[0])[0] == 0
     assert run(capsys, "schemes", "--show", paths[0])[1].startswith("ada <2,2,2;7>")
     assert "ada.txt" in run(capsys, "plan", 100, 100, 100, "--scheme", paths[0])[1]
+    forget_registered()
     assert falcon.schemes.load(paths[0]).same_coefficients(falcon.schemes.get("strassen"))
     with pytest.raises(
         falcon.SchemeError, match=r"bo\.txt: .*\(2 of 64 equations fail\); falcon.schemes"
