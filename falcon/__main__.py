@@ -24,6 +24,7 @@ from falcon.bench import command
 from falcon.bench.scheme_files import loaded, verify_files
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
 from falcon.discover.arguments import add_discover
+from falcon.schemes.loaders import SUFFIXES
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     schemes.add_argument("--measure", action="store_true",
                          help="with a format: measure the speeds, do not predict them")  # fmt: skip
     schemes.add_argument("--show", metavar="NAME", help="print the formulas of a scheme, or of "
-                         "those in a file (.json, .npz)")  # fmt: skip
+                         f"those in a file ({', '.join(SUFFIXES)})")  # fmt: skip
     schemes.add_argument("--verify", metavar="FILE", nargs="+", help="check files by the Brent "
                          "equations: schemes, or formulas (.txt)")  # fmt: skip
     schemes.set_defaults(run=_schemes)
@@ -149,7 +150,8 @@ def _common(parser: argparse.ArgumentParser, dtype: str = "default float32") -> 
     parser.add_argument("--dtype", default="float32", help=f"element type ({dtype})")
     parser.add_argument("--backend", default="auto", help="auto, cpu, numpy or gpu")
     parser.add_argument("--scheme", default="auto",
-                        help="auto, classical, a name, or a file (.json, .npz)")  # fmt: skip
+                        help="auto, classical, a name, or a file "
+                        f"({', '.join(SUFFIXES)})")  # fmt: skip
     parser.add_argument("--max-growth", type=float,
                         help="largest error growth that auto may take (default 8)")  # fmt: skip
     parser.add_argument("--threads", type=int, help="number of threads (default: all CPUs)")
@@ -179,7 +181,7 @@ def _info(options: argparse.Namespace) -> int:
 
 def _named(text: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme]:
     """Return the schemes of a name or a file, including those for X X^T."""
-    if text.lower().endswith((".json", ".npz")):
+    if text.lower().endswith(SUFFIXES):
         return loaded(text)
     symmetric = falcon.schemes.symmetric
     return [(symmetric if symmetric.is_for_gram(text) else falcon.schemes).get(text)]
@@ -187,7 +189,7 @@ def _named(text: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme
 
 def _registered(text: str) -> str:
     """Return the name of a scheme; the scheme of a file is first registered by the file's name."""
-    if not text.lower().endswith((".json", ".npz")):
+    if not text.lower().endswith(SUFFIXES):
         return text
     scheme, name = falcon.schemes.load(text), re.sub(r"[@()\[\]]", "_", Path(text).name)
     falcon.schemes.register(scheme.renamed(name, f"file {text}; {scheme.source}"), overwrite=True)

@@ -14,6 +14,7 @@ import falcon
 from falcon import schemes
 from falcon.__main__ import main
 from falcon.bench import workloads
+from falcon.decision import learned
 from falcon.schemes import catalogue
 from falcon.schemes.formulas import formulas
 
@@ -48,6 +49,23 @@ def test_info(capsys):
     assert (status, err) == (0, "")
     for word in ("falcon", "Python", "CPU", "backends", "numpy BLAS", "gpu", "arithmetic"):
         assert word in out
+
+
+def test_info_of_choices(capsys, monkeypatch):
+    """The arithmetic is named, and nothing is said twice."""
+    problem = falcon.plan((64, 64), (64, 64), "f4", arithmetic="bf16x6").problem
+    assert problem.in_full == f"{problem} by bf16x6"
+    choice = learned.Choice("cpu")
+    entries = (learned.Entry("one", choice, "predicted", "predicted 1.1 x as fast"),
+               learned.Entry("two", choice, "tuned", "measured"))  # fmt: skip
+    found = learned.Learned(choices={x.problem: x for x in entries})
+    monkeypatch.setattr(learned, "known", lambda _: found)
+    for name in [x for x in os.environ if x.startswith("FALCON_")]:
+        monkeypatch.delenv(name)
+    out = run(capsys, "info")[1]
+    assert "classical on cpu (predicted 1.1 x as fast)" in out
+    assert "classical on cpu (tuned: measured)" in out
+    assert out.endswith("environment: none\n")
 
 
 def test_info_json(capsys):
@@ -126,6 +144,10 @@ def found(tmp_path):
     path = tmp_path / "2x3x4_20-s0.json"
     schemes.dump(schemes.get("2x3x4:20"), path)
     yield path
+    forget_registered()
+
+
+def forget_registered():
     catalogue._registered.clear()
     catalogue._get.cache_clear()
     catalogue._table.cache_clear()
@@ -178,7 +200,7 @@ def test_schemes_of_a_format_and_their_speed(capsys, monkeypatch, measure):
         (["0x2x2"], "m is 0; expected a positive integer"),
         (["99x99x99"], "at most 4096"),
         (["--show", "strasen"], "there is no scheme 'strasen'; did you mean 'strassen'?"),
-        (["--verify", "no/such/file.json"], "No such file"),
+        (["--verify", "no/such/file.json"], "there is no file no/such/file.json"),
     ],
 )
 def test_schemes_refuses(capsys, arguments, message):
@@ -232,7 +254,7 @@ def test_plan_options(capsys):
         (["1", "2", "3", "--dtype", "bool"], "expected integers, floats or complex"),
         (["1", "2", "3", "--scheme", "nonsense"], "there is no scheme 'nonsense'"),
         (["1", "2", "3", "--backend", "gpu"], "backend 'gpu' is not available"),
-        (["1", "2"], "shape '1': expected three integers >= 0, M,N,K"),
+        (["1", "2"], "'1 2': expected M N K, or shapes such as 2048,2048,2048"),
         (["1", "2", "y"], "shape '1 2 y': expected three integers >= 0, M,N,K"),
         (["1,2,3", "4,5,6"], "2 shapes were given; plan takes one"),
         (["1", "2", "3", "--max-growth", "nan"], "max_growth is nan"),
@@ -281,6 +303,13 @@ def test_verbose_logs_every_plan(capsys, caplog):
 def no_rest(monkeypatch):
     """Do without the pauses between timings."""
     monkeypatch.setattr("time.sleep", lambda seconds: None)
+
+
+@pytest.mark.usefixtures("no_rest")
+def test_bench_says_what_it_runs(capsys, monkeypatch):
+    monkeypatch.setattr(workloads, "quick_shapes", lambda: [workloads.Shape(9, 9, 9)])
+    err = run(capsys, "bench", "--rounds", 1, "--case-seconds", 0)[2]
+    assert err.startswith("no shape given: 1 shapes of language models; one shape, such as ")
 
 
 TINY = ("--shape", "40,30,20", "--shape", "17x5x9", "--rounds", 1, "--case-seconds", 0)
@@ -466,7 +495,20 @@ def test_a_class_of_schemes_is_checked_in_one_table(capsys, tmp_path):
     assert status == 1
     lines = out.splitlines()
     assert lines[1].split() == ["ada.txt", "<2,2,2;7>", "0", "18", "2.00"]
-    assert "2 of 64" in lines[2] and "h4: b11 is 1, not -1" in lines[2]
+    assert "2 of 64" in lines[2] and "h4: the coefficient of b11 is 1" in lines[2]
     assert "a sum of B times a sum of A" in lines[3]
     assert lines[4].split() == ["dan.json", "<2,2,2;7>", "0", "15", "2.65"]
     assert run(capsys, "schemes", "--verify", paths[0])[0] == 0
+    assert run(capsys, "schemes", "--show", paths[0])[1].startswith("ada <2,2,2;7>")
+    assert "ada.txt" in run(capsys, "plan", 100, 100, 100, "--scheme", paths[0])[1]
+    forget_registered()
+    assert falcon.schemes.load(paths[0]).same_coefficients(falcon.schemes.get("strassen"))
+    with pytest.raises(
+        falcon.SchemeError, match=r"bo\.txt: .*\(2 of 64 equations fail\); falcon.schemes"
+    ):
+        falcon.schemes.load(paths[1])
+    paths[2].write_bytes(b"\xff")
+    with pytest.raises(falcon.SchemeError, match="no UTF-8"):
+        falcon.schemes.load(paths[2])
+    with pytest.raises(ValueError, match=r"a file is loaded by falcon.schemes.load\('mine.json'\)"):
+        falcon.gemm(np.eye(2), np.eye(2), scheme="mine.json")

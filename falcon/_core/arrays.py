@@ -29,6 +29,8 @@ def to_array(name: str, value: Any) -> np.ndarray:
                 f"({name}.filled(0))"
             )
         return np.asarray(value)
+    if value is None:
+        raise TypeError(f"{name} is None; expected an array")
     kind = type(value)
     reason = _why_not_dense(name, value)
     if reason is not None:

@@ -27,6 +27,22 @@ def parse_bytes(text: str) -> int:
     return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
 
 
+def parse_number(text: str) -> float:
+    """Parse a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("expected a number") from None
+
+
+def parse_integer(text: str) -> int:
+    """Parse an integer."""
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("expected an integer") from None
+
+
 def parse_bool(text: str) -> bool:
     """Parse a boolean such as ``1``, ``true``, ``0`` or ``off``."""
     if text.lower() in ("1", "true", "yes", "on"):
@@ -51,7 +67,7 @@ def check_scheme(value: Any) -> str | Scheme:
     if isinstance(value, SymmetricScheme):
         raise TypeError(f"scheme is {value!r}, for X X^T: {NOT_EXECUTED}")
     if not isinstance(value, str | Scheme):
-        raise TypeError(f"scheme is a {type(value).__name__}; expected a name or a Scheme")
+        raise TypeError(f"scheme is of type {type(value).__name__}; expected a name or a Scheme")
     return value
 
 

@@ -97,7 +97,7 @@ class Options:
         default=DEFAULT_MAX_GROWTH,
         metadata=_about(
             "FALCON_MAX_GROWTH",
-            float,
+            checks.parse_number,
             """float
         Largest predicted RMS error, relative to the classical algorithm, that "auto" allows
         (default 8.0: three bits; 1.0 forbids every LCMA).""",
@@ -109,7 +109,7 @@ class Options:
         default=None,
         metadata=_about(
             "FALCON_NUM_THREADS",
-            int,
+            checks.parse_integer,
             """int
         Threads of the call, falcon's own and those of NumPy's BLAS; None: OMP_NUM_THREADS, or all
         CPUs that this process may use. Never more than these CPUs, nor than `threadpoolctl`

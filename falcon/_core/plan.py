@@ -295,9 +295,15 @@ class Plan:
         Parameters
         ----------
         most : int
-            Rows of the table.
+            Rows of the table; the best classical one of each backend is added.
         """
-        shown = self.candidates[:most]
+        shown, found = [], set()
+        for at, x in enumerate(self.candidates):
+            is_first = x.option.is_classical and x.option.backend not in found
+            if at < most or is_first:
+                shown.append(x)
+            if is_first:
+                found.add(x.option.backend)
         stages = list(dict.fromkeys(name for x in shown for name, _ in x.seconds))
         rows = [("candidate", "backend", "ms", *stages, "growth", "MiB", "")]
         for x in shown:
@@ -313,7 +319,7 @@ class Plan:
                     x.refused or "chosen",
                 )
             )
-        left = len(self.candidates) - most
+        left = len(self.candidates) - len(shown)
         table = format_table(rows, left=2) if len(rows) > 1 else "no candidates were compared"
         return f"{self}\n\n{table}" + (f"\n... and {left} more" if left > 0 else "")
 

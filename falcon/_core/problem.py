@@ -187,6 +187,12 @@ class Problem:
         """Size of the product buffer."""
         return self.M * self.N * self.result.itemsize if self.buffered else 0
 
+    @property
+    def in_full(self) -> str:
+        """In words, with the arithmetic if that is not the operands' own."""
+        how = self.operand.arithmetic
+        return str(self) if how is None else f"{self} by {how.name}"
+
     def __str__(self) -> str:
         text = f"{self.M} x {self.K} @ {self.K} x {self.N} {self.operand}"
         if self.is_wide:
@@ -210,7 +216,7 @@ def _split(operand: DType, result: DType, options: Options) -> DType:
         if options.max_growth < how.growth:
             raise ValueError(
                 f"arithmetic {how.name!r} errs {how.growth:g} times as much as float32; max_growth "
-                f"is {options.max_growth:g}"
+                f"is {options.max_growth:g}; max_growth={how.growth:g} allows it"
             )
         return row
     if options.arithmetic == settings().arithmetic:

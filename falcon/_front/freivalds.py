@@ -68,6 +68,12 @@ class Verification:
     def __bool__(self) -> bool:
         return self.passed
 
+    def __str__(self) -> str:
+        held = f"residual {self.residual:.3g}, tolerance {self.tolerance:g}"
+        return f"{self.why or 'passed'} ({held})"
+
+    __repr__ = __str__
+
     @property
     def is_wrong(self) -> bool:
         """Whether the residual is larger than rounding may cause."""
@@ -178,9 +184,9 @@ class Freivalds:
                 bits = 8 * min(out.dtype.itemsize, self._dtype.itemsize)
                 difference = self.times(out, self._x) - self._expected
                 places = difference & np.uint64(2**bits - 1) != 0
-                rows = np.count_nonzero(places.any(axis=1))
-                why = f"wrong: C x differs from A (B x) in {rows} rows" if rows else ""
-                return Verification(not rows, float(np.count_nonzero(places)), 0.0, why)
+                wrong = np.flatnonzero(places.any(axis=1))
+                why = _differs(wrong) if wrong.size else ""
+                return Verification(not wrong.size, float(np.count_nonzero(places)), 0.0, why)
             return self._check_rounded(out, growth)
 
     def _check_rounded(self, out: np.ndarray, growth: float) -> Verification:
@@ -204,9 +210,8 @@ class Freivalds:
         of_row, of_all = _quantile(each, trials), _quantile(_FALSE_ALARM, trials)
         found = max(float(worst.max(initial=0)) / of_row, whole / of_all)
         if not found <= 1:
-            count = np.count_nonzero(worst > of_row) or residual.size
-            why = f"wrong: C x differs from A (B x) in {count} rows"
-            return Verification(False, found, 1.0, why)
+            at, wrong = np.flatnonzero(rows), worst > of_row
+            return Verification(False, found, 1.0, _differs(at[wrong] if wrong.any() else at))
         why = ""
         if out.size and not residual.size:
             why = "cannot verify: no row is finite"
@@ -250,6 +255,11 @@ class Freivalds:
 def _row_norms(images: np.ndarray) -> np.ndarray:
     """Estimate the 2-norms of a matrix's rows from its products with random vectors."""
     return np.sqrt(np.square(abs(images)).mean(axis=1))
+
+
+def _differs(rows: np.ndarray) -> str:
+    many = f"{rows.size} row{'s' if rows.size > 1 else ''} (the first: c[{rows[0]}])"
+    return f"wrong: C x differs from A (B x) in {many}"
 
 
 def _ratio(residual: np.ndarray, tolerance: np.ndarray) -> np.ndarray:

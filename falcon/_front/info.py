@@ -56,7 +56,8 @@ def show_config(mode: str = "print") -> dict[str, Any] | None:
     if mode == "dict":
         return information
     for title, content in information.items():
-        print(f"{title}:" if isinstance(content, dict) else f"{title}: {content}")
+        is_table = isinstance(content, dict) and content
+        print(f"{title}:" if is_table else f"{title}: {content or 'none'}")
         if isinstance(content, dict):
             for key, value in content.items():
                 print(f"    {key:<16}  {value}")
@@ -97,7 +98,11 @@ def compiled_parts() -> str:
 def choices() -> dict[str, str]:
     """Return per problem the stored choice, and how it is known; the latest last."""
     stored = learned.known(available_backends()).choices.values()
-    return {x.problem: f"{x.choice.label} ({x.known}: {x.why})" for x in stored}
+    return {x.problem: f"{x.choice.label} ({_known(x)})" for x in stored}
+
+
+def _known(x: learned.Entry) -> str:
+    return x.why if x.why.startswith(x.known) else f"{x.known}: {x.why}"
 
 
 def distributions() -> dict[str, str]:

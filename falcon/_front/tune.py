@@ -177,7 +177,7 @@ def _keep(problem: Problem, best: Measured, others: Sequence[Measured]) -> None:
         near, ratio = min(pairs, key=lambda x: x[1])
         why += f", {ratio:.3f} x as fast as {near.label}"
     choice = choice_of(problem, best.candidate.option)
-    entry = Entry(str(problem), choice, "tuned", why, pairs=tuple(pairs))
+    entry = Entry(problem.in_full, choice, "tuned", why, pairs=tuple(pairs))
     key = learned.digest(problem.plain, Options())
     learned.change(lambda x: x.keep(key, entry), available_backends(), in_this_process=True)
 

@@ -34,7 +34,10 @@ def refuse_packed(name: str, value: Any) -> None:
 def check_numeric(name: str, dtype: np.dtype) -> None:
     """Raise TypeError unless the dtype is an integer, float or complex one."""
     if not is_numeric(dtype):
-        hint = f" (numpy.asarray({name}, float) may convert it)" if dtype.kind == "O" else ""
+        hint = {
+            "O": f" (numpy.asarray({name}, float) may convert it)",
+            "b": " (falcon.matmul counts booleans as NumPy does)",
+        }.get(dtype.kind, "")
         raise TypeError(
             f"{name} has dtype {dtype}; expected integers, floats or complex numbers{hint}"
         )

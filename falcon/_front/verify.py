@@ -81,7 +81,7 @@ def verify(
     >>> bool(verify(a, a.T, a @ a.T))
     True
     >>> verify(a, a.T, -(a @ a.T)).why
-    'wrong: C x differs from A (B x) in 3 rows'
+    'wrong: C x differs from A (B x) in 3 rows (the first: c[0])'
     """
     a, b, c = to_array("a", a), to_array("b", b), to_array("c", c)
     for name, x in (("a", a), ("b", b), ("c", c)):

@@ -134,7 +134,11 @@ def _beside_numpy(options: argparse.Namespace, falcon_options: dict[str, Any]) -
     from .here import Effort, beside_numpy
 
     dtypes = asked.dtypes(options) or ["float32"]
-    shapes = asked.given_shapes(options) or workloads.quick_shapes()
+    shapes = asked.given_shapes(options)
+    if not shapes:
+        shapes = workloads.quick_shapes()
+        print(f"no shape given: {len(shapes)} shapes of language models; one shape, such as "
+              "2048,2048,2048, takes seconds", file=sys.stderr)  # fmt: skip
     cases = [Case("given", shape, dtype) for dtype in dtypes for shape in shapes]
     cases = asked.that_fit(cases, options.max_gib or 4.0, 3)
     found: list[dict[str, Any]] = []

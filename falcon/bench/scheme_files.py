@@ -8,6 +8,7 @@ from pathlib import Path
 
 import falcon
 from falcon._core.text import format_table
+from falcon.schemes.loaders import head_of, text_of
 
 
 def loaded(path: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme]:
@@ -32,7 +33,7 @@ def verify_files(paths: list[str]) -> int:
         is_text, whole = path.lower().endswith(".txt"), None
         try:
             if is_text:
-                whole = falcon.schemes.check(Path(path).read_text(encoding="utf-8"))
+                whole = falcon.schemes.check(text_of(head_of(Path(path)), Path(path)))
             found = loaded(path) if whole is None else [whole.scheme] if whole else []
         except falcon.SchemeError as error:
             rows.append((Path(path).name, "", "", "", "", str(error)))

@@ -54,7 +54,11 @@ def doubts(found: dict[str, Any]) -> list[Doubt]:
             f"{len(busy)} of {len(found['cases'])} cases: {_some(busy)}"
         )
         said.append(Doubt(text, False))
-    estimates = [(x["key"], *y) for x in found["cases"] for y in x["speedups"].items()]
+    estimates = [
+        (f"{x['label']} {x['key']}".strip(), *y)
+        for x in found["cases"]
+        for y in x["speedups"].items()
+    ]
     unknown = [
         f"{key} ({name} to {100 * estimate['uncertainty']:.1f} %)"
         for key, name, estimate in estimates
@@ -63,7 +67,8 @@ def doubts(found: dict[str, Any]) -> list[Doubt]:
     if unknown:
         text = (
             f"{len(unknown)} of {len(estimates)} ratios not known to 2 %, or from fewer than "
-            f"{LEAST_PAIRS} pairs: {_some(unknown)}"
+            f"{LEAST_PAIRS} pairs: {_some(unknown)}; repeat when the machine is quiet, or with a "
+            "larger --case-seconds"
         )
         said.append(Doubt(text, False))
     return said

@@ -170,6 +170,8 @@ def parse_shapes(words: Sequence[str], least: int = 1) -> list[Shape]:
     """Read the shapes of a command line: one per word, or a single one as three words."""
     if len(words) == 3 and not any(re.search(r"[,x×*\s]", x.lower()) for x in words):
         words = [" ".join(words)]
+    elif any(re.fullmatch(r"\d+", x) for x in words):
+        raise ValueError(f"{' '.join(words)!r}: expected M N K, or shapes such as 2048,2048,2048")
     return [parse_shape(x, least) for x in words]
 
 

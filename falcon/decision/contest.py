@@ -168,7 +168,7 @@ def _entry(made: Plan, told: str, before: Entry | None) -> Entry:
     """Return a prediction as it is stored, with what is known of earlier comparisons."""
     rivals = tuple(choice_of(made.problem, x.option) for x in made.rivals)
     choice = choice_of(made.problem, made.option)
-    entry = Entry(str(made.problem), choice, "predicted", made.why, told, rivals)
+    entry = Entry(made.problem.in_full, choice, "predicted", made.why, told, rivals)
     if before is not None and before.choice == choice:
         entry = replace(entry, pairs=before.pairs, contests=before.contests)
     return entry

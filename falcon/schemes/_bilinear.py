@@ -230,8 +230,7 @@ class Bilinear:
         Returns
         -------
         matplotlib.figure.Figure
-            ``figure.savefig("scheme.svg")`` writes it; notebooks show it, after
-            ``%matplotlib inline``.
+            ``figure.savefig("scheme.svg")`` writes it; notebooks show it.
 
         Raises
         ------

@@ -27,8 +27,8 @@ class SchemeError(ValueError):
     >>> try:
     ...     falcon.Scheme([[[1]]], [[[1]]], [[[2]]])
     ... except falcon.SchemeError as error:
-    ...     print(str(error).partition(": ")[2])
-    Brent equation a[1,1] * b[1,1] in c[1,1]: the sum over r is 2, expected 1
+    ...     print(str(error).partition(": ")[2].partition(" (")[0])
+    Brent equation a[1,1] * b[1,1] in c[1,1]: the term a11 b11 occurs 2 times in c11, expected 1
     """
 
 
@@ -89,9 +89,10 @@ def check_facts(kind: Any, levels: Any) -> None:
 
 def prove(U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str) -> None:
     """Raise SchemeError where a Brent equation fails; says whether it holds with W transposed."""
-    violation = brent.first_violation(U, V, W)
-    if violation is None:
+    wrong = brent.violations(U, V, W)
+    if not wrong:
         return
+    violation = wrong[0]
     (rank, m, k), n = U.shape, V.shape[2]
     hint = ""
     if m == n and brent.first_violation(U, V, W.transpose(0, 2, 1)) is None:
@@ -100,6 +101,7 @@ def prove(U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str) -> None:
         hint = ". Floats are taken as they are stored: give fractions.Fraction(1, 3) for 1/3"
     raise BrentError(
         f"{name!r} as <{m},{k},{n};{rank}> is not a matrix multiplication algorithm: "
-        f"{violation}{hint}",
+        f"{violation} ({len(wrong)} of {(m * k * n) ** 2} equations fail)"
+        f"{hint or '; falcon.schemes.check says what is nearest'}",
         violation,
     )

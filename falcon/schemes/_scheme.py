@@ -71,15 +71,15 @@ class Scheme(Bilinear):
 
     @classmethod
     def from_formulas(cls, text: str, name: str = "unnamed", *, source: str = "") -> Scheme:
-        """Return the scheme that formulas describe, as `print(scheme)` writes them.
+        """Return the scheme that formulas describe, as papers and `print(scheme)` write them.
 
         Parameters
         ----------
         text : str
             Lines, or parts between semicolons, ``name = sum``: products such as
             ``h1 = (a11 + a22)(b11 + b22)``, named sums of entries or products, the entries of C.
-            Entries are ``a12``, or ``a1,12`` where an index has two digits. The format is the
-            smallest one that holds all entries.
+            Entries are ``a12``, ``A12``, ``a_{12}`` or ``a[1,2]``; ``a1,12`` where an index has two
+            digits. ``#`` begins a comment. The format is the smallest one that holds all entries.
         name, source : str
             As for `Scheme`.
 

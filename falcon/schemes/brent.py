@@ -41,10 +41,11 @@ class Violation:
 
     def __str__(self) -> str:
         left, right = self.names
+        a, b, c = (f"{i}{',' if max(i, j) > 9 else ''}{j}" for i, j in (self.a, self.b, self.c))
         return (
             f"Brent equation {left}[{self.a[0]},{self.a[1]}] * {right}[{self.b[0]},{self.b[1]}] "
-            f"in c[{self.c[0]},{self.c[1]}]: the sum over r is {self.got}, "
-            f"expected {self.expected}"
+            f"in c[{self.c[0]},{self.c[1]}]: the term {left}{a} {right[0]}{b}{right[1:]} occurs "
+            f"{self.got} {'time' if self.got == 1 else 'times'} in c{c}, expected {self.expected}"
         )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from . import algebra, brent, facts
 from ._scheme import Scheme, compose
 from .best import KEYS, LARGEST_VOLUME, BestTable
-from .loaders import from_record
+from .loaders import SUFFIXES, from_record
 
 _FORMAT = re.compile(r"(\d{1,4})x(\d{1,4})x(\d{1,4})(?::(\d{1,9}))?(.*)", re.ASCII)
 # The name that printed plans give to an image of a scheme whose name does not say its format.
@@ -118,7 +118,7 @@ def get(name: str) -> Scheme:
     (8, 6, 8)
     """
     if not isinstance(name, str):
-        raise TypeError(f"scheme name is a {type(name).__name__}; expected a str")
+        raise TypeError(f"scheme name is of type {type(name).__name__}; expected a str")
     if len(name) > _LONGEST_NAME:
         raise ValueError(
             f"the scheme name {name[:40] + '...'!r} has {len(name)} characters; at most "
@@ -177,6 +177,8 @@ def _unknown(name: str) -> str:
             if 0 < m * k * n <= LARGEST_VOLUME:
                 held = [f"{m}x{k}x{n}:{best(m, k, n).rank}"]
         hint = f"of its format there are: {', '.join(held) or 'none'}"
+    elif name.lower().endswith(SUFFIXES):
+        hint = f"a file is loaded by falcon.schemes.load({name!r})"
     elif close:
         hint = f"did you mean {known[close[0]]!r}?"
     else:
@@ -220,7 +222,7 @@ def register(scheme: Scheme, *, overwrite: bool = False) -> Scheme:
     True
     """
     if not isinstance(scheme, Scheme):
-        raise TypeError(f"scheme is a {type(scheme).__name__}; expected a falcon Scheme")
+        raise TypeError(f"scheme is of type {type(scheme).__name__}; expected a falcon Scheme")
     name = scheme.name
     if not name or set(name) & set("@()[]") or name in ("auto", "classical", "unnamed"):
         raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +21,10 @@ _LARGEST_DENOMINATOR = 64
 _SIGNS = ((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))
 
 
-@dataclass(frozen=True)
+_Near = tuple[Scheme, tuple[str, ...]]  # and where it differs
+
+
+@dataclass(frozen=True, repr=False)
 class Check:
     """What `check` found; true if all equations hold.
 
@@ -38,7 +41,10 @@ class Check:
         A scheme near by: the same with another U, V or W, or one of the catalogue's of this format
         and rank whose products differ least; None: no such.
     differences : tuple of str
-        Where it differs, in products as given: "h3: b22 is 1, not -1".
+        Where it differs, in products as given: "h3: the coefficient of b22 is 1 in yours, -1 in
+        the nearest".
+    others : tuple of (Scheme, tuple of str)
+        Schemes with another factor that differ in as many places, and where.
     factors : (U, V, W)
         As given, with shapes (R, m, k), (R, k, n), (R, m, n).
 
@@ -56,7 +62,8 @@ class Check:
     violations: tuple[brent.Violation, ...]
     nearest: Scheme | None
     differences: tuple[str, ...]
-    factors: tuple[np.ndarray, ...] = field(repr=False)
+    factors: tuple[np.ndarray, ...]
+    others: tuple[_Near, ...] = ()
 
     def __bool__(self) -> bool:
         return not self.violations
@@ -79,7 +86,11 @@ class Check:
         if self.nearest is not None:
             lines.append(f"nearest scheme: {self.nearest.name}, where")
             lines += [f"  {x}" for x in self.differences]
+        for other, differences in self.others:
+            lines += [f"or {other.name}, where", *(f"  {x}" for x in differences)]
         return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 def check(U: Any, V: Any = None, W: Any = None) -> Check:
@@ -114,7 +125,7 @@ def check(U: Any, V: Any = None, W: Any = None) -> Check:
     >>> print(str(falcon.schemes.check(s.U, V, s.W)).splitlines()[0])
     <2,2,2;7>: 2 of 64 Brent equations fail
     >>> falcon.schemes.check(s.U, V, s.W).differences
-    ('h3: b22 is 1, not -1',)
+    ('h3: the coefficient of b22 is 1 in yours, -1 in the nearest',)
     """
     if isinstance(U, str):
         if V is not None or W is not None:
@@ -128,23 +139,24 @@ def check(U: Any, V: Any = None, W: Any = None) -> Check:
     check_shapes(*factors)
     (rank, m, k), n = factors[0].shape, factors[1].shape[2]
     found = brent.violations(*factors)
-    nearest, differences = (None, ()) if not found else _nearest(factors)
-    return Check((m, k, n), rank, (m * k * n) ** 2, found, nearest, differences, factors)
+    near = _nearest(factors) if found else []
+    nearest, differences = near[0] if near else (None, ())
+    size = (m * k * n) ** 2
+    return Check((m, k, n), rank, size, found, nearest, differences, factors, tuple(near[1:]))
 
 
-def _nearest(factors: Sequence[np.ndarray]) -> tuple[Scheme | None, tuple[str, ...]]:
+def _nearest(factors: Sequence[np.ndarray]) -> list[_Near]:
+    """Return the nearest scheme, and those with another factor that are as near."""
     solved = [x for i in range(3) if (x := _repaired(factors, i)) is not None]
     if solved:
-        best = min(solved, key=lambda x: len(_differences(factors, x)))
-        return best, _differences(factors, best)
+        near = [(x, _differences(factors, x)) for x in solved]
+        least = min(len(x) for _, x in near)
+        return [x for x in near if len(x[1]) == least]
     m, k, n = factors[0].shape[1], *factors[1].shape[1:]
     same = (get(x) for x in names())
     known = [x for x in same if x.format == (m, k, n) and x.rank == len(factors[0])]
-    if not known:
-        return None, ()
-    arranged = [_arranged(factors, x) for x in known]
-    best = min(arranged, key=lambda x: len(_differences(factors, x)))
-    return best, _differences(factors, best)
+    arranged = ((x, _differences(factors, x)) for x in (_arranged(factors, x) for x in known))
+    return sorted(arranged, key=lambda x: len(x[1]))[:1]
 
 
 def _repaired(factors: Sequence[np.ndarray], which: int) -> Scheme | None:
@@ -197,9 +209,7 @@ def _differences(factors: Sequence[np.ndarray], scheme: Scheme) -> tuple[str, ..
     for letter, given, other in triples:
         for r, i, j in np.argwhere(given != other):
             entry = f"{letter}{i + 1}{',' if max(given.shape[1:]) > 9 else ''}{j + 1}"
-            if letter == "c":
-                text = f"{entry}: h{r + 1} is taken {given[r, i, j]} times, not {other[r, i, j]}"
-            else:
-                text = f"h{r + 1}: {entry} is {given[r, i, j]}, not {other[r, i, j]}"
-            found.append((r, text))
+            where, what = (entry, f"h{r + 1}") if letter == "c" else (f"h{r + 1}", entry)
+            found.append((r, f"{where}: the coefficient of {what} is {given[r, i, j]} in yours, "
+                          f"{other[r, i, j]} in the nearest"))  # fmt: skip
     return tuple(text for _, text in sorted(found, key=lambda x: x[0]))

@@ -8,6 +8,7 @@ falcon JSON            m, k, n, U, V, W: R rows of mk, kn, mn coefficients;     
 flip-graph JSON        n = [m, k, n], m = R, u, v, w: R rows                        C transposed
 AlphaTensor .npz       key "m,k,n": three arrays of shape (mk|kn|mn, R)             C transposed
 PLinOpt .sms           three files, X_L, X_R, X_P: sparse R x mk, R x kn, mn x R    C
+formulas .txt          see `Scheme.from_formulas`                                   C
 =====================  ===========================================================  ============
 
 Rows may be nested as matrices in JSON. Files may be wrong about W: a loader tries it for C and for
@@ -32,9 +33,11 @@ from . import brent, sms
 from ._checks import BrentError, implied_format
 from ._coefficients import exact_array
 from ._scheme import Scheme, SchemeError
+from .reading import coefficients
 
+SUFFIXES = (".json", ".npz", ".sms", ".txt")
 # Most bytes of a file. JSON takes up to 30 times as many in memory; no published archive has more.
-_MOST_JSON = 2**22
+_MOST_TEXT, _MOST_JSON = 2**18, 2**22
 _MOST_BYTES = 2**24
 # Per factor.
 _MOST_COEFFICIENTS = 2**23
@@ -50,7 +53,8 @@ def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) 
     Parameters
     ----------
     path : path
-        A ``.json`` or ``.npz`` file, or one of the three ``.sms`` files of a scheme.
+        A ``.json`` or ``.npz`` file, one of the three ``.sms`` files of a scheme, or formulas
+        (``.txt``).
     format : (m, k, n), optional
         The format that is expected; needed where an .npz file holds several schemes. The others
         are not verified.
@@ -71,10 +75,10 @@ def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) 
     Notes
     -----
     Whatever a file holds, reading it takes half a minute and 500 MB at most. JSON may have 4 MiB,
-    an archive 16 MiB, which unpack to 64 MiB in 4096 members; a factor may have 2^23 coefficients
-    (2^18 that are fractions, of a common denominator up to 2^64); and to verify a scheme may take
-    2^24 products of coefficients, a file 2^26 (AlphaTensor's largest scheme takes 4.7 million, its
-    file 33 million, some ten seconds).
+    formulas 256 KiB, an archive 16 MiB, which unpack to 64 MiB in 4096 members; a factor may have
+    2^23 coefficients (2^18 that are fractions, of a common denominator up to 2^64); and to verify a
+    scheme may take 2^24 products of coefficients, a file 2^26 (AlphaTensor's largest scheme takes
+    4.7 million, its file 33 million, some ten seconds).
 
     Examples
     --------
@@ -132,14 +136,29 @@ def _found(path: Path) -> list[_Found]:
         return _from_npz(data, path)
     if path.suffix.lower() == ".sms" and len(data) <= _MOST_JSON:
         return [_Found(None, partial(_from_sms, path))]
+    if path.suffix.lower() == ".txt":
+        return [_Found(None, partial(_from_text, text_of(data, path), path))]
     record = parsed(data, path)
     return [_Found(None, lambda _: from_record(record, str(path), default_name=path.stem))]
 
 
 def head_of(path: Path) -> bytes:
     """Read a file, up to a byte more than any scheme file may have."""
-    with path.open("rb") as file:
-        return file.read(_MOST_BYTES + 1)
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {path}") from None
+
+
+def text_of(data: bytes, path: Path) -> str:
+    """Return the formulas of a file; raises SchemeError."""
+    if len(data) > _MOST_TEXT:
+        raise SchemeError(f"{path}: it has more than {_MOST_TEXT} bytes of formulas")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SchemeError(f"{path}: no UTF-8 ({error})") from None
 
 
 def parsed(data: bytes, path: Path) -> Any:
@@ -226,6 +245,15 @@ def _from_npz(data: bytes, path: Path) -> list[_Found]:
 def _from_sms(path: Path, most_work: int) -> Scheme:
     name, rows = sms.factors(path)
     return _assemble(None, None, rows, str(path), name, f"file {path.name}", False, most_work)
+
+
+def _from_text(text: str, path: Path, most_work: int) -> Scheme:
+    try:
+        U, V, W = coefficients(text)
+        brent.check_work("it", brent.work(*map(exact_array, (U, V, W), "UVW")), most_work)
+        return Scheme(U, V, W, path.stem, source=f"file {path.name}")
+    except ValueError as error:
+        raise SchemeError(f"{path}: {error}") from None
 
 
 def _assemble(

@@ -1,4 +1,4 @@
-"""Read a scheme from formulas as a textbook or `print(scheme)` writes them: products, then sums.
+"""Read a scheme from formulas as papers, `print(scheme)` and `to_latex` write them.
 
 A value is a number or a sum of entries of A, of entries of B, or of products; a sum of A times a
 sum of B is a new product.
@@ -18,7 +18,19 @@ from ._checks import SchemeError
 _TOKENS = re.compile(
     r"\s*(?:(?P<number>\d+(?:/\d+|\.\d+)?)|(?P<name>[A-Za-z]\w*(?:,\d+)?)|(?P<sign>[-+*()]))"
 )
-_ENTRY = re.compile(r"([abc])_?(?:(\d)(\d)|(\d+),(\d+))")
+_ENTRY = re.compile(r"([abcABC])_?(?:(\d)(\d)|(\d+),(\d+))")
+# What papers and LaTeX write, and what is read in its place.
+_WRITTEN = (
+    (r"#.*", ""),
+    ("\u2212", "-"),
+    (r"[\u00b7\u22c5]|\\cdot\b", "*"),
+    (r"\\\\(\[1ex\])?", "\n"),
+    (r"\\(begin|end)\{aligned\}|\\(left|right)\b|&", ""),
+    (r"\\[td]?frac\{(\d+)\}\{(\d+)\}", r"\1/\2"),
+    (r"(?<=[A-Za-z])_?[\[{] ?(\d{1,9}) ?(,?) ?(\d{0,9}) ?[\]}]", r"\1\2\3"),  # a_{1,2}, a[1,2]
+)
+# Limits that keep reading fast whatever the text holds: bits of a coefficient, terms, m k n.
+_MOST_BITS, _MOST_TERMS, _MOST_VOLUME = 128, 2**20, 2**15
 _KINDS = {"": "a number", "a": "a sum of A", "b": "a sum of B", "h": "a sum of products"}
 Place = tuple[int, int]
 
@@ -42,6 +54,8 @@ def coefficients(text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     SchemeError
         A formula cannot be read; the message quotes it.
     """
+    for written, read in _WRITTEN:
+        text = re.sub(written, read, text)
     reader = _Reader()
     for line in re.split(r"[;\n]", text):
         if line.strip():
@@ -56,6 +70,7 @@ class _Reader:
         self.names: dict[str, _Sum] = {}
         self.products: list[tuple[_Sum, _Sum]] = []
         self.outputs: dict[Place, _Sum] = {}
+        self.terms = 0
 
     def read(self, line: str) -> None:
         """Take in ``name = sum``."""
@@ -63,16 +78,23 @@ class _Reader:
         if not equals or not re.fullmatch(r"[A-Za-z]\w*(,\d+)?", name):
             raise self._error("expected 'name = sum'")
         found = _ENTRY.fullmatch(name)
-        if name in self.names or (found and (found[1] != "c" or _place(found) in self.outputs)):
+        if found and found[1] in "AB":  # the eleventh sum of A
+            found = None
+        if name in self.names or (
+            found and (found[1] not in "cC" or self._place(found) in self.outputs)
+        ):
             raise self._error(f"{name} is defined already")
         self.tokens = self._tokens(right)
-        value = self._sum()
+        try:
+            value = self._sum()
+        except RecursionError:
+            raise self._error("the parentheses are nested too deeply") from None
         if self.tokens:
             raise self._error(f"{self.tokens[0]!r} is not expected")
         if found is None:
             self.names[name] = value
         elif value.kind == "h" or value.terms == {None: 0}:
-            self.outputs[_place(found)] = value
+            self.outputs[self._place(found)] = value
         else:
             raise self._error(f"{name} is {_KINDS[value.kind]}; expected {_KINDS['h']}")
 
@@ -87,6 +109,8 @@ class _Reader:
         k = 1 + max(max(l for _, l in left), max(l for l, _ in right))
         n = 1 + max(j for _, j in (*right, *self.outputs))
         rank = len(self.products)
+        if m * k * n > _MOST_VOLUME or rank * (m * k + k * n + m * n) > _MOST_TERMS:
+            raise SchemeError(f"the formulas of <{m},{k},{n};{rank}> have too many coefficients")
         U, V, W = (np.full((rank, *x), Fraction(0), object) for x in ((m, k), (k, n), (m, n)))
         for r, (x, y) in enumerate(self.products):
             for factor, value in ((U, x), (V, y)):
@@ -138,12 +162,14 @@ class _Reader:
         if token[:1].isdigit():
             if token.endswith("/0"):
                 raise self._error(f"{token} divides by zero")
+            if len(token) > _MOST_BITS // 4:
+                raise self._error(f"a number of {len(token)} characters is too long")
             return _Sum("", {None: Fraction(token)})
         if token in self.names:
             return self.names[token]
         found = _ENTRY.fullmatch(token)
-        if found is not None and found[1] != "c":
-            return _Sum(found[1], {_place(found): Fraction(1)})
+        if found is not None and found[1] not in "cC":
+            return _Sum(found[1].lower(), {self._place(found): Fraction(1)})
         known = "an entry such as a11 or b1,12, a number or a name of an earlier line"
         raise self._error(f"{token!r} is not {known}" if token else "a term is missing")
 
@@ -153,12 +179,12 @@ class _Reader:
         terms = dict(x.terms)
         for key, c in y.terms.items():
             terms[key] = terms.get(key, Fraction(0)) + c
-        return _Sum(x.kind, terms)
+        return self._limited(_Sum(x.kind, terms))
 
     def _multiplied(self, x: _Sum, y: _Sum) -> _Sum:
         if "" in (x.kind, y.kind):
             number, other = (x, y) if x.kind == "" else (y, x)
-            return other.scaled(number.terms[None])
+            return self._limited(other.scaled(number.terms[None]))
         if (x.kind, y.kind) != ("a", "b"):
             raise self._error(
                 f"{_KINDS[x.kind]} times {_KINDS[y.kind]}: a product has a sum of A on its left "
@@ -167,11 +193,20 @@ class _Reader:
         self.products.append((x, y))
         return _Sum("h", {len(self.products) - 1: Fraction(1)})
 
+    def _limited(self, value: _Sum) -> _Sum:
+        self.terms += len(value.terms)
+        bits = (max(abs(x.numerator), x.denominator).bit_length() for x in value.terms.values())
+        if self.terms > _MOST_TERMS or max(bits) > _MOST_BITS:
+            raise self._error("the formulas have too many terms, or too large a coefficient")
+        return value
+
+    def _place(self, entry: re.Match[str]) -> Place:
+        """Return the indices of an entry, from 0."""
+        _, i, j, row, column = entry.groups()
+        digits = i or row, j or column
+        if any(len(x) > 3 or int(x) < 1 for x in digits):
+            raise self._error(f"{entry[0]}: indices are from 1 to 999")
+        return int(digits[0]) - 1, int(digits[1]) - 1
+
     def _error(self, why: str) -> SchemeError:
         return SchemeError(f"formula {self.line!r}: {why}")
-
-
-def _place(entry: re.Match[str]) -> Place:
-    """Return the indices of an entry, from 0."""
-    _, i, j, row, column = entry.groups()
-    return int(i or row) - 1, int(j or column) - 1

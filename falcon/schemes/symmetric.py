@@ -73,7 +73,7 @@ def get(name: str) -> SymmetricScheme:
     <SymmetricScheme 2x1:1+2@strassen <4,2;11+8>>
     """
     if not isinstance(name, str):
-        raise TypeError(f"scheme name is a {type(name).__name__}; expected a str")
+        raise TypeError(f"scheme name is of type {type(name).__name__}; expected a str")
     if name in _files():
         file = resources.files(__package__) / "data" / "gram" / _files()[name]
         return from_record(json.loads(file.read_text(encoding="utf-8")), f"catalogue file {name}")

@@ -120,7 +120,7 @@ def test_workloads():
     [
         (["--peers", "--dtype", "float32,what"], "--dtype 'what': data type 'what' not understood"),
         (["--peers", "--shape", "90000,90000,90000"], "no shape is left to measure"),
-        (["64", "64"], "shape '64': expected three positive integers"),
+        (["64", "64"], "'64 64': expected M N K, or shapes such as 2048,2048,2048"),
     ],
 )
 def test_refused(capsys, arguments, message, tmp_path):

@@ -151,5 +151,8 @@ def test_a_file_of_this_process():
     assert 0 < found["cases"][0]["sides"]["numpy"]["error"] < 1e-15
     assert [x.text for x in tables.doubts(found)] == [
         "2 of 2 ratios not known to 2 %, or from fewer than 5 pairs: given 40x30x20 float64 "
-        "(falcon classical to 100.0 %), given 40x30x20 float64 (numpy to 100.0 %)"
+        "(falcon classical to 100.0 %), given 40x30x20 float64 (numpy to 100.0 %); repeat when the "
+        "machine is quiet, or with a larger --case-seconds"
     ]
+    found["cases"][0]["label"] = "qkv"
+    assert "pairs: qkv given 40x30x20 float64 (" in tables.doubts(found)[0].text

@@ -87,5 +87,5 @@ def test_parse_several_shapes():
     assert parse_shapes([]) == []
     three = ["1,2,3", "4x5x6", "7×8×9"]
     assert parse_shapes(three) == [Shape(1, 2, 3), Shape(4, 5, 6), Shape(7, 8, 9)]
-    with pytest.raises(ValueError, match="shape '1': expected three positive integers"):
+    with pytest.raises(ValueError, match="'1 2 3 4 5 6': expected M N K, or shapes"):
         parse_shapes(["1", "2", "3", "4", "5", "6"])

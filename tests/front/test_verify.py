@@ -396,3 +396,14 @@ def test_scales_and_overflow_in_gemm():
         falcon.gemm(x * a, y * a, out=np.empty((5, 5), "f4"), check="verify")
     falcon.gemm(a, a, alpha=np.inf, check="verify")
     falcon.gemm(a, a, a, beta=np.nan, check="verify")
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i8"])
+def test_a_single_wrong_row_is_named(dtype):
+    a = np.arange(1, 401).reshape(20, 20).astype(dtype)
+    c = a @ a
+    assert repr(falcon.verify(a, a, c)).startswith("passed (residual ")
+    c[3, 2] += 999
+    outcome = falcon.verify(a, a, c)
+    assert outcome.why == "wrong: C x differs from A (B x) in 1 row (the first: c[3])"
+    assert repr(outcome).startswith(outcome.why)

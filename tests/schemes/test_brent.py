@@ -100,8 +100,10 @@ def test_the_message_names_the_equation():
     a, b, c, got, expected = slow_first_violation(s.U, s.V, W)
     assert str(error.value) == (
         "'flipped' as <3,3,3;23> is not a matrix multiplication algorithm: Brent equation "
-        f"a[{a[0]},{a[1]}] * b[{b[0]},{b[1]}] in c[{c[0]},{c[1]}]: the sum over r is {got}, "
-        f"expected {expected}"
+        f"a[{a[0]},{a[1]}] * b[{b[0]},{b[1]}] in c[{c[0]},{c[1]}]: the term "
+        f"a{a[0]}{a[1]} b{b[0]}{b[1]} occurs {got} times in c{c[0]}{c[1]}, expected {expected} "
+        f"({len(brent.violations(s.U, s.V, W))} of 729 equations fail); falcon.schemes.check says "
+        "what is nearest"
     )
 
 

@@ -170,7 +170,7 @@ def test_formats_that_cannot_be(name):
 
 @pytest.mark.parametrize("name", [None, 7, ["strassen"], b"strassen", get("strassen")])
 def test_names_that_are_no_text(name):
-    with pytest.raises(TypeError, match=r"scheme name is a .*expected a str"):
+    with pytest.raises(TypeError, match=r"scheme name is of type .*expected a str"):
         get(name)
 
 
@@ -209,5 +209,5 @@ def test_reserved_names(name):
 def test_register_refuses():
     with pytest.raises(ValueError, match="there is a scheme named 'strassen' already"):
         register(mine("strassen"), overwrite=True)
-    with pytest.raises(TypeError, match="scheme is a str; expected a falcon Scheme"):
+    with pytest.raises(TypeError, match="scheme is of type str; expected a falcon Scheme"):
         register("strassen")

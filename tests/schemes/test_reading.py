@@ -20,6 +20,18 @@ def test_what_is_printed_is_read(name):
         found = Scheme.from_formulas(formulas(scheme, shared=shared), name, source="printed")
         assert found.same_coefficients(scheme)
         assert (found.name, found.source) == (name, "printed")
+        assert Scheme.from_formulas(scheme.to_latex(shared=shared)).same_coefficients(scheme)
+
+
+@pytest.mark.parametrize("entry", ["A{}{}", "a[{}, {}]", "a_{{{}{}}}", "a_{{{},{}}}", "A_{}{}"])
+def test_what_papers_write(entry):
+    text = "# Strassen 1969; seven products\n" + STRASSEN.replace("h", "M")
+    for letter in "abc":
+        for i, j in ("11", "12", "21", "22"):
+            written = entry.format(i, j).replace("a", letter).replace("A", letter.upper())
+            text = text.replace(f"{letter}{i}{j}", written)
+    text = text.replace("-", "\u2212").replace(")(", ") \u00b7 (").replace("\n", "  # so\n")
+    assert Scheme.from_formulas(text).same_coefficients(get("strassen"))
 
 
 def test_semicolons_factors_and_products_in_place():
@@ -52,6 +64,12 @@ def test_semicolons_factors_and_products_in_place():
         ("c11 = a11 b11 + a12 b21; c12 = a11 b12", "is not a matrix multiplication algorithm"),
         ("", "no product"),
         ("h1 = 1/0 a11", "1/0 divides by zero"),
+        ("h1 = a00 b00", "a00: indices are from 1 to 999"),
+        ("h1 = a1,1000 b1000,1; c11 = h1", "indices are from 1 to 999"),
+        ("h1 = " + "(" * 9999 + "a11", "nested too deeply"),
+        (f"h1 = {'9' * 5000} a11", "a number of 5000 characters is too long"),
+        ("x1 = 2" + "".join(f"; x{i} = x{i - 1} x{i - 1}" for i in range(2, 99)), "too large"),
+        ("h1 = a999,1 b1,999; h2 = a1,999 b1,1; c11 = h1 + h2", "too many coefficients"),
     ],
 )
 def test_what_cannot_be_read(text, why):
@@ -90,8 +108,12 @@ def test_several_wrong_factors_are_compared_with_the_catalogue():
     wrong = wrong.replace("a12 - a22", "a12 + a22")
     found = check(wrong)
     assert found.nearest.name == "strassen"
-    assert found.differences == ("c22: h2 is taken 1 times, not -1", "h4: b11 is 1, not -1",
-                                 "h7: a22 is 1, not -1")  # fmt: skip
+    assert found.differences == tuple(
+        f"{where} is 1 in yours, -1 in the nearest"
+        for where in ("c22: the coefficient of h2", "h4: the coefficient of b11",
+                      "h7: the coefficient of a22")
+    )  # fmt: skip
+    assert found.others == () and repr(found) == str(found)
     assert "nearest scheme: strassen, where" in str(found)
     order, signs = np.array([3, 1, 0, 2, 6, 5, 4]), np.array([1, -1, 1, 1, -1, 1, 1])
     U, V, W = (x[order].copy() for x in coefficients(wrong))
@@ -129,4 +151,13 @@ def test_a_scheme_that_the_catalogue_lacks_is_repaired():
     found = check(U, wrong, known.W)
     assert found.nearest.same_coefficients(mine)
     assert found.nearest.name == "the same with another V"
-    assert found.differences == (f"h3: b22 is {wrong[2, 1, 1]}, not {V[2, 1, 1]}",)
+    assert found.differences == (
+        f"h3: the coefficient of b22 is {wrong[2, 1, 1]} in yours, {V[2, 1, 1]} in the nearest",
+    )
+
+
+def test_repairs_of_the_same_size_are_all_said():
+    found = check("c11 = a11 b11 + 2 a12 b21")
+    assert [found.nearest.name[-1], *(x.name[-1] for x, _ in found.others)] == [*"UVW"]
+    assert found.others[1][1] == ("c11: the coefficient of h2 is 1 in yours, 1/2 in the nearest",)
+    assert "or the same with another W, where" in str(found)

@@ -238,7 +238,9 @@ def test_w_for_c_transposed_is_noticed(name):
 
 def test_rounded_fractions_get_a_hint():
     strassen = get("strassen")
-    with pytest.raises(SchemeError, match=r"expected 1. Floats are .* give fractions.Fraction"):
+    with pytest.raises(
+        SchemeError, match=r"expected 1 .*\). Floats are .* give fractions.Fraction"
+    ):
         Scheme(strassen.U / 3, strassen.V * 3.0, strassen.W)
     third = Scheme(strassen.U * Fraction(1, 3), strassen.V * 3, strassen.W)
     assert third.rank == 7
