@@ -133,7 +133,7 @@ def plan(
 ) -> GridPlan:
     """Decide how `falcon.dask.matmul` would multiply, without multiplying.
 
-    The bandwidth between workers is measured, once, if a scheme over the chunks is possible.
+    The bandwidth between workers is measured, once per set of workers.
 
     Parameters
     ----------
@@ -202,12 +202,10 @@ def decided(
         *(grid, operand, result, options, on, chunk, None, steps, (way,), "", reread, False, False),
         advice=tuple(model.advice(grid, x, y, result, on, reread, sizes)),
     )
-    return _chosen(found, block_scheme, sizes, result, product)
+    return _chosen(found, block_scheme, sizes, result)
 
 
-def _chosen(
-    found: GridPlan, asked: Any, sizes: model.Sizes, result: DType, product: float
-) -> GridPlan:
+def _chosen(found: GridPlan, asked: Any, sizes: model.Sizes, result: DType) -> GridPlan:
     """Return the plan with the scheme over the chunks that is asked for, or the best."""
     if isinstance(asked, str) and asked not in ("auto", "classical"):
         asked = schemes.get(asked)
@@ -220,7 +218,7 @@ def _chosen(
         reason = reason or why_not(found.grid, asked, result)
         if reason:
             raise ValueError(f"block_scheme {asked.name!r} cannot run: {reason}")
-        named = _with(found, asked, sizes, result, product, scaled=False)
+        named = _with(found, asked, sizes, result, scaled=False)
         return replace(named, why="the scheme was requested by name, and runs without scaling")
     biggest = found.chunk.problem if found.chunk is not None else None
     if not reason and biggest and min(biggest.M, biggest.N, biggest.K) < model.LEAST_CHUNK:
@@ -238,13 +236,9 @@ def _chosen(
     ]
     if not options:
         return replace(found, why="no scheme divides the grid of chunks")
-    found = replace(found, cluster=current(found.options.threads, measured=True))
-    way = model.plain(
-        sizes, product, found.steps, found.ways[0].growth, found.cluster, found.reread
-    )
-    tried = [_with(found, x, sizes, result, product, scaled=not result.is_exact) for x in options]
+    tried = [_with(found, x, sizes, result, scaled=not result.is_exact) for x in options]
     tried.sort(key=lambda x: x.ways[0].total)
-    return _best(replace(found, ways=(way,)), tried)
+    return _best(found, tried)
 
 
 def _best(plain: GridPlan, tried: list[GridPlan]) -> GridPlan:
@@ -275,7 +269,7 @@ def _best(plain: GridPlan, tried: list[GridPlan]) -> GridPlan:
 
 
 def _with(
-    found: GridPlan, scheme: Scheme, sizes: model.Sizes, result: DType, product: float, scaled: bool
+    found: GridPlan, scheme: Scheme, sizes: model.Sizes, result: DType, scaled: bool
 ) -> GridPlan:
     """Return the plan by a scheme; the chunks' own keeps what it leaves of `max_growth`."""
     options, judged = found.options, not result.is_exact
