@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -59,7 +60,9 @@ def add_dask(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("with --dask")
     group.add_argument("--memory", type=parse_bytes, metavar="BYTES", help="limit of each worker, "
                        "such as 2GiB; operands and result are then Zarr files")  # fmt: skip
-    group.add_argument("--workers", type=int, default=2, help="processes of one thread (default 2)")
+    group.add_argument("--workers", type=int, default=2, help="processes (default 2)")
+    group.add_argument("--worker-threads", type=int, default=1, help="tasks that a worker runs at "
+                       "once (default 1)")  # fmt: skip
     group.add_argument("--chunk", type=int, help=f"lines of a chunk (default {_CHUNK}, or a "
                        "sixteenth of --memory)")  # fmt: skip
     group.add_argument("--block-scheme", default="auto", help="scheme over the chunks (default "
@@ -76,8 +79,8 @@ def run(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     except ImportError as error:
         raise ValueError(f"--dask needs pip install 'falcon-gemm[dask]' ({error})") from None
     shapes = asked.given_shapes(options)
-    if len(shapes) != 1 or options.workers < 1:
-        raise ValueError("--dask takes one shape M N K, and at least one worker")
+    if len(shapes) != 1 or min(options.workers, options.worker_threads) < 1:
+        raise ValueError("--dask takes one shape M N K, and at least one worker and thread")
     shape, dtype = shapes[0], of((asked.dtypes(options) or ["float32"])[0]).numpy
     chunk = options.chunk or _chunk(options.memory, dtype)
     with _data(options, (shape.M, shape.N, shape.K), dtype, chunk) as data:
@@ -88,7 +91,8 @@ def run(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     else:
         limit = f", {options.memory / 2**30:.3g} GiB each" if options.memory else ""
         print(f"{shape.M} x {shape.N} x {shape.K} {dtype}, chunks of {chunk}, {options.workers} "
-              f"workers of one thread{limit}\n\n{_table(found, shape.flops)}")  # fmt: skip
+              f"workers x {options.worker_threads}{limit}\n")  # fmt: skip
+        print(_table(found, shape.flops))
     return int(any(x.check.startswith("wrong") for x in found))
 
 
@@ -205,14 +209,17 @@ def _in_turns(
     logging.getLogger("distributed").setLevel(logging.ERROR)
     found = [Found(*side) for side in _sides(options).items()]
     limit = options.memory or "auto"
-    cluster = LocalCluster(n_workers=options.workers, threads_per_worker=1, memory_limit=limit,
-                           dashboard_address=":0", silence_logs=50)  # fmt: skip
+    cluster = LocalCluster(n_workers=options.workers, memory_limit=limit,
+                           threads_per_worker=options.worker_threads, dashboard_address=":0",
+                           silence_logs=50)  # fmt: skip
     with cluster, Client(cluster) as client:
         client.wait_for_workers(options.workers)
         M, N, K = (64 * -(-size // data.chunk) for size in data.sizes)  # as many small chunks
         small = [da.ones(x, chunks=64, dtype=data.dtype) for x in ((M, K), (K, N))]
         for x in found:
             _call(x, *small, falcon_options).compute()  # imports
+        if data.folder is not None:
+            client.run(import_module, "zarr")
         rest = sum(client.run(_memory, "VmRSS").values())
         for _ in range(1 if options.memory else options.rounds):
             for x in found:
