@@ -145,7 +145,7 @@ def measured(options):
     from falcon.__main__ import main as run
 
     shape = [str(options.lines)] * 3
-    how = ["--chunk", str(options.chunk), "--block-scheme", options.block_scheme]
+    how = ["--chunk", str(options.chunk), "--block-scheme", options.block_scheme, "--rounds", "3"]
     rows = [("workers", "GiB predicted", "GiB", "s predicted", "s", "way")]
     for workers in options.workers.split(","):
         out = io.StringIO()

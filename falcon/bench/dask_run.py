@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from time import perf_counter
 from typing import Any
 
@@ -45,7 +45,8 @@ class Found:
     seconds: float | None = None  # the median
     failed: str = ""
     tasks: int = 0
-    moved: int = 0
+    sent: list[int] = field(default_factory=list)
+    moved: float = 0  # the mean of bytes sent: where tasks run differs from time to time
     peak: int = 0  # of the worker that took most
     peaks: int = 0  # of all workers together
     held: int = 0  # of operands and result, unless they are in files
@@ -254,7 +255,8 @@ def _measure(
         return
     found.times.append(perf_counter() - start)
     found.seconds = median(found.times)
-    found.moved = sum(client.run(_moved).values()) - before
+    found.sent.append(sum(client.run(_moved).values()) - before)
+    found.moved = mean(found.sent)
     peaks = client.run(_memory, "VmHWM").values()
     found.peak, found.peaks = max(found.peak, *peaks), max(found.peaks, sum(peaks))
     found.held = 0 if data.folder else x.nbytes + y.nbytes + c.nbytes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Unpack
@@ -190,7 +189,9 @@ def decided(
         result = of(np.dtype(dtype or np.result_type(*(a.dtype for a in arrays.values()))))
     sizes = model.sizes_of(grid, x, y, result)
     steps = model.steps_of(sizes, on, reread)
-    biggest = max(_rows(grid)), max(grid.y[-1]), max(p.size for p in grid.K)
+    largest = tuple(max(axis, key=lambda p: p.size) for axis in grid.batch)
+    rows = max(grid.rows(largest, i) for i in range(len(grid.x[-2])))
+    biggest = rows, max(grid.y[-1]), max(p.size for p in grid.K)
     product = 0.0
     if operand is not None and 0 not in biggest:
         key = (*biggest, False)
@@ -346,10 +347,3 @@ def _frugal(
         if fits or not enough or predicted(found).total <= _FRUGAL * predicted(made).total:
             return less, found
     return options, made
-
-
-def _rows(grid: Grid) -> Iterator[int]:
-    """Yield the rows of the products of chunks."""
-    most = tuple(max(axis, key=lambda p: p.size) for axis in grid.batch)
-    for i in range(len(grid.x[-2])):
-        yield grid.rows(most, i)

@@ -139,15 +139,13 @@ class Sum:
             if len(apart):
                 x = x.copy()
                 turned(x, self.axis)[apart] = 0
+            if powers is not None:
+                powers = turned(powers[:, None], self.axis)
             terms.append((number(factor, self.dtype), x, powers))
         factor, x, powers = terms[0]
         if len(terms) == 1 and factor == 1 and powers is None and x.shape == self.shape:
             return x.astype(self.dtype, copy=False)
-        scaled = [
-            (f, y, None if p is None else (p[:, None] if self.axis == 0 else p[None]))
-            for f, y, p in terms
-        ]
-        return linear(scaled, self.shape, self.dtype)
+        return linear(terms, self.shape, self.dtype)
 
 
 def turned(x: Any, axis: int) -> Any:
