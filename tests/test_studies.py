@@ -22,7 +22,7 @@ SMALL = {
                   ("64 32 float32",)),
     "split": (("64", "--rounds", "1"), ("bf16x6 strassen", "of classical's")),
     "dask_scale": (("--lines", "64", "--chunk", "16", "--workers", "1,4"),
-                   ("16 tasks, strassen", "SUMMA-like s", "COSMA GiB")),
+                   ("16 tasks, strassen", "dask's places s", "COSMA GiB")),
     "element_types": (("64", "--rounds", "1"), ("uint8 x int8", "over X: median")),
     "first_call": (("300", "1"), ("fresh plan, ms", "np.matmul, repeated call, ms")),
     "packed_memory": (("--shape", "64,64,64", "--rounds", "1"), ("64x64x64", "gain predicted")),

@@ -218,7 +218,7 @@ def _in_turns(
         M, N, K = (64 * -(-size // data.chunk) for size in data.sizes)  # as many small chunks
         small = [da.ones(x, chunks=64, dtype=data.dtype) for x in ((M, K), (K, N))]
         for x in found:
-            _call(x, *small, falcon_options).compute()  # imports
+            _call(x, small[0], small[1], falcon_options).compute()  # imports
         if data.folder is not None:
             client.run(import_module, "zarr")
         rest = sum(client.run(_memory, "VmRSS").values())

@@ -30,7 +30,9 @@ from .grid import Grid
 # predictions err, and it takes more memory. Its blocks are chunks, or several of them.
 _GAIN = 0.95
 _MOST_PARTS = 4
-_FRUGAL = 1.02  # how much longer a product of chunks may take with less workspace
+# How much longer a product of chunks may take with less workspace: in general, and with
+# reread=True, which is for arrays that do not fit.
+_FRUGAL, _MOST_FRUGAL = 1.02, 1.08
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -195,7 +197,8 @@ def decided(
     product = 0.0
     if operand is not None and 0 not in biggest:
         key = (*biggest, False)
-        options, chunk = _frugal(key, operand, result, options, on)
+        most = _MOST_FRUGAL if reread else _FRUGAL
+        options, chunk = _frugal(key, operand, result, options, on, most)
         product = predicted(chunk).total
     growth = 1.0 if chunk is None else chunk.growth
     way = model.plain(sizes, product, steps, growth, on, reread)
@@ -333,9 +336,14 @@ def _planned(
 
 
 def _frugal(
-    key: tuple[int, int, int, bool], operand: DType, result: DType, options: Options, on: Cluster
+    key: tuple[int, int, int, bool],
+    operand: DType,
+    result: DType,
+    options: Options,
+    on: Cluster,
+    most: float,
 ) -> tuple[Options, Plan]:
-    """Return the plan of least workspace that is predicted to cost little time, and its options."""
+    """Return the plan of least workspace that takes at most `most` as long, and its options."""
     made = _planned(key, operand, result, options, on)
     if options.workspace_limit is not None:
         return options, made
@@ -344,6 +352,6 @@ def _frugal(
         less = options if fits else replace(options, workspace_limit=limit)
         found = made if fits else _planned(key, operand, result, less, on)
         enough = on.room is None or 2 * limit <= on.room * model.WORKSPACE
-        if fits or not enough or predicted(found).total <= _FRUGAL * predicted(made).total:
+        if fits or not enough or predicted(found).total <= most * predicted(made).total:
             return less, found
     return options, made
