@@ -2,9 +2,12 @@
 
 ``python studies/dask_scale.py [--lines N --chunk C --workers 1,10,100]``: the graphs that
 `falcon.dask.matmul` would send are run by a simulated scheduler of dask's kind: a task goes, in
-order, where it starts first, counting what must be sent there. Beside them: a SUMMA-like placement
-of the plain grid (C in rectangles, one per worker), and what COSMA and CAPS would receive, by the
-formulas of their papers. Speeds are those of the options.
+order, where it starts first, counting what must be sent there, or where falcon.dask sends it. The
+plain grid is shown with and without falcon's places. Beside them: what COSMA and CAPS would
+receive, by the formulas of their papers. Speeds are those of the options.
+
+``--measure --lines 8192 --chunk 2048 --workers 1,2,4`` runs products of float32 on as many
+processes of this machine instead, and prints what was predicted beside what was measured.
 
 References: R. van de Geijn, J. Watts, "SUMMA", 1997; G. Ballard, J. Demmel, O. Holtz, B. Lipshitz,
 O. Schwartz, "Communication-optimal parallel algorithm for Strassen's matrix multiplication" (CAPS),
@@ -14,6 +17,9 @@ SPAA 2012; G. Kwasniewski et al., "Red-blue pebbling revisited" (COSMA), SC 2019
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
+import json
 import sys
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
@@ -69,14 +75,14 @@ def tasks_of(made, chunk_bytes):
 def simulate(tasks, sources, chunk_bytes, workers, speeds, place=None):
     """Return the seconds until the last task ends, and the bytes that all workers receive.
 
-    `place`: the worker of each task and source by key; by default a task goes where it would start
-    first, and the sources lie in as many runs of equal length.
+    `place`: workers of tasks by key; another task goes where it would start first. The sources lie
+    in as many runs of equal length.
     """
     import numpy as np
 
     where, size, free = {}, {}, np.zeros(workers)
     for at, key in enumerate(sources):
-        where[key] = {place(key) if place else at * workers // len(sources)}
+        where[key] = {at * workers // len(sources)}
         size[key] = chunk_bytes
     waits = {key: len(set(needs) - where.keys()) for key, (needs, *_) in tasks.items()}
     users = {}
@@ -97,8 +103,8 @@ def simulate(tasks, sources, chunk_bytes, workers, speeds, place=None):
             missing = sum(size[x] for x in needs if worker not in where[x])
             return max(free[worker], since) + missing / speeds.bandwidth, missing, worker
 
-        if place:
-            begin, missing, worker = start(place(key))
+        if place and key in place:
+            begin, missing, worker = start(place[key])
         else:
             largest = sorted(needs, key=lambda x: -size[x])[:TRANSFERS]
             holders = {next(iter(where[x])) for x in largest}
@@ -118,18 +124,6 @@ def simulate(tasks, sources, chunk_bytes, workers, speeds, place=None):
     return last, moved
 
 
-def rectangles(workers, count):
-    """Return the place of keys whose last two indices are those of a chunk: C in rectangles."""
-    rows = max(d for d in range(1, isqrt(workers) + 1) if workers % d == 0)
-    columns = workers // rows
-
-    def place(key):
-        i, j = key[-2:]
-        return min(i * rows // count, rows - 1) * columns + min(j * columns // count, columns - 1)
-
-    return place
-
-
 def cosma(lines, workers, itemsize, memory):
     """Bytes that all workers receive: COSMA's bound on what they load, less what they hold."""
     S, volume = memory / itemsize, lines**3 / workers
@@ -146,6 +140,24 @@ def caps(lines, workers, itemsize, memory):
     return words * workers * itemsize
 
 
+def measured(options):
+    """Return rows of what was predicted and measured on clusters of processes."""
+    from falcon.__main__ import main as run
+
+    shape = [str(options.lines)] * 3
+    how = ["--chunk", str(options.chunk), "--block-scheme", options.block_scheme, "--rounds", "3"]
+    rows = [("workers", "GiB predicted", "GiB", "s predicted", "s", "way")]
+    for workers in options.workers.split(","):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            run(["bench", *shape, "--dask", "--json", "--no-peer", "--workers", workers, *how])
+        for x in json.loads(out.getvalue()):
+            sent = f"{x['predicted_moved'] / 2**30:.3f}", f"{x['moved'] / 2**30:.3f}"
+            times = f"{x['predicted']:.3g}", f"{x['seconds']:.3g}"
+            rows.append((workers, *sent, *times, x["side"]))
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lines", type=int, default=262144, help="of square matrices")
@@ -157,28 +169,39 @@ def main():
     parser.add_argument("--sums", type=float, default=2e10, help="bytes/s of a worker's sums")
     parser.add_argument("--memory", type=float, default=64, help="GiB of a worker")
     parser.add_argument("--block-scheme", default="strassen")
+    parser.add_argument("--measure", action="store_true", help="on processes of this machine")
     options = parser.parse_args()
+    if options.measure:
+        from falcon._core.text import format_table
+
+        print(format_table(measured(options)))
+        return
 
     import dask.array as da
     import numpy as np
 
     import falcon.dask
     from falcon._core.text import format_table
+    from falcon.dask.place import places
 
     N, chunk, itemsize = options.lines, options.chunk, np.dtype(options.dtype).itemsize
     size, memory = chunk**2 * itemsize, options.memory * 2**30
     speeds = Speeds(2e-9 * chunk**3 / options.gflops, options.sums, options.bandwidth)
     x = da.zeros((N, N), chunks=chunk, dtype=options.dtype)
-    y = x + 1  # another array of the same chunks
+    y = da.zeros((N, N), chunks=chunk, dtype=options.dtype, name="zeros-y")  # sorted behind x
     graphs = {name: tasks_of(falcon.dask.matmul(x, y, block_scheme=name), size)
               for name in ("classical", options.block_scheme)}  # fmt: skip
     plain, scheme = graphs["classical"], graphs[options.block_scheme]
-    rows = [("workers", "plain s", "GiB each", "SUMMA-like s", "GiB each",
+    rows = [("workers", "plain s", "GiB each", "dask's places s", "GiB each",
              f"{options.block_scheme} s", "GiB each", "COSMA GiB", "CAPS GiB")]  # fmt: skip
+    count = N // chunk
     for workers in map(int, options.workers.split(",")):
+        lie = np.arange(2 * count**2).reshape(2, count, count) * workers // (2 * count**2)
+        goes, _ = places((count,) * 3, (size, size), workers, (lie[0], lie[1]))
+        place = {key: int(goes[key[1:]]) for key in plain[0]}
         runs = [
+            simulate(*plain, size, workers, speeds, place),
             simulate(*plain, size, workers, speeds),
-            simulate(*plain, size, workers, speeds, rectangles(workers, N // chunk)),
             simulate(*scheme, size, workers, speeds),
         ]
         cells = [text for seconds, moved in runs

@@ -1,8 +1,8 @@
 """``bench --dask``: falcon.dask beside dask.array.matmul on a LocalCluster, in or out of memory.
 
-Each side has a cluster of its own, whose workers' peak memory is read at the end. With --memory
-operands are read from Zarr, by every product, as dask.array.matmul does too, and the result is
-written to it; without, all three stay in memory.
+The sides run in turns on one cluster; the workers' peak memory is reset for each product. With
+--memory operands are read from Zarr, by every product, as dask.array.matmul does too, and the
+result is written to it; without, all three stay in memory.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import json
 import logging
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from time import perf_counter
 from typing import Any
 
@@ -32,7 +33,6 @@ from . import asked
 # A side that takes longer than so many times falcon's time, and this long, is stopped.
 _MOST_TIMES, _LEAST_SECONDS = 10.0, 120.0
 _CHUNK = 4096
-_PEAK = "/proc/self/status"
 
 
 @dataclass
@@ -40,12 +40,17 @@ class Found:
     """What was measured of a side."""
 
     side: str
-    seconds: float | None = None
+    scheme: str | None  # over the chunks; None: Dask's own product
+    times: list[float] = field(default_factory=list)
+    seconds: float | None = None  # the median
     failed: str = ""
     tasks: int = 0
-    moved: int = 0
+    sent: list[int] = field(default_factory=list)
+    moved: float = 0  # the mean of bytes sent: where tasks run differs from time to time
     peak: int = 0  # of the worker that took most
     peaks: int = 0  # of all workers together
+    held: int = 0  # of operands and result, unless they are in files
+    beyond: int = 0  # of `peaks`, besides these and workers at rest
     predicted: float | None = None
     predicted_moved: float | None = None
     check: str = ""
@@ -56,7 +61,9 @@ def add_dask(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("with --dask")
     group.add_argument("--memory", type=parse_bytes, metavar="BYTES", help="limit of each worker, "
                        "such as 2GiB; operands and result are then Zarr files")  # fmt: skip
-    group.add_argument("--workers", type=int, default=2, help="processes of one thread (default 2)")
+    group.add_argument("--workers", type=int, default=2, help="processes (default 2)")
+    group.add_argument("--worker-threads", type=int, default=1, help="tasks that a worker runs at "
+                       "once (default 1)")  # fmt: skip
     group.add_argument("--chunk", type=int, help=f"lines of a chunk (default {_CHUNK}, or a "
                        "sixteenth of --memory)")  # fmt: skip
     group.add_argument("--block-scheme", default="auto", help="scheme over the chunks (default "
@@ -73,23 +80,20 @@ def run(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     except ImportError as error:
         raise ValueError(f"--dask needs pip install 'falcon-gemm[dask]' ({error})") from None
     shapes = asked.given_shapes(options)
-    if len(shapes) != 1 or options.workers < 1:
-        raise ValueError("--dask takes one shape M N K, and at least one worker")
+    if len(shapes) != 1 or min(options.workers, options.worker_threads) < 1:
+        raise ValueError("--dask takes one shape M N K, and at least one worker and thread")
     shape, dtype = shapes[0], of((asked.dtypes(options) or ["float32"])[0]).numpy
     chunk = options.chunk or _chunk(options.memory, dtype)
     with _data(options, (shape.M, shape.N, shape.K), dtype, chunk) as data:
-        sides = _sides(options, falcon_options, data.folder is not None)
-        found: list[Found] = []
-        for name, call in sides.items():
-            first = found[0].seconds if found else None
-            most = None if first is None else max(_LEAST_SECONDS, _MOST_TIMES * first)
-            found.append(_measured(options, name, call, data, most))
+        known = {k: v for k, v in falcon_options.items() if v is not None}
+        found = _in_turns(options, {**known, "reread": data.folder is not None}, data)
     if options.json:
         print(json.dumps([asdict(x) for x in found], indent=2))
     else:
         limit = f", {options.memory / 2**30:.3g} GiB each" if options.memory else ""
         print(f"{shape.M} x {shape.N} x {shape.K} {dtype}, chunks of {chunk}, {options.workers} "
-              f"workers of one thread{limit}\n\n{_table(found, shape.flops)}")  # fmt: skip
+              f"workers x {options.worker_threads}{limit}\n")  # fmt: skip
+        print(_table(found, shape.flops))
     return int(any(x.check.startswith("wrong") for x in found))
 
 
@@ -177,71 +181,90 @@ def _data(
         yield data
 
 
-def _sides(
-    options: argparse.Namespace, falcon_options: dict[str, Any], reread: bool
-) -> dict[str, Callable[[Any, Any], Any]]:
-    """Return what is compared, by name."""
+def _sides(options: argparse.Namespace) -> dict[str, str | None]:
+    """Return what is compared: names, and the scheme over the chunks; None: Dask's own product."""
+    scheme = options.block_scheme
+    sides: dict[str, str | None] = {"falcon.dask": scheme}
+    if scheme not in ("auto", "classical"):
+        sides = {f"falcon.dask, {scheme}": scheme, "falcon.dask, plain grid": "classical"}
+    if options.workers > 1 and not options.memory:
+        sides["falcon.dask, placed"] = "classical"
+    return sides if options.no_peer else {**sides, "dask.array.matmul": None}
+
+
+def _call(found: Found, x: Any, y: Any, falcon_options: dict[str, Any]) -> Any:
     import dask.array as da
 
-    known = {k: v for k, v in falcon_options.items() if v is not None}
-    known |= {"reread": reread}
-
-    def plain(x: Any, y: Any) -> Any:
-        return falcon.dask.matmul(x, y, block_scheme="classical", **known)
-
-    def by_scheme(x: Any, y: Any) -> Any:
-        return falcon.dask.matmul(x, y, block_scheme=options.block_scheme, **known)
-
-    sides: dict[str, Callable[[Any, Any], Any]] = {"falcon.dask": by_scheme}
-    if options.block_scheme not in ("auto", "classical"):
-        sides = {
-            f"falcon.dask, {options.block_scheme}": by_scheme,
-            "falcon.dask, plain grid": plain,
-        }
-    return sides if options.no_peer else {**sides, "dask.array.matmul": da.matmul}
+    if found.scheme is None:
+        return da.matmul(x, y)
+    return falcon.dask.matmul(x, y, block_scheme=found.scheme, **falcon_options)
 
 
-def _measured(
-    options: argparse.Namespace, name: str, call: Callable, data: _Data, most: float | None
-) -> Found:
-    """Run a side on a new cluster."""
+def _in_turns(
+    options: argparse.Namespace, falcon_options: dict[str, Any], data: _Data
+) -> list[Found]:
+    """Run all sides on one cluster, in turns; with --memory once."""
     import dask.array as da
     from distributed import Client, LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.ERROR)
-    found = Found(name)
+    found = [Found(*side) for side in _sides(options).items()]
     limit = options.memory or "auto"
-    cluster = LocalCluster(n_workers=options.workers, threads_per_worker=1, memory_limit=limit,
-                           dashboard_address=":0", silence_logs=50)  # fmt: skip
+    cluster = LocalCluster(n_workers=options.workers, memory_limit=limit,
+                           threads_per_worker=options.worker_threads, dashboard_address=":0",
+                           silence_logs=50)  # fmt: skip
     with cluster, Client(cluster) as client:
         client.wait_for_workers(options.workers)
         M, N, K = (64 * -(-size // data.chunk) for size in data.sizes)  # as many small chunks
-        small = (da.ones(x, chunks=64, dtype=data.dtype) for x in ((M, K), (K, N)))
-        call(*small).compute()  # imports
-        x, y = data.operands()
-        client.run(_reset_peak)
-        before, times, c = sum(client.run(_moved).values()), [], None
-        rounds = 1 if options.memory else options.rounds
-        for _ in range(rounds):
-            made = None
-            start = perf_counter()
-            c = call(x, y)
-            given = dict(x.__dask_graph__()).keys() | dict(y.__dask_graph__()).keys()
-            found.tasks = len(dict(c.__dask_graph__()).keys() - given)
-            made, found.failed = _computed(data.store(c, "c"), name, most)
-            if found.failed:
-                return found
-            times.append(perf_counter() - start)
-        peaks = client.run(_peak).values()
-        found.seconds, found.peak, found.peaks = median(times), max(peaks), sum(peaks)
-        found.moved = (sum(client.run(_moved).values()) - before) // rounds
-        if name.startswith("falcon"):
-            how = {"block_scheme": "classical" if "plain" in name else options.block_scheme}
-            plan = falcon.dask.plan(x, y, reread=data.folder is not None, **how)
-            found.predicted, found.predicted_moved = plan.ways[0].total, plan.ways[0].moved
+        small = [da.ones(x, chunks=64, dtype=data.dtype) for x in ((M, K), (K, N))]
+        for x in found:
+            _call(x, small[0], small[1], falcon_options).compute()  # imports
+        if data.folder is not None:
+            client.run(import_module, "zarr")
+        rest = sum(client.run(_memory, "VmRSS").values())
+        for _ in range(1 if options.memory else options.rounds):
+            for x in found:
+                if not x.failed:
+                    first = found[0].times[:1]
+                    most = max(_LEAST_SECONDS, _MOST_TIMES * first[0]) if first else None
+                    _measure(client, x, falcon_options, data, most)
+                    x.beyond = max(0, x.peaks - rest - x.held)
+    return found
+
+
+def _measure(
+    client: Any, found: Found, falcon_options: dict[str, Any], data: _Data, most: float | None
+) -> None:
+    """Run a side on operands that are made anew, so that their chunks lie in one place each."""
+    x, y = data.operands()
+    plan = None
+    if found.scheme is not None:
+        plan = falcon.dask.plan(x, y, block_scheme=found.scheme, **falcon_options)
+        found.predicted, found.predicted_moved = plan.ways[0].total, plan.ways[0].moved
+    client.run(_reset_peak)
+    before, start = sum(client.run(_moved).values()), perf_counter()
+    c = _call(found, x, y, falcon_options)
+    is_placed = found.side.endswith("placed")
+    with falcon.dask.placed(x, y, c) if is_placed else nullcontext() as moved:
+        made, found.failed = _computed(data.store(c, "c"), found.side, most)
+    if is_placed and plan is not None:
+        received = plan.cluster.workers * plan.cluster.bandwidth
+        found.predicted = plan.ways[0].total - (plan.ways[0].moved - moved) / received
+        found.predicted_moved = moved
+    if found.failed:
+        return
+    found.times.append(perf_counter() - start)
+    found.seconds = median(found.times)
+    found.sent.append(sum(client.run(_moved).values()) - before)
+    found.moved = mean(found.sent)
+    peaks = client.run(_memory, "VmHWM").values()
+    found.peak, found.peaks = max(found.peak, *peaks), max(found.peaks, sum(peaks))
+    found.held = 0 if data.folder else x.nbytes + y.nbytes + c.nbytes
+    if len(found.times) == 1:
+        given = dict(x.__dask_graph__()).keys() | dict(y.__dask_graph__()).keys()
+        found.tasks = len(dict(c.__dask_graph__()).keys() - given)
         told = falcon.dask.verify(x, y, data.stored(made, "c"))
         found.check = "passed" if told else told.why
-    return found
 
 
 def _computed(x: Any, name: str, most: float | None) -> tuple[Any, str]:
@@ -273,26 +296,26 @@ def _reset_peak() -> None:
         Path("/proc/self/clear_refs").write_text("5")
 
 
-def _peak() -> int:
-    """Return the largest resident set since `_reset_peak`; 0 where it is not known."""
+def _memory(which: str) -> int:
+    """Return the resident set, or the largest since `_reset_peak`; 0 where it is not known."""
     if sys.platform != "linux":
         return 0
-    lines = Path(_PEAK).read_text().splitlines()
-    return int(next(x for x in lines if x.startswith("VmHWM")).split()[1]) * 1024
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(x for x in lines if x.startswith(which)).split()[1]) * 1024
 
 
 def _table(found: list[Found], flops: float) -> str:
     rows: list[tuple[str, ...]] = [("", "s", "GFLOP/s", "of falcon's time", "peak GiB", "of all",
-                                    "moved GiB", "tasks", "predicted s", "moved",
+                                    "beyond", "moved GiB", "tasks", "predicted s", "moved",
                                     "Freivalds")]  # fmt: skip
     for x in found:
         if x.seconds is None:
-            rows.append((x.side, *["-"] * 9, x.failed))
+            rows.append((x.side, *["-"] * 10, x.failed))
             continue
         told = "-" if x.predicted is None else f"{x.predicted:.3g}"
         sent = "-" if x.predicted_moved is None else f"{x.predicted_moved / 2**30:.2f}"
         rows.append((x.side, f"{x.seconds:.3g}", f"{flops / x.seconds / 1e9:.0f}",
                      f"{x.seconds / (found[0].seconds or np.nan):.2f}", f"{x.peak / 2**30:.2f}",
-                     f"{x.peaks / 2**30:.2f}", f"{x.moved / 2**30:.2f}", str(x.tasks), told, sent,
-                     x.check))  # fmt: skip
+                     f"{x.peaks / 2**30:.2f}", f"{x.beyond / 2**30:.2f}",
+                     f"{x.moved / 2**30:.2f}", str(x.tasks), told, sent, x.check))  # fmt: skip
     return format_table(rows)

@@ -7,6 +7,7 @@
     grid.py      how chunks of x and y meet         cluster.py   what is known of the workers
     graph.py     the plain grid as tasks            blocks.py    a scheme over the grid as tasks
     work.py      what tasks of products run         sums.py      what those of a scheme run
+    place.py     placed: which worker computes what
 
 >>> import dask.array as da, falcon
 >>> x = da.ones((300, 200), chunks=100)
@@ -15,8 +16,8 @@
 """
 
 from .api import gemm, matmul
-from .cluster import warm_up
+from .place import placed
 from .plan import GridPlan, plan
 from .verify import verify
 
-__all__ = ["GridPlan", "gemm", "matmul", "plan", "verify", "warm_up"]
+__all__ = ["GridPlan", "gemm", "matmul", "placed", "plan", "verify"]

@@ -70,7 +70,6 @@ def matmul(
     The schemes of products are chosen here and travel to the workers, so that a task that is run
     again returns the same bits on workers with the same instruction set. `threads` are those of
     each task; by default the CPUs of a machine divided by the tasks that run there at once.
-    ``with dask.annotate(resources={"GPU": 1})`` applies to all tasks of the product.
 
     Examples
     --------

@@ -101,10 +101,9 @@ def _judged(
     norms: list[list[list[tuple]]] = [[], []]
     for axis, outer in ((0, M), (1, N)):
         for at in range(outer):
-            keys = []
-            for l in range(K):
-                keys.append((f"{name}-norms", axis, at, l))
-                tasks[keys[-1]] = (Norms(axis), operands[axis][(at, l) if axis == 0 else (l, at)])
+            keys = [(f"{name}-norms", axis, at, l) for l in range(K)]
+            for key in keys:
+                tasks[key] = Norms(axis), _line(operands, *key[1:])
             norms[axis].append(keys)
     parts = scheme.m, scheme.n
     blocks = tuple(
@@ -133,17 +132,21 @@ def _apart(
         for l in K:
             length = lines[1][l].stop - lines[1][l].start
             for at, which in enumerate(mine):
-                chunk = operands[axis][(at, l) if axis == 0 else (l, at)]
                 cut = Lines(axis, which, length, dtype)
-                tasks[f"{name}-lines", axis, l, at] = (cut, judged, chunk)
+                tasks[f"{name}-lines", axis, l, at] = cut, judged, _line(operands, axis, at, l)
         for at, which in enumerate(across):
             step = Thin(axis, which.stop - which.start, dtype, threads)
             for l in K:
                 some = [(f"{name}-lines", axis, l, x) for x in range(len(mine))]
-                chunk = operands[1 - axis][(l, at) if axis == 0 else (at, l)]
+                chunk = _line(operands, 1 - axis, at, l)
                 tasks[f"{name}-thin", axis, at, l] = (step, some, chunk)
             keys = [(f"{name}-thin", axis, at, l) for l in K]
             if len(keys) > 1:
                 tasks[f"{name}-apart", axis, at] = (total, keys)
             found[axis].append((f"{name}-apart", axis, at) if len(keys) > 1 else keys[0])
     return found[0], found[1]
+
+
+def _line(operands: tuple[Chunks, Chunks, Any], axis: int, at: int, l: int) -> Any:
+    """Return the chunk of x in row `at`, or of y (axis 1) in column `at`, at `l` along K."""
+    return operands[axis][(at, l) if axis == 0 else (l, at)]

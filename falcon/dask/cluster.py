@@ -1,9 +1,8 @@
-"""`Cluster`: workers, their memory, threads, kernels and bandwidth; `warm_up`."""
+"""`Cluster`: workers, their memory, threads, kernels, bandwidth, and the chunks they hold."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -12,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import dask
 import numpy as np
-import numpy.typing as npt
+from dask._task_spec import convert_legacy_graph
 
 import falcon
 from falcon._backends import host_engine
@@ -22,7 +21,7 @@ from falcon._core.options import thread_count
 # Where nothing was measured: bytes/s of dask's own first guess, and of NumPy's sums.
 _BANDWIDTH, _SUMS = 1e8, 4e9
 _PROBE = 2**25  # bytes
-_MOST_SECONDS = 10  # that a probe waits for busy workers
+_MOST_SECONDS = 2  # that a probe waits for busy workers
 
 
 @dataclass(frozen=True)
@@ -35,12 +34,16 @@ class Cluster:
         Processes, and tasks that run at once in all of them.
     threads : int
         Of falcon, in each task.
+    share : float
+        Of a CPU that each thread has: below 1 where a machine runs more tasks than it has CPUs.
     memory : int or None
         Bytes of the smallest worker; None: not limited.
     kernels : tuple of str
         Instruction sets in use; several: results' last bits depend on the worker.
     bandwidth, sums : float
         Bytes/s that a worker receives, and that a sum of chunks reads and writes.
+    addresses : tuple of str
+        Of workers of equally many threads, to which tasks can be sent.
     """
 
     workers: int = 1
@@ -50,6 +53,8 @@ class Cluster:
     kernels: tuple[str, ...] = ()
     bandwidth: float = _BANDWIDTH
     sums: float = _SUMS
+    share: float = 1.0
+    addresses: tuple[str, ...] = ()
 
     @property
     def room(self) -> int | None:
@@ -57,19 +62,19 @@ class Cluster:
         return None if self.memory is None else self.memory * self.workers // self.slots
 
 
-_known: WeakKeyDictionary[Any, tuple[frozenset, bool, Cluster]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Any, tuple[frozenset, Cluster]] = WeakKeyDictionary()
 
 
-def current(threads: int | None, *, measured: bool = False) -> Cluster:
+def current(threads: int | None) -> Cluster:
     """Return the cluster on which arrays would be computed now.
+
+    Bandwidths are measured once per set of workers (a fraction of a second).
 
     Parameters
     ----------
     threads : int, optional
         Of falcon in each task; by default all CPUs of a machine, shared by the tasks that run there
         at once.
-    measured : bool
-        Measure bandwidths, once per set of workers (a fraction of a second).
 
     Raises
     ------
@@ -77,7 +82,7 @@ def current(threads: int | None, *, measured: bool = False) -> Cluster:
         A worker has no falcon, or another version than this process.
     """
     client = _client()
-    found = _local() if client is None else _distributed(client, measured)
+    found = _local() if client is None else _distributed(client)
     return found if threads is None else replace(found, threads=threads)
 
 
@@ -106,13 +111,13 @@ def _about() -> tuple[str, str, int]:
     return falcon.__version__, _kernels(), usable_cpus()
 
 
-def _distributed(client: Any, measured: bool) -> Cluster:
+def _distributed(client: Any) -> Cluster:
     workers = client.scheduler_info(n_workers=-1)["workers"]
     if not workers:
         return Cluster()
     known = _known.get(client)
-    if known is not None and known[0] == workers.keys() and known[1] >= measured:
-        return known[2]
+    if known is not None and known[0] == workers.keys():
+        return known[1]
     hosts: dict[str, int] = {}
     for x in workers.values():
         hosts[x["host"]] = hosts.get(x["host"], 0) + x["nthreads"]
@@ -120,15 +125,16 @@ def _distributed(client: Any, measured: bool) -> Cluster:
     if limits := [x["memory_limit"] for x in workers.values() if x["memory_limit"]]:
         memory = min(limits)
     found = Cluster(len(workers), slots, 1, memory)
+    if len({x["nthreads"] for x in workers.values()}) == 1:
+        found = replace(found, addresses=tuple(workers))
     if not client.asynchronous:  # a client in an event loop cannot wait
         told = client.run(_about, on_error="return")
         _check(told)
-        cpus = [x[2] // hosts[workers[at]["host"]] for at, x in told.items() if at in workers]
-        kernels = tuple(sorted({x[1] for x in told.values()}))
-        found = replace(found, threads=max(1, min(cpus, default=1)), kernels=kernels)
-        if measured:
-            found = _measured(client, list(workers), found)
-    _known[client] = frozenset(workers), measured, found
+        cpus = [x[2] / hosts[workers[at]["host"]] for at, x in told.items() if at in workers]
+        least, kernels = min(cpus, default=1), tuple(sorted({x[1] for x in told.values()}))
+        found = replace(found, threads=max(1, int(least)), share=min(1.0, least), kernels=kernels)
+        found = _measured(client, list(workers), found)
+    _known[client] = frozenset(workers), found
     return found
 
 
@@ -160,46 +166,29 @@ def _measured(client: Any, workers: list[str], found: Cluster) -> Cluster:
     return found
 
 
+def holders(x: Any, on: Cluster) -> np.ndarray | None:
+    """Return which worker, by its place in `addresses`, holds each chunk of a persisted matrix.
+
+    None where it is not known of all.
+    """
+    client = _client()
+    if client is None or client.asynchronous or not (held := client.futures_of(x)):
+        return None
+    told = client.who_has(held)
+    graph = convert_legacy_graph(dict(x.__dask_graph__()))
+    found = np.empty(x.numblocks, int)
+    for at in np.ndindex(found.shape):
+        key = (x.name, *at)
+        while key not in told and len(before := graph[key].dependencies) == 1:
+            (key,) = before  # for example x.T of a persisted x: it is transposed where it lies
+        if not told.get(key) or told[key][0] not in on.addresses:
+            return None
+        found[at] = on.addresses.index(told[key][0])
+    return found
+
+
 def _sums(x: np.ndarray) -> float:
     """Return the bytes/s that a sum reads and writes."""
     start = perf_counter()
     np.add(x, x)
     return 3 * x.nbytes / (perf_counter() - start)
-
-
-def warm_up(
-    shapes: Iterable[tuple[int, int, int]],
-    *,
-    dtype: npt.DTypeLike = np.float32,
-    threads: int | None = None,
-) -> None:
-    """Run `falcon.warm_up` on one worker of each machine, and here, for products of chunks.
-
-    The choice is made here; workers of one machine share what it measures (FALCON_CACHE_DIR).
-
-    Parameters
-    ----------
-    shapes : iterable of (M, N, K)
-        Of products of two chunks.
-    dtype, threads
-        As for `falcon.warm_up`; by default the threads of each task.
-
-    Raises
-    ------
-    RuntimeError
-        A worker has no falcon, or another version than this process.
-
-    Examples
-    --------
-    >>> import falcon
-    >>> falcon.dask.warm_up([(512, 512, 512)])
-    """
-    sizes, threads = list(shapes), current(threads).threads
-    falcon.warm_up(sizes, dtype=dtype, threads=threads)
-    client = _client()
-    if client is None:
-        return
-    first: dict[str, str] = {}
-    for address, x in client.scheduler_info(n_workers=-1)["workers"].items():
-        first.setdefault(x["host"], address)
-    client.run(falcon.warm_up, sizes, dtype=dtype, threads=threads, workers=list(first.values()))

@@ -80,21 +80,17 @@ class Way:
         return "plain" if self.scheme is None else self.scheme.name
 
 
-def touched(count: int, tasks: float) -> float:
-    """Return how many of `count` panels a worker needs for tasks that lie anywhere."""
-    return count * (1 - (1 - 1 / count) ** tasks)
-
-
-def received(sizes: Sizes, workers: int) -> float:
+def received(sizes: Sizes, workers: int, runs: int = 1) -> float:
     """Return the bytes that move in a plain grid whose tasks and chunks lie anywhere.
 
-    A worker needs the panels of its tasks, and holds 1 / workers of them; each task runs where most
-    of its input lies, which spares it one chunk.
+    A worker needs the rows and columns of chunks of its tasks, and holds 1 / workers of them; parts
+    of a chunk of C meet on one worker.
     """
     M, N, K = sizes.counts
-    tasks = M * N / workers
-    needed = touched(M, tasks) * K * sizes.x + touched(N, tasks) * K * sizes.y
-    return (workers - 1) * needed
+    tasks = max(1, M * N * runs / workers)
+    rows, columns = (count * (1 - (1 - 1 / count) ** tasks) for count in (M, N))
+    parts = M * N * (runs - 1) * sizes.c / workers
+    return (workers - 1) * (K / runs * (rows * sizes.x + columns * sizes.y) + parts)
 
 
 def plain(
@@ -116,12 +112,13 @@ def plain(
     runs = min(steps[1], each)
     tasks = M * N * (each + ceil((runs - 1) / 7))
     x, y, c = M * K * sizes.x, K * N * sizes.y, M * N * sizes.c
-    moved = 0.0 if read else received(sizes, on.workers)
-    # Tasks that run at the same time hold a part each.
+    moved = 0.0 if read else received(sizes, on.workers, runs)
+    # Tasks that run at the same time hold a part each; chunks that came stay while x and y do.
     alive = on.slots * (2 * sizes.c + (sizes.x + sizes.y if read else 0))
-    busy = ceil(M * N * runs / on.slots) * product * K / runs
+    held = c + alive + (0 if read else x + y + moved)
+    busy = ceil(M * N * runs / on.slots) * product * K / runs / on.share
     stages = ("products", busy), ("moves", moved / (on.workers * on.bandwidth))
-    return Way(None, tasks, moved, c + alive + (0 if read else x + y), stages, growth)
+    return Way(None, tasks, moved, held, stages, growth)
 
 
 def of_scheme(
@@ -143,12 +140,13 @@ def of_scheme(
     summed = sum((t[t > 1] + 1).sum() * b for t, b in zip(terms, blocks, strict=True))
     away = (on.workers - 1) / on.workers
     moved = sum((t - 1).sum() * b for t, b in zip(terms, blocks, strict=True)) * away
-    part = Sizes((rows, columns, inner), sizes.x, sizes.y, sizes.c)
-    one = min(blocks[:2]) * away if rows * columns == 1 else received(part, on.workers)
-    moved += R * one
+    # Sums end one after another, so that a product goes where one of its chunks lies.
+    part, smaller = Sizes((rows, columns, inner), sizes.x, sizes.y, sizes.c), min(sizes.x, sizes.y)
+    one = received(part, on.workers) - rows * columns * smaller * away
+    moved += R * (one if rows * columns > 1 else min(blocks[:2]) * away)
     x, y, c = m * k * blocks[0], k * n * blocks[1], m * n * blocks[2]
     stages = [
-        ("products", ceil(R * rows * columns / on.slots) * product * inner),
+        ("products", ceil(R * rows * columns / on.slots) * product * inner / on.share),
         ("sums", float(summed) / (on.sums * on.slots)),
         ("moves", moved / (on.workers * on.bandwidth)),
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Unpack
@@ -31,7 +30,9 @@ from .grid import Grid
 # predictions err, and it takes more memory. Its blocks are chunks, or several of them.
 _GAIN = 0.95
 _MOST_PARTS = 4
-_FRUGAL = 1.02  # how much longer a product of chunks may take with less workspace
+# How much longer a product of chunks may take with less workspace: in general, and with
+# reread=True, which is for arrays that do not fit.
+_FRUGAL, _MOST_FRUGAL = 1.02, 1.08
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,7 +134,7 @@ def plan(
 ) -> GridPlan:
     """Decide how `falcon.dask.matmul` would multiply, without multiplying.
 
-    The bandwidth between workers is measured, once, if a scheme over the chunks is possible.
+    The bandwidth between workers is measured, once per set of workers.
 
     Parameters
     ----------
@@ -190,11 +191,14 @@ def decided(
         result = of(np.dtype(dtype or np.result_type(*(a.dtype for a in arrays.values()))))
     sizes = model.sizes_of(grid, x, y, result)
     steps = model.steps_of(sizes, on, reread)
-    biggest = max(_rows(grid)), max(grid.y[-1]), max(p.size for p in grid.K)
+    largest = tuple(max(axis, key=lambda p: p.size) for axis in grid.batch)
+    rows = max(grid.rows(largest, i) for i in range(len(grid.x[-2])))
+    biggest = rows, max(grid.y[-1]), max(p.size for p in grid.K)
     product = 0.0
     if operand is not None and 0 not in biggest:
         key = (*biggest, False)
-        options, chunk = _frugal(key, operand, result, options, on)
+        most = _MOST_FRUGAL if reread else _FRUGAL
+        options, chunk = _frugal(key, operand, result, options, on, most)
         product = predicted(chunk).total
     growth = 1.0 if chunk is None else chunk.growth
     way = model.plain(sizes, product, steps, growth, on, reread)
@@ -202,12 +206,10 @@ def decided(
         *(grid, operand, result, options, on, chunk, None, steps, (way,), "", reread, False, False),
         advice=tuple(model.advice(grid, x, y, result, on, reread, sizes)),
     )
-    return _chosen(found, block_scheme, sizes, result, product)
+    return _chosen(found, block_scheme, sizes, result)
 
 
-def _chosen(
-    found: GridPlan, asked: Any, sizes: model.Sizes, result: DType, product: float
-) -> GridPlan:
+def _chosen(found: GridPlan, asked: Any, sizes: model.Sizes, result: DType) -> GridPlan:
     """Return the plan with the scheme over the chunks that is asked for, or the best."""
     if isinstance(asked, str) and asked not in ("auto", "classical"):
         asked = schemes.get(asked)
@@ -220,7 +222,7 @@ def _chosen(
         reason = reason or why_not(found.grid, asked, result)
         if reason:
             raise ValueError(f"block_scheme {asked.name!r} cannot run: {reason}")
-        named = _with(found, asked, sizes, result, product, scaled=False)
+        named = _with(found, asked, sizes, result, scaled=False)
         return replace(named, why="the scheme was requested by name, and runs without scaling")
     biggest = found.chunk.problem if found.chunk is not None else None
     if not reason and biggest and min(biggest.M, biggest.N, biggest.K) < model.LEAST_CHUNK:
@@ -238,13 +240,9 @@ def _chosen(
     ]
     if not options:
         return replace(found, why="no scheme divides the grid of chunks")
-    found = replace(found, cluster=current(found.options.threads, measured=True))
-    way = model.plain(
-        sizes, product, found.steps, found.ways[0].growth, found.cluster, found.reread
-    )
-    tried = [_with(found, x, sizes, result, product, scaled=not result.is_exact) for x in options]
+    tried = [_with(found, x, sizes, result, scaled=not result.is_exact) for x in options]
     tried.sort(key=lambda x: x.ways[0].total)
-    return _best(replace(found, ways=(way,)), tried)
+    return _best(found, tried)
 
 
 def _best(plain: GridPlan, tried: list[GridPlan]) -> GridPlan:
@@ -275,7 +273,7 @@ def _best(plain: GridPlan, tried: list[GridPlan]) -> GridPlan:
 
 
 def _with(
-    found: GridPlan, scheme: Scheme, sizes: model.Sizes, result: DType, product: float, scaled: bool
+    found: GridPlan, scheme: Scheme, sizes: model.Sizes, result: DType, scaled: bool
 ) -> GridPlan:
     """Return the plan by a scheme; the chunks' own keeps what it leaves of `max_growth`."""
     options, judged = found.options, not result.is_exact
@@ -338,9 +336,14 @@ def _planned(
 
 
 def _frugal(
-    key: tuple[int, int, int, bool], operand: DType, result: DType, options: Options, on: Cluster
+    key: tuple[int, int, int, bool],
+    operand: DType,
+    result: DType,
+    options: Options,
+    on: Cluster,
+    most: float,
 ) -> tuple[Options, Plan]:
-    """Return the plan of least workspace that is predicted to cost little time, and its options."""
+    """Return the plan of least workspace that takes at most `most` as long, and its options."""
     made = _planned(key, operand, result, options, on)
     if options.workspace_limit is not None:
         return options, made
@@ -349,13 +352,6 @@ def _frugal(
         less = options if fits else replace(options, workspace_limit=limit)
         found = made if fits else _planned(key, operand, result, less, on)
         enough = on.room is None or 2 * limit <= on.room * model.WORKSPACE
-        if fits or not enough or predicted(found).total <= _FRUGAL * predicted(made).total:
+        if fits or not enough or predicted(found).total <= most * predicted(made).total:
             return less, found
     return options, made
-
-
-def _rows(grid: Grid) -> Iterator[int]:
-    """Yield the rows of the products of chunks."""
-    most = tuple(max(axis, key=lambda p: p.size) for axis in grid.batch)
-    for i in range(len(grid.x[-2])):
-        yield grid.rows(most, i)

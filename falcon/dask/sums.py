@@ -138,16 +138,19 @@ class Sum:
             x = opened(chunk)
             if len(apart):
                 x = x.copy()
-                x[apart if self.axis == 0 else (slice(None), apart)] = 0
+                turned(x, self.axis)[apart] = 0
+            if powers is not None:
+                powers = turned(powers[:, None], self.axis)
             terms.append((number(factor, self.dtype), x, powers))
         factor, x, powers = terms[0]
         if len(terms) == 1 and factor == 1 and powers is None and x.shape == self.shape:
             return x.astype(self.dtype, copy=False)
-        scaled = [
-            (f, y, None if p is None else (p[:, None] if self.axis == 0 else p[None]))
-            for f, y, p in terms
-        ]
-        return linear(scaled, self.shape, self.dtype)
+        return linear(terms, self.shape, self.dtype)
+
+
+def turned(x: Any, axis: int) -> Any:
+    """Return a view of x in which the lines of an axis are rows."""
+    return x if axis == 0 else x.T
 
 
 def number(coefficient: Any, dtype: Any) -> Any:
@@ -186,7 +189,7 @@ def linear(terms: Sequence[tuple[Any, Any, Any]], shape: tuple[int, int], dtype:
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines of a chunk that are set apart; a chunk that has none is not read."""
+    """The lines of a chunk that are set apart, as rows; a chunk that has none is not read."""
 
     axis: int
     lines: slice
@@ -194,18 +197,17 @@ class Lines:
     dtype: Any
 
     def __call__(self, judged: Judged, chunk: Any) -> np.ndarray:
-        """Return them as rows (axis 0) or columns."""
+        """Return them."""
         _, apart = judged.of(self.axis, self.lines)
         if not len(apart):
-            shape = (0, self.length) if self.axis == 0 else (self.length, 0)
-            return np.empty(shape, self.dtype)
-        x = opened(chunk)
-        return x[apart] if self.axis == 0 else x[:, apart]
+            return np.empty((0, self.length), self.dtype)
+        found: np.ndarray = turned(opened(chunk), self.axis)[apart]
+        return found
 
 
 @dataclass(frozen=True)
 class Thin:
-    """The product of the lines that are set apart, of one piece of K, and a chunk."""
+    """The product of the lines that are set apart, of one piece of K, and a chunk of the other."""
 
     axis: int
     width: int
@@ -213,14 +215,12 @@ class Thin:
     threads: int
 
     def __call__(self, lines: Sequence[np.ndarray], chunk: Any) -> np.ndarray:
-        """Return rows of C, or columns (axis 1), of one column or row of chunks."""
-        thin = np.concatenate(lines, axis=self.axis)
+        """Return rows of C, or columns as rows, of one column or row of chunks."""
+        thin = np.concatenate(lines)
         if thin.size == 0:
-            shape = (len(thin), self.width) if self.axis == 0 else (self.width, thin.shape[1])
-            return np.zeros(shape, self.dtype)
-        pair = (thin, opened(chunk)) if self.axis == 0 else (opened(chunk), thin)
+            return np.zeros((len(thin), self.width), self.dtype)
         how: Any = {"scheme": "classical", "threads": self.threads, "dtype": self.dtype}
-        made: np.ndarray = falcon.matmul(*pair, **how)
+        made: np.ndarray = falcon.matmul(thin, turned(opened(chunk), self.axis), **how)
         return made
 
 
@@ -256,11 +256,7 @@ class Assemble:
                 for axis, (_, apart), thin in ((0, of_rows, rows), (1, of_columns, columns)):
                     if len(apart):
                         every = judged.apart[axis] - self.lines[axis].start
-                        mine = np.isin(every, apart)
-                        if axis == 0:
-                            out[apart] = thin[mine]
-                        else:
-                            out[:, apart] = thin[:, mine]
+                        turned(out, axis)[apart] = thin[np.isin(every, apart)]
             if self.alpha != 1:
                 out *= self.alpha
             if c is not None:

@@ -17,6 +17,7 @@ da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 cluster = pytest.importorskip("falcon.dask.cluster")
+place = pytest.importorskip("falcon.dask.place")
 
 pytestmark = [
     pytest.mark.slow,
@@ -97,26 +98,51 @@ def threads_of_gemm():
     return falcon.plan((64, 64), (64, 64)).threads
 
 
-def test_annotations_reach_the_tasks(client):
-    _, x = integers((64, 64), 32)
-    with dask.annotate(resources={"GPU": 1}):
-        made = falcon.dask.matmul(x, x)
-    layer = made.__dask_graph__().layers[made.name]
-    assert layer.annotations == {"resources": {"GPU": 1}}
+def restrictions(dask_scheduler, keys):
+    tasks = dask_scheduler.tasks
+    return [list(tasks[key].worker_restrictions or ()) for key in keys]
 
 
-def test_warm_up_is_once_per_machine(client, monkeypatch):
-    calls = []
-    monkeypatch.setattr(falcon, "warm_up", lambda *args, **how: calls.append(how))
-    real = client.run
+def test_placed(client):
+    (a, x), (b, y) = integers((240, 120), 60), integers((120, 180), 60, 1)
+    x, y = client.persist([x, y])
+    distributed.wait([x, y])
+    on = falcon.dask.plan(x, y).cluster
+    held = cluster.holders(x, on), cluster.holders(y, on)
+    goes, moved = place.places((4, 3, 2), (60 * 60 * 8, 60 * 60 * 8), 2, held)
+    made = falcon.dask.matmul(x, y)
+    with falcon.dask.placed(x, y, made) as told:
+        assert told == moved
+        made = made.persist()
+    distributed.wait(made)
+    keys = [(made.name, *at) for at in np.ndindex(4, 3)]
+    found = client.run_on_scheduler(restrictions, keys=keys)
+    assert found == [[on.addresses[worker]] for worker in goes.reshape(-1)]
+    np.testing.assert_array_equal(made.compute(), a @ b)
 
-    def run(function, *args, **how):
-        return real(function, *args, **how) if function is cluster._about else calls.append(how)
 
-    monkeypatch.setattr(client, "run", run)
-    falcon.dask.warm_up([(64, 64, 64)])
-    assert len(calls) == 2
-    assert len(calls[1]["workers"]) == 1
+def test_a_worker_that_placed_tasks_were_sent_to_is_gone():
+    (a, x), (b, y) = integers((240, 120), 60), integers((120, 180), 60, 1)
+    with local() as made, distributed.Client(made) as client:
+        product = falcon.dask.matmul(x, y)
+        with falcon.dask.placed(x, y, product):
+            made.scale(1)
+            while len(client.scheduler_info()["workers"]) > 1:
+                time.sleep(NAP)
+            np.testing.assert_array_equal(product.compute(), a @ b)
+
+
+def test_holders_of_persisted_chunks(client):
+    _, x = integers((240, 120), 60)
+    on = falcon.dask.plan(x, x.T).cluster
+    assert cluster.holders(x, on) is None
+    x = client.persist(x)
+    distributed.wait(x)
+    found, told = cluster.holders(x, on), client.who_has(x)
+    for at in np.ndindex(found.shape):
+        assert list(told[x.name, *at]) == [on.addresses[found[at]]]
+    np.testing.assert_array_equal(cluster.holders(x.T, on), found.T)
+    assert cluster.holders(x + x[::-1], on) is None
 
 
 def test_a_chunk_of_nan(client):
@@ -229,9 +255,9 @@ def test_bench(capsys, tmp_path):
     arguments = ["bench", "512", "256", "384", "--dask", "--chunk", "128"]
     assert main([*arguments, "--rounds", "1", "--block-scheme", "2x3x2:11"]) == 0
     text = capsys.readouterr().out
-    for side in ("falcon.dask, 2x3x2:11", "falcon.dask, plain grid", "dask.array.matmul"):
+    for side in ("falcon.dask, 2x3x2:11", "plain grid", "placed", "dask.array.matmul"):
         assert side in text
-    assert text.count("passed") == 3
+    assert text.count("passed") == 4
     pytest.importorskip("zarr")
     more = ["--memory", "1GiB", "--folder", str(tmp_path), "--no-peer", "--dtype", "float64"]
     assert main([*arguments, *more]) == 0

@@ -15,6 +15,7 @@ api = pytest.importorskip("falcon.dask.api")
 cluster = pytest.importorskip("falcon.dask.cluster")
 grid = pytest.importorskip("falcon.dask.grid")
 model = pytest.importorskip("falcon.dask.model")
+place = pytest.importorskip("falcon.dask.place")
 planning = pytest.importorskip("falcon.dask.plan")
 work = pytest.importorskip("falcon.dask.work")
 
@@ -161,6 +162,47 @@ def test_pieces(left, right):
         assert len(one) == p.size > 0
         found += list(one)
     np.testing.assert_array_equal(found, lines)
+
+
+# --- places ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("counts", [(4, 2, 3), (5, 7, 2), (3, 3, 1)])
+@pytest.mark.parametrize("workers", [1, 2, 3, 8])
+def test_places(counts, workers):
+    """Equal shares; the bytes are those that workers read and do not hold."""
+    M, N, K = counts
+    rng = np.random.default_rng(M + workers)
+    held = [rng.integers(0, workers, shape) for shape in ((M, K), (K, N))]
+    goes, told = place.places(counts, (3.0, 5.0), workers, tuple(held))
+    shares = np.bincount(goes.reshape(-1), minlength=workers)
+    assert shares.max() - shares.min() <= 1
+    moved = 0
+    for worker in range(workers):
+        i, j = np.nonzero(goes == worker)
+        moved += 3 * np.count_nonzero(held[0][np.unique(i)] != worker)
+        moved += 5 * np.count_nonzero(held[1][:, np.unique(j)] != worker)
+    assert told == moved
+
+
+def test_places_are_near_squares_of_c():
+    _, moved = place.places((32, 32, 32), (1, 1), 64)
+    # 8 x 8 squares of 4 x 4 chunks: each reads 2 x 4 x 32 chunks, and holds a 64th of them.
+    assert moved == 64 * 256 * 63 / 64
+
+
+def test_places_follow_what_is_held():
+    x = np.array([[1, 1], [1, 1], [0, 0], [0, 0]])
+    y = np.array([[0, 0], [1, 1]])
+    goes, moved = place.places((4, 2, 2), (1, 1), 2, (x, y))
+    np.testing.assert_array_equal(goes, x)
+    assert moved == 4  # a half of y, both ways
+
+
+def test_placed_is_for_matrices():
+    x = da.ones((20, 30), chunks=10)
+    with pytest.raises(ValueError, match=r"y has shape \(30,\)"), falcon.dask.placed(x, x[0], x):
+        pass
 
 
 # --- schemes over the chunks ----------------------------------------------------------------

@@ -1,0 +1,138 @@
+"""`placed`: C's chunks near the chunks that they read, while a product is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import dask
+import numpy as np
+
+from .cluster import current, holders
+from .grid import Grid
+
+
+@contextmanager
+def placed(x: Any, y: Any, c: Any) -> Iterator[float]:
+    """Compute ``c = matmul(x, y)`` where the fewest bytes move.
+
+    Left to itself, Dask puts a task where it would start first, so that a worker's chunks of C lie
+    anywhere, and it fetches almost all of x and y. Here each worker gets a part of C that is nearly
+    a square, and of persisted operands the one whose chunks it holds. Where a worker has left, or
+    is busier than others, Dask still chooses another one. Without a cluster, and where C has fewer
+    chunks than there are workers, nothing changes.
+
+    Parameters
+    ----------
+    x, y : dask.array.Array, shapes (M, K), (K, N)
+    c : dask.array.Array, shape (M, N)
+        By the plain grid, to be computed within the block, and nothing that is made of it: Dask
+        fuses its tasks with those.
+
+    Yields
+    ------
+    float
+        Bytes that will move between workers.
+
+    Raises
+    ------
+    ValueError
+        x or y is no matrix.
+    RuntimeError
+        As `matmul`.
+
+    Examples
+    --------
+    >>> import dask.array as da, falcon
+    >>> x = da.ones((40, 60), chunks=(20, 30))
+    >>> c = falcon.dask.matmul(x, x.T)
+    >>> with falcon.dask.placed(x, x.T, c):
+    ...     c = c.persist(scheduler="synchronous")
+    """
+    for name, v in (("x", x), ("y", y)):
+        if v.ndim != 2:
+            raise ValueError(f"{name} has shape {v.shape}; expected a matrix")
+    grid, on = Grid.of(x, y), current(None)
+    M, N, K = grid.counts
+    if len(on.addresses) < 2 or len(on.addresses) > M * N:
+        yield 0.0
+        return
+    alike = grid.x[-1] == grid.y[-2]
+    held = (holders(x, on), holders(y, on)) if alike else (None, None)
+    chunk = x.nbytes / (M * K), y.nbytes / (K * N)
+    goes, moved = places(grid.counts, chunk, len(on.addresses), held)
+    sent = _Sent(c.name, np.array(on.addresses)[goes].tolist())
+    with dask.annotate(workers=sent, allow_other_workers=True):
+        yield moved
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """The worker that a task is sent to, by its key; none for tasks of others."""
+
+    name: str
+    goes: list[list[str]]
+
+    def __call__(self, key: Any) -> tuple[str, ...]:
+        if isinstance(key, tuple) and key[0] in (self.name, f"{self.name}-part"):
+            return (self.goes[key[1]][key[2]],)
+        return ()
+
+
+def places(
+    counts: tuple[int, int, int],
+    chunk: tuple[float, float],
+    workers: int,
+    held: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
+) -> tuple[np.ndarray, float]:
+    """Return the worker of each chunk of C, and the bytes that move.
+
+    C's chunks, in bands of rows and column by column in each, are cut into runs of equal length:
+    that height of bands is taken for which the fewest bytes move.
+
+    Parameters
+    ----------
+    counts : (int, int, int)
+        Chunks along M, N, K.
+    chunk : (float, float)
+        Bytes of a chunk of x and of y.
+    workers : int
+    held : (ndarray of int, ndarray of int), shapes (M, K) and (K, N), optional
+        The worker that holds each chunk; where it is not known, any of them.
+    """
+    M = counts[0]
+    heights = {*(2**power for power in range(M.bit_length())), M}
+    tried = [_in_bands(height, counts, chunk, workers, held) for height in sorted(heights)]
+    return min(tried, key=lambda x: x[1])
+
+
+def _in_bands(
+    height: int,
+    counts: tuple[int, int, int],
+    chunk: tuple[float, float],
+    workers: int,
+    held: tuple[np.ndarray | None, np.ndarray | None],
+) -> tuple[np.ndarray, float]:
+    M, N, K = counts
+    i, j = np.indices((M, N)).reshape(2, -1)
+    shares = np.array_split(np.lexsort((i % height, j, i // height)), workers)
+    sides = (i, chunk[0], held[0]), (j, chunk[1], None if held[1] is None else held[1].T)
+    # Bytes that each share reads, and how many of them each worker holds.
+    reads, local = np.zeros(workers), np.zeros((workers, workers))
+    for at, share in enumerate(shares):
+        for lines, size, holder in sides:
+            needed = np.unique(lines[share])
+            reads[at] += size * len(needed) * K
+            if holder is None:
+                local[at] += size * len(needed) * K / workers
+            else:
+                local[at] += size * np.bincount(holder[needed].reshape(-1), minlength=workers)
+    worker, free, kept = np.empty(M * N, int), set(range(workers)), 0.0
+    for at in np.argsort(-local.max(axis=1), kind="stable").tolist():
+        goes = max(sorted(free), key=local[at].__getitem__)
+        free.remove(goes)
+        worker[shares[at]] = goes
+        kept += local[at, goes]
+    return worker.reshape(M, N), float(reads.sum() - kept)
