@@ -30,17 +30,7 @@ class ForkLock:
 _known: WeakSet[ForkLock] = WeakSet()
 
 
-def in_forked_child() -> bool:
-    """Whether this process was forked: falcon then runs on one thread if it uses OpenMP."""
-    return _forked
-
-
-_forked = False
-
-
 def _renew() -> None:
-    global _forked
-    _forked = True
     for x in _known:
         x.lock = threading.Lock()
 

@@ -8,5 +8,4 @@ OTHER_VARIABLES = {
     "FALCON_ISA": "The instruction set of falcon's own kernels, such as avx2; read once.",
     "FALCON_OVERSUBSCRIBE": "Set to 1, allows more threads than CPUs, for tests; read once.",
     "FALCON_PROFILE": "The file of the machine profile, used whatever machine it was made on.",
-    "FALCON_THREADING": "Set to openmp: OpenMP's threads instead of falcon's own; read once.",
 }

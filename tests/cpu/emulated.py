@@ -94,16 +94,13 @@ def kernels(paths, kind):
 
     if kind not in paths:
         pytest.skip(why_not_trapped())
-    team = _core.threading()
     loaded = put(paths[kind], kind)
     if kind == "trapped":
-        _core.threading("openmp")  # falcon's own helpers block signals, traps among them
         loaded.trap_tiles()
     try:
         yield KINDS[kind]["bf16"]  # the better one
     finally:
         if kind == "trapped":
             loaded.untrap_tiles()
-            _core.threading(team)
         for dtype, isa in {**KINDS[kind], **_SPLIT}.items():
             _core.put_kernel(isa, dtype, 0)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
-from types import CodeType, TracebackType
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -107,12 +107,7 @@ class Profile:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _see(self, plan: Plan, seconds: float) -> None:
