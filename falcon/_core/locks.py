@@ -13,11 +13,8 @@ class ForkLock:
     A fork copies a held lock but not the thread that would release it, so that the child would wait
     for ever.
 
-    Attributes
-    ----------
-    lock : threading.Lock
-        A new object in the child. A ``with`` statement keeps the lock that it took, so that a
-        thread that forks while it holds the lock releases the old one.
+    `lock`: a new object in the child. A ``with`` statement keeps the lock that it took, so that a
+    thread that forks while it holds the lock releases the old one.
     """
 
     __slots__ = ("__weakref__", "lock")

@@ -206,12 +206,8 @@ def runs_plan_alone(options: Options) -> bool:
 def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:
     """Return the settings in force, changed by the keywords of a call other than "auto" and None.
 
-    Raises
-    ------
-    TypeError
-        `function` takes no such keyword, or its value has the wrong type.
-    ValueError
-        A value is out of range.
+    Raises TypeError: `function` takes no such keyword, or its value has the wrong type.
+    Raises ValueError: a value is out of range.
     """
     current = settings()
     if not keywords:

@@ -26,17 +26,9 @@ class Peak:
 def measure(threads: int, seconds: float = _SECONDS) -> list[Peak]:
     """Measure every type on the instruction sets that have a kernel for it here, best first.
 
-    Parameters
-    ----------
-    threads : int
-    seconds : float
-        Time per figure; the best burst of about 2 ms counts.
-
-    Returns
-    -------
-    list of Peak
-        Empty where falcon's compiled extension is missing. Left out are types whose kernel is plain
-        C, with instructions of the compiler's choice.
+    `seconds`: time per figure; the best burst of about 2 ms counts.
+    Returns list of Peak: empty where falcon's compiled extension is missing. Left out are types
+    whose kernel is plain C, with instructions of the compiler's choice.
     """
     try:
         from . import _core

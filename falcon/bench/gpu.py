@@ -37,24 +37,12 @@ _MOST_COPIES = 64
 def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
     """Measure one shape on the current device.
 
-    Parameters
-    ----------
-    case : Case
-        Its dtype is float64, float32, float16 or bfloat16.
-    options : dict
-        Keyword arguments of `falcon.gemm`.
-    effort : Effort
-
-    Returns
-    -------
-    dict
-        The case, as a record file holds it: falcon's choice, the same with B packed, falcon's
-        classical path, cuBLAS, and torch if it is installed with CUDA.
-
-    Raises
-    ------
-    ValueError
-        No GPU can be used here (the message says why), or the dtype is none of these.
+    `case`: its dtype is float64, float32, float16 or bfloat16.
+    `options`: keyword arguments of `falcon.gemm`.
+    Returns dict: the case, as a record file holds it: falcon's choice, the same with B packed,
+    falcon's classical path, cuBLAS, and torch if it is installed with CUDA.
+    Raises ValueError: no GPU can be used here (the message says why), or the dtype is none of
+    these.
     """
     get_backend(DEVICE)
     with _stream():

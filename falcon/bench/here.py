@@ -38,17 +38,8 @@ class Effort:
 def beside_numpy(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
     """Measure falcon's choice, its classical path and np.matmul; packed, if B is a layer's weights.
 
-    Parameters
-    ----------
-    case : Case
-    options : dict
-        Keyword arguments of `falcon.gemm`.
-    effort : Effort
-
-    Returns
-    -------
-    dict
-        The case, as a record file holds it.
+    `options`: keyword arguments of `falcon.gemm`.
+    Returns dict: the case, as a record file holds it.
     """
     classical = {**options, "scheme": "classical"}
     sides: dict[str, dict[str, Any] | None] = {

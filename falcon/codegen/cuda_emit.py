@@ -32,14 +32,9 @@ FACTORS = ("u", "v")
 def combine_in(scheme: Scheme, factor: str, dtype: Element, name: str) -> tuple[str, Fit]:
     """Return macros and `Sums` of Combine A ("u") or Combine B ("v"), for combine_in.cu.
 
-    Parameters
-    ----------
-    scheme : Scheme
-    factor : {"u", "v"}
-    dtype : Element
-        Of the matrix and of its sums; sums are computed in its accumulator type.
-    name : str
-        Of the kernel.
+    `factor`: {"u", "v"}.
+    `dtype`: of the matrix and of its sums; sums are computed in its accumulator type.
+    `name`: of the kernel.
     """
     matrix = (scheme.U, scheme.V)[FACTORS.index(factor)]
     p, q = matrix.shape[1:]
@@ -61,15 +56,9 @@ def combine_in(scheme: Scheme, factor: str, dtype: Element, name: str) -> tuple[
 def combine_out(scheme: Scheme, sums: Element, dtype: Element, name: str) -> tuple[str, Fit]:
     """Return macros and `Sums` of Combine H, for combine_out.cu.
 
-    Parameters
-    ----------
-    scheme : Scheme
-    sums : Element
-        Of H and of its sums.
-    dtype : Element
-        Of C.
-    name : str
-        Of the kernel.
+    `sums`: of H and of its sums.
+    `dtype`: of C.
+    `name`: of the kernel.
     """
     found = fit(products(scheme).rows, sums.itemsize, sums.itemsize)
     n = scheme.n

@@ -24,43 +24,23 @@ PRODUCT = -1
 
 
 class Update(NamedTuple):
-    """``slot += coefficient * source``.
+    """``slot += coefficient * source``."""
 
-    Attributes
-    ----------
-    slot : int
-        Below m*n a block of C, else a shared sum.
-    source : int
-        `PRODUCT`, or the slot of a shared sum that the same product has completed.
-    coefficient : Coefficient
-    first, last : bool
-        Whether this is the first update of the slot, and whether it is the last.
-    """
-
-    slot: int
-    source: int
+    slot: int  # below m*n a block of C, else a shared sum
+    source: int  # `PRODUCT`, or the slot of a shared sum that the same product has completed
     coefficient: Coefficient
+    # Whether this is the first update of the slot, and whether it is the last.
     first: bool
     last: bool
 
 
 @dataclass(frozen=True)
 class Updates:
-    """All updates of a scheme.
+    """All updates of a scheme."""
 
-    Attributes
-    ----------
-    order : tuple of int
-        The products in the order in which they must be computed.
-    steps : tuple of tuple of Update
-        What to do with each of them, in that order.
-    n_slots : int
-        Blocks of C and slots for shared sums.
-    """
-
-    order: tuple[int, ...]
-    steps: tuple[tuple[Update, ...], ...]
-    n_slots: int
+    order: tuple[int, ...]  # the products in the order in which they must be computed
+    steps: tuple[tuple[Update, ...], ...]  # what to do with each of them, in that order
+    n_slots: int  # blocks of C and slots for shared sums
 
 
 @lru_cache(maxsize=256)

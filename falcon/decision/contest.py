@@ -86,16 +86,10 @@ class Call:
 class Watch:
     """Counts the calls of a plan, until it has been compared often enough.
 
-    Parameters
-    ----------
-    key : str
-        Of the store.
-    told : str
-        Digest of the rates of the prediction.
-    entry : Entry or None
-        What is stored; None: made when it is needed.
-    every : sequence of Backend
-        All that run on the host.
+    `key`: of the store.
+    `told`: digest of the rates of the prediction.
+    `entry`: what is stored; None: made when it is needed.
+    `every`: all that run on the host.
     """
 
     def __init__(self, key: str, told: str, entry: Entry | None, every: Sequence[Backend]) -> None:
@@ -122,12 +116,8 @@ def plan_for(
 ) -> Plan:
     """Plan a problem: by what was measured for it, else by the model.
 
-    Parameters
-    ----------
-    backends : sequence of Backend
-        Those that may be used; see `falcon.decision.select`.
-    every : sequence of Backend
-        All that run on the host; on a GPU, that one.
+    `backends`: those that may be used; see `falcon.decision.select`.
+    `every`: all that run on the host; on a GPU, that one.
     """
     rates_of = partial(rates, backends=every)
     policy = backends[0].policy(problem)

@@ -87,12 +87,8 @@ def replaced() -> None:
 def profile(backends: Sequence[Backend], device: int | None = None) -> MachineProfile:
     """Return what is known of this machine: read from the file once, never measured here.
 
-    Parameters
-    ----------
-    backends : sequence of Backend
-        All that run on the host, or on the device: the key names them.
-    device : int, optional
-        Number of a GPU; None is the host.
+    `backends`: all that run on the host, or on the device: the key names them.
+    `device`: number of a GPU; None is the host.
     """
     found = _profiles.get(device)
     if found is None:
@@ -112,10 +108,7 @@ def entry(backend: str, problem: Problem) -> tuple[str, str, int]:
 def add_rates(found: RatesTable, backends: Sequence[Backend], device: int | None) -> MachineProfile:
     """Add measured rates to the profile, and store it.
 
-    Raises
-    ------
-    OSError
-        FALCON_PROFILE names a file that cannot be written.
+    Raises OSError: FALCON_PROFILE names a file that cannot be written.
     """
     before = profile(backends, device)
     with _lock.lock:

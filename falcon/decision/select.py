@@ -37,22 +37,11 @@ def select(
 ) -> Plan:
     """Choose a backend and a scheme for `problem`.
 
-    Parameters
-    ----------
-    problem : Problem
-    options : Options
-        Its scheme is "auto", "classical" or a Scheme.
-    backends : sequence of Backend
-        Those that may be used, of one policy; several only for ``backend="auto"``.
-    rates_of : callable
-        Measured rates of a backend for a problem's dtype, threads and device.
-
-    Raises
-    ------
-    ValueError
-        The requested scheme, or every candidate, exceeds the workspace limit.
-    TypeError
-        The requested scheme cannot run on the problem.
+    `options`: its scheme is "auto", "classical" or a Scheme.
+    `backends`: those that may be used, of one policy; several only for ``backend="auto"``.
+    `rates_of`: measured rates of a backend for a problem's dtype, threads and device.
+    Raises ValueError: the requested scheme, or every candidate, exceeds the workspace limit.
+    Raises TypeError: the requested scheme cannot run on the problem.
     """
     if problem.symmetric and options.scheme != "classical":
         return choose(problem, options, backends, rates_of, select)

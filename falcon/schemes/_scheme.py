@@ -227,7 +227,7 @@ class Scheme(Bilinear):
         if self._composed is not None:
             return _recomposed, (*self._composed, self.name, self.source, self.kind, self.levels)
         sums = None if self.sums is None else dict(self.sums)
-        about = {"source": self.source, "sums": sums, "kind": self.kind, "levels": self.levels}
+        about: dict[str, Any] = {"source": self.source, "sums": sums, "kind": self.kind, "levels": self.levels}
         return partial(Scheme, **about), (self.U, self.V, self.W, self.name)
 
     def to_latex(self, *, shared: bool = False) -> str:

@@ -30,12 +30,8 @@ from ..validate import refuse_packed, type_named
 def device_family(arrays: dict[str, Any]) -> DeviceFamily:
     """Return the family of arrays of one library on one device.
 
-    Raises
-    ------
-    TypeError
-        One is in host memory, or of another library.
-    ValueError
-        One is on another device.
+    Raises TypeError: one is in host memory, or of another library.
+    Raises ValueError: one is on another device.
     """
     first = next(iter(arrays))
     index = {name: device_of(x) for name, x in arrays.items()}
