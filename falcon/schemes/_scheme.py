@@ -227,8 +227,8 @@ class Scheme(Bilinear):
         if self._composed is not None:
             return _recomposed, (*self._composed, self.name, self.source, self.kind, self.levels)
         sums = None if self.sums is None else dict(self.sums)
-        about: dict[str, Any] = {"source": self.source, "sums": sums, "kind": self.kind, "levels": self.levels}
-        return partial(Scheme, **about), (self.U, self.V, self.W, self.name)
+        made = partial(Scheme, source=self.source, sums=sums, kind=self.kind, levels=self.levels)
+        return made, (self.U, self.V, self.W, self.name)
 
     def to_latex(self, *, shared: bool = False) -> str:
         r"""Return the formulas for a lecture: an ``aligned`` environment, for math mode.

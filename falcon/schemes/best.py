@@ -36,22 +36,11 @@ class Recipe:
     adds: Callable[[], tuple[int, ...]]
 
 
-def _rank_key(recipe: Recipe) -> tuple:
-    return recipe.rank, sum(recipe.adds()), sum(recipe.nnz)
-
-
-def _nnz_key(recipe: Recipe) -> tuple:
-    return recipe.rank, sum(recipe.nnz), recipe.phi
-
-
-def _growth_key(recipe: Recipe) -> tuple:
-    return recipe.rank, recipe.phi, sum(recipe.nnz)
-
-
+# What decides, least first.
 KEYS: dict[str, Callable[[Recipe], tuple]] = {
-    "rank": _rank_key,
-    "nnz": _nnz_key,
-    "growth": _growth_key,
+    "rank": lambda x: (x.rank, sum(x.adds()), sum(x.nnz)),
+    "nnz": lambda x: (x.rank, sum(x.nnz), x.phi),
+    "growth": lambda x: (x.rank, x.phi, sum(x.nnz)),
 }
 
 
