@@ -24,7 +24,7 @@ from falcon._gpu.matrix import Matrix, Operand
 from falcon._gpu.rates import random_matrix
 from falcon._gpu.steps import run
 
-from .here import Effort
+from .here import Timing
 from .records import case_entry, plan_entry
 from .workloads import Case, Shape
 
@@ -34,7 +34,7 @@ _CUBLAS_SETTINGS = ("CUBLAS_", "CUBLASLT_", "NVIDIA_TF32_OVERRIDE")
 _MOST_COPIES = 64
 
 
-def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
+def measure(case: Case, options: dict[str, Any], timing: Timing) -> dict[str, Any]:
     """Measure one shape on the current device.
 
     `case`: its dtype is float64, float32, float16 or bfloat16.
@@ -46,7 +46,7 @@ def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, An
     """
     get_backend(DEVICE)
     with _stream():
-        return _measured(case, options, effort)
+        return _measured(case, options, timing)
 
 
 def describe() -> dict[str, str]:
@@ -71,7 +71,7 @@ def _known(name: str) -> DType:
     return row
 
 
-def _measured(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
+def _measured(case: Case, options: dict[str, Any], timing: Timing) -> dict[str, Any]:
     shape, row = case.shape, _known(case.dtype)
     about = device.properties(device.current())
     operands = _operands(shape, row, about.l2_bytes)
@@ -102,7 +102,7 @@ def _measured(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, 
         **({"torch": torch} if torch else {}),
     }
     sides = [_side(name, call, len(operands)) for name, call in calls.items()]
-    measured = effort.interleave(sides)
+    measured = timing(sides)
     described = {}
     for name, call in calls.items():
         call(0)  # the result whose error is measured
