@@ -122,9 +122,6 @@ class Family(Protocol):
     def same_memory(self, x: Any, y: Any) -> bool:
         """Whether arrays of one shape have the same entries at the same addresses, if known."""
 
-    def expanded(self, x: Any, axes: tuple[int, ...]) -> Any:
-        """Return a view with axes of size 1 at these places (negative numbers)."""
-
     def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
         """Return a view with the axes in that order."""
 

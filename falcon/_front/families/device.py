@@ -224,12 +224,6 @@ class DeviceFamily:
         """Whether the two are one object: for others, a copy is made."""
         return x is y
 
-    def expanded(self, x: Any, axes: tuple[int, ...]) -> Any:
-        """Return a view with axes of size 1 at these places."""
-        ndim = len(x.shape) + len(axes)
-        added = {axis % ndim for axis in axes}
-        return x[tuple(None if axis in added else slice(None) for axis in range(ndim))]
-
     def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
         """Return a view with the axes in that order."""
         return self._library.permuted(x, axes)

@@ -200,10 +200,6 @@ class NumpyFamily:
         """Compare addresses, strides and dtypes."""
         return same_memory(x, y)
 
-    def expanded(self, x: Any, axes: tuple[int, ...]) -> np.ndarray:
-        """Return a view with axes of size 1 at these places."""
-        return np.expand_dims(x, axes)
-
     def permuted(self, x: Any, axes: tuple[int, ...]) -> np.ndarray:
         """Return a view with the axes in that order."""
         return x.transpose(axes)
