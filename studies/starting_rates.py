@@ -15,7 +15,7 @@ from falcon._backends import available_backends
 from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, of
 from falcon._core.options import Options, thread_count
 from falcon._core.problem import Problem
-from falcon.decision.hardware import cpu_family
+from falcon.decision.machine import cpu_family
 from falcon.decision.starting import Call, kernels_of
 
 # Types that NumPy's backend is asked for: those with a BLAS, and one that stands for the others.

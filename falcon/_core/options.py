@@ -23,9 +23,18 @@ from .arithmetic import NAMES
 from .checks import check_switch, parse_bool
 from .text import did_you_mean
 from .threads import within_limits
-from .variables import OTHER_VARIABLES
 
 _log = logging.getLogger("falcon")
+
+# Environment variables that set no option, and what they do: a table of the documentation.
+OTHER_VARIABLES = {
+    "FALCON_ACCELERATE": "Set by `python -m falcon run` for the processes that the program starts.",
+    "FALCON_BUILD": "When falcon is built: require or skip the compiled kernels.",
+    "FALCON_CACHE_DIR": "The folder of cached files; else falcon-gemm in the user's cache folder.",
+    "FALCON_ISA": "The instruction set of falcon's own kernels, such as avx2; read once.",
+    "FALCON_OVERSUBSCRIBE": "Set to 1, allows more threads than CPUs, for tests; read once.",
+    "FALCON_PROFILE": "The file of the machine profile, used whatever machine it was made on.",
+}
 
 DEFAULT_MAX_GROWTH = 8.0  # RMS growth of the error that "auto" allows: three bits
 

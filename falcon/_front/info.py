@@ -18,7 +18,7 @@ from falcon._numpy.rates import blas_name as numpy_blas
 from falcon._numpy.rates import held as numpy_held
 from falcon._version import __version__
 from falcon.decision import learned
-from falcon.decision.hardware import cpu_model
+from falcon.decision.machine import cpu_model
 
 _PACKAGE = Path(__file__).parents[1]
 _SEPARATE = (

@@ -34,7 +34,7 @@ from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 
-from .hardware import cpu_family
+from .machine import cpu_family
 
 # Size of the probe's product.
 _SIZE = 256
