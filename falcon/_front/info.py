@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import sys
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,7 @@ def _gather() -> dict[str, Any]:
         "Python": f"{sys.version.split()[0]} ({platform.system()} {platform.machine()})",
         "CPU": cpu_model(),
         "CPUs usable": thread_count(),
-        "compiled parts": compiled_parts(),
+        "compiled parts": "built" if find_spec("falcon._cpu._core") else why_missing(),
         "backends": backends(),
         "cpu kernels": describe(),
         "libraries": libraries(),
@@ -85,13 +85,6 @@ def backends() -> dict[str, str]:
     """Return per backend "available", or the reason why it is not."""
     known = {**BACKENDS, DEVICE: device_backend()}
     return {name: backend.why_unavailable() or "available" for name, backend in known.items()}
-
-
-def compiled_parts() -> str:
-    """Return "built" if the compiled extension was built, else the reason why not."""
-    if importlib.util.find_spec("falcon._cpu._core") is not None:
-        return "built"
-    return why_missing()
 
 
 def choices() -> dict[str, str]:

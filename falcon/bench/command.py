@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from falcon._core.options import thread_count
+from falcon._core.text import format_table
 from falcon._core.timing import LEAST_PAIRS, interleave
 
 from . import asked, dask_run, workloads
@@ -163,5 +164,7 @@ def _peak(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([dataclasses.asdict(x) for x in found], indent=2))
     else:
-        print(peak.format_peaks(found))
+        rows = [("instruction set", "dtype", "threads", "Gop/s", "")]
+        rows += [(x.isa, x.dtype, str(x.threads), f"{x.gflops:.1f}", "") for x in found]
+        print(format_table(rows, left=2))
     return 0

@@ -46,15 +46,10 @@ class Updates:
 @lru_cache(maxsize=256)
 def updates(scheme: Scheme | ComplexScheme) -> Updates:
     """Schedule Combine H of `scheme` after common-subexpression elimination."""
-    return schedule(scheme.shared_sums[2])
+    return Schedule(scheme.shared_sums[2]).made()
 
 
-def schedule(sums: SharedSums) -> Updates:
-    """Schedule shared sums whose inputs are products and whose outputs are blocks of C."""
-    return _Schedule(sums).made()
-
-
-class _Schedule:
+class Schedule:
     """Variables are the products, then the blocks of C (outputs), then the shared sums."""
 
     def __init__(self, sums: SharedSums) -> None:
@@ -71,6 +66,7 @@ class _Schedule:
         self._touched: set[int] = set()  # products whose neighbours' sums have changed
 
     def made(self) -> Updates:
+        """Return the updates."""
         order: list[int] = []
         steps = []
         opens = [self._opened(x) for x in range(self._rank)]

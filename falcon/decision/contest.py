@@ -106,10 +106,6 @@ class Watch:
             self.fastest = seconds
         return self.calls >= self.next
 
-    def learn(self, update: Any, in_this_process: bool, soon: bool = True) -> None:
-        """Change the store."""
-        learned.change(update, self.every, in_this_process=in_this_process, soon=soon)
-
 
 def plan_for(
     problem: Problem, options: Options, backends: Sequence[Backend], every: Sequence[Backend]
@@ -142,7 +138,7 @@ def plan_for(
     watch = Watch(key, told, entry, every)
     if perf_counter() - start > _WORTH_KEEPING:
         watch.entry = predicted = _entry(made, told, entry)
-        watch.learn(lambda x: x.keep(key, _joined(x, key, predicted)), False)
+        learned.change(lambda x: x.keep(key, _joined(x, key, predicted)), every)
     return _watched(made, watch)
 
 
@@ -265,7 +261,8 @@ def _compare(plan: Plan, call: Call, seconds: float, in_this_process: bool) -> N
     def update(found: Learned) -> None:
         found.keep(watch.key, _joined(found, watch.key, before).compared(*outcome))
 
-    watch.learn(update, in_this_process, in_this_process or seconds > _LONG)
+    soon = in_this_process or seconds > _LONG
+    learned.change(update, watch.every, in_this_process=in_this_process, soon=soon)
     watch.entry, watch.rival = before.compared(*outcome), None
     watch.next = _CALLS * 2**watch.entry.contests
     if watch.entry.choice != before.choice:

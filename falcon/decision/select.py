@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from heapq import heapify, heappop
 from math import inf
 from typing import Any
@@ -162,6 +161,10 @@ def planned(
     if choice.cut:
         made = select(problem, options, backends, rates_of)
         return replace(made, why=why) if made.parts else None
+
+    def table() -> tuple[Candidate, ...]:
+        return select(problem, options, backends, rates_of).candidates
+
     for backend in (x for x in backends if x.name == choice.backend):
         try:
             scheme = choice.make()
@@ -177,14 +180,9 @@ def planned(
                 known = [(x, rates_of(x, problem)) for x in backends]
                 made = _chosen(problem, options, known, backend, judged, why)
                 if problem.symmetric or _why_classical(problem, backends) is not None:
-                    again = partial(_table_of, problem, options, backends, rates_of)
-                    made = replace(made, table=again)
+                    made = replace(made, table=table)
                 return made
     return None
-
-
-def _table_of(*about: Any) -> tuple[Candidate, ...]:
-    return select(*about).candidates
 
 
 def choice_of(problem: Problem, option: Option) -> Choice:
