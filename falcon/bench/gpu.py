@@ -55,12 +55,8 @@ def describe() -> dict[str, str]:
     The settings are cuBLAS's environment variables: products may be emulated, or rounded to TF32.
     """
     settings = {x: y for x, y in os.environ.items() if x.startswith(_CUBLAS_SETTINGS)}
-    return {**get_backend(DEVICE).identity(device.current()), **_torch_version(), **settings}
-
-
-def _torch_version() -> dict[str, str]:
-    torch = _torch()
-    return {} if torch is None else {"torch": str(torch.__version__)}
+    torch = {} if _torch() is None else {"torch": str(_torch().__version__)}
+    return {**get_backend(DEVICE).identity(device.current()), **torch, **settings}
 
 
 def _known(name: str) -> DType:
@@ -125,13 +121,9 @@ def _operands(shape: Shape, dtype: DType, l2_bytes: int) -> list[tuple[Any, Any]
     """Random pairs of operands, together at least twice as large as the L2 cache."""
     nbytes = (shape.M * shape.K + shape.K * shape.N) * dtype.itemsize
     copies = min(_MOST_COPIES, max(2, -(-2 * l2_bytes // max(nbytes, 1))))
-    return [
-        (
-            _random(shape.M, shape.K, dtype, 2 * seed),
-            _random(shape.K, shape.N, dtype, 2 * seed + 1),
-        )
-        for seed in range(copies)
-    ]
+    left = [_random(shape.M, shape.K, dtype, 2 * seed) for seed in range(copies)]
+    right = [_random(shape.K, shape.N, dtype, 2 * seed + 1) for seed in range(copies)]
+    return list(zip(left, right, strict=True))
 
 
 def _random(rows: int, columns: int, dtype: DType, seed: int) -> Any:
