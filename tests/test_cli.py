@@ -14,7 +14,6 @@ import falcon
 from falcon import schemes
 from falcon.__main__ import main
 from falcon.bench import workloads
-from falcon.schemes import catalogue
 from falcon.schemes.formulas import formulas
 
 ROOT = Path(falcon.__file__).parent.parent
@@ -121,14 +120,11 @@ def test_schemes_for_x_xt_are_listed_shown_and_verified(capsys, tmp_path):
 
 
 @pytest.fixture
-def found(tmp_path):
+def found(tmp_path, clean):
     """A file as a search writes it: its scheme has the name of one in the catalogue."""
     path = tmp_path / "2x3x4_20-s0.json"
     schemes.dump(schemes.get("2x3x4:20"), path)
-    yield path
-    catalogue._registered.clear()
-    catalogue._get.cache_clear()
-    catalogue._table.cache_clear()
+    return path
 
 
 def test_a_file_in_place_of_a_name(capsys, found):
