@@ -354,7 +354,7 @@ def test_bench_skips_what_is_too_large(capsys):
     [
         (["--shape", "1,2"], "shape '1,2': expected three positive integers"),
         (["--model", "GPT-0"], "there is no model 'GPT-0'; known: "),
-        (["--tokens", "0"], "--tokens must be at least 1"),
+        (["--tokens", "0"], "--tokens '0': expected positive integers"),
         (["--rounds", "0"], "--rounds must be at least 1"),
         (["--shape", "8,8,8", "--dtype", "bool"], "dtype bool"),
         (["--shape", "8,8,8", "--scheme", "x"], "there is no scheme 'x'"),

@@ -1,6 +1,6 @@
 """Every study starts and ends, with its smallest settings; the page of records is up to date.
 
-The one for GPUs is in tests/gpu/test_bench.py, that of decoder layers in tests/torch.
+The one for GPUs is in tests/gpu/test_bench.py.
 """
 
 import json
@@ -79,9 +79,7 @@ def test_a_small_run(name, tmp_path):
         assert (tmp_path / "x.png").stat().st_size > 1000
 
 
-@pytest.mark.parametrize(
-    "name", sorted({*NAMES} - {*SMALL, "common", "decoder", "prefill", "regret_page"})
-)
+@pytest.mark.parametrize("name", sorted({*NAMES} - {*SMALL, "common", "regret_page"}))
 def test_it_says_what_it_measures(name):
     """Studies that take minutes at their smallest."""
     command = [sys.executable, "-W", "error", ROOT / "studies" / f"{name}.py", "--help"]

@@ -11,6 +11,7 @@ record file. What only falcon's developers measure is in the folder ``studies`` 
     errors.py      rounding errors, on sampled rows
     schemes.py     how fast the schemes of a format are        scheme_files.py  files, as a table
     run.py         runs that can be stopped and resumed
+    prefill.py     falcon.torch in decoder layers               decoder.py   these layers
     gpu_run.py     such a run on a GPU                          gpu.py       beside cuBLAS and torch
     dask_run.py    falcon.dask beside dask.array.matmul on a cluster of this machine
 

@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from falcon._core.checks import parse_bytes
 from falcon._core.options import thread_count
 from falcon._core.text import format_table
 from falcon._core.timing import LEAST_PAIRS, interleave
@@ -28,7 +29,8 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                       "as 2048,2048,2048 or 2048x2048x2048")  # fmt: skip
     what.add_argument("--shape", action="append", metavar="M,N,K", help="a shape (repeatable)")
     what.add_argument("--model", action="append", help=MODEL_HELP)
-    what.add_argument("--tokens", type=int, default=2048, help="M for --model (default 2048)")
+    what.add_argument("--tokens", default="2048", help="M for --model (default 2048); several, "
+                      "with commas, for --prefill")  # fmt: skip
     what.add_argument("--workload", action="append", choices=WORKLOADS,
                       help="shapes for --peers (repeatable; default squares)")  # fmt: skip
     what.add_argument("--max-gib", type=float, help="skip shapes that need more GiB of memory "
@@ -41,6 +43,8 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                       help="list the libraries, with versions and kernels")  # fmt: skip
     kind.add_argument("--peak", action="store_true", help="the multiply-add peak of the CPU")
     kind.add_argument("--gpu", action="store_true", help="falcon, cuBLAS and torch on a GPU")
+    kind.add_argument("--prefill", action="store_true", help="decoder layers of --model with "
+                      "random weights: torch's linear layers and falcon.torch's")  # fmt: skip
     kind.add_argument("--dask", action="store_true", help="falcon.dask and dask.array.matmul, on "
                       "processes of this machine")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=LEAST_PAIRS, help="least number of "
@@ -49,6 +53,10 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--case-seconds", type=float, default=60.0, metavar="S", help="time limit "
                         "of a case for rounds beyond --rounds (default 60)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    layers = parser.add_argument_group("--prefill")
+    layers.add_argument("--layers", type=int, default=1, help="decoder layers (default 1)")
+    layers.add_argument("--memory-limit", type=parse_bytes, metavar="BYTES", help="most memory of "
+                        "packed weights, such as 2GiB (default: twice the weights)")  # fmt: skip
     run = parser.add_argument_group("a run of --peers, --quick or --gpu")
     run.add_argument("-o", "--output", type=Path, metavar="FILE", help="the record file; a run "
                      "that was stopped resumes from FILE.part")  # fmt: skip
@@ -69,9 +77,18 @@ def add_report(parser: argparse.ArgumentParser) -> None:
 
 def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     """Run `bench` as asked for."""
-    for name in ("rounds", "tokens"):
-        if getattr(options, name) < 1:
-            raise ValueError(f"--{name} must be at least 1")
+    tokens = _tokens(options.tokens)
+    if options.rounds < 1:
+        raise ValueError("--rounds must be at least 1")
+    if options.prefill:
+        try:
+            from . import prefill
+        except ImportError as error:
+            raise ValueError(f"--prefill needs torch, falcon-gemm[torch]: {error}") from None
+        return prefill.run(options, falcon_options, tokens, asked.dtypes(options) or ["float32"])
+    if len(tokens) > 1:
+        raise ValueError("--tokens takes several only with --prefill")
+    (options.tokens,) = tokens
     if options.list_peers or options.peers or options.quick:
         from . import peer_run
 
@@ -89,6 +106,14 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     if options.dask:
         return dask_run.run(options, falcon_options)
     return _beside_numpy(options, falcon_options)
+
+
+def _tokens(text: str) -> list[int]:
+    """Return numbers of tokens, separated by commas."""
+    found = [int(x) if x.strip().isdecimal() else 0 for x in text.split(",")]
+    if min(found) < 1:
+        raise ValueError(f"--tokens {text!r}: expected positive integers")
+    return found
 
 
 def report(options: argparse.Namespace) -> int:

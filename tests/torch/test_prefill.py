@@ -1,16 +1,15 @@
-"""studies/prefill.py: its decoder layers, how logits are compared, and the whole study."""
+"""`bench --prefill`: its decoder layers, how logits are compared, and the whole command."""
 
-import sys
-from pathlib import Path
+import json
 
 import pytest
 
 import falcon
+from falcon.__main__ import main
 
 torch = pytest.importorskip("torch")
-sys.path.append(str(Path(__file__).parents[2] / "studies"))
-decoder = pytest.importorskip("decoder")
-prefill = pytest.importorskip("prefill")
+decoder = pytest.importorskip("falcon.bench.decoder")
+prefill = pytest.importorskip("falcon.bench.prefill")
 
 SMALL = decoder.Architecture(64, 4, 2, 96, 9000, 1e4, 1e-6, True)
 
@@ -70,16 +69,15 @@ def test_logits_are_compared():
     assert found.ties > 0  # an error as large as the logits
 
 
-def test_the_study(capsys, monkeypatch):
-    words = ("--model", "small", "--tokens", "8,16", "--rounds", "1", "--scheme", "strassen")
-    words += ("--layers", "2", "--threads", "1", "--dtype", "float32,bfloat16")
-    monkeypatch.setattr(sys, "argv", ["prefill.py", *words])
+def test_the_command(capsys):
+    words = ("bench", "--prefill", "--model", "small", "--tokens", "8,16", "--rounds", "1")
+    words += ("--scheme", "strassen", "--layers", "2", "--threads", "1")
     threads = torch.get_num_threads()
     try:
-        prefill.main()
+        assert main([*words, "--dtype", "float32,bfloat16"]) == 0
         out = capsys.readouterr().out
-        config = falcon.torch.LinearConfig("strassen", min_m=8, rows=8)
-        found = prefill.measure(SMALL, "float64", [8, 16], 1, config, 1)
+        assert main([*words, "--dtype", "float64", "--json"]) == 0
+        (found,) = json.loads(capsys.readouterr().out)
     finally:
         torch.set_num_threads(threads)
     for word in ("small, float32, 2 decoder layers", "small, bfloat16", "layers.1.down_proj",
@@ -87,7 +85,22 @@ def test_the_study(capsys, monkeypatch):
         assert word in out
     assert [x["tokens"] for x in found["entries"]] == [8, 16]
     for x in found["entries"]:
-        assert 0 < x["agreement"].falcon < 1e-13
-        assert x["agreement"].agreeing == x["agreement"].tokens == x["tokens"]
+        assert 0 < x["agreement"]["falcon"] < 1e-13
+        assert x["agreement"]["agreeing"] == x["agreement"]["tokens"] == x["tokens"]
         assert all(0 < share < 1 for share in x["linear"])
-        assert x["decode"].median > 0
+        assert x["decode"]["median"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--prefill"], "--prefill needs --model"),
+        (["--prefill", "--model", "x", "--layers", "0"], "--layers must be at least 1"),
+        (["--prefill", "--model", "x", "--dtype", "int8"], "--dtype 'int8': expected bfloat16"),
+        (["--prefill", "--model", "x", "--tokens", "8,,9"], "--tokens '8,,9': expected positive"),
+        (["8,8,8", "--tokens", "8,9"], "--tokens takes several only with --prefill"),
+    ],
+)
+def test_refused(capsys, words, message):
+    assert main(["bench", *words]) == 2
+    assert message in capsys.readouterr().err

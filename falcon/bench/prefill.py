@@ -1,14 +1,10 @@
-"""Decoder layers with torch's linear layers and falcon's: ``python studies/prefill.py``.
-
-The layers have a model's sizes and random weights (decoder.py). Printed are what
-`falcon.torch.convert_` did, tokens per second, the share of the time that linear layers take,
-errors of the logits, and a decoding step of one token. Needs torch.
-"""
+"""``python -m falcon bench --prefill``: decoder layers with torch's linear layers and falcon's."""
 
 from __future__ import annotations
 
 import argparse
 import copy
+import json
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -16,13 +12,14 @@ from time import perf_counter
 from typing import Any
 
 import torch
-from decoder import Architecture, Decoder, architecture
 from torch import Tensor, nn
 
 import falcon
 from falcon._core.options import thread_count
 from falcon._core.text import format_table
-from falcon._core.timing import LEAST_PAIRS, Side, interleave
+from falcon._core.timing import Estimate, Side, interleave
+
+from .decoder import Architecture, Decoder, architecture
 
 # Logits are compared at so many tokens, and formed for so many entries of the vocabulary at a time.
 _COMPARED, _CHUNK = 256, 8192
@@ -47,33 +44,36 @@ class Agreement:
         return f"{text} ({self.ties} of {others} others tie)" if others else text
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    add = parser.add_argument
-    add("--model", action="append", help="Qwen2.5-7B (default) or Llama-3.1-8B (repeatable)")
-    add("--tokens", default="2048", help="several, with commas (default 2048)")
-    add("--dtype", default="float32", help="several, with commas (default float32)")
-    add("--layers", type=int, default=1, help="decoder layers (default 1)")
-    add("--rounds", type=int, default=LEAST_PAIRS, help=f"least number (default {LEAST_PAIRS})")
-    add("--scheme", default="auto")
-    add("--max-growth", type=float)
-    add("--threads", type=int)
-    add("--memory-limit", help="of packed weights, such as 2GiB (default: twice the weights)")
-    options = parser.parse_args()
-    tokens = [int(x) for x in options.tokens.split(",")]
-    torch.set_num_threads(thread_count(options.threads))
+def run(options: argparse.Namespace, falcon_options: dict[str, Any], tokens: list[int],
+        dtypes: list[str]) -> int:  # fmt: skip
+    """Measure every model, dtype and number of tokens, and print a table per model and dtype."""
+    if not options.model:
+        raise ValueError("--prefill needs --model, such as Qwen2.5-7B")
+    if options.layers < 1:
+        raise ValueError("--layers must be at least 1")
+    for dtype in dtypes:
+        if getattr(torch, dtype, None) not in falcon.torch.ops.DTYPES:
+            raise ValueError(f"--dtype {dtype!r}: expected bfloat16, float16, float32 or float64")
+    torch.set_num_threads(thread_count(falcon_options["threads"]))
+    growth = falcon_options["max_growth"]
     config = falcon.torch.LinearConfig(
-        options.scheme,
-        options.max_growth,
+        falcon_options["scheme"],
+        growth,
         min_m=min(256, *tokens),
         rows=min(tokens),
         memory_limit=options.memory_limit,
     )
-    for model in options.model or ["Qwen2.5-7B"]:
+    found = []
+    for model in options.model:
         sizes = architecture(model)
-        for dtype in options.dtype.split(","):
+        for dtype in dtypes:
             about = measure(sizes, dtype, tokens, options.layers, config, options.rounds)
-            show({"model": model, "dtype": dtype, "layers": options.layers, **about})
+            found.append({"model": model, "dtype": dtype, "layers": options.layers, **about})
+            if not options.json:
+                _show(found[-1])
+    if options.json:
+        print(json.dumps(found, indent=1, default=_plain))
+    return 0
 
 
 @torch.inference_mode()
@@ -169,7 +169,7 @@ def _agreement(sizes: Architecture, exact: Tensor, *both: Tensor) -> Agreement:
     return Agreement(by_torch, by_falcon, len(at), int((~differ).sum()), int(ties.sum()))
 
 
-def show(found: dict[str, Any]) -> None:
+def _show(found: dict[str, Any]) -> None:
     mib = [found[name] / 2**20 for name in ("weights", "panels")]
     print(f"\n{found['model']}, {found['dtype']}, {found['layers']} decoder layers with random "
           f"weights, {torch.get_num_threads()} threads, torch {torch.__version__}: "
@@ -191,5 +191,7 @@ def show(found: dict[str, Any]) -> None:
           "twice torch's RMS error")  # fmt: skip
 
 
-if __name__ == "__main__":
-    main()
+def _plain(x: Any) -> Any:
+    if isinstance(x, Estimate):
+        return x.document()
+    return {name: getattr(x, name) for name in x.__slots__}

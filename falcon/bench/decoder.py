@@ -1,4 +1,4 @@
-"""Decoder layers of a language model, with random weights: what prefill.py runs.
+"""Decoder layers of a language model, with random weights: what `bench --prefill` runs.
 
 Norm, attention of grouped heads with rotary positions, norm, gated feed-forward: the layers of
 Qwen2.5 and Llama 3, with the linear layers that transformers gives them.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
+from importlib import resources
 
 import torch
 from torch import Tensor, nn
@@ -43,11 +43,11 @@ def architecture(name: str) -> Architecture:
 
     Raises ValueError: the model is not known; the message lists those that are.
     """
-    file = Path(__file__).with_name("architectures.json")
+    file = resources.files(__package__) / "data" / "architectures.json"
     known = json.loads(file.read_text(encoding="utf-8"))
     found = {model.lower(): sizes for model, sizes in known.items()}.get(name.lower())
     if found is None:
-        raise ValueError(f"there is no model {name!r}; known: {', '.join(known)}")
+        raise ValueError(f"--prefill knows no model {name!r}; known: {', '.join(known)}")
     return Architecture(**found)
 
 
