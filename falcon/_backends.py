@@ -29,10 +29,7 @@ def device_backend() -> Backend:
 def get_backend(name: str) -> Backend:
     """Return an available backend by name.
 
-    Raises
-    ------
-    ValueError
-        There is no such backend, or it does not run here (the message says why).
+    Raises ValueError: there is no such backend, or it does not run here (the message says why).
     """
     backend = device_backend() if name == DEVICE else BACKENDS.get(name)
     if backend is None:

@@ -15,8 +15,8 @@ from falcon._backends import available_backends
 from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, of
 from falcon._core.options import Options, thread_count
 from falcon._core.problem import Problem
-from falcon.decision.hardware import cpu_family
-from falcon.decision.starting import kernels_of, quotient
+from falcon.decision.machine import cpu_family
+from falcon.decision.starting import Call, kernels_of
 
 # Types that NumPy's backend is asked for: those with a BLAS, and one that stands for the others.
 BY_NUMPY = "float32", "float64", "complex64", "complex128", "int64"
@@ -43,6 +43,14 @@ def main() -> None:
                 row = {name: short(x) for name, x in sorted(row.items())}
                 rows.append(json.dumps(head | {"dtype": operand.name, "threads": threads} | row))
     print("[\n" + ",\n".join(rows) + "\n]")
+
+
+def quotient(backend, operand, rates):
+    """Return the measured over the predicted seconds of the probe's product."""
+    call = Call(backend, operand, rates)
+    for _ in range(50):
+        call.run()
+    return call.fastest / call.predicted
 
 
 def short(value):

@@ -5,6 +5,8 @@ import os
 import shutil
 import tempfile
 
+import pytest
+
 # Before falcon is imported anywhere, and inherited by workers and subprocesses: the machine is
 # measured once per run, and the user's own profile neither read nor written.
 if "FALCON_TESTS_CACHE" not in os.environ:
@@ -14,6 +16,19 @@ os.environ["FALCON_CACHE_DIR"] = os.environ["FALCON_TESTS_CACHE"]
 os.environ.pop("FALCON_PROFILE", None)
 # Tests of three threads and more are for small machines too.
 os.environ["FALCON_OVERSUBSCRIBE"] = "1"
+
+
+@pytest.fixture
+def clean():
+    """Forget what a test registers."""
+    from falcon.schemes import catalogue
+
+    yield
+    if catalogue._registered:
+        catalogue._registered.clear()
+        catalogue._generation += 1
+        catalogue._get.cache_clear()
+        catalogue._table.cache_clear()
 
 
 def pytest_configure(config):

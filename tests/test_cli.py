@@ -15,7 +15,6 @@ from falcon import schemes
 from falcon.__main__ import main
 from falcon.bench import workloads
 from falcon.decision import learned
-from falcon.schemes import catalogue
 from falcon.schemes.formulas import formulas
 
 ROOT = Path(falcon.__file__).parent.parent
@@ -139,18 +138,11 @@ def test_schemes_for_x_xt_are_listed_shown_and_verified(capsys, tmp_path):
 
 
 @pytest.fixture
-def found(tmp_path):
+def found(tmp_path, clean):
     """A file as a search writes it: its scheme has the name of one in the catalogue."""
     path = tmp_path / "2x3x4_20-s0.json"
     schemes.dump(schemes.get("2x3x4:20"), path)
-    yield path
-    forget_registered()
-
-
-def forget_registered():
-    catalogue._registered.clear()
-    catalogue._get.cache_clear()
-    catalogue._table.cache_clear()
+    return path
 
 
 def test_a_file_in_place_of_a_name(capsys, found):
@@ -484,7 +476,7 @@ def test_reader_that_leaves_early(tmp_path):
     assert (process.wait(), errors) == (0, "")
 
 
-def test_a_class_of_schemes_is_checked_in_one_table(capsys, tmp_path):
+def test_a_class_of_schemes_is_checked_in_one_table(capsys, tmp_path, clean):
     right = formulas(falcon.schemes.get("strassen"))
     texts = {"ada": right, "bo": right.replace("(-b11", "(b11"), "cy": "h1 = b11 a11"}
     paths = [tmp_path / f"{name}.txt" for name in texts]
@@ -501,7 +493,6 @@ def test_a_class_of_schemes_is_checked_in_one_table(capsys, tmp_path):
     assert run(capsys, "schemes", "--verify", paths[0])[0] == 0
     assert run(capsys, "schemes", "--show", paths[0])[1].startswith("ada <2,2,2;7>")
     assert "ada.txt" in run(capsys, "plan", 100, 100, 100, "--scheme", paths[0])[1]
-    forget_registered()
     assert falcon.schemes.load(paths[0]).same_coefficients(falcon.schemes.get("strassen"))
     with pytest.raises(
         falcon.SchemeError, match=r"bo\.txt: .*\(2 of 64 equations fail\); falcon.schemes"

@@ -46,7 +46,7 @@ def smaller(code):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda x: str(x.relative_to(DOCS)))
-def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
+def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch, clean):
     """In turn, as a reader types them."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))

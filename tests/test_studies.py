@@ -34,9 +34,20 @@ SMALL = {
 NAMES = sorted(x.stem for x in (ROOT / "studies").glob("*.py"))
 
 
+# No pauses, and the machine is measured in a second, not in ten.
+HASTE = """
+import time
+from falcon._cpu.backend import CpuBackend
+from falcon._numpy.backend import NumpyBackend
+time.sleep = lambda seconds: None
+for x in CpuBackend, NumpyBackend:
+    x.measure = lambda self, problem, thorough=False, quick=x.measure: quick(self, problem)
+"""
+
+
 def run(name, *arguments, folder):
-    """Run a study without its pauses; returns what it prints."""
-    (folder / "sitecustomize.py").write_text("import time\ntime.sleep = lambda seconds: None\n")
+    """Run a study in haste; returns what it prints."""
+    (folder / "sitecustomize.py").write_text(HASTE)
     command = [sys.executable, ROOT / "studies" / f"{name}.py", *arguments]
     path = os.pathsep.join(map(str, (ROOT, folder)))
     done = subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path},

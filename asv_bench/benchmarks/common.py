@@ -43,13 +43,3 @@ def require(backend):
     state = falcon.show_config("dict")["backends"].get(backend, "missing")
     if state != "available":
         raise NotImplementedError(f"backend {backend}: {state}")
-
-
-def require_own_process():
-    """Refuse a forked process, where falcon's kernels run on one thread."""
-    try:
-        from falcon._cpu import _core
-    except ImportError:
-        return
-    if _core.in_forked_child():
-        raise RuntimeError("run asv with --launch-method spawn: a forked child has one thread")

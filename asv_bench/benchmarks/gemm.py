@@ -5,7 +5,7 @@ import numpy as np
 import falcon
 from falcon._core.dtypes import of
 
-from .common import DTYPES, SHAPES, operands, require, require_own_process, thread_counts
+from .common import DTYPES, SHAPES, operands, require, thread_counts
 
 
 class Gemm:
@@ -15,7 +15,6 @@ class Gemm:
     param_names = ("shape", "dtype", "scheme")
 
     def setup(self, shape, dtype, scheme):
-        require_own_process()
         self.a, self.b, self.out = operands(shape, dtype)
         falcon.gemm(self.a, self.b, out=self.out, scheme=scheme)
 
@@ -35,7 +34,6 @@ class Types:
 
     def setup(self, size, types):
         require("cpu")
-        require_own_process()
         self.a = np.random.default_rng(0).integers(-4, 5, (size, size)).astype(of(types[0]).numpy)
         self.b = self.a.copy()
         self.time_gemm(size, types)
@@ -67,7 +65,6 @@ class Threads:
 
     def setup(self, threads, scheme):
         require("cpu")
-        require_own_process()
         self.a, self.b, self.out = operands("square 1024", "float32")
         self.time_gemm(threads, scheme)
 
@@ -82,7 +79,6 @@ class Gram:
     param_names = ("x", "scheme")
 
     def setup(self, shape, scheme):
-        require_own_process()
         self.x = np.random.default_rng(0).standard_normal(shape).astype("float32")
         self.time_gram(shape, scheme)
 

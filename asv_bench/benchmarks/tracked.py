@@ -8,7 +8,7 @@ import falcon
 from falcon._core.timing import Side, interleave
 from falcon.bench.errors import sampled_error
 
-from .common import DTYPES, SHAPES, operands, require_own_process
+from .common import DTYPES, SHAPES, operands
 
 _PAIRS = 5
 # Seconds after which no pairs beyond these begin.
@@ -23,7 +23,6 @@ class BesideNumPy:
     timeout = 120
 
     def setup(self, shape, dtype):
-        require_own_process()
         a, b, out = operands(shape, dtype)
         self.flops = 2.0 * out.size * a.shape[1]
         self.sides = [Side.of("falcon", lambda: falcon.gemm(a, b, out=out)),
@@ -53,7 +52,6 @@ class Guard:
     timeout = 300
 
     def setup(self, size, dtype, scales):
-        require_own_process()
         random = np.random.default_rng(0)
         a, b = random.standard_normal((2, size, size)).astype(dtype)
         if scales == "uneven":

@@ -8,8 +8,7 @@ import re
 from functools import partial
 from pathlib import Path
 
-from falcon._core.options import FIELDS
-from falcon._core.variables import OTHER_VARIABLES
+from falcon._core.options import FIELDS, OTHER_VARIABLES
 from falcon.bench import records, tables
 
 REFERENCE = Path(__file__).parents[1] / "reference"

@@ -6,7 +6,6 @@
     arithmetic.py  Arithmetic: float32 multiplied by parts of bfloat16; parts.py: such parts
     problem.py   Problem: what the decision needs to know about a multiplication
     options.py   Options: keywords, settings and environment variables
-    variables.py variables that set no option
     keywords.py  options as keywords of functions: types, signatures, documentation
     config.py    config, set_config: settings of a block, of the process
     threads.py   limits on the number of threads, including threadpoolctl's

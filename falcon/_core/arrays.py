@@ -15,12 +15,8 @@ def is_masked(value: Any) -> bool:
 def to_array(name: str, value: Any) -> np.ndarray:
     """Convert to an array; DataFrames become the array of their values.
 
-    Raises
-    ------
-    TypeError
-        The value is masked, sparse, not computed yet, or not in host memory.
-    ValueError
-        The value cannot be converted.
+    Raises TypeError: the value is masked, sparse, not computed yet, or not in host memory.
+    Raises ValueError: the value cannot be converted.
     """
     if isinstance(value, np.ndarray):
         if is_masked(value):

@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from operator import index
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
 from falcon.schemes import Scheme, SymmetricScheme
 
-from .arithmetic import NAMES
-
 Check = Literal["none", "finite", "verify"]
-CHECKS: tuple[Check, ...] = get_args(Check)
 # Why `scheme=` takes no scheme for X X^T.
 NOT_EXECUTED = "such schemes are data, proved but not executed; falcon.gram takes ordinary schemes"
 
@@ -80,26 +77,15 @@ def check_max_growth(value: Any) -> float:
     return float(value)
 
 
-def check_check(value: Any) -> Check:
-    """One of `CHECKS`."""
-    if value not in CHECKS:
-        raise ValueError(f"check is {value!r}; expected one of {', '.join(map(repr, CHECKS))}")
-    return value
+def check_choice(name: str, *known: str) -> Callable[[Any], str]:
+    """Return a check that a value is one of some words."""
 
+    def check(value: Any) -> str:
+        if value not in known:
+            raise ValueError(f"{name} is {value!r}; expected one of {', '.join(map(repr, known))}")
+        return str(value)
 
-def check_arithmetic(value: Any) -> str:
-    """How products of float32 elements are formed."""
-    if value not in NAMES:
-        raise ValueError(f"arithmetic is {value!r}; expected one of {', '.join(map(repr, NAMES))}")
-    return str(value)
-
-
-def check_learn(value: Any) -> str:
-    """When the choice is compared with its rivals."""
-    known = ("later", "now", "off")
-    if value not in known:
-        raise ValueError(f"learn is {value!r}; expected one of {', '.join(map(repr, known))}")
-    return str(value)
+    return check
 
 
 def check_threads(value: Any) -> int | None:

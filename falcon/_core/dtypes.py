@@ -19,67 +19,39 @@ from .arithmetic import SPLIT, TF32, WHOLE, Arithmetic
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type: what it can represent, and its name in each library.
+    """An element type: what it can represent, and its name in each library."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in NumPy or ml_dtypes.
-    itemsize : int
-        Bytes of an element.
-    unit_roundoff : float
-        Half the distance from 1 to the next number (for complex types, that of the real parts); 0
-        for integers, whose arithmetic wraps and never rounds.
-    is_complex, is_unsigned : bool
-        Of a pair: whether either is.
-    sums : DType or None
-        The type in which products of such elements are summed; None: the type itself.
-    wide : tuple of DType
-        Other result types that falcon's kernels can write for operands of this type: the
-        accumulators, neither rounded nor wrapped to the type of the operands.
-    module : str
-        The package that defines its NumPy dtype: "numpy" or "ml_dtypes".
-    blas : str or None
-        BLAS's letter for it (the s of sgemm), where NumPy's BLAS multiplies it.
-    torch : str or None
-        Its name in the module torch.
-    engine : str or None
-        The CPU engine's name for its kernels; of a complex type, for those of its parts.
-    engine_view : numpy.dtype or None
-        The dtype as which arrays are passed to the engine, where the buffer protocol does not know
-        the type, or where it wraps like another type of the same size.
-    cuda : str or None
-        Its CUDA C++ type in memory; types with a name are multiplied on GPUs.
-    cublas : int or None
-        Its cudaDataType.
-    cublas_sums : str or None
-        CuPy's name for the cublasComputeType_t of products that are summed in this type.
-    part : DType or None
-        Of a complex type: that of the real and imaginary parts.
-    pair : (DType, DType) or None
-        For a row that stands for two: the types of A and B. It has no NumPy dtype.
-    arithmetic : Arithmetic or None
-        For elements that are multiplied as numbers of another type, or as parts: how; `pair` is
-        their type twice.
-    """
-
-    name: str
-    itemsize: int
+    name: str  # its name in NumPy or ml_dtypes
+    itemsize: int  # bytes of an element
+    # Half the distance from 1 to the next number (for complex types, that of the real parts); 0 for
+    # integers, whose arithmetic wraps and never rounds.
     unit_roundoff: float
+    # Of a pair: whether either is.
     is_complex: bool = False
     is_unsigned: bool = False
+    # The type in which products of such elements are summed; None: the type itself.
     sums: DType | None = None
+    # Other result types that falcon's kernels can write for operands of this type: the
+    # accumulators, neither rounded nor wrapped to the type of the operands.
     wide: tuple[DType, ...] = ()
-    module: str = "numpy"
+    module: str = "numpy"  # the package that defines its NumPy dtype: "numpy" or "ml_dtypes"
+    # BLAS's letter for it (the s of sgemm), where NumPy's BLAS multiplies it.
     blas: str | None = None
-    torch: str | None = None
+    torch: str | None = None  # its name in the module torch
+    # The CPU engine's name for its kernels; of a complex type, for those of its parts.
     engine: str | None = None
+    # The dtype as which arrays are passed to the engine, where the buffer protocol does not know
+    # the type, or where it wraps like another type of the same size.
     engine_view: np.dtype | None = None
-    cuda: str | None = None
-    cublas: int | None = None
+    cuda: str | None = None  # its CUDA C++ type in memory; types with a name are multiplied on GPUs
+    cublas: int | None = None  # its cudaDataType
+    # CuPy's name for the cublasComputeType_t of products that are summed in this type.
     cublas_sums: str | None = None
-    part: DType | None = None
+    part: DType | None = None  # of a complex type: that of the real and imaginary parts
+    # For a row that stands for two: the types of A and B. It has no NumPy dtype.
     pair: tuple[DType, DType] | None = None
+    # For elements that are multiplied as numbers of another type, or as parts: how; `pair` is their
+    # type twice.
     arithmetic: Arithmetic | None = None
     _numpy: np.dtype | None = field(default=None, init=False, repr=False)
 
@@ -139,10 +111,7 @@ class DType:
     def numpy(self) -> np.dtype:
         """The NumPy dtype in native byte order; ml_dtypes is imported at the first use of bfloat16.
 
-        Raises
-        ------
-        TypeError
-            ml_dtypes is missing.
+        Raises TypeError: ml_dtypes is missing.
         """
         if self._numpy is None:
             object.__setattr__(self, "_numpy", _imported(self))
@@ -289,10 +258,7 @@ _BY_PAIR = {row.pair: row for row in PAIRS}
 def of(dtype: np.dtype | str) -> DType:
     """Return the row of a NumPy dtype in any byte order, or of its name.
 
-    Raises
-    ------
-    TypeError
-        It is no dtype, or falcon does not multiply matrices of it.
+    Raises TypeError: it is no dtype, or falcon does not multiply matrices of it.
     """
     row = _KNOWN.get(dtype)
     if row is None:

@@ -13,17 +13,11 @@ import numpy as np
 def fit_times(terms: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
     """Find the cost of each term so that the sums of costs fit the measured times best.
 
-    Parameters
-    ----------
-    terms : n rows of p numbers
-        The amount of each term in a measurement.
-    seconds : n numbers
-
-    Returns
-    -------
-    list of p float, none negative
-        Seconds per unit of each term, with the least sum of squared relative errors. Every subset
-        of the terms is tried: for a few terms this is the simplest exact method.
+    `terms`: n rows of p numbers; the amount of each term in a measurement.
+    `seconds`: n numbers.
+    Returns list of p float, none negative: seconds per unit of each term, with the least sum of
+    squared relative errors. Every subset of the terms is tried: for a few terms this is the
+    simplest exact method.
     """
     relative = np.asarray(terms, float) / np.asarray(seconds, float)[:, None]
     ones, count = np.ones(len(relative)), relative.shape[1]

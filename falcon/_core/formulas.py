@@ -52,22 +52,13 @@ class Counts:
 class Cut:
     """A problem, and how a backend cuts it.
 
-    Attributes
-    ----------
-    M, N, K : float
-    itemsize : float
-        Bytes per element.
-    threads : float
-        Number of threads that share the tiles of a product; 1: no imbalance.
-    packed, fused : bool
-        B is already combined; Combine H is fused.
-    chunk_m, chunk_n, chunk_k : float
-        Sizes of the chunks.
-    again_a, again_b, again_c : float
-        How often A and B are combined and C is updated.
-    smaller : bool
-        For a lower bound over this cut and all smaller ones: take the faster of the two speeds for
-        sums (in cache or not).
+    `itemsize`: bytes per element.
+    `threads`: number of threads that share the tiles of a product; 1: no imbalance.
+    `packed`, `fused`: B is already combined; Combine H is fused.
+    `chunk_m`, `chunk_n`, `chunk_k`: sizes of the chunks.
+    `again_a`, `again_b`, `again_c`: how often A and B are combined and C is updated.
+    `smaller`: for a lower bound over this cut and all smaller ones: take the faster of the two
+    speeds for sums (in cache or not).
     """
 
     def __init__(
@@ -155,12 +146,9 @@ def sliced(
 ) -> tuple[float, float, float, float, float]:
     """Cut a dimension into chunks, and each chunk into a scheme's parts.
 
-    Returns
-    -------
-    lines, units, chunks : float
-        Lines of one part and the units that they fill, summed over the chunks; number of chunks.
-    part, filled : float
-        Lines of one part of a full chunk, and the units that they fill.
+    Returns `lines, units, chunks`: lines of one part and the units that they fill, summed over the
+    chunks; number of chunks.
+    Returns `part, filled`: lines of one part of a full chunk, and the units that they fill.
     """
     part = up(chunk, parts)
     filled = up(part, unit)

@@ -59,14 +59,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def takes_options(*names: str, unchanged: Any = None) -> Callable[[Function], Function]:
     """Give a function that takes ``**options`` the signature and the documentation of options.
 
-    Parameters
-    ----------
-    names : str
-        The options that it takes. Their documentation replaces the line ``{options}`` of the
-        docstring.
-    unchanged : object
-        The default shown in the signature of functions that change only the options they are given.
-        None: the defaults are "auto" or None, which defer to the settings.
+    `names`: the options that it takes. Their documentation replaces the line ``{options}`` of the
+    docstring.
+    `unchanged`: the default shown in the signature of functions that change only the options they
+    are given. None: the defaults are "auto" or None, which defer to the settings.
     """
 
     def parameter(name: str) -> inspect.Parameter:

@@ -13,11 +13,8 @@ class ForkLock:
     A fork copies a held lock but not the thread that would release it, so that the child would wait
     for ever.
 
-    Attributes
-    ----------
-    lock : threading.Lock
-        A new object in the child. A ``with`` statement keeps the lock that it took, so that a
-        thread that forks while it holds the lock releases the old one.
+    `lock`: a new object in the child. A ``with`` statement keeps the lock that it took, so that a
+    thread that forks while it holds the lock releases the old one.
     """
 
     __slots__ = ("__weakref__", "lock")
@@ -30,17 +27,7 @@ class ForkLock:
 _known: WeakSet[ForkLock] = WeakSet()
 
 
-def in_forked_child() -> bool:
-    """Whether this process was forked: falcon then runs on one thread if it uses OpenMP."""
-    return _forked
-
-
-_forked = False
-
-
 def _renew() -> None:
-    global _forked
-    _forked = True
     for x in _known:
         x.lock = threading.Lock()
 

@@ -45,14 +45,10 @@ def judged(
 ) -> Scaling | None:
     """Return how the operands of a plan are scaled; None: the product must be classical.
 
-    Parameters
-    ----------
-    rows, columns : ndarray of float64
-        Squared 2-norms of the rows of A and the columns of B, as `mended` returns them.
-    packed : PackedOperand, optional
-        B, if it is packed: its columns are scaled already.
-    blocks : (int or None, int or None)
-        Rows and columns of a block; None: equal parts of a chunk.
+    `rows`, `columns`: ndarray of float64; squared 2-norms of the rows of A and the columns of B, as
+    `mended` returns them.
+    `packed`: B, if it is packed: its columns are scaled already.
+    `blocks`: rows and columns of a block; None: equal parts of a chunk.
     """
     p, scheme = plan.problem, plan.scheme
     assert scheme is not None  # for type checkers
@@ -102,13 +98,9 @@ def of_packed(columns: np.ndarray, plan: Plan, chunk: int) -> Scaling | None:
 def mended(x: np.ndarray, axis: int, found: np.ndarray) -> np.ndarray:
     """Return squared norms, in float64 where measuring them failed: 0 then is a line of zeros.
 
-    Parameters
-    ----------
-    x : ndarray
-    axis : {0, 1}
-        Norms of rows, or of columns.
-    found : ndarray of float64
-        What was measured; 0, Inf or NaN where that failed, replaced in place.
+    `axis`: {0, 1}; norms of rows, or of columns.
+    `found`: ndarray of float64; what was measured; 0, Inf or NaN where that failed, replaced in
+    place.
     """
     lines = x if axis == 0 else x.T
     doubtful = np.flatnonzero(~((found > 0) & (found < np.inf)))

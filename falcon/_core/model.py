@@ -76,13 +76,8 @@ def counts(scheme: Scheme | None) -> Counts:
 def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
     """Predict the seconds of each stage of `option`; the stages of an LCMA are `STAGES`.
 
-    Parameters
-    ----------
-    problem : Problem
-    option : Option
-        Only its scheme, chunks, `again` and `fused_output` are used.
-    rates : Rates
-        Of the option's backend, for the problem's dtype and threads.
+    `option`: only its scheme, chunks, `again` and `fused_output` are used.
+    `rates`: of the option's backend, for the problem's dtype and threads.
     """
     M, N, K = problem.M, problem.N, problem.K
     cut = Cut(
@@ -141,20 +136,10 @@ def bounds(
 
     A bound is the time of the whole problem, not cut into chunks, without imbalance of threads.
 
-    Parameters
-    ----------
-    schemes : tuple of Counts
-    fused : bool
-        Whether the backend fuses Combine H.
-    chunked : bool
-        Whether chunks may be so small that their sums fit the cache.
-    limit : float
-        Bounds above this many seconds are left out.
-
-    Returns
-    -------
-    list of (float, int)
-        A bound in seconds, and the index of its scheme.
+    `fused`: whether the backend fuses Combine H.
+    `chunked`: whether chunks may be so small that their sums fit the cache.
+    `limit`: bounds above this many seconds are left out.
+    Returns list of (float, int): a bound in seconds, and the index of its scheme.
     """
     whole = (problem.M, problem.N, problem.K)
     itemsize = problem.operand.itemsize

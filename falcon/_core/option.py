@@ -10,43 +10,22 @@ from falcon.schemes import ComplexScheme, Scheme
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way for a backend to multiply a problem.
-
-    Attributes
-    ----------
-    scheme : Scheme, ComplexScheme or None
-        None is the classical algorithm; for complex matrices, a library's own.
-    chunks : (int, int, int)
-        Rows of A, columns of B and inner length that are multiplied at a time.
-    workspace : int
-        Bytes allocated during the call, beyond the result.
-    fused_output : bool
-        Combine H is done on chip: the products are not written to memory.
-    again : (int, int, int)
-        How often A and B are combined and C is updated, because the problem is cut into chunks.
-    few_rows : bool
-        A has few rows, and B is read once, without a copy of it in memory.
-    tiling : tuple of int
-        Further parameters of the backend, private to it.
-    is_roomy : bool
-        It uses more workspace than calls usually do, for fewer chunks.
-    rounded_growth : float or None
-        Predicted RMS error if the backend's rounding differs from what `Scheme.rms_growth` assumes.
-    name : str
-        Its label, if not the name of its scheme.
-    """
+    """One way for a backend to multiply a problem."""
 
     backend: str
-    scheme: Any
+    scheme: Any  # None is the classical algorithm; for complex matrices, a library's own
+    # Rows of A, columns of B and inner length that are multiplied at a time.
     chunks: tuple[int, int, int]
-    workspace: int
-    fused_output: bool = False
+    workspace: int  # bytes allocated during the call, beyond the result
+    fused_output: bool = False  # Combine H is done on chip: the products are not written to memory
+    # How often A and B are combined and C is updated, because the problem is cut into chunks.
     again: tuple[int, int, int] = (1, 1, 1)
-    tiling: tuple[int, ...] = ()
-    few_rows: bool = False
-    is_roomy: bool = False
+    tiling: tuple[int, ...] = ()  # further parameters of the backend, private to it
+    few_rows: bool = False  # A has few rows, and B is read once, without a copy of it in memory
+    is_roomy: bool = False  # it uses more workspace than calls usually do, for fewer chunks
+    # Predicted RMS error if the backend's rounding differs from what `Scheme.rms_growth` assumes.
     rounded_growth: float | None = None
-    name: str = ""
+    name: str = ""  # its label, if not the name of its scheme
 
     @property
     def label(self) -> str:
@@ -85,19 +64,12 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An option with its predicted seconds per stage, and why it was not chosen.
-
-    Attributes
-    ----------
-    refused : str
-        Why it was not chosen; empty for the choice.
-    allowed : bool
-        Whether all limits allow it: if it was not chosen, then because of its predicted time.
-    """
+    """An option with its predicted seconds per stage, and why it was not chosen."""
 
     option: Option
     seconds: tuple[tuple[str, float], ...]
-    refused: str = ""
+    refused: str = ""  # why it was not chosen; empty for the choice
+    # Whether all limits allow it: if it was not chosen, then because of its predicted time.
     allowed: bool = True
 
     @property

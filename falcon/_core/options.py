@@ -14,38 +14,48 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from falcon.schemes import Scheme
 
 from . import checks
+from .arithmetic import NAMES
 from .checks import check_switch, parse_bool
 from .text import did_you_mean
 from .threads import within_limits
-from .variables import OTHER_VARIABLES
 
 _log = logging.getLogger("falcon")
+
+# Environment variables that set no option, and what they do: a table of the documentation.
+OTHER_VARIABLES = {
+    "FALCON_ACCELERATE": "Set by `python -m falcon run` for the processes that the program starts.",
+    "FALCON_BUILD": "When falcon is built: require or skip the compiled kernels.",
+    "FALCON_CACHE_DIR": "The folder of cached files; else falcon-gemm in the user's cache folder.",
+    "FALCON_ISA": "The instruction set of falcon's own kernels, such as avx2; read once.",
+    "FALCON_OVERSUBSCRIBE": "Set to 1, allows more threads than CPUs, for tests; read once.",
+    "FALCON_PROFILE": "The file of the machine profile, used whatever machine it was made on.",
+}
 
 DEFAULT_MAX_GROWTH = 8.0  # RMS growth of the error that "auto" allows: three bits
 
 
-def _about(
+def _option(
+    default: Any,
     variable: str,
-    parse: Callable[[str], Any],
     text: str,
-    *,
     check: Callable[[Any], Any],
-    keyword: bool = False,
-    decides: bool = True,
-    beyond_plan: tuple[Any, ...] = (),
-) -> dict[str, Any]:
+    parse: Callable[[str], Any] = str,
+    **how: Any,
+) -> Any:
     """Describe an option: `text` is its documentation, with the type in the first line.
 
-    `decides`: the choice for a problem may depend on it. `beyond_plan`: values with which a call
-    does more than run its plan (see `runs_plan_alone`).
+    `parse` reads the environment variable. `keyword`: public functions take it. `decides`: the
+    choice for a problem may depend on it. `beyond_plan`: values with which a call does more than
+    run its plan (see `runs_plan_alone`).
     """
-    about = {"variable": variable, "parse": parse, "text": text, "check": check}
-    return {**about, "keyword": keyword, "decides": decides, "beyond_plan": beyond_plan}
+    about = {"variable": variable, "text": text, "check": check, "parse": parse}
+    usual = {"keyword": False, "decides": True, "beyond_plan": ()}
+    return field(default=default, metadata={**about, **usual, **how})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,159 +65,128 @@ class Options:
     Once the name of a scheme is looked up, `scheme` is "auto", "classical" or a Scheme.
     """
 
-    backend: str = field(
-        default="auto",
-        metadata=_about(
-            "FALCON_BACKEND",
-            str,
-            """str
+    backend: str = _option(
+        "auto",
+        "FALCON_BACKEND",
+        """str
         "auto" or the name of a backend ("cpu", "numpy", "gpu").""",
-            check=checks.check_backend,
-            keyword=True,
-        ),
+        checks.check_backend,
+        keyword=True,
     )
-    scheme: str | Scheme = field(
-        default="auto",
-        metadata=_about(
-            "FALCON_SCHEME",
-            str,
-            """str or Scheme
+    scheme: str | Scheme = _option(  # noqa: RUF009
+        "auto",
+        "FALCON_SCHEME",
+        """str or Scheme
         "auto" chooses by predicted time, and scales rows of `a` and columns of `b` by powers of two
         where their norms differ too much; "classical" uses no LCMA; a name such as "strassen",
         "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as given, without
         scaling. `falcon.gram` uses such a scheme for the blocks off the diagonal.""",
-            check=checks.check_scheme,
-            keyword=True,
-        ),
+        checks.check_scheme,
+        keyword=True,
     )
-    arithmetic: str = field(
-        default="auto",
-        metadata=_about(
-            "FALCON_ARITHMETIC",
-            str,
-            """{"auto", "native", "bf16x6", "bf16x3", "tf32"}
+    arithmetic: str = _option(
+        "auto",
+        "FALCON_ARITHMETIC",
+        """{"auto", "native", "bf16x6", "bf16x3", "tf32"}
         How float32 is multiplied: by three bfloat16 parts, as accurately, by two (`max_growth` 16),
         or with 10 bits on a GPU; "auto" is "bf16x6" where that is faster, on a GPU "native".""",
-            check=checks.check_arithmetic,
-            keyword=True,
-            decides=False,  # the problem's operand type does
-        ),
+        checks.check_choice("arithmetic", *NAMES),
+        keyword=True,
+        decides=False,  # the problem's operand type does
     )
-    max_growth: float = field(
-        default=DEFAULT_MAX_GROWTH,
-        metadata=_about(
-            "FALCON_MAX_GROWTH",
-            checks.parse_number,
-            """float
+    max_growth: float = _option(
+        DEFAULT_MAX_GROWTH,
+        "FALCON_MAX_GROWTH",
+        """float
         Largest predicted RMS error, relative to the classical algorithm, that "auto" allows
         (default 8.0: three bits; 1.0 forbids every LCMA).""",
-            check=checks.check_max_growth,
-            keyword=True,
-        ),
+        checks.check_max_growth,
+        checks.parse_number,
+        keyword=True,
     )
-    threads: int | None = field(
-        default=None,
-        metadata=_about(
-            "FALCON_NUM_THREADS",
-            checks.parse_integer,
-            """int
+    threads: int | None = _option(
+        None,
+        "FALCON_NUM_THREADS",
+        """int
         Threads of the call, falcon's own and those of NumPy's BLAS; None: OMP_NUM_THREADS, or all
         CPUs that this process may use. Never more than these CPUs, nor than `threadpoolctl`
         allows.""",
-            check=checks.check_threads,
-            keyword=True,
-            decides=False,  # their number is part of the Problem
-        ),
+        checks.check_threads,
+        checks.parse_integer,
+        keyword=True,
+        decides=False,  # their number is part of the Problem
     )
-    workspace_limit: int | None = field(
-        default=None,
-        metadata=_about(
-            "FALCON_WORKSPACE_LIMIT",
-            str,
-            """int or str
+    workspace_limit: int | None = _option(
+        None,
+        "FALCON_WORKSPACE_LIMIT",
+        """int or str
         Bytes that the call may allocate beyond its result, or a size such as "64MiB". None:
         falcon's own kernels use what is usually kept between calls (`release_workspace`), and up
         to 1/16 of the memory where that saves passes; NumPy's use what they need. With a larger
         limit, falcon's kernels use and keep at most a quarter of the memory.""",
-            check=checks.check_size("workspace_limit"),
-            keyword=True,
-        ),
+        checks.check_size("workspace_limit"),
+        keyword=True,
     )
-    check: str = field(
-        default="finite",
-        metadata=_about(
-            "FALCON_CHECK",
-            str,
-            """{"finite", "verify", "none"}
+    check: str = _option(
+        "finite",
+        "FALCON_CHECK",
+        """{"finite", "verify", "none"}
         "finite": if an LCMA meets a non-finite value (in the input, or by overflow of a sum), the
         product is redone classically, so that a NaN or Inf spreads no further than it would there.
         "verify": also check the result by Freivalds' test. "none": neither.""",
-            check=checks.check_check,
-            keyword=True,
-            decides=False,
-            beyond_plan=("verify",),
-        ),
+        checks.check_choice("check", *get_args(checks.Check)),
+        keyword=True,
+        decides=False,
+        beyond_plan=("verify",),
     )
-    verbose: bool = field(
-        default=False,
-        metadata=_about(
-            "FALCON_VERBOSE",
-            parse_bool,
-            """bool
+    verbose: bool = _option(
+        False,
+        "FALCON_VERBOSE",
+        """bool
         Log every new plan, with the table of its candidates, to the logger "falcon"; to standard
         error if the program has not configured logging.""",
-            check=check_switch("verbose"),
-            decides=False,
-        ),
+        check_switch("verbose"),
+        parse_bool,
+        decides=False,
     )
-    tuned: bool = field(
-        default=True,
-        metadata=_about(
-            "FALCON_TUNED",
-            parse_bool,
-            """bool
+    tuned: bool = _option(
+        True,
+        "FALCON_TUNED",
+        """bool
         Use what `falcon.tune`, and comparisons during earlier processes' calls, have measured for a
         problem instead of the prediction.""",
-            check=check_switch("tuned"),
-            decides=False,
-        ),
+        check_switch("tuned"),
+        parse_bool,
+        decides=False,
     )
-    learn: str = field(
-        default="later",
-        metadata=_about(
-            "FALCON_LEARN",
-            str,
-            """{"later", "now", "off"}
+    learn: str = _option(
+        "later",
+        "FALCON_LEARN",
+        """{"later", "now", "off"}
         Compare the choice for a problem that is multiplied often with its best rivals, at most six
         times and in at most 3 % of the time. "later": for later processes; this one keeps its
         choices. "now": also for this process. "off": never.""",
-            check=checks.check_learn,
-            decides=False,
-        ),
+        checks.check_choice("learn", "later", "now", "off"),
+        decides=False,
     )
-    share_threads: bool = field(
-        default=True,
-        metadata=_about(
-            "FALCON_SHARE_THREADS",
-            parse_bool,
-            """bool
+    share_threads: bool = _option(
+        True,
+        "FALCON_SHARE_THREADS",
+        """bool
         Run the jobs of NumPy's and SciPy's OpenBLAS on falcon's threads, in the whole process, once
         falcon's kernels have run with several threads: products of both libraries in turn then do
         not compete for CPUs.""",
-            check=check_switch("share_threads"),
-            decides=False,
-        ),
+        check_switch("share_threads"),
+        parse_bool,
+        decides=False,
     )
-    memory_limit: int | None = field(
-        default=None,
-        metadata=_about(
-            "FALCON_MEMORY_LIMIT",
-            str,
-            """int or str
+    memory_limit: int | None = _option(
+        None,
+        "FALCON_MEMORY_LIMIT",
+        """int or str
         Bytes that the panels of a packed operand may hold, without padding, or a size such as
         "64MiB". None: twice those of `b`, and for a scheme by name what it takes.""",
-            check=checks.check_size("memory_limit"),
-        ),
+        checks.check_size("memory_limit"),
     )
 
 
@@ -236,12 +215,8 @@ def runs_plan_alone(options: Options) -> bool:
 def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:
     """Return the settings in force, changed by the keywords of a call other than "auto" and None.
 
-    Raises
-    ------
-    TypeError
-        `function` takes no such keyword, or its value has the wrong type.
-    ValueError
-        A value is out of range.
+    Raises TypeError: `function` takes no such keyword, or its value has the wrong type.
+    Raises ValueError: a value is out of range.
     """
     current = settings()
     if not keywords:
@@ -367,12 +342,6 @@ def _oversubscribes() -> bool:
 def forced_isa() -> str | None:
     """Return the instruction set that FALCON_ISA forces on falcon's own kernels; read once."""
     return os.environ.get("FALCON_ISA") or None
-
-
-@cache
-def forced_threading() -> str | None:
-    """Return the threads that FALCON_THREADING selects, "own" or "openmp"; read once."""
-    return os.environ.get("FALCON_THREADING") or None
 
 
 def cache_folder() -> Path | None:

@@ -16,56 +16,33 @@ class Policy:
     """When a backend's LCMAs are worth comparing, and how much they must gain.
 
     `falcon.decision.select` applies it. Backends that compete for a problem have the same policy.
-
-    Attributes
-    ----------
-    smallest : int
-        If a dimension is smaller, no LCMA can gain: nothing is compared or measured.
-    smallest_flops : float
-        The same for 2MNK.
-    smallest_compared : float
-        2MNK from which the classical algorithms of several backends are compared where no LCMA can
-        gain; below, the library's runs.
-    thinnest_compared : int
-        The same for the least dimension.
-    small_gain : float
-        How much faster than the library's another one must be predicted there.
-    smallest_block : int
-        Least rows, columns and inner length of an LCMA's blocks.
-    smallest_chunk : int
-        The same for the blocks of a chunk, if a workspace limit cuts the problem.
-    nested : bool
-        Whether every scheme nested in Strassen's is a candidate; else only Strassen's in itself.
-    nested_block : int
-        How many times larger the blocks of nested schemes must be.
-    least_gain : float
-        The classical algorithm (a library's, if there is one) is chosen unless it is slower by this
-        factor, the error of predictions.
-    tie : float
-        Predictions within this share of each other are a tie: less growth wins, then fewer levels.
-    copy_price : float
-        Share of a product's time that every further copy of B must save which a scheme's panels of
-        a packed operand hold (Strassen: 0.75 of a copy).
-    common_model : bool
-        The backend predicts by `falcon._core.model` and rounds as `Scheme.rms_growth` assumes, so
-        that the model's bounds and the growth exclude schemes before the backend is asked.
-    no_gain, too_little : str
-        Why the classical algorithm was chosen; why a faster candidate was not.
     """
 
-    smallest: int
-    smallest_flops: float
-    smallest_block: int
-    smallest_chunk: int
+    smallest: int  # if a dimension is smaller, no LCMA can gain: nothing is compared or measured
+    smallest_flops: float  # the same for 2MNK
+    smallest_block: int  # least rows, columns and inner length of an LCMA's blocks
+    smallest_chunk: int  # the same for the blocks of a chunk, if a workspace limit cuts the problem
+    # 2MNK from which the classical algorithms of several backends are compared where no LCMA can
+    # gain; below, the library's runs.
     smallest_compared: float = inf
-    thinnest_compared: int = 1
+    thinnest_compared: int = 1  # the same for the least dimension
+    # How much faster than the library's another one must be predicted there.
     small_gain: float = 1.08
+    # Whether every scheme nested in Strassen's is a candidate; else only Strassen's in itself.
     nested: bool = True
-    nested_block: int = 4
+    nested_block: int = 4  # how many times larger the blocks of nested schemes must be
+    # The classical algorithm (a library's, if there is one) is chosen unless it is slower by this
+    # factor, the error of predictions.
     least_gain: float = 1.03
+    # Predictions within this share of each other are a tie: less growth wins, then fewer levels.
     tie: float = 0.015
+    # Share of a product's time that every further copy of B must save which a scheme's panels of a
+    # packed operand hold (Strassen: 0.75 of a copy).
     copy_price: float = 0.0
+    # The backend predicts by `falcon._core.model` and rounds as `Scheme.rms_growth` assumes, so
+    # that the model's bounds and the growth exclude schemes before the backend is asked.
     common_model: bool = True
+    # Why the classical algorithm was chosen; why a faster candidate was not.
     no_gain: str = "no scheme is predicted to be faster"
     too_little: str = "faster by too little to be sure"
 

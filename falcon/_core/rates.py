@@ -43,75 +43,43 @@ class Rates:
 
     With the first three alone and defaults for the others, the cost model (formulas in `model.py`)
     is FalconGEMM's.
-
-    Attributes
-    ----------
-    multiply : float
-        F*: products, flop/s, all threads together.
-    add : float
-        F+: block additions inside the cache, flop/s.
-    bandwidth : float
-        beta: streaming to and from memory, elements/s.
-    overlap : float
-        omega: 1, arithmetic and memory traffic of a combine overlap; 0, their times add up.
-    combine : 4 floats or ()
-        beta_A near, far, beta_B near, far: elements/s that Combine A and B read and write, where
-        all sums take at most `cache` bytes and where they take more. (): `bandwidth`.
-    pack : 2 floats or ()
-        pi_A, pi_B: elements/s that the classical algorithm reads and writes to lay out A and B, not
-        counting the time in which it multiplies meanwhile. (): `bandwidth`.
-    cache : float
-        Bytes of sums up to which the near rates of `combine` hold.
-    tile : (int, int)
-        mr, nr: products are computed in whole tiles of that many rows and columns.
-    slice : int
-        kc: length of the slices of K in which products are summed; 0, no slices.
-    loss : float
-        kappa: fixed cost of a slice, as additional length of K.
-    surface : (float, float, float)
-        sigma_A, sigma_B, sigma_C: seconds per element of a product's operands and result, where
-        the operands of all products take at most `surface_cache` bytes.
-    surface_far : 3 floats or ()
-        The same where they take more. (): `surface`.
-    surface_cache : float
-        See `surface`.
-    ragged : (float, float)
-        epsilon_N, epsilon_M: seconds per element of A for a binary digit of N mod 16, and per
-        element of B for one of M mod 4. A BLAS multiplies the columns and rows that are left over
-        in kernels of 8, 4, 2 and 1, each of which reads the whole operand again.
-    update : float
-        F_H: products added to blocks of C on chip, elements/s; 0, at `add`.
-    update_far : float
-        F_H far: the same with blocks of K of 1024 steps and more, whose panels push the blocks of C
-        out of caches (in between, times are interpolated); 0, `update`.
-    disturbance : float
-        sigma_H: seconds by which an added element delays products, whose panels it pushes out of
-        caches.
-    store : float
-        beta_C: C written, elements/s; 0, `bandwidth`.
-    overhead : float
-        tau: seconds of a call in which nothing is computed.
     """
 
-    multiply: float
-    add: float
-    bandwidth: float
+    multiply: float  # F*: products, flop/s, all threads together
+    add: float  # F+: block additions inside the cache, flop/s
+    bandwidth: float  # beta: streaming to and from memory, elements/s
+    # omega: 1, arithmetic and memory traffic of a combine overlap; 0, their times add up.
     overlap: float = 1.0
+    # beta_A near, far, beta_B near, far: elements/s that Combine A and B read and write, where all
+    # sums take at most `cache` bytes and where they take more. (): `bandwidth`.
     combine: tuple[float, ...] = ()
+    # pi_A, pi_B: elements/s that the classical algorithm reads and writes to lay out A and B, not
+    # counting the time in which it multiplies meanwhile. (): `bandwidth`.
     pack: tuple[float, ...] = ()
-    cache: float = 0.0
+    cache: float = 0.0  # bytes of sums up to which the near rates of `combine` hold
+    # mr, nr: products are computed in whole tiles of that many rows and columns.
     tile: tuple[int, int] = (1, 1)
-    slice: int = 0
-    loss: float = 0.0
+    slice: int = 0  # kc: length of the slices of K in which products are summed; 0, no slices
+    loss: float = 0.0  # kappa: fixed cost of a slice, as additional length of K
+    # sigma_A, sigma_B, sigma_C: seconds per element of a product's operands and result, where the
+    # operands of all products take at most `surface_cache` bytes.
     surface: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    # The same where they take more. (): `surface`.
     surface_far: tuple[float, ...] = ()
-    surface_cache: float = 0.0
+    surface_cache: float = 0.0  # see `surface`
+    # epsilon_N, epsilon_M: seconds per element of A for a binary digit of N mod 16, and per element
+    # of B for one of M mod 4. A BLAS multiplies the columns and rows that are left over in kernels
+    # of 8, 4, 2 and 1, each of which reads the whole operand again.
     ragged: tuple[float, float] = (0.0, 0.0)
-    update: float = 0.0
+    update: float = 0.0  # F_H: products added to blocks of C on chip, elements/s; 0, at `add`
+    # F_H far: the same with blocks of K of 1024 steps and more, whose panels push the blocks of C
+    # out of caches (in between, times are interpolated); 0, `update`.
     update_far: float = 0.0
+    # sigma_H: seconds by which an added element delays products, whose panels it pushes out of
+    # caches.
     disturbance: float = 0.0
-    store: float = 0.0
-    overhead: float = 0.0
+    store: float = 0.0  # beta_C: C written, elements/s; 0, `bandwidth`
+    overhead: float = 0.0  # tau: seconds of a call in which nothing is computed
 
     def __post_init__(self) -> None:
         positive("multiply", self.multiply)

@@ -119,16 +119,11 @@ def _groups(
 def spread(squares: np.ndarray, parts: int, chunk: int, block: int | None = None) -> float:
     """Return the largest ratio of root mean square to least norm within a group of lines.
 
-    Parameters
-    ----------
-    squares : ndarray of float64
-        Squared 2-norms of the rows of A, or the columns of B. Lines of zeros are ignored.
-    parts : int
-        Number of blocks into which the scheme cuts a chunk.
-    chunk : int
-        Lines that are multiplied at a time.
-    block : int, optional
-        Lines of a block; by default an equal part of the chunk, rounded up.
+    `squares`: ndarray of float64; squared 2-norms of the rows of A, or the columns of B. Lines of
+    zeros are ignored.
+    `parts`: number of blocks into which the scheme cuts a chunk.
+    `chunk`: lines that are multiplied at a time.
+    `block`: lines of a block; by default an equal part of the chunk, rounded up.
     """
     worst = 1.0
     with np.errstate(over="ignore"):  # the squares of norms may differ by more than a float64 holds
@@ -169,15 +164,10 @@ def evened(
 ) -> list[np.ndarray | None]:
     """Return the powers for the lines of each dimension, None where scaling is no help.
 
-    Parameters
-    ----------
-    dimensions : sequence of Lines
-        Arguments of `spread`.
-    spreads : sequence of float
-        Their spreads.
-    beyond : float
-        The lines are scaled if the product of the spreads is larger, and falls by a tenth, or
-        at all where it is larger still.
+    `dimensions`: arguments of `spread`.
+    `spreads`: their spreads.
+    `beyond`: the lines are scaled if the product of the spreads is larger, and falls by a tenth, or
+    at all where it is larger still.
     """
     found = [_without_zeros(*x) for x in dimensions]
     if prod(spreads) > beyond:

@@ -93,20 +93,13 @@ def geometric_mean(estimates: Iterable[Estimate]) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a comparison.
-
-    Attributes
-    ----------
-    name : str
-    time : callable
-        Given a number of calls, makes them in a row and returns the seconds of the fastest (on a
-        GPU, where single calls cannot be timed, of the mean).
-    rest : float
-        Seconds to wait after a timing, while its threads may still disturb others.
-    """
+    """One side of a comparison."""
 
     name: str
+    # Given a number of calls, makes them in a row and returns the seconds of the fastest (on a GPU,
+    # where single calls cannot be timed, of the mean).
     time: Callable[[int], float]
+    # Seconds to wait after a timing, while its threads may still disturb others.
     rest: float = REST_SECONDS
 
     @classmethod
@@ -121,16 +114,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The times of one side of a comparison.
-
-    Attributes
-    ----------
-    name : str
-    seconds : tuple of float
-        One per round; position i is the same round in all records of a comparison.
-    """
+    """The times of one side of a comparison."""
 
     name: str
+    # One per round; position i is the same round in all records of a comparison.
     seconds: tuple[float, ...]
 
     @property
@@ -165,18 +152,11 @@ def interleave(
 ) -> list[Record]:
     """Time all sides in turn until the ratio of the first to every other one is known.
 
-    Parameters
-    ----------
-    sides : sequence of Side
-        All make the same number of calls per timing, that of the fastest side (`repeats_for`).
-    rounds : int
-        Least number of rounds.
-    most : int, optional
-        Rounds after which it ends even if a ratio is not known; 4 * `rounds` by default.
-    seconds : float
-        Time after which it ends even if a ratio is not known.
-    after_round : callable, optional
-        Called with the seconds of each side; it may raise to stop.
+    `sides`: all make the same number of calls per timing, that of the fastest side (`repeats_for`).
+    `rounds`: least number of rounds.
+    `most`: rounds after which it ends even if a ratio is not known; 4 * `rounds` by default.
+    `seconds`: time after which it ends even if a ratio is not known.
+    `after_round`: called with the seconds of each side; it may raise to stop.
     """
     if len({x.name for x in sides}) < len(sides):
         raise ValueError(f"two sides have one name among {', '.join(x.name for x in sides)}")

@@ -2,18 +2,13 @@
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyObject_GetBuffer
 from cpython.long cimport PyLong_AsUnsignedLongLongMask
 from libc.stdint cimport int64_t, uintptr_t
+from libc.string cimport strchr
 
 cdef extern from "falcon_cpu.h" nogil:
     enum: FALCON_N_ISA
     enum: FALCON_N_DTYPE
-    enum: FALCON_F32
-    enum: FALCON_F64
-    enum: FALCON_F16
-    enum: FALCON_BF16
     enum: FALCON_I8
     enum: FALCON_U8
-    enum: FALCON_I16
-    enum: FALCON_I32
     enum: FALCON_I64
     enum: FALCON_I64_F64
     enum: FALCON_U8I8
@@ -105,10 +100,6 @@ cdef extern from "falcon_cpu.h" nogil:
                       ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, double *sums,
                       double *odd)
     const char *falcon_scheme_check(const falcon_scheme *scheme, int *scratch)
-    enum: FALCON_OWN_TEAM
-    enum: FALCON_OPENMP
-    int falcon_threading(int wanted)
-    int falcon_in_forked_child()
     void *falcon_lend(int most, int threads)
 
 cdef extern from *:
@@ -129,16 +120,20 @@ cdef extern from *:
     #endif
         return p;
     }
+    /* Formats of buffers and the types that they mean; 'H' holds the bits of bfloat16. */
+    static const char fl_formats[] = "fdeHbBhiql";
+    static const int fl_types[] = {FALCON_F32, FALCON_F64, FALCON_F16, FALCON_BF16, FALCON_I8,
+                                   FALCON_U8, FALCON_I16, FALCON_I32, FALCON_I64, FALCON_I64};
     """
     void *fl_alloc(size_t bytes) nogil
+    const char *fl_formats
+    const int *fl_types
 
 
 cdef inline int dtype_of(const Py_buffer *v) except -1:
-    """The type (enum falcon_dtype) of a buffer's elements, of complex ones that of their parts.
-
-    'H' holds the bits of bfloat16, for which buffers have no format.
-    """
+    """The type (enum falcon_dtype) of a buffer's elements, of complex ones that of their parts."""
     cdef const char *f = v.format
+    cdef const char *found = NULL
     if f != NULL and v.ndim == 2:
         # "<" is native too, all machines with kernels being little-endian: arrays read from files
         # by other libraries have it.
@@ -147,24 +142,9 @@ cdef inline int dtype_of(const Py_buffer *v) except -1:
         if f[0] == b"Z":
             f += 1
         if f[0] != 0 and f[1] == 0:
-            if f[0] == b"f":
-                return FALCON_F32
-            if f[0] == b"d":
-                return FALCON_F64
-            if f[0] == b"e":
-                return FALCON_F16
-            if f[0] == b"H":
-                return FALCON_BF16
-            if f[0] == b"b":
-                return FALCON_I8
-            if f[0] == b"B":
-                return FALCON_U8
-            if f[0] == b"h":
-                return FALCON_I16
-            if f[0] == b"i":
-                return FALCON_I32
-            if f[0] == b"q" or (f[0] == b"l" and v.itemsize == 8):
-                return FALCON_I64
+            found = strchr(fl_formats, f[0])
+    if found != NULL and (f[0] != b"l" or v.itemsize >= 8):
+        return fl_types[found - fl_formats]
     raise ValueError("operands must be two-dimensional, of native float32, float64, float16, int8, "
                      "uint8, int16, int32 or int64, or bfloat16 seen as uint16")
 

@@ -118,7 +118,6 @@ class CpuBackend:
         beta: Any = 0,
         mirror: Any = None,
     ) -> None:
-        """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem, scheme = plan.problem, plan.scheme
         left, right = problem.operand.left, problem.operand.right
         is_split, kind = problem.operand.arithmetic is not None, _kind(problem.operand)
@@ -194,10 +193,6 @@ class CpuBackend:
     def execute_batch(
         self, plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, *, alpha: Any = 1
     ) -> bool:
-        """Write the products of all matrices of a batch; False where they must be run one by one.
-
-        `plan` is that of the first matrices; `out` overlaps no operand.
-        """
         p, arrays = plan.problem, (a, b, out)
         kinds = p.operand.left, p.operand.right, p.result
         able = plan.scheme is None and not plan.parts and p.operand.arithmetic is None

@@ -42,10 +42,7 @@ _ROUNDS = {False: (5, 1.0), True: (24, 8.0)}
 def measure(operand: DType, threads: int, isa: str, limit: int, *, thorough: bool) -> Rates:
     """Measure all rates of one dtype and number of threads (quick: about a second).
 
-    Parameters
-    ----------
-    limit : int
-        Workspace that calls keep to, bytes.
+    `limit`: workspace that calls keep to, bytes.
     """
     kernel = _core.kernel_info(operand.engine, isa)
     bench = _Bench(operand, threads, isa, limit)
@@ -180,12 +177,10 @@ def _combine_costs(
     taken for the size of the cache, whatever the processor reports. (A virtual machine shares its
     L3 with others.)
 
-    Returns
-    -------
-    cache : float
-        Bytes of all sums up to which costs are the near ones; 0 if no cut improves the fit.
-    costs : 5 floats
-        Seconds per element of Combine A near and far, of B near and far, and per addition.
+    Returns `cache`: bytes of all sums up to which costs are the near ones; 0 if no cut improves the
+    fit.
+    Returns `costs`: seconds per element of Combine A near and far, of B near and far, and per
+    addition.
     """
     terms, times, sizes = [], [], []
     for run, (M, N, K, scheme) in zip(runs, calls, strict=True):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from falcon._core.dtypes import ENGINE
-from falcon._core.text import format_table
 
 _SECONDS = 0.3
 
@@ -26,17 +25,9 @@ class Peak:
 def measure(threads: int, seconds: float = _SECONDS) -> list[Peak]:
     """Measure every type on the instruction sets that have a kernel for it here, best first.
 
-    Parameters
-    ----------
-    threads : int
-    seconds : float
-        Time per figure; the best burst of about 2 ms counts.
-
-    Returns
-    -------
-    list of Peak
-        Empty where falcon's compiled extension is missing. Left out are types whose kernel is plain
-        C, with instructions of the compiler's choice.
+    `seconds`: time per figure; the best burst of about 2 ms counts.
+    Returns list of Peak: empty where falcon's compiled extension is missing. Left out are types
+    whose kernel is plain C, with instructions of the compiler's choice.
     """
     try:
         from . import _core
@@ -50,10 +41,3 @@ def measure(threads: int, seconds: float = _SECONDS) -> list[Peak]:
         if _core.kernel_info(engine, isa)["isa"] == isa
     ]
     return [x for x in found if x.gflops > 0]
-
-
-def format_peaks(peaks: list[Peak]) -> str:
-    """Return the table."""
-    rows = [("instruction set", "dtype", "threads", "Gop/s", "")]
-    rows += [(x.isa, x.dtype, str(x.threads), f"{x.gflops:.1f}", "") for x in peaks]
-    return format_table(rows, left=2)

@@ -10,6 +10,7 @@ imports this file by path.
 from __future__ import annotations
 
 import platform
+from pathlib import Path
 from typing import NamedTuple
 
 X86 = ("x86_64", "amd64")
@@ -18,84 +19,44 @@ ARM64 = ("aarch64", "arm64")
 #: -O3 unrolls the loops whose trip counts the template makes constant;
 #: -ffp-contract=fast lets a*b + c become one instruction where there is one.
 COMMON_FLAGS = ("-O3", "-std=gnu11", "-fvisibility=hidden", "-ffp-contract=fast", "-fno-math-errno")
-OPENMP_FLAGS = ("-fopenmp",)
 INCLUDE_DIR = "src"
-AVX2_FLAGS = ("-mavx2", "-mfma", "-mf16c")
-AVX512_FLAGS = ("-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma")
+AVX2 = ("-mavx2", "-mfma", "-mf16c")
+AVX512 = ("-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma")
 
 
 class Isa(NamedTuple):
-    """One instruction set: its file, flags, macro and the machines it is for (empty: all)."""
+    """One instruction set: the machines it is for (empty: all), its flags, its further files."""
 
     name: str
-    sources: tuple[str, ...]
-    flags: tuple[str, ...]
-    macro: str | None
-    machines: tuple[str, ...]
+    machines: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Its C files."""
+        return tuple(f"src/kernels/{name}.c" for name in (self.name, *self.more))
+
+    @property
+    def macro(self) -> str | None:
+        """What says that it was built in; the portable one always is."""
+        return f"FALCON_HAVE_{self.name.upper()}" if self.machines else None
 
 
 ISAS = (
-    Isa("generic", ("src/kernels/generic.c",), (), None, ()),
-    Isa("neon", ("src/kernels/neon.c",), (), "FALCON_HAVE_NEON", ARM64),
-    Isa(
-        "neon_dot",
-        ("src/kernels/neon_dot.c",),
-        ("-march=armv8.2-a+dotprod",),
-        "FALCON_HAVE_NEON_DOT",
-        ARM64,
-    ),
-    Isa(
-        "neon_i8mm",
-        ("src/kernels/neon_i8mm.c",),
-        ("-march=armv8.2-a+i8mm",),
-        "FALCON_HAVE_NEON_I8MM",
-        ARM64,
-    ),
-    Isa(
-        "neon_bf16",
-        ("src/kernels/neon_bf16.c",),
-        ("-march=armv8.2-a+bf16",),
-        "FALCON_HAVE_NEON_BF16",
-        ARM64,
-    ),
-    Isa("sve", ("src/kernels/sve.c",), ("-march=armv8.2-a+sve",), "FALCON_HAVE_SVE", ARM64),
-    Isa("avx2", ("src/kernels/avx2.c",), AVX2_FLAGS, "FALCON_HAVE_AVX2", X86),
-    Isa(
-        "avx_vnni",
-        ("src/kernels/avx_vnni.c",),
-        (*AVX2_FLAGS, "-mavxvnni"),
-        "FALCON_HAVE_AVX_VNNI",
-        X86,
-    ),
-    Isa("avx512", ("src/kernels/avx512.c",), AVX512_FLAGS, "FALCON_HAVE_AVX512", X86),
-    Isa(
-        "avx512_vnni",
-        ("src/kernels/avx512_vnni.c",),
-        (*AVX512_FLAGS, "-mavx512vnni"),
-        "FALCON_HAVE_AVX512_VNNI",
-        X86,
-    ),
-    Isa(
-        "avx512_bf16",
-        ("src/kernels/avx512_bf16.c",),
-        (*AVX512_FLAGS, "-mavx512bf16"),
-        "FALCON_HAVE_AVX512_BF16",
-        X86,
-    ),
-    Isa(
-        "amx_int8",
-        ("src/kernels/amx_int8.c",),
-        (*AVX512_FLAGS, "-mavx512vnni", "-mamx-tile", "-mamx-int8"),
-        "FALCON_HAVE_AMX_INT8",
-        X86,
-    ),
-    Isa(
-        "amx_bf16",
-        ("src/kernels/amx_bf16.c", "src/kernels/amx_split.c"),
-        (*AVX512_FLAGS, "-mavx512bf16", "-mamx-tile", "-mamx-bf16"),
-        "FALCON_HAVE_AMX_BF16",
-        X86,
-    ),
+    Isa("generic"),
+    Isa("neon", ARM64),
+    Isa("neon_dot", ARM64, ("-march=armv8.2-a+dotprod",)),
+    Isa("neon_i8mm", ARM64, ("-march=armv8.2-a+i8mm",)),
+    Isa("neon_bf16", ARM64, ("-march=armv8.2-a+bf16",)),
+    Isa("sve", ARM64, ("-march=armv8.2-a+sve",)),
+    Isa("avx2", X86, AVX2),
+    Isa("avx_vnni", X86, (*AVX2, "-mavxvnni")),
+    Isa("avx512", X86, AVX512),
+    Isa("avx512_vnni", X86, (*AVX512, "-mavx512vnni")),
+    Isa("avx512_bf16", X86, (*AVX512, "-mavx512bf16")),
+    Isa("amx_int8", X86, (*AVX512, "-mavx512vnni", "-mamx-tile", "-mamx-int8")),
+    Isa("amx_bf16", X86, (*AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-bf16"), ("amx_split",)),
 )
 
 #: The other C files, on floors: a file may use the symbols of files on lower floors, kernels use
@@ -124,34 +85,13 @@ FLOORS = {
     "src/machine/peak.c": 8,
 }
 
-#: Compiled with baseline flags; need OPENMP_FLAGS.
+#: Compiled with baseline flags.
 BASELINE = tuple(FLOORS)
 
 #: Changing any of these must rebuild everything.
-HEADERS = (
-    "src/falcon_cpu.h",
-    "src/engine/engine.h",
-    "src/engine/board.h",
-    "src/engine/team.h",
-    "src/kernels/kernel.h",
-    "src/kernels/vec_x86.h",
-    "src/kernels/vec_gcc.h",
-    "src/kernels/vec_types.h",
-    "src/kernels/kernel_impl.h",
-    "src/kernels/vector_impl.h",
-    "src/kernels/sve_impl.h",
-    "src/kernels/block_impl.h",
-    "src/kernels/tile_impl.h",
-    "src/kernels/tile_amx.h",
-    "src/kernels/split_impl.h",
-    "src/kernels/norm_impl.h",
-    "src/kernels/pack_impl.h",
-    "src/kernels/parts_impl.h",
-    "src/kernels/combine_impl.h",
-    "src/kernels/c_impl.h",
-    "src/kernels/operand_impl.h",
-    "src/machine/machine.h",
-)
+HERE = Path(__file__).parent
+HEADERS = tuple(x.relative_to(HERE).as_posix() for x in sorted(HERE.glob("src/*/*.h")))
+HEADERS += ("src/falcon_cpu.h",)
 
 CYTHON = "_core.pyx"
 

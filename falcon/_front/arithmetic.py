@@ -25,18 +25,10 @@ from .families import Family
 def result_type(family: Family, operands: Mapping[str, Any], dtype: Any, out: Any = None) -> DType:
     """Return the type of the result.
 
-    Parameters
-    ----------
-    operands : mapping of str to array or PackedOperand
-        All that are read, including c.
-    dtype : dtype or None
-        The caller's argument.
-    out : array or None
-
-    Raises
-    ------
-    TypeError
-        falcon does not multiply `dtype`, or an operand does not cast to it by "same_kind".
+    `operands`: all that are read, including c.
+    `dtype`: the caller's argument.
+    Raises TypeError: falcon does not multiply `dtype`, or an operand does not cast to it by
+    "same_kind".
     """
     if dtype is None:
         found = family.dtype(list(operands.values()))
@@ -60,13 +52,8 @@ def operand_type(family: Family, operands: list[Any], result: DType, options: Op
 
     For operands of two types that is a pair, or else their common type.
 
-    Parameters
-    ----------
-    operands : list of array or PackedOperand
-        a and b, as far as they are known.
-    result : DType
-    options : Options
-        The scheme matters: its sums may not fit the kernels of the operands' type.
+    `operands`: a and b, as far as they are known.
+    `options`: the scheme matters: its sums may not fit the kernels of the operands' type.
     """
     rows = [row for x in operands if (row := family.element_type(x)) is not None]
     if len(rows) < len(operands) or set(rows) <= {result}:

@@ -30,41 +30,22 @@ _log = logging.getLogger("falcon")
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product to compute: ``out = alpha a b + beta c``.
+    """A product to compute: ``out = alpha a b + beta c``."""
 
-    Attributes
-    ----------
-    family : Family
-        Of all arrays.
-    a : array
-    b : array, or (K, N)
-        If B is packed, its source, or its shape if the source was not kept.
-    c : array or None
-        None if beta is 0.
-    out : array
-    operand, dtype : DType
-        The types in which a and b are multiplied, and of the result (`arithmetic`).
-    alpha, beta : scalar
-    options : Options
-    fresh : bool
-        `out` is new, made by `family.empty`: it overlaps no operand.
-    packed : PackedOperand or None
-    symmetric : str
-        If B is A's transpose in the same memory: the part of C to write; see `Problem`.
-    """
-
-    family: Family
+    family: Family  # of all arrays
     a: Any
-    b: Any
-    c: Any
+    b: Any  # if B is packed, its source, or its shape if the source was not kept
+    c: Any  # None if beta is 0
     out: Any
+    # The types in which a and b are multiplied, and of the result (`arithmetic`).
     operand: DType
     dtype: DType
     options: Options
     alpha: Any = 1
     beta: Any = 0
-    fresh: bool = False
+    fresh: bool = False  # `out` is new, made by `family.empty`: it overlaps no operand
     packed: PackedOperand | None = None
+    # If B is A's transpose in the same memory: the part of C to write; see `Problem`.
     symmetric: str = ""
 
 

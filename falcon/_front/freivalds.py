@@ -85,16 +85,11 @@ class Freivalds:
 
     Two steps, because `out` may overlap the operands. Shapes must be correct.
 
-    Parameters
-    ----------
-    a, b : ndarray, shapes (M, K), (K, N)
-    c : ndarray of shape (M, N), optional
-    alpha, beta : scalar
-        The result to be checked is ``alpha a b + beta c``.
-    dtype : DType
-        Of the arithmetic: it determines how results round, or how integers wrap.
-    trials, seed
-        As for `verify`.
+    `a`, `b`: ndarray, shapes (M, K), (K, N).
+    `c`: ndarray of shape (M, N).
+    `alpha`, `beta`: the result to be checked is ``alpha a b + beta c``.
+    `dtype`: of the arithmetic: it determines how results round, or how integers wrap.
+    `trials`, `seed`: as for `verify`.
     """
 
     def __init__(
@@ -302,13 +297,9 @@ def _quantile(chance: float, trials: int) -> float:
 class Scaled:
     """A matrix of floats, divided by a power of two so that its largest entry is below one.
 
-    Attributes
-    ----------
-    rows, columns : ndarray of bool
-        Whether all entries of the row (in `kept` columns) or of the column are finite. Non-finite
-        entries are replaced by 0.
-    exponent : int
-        Of the power of two.
+    `rows`, `columns`: whether all entries of the row (in `kept` columns) or of the column are
+    finite. Non-finite entries are replaced by 0.
+    `exponent`: of the power of two.
     """
 
     def __init__(

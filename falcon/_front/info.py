@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import sys
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from falcon._numpy.rates import blas_name as numpy_blas
 from falcon._numpy.rates import held as numpy_held
 from falcon._version import __version__
 from falcon.decision import learned
-from falcon.decision.hardware import cpu_model
+from falcon.decision.machine import cpu_model
 
 _PACKAGE = Path(__file__).parents[1]
 _SEPARATE = (
@@ -72,7 +72,7 @@ def _gather() -> dict[str, Any]:
         "Python": f"{sys.version.split()[0]} ({platform.system()} {platform.machine()})",
         "CPU": cpu_model(),
         "CPUs usable": thread_count(),
-        "compiled parts": compiled_parts(),
+        "compiled parts": "built" if find_spec("falcon._cpu._core") else why_missing(),
         "backends": backends(),
         "cpu kernels": describe(),
         "libraries": libraries(),
@@ -86,13 +86,6 @@ def backends() -> dict[str, str]:
     """Return per backend "available", or the reason why it is not."""
     known = {**BACKENDS, DEVICE: device_backend()}
     return {name: backend.why_unavailable() or "available" for name, backend in known.items()}
-
-
-def compiled_parts() -> str:
-    """Return "built" if the compiled extension was built, else the reason why not."""
-    if importlib.util.find_spec("falcon._cpu._core") is not None:
-        return "built"
-    return why_missing()
 
 
 def choices() -> dict[str, str]:

@@ -172,7 +172,7 @@ def _multiplied(
         missing = len(shape) - len(out.shape)
         if missing > 0 and len(out.shape) >= min(len(kept), 1):
             # As in NumPy, leading axes of size 1 may be missing in out.
-            result = family.expanded(out, tuple(range(-len(shape), -len(out.shape))))
+            result = _expanded(out, tuple(range(-len(shape), -len(out.shape))))
         family.check_out(result, shape, dtype)
     if len(a_shape) > 2 and len(b_shape) == 2 == len(kept):  # all rows in one product
         rows, target = family.folded(a), family.folded(result)
@@ -180,9 +180,9 @@ def _multiplied(
             _multiplied(family, rows, b, target, types, like, options)
             return result, None
     dropped = tuple(axis for axis, x in ((-2, a_shape), (-1, b_shape)) if len(x) == 1)
-    target = family.expanded(result, dropped)
-    left = family.expanded(a, (-2,)) if -2 in dropped else a
-    right = family.expanded(b, (-1,)) if -1 in dropped else b
+    target = _expanded(result, dropped)
+    left = _expanded(a, (-2,)) if -2 in dropped else a
+    right = _expanded(b, (-1,)) if -1 in dropped else b
     left = family.broadcast(left, (*batch, *left.shape[-2:]))
     right = family.broadcast(right, (*batch, *right.shape[-2:]))
     separate = (
@@ -204,6 +204,13 @@ def _multiplied(
         family.copy(target.reshape(shape), result)
         way = None
     return result, way
+
+
+def _expanded(x: Any, axes: tuple[int, ...]) -> Any:
+    """Return a view with axes of size 1 at these places (negative numbers)."""
+    ndim = len(x.shape) + len(axes)
+    added = {axis % ndim for axis in axes}
+    return x[tuple(None if axis in added else slice(None) for axis in range(ndim))]
 
 
 def _in_one_call(

@@ -58,12 +58,8 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
     Shapes, strides, dtypes, alignment, arguments, settings, CPUs and `planning_state` are compared,
     and overlap is tested. This takes 3 microseconds; validation and the look-up of a plan take 20.
 
-    Parameters
-    ----------
-    a, b, out
-        As the caller gave them; `out` None asks for a new array.
-    arguments : tuple
-        The options of the call, by keyword.
+    `a`, `b`, `out`: as the caller gave them; `out` None asks for a new array.
+    `arguments`: the options of the call, by keyword.
     """
     if type(a) is not np.ndarray or type(b) is not np.ndarray:
         return None
@@ -155,18 +151,11 @@ def remember(
 ) -> None:
     """Keep how a successful call ``a @ b`` was multiplied, for `recall`, if it is simple enough.
 
-    Parameters
-    ----------
-    a, b, out, arguments
-        As for `recall`.
-    types : (DType, DType)
-        Those of `Product`; calls that cast operands are not kept.
-    options : Options
-    result : array
-        `out`, or the new result.
-    way : Plan, str or None
-        The plan that was run; "np.matmul" if that multiplied vectors or a batch as they stand.
-        Calls multiplied in any other way are not kept.
+    `a`, `b`, `out`, `arguments`: as for `recall`.
+    `types`: those of `Product`; calls that cast operands are not kept.
+    `result`: `out`, or the new result.
+    `way`: the plan that was run; "np.matmul" if that multiplied vectors or a batch as they stand.
+    Calls multiplied in any other way are not kept.
     """
     if not (isinstance(way, Plan) or way == "np.matmul") or not runs_plan_alone(options):
         return

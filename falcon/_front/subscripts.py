@@ -18,23 +18,12 @@ _LETTERS = ascii_uppercase + ascii_lowercase
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """How to evaluate a sum.
+    """How to evaluate a sum."""
 
-    Attributes
-    ----------
-    indices : tuple of (index or None)
-        Per operand what removes its axes of size 1 that are broadcast.
-    inputs : tuple of str
-        The labels of the axes that are left.
-    shape : tuple of int
-        Of the result.
-    path : tuple of tuple of int
-        The operands of each step; its result goes to the end of their list.
-    """
-
-    indices: tuple[Any, ...]
-    inputs: tuple[str, ...]
-    shape: tuple[int, ...]
+    indices: tuple[Any, ...]  # per operand what removes its axes of size 1 that are broadcast
+    inputs: tuple[str, ...]  # the labels of the axes that are left
+    shape: tuple[int, ...]  # of the result
+    # The operands of each step; its result goes to the end of their list.
     path: tuple[tuple[int, ...], ...]
 
 

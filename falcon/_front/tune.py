@@ -61,20 +61,11 @@ def measure_machine(
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A candidate and its measured times.
-
-    Attributes
-    ----------
-    candidate : Candidate
-    record : Record
-        Its seconds in each round.
-    ratio : Estimate
-        Its time relative to that of the first candidate.
-    """
+    """A candidate and its measured times."""
 
     candidate: Candidate
-    record: Record
-    ratio: Estimate
+    record: Record  # its seconds in each round
+    ratio: Estimate  # its time relative to that of the first candidate
 
     @property
     def seconds(self) -> float:
@@ -196,21 +187,11 @@ def sizes_of(shape: tuple[int, int, int]) -> tuple[int, int, int]:
 def compare(plan: Plan, most: int, rounds: int, *, seconds: float = 10.0) -> list[Measured]:
     """Measure the choice of a plan, its `most` best candidates and every classical algorithm.
 
-    Parameters
-    ----------
-    plan : Plan
-        Of operands that BLAS can read as they stand.
-    most : int
-        Number of candidates by predicted time, including the choice.
-    rounds : int
-        Least number of interleaved rounds.
-    seconds : float
-        Time for more rounds, until all ratios to the choice are known.
-
-    Returns
-    -------
-    list of Measured
-        The choice first.
+    `plan`: of operands that BLAS can read as they stand.
+    `most`: number of candidates by predicted time, including the choice.
+    `rounds`: least number of interleaved rounds.
+    `seconds`: time for more rounds, until all ratios to the choice are known.
+    Returns list of Measured: the choice first.
     """
     return measured(plan, rivals(plan, most), rounds, seconds)
 

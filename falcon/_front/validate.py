@@ -66,10 +66,7 @@ def _found(dtype: np.dtype | str) -> DType | None:
 def plain(name: str, value: Any) -> Any:
     """Turn lists, scalars and DataFrames into arrays; leave subclasses and foreign arrays alone.
 
-    Raises
-    ------
-    TypeError
-        The value refuses NumPy's functions.
+    Raises TypeError: the value refuses NumPy's functions.
     """
     kind = type(value)
     if kind is np.ndarray:

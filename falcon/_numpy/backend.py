@@ -88,7 +88,6 @@ class NumpyBackend:
     def candidates(
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
     ) -> list[Option]:
-        """Return an option per scheme that can keep the limit; None is the classical algorithm."""
         options = []
         for scheme in schemes:
             if scheme is None:
@@ -120,7 +119,6 @@ class NumpyBackend:
         beta: Any = 0,
         mirror: Any = None,
     ) -> None:
-        """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero."""
         problem = plan.problem
         right = b.payload if isinstance(b, PackedOperand) else b
         scaled = Scaling(columns=b.column_powers if isinstance(b, PackedOperand) else None)

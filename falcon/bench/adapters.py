@@ -97,10 +97,7 @@ def _with_mkl_wide(
 def mkl_library() -> ctypes.CDLL:
     """Load mkl_rt, MKL's single library for all interfaces.
 
-    Raises
-    ------
-    ImportError
-        The package `mkl` is not installed, or holds no such library.
+    Raises ImportError: the package `mkl` is not installed, or holds no such library.
     """
     try:
         found = [x for x in files("mkl") or () if x.name.startswith(("libmkl_rt.", "mkl_rt."))]
@@ -178,10 +175,7 @@ ADAPTERS: dict[str, Adapter] = {
 def load(name: str) -> None:
     """Import what an adapter needs.
 
-    Raises
-    ------
-    ImportError
-        It is not installed; the message says what.
+    Raises ImportError: it is not installed; the message says what.
     """
     if name == "mkl":
         mkl_library()

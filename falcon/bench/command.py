@@ -6,13 +6,15 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from falcon._core.checks import parse_bytes
 from falcon._core.options import thread_count
-from falcon._core.timing import LEAST_PAIRS
+from falcon._core.text import format_table
+from falcon._core.timing import LEAST_PAIRS, interleave
 
 from . import asked, dask_run, workloads
 from .workloads import WORKLOADS, Case
@@ -131,7 +133,7 @@ def report(options: argparse.Namespace) -> int:
 
 def _beside_numpy(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     """Measure cases and show them; after Ctrl-C only those that are complete."""
-    from .here import Effort, beside_numpy
+    from .here import beside_numpy
 
     dtypes = asked.dtypes(options) or ["float32"]
     shapes = asked.given_shapes(options)
@@ -146,14 +148,15 @@ def _beside_numpy(options: argparse.Namespace, falcon_options: dict[str, Any]) -
         with asked.progress(len(cases), "case") as bar:
             for case in cases:
                 word = f"{case.shape} {case.dtype}, round "
-                rounds = iter(range(1, 10**9))
+                numbers = count(2)
 
-                def after_round(_: Any, word: str = word, rounds: Iterator[int] = rounds) -> None:
-                    bar.set_description(f"{word}{next(rounds)}")
+                def after_round(_: Any, word: str = word, numbers: Any = numbers) -> None:
+                    bar.set_description(f"{word}{next(numbers)}")
 
                 bar.set_description(word + "1")
-                effort = Effort(options.rounds, options.case_seconds, after_round)
-                found.append(beside_numpy(case, falcon_options, effort))
+                how = {"seconds": options.case_seconds, "after_round": after_round}
+                timing = partial(interleave, rounds=options.rounds, **how)
+                found.append(beside_numpy(case, falcon_options, timing))
                 bar.update()
     except KeyboardInterrupt:
         print(f"stopped: {len(found)} of {len(cases)} cases are complete", file=sys.stderr)
@@ -192,5 +195,7 @@ def _peak(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([dataclasses.asdict(x) for x in found], indent=2))
     else:
-        print(peak.format_peaks(found))
+        rows = [("instruction set", "dtype", "threads", "Gop/s", "")]
+        rows += [(x.isa, x.dtype, str(x.threads), f"{x.gflops:.1f}", "") for x in found]
+        print(format_table(rows, left=2))
     return 0

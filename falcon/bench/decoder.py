@@ -41,10 +41,7 @@ class Architecture:
 def architecture(name: str) -> Architecture:
     """Return the sizes of a model.
 
-    Raises
-    ------
-    ValueError
-        The model is not known; the message lists those that are.
+    Raises ValueError: the model is not known; the message lists those that are.
     """
     file = resources.files(__package__) / "data" / "architectures.json"
     known = json.loads(file.read_text(encoding="utf-8"))

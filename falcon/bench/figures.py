@@ -164,6 +164,8 @@ def rates(found: dict[str, Any]) -> Figure | None:
 
 def speedups(found: dict[str, Any]) -> Figure | None:
     """Falcon's speed-up over each other side, per shape, with its interval."""
+    from matplotlib.lines import Line2D
+
     names = [name for name in side_names(found["cases"]) if name != "falcon"]
     if not names:
         return None
@@ -186,14 +188,9 @@ def speedups(found: dict[str, Any]) -> Figure | None:
                 )  # fmt: skip
         axis.axvline(1, color="black", linewidth=1)
     panels[-1][0].set_xlabel("speed-up of falcon (right of 1: falcon is faster)")
-    legend(figure, [_marker(name, names) for name in names])
+    looks = [Line2D([], [], linestyle="none", **_look(name, names)) for name in names]
+    legend(figure, list(zip(looks, names, strict=True)))
     return figure
-
-
-def _marker(name: str, names: list[str]) -> tuple[Any, str]:
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], linestyle="none", **_look(name, names)), name
 
 
 def memory(found: dict[str, Any]) -> Figure | None:

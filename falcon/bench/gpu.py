@@ -24,7 +24,7 @@ from falcon._gpu.matrix import Matrix, Operand
 from falcon._gpu.rates import random_matrix
 from falcon._gpu.steps import run
 
-from .here import Effort
+from .here import Timing
 from .records import case_entry, plan_entry
 from .workloads import Case, Shape
 
@@ -34,31 +34,19 @@ _CUBLAS_SETTINGS = ("CUBLAS_", "CUBLASLT_", "NVIDIA_TF32_OVERRIDE")
 _MOST_COPIES = 64
 
 
-def measure(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
+def measure(case: Case, options: dict[str, Any], timing: Timing) -> dict[str, Any]:
     """Measure one shape on the current device.
 
-    Parameters
-    ----------
-    case : Case
-        Its dtype is float64, float32, float16 or bfloat16.
-    options : dict
-        Keyword arguments of `falcon.gemm`.
-    effort : Effort
-
-    Returns
-    -------
-    dict
-        The case, as a record file holds it: falcon's choice, the same with B packed, falcon's
-        classical path, cuBLAS, and torch if it is installed with CUDA.
-
-    Raises
-    ------
-    ValueError
-        No GPU can be used here (the message says why), or the dtype is none of these.
+    `case`: its dtype is float64, float32, float16 or bfloat16.
+    `options`: keyword arguments of `falcon.gemm`.
+    Returns dict: the case, as a record file holds it: falcon's choice, the same with B packed,
+    falcon's classical path, cuBLAS, and torch if it is installed with CUDA.
+    Raises ValueError: no GPU can be used here (the message says why), or the dtype is none of
+    these.
     """
     get_backend(DEVICE)
     with _stream():
-        return _measured(case, options, effort)
+        return _measured(case, options, timing)
 
 
 def describe() -> dict[str, str]:
@@ -67,12 +55,8 @@ def describe() -> dict[str, str]:
     The settings are cuBLAS's environment variables: products may be emulated, or rounded to TF32.
     """
     settings = {x: y for x, y in os.environ.items() if x.startswith(_CUBLAS_SETTINGS)}
-    return {**get_backend(DEVICE).identity(device.current()), **_torch_version(), **settings}
-
-
-def _torch_version() -> dict[str, str]:
-    torch = _torch()
-    return {} if torch is None else {"torch": str(torch.__version__)}
+    torch = {} if _torch() is None else {"torch": str(_torch().__version__)}
+    return {**get_backend(DEVICE).identity(device.current()), **torch, **settings}
 
 
 def _known(name: str) -> DType:
@@ -83,7 +67,7 @@ def _known(name: str) -> DType:
     return row
 
 
-def _measured(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
+def _measured(case: Case, options: dict[str, Any], timing: Timing) -> dict[str, Any]:
     shape, row = case.shape, _known(case.dtype)
     about = device.properties(device.current())
     operands = _operands(shape, row, about.l2_bytes)
@@ -114,7 +98,7 @@ def _measured(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, 
         **({"torch": torch} if torch else {}),
     }
     sides = [_side(name, call, len(operands)) for name, call in calls.items()]
-    measured = effort.interleave(sides)
+    measured = timing(sides)
     described = {}
     for name, call in calls.items():
         call(0)  # the result whose error is measured
@@ -137,13 +121,9 @@ def _operands(shape: Shape, dtype: DType, l2_bytes: int) -> list[tuple[Any, Any]
     """Random pairs of operands, together at least twice as large as the L2 cache."""
     nbytes = (shape.M * shape.K + shape.K * shape.N) * dtype.itemsize
     copies = min(_MOST_COPIES, max(2, -(-2 * l2_bytes // max(nbytes, 1))))
-    return [
-        (
-            _random(shape.M, shape.K, dtype, 2 * seed),
-            _random(shape.K, shape.N, dtype, 2 * seed + 1),
-        )
-        for seed in range(copies)
-    ]
+    left = [_random(shape.M, shape.K, dtype, 2 * seed) for seed in range(copies)]
+    right = [_random(shape.K, shape.N, dtype, 2 * seed + 1) for seed in range(copies)]
+    return list(zip(left, right, strict=True))
 
 
 def _random(rows: int, columns: int, dtype: DType, seed: int) -> Any:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from typing import Any
 
 from falcon._core.options import thread_count
+from falcon._core.timing import interleave
 
 from . import asked, gpu, records, tables
-from .here import Effort
 from .run import Run, resume
 from .system import describe_machine
 from .workloads import Case, Shape
@@ -46,10 +47,10 @@ def _measure(
         about = kept.found["machine"]["gpu"]
         print(", ".join(f"{name} {x}" for name, x in about.items()), flush=True)
     kept.found["sessions"].append(records.session(None, None))
-    effort = Effort(options.rounds, options.case_seconds)
+    timing = partial(interleave, rounds=options.rounds, seconds=options.case_seconds)
 
     def measure(case: Case) -> dict[str, Any]:
-        found = gpu.measure(case, wanted, effort)
+        found = gpu.measure(case, wanted, timing)
         if not options.json:
             print(f"\n{tables.format_cases([found])}", flush=True)
         return found

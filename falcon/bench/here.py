@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,44 +10,22 @@ import numpy as np
 
 import falcon
 from falcon._core.dtypes import of
-from falcon._core.timing import Side, interleave
+from falcon._core.timing import Record, Side
 from falcon._front.info import numpy_blas
 
 from .errors import exact_rows, relative_error, sampled_rows
 from .records import PACKED, case_entry, plan_entry
 from .workloads import Case, operands
 
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How long a case is measured: at least `rounds` rounds, more until `seconds` have passed.
-
-    `after_round` is called after every round, to show progress.
-    """
-
-    rounds: int
-    seconds: float
-    after_round: Callable[[dict[str, float]], None] | None = None
-
-    def interleave(self, sides: list[Side]) -> Any:
-        """Time the sides in turn."""
-        return interleave(sides, self.rounds, seconds=self.seconds, after_round=self.after_round)
+# Times sides in turn: `interleave`, with the effort that is asked for.
+Timing = Callable[[list[Side]], list[Record]]
 
 
-def beside_numpy(case: Case, options: dict[str, Any], effort: Effort) -> dict[str, Any]:
+def beside_numpy(case: Case, options: dict[str, Any], timing: Timing) -> dict[str, Any]:
     """Measure falcon's choice, its classical path and np.matmul; packed, if B is a layer's weights.
 
-    Parameters
-    ----------
-    case : Case
-    options : dict
-        Keyword arguments of `falcon.gemm`.
-    effort : Effort
-
-    Returns
-    -------
-    dict
-        The case, as a record file holds it.
+    `options`: keyword arguments of `falcon.gemm`.
+    Returns dict: the case, as a record file holds it.
     """
     classical = {**options, "scheme": "classical"}
     sides: dict[str, dict[str, Any] | None] = {
@@ -79,7 +56,7 @@ def beside_numpy(case: Case, options: dict[str, Any], effort: Effort) -> dict[st
             plan = plan_entry(falcon.plan(a, right, **how))
             about[name] = {"library": "falcon", "version": falcon.__version__, "plan": plan,
                            "extra_bytes": nbytes}  # fmt: skip
-    measured = effort.interleave([Side.of(name, call) for name, call in calls.items()])
+    measured = timing([Side.of(name, call) for name, call in calls.items()])
     index = sampled_rows((shape.M, shape.N), dtype)
     exact = exact_rows(a, b, index)
     for name, call in calls.items():

@@ -30,10 +30,8 @@ class SharedOperands:
     dtype : numpy.dtype
     seed : int
 
-    Attributes
-    ----------
-    path : str
-        The folder of the files, for `mapped`.
+
+    `path`: the folder of the files, for `mapped`.
     """
 
     def __init__(self, shape: Shape, dtype: np.dtype, seed: int) -> None:

@@ -33,26 +33,13 @@ BEST = "?"
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One entry of the table: which adapter, under which environment.
+    """One entry of the table: which adapter, under which environment."""
 
-    Attributes
-    ----------
-    name : str
-        The name that is printed.
-    adapter : str
-        Key of `falcon.bench.adapters.ADAPTERS`.
-    dtypes : tuple of str
-        Names of the types that it multiplies.
-    install : str
-        The command that installs it.
-    environment : dict
-        Set before the library is loaded; the value "?" is found by trying.
-    """
-
-    name: str
-    adapter: str
-    dtypes: tuple[str, ...]
-    install: str
+    name: str  # the name that is printed
+    adapter: str  # key of `falcon.bench.adapters.ADAPTERS`
+    dtypes: tuple[str, ...]  # names of the types that it multiplies
+    install: str  # the command that installs it
+    # Set before the library is loaded; the value "?" is found by trying.
     environment: dict[str, str] = field(default_factory=dict)
 
     def multiplies(self, dtype: np.dtype) -> bool:
@@ -86,12 +73,9 @@ class AbsentError(Exception):
 class Worker:
     """A running peer; a context manager that ends the process.
 
-    Raises
-    ------
-    AbsentError
-        The library is not installed (the message holds the command that installs it).
-    RuntimeError
-        The worker failed.
+    Raises AbsentError: the library is not installed (the message holds the command that installs
+    it).
+    Raises RuntimeError: the worker failed.
     """
 
     def __init__(self, peer: Peer, threads: int) -> None:

@@ -27,24 +27,15 @@ _COMPARED, _CHUNK = 256, 8192
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How logits agree with a reference, and with each other.
+    """How logits agree with a reference, and with each other."""
 
-    Attributes
-    ----------
-    torch, falcon : float
-        RMS errors of both against the reference, relative to it.
-    tokens : int
-    agreeing : int
-        Tokens whose largest logit both put at the same place.
-    ties : int
-        Those of the others between whose two places the reference differs by less than twice the
-        RMS error of torch's logits.
-    """
-
+    # RMS errors of both against the reference, relative to it.
     torch: float
     falcon: float
     tokens: int
-    agreeing: int
+    agreeing: int  # tokens whose largest logit both put at the same place
+    # Those of the others between whose two places the reference differs by less than twice the RMS
+    # error of torch's logits.
     ties: int
 
     def __str__(self) -> str:

@@ -39,10 +39,7 @@ def schema() -> dict[str, Any]:
 def read(path: str | Path) -> dict[str, Any]:
     """Read a record file.
 
-    Raises
-    ------
-    ValueError
-        It is no record file, or of another format.
+    Raises ValueError: it is no record file, or of another format.
     """
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -64,15 +61,10 @@ def case_entry(
 ) -> dict[str, Any]:
     """Return a case as the file holds it.
 
-    Parameters
-    ----------
-    case : Case
-    measured : sequence of Record
-        falcon first, whose speed-ups over the others are computed; without it there are none.
-    about : dict of str to dict
-        Further facts of each side: its error, and what differs from `_UNKNOWN`.
-    more : dict
-        Entries that replace those of a case in one session without failures and load.
+    `measured`: falcon first, whose speed-ups over the others are computed; without it there are
+    none.
+    `about`: further facts of each side: its error, and what differs from `_UNKNOWN`.
+    `more`: entries that replace those of a case in one session without failures and load.
     """
     sides = {}
     for record in measured:

@@ -20,17 +20,9 @@ from .records import estimate_of
 def write(found: dict[str, Any], folder: Path) -> Path:
     """Draw the pictures of a record file (SVG and PNG) and write the page; return its path.
 
-    Parameters
-    ----------
-    found : dict
-        A record file's content.
-    folder : Path
-        Made if it does not exist.
-
-    Raises
-    ------
-    ValueError
-        matplotlib or Jinja2 is not installed.
+    `found`: a record file's content.
+    `folder`: made if it does not exist.
+    Raises ValueError: matplotlib or Jinja2 is not installed.
     """
     try:
         import jinja2  # noqa: F401 (`page` needs it: fail before drawing)

@@ -20,17 +20,9 @@ INCOMPLETE = 3
 class Run:
     """The results so far, on disk and in `found`, which becomes the record file.
 
-    Parameters
-    ----------
-    path : Path or None
-        None keeps it in memory only.
-    asked : dict
-        What is to be measured, and on which machine. A file of another run is refused.
-
-    Raises
-    ------
-    ValueError
-        The file holds another run, or no run at all.
+    `path`: None keeps it in memory only.
+    `asked`: what is to be measured, and on which machine. A file of another run is refused.
+    Raises ValueError: the file holds another run, or no run at all.
     """
 
     def __init__(self, path: Path | None, asked: dict[str, Any]) -> None:
@@ -65,15 +57,9 @@ class Run:
     ) -> bool:
         """Measure cases, at least one; return whether all of them are there.
 
-        Parameters
-        ----------
-        cases : list of Case
-        measure : callable
-            Returns the entry of a case. One that fails is left out, with a warning.
-        deadline : float
-            In terms of `time.monotonic`.
-        seconds : callable
-            Guesses how long a case takes: one that exceeds the deadline is not begun.
+        `measure`: returns the entry of a case. One that fails is left out, with a warning.
+        `deadline`: in terms of `time.monotonic`.
+        `seconds`: guesses how long a case takes: one that exceeds the deadline is not begun.
         """
         complete = True
         for at, case in enumerate(cases):
@@ -104,21 +90,11 @@ def resume(
 ) -> int:
     """Measure what is left of a run, print it and keep it in a file.
 
-    Parameters
-    ----------
-    options : argparse.Namespace
-        With `output`, the record file, `fresh` and `json`.
-    asked : callable
-        Returns what is to be measured, and on which machine.
-    measure : callable
-        Measures what a `Run` lacks; returns whether it is complete.
-    show : callable
-        Prints the tables of a record file.
-
-    Returns
-    -------
-    int
-        The exit status: 1 for a wrong result, `INCOMPLETE`, or 0.
+    `options`: with `output`, the record file, `fresh` and `json`.
+    `asked`: returns what is to be measured, and on which machine.
+    `measure`: measures what a `Run` lacks; returns whether it is complete.
+    `show`: prints the tables of a record file.
+    Returns int: the exit status: 1 for a wrong result, `INCOMPLETE`, or 0.
     """
     output: Path | None = options.output
     part = output.with_name(output.name + ".part") if output else None

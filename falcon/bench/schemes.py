@@ -23,22 +23,12 @@ def shape_of(scheme: Scheme, size: int) -> Shape:
 
 
 class Speeds(NamedTuple):
-    """How fast the schemes of a format are at one shape, and what "auto" chooses there.
-
-    Attributes
-    ----------
-    shape : Shape
-    speeds : list of str
-        Time of falcon's classical path over that of each scheme.
-    chosen : str
-        Label of what "auto" chooses among all schemes.
-    best : str or None
-        Label of the best scheme of this format; None if "auto" considers none of them.
-    """
+    """How fast the schemes of a format are at one shape, and what "auto" chooses there."""
 
     shape: Shape
-    speeds: list[str]
-    chosen: str
+    speeds: list[str]  # time of falcon's classical path over that of each scheme
+    chosen: str  # label of what "auto" chooses among all schemes
+    # Label of the best scheme of this format; None if "auto" considers none of them.
     best: str | None
 
 

@@ -27,24 +27,13 @@ _CHECK_PAIRS = 9
 
 @dataclass(frozen=True)
 class Spec:
-    """What is to be measured.
-
-    Attributes
-    ----------
-    cases : list of Case
-    sides : list of Peer
-        Falcon first, whose speed-ups over the others are computed.
-    threads : int
-    rounds : int
-        Least number of rounds of a case.
-    case_seconds : float
-        Time after which a case gets no rounds beyond these, even if a ratio is not known.
-    """
+    """What is to be measured."""
 
     cases: list[Case]
-    sides: list[Peer]
+    sides: list[Peer]  # falcon first, whose speed-ups over the others are computed
     threads: int
-    rounds: int
+    rounds: int  # least number of rounds of a case
+    # Time after which a case gets no rounds beyond these, even if a ratio is not known.
     case_seconds: float
 
     def asked(self, machine: dict[str, Any]) -> dict[str, Any]:
@@ -66,12 +55,7 @@ class Spec:
 class Suite:
     """One session of a run: measures what is not measured yet, until the time is up.
 
-    Parameters
-    ----------
-    spec : Spec
-    kept : Run
-    progress : callable
-        Called with the guessed seconds of the step just done, and its name.
+    `progress`: called with the guessed seconds of the step just done, and its name.
     """
 
     def __init__(self, spec: Spec, kept: Run, progress: Callable[[float, str], None]) -> None:

@@ -59,12 +59,9 @@ def _git(folder: Path, *arguments: str) -> str:
 def load() -> dict[str, Any]:
     """Measure how busy the machine is with other work, while falcon runs nothing (0.3 s).
 
-    Returns
-    -------
-    dict
-        ``average``: load average over a minute, which counts our own work too; ``busy`` and
-        ``stolen``: shares of the processors' time that went to other processes and, on a virtual
-        machine, to other virtual machines. None if the system does not tell them.
+    Returns dict: ``average``: load average over a minute, which counts our own work too; ``busy``
+    and ``stolen``: shares of the processors' time that went to other processes and, on a virtual
+    machine, to other virtual machines. None if the system does not tell them.
     """
     found: dict[str, Any] = {"average": None, "busy": None, "stolen": None}
     with suppress(OSError, AttributeError):

@@ -100,23 +100,14 @@ _NO_VERDICT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of the cases of one workload and dtype.
-
-    Attributes
-    ----------
-    group : str
-    cases : int
-    means : dict of str to (float, float)
-        Per side that all cases have: geometric mean of falcon's speed-ups over it, and the relative
-        half width of the mean's interval.
-    held : str
-        Whether NumPy was held to older kernels, in words.
-    """
+    """The result of the cases of one workload and dtype."""
 
     group: str
     cases: int
+    # Per side that all cases have: geometric mean of falcon's speed-ups over it, and the relative
+    # half width of the mean's interval.
     means: dict[str, tuple[float, float]]
-    held: str = ""
+    held: str = ""  # whether NumPy was held to older kernels, in words
 
     def winner(self) -> str:
         """Return in a few words which side is the fastest."""
@@ -153,11 +144,7 @@ def verdicts(found: dict[str, Any]) -> list[Verdict]:
 def format_cases(cases: Sequence[dict[str, Any]], *, first: str = FALCON) -> str:
     """Return the table of some cases, with geometric means.
 
-    Parameters
-    ----------
-    cases : sequence of dict
-    first : str
-        The side whose rate and whose speed-ups over the others are printed.
+    `first`: the side whose rate and whose speed-ups over the others are printed.
     """
     sides = side_names(cases)
     others = [name for name in sides if name != first]

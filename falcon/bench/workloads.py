@@ -79,10 +79,7 @@ def models() -> list[str]:
 def model_shapes(name: str, tokens: int) -> list[Shape]:
     """Linear layers of a model at that many tokens.
 
-    Raises
-    ------
-    ValueError
-        The model is not known; the message lists those that are.
+    Raises ValueError: the model is not known; the message lists those that are.
     """
     known = {model.lower(): model for model in models()}
     if name.lower() not in known:
@@ -150,10 +147,7 @@ def quick_shapes() -> list[Shape]:
 def parse_shape(text: str, least: int = 1) -> Shape:
     """Read M, N and K: ``"M,N,K"``, ``"MxNxK"`` or ``"M N K"``.
 
-    Raises
-    ------
-    ValueError
-        The text is not three integers, or one is below `least`.
+    Raises ValueError: the text is not three integers, or one is below `least`.
     """
     parts = re.split(r"\s*[,x×*]\s*|\s+", text.strip().lower())
     # At most nine digits: no machine holds a matrix with a longer side.

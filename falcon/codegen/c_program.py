@@ -21,17 +21,9 @@ EngineOp = tuple[int, int, int, int, float]
 def engine_ops(program: Program, place: Sequence[int]) -> tuple[list[EngineOp], int]:
     """Return the engine's operations for a program and how many temporaries they need.
 
-    Parameters
-    ----------
-    program : Program
-    place : sequence of int
-        The engine's number for each output.
-
-    Returns
-    -------
-    operations : list of (code, dst, a, b, coefficient)
-        Registers are the inputs, then the temporaries. Coefficients are rounded to float64.
-    n_temporaries : int
+    `place`: the engine's number for each output.
+    An operation is (code, dst, a, b, coefficient). Registers are the inputs, then the temporaries;
+    coefficients are rounded to float64.
     """
     first_output = program.first_output
     last_write: dict[int, int] = {}

@@ -32,14 +32,9 @@ FACTORS = ("u", "v")
 def combine_in(scheme: Scheme, factor: str, operand: Element, name: str) -> tuple[str, Fit]:
     """Return macros and `Sums` of Combine A ("u") or Combine B ("v"), for combine_in.cu.
 
-    Parameters
-    ----------
-    scheme : Scheme
-    factor : {"u", "v"}
-    operand : Element
-        Of the matrix; sums are computed in its accumulator type, and written as `multiplied`.
-    name : str
-        Of the kernel.
+    `factor`: {"u", "v"}.
+    `operand`: of the matrix; sums are computed in its accumulator type, written as `multiplied`.
+    `name`: of the kernel.
     """
     matrix = (scheme.U, scheme.V)[FACTORS.index(factor)]
     p, q = matrix.shape[1:]
@@ -63,15 +58,9 @@ def combine_in(scheme: Scheme, factor: str, operand: Element, name: str) -> tupl
 def combine_out(scheme: Scheme, sums: Element, dtype: Element, name: str) -> tuple[str, Fit]:
     """Return macros and `Sums` of Combine H, for combine_out.cu.
 
-    Parameters
-    ----------
-    scheme : Scheme
-    sums : Element
-        Of H and of its sums.
-    dtype : Element
-        Of C.
-    name : str
-        Of the kernel.
+    `sums`: of H and of its sums.
+    `dtype`: of C.
+    `name`: of the kernel.
     """
     found = fit(products(scheme).rows, sums.itemsize, sums.itemsize)
     n = scheme.n

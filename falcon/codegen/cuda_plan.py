@@ -49,24 +49,12 @@ _FEW_INPUTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Chains of one length: a single strided-batched product.
+    """Chains of one length: a single strided-batched product."""
 
-    Attributes
-    ----------
-    plane : int
-        First plane of H.
-    count : int
-        Number of planes.
-    length : int
-        Products per plane.
-    block : int
-        First block of At and of Bt; each plane has `length` of them.
-    """
-
-    plane: int
-    count: int
-    length: int
-    block: int
+    plane: int  # first plane of H
+    count: int  # number of planes
+    length: int  # products per plane
+    block: int  # first block of At and of Bt; each plane has `length` of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +69,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Products:
-    """The products of a scheme, arranged in chains.
+    """The products of a scheme, arranged in chains."""
 
-    Attributes
-    ----------
-    places : tuple of Place
-        One per product.
-    groups : tuple of Group
-        Longest chains first.
-    planes : int
-        Number of planes of H; at most the rank.
-    rows : ndarray, shape (m n, planes)
-        Coefficients of the blocks of C in terms of the planes.
-    """
-
-    places: tuple[Place, ...]
-    groups: tuple[Group, ...]
-    planes: int
+    places: tuple[Place, ...]  # one per product
+    groups: tuple[Group, ...]  # longest chains first
+    planes: int  # number of planes of H; at most the rank
+    # ndarray, shape (m n, planes): Coefficients of the blocks of C in terms of the planes.
     rows: np.ndarray
 
 
@@ -131,20 +108,11 @@ def products(scheme: Scheme) -> Products:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A program and how a thread runs it.
-
-    Attributes
-    ----------
-    program : Program
-    width : int
-        Neighbouring elements per thread and access.
-    blocks : int
-        Thread blocks per multiprocessor, passed to the compiler.
-    """
+    """A program and how a thread runs it."""
 
     program: Program
-    width: int
-    blocks: int
+    width: int  # neighbouring elements per thread and access
+    blocks: int  # thread blocks per multiprocessor, passed to the compiler
 
     @property
     def registers(self) -> int:
@@ -156,13 +124,9 @@ class Fit:
 def fit(rows: np.ndarray, element_bytes: int, sum_bytes: int) -> Fit:
     """Choose a program for the linear combinations `rows` (outputs x inputs), and its vector width.
 
-    Parameters
-    ----------
-    rows : ndarray of int64 or Fraction
-    element_bytes : int
-        Of an element in memory; a vector of 16 bytes is the widest.
-    sum_bytes : int
-        Of an element in registers.
+    `rows`: ndarray of int64 or Fraction.
+    `element_bytes`: of an element in memory; a vector of 16 bytes is the widest.
+    `sum_bytes`: of an element in registers.
     """
     shared, unshared = build(share(rows)), streamed(rows)
     width = _ACCESS_BYTES // element_bytes

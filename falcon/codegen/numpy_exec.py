@@ -47,25 +47,15 @@ def run(
 ) -> bool:
     """Execute `program` over blocks of equal nominal shape.
 
-    Parameters
-    ----------
-    program : Program
-    inputs, outputs : sequences of 2-D arrays
-        Blocks; a block smaller than the nominal shape is ragged: an input is padded with zeros, an
-        output is clipped. Inputs may have any real or complex dtype that casts to the outputs'
-        dtype; the arithmetic is done in the latter.
-    scratch : ndarray, shape (slots, strip rows, columns)
-        At least `scratch_slots` strips; ``columns`` is the nominal width of a block.
-    accumulate : bool
-        Add to the outputs instead of overwriting them.
-    finish : callable, optional
-        Called with each finished output strip, for example to scale it; the run stops when it
-        returns False.
-
-    Returns
-    -------
-    bool
-        False if `finish` stopped the run; the outputs are then incomplete.
+    `inputs`, `outputs`: blocks; a block smaller than the nominal shape is ragged: an input is
+    padded with zeros, an output is clipped. Inputs may have any real or complex dtype that casts to
+    the outputs' dtype; the arithmetic is done in the latter.
+    `scratch`: ndarray, shape (slots, strip rows, columns); at least `scratch_slots` strips;
+    ``columns`` is the nominal width of a block.
+    `accumulate`: add to the outputs instead of overwriting them.
+    `finish`: called with each finished output strip, for example to scale it; the run stops when it
+    returns False.
+    Returns bool: False if `finish` stopped the run; the outputs are then incomplete.
     """
     step, columns = scratch.shape[1:]
     rows = max(x.shape[0] for x in (*inputs, *outputs))

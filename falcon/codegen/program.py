@@ -42,19 +42,13 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Program:
-    """Straight-line code that forms linear combinations of blocks.
+    """Straight-line code that forms linear combinations of blocks."""
 
-    Attributes
-    ----------
-    n_inputs, n_temporaries, n_outputs : int
-        Sizes of the three slot ranges, in this order.
-    instructions : tuple of Instruction
-        Every output is complete before it is read; inputs are never written.
-    """
-
+    # Sizes of the three slot ranges, in this order.
     n_inputs: int
     n_temporaries: int
     n_outputs: int
+    # Every output is complete before it is read; inputs are never written.
     instructions: tuple[Instruction, ...]
 
     @property

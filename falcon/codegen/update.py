@@ -24,57 +24,32 @@ PRODUCT = -1
 
 
 class Update(NamedTuple):
-    """``slot += coefficient * source``.
+    """``slot += coefficient * source``."""
 
-    Attributes
-    ----------
-    slot : int
-        Below m*n a block of C, else a shared sum.
-    source : int
-        `PRODUCT`, or the slot of a shared sum that the same product has completed.
-    coefficient : Coefficient
-    first, last : bool
-        Whether this is the first update of the slot, and whether it is the last.
-    """
-
-    slot: int
-    source: int
+    slot: int  # below m*n a block of C, else a shared sum
+    source: int  # `PRODUCT`, or the slot of a shared sum that the same product has completed
     coefficient: Coefficient
+    # Whether this is the first update of the slot, and whether it is the last.
     first: bool
     last: bool
 
 
 @dataclass(frozen=True)
 class Updates:
-    """All updates of a scheme.
+    """All updates of a scheme."""
 
-    Attributes
-    ----------
-    order : tuple of int
-        The products in the order in which they must be computed.
-    steps : tuple of tuple of Update
-        What to do with each of them, in that order.
-    n_slots : int
-        Blocks of C and slots for shared sums.
-    """
-
-    order: tuple[int, ...]
-    steps: tuple[tuple[Update, ...], ...]
-    n_slots: int
+    order: tuple[int, ...]  # the products in the order in which they must be computed
+    steps: tuple[tuple[Update, ...], ...]  # what to do with each of them, in that order
+    n_slots: int  # blocks of C and slots for shared sums
 
 
 @lru_cache(maxsize=256)
 def updates(scheme: Scheme | ComplexScheme) -> Updates:
     """Schedule Combine H of `scheme` after common-subexpression elimination."""
-    return schedule(scheme.shared_sums[2])
+    return Schedule(scheme.shared_sums[2]).made()
 
 
-def schedule(sums: SharedSums) -> Updates:
-    """Schedule shared sums whose inputs are products and whose outputs are blocks of C."""
-    return _Schedule(sums).made()
-
-
-class _Schedule:
+class Schedule:
     """Variables are the products, then the blocks of C (outputs), then the shared sums."""
 
     def __init__(self, sums: SharedSums) -> None:
@@ -91,6 +66,7 @@ class _Schedule:
         self._touched: set[int] = set()  # products whose neighbours' sums have changed
 
     def made(self) -> Updates:
+        """Return the updates."""
         order: list[int] = []
         steps = []
         opens = [self._opened(x) for x in range(self._rank)]

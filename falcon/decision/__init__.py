@@ -2,9 +2,8 @@
 
 ::
 
-    hardware.py    the CPU, its caches, and their bandwidth
     store.py       JSON files: profiles; read, replaced and changed by one process at a time
-    machine.py     MachineProfile: rates per backend, dtype and threads, loaded at first need
+    machine.py     MachineProfile: rates per backend, dtype and threads; the name of the CPU
     starting.py    shipped rates (starting.json), and probes of how fast the backends are here
     learned.py     the store of what calls have taught: choices, comparisons, speeds
     rates.py       the rates that this process decides by: measured or shipped, scaled

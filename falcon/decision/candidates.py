@@ -29,19 +29,10 @@ _MOST_SETS = 1024
 
 @dataclass(frozen=True, eq=False)
 class SchemeCandidate:
-    """A stored scheme, alone or nested in Strassen's, that may be chosen; built when needed.
+    """A stored scheme, alone or nested in Strassen's, that may be chosen; built when needed."""
 
-    Attributes
-    ----------
-    name : str
-        Of the stored or registered scheme.
-    facts : Facts
-        Size, cost and growth of the image that would run.
-    outer : SchemeCandidate or None
-    """
-
-    name: str
-    facts: Facts
+    name: str  # of the stored or registered scheme
+    facts: Facts  # size, cost and growth of the image that would run
     outer: SchemeCandidate | None = None
 
     @cached_property

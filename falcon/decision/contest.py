@@ -86,16 +86,10 @@ class Call:
 class Watch:
     """Counts the calls of a plan, until it has been compared often enough.
 
-    Parameters
-    ----------
-    key : str
-        Of the store.
-    told : str
-        Digest of the rates of the prediction.
-    entry : Entry or None
-        What is stored; None: made when it is needed.
-    every : sequence of Backend
-        All that run on the host.
+    `key`: of the store.
+    `told`: digest of the rates of the prediction.
+    `entry`: what is stored; None: made when it is needed.
+    `every`: all that run on the host.
     """
 
     def __init__(self, key: str, told: str, entry: Entry | None, every: Sequence[Backend]) -> None:
@@ -112,22 +106,14 @@ class Watch:
             self.fastest = seconds
         return self.calls >= self.next
 
-    def learn(self, update: Any, in_this_process: bool, soon: bool = True) -> None:
-        """Change the store."""
-        learned.change(update, self.every, in_this_process=in_this_process, soon=soon)
-
 
 def plan_for(
     problem: Problem, options: Options, backends: Sequence[Backend], every: Sequence[Backend]
 ) -> Plan:
     """Plan a problem: by what was measured for it, else by the model.
 
-    Parameters
-    ----------
-    backends : sequence of Backend
-        Those that may be used; see `falcon.decision.select`.
-    every : sequence of Backend
-        All that run on the host; on a GPU, that one.
+    `backends`: those that may be used; see `falcon.decision.select`.
+    `every`: all that run on the host; on a GPU, that one.
     """
     rates_of = partial(rates, backends=every)
     policy = backends[0].policy(problem)
@@ -152,7 +138,7 @@ def plan_for(
     watch = Watch(key, told, entry, every)
     if perf_counter() - start > _WORTH_KEEPING:
         watch.entry = predicted = _entry(made, told, entry)
-        watch.learn(lambda x: x.keep(key, _joined(x, key, predicted)), False)
+        learned.change(lambda x: x.keep(key, _joined(x, key, predicted)), every)
     return _watched(made, watch)
 
 
@@ -275,7 +261,8 @@ def _compare(plan: Plan, call: Call, seconds: float, in_this_process: bool) -> N
     def update(found: Learned) -> None:
         found.keep(watch.key, _joined(found, watch.key, before).compared(*outcome))
 
-    watch.learn(update, in_this_process, in_this_process or seconds > _LONG)
+    soon = in_this_process or seconds > _LONG
+    learned.change(update, watch.every, in_this_process=in_this_process, soon=soon)
     watch.entry, watch.rival = before.compared(*outcome), None
     watch.next = _CALLS * 2**watch.entry.contests
     if watch.entry.choice != before.choice:

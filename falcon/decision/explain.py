@@ -31,12 +31,7 @@ def candidates(
 ) -> tuple[Candidate, ...]:
     """Return `best`, then the candidates that lost to it, then those refused, each by time.
 
-    Parameters
-    ----------
-    known : sequence of (Backend, its rates)
-    everything : SchemeCandidates
-    best : Candidate
-        The choice.
+    `best`: the choice.
     """
     limit, policy = options.workspace_limit, known[0][0].policy(problem)
     suited, facts = everything.suited_to(problem, policy)

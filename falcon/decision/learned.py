@@ -89,31 +89,17 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """The choice for a problem, and how it is known.
-
-    Attributes
-    ----------
-    problem : str
-    choice : Choice
-    known : {"predicted", "contested", "tuned"}
-    why : str
-    rates : str
-        Digest of the rates of a prediction, which holds for these only.
-    rivals : tuple of Choice
-        The next by the model.
-    pairs : tuple of (Choice, float)
-        Rivals and their measured times over that of the choice.
-    contests : int
-        How often the choice was compared with a rival, also before it became the choice.
-    """
+    """The choice for a problem, and how it is known."""
 
     problem: str
     choice: Choice
-    known: str
+    known: str  # "predicted", "contested" or "tuned"
     why: str
-    rates: str = ""
-    rivals: tuple[Choice, ...] = ()
+    rates: str = ""  # digest of the rates of a prediction, which holds for these only
+    rivals: tuple[Choice, ...] = ()  # the next by the model
+    # Rivals and their measured times over that of the choice.
     pairs: tuple[tuple[Choice, float], ...] = ()
+    # How often the choice was compared with a rival, also before it became the choice.
     contests: int = 0
 
     def rival(self) -> Choice | None:
@@ -128,13 +114,8 @@ class Entry:
     def compared(self, rival: Choice, ratio: float, over_fastest: float) -> Entry:
         """Return the entry after a comparison.
 
-        Parameters
-        ----------
-        rival : Choice
-        ratio : float
-            Its time over that of the choice in the same pair of calls.
-        over_fastest : float
-            Its time over that of the fastest call of the choice in this process.
+        `ratio`: its time over that of the choice in the same pair of calls.
+        `over_fastest`: its time over that of the fastest call of the choice in this process.
         """
         made = replace(self, pairs=(*self.pairs, (rival, ratio)), contests=self.contests + 1)
         won = [x for other, x in made.pairs if other == rival and x <= _WIN]

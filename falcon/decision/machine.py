@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from falcon._core.backend import Backend
@@ -23,7 +25,6 @@ from falcon._core.options import cache_folder, profile_file
 from falcon._core.problem import Problem
 from falcon._version import __version__
 
-from .hardware import cpu_model
 from .store import ForeignError, RatesTable, exclusive, file_name, read_profile, write_profile
 
 _log = logging.getLogger("falcon")
@@ -87,12 +88,8 @@ def replaced() -> None:
 def profile(backends: Sequence[Backend], device: int | None = None) -> MachineProfile:
     """Return what is known of this machine: read from the file once, never measured here.
 
-    Parameters
-    ----------
-    backends : sequence of Backend
-        All that run on the host, or on the device: the key names them.
-    device : int, optional
-        Number of a GPU; None is the host.
+    `backends`: all that run on the host, or on the device: the key names them.
+    `device`: number of a GPU; None is the host.
     """
     found = _profiles.get(device)
     if found is None:
@@ -111,10 +108,7 @@ def entry(backend: str, problem: Problem) -> tuple[str, str, int]:
 def add_rates(found: RatesTable, backends: Sequence[Backend], device: int | None) -> MachineProfile:
     """Add measured rates to the profile, and store it.
 
-    Raises
-    ------
-    OSError
-        FALCON_PROFILE names a file that cannot be written.
+    Raises OSError: FALCON_PROFILE names a file that cannot be written.
     """
     before = profile(backends, device)
     with _lock.lock:
@@ -181,3 +175,29 @@ def _save(made: MachineProfile, backends: Sequence[Backend]) -> None:
             write_profile(made.path, made.key, merged)
     except OSError as error:
         _log.info("falcon: the profile is not stored, only this process has it: %s", error)
+
+
+def cpu_model() -> str:
+    """Marketing name of the CPU, if the system tells it."""
+    found = _cpuinfo()
+    return found.get("model name") or found.get("Model") or platform.processor()
+
+
+def cpu_family() -> str:
+    """Vendor and family number of an x86 CPU, such as "AuthenticAMD 26"; empty if unknown."""
+    found = _cpuinfo()
+    return f"{found.get('vendor_id', '')} {found.get('cpu family', '')}".strip()
+
+
+@cache
+def _cpuinfo() -> dict[str, str]:
+    """Return what Linux tells of the first CPU, and of the machine (after all CPUs, on Arm)."""
+    found: dict[str, str] = {}
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                found.setdefault(name.strip(), value.strip())
+    except OSError:
+        pass
+    return found

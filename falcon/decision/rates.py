@@ -44,10 +44,7 @@ def rates(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> An
     Those of the profile, or shipped ones, scaled. A GPU is measured if its profile has none (a
     second), without a lock: several threads may do so at once, and the first one counts.
 
-    Parameters
-    ----------
-    backends : sequence of Backend
-        See `profile`.
+    `backends`: see `profile`.
     """
     problem = problem.measured
     key = entry(backend.name, problem), problem.device
@@ -111,15 +108,8 @@ def measure_all(
 ) -> MachineProfile:
     """Measure everything, replace the profile and store it.
 
-    Parameters
-    ----------
-    tick : callable
-        Called with the name of each step before it begins.
-
-    Raises
-    ------
-    OSError
-        FALCON_PROFILE names a file that cannot be written.
+    `tick`: called with the name of each step before it begins.
+    Raises OSError: FALCON_PROFILE names a file that cannot be written.
     """
     found: RatesTable = {}
     try:

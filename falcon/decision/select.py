@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from heapq import heapify, heappop
 from math import inf
 from typing import Any
@@ -37,22 +36,11 @@ def select(
 ) -> Plan:
     """Choose a backend and a scheme for `problem`.
 
-    Parameters
-    ----------
-    problem : Problem
-    options : Options
-        Its scheme is "auto", "classical" or a Scheme.
-    backends : sequence of Backend
-        Those that may be used, of one policy; several only for ``backend="auto"``.
-    rates_of : callable
-        Measured rates of a backend for a problem's dtype, threads and device.
-
-    Raises
-    ------
-    ValueError
-        The requested scheme, or every candidate, exceeds the workspace limit.
-    TypeError
-        The requested scheme cannot run on the problem.
+    `options`: its scheme is "auto", "classical" or a Scheme.
+    `backends`: those that may be used, of one policy; several only for ``backend="auto"``.
+    `rates_of`: measured rates of a backend for a problem's dtype, threads and device.
+    Raises ValueError: the requested scheme, or every candidate, exceeds the workspace limit.
+    Raises TypeError: the requested scheme cannot run on the problem.
     """
     if problem.symmetric and options.scheme != "classical":
         return choose(problem, options, backends, rates_of, select)
@@ -173,6 +161,10 @@ def planned(
     if choice.cut:
         made = select(problem, options, backends, rates_of)
         return replace(made, why=why) if made.parts else None
+
+    def table() -> tuple[Candidate, ...]:
+        return select(problem, options, backends, rates_of).candidates
+
     for backend in (x for x in backends if x.name == choice.backend):
         try:
             scheme = choice.make()
@@ -188,14 +180,9 @@ def planned(
                 known = [(x, rates_of(x, problem)) for x in backends]
                 made = _chosen(problem, options, known, backend, judged, why)
                 if problem.symmetric or _why_classical(problem, backends) is not None:
-                    again = partial(_table_of, problem, options, backends, rates_of)
-                    made = replace(made, table=again)
+                    made = replace(made, table=table)
                 return made
     return None
-
-
-def _table_of(*about: Any) -> tuple[Candidate, ...]:
-    return select(*about).candidates
 
 
 def choice_of(problem: Problem, option: Option) -> Choice:

@@ -34,7 +34,7 @@ from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 
-from .hardware import cpu_family
+from .machine import cpu_family
 
 # Size of the probe's product.
 _SIZE = 256
@@ -77,7 +77,7 @@ def probed(backends: Sequence[Backend], operand: DType) -> dict[str, float]:
     for x in backends:
         row, rates = _row(x, operand, 1), starting(x, one)
         if row is not None and rates is not None:
-            call = _Call(x, operand, rates)
+            call = Call(x, operand, rates)
             if call.predicted < _TOO_SLOW:
                 calls[x.name], recorded[x.name] = call, row.get("probed", 1.0)
     start, rounds = perf_counter(), 0
@@ -88,8 +88,8 @@ def probed(backends: Sequence[Backend], operand: DType) -> dict[str, float]:
     return {name: x.fastest / x.predicted / recorded[name] for name, x in calls.items()}
 
 
-class _Call:
-    """A small classical product on one thread, and the seconds of its fastest run."""
+class Call:
+    """The probe's product on one thread, and the seconds of its fastest run."""
 
     def __init__(self, backend: Backend, operand: DType, rates: Rates) -> None:
         problem = Problem.of((_SIZE,) * 3, operand, Options(threads=1))
@@ -100,18 +100,11 @@ class _Call:
         self.fastest = inf
 
     def run(self) -> None:
+        """Run it once."""
         a, b, out = self._arrays
         start = perf_counter()
         self._plan.execute(a, b, None, out)
         self.fastest = min(self.fastest, perf_counter() - start)
-
-
-def quotient(backend: Backend, operand: DType, rates: Rates) -> float:
-    """Return the measured over the predicted seconds of the probe's product, for a new row."""
-    call = _Call(backend, operand, rates)
-    for _ in range(50):
-        call.run()
-    return call.fastest / call.predicted
 
 
 def believed(

@@ -48,12 +48,8 @@ def file_name(kind: str, key: dict[str, str]) -> str:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a file that `write_json` has written.
 
-    Raises
-    ------
-    OSError
-        It cannot be read.
-    ForeignError
-        It is no such file, or is damaged.
+    Raises OSError: it cannot be read.
+    Raises ForeignError: it is no such file, or is damaged.
     """
     with path.open("rb") as file:
         data = file.read(_LARGEST_FILE + 1)
@@ -76,10 +72,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
     Its mode follows the umask, so that several users may share a cache folder.
 
-    Raises
-    ------
-    OSError
-        The folder cannot be made or written to.
+    Raises OSError: the folder cannot be made or written to.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}-{get_native_id()}.part")
@@ -133,10 +126,7 @@ def read_profile(
 ) -> tuple[dict[str, str], RatesTable]:
     """Read key and rates; raises as `read_json`.
 
-    Parameters
-    ----------
-    kinds : mapping of str to type, optional
-        The rates of each backend (`Backend.rates_type`); `Rates` of those that are not named.
+    `kinds`: the rates of each backend (`Backend.rates_type`); `Rates` of those that are not named.
     """
     found = read_json(path)
     rates: RatesTable = {}

@@ -4,7 +4,7 @@
 
     _bilinear.py    what a Scheme and a SymmetricScheme have in common
     _scheme.py      Scheme: U, V, W, verified on construction; compose: one within another
-    brent.py        the exact proof            metrics.py    nnz, growth, e_max
+    brent.py        the exact proof            metrics.py    growth of errors
     additions.py    common subexpressions      nesting.py    those of compositions
     formulas.py     text and LaTeX             algebra.py    permute, add
     catalogue.py    named schemes (data/)      best.py       the best scheme of a format

@@ -96,7 +96,7 @@ class Bilinear:
     @cached_property
     def nnz(self) -> tuple[int, int, int]:
         """Non-zero coefficients of U, V and W."""
-        return metrics.nnz(self.U, self.V, self.W)
+        return tuple(int(np.count_nonzero(x)) for x in (self.U, self.V, self.W))  # type: ignore[return-value]
 
     @cached_property
     def phi(self) -> Fraction:
@@ -115,7 +115,8 @@ class Bilinear:
     @cached_property
     def growth_factor(self) -> float:
         """Sum of products of 2-norms (Strassen: 14.83)."""
-        return metrics.growth_factor(self.U, self.V, self.W)
+        u, v, w = (metrics.row_sums(x, square=True) for x in (self.U, self.V, self.W))
+        return float(sum(sqrt(a * b * c) for a, b, c in zip(u, v, w, strict=True)))
 
     @cached_property
     def e_max(self) -> Fraction:
@@ -154,7 +155,10 @@ class Bilinear:
         contribute ``K/k`` roundings each, and their sums s, the lengths of the longest sums of the
         three factors together (Higham, section 23.2.2; Ballard et al., theorem III.1).
         """
-        return metrics.error_bound(self.U, self.V, self.W, inner, unit_roundoff)
+        block = -(-inner // self.k)
+        u, v, w = (x.reshape(self.rank, -1) for x in (self.U, self.V, self.W))
+        longest = sum(int(np.count_nonzero(x, axis=1).max()) for x in (u, v, w.T))
+        return float(self.e_max) * block * (block + longest) * unit_roundoff
 
     def renamed(self, name: str, source: str) -> Self:
         """Return the same proved coefficients and sums under another name."""

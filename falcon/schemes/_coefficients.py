@@ -28,20 +28,11 @@ _TEXT = re.compile(r"\s*[+-]?\d{1,20}(/\d{1,20}|\.\d{0,20})?\s*", re.ASCII)
 def exact_array(values: Any, name: str) -> np.ndarray:
     """Return `values` as a read-only int64 array, or as an object array of `Fraction`.
 
-    Parameters
-    ----------
-    values : array_like
-        Integers, fractions, strings such as ``"-1/2"``, or floats. A float stands for
-        the binary fraction that it is exactly.
-    name : str
-        Name of the factor, for error messages.
-
-    Raises
-    ------
-    TypeError
-        A value is not a real number.
-    ValueError
-        The nesting is ragged, or a value is not finite or too large.
+    `values`: integers, fractions, strings such as ``"-1/2"``, or floats. A float stands for the
+    binary fraction that it is exactly.
+    `name`: name of the factor, for error messages.
+    Raises TypeError: a value is not a real number.
+    Raises ValueError: the nesting is ragged, or a value is not finite or too large.
     """
     raw = _array(values, name)
     if raw.dtype.kind == "i" or _are_whole(raw):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from types import MappingProxyType
 from typing import Any
 
@@ -227,8 +227,8 @@ class Scheme(Bilinear):
         if self._composed is not None:
             return _recomposed, (*self._composed, self.name, self.source, self.kind, self.levels)
         sums = None if self.sums is None else dict(self.sums)
-        facts = (self.name, self.source, sums, self.kind, self.levels)
-        return _unpickled, (self.U, self.V, self.W, *facts)
+        made = partial(Scheme, source=self.source, sums=sums, kind=self.kind, levels=self.levels)
+        return made, (self.U, self.V, self.W, self.name)
 
     def to_latex(self, *, shared: bool = False) -> str:
         r"""Return the formulas for a lecture: an ``aligned`` environment, for math mode.
@@ -283,19 +283,6 @@ def _kronecker(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return product.reshape(
         x.shape[0] * y.shape[0], x.shape[1] * y.shape[1], x.shape[2] * y.shape[2]
     )
-
-
-def _unpickled(
-    U: np.ndarray,
-    V: np.ndarray,
-    W: np.ndarray,
-    name: str,
-    source: str,
-    sums: Mapping[str, Sequence[Sequence[int]]] | None = None,  # older pickles end before this
-    kind: str = "plain",
-    levels: int = 1,
-) -> Scheme:
-    return Scheme(U, V, W, name, source=source, sums=sums, kind=kind, levels=levels)
 
 
 def _recomposed(outer: Scheme, inner: Scheme, name: str, source: str, *facts: Any) -> Scheme:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from math import log2
 from typing import ClassVar
 
@@ -68,7 +68,8 @@ class SymmetricScheme(Bilinear):
 
     def __reduce__(self) -> tuple:
         """Pickle as coefficients: loading verifies them."""
-        return _unpickled, (self.U, self.V, self.W, self.name, self.source, self.kind)
+        made = partial(SymmetricScheme, source=self.source, kind=self.kind)
+        return made, (self.U, self.V, self.W, self.name)
 
     @property
     def _signature(self) -> str:
@@ -197,9 +198,3 @@ def _aligned(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, n
     V, W = V * sign, W * sign
     V.flags.writeable = W.flags.writeable = False
     return V, W
-
-
-def _unpickled(
-    U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str, source: str, kind: str
-) -> SymmetricScheme:
-    return SymmetricScheme(U, V, W, name, source=source, kind=kind)

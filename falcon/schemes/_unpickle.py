@@ -93,10 +93,7 @@ class _ArrayUnpickler(pickle.Unpickler):
 def load_object_arrays(file: IO[bytes]) -> dict[str, list[np.ndarray]]:
     """Return the arrays that each member of an .npz archive holds, by key.
 
-    Raises
-    ------
-    Exception
-        Whatever reading a damaged archive may raise.
+    Raises Exception: whatever reading a damaged archive may raise.
     """
     entries = {}
     with zipfile.ZipFile(file) as archive:

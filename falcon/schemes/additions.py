@@ -44,18 +44,12 @@ class SharedSums:
     """Linear combinations written with shared temporaries.
 
     Variables ``0 .. n_inputs - 1`` are the inputs; variable ``n_inputs + t`` is temporary t.
-
-    Attributes
-    ----------
-    n_inputs : int
-    temporaries : tuple of (int, int, int)
-        Temporary t is ``x + ratio * y`` for ``(x, y, ratio)``; x, y are earlier variables.
-    rows : tuple of tuple of (int, coefficient)
-        Output i is the sum of ``coefficient * variable``, variables ascending.
     """
 
     n_inputs: int
+    # Temporary t is ``x + ratio * y`` for ``(x, y, ratio)``; x, y are earlier variables.
     temporaries: tuple[Pair, ...]
+    # Output i is the sum of ``coefficient * variable``, variables ascending.
     rows: tuple[tuple[tuple[int, Coefficient], ...], ...]
 
     @cached_property
@@ -106,14 +100,8 @@ def naive_additions(matrix: np.ndarray) -> int:
 def share(matrix: np.ndarray) -> SharedSums:
     """Eliminate common subexpressions from the rows of `matrix` (outputs x inputs).
 
-    Parameters
-    ----------
-    matrix : ndarray of int64 or of Fraction, shape (outputs, inputs)
-
-    Returns
-    -------
-    SharedSums
-        Deterministic, and the same up to order for every order of the inputs.
+    `matrix`: ndarray of int64 or of Fraction, shape (outputs, inputs).
+    Returns SharedSums: deterministic, and the same up to order for every order of the inputs.
     """
     if matrix.shape[0] < matrix.shape[1]:
         return share(matrix.T).transposed()
@@ -126,18 +114,11 @@ def share(matrix: np.ndarray) -> SharedSums:
 def replay(matrix: np.ndarray, pairs: Iterable[Sequence[int]]) -> SharedSums:
     """Eliminate the given pairs, in this order, from every row of `matrix` that holds them.
 
-    Parameters
-    ----------
-    matrix : ndarray of int64, shape (outputs, inputs)
-        At least as many outputs as inputs, the orientation in which searches are run.
-    pairs : iterable of (x, y, ratio)
-        Temporary t is ``x + ratio * y`` with ratio 1 or -1; x and y are inputs or earlier
-        temporaries. The sums are those of the matrix, whatever the pairs.
-
-    Raises
-    ------
-    ValueError
-        A pair is not of this form, or no row holds it.
+    `matrix`: ndarray of int64, shape (outputs, inputs); at least as many outputs as inputs, the
+    orientation in which searches are run.
+    `pairs`: temporary t is ``x + ratio * y`` with ratio 1 or -1; x and y are inputs or earlier
+    temporaries. The sums are those of the matrix, whatever the pairs.
+    Raises ValueError: a pair is not of this form, or no row holds it.
     """
     n_inputs = matrix.shape[1]
     rows: list[Row] = [{x: c for x, c in enumerate(row) if c} for row in matrix.tolist()]

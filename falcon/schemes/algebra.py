@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import permutations
 
 import numpy as np
 
@@ -179,8 +178,3 @@ def _renamed(scheme: Scheme, new: tuple[int, int, int]) -> str:
     if "@" in base and not base.startswith("("):
         base = f"({base})"  # the format is that of the whole
     return f"{base}[{head}]"
-
-
-def formats(m: int, k: int, n: int) -> list[tuple[int, ...]]:
-    """The distinct permutations of a format, in ascending order."""
-    return sorted(set(permutations((m, k, n))))

@@ -36,22 +36,11 @@ class Recipe:
     adds: Callable[[], tuple[int, ...]]
 
 
-def _rank_key(recipe: Recipe) -> tuple:
-    return recipe.rank, sum(recipe.adds()), sum(recipe.nnz)
-
-
-def _nnz_key(recipe: Recipe) -> tuple:
-    return recipe.rank, sum(recipe.nnz), recipe.phi
-
-
-def _growth_key(recipe: Recipe) -> tuple:
-    return recipe.rank, recipe.phi, sum(recipe.nnz)
-
-
+# What decides, least first.
 KEYS: dict[str, Callable[[Recipe], tuple]] = {
-    "rank": _rank_key,
-    "nnz": _nnz_key,
-    "growth": _growth_key,
+    "rank": lambda x: (x.rank, sum(x.adds()), sum(x.nnz)),
+    "nnz": lambda x: (x.rank, sum(x.nnz), x.phi),
+    "growth": lambda x: (x.rank, x.phi, sum(x.nnz)),
 }
 
 
@@ -61,7 +50,7 @@ class BestTable:
     def __init__(self, stored: list[Scheme]) -> None:
         self._stored: dict[Format, list[Scheme]] = {}
         for scheme in stored:
-            self._stored.setdefault(_sorted(scheme.format), []).append(scheme)
+            self._stored.setdefault(tuple(sorted(scheme.format)), []).append(scheme)
         self._memo: dict[tuple[Format, str], Recipe] = {}
 
     def best(self, m: int, k: int, n: int, by: str) -> Scheme:
@@ -85,7 +74,7 @@ class BestTable:
     def _candidates(self, form: Format, by: str) -> Iterator[tuple[int, Callable[[], Recipe]]]:
         """Every way to build the format: its rank, and a function that makes the recipe."""
         yield prod(form), partial(_classical, form)
-        for scheme in self._stored.get(_sorted(form), []):
+        for scheme in self._stored.get(tuple(sorted(form)), []):
             yield scheme.rank, partial(_leaf, scheme, form)
         if 1 in form:  # no scheme multiplies a matrix by a vector in fewer products
             return
@@ -100,10 +89,6 @@ class BestTable:
             if outer != (1, 1, 1) and inner != (1, 1, 1):
                 first, second = self._recipe(outer, by), self._recipe(inner, by)
                 yield first.rank * second.rank, partial(_product, first, second, inner)
-
-
-def _sorted(form: Format) -> Format:
-    return tuple(sorted(form))
 
 
 def _divisors(form: Format) -> Iterator[Format]:

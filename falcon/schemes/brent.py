@@ -52,15 +52,9 @@ class Violation:
 def first_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violation | None:
     """Return the first Brent equation that (U, V, W) violates, or None if it is a scheme.
 
-    Parameters
-    ----------
-    U, V, W : ndarray of int64 or of Fraction, shapes (R, m, k), (R, k, n), (R, m, n)
-        As made by `Scheme`; shapes are taken as consistent.
-
-    Raises
-    ------
-    ValueError
-        The scheme is too large to be verified.
+    `U`, `V`, `W`: ndarray of int64 or of Fraction, shapes (R, m, k), (R, k, n), (R, m, n); as made
+    by `Scheme`; shapes are taken as consistent.
+    Raises ValueError: the scheme is too large to be verified.
 
     Notes
     -----
@@ -85,17 +79,10 @@ def violations(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> tuple[Violation, 
 def first_symmetric_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violation | None:
     """Return the first equation that (U, V, W) violates as an algorithm for X X^T, or None.
 
-    Parameters
-    ----------
-    U, V : ndarray of int64 or of Fraction, shape (R, m, k)
-        Coefficients of the entries of X; those of V are transposed in the product.
-    W : ndarray of int64 or of Fraction, shape (R, m, m)
-        Zero below the diagonal.
-
-    Raises
-    ------
-    ValueError
-        The scheme is too large to be verified.
+    `U`, `V`: ndarray of int64 or of Fraction, shape (R, m, k); coefficients of the entries of X;
+    those of V are transposed in the product.
+    `W`: ndarray of int64 or of Fraction, shape (R, m, m); zero below the diagonal.
+    Raises ValueError: the scheme is too large to be verified.
     """
     m, k = U.shape[1:]
     i, j, l = (x.ravel() for x in np.indices((m, m, k)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from functools import cache, reduce
+from itertools import permutations
 from math import prod
 from pathlib import Path
 
@@ -149,7 +150,7 @@ def _get(name: str) -> Scheme:
         if match[4] is None and not match[5]:
             return best(m, k, n)
         suffix = f":{match[4]}{match[5]}" if match[4] else match[5]
-        for form in algebra.formats(*wanted):
+        for form in sorted(set(permutations(wanted))):
             base = "x".join(map(str, form)) + suffix
             if base in _registered or base in _files():
                 return algebra.permuted(get(base), *wanted)

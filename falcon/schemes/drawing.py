@@ -41,10 +41,7 @@ def new_figure(width: float, height: float) -> Figure:
 def draw(scheme: Any) -> Figure:
     """Return the picture of a `Scheme` or `SymmetricScheme`: see `Scheme.draw`.
 
-    Raises
-    ------
-    ImportError
-        matplotlib is not installed.
+    Raises ImportError: matplotlib is not installed.
     """
     factors = [np.asarray(x, float) for x in (scheme.U, scheme.V, scheme.W)]
     most = max(abs(x).max() for x in factors)

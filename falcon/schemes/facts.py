@@ -25,36 +25,23 @@ _PLACES = ((0, 1, 2), (1, 2, 0), (2, 0, 1), (1, 0, 2), (2, 1, 0), (0, 2, 1))
 
 
 class Facts(NamedTuple):
-    """Format, cost and error growth of one image of a scheme.
+    """Format, cost and error growth of one image of a scheme."""
 
-    Attributes
-    ----------
-    image : int
-        Number of the image among `algebra.symmetries`.
-    m, k, n, rank : int
-    u, v, w : int
-        Additions of Combine A, Combine B and Combine H.
-    phi : int or Fraction
-    growth, one_sign : float
-        Growth of errors in general, and on entries of one sign (`metrics`).
-    is_integral : bool
-    kind : str
-        `Scheme.kind`.
-    """
-
-    image: int
+    image: int  # number of the image among `algebra.symmetries`
     m: int
     k: int
     n: int
     rank: int
+    # Additions of Combine A, Combine B and Combine H.
     u: int
     v: int
     w: int
     phi: int | Fraction
+    # Growth of errors in general, and on entries of one sign (`metrics`).
     growth: float
     one_sign: float
     is_integral: bool
-    kind: str
+    kind: str  # `Scheme.kind`
 
     @property
     def additions(self) -> float:
@@ -86,10 +73,7 @@ def images(scheme: Scheme) -> tuple[Facts, ...]:
 def stored(sizes: dict[str, int]) -> dict[str, tuple[Facts, ...]]:
     """Return the facts of schemes whose files have the size that the table has for them.
 
-    Parameters
-    ----------
-    sizes : dict of str to int
-        Bytes of each scheme's file.
+    `sizes`: bytes of each scheme's file.
     """
     return {name: _images(row) for name, (size, row) in _rows().items() if sizes.get(name) == size}
 

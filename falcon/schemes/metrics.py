@@ -1,4 +1,4 @@
-"""What a scheme costs and how much error it may add: nnz, growth, e_max, error bounds.
+"""How much error a scheme may add: second moment, growth on entries of one sign, e_max.
 
 Formulas follow Bini and Lotti (1980), Higham's "Accuracy and Stability of Numerical Algorithms",
 chapter 23, and Ballard, Benson, Druinsky, Lipshitz and Schwartz (arXiv:1507.00687).
@@ -12,14 +12,9 @@ from math import sqrt
 import numpy as np
 
 
-def nnz(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> tuple[int, int, int]:
-    """Count the non-zero coefficients of U, V and W."""
-    return tuple(int(np.count_nonzero(x)) for x in (U, V, W))  # type: ignore[return-value]
-
-
 def phi(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Fraction:
     """Second moment ``sum_r |U_r|^2 |V_r|^2 |W_r|^2`` (squared 2-norms), exactly."""
-    u, v, w = (_row_sums(x, square=True) for x in (U, V, W))
+    u, v, w = (row_sums(x, square=True) for x in (U, V, W))
     return Fraction(sum(a * b * c for a, b, c in zip(u, v, w, strict=True)))
 
 
@@ -35,15 +30,9 @@ def one_sign_growth(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> float:
     return sqrt(float((w**2 * weights[:, None]).sum(axis=0).max()) / U.shape[2] ** 3)
 
 
-def growth_factor(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> float:
-    """Growth factor ``sum_r |U_r| |V_r| |W_r|`` (2-norms): orders schemes of equal cost."""
-    u, v, w = (_row_sums(x, square=True) for x in (U, V, W))
-    return float(sum(sqrt(a * b * c) for a, b, c in zip(u, v, w, strict=True)))
-
-
 def e_max(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Fraction:
     """Largest ``sum_r |W[r,c]| |U_r|_1 |V_r|_1`` over the outputs c: factor of the error bound."""
-    u, v = (_row_sums(x, square=False) for x in (U, V))
+    u, v = (row_sums(x, square=False) for x in (U, V))
     rank = U.shape[0]
     outputs = abs(W).reshape(rank, -1).T.tolist()
     weights = [a * b for a, b in zip(u, v, strict=True)]
@@ -52,19 +41,7 @@ def e_max(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Fraction:
     )
 
 
-def error_bound(
-    U: np.ndarray, V: np.ndarray, W: np.ndarray, inner: int, unit_roundoff: float
-) -> float:
-    """Factor f of ``max|C^ - C| <= f max|A| max|B|``, first order; see `Scheme.error_bound`."""
-    block = -(-inner // U.shape[2])
-    rank = U.shape[0]
-    longest = sum(
-        int(np.count_nonzero(x, axis=1).max()) for x in (U.reshape(rank, -1), V.reshape(rank, -1))
-    ) + int(np.count_nonzero(W.reshape(rank, -1), axis=0).max())
-    return float(e_max(U, V, W)) * block * (block + longest) * unit_roundoff
-
-
-def _row_sums(x: np.ndarray, *, square: bool) -> list:
+def row_sums(x: np.ndarray, *, square: bool) -> list:
     """Per r, the sum of |x_r| or of x_r**2, as exact Python numbers."""
     rows = x.reshape(x.shape[0], -1).tolist()
     if square:

@@ -54,16 +54,9 @@ def nested(
 ) -> SharedSums | None:
     """Return the sums of a composition in the order that takes fewer additions.
 
-    Parameters
-    ----------
-    outer, inner : SharedSums
-    input_at, output_at : callable
-        Number of the input (output) from its numbers x in the outer and y in the inner sums.
-
-    Returns
-    -------
-    SharedSums or None
-        None if that takes divisions.
+    `input_at`, `output_at`: number of the input (output) from its numbers x in the outer and y in
+    the inner sums.
+    Returns SharedSums or None: None if that takes divisions.
     """
     outer_first, inner_first = _additions(outer, inner), _additions(inner, outer)
     try:

@@ -49,10 +49,7 @@ class _Sum:
 def coefficients(text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return U, V and W of the formulas, which are not proved.
 
-    Raises
-    ------
-    SchemeError
-        A formula cannot be read; the message quotes it.
+    Raises SchemeError: a formula cannot be read; the message quotes it.
     """
     for written, read in _WRITTEN:
         text = re.sub(written, read, text)

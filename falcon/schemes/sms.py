@@ -27,17 +27,9 @@ _MOST_ENTRIES = 2**23
 def factors(path: Path) -> tuple[str, list[np.ndarray]]:
     """Return the name of a scheme, and its U, V and W as rows of coefficients.
 
-    Parameters
-    ----------
-    path : Path
-        One of its three files; the others lie beside it.
-
-    Raises
-    ------
-    SchemeError
-        The name does not end in _L, _R or _P, or a file is damaged.
-    OSError
-        A file cannot be read.
+    `path`: one of its three files; the others lie beside it.
+    Raises SchemeError: the name does not end in _L, _R or _P, or a file is damaged.
+    Raises OSError: a file cannot be read.
     """
     match = _NAME.fullmatch(path.name)
     if match is None:

@@ -31,27 +31,13 @@ _packed: WeakValueDictionary[tuple, falcon.PackedOperand] = WeakValueDictionary(
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How a layer multiplies without recording gradients.
+    """How a layer multiplies without recording gradients."""
 
-    Attributes
-    ----------
-    options : tuple of (str, object)
-        Options of falcon's product.
-    rows : int
-        Rows of x for which a scheme is chosen.
-    min_m : int
-        Fewer rows are left to torch.
-    packs : bool
-        The weight is packed; else it is read as it is.
-    pads : bool
-        x gets rows of zeros up to a multiple of `PADDED`.
-    """
-
-    options: tuple[tuple[str, Any], ...]
-    rows: int
-    min_m: int
-    packs: bool = True
-    pads: bool = False
+    options: tuple[tuple[str, Any], ...]  # options of falcon's product
+    rows: int  # rows of x for which a scheme is chosen
+    min_m: int  # fewer rows are left to torch
+    packs: bool = True  # the weight is packed; else it is read as it is
+    pads: bool = False  # x gets rows of zeros up to a multiple of `PADDED`
 
 
 class Panels:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from falcon.__main__ import main
+from falcon._cpu.peak import Peak
 from falcon.bench import peer_run, peers, records, suite
 from falcon.bench.run import INCOMPLETE
 from falcon.bench.workloads import WORKLOADS, Shape
@@ -133,8 +134,12 @@ def test_refused(capsys, arguments, message, tmp_path):
     assert status == 2 and err.startswith("falcon report: ") and "not a record file" in err
 
 
-def test_the_peak_needs_the_extension(capsys, monkeypatch):
-    monkeypatch.setattr("falcon._cpu.peak.measure", lambda threads: [])
+def test_the_peak(capsys, monkeypatch):
+    found = [Peak("float32", "avx2", 2, 123.45)]
+    monkeypatch.setattr("falcon._cpu.peak.measure", lambda threads: found)
+    _, out, _ = run(capsys, "bench", "--peak", "--threads", "2")
+    assert out.splitlines()[1].split() == ["avx2", "float32", "2", "123.5"]
+    found.clear()
     monkeypatch.setattr("falcon._front.info.backends", lambda: {"cpu": "not compiled"})
     status, out, err = run(capsys, "bench", "--peak")
     assert (status, out) == (2, "")

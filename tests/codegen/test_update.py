@@ -7,7 +7,7 @@ import pytest
 
 import falcon
 from falcon.codegen import updates
-from falcon.codegen.update import PRODUCT, schedule
+from falcon.codegen.update import PRODUCT, Schedule
 from falcon.schemes.additions import SharedSums
 
 
@@ -51,7 +51,7 @@ def test_updates_form_what_w_says_in_as_few_additions(name):
 
 def test_a_sum_that_is_needed_once_has_no_slot():
     sums = SharedSums(3, ((0, 1, -1), (3, 2, 2)), (((4, 3),), ((0, 1),)))
-    made = schedule(sums)
+    made = Schedule(sums).made()
     assert made.n_slots == 2
     assert replayed(made, [5, 7, 11], 2) == [3 * (5 - 7 + 22), 5]
 
@@ -61,6 +61,6 @@ def test_a_sum_of_sums_passes_on_within_its_last_product():
     sums = SharedSums(
         3, ((0, 1, 1), (3, 2, -1)), (((3, 1),), ((4, Fraction(1, 2)),), ((3, 1), (4, 1)))
     )
-    made = schedule(sums)
+    made = Schedule(sums).made()
     assert made.n_slots <= 5
     assert replayed(made, [4, 6, 2], 3) == [10, 4, 18]

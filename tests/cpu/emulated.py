@@ -17,7 +17,6 @@ from .test_c_driver import (
     BLOCKS,
     COMPILER,
     EMULATED,
-    EMULATION,
     TRAPS,
     require_compiler,
     table,
@@ -41,7 +40,7 @@ def libraries(folder):
     """Compile the kernels; return the path of each kind that can run here."""
     require_compiler()
     flags = ["-std=gnu11", "-Wno-psabi", "-fPIC", "-I", SOURCES / "src"]
-    parts = {"emulated": {EMULATED: EMULATION}, "blocks": {BLOCKS: EMULATION}}
+    parts = {"emulated": {EMULATED: ["-Og"]}, "blocks": {BLOCKS: ["-Og"]}}
     if why_not_trapped() is None:
         real = [x for x in table().ISAS if x.name in KERNELS.values()]
         parts["trapped"] = {SOURCES / x.sources[0]: ["-O3", *x.flags] for x in real}
@@ -94,16 +93,13 @@ def kernels(paths, kind):
 
     if kind not in paths:
         pytest.skip(why_not_trapped())
-    team = _core.threading()
     loaded = put(paths[kind], kind)
     if kind == "trapped":
-        _core.threading("openmp")  # falcon's own helpers block signals, traps among them
         loaded.trap_tiles()
     try:
         yield KINDS[kind]["bf16"]  # the better one
     finally:
         if kind == "trapped":
             loaded.untrap_tiles()
-            _core.threading(team)
         for dtype, isa in {**KINDS[kind], **_SPLIT}.items():
             _core.put_kernel(isa, dtype, 0)

@@ -450,13 +450,13 @@ def test_parts_of_very_different_size_take_four_products(name, orders, tiny, cap
         for x, order in zip((a, b), orders, strict=True)
     )
     wide = np.clongdouble if name == "c128" else np.complex128
-    want = a.astype(wide) @ b.astype(wide)
+    want = a[::20].astype(wide) @ b.astype(wide)
     with caplog.at_level("DEBUG", "falcon"):
         got = falcon.gemm(a, b, backend="cpu")
     assert "takes four real products" in caplog.text
-    assert abs(got.imag - want.imag).max() <= 8 * unit * max(abs(want.imag).max(), 0)
+    assert abs(got[::20].imag - want.imag).max() <= 8 * unit * max(abs(want.imag).max(), 0)
     three = falcon.gemm(a, b, backend="cpu", scheme="strassen")
-    assert not tiny or abs(three.imag - want.imag).max() > 1e3 * unit * abs(want.imag).max()
+    assert not tiny or abs(three[::20].imag - want.imag).max() > 1e3 * unit * abs(want.imag).max()
     packed = falcon.pack(b, backend="cpu")
     assert packed.scheme.name == "4M"
     np.testing.assert_array_equal(falcon.gemm(a, packed), got)

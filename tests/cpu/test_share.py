@@ -17,7 +17,7 @@ from falcon._core.options import thread_count  # noqa: E402  (absent where the e
 from falcon._cpu import _core, share  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux") or _core.threading() != "own" or thread_count() < 2,
+    not sys.platform.startswith("linux") or thread_count() < 2,
     reason="falcon has no threads of its own here",
 )
 
@@ -201,13 +201,13 @@ def test_more_jobs_than_helpers():
         HEAD
         + """
 from threadpoolctl import threadpool_limits
-big = np.ones((2000, 2000))
+big = np.ones((1000, 1000))
 on()
 with threadpool_limits(40, user_api="blas"):
     np.matmul(big, big)
 with threadpool_limits(7, user_api="blas"):
     falcon.gemm(a, b, backend="cpu", threads=2)
-    for _ in range(5):
+    for _ in range(2):
         assert abs(np.matmul(a, b) - falcon.gemm(a, b, backend="cpu")).max() < 1e-9
         assert abs(np.linalg.solve(a, b) - solved).max() < 1e-9
 same()
@@ -272,9 +272,6 @@ def test_gangs_at_once_and_within_gangs():
     gang(1)
     gang(2)
     gang(thread_count() + 3)
-    _core.threading("openmp")  # gangs keep their threads
-    gang(3)
-    _core.threading("own")
     gang(2, inner=3)
     threads = [threading.Thread(target=gang, args=(2 + x % 3, x % 2 * 2)) for x in range(6)]
     for x in threads:
@@ -282,7 +279,7 @@ def test_gangs_at_once_and_within_gangs():
     for x in threads:
         x.join()
     assert not errors
-    assert len(seen) == 5 + 2 + 6 + sum(2 + x % 3 for x in range(6) if x % 2)
+    assert len(seen) == 4 + 2 + 6 + sum(2 + x % 3 for x in range(6) if x % 2)
 
 
 @pytest.mark.soak

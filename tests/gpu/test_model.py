@@ -3,6 +3,7 @@
 import importlib
 import json
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -14,10 +15,10 @@ from falcon._backends import device_backend
 from falcon._core.dtypes import of
 from falcon._core.options import Options
 from falcon._core.problem import Problem
+from falcon._core.timing import interleave
 from falcon._front import planner
 from falcon._gpu import backend, model, rates
 from falcon.bench import gpu as bench
-from falcon.bench.here import Effort
 from falcon.bench.workloads import Case, Shape
 from falcon.decision import contest, machine
 from falcon.decision import rates as decide
@@ -243,7 +244,7 @@ def test_the_benchmark_runs(cupy, monkeypatch, capsys):
     monkeypatch.setattr(rates, "_MEASURED_SIZE", {8: 64, 4: 64, 2: 64})
     monkeypatch.setattr(bench, "_torch_call", lambda *_: None)
     case = Case("given", Shape(48, 40, 56, "layer"), "float32")
-    found = bench.measure(case, {"scheme": "strassen"}, Effort(1, 0.0))
+    found = bench.measure(case, {"scheme": "strassen"}, partial(interleave, rounds=1, seconds=0.0))
     sides = found["sides"]
     assert set(sides) == {"falcon", "falcon packed", "falcon classical", "cublas"}
     assert all(0 < x["error"] < 1e-5 for x in sides.values())

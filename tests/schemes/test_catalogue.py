@@ -7,7 +7,7 @@ from importlib import resources
 import pytest
 
 from falcon import schemes
-from falcon.schemes import catalogue, get, names, register
+from falcon.schemes import get, names, register
 
 CLASSICS = {
     "strassen": ((2, 2, 2), 7, "Strassen"),
@@ -16,15 +16,6 @@ CLASSICS = {
     "hopcroft-kerr": ((3, 2, 3), 15, "Hopcroft"),
     "1x1x1:1": ((1, 1, 1), 1, "trivial"),
 }
-
-
-@pytest.fixture
-def clean():
-    """Forget what a test registers."""
-    yield
-    catalogue._registered.clear()
-    catalogue._get.cache_clear()
-    catalogue._table.cache_clear()
 
 
 def mine(name="mine", of="winograd"):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
-from types import CodeType, TracebackType
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -33,33 +33,17 @@ _OWN = str(Path(__file__).parents[2]), str(Path(np.__file__).parent)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The products of one kind at one place of a program.
+    """The products of one kind at one place of a program."""
 
-    Attributes
-    ----------
-    place : str
-        File and line that called falcon or NumPy.
-    problem : str
-        Shapes and dtype.
-    calls : int
-    seconds : float
-        Of all calls.
-    scheme, backend : str
-        What ran.
-    numpy_seconds : float or None
-        What NumPy would take for all calls, by the cost model; None if it is not predicted.
-    why : str
-        The reason for the choice.
-    """
-
-    place: str
-    problem: str
+    place: str  # file and line that called falcon or NumPy
+    problem: str  # shapes and dtype
     calls: int
-    seconds: float
-    scheme: str
+    seconds: float  # of all calls
+    scheme: str  # that ran
     backend: str
+    # What NumPy would take for all calls, by the cost model; None if it is not predicted.
     numpy_seconds: float | None
-    why: str
+    why: str  # the reason for the choice
 
     def plus(self, other: Row | None) -> Row:
         """Return the sum with a row of the same kind, of operands that lie otherwise in memory."""
@@ -107,12 +91,7 @@ class Profile:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _see(self, plan: Plan, seconds: float) -> None:

@@ -13,19 +13,10 @@ from .switch import accelerate
 def run(arguments: list[str], *, module: bool, profiled: bool) -> None:
     """Run a script, or a module, as Python would, with `accelerate` on.
 
-    Parameters
-    ----------
-    arguments : list of str
-        File or module, and its arguments.
-    module : bool
-        Whether the first argument names a module (``-m``).
-    profiled : bool
-        Print at the end where the program multiplied, on standard error.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
+    `arguments`: file or module, and its arguments.
+    `module`: whether the first argument names a module (``-m``).
+    `profiled`: print at the end where the program multiplied, on standard error.
+    Raises OSError: the file cannot be read.
     """
     name = arguments[0]
     if not module and not Path(name).exists():

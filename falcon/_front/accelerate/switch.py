@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from types import TracebackType
 
 import numpy as np
 
@@ -40,12 +39,7 @@ class Switch:
             _update(self._quiet)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with _lock.lock:
             _blocks.remove(self._on)
             _update(self._quiet)

@@ -47,10 +47,7 @@ class Family(Protocol):
     def array(self, name: str, x: Any) -> Any:
         """Return an operand as an array of the family.
 
-        Raises
-        ------
-        TypeError
-            It cannot be converted without loss, or is not numeric.
+        Raises TypeError: it cannot be converted without loss, or is not numeric.
         """
 
     def dtype(self, arrays: list[Any]) -> DType:
@@ -104,18 +101,10 @@ class Family(Protocol):
     ) -> Problem:
         """Describe ``out = a @ b + c``.
 
-        Parameters
-        ----------
-        a, b : array, or (rows, columns) of one by rows
-        c : array or None
-        out : array or None
-            None: it will be made by `empty`.
-        operand, result : DType
-            The types in which a and b are multiplied, and of the product.
-        packed : bool
-            B is packed, and `b` is its source, or its shape if that was not kept.
-        symmetric : str
-            See `Problem`; empty: the family checks whether `b` is the transpose of `a`.
+        `out`: None: it will be made by `empty`.
+        `operand`, `result`: the types in which a and b are multiplied, and of the product.
+        `packed`: B is packed, and `b` is its source, or its shape if that was not kept.
+        `symmetric`: see `Problem`; empty: the family checks whether `b` is the transpose of `a`.
         """
 
     def operand(self, x: Any) -> Any:
@@ -133,9 +122,6 @@ class Family(Protocol):
     def same_memory(self, x: Any, y: Any) -> bool:
         """Whether arrays of one shape have the same entries at the same addresses, if known."""
 
-    def expanded(self, x: Any, axes: tuple[int, ...]) -> Any:
-        """Return a view with axes of size 1 at these places (negative numbers)."""
-
     def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
         """Return a view with the axes in that order."""
 
@@ -147,10 +133,7 @@ class Family(Protocol):
     ) -> tuple[list[Any], Any]:
         """Return arrays, and the dtype of their sum of products; None: it is that of all of them.
 
-        Raises
-        ------
-        TypeError
-            One of them, or of `out`, cannot be cast by `casting`, or is no array.
+        Raises TypeError: one of them, or of `out`, cannot be cast by `casting`, or is no array.
         """
 
     def einsum(self, text: str, arrays: Sequence[Any], dtype: Any) -> Any:
@@ -176,10 +159,7 @@ class Family(Protocol):
 def family_of(**operands: Any) -> Family:
     """Return the family of the operands, without those that are None.
 
-    Raises
-    ------
-    TypeError, ValueError
-        The operands belong to several libraries or devices.
+    Raises TypeError, ValueError: the operands belong to several libraries or devices.
     """
     arrays: dict[str, Any] = {}
     on_gpu = False

@@ -30,12 +30,8 @@ from ..validate import refuse_packed, type_named
 def device_family(arrays: dict[str, Any]) -> DeviceFamily:
     """Return the family of arrays of one library on one device.
 
-    Raises
-    ------
-    TypeError
-        One is in host memory, or of another library.
-    ValueError
-        One is on another device.
+    Raises TypeError: one is in host memory, or of another library.
+    Raises ValueError: one is on another device.
     """
     first = next(iter(arrays))
     index = {name: device_of(x) for name, x in arrays.items()}
@@ -172,7 +168,6 @@ class DeviceFamily:
         packed: bool = False,
         symmetric: str = "",
     ) -> Problem:
-        """Describe ``out = a @ b + c``."""
         shapes = [x if isinstance(x, tuple) else tuple(x.shape) for x in (a, b)]
         left, right, added, target = (
             None if x is None or isinstance(x, tuple) else self.operand(x) for x in (a, b, c, out)
@@ -208,7 +203,6 @@ class DeviceFamily:
         return x if isinstance(x, Matrix) else self._library.matrix(x)
 
     def scale(self, c: Any, beta: Any, out: Any, dtype: DType) -> None:
-        """Write ``beta c`` to `out`, or zeros if `c` is None."""
         added, target = None if c is None else self.operand(c), self.operand(out)
         # A thread may overwrite what another one has yet to read, except at the same entry.
         if added is not None and added.overlaps(target) and not operands.same(added, target):
@@ -216,11 +210,9 @@ class DeviceFamily:
         run(kernels.copy(added, target, float(beta) if added is not None else 1.0))
 
     def copy(self, x: Any, out: Any) -> None:
-        """Write `x` to `out`."""
         out[...] = x
 
     def overlap(self, x: Any, y: Any) -> bool:
-        """Whether the arrays may share memory."""
         (low, high), (other_low, other_high) = self._library.span(x), self._library.span(y)
         return low < other_high and other_low < high
 
@@ -228,14 +220,7 @@ class DeviceFamily:
         """Whether the two are one object: for others, a copy is made."""
         return x is y
 
-    def expanded(self, x: Any, axes: tuple[int, ...]) -> Any:
-        """Return a view with axes of size 1 at these places."""
-        ndim = len(x.shape) + len(axes)
-        added = {axis % ndim for axis in axes}
-        return x[tuple(None if axis in added else slice(None) for axis in range(ndim))]
-
     def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
-        """Return a view with the axes in that order."""
         return self._library.permuted(x, axes)
 
     def strides(self, x: Any) -> tuple[int, ...]:
@@ -264,7 +249,6 @@ class DeviceFamily:
         """Batches are multiplied by one strided-batched product."""
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
-        """Return a view with that shape."""
         return self._library.broadcast(x, shape)
 
     def in_one_call(

@@ -138,7 +138,6 @@ class NumpyFamily:
         packed: bool = False,
         symmetric: str = "",
     ) -> Problem:
-        """Describe ``out = a @ b + c``."""
         a_shape, b_shape = (x if isinstance(x, tuple) else x.shape for x in (a, b))
         written = result.numpy
         left = _Operand(a, operand.left.numpy)
@@ -180,7 +179,6 @@ class NumpyFamily:
         return x
 
     def scale(self, c: Any, beta: Any, out: Any, dtype: DType) -> None:
-        """Write ``beta c`` to `out`, or zeros if `c` is None."""
         if c is None:
             out[...] = 0
             return
@@ -193,19 +191,13 @@ class NumpyFamily:
             np.copyto(out, x, casting="same_kind")
 
     def overlap(self, x: Any, y: Any) -> bool:
-        """Whether the arrays may share memory."""
         return overlap(x, y)
 
     def same_memory(self, x: Any, y: Any) -> bool:
         """Compare addresses, strides and dtypes."""
         return same_memory(x, y)
 
-    def expanded(self, x: Any, axes: tuple[int, ...]) -> np.ndarray:
-        """Return a view with axes of size 1 at these places."""
-        return np.expand_dims(x, axes)
-
     def permuted(self, x: Any, axes: tuple[int, ...]) -> np.ndarray:
-        """Return a view with the axes in that order."""
         return x.transpose(axes)
 
     def strides(self, x: Any) -> tuple[int, ...]:
@@ -244,7 +236,6 @@ class NumpyFamily:
         return np.asarray(np.einsum(text, *arrays, **how))
 
     def folded(self, x: Any) -> np.ndarray | None:
-        """Return a view of a batch of matrices as one matrix; None: no strides describe it."""
         even = all(
             x.shape[i] == 1 or x.strides[i] == x.strides[i + 1] * x.shape[i + 1]
             for i in range(x.ndim - 2)
@@ -252,7 +243,6 @@ class NumpyFamily:
         return x.reshape(-1, x.shape[-1]) if even and x.size else None
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> np.ndarray:
-        """Return a view with that shape."""
         return np.broadcast_to(x, shape)
 
     def in_one_call(

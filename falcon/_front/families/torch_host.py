@@ -36,10 +36,7 @@ def through_arrays(
 def viewed(name: str, x: Any) -> Any:
     """Return an array that shares a tensor's memory; all else as it is.
 
-    Raises
-    ------
-    TypeError
-        There is no such array.
+    Raises TypeError: there is no such array.
     """
     if not is_tensor(x):
         return x

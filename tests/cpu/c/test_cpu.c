@@ -1,7 +1,7 @@
 /* test_cpu.c - standalone test driver of the C library; tests/cpu/test_c_driver.py builds and runs it:
  *
  *   python -m tests.cpu.test_c_driver FOLDER -O2 -g -fsanitize=address,undefined &&
- *   FOLDER/test_cpu [rounds] [isa, emulated or all] [own or openmp]
+ *   FOLDER/test_cpu [rounds] [isa, emulated or all] [alone]
  *
  * Every case draws shape, strides, alpha, beta, blocking and scheme at random
  * (fixed seed, printed on failure) on every instruction set that runs here.
@@ -27,6 +27,8 @@ typedef struct {
     falcon_blocking blk;
     int threads, packed, nonfinite; /* nonfinite: set by run() */
 } test_call;
+
+static int alone; /* no calls of several threads */
 
 /* Runs the call with guarded, poisoned, exactly sized workspaces. */
 static int run(test_call *call) {
@@ -147,6 +149,8 @@ static int one_case(int isa, int dtype, const falcon_scheme *scheme, const char 
     falcon_blocking_fill(t.kern, scheme, &t.prob, 3, rnd(3) ? 0 : 1 << 18, &t.blk);
     const char *why = NULL;
     for (int pass = 0; pass < (exact ? INF_IN_C : N_PASSES) && !why; pass++) {
+        if (alone && (pass == REALS_2 || pass == REALS_3))
+            continue;
         if (pass == 0 || pass == 1)
             fill(&a, pass), fill(&b, pass);
         const uint64_t before = seed;
@@ -163,7 +167,7 @@ static int one_case(int isa, int dtype, const falcon_scheme *scheme, const char 
                     want[i * N + j] = rounded(c_type, alpha * s + (beta == 0 ? 0 : beta * get(&c, i, j)));
                 }
         seed = before;
-        t.threads = pass < 2 ? 1 : pass < INF_IN_C ? pass : 1 + rnd(3);
+        t.threads = pass < 2 || alone ? 1 : pass < INF_IN_C ? pass : 1 + rnd(3);
         int status = 0;
         if (pass == INF_IN_C && beta != 0)
             put(&c, rnd((int)M), rnd((int)N), INFINITY);
@@ -273,7 +277,7 @@ static int parts_case(int isa, int dtype, const falcon_scheme *scheme) {
     const ptrdiff_t M = sizes[rnd(N_SIZES)], N = sizes[rnd(N_SIZES)], K = sizes[rnd(N_SIZES)];
     matrix a = matrix_new(dtype | COMPLEX, M, K, rnd(8)), b = matrix_new(dtype | COMPLEX, K, N, rnd(8)),
            c = matrix_new(dtype | COMPLEX, M, N, rnd(7));
-    test_call t = {.kern = kern, .scheme = scheme, .packed = rnd(3) == 0, .threads = 1 + rnd(3)};
+    test_call t = {.kern = kern, .scheme = scheme, .packed = rnd(3) == 0, .threads = alone ? 1 : 1 + rnd(3)};
     t.prob = product_of(&a, &b, &c);
     t.prob.alpha = scalar(rnd(3) - 1, 1 + rnd(2)), t.prob.beta = scalar(rnd(2), rnd(2));
     t.prob.a_conj = rnd(2), t.prob.b_conj = !t.packed && rnd(2);
@@ -322,7 +326,7 @@ static int norms_case(int isa, int dtype) {
     const ptrdiff_t ls = by_columns ? x.cs : x.rs, ks = by_columns ? x.rs : x.cs;
     guarded first = guarded_new((size_t)lines * 8, 1), again = guarded_new((size_t)lines * 8, rnd(2));
     falcon_norms(kern, x.p, lines, len, ls, ks, 1, (double *)first.at, NULL);
-    falcon_norms(kern, x.p, lines, len, ls, ks, 3, (double *)again.at, NULL);
+    falcon_norms(kern, x.p, lines, len, ls, ks, alone ? 1 : 3, (double *)again.at, NULL);
     int bad = memcmp(first.at, again.at, (size_t)lines * 8) != 0;
     for (ptrdiff_t i = 0; i < lines && !bad; i++) {
         double sum = 0;
@@ -419,8 +423,7 @@ static int one_isa(int isa, const named_scheme *schemes, const falcon_scheme *pa
 
 int main(int argc, char **argv) {
     const int rounds = argc > 1 ? atoi(argv[1]) : 60;
-    if (argc > 3 && !strcmp(argv[3], "openmp"))
-        falcon_threading(FALCON_OPENMP);
+    alone = argc > 3 && !strcmp(argv[3], "alone");
     dense_scheme st = dense_strassen(0), sc = dense_strassen(1), c1 = dense_classical(1, 3, 2),
                  c2 = dense_classical(3, 1, 1);
     named_scheme schemes[N_SCHEMES] = {{"classical", {0}},
@@ -433,7 +436,7 @@ int main(int argc, char **argv) {
                                           complex_scheme_of(dense_classical(1, 1, 1), 1),
                                           complex_scheme_of(dense_compose(c2, st), 0)};
     dense_free(st), dense_free(c1), dense_free(c2);
-    int failures = falcon_threading(-1) == FALCON_OWN_TEAM ? team_case(100 * rounds) : 0;
+    int failures = alone ? 0 : team_case(100 * rounds);
     for (int i = 1; i < N_SCHEMES; i++) {
         int32_t scratch[256];
         const char *why = falcon_scheme_check(&schemes[i].s, scratch);
