@@ -55,6 +55,14 @@ class GridPlan:
     why : str
     advice : tuple of str
         How other chunks would help.
+
+    Examples
+    --------
+    >>> import dask.array as da, falcon
+    >>> x = da.ones((4096, 4096), chunks=2048)
+    >>> decision = falcon.dask.plan(x, x, block_scheme="strassen")
+    >>> decision.scheme.name, "strassen" in decision.explain()
+    ('strassen', True)
     """
 
     grid: Grid
