@@ -55,6 +55,13 @@ class GridPlan:
     why : str
     advice : tuple of str
         How other chunks would help.
+
+    Examples
+    --------
+    >>> import dask.array as da, falcon
+    >>> x = da.ones((40, 60), chunks=(20, 30))
+    >>> falcon.dask.plan(x, x.T)
+    <GridPlan plain of 2 x 2 x 2 chunks>
     """
 
     grid: Grid
