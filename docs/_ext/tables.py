@@ -64,12 +64,14 @@ def machine(page: Path) -> str:
             kernels = f"{tables.by_dtype(x['kernels'])} {tables.format_settings(x['environment'])}"
             lines.append(f"| {x['peer']} | {x['library']} {x['version']} | {kernels.strip()} |")
     others = [x for x in tables.side_names(found["cases"]) if x != records.FALCON]
-    head = ["shape", "type", "falcon chose", "GFLOP/s", *(f"over {x}" for x in others)]
-    lines += ["", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    head = ["product", "type", "choice", "GFLOP/s", *others]
+    lines += ["", "Effective GFLOP/s of falcon, and the time of each other side over falcon's:", ""]
+    lines += [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     for x in found["cases"]:
-        size = f"{x['M']} x {x['N']} x {x['K']}"
+        sizes = x["M"], x["N"], x["K"]
+        size = f"{x['M']}^3" if len(set(sizes)) == 1 else " x ".join(map(str, sizes))
         mine = x["sides"][records.FALCON]
-        cells = [f"{x['label']} {size}".strip(), x["dtype"], tables.choice(x)]
+        cells = [f"{x['label']} {size}".strip(), x["dtype"], mine["plan"]["scheme"]]
         cells += [f"{mine['gflops']:.0f}", *(_ratio(x["speedups"].get(name)) for name in others)]
         lines.append(f"| {' | '.join(cells)} |")
     lines.append("")
