@@ -9,6 +9,7 @@ If compiling fails, the installation succeeds all the same: the reason is record
 
     FALCON_BUILD=require       fail if an extension cannot be built
     FALCON_BUILD=skip          do not build any (the default on Windows)
+    FALCON_THREADING=own       leave out OpenMP's threads, as wheels do
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ MODE = os.environ.get("FALCON_BUILD", "skip" if sys.platform == "win32" else "op
 MACHINE = os.environ.get("_PYTHON_HOST_PLATFORM", platform.machine()).rpartition("-")[2]
 if sys.platform == "darwin":  # a Python for two machines would compile everything for both
     os.environ.setdefault("ARCHFLAGS", f"-arch {MACHINE}")
+OPENMP = os.environ.get("FALCON_THREADING") != "own"
 
 
 def load_table() -> ModuleType:
@@ -83,6 +85,9 @@ class BuildOptional(build_ext):
         flags = [*TABLE.COMMON_FLAGS]
         include = [str(CPU / TABLE.INCLUDE_DIR)]
         headers = [str(CPU / name) for name in TABLE.HEADERS]
+        if OPENMP and self._knows(TABLE.OPENMP_FLAGS, "omp.h"):
+            extension.extra_compile_args += TABLE.OPENMP_FLAGS
+            extension.extra_link_args += TABLE.OPENMP_FLAGS
         running = []
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for isa in TABLE.isas_for(MACHINE):
@@ -104,11 +109,11 @@ class BuildOptional(build_ext):
         extension.extra_objects = [name for made in running for name in made.result()]
         super().build_extension(extension)
 
-    def _knows(self, flags: tuple[str, ...]) -> bool:
-        """Whether the compiler takes these flags."""
+    def _knows(self, flags: tuple[str, ...], header: str = "stddef.h") -> bool:
+        """Whether the compiler takes these flags, and has the header; another one may not."""
         with tempfile.TemporaryDirectory() as folder:
             empty = Path(folder) / "empty.c"
-            empty.write_text("int nothing;\n", encoding="ascii")
+            empty.write_text(f"#include <{header}>\nint nothing;\n", encoding="ascii")
             try:
                 self.compiler.compile([str(empty)], output_dir=folder, extra_postargs=[*flags])
             except CompileError:

@@ -34,6 +34,7 @@ OTHER_VARIABLES = {
     "FALCON_ISA": "The instruction set of falcon's own kernels, such as avx2; read once.",
     "FALCON_OVERSUBSCRIBE": "Set to 1, allows more threads than CPUs, for tests; read once.",
     "FALCON_PROFILE": "The file of the machine profile, used whatever machine it was made on.",
+    "FALCON_THREADING": "Set to openmp: OpenMP's threads instead of falcon's own; read once.",
 }
 
 DEFAULT_MAX_GROWTH = 8.0  # RMS growth of the error that "auto" allows: three bits
@@ -343,6 +344,11 @@ def _oversubscribes() -> bool:
 def forced_isa() -> str | None:
     """Return the instruction set that FALCON_ISA forces on falcon's own kernels; read once."""
     return os.environ.get("FALCON_ISA") or None
+
+
+def forced_threading() -> str | None:
+    """Return the threads that FALCON_THREADING selects, "own" or "openmp"; read once."""
+    return os.environ.get("FALCON_THREADING") or None
 
 
 def cache_folder() -> Path | None:

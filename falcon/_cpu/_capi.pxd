@@ -100,6 +100,10 @@ cdef extern from "falcon_cpu.h" nogil:
                       ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, double *sums,
                       double *odd)
     const char *falcon_scheme_check(const falcon_scheme *scheme, int *scratch)
+    enum: FALCON_OWN_TEAM
+    enum: FALCON_OPENMP
+    int falcon_threading(int wanted)
+    int falcon_in_forked_child()
     void *falcon_lend(int most, int threads)
 
 cdef extern from *:

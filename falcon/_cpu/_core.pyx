@@ -47,6 +47,20 @@ def cache_sizes():
     return {"l1d": c.l1d, "l2": c.l2, "l3": c.l3, "l3_sharers": c.l3_sharers}
 
 
+def in_forked_child():
+    """True after a fork, with OpenMP's team: calls then run on one thread."""
+    return bool(falcon_in_forked_child())
+
+
+def threading(wanted=None):
+    """The team that runs calls, "own" or "openmp"; `wanted` changes it for the process."""
+    teams = {"own": FALCON_OWN_TEAM, "openmp": FALCON_OPENMP}
+    if wanted is not None and wanted not in teams:
+        raise ValueError(f"threading {wanted!r}; expected one of {', '.join(teams)}")
+    cdef int found = falcon_threading(-1 if wanted is None else teams[wanted])
+    return "own" if found == FALCON_OWN_TEAM else "openmp"
+
+
 def lend_callback(int most, int threads):
     """Address of the callback for an OpenBLAS of `threads`, built for `most`; 0: no helpers."""
     return <uintptr_t>falcon_lend(most, threads)
@@ -467,7 +481,8 @@ def gemm(a, b, c, alpha=1.0, beta=0.0, int threads=1, isa=None, Scheme scheme=No
             return not nonfinite if report else None
         falcon_blocking_fill(k, s, &p, threads, limit, &blk)
         need = falcon_workspace(k, s, &p, threads, &blk)
-        if workspace is None or small:  # plan() does not foresee a profile of a small call
+        # plan() foresees neither a profile of a small call nor a fork since then
+        if workspace is None or small or falcon_in_forked_child():
             own = Workspace(need)
             w, room = own.ptr, own.nbytes
         else:
@@ -538,7 +553,7 @@ def gemm_batch(a, b, c, shape, steps, alpha=1.0, int threads=1, isa=None, blocki
         if not small:
             falcon_blocking_fill(k, NULL, &p, threads, 0, &blk)
             need = falcon_workspace(k, NULL, &p, threads, &blk)
-            if workspace is None:
+            if workspace is None or falcon_in_forked_child():
                 own = Workspace(need)
                 w, room = own.ptr, own.nbytes
             else:

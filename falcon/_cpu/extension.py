@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from falcon._core.dtypes import DType
-from falcon._core.options import forced_isa
+from falcon._core.options import forced_isa, forced_threading
 
 from .sources import isas_for
 
@@ -76,7 +76,7 @@ def _reason() -> str | None:
         why = _core.refused_isas().get(forced)
         refused = f" ({why})" if why else ""
         return f"FALCON_ISA is {forced!r}; this machine and build run {runs}{refused}"
-    return None
+    return _why_not_threaded()
 
 
 @cache
@@ -111,3 +111,16 @@ def missing() -> dict[str, str]:
 def engine_view(x: np.ndarray, dtype: DType) -> np.ndarray:
     """Return an array of `dtype` as the engine takes it."""
     return x if dtype.engine_view is None else x.view(dtype.engine_view)
+
+
+@cache
+def _why_not_threaded() -> str | None:
+    """Set the team of threads that FALCON_THREADING names; return why it cannot be used."""
+    forced = forced_threading()
+    if forced is None or _core.threading() == forced:
+        return None
+    try:
+        found = _core.threading(forced)
+    except ValueError:
+        return f"FALCON_THREADING is {forced!r}; expected 'own' or 'openmp'"
+    return None if found == forced else f"FALCON_THREADING is {forced!r}; this build runs {found!r}"

@@ -19,6 +19,7 @@ ARM64 = ("aarch64", "arm64")
 #: -O3 unrolls the loops whose trip counts the template makes constant;
 #: -ffp-contract=fast lets a*b + c become one instruction where there is one.
 COMMON_FLAGS = ("-O3", "-std=gnu11", "-fvisibility=hidden", "-ffp-contract=fast", "-fno-math-errno")
+OPENMP_FLAGS = ("-fopenmp",)
 INCLUDE_DIR = "src"
 AVX2 = ("-mavx2", "-mfma", "-mf16c")
 AVX512 = ("-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma")
@@ -85,7 +86,7 @@ FLOORS = {
     "src/machine/peak.c": 8,
 }
 
-#: Compiled with baseline flags.
+#: Compiled with baseline flags, and OPENMP_FLAGS where the compiler knows them.
 BASELINE = tuple(FLOORS)
 
 #: Changing any of these must rebuild everything.

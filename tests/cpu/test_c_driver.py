@@ -108,9 +108,11 @@ def test_every_kernel_and_the_shapes_of_wide_vectors(tmp_path):
     """Under sanitizers; the templates with the shapes of AVX-512 on machines without it too."""
     require_compiler()
     checks = "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"
-    flags = sanitized(tmp_path, *checks) or ["-O2"]
+    flags = [*(sanitized(tmp_path, *checks) or ["-O2"]), *table().OPENMP_FLAGS]
     options = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
-    words = run([build(tmp_path, COMPILER, flags, platform.machine()), "3"], **options)
+    program = build(tmp_path, COMPILER, flags, platform.machine())
+    words = run([program, "3"], **options)
+    run([program, "1", "generic", "openmp"], **options)
     kernels = "generic:", "emulated_bf16", "emulated_i8u8", "blocks_bf16", "blocks_i8u8"
     assert all(x in words for x in (*kernels, "tile registers: "))
     wide = build(tmp_path, COMPILER, flags, platform.machine(), DRIVER.parent / "kernels_wide.c")

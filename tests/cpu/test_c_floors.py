@@ -23,7 +23,7 @@ def objects(tmp_path_factory):
         pytest.skip("nm is not installed")
     folder, t = tmp_path_factory.mktemp("floors"), table()
     here = t.isas_for(platform.machine())
-    flags = dict.fromkeys(t.BASELINE, ())
+    flags = dict.fromkeys(t.BASELINE, t.OPENMP_FLAGS)
     flags |= {source: isa.flags for isa in here for source in isa.sources}
     macros = [f"-D{x}" for x in t.macros_for(platform.machine())]
     found = {}

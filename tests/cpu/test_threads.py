@@ -107,6 +107,8 @@ def child(depth):
         _, status = os.waitpid(pid, 0)
         return os.waitstatus_to_exitcode(status)
     try:
+        from falcon._cpu import _core
+        assert _core.in_forked_child() is (_core.threading() == "openmp")
         got = calls()
         assert expected is None or got == expected
         if depth:
@@ -125,9 +127,21 @@ print("right")
 """
 
 
+has_openmp = _core.threading("openmp") == "openmp"  # not in wheels
+_core.threading("own")
+TEAMS = pytest.mark.parametrize("team", ["own", "openmp"] if has_openmp else ["own"])
+
+
+@TEAMS
 @pytest.mark.parametrize("used", [True, False], ids=["after use", "before use"])
-def test_fork_and_nested_fork(used):
-    assert run_script(FORK.format(used=used), timeout=60) == "right"
+def test_fork_and_nested_fork(used, team):
+    assert run_script(FORK.format(used=used), timeout=60, FALCON_THREADING=team) == "right"
+
+
+def test_a_team_that_does_not_exist_is_refused():
+    script = "import falcon, numpy as np; falcon.gemm(*np.ones((2, 9, 9)), backend='cpu')"
+    with pytest.raises(AssertionError, match="FALCON_THREADING is 'mine'; expected 'own' or"):
+        run_script(script, FALCON_THREADING="mine")
 
 
 def test_where_the_system_refuses_a_thread_calls_run_without_it():
@@ -158,6 +172,7 @@ print("right")
 def test_helpers_stay_on_the_cpus_of_the_caller_and_leave_its_affinity_alone():
     script = """
 import os
+import time
 import numpy as np
 from falcon._cpu import _core
 before = {int(x) for x in os.listdir("/proc/self/task")}
@@ -168,6 +183,9 @@ assert os.sched_getaffinity(0) == cpus
 helpers = {int(x) for x in os.listdir("/proc/self/task")} - before
 assert 0 < len(helpers) <= len(cpus), helpers
 for x in helpers:
+    end = time.monotonic() + 10
+    while len(os.sched_getaffinity(x)) > 1 and time.monotonic() < end:
+        time.sleep(0.01)  # a helper that has not begun yet
     assert len(os.sched_getaffinity(x)) == 1 and os.sched_getaffinity(x) <= cpus
 one = {min(cpus)}
 os.sched_setaffinity(0, one)

@@ -150,11 +150,19 @@ void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptr
 /* C = beta*C (set to zero if beta == 0): what a call with alpha == 0 or K == 0 does. */
 void falcon_scale_c(const falcon_kernel *kern, const falcon_problem *prob);
 
-/* The callback that runs an OpenBLAS's jobs on falcon's threads (lend.c); NULL where there is not
- * a helper for each of the `threads` of that OpenBLAS but the caller's.  most: the threads that it was built for.
+/* Chooses the team that runs calls, for the whole process, and returns the one in use.  Nothing changes if `wanted` is
+ * neither (-1) or not available here. */
+enum falcon_team { FALCON_OWN_TEAM, FALCON_OPENMP };
+int falcon_threading(int wanted);
+
+/* The callback that runs an OpenBLAS's jobs on falcon's own team (lend.c); NULL without such a team, or where it has
+ * not a helper for each of the `threads` of that OpenBLAS but the caller's.  most: the threads that it was built for.
  */
 typedef void (*falcon_lend_callback)(int sync, void (*dojob)(int thread, void *data, int index), int jobs, size_t size,
                                      void *data, int index);
 falcon_lend_callback falcon_lend(int most, int threads);
+
+/* Whether calls run on one thread because the process was forked (OpenMP's team only). */
+int falcon_in_forked_child(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* test_cpu.c - standalone test driver of the C library; tests/cpu/test_c_driver.py builds and runs it:
  *
  *   python -m tests.cpu.test_c_driver FOLDER -O2 -g -fsanitize=address,undefined &&
- *   FOLDER/test_cpu [rounds] [isa, emulated or all] [alone]
+ *   FOLDER/test_cpu [rounds] [isa, emulated or all] [alone or openmp]
  *
  * Every case draws shape, strides, alpha, beta, blocking and scheme at random
  * (fixed seed, printed on failure) on every instruction set that runs here.
@@ -424,6 +424,8 @@ static int one_isa(int isa, const named_scheme *schemes, const falcon_scheme *pa
 int main(int argc, char **argv) {
     const int rounds = argc > 1 ? atoi(argv[1]) : 60;
     alone = argc > 3 && !strcmp(argv[3], "alone");
+    if (argc > 3 && !strcmp(argv[3], "openmp"))
+        falcon_threading(FALCON_OPENMP);
     dense_scheme st = dense_strassen(0), sc = dense_strassen(1), c1 = dense_classical(1, 3, 2),
                  c2 = dense_classical(3, 1, 1);
     named_scheme schemes[N_SCHEMES] = {{"classical", {0}},
@@ -436,7 +438,7 @@ int main(int argc, char **argv) {
                                           complex_scheme_of(dense_classical(1, 1, 1), 1),
                                           complex_scheme_of(dense_compose(c2, st), 0)};
     dense_free(st), dense_free(c1), dense_free(c2);
-    int failures = alone ? 0 : team_case(100 * rounds);
+    int failures = alone || falcon_threading(-1) != FALCON_OWN_TEAM ? 0 : team_case(100 * rounds);
     for (int i = 1; i < N_SCHEMES; i++) {
         int32_t scratch[256];
         const char *why = falcon_scheme_check(&schemes[i].s, scratch);

@@ -332,7 +332,7 @@ int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdif
     const falcon_problem q = {
         .M = 1, .N = N, .K = K, .b = b, .b_rs = b_rs, .b_cs = b_cs, .c_cs = 1, .b_scale = b_scale};
     fl_job j = {.kern = kern, .scheme = FL_SCHEME(scheme), .prob = &q, .cut = *blk, .ws = workspace, .pack_to = packed};
-    j.lay.threads = threads > 1 ? threads : 1;
+    j.lay.threads = fl_team_size(threads, threads);
     j.lay.a_mode = j.lay.b_mode = FALCON_PACKED;
     j.lay.per_thread = (size_t)fl_up((ptrdiff_t)fl_scratch_bytes(kern, j.scheme), 64);
     j.cut.mb = 1;

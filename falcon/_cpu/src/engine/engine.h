@@ -119,7 +119,7 @@ static inline ptrdiff_t fl_c_elem(const falcon_kernel *kern, const falcon_proble
 /* problem.c: orientation, threads and special shapes of a problem */
 falcon_problem fl_transposed_problem(const falcon_problem *prob);
 int fl_wants_transpose(const falcon_problem *prob);
-/* The number of threads that the problem pays for, at most `threads`. */
+/* The number of threads that the problem pays for, at most `threads`; 1 if the team cannot be used (fl_team_size). */
 int fl_threads(const falcon_problem *prob, int threads);
 /* The same whether or not the team can be used. */
 int fl_threads_of(const falcon_problem *prob, int threads);

@@ -59,7 +59,8 @@ __attribute__((constructor)) static void watch_forks(void) {
 }
 
 falcon_lend_callback falcon_lend(int most, int threads) {
-    if (most < 2 || most > NUMBERS || fl_team_helpers(threads - 1) < threads - 1)
+    if (falcon_threading(-1) != FALCON_OWN_TEAM || most < 2 || most > NUMBERS ||
+        fl_team_helpers(threads - 1) < threads - 1)
         return NULL;
     if (atomic_load(&highest) == 0 || most - 1 < atomic_load(&highest))
         atomic_store(&highest, most - 1);

@@ -7,6 +7,9 @@
  *
  * A gang is a set of jobs that run at the same time, because they wait for one another (lend.c: those of OpenBLAS). The
  * helpers that are called to it leave their board after the unit that they are at, so that nobody waits for long.
+ *
+ * OpenMP's team (on request, in builds with OpenMP): the same boards in a parallel region, which ends when all of its
+ * threads have arrived; after a pause libgomp's threads may take milliseconds to do so (docs/cpu.md).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -19,14 +22,45 @@
 #include <string.h>
 #include <unistd.h>
 
+static atomic_int threading = FALCON_OWN_TEAM;
+
+/* libgomp's pool does not survive fork(): a child that enters a parallel region waits for ever. */
+static atomic_int forked;
+
+int falcon_in_forked_child(void) {
+    return atomic_load(&forked) && falcon_threading(-1) == FALCON_OPENMP;
+}
+
 int fl_team_size(double worth, int threads) {
-    return worth < 2 || threads < 2 ? 1 : worth < threads ? (int)worth : threads;
+    return falcon_in_forked_child() || worth < 2 || threads < 2 ? 1 : worth < threads ? (int)worth : threads;
 }
 
 static void run_alone(const fl_stages *stages, void *job) {
     fl_board board = {0};
     fl_board_work(&board, fl_board_begin(&board, stages, job, 1), 0, NULL, 0);
 }
+
+#ifdef _OPENMP
+#include <omp.h>
+
+static void run_openmp(const fl_stages *stages, void *job, int threads) {
+    fl_board board = {0};
+    atomic_int left = 0;
+    const uint64_t first = fl_board_begin(&board, stages, job, threads);
+#pragma omp parallel num_threads(threads)
+    {
+        uint64_t joined = first;
+        const int seat = omp_get_thread_num() ? fl_board_join(&board, &joined) : 0;
+        if (seat >= 0)
+            fl_board_work(&board, joined, seat, NULL, 0);
+        /* wait here until all threads are done: libgomp's own barrier spins for milliseconds */
+        const int all = omp_get_num_threads();
+        atomic_fetch_add(&left, 1);
+        for (int spins = 0; atomic_load(&left) < all;)
+            fl_wait(&spins);
+    }
+}
+#endif
 
 /* ---- What differs between systems: sleeping until a word is not 0, and the CPUs that threads may use ---- */
 
@@ -250,7 +284,7 @@ static int find_helpers(fl_helper **found, int wanted) {
     return count;
 }
 
-static void run_team(const fl_stages *stages, void *job, int threads) {
+static void run_own(const fl_stages *stages, void *job, int threads) {
     int i = 0, free_one = 0;
     while (i < BOARDS && !atomic_compare_exchange_strong(&boards[i].taken, &free_one, 1))
         i++, free_one = 0;
@@ -332,13 +366,32 @@ static void forget_helpers(void) {
     pthread_mutex_init(&gang_is_free, NULL);
 }
 
+static void on_fork_child(void) {
+    atomic_store(&forked, 1);
+    forget_helpers();
+}
 __attribute__((constructor)) static void watch_forks(void) {
-    pthread_atfork(NULL, NULL, forget_helpers);
+    pthread_atfork(NULL, NULL, on_fork_child);
+}
+
+int falcon_threading(int wanted) {
+#ifdef _OPENMP
+    const int best = FALCON_OPENMP;
+#else
+    const int best = FALCON_OWN_TEAM;
+#endif
+    if (wanted == FALCON_OWN_TEAM || wanted == best)
+        atomic_store(&threading, wanted);
+    return atomic_load(&threading);
 }
 
 void fl_team_run(const fl_stages *stages, void *job, int threads) {
     if (threads < 2)
         run_alone(stages, job);
+#ifdef _OPENMP
+    else if (falcon_threading(-1) == FALCON_OPENMP)
+        run_openmp(stages, job, threads);
+#endif
     else
-        run_team(stages, job, threads);
+        run_own(stages, job, threads);
 }

@@ -27,7 +27,7 @@ void fl_team_run(const fl_stages *stages, void *job, int threads);
 
 /* Runs run(about, job) for every job 0 <= job < jobs, all at the same time, each on a thread of its own, the first one
  * on the calling thread: they may wait for one another.  One gang at a time has helpers; other callers wait, and a job
- * that calls for another gang gets new threads for it.  0: there are too many jobs, and nothing was run. */
+ * that calls for another gang gets new threads for it.  0: there is no team of our own, and nothing was run. */
 int fl_team_gang(void (*run)(void *about, int job), void *about, int jobs);
 
 /* Starts the helpers of the CPUs that the caller may use, up to `wanted`; returns how many there are. */

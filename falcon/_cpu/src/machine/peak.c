@@ -169,7 +169,7 @@ double falcon_peak(int isa, int dtype, int threads, double seconds) {
     const double end = fl_now() + seconds;
     double best = 0;
     do {
-        job j = {.run = p.run, .threads = team};
+        job j = {.run = p.run, .threads = fl_team_size(team, team)};
         const double from = fl_now();
         fl_team_run(&stages, &j, j.threads);
         best = FL_MAX(best, p.flops * BURSTS * j.threads / (fl_now() - from));
