@@ -92,7 +92,7 @@ def prove(U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str) -> None:
     wrong = brent.violations(U, V, W)
     if not wrong:
         return
-    violation = wrong[0]
+    violation = next(iter(wrong))
     (rank, m, k), n = U.shape, V.shape[2]
     hint = ""
     if m == n and brent.first_violation(U, V, W.transpose(0, 2, 1)) is None:

@@ -15,6 +15,8 @@ of X and only the c[x,y] with x <= y are formed: ``sum_r U[r,i,l] V[r,j,p] W[r,x
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -64,16 +66,38 @@ def first_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violation | 
     return next(iter(violations(U, V, W)), None)
 
 
-def violations(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> tuple[Violation, ...]:
+@dataclass(frozen=True, eq=False)
+class Violations:
+    """The equations that fail, in order; made one at a time, as a small file may have millions."""
+
+    wrong: np.ndarray  # positions of sums that are wrong, ascending; a position is that of `_wrong`
+    sums: np.ndarray  # there, times `one`
+    is_one: np.ndarray  # whether the sum there is to be 1
+    lost: np.ndarray  # positions where the sum is 0 instead of 1, ascending
+    one: int
+    sizes: tuple[int, int]  # entries of V and of W
+    columns: tuple[int, int, int]
+    names: tuple[str, str] = ("a", "b")
+
+    def __len__(self) -> int:
+        return len(self.wrong) + len(self.lost)
+
+    def __iter__(self) -> Iterator[Violation]:
+        got = ((int(x), Fraction(int(y), self.one), int(z))
+               for x, y, z in zip(self.wrong, self.sums, self.is_one, strict=True))  # fmt: skip
+        lost = ((int(x), Fraction(0), 1) for x in self.lost)
+        for key, value, expected in heapq.merge(got, lost):
+            rest, c = divmod(key, self.sizes[1])
+            a, b = divmod(rest, self.sizes[0])
+            a_place, b_place, c_place = map(_place, (a, b, c), self.columns)
+            yield Violation(a_place, b_place, c_place, value, expected, names=self.names)
+
+
+def violations(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violations:
     """Return all Brent equations that (U, V, W) violates: see `first_violation`."""
     (rank, m, k), n = U.shape, V.shape[2]
-    found = []
-    wrong = _wrong(f"<{m},{k},{n};{rank}>", U, V, W, _wanted_keys(m, k, n))
-    for key, got, expected in wrong:
-        rest, c = divmod(key, m * n)
-        a, b = divmod(rest, k * n)
-        found.append(Violation(_place(a, k), _place(b, n), _place(c, n), got, expected))
-    return tuple(found)
+    found = _wrong(f"<{m},{k},{n};{rank}>", U, V, W, m * k * n, lambda: _wanted_keys(m, k, n))
+    return Violations(*found, sizes=(k * n, m * n), columns=(k, n, n))
 
 
 def first_symmetric_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violation | None:
@@ -85,15 +109,15 @@ def first_symmetric_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Vi
     Raises ValueError: the scheme is too large to be verified.
     """
     m, k = U.shape[1:]
-    i, j, l = (x.ravel() for x in np.indices((m, m, k)))
-    keys = ((i * k + l) * (m * k) + j * k + l) * (m * m) + i * m + j
-    wrong = _wrong(f"<{m},{k};{U.shape[0]}> for X X^T", U, V, W, np.sort(keys[i <= j]))
-    if not wrong:
-        return None
-    key, got, expected = wrong[0]
-    rest, c = divmod(key, m * m)
-    a, b = divmod(rest, m * k)
-    return Violation(_place(a, k), _place(b, k), _place(c, m), got, expected, names=("x", "x^T"))
+
+    def wanted() -> np.ndarray:
+        i, j, l = (x.ravel() for x in np.indices((m, m, k)))
+        keys = ((i * k + l) * (m * k) + j * k + l) * (m * m) + i * m + j
+        return np.sort(keys[i <= j])
+
+    found = _wrong(f"<{m},{k};{U.shape[0]}> for X X^T", U, V, W, m * m * k, wanted)
+    made = Violations(*found, sizes=(m * k, m * m), columns=(k, k, m), names=("x", "x^T"))
+    return next(iter(made), None)
 
 
 def _place(entry: int, columns: int) -> tuple[int, int]:
@@ -102,26 +126,31 @@ def _place(entry: int, columns: int) -> tuple[int, int]:
 
 
 def _wrong(
-    name: str, U: np.ndarray, V: np.ndarray, W: np.ndarray, wanted: np.ndarray
-) -> list[tuple[int, Fraction, int]]:
-    """Return the positions whose sums are wrong, the sums, and the expected ones.
+    name: str,
+    U: np.ndarray,
+    V: np.ndarray,
+    W: np.ndarray,
+    count: int,
+    wanted_keys: Callable[[], np.ndarray],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
+    """Return the first fields of `Violations`.
 
-    Sums are to be 1 at the `wanted` positions and 0 elsewhere. A position counts entries of V
-    within those of U, and entries of W within those of V.
+    Sums are to be 1 at the wanted positions, about `count` and ascending, and 0 elsewhere. A
+    position counts entries of V within those of U, and entries of W within those of V.
     """
-    check_work(name, max(work(U, V, W), wanted.size))
+    check_work(name, max(work(U, V, W), count))
+    wanted = wanted_keys()
     (u, du), (v, dv), (w, dw) = integer_form(U), integer_form(V), integer_form(W)
     one = du * dv * dw
     keys, sums = _sparse_sums(u, v, w, keep_int64=one == 1)
     nonzero = sums != 0
     keys, sums = keys[nonzero], sums[nonzero]
-    if np.array_equal(keys, wanted) and (sums == one).all():
-        return []
-    bad = (sums != one) | ~np.isin(keys, wanted)
-    got = {int(x): Fraction(int(y), one) for x, y in zip(keys[bad], sums[bad], strict=True)}
-    got |= {int(x): Fraction(0) for x in np.setdiff1d(wanted, keys, assume_unique=True)}
-    ones = set(wanted.tolist())
-    return [(key, got[key], int(key in ones)) for key in sorted(got)]
+    place = np.minimum(np.searchsorted(wanted, keys), len(wanted) - 1)
+    is_one = wanted[place] == keys
+    lost = np.ones(len(wanted), bool)
+    lost[place[is_one]] = False
+    bad = ~is_one | (sums != one)
+    return keys[bad], sums[bad], is_one[bad], wanted[lost], one
 
 
 def work(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> int:
@@ -196,5 +225,5 @@ def _added(*parts: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarra
 
 def _wanted_keys(m: int, k: int, n: int) -> np.ndarray:
     """Positions of the ones, encoded as in `_sparse_sums`, ascending."""
-    i, l, j = (x.ravel() for x in np.indices((m, k, n)))
-    return np.sort(((i * k + l) * (k * n) + l * n + j) * (m * n) + i * n + j)
+    i, l, j = np.ogrid[:m, :k, :n]
+    return (((i * k + l) * (k * n) + l * n + j) * (m * n) + i * n + j).ravel()

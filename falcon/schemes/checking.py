@@ -138,7 +138,7 @@ def check(U: Any, V: Any = None, W: Any = None) -> Check:
         factors = tuple(x.reshape(len(x), *y) for x, y in zip(factors, sizes, strict=True))
     check_shapes(*factors)
     (rank, m, k), n = factors[0].shape, factors[1].shape[2]
-    found = brent.violations(*factors)
+    found = tuple(brent.violations(*factors))
     near = _nearest(factors) if found else []
     nearest, differences = near[0] if near else (None, ())
     size = (m * k * n) ** 2

@@ -1,5 +1,6 @@
 """The Brent equations: falcon and the reference prove every scheme and find every error."""
 
+import tracemalloc
 from fractions import Fraction
 from itertools import permutations
 
@@ -13,7 +14,7 @@ from falcon.schemes import Scheme, SchemeError, brent
 from reference.brent import brent_residual
 
 
-def slow_first_violation(U, V, W):
+def slow_violations(U, V, W):
     """The equations one by one, in falcon's order, in Python's own numbers."""
     rank, m, k = U.shape
     n = V.shape[2]
@@ -22,8 +23,11 @@ def slow_first_violation(U, V, W):
         got = sum(U[r][i][l] * V[r][p][j] * W[r][x][y] for r in range(rank))
         expected = int(l == p and x == i and y == j)
         if got != expected:
-            return (i + 1, l + 1), (p + 1, j + 1), (x + 1, y + 1), got, expected
-    return None
+            yield (i + 1, l + 1), (p + 1, j + 1), (x + 1, y + 1), got, expected
+
+
+def slow_first_violation(U, V, W):
+    return next(slow_violations(U, V, W), None)
 
 
 def found(U, V, W):
@@ -69,6 +73,28 @@ def test_random_triples_agree_with_the_slow_check(data):
         factors.append(np.array(values, np.int64).reshape(shape))
     assert found(*factors) == slow_first_violation(*factors)
     assert (found(*factors) is None) == (brent_residual(*factors) == 0)
+
+
+def test_a_small_wrong_scheme_of_a_large_format_takes_little_memory():
+    one = np.zeros((1, 100, 100), np.int64)
+    one[0, 0, 0] = 1
+    tracemalloc.start()
+    with pytest.raises(SchemeError, match=r"\(999999 of 1000000000000 equations fail\)"):
+        schemes.Scheme(one, one, one)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 * 2**20
+
+
+def test_all_violations_come_in_order():
+    s = schemes.get("strassen")
+    U = s.U.copy()
+    U[2, 0, 0] += 1  # sums that are wrong, and others that are lost
+    U[0] = 0
+    wrong = brent.violations(U, s.V, s.W)
+    listed = [(x.a, x.b, x.c, x.got, x.expected) for x in wrong]
+    assert listed == list(slow_violations(U, s.V, s.W))
+    assert len(wrong) == len(listed) and {x[4] for x in listed} == {0, 1}
 
 
 def test_fractions_are_exact():
