@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import falcon
 from falcon._core.dtypes import of
 from falcon._core.timing import Record, Side
-from falcon._front.info import numpy_blas
+from falcon._front.info import backends, numpy_blas
 
 from .errors import exact_rows, relative_error, sampled_rows
 from .records import PACKED, case_entry, plan_entry
@@ -21,17 +21,25 @@ from .workloads import Case, operands
 Timing = Callable[[list[Side]], list[Record]]
 
 
+def own_classical(options: dict[str, Any], dtypes: Iterable[str]) -> dict[str, Any]:
+    """Return `falcon.gemm`'s options for falcon's classical kernels; NumPy's where it has none."""
+    found = {**options, "scheme": "classical"}
+    own = backends()["cpu"] == "available" and all(of(x).engine is not None for x in dtypes)
+    if own and found.get("backend", "auto") == "auto":
+        found["backend"] = "cpu"
+    return found
+
+
 def beside_numpy(case: Case, options: dict[str, Any], timing: Timing) -> dict[str, Any]:
     """Measure falcon's choice, its classical path and np.matmul; packed, if B is a layer's weights.
 
     `options`: keyword arguments of `falcon.gemm`.
     Returns dict: the case, as a record file holds it.
     """
-    classical = {**options, "scheme": "classical"}
     sides: dict[str, dict[str, Any] | None] = {
         "falcon": options,
         **({PACKED: options} if case.shape.label else {}),
-        "falcon classical": classical,
+        "falcon classical": own_classical(options, [case.dtype]),
         "numpy": None,
     }
     shape, dtype = case.shape, of(case.dtype).numpy

@@ -8,11 +8,10 @@ import time
 from typing import Any
 
 import falcon
-from falcon._core.dtypes import of
 from falcon._core.options import thread_count
-from falcon._front.info import backends
 
 from . import asked, tables
+from .here import own_classical
 from .peers import BEST, FALCON, TABLE, falcon_peer, identify
 from .run import Run, resume
 from .suite import Spec, Suite
@@ -78,10 +77,7 @@ def _spec(options: argparse.Namespace, falcon_options: dict[str, Any]) -> Spec:
             options.sizes = [f"{n},{n},{n}" for n in _SPLIT_SIZES]
         options.dtype = "float32"
         settings.pop("scheme", None)
-    classical = {**settings, "scheme": "classical"}
-    own = all(of(x).engine is not None for x in asked.dtypes(options) or BOTH)
-    if own and backends()["cpu"] == "available":
-        classical.setdefault("backend", "cpu")
+    classical = own_classical(settings, asked.dtypes(options) or BOTH)
     packed = [falcon_peer("falcon packed", "falcon packed", **settings)] if options.packed else []
     sides = [falcon_peer("falcon", **settings), *packed,
              falcon_peer("falcon classical", **classical), *TABLE]  # fmt: skip

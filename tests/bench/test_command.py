@@ -2,14 +2,17 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from falcon.__main__ import main
+from falcon._core.timing import interleave
 from falcon._cpu.peak import Peak
 from falcon.bench import peer_run, peers, records, suite
+from falcon.bench.here import beside_numpy, own_classical
 from falcon.bench.run import INCOMPLETE
-from falcon.bench.workloads import WORKLOADS, Shape
+from falcon.bench.workloads import WORKLOADS, Case, Shape
 
 from .support import PASSED, PEAK, QUIET
 
@@ -144,3 +147,12 @@ def test_the_peak(capsys, monkeypatch):
     status, out, err = run(capsys, "bench", "--peak")
     assert (status, out) == (2, "")
     assert "--peak needs falcon's own kernels: not compiled" in err
+
+
+def test_the_classical_side_is_falcons_own_kernels():
+    """Where "auto" would call NumPy's product for the classical algorithm, too."""
+    pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
+    case = Case("given", Shape(40, 30, 20), "float32")
+    found = beside_numpy(case, {}, partial(interleave, rounds=1, seconds=0.0))
+    assert found["sides"]["falcon classical"]["plan"]["backend"] == "cpu"
+    assert own_classical({"backend": "numpy"}, ["float32"])["backend"] == "numpy"
