@@ -14,7 +14,8 @@ import falcon
 from falcon import schemes
 from falcon.__main__ import main
 from falcon.bench import workloads
-from falcon.decision import learned
+from falcon.decision import MachineProfile
+from falcon.decision.store import Choice, Fastest
 from falcon.schemes.formulas import formulas
 
 ROOT = Path(falcon.__file__).parent.parent
@@ -51,19 +52,18 @@ def test_info(capsys):
 
 
 def test_info_of_choices(capsys, monkeypatch):
-    """The arithmetic is named, and nothing is said twice."""
+    """The arithmetic is named, and where rates come from."""
     problem = falcon.plan((64, 64), (64, 64), "f4", arithmetic="bf16x6").problem
     assert problem.in_full == f"{problem} by bf16x6"
-    choice = learned.Choice("cpu")
-    entries = (learned.Entry("one", choice, "predicted", "predicted 1.1 x as fast"),
-               learned.Entry("two", choice, "tuned", "measured"))  # fmt: skip
-    found = learned.Learned(choices={x.problem: x for x in entries})
-    monkeypatch.setattr(learned, "known", lambda _: found)
+    stored = Fastest("one", Choice("cpu"), "measured")
+    monkeypatch.setattr(
+        "falcon._front.info.profile", lambda _: MachineProfile(choices={"0": stored})
+    )
     for name in [x for x in os.environ if x.startswith("FALCON_")]:
         monkeypatch.delenv(name)
     out = run(capsys, "info")[1]
-    assert "classical on cpu (predicted 1.1 x as fast)" in out
-    assert "classical on cpu (tuned: measured)" in out
+    assert "classical on cpu (measured)" in out
+    assert "cpu float32" in out and "ecorded on" in out
     assert out.endswith("environment: none\n")
 
 

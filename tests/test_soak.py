@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 import falcon
 from falcon._backends import available_backends
-from falcon.decision import learned, machine
+from falcon.decision import machine
 
 pytestmark = [pytest.mark.soak, pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")]
 
@@ -178,7 +178,6 @@ class Soak:
         if luck < 0.2:
             with machine._lock.lock:
                 machine._profiles.clear()
-            learned._known = None
 
 
 def test_soak(tmp_path, monkeypatch, caplog):

@@ -35,6 +35,9 @@ class Backend(Executor, Protocol):
     def policy(self, problem: Problem) -> Policy:
         """Return the rules by which an option is chosen for the problem."""
 
+    def beats_blas(self, problem: Problem) -> bool:
+        """Whether its classical algorithm is at least as fast as a BLAS's; asked on the host."""
+
     def candidates(
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
     ) -> list[Option]:
@@ -52,10 +55,10 @@ class Backend(Executor, Protocol):
     def kernels(self) -> str:
         """Return which kernels run here, such as an instruction set; shipped rates are theirs."""
 
-    def measure(self, problem: Problem, thorough: bool = False) -> Any:
+    def measure(self, problem: Problem, budget: float = 1.0) -> Any:
         """Measure the rates for a problem's dtype, threads and device; its sizes do not matter.
 
-        Takes about a second; with `thorough`, some seconds.
+        `budget`: about how many seconds it may take on the host.
         """
 
     def identity(self, device: int | None = None, /) -> dict[str, str]:

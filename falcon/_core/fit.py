@@ -1,25 +1,94 @@
-"""Least squares for measured times: few terms, no negative coefficients, relative errors."""
+"""Rates from measured times: least squares over the cost model's own terms.
+
+The model's seconds are sums of four costs, each times an amount. The amounts of a call are what the
+model says if one cost is 1 and the others are 0, so that measuring and predicting cannot count
+differently.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from .model import seconds
+from .option import Option
+from .problem import Problem
+from .rates import Rates
 
-def fit_times(terms: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
+# The rates that are fitted; at a speed of _FAST nothing takes time.
+_TERMS = "multiply", "add", "near", "bandwidth"
+_FAST = 1e30
+# A cache is modelled only if that reduces the sum of squared errors to this share.
+_CACHE_GAIN = 0.8
+# Rounds of which the times count, at least. Other programs disturb a call whose middle half of
+# rounds is that far apart, relative to the quickest; half of the calls may be disturbed.
+_LEAST_ROUNDS, _DISTURBED = 3, 0.15
+
+
+class DisturbedError(RuntimeError):
+    """Other programs took so much of the machine that a measurement says little."""
+
+
+def fit_rates(
+    calls: Sequence[tuple[Problem, Option]], times: Sequence[float], tile: tuple[int, int]
+) -> tuple[Rates, float]:
+    """Return the rates of falcon's own kernels that fit the times of some calls best.
+
+    `calls`: of one type and number of threads, in which the terms of the model differ.
+    `tile`: `Rates.tile`.
+    Returns also the root mean square of the relative errors.
+    """
+    sizes = sorted({_sum_bytes(*x) for x in calls if x[1].scheme is not None})
+    caches = [0.0, *((x * y) ** 0.5 for x, y in pairwise(sizes)), 2.0 * max(sizes, default=0.0)]
+    best, least = None, np.inf
+    for cache in caches:
+        terms = [_amounts(*call, cache, tile) for call in calls]
+        costs = fit_times(terms, times)
+        errors = np.asarray(terms) @ costs / np.asarray(times) - 1
+        error = float((errors**2).sum())
+        ordered = not cache or 0 < costs[2] <= costs[3]
+        if error < least * (_CACHE_GAIN if best else 1.0) and ordered:
+            best, least = (cache, costs), error
+    assert best is not None  # for type checkers: without a cache, any costs will do
+    cache, costs = best
+    speeds = {name: rate(x) for name, x in zip(_TERMS, costs, strict=True)}
+    if not cache:
+        speeds["near"] = 0.0
+    return Rates(**speeds, cache=cache, overlap=0.0, tile=tile), (least / len(calls)) ** 0.5
+
+
+def _amounts(problem: Problem, option: Option, cache: float, tile: tuple[int, int]) -> list[float]:
+    """Return how much of each term a call has."""
+    found = []
+    for name in _TERMS:
+        speeds = {**dict.fromkeys(_TERMS, _FAST), name: 1.0}
+        rates = Rates(**speeds, cache=cache, overlap=0.0, tile=tile)
+        found.append(sum(x for _, x in seconds(problem, option, rates)))
+    return found
+
+
+def _sum_bytes(problem: Problem, option: Option) -> float:
+    """Bytes of all sums of A and B."""
+    M, N, K = option.chunks
+    x = option.scheme
+    a, b = M * K / (x.m * x.k), K * N / (x.k * x.n)
+    return float(x.rank * (a + b) * problem.operand.itemsize)
+
+
+def fit_times(terms: Sequence[Sequence[float]], times: Sequence[float]) -> list[float]:
     """Find the cost of each term so that the sums of costs fit the measured times best.
 
     `terms`: n rows of p numbers; the amount of each term in a measurement.
-    `seconds`: n numbers.
+    `times`: n numbers.
     Returns list of p float, none negative: seconds per unit of each term, with the least sum of
     squared relative errors. Every subset of the terms is tried: for a few terms this is the
     simplest exact method.
     """
-    relative = np.asarray(terms, float) / np.asarray(seconds, float)[:, None]
+    relative = np.asarray(terms, float) / np.asarray(times, float)[:, None]
     ones, count = np.ones(len(relative)), relative.shape[1]
     best, least = np.zeros(count), np.inf
     for size in range(1, count + 1):
@@ -33,6 +102,30 @@ def fit_times(terms: Sequence[Sequence[float]], seconds: Sequence[float]) -> lis
     return best.tolist()
 
 
+def timed_in_turn(calls: Sequence[Callable[[], Any]], budget: float) -> list[float]:
+    """Return the typical seconds of calls that are timed in turn, as often as `budget` allows.
+
+    A disturbance then affects a round of each call, not all rounds of one.
+    Raises DisturbedError: half of the calls took times that differ too much.
+    """
+    rounds: list[list[float]] = []
+    for call in calls:  # touches the memory
+        call()
+    end = perf_counter() + budget
+    while len(rounds) < _LEAST_ROUNDS or perf_counter() < end:
+        now = []
+        for call in calls:
+            start = perf_counter()
+            call()
+            now.append(max(perf_counter() - start, 1e-9))
+        rounds.append(now)
+    low, high = np.percentile(rounds, (25, 75), axis=0)
+    spread = float(np.median(high / low - 1))
+    if spread > _DISTURBED:
+        raise DisturbedError(f"equal calls took times that differ by {spread:.0%}")
+    return [float(x) for x in low]
+
+
 def fastest(call: Callable[[], Any], repeats: int, budget: float = np.inf) -> float:
     """Seconds of the fastest of `repeats` calls after a warm-up; fewer calls past `budget` s."""
     call()
@@ -42,14 +135,6 @@ def fastest(call: Callable[[], Any], repeats: int, budget: float = np.inf) -> fl
         call()
         times.append(perf_counter() - start)
     return max(min(times), 1e-9)  # never 0, even with a coarse clock
-
-
-def typical(times: Sequence[float]) -> float:
-    """Lower quartile of some timings of one call: the time of a call with little disturbance.
-
-    The minimum of many is a speed that the next call rarely reaches.
-    """
-    return max(sorted(times)[(len(times) - 1) // 4], 1e-9)
 
 
 def rate(cost: float, most: float = 1e15) -> float:

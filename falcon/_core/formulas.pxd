@@ -3,10 +3,7 @@ cimport cython
 
 
 cdef class Machine:
-    cdef double overlap, cache, overhead, mr, nr, slice, loss, sigma_a, sigma_b, sigma_c
-    cdef double far_sigma_a, far_sigma_b, far_sigma_c, surface_cache
-    cdef double multiply, add, update, update_far, disturbance, long_block, stream, move, store
-    cdef double near_a, far_a, near_b, far_b
+    cdef double overlap, cache, mr, nr, multiply, add, near, far
 
 
 cdef class Counts:
@@ -22,17 +19,14 @@ cdef class Cut:
 @cython.locals(
     rows=double, row_tiles=double, chunks_m=double, part_m=double, tiles_m=double,
     columns=double, column_tiles=double, chunks_n=double, part_n=double, tiles_n=double,
-    inner=double, slices=double, chunks_k=double, part_k=double, _=double, unit=double,
-    a=double, b=double, c=double, padded=double, products=double, tiles=double,
-    all_a=double, all_b=double, all_c=double, moved=double, multiply=double,
-    operands=double, surface=double, distant=double, near=cython.bint,
-    move_a=double, move_b=double, first=double, second=double,
-    updates=double, far=double, adding=double, storing=double, last=double)
-cpdef (double, double, double, double, double) stages(Machine machine, Counts x, Cut cut) noexcept
+    inner=double, chunks_k=double, part_k=double, _=double, a=double, b=double, c=double,
+    products=double, tiles=double, moved=double, multiply=double, near=cython.bint,
+    move=double, first=double, second=double, written=double, last=double)
+cpdef (double, double, double, double) stages(Machine machine, Counts x, Cut cut) noexcept
 
 
 @cython.locals(
-    number=Py_ssize_t, first=double, second=double, multiply=double, last=double, start=double,
+    number=Py_ssize_t, first=double, second=double, multiply=double, last=double,
     total=double, found=list)
 cpdef list within(Machine machine, tuple schemes, Cut cut, double limit)
 

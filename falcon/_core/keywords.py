@@ -21,6 +21,7 @@ class PlanningOptions(TypedDict, total=False):
     max_growth: float | None
     threads: int | None
     workspace_limit: int | str | None
+    reproducible: bool | None
 
 
 class PackingOptions(PlanningOptions, total=False):
@@ -45,9 +46,9 @@ class Settings(TypedDict, total=False):
     threads: int | None
     workspace_limit: int | str | None
     check: Check
+    reproducible: bool
     verbose: bool
     tuned: bool
-    learn: str
     share_threads: bool
     memory_limit: int | str | None
 

@@ -50,12 +50,11 @@ def _option(
 ) -> Any:
     """Describe an option: `text` is its documentation, with the type in the first line.
 
-    `parse` reads the environment variable. `keyword`: public functions take it. `decides`: the
-    choice for a problem may depend on it. `beyond_plan`: values with which a call does more than
-    run its plan (see `runs_plan_alone`).
+    `parse` reads the environment variable. `keyword`: public functions take it. `beyond_plan`:
+    values with which a call does more than run its plan (see `runs_plan_alone`).
     """
     about = {"variable": variable, "text": text, "check": check, "parse": parse}
-    usual = {"keyword": False, "decides": True, "beyond_plan": ()}
+    usual = {"keyword": False, "beyond_plan": ()}
     return field(default=default, metadata={**about, **usual, **how})
 
 
@@ -94,7 +93,6 @@ class Options:
         for a scheme by name.""",
         checks.check_choice("arithmetic", *NAMES),
         keyword=True,
-        decides=False,  # the problem's operand type does
     )
     max_growth: float = _option(
         DEFAULT_MAX_GROWTH,
@@ -116,7 +114,6 @@ class Options:
         checks.check_threads,
         checks.parse_integer,
         keyword=True,
-        decides=False,  # their number is part of the Problem
     )
     workspace_limit: int | None = _option(
         None,
@@ -138,8 +135,18 @@ class Options:
         "verify": also check the result by Freivalds' test. "none": neither.""",
         checks.check_choice("check", *get_args(checks.Check)),
         keyword=True,
-        decides=False,
         beyond_plan=("verify",),
+    )
+    reproducible: bool = _option(
+        False,
+        "FALCON_REPRODUCIBLE",
+        """bool
+        The same bits whatever the number of threads, NumPy's BLAS, the profile and the load: by
+        falcon's own kernels, in host memory; with FALCON_ISA also on other processors of the
+        architecture (docs/reliability.md).""",
+        check_switch("reproducible"),
+        parse_bool,
+        keyword=True,
     )
     verbose: bool = _option(
         False,
@@ -149,27 +156,14 @@ class Options:
         error if the program has not configured logging.""",
         check_switch("verbose"),
         parse_bool,
-        decides=False,
     )
     tuned: bool = _option(
         True,
         "FALCON_TUNED",
         """bool
-        Use what `falcon.tune`, and comparisons during earlier processes' calls, have measured for a
-        problem instead of the prediction.""",
+        Use what `falcon.tune` has measured for a problem instead of the prediction.""",
         check_switch("tuned"),
         parse_bool,
-        decides=False,
-    )
-    learn: str = _option(
-        "later",
-        "FALCON_LEARN",
-        """{"later", "now", "off"}
-        Compare the choice for a problem that is multiplied often with its best rivals, at most six
-        times and in at most 3 % of the time. "later": for later processes; this one keeps its
-        choices. "now": also for this process. "off": never.""",
-        checks.check_choice("learn", "later", "now", "off"),
-        decides=False,
     )
     share_threads: bool = _option(
         True,
@@ -180,7 +174,6 @@ class Options:
         not compete for CPUs.""",
         check_switch("share_threads"),
         parse_bool,
-        decides=False,
     )
     memory_limit: int | None = _option(
         None,
@@ -198,12 +191,6 @@ KEYWORDS = tuple(name for name, x in FIELDS.items() if x.metadata["keyword"])
 # Keywords of functions that plan or pack but do not multiply.
 PLANNING = tuple(name for name in KEYWORDS if name != "check")
 PACKING = (*PLANNING, "memory_limit")
-_DECIDING = tuple(name for name, x in FIELDS.items() if x.metadata["decides"])
-
-
-def deciding(options: Options) -> tuple[Any, ...]:
-    """Return the values of the options that the choice for a problem depends on."""
-    return tuple(getattr(options, name) for name in _DECIDING)
 
 
 def runs_plan_alone(options: Options) -> bool:

@@ -97,13 +97,8 @@ class Plan:
     parts : tuple of Part
         The parts of a symmetric product that is cut: two on the diagonal, and one off it. They run
         one after the other; `backend` is then that of the last.
-    rivals : tuple of Candidate
-        The next best of each kind: backend, classical or LCMA.
-    known : {"predicted", "contested", "tuned", "requested"}
-        How the choice is known: by the model; by comparisons during calls; by `falcon.tune`; or it
-        was no choice.
-    watch : object, optional
-        Counts the calls of this plan (`falcon.decision.contest`).
+    tuned : bool
+        `falcon.tune` has measured the choice; else it is the model's, or the caller's.
 
     Examples
     --------
@@ -122,9 +117,7 @@ class Plan:
     guarded: bool = False
     options: Options = field(default_factory=Options)
     parts: tuple[Part, ...] = ()
-    rivals: tuple[Candidate, ...] = ()
-    known: str = "predicted"
-    watch: Any = None
+    tuned: bool = False
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:

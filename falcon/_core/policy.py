@@ -15,24 +15,17 @@ from .problem import Problem
 class Policy:
     """When a backend's LCMAs are worth comparing, and how much they must gain.
 
-    `falcon.decision.select` applies it. Backends that compete for a problem have the same policy.
+    `falcon.decision.select` applies it.
     """
 
     smallest: int  # if a dimension is smaller, no LCMA can gain: nothing is compared or measured
     smallest_flops: float  # the same for 2MNK
     smallest_block: int  # least rows, columns and inner length of an LCMA's blocks
     smallest_chunk: int  # the same for the blocks of a chunk, if a workspace limit cuts the problem
-    # 2MNK from which the classical algorithms of several backends are compared where no LCMA can
-    # gain; below, the library's runs.
-    smallest_compared: float = inf
-    thinnest_compared: int = 1  # the same for the least dimension
-    # How much faster than the library's another one must be predicted there.
-    small_gain: float = 1.08
     # Whether every scheme nested in Strassen's is a candidate; else only Strassen's in itself.
     nested: bool = True
     nested_block: int = 4  # how many times larger the blocks of nested schemes must be
-    # The classical algorithm (a library's, if there is one) is chosen unless it is slower by this
-    # factor, the error of predictions.
+    # The classical algorithm is chosen unless it is slower by this factor, the error of predictions.
     least_gain: float = 1.03
     # Predictions within this share of each other are a tie: less growth wins, then fewer levels.
     tie: float = 0.015
@@ -45,13 +38,6 @@ class Policy:
     # Why the classical algorithm was chosen; why a faster candidate was not.
     no_gain: str = "no scheme is predicted to be faster"
     too_little: str = "faster by too little to be sure"
-
-    def is_compared(self, problem: Problem) -> bool:
-        """Whether the classical algorithms of the backends are compared, or the library's taken."""
-        if self.why_too_small(problem) is None:
-            return True
-        least = min(problem.M, problem.N, problem.K)
-        return problem.flops >= self.smallest_compared and least >= self.thinnest_compared
 
     def price(self, counts: Any) -> float:
         """Return by what a predicted time is multiplied for the memory of B's panels.
@@ -88,13 +74,11 @@ SMALLEST_BLAS = 256
 # The same below this much work: Strassen on falcon's own kernels ran at 0.93 of NumPy's speed at
 # 600 and at 777 x 555 x 999, at 1.04 at 1024.
 SMALLEST_BLAS_FLOPS = 1.0e9
-# From here on falcon's classical kernels are compared with NumPy's BLAS: one that lacks kernels
-# for the CPU, or is held to older ones, runs at half their speed (OPENBLAS_CORETYPE=Haswell on a
-# Zen 5), and columns that do not fill its kernels cost it up to half of its speed. Of 400 random
-# products with dimensions from 8 to 5800 (Zen 5), the choice takes 1 to 4 % longer than the faster
-# of both on average with a `small_gain` of 1 to 1.05 and measured rates; of 373 on a Zen 4, 3.4 to
-# 3.6 % with 1.04 to 1.1 and shipped rates; always NumPy, 7 to 23 %.
-SMALLEST_COMPARED, THINNEST_COMPARED = 5.0e6, 8
+# From here on falcon's classical kernels run, below NumPy's BLAS: calls of microseconds.
+SMALLEST_OWN, THINNEST_OWN = 5.0e6, 8
+# The same for complex products, of which falcon's kernels form four real ones: they ran at 0.94 of
+# OpenBLAS's speed at 320, at 0.97 to 1.04 at 512, by three at 1.05 to 1.15 at 640 (AMX machine).
+SMALLEST_OWN_COMPLEX = 2.5e8
 
 # Products of smaller blocks are too small for any kernel to be fast; another level needs blocks of
 # four times that size to save anything. Predictions err by about 3 %.
@@ -103,8 +87,6 @@ BLAS = Policy(
     SMALLEST_BLAS_FLOPS,
     smallest_block=64,
     smallest_chunk=64,
-    smallest_compared=SMALLEST_COMPARED,
-    thinnest_compared=THINNEST_COMPARED,
 )
 # Panels of a packed operand stay in memory: 8 % less time was not worth three further copies.
 PACKED = replace(BLAS, copy_price=0.05)
@@ -112,19 +94,15 @@ PACKED = replace(BLAS, copy_price=0.05)
 _OTHER = Policy(96, 0.0, smallest_block=32, smallest_chunk=32)
 
 
-# Complex products take four times the work of real ones. By three of these, falcon's kernels ran at
-# 0.97 and 1.04 of OpenBLAS's speed at 512, 1.05 and 1.15 at 640 (complex64, complex128; AVX-512
-# with AMX); by four, at 0.94 at 320.
-_SMALLEST_COMPLEX = SMALLEST_BLAS_FLOPS / 4
-COMPLEX = replace(BLAS, smallest_flops=_SMALLEST_COMPLEX, smallest_compared=_SMALLEST_COMPLEX)
+# Complex products take four times the work of real ones.
+COMPLEX = replace(BLAS, smallest_flops=SMALLEST_OWN_COMPLEX)
 PACKED_COMPLEX = replace(COMPLEX, copy_price=PACKED.copy_price)
-# In NumPy, combines of complex blocks cost more than is predicted: 6x4x3:54 took 18 % longer at
-# 3000 (complex64, Zen 4), and gained nothing.
-_COMPLEX_BLAS = replace(COMPLEX, least_gain=1.2)
 
 
-def host_policy(problem: Problem) -> Policy:
-    """Return the policy of NumPy's products."""
+def host_policy(problem: Problem, *, has_kernels: bool = True) -> Policy:
+    """Return the policy of products in host memory, by fast kernels or by NumPy's loops."""
     if problem.operand.is_complex:
-        return _COMPLEX_BLAS
-    return BLAS if problem.operand.has_blas else _OTHER
+        return PACKED_COMPLEX if problem.packed else COMPLEX
+    if not has_kernels:
+        return _OTHER
+    return PACKED if problem.packed else BLAS

@@ -76,6 +76,9 @@ class Problem:
         How many may be used, by falcon's own code and by NumPy's BLAS.
     device : int or None
         The GPU that holds the operands; None is host memory.
+    reproducible : bool
+        The choice, and with it the bits of the result, depend on nothing of the machine but its
+        instruction set: not on threads, memory, or measured rates.
     symmetric : {"", "full", "lower", "upper"}
         If B is A's transpose in the same memory, and c, if any, is symmetric: the part of C to
         write. Empty for all other products.
@@ -99,6 +102,7 @@ class Problem:
     packed: bool = False
     threads: int = 1
     device: int | None = None
+    reproducible: bool = False
     symmetric: str = ""
 
     def __post_init__(self) -> None:
@@ -136,6 +140,7 @@ class Problem:
         if options.arithmetic == "tf32" and device is not None and operand is FLOAT32:
             operand = BY_TF32
         threads = 1 if device is not None else threads_of(options)
+        layout["reproducible"] = options.reproducible
         return cls(*sizes, operand, threads=threads, device=device, **layout)
 
     @property

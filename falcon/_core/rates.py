@@ -32,10 +32,6 @@ def giga(rate: float) -> str:
     return f"{rate / 1e9:.2f}" if rate < 1e13 else "beyond measure"
 
 
-# The fields of `Rates` that are speeds, and those that are times.
-_SPEEDS = "multiply", "add", "bandwidth", "combine", "pack", "update", "update_far", "store"
-_TIMES = "surface", "surface_far", "ragged", "disturbance", "overhead"
-
 
 @dataclass(frozen=True, slots=True)
 class Rates:
@@ -46,66 +42,24 @@ class Rates:
     """
 
     multiply: float  # F*: products, flop/s, all threads together
-    add: float  # F+: block additions inside the cache, flop/s
-    bandwidth: float  # beta: streaming to and from memory, elements/s
+    add: float  # F+: block additions, flop/s
+    bandwidth: float  # beta: elements/s that combines read and write, to and from memory
+    # The same where all sums of A and B take at most `cache` bytes; 0, `bandwidth`.
+    near: float = 0.0
+    cache: float = 0.0
     # omega: 1, arithmetic and memory traffic of a combine overlap; 0, their times add up.
     overlap: float = 1.0
-    # beta_A near, far, beta_B near, far: elements/s that Combine A and B read and write, where all
-    # sums take at most `cache` bytes and where they take more. (): `bandwidth`.
-    combine: tuple[float, ...] = ()
-    # pi_A, pi_B: elements/s that the classical algorithm reads and writes to lay out A and B, not
-    # counting the time in which it multiplies meanwhile. (): `bandwidth`.
-    pack: tuple[float, ...] = ()
-    cache: float = 0.0  # bytes of sums up to which the near rates of `combine` hold
     # mr, nr: products are computed in whole tiles of that many rows and columns.
     tile: tuple[int, int] = (1, 1)
-    slice: int = 0  # kc: length of the slices of K in which products are summed; 0, no slices
-    loss: float = 0.0  # kappa: fixed cost of a slice, as additional length of K
-    # sigma_A, sigma_B, sigma_C: seconds per element of a product's operands and result, where the
-    # operands of all products take at most `surface_cache` bytes.
-    surface: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    # The same where they take more. (): `surface`.
-    surface_far: tuple[float, ...] = ()
-    surface_cache: float = 0.0  # see `surface`
-    # epsilon_N, epsilon_M: seconds per element of A for a binary digit of N mod 16, and per element
-    # of B for one of M mod 4. A BLAS multiplies the columns and rows that are left over in kernels
-    # of 8, 4, 2 and 1, each of which reads the whole operand again.
-    ragged: tuple[float, float] = (0.0, 0.0)
-    update: float = 0.0  # F_H: products added to blocks of C on chip, elements/s; 0, at `add`
-    # F_H far: the same with blocks of K of 1024 steps and more, whose panels push the blocks of C
-    # out of caches (in between, times are interpolated); 0, `update`.
-    update_far: float = 0.0
-    # sigma_H: seconds by which an added element delays products, whose panels it pushes out of
-    # caches.
-    disturbance: float = 0.0
-    store: float = 0.0  # beta_C: C written, elements/s; 0, `bandwidth`
-    overhead: float = 0.0  # tau: seconds of a call in which nothing is computed
 
     def __post_init__(self) -> None:
-        positive("multiply", self.multiply)
-        positive("add", self.add)
-        positive("bandwidth", self.bandwidth)
-        for name, values, counts in (
-            ("combine", self.combine, (0, 4)),
-            ("pack", self.pack, (0, 2)),
-            ("tile", self.tile, (2,)),
-        ):
-            positive(name, *values)
-            if len(values) not in counts:
-                raise ValueError(f"{name} has {len(values)} numbers; expected {counts[-1]}")
-        for name, values, counts in (
-            ("surface", self.surface, (3,)),
-            ("surface_far", self.surface_far, (0, 3)),
-            ("ragged", self.ragged, (2,)),
-        ):
-            not_negative(name, *values)
-            if len(values) not in counts:
-                raise ValueError(f"{name} has {len(values)} numbers; expected {counts[-1]}")
-        for name in (
-            *("overlap", "cache", "surface_cache", "slice", "loss", "update", "update_far"),
-            *("disturbance", "store", "overhead"),
-        ):
+        for name in ("multiply", "add", "bandwidth"):
+            positive(name, getattr(self, name))
+        for name in ("near", "cache", "overlap"):
             not_negative(name, getattr(self, name))
+        positive("tile", *self.tile)
+        if len(self.tile) != 2:
+            raise ValueError(f"tile has {len(self.tile)} numbers; expected 2")
         if self.overlap > 1:
             raise ValueError(f"overlap is {self.overlap}; expected at most 1")
 
@@ -117,9 +71,17 @@ class Rates:
 
     def slower(self, factor: float) -> Rates:
         """Return the rates of a machine on which everything takes `factor` times as long."""
-        scaled = {name: _times(getattr(self, name), 1 / factor) for name in _SPEEDS}
-        return replace(self, **scaled, **{x: _times(getattr(self, x), factor) for x in _TIMES})
+        return self.on(1 / factor, 1 / factor)
 
+    def on(self, cores: float, memory: float) -> Rates:
+        """Return the rates of a machine with faster cores, all together, and faster memory.
 
-def _times(value: Any, factor: float) -> Any:
-    return tuple(x * factor for x in value) if isinstance(value, tuple) else value * factor
+        `cores`, `memory`: how many times as fast.
+        """
+        return replace(
+            self,
+            multiply=self.multiply * cores,
+            add=self.add * cores,
+            near=self.near * cores,
+            bandwidth=self.bandwidth * memory,
+        )

@@ -19,8 +19,14 @@ from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.parts import parts_bytes, split
 from falcon._core.plan import Candidate, Option, Plan
-from falcon._core.policy import BLAS, COMPLEX, PACKED, PACKED_COMPLEX, Policy
-from falcon._core.problem import Problem
+from falcon._core.policy import (
+    SMALLEST_OWN,
+    SMALLEST_OWN_COMPLEX,
+    THINNEST_OWN,
+    Policy,
+    host_policy,
+)
+from falcon._core.problem import Problem, has_few_rows
 from falcon._core.rates import Rates
 from falcon.schemes import M3, M4, ComplexScheme, Scheme
 
@@ -80,9 +86,17 @@ class CpuBackend:
 
     def policy(self, problem: Problem) -> Policy:
         """Return that of fast kernels: every type here has them."""
-        if problem.operand.is_complex:
-            return PACKED_COMPLEX if problem.packed else COMPLEX
-        return PACKED if problem.packed else BLAS
+        return host_policy(problem)
+
+    def beats_blas(self, problem: Problem) -> bool:
+        """Whether products are large enough, or have few rows, and kernels for vectors run."""
+        least = SMALLEST_OWN_COMPLEX if problem.operand.is_complex else SMALLEST_OWN
+        if isa() == "generic":
+            return False
+        if problem.flops >= least and min(problem.M, problem.N, problem.K) >= THINNEST_OWN:
+            return True
+        sizes = problem.M, problem.N, problem.K, problem.operand.itemsize
+        return has_few_rows(*sizes) and blocking.option(problem, None, None).few_rows
 
     def candidates(
         self, problem: Problem, schemes: Iterable[Any], limit: int | None
@@ -251,10 +265,10 @@ class CpuBackend:
         """Return the instruction set in use."""
         return isa()
 
-    def measure(self, problem: Problem, thorough: bool = False) -> Rates:
-        """Measure the rates of the cost model (about a second; `thorough`: some seconds)."""
-        limit, part = pool.shared().limit, problem.operand.part
-        found = measure(part or problem.operand, problem.threads, isa(), limit, thorough=thorough)
+    def measure(self, problem: Problem, budget: float = 1.0) -> Rates:
+        """Measure the rates of the cost model."""
+        part = problem.operand.part
+        found = measure(self, part or problem.operand, problem.threads, budget)
         return found if part is None else found.slower(3)
 
     def identity(self, device: int | None = None, /) -> dict[str, str]:

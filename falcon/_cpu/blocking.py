@@ -16,6 +16,10 @@ from .programs import engine_scheme
 from .rounding import rounded_growth
 
 
+# Bytes for which passes are cut where the machine must not matter.
+_FIXED_ROOM = 2**28
+
+
 def option(
     problem: Problem,
     scheme: Any,
@@ -37,7 +41,7 @@ def option(
         isa=kernels,
         scheme=engine_scheme(scheme),
         threads=problem.threads,
-        limit=_room(limit, extra),
+        limit=_room(problem, limit, extra),
         packed=packed,
         triangle=triangle(problem),
         a_by_columns=a_by_columns,
@@ -82,6 +86,8 @@ def _reads_b_once(problem: Problem) -> bool:
 def roomier(problem: Problem, usual: Option) -> list[Option]:
     """Return the option with more workspace, where that saves passes."""
     most = roomy_bytes()
+    if problem.reproducible:
+        return []
     if usual.chunks == (problem.M, problem.N, problem.K) or most <= pool.shared().limit:
         return []
     found = option(problem, usual.scheme, most)
@@ -89,8 +95,8 @@ def roomier(problem: Problem, usual: Option) -> list[Option]:
     return [replace(found, is_roomy=True)] if saves else []
 
 
-def _room(limit: int | None, extra: int) -> int:
+def _room(problem: Problem, limit: int | None, extra: int) -> int:
     """Bytes that the engine may use: what the pool keeps, or what the caller leaves it."""
     if limit is None:
-        return pool.shared().limit
+        return _FIXED_ROOM if problem.reproducible else pool.shared().limit
     return min(max(limit - extra, 1), largest_bytes())

@@ -19,7 +19,6 @@ from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._numpy.threads import limited
-from falcon.decision.contest import Call, hold
 
 from .families import Family
 from .freivalds import Freivalds, VerificationError
@@ -63,15 +62,12 @@ def multiply(x: Product) -> Plan | None:
 
 
 def _run(x: Product) -> Plan:
-    """Plan and execute; count the call towards a contest of its plan with a rival."""
+    """Plan and execute."""
     plan, operands = _planned(x)
     start = perf_counter()
     plan.execute(*operands, alpha=x.alpha, beta=x.beta)
-    watch, seconds = plan.watch, perf_counter() - start
     if observe.observer is not None:
-        observe.observer(plan, seconds)
-    if watch is not None and not watch.is_over and watch.is_due(seconds):
-        hold(plan, Call(*operands, x.alpha, x.beta, x.fresh), seconds)
+        observe.observer(plan, perf_counter() - start)
     return plan
 
 

@@ -17,8 +17,11 @@ from falcon._cpu.extension import why_missing
 from falcon._numpy.rates import blas_name as numpy_blas
 from falcon._numpy.rates import held as numpy_held
 from falcon._version import __version__
-from falcon.decision import learned
+from falcon._core.dtypes import FLOAT32, FLOAT64
+from falcon._core.problem import Problem
+from falcon.decision import profile
 from falcon.decision.machine import cpu_model
+from falcon.decision.rates import source
 
 _PACKAGE = Path(__file__).parents[1]
 _SEPARATE = (
@@ -77,6 +80,7 @@ def _gather() -> dict[str, Any]:
         "cpu kernels": describe(),
         "libraries": libraries(),
         "settings": {name: getattr(chosen, name) for name in chosen.__slots__},
+        "rates": rates_used(),
         "choices": choices(),
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("FALCON_")},
     }
@@ -88,14 +92,20 @@ def backends() -> dict[str, str]:
     return {name: backend.why_unavailable() or "available" for name, backend in known.items()}
 
 
+def rates_used() -> dict[str, str]:
+    """Return per backend and type where the rates of plans come from."""
+    found, every = {}, available_backends()
+    for operand in (FLOAT32, FLOAT64):
+        problem = Problem.of((2048,) * 3, operand, settings())
+        for x in every:
+            found[f"{x.name} {operand.name}"] = source(x, problem, every)
+    return found
+
+
 def choices() -> dict[str, str]:
-    """Return per problem the stored choice, and how it is known; the latest last."""
-    stored = learned.known(available_backends()).choices.values()
-    return {x.problem: f"{x.choice.label} ({_known(x)})" for x in stored}
-
-
-def _known(x: learned.Entry) -> str:
-    return x.why if x.why.startswith(x.known) else f"{x.known}: {x.why}"
+    """Return per problem what `falcon.tune` has stored."""
+    stored = profile(available_backends()).choices.values()
+    return {x.problem: f"{x.choice.label} ({x.why})" for x in stored}
 
 
 def distributions() -> dict[str, str]:

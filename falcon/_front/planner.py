@@ -17,10 +17,10 @@ from falcon._core.options import Options, forced_isa, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Plan
 from falcon._core.problem import Problem
-from falcon.decision.contest import plan_for as decide
 from falcon.decision.limits import panels_fit
 from falcon.decision.machine import revision
 from falcon.decision.rates import rates
+from falcon.decision.select import plan_for as decide
 from falcon.schemes import Scheme
 from falcon.schemes.catalogue import generation
 
@@ -60,9 +60,22 @@ def requested(
             raise ValueError(f"{error} ({where})") from None
         options = replace(options, scheme=scheme)
     options = family.requested(options)
+    if options.reproducible:
+        options = _reproducible(options)
     if options.backend != "auto":
         get_backend(options.backend)
     return options
+
+
+def _reproducible(options: Options) -> Options:
+    """Return options that leave nothing to the machine; see `Problem.reproducible`."""
+    if options.backend not in ("auto", "cpu"):
+        raise ValueError(
+            "reproducible=True is for falcon's own kernels on the host, backend 'cpu'; backend is "
+            f"{options.backend!r}"
+        )
+    arithmetic = "native" if options.arithmetic == "auto" else options.arithmetic
+    return replace(options, backend="cpu", tuned=False, arithmetic=arithmetic)
 
 
 def planning_state() -> tuple:
@@ -121,7 +134,7 @@ def _by_other(native: Plan, options: Options, every: list[Backend]) -> Plan:
     if not backends:
         return native
     made = decide(other, options, backends, every)
-    if native.known == "tuned" and made.known != "tuned":
+    if native.tuned and not made.tuned:
         return native
     ours, theirs = (predicted(x).total for x in (made, native))
     if ours > _GAIN * theirs:
@@ -168,14 +181,17 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
 
 
 def _backends_for(problem: Problem, name: str) -> list[Backend]:
-    """Return the backends that may multiply the problem; several only for "auto"."""
-    if name == "auto":
-        found = [x for x in available_backends() if x.why_not(problem) is None]
-        # Without BLAS, NumPy's products are loops, a hundred times slower than any kernel.
-        own = [x for x in found if not x.is_library]
-        return found if problem.operand.has_blas else own or found
-    backend = get_backend(name)
-    reason = backend.why_not(problem)
-    if reason is not None:
-        raise TypeError(f"backend {name!r} cannot multiply {problem}: {reason}")
-    return [backend]
+    """Return the backends that may multiply the problem, the one to prefer first.
+
+    A library has the least overhead, which counts in small products only (docs/decision.md).
+    """
+    if name != "auto":
+        backend = get_backend(name)
+        reason = backend.why_not(problem)
+        if reason is not None:
+            raise TypeError(f"backend {name!r} cannot multiply {problem}: {reason}")
+        return [backend]
+    found = [x for x in available_backends() if x.why_not(problem) is None]
+    if problem.operand.has_blas:  # without BLAS, NumPy's products are loops, a hundred times slower
+        found.sort(key=lambda x: (not x.beats_blas(problem), not x.is_library))
+    return found

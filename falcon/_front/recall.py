@@ -16,7 +16,6 @@ from falcon._core.symmetric import is_transpose, may_be_adjoint
 from falcon._core.threads import limit_here
 from falcon._numpy import original
 from falcon._numpy.threads import exceeds
-from falcon.decision.contest import Call, hold
 
 from .planner import planning_state
 from .small import OWNDATA
@@ -75,26 +74,19 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
     used, cpus, state, plan, plain, shape, dtype = found
     if used is not settings() or cpus != limit_here() or state != planning_state():
         return None
-    fresh = out is None
     if out is None:
         out = np.empty(shape, dtype)
     # Arrays that own their memory do not overlap, unless they are the same.
     elif (not key[0] & OWNDATA or out is a or out is b) and (overlap(out, a) or overlap(out, b)):
         return None
-    watch = None if plan is None else plan.watch
-    watched = watch is not None and not watch.is_over
     observer = observe.observer
-    start = perf_counter() if watched or observer is not None else 0.0
+    start = 0.0 if observer is None else perf_counter()
     if plain:
         quiet_matmul(a, b, out)
     else:
         plan.execute(a, b, None, out)  # type: ignore[union-attr]
     if observer is not None and plan is not None:
         observer(plan, perf_counter() - start)
-    if watched:
-        seconds = perf_counter() - start
-        if watch.is_due(seconds):  # type: ignore[union-attr]
-            hold(plan, Call(a, b, None, out, fresh=fresh), seconds)  # type: ignore[arg-type]
     return out
 
 

@@ -14,11 +14,11 @@ from falcon._core.options import Options, thread_count
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.problem import Problem
 from falcon._core.timing import Estimate, Record, Side, interleave
-from falcon.decision import MachineProfile, learned, profile
-from falcon.decision.learned import Entry
-from falcon.decision.machine import replaced
+from falcon.decision import MachineProfile, profile
+from falcon.decision.machine import add
 from falcon.decision.rates import measure_all, rates
-from falcon.decision.select import choice_of
+from falcon.decision.select import choice_of, digest
+from falcon.decision.store import Fastest
 from falcon.schemes import get
 
 from .families.numpy import NUMPY
@@ -139,7 +139,7 @@ def tune(
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} is {value!r}; expected a positive integer")
     given = {"backend": backend, "max_growth": max_growth, "threads": threads}
-    options = replace(requested("tune", tuple(given), given), tuned=False, learn="off")
+    options = replace(requested("tune", tuple(given), given), tuned=False)
     found = []
     for shape in shapes:
         M, N, K = sizes_of(shape)
@@ -151,8 +151,7 @@ def tune(
         if best.ratio.median * _CLEARLY > 1:
             best = compared[0]
         others = tuple(x for x in compared if x is not best)
-        _keep(problem, best, others)
-        replaced()  # after every shape, so that Ctrl-C does not lose the finished ones
+        _keep(problem, best, others)  # after every shape: Ctrl-C does not lose those before
         found.append(Tuned(problem, (best, *others)))
         if tick is not None:
             tick()
@@ -161,16 +160,12 @@ def tune(
 
 def _keep(problem: Problem, best: Measured, others: Sequence[Measured]) -> None:
     """Store the fastest of some candidates, for this process and later ones."""
-    why, pairs = "measured as the fastest by falcon.tune", []
-    for x in others:
-        pairs.append((choice_of(problem, x.candidate.option), x.seconds / best.seconds))
-    if pairs:
-        near, ratio = min(pairs, key=lambda x: x[1])
-        why += f", {ratio:.3f} x as fast as {near.label}"
-    choice = choice_of(problem, best.candidate.option)
-    entry = Entry(problem.in_full, choice, "tuned", why, pairs=tuple(pairs))
-    key = learned.digest(problem.plain, Options())
-    learned.change(lambda x: x.keep(key, entry), available_backends(), in_this_process=True)
+    choice, why = choice_of(best.candidate.option), "measured as the fastest by falcon.tune"
+    if others:
+        near = min(others, key=lambda x: x.seconds)
+        label = choice_of(near.candidate.option).label
+        why += f", {near.seconds / best.seconds:.3f} x as fast as {label}"
+    add(available_backends(), choices={digest(problem): Fastest(problem.in_full, choice, why)})
 
 
 def sizes_of(shape: tuple[int, int, int]) -> tuple[int, int, int]:

@@ -202,10 +202,10 @@ class GpuBackend:
         assert found is not None  # without a limit there always is one
         return found
 
-    def measure(self, problem: Problem, thorough: bool = False) -> DeviceRates:
+    def measure(self, problem: Problem, budget: float = 1.0) -> DeviceRates:
         """Measure the problem's device for its dtype, outside of any capture of a graph.
 
-        `thorough` makes no difference.
+        `budget` makes no difference.
         """
         assert problem.device is not None
         return measure(problem.device, problem.operand)

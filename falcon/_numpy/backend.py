@@ -82,8 +82,12 @@ class NumpyBackend:
         return None
 
     def policy(self, problem: Problem) -> Policy:
-        """Return the policy of all backends for host memory."""
-        return host_policy(problem)
+        """Return that of all backends for host memory; integers have no fast kernels here."""
+        return host_policy(problem, has_kernels=problem.operand.has_blas)
+
+    def beats_blas(self, problem: Problem) -> bool:
+        """It is one."""
+        return False
 
     def candidates(
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
@@ -173,14 +177,14 @@ class NumpyBackend:
         blas = numpy_blas()
         return "" if blas is None else str(blas.about.get("architecture", ""))
 
-    def measure(self, problem: Problem, thorough: bool = False) -> Rates:
-        """Time np.matmul, additions in cache, and Strassen's Combine A (about 0.5 s).
+    def measure(self, problem: Problem, budget: float = 0.5) -> Rates:
+        """Time np.matmul, additions in cache, and Strassen's Combine A.
 
         The bandwidth is measured by combines into new memory, because on most machines the first
         touch of memory dominates their time.
         """
         with limited(problem.threads):
-            return measure(problem.operand, thorough=thorough)
+            return measure(problem.operand, budget)
 
     def identity(self, device: int | None = None, /) -> dict[str, str]:
         """Return what a stored measurement depends on: NumPy and its BLAS."""

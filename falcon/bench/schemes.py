@@ -54,9 +54,10 @@ def speeds(found: Sequence[Scheme], size: int, rounds: int = 0) -> Speeds:
             times.append(backend.predicted(problem, plan.option, rated).total)
         told = [f"{times[0] / x:.3f}" for x in times[1:]]
     mine = [
-        (known[x.option.backend], x)
+        x
         for x in auto.candidates
         if x.allowed and x.option.scheme and x.option.scheme.format == found[0].format
     ]
-    best = preferred(mine, backends[0].policy(auto.problem))[1].option.label if mine else None
+    policy = known[auto.backend.name].policy(auto.problem)
+    best = preferred(mine, policy).option.label if mine else None
     return Speeds(shape, told, auto.option.label, best)

@@ -1,13 +1,10 @@
-"""Decision: the fastest algorithm, by comparisons during calls, else by a cost model.
+"""Decision: the fastest algorithm, by a cost model and the rates of a machine.
 
 ::
 
-    store.py       JSON files: profiles; read, replaced and changed by one process at a time
-    machine.py     MachineProfile: rates per backend, dtype and threads; the name of the CPU
-    starting.py    shipped rates (starting.json), and probes of how fast the backends are here
-    learned.py     the store of what calls have taught: choices, comparisons, speeds
-    rates.py       the rates that this process decides by: measured or shipped, scaled
-    contest.py     plans by what was stored or by the model; contests of choices on real calls
+    store.py       profiles as JSON files
+    machine.py     MachineProfile: what `tune` has measured here; the name of the CPU
+    rates.py       the rates of a plan: the profile's or shipped ones (shipped.json), by threads
     candidates.py  the schemes that are compared
     limits.py      the caller's limits, and lower bounds of predicted times
     select.py      the choice, for operands on the host and on a device
@@ -16,6 +13,5 @@
 """
 
 from .machine import MachineProfile, profile
-from .select import select
 
-__all__ = ["MachineProfile", "profile", "select"]
+__all__ = ["MachineProfile", "profile"]

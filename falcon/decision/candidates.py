@@ -138,11 +138,6 @@ def scheme_candidates() -> SchemeCandidates:
     return _candidates_of(generation())
 
 
-def are_candidates_made() -> bool:
-    """Whether this process has made the candidates already."""
-    return _candidates_of.cache_info().currsize > 0
-
-
 @lru_cache(maxsize=1)
 def _candidates_of(_generation: int) -> SchemeCandidates:
     """Return the schemes in every permutation, and those nested in Strassen's of little growth.

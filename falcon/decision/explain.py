@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from falcon._core.plan import Candidate, Option
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
 
-from .candidates import SchemeCandidates
+from .candidates import scheme_candidates
 from .limits import judge, least_seconds
 
 # Most compositions that are shown per backend.
@@ -23,53 +22,36 @@ _UNLIMITED, _GAIN = 2**60, 1.01
 
 
 def candidates(
-    problem: Problem,
-    options: Options,
-    known: Sequence[tuple[Backend, Any]],
-    everything: SchemeCandidates,
-    best: Candidate,
+    problem: Problem, options: Options, backend: Backend, rates: Any, best: Candidate
 ) -> tuple[Candidate, ...]:
     """Return `best`, then the candidates that lost to it, then those refused, each by time.
 
     `best`: the choice.
     """
-    limit, policy = options.workspace_limit, known[0][0].policy(problem)
-    suited, facts = everything.suited_to(problem, policy)
+    limit, policy = options.workspace_limit, backend.policy(problem)
+    suited, facts = scheme_candidates().suited_to(problem, policy)
+    supported = backend.why_classical_only(problem) is None
+    # Only the best compositions: there are many, and building one takes time.
+    fused = best.option.fused_output
+    least = least_seconds(problem, facts, backend, rates, fused=fused, chunked=limit is not None)
+    nested = sorted(x for x in least if suited[x[1]].outer is not None)
+    shown = {at for _, at in nested[:_MOST_NESTED]}
+    schemes = {
+        id(x.scheme): x.scheme for at, x in enumerate(suited) if x.outer is None or at in shown
+    }
     found: list[Candidate] = []
-    for backend, rates in known:
-        supported = backend.why_classical_only(problem) is None
-        # Only the best compositions: there are many, and building one takes time.
-        fused = best.option.fused_output
-        least = least_seconds(
-            problem, facts, backend, rates, fused=fused, chunked=limit is not None
-        )
-        nested = sorted(x for x in least if suited[x[1]].outer is not None)
-        shown = {at for _, at in nested[:_MOST_NESTED]}
-        schemes = {
-            id(x.scheme): x.scheme for at, x in enumerate(suited) if x.outer is None or at in shown
-        }
-        able = backend.candidates(problem, (None, *(schemes.values() if supported else ())), limit)
-        for option in able:
-            schemes.pop(id(option.stored), None)
-            found.append(judge(problem, option, backend, rates, options))
-        # Only the common model predicts schemes that the backend cannot fit into the limit.
-        for scheme in schemes.values() if supported and policy.common_model else ():
-            whole = (problem.M, problem.N, problem.K)
-            option = Option(backend.name, scheme, whole, 0, able[0].fused_output)
-            refused = f"cannot keep workspace_limit {limit}"
-            found.append(Candidate(option, seconds(problem, option, rates), refused, False))
-    found += _with_more(problem, known, best)
-    return compared(found, best.option, policy, best)
-
-
-def compared(
-    found: Sequence[Candidate], chosen: Option, policy: Policy, best: Candidate | None = None
-) -> tuple[Candidate, ...]:
-    """Return candidates, the chosen one first, each with the reason why it lost."""
+    able = backend.candidates(problem, (None, *(schemes.values() if supported else ())), limit)
+    for option in able:
+        schemes.pop(id(option.stored), None)
+        found.append(judge(problem, option, backend, rates, options))
+    # Only the common model predicts schemes that the backend cannot fit into the limit.
+    for scheme in schemes.values() if supported and policy.common_model else ():
+        whole = (problem.M, problem.N, problem.K)
+        option = Option(backend.name, scheme, whole, 0, able[0].fused_output)
+        refused = f"cannot keep workspace_limit {limit}"
+        found.append(Candidate(option, seconds(problem, option, rates), refused, False))
+    found += _with_more(problem, backend, rates, best)
     found = sorted(found, key=lambda x: (x.total, x.option.growth))
-    best = best or next((x for x in found if x.option == chosen), None)
-    if best is None:
-        return ()
     lost = [
         replace(x, refused=_reason(x, best, policy))
         for x in found
@@ -79,10 +61,9 @@ def compared(
 
 
 def _with_more(
-    problem: Problem, known: Sequence[tuple[Backend, Any]], best: Candidate
+    problem: Problem, backend: Backend, rates: Any, best: Candidate
 ) -> list[Candidate]:
     """Return the choice with enough workspace to run without chunks, if that is faster."""
-    backend, rates = next(x for x in known if x[0].name == best.option.backend)
     found = backend.candidates(problem, (best.option.scheme,), _UNLIMITED)
     if not found or best.option.chunks == found[0].chunks:
         return []

@@ -1,6 +1,6 @@
-"""The machine profile: speeds of the machine, loaded at first need (never at import).
+"""The machine profile: what was measured here, loaded at first need (never at import).
 
-The profile holds what `python -m falcon tune` has measured, and the rates of GPUs. `rates.py` finds
+It holds what `falcon.tune` has measured, rates and choices, and the rates of GPUs. `rates.py` finds
 those of what was not measured.
 
 No kernels are imported here: each backend has its own ``measure`` and ``identity``. The host has a
@@ -25,18 +25,20 @@ from falcon._core.options import cache_folder, profile_file
 from falcon._core.problem import Problem
 from falcon._version import __version__
 
-from .store import ForeignError, RatesTable, exclusive, file_name, read_profile, write_profile
+from .store import Fastest, ForeignError, RatesTable, Stored, file_name, read, write
 
 _log = logging.getLogger("falcon")
 
 
 @dataclass(frozen=True)
 class MachineProfile:
-    """Measured speeds of this machine, or of a GPU; shipped rates stand in for those it lacks.
+    """What was measured on this machine, or on a GPU; shipped rates stand in for those it lacks.
 
     Attributes
     ----------
     rates : dict of (backend, dtype name, threads) to the backend's rates
+    choices : dict of str to Fastest
+        The fastest way to multiply a problem, by a digest of the problem.
     key : dict of str to str
         The hardware and software that the measurements are valid for.
     path : Path or None
@@ -53,6 +55,7 @@ class MachineProfile:
     """
 
     rates: RatesTable = field(default_factory=dict)
+    choices: dict[str, Fastest] = field(default_factory=dict)
     key: dict[str, str] = field(default_factory=dict)
     path: Path | None = None
     pinned: bool = False
@@ -64,7 +67,8 @@ class MachineProfile:
         for (backend, dtype, threads), y in sorted(self.rates.items()):
             lines.append(f"{backend} {dtype} {threads} threads: {y}")
         if not self.rates:
-            lines.append("nothing measured: shipped rates, scaled by a probe, are used")
+            lines.append("nothing measured: shipped rates are used (python -m falcon tune)")
+        lines += [f"{x.problem}: {x.choice.label}, {x.why}" for x in self.choices.values()]
         return "\n".join(lines)
 
 
@@ -105,20 +109,66 @@ def entry(backend: str, problem: Problem) -> tuple[str, str, int]:
     return backend, problem.operand.name, problem.threads
 
 
-def add_rates(found: RatesTable, backends: Sequence[Backend], device: int | None) -> MachineProfile:
-    """Add measured rates to the profile, and store it.
+def add(
+    backends: Sequence[Backend],
+    device: int | None = None,
+    rates: RatesTable | None = None,
+    choices: dict[str, Fastest] | None = None,
+) -> MachineProfile:
+    """Add what was measured to the profile, and store it; plans that were made are outdated.
 
     Raises OSError: FALCON_PROFILE names a file that cannot be written.
     """
     before = profile(backends, device)
+    new: tuple[RatesTable, dict[str, Fastest]] = (rates or {}, choices or {})
     with _lock.lock:
         before = _profiles.get(device, before)
-        made = _profiles[device] = replace(before, rates={**before.rates, **found})
-    if made.pinned and made.path is not None:
-        write_profile(made.path, made.key, made.rates)
-    else:
-        _save(made, backends)
+        if not before.pinned and before.path is not None:  # what other processes have added
+            before = _with(_load(backends, device, logging.DEBUG), before.rates, before.choices)
+        made = _profiles[device] = _with(before, *new)
+    if device is None:
+        replaced()
+    if made.path is not None:
+        try:
+            write(made.path, Stored(made.key, made.rates, made.choices))
+        except OSError as error:
+            if made.pinned:
+                raise
+            _log.info("falcon: the profile is not stored, only this process has it: %s", error)
     return made
+
+
+def _with(x: MachineProfile, rates: RatesTable, choices: dict[str, Fastest]) -> MachineProfile:
+    return replace(x, rates={**x.rates, **rates}, choices={**x.choices, **choices})
+
+
+def _load(
+    backends: Sequence[Backend], device: int | None, level: int = logging.WARNING
+) -> MachineProfile:
+    """Read a profile; what is wrong with it is logged at a level."""
+    key, folder = _key(backends, device), cache_folder()
+    pinned = profile_file() if device is None else None
+    path = pinned or (folder / file_name(key) if folder is not None else None)
+    empty = MachineProfile({}, {}, key, path, pinned is not None)
+    if path is None:
+        return empty
+    try:
+        found = read(path, {backend.name: backend.rates_type for backend in backends})
+    except FileNotFoundError:
+        if pinned is not None:
+            _log.log(level, "falcon: FALCON_PROFILE names %s, which does not exist", path)
+        return empty
+    except (OSError, ForeignError) as error:
+        _log.log(level, "falcon: profile %s is ignored: %s", path, error)
+        return empty
+    if found.key != key:
+        names = sorted(x for x in {*found.key, *key} if found.key.get(x) != key.get(x))
+        other = "; ".join(f"{x} is {key.get(x)!r}, there {found.key.get(x)!r}" for x in names)
+        if pinned is None:
+            _log.log(level, "falcon: profile %s is ignored: another machine's (%s)", path, other)
+            return empty
+        _log.log(level, "falcon: FALCON_PROFILE %s is another machine's (%s)", path, other)
+    return replace(empty, rates=found.rates, choices=found.choices)
 
 
 def _key(backends: Sequence[Backend], device: int | None) -> dict[str, str]:
@@ -126,55 +176,6 @@ def _key(backends: Sequence[Backend], device: int | None) -> dict[str, str]:
     for backend in backends:
         key |= {f"{backend.name}.{name}": value for name, value in backend.identity(device).items()}
     return key
-
-
-def _kinds(backends: Sequence[Backend]) -> dict[str, type]:
-    return {backend.name: backend.rates_type for backend in backends}
-
-
-def _load(backends: Sequence[Backend], device: int | None) -> MachineProfile:
-    key, folder = _key(backends, device), cache_folder()
-    on_host = device is None
-    pinned = profile_file() if on_host else None
-    path = pinned or (folder / file_name("profile", key) if folder is not None else None)
-    empty = MachineProfile({}, key, path, pinned is not None)
-    if path is None:
-        return empty
-    try:
-        stored, found = read_profile(path, _kinds(backends))
-    except FileNotFoundError:
-        if pinned is not None:
-            _log.warning("falcon: FALCON_PROFILE names %s, which does not exist", path)
-        return empty
-    except (OSError, ForeignError) as error:
-        _log.warning("falcon: profile %s is ignored: %s", path, error)
-        return empty
-    if stored != key:
-        names = sorted(x for x in {*stored, *key} if stored.get(x) != key.get(x))
-        other = "; ".join(f"{x} is {key.get(x)!r}, there {stored.get(x)!r}" for x in names)
-        if pinned is None:
-            _log.warning("falcon: profile %s is ignored: it is another machine's (%s)", path, other)
-            return empty
-        _log.warning("falcon: FALCON_PROFILE %s is another machine's (%s)", path, other)
-    return MachineProfile(found, key, path, pinned is not None)
-
-
-def _save(made: MachineProfile, backends: Sequence[Backend]) -> None:
-    """Write the profile, with what other processes have added, if there is a folder for it."""
-    if made.path is None:
-        return
-    try:
-        with exclusive(made.path):
-            merged = made.rates
-            try:
-                stored, found = read_profile(made.path, _kinds(backends))
-                if stored == made.key:
-                    merged = {**found, **merged}
-            except (OSError, ForeignError):
-                pass
-            write_profile(made.path, made.key, merged)
-    except OSError as error:
-        _log.info("falcon: the profile is not stored, only this process has it: %s", error)
 
 
 def cpu_model() -> str:

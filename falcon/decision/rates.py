@@ -1,103 +1,199 @@
-"""The rates that this process decides by.
+"""The rates that plans are made with: the profile's, else shipped ones; for any number of threads.
 
-::
+``shipped.json`` holds what `Backend.measure` found on the machines that were at hand. Nothing is
+measured here, but a GPU, until records of GPUs are shipped: a plan depends on the problem, the
+options, these rates and the versions, never on how fast the machine was at a moment.
 
-    profile (falcon tune), else shipped (starting.json)
-        x how much slower each backend is here: probes
-        --> rates
+**Threads.** What a core does by itself grows with the threads; what waits for memory only up to
+the bandwidth of the whole machine (`Rates.on`). That is taken from what was recorded with the most
+threads, or from the number of CPUs, if that is more: server processors of today have at least
+4 GB/s a core (docs/decision.md has their table).
 
-A process keeps the rates that it started with. Only a GPU, for which none are shipped, is measured
-when it is first needed.
+To add a machine's rates: ``python studies/shipped_rates.py >new.json`` there, and merge its rows.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from math import log
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from falcon._core.backend import Backend
 from falcon._core.dtypes import DType
 from falcon._core.options import Options
 from falcon._core.problem import Problem
+from falcon._core.rates import Rates
 
-from . import learned
-from .machine import MachineProfile, add_rates, entry, profile, replaced
-from .starting import PROBED, believed, probed, starting
+from .machine import MachineProfile, add, cpu_family, entry, profile, revision
 from .store import RatesTable
 
 _log = logging.getLogger("falcon")
 
-# Speeds are rounded to such steps, so that most processes decide by the same ones.
-_STEP = 1.01
+# Bytes per second and CPU that a processor's memory delivers at least.
+BANDWIDTH_PER_CPU = 4e9
+# Kernels of OpenBLAS that are those of another row.
+_SAME_KERNELS = {"Cooperlake": "SkylakeX", "SapphireRapids": "SkylakeX", "Zen": "Haswell"}
+# Types whose rates stand for those of others, with a BLAS and without.
+_BY_BLAS, _BY_LOOPS = "float32", "int64"
 
-# What this process decides by: rates by entry and device, and per dtype how much slower than the
-# shipped rates each backend is.
-_rates: dict[tuple[Any, int | None], Any] = {}
-_slower: dict[str, dict[str, float]] = {}
+# Kernels and CPU (Zen 4) by whose rates reproducible products are planned, on all machines.
+_FIXED_KERNELS, _FIXED_CPU = "avx512_bf16", "AuthenticAMD 25"
+
+# What this process decides by, per entry, device and revision of the profile.
+_rates: dict[tuple[Any, ...], Any] = {}
+
+
+class Row(NamedTuple):
+    """Shipped rates, and what they were recorded with."""
+
+    cpu: str  # `cpu_family`
+    backend: str
+    kernels: str
+    dtype: str
+    threads: int
+    rates: Rates
 
 
 def rates(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> Any:
     """Return the rates of a backend for a problem's dtype, threads and device.
 
-    Those of the profile, or shipped ones, scaled. A GPU is measured if its profile has none (a
-    second), without a lock: several threads may do so at once, and the first one counts.
-
-    `backends`: see `profile`.
+    `backends`: see `profile`. A GPU is measured if its profile has none (a second), without a lock:
+    several threads may do so at once.
     """
     problem = problem.measured
-    key = entry(backend.name, problem), problem.device
+    if problem.reproducible:
+        return _fixed_rates(backend.name, problem.operand)
+    machine = profile(backends, problem.device)
+    key = *entry(backend.name, problem), problem.device, revision()
     found = _rates.get(key)
     if found is None:
-        found = _rates.setdefault(key, _rates_now(backend, problem, backends))
+        found = _rates.setdefault(key, _rates_now(backend, problem, backends, machine))
     return found
 
 
-def _rates_now(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> Any:
-    key, device = entry(backend.name, problem), problem.device
-    machine = profile(backends, device)
-    found = machine.rates.get(key)
-    if device is not None:
+def _rates_now(
+    backend: Backend, problem: Problem, backends: Sequence[Backend], machine: MachineProfile
+) -> Any:
+    if problem.device is not None:
+        key = entry(backend.name, problem)
+        found = machine.rates.get(key)
         if found is None:
             _log.info("falcon: measuring %s %s (a second, once)", *key[:2])
             found = backend.measure(problem)
-            add_rates({key: found}, backends, device)
+            add(backends, problem.device, {key: found})
         return found
-    found = found or starting(backend, problem)
-    if found is None:
-        raise RuntimeError(f"falcon ships no rates of backend {backend.name!r}")
-    return found if machine.pinned else found.slower(speeds(problem, backends)[backend.name])
+    known = _measured(backend, problem, machine)
+    least = 0.0
+    if not known:
+        known = {x.threads: x.rates for x in _rows_of(backend, problem.operand)}
+        least = BANDWIDTH_PER_CPU * (os.cpu_count() or 1)
+    return on_threads(known, problem.threads, least / problem.operand.itemsize)
 
 
-def speeds(problem: Problem, backends: Sequence[Backend]) -> dict[str, float]:
-    """Return how much slower each backend is, for a problem of the host, than rates say.
+@cache
+def _fixed_rates(backend: str, operand: DType) -> Rates:
+    """Return the rates of one kind of machine, for one thread."""
+    return nearest(_rows(), backend, _FIXED_KERNELS, operand, _FIXED_CPU)[0].rates
 
-    It is as the probes found it; 1.0 if the profile has its rates.
+
+def _measured(backend: Backend, problem: Problem, machine: MachineProfile) -> dict[int, Rates]:
+    """Return what the profile has for a problem's dtype, by number of threads."""
+    name = problem.operand.name
+    return {t: x for (b, dtype, t), x in machine.rates.items() if (b, dtype) == (backend.name, name)}
+
+
+def on_threads(known: dict[int, Rates], threads: int, least: float) -> Rates:
+    """Return rates for a number of threads, from those of the nearest number.
+
+    `known`: by number of threads. `least`: elements per second that memory delivers at least.
     """
+    nearest = min(known, key=lambda x: abs(log(x / threads)))
+    found = known[nearest]
+    streams = {t: x.bandwidth for t, x in known.items()}
+    one = streams[min(streams)] / min(streams)
+    most = max(least, *streams.values())
+    return found.on(threads / nearest, min(threads * one, most) / streams[nearest])
+
+
+def source(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> str:
+    """Say where the rates of a backend for a problem come from."""
     problem = problem.measured
-    able = [x for x in backends if x.why_not(problem) is None]
-    measured = profile(backends).rates
-    shipped = [x for x in able if entry(x.name, problem) not in measured]
-    found = _probed(problem.operand, able, backends) if shipped else {}
-    result = {x.name: found.get(x.name, 1.0) if x in shipped else 1.0 for x in able}
-    return {name: _STEP ** round(log(x) / log(_STEP)) for name, x in result.items()}
+    if problem.device is not None:
+        return "measured on this GPU"
+    machine = profile(backends)
+    if _measured(backend, problem, machine):
+        return "measured by tune" + (" (FALCON_PROFILE)" if machine.pinned else "")
+    row = _rows_of(backend, problem.operand)[0]
+    if is_recorded(backend, problem):
+        return f"shipped, recorded on {row.cpu} with {row.kernels} kernels"
+    return (
+        f"shipped, recorded on {row.cpu} with {row.kernels} kernels for {row.dtype}; none are for "
+        "this machine: python -m falcon tune measures it (a minute)"
+    )
 
 
-def _probed(
-    operand: DType, able: Sequence[Backend], backends: Sequence[Backend]
-) -> dict[str, float]:
-    """Return how much slower than recorded the backends are: the fastest of all processes."""
-    found = _slower.get(operand.name)
-    if found is None:
-        count, found = learned.known(backends).speeds.get(operand.name, (0, {}))
-        if count < PROBED:
-            now, count = probed(able, operand), count + 1
-            if now:
-                learned.change(lambda x: x.add_speeds(operand.name, now), backends)
-            found = {x: min(y, found.get(x, y)) for x, y in now.items()}
-        found = _slower.setdefault(operand.name, believed(found, count, able, operand))
+def is_recorded(backend: Backend, problem: Problem) -> bool:
+    """Whether rates were recorded on such a CPU, with the kernels that a backend runs here."""
+    row = _rows_of(backend, problem.measured.operand)[0]
+    here = cpu_family(), kernels_of(backend), problem.measured.operand.name
+    return (row.cpu, row.kernels, row.dtype) == here
+
+
+def is_known(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> bool:
+    """Whether a backend's rates were measured on this machine, or recorded on one like it."""
+    return is_recorded(backend, problem) or bool(
+        _measured(backend, problem.measured, profile(backends))
+    )
+
+
+def kernels_of(backend: Backend) -> str:
+    """Return the kernels that a backend runs, by the name that rows have."""
+    return _SAME_KERNELS.get(backend.kernels(), backend.kernels())
+
+
+@cache
+def _rows() -> list[Row]:
+    found = []
+    for x in json.loads(Path(__file__).with_name("shipped.json").read_bytes()):
+        about = (x.pop("cpu"), x.pop("backend"), x.pop("kernels"), x.pop("dtype"), x.pop("threads"))
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in x.items()}
+        found.append(Row(*about, Rates(**values)))
     return found
+
+
+def _rows_of(backend: Backend, operand: DType) -> list[Row]:
+    return _nearest_here(backend.name, kernels_of(backend), operand)
+
+
+@cache
+def _nearest_here(backend: str, kernels: str, operand: DType) -> list[Row]:
+    return nearest(_rows(), backend, kernels, operand, cpu_family())
+
+
+def nearest(
+    rows: Sequence[Row], backend: str, kernels: str, operand: DType, cpu: str
+) -> list[Row]:
+    """Return the nearest rows, one per number of threads.
+
+    The type counts more than kernels, these more than the CPU.
+    """
+    part = operand.part
+    instead = part.name if part is not None else _BY_BLAS if operand.has_blas else _BY_LOOPS
+
+    def distance(x: Row) -> tuple[int, bool, bool]:
+        far = (x.dtype != operand.name) + (x.dtype not in (operand.name, instead))
+        return far, x.kernels != kernels, x.cpu != cpu
+
+    some = [x for x in rows if x.backend == backend]
+    if not some:
+        raise RuntimeError(f"falcon ships no rates of backend {backend!r}")
+    best = min(some, key=distance)
+    return [x for x in some if x[:4] == best[:4]]
 
 
 def measure_all(
@@ -123,7 +219,5 @@ def measure_all(
                     tick(f"{backend.name} {dtype.name}, {count} threads")
                     found[entry(backend.name, problem)] = backend.measure(problem, thorough=True)
     finally:  # Ctrl-C leaves what was measured so far
-        made = add_rates(found, backends, None)
-        _rates.clear()
-        replaced()
+        made = add(backends, None, found)
     return made

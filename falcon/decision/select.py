@@ -1,4 +1,4 @@
-"""The choice: best predicted time within max_growth and workspace_limit, on the host or a device.
+"""The choice: what `tune` has found, else the best predicted time within max_growth and limits.
 
 Lower bounds prune: schemes are evaluated (chunks, workspace, exact prediction) in ascending order
 of their lower bounds, until none is left that could still win. The table of `Plan.explain`, with
@@ -7,11 +7,12 @@ all the others, is built on demand (`explain.py`).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from heapq import heapify, heappop
 from math import inf
-from typing import Any
 
 from falcon._core.backend import Backend
 from falcon._core.options import Options
@@ -19,26 +20,47 @@ from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme
+from falcon.schemes.catalogue import generation
 
 from .candidates import scheme_candidates
-from .learned import Choice
 from .limits import judge, least_seconds, least_workspace, panels_fit, within_limit
+from .machine import profile
+from .rates import rates
+from .store import Choice, Fastest
 from .symmetric import RatesOf, choose
 
-# Backends, and the rates of each.
-Known = Sequence[tuple[Backend, Any]]
-# A rival is predicted to take at most that many times as long as the choice.
-_MOST_SLOWER = 2.0
+
+def plan_for(
+    problem: Problem, options: Options, backends: Sequence[Backend], every: Sequence[Backend]
+) -> Plan:
+    """Plan a problem: by what `falcon.tune` has measured for it, else by the model.
+
+    `backends`: those that may be used, the best first; see `select`.
+    `every`: all that run on the host; on a GPU, that one.
+    """
+    rates_of = partial(rates, backends=every)
+    is_general = problem.device is None and not problem.symmetric
+    if options.tuned and is_general and options.scheme == "auto" and not generation():
+        found = profile(every).choices.get(digest(problem))
+        made = found and _planned(problem, options, backends, rates_of, found)
+        if made:
+            return made
+    return select(problem, options, backends, rates_of)
+
+
+def digest(problem: Problem) -> str:
+    """Return the key of a choice, which is that for operands by rows."""
+    return hashlib.sha256(repr(problem.plain).encode()).hexdigest()[:24]
 
 
 def select(
     problem: Problem, options: Options, backends: Sequence[Backend], rates_of: RatesOf
 ) -> Plan:
-    """Choose a backend and a scheme for `problem`.
+    """Choose a scheme for `problem`.
 
     `options`: its scheme is "auto", "classical" or a Scheme.
-    `backends`: those that may be used, of one policy; several only for ``backend="auto"``.
-    `rates_of`: measured rates of a backend for a problem's dtype, threads and device.
+    `backends`: those that may be used. The first one is, unless it cannot run a scheme by name.
+    `rates_of`: the rates of a backend for a problem's dtype, threads and device.
     Raises ValueError: the requested scheme, or every candidate, exceeds the workspace limit.
     Raises TypeError: the requested scheme cannot run on the problem.
     """
@@ -46,24 +68,28 @@ def select(
         return choose(problem, options, backends, rates_of, select)
     if isinstance(options.scheme, Scheme):
         return _requested(problem, options, options.scheme, backends)
-    if options.scheme == "classical":
-        return _classical(problem, options, backends, rates_of, "requested")
-    reason = _why_classical(problem, backends)
-    if reason is None and len(backends) == 1 and not _any_suited(problem, options, backends[0]):
+    backend = _first_within(problem, options, backends)
+    reason = "requested" if options.scheme == "classical" else _why_classical(problem, backend)
+    if reason is None and not _any_suited(problem, options, backend):
         reason = f"no scheme is within max_growth {options.max_growth:.2f}"
     if reason is not None:
-        return _classical(problem, options, backends, rates_of, reason)
-    return _compared(problem, options, [(x, rates_of(x, problem)) for x in backends])
+        return _classical(problem, options, backend, rates_of, reason)
+    return _compared(problem, options, backend, rates_of)
 
 
-def _why_classical(problem: Problem, backends: Sequence[Backend]) -> str | None:
+def _first_within(problem: Problem, options: Options, backends: Sequence[Backend]) -> Backend:
+    """Return the first backend whose classical algorithm keeps the workspace limit."""
+    limit = options.workspace_limit
+    if limit is None or len(backends) == 1:
+        return backends[0]
+    able = (x for x in backends if within_limit(x.candidates(problem, (None,), limit)[0], options))
+    return next(able, backends[0])
+
+
+def _why_classical(problem: Problem, backend: Backend) -> str | None:
     """Return why schemes need not be compared, or None."""
-    policy = backends[0].policy(problem)
-    reason = policy.why_too_small(problem)
-    if reason is not None:
-        return reason
-    reasons = [backend.why_classical_only(problem) for backend in backends]
-    return reasons[0] if all(reasons) else None
+    policy = backend.policy(problem)
+    return policy.why_too_small(problem) or backend.why_classical_only(problem)
 
 
 def _any_suited(problem: Problem, options: Options, backend: Backend) -> bool:
@@ -82,41 +108,18 @@ def _most_growth(options: Options, policy: Policy) -> float:
 
 
 def _classical(
-    problem: Problem,
-    options: Options,
-    backends: Sequence[Backend],
-    rates_of: RatesOf,
-    why: str,
+    problem: Problem, options: Options, backend: Backend, rates_of: RatesOf, why: str
 ) -> Plan:
-    """Choose among the classical algorithms of the backends."""
-    found = [(x, x.candidates(problem, (None,), options.workspace_limit)[0]) for x in backends]
-    fitting = [(x, option) for x, option in found if within_limit(option, options)]
-    if not fitting:
-        raise _limit_error(found[0][1], options)
-    # A library has the least overhead and needs no measuring.
-    backend, option = next((x for x in fitting if x[0].is_library), fitting[-1])
-    policy = backend.policy(problem)
-    known: list[tuple[Backend, Candidate]] = []
+    """Return the plan of a backend's classical algorithm."""
+    option = backend.candidates(problem, (None,), options.workspace_limit)[0]
+    if not within_limit(option, options):
+        raise _limit_error(option, options)
+    if option.few_rows:
+        why += "; few rows, and no copy of B is made in memory"
     times: tuple[tuple[str, float], ...] = ()
-    few_rows = [pair for pair in fitting if pair[1].few_rows]
-    if few_rows:
-        backend, option = few_rows[0]
-        why += "; few rows, and this backend makes no copy of B in memory"
-    elif (len(fitting) > 1 or problem.symmetric) and policy.is_compared(problem):
-        known = [(x, x.predicted(problem, option, rates_of(x, problem))) for x, option in fitting]
-        if policy.why_too_small(problem) is not None:
-            policy = replace(policy, least_gain=policy.small_gain)
-        backend, best = preferred(known, policy)
-        option, times = best.option, best.seconds
-
-    def table() -> tuple[Candidate, ...]:
-        from .explain import compared
-
-        return compared([x for _, x in known], option, policy)
-
-    compared = [x for _, x in known] or [Candidate(x, ()) for _, x in fitting if few_rows]
-    rivals = tuple(x for x in compared if x.option.backend != option.backend)
-    return Plan(problem, backend, option, why, times, table, options=options, rivals=rivals)
+    if problem.symmetric:
+        times = backend.predicted(problem, option, rates_of(backend, problem)).seconds
+    return Plan(problem, backend, option, why, times, options=options)
 
 
 def _limit_error(option: Option, options: Options) -> ValueError:
@@ -149,165 +152,128 @@ def _requested(
     )
 
 
-def planned(
+def _planned(
     problem: Problem,
     options: Options,
     backends: Sequence[Backend],
     rates_of: RatesOf,
-    choice: Choice,
-    why: str,
+    found: Fastest,
 ) -> Plan | None:
-    """Return the plan of a stored choice; None where it cannot run within the limits."""
-    if choice.cut:
-        made = select(problem, options, backends, rates_of)
-        return replace(made, why=why) if made.parts else None
-
-    def table() -> tuple[Candidate, ...]:
-        return select(problem, options, backends, rates_of).candidates
-
+    """Return the plan of a choice that was stored; None where it cannot run within the limits."""
+    choice = found.choice
     for backend in (x for x in backends if x.name == choice.backend):
         try:
             scheme = choice.make()
-        except ValueError:  # it was registered in another process, or the file is damaged
+        except ValueError:  # the file was made by hand
             return None
         if scheme is not None and backend.why_classical_only(problem, scheme) is not None:
             return None
-        rates = rates_of(backend, problem)
         for option in backend.candidates(problem, (scheme,), options.workspace_limit):
-            judged = judge(problem, option, backend, rates, options)
+            judged = judge(problem, option, backend, rates_of(backend, problem), options)
             same = (option.is_roomy, option.product) == (choice.roomy, choice.product)
             if same and not judged.refused:
-                known = [(x, rates_of(x, problem)) for x in backends]
-                made = _chosen(problem, options, known, backend, judged, why)
-                if problem.symmetric or _why_classical(problem, backends) is not None:
-                    made = replace(made, table=table)
-                return made
+                made = _chosen(problem, options, backend, rates_of, judged, found.why)
+                return replace(made, tuned=True)
     return None
 
 
-def choice_of(problem: Problem, option: Option) -> Choice:
+def choice_of(option: Option) -> Choice:
     """Return an option as it is stored."""
-    more: dict[str, Any] = {"roomy": option.is_roomy, "product": option.product}
-    stored = option.stored
+    stored, outer, image = option.stored, None, 0
+    name = None if stored is None else stored.name
     for x in scheme_candidates().all if stored is not None else ():
         if x.is_made and x.scheme is stored:
             outer = None if x.outer is None else x.outer.name
-            return Choice(option.backend, x.name, x.facts.image, outer, **more)
-    name = None if stored is None else stored.name
-    cut = problem.symmetric != "" and option.name != ""
-    return Choice(option.backend, name, cut=cut, **more)
+            name, image = x.name, x.facts.image
+    return Choice(option.backend, name, image, outer, option.is_roomy, option.product)
 
 
-def _compared(problem: Problem, options: Options, known: Known) -> Plan:
-    """Compare the candidates of the backends."""
-    everything, limit = scheme_candidates(), options.workspace_limit
-    policy = known[0][0].policy(problem)
-    kept: list[tuple[Backend, Candidate]] = []
+def _compared(problem: Problem, options: Options, backend: Backend, rates_of: RatesOf) -> Plan:
+    """Compare the candidates of a backend."""
+    known, limit = rates_of(backend, problem), options.workspace_limit
+    policy = backend.policy(problem)
+    kept: list[Candidate] = []
     refused: list[Candidate] = []
-    fuses = []
-    for backend, rates in known:
-        for option in backend.candidates(problem, (None,), limit):
-            found = judge(problem, option, backend, rates, options)
-            if found.refused:
-                refused.append(found)
-            else:
-                kept.append((backend, found))
-        fuses.append(option.fused_output)
-    classical = [x.total for _, x in kept if x.option.is_classical]
-    fastest = min((x.total for _, x in kept), default=inf)
-    suited, facts = everything.suited_to(problem, policy, _most_growth(options, policy))
-    for (backend, rates), fused in zip(known, fuses, strict=True):
-        if backend.why_classical_only(problem) is not None:
+    for option in backend.candidates(problem, (None,), limit):
+        found = judge(problem, option, backend, known, options)
+        (refused if found.refused else kept).append(found)
+    classical = [x.total for x in kept if x.option.is_classical]
+    fastest = min((x.total for x in kept), default=inf)
+    suited, facts = scheme_candidates().suited_to(problem, policy, _most_growth(options, policy))
+    hopeful = least_seconds(
+        problem,
+        facts,
+        backend,
+        known,
+        fused=(kept or refused)[0].option.fused_output,
+        chunked=limit is not None,
+        limit=fastest * (1 + policy.tie),
+    )
+    heapify(hopeful)
+    while hopeful and hopeful[0][0] <= fastest * (1 + policy.tie):
+        bound, at = heappop(hopeful)
+        if not panels_fit(problem, facts[at], options):
             continue
-        hopeful = least_seconds(
-            problem,
-            facts,
-            backend,
-            rates,
-            fused=fused,
-            chunked=limit is not None,
-            limit=fastest * (1 + policy.tie),
-        )
-        heapify(hopeful)
-        while hopeful and hopeful[0][0] <= fastest * (1 + policy.tie):
-            bound, at = heappop(hopeful)
-            if not panels_fit(problem, facts[at], options):
-                continue
-            bound *= policy.price(facts[at])
-            # A scheme that cannot be the fastest can only win a tie, by less growth.
-            if bound > fastest and suited[at].rms_growth >= _least_growth(kept, fastest, policy):
-                continue
-            for option in backend.candidates(problem, (suited[at].scheme,), limit):
-                found = judge(problem, option, backend, rates, options)
-                if not found.refused:
-                    kept.append((backend, found))
-                    fastest = min(fastest, found.total * policy.price(found.option.scheme))
+        bound *= policy.price(facts[at])
+        # A scheme that cannot be the fastest can only win a tie, by less growth.
+        if bound > fastest and suited[at].rms_growth >= _least_growth(kept, fastest, policy):
+            continue
+        for option in backend.candidates(problem, (suited[at].scheme,), limit):
+            found = judge(problem, option, backend, known, options)
+            if not found.refused:
+                kept.append(found)
+                fastest = min(fastest, found.total * policy.price(found.option.scheme))
     if not kept:
         raise _limit_error(refused[0].option, options)
-    backend, best = preferred(kept, policy)
+    best = preferred(kept, policy)
     why = policy.no_gain
     if not best.option.is_classical:
         why = "the only candidate within the limits"
         if classical:
             why = f"predicted {min(classical) / best.total:.3f} x as fast as classical"
-    rivals = _rivals([x for _, x in kept], best)
-    return replace(_chosen(problem, options, known, backend, best, why), rivals=rivals)
-
-
-def _rivals(kept: Sequence[Candidate], best: Candidate) -> tuple[Candidate, ...]:
-    """Return the best of every other kind, then the next of the choice's own, if as accurate."""
-    kinds: dict[tuple[str, bool], Candidate] = {}
-    chosen = best.option.backend, best.option.is_classical
-    for x in sorted(kept, key=lambda x: x.total):
-        kind = x.option.backend, x.option.is_classical
-        same = kind == chosen
-        if same and (x.option.scheme is best.option.scheme or x.option.growth > best.option.growth):
-            continue
-        if x.total <= _MOST_SLOWER * best.total:
-            kinds.setdefault(kind, x)
-    last = kinds.pop(chosen, None)
-    return (*kinds.values(), *(() if last is None else (last,)))
+    return _chosen(problem, options, backend, rates_of, best, why)
 
 
 def _chosen(
-    problem: Problem, options: Options, known: Known, backend: Backend, best: Candidate, why: str
+    problem: Problem,
+    options: Options,
+    backend: Backend,
+    rates_of: RatesOf,
+    best: Candidate,
+    why: str,
 ) -> Plan:
     """Return the plan of the choice; the table of all candidates is built on demand."""
 
     def table() -> tuple[Candidate, ...]:
         from .explain import candidates
 
-        return candidates(problem, options, known, scheme_candidates(), best)
+        return candidates(problem, options, backend, rates_of(backend, problem), best)
 
     guarded = not best.option.is_classical and not problem.is_exact
     return Plan(problem, backend, best.option, why, best.seconds, table, guarded, options)
 
 
-def _least_growth(
-    kept: Sequence[tuple[Backend, Candidate]], fastest: float, policy: Policy
-) -> float:
+def _least_growth(kept: Sequence[Candidate], fastest: float, policy: Policy) -> float:
     """Return the least growth among those that tie with the fastest."""
     tied = fastest * (1 + policy.tie)
-    return min((x.option.growth for _, x in kept if x.total <= tied), default=inf)
+    return min((x.option.growth for x in kept if x.total <= tied), default=inf)
 
 
 def _risk(option: Option) -> tuple[float, int, bool]:
     return option.growth, option.levels, option.is_roomy
 
 
-def preferred(
-    kept: Sequence[tuple[Backend, Candidate]], policy: Policy
-) -> tuple[Backend, Candidate]:
+def preferred(kept: Sequence[Candidate], policy: Policy) -> Candidate:
     """Return the best of some candidates.
 
     This is the fastest; among ties the one of least growth, then of fewest levels, then one with
-    the usual workspace. The classical algorithm, a library's if there is one, wins unless the gain
-    is worth the risk of a wrong prediction. Panels of packed operands have a price.
+    the usual workspace. The classical algorithm wins unless the gain is worth the risk of a wrong
+    prediction. Panels of packed operands have a price.
     """
-    totals = [x.total * policy.price(x.option.scheme) for _, x in kept]
+    totals = [x.total * policy.price(x.option.scheme) for x in kept]
     tied = min(totals) * (1 + policy.tie)
-    ties = [(pair, total) for pair, total in zip(kept, totals, strict=True) if total <= tied]
-    best, time = min(ties, key=lambda x: (*_risk(x[0][1].option), x[1]))
-    classical = [x for x in zip(kept, totals, strict=True) if x[0][1].option.is_classical]
-    safe, safe_time = max(classical, key=lambda x: x[0][0].is_library, default=(best, time))
+    ties = [(x, total) for x, total in zip(kept, totals, strict=True) if total <= tied]
+    best, time = min(ties, key=lambda x: (*_risk(x[0].option), x[1]))
+    classical = [x for x in zip(kept, totals, strict=True) if x[0].option.is_classical]
+    safe, safe_time = min(classical, key=lambda x: x[1], default=(best, time))
     return safe if time * policy.least_gain > safe_time else best

@@ -2,8 +2,9 @@
 
 ::
 
-    {"format": 9, "key": {"cpu": ..., "cpu.isa": ..., "numpy.blas": ...},
-     "rates": [{"backend":, "dtype":, "threads":, "multiply":, ...}, ...]}
+    {"format": 10, "key": {"cpu": ..., "cpu.isa": ..., "numpy.blas": ...},
+     "rates": [{"backend":, "dtype":, "threads":, "multiply":, ...}, ...],
+     "choices": {digest: {"problem":, "choice": [...], "why":}, ...}}
 """
 
 from __future__ import annotations
@@ -11,25 +12,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, fields
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from stat import S_ISREG
 from threading import get_native_id
-from time import perf_counter, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 from falcon._core.rates import Rates
+from falcon.schemes import Scheme, get
+from falcon.schemes.algebra import symmetry
 
-FORMAT = 9  # of the file and of how rates are measured; files of other formats are refused
+FORMAT = 10  # of the file and of how rates are measured; files of other formats are refused
 
 # Bytes; a profile of every dtype and 64 numbers of threads has a tenth of that.
 _LARGEST_FILE = 2**22
-# Seconds that a process waits for another one that changes the same file.
-_MOST_WAIT = 0.05
 # What reading a damaged entry may raise.
-DAMAGE = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
+_DAMAGE = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
 
 # By backend, name of the dtype, threads.
 RatesTable = dict[tuple[str, str, int], Any]
@@ -39,19 +39,85 @@ class ForeignError(ValueError):
     """The file is no profile, is damaged, or was made by another version."""
 
 
-def file_name(kind: str, key: dict[str, str]) -> str:
+class Choice(NamedTuple):
+    """A backend and an image of a stored scheme, nested in `outer` if that is not None.
+
+    `scheme` None is the classical algorithm. `roomy` is `Option.is_roomy`, `product`
+    `Option.product`.
+    """
+
+    backend: str
+    scheme: str | None = None
+    image: int = 0
+    outer: str | None = None
+    roomy: bool = False
+    product: str = ""
+
+    @property
+    def label(self) -> str:
+        """Scheme and backend, for people."""
+        name = self.scheme or "classical"
+        name = name if self.outer is None else f"{self.outer}@{name}"
+        return f"{f'{self.product} {name}' if self.product else name} on {self.backend}"
+
+    def make(self) -> Scheme | None:
+        """Return the scheme."""
+        if self.scheme is None:
+            return None
+        inner = symmetry(get(self.scheme), self.image)
+        return inner if self.outer is None else get(self.outer) @ inner
+
+
+@dataclass(frozen=True)
+class Fastest:
+    """What `falcon.tune` found for a problem: its name, the fastest choice, what that has beaten."""
+
+    problem: str
+    choice: Choice
+    why: str
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a profile's file holds."""
+
+    key: dict[str, str]
+    rates: RatesTable
+    choices: dict[str, Fastest]
+
+
+def file_name(key: dict[str, str]) -> str:
     """Name of the file that holds what was measured under this key."""
     text = json.dumps(key, sort_keys=True)
-    return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
+    return f"profile-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a file that `write_json` has written.
+def read(path: Path, kinds: Mapping[str, type]) -> Stored:
+    """Read a profile.
+
+    `kinds`: the rates of each backend (`Backend.rates_type`); `Rates` of those that are not named.
 
     Raises OSError: it cannot be read.
     Raises ForeignError: it is no such file, or is damaged.
     """
-    with path.open("rb") as file:
+    found = _object(path)
+    try:
+        rates: RatesTable = {}
+        for x in map(dict, found["rates"]):
+            key = str(x.pop("backend")), str(x.pop("dtype")), int(x.pop("threads"))
+            rates[key] = _rates(x, kinds.get(key[0], Rates))
+        choices = {key: _tuned(x) for key, x in found["choices"].items()}
+    except _DAMAGE as error:
+        raise ForeignError(f"an entry is damaged ({error})") from None
+    return Stored(found["key"], rates, choices)
+
+
+def _object(path: Path) -> dict[str, Any]:
+    # Opened without waiting, since a FIFO without a writer would wait for ever.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(handle, "rb") as file:
+        if not S_ISREG(os.fstat(handle).st_mode):
+            raise ForeignError("it is no regular file")
         data = file.read(_LARGEST_FILE + 1)
     if len(data) > _LARGEST_FILE:
         raise ForeignError(f"it has more than {_LARGEST_FILE} bytes")
@@ -67,89 +133,42 @@ def read_json(path: Path) -> dict[str, Any]:
     return found
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Replace a file as a whole: readers see the old one or the new one.
+def _rates(found: dict[str, Any], kind: type) -> Any:
+    """Build rates from a JSON object; their class refuses values out of range."""
+    if found.keys() != {x.name for x in fields(kind)}:
+        raise ValueError("rates lack a field, or have one too many")
+    return kind(**{k: tuple(x) if isinstance(x, list) else x for k, x in found.items()})
+
+
+def _tuned(found: dict[str, Any]) -> Fastest:
+    choice = Choice(*found["choice"])
+    kinds = (str, str | None, int, str | None, bool, str)
+    if not all(isinstance(x, y) for x, y in zip(choice, kinds, strict=True)):
+        raise TypeError(f"{choice} is no choice")
+    return Fastest(str(found["problem"]), choice, str(found["why"]))
+
+
+def write(path: Path, found: Stored) -> None:
+    """Replace a profile as a whole: readers see the old one or the new one.
 
     Its mode follows the umask, so that several users may share a cache folder.
 
     Raises OSError: the folder cannot be made or written to.
     """
+    rows = [
+        {"backend": backend, "dtype": dtype, "threads": threads, **asdict(x)}
+        for (backend, dtype, threads), x in sorted(found.rates.items())
+    ]
+    choices = {digest: asdict(x) for digest, x in found.choices.items()}
+    content = {"format": FORMAT, "key": found.key, "rates": rows, "choices": choices}
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}-{get_native_id()}.part")
     try:
         with part.open("w", encoding="utf-8") as file:
-            json.dump({"format": FORMAT, **content}, file, indent=1)
+            json.dump(content, file, indent=1)
             file.write("\n")
         os.replace(part, path)
     except BaseException:
         with suppress(OSError):
             part.unlink()
         raise
-
-
-@contextmanager
-def exclusive(path: Path, wait: float = _MOST_WAIT) -> Iterator[bool]:
-    """Keep other processes out of a block that reads a file, changes it and writes it.
-
-    Waits at most `wait` seconds; False: another process still holds the file. Nobody waits on
-    Windows, nor where the folder cannot be written to.
-    """
-    if sys.platform == "win32":
-        yield True
-        return
-    import fcntl
-
-    handle, end, is_free = -1, perf_counter() + wait, True
-    try:
-        with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(
-                path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
-            )
-        while handle >= 0:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                if perf_counter() > end:
-                    is_free = False
-                    break
-                sleep(0.001)
-        yield is_free
-    finally:
-        if handle >= 0:
-            os.close(handle)
-
-
-def read_profile(
-    path: Path, kinds: Mapping[str, type] | None = None
-) -> tuple[dict[str, str], RatesTable]:
-    """Read key and rates; raises as `read_json`.
-
-    `kinds`: the rates of each backend (`Backend.rates_type`); `Rates` of those that are not named.
-    """
-    found = read_json(path)
-    rates: RatesTable = {}
-    try:
-        for x in map(dict, found["rates"]):
-            key = str(x.pop("backend")), str(x.pop("dtype")), int(x.pop("threads"))
-            rates[key] = _rates(x, (kinds or {}).get(key[0], Rates))
-    except DAMAGE as error:
-        raise ForeignError(f"an entry is damaged ({error})") from None
-    return found["key"], rates
-
-
-def write_profile(path: Path, key: dict[str, str], rates: RatesTable) -> None:
-    """Write a profile; raises as `write_json`."""
-    rows = [
-        {"backend": backend, "dtype": dtype, "threads": threads, **asdict(x)}
-        for (backend, dtype, threads), x in sorted(rates.items())
-    ]
-    write_json(path, {"key": key, "rates": rows})
-
-
-def _rates(found: dict[str, Any], kind: type) -> Any:
-    """Build rates from a JSON object; their class refuses values out of range."""
-    if found.keys() != {x.name for x in fields(kind)}:
-        raise ValueError("rates lack a field, or have one too many")
-    return kind(**{k: tuple(x) if isinstance(x, list) else x for k, x in found.items()})

@@ -84,7 +84,6 @@ def choose(
         guarded=corner.guarded,
         options=options,
         parts=parts,
-        rivals=(Candidate(whole.option, whole.seconds), *whole.rivals),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from falcon._core.locks import ForkLock
 from falcon._front import planner
-from falcon.decision import learned, machine
+from falcon.decision import machine
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
@@ -37,8 +37,8 @@ def taken_in_a_child(lock):
 
 @pytest.mark.parametrize(
     "lock",
-    [machine._lock, learned._lock, planner._plans_lock],
-    ids=["machine", "learned", "planner"],
+    [machine._lock, planner._plans_lock],
+    ids=["machine", "planner"],
 )
 def test_locks_of_modules(lock):
     assert taken_in_a_child(lock)

@@ -11,7 +11,7 @@ from falcon._core.options import Options
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon._core.text import format_table
-from falcon.decision import select
+from falcon.decision.select import select
 
 F4, F8 = of("float32"), of("float64")
 SLOW_MEMORY = Rates(multiply=1e11, add=1e9, bandwidth=1e7)

@@ -1,11 +1,10 @@
-"""A new process, and made-up rates."""
+"""A new process."""
 
-from falcon.decision import learned, machine, rates
+from falcon.decision import machine, rates
 
 
 def forget(monkeypatch):
     """As a new process."""
     monkeypatch.setattr(machine, "_profiles", {})
     monkeypatch.setattr(rates, "_rates", {})
-    monkeypatch.setattr(rates, "_slower", {})
-    monkeypatch.setattr(learned, "_known", None)
+    machine.replaced()

@@ -18,9 +18,9 @@ from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon._cpu.backend import CpuBackend
 from falcon._numpy.backend import NumpyBackend
-from falcon.decision import explain, select
+from falcon.decision import explain
 from falcon.decision.candidates import scheme_candidates
-from falcon.decision.select import preferred
+from falcon.decision.select import preferred, select
 
 FLOAT, INT = of("float32"), of("int32")
 # Multiplying is expensive, the rest is cheap: LCMAs win early.

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.options import Options
 from falcon._core.timing import Record
 from falcon._front import tune as tune_module
 from falcon._front.tune import compare, rivals
-from falcon.decision import learned
 from falcon.decision import machine as machine_module
-from falcon.decision.learned import Choice, Entry
+from falcon.decision.select import digest
+from falcon.decision.store import Choice, Fastest
 
 from .support import forget
 
@@ -23,7 +22,7 @@ SHAPE = (260, 270, 280)
 @pytest.fixture(autouse=True)
 def known(folder, monkeypatch):
     """Nothing, whatever other tests register."""
-    monkeypatch.setattr(learned, "generation", lambda: 0)
+    monkeypatch.setattr("falcon.decision.select.generation", lambda: 0)
     machine_module.replaced()
     yield
     machine_module.replaced()
@@ -35,19 +34,16 @@ def plan(**options):
 
 
 def remember(backend, scheme, problem=None):
-    entry = Entry("", Choice(backend, scheme), "tuned", "measured")
-    key = learned.digest((problem or plan().problem).plain, Options())
-    learned.change(
-        lambda x: x.keep(key, entry), tune_module.available_backends(), in_this_process=True
-    )
-    machine_module.replaced()
+    found = Fastest("", Choice(backend, scheme), "measured")
+    choices = {digest(problem or plan().problem): found}
+    machine_module.add(tune_module.available_backends(), choices=choices)
 
 
 def test_used_unless_it_is_turned_off():
     remember("numpy", "strassen")
     found = plan()
     assert (found.backend.name, found.scheme.name) == ("numpy", "strassen")
-    assert (found.known, found.why) == ("tuned", "measured")
+    assert (found.tuned, found.why) == (True, "measured")
     assert plan(scheme="classical").scheme is None
     assert plan(scheme="winograd").scheme.name == "winograd"
     with falcon.config(tuned=False):
@@ -57,7 +53,7 @@ def test_used_unless_it_is_turned_off():
     assert plan().scheme is None
 
 
-def test_the_next_process_remembers_unless_a_profile_is_pinned(monkeypatch, tmp_path):
+def test_the_next_process_remembers_unless_another_profile_is_pinned(monkeypatch, tmp_path):
     remember("numpy", "hopcroft-kerr[3x3x2]")
     forget(monkeypatch)
     machine_module.replaced()
@@ -95,7 +91,7 @@ def test_a_symmetric_product_of_tuned_sizes_is_guarded():
     got, exact = falcon.matmul(x.T, x).astype(np.float64), x.T.astype(np.float64) @ x
     norms = np.linalg.norm(x.astype(np.float64), axis=0)
     assert np.abs((got - exact) / np.outer(norms, norms)).max() < 1e-6
-    assert falcon.plan(x.T, x).known != "tuned"
+    assert not falcon.plan(x.T, x).tuned
 
 
 def test_tune_remembers_the_fastest(monkeypatch):
@@ -174,10 +170,9 @@ def test_rivals_of_a_choice_that_was_not_compared():
 def test_a_scheme_that_cannot_be(folder, monkeypatch, name):
     """It is ignored, and decisions go on."""
     remember("numpy", "strassen")
-    (path,) = folder.glob("learned-*.json")
+    (path,) = folder.glob("profile-*.json")
     path.write_text(path.read_text().replace('"strassen"', json.dumps(name)))
-    monkeypatch.setattr(learned, "_known", None)
-    machine_module.replaced()
+    forget(monkeypatch)
     start = time.perf_counter()
     assert plan().scheme is None
     machine_module.replaced()
@@ -199,6 +194,6 @@ def test_tune_keeps_what_was_done_until_ctrl_c(monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         falcon.tune([(1030, 1040, 1050), (1100, 1100, 1100)], backend="numpy", tick=tick)
-    assert [x.known for x in learned._known.choices.values()].count("tuned") == 1
+    assert len(falcon.machine().choices) == 1
     found = falcon.plan((1030, 1050), (1050, 1040), "float32")
     assert found.why.startswith("measured as the fastest by falcon.tune, 1.1")

@@ -14,7 +14,6 @@ from falcon._front.tune import measured
 pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
 from falcon._cpu import backend as cpu
 from falcon._cpu import blocking, pool
-from falcon.decision import candidates, learned
 from falcon.decision.select import preferred
 
 MIB = 2**20
@@ -25,7 +24,7 @@ RATES = Rates(8e10, 9e9, 2e8, 0.0, (2e8,) * 4, (2e8,) * 2, 2**24, (6, 8), 304, u
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """A machine on which calls have 8 MiB by default, and take up to 64."""
-    monkeypatch.setattr("falcon.decision.contest.rates", lambda *_, **__: RATES)
+    monkeypatch.setattr("falcon.decision.select.rates", lambda *_, **__: RATES)
     kept = pool.Pool(8 * MIB)
     monkeypatch.setattr(pool, "shared", lambda: kept)
     monkeypatch.setattr(blocking, "roomy_bytes", lambda: 64 * MIB)
@@ -81,16 +80,3 @@ def test_a_scheme_with_and_without_is_two_sides_of_a_comparison():
     compared = measured(found, twice, 1, 1.0)
     names = [x.record.name for x in compared]
     assert len(names) == 2 and len(set(names)) == 2
-
-
-def test_it_is_stored_with_the_choice(monkeypatch, tmp_path):
-    monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(learned, "generation", lambda: 0)
-    monkeypatch.setattr("falcon.decision.contest._WORTH_KEEPING", 0.0)
-    made = []
-    for _ in range(2):
-        monkeypatch.setattr(learned, "_known", None)
-        candidates._candidates_of.cache_clear()
-        falcon.decision.machine.replaced()
-        made.append(plan())
-    assert made[0].option.is_roomy and made[0].option == made[1].option

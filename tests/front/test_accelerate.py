@@ -12,7 +12,6 @@ import pytest
 
 import falcon
 from falcon._front.accelerate import switch
-from falcon.decision import contest
 
 if switch._loops is None:
     pytest.skip("falcon was built without NumPy's headers", allow_module_level=True)
@@ -144,17 +143,6 @@ def test_settings_hold(seen):
     with falcon.config(scheme="strassen"):
         c = A @ B
     assert (c == falcon.matmul(A, B, scheme="strassen")).all()
-
-
-def test_no_contests_are_held(monkeypatch, off):
-    """Nobody knows whether NumPy's `out` is new memory, whose first use takes time."""
-    found = []
-    monkeypatch.setattr(
-        switch, "matmul", lambda *_: found.append(contest.this_thread.without_contests)
-    )
-    with falcon.accelerate(quiet=True):
-        A @ B
-    assert found == [True] and not contest.this_thread.without_contests
 
 
 # --- on and off -----------------------------------------------------------------------------

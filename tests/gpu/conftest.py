@@ -20,7 +20,7 @@ def forget():
     kernels.clear()
     device.on_stream.cache_clear()
     cublas.forget()
-    for key in [x for x in decide._rates if x[1] is not None]:
+    for key in [x for x in decide._rates if x[3] is not None]:
         del decide._rates[key]
     for number in [x for x in machine._profiles if x is not None]:
         del machine._profiles[number]

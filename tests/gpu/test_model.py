@@ -20,7 +20,7 @@ from falcon._front import planner
 from falcon._gpu import backend, model, rates
 from falcon.bench import gpu as bench
 from falcon.bench.workloads import Case, Shape
-from falcon.decision import contest, machine
+from falcon.decision import machine
 from falcon.decision import rates as decide
 
 from .conftest import forget
@@ -72,7 +72,7 @@ def test_operands_that_fit_the_cache_are_read_once():
 
 
 def test_the_choice(cupy, monkeypatch):
-    monkeypatch.setattr(contest, "rates", lambda *_, **__: RATES)
+    monkeypatch.setattr("falcon.decision.select.rates", lambda *_, **__: RATES)
 
     def plan(size, **options):
         return falcon.plan((size, size), (size, size), "float32", backend="gpu", **options)
@@ -90,7 +90,7 @@ def test_the_choice(cupy, monkeypatch):
     assert plan(8192, max_growth=2.0, workspace_limit=2**31).growth <= 2.0
     assert plan(8192, scheme="classical").why == "requested"
     slow = replace(RATES, bandwidth=1e11)
-    monkeypatch.setattr(contest, "rates", lambda *_, **__: slow)
+    monkeypatch.setattr("falcon.decision.select.rates", lambda *_, **__: slow)
     planner._plans.clear()
     assert plan(2048).scheme is None
     assert plan(2048).why == "no scheme is predicted to be 1.02 x as fast"
@@ -105,7 +105,7 @@ def test_the_least_gain(cupy, monkeypatch, dtype, gain):
         def seconds(problem, option, rates, factor=factor):
             return (("multiply", 1.0 if option.scheme is None else 1.0 / factor),)
 
-        monkeypatch.setattr(contest, "rates", lambda *_, **__: RATES)
+        monkeypatch.setattr("falcon.decision.select.rates", lambda *_, **__: RATES)
         monkeypatch.setattr(model, "seconds", seconds)
         planner._plans.clear()
         plan = falcon.plan((8192, 8192), (8192, 8192), dtype, backend="gpu")

@@ -8,7 +8,6 @@ import numpy as np
 
 from falcon._core.locks import ForkLock
 from falcon._numpy import original
-from falcon.decision.contest import this_thread
 
 from ..matmul import matmul
 from . import functions, workers
@@ -121,11 +120,7 @@ def is_on() -> bool:
 
 
 def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
-    this_thread.without_contests = True
-    try:
-        matmul(a, b, out)
-    finally:
-        this_thread.without_contests = False
+    matmul(a, b, out)
 
 
 def _update(quiet: bool) -> None:

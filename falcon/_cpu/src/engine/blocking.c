@@ -231,14 +231,16 @@ static falcon_blocking seen_as(falcon_blocking b, int transposed) {
     return b;
 }
 
-/* Results must not depend on the number of threads: their passes and slices are those of USUAL_THREADS. */
-enum { USUAL_THREADS = 8 };
+/* Results must depend neither on the number of threads nor on caches: passes and slices are those of USUAL_THREADS
+ * with caches as large as those of server processors, so that the workspace of most machines is no larger. */
+enum { USUAL_THREADS = 8, USUAL_L2 = 2 << 20, USUAL_L3 = 32 << 20 };
 
 /* Choose the passes (mb, nb, kb) and the slice (kc) where they are 0.  They decide which lines are combined with
  * which, and the order of summation. */
-static falcon_blocking choose_passes(const fl_search *x, falcon_blocking asked) {
+static falcon_blocking choose_passes(fl_search x, falcon_blocking asked) {
     falcon_blocking found = asked;
-    search(x, &found);
+    x.cache.l2 = USUAL_L2, x.cache.l3 = USUAL_L3;
+    search(&x, &found);
     found.mt = asked.mt, found.nt = asked.nt;
     return found;
 }
@@ -260,7 +262,7 @@ static int keeps_limit(const fl_search *x, const falcon_problem *prob, const fal
  * Classical sums do not depend on how M and N are cut: 1, 3 and 4 cut them anew, for the real number of threads. */
 static falcon_blocking choose(fl_search x, const falcon_problem *prob, int threads, falcon_blocking asked, int swap) {
     x.threads = fl_threads_of(prob, USUAL_THREADS);
-    const falcon_blocking passes = choose_passes(&x, asked);
+    const falcon_blocking passes = choose_passes(x, asked);
     falcon_blocking anew = passes, found;
     x.threads = fl_threads(prob, threads);
     if (x.s == &fl_classical_scheme) {

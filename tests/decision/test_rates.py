@@ -1,0 +1,108 @@
+"""Rates: the nearest shipped ones, for any number of threads; nothing is measured."""
+
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from falcon._backends import available_backends
+from falcon._core.dtypes import of
+from falcon._core.options import Options
+from falcon._core.problem import Problem
+from falcon._core.rates import Rates
+from falcon.decision import machine
+from falcon.decision import rates as rates_module
+from falcon.decision.rates import Row, is_known, nearest, on_threads, rates, source
+
+from .support import forget
+
+F4 = of("float32")
+
+
+def row(backend="x", kernels="fast", dtype="float32", threads=1, cpu="", multiply=1e9):
+    return Row(cpu, backend, kernels, dtype, threads, Rates(multiply, 1e9, 1e9))
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "bfloat16", "int32", "int64", "complex64"])
+def test_every_backend_ships_rates(folder, monkeypatch, name):
+    """Without measuring, and the same ones every time."""
+    for backend in available_backends():
+        monkeypatch.setattr(type(backend), "measure", lambda *_, **__: 1 / 0)
+        problem = Problem(1, 1, 1, of(name), threads=3)
+        if backend.why_not(problem) is None:
+            found = rates(backend, problem, available_backends())
+            forget(monkeypatch)
+            assert rates(backend, problem, available_backends()) == found
+            assert found.multiply > 0
+            assert "shipped, recorded on" in source(backend, problem, available_backends())
+
+
+def test_the_nearest_rows():
+    rows = [
+        row(multiply=1.0, dtype="float64"),
+        row(multiply=2.0, kernels="slow"),
+        row(multiply=3.0, cpu="other"),
+        row(multiply=4.0, cpu="mine"),
+        row(multiply=5.0, cpu="mine", threads=2),
+        row("y", multiply=6.0),
+    ]
+
+    def found(dtype="float32", kernels="fast"):
+        return [x.rates.multiply for x in nearest(rows, "x", kernels, of(dtype), "mine")]
+
+    assert found() == [4.0, 5.0], "one per number of threads"
+    assert found(dtype="float64") == [1.0], "the type counts most"
+    assert found(kernels="slow") == [2.0]
+    assert found(dtype="complex128") == [1.0], "the type of its parts"
+    assert found(dtype="complex64") == [4.0, 5.0]
+    with pytest.raises(RuntimeError, match="no rates of backend 'z'"):
+        nearest(rows, "z", "fast", F4, "mine")
+
+
+def test_other_rates():
+    before = Rates(
+        *(2e9, 4e9, 6e9, 0.5, (1e9,) * 4, (1e9, 2e9)),
+        surface=(1e-9, 2e-9, 3e-9), surface_far=(4e-9,) * 3, ragged=(1e-9, 1e-9), tile=(4, 8),
+        slice=256, update=1e9, update_far=1e9, disturbance=1e-12, store=1e9, overhead=1e-6,
+        cache=1e6,
+    )  # fmt: skip
+    after = asdict(before.on(4.0, 2.0))
+    same = "overlap", "tile", "slice", "cache", "loss", "surface_cache"
+    memory = "bandwidth", "pack", "store", "surface_far"
+    for name, value in asdict(before).items():
+        is_time = name in ("surface", "surface_far", "ragged", "disturbance", "overhead")
+        factor = 1.0 if name in same else 2.0 if name in memory else 4.0
+        factor = (4.0, 2.0, 4.0, 2.0) if name == "combine" else factor
+        expected = np.divide(value, factor) if is_time else np.multiply(value, factor)
+        assert np.allclose(after[name], expected), name
+
+
+@pytest.mark.parametrize(
+    ("threads", "least", "cores", "memory"),
+    [
+        (1, 0.0, 1.0, 1.0),
+        (2, 0.0, 2.0, 1.5),
+        (4, 0.0, 4.0, 1.5),  # no more memory than was seen
+        (4, 10.0, 4.0, 4.0),  # as much as four cores can take
+        (64, 10.0, 64.0, 10.0),  # as much as the machine has
+    ],
+)
+def test_cores_grow_with_threads_and_memory_up_to_the_machines(threads, least, cores, memory):
+    known = {1: Rates(1.0, 1.0, 1.0), 2: Rates(2.0, 2.0, 1.5)}
+    found = on_threads(known, threads, least)
+    assert (found.multiply, found.add) == pytest.approx((cores, cores))
+    assert found.bandwidth == pytest.approx(memory)
+
+
+def test_measured_rates_come_first(folder, monkeypatch):
+    numpy = available_backends()[-1]
+    mine = Rates(1.0, 1.0, 1.0)
+    machine.add([numpy], rates={("numpy", "float32", 1): mine})
+    problem = Problem.of((9, 9, 9), F4, Options(threads=1))
+    assert rates(numpy, problem, [numpy]).multiply == 1.0
+    assert source(numpy, problem, [numpy]) == "measured by tune"
+    assert is_known(numpy, problem, [numpy])
+    monkeypatch.setattr(rates_module, "cpu_family", lambda: "of another kind")
+    other = Problem.of((9, 9, 9), of("float64"), Options(threads=1))
+    assert not is_known(numpy, other, [numpy])
+    assert "tune measures it" in source(numpy, other, [numpy])
