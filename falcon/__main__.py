@@ -18,7 +18,7 @@ import numpy as np
 import falcon
 from falcon._backends import available_backends
 from falcon._core.checks import parse_bytes
-from falcon._core.dtypes import ENGINE, of
+from falcon._core.dtypes import FLOAT32, FLOAT64, of
 from falcon._core.text import format_table
 from falcon.bench import command
 from falcon.bench.scheme_files import loaded, verify_files
@@ -95,7 +95,8 @@ def _parser() -> argparse.ArgumentParser:
 
     tune = commands.add_parser(
         "tune", help="measure this machine, or the best candidates of shapes",
-        description="Without shapes: measure the machine thoroughly and store the profile. With "
+        description="Without shapes: measure the machine, store the profile, and say which choices "
+        "change. With "
         "shapes: measure their best candidates and remember the fastest, for later calls.",
     )  # fmt: skip
     tune.add_argument("--model", action="append", help=command.MODEL_HELP)
@@ -104,7 +105,9 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--rounds", type=int, default=5, help="least number of rounds (default 5)")
     tune.add_argument("--most", type=int, default=5, help="candidates per shape (default 5)")
     tune.add_argument("--dtype", help="element type (default: float32 for shapes; for the machine "
-                      "float32, float64 and the types of 8 and 16 bits)")  # fmt: skip
+                      "float32 and float64)")  # fmt: skip
+    tune.add_argument("--seconds", type=float, default=60.0,
+                      help="for the machine: about how long it takes (default 60)")  # fmt: skip
     tune.add_argument("--threads", type=int, help="number of threads (default: all; for the "
                       "machine 1 and all)")  # fmt: skip
     tune.set_defaults(run=_tune)
@@ -322,9 +325,11 @@ def _tune(options: argparse.Namespace) -> int:
     from falcon._core.options import thread_count
     from falcon._front.tune import measure_machine
 
-    dtypes = [_dtype(options)] if options.dtype else _measured_dtypes()
+    dtypes = [_dtype(options)] if options.dtype else [FLOAT32.numpy, FLOAT64.numpy]
     if options.tokens < 1:
         raise ValueError("--tokens must be at least 1")
+    if not options.seconds > 0:
+        raise ValueError("--seconds must be more than 0")
     shapes = [parse_shape(text) for text in options.shape or ()]
     for model in options.model or ():
         shapes.extend(model_shapes(model, options.tokens))
@@ -347,19 +352,9 @@ def _tune(options: argparse.Namespace) -> int:
             bar.set_description(step)
             bar.update()
 
-        made = measure_machine(dtypes, threads, tick)
+        made = measure_machine(dtypes, threads, tick, options.seconds)
     print(made)
     return 0
-
-
-def _measured_dtypes() -> list[np.dtype]:
-    """Return the dtypes that a profile has by default; bfloat16 if its package is installed."""
-    found = []
-    for row in ENGINE:
-        with suppress(TypeError):
-            if row.has_blas or row.wide:
-                found.append(row.numpy)
-    return found
 
 
 def _run(options: argparse.Namespace) -> int:

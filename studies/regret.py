@@ -1,24 +1,23 @@
-"""How good the decisions are, judged by recorded times: ``python studies/regret.py``.
+"""How good the decisions are, judged by recorded times: ``python studies/regret.py [FILE ...]``.
 
-Regret is how much longer the choice takes than the fastest method that was timed: 0.02 is 2 %.
-The records in ``studies/records`` (made by ``records.py``) hold the times; nothing is measured here,
-so that any model and any rates are judged on all machines, in seconds, anywhere::
+Regret is how much longer the choice takes than the fastest method that was timed: 0.02 is 2 %. The
+records in ``studies/records`` (made by ``records.py``) hold the times; nothing is measured here, so
+that any model and any rates are judged on all machines, in seconds, anywhere::
 
-    python studies/regret.py                  # every machine: shipped rates, and without its rows
-    python studies/regret.py --ablation       # regret without each term of the model, refitted
-    python studies/regret.py --problems       # every problem with its choice and the fastest method
-    python studies/regret.py --fit >new.json  # rows of falcon/decision/shipped.json from the records
+    python studies/regret.py             # each machine: shipped rates, without its rows, fitted
+    python studies/regret.py --problems  # every problem, its choice and the fastest method
+    python studies/regret.py --fit       # rows of falcon/decision/shipped.json from the records
 
-"Without its rows" is what most users have: rates of another machine. A fit is least squares of the
-relative errors of all methods, no cost negative; in ``--ablation`` the problems of one half are
-judged by a fit to the other half.
+"Without its rows" is what most users have: rates of another kind of machine. The fastest of many
+noisy times is too low, so that the fastest method is found in one half of the rounds, and compared
+in the other half; regret may then be negative.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import mean, median
@@ -26,176 +25,214 @@ from types import SimpleNamespace
 
 import ml_dtypes  # noqa: F401 - registers bfloat16
 import numpy as np
+from common import show
 
 from falcon._core.dtypes import of
 from falcon._core.fit import fit_rates
 from falcon._core.model import seconds
 from falcon._core.plan import Candidate, Option
-from falcon._core.policy import host_policy
+from falcon._core.policy import has_own_kernels, host_policy
 from falcon._core.problem import Problem
-from falcon._core.rates import Rates
 from falcon._core.text import format_table
-from falcon.decision import rates as shipped
+from falcon.decision.rates import nearest, on_threads, shipped
 from falcon.decision.select import preferred
 
 RECORDS = Path(__file__).with_name("records")
+TITLES = ("", "problems", "float32", "float64", "others", "all", "worst", "of", "least over NumPy")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One recorded problem: its methods, and the median seconds of each."""
+    """One recorded problem: its methods, and the seconds of each in every round."""
 
-    machine: dict
+    cpu: str
+    kernels: str
     problem: Problem
     options: tuple[Option, ...]
-    times: tuple[float, ...]
+    rounds: tuple[tuple[float, ...], ...]
 
     @property
-    def group(self):
-        return self.problem.operand.name, self.problem.threads
+    def times(self):
+        return [median(x) for x in self.rounds]
+
+    def regret(self, chosen):
+        """Return how much longer a method takes than the fastest of one half, in the other."""
+        found = []
+        for half in (0, 1):
+            learn = [median(x[half::2]) for x in self.rounds]
+            judge = [median(x[1 - half :: 2]) for x in self.rounds]
+            found.append(judge[chosen] / judge[learn.index(min(learn))] - 1)
+        return mean(found)
+
+    def over_numpy(self, chosen):
+        """Return how many times as fast as NumPy a method is; None: NumPy was not timed."""
+        times = [
+            y
+            for x, y in zip(self.options, self.rounds, strict=True)
+            if x.backend == "numpy" and x.is_classical
+        ]
+        if not times:
+            return None
+        return median(x / y for x, y in zip(times[0], self.rounds[chosen], strict=True))
 
 
 def load(path):
     """Return the cases of a record file."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    return [_case(content["machine"], x) for x in content["problems"]]
+    machine = content["machine"]
+    cpu = machine["cpu"].rpartition("(")[2].rstrip(")")
+    return [_case(cpu, machine["kernels"]["cpu"], x) for x in content["problems"]]
 
 
-def _case(machine, x):
-    operand = of(np.dtype(x["dtype"]))
-    problem = Problem(*x["shape"], operand, threads=x["threads"])
-    options = tuple(_option(y) for y in x["methods"])
-    return Case(machine, problem, options, tuple(median(y["seconds"]) for y in x["methods"]))
+def _case(cpu, kernels, x):
+    problem = Problem(*x["shape"], of(np.dtype(x["dtype"])), threads=x["threads"])
+    methods = x["methods"]
+    options, rounds = map(_option, methods), (tuple(y["seconds"]) for y in methods)
+    return Case(cpu, kernels, problem, tuple(options), tuple(rounds))
 
 
 def _option(x):
     """Return a method as the model sees it; its scheme is a stand-in with the same counts."""
-    m, k, n, rank, *additions = x["counts"]
     scheme = None
-    if rank > 1:
-        sums = tuple(SimpleNamespace(additions=y) for y in additions)
-        scheme = _scheme(x["scheme"], m, k, n, rank, tuple(additions), x["growth"], x["levels"])
-        scheme.shared_sums = sums
-    return Option(x["backend"], scheme, tuple(x["chunks"]), x["workspace"], x["fused"],
-                  tuple(x["again"]), few_rows=x["few_rows"], is_roomy=x["roomy"],
-                  rounded_growth=x["growth"])  # fmt: skip
-
-
-class _Stub(SimpleNamespace):
-    __hash__ = object.__hash__
+    if x["counts"][3] > 1:
+        scheme = _scheme(x["scheme"], *x["counts"], x["growth"], x["levels"])
+    how = {"few_rows": x["few_rows"], "is_roomy": x["roomy"], "rounded_growth": x["growth"]}
+    chunks, again = tuple(x["chunks"]), tuple(x["again"])
+    return Option(x["backend"], scheme, chunks, x["workspace"], x["fused"], again, **how)
 
 
 @cache
-def _scheme(name, m, k, n, rank, _additions, growth, levels):
-    return _Stub(name=name, m=m, k=k, n=n, rank=rank, rms_growth=growth, levels=levels)
+def _scheme(name, m, k, n, rank, u, v, w, growth, levels):
+    sums = tuple(SimpleNamespace(additions=x) for x in (u, v, w))
+    about = {"name": name, "m": m, "k": k, "n": n, "rank": rank, "format": (m, k, n)}
+    return _Scheme(**about, shared_sums=sums, rms_growth=growth, levels=levels)
 
 
-# --- the choice -----------------------------------------------------------------------------
+class _Scheme(SimpleNamespace):
+    __hash__ = object.__hash__
+
+
+# --- choices and rates ----------------------------------------------------------------------
 
 
 def choice(case, rates):
-    """Return the number of the method that falcon would choose by some rates of its own kernels."""
-    policy, problem = host_policy(case.problem), case.problem
-    own = [at for at, x in enumerate(case.options) if x.backend == "cpu"]
-    if policy.why_too_small(problem) is not None:
-        return next(at for at in own if case.options[at].is_classical)
-    kept = [Candidate(case.options[at], seconds(problem, case.options[at], rates)) for at in own]
+    """Return the number of the method that falcon chooses by some rates of its own kernels."""
+    problem, policy = case.problem, host_policy(case.problem)
+    few = any(x.few_rows for x in case.options)
+    own = "cpu" if few or has_own_kernels(problem.M, problem.N, problem.K, problem.flops) or not problem.operand.has_blas else "numpy"
+    able = [at for at, x in enumerate(case.options) if x.backend == own]
+    if policy.why_too_small(problem) is not None or own == "numpy":
+        return next(at for at in able if case.options[at].is_classical)
+    kept = [Candidate(case.options[at], seconds(problem, case.options[at], rates)) for at in able]
     best = preferred(kept, policy).option
-    return next(at for at in own if case.options[at] is best)
+    return next(at for at in able if case.options[at] is best)
 
 
-def regret(case, rates):
-    """Return how much longer the choice takes than the fastest method."""
-    return case.times[choice(case, rates)] / min(case.times) - 1
-
-
-# --- rates ----------------------------------------------------------------------------------
-
-
-def shipped_rates(case, without=False):
+def rates_of(case, without=False):
     """Return the rates that falcon ships for the case's machine; or those of another machine."""
-    cpu = case.machine["cpu"].split("(")[-1].rstrip(")")
-    rows = [x for x in shipped._rows() if not (without and x.cpu == cpu)]
-    kernels = case.machine["kernels"]["cpu"]
-    near = shipped.nearest(rows, "cpu", kernels, case.problem.operand, cpu)
-    known = {x.threads: x.rates for x in near}
-    return shipped.on_threads(known, case.problem.threads, 0.0)
+    rows = [x for x in shipped() if not (without and x.cpu == case.cpu)]
+    near = nearest(rows, "cpu", case.kernels, case.problem.operand, case.cpu)
+    return on_threads({x.threads: x.rates for x in near}, case.problem.threads, 0.0)
 
 
-def fit(cases):
-    """Return the rates that fit the times of some cases of one type and number of threads best."""
-    rows = [
-        (case.problem, option, time)
-        for case in cases
-        for option, time in zip(case.options, case.times, strict=True)
-        if option.backend == "cpu"
-    ]
-    *calls, times = zip(*rows, strict=True)
-    return fit_rates(list(zip(*calls, strict=True)), times, shipped_rates(cases[0]).tile)[0]
+# Models with fewer terms than falcon's.
+FEWER = {
+    "FalconGEMM's three rates": {"overlap": 1.0, "tile": (1, 1)},
+    "without tiles": {"tile": (1, 1)},
+    "combines overlap with memory": {"overlap": 1.0},
+    "additions cost nothing": {"add": 1e15},
+    "memory costs nothing": {"bandwidth": 1e15},
+}
+
+
+def group(case):
+    return case.problem.operand.name, case.problem.threads
 
 
 def fitted(cases):
-    """Return rates per group (dtype, threads)."""
+    """Return rates per group (dtype, threads) that fit the times best."""
     found = {}
-    for group in sorted({x.group for x in cases}):
-        some = [x for x in cases if x.group == group]
-        found[group] = fit(some)
-    return found
-
-
-def halves(cases):
-    """Return the regret of every case by a fit to the other half of the cases."""
-    found = []
-    for group in sorted({x.group for x in cases}):
-        some = [x for x in cases if x.group == group]
-        for half in (0, 1):
-            learn, judge = some[half::2], some[1 - half :: 2]
-            if learn:
-                rates = fitted(learn)[group]
-                found += [(x, regret(x, rates)) for x in judge]
+    for key in sorted({group(x) for x in cases}):
+        some = [x for x in cases if group(x) == key]
+        rows = [
+            ((x.problem, option), median(rounds))
+            for x in some
+            for option, rounds in zip(x.options, x.rounds, strict=True)
+            if option.backend == "cpu" and x.problem.flops > 1e9
+        ]
+        calls, times = zip(*rows, strict=True)
+        found[key] = fit_rates(calls, times, rates_of(some[0]).tile)[0]
     return found
 
 
 # --- tables ---------------------------------------------------------------------------------
 
 
-def summary(name, found):
-    """Return a row: mean regret of the float types, of all, and the worst."""
-    def of_type(dtype):
-        some = [r for x, r in found if x.problem.operand.name == dtype]
+def summary(name, cases, rates):
+    """Return a row: mean regrets, the worst, and the least speed over NumPy."""
+    found = [(x, choice(x, rates(x))) for x in cases]
+
+    def average(*dtypes):
+        some = [x.regret(y) for x, y in found if x.problem.operand.name in dtypes]
         return f"{mean(some):.1%}" if some else "-"
 
-    worst_case, worst = max(found, key=lambda x: x[1])
-    return (name, len(found), of_type("float32"), of_type("float64"), f"{mean(r for _, r in found):.1%}",
-            f"{worst:.1%}", f"{worst_case.problem}, {worst_case.problem.threads} threads")  # fmt: skip
+    worst, at = max(found, key=lambda x: x[0].regret(x[1]))
+    others = {x.problem.operand.name for x in cases} - {"float32", "float64"}
+    speeds = [x.over_numpy(y) for x, y in found]
+    return (
+        *(name, len(cases), average("float32"), average("float64"), average(*others)),
+        f"{mean(x.regret(y) for x, y in found):.1%}",
+        f"{worst.regret(at):.1%}",
+        f"{worst.problem}, {worst.problem.threads}",
+        f"{min(x for x in speeds if x):.3f}",
+    )
 
 
-TITLES = ("", "problems", "float32", "float64", "all", "worst", "")
+def overview(cases):
+    fits = fitted(cases)
+    rows = [TITLES, summary("shipped rates", cases, rates_of)]
+    rows.append(summary("without this machine's", cases, lambda x: rates_of(x, without=True)))
+    rows.append(summary("fitted to these records", cases, lambda x: fits[group(x)]))
+    for name, changes in FEWER.items():
+        rows.append(summary(name, cases, lambda x, y=changes: replace(rates_of(x), **y)))
+    show(rows)
 
 
-def show(rows):
-    print(format_table([(*map(str, row), "") for row in rows], 1))
+def problems(cases):
+    rows = [("problem", "threads", "choice", "regret", "without its rows", "regret", "fastest", "over NumPy")]
+    for x in cases:
+        mine, others = choice(x, rates_of(x)), choice(x, rates_of(x, without=True))
+        names = [f"{y.backend} {y.label}" for y in x.options]
+        speed, best = x.over_numpy(mine), x.times.index(min(x.times))
+        rows.append((x.problem, x.problem.threads, names[mine], f"{x.regret(mine):.1%}",
+                     names[others], f"{x.regret(others):.1%}", names[best],
+                     f"{speed:.3f}" if speed else "-"))  # fmt: skip
+    show(rows)
+
+
+def fit(cases):
+    rows = []
+    for (dtype, threads), rates in fitted(cases).items():
+        about = {"cpu": cases[0].cpu, "backend": "cpu", "kernels": cases[0].kernels}
+        values = {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in asdict(rates).items()}
+        rows.append(json.dumps({**about, "dtype": dtype, "threads": threads, **values}))
+    print("[\n" + ",\n".join(rows) + "\n]")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    how = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=how)
     parser.add_argument("files", nargs="*", type=Path, default=sorted(RECORDS.glob("*.json")))
-    for name in ("ablation", "problems", "fit"):
+    for name in ("problems", "fit"):
         parser.add_argument(f"--{name}", action="store_true")
     options = parser.parse_args()
     for path in options.files:
         cases = load(path)
-        print(f"\n{path.stem}: {cases[0].machine['cpu']}, {len(cases)} problems\n")
-        rows = [TITLES]
-        ways = {
-            "shipped rates": lambda x: shipped_rates(x),
-            "without this machine's rows": lambda x: shipped_rates(x, without=True),
-        }
-        for name, way in ways.items():
-            rows.append(summary(name, [(x, regret(x, way(x))) for x in cases]))
-        rows.append(summary("fitted", [(x, regret(x, t[x.group])) for t in (fitted(cases),) for x in cases]))
-        rows.append(summary("fitted to the other half", halves(cases)))
-        show(rows)
+        if options.fit:
+            fit(cases)
+            continue
+        print(f"\n{path.stem}: {cases[0].cpu}, {cases[0].kernels}, {len(cases)} problems\n")
+        (problems if options.problems else overview)(cases)
 
 
 if __name__ == "__main__":

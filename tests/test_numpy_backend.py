@@ -7,6 +7,7 @@ import pytest
 
 import falcon
 from falcon._core.cpus import kept_bytes
+from falcon._core import fit
 from falcon._core.dtypes import of
 from falcon._core.model import seconds
 from falcon._core.plan import Option, Plan
@@ -30,7 +31,8 @@ def plan_for(problem, scheme, limit=None):
 
 
 @pytest.mark.parametrize("dtype", ["f8", "i4", "g"])
-def test_measure(dtype):
+def test_measure(monkeypatch, dtype):
+    monkeypatch.setattr(fit, "_DISTURBED", np.inf)  # other tests compute beside it
     rates = BACKEND.measure(Problem(1, 1, 1, of(np.dtype(dtype))))
     assert rates.multiply > 0
     assert rates.add > 0
@@ -154,29 +156,6 @@ def test_conversion_in_blocks(dtype, monkeypatch):
         (a[:, :11], b[::2]),
     ):
         np.testing.assert_array_equal(falcon.gemm(x, y, alpha=2, **options), 2 * (x @ y))
-
-
-def test_the_rates_of_a_blas_that_keeps_to_the_model_are_found(monkeypatch):
-    costs = 4e-12, 1e-10, 3e-10, 2e-10, 5e-10, 7e-11, 4e-11, 8e-11, 3e-6
-    cache = 2e6
-
-    def product(some, M, N, K):
-        far = of("float32").itemsize * (M + N) * K > cache
-        terms = numpy_rates._terms(M, N, K, far)
-        return lambda: float(np.dot(terms, costs))
-
-    monkeypatch.setattr(numpy_rates, "_product_call", product)
-    monkeypatch.setattr(numpy_rates, "timed", lambda call: call())
-    made = numpy_rates.measure(of("float32"), thorough=False)
-    assert made.multiply == pytest.approx(2 / (2 * costs[0]))
-    assert made.surface == pytest.approx((costs[1], costs[3], costs[5]))
-    assert made.surface_far == pytest.approx((costs[2], costs[4], costs[5]))
-    assert (made.surface_cache, made.ragged) == (cache, pytest.approx(costs[6:8]))
-    assert made.overhead == pytest.approx(costs[8])
-    for M, N, K in ((100, 101, 102), (1001, 1003, 1007)):
-        problem = Problem(M, N, K, of("float32"), threads=1)
-        predicted = sum(x for _, x in seconds(problem, Option("numpy", None, (M, N, K), 0), made))
-        assert predicted == pytest.approx(product(None, M, N, K)())
 
 
 @pytest.mark.parametrize("dtype", ["complex128", "int64", "float32"])

@@ -1,6 +1,6 @@
 """Rates from measured times: least squares over the cost model's own terms.
 
-The model's seconds are sums of four costs, each times an amount. The amounts of a call are what the
+The model's seconds are sums of three costs, each times an amount. The amounts of a call are what the
 model says if one cost is 1 and the others are 0, so that measuring and predicting cannot count
 differently.
 """
@@ -8,7 +8,7 @@ differently.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations
 from time import perf_counter
 from typing import Any
 
@@ -20,10 +20,8 @@ from .problem import Problem
 from .rates import Rates
 
 # The rates that are fitted; at a speed of _FAST nothing takes time.
-_TERMS = "multiply", "add", "near", "bandwidth"
+_TERMS = "multiply", "add", "bandwidth"
 _FAST = 1e30
-# A cache is modelled only if that reduces the sum of squared errors to this share.
-_CACHE_GAIN = 0.8
 # Rounds of which the times count, at least. Other programs disturb a call whose middle half of
 # rounds is that far apart, relative to the quickest; half of the calls may be disturbed.
 _LEAST_ROUNDS, _DISTURBED = 3, 0.15
@@ -42,41 +40,23 @@ def fit_rates(
     `tile`: `Rates.tile`.
     Returns also the root mean square of the relative errors.
     """
-    sizes = sorted({_sum_bytes(*x) for x in calls if x[1].scheme is not None})
-    caches = [0.0, *((x * y) ** 0.5 for x, y in pairwise(sizes)), 2.0 * max(sizes, default=0.0)]
-    best, least = None, np.inf
-    for cache in caches:
-        terms = [_amounts(*call, cache, tile) for call in calls]
-        costs = fit_times(terms, times)
-        errors = np.asarray(terms) @ costs / np.asarray(times) - 1
-        error = float((errors**2).sum())
-        ordered = not cache or 0 < costs[2] <= costs[3]
-        if error < least * (_CACHE_GAIN if best else 1.0) and ordered:
-            best, least = (cache, costs), error
-    assert best is not None  # for type checkers: without a cache, any costs will do
-    cache, costs = best
+    terms = [_amounts(*call, tile) for call in calls]
+    costs = fit_times(terms, times)
+    errors = np.asarray(terms) @ costs / np.asarray(times) - 1
     speeds = {name: rate(x) for name, x in zip(_TERMS, costs, strict=True)}
-    if not cache:
-        speeds["near"] = 0.0
-    return Rates(**speeds, cache=cache, overlap=0.0, tile=tile), (least / len(calls)) ** 0.5
+    return Rates(**speeds, overlap=0.0, tile=tile), float((errors**2).mean() ** 0.5)
 
 
-def _amounts(problem: Problem, option: Option, cache: float, tile: tuple[int, int]) -> list[float]:
+def _amounts(problem: Problem, option: Option, tile: tuple[int, int]) -> list[float]:
     """Return how much of each term a call has."""
     found = []
     for name in _TERMS:
         speeds = {**dict.fromkeys(_TERMS, _FAST), name: 1.0}
-        rates = Rates(**speeds, cache=cache, overlap=0.0, tile=tile)
-        found.append(sum(x for _, x in seconds(problem, option, rates)))
+        times = dict(seconds(problem, option, Rates(**speeds, overlap=0.0, tile=tile)))
+        if name == "bandwidth":  # products that wait for memory are not what is fitted
+            del times["multiply"]
+        found.append(sum(times.values()))
     return found
-
-
-def _sum_bytes(problem: Problem, option: Option) -> float:
-    """Bytes of all sums of A and B."""
-    M, N, K = option.chunks
-    x = option.scheme
-    a, b = M * K / (x.m * x.k), K * N / (x.k * x.n)
-    return float(x.rank * (a + b) * problem.operand.itemsize)
 
 
 def fit_times(terms: Sequence[Sequence[float]], times: Sequence[float]) -> list[float]:

@@ -3,7 +3,7 @@ cimport cython
 
 
 cdef class Machine:
-    cdef double overlap, cache, mr, nr, multiply, add, near, far
+    cdef double overlap, mr, nr, multiply, add, move
 
 
 cdef class Counts:
@@ -11,17 +11,17 @@ cdef class Counts:
 
 
 cdef class Cut:
-    cdef double M, N, K, itemsize, threads
-    cdef bint packed, fused, smaller
+    cdef double M, N, K, threads
+    cdef bint packed, fused
     cdef double chunk_m, chunk_n, chunk_k, again_a, again_b, again_c
 
 
 @cython.locals(
-    rows=double, row_tiles=double, chunks_m=double, part_m=double, tiles_m=double,
-    columns=double, column_tiles=double, chunks_n=double, part_n=double, tiles_n=double,
-    inner=double, chunks_k=double, part_k=double, _=double, a=double, b=double, c=double,
-    products=double, tiles=double, moved=double, multiply=double, near=cython.bint,
-    move=double, first=double, second=double, written=double, last=double)
+    rows=double, row_tiles=double, chunks_m=double, tiles_m=double,
+    columns=double, column_tiles=double, chunks_n=double, tiles_n=double,
+    inner=double, chunks_k=double, _=double, a=double, b=double, c=double,
+    products=double, tiles=double, moved=double, multiply=double,
+    first=double, second=double, written=double, last=double)
 cpdef (double, double, double, double) stages(Machine machine, Counts x, Cut cut) noexcept
 
 
@@ -33,7 +33,7 @@ cpdef list within(Machine machine, tuple schemes, Cut cut, double limit)
 
 @cython.locals(
     part=double, filled=double, full=double, rest=double, last=double, chunks=double)
-cdef (double, double, double, double, double) sliced(
+cdef (double, double, double, double) sliced(
     double size, double chunk, double parts, double unit) noexcept
 
 

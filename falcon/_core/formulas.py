@@ -17,11 +17,11 @@ class Machine:
     """`falcon._core.rates.Rates` as seconds per operation."""
 
     def __init__(self, rates: Any) -> None:
-        self.overlap, self.cache = rates.overlap, rates.cache
+        self.overlap = rates.overlap
         self.mr, self.nr = rates.tile
         # Seconds: per product of two numbers and its addition, per addition, per element moved.
         self.multiply, self.add = 2.0 / rates.multiply, 1.0 / rates.add
-        self.far, self.near = 1.0 / rates.bandwidth, 1.0 / (rates.near or rates.bandwidth)
+        self.move = 1.0 / rates.bandwidth
 
 
 class Counts:
@@ -37,28 +37,23 @@ class Counts:
 class Cut:
     """A problem, and how a backend cuts it.
 
-    `itemsize`: bytes per element.
     `threads`: number of threads that share the tiles of a product; 1: no imbalance.
     `packed`, `fused`: B is already combined; Combine H is fused.
     `chunk_m`, `chunk_n`, `chunk_k`: sizes of the chunks.
     `again_a`, `again_b`, `again_c`: how often A and B are combined and C is updated.
-    `smaller`: for a lower bound over this cut and all smaller ones: sums may fit the cache.
     """
 
     def __init__(
         self,
         sizes: tuple[int, int, int],
-        itemsize: int,
         threads: int,
         packed: bool,
         fused: bool,
         chunks: tuple[int, int, int],
         again: tuple[int, int, int],
-        smaller: bool,
     ) -> None:
         self.M, self.N, self.K = sizes
-        self.itemsize, self.threads = itemsize, threads
-        self.packed, self.fused, self.smaller = packed, fused, smaller
+        self.threads, self.packed, self.fused = threads, packed, fused
         m, n, k = chunks
         self.chunk_m, self.chunk_n, self.chunk_k = max(m, 1), max(n, 1), max(k, 1)
         self.again_a, self.again_b, self.again_c = again
@@ -66,9 +61,9 @@ class Cut:
 
 def stages(machine: Machine, x: Counts, cut: Cut) -> tuple[float, float, float, float]:
     """Seconds of the stages: combine A, combine B, multiply, combine H."""
-    rows, row_tiles, chunks_m, part_m, tiles_m = sliced(cut.M, cut.chunk_m, x.m, machine.mr)
-    columns, column_tiles, chunks_n, part_n, tiles_n = sliced(cut.N, cut.chunk_n, x.n, machine.nr)
-    inner, _, chunks_k, part_k, _ = sliced(cut.K, cut.chunk_k, x.k, 1.0)
+    rows, row_tiles, chunks_m, tiles_m = sliced(cut.M, cut.chunk_m, x.m, machine.mr)
+    columns, column_tiles, chunks_n, tiles_n = sliced(cut.N, cut.chunk_n, x.n, machine.nr)
+    inner, _, chunks_k, _ = sliced(cut.K, cut.chunk_k, x.k, 1.0)
     # Elements of a block of A, B and C, all chunks together.
     a, b, c = rows * inner, inner * columns, rows * columns
     products = row_tiles * column_tiles * inner * machine.mr * machine.nr * machine.multiply
@@ -76,18 +71,16 @@ def stages(machine: Machine, x: Counts, cut: Cut) -> tuple[float, float, float, 
         tiles = tiles_m * tiles_n
         products *= up(tiles, cut.threads) * cut.threads / tiles
     # Elements read and written by a product, counted once per chunk that uses them.
-    moved = (a * chunks_n + b * chunks_m + c * chunks_k) * machine.far
+    moved = (a * chunks_n + b * chunks_m + c * chunks_k) * machine.move
     multiply = x.rank * (products if products > moved else moved)
-    near = cut.smaller or x.rank * part_k * (part_m + part_n) * cut.itemsize <= machine.cache
-    move = machine.near if near else machine.far
     first = cut.again_a * both(
-        x.u * a * machine.add, (cut.M * cut.K + x.rank * a) * move, machine.overlap
+        x.u * a * machine.add, (cut.M * cut.K + x.rank * a) * machine.move, machine.overlap
     )
     second = cut.again_b * both(
-        x.v * b * machine.add, (cut.K * cut.N + x.rank * b) * move, machine.overlap
+        x.v * b * machine.add, (cut.K * cut.N + x.rank * b) * machine.move, machine.overlap
     )
     written = cut.M * cut.N + (0.0 if cut.fused else x.rank * c)
-    last = cut.again_c * both(x.w * c * machine.add, written * machine.far, machine.overlap)
+    last = cut.again_c * both(x.w * c * machine.add, written * machine.move, machine.overlap)
     return first, 0.0 if cut.packed else second, multiply, last
 
 
@@ -106,22 +99,22 @@ def within(
 
 def sliced(
     size: float, chunk: float, parts: float, unit: float
-) -> tuple[float, float, float, float, float]:
+) -> tuple[float, float, float, float]:
     """Cut a dimension into chunks, and each chunk into a scheme's parts.
 
     Returns `lines, units, chunks`: lines of one part and the units that they fill, summed over the
     chunks; number of chunks.
-    Returns `part, filled`: lines of one part of a full chunk, and the units that they fill.
+    Returns `filled`: units that the lines of one part of a full chunk fill.
     """
     part = up(chunk, parts)
     filled = up(part, unit)
     if chunk == size:
-        return part, filled, 1.0, part, filled
+        return part, filled, 1.0, filled
     full = size // chunk
     rest = size - full * chunk
     last = up(rest, parts)
     chunks = full + 1.0 if rest > 0 else full
-    return full * part + last, full * filled + up(last, unit), chunks, part, filled
+    return full * part + last, full * filled + up(last, unit), chunks, filled
 
 
 def up(x: float, y: float) -> float:

@@ -22,9 +22,8 @@ shorter: the products of all chunks take ``sum r' sum c' sum inner``.
 
 A combine takes ``omega max(arithmetic, memory) + (1 - omega) (arithmetic + memory)``; multiply
 takes the larger of both, since kernels fetch the next block while they compute. a_A, a_B, a_H are
-how often the stage runs because of the chunks (`Option.again`). beta is the near rate in combine A
-and B if all sums take at most `Rates.cache` bytes. I = ceil(t/T) T/t is the imbalance of T threads
-that share the t = (r'/mr) (c'/nr) tiles of a product.
+how often the stage runs because of the chunks (`Option.again`). I = ceil(t/T) T/t is the imbalance of T
+threads that share the t = (r'/mr) (c'/nr) tiles of a product.
 
 The classical algorithm is the scheme <1,1,1;1>: if Combine H is fused, the backend packs operands
 itself, which is its Combine A and B; a BLAS's packing is part of F*.
@@ -68,13 +67,11 @@ def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
     """
     cut = Cut(
         (problem.M, problem.N, problem.K),
-        problem.operand.itemsize,
         1 if problem.reproducible else problem.threads,
         problem.packed,
         option.fused_output,
         option.chunks,
         option.again,
-        False,
     )
     times = stages(Machine(rates), counts(option.stored), cut)
     if option.scheme is not None:
@@ -96,7 +93,6 @@ def bounds(
     rates: Rates,
     *,
     fused: bool,
-    chunked: bool,
     limit: float = inf,
 ) -> list[tuple[float, int]]:
     """Return lower bounds on the time of all options of these schemes.
@@ -104,11 +100,9 @@ def bounds(
     A bound is the time of the whole problem, not cut into chunks, without imbalance of threads.
 
     `fused`: whether the backend fuses Combine H.
-    `chunked`: whether chunks may be so small that their sums fit the cache.
     `limit`: bounds above this many seconds are left out.
     Returns list of (float, int): a bound in seconds, and the index of its scheme.
     """
     whole = (problem.M, problem.N, problem.K)
-    itemsize = problem.operand.itemsize
-    cut = Cut(whole, itemsize, 1, problem.packed, fused, whole, (1, 1, 1), chunked)
+    cut = Cut(whole, 1, problem.packed, fused, whole, (1, 1, 1))
     return within(Machine(rates), schemes, cut, limit)

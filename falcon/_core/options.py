@@ -126,17 +126,6 @@ class Options:
         checks.check_size("workspace_limit"),
         keyword=True,
     )
-    check: str = _option(
-        "finite",
-        "FALCON_CHECK",
-        """{"finite", "verify", "none"}
-        "finite": if an LCMA meets a non-finite value (in the input, or by overflow of a sum), the
-        product is redone classically, so that a NaN or Inf spreads no further than it would there.
-        "verify": also check the result by Freivalds' test. "none": neither.""",
-        checks.check_choice("check", *get_args(checks.Check)),
-        keyword=True,
-        beyond_plan=("verify",),
-    )
     reproducible: bool = _option(
         False,
         "FALCON_REPRODUCIBLE",
@@ -147,6 +136,17 @@ class Options:
         check_switch("reproducible"),
         parse_bool,
         keyword=True,
+    )
+    check: str = _option(
+        "finite",
+        "FALCON_CHECK",
+        """{"finite", "verify", "none"}
+        "finite": if an LCMA meets a non-finite value (in the input, or by overflow of a sum), the
+        product is redone classically, so that a NaN or Inf spreads no further than it would there.
+        "verify": also check the result by Freivalds' test. "none": neither.""",
+        checks.check_choice("check", *get_args(checks.Check)),
+        keyword=True,
+        beyond_plan=("verify",),
     )
     verbose: bool = _option(
         False,

@@ -74,8 +74,12 @@ SMALLEST_BLAS = 256
 # The same below this much work: Strassen on falcon's own kernels ran at 0.93 of NumPy's speed at
 # 600 and at 777 x 555 x 999, at 1.04 at 1024.
 SMALLEST_BLAS_FLOPS = 1.0e9
-# From here on falcon's classical kernels run, below NumPy's BLAS: calls of microseconds.
-SMALLEST_OWN, THINNEST_OWN = 5.0e6, 8
+# Where falcon's classical kernels run, and NumPy's BLAS does not (72 small products, Zen 4; NumPy's
+# time over falcon's): up to 64 rows, from 5 Mflop on, 0.90 to 1.8; with more rows, from 100 Mflop
+# on, 0.95 to 1.25, below in float32 0.94 to 0.97. Short K costs a kernel that packs 0.4 to 0.95,
+# few columns of many rows 0.6 to 1.3.
+SMALLEST_OWN, THINNEST_OWN, SHORTEST_OWN, FEW_ROWS = 5.0e6, 8, 64, 64
+SMALLEST_OWN_OF_ROWS, FEWEST_COLUMNS = 1.0e8, 64
 # The same for complex products, of which falcon's kernels form four real ones: they ran at 0.94 of
 # OpenBLAS's speed at 320, at 0.97 to 1.04 at 512, by three at 1.05 to 1.15 at 640 (AMX machine).
 SMALLEST_OWN_COMPLEX = 2.5e8
@@ -97,6 +101,15 @@ _OTHER = Policy(96, 0.0, smallest_block=32, smallest_chunk=32)
 # Complex products take four times the work of real ones.
 COMPLEX = replace(BLAS, smallest_flops=SMALLEST_OWN_COMPLEX)
 PACKED_COMPLEX = replace(COMPLEX, copy_price=PACKED.copy_price)
+
+
+def has_own_kernels(M: int, N: int, K: int, flops: float, *, is_complex: bool = False) -> bool:
+    """Whether falcon's classical kernels are at least as fast as a BLAS's at these sizes."""
+    if flops < (SMALLEST_OWN_COMPLEX if is_complex else SMALLEST_OWN):
+        return False
+    if min(M, N) < THINNEST_OWN or K < SHORTEST_OWN:
+        return False
+    return M <= FEW_ROWS or (N >= FEWEST_COLUMNS and flops >= SMALLEST_OWN_OF_ROWS)
 
 
 def host_policy(problem: Problem, *, has_kernels: bool = True) -> Policy:

@@ -43,10 +43,7 @@ class Rates:
 
     multiply: float  # F*: products, flop/s, all threads together
     add: float  # F+: block additions, flop/s
-    bandwidth: float  # beta: elements/s that combines read and write, to and from memory
-    # The same where all sums of A and B take at most `cache` bytes; 0, `bandwidth`.
-    near: float = 0.0
-    cache: float = 0.0
+    bandwidth: float  # beta: elements/s that combines read and write
     # omega: 1, arithmetic and memory traffic of a combine overlap; 0, their times add up.
     overlap: float = 1.0
     # mr, nr: products are computed in whole tiles of that many rows and columns.
@@ -55,8 +52,7 @@ class Rates:
     def __post_init__(self) -> None:
         for name in ("multiply", "add", "bandwidth"):
             positive(name, getattr(self, name))
-        for name in ("near", "cache", "overlap"):
-            not_negative(name, getattr(self, name))
+        not_negative("overlap", self.overlap)
         positive("tile", *self.tile)
         if len(self.tile) != 2:
             raise ValueError(f"tile has {len(self.tile)} numbers; expected 2")
@@ -82,6 +78,5 @@ class Rates:
             self,
             multiply=self.multiply * cores,
             add=self.add * cores,
-            near=self.near * cores,
             bandwidth=self.bandwidth * memory,
         )

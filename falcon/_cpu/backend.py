@@ -19,13 +19,7 @@ from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.parts import parts_bytes, split
 from falcon._core.plan import Candidate, Option, Plan
-from falcon._core.policy import (
-    SMALLEST_OWN,
-    SMALLEST_OWN_COMPLEX,
-    THINNEST_OWN,
-    Policy,
-    host_policy,
-)
+from falcon._core.policy import Policy, has_own_kernels, host_policy
 from falcon._core.problem import Problem, has_few_rows
 from falcon._core.rates import Rates
 from falcon.schemes import M3, M4, ComplexScheme, Scheme
@@ -90,13 +84,13 @@ class CpuBackend:
 
     def beats_blas(self, problem: Problem) -> bool:
         """Whether products are large enough, or have few rows, and kernels for vectors run."""
-        least = SMALLEST_OWN_COMPLEX if problem.operand.is_complex else SMALLEST_OWN
         if isa() == "generic":
             return False
-        if problem.flops >= least and min(problem.M, problem.N, problem.K) >= THINNEST_OWN:
+        sizes, operand = (problem.M, problem.N, problem.K), problem.operand
+        if has_own_kernels(*sizes, problem.flops, is_complex=operand.is_complex):
             return True
-        sizes = problem.M, problem.N, problem.K, problem.operand.itemsize
-        return has_few_rows(*sizes) and blocking.option(problem, None, None).few_rows
+        few_rows = has_few_rows(*sizes, operand.itemsize)
+        return few_rows and blocking.option(problem, None, None).few_rows
 
     def candidates(
         self, problem: Problem, schemes: Iterable[Any], limit: int | None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import FLOAT32, FLOAT64
-from falcon._core.policy import SMALLEST_OWN, THINNEST_OWN
+from falcon._core.policy import SMALLEST_OWN, has_own_kernels
 from falcon._core.problem import MOST_ROWS_STREAMED, has_few_rows
 
 # NumPy usually has one object for each; calls with another dtype object are planned.
@@ -35,7 +35,8 @@ def is_small(a: Any, b: Any, out: Any) -> bool:
     (M, K), (rows, N) = shape, other
     if rows != K or dtype is not b.dtype or not (dtype is _SINGLE or dtype is _DOUBLE):
         return False
-    if 2.0 * M * N * K >= SMALLEST_OWN and min(M, K, N) >= THINNEST_OWN:
+    flops = 2.0 * M * N * K
+    if flops >= SMALLEST_OWN and has_own_kernels(M, N, K, flops):
         return False
     if M <= MOST_ROWS_STREAMED and has_few_rows(M, N, K, dtype.itemsize):
         return False

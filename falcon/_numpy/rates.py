@@ -18,32 +18,22 @@ from falcon.schemes import get
 from . import original
 from .threads import numpy_blas
 
-# Up to this size, glibc's malloc reuses memory that it holds; above, it asks the system for more.
-_MALLOC_KEEPS = 32 * 2**20
 # OpenBLAS's kernels for the newest x86 CPUs, which nothing holds back.
 _NEWEST = ("skylakex", "cooperlake", "sapphirerapids")
-# Sizes of the products, and of the matrices whose combines fit caches and do not: of a BLAS, of
-# NumPy's loops.
-_PRODUCTS, _COMBINES = (1152, 192), ((512, 2048), (256, 512))
+# Sizes of the product, and of the matrix whose sums are formed: of a BLAS, of NumPy's loops.
+_PRODUCT, _COMBINED = (1152, 192), (2048, 512)
 
 
 def measure(operand: DType, budget: float) -> Rates:
     """Time np.matmul, additions in cache, and Strassen's Combine A, in about `budget` seconds."""
     dtype, loops = operand.numpy, not operand.has_blas
-    size = _PRODUCTS[loops]
-    ones = np.ones((size, size), dtype)
-    strip = np.ones((3, 8192), dtype)
+    size, combined = _PRODUCT[loops], _COMBINED[loops]
+    ones, strip = np.ones((size, size), dtype), np.ones((3, 8192), dtype)
     add = fastest(lambda: np.add(strip[0], strip[1], out=strip[2]), 50) / strip.shape[1]
-    calls: list[Callable[[], Any]] = [_combine_call(dtype, x) for x in _COMBINES[loops]]
-    product, *combines = timed_in_turn([lambda: original.matmul(ones, ones), *calls], budget)
-    near, far = (x * x * (1 + 7 / 4) / y for x, y in zip(_COMBINES[loops], combines, strict=True))
-    return Rates(
-        multiply=2 * size**3 / product,
-        add=rate(add),
-        bandwidth=far,
-        near=max(near, far),
-        cache=_MALLOC_KEEPS,
-    )
+    calls = lambda: original.matmul(ones, ones), _combine_call(dtype, combined)
+    product, combine = timed_in_turn(calls, budget)
+    moved = combined * combined * (1 + 7 / 4)
+    return Rates(multiply=2 * size**3 / product, add=rate(add), bandwidth=moved / combine)
 
 
 def blas_name() -> str:

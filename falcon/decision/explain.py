@@ -33,7 +33,7 @@ def candidates(
     supported = backend.why_classical_only(problem) is None
     # Only the best compositions: there are many, and building one takes time.
     fused = best.option.fused_output
-    least = least_seconds(problem, facts, backend, rates, fused=fused, chunked=limit is not None)
+    least = least_seconds(problem, facts, backend, rates, fused=fused)
     nested = sorted(x for x in least if suited[x[1]].outer is not None)
     shown = {at for _, at in nested[:_MOST_NESTED]}
     schemes = {

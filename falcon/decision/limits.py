@@ -81,10 +81,9 @@ def least_seconds(
     rates: Any,
     *,
     fused: bool,
-    chunked: bool,
     limit: float = inf,
 ) -> list[tuple[float, int]]:
     """Return `falcon._core.model.bounds` where that is the backend's model; else 0 for each."""
     if not backend.policy(problem).common_model:
         return [(0.0, at) for at in range(len(schemes))]
-    return bounds(problem, schemes, rates, fused=fused, chunked=chunked, limit=limit)
+    return bounds(problem, schemes, rates, fused=fused, limit=limit)

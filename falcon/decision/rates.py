@@ -21,10 +21,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from math import log
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
 
 from falcon._core.backend import Backend
 from falcon._core.dtypes import DType
+from falcon._core.fit import DisturbedError
 from falcon._core.options import Options
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
@@ -36,10 +38,13 @@ _log = logging.getLogger("falcon")
 
 # Bytes per second and CPU that a processor's memory delivers at least.
 BANDWIDTH_PER_CPU = 4e9
+# Share of the time of `measure_all` in which calls are timed, the first time.
+_MEASURING = 0.6
 # Kernels of OpenBLAS that are those of another row.
 _SAME_KERNELS = {"Cooperlake": "SkylakeX", "SapphireRapids": "SkylakeX", "Zen": "Haswell"}
 # Types whose rates stand for those of others, with a BLAS and without.
-_BY_BLAS, _BY_LOOPS = "float32", "int64"
+_BY_BLAS = "float32"
+_BY_LOOPS = "int64"
 
 # Kernels and CPU (Zen 4) by whose rates reproducible products are planned, on all machines.
 _FIXED_KERNELS, _FIXED_CPU = "avx512_bf16", "AuthenticAMD 25"
@@ -98,7 +103,7 @@ def _rates_now(
 @cache
 def _fixed_rates(backend: str, operand: DType) -> Rates:
     """Return the rates of one kind of machine, for one thread."""
-    return nearest(_rows(), backend, _FIXED_KERNELS, operand, _FIXED_CPU)[0].rates
+    return nearest(shipped(), backend, _FIXED_KERNELS, operand, _FIXED_CPU)[0].rates
 
 
 def _measured(backend: Backend, problem: Problem, machine: MachineProfile) -> dict[int, Rates]:
@@ -157,7 +162,8 @@ def kernels_of(backend: Backend) -> str:
 
 
 @cache
-def _rows() -> list[Row]:
+def shipped() -> list[Row]:
+    """Return all rows that are shipped."""
     found = []
     for x in json.loads(Path(__file__).with_name("shipped.json").read_bytes()):
         about = (x.pop("cpu"), x.pop("backend"), x.pop("kernels"), x.pop("dtype"), x.pop("threads"))
@@ -172,7 +178,7 @@ def _rows_of(backend: Backend, operand: DType) -> list[Row]:
 
 @cache
 def _nearest_here(backend: str, kernels: str, operand: DType) -> list[Row]:
-    return nearest(_rows(), backend, kernels, operand, cpu_family())
+    return nearest(shipped(), backend, kernels, operand, cpu_family())
 
 
 def nearest(
@@ -201,23 +207,38 @@ def measure_all(
     dtypes: Iterable[DType],
     threads: Sequence[int],
     tick: Callable[[str], None],
-) -> MachineProfile:
-    """Measure everything, replace the profile and store it.
+    seconds: float = 60.0,
+) -> tuple[MachineProfile, dict[str, str]]:
+    """Measure everything and store the profile.
 
     `tick`: called with the name of each step before it begins.
+    `seconds`: about how long it may take. What was disturbed is measured again in what is left.
+    Returns also the steps that remained disturbed, and why: the profile keeps what it had of them.
     Raises OSError: FALCON_PROFILE names a file that cannot be written.
     """
+    steps = []
+    for count in threads:
+        for dtype in dtypes:
+            problem = Problem.of((1024,) * 3, dtype, Options(threads=count))
+            able = [x for x in backends if x.why_classical_only(problem) is None]
+            # A library without BLAS for the type multiplies it only where nothing else does.
+            others = [x for x in able if not x.is_library]
+            steps += [(x, problem) for x in (able if dtype.has_blas else others or able)]
+    end, budget = monotonic() + seconds, _MEASURING * seconds / max(len(steps), 1)
     found: RatesTable = {}
+    disturbed: dict[str, str] = {}
     try:
-        for count in threads:
-            for dtype in dtypes:
-                problem = Problem.of((1024,) * 3, dtype, Options(threads=count))
-                able = [x for x in backends if x.why_classical_only(problem) is None]
-                # A library without BLAS for the type multiplies it only where nothing else does.
-                others = [x for x in able if not x.is_library]
-                for backend in able if dtype.has_blas else others or able:
-                    tick(f"{backend.name} {dtype.name}, {count} threads")
-                    found[entry(backend.name, problem)] = backend.measure(problem, thorough=True)
+        for again in (False, True):
+            for backend, problem in steps:
+                name = f"{backend.name} {problem.operand.name}, {problem.threads} threads"
+                if again and (name not in disturbed or monotonic() + budget > end):
+                    continue
+                tick(name)
+                try:
+                    found[entry(backend.name, problem)] = backend.measure(problem, budget)
+                    disturbed.pop(name, None)
+                except DisturbedError as error:
+                    disturbed[name] = str(error)
     finally:  # Ctrl-C leaves what was measured so far
         made = add(backends, None, found)
-    return made
+    return made, disturbed

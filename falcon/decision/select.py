@@ -206,7 +206,6 @@ def _compared(problem: Problem, options: Options, backend: Backend, rates_of: Ra
         backend,
         known,
         fused=(kept or refused)[0].option.fused_output,
-        chunked=limit is not None,
         limit=fastest * (1 + policy.tie),
     )
     heapify(hopeful)

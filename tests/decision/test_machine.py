@@ -17,6 +17,7 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import of
+from falcon._core.fit import DisturbedError
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon.decision import machine as machine_module
@@ -27,7 +28,7 @@ from falcon.decision.store import read
 
 from .support import forget
 
-SOME = Rates(2e9, 3e9, 4e9, overlap=0.0, combine=(1e9, 2e9, 3e9, 4e9), tile=(12, 16), slice=384)
+SOME = Rates(2e9, 3e9, 4e9, overlap=0.0, tile=(12, 16))
 F4, F8 = of("float32"), of("float64")
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -51,8 +52,8 @@ class Made:
     def kernels(self):
         return self.kernels_
 
-    def measure(self, problem, thorough=False):
-        self.calls.append((problem.dtype.name, problem.threads, thorough))
+    def measure(self, problem, budget=1.0):
+        self.calls.append((problem.dtype.name, problem.threads))
         if isinstance(self.found, Exception):
             raise self.found
         return self.found
@@ -86,9 +87,9 @@ def test_measured_once_per_dtype_and_threads():
         ask(backend, F8, 2)
         ask(backend, of(np.dtype(">f4")))
     assert backend.calls == [
-        ("float32", 1, False),
-        ("float64", 1, False),
-        ("float64", 2, False),
+        ("float32", 1),
+        ("float64", 1),
+        ("float64", 2),
     ]
     assert len(profile([backend], 0).rates) == 3
 
@@ -117,7 +118,7 @@ def test_threads_that_measure_at_once_agree():
     """No thread waits for another: both may measure, and the first one counts."""
     backend, gate = Made(), threading.Barrier(8)
 
-    def measure(problem, thorough=False):
+    def measure(problem, budget=1.0):
         backend.calls.append(problem)
         return Rates(1e9 * len(backend.calls), 1e9, 1e9)
 
@@ -160,7 +161,7 @@ CONTENTS = {
     "negative": lambda x, first: {**x, "rates": [{**first, "multiply": -1.0}]},
     "nan": lambda x, first: {**x, "rates": [{**first, "add": float("nan")}]},
     "zero": lambda x, first: {**x, "rates": [{**first, "bandwidth": 0}]},
-    "short": lambda x, first: {**x, "rates": [{**first, "combine": [1.0]}]},
+    "short": lambda x, first: {**x, "rates": [{**first, "tile": [16]}]},
     "tile": lambda x, first: {**x, "rates": [{**first, "tile": [0, 16]}]},
     "lacks": lambda x, first: {**x, "rates": [{k: first[k] for k in first if k != "add"}]},
     "more": lambda x, first: {**x, "rates": [{**first, "luck": 1.0}]},
@@ -325,9 +326,9 @@ def test_a_pinned_profile_that_is_missing(monkeypatch, caplog, tmp_path):
 def test_measure_all(folder, monkeypatch):
     backend, steps = Made(), []
     before = revision()
-    made = measure_all([backend], [F4, F8, of("int32")], [1, 2], steps.append)
+    made, disturbed = measure_all([backend], [F4, F8, of("int32")], [1, 2], steps.append)
+    assert not disturbed
     assert set(made.rates) == {("made up", x, t) for x in ("float32", "float64") for t in (1, 2)}
-    assert all(thorough for _, _, thorough in backend.calls)
     assert len(steps) == 4
     assert revision() > before
     forget(monkeypatch)
@@ -339,6 +340,25 @@ def test_measure_all_writes_to_a_pinned_file(monkeypatch, tmp_path):
     pin(monkeypatch, mine)
     measure_all([Made()], [F4], [1], lambda _: None)
     assert len(read(mine, {}).rates) == 1
+
+
+def test_what_was_disturbed_is_measured_again_or_keeps_what_it_had(folder):
+    """One that is quiet the second time, and one that never is."""
+    calm, never = Made("calm"), Made("never")
+    outcomes = iter([DisturbedError("differ by 30%"), SOME])
+
+    def measure(problem, budget=1.0):
+        found = next(outcomes)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    calm.measure, never.found = measure, DisturbedError("differ by 40%")
+    steps = []
+    made, disturbed = measure_all([calm, never], [F4], [1], steps.append)
+    assert set(made.rates) == {("calm", "float32", 1)}
+    assert disturbed == {"never float32, 1 threads": "differ by 40%"}
+    assert len(steps) == 4
 
 
 def test_replaced_drops_cached_plans():

@@ -17,6 +17,7 @@ from falcon._core.policy import PACKED, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon._cpu.backend import CpuBackend
+from falcon._front import planner
 from falcon._numpy.backend import NumpyBackend
 from falcon.decision import explain
 from falcon.decision.candidates import scheme_candidates
@@ -44,7 +45,7 @@ class Made:
         return None
 
     def policy(self, problem):
-        return host_policy(problem)
+        return host_policy(problem, has_kernels=problem.operand.has_blas)
 
     def why_classical_only(self, problem):
         return self.refuses
@@ -212,21 +213,18 @@ def test_chunks_that_make_a_scheme_slow_or_small():
     assert "ms slower, combine B by" in reasons[second]
 
 
-def test_the_faster_backend_wins():
-    slow, fast = Made("slow"), Made("fast")
-    machine = Machine(slow=Rates(1e9, 1e9, 1e9), fast=Rates(3e9, 3e9, 3e9))
-    for backends in ([slow, fast], [fast, slow]):
-        plan = choose(backends=backends, machine=machine)
-        assert plan.backend is fast
-        assert {x.option.backend for x in plan.candidates} == {"slow", "fast"}
+def test_the_first_backend_is_used_unless_it_exceeds_the_limit():
+    first, second = Made("first"), Modest()
+    assert choose(backends=[first, second]).backend is first
+    limited = dataclasses.replace(BIG, buffered=True)
+    plan = choose(limited, request(limit=1), [first, second])
+    assert (plan.backend, plan.scheme) == (second, None)
 
 
-def test_the_classical_algorithm_of_a_backend_without_lcmas_is_a_candidate():
+def test_a_backend_without_lcmas():
     plain, able = Made("plain", refuses="made so"), Made("able")
-    machine = Machine(plain=Rates(1e12, 1e9, 1e12), able=Rates(1e9, 1e9, 1e9))
-    plan = choose(backends=[plain, able], machine=machine)
-    assert plan.backend is plain
-    assert plan.scheme is None
+    plan = choose(backends=[plain, able])
+    assert (plan.backend, plan.scheme, plan.why) == (plain, None, "made so")
     assert plain.asked == []
 
 
@@ -338,7 +336,7 @@ def test_nothing_is_measured_where_nothing_is_to_be_decided(problem, asked, refu
     ],
 )
 def test_few_rows_read_b_in_place(monkeypatch, problem, in_place, streamed, chosen):
-    """Without measuring: copying B, as a BLAS does, would cost more than the product."""
+    """Copying B, as a BLAS does, would cost more than the product."""
     cpu = CpuBackend()
     if cpu.why_unavailable() is not None:
         pytest.skip(f"backend cpu: {cpu.why_unavailable()}")
@@ -346,33 +344,38 @@ def test_few_rows_read_b_in_place(monkeypatch, problem, in_place, streamed, chos
 
     known, kernel = _core.kernel_info, {"rows_in_place": in_place, "rows_streamed": streamed}
     monkeypatch.setattr(_core, "kernel_info", lambda *x: {**known(*x), **kernel})
-    machine = Machine()
-    plan = choose(problem, backends=[cpu, NumpyBackend()], machine=machine)
-    assert (plan.backend.name, plan.scheme) == (chosen, None)
+    (option,) = cpu.candidates(problem, (None,), None)
+    assert option.few_rows == (chosen == "cpu")
+    plan = choose(problem, backends=[cpu], machine=Machine())
     assert ("copy of B" in plan.why) == (chosen == "cpu")
-    assert chosen == "numpy" or not machine.measured
 
 
 @pytest.mark.parametrize(
-    ("gain", "gains"),
-    [(1.02, False), (1.06, False), (1.1, True)],
+    ("sizes", "own"),
+    [
+        ((128, 128, 128), False),
+        ((200, 200, 200), False),
+        ((400, 400, 400), True),
+        ((64, 200, 200), True),
+        ((4000, 4000, 63), False),
+        ((4000, 4000, 64), True),
+        ((4000, 63, 4000), False),
+        ((4000, 64, 4000), True),
+        ((7, 900, 900), False),
+        ((4, 4096, 4096), True),  # few rows
+    ],
 )
-def test_a_small_dimension_leaves_the_last_backend_unless_it_is_slower(gain, gains):
-    """Packing costs most there, which rates predict badly."""
-    first, last = Made(), Modest()
-    slow = dataclasses.replace(DEAR_PRODUCTS, multiply=1e9 / gain)
-    problem = Problem(8192, 8192, 64, FLOAT)
-    plan = choose(problem, backends=[first, last], machine=Machine(modest=slow))
-    assert (plan.scheme, plan.backend) == (None, first if gains else last)
-    assert "too small for any LCMA" in plan.why
-    assert {x.option.backend for x in plan.candidates} == {first.name, last.name}
-
-
-@pytest.mark.parametrize("problem", [Problem(128, 128, 128, FLOAT), Problem(4096, 4096, 7, FLOAT)])
-def test_the_last_backend_runs_tiny_products_without_measuring(problem):
-    machine, last = Machine(modest=CHEAP_PRODUCTS), Modest()
-    plan = choose(problem, backends=[Made(), last], machine=machine)
-    assert (plan.scheme, plan.backend, machine.measured) == (None, last, [])
+def test_small_products_and_short_k_are_a_librarys(monkeypatch, sizes, own):
+    """Without rates: falcon's kernels run wherever they are not slower."""
+    cpu = CpuBackend()
+    if cpu.why_unavailable() is not None:
+        pytest.skip(f"backend cpu: {cpu.why_unavailable()}")
+    problem = Problem(*sizes, FLOAT)
+    assert cpu.beats_blas(problem) == own and not NumpyBackend().beats_blas(problem)
+    found = planner._backends_for(problem, "auto")
+    assert [x.name for x in found] == (["cpu", "numpy"] if own else ["numpy", "cpu"])
+    monkeypatch.setattr("falcon._cpu.backend.isa", lambda: "generic")
+    assert not cpu.beats_blas(problem)
 
 
 # --- explicit schemes -----------------------------------------------------------------------
@@ -477,19 +480,7 @@ def test_pruning_loses_nothing(monkeypatch, limit):
     backend = CpuBackend()
     if backend.why_unavailable() is not None:
         pytest.skip("needs the compiled extension")
-    rates = Rates(
-        *(8.6e10, 9e9, 2.2e9),
-        overlap=0.0,
-        combine=(4e9, 2.2e9, 4e9, 2.2e9),
-        pack=(4e9, 3e9),
-        cache=2**24,
-        tile=(6, 8),
-        slice=304,
-        loss=6.0,
-        update=1e10,
-        store=2e9,
-        overhead=1e-5,
-    )
+    rates = Rates(8.6e10, 9e9, 2.2e9, overlap=0.0, tile=(6, 8))
     random = np.random.default_rng(7)
     problems = [
         Problem(*(int(x) for x in 2 ** random.uniform(9, 13, 3)), FLOAT, threads=2)
@@ -516,9 +507,8 @@ def test_panels_of_a_packed_operand_have_a_price():
     options = [Option("made up", x, (2048,) * 3, 0) for x in (None, strassen)]
     for saved, is_worth in ((0.05, False), (0.09, True)):
         times = (("multiply", 1.0),), (("multiply", 1 - saved),)
-        kept = [(Made(), Candidate(x, y)) for x, y in zip(options, times, strict=True)]
-        assert preferred(kept, host_policy(BIG))[1].option is options[1]
-        assert preferred(kept, PACKED)[1].option is options[is_worth]
-    kept = [Candidate(options[0], times[0]), Candidate(options[1], (("multiply", 0.95),))]
-    table = explain.compared(kept, options[0], PACKED)
-    assert table[1].refused == "faster by less than 5% per further copy of B"
+        kept = [Candidate(x, y) for x, y in zip(options, times, strict=True)]
+        assert preferred(kept, host_policy(BIG)).option is options[1]
+        assert preferred(kept, PACKED).option is options[is_worth]
+    lost, best = Candidate(options[1], (("multiply", 0.95),)), Candidate(options[0], times[0])
+    assert explain._reason(lost, best, PACKED) == "faster by less than 5% per further copy of B"

@@ -8,7 +8,7 @@ import pytest
 import falcon
 from falcon._core.dtypes import of
 from falcon._core.options import FIELDS
-from falcon._core.policy import host_policy
+from falcon._core.policy import has_own_kernels
 from falcon._core.problem import Problem
 from falcon._front import execute, matmul, planner, recall, small
 from falcon.decision.machine import replaced
@@ -296,17 +296,18 @@ def test_what_a_small_call_may_be():
     ("shape", "expected"),
     [
         ((128, 128, 128), True),
-        ((300, 300, 300), False),
-        ((2000, 2000, 7), True),
-        ((2000, 2000, 8), False),
+        ((300, 300, 300), True),
+        ((400, 400, 400), False),
+        ((60, 300, 300), False),
+        ((2000, 2000, 63), True),
+        ((2000, 2000, 64), False),
     ],
 )
-def test_backends_are_compared_from_some_size_on(shape, expected):
-    """What is not small is planned, where NumPy's BLAS may lose to falcon's kernels."""
+def test_falcons_kernels_run_from_some_size_on(shape, expected):
+    """What is not small is planned."""
     M, N, K = shape
     assert small.is_small(np.ones((M, K)), np.ones((K, N)), None) == expected
-    problem = Problem(M, N, K, of("float64"))
-    assert host_policy(problem).is_compared(problem) != expected
+    assert has_own_kernels(M, N, K, 2.0 * M * N * K) != expected
 
 
 BATCHES = [((6, 3, 4), (6, 4, 5)), ((2, 3, 5, 4), (3, 4, 2)), ((5, 4), (3, 4, 2)), ((7, 4), (4,)),
