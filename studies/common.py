@@ -64,46 +64,6 @@ def pairs(ours, theirs, count, calls, before=None):
     return median(found)
 
 
-def after_numpy(side, size, dtype="float32"):
-    """Return the side with an untimed np.matmul before each of its calls.
-
-    NumPy's threads may still spin when falcon's begin, and its operands are in the caches.
-    """
-    import numpy as np
-
-    from falcon._core.timing import Side
-
-    some = np.ones((size, size), dtype)
-    out = np.empty_like(some)
-
-    def fastest(calls):
-        times = []
-        for _ in range(calls):
-            np.matmul(some, some, out)
-            times.append(side.time(1))
-        return min(times)
-
-    return Side(side.name, fastest, side.rest)
-
-
-def regret_of(sides, *, looks, rounds=5, most, limit):
-    """Time the choice, which comes first, and its rivals in turn; then the fastest in new pairs.
-
-    The least of many noisy times is too low, so only the new pairs count. Returns the records of
-    the first rounds, the number of the fastest side, and its speed over the choice's: an
-    `Estimate`, 1 if the choice is the fastest.
-    """
-    from falcon._core.timing import Estimate, interleave
-
-    looked = interleave(sides, looks, most=looks)
-    times = [min(x.seconds) for x in looked]
-    best = times.index(min(times))
-    if not best:
-        return looked, 0, Estimate(1.0, 1.0, 1.0, 1)
-    choice, rival = interleave([sides[0], sides[best]], rounds, most=most, seconds=limit)
-    return looked, best, rival.over(choice)
-
-
 # --- processes ------------------------------------------------------------------------------
 
 

@@ -25,9 +25,7 @@ from falcon._cpu import _core
 from falcon._cpu.extension import engine_view, isa
 from falcon._cpu.pool import kept_bytes
 from falcon._cpu.programs import engine_scheme
-from falcon._front.tune import measure_machine
-from falcon.decision import profile
-from falcon.decision.machine import entry
+from falcon.decision.rates import rates as rates_for
 
 # Short K (two), short N, odd sizes, short M, and a usual shape.
 SHAPES = ("5000x5000x512", "2048x2048x256", "5000x512x5000", "3001x2999x3003", "1187x4928x2565",
@@ -108,7 +106,7 @@ def compare(shape, dtype, case_seconds):
     profiles = [StageProfile(a, b, x.scheme, plan.threads) for x in options]
     sides = [Side(x.label, y.seconds, 0.02) for x, y in zip(options, profiles, strict=True)]
     records = interleave(sides, seconds=case_seconds)
-    rates = profile(available_backends()).rates[entry("cpu", plan.problem)]
+    rates = rates_for(plan.backend, plan.problem, available_backends())
     found = []
     for option, stages, record in zip(options, profiles, records, strict=True):
         told = {SAME.get(k, k): x for k, x in seconds(plan.problem, option, rates)}
@@ -159,7 +157,6 @@ def main():
     options = parser.parse_args()
     threads = thread_count(options.threads)
     with falcon.config(threads=threads, arithmetic="native"):
-        measure_machine([options.dtype], [threads], lambda _: None)
         shapes = shapes_of(options.shapes, SHAPES)
         groups = [compare(x, options.dtype, options.case_seconds) for x in shapes]
     table([x for group in groups for x in group])

@@ -1,4 +1,4 @@
-"""Measured times by which the decision is judged: ``python studies/records.py studies/records/NAME.json``.
+"""Measured times by which the decision is judged: ``python studies/records.py FILE``.
 
 For every problem of a fixed list (squares, layers of language models, few rows, short K, odd sizes;
 float32, float64, bfloat16, int8; one thread and two) the classical algorithm of every backend and
@@ -38,23 +38,28 @@ SPREAD, AGAIN = 0.08, 2
 BEST, METHODS = 9, 15
 # One that is predicted to take this many times as long as the best is not worth its time.
 SLOWEST = 1.6
-# Flop of a product per thread in float32; half of it in float64. LARGE are timed with two threads only.
+# Flop of a product per thread in float32; half of it in float64. LARGE: with two threads only.
 MOST_FLOPS = 2.5e10
 # Seconds of a timing of several calls, of which the fastest counts.
 TIMING = 0.01
 
 SQUARES = [(n, n, n) for n in (512, 768, 1024, 1536, 2048, 2560)]
-LARGE = [(3072, 3072, 3072), (4096, 4096, 4096), (512, 3584, 18944), (512, 14336, 4096), (2048, 4608, 3584)]
+LARGE = [
+    (3072, 3072, 3072),
+    (4096, 4096, 4096),
+    (512, 3584, 18944),
+    (512, 14336, 4096),
+    (2048, 4608, 3584),
+]
 LAYERS = [
-    (rows, n, k)
-    for rows in (512, 2048)
-    for n, k in ((4608, 3584), (3584, 3584), (4096, 14336))
+    (rows, n, k) for rows in (512, 2048) for n, k in ((4608, 3584), (3584, 3584), (4096, 14336))
 ]
 FEW_ROWS = [(64, 4096, 4096), (128, 4096, 4096), (256, 4096, 4096), (256, 14336, 4096)]
 SHORT_K = [(2048, 2048, 256), (3000, 3000, 512), (4096, 4096, 512), (5500, 4500, 640)]
 ODD = [
     (1100, 1100, 1100), (699, 1805, 1138), (777, 555, 999), (1999, 1003, 3001), (1234, 4321, 2222),
-    (2500, 2500, 2500), (3001, 3001, 3001), (900, 3300, 900), (4000, 1500, 1500), (1300, 1300, 4200),
+    (2500, 2500, 2500), (3001, 3001, 3001), (900, 3300, 900), (4000, 1500, 1500),
+    (1300, 1300, 4200),
 ]  # fmt: skip
 OTHERS = [(1024, 1024, 1024), (2048, 2048, 2048), (512, 4096, 4096), (2560, 2560, 2560)]
 
@@ -94,13 +99,12 @@ def problems():
 
 def methods(plan):
     """Return the options to time: classical ones, the best LCMAs, the best of other formats."""
-    allowed = [x for x in plan.candidates if x.allowed] or rivals(plan, METHODS)
+    found = rivals(plan, 10**6)
+    classical = [x for x in found if x.option.is_classical]
     if plan.problem.flops < SMALL_FLOPS[1]:
-        return [x for x in rivals(plan, METHODS) if x.option.is_classical]
-    classical = [x for x in allowed if x.option.is_classical]
-    others = sorted((x for x in allowed if not x.option.is_classical), key=lambda x: x.total)
-    fastest = min(x.total for x in allowed)
-    others = [x for x in others if x.total <= SLOWEST * fastest] or others[:3]
+        return classical
+    others = sorted((x for x in found if not x.option.is_classical), key=lambda x: x.total)
+    others = [x for x in others if x.total <= SLOWEST * others[0].total]
     kept, formats = others[:BEST], set()
     for x in others[BEST:]:
         kind = x.option.backend, x.option.levels, tuple(sorted(x.option.scheme.format))

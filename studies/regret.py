@@ -33,7 +33,6 @@ from falcon._core.model import seconds
 from falcon._core.plan import Candidate, Option
 from falcon._core.policy import has_own_kernels, host_policy
 from falcon._core.problem import Problem
-from falcon._core.text import format_table
 from falcon.decision.rates import nearest, on_threads, shipped
 from falcon.decision.select import preferred
 
@@ -119,7 +118,13 @@ def choice(case, rates):
     """Return the number of the method that falcon chooses by some rates of its own kernels."""
     problem, policy = case.problem, host_policy(case.problem)
     few = any(x.few_rows for x in case.options)
-    own = "cpu" if few or has_own_kernels(problem.M, problem.N, problem.K, problem.flops) or not problem.operand.has_blas else "numpy"
+    own = (
+        "cpu"
+        if few
+        or has_own_kernels(problem.M, problem.N, problem.K, problem.flops)
+        or not problem.operand.has_blas
+        else "numpy"
+    )
     able = [at for at, x in enumerate(case.options) if x.backend == own]
     if policy.why_too_small(problem) is not None or own == "numpy":
         return next(at for at in able if case.options[at].is_classical)
@@ -199,7 +204,18 @@ def overview(cases):
 
 
 def problems(cases):
-    rows = [("problem", "threads", "choice", "regret", "without its rows", "regret", "fastest", "over NumPy")]
+    rows = [
+        (
+            "problem",
+            "threads",
+            "choice",
+            "regret",
+            "without its rows",
+            "regret",
+            "fastest",
+            "over NumPy",
+        )
+    ]
     for x in cases:
         mine, others = choice(x, rates_of(x)), choice(x, rates_of(x, without=True))
         names = [f"{y.backend} {y.label}" for y in x.options]
@@ -214,7 +230,9 @@ def fit(cases):
     rows = []
     for (dtype, threads), rates in fitted(cases).items():
         about = {"cpu": cases[0].cpu, "backend": "cpu", "kernels": cases[0].kernels}
-        values = {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in asdict(rates).items()}
+        values = {
+            k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in asdict(rates).items()
+        }
         rows.append(json.dumps({**about, "dtype": dtype, "threads": threads, **values}))
     print("[\n" + ",\n".join(rows) + "\n]")
 

@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.cpus import kept_bytes
 from falcon._core import fit
+from falcon._core.cpus import kept_bytes
 from falcon._core.dtypes import of
-from falcon._core.model import seconds
-from falcon._core.plan import Option, Plan
+from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._numpy import backend as numpy_backend
 from falcon._numpy import classical
-from falcon._numpy import rates as numpy_rates
 from falcon._numpy.backend import NumpyBackend, _Stages
 
 BACKEND = NumpyBackend()

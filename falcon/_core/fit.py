@@ -1,7 +1,7 @@
 """Rates from measured times: least squares over the cost model's own terms.
 
-The model's seconds are sums of three costs, each times an amount. The amounts of a call are what the
-model says if one cost is 1 and the others are 0, so that measuring and predicting cannot count
+The model's seconds are sums of three costs, each times an amount. The amounts of a call are what
+the model says if one cost is 1 and the others are 0, so that measuring and predicting cannot count
 differently.
 """
 

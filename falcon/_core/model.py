@@ -22,8 +22,8 @@ shorter: the products of all chunks take ``sum r' sum c' sum inner``.
 
 A combine takes ``omega max(arithmetic, memory) + (1 - omega) (arithmetic + memory)``; multiply
 takes the larger of both, since kernels fetch the next block while they compute. a_A, a_B, a_H are
-how often the stage runs because of the chunks (`Option.again`). I = ceil(t/T) T/t is the imbalance of T
-threads that share the t = (r'/mr) (c'/nr) tiles of a product.
+how often the stage runs because of the chunks (`Option.again`). I = ceil(t/T) T/t is the imbalance
+of T threads that share the t = (r'/mr) (c'/nr) tiles of a product.
 
 The classical algorithm is the scheme <1,1,1;1>: if Combine H is fused, the backend packs operands
 itself, which is its Combine A and B; a BLAS's packing is part of F*.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any
 
 from falcon.schemes import ComplexScheme
@@ -25,7 +24,7 @@ class Policy:
     # Whether every scheme nested in Strassen's is a candidate; else only Strassen's in itself.
     nested: bool = True
     nested_block: int = 4  # how many times larger the blocks of nested schemes must be
-    # The classical algorithm is chosen unless it is slower by this factor, the error of predictions.
+    # The classical algorithm is chosen unless it is slower by this factor: predictions err.
     least_gain: float = 1.03
     # Predictions within this share of each other are a tie: less growth wins, then fewer levels.
     tie: float = 0.015

@@ -32,7 +32,6 @@ def giga(rate: float) -> str:
     return f"{rate / 1e9:.2f}" if rate < 1e13 else "beyond measure"
 
 
-
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Speed of a backend for one dtype and number of threads on this machine.

@@ -15,7 +15,6 @@ from .pool import largest_bytes, roomy_bytes
 from .programs import engine_scheme
 from .rounding import rounded_growth
 
-
 # Bytes for which passes are cut where the machine must not matter.
 _FIXED_ROOM = 2**28
 

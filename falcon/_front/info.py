@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from falcon._backends import BACKENDS, DEVICE, available_backends, device_backend
+from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.options import settings, thread_count
+from falcon._core.problem import Problem
 from falcon._cpu.backend import describe
 from falcon._cpu.extension import why_missing
 from falcon._numpy.rates import blas_name as numpy_blas
 from falcon._numpy.rates import held as numpy_held
 from falcon._version import __version__
-from falcon._core.dtypes import FLOAT32, FLOAT64
-from falcon._core.problem import Problem
 from falcon.decision import profile
 from falcon.decision.machine import cpu_model
 from falcon.decision.rates import source

@@ -255,12 +255,12 @@ def rivals(plan: Plan, most: int) -> list[Candidate]:
         backend = next(x for x in backends if x.name == plan.backend.name)
         first = backend.predicted(problem, plan.option, rates(backend, problem, backends))
     known = [first.option, *(x.option for x in others)]
-    if all(x.is_classical for x in known):
-        for backend in (x for x in backends if x.why_not(problem) is None):
-            able = backend.why_classical_only(problem) is None
-            wanted = (None, get("strassen")) if able else (None,)
-            found = backend.candidates(problem, wanted, plan.options.workspace_limit)
-            others += [Candidate(x, ()) for x in found if x not in known]
+    none_compared = all(x.is_classical for x in known)
+    for backend in (x for x in backends if x.why_not(problem) is None):
+        able = none_compared and backend.why_classical_only(problem) is None
+        wanted = (None, get("strassen")) if able else (None,)
+        found = backend.candidates(problem, wanted, plan.options.workspace_limit)
+        others += [Candidate(x, ()) for x in found if x not in known]
     allowed = [x for x in others if x.allowed]
     rest = [x for x in allowed[most - 1 :] if x.option.is_classical]
     return [first, *allowed[: most - 1], *rest]

@@ -60,9 +60,7 @@ def candidates(
     return (best, *lost, *(x for x in found if not x.allowed))
 
 
-def _with_more(
-    problem: Problem, backend: Backend, rates: Any, best: Candidate
-) -> list[Candidate]:
+def _with_more(problem: Problem, backend: Backend, rates: Any, best: Candidate) -> list[Candidate]:
     """Return the choice with enough workspace to run without chunks, if that is faster."""
     found = backend.candidates(problem, (best.option.scheme,), _UNLIMITED)
     if not found or best.option.chunks == found[0].chunks:

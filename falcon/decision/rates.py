@@ -109,7 +109,9 @@ def _fixed_rates(backend: str, operand: DType) -> Rates:
 def _measured(backend: Backend, problem: Problem, machine: MachineProfile) -> dict[int, Rates]:
     """Return what the profile has for a problem's dtype, by number of threads."""
     name = problem.operand.name
-    return {t: x for (b, dtype, t), x in machine.rates.items() if (b, dtype) == (backend.name, name)}
+    return {
+        t: x for (b, dtype, t), x in machine.rates.items() if (b, dtype) == (backend.name, name)
+    }
 
 
 def on_threads(known: dict[int, Rates], threads: int, least: float) -> Rates:
@@ -167,7 +169,7 @@ def shipped() -> list[Row]:
     found = []
     for x in json.loads(Path(__file__).with_name("shipped.json").read_bytes()):
         about = (x.pop("cpu"), x.pop("backend"), x.pop("kernels"), x.pop("dtype"), x.pop("threads"))
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in x.items()}
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in x.items()}
         found.append(Row(*about, Rates(**values)))
     return found
 
@@ -181,9 +183,7 @@ def _nearest_here(backend: str, kernels: str, operand: DType) -> list[Row]:
     return nearest(shipped(), backend, kernels, operand, cpu_family())
 
 
-def nearest(
-    rows: Sequence[Row], backend: str, kernels: str, operand: DType, cpu: str
-) -> list[Row]:
+def nearest(rows: Sequence[Row], backend: str, kernels: str, operand: DType, cpu: str) -> list[Row]:
     """Return the nearest rows, one per number of threads.
 
     The type counts more than kernels, these more than the CPU.

@@ -70,7 +70,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class Fastest:
-    """What `falcon.tune` found for a problem: its name, the fastest choice, what that has beaten."""
+    """What `falcon.tune` found for a problem: its name, the fastest choice, and what it beat."""
 
     problem: str
     choice: Choice

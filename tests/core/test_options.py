@@ -40,7 +40,7 @@ def fresh(monkeypatch):
 
 def test_defaults(fresh):
     assert settings() == Options()
-    assert settings() == Options("auto", "auto", "auto", 8.0, None, None, "finite", False)
+    assert settings() == Options("auto", "auto", "auto", 8.0, None, None, False, "finite", False)
 
 
 @pytest.mark.parametrize("variable", VARIABLES)

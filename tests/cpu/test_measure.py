@@ -11,7 +11,7 @@ from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 
 measure = pytest.importorskip("falcon._cpu.measure", reason="needs the compiled extension")
-from falcon._cpu import blocking
+blocking = pytest.importorskip("falcon._cpu.blocking")
 
 TRUE = Rates(2e11, 8e9, 3e9, overlap=0.0, tile=(12, 16))
 
@@ -40,7 +40,9 @@ def test_the_costs_of_an_engine_that_keeps_to_the_model_are_found(dtype, threads
 def test_two_percent_of_noise_change_rates_by_little():
     some = calls()
     noise = [1.02 if at % 2 else 0.98 for at in range(len(some))]
-    times = [x * sum(y for _, y in seconds(*call, TRUE)) for x, call in zip(noise, some, strict=True)]
+    times = [
+        x * sum(y for _, y in seconds(*call, TRUE)) for x, call in zip(noise, some, strict=True)
+    ]
     made, error = fit_rates(some, times, (12, 16))
     assert 0.005 < error < 0.03
     assert made.multiply == pytest.approx(TRUE.multiply, rel=0.05)

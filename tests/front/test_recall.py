@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import of
 from falcon._core.options import FIELDS
 from falcon._core.policy import has_own_kernels
-from falcon._core.problem import Problem
 from falcon._front import execute, matmul, planner, recall, small
 from falcon.decision.machine import replaced
 

@@ -1,4 +1,4 @@
-"""Measure this machine for ``falcon/decision/starting.json``: ``python studies/starting_rates.py``.
+"""Measure this machine for ``falcon/decision/shipped.json``: ``python studies/shipped_rates.py``.
 
 Prints a row per backend, type and number of threads (1 and all); FALCON_ISA and OPENBLAS_CORETYPE
 select other kernels. Takes ten seconds a row; nothing else should run meanwhile.
@@ -16,7 +16,7 @@ from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, of
 from falcon._core.options import Options, thread_count
 from falcon._core.problem import Problem
 from falcon.decision.machine import cpu_family
-from falcon.decision.starting import Call, kernels_of
+from falcon.decision.rates import kernels_of
 
 # Types that NumPy's backend is asked for: those with a BLAS, and one that stands for the others.
 BY_NUMPY = "float32", "float64", "complex64", "complex128", "int64"
@@ -36,21 +36,10 @@ def main() -> None:
                 problem = Problem.of((1024,) * 3, operand, Options(threads=threads))
                 if backend.why_not(problem) is not None:
                     continue
-                rates = backend.measure(problem, thorough=True)
-                row = asdict(rates)
-                if threads == 1:
-                    row["probed"] = quotient(backend, operand, rates)
-                row = {name: short(x) for name, x in sorted(row.items())}
+                rates = backend.measure(problem, 8.0)
+                row = {name: short(x) for name, x in asdict(rates).items()}
                 rows.append(json.dumps(head | {"dtype": operand.name, "threads": threads} | row))
     print("[\n" + ",\n".join(rows) + "\n]")
-
-
-def quotient(backend, operand, rates):
-    """Return the measured over the predicted seconds of the probe's product."""
-    call = Call(backend, operand, rates)
-    for _ in range(50):
-        call.run()
-    return call.fastest / call.predicted
 
 
 def short(value):
