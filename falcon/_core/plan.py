@@ -99,6 +99,8 @@ class Plan:
         one after the other; `backend` is then that of the last.
     tuned : bool
         `falcon.tune` has measured the choice; else it is the model's, or the caller's.
+    rates : str
+        Where the speeds of a prediction come from.
 
     Examples
     --------
@@ -118,6 +120,7 @@ class Plan:
     options: Options = field(default_factory=Options)
     parts: tuple[Part, ...] = ()
     tuned: bool = False
+    rates: str = ""
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -280,6 +283,8 @@ class Plan:
             total = sum(time for _, time in self.seconds)
             parts = ", ".join(f"{name} {time * 1e3:.2f}" for name, time in self.seconds)
             lines.append(f"  predicted  {total * 1e3:.2f} ms ({parts})")
+            if self.rates:
+                lines.append(f"  rates      {self.rates}")
         return "\n".join(lines)
 
     def explain(self, most: int = 12) -> str:

@@ -136,26 +136,10 @@ def source(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> s
     if _measured(backend, problem, machine):
         return "measured by tune" + (" (FALCON_PROFILE)" if machine.pinned else "")
     row = _rows_of(backend, problem.operand)[0]
-    if is_recorded(backend, problem):
-        return f"shipped, recorded on {row.cpu} with {row.kernels} kernels"
-    return (
-        f"shipped, recorded on {row.cpu} with {row.kernels} kernels for {row.dtype}; none are for "
-        "this machine: python -m falcon tune measures it (a minute)"
-    )
-
-
-def is_recorded(backend: Backend, problem: Problem) -> bool:
-    """Whether rates were recorded on such a CPU, with the kernels that a backend runs here."""
-    row = _rows_of(backend, problem.measured.operand)[0]
-    here = cpu_family(), kernels_of(backend), problem.measured.operand.name
-    return (row.cpu, row.kernels, row.dtype) == here
-
-
-def is_known(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> bool:
-    """Whether a backend's rates were measured on this machine, or recorded on one like it."""
-    return is_recorded(backend, problem) or bool(
-        _measured(backend, problem.measured, profile(backends))
-    )
+    told = f"shipped, recorded on {row.cpu} with {row.kernels} kernels"
+    if row[:4] == (cpu_family(), backend.name, kernels_of(backend), problem.operand.name):
+        return told
+    return f"{told} for {row.dtype}; python -m falcon tune measures this machine (a minute)"
 
 
 def kernels_of(backend: Backend) -> str:

@@ -25,7 +25,7 @@ from falcon.schemes.catalogue import generation
 from .candidates import scheme_candidates
 from .limits import judge, least_seconds, least_workspace, panels_fit, within_limit
 from .machine import profile
-from .rates import rates
+from .rates import rates, source
 from .store import Choice, Fastest
 from .symmetric import RatesOf, choose
 
@@ -45,7 +45,10 @@ def plan_for(
         made = found and _planned(problem, options, backends, rates_of, found)
         if made:
             return made
-    return select(problem, options, backends, rates_of)
+    made = select(problem, options, backends, rates_of)
+    if made.seconds:
+        made = replace(made, rates=source(made.backend, problem, every))
+    return made
 
 
 def digest(problem: Problem) -> str:

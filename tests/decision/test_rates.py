@@ -9,7 +9,7 @@ from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon.decision import machine
 from falcon.decision import rates as rates_module
-from falcon.decision.rates import Row, is_known, nearest, on_threads, rates, source
+from falcon.decision.rates import Row, nearest, on_threads, rates, source
 
 from .support import forget
 
@@ -87,8 +87,6 @@ def test_measured_rates_come_first(folder, monkeypatch):
     problem = Problem.of((9, 9, 9), F4, Options(threads=1))
     assert rates(numpy, problem, [numpy]).multiply == 1.0
     assert source(numpy, problem, [numpy]) == "measured by tune"
-    assert is_known(numpy, problem, [numpy])
     monkeypatch.setattr(rates_module, "cpu_family", lambda: "of another kind")
     other = Problem.of((9, 9, 9), of("float64"), Options(threads=1))
-    assert not is_known(numpy, other, [numpy])
-    assert "tune measures it" in source(numpy, other, [numpy])
+    assert "tune measures this machine" in source(numpy, other, [numpy])
