@@ -148,12 +148,12 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     path, end = options.output, time.monotonic() + options.time_budget
     found = json.loads(path.read_text(encoding="utf-8")) if path and path.exists() else {}
-    status, begun = 0, False
-    for case in (Case("given", Shape(*x), y) for x in shapes_of(options.shapes, SIZES)
-                 for y in options.dtype):  # fmt: skip
-        key = f"{case.key} {options.scheme}"
-        if key in found:
-            continue
+    status, begun, failed = 0, False, found.setdefault("failed", [])
+    cases = {f"{case.key} {options.scheme}": case
+             for case in (Case("given", Shape(*x), y) for x in shapes_of(options.shapes, SIZES)
+                          for y in options.dtype)}  # fmt: skip
+    for key in sorted(cases.keys() - found.keys(), key=lambda x: (x in failed, [*cases].index(x))):
+        case = cases[key]
         if begun and time.monotonic() > end:
             print("the run is not complete; the same command resumes it", file=sys.stderr)
             return INCOMPLETE
@@ -163,6 +163,11 @@ def main(arguments=None):
         except (MemoryError, RuntimeError) as error:  # of the device's memory or a library
             print(f"warning: {key} failed: {error}", file=sys.stderr, flush=True)
             status = INCOMPLETE
+            failed.append(key)
+            if path:
+                write(path, found)
+            if device.is_lost():
+                break
             continue
         table(found[key])
         if path:

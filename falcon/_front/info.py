@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 import warnings
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from falcon._version import __version__
 from falcon.decision import learned
 from falcon.decision.machine import cpu_model
 
+# Distributions that hold the package cupy.
+_CUPY = ("cupy", "cupy-cuda12x", "cupy-cuda13x")
 _PACKAGE = Path(__file__).parents[1]
 _SEPARATE = (
     "use an environment for each, or uninstall both (pip uninstall falcon falcon-gemm) and install "
@@ -75,6 +78,7 @@ def _gather() -> dict[str, Any]:
         "compiled parts": "built" if find_spec("falcon._cpu._core") else why_missing(),
         "backends": backends(),
         "cpu kernels": describe(),
+        "GPU": gpu(),
         "libraries": libraries(),
         "settings": {name: getattr(chosen, name) for name in chosen.__slots__},
         "choices": choices(),
@@ -86,6 +90,12 @@ def backends() -> dict[str, str]:
     """Return per backend "available", or the reason why it is not."""
     known = {**BACKENDS, DEVICE: device_backend()}
     return {name: backend.why_unavailable() or "available" for name, backend in known.items()}
+
+
+def gpu() -> dict[str, str]:
+    """Return the current GPU, its driver and the libraries that falcon uses on it, if any."""
+    backend: Any = device_backend()
+    return {} if backend.why_unavailable() else backend.identity()
 
 
 def choices() -> dict[str, str]:
@@ -136,10 +146,10 @@ def libraries() -> dict[str, str]:
 
     versions = {}
     for name in ("numpy", "scipy", "threadpoolctl", "tqdm", "cupy", "torch"):
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = "not installed"
+        versions[name] = "not installed"
+        for distributed in _CUPY if name == "cupy" else (name,):
+            with suppress(PackageNotFoundError):
+                versions[name] = version(distributed)
     versions["numpy BLAS"] = numpy_blas()
     if numpy_held():
         versions["note"] = numpy_held()

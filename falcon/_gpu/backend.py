@@ -21,7 +21,7 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import available, device, driver, kernels, model, operands, repaired, sources, workspaces
+from . import available, cublas, device, driver, kernels, model, operands, repaired, sources, workspaces
 from .arrays import library_of
 from .geometry import (
     Buffers,
@@ -218,6 +218,7 @@ class GpuBackend:
             "driver": str(found.driver),
             "cupy": device.version(),
             "cuda": str(device.runtime_version()),
+            "cublas": cublas.version(),
             "kernels": sources.digest(),
         }
 

@@ -32,6 +32,7 @@ _ARGUMENTS = {
     "cublasGetMathMode": (c_void_p, c_void_p),
     "cublasSetMathMode": (c_void_p, c_int),
     "cublasGetPointerMode_v2": (c_void_p, c_void_p),
+    "cublasGetProperty": (c_int, c_void_p),
     "cublasSetPointerMode_v2": (c_void_p, c_int),
     _GEMM: (
         *(c_void_p, c_int, c_int, c_int64, c_int64, c_int64),
@@ -69,6 +70,14 @@ def forget() -> None:
     """Load the library again when it is next needed."""
     _wrapper.cache_clear()
     _library.cache_clear()
+
+
+def version() -> str:
+    """Return the library's version."""
+    found = [c_int() for _ in range(3)]
+    for part, value in enumerate(found):  # major, minor, patch
+        _call("cublasGetProperty", part, byref(value))
+    return ".".join(str(x.value) for x in found)
 
 
 def _call(name: str, *arguments: Any) -> None:

@@ -111,6 +111,15 @@ class _ForeignStream:
         return 0, self.pointer
 
 
+def is_lost() -> bool:
+    """Whether an error has made the device unusable for this process: all that follows fails."""
+    try:
+        _cupy().cuda.runtime.deviceSynchronize()
+    except Exception:
+        return True
+    return False
+
+
 def is_capturing() -> bool:
     """Whether the current stream records a graph."""
     return bool(_cupy().cuda.get_current_stream().is_capturing())
@@ -188,9 +197,12 @@ def set_bytes(pointer: int, value: int, nbytes: int) -> None:
 # --- kernels --------------------------------------------------------------------------------
 
 
-def function(source: str, name: str, options: tuple[str, ...]) -> Any:
-    """Compile `source` for the current device (CuPy keeps the result on disk); return a kernel."""
-    return _cupy().RawModule(code=source, options=options).get_function(name)
+def function(source: str, name: str) -> Any:
+    """Return a kernel, compiled as C++17 for each device on which it is launched.
+
+    -fmad, on by default, may contract alpha * sum + beta * c, which rounds once less.
+    """
+    return _cupy().RawModule(code=source).get_function(name)
 
 
 def launch(

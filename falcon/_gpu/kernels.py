@@ -1,11 +1,11 @@
-"""Compiled kernels, one per unit and device, and the launches of each stage.
+"""Compiled kernels, one per unit, and the launches of each stage.
 
-A kernel is compiled when it is first needed (tenths of a second; CuPy keeps the result on disk).
+A kernel is compiled when a device first needs it (tenths of a second; CuPy keeps the result on
+disk, and a module per device).
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,6 @@ from . import device, geometry, sources
 from .matrix import Matrix
 from .steps import Fill, Launch, Step
 
-_lock = threading.Lock()
 _functions: dict[tuple, tuple[Any, sources.Unit]] = {}
 # Of the powers by which lines are multiplied, by bytes of an accumulator: the product of a row's
 # and a column's is a normal number.
@@ -28,21 +27,17 @@ _LARGEST_EXPONENT = {4: 60, 8: 500}
 
 
 def _function(key: tuple, make: Callable[[], sources.Unit]) -> tuple[Any, sources.Unit]:
-    where = (device.current(), *key)
-    found = _functions.get(where)
-    if found is None:
-        with _lock:
-            unit = make()
-            source = sources.assemble([unit])
-            found = device.function(source, unit.name, sources.OPTIONS), unit
-            found = _functions.setdefault(where, found)
+    found = _functions.get(key)
+    if found is None:  # several threads may compile at once: the first one counts
+        unit = make()
+        found = device.function(sources.assemble([unit]), unit.name), unit
+        found = _functions.setdefault(key, found)
     return found
 
 
 def clear() -> None:
     """Discard the compiled kernels."""
-    with _lock:
-        _functions.clear()
+    _functions.clear()
 
 
 def combine_in(

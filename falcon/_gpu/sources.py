@@ -17,10 +17,6 @@ from falcon.codegen import cuda_emit
 from falcon.codegen.cuda_plan import Fit
 from falcon.schemes import Scheme, get
 
-# C++17 is CuPy's default from version 14 on. -fmad, on by default, may contract
-# alpha * sum + beta * c, which rounds once less.
-OPTIONS = ("--std=c++17",)
-
 
 @dataclass(frozen=True)
 class Unit:

@@ -23,7 +23,7 @@ class Cublas:
         self.__dict__ |= {f.__name__: _Function(f) for f in (
             cublasSetStream_v2, cublasSetWorkspace_v2, cublasGetMathMode, cublasSetMathMode,
             cublasGetPointerMode_v2, cublasSetPointerMode_v2, cublasGemmStridedBatchedEx_64,
-            cublasGetStatusString,
+            cublasGetProperty, cublasGetStatusString,
         )}  # fmt: skip
 
 
@@ -49,6 +49,11 @@ def load(major):
 
 def cublasGetStatusString(status):
     return b"the library was not initialized"
+
+
+def cublasGetProperty(type, value):
+    value._obj.value = (13, 2, 1)[type]
+    return 0
 
 
 def cublasSetStream_v2(handle, stream):

@@ -308,6 +308,7 @@ def modules():
         driverGetVersion=lambda: 13000,
         runtimeGetVersion=lambda: 13000,
         memsetAsync=memset_async,
+        deviceSynchronize=lambda: None,
         memcpyAsync=memcpy_async,
         memcpyDeviceToDevice=3,
     )

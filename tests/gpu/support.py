@@ -6,7 +6,7 @@ from falcon._core.dtypes import CUDA, of
 from falcon._gpu import sources
 
 DTYPES = tuple(row.name for row in CUDA)
-# What CuPy adds to falcon's options of the compiler.
+# The options of the compiler that CuPy adds, besides C++17.
 CUPYS = ("-ftz=true", "--device-as-default-execution-space")
 
 

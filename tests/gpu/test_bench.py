@@ -14,7 +14,7 @@ import falcon
 from falcon.__main__ import main
 from falcon._core.dtypes import of
 from falcon._gpu import rates
-from falcon.bench import gpu, records
+from falcon.bench import gpu, gpu_run, records
 from falcon.bench.run import INCOMPLETE
 from falcon.bench.workloads import Case, Shape
 from falcon.codegen.cuda_plan import products
@@ -40,12 +40,17 @@ def run(capsys, *arguments):
     return status, captured.out, captured.err
 
 
-def test_a_run_stops_and_goes_on(capsys, tmp_path):
+def test_a_run_stops_and_goes_on(capsys, tmp_path, monkeypatch):
     path, part = tmp_path / "day.json", tmp_path / "day.json.part"
     asked = ("--shape", "48,40,56", "--shape", "32,32,32", "--dtype", "float32,bfloat16",
              "--rounds", 1, "--case-seconds", 0, "--scheme", "strassen", "-o", path)  # fmt: skip
-    cases = [f"given {x} {y}" for y in ("float32", "bfloat16") for x in ("48x40x56", "32x32x32")]
-    for done in range(1, 4):  # a case at a time
+    cases = [f"given {x} {y}" for x in ("48x40x56", "32x32x32") for y in ("float32", "bfloat16")]
+    references, host = [], gpu.device.download
+    monkeypatch.setattr(gpu.device, "download", lambda x: (references.append(x.shape), host(x))[1])
+    machine = gpu_run.describe_machine()
+    for done in range(1, 4):  # a case at a time, each on another host with such a GPU
+        system = {"system": f"Linux {done}", "memory": done, "cpu": "another", "cpus": done}
+        monkeypatch.setattr(gpu_run, "describe_machine", lambda system=system: {**machine, **system})
         status, out, err = run(capsys, *asked, "--time-budget", 1e-9)
         assert status == INCOMPLETE
         assert "the same command resumes it" in err
@@ -53,6 +58,8 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path):
         kept = json.loads(part.read_text())["found"]["cases"]
         assert [x["key"] for x in kept] == cases[:done]
         assert out.startswith("device Stand-in, driver 13000, cupy 14.2.0")
+        assert references.count((56, 40)) == (done < 3)  # B, once for all sides
+        references.clear()
     status, out, _ = run(capsys, *asked)
     assert status == 0
     assert not part.exists()
@@ -113,28 +120,49 @@ def test_a_case_that_fails_stops_no_other(capsys, tmp_path, monkeypatch):
             raise MemoryError("out of memory")
         return measure(case, *rest)
 
-    with monkeypatch.context() as m:
-        m.setattr(gpu, "measure", failing)
-        status, _, err = run(capsys, *asked)
-    assert status == INCOMPLETE
-    assert "given 32x32x32 float32 failed: out of memory" in err
+    for is_lost in (False, True):
+        with monkeypatch.context() as m:
+            m.setattr(gpu, "measure", failing)
+            m.setattr(gpu_run.device, "is_lost", lambda is_lost=is_lost: is_lost)
+            status, _, err = run(capsys, *asked, *(["--fresh"] * is_lost))
+        assert status == INCOMPLETE
+        assert "given 32x32x32 float32 failed: out of memory" in err
+        held = json.loads((tmp_path / "day.json.part").read_text())
+        assert [x["dtype"] for x in held["found"]["cases"]] == ["float64"] * (not is_lost)
+    first = []
+    monkeypatch.setattr(gpu, "measure", lambda x, *y: (first.append(x.dtype), measure(x, *y))[1])
     status, _, _ = run(capsys, *asked)
     assert status == 0
     assert {x["dtype"] for x in records.read(path)["cases"]} == {"float32", "float64"}
+    assert first == ["float64", "float32"]  # what failed is the last
 
 
 # --- the study of stages --------------------------------------------------------------------
 
 
-def test_the_study_goes_on(gpu_stages, cupy, capsys, tmp_path):
+def test_the_study_goes_on(gpu_stages, cupy, capsys, tmp_path, monkeypatch):
     path = tmp_path / "stages.json"
     asked = ["48,40,56", "32,32,32", "--dtype", "float32", "-o", str(path)]
     assert gpu_stages.main([*asked, "--time-budget", "-1"]) == INCOMPLETE
-    assert len(json.loads(path.read_text())) == 1
-    assert gpu_stages.main(asked) == 0
+    assert len(json.loads(path.read_text())) == 2
+    stages, failed = gpu_stages.stages, []
+
+    def lost(case, *rest):
+        failed.append(case.shape.M)
+        raise RuntimeError("lost")
+
+    with monkeypatch.context() as m:
+        m.setattr(gpu_stages, "stages", lost)
+        m.setattr(gpu_stages.device, "is_lost", lambda: True)
+        assert gpu_stages.main(["16,16,16", *asked]) == INCOMPLETE
+    monkeypatch.setattr(gpu_stages, "stages", lambda x, y: (failed.append(x.shape.M), stages(x, y))[1])
+    assert gpu_stages.main(["16,16,16", *asked]) == 0
+    assert failed == [16, 32, 16]  # ended at once, then the last
     found = json.loads(path.read_text())
+    assert len(found.pop("failed")) == 1
+    del found["given 16x16x16 float32 auto"]
     assert [x["scheme"] for x in found.values()] == ["strassen"] * 2  # "auto" takes none there
-    assert capsys.readouterr().out.count("combine A") == 2
+    assert capsys.readouterr().out.count("combine A") == 3
     with pytest.raises(ValueError, match="--dtype 'int32'; expected one of float32"):
         gpu_stages.main(["32,32,32", "--dtype", "int32"])
 

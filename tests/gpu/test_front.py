@@ -3,15 +3,19 @@
 import pickle
 import re
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from importlib import metadata
 
 import numpy as np
 import pytest
 
 import falcon
 from falcon._backends import device_backend
+from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._front.families.device import device_family
-from falcon._gpu import available, cublas, workspaces
+from falcon._gpu import available, cublas, device, kernels, sources, workspaces
 
 from .conftest import forget
 from .support import kind, on_device, whole
@@ -453,6 +457,31 @@ def test_an_incomplete_installation_is_told(cupy, state, monkeypatch):
         device_backend().why_unavailable()
     state.capturing = False
     assert device_backend().why_unavailable() is None
+
+
+def test_info_names_cupy_and_its_libraries(cupy, monkeypatch):
+    """Whatever the distribution of CuPy is called."""
+
+    def version(name):
+        if name == "cupy":
+            raise metadata.PackageNotFoundError
+        return "14.2.0"
+
+    monkeypatch.setattr(metadata, "version", version)
+    found = falcon.show_config("dict")
+    assert found["libraries"]["cupy"] == "14.2.0"
+    assert found["GPU"].items() >= {"driver": "13000", "cuda": "13000", "cublas": "13.2.1"}.items()
+
+
+def test_kernels_are_compiled_at_the_same_time(cupy, monkeypatch):
+    """NVRTC takes seconds, and does several sources at a time."""
+    both = threading.Barrier(2, timeout=10)
+    monkeypatch.setattr(device, "function", lambda source, *_: both.wait())
+    with ThreadPoolExecutor(2) as pool:
+        units = [sources.copy(FLOAT32, x) for x in (FLOAT32, FLOAT64)]
+        made = [pool.submit(kernels._function, (i, "test"), lambda x=x: x)
+                for i, x in enumerate(units)]  # fmt: skip
+        assert [x.result()[1] for x in made] == units
 
 
 def test_small_cpu_calls_do_not_ask_where_arrays_are(monkeypatch):

@@ -43,7 +43,7 @@ def checked(result):
 def compiled(text, architecture):
     """Return status, log and machine code; the log holds the report of the assembler."""
     program = checked(nvrtc.nvrtcCreateProgram(text.encode(), b"falcon.cu", 0, None, None))
-    options = [x.encode() for x in (*sources.OPTIONS, *CUPYS, "--ptxas-options=-v")]
+    options = [x.encode() for x in ("--std=c++17", *CUPYS, "--ptxas-options=-v")]
     options.append(f"--gpu-architecture={architecture}".encode())
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     log = b" " * checked(nvrtc.nvrtcGetProgramLogSize(program))
