@@ -78,7 +78,13 @@ def plan_for(problem: Problem, options: Options) -> Plan:
         return found
     backends = _backends_for(problem, options.backend)
     every = available_backends() if problem.device is None else backends
-    made = decide(problem, options, backends, every)
+    try:
+        made = decide(problem, options, backends, every)
+    except MemoryError as error:  # a GPU cannot be measured: the next call tries again
+        if problem.device is None:
+            raise
+        classical = decide(problem, replace(options, scheme="classical"), backends, every)
+        return replace(classical, options=options, why=f"rates could not be measured: {error}")
     if options.arithmetic == "auto":
         made = _by_other(made, options, every)
     with _plans_lock.lock:
