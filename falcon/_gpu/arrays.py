@@ -36,7 +36,10 @@ class Library(Protocol):
         """Make a new array by rows."""
 
     def allocate(self, nbytes: int) -> Memory:
-        """Allocate memory for the current device and stream from the library's own pool."""
+        """Allocate memory for the current device and stream from the library's own pool.
+
+        Raises MemoryError: there is not enough.
+        """
 
     def stream(self, index: int) -> AbstractContextManager[Any]:
         """Make the library's current stream that of CuPy."""
@@ -149,7 +152,11 @@ class _Torch:
         return self._torch.empty(shape, dtype=kind, device=f"cuda:{index}")
 
     def allocate(self, nbytes: int) -> Memory:
-        made = self._torch.empty((max(nbytes, 1),), dtype=self._torch.uint8, device="cuda")
+        kind = self._torch.uint8
+        try:
+            made = self._torch.empty((max(nbytes, 1),), dtype=kind, device="cuda")
+        except self._torch.OutOfMemoryError as error:
+            raise MemoryError(str(error)) from None
         return Memory(made.data_ptr(), nbytes, made)
 
     def stream(self, index: int) -> AbstractContextManager[Any]:

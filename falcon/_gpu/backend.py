@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from math import hypot
 from typing import Any
 
 from falcon._core.bound import growth_of_rounded_sums
@@ -130,12 +132,17 @@ class GpuBackend:
 
         No Problem on a device is symmetric: there is never a `mirror`.
         """
-        packed = b.payload.packed if isinstance(b, PackedOperand) else None
-        source = b.payload.source if isinstance(b, PackedOperand) else b
-        plan = _settled(plan)
-        packed = None if staged(plan.problem.operand, plan.scheme) is None else packed
-        scalars = {"alpha": float(alpha), "beta": float(beta)}
-        driver.execute(plan, a, source, c, out, packed=packed, **scalars)
+        payload = b.payload if isinstance(b, PackedOperand) else Payload(b, None)
+        run = partial(_run, a=a, payload=payload, c=c, out=out, alpha=alpha, beta=beta)
+        try:
+            run(_settled(plan))
+        except MemoryError as error:
+            if not plan.guarded:
+                raise
+            _log.debug("falcon: %s is multiplied classically: %s", plan.problem, error)
+            run(_classical(plan))
+        if payload.packed is not None:
+            payload.note_use()
 
     def call(self, plan: Plan, a: Any, b: Any, out: Any) -> Any:
         """Run a plan on arrays: `Plan.__call__` for arrays on a GPU."""
@@ -160,7 +167,7 @@ class GpuBackend:
                 raise ValueError(
                     "out overlaps an operand; falcon.gemm handles that, a plan does not"
                 )
-            driver.execute(_settled(plan), left, right, None, target)
+            self.execute(plan, left, right, None, target)
         return out
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
@@ -229,10 +236,24 @@ def _settled(plan: Plan) -> Plan:
     if not (plan.guarded or parted) or not repaired.was_repaired(plan.problem):
         return plan
     _log.debug("falcon: %s is multiplied classically: it was repaired before", plan.problem)
+    return _classical(plan)
+
+
+def _classical(plan: Plan) -> Plan:
+    """Return the plan of the same problem by cuBLAS alone."""
+    parted = plan.problem.operand.parts > 1
     problem = replace(plan.problem, operand=FLOAT32) if parted else plan.problem
     option = _option(problem, None, None)
     assert option is not None  # without a limit there always is one
     return replace(plan, problem=problem, option=option, guarded=False)
+
+
+def _run(
+    plan: Plan, a: Matrix, payload: Payload, c: Matrix | None, out: Matrix, alpha: Any, beta: Any
+) -> None:
+    packed = None if staged(plan.problem.operand, plan.scheme) is None else payload.packed
+    scalars = {"alpha": float(alpha), "beta": float(beta)}
+    driver.execute(plan, a, payload.source, c, out, packed=packed, **scalars)
 
 
 def _place(index: int | None) -> str:
@@ -240,18 +261,27 @@ def _place(index: int | None) -> str:
 
 
 class Payload:
-    """What a packed operand of this backend holds: B and its sums.
+    """What a packed operand of this backend holds: B and its sums, if a scheme is used.
 
-    Attributes
-    ----------
-    source : Matrix
-    packed : Packed or None
-        None if no scheme is used.
+    Pools hand memory out again in the order of the stream in which it was allocated. So that stream
+    waits, before the sums are freed, for products in other streams that read them.
     """
 
     def __init__(self, source: Matrix, packed: Packed | None) -> None:
-        self.source = source
-        self.packed = packed
+        self.source, self.packed = source, packed
+        self._stream = None if packed is None else device.stream()
+        self._uses: dict[int, Any] = {}  # events behind the last use in every other stream
+
+    def note_use(self) -> None:
+        """Note that the current stream reads the sums."""
+        used_in = device.stream()
+        if used_in.ptr != self._stream.ptr and not used_in.is_capturing():
+            self._uses[used_in.ptr] = device.event()
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # at the end of the process
+            for event in self._uses.values():
+                self._stream.wait_event(event)
 
     @property
     def nbytes(self) -> int:
@@ -297,8 +327,9 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     whole = (m * chunk[0], n * chunk[1], k * chunk[2])
     how, growth = problem.operand.arithmetic, None
     if how is not None:
-        # Sums of parts are longer here than where `Arithmetic.growth` was measured.
-        growth = max(how.growth, 1.0) * (1.0 if scheme is None else scheme.rms_growth)
+        inner = products(run_as).groups[0].length * chunk[2]
+        sums = hypot(max(how.growth, 1.0), cublas.growth_of_sums(inner) if how.parts > 1 else 0.0)
+        growth = sums * (1.0 if scheme is None else scheme.rms_growth)
     elif problem.accumulator is not problem.operand:  # sums of 16 bits are rounded
         growth = growth_of_rounded_sums(run_as)
     return Option(

@@ -111,6 +111,11 @@ class _ForeignStream:
         return 0, self.pointer
 
 
+def stream() -> Any:
+    """Return the current stream, which has `ptr`, `wait_event` and `is_capturing`."""
+    return _cupy().cuda.get_current_stream()
+
+
 def is_lost() -> bool:
     """Whether an error has made the device unusable for this process: all that follows fails."""
     try:
@@ -122,14 +127,13 @@ def is_lost() -> bool:
 
 def is_capturing() -> bool:
     """Whether the current stream records a graph."""
-    return bool(_cupy().cuda.get_current_stream().is_capturing())
+    return bool(stream().is_capturing())
 
 
 def event() -> Any:
     """Record an event in the current stream."""
-    cuda = _cupy().cuda
-    made = cuda.Event()
-    made.record(cuda.get_current_stream())
+    made = _cupy().cuda.Event()
+    made.record(stream())
     return made
 
 
@@ -143,9 +147,17 @@ def seconds_between(start: Any, end: Any) -> float:
 
 
 def allocate(nbytes: int) -> Memory:
-    """Allocate memory from CuPy's pool, for the current stream; freed with the object."""
+    """Allocate memory from CuPy's pool, for the current stream; freed with the object.
+
+    Raises MemoryError: there is not enough; CuPy's error is one.
+    """
     made = _cupy().empty((max(nbytes, 1),), np.uint8)
     return Memory(int(made.data.ptr), nbytes, made)
+
+
+def free_unused() -> None:
+    """Return memory of CuPy's pool that no array uses to the driver, for other libraries."""
+    _cupy().get_default_memory_pool().free_all_blocks()
 
 
 def allocate_on_host(nbytes: int) -> Memory:

@@ -15,6 +15,8 @@ The host never waits for the device. See docs/gpu.md.
 
 from __future__ import annotations
 
+from functools import partial
+
 from falcon._core.plan import Plan
 from falcon.codegen.cuda_emit import FACTORS
 from falcon.codegen.cuda_plan import products
@@ -51,10 +53,16 @@ def execute(
     c : Matrix, optional
     packed : Packed, optional
         The sums of `b`.
+
+    Raises
+    ------
+    MemoryError
+        The workspace cannot be had; nothing was started.
     """
     call = Call.of(plan, a, b, c, out, packed)
     library = library_of(a.owner)
-    at = workspaces.allocate(library, call.nbytes)
+    allocate = partial(workspaces.allocate, library)
+    at = workspaces.attempt(allocate, call.nbytes) if plan.guarded else allocate(call.nbytes)
     steps = steps_of(call, at, alpha=alpha, beta=beta)
     run(*steps, workspace=workspaces.for_cublas(library))
 

@@ -21,6 +21,7 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
+from .cublas import products_of_parts
 from .geometry import spans, staged
 from .rates import DeviceRates
 
@@ -82,9 +83,8 @@ def operand_bytes(
 def _stages(problem: Problem, option: Option, scheme: Scheme, rates: DeviceRates) -> Seconds:
     operand = problem.operand
     item, held, sums = operand.itemsize, operand.panel_bytes, problem.accumulator.itemsize
-    # Each of a sum's products by parts reads what it multiplies, and all but the first read H.
     parts = operand.parts
-    read, passes = operand.multiplied.itemsize * parts * (parts + 1) // 2, 2 * parts - 1
+    read = operand.multiplied.itemsize * parts * (parts + 1) // 2
     M, N, K = option.tiling[:3]
     cm, cn, ck = option.tiling[3:6]
     m, k, n = scheme.format
@@ -108,8 +108,10 @@ def _stages(problem: Problem, option: Option, scheme: Scheme, rates: DeviceRates
     multiply = 0.0
     for group in found.groups:
         inner = group.length * ck
-        sizes = min(cm, M), min(cn, N), inner, group.count, read, passes * sums
-        part = product_seconds(*sizes, rates, rates.batched) + (parts - 1) * rates.launch
+        # Each of a sum's products by parts reads what it multiplies, and all but the first read H.
+        calls = products_of_parts(inner, parts)
+        sizes = min(cm, M), min(cn, N), inner, group.count, read, (2 * calls - 1) * sums
+        part = product_seconds(*sizes, rates, rates.batched) + (calls - 1) * rates.launch
         multiply += pieces * again_inner * part
     # The last chunks are smaller than the others.
     exact = (M / (cm * again_rows)) * (N / (cn * again_columns)) * (K / (ck * again_inner))

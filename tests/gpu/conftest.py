@@ -15,16 +15,16 @@ from . import fake_cublas, fake_cupy
 
 
 def forget():
-    available.why_unavailable.cache_clear()
+    available.forget()
     device.properties.cache_clear()
     kernels.clear()
+    workspaces.release()
     device.on_stream.cache_clear()
     cublas.forget()
     for key in [x for x in decide._rates if x[1] is not None]:
         del decide._rates[key]
     for number in [x for x in machine._profiles if x is not None]:
         del machine._profiles[number]
-    workspaces.release()
     repaired.forget()
     planner._plans.clear()
     _backends.device_backend.cache_clear()

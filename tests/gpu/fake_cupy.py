@@ -44,9 +44,15 @@ class State:
         self.stream = self.workspace = None  # of the handle
         self.timed = set()  # streams in which events were recorded
         self.allocated = 0
+        self.room = None  # bytes that can be allocated at a time
+        self.freed = 0  # what had been allocated when the pool was last emptied
+        self.waits = []  # (stream that waits, stream of the event)
+        self.truncates = False  # sums of 16-bit products, as tensor cores do
         self.pinned = []  # memory of the host
 
     def allocate(self, nbytes):
+        if self.room is not None and nbytes > self.room:
+            raise MemoryError("out of memory allocating")
         memory = np.full(nbytes + 2 * GUARD + 256, 0xFF, np.uint8)  # floats of it are NaN
         address = (memory.ctypes.data + GUARD + 255) // 256 * 256
         self.allocations.append((address, nbytes, self.device, memory))
@@ -141,6 +147,10 @@ def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
 
 def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
     return a._host.copy()
+
+
+def empty_pool(stream=None):
+    STATE.freed = STATE.allocated
 
 
 def alloc_pinned_memory(size):
@@ -259,6 +269,9 @@ class Stream:
     def is_capturing(self):
         return STATE.capturing
 
+    def wait_event(self, event):
+        STATE.waits.append((self.ptr, event.stream))
+
     def __enter__(self):
         self._before, STATE.current = STATE.current, self.ptr
         return self
@@ -272,7 +285,7 @@ class Event:
         pass
 
     def record(self, stream=None):
-        self.at = time.perf_counter()
+        self.at, self.stream = time.perf_counter(), stream.ptr
         STATE.timed.add(stream.ptr)
 
     def synchronize(self):
@@ -312,6 +325,8 @@ def modules():
         memcpyAsync=memcpy_async,
         memcpyDeviceToDevice=3,
     )
+    pool = types.SimpleNamespace(free_all_blocks=empty_pool)
+    cupy.get_default_memory_pool = lambda: pool
     cupy.cuda = types.SimpleNamespace(
         runtime=runtime,
         Device=Device,

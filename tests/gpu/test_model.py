@@ -17,7 +17,7 @@ from falcon._core.options import Options
 from falcon._core.problem import Problem
 from falcon._core.timing import interleave
 from falcon._front import planner
-from falcon._gpu import backend, model, rates
+from falcon._gpu import backend, model, rates, workspaces
 from falcon.bench import gpu as bench
 from falcon.bench.workloads import Case, Shape
 from falcon.decision import contest, machine
@@ -149,6 +149,20 @@ def test_devices_are_measured_once_and_stored(cupy, state, monkeypatch):
     known.path.write_text("{not JSON")
     forget()
     assert measured("float32") != found
+
+
+def test_measuring_frees_its_memory_and_is_tried_again(cupy, state, monkeypatch):
+    shapes = (2048, 2048), (2048, 2048), "float32"
+    state.room = 2**19
+    plan = falcon.plan(*shapes, backend="gpu")
+    assert (plan.scheme, plan.options.scheme) == (None, "auto")
+    assert "rates could not be measured: out of memory" in plan.why
+    asked = state.allocated
+    assert "not to be had just now" in falcon.plan(*shapes, backend="gpu").why  # nothing is asked for
+    state.room = None
+    monkeypatch.setattr(workspaces, "_until", 0.0)
+    assert "measured" not in falcon.plan(*shapes, backend="gpu").why
+    assert state.freed == state.allocated > asked
 
 
 def test_blocks_of_random_data_differ(cupy):

@@ -73,6 +73,22 @@ def test_as_accurate_as_predicted(cupy, arithmetic, scheme):
     assert error(c, a, b) > 0.01 * classical  # of parts: no product by float64 or the like
 
 
+@pytest.mark.parametrize("scheme", ["classical", "2x4x2:14"])
+@pytest.mark.parametrize(("arithmetic", "K"), [("bf16x6", 700), ("bf16x6", 6000), ("bf16x3", 6000)])
+def test_sums_of_tensor_cores_err_as_planned(cupy, state, arithmetic, K, scheme):
+    """They are truncated, so that the largest products are cut along the inner dimension."""
+    state.truncates = True
+    a, b = operands(40, K, 40)
+    plan = falcon.plan((40, K), (K, 40), "float32", backend="gpu", scheme=scheme, **by(arithmetic))
+    c = cupy.asnumpy(plan(*(on_device(cupy, x, "float32") for x in (a, b))))
+    native = np.zeros((40, 40), np.float32)
+    for k in range(K):  # as cuBLAS adds up float32
+        native += np.outer(a[:, k], b[k])
+    assert error(c, a, b) < 1.2 * plan.growth * error(native, a, b)
+    assert max(sizes[2] for sizes, *_ in state.products[-1:]) <= 2048
+    assert plan.growth > 1.4
+
+
 @pytest.mark.parametrize("arithmetic", KINDS)
 def test_products_of_one_magnitude_are_one_product(cupy, state, arithmetic):
     """The parts lie along the inner dimension; the smallest products are the first."""

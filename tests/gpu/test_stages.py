@@ -3,6 +3,7 @@
 Whole numbers make every scheme exact, so results must match the reference bit for bit.
 """
 
+import gc
 from fractions import Fraction
 
 import numpy as np
@@ -326,6 +327,20 @@ def test_packed_operands(cupy, state):
             assert not any("combine_b" in name for name in state.launches)
     stacked = on_device(cupy, whole((6, 90), 4), "bfloat16").reshape(2, 3, 90)
     assert falcon.matmul(stacked, packed).shape == (2, 3, 110)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_packed_operand_is_freed_behind_its_uses(cupy, state, elsewhere):
+    """Pools hand memory out again in the order of the stream in which it was allocated."""
+    a, b = (on_device(cupy, whole((64, 64), x), "float32") for x in (1, 2))
+    packed = falcon.pack(b, scheme="strassen")
+    state.current = 8 if elsewhere else 7
+    for _ in range(2):
+        falcon.gemm(a, packed)
+    assert state.waits == []
+    del packed
+    gc.collect()
+    assert state.waits == ([(7, 8)] if elsewhere else [])
 
 
 @pytest.mark.parametrize("scheme", ["strassen", "classical"])

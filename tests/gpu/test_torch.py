@@ -2,6 +2,7 @@
 
 import sys
 import types
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -53,16 +54,19 @@ Tensor.__module__ = "torch"
 
 
 @pytest.fixture
-def torch(cupy, monkeypatch):
+def torch(cupy, state, monkeypatch):
     streams, allocated = [], []
     module = types.ModuleType("torch")
     module.uint8, module.float32 = "torch.uint8", "torch.float32"
     module.bfloat16 = "torch.bfloat16"
+    module.OutOfMemoryError = type("OutOfMemoryError", (RuntimeError,), {})
 
     def empty(shape, dtype, device):
         assert device in ("cuda:0", "cuda")
         if dtype == module.uint8:
             allocated.append(shape[0])
+            if state.room is not None and shape[0] > state.room:
+                raise module.OutOfMemoryError("CUDA out of memory")
         return Tensor(cupy.empty(shape, kind(dtype.removeprefix("torch."))), dtype)
 
     def current_stream(device=0):
@@ -116,6 +120,23 @@ def test_the_workspace_of_tensors_is_torchs(cupy, torch, state, monkeypatch):
     assert workspaces._kept == []
     packed = falcon.pack(b, scheme="strassen")
     assert packed.nbytes == torch.allocated[-1]
+
+
+def test_short_memory_of_torch_makes_auto_classical(cupy, torch, state):
+    """A scheme by name raises."""
+    a, b = (Tensor(on_device(cupy, whole((64, 64), x), "float32"), "torch.float32") for x in (1, 2))
+    plan = replace(falcon.plan(a, b, scheme="strassen"), guarded=True)
+    state.room = 16384  # the product, and no workspace
+    assert (plan(a, b)._host == a._host @ b._host).all()
+    assert (torch.allocated, len(state.launches)) == ([plan.workspace], 0)
+    assert (plan(a, b)._host == a._host @ b._host).all()
+    assert len(torch.allocated) == 1  # nor asked for again at once
+    with pytest.raises(MemoryError, match="CUDA out of memory"):
+        falcon.gemm(a, b, scheme="strassen")
+    falcon.release_workspace()
+    state.room = None
+    assert (plan(a, b)._host == a._host @ b._host).all()
+    assert state.launches
 
 
 def test_torch_streams_become_current(cupy, torch, state):
