@@ -96,6 +96,11 @@ def plan_for(problem: Problem, options: Options) -> Plan:
     return made
 
 
+def is_kept(plan: Plan) -> bool:
+    """Whether calls like that of a plan take it again."""
+    return _plans.get((plan.problem, plan.options, planning_state())) is plan
+
+
 def _by_other(native: Plan, options: Options, every: list[Backend]) -> Plan:
     """Return the plan by other arithmetic where it is predicted to be faster.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import hypot
@@ -23,7 +22,18 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import available, cublas, device, driver, kernels, model, operands, repaired, sources, workspaces
+from . import (
+    available,
+    cublas,
+    device,
+    driver,
+    kernels,
+    model,
+    operands,
+    repaired,
+    sources,
+    workspaces,
+)
 from .arrays import library_of
 from .geometry import (
     Buffers,
@@ -35,9 +45,10 @@ from .geometry import (
     staged,
 )
 from .matrix import Matrix, dense
-from .packed import Packed
+from .packed import Packed, Payload
 from .rates import DeviceRates, measure
-from .steps import run
+from .records import Record
+from .steps import Fill, Step, run
 from .where import device_of
 
 _log = logging.getLogger("falcon")
@@ -132,8 +143,14 @@ class GpuBackend:
 
         No Problem on a device is symmetric: there is never a `mirror`.
         """
-        payload = b.payload if isinstance(b, PackedOperand) else Payload(b, None)
-        run = partial(_run, a=a, payload=payload, c=c, out=out, alpha=alpha, beta=beta)
+        payload = b.payload if isinstance(b, PackedOperand) else None
+        source: Any = b if payload is None else payload.source
+
+        def run(plan: Plan) -> None:
+            packed = None if payload is None else payload.packed_for(plan)
+            scalars = {"alpha": float(alpha), "beta": float(beta)}
+            driver.execute(plan, a, source, c, out, packed=packed, **scalars)
+
         try:
             run(_settled(plan))
         except MemoryError as error:
@@ -141,7 +158,7 @@ class GpuBackend:
                 raise
             _log.debug("falcon: %s is multiplied classically: %s", plan.problem, error)
             run(_classical(plan))
-        if payload.packed is not None:
+        if payload is not None:
             payload.note_use()
 
     def call(self, plan: Plan, a: Any, b: Any, out: Any) -> Any:
@@ -170,6 +187,14 @@ class GpuBackend:
             self.execute(plan, left, right, None, target)
         return out
 
+    def prepared(self, plan: Plan, a: Any, b: Any, out: Any) -> Record:
+        """Return the steps of a call on these arrays, to be repeated; `b` may be packed."""
+        left, target = (library_of(x).matrix(x) for x in (a, out))
+        right = b.payload if isinstance(b, PackedOperand) else library_of(b).matrix(b)
+        assert plan.problem.device is not None
+        with device.on(plan.problem.device):
+            return Record(_settled(plan), left, right, target)
+
     def pack(self, b: Matrix, plan: Plan) -> Payload:
         """Form the sums of B, or its parts; its columns are scaled as in `driver`."""
         problem, operand = plan.problem, plan.problem.operand
@@ -186,16 +211,18 @@ class GpuBackend:
         block = block_sizes(problem.M, problem.N, problem.K, scheme)
         nbytes = scheme.rank * block[1] * block[2] * operand.panel_bytes
         memory = allocate(nbytes)
-        powers, scale, steps = None, 0, []
+        powers, scale = None, 0
+        steps: list[Step] = []
         even, lift = plan.guarded, operand.parts > 1
         if lift or (even and scheme.n > 1):
             powers = allocate(scale_bytes(problem.N))
             scale = powers.pointer
-            room = memory.pointer, nbytes
-            steps = kernels.scales(b.transposed(), block[1], *room, scale, even, lift)
-        how, whole = (scheme, "v", operand), (block[2], block[1])
-        combined = kernels.combine_in(*how, b, memory.pointer, whole, (0, 0), whole, scale)
-        run(*steps, combined)
+            lines = [kernels.Lines(b.transposed(), block[1], scale)]
+            steps = [Fill("norms", (scale, 8))]
+            steps += kernels.scales(lines, memory.pointer, nbytes, even, lift)
+        whole = block[2], block[1]
+        part = kernels.Part(b, memory.pointer, whole, (0, 0), whole, scale)
+        run(*steps, kernels.combine(scheme, operand, of_b=part))
         return Payload(b, Packed(memory, block, b.by_columns, operand, powers))
 
     def column_norms(self, b: Matrix, plan: Plan) -> Any:
@@ -248,45 +275,8 @@ def _classical(plan: Plan) -> Plan:
     return replace(plan, problem=problem, option=option, guarded=False)
 
 
-def _run(
-    plan: Plan, a: Matrix, payload: Payload, c: Matrix | None, out: Matrix, alpha: Any, beta: Any
-) -> None:
-    packed = None if staged(plan.problem.operand, plan.scheme) is None else payload.packed
-    scalars = {"alpha": float(alpha), "beta": float(beta)}
-    driver.execute(plan, a, payload.source, c, out, packed=packed, **scalars)
-
-
 def _place(index: int | None) -> str:
     return "the host" if index is None else f"cuda:{index}"
-
-
-class Payload:
-    """What a packed operand of this backend holds: B and its sums, if a scheme is used.
-
-    Pools hand memory out again in the order of the stream in which it was allocated. So that stream
-    waits, before the sums are freed, for products in other streams that read them.
-    """
-
-    def __init__(self, source: Matrix, packed: Packed | None) -> None:
-        self.source, self.packed = source, packed
-        self._stream = None if packed is None else device.stream()
-        self._uses: dict[int, Any] = {}  # events behind the last use in every other stream
-
-    def note_use(self) -> None:
-        """Note that the current stream reads the sums."""
-        used_in = device.stream()
-        if used_in.ptr != self._stream.ptr and not used_in.is_capturing():
-            self._uses[used_in.ptr] = device.event()
-
-    def __del__(self) -> None:
-        with suppress(Exception):  # at the end of the process
-            for event in self._uses.values():
-                self._stream.wait_event(event)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the sums."""
-        return 0 if self.packed is None else self.packed.nbytes
 
 
 def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
@@ -294,16 +284,9 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     M, N, K = problem.M, problem.N, problem.K
     run_as = staged(problem.operand, scheme)
     added = problem.buffered or problem.out_overlaps_c
-    copies = operands.copied_bytes(
-        M,
-        N,
-        K,
-        problem.operand,
-        a=not problem.a_direct,
-        b=not (problem.b_direct or problem.packed),
-        c=added and run_as is not None,
-        out=not problem.out_direct,
-    )
+    a, b = not problem.a_direct, not (problem.b_direct or problem.packed)
+    c, out = added and run_as is not None, not problem.out_direct
+    copies = operands.copied_bytes(M, N, K, problem.operand, a=a, b=b, c=c, out=out)
     extra = sum(round_up(x, 256) for x in copies)
     if run_as is None:
         return Option("gpu", None, (M, N, K), extra)
@@ -327,9 +310,10 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     whole = (m * chunk[0], n * chunk[1], k * chunk[2])
     how, growth = problem.operand.arithmetic, None
     if how is not None:
-        inner = products(run_as).groups[0].length * chunk[2]
-        sums = hypot(max(how.growth, 1.0), cublas.growth_of_sums(inner) if how.parts > 1 else 0.0)
-        growth = sums * (1.0 if scheme is None else scheme.rms_growth)
+        growth = max(how.growth, 1.0)
+        if how.parts > 1:
+            growth = hypot(growth, cublas.growth_of_sums(arranged.groups[0].length * chunk[2]))
+        growth *= 1.0 if scheme is None else scheme.rms_growth
     elif problem.accumulator is not problem.operand:  # sums of 16 bits are rounded
         growth = growth_of_rounded_sums(run_as)
     return Option(

@@ -7,6 +7,7 @@ refuse to run in a stream that is being captured.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from ctypes import CDLL, byref, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass, replace
 from functools import cache
@@ -79,30 +80,25 @@ def version() -> str:
     """Return the library's version."""
     found = [c_int() for _ in range(3)]
     for part, value in enumerate(found):  # major, minor, patch
-        _call("cublasGetProperty", part, byref(value))
+        _check(_library().cublasGetProperty(part, byref(value)))
     return ".".join(str(x.value) for x in found)
 
 
-def _call(name: str, *arguments: Any) -> None:
-    status = getattr(_library(), name)(*arguments)
+def _check(status: int) -> None:
     if status:
         reason = _library().cublasGetStatusString(status).decode()
-        raise RuntimeError(f"{name} of cuBLAS failed: {reason}")
+        raise RuntimeError(f"cuBLAS failed: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A strided-batched product.
+    """A strided-batched product."""
 
-    Attributes
-    ----------
-    arguments : tuple
-        Those of cublasGemmStridedBatchedEx_64 after the handle.
-    stage : str
-    """
-
-    arguments: tuple
+    arguments: tuple  # those of cublasGemmStridedBatchedEx_64 after the handle
     stage: str = "multiply"
+
+    def start(self, handle: int, arguments: Sequence[Any]) -> None:
+        _check(_library().cublasGemmStridedBatchedEx_64(handle, *arguments))
 
 
 def product(
@@ -118,19 +114,11 @@ def product(
     batch: int = 1,
     operand: DType,
 ) -> Product:
-    """Describe ``out = alpha a b + beta out`` for cuBLAS.
+    """Describe ``out = alpha a b + beta out`` for cuBLAS, which takes matrices by columns.
 
-    cuBLAS takes every matrix as stored by columns; one stored by rows is the transpose of such a
-    matrix. So for an `out` by rows the product is ``b^T a^T``, and no operand is ever copied.
-
-    Parameters
-    ----------
-    rows, columns, inner : int
-    a, b, out : Operand
-    alpha, beta : float
-    batch : int
-    operand : DType
-        Of the problem: it says how products are formed and summed.
+    One by rows is the transpose of such a matrix. So for an `out` by rows the product is
+    ``b^T a^T``, and no operand is ever copied. `operand` is that of the problem: it says how
+    products are formed and summed.
     """
     sums = operand.accumulator
     name = operand.cublas_sums or sums.cublas_sums
@@ -176,7 +164,8 @@ def products(
     one longer product: three products for the six of "bf16x6", the smallest first. The last, of the
     largest parts, is cut (see `_LONGEST`).
     """
-    parts, found = operand.parts, []
+    parts = operand.parts
+    found: list[Product] = []
     to_a = (a.ld if a.by_columns else 1) * a.dtype.itemsize  # bytes along the inner dimension
     to_b = (1 if b.by_columns else b.ld) * b.dtype.itemsize
     for s in reversed(range(parts)):
@@ -187,7 +176,9 @@ def products(
             right = replace(b, pointer=b.pointer + (skipped + first) * to_b)
             sizes = rows, columns, min(step, whole - first)
             betas = 1.0 if found else beta
-            found.append(product(*sizes, left, right, out, beta=betas, batch=batch, operand=operand))
+            found.append(
+                product(*sizes, left, right, out, beta=betas, batch=batch, operand=operand)
+            )
     return found
 
 
@@ -205,11 +196,6 @@ def growth_of_sums(inner: int) -> float:
     return 3.1 * (min(inner, _LONGEST) / _LONGEST) ** 0.6
 
 
-def start(handle: int, x: Product) -> None:
-    """Start a product in the stream of a handle."""
-    _call(_GEMM, handle, *x.arguments)
-
-
 class Turn:
     """CuPy's handle, in the current stream and with the modes that falcon needs.
 
@@ -223,29 +209,30 @@ class Turn:
         self._workspace = workspace
 
     def __enter__(self) -> int:
-        cuda = sys.modules["cupy"].cuda
+        cuda, library = sys.modules["cupy"].cuda, _library()
         self._handle = handle = cuda.device.get_cublas_handle()
         self._math, self._pointers = c_int(), c_int()
-        _call("cublasSetStream_v2", handle, cuda.get_current_stream().ptr)
-        _call("cublasGetMathMode", handle, byref(self._math))
-        _call("cublasGetPointerMode_v2", handle, byref(self._pointers))
+        _check(library.cublasSetStream_v2(handle, cuda.get_current_stream().ptr))
+        _check(library.cublasGetMathMode(handle, byref(self._math)))
+        _check(library.cublasGetPointerMode_v2(handle, byref(self._pointers)))
         try:
             if self._math.value != _MATH_MODE:
-                _call("cublasSetMathMode", handle, _MATH_MODE)
+                _check(library.cublasSetMathMode(handle, _MATH_MODE))
             if self._pointers.value != _POINTER_MODE:
-                _call("cublasSetPointerMode_v2", handle, _POINTER_MODE)
+                _check(library.cublasSetPointerMode_v2(handle, _POINTER_MODE))
             if (own := self._workspace) is not None:
-                _call("cublasSetWorkspace_v2", handle, own.pointer, own.nbytes)
+                _check(library.cublasSetWorkspace_v2(handle, own.pointer, own.nbytes))
         except BaseException:
             self.__exit__()
             raise
         return int(handle)
 
     def __exit__(self, *_: object) -> None:
+        library = _library()
         if self._workspace is not None:  # setting the stream sets the handle's workspace too
             stream = sys.modules["cupy"].cuda.get_current_stream().ptr
-            _call("cublasSetStream_v2", self._handle, stream)
+            _check(library.cublasSetStream_v2(self._handle, stream))
         if self._math.value != _MATH_MODE:
-            _call("cublasSetMathMode", self._handle, self._math.value)
+            _check(library.cublasSetMathMode(self._handle, self._math.value))
         if self._pointers.value != _POINTER_MODE:
-            _call("cublasSetPointerMode_v2", self._handle, self._pointers.value)
+            _check(library.cublasSetPointerMode_v2(self._handle, self._pointers.value))

@@ -28,28 +28,15 @@ def _cupy() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """Properties of a device, as the driver gives them.
-
-    Attributes
-    ----------
-    name : str
-    driver : int
-        CUDA version that the driver supports, as 1000 major + 10 minor.
-    multiprocessors : int
-    clock : float
-        Hz.
-    l2_bytes, memory_bytes : int
-    single_to_double : int
-        Speed of float32 over float64 arithmetic.
-    """
+    """Properties of a device, as the driver gives them."""
 
     name: str
-    driver: int
+    driver: int  # CUDA version that it supports, as 1000 major + 10 minor
     multiprocessors: int
-    clock: float
+    clock: float  # Hz
     l2_bytes: int
     memory_bytes: int
-    single_to_double: int
+    single_to_double: int  # speed of float32 over float64 arithmetic
 
 
 @cache
@@ -182,28 +169,10 @@ def download(array: Any) -> np.ndarray:
     return _cupy().asnumpy(array)
 
 
-def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
-    """View a CuPy array with that shape."""
-    return _cupy().broadcast_to(x, shape)
-
-
-def einsum(text: str, arrays: list[Any]) -> Any:
-    """Call CuPy's einsum."""
-    return _cupy().einsum(text, *arrays)
-
-
-def copy_bytes(source: int, target: int, nbytes: int) -> None:
-    """Copy memory of the device, in the current stream."""
+def clear(pointer: int, nbytes: int) -> None:
+    """Set memory to zero, in the current stream."""
     cuda = _cupy().cuda
-    runtime = cuda.runtime
-    kind = runtime.memcpyDeviceToDevice
-    runtime.memcpyAsync(target, source, nbytes, kind, cuda.get_current_stream().ptr)
-
-
-def set_bytes(pointer: int, value: int, nbytes: int) -> None:
-    """Set every byte of memory to `value`, in the current stream."""
-    cuda = _cupy().cuda
-    cuda.runtime.memsetAsync(pointer, value, nbytes, cuda.get_current_stream().ptr)
+    cuda.runtime.memsetAsync(pointer, 0, nbytes, cuda.get_current_stream().ptr)
 
 
 # --- kernels --------------------------------------------------------------------------------
@@ -215,10 +184,3 @@ def function(source: str, name: str) -> Any:
     -fmad, on by default, may contract alpha * sum + beta * c, which rounds once less.
     """
     return _cupy().RawModule(code=source).get_function(name)
-
-
-def launch(
-    kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], arguments: tuple
-) -> None:
-    """Start a kernel: Python integers are passed as 64 bits, NumPy scalars with their own type."""
-    kernel(grid, block, arguments)

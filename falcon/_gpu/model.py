@@ -104,7 +104,7 @@ def _stages(problem: Problem, option: Option, scheme: Scheme, rates: DeviceRates
 
     pieces = again_rows * again_columns
     a = combine(M * K, m * k * M * K * item, rank * M * K * held, additions[0], pieces)
-    b = combine(K * N, k * n * K * N * item, rank * K * N * held, additions[1], pieces)
+    b = combine(K * N, k * n * K * N * item, rank * K * N * held, additions[1], 0)  # in A's launch
     multiply = 0.0
     for group in found.groups:
         inner = group.length * ck
@@ -120,7 +120,7 @@ def _stages(problem: Problem, option: Option, scheme: Scheme, rates: DeviceRates
     all_lines = parts > 1
     looked_at = [m * k * M * K] * (m > 1 or all_lines)
     looked_at += [k * n * K * N] * ((n > 1 or all_lines) and not problem.packed)
-    norms = sum(looked_at) * item / rates.bandwidth + 2 * len(looked_at) * rates.launch
+    norms = sum(looked_at) * item / rates.bandwidth + 2 * bool(looked_at) * rates.launch
     if problem.packed:
         b = 0.0
     return (

@@ -41,33 +41,15 @@ _LANES = 64
 
 @dataclass(frozen=True, slots=True)
 class DeviceRates:
-    """Speeds of a device for one dtype.
+    """Speeds of a device for one dtype."""
 
-    Attributes
-    ----------
-    multiply : float
-        Of cuBLAS on a large square product, flop/s.
-    batched : float
-        Of cuBLAS on a batch of products as an LCMA runs them, with results of the accumulators'
-        type, flop/s.
-    bandwidth : float
-        Of a Combine A with 38 sums on a large matrix, bytes read and written per second.
-    launch : float
-        Seconds of an empty kernel among many, launched while the device was busy.
-    add : float
-        Additions per second, from the clock and the number of lanes.
-    multiprocessors : int
-    l2_bytes, memory_bytes : int
-    """
-
-    multiply: float
-    batched: float
-    bandwidth: float
-    launch: float
-    add: float
+    multiply: float  # of cuBLAS on a large square product, flop/s
+    batched: float  # the same of a batch as an LCMA runs it, results of the accumulators' type
+    bandwidth: float  # of a Combine A with 38 sums, bytes read and written per second
+    launch: float  # seconds of an empty kernel among many, launched while the device was busy
+    add: float  # additions per second, from the clock and the number of lanes
     multiprocessors: int
     l2_bytes: int
-    memory_bytes: int
 
     def __post_init__(self) -> None:
         for x in fields(self):
@@ -81,16 +63,10 @@ class DeviceRates:
 
 
 def measure(index: int, operand: DType) -> DeviceRates:
-    """Measure device number `index`, about a second during which the host waits.
+    """Measure device number `index`, about a second during which the host waits; free the memory.
 
-    Its memory is freed.
-
-    Raises
-    ------
-    RuntimeError
-        The current stream is being captured.
-    MemoryError
-        Its memory cannot be had.
+    Raises RuntimeError: the current stream is being captured.
+    Raises MemoryError: there is too little memory.
     """
     if device.is_capturing():
         raise RuntimeError(
@@ -139,9 +115,10 @@ def _measured(index: int, operand: DType) -> DeviceRates:
     products = partial(
         run, *cublas.products(half, half, inner, *several, batch=batch, operand=operand)
     )
-    block, how = (rows, columns), (scheme, "u", operand)
-    combined = kernels.combine_in(*how, source, memory.pointer, block, (0, 0), block)
-    combine, nothing = partial(run, combined), partial(run, kernels.empty())
+    block = rows, columns
+    part = kernels.Part(source, memory.pointer, block, (0, 0), block)
+    combine = partial(run, kernels.combine(scheme, operand, part))
+    nothing = partial(run, kernels.empty())
 
     def empty() -> float:
         for _ in range(_BUSY):
@@ -156,7 +133,6 @@ def _measured(index: int, operand: DType) -> DeviceRates:
         add=about.multiprocessors * _LANES * about.clock / max(slower, 1),
         multiprocessors=about.multiprocessors,
         l2_bytes=about.l2_bytes,
-        memory_bytes=about.memory_bytes,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -25,6 +26,11 @@ def allocate(library: Library, nbytes: int) -> Memory:
     if nbytes == 0:
         return Memory(0, 0, None)
     return keep(library, library.allocate(nbytes))
+
+
+def for_call(library: Library, nbytes: int, *, optional: bool) -> Memory:
+    """Allocate the workspace of a call, which may be able to do without."""
+    return attempt(partial(allocate, library), nbytes) if optional else allocate(library, nbytes)
 
 
 def attempt(allocate: Callable[[int], Memory], nbytes: int) -> Memory:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from falcon import _backends
-from falcon._front import planner
+from falcon._front import planner, repeat
 from falcon._gpu import available, cublas, device, kernels, rates, repaired, workspaces
 from falcon.decision import machine
 from falcon.decision import rates as decide
@@ -26,6 +26,7 @@ def forget():
     for number in [x for x in machine._profiles if x is not None]:
         del machine._profiles[number]
     repaired.forget()
+    repeat.forget()
     planner._plans.clear()
     _backends.device_backend.cache_clear()
 
@@ -66,6 +67,15 @@ def cupy(monkeypatch, tmp_path):
 def state(cupy):
     """What the stand-in has recorded."""
     return fake_cupy.STATE
+
+
+@pytest.fixture
+def combined(monkeypatch):
+    """The parts of B that are combined."""
+    found, combine = [], kernels.combine
+    monkeypatch.setattr(kernels, "combine", lambda *x, **y: (
+        found.append(y.get("of_b") if y else x[3]), combine(*x, **y))[1])  # fmt: skip
+    return found
 
 
 def pytest_collection_modifyitems(items):

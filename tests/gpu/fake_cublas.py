@@ -109,7 +109,8 @@ def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Aty
         c = _matrix(C, (m, n), ldc, kinds[Ctype], batch * strideC)
         a, b = a.T if transa else a, b.T if transb else b
         with np.errstate(all="ignore"):
-            product = _truncated(a, b) if STATE.truncates and kinds[Atype]().itemsize == 2 else a @ b
+            truncated = STATE.truncates and np.dtype(kinds[Atype]).itemsize == 2
+            product = _truncated(a, b) if truncated else a @ b
             c[...] = alpha * product + (beta * c.astype(sums) if beta else 0)
     return 0
 

@@ -16,6 +16,7 @@ from falcon._backends import device_backend
 from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._front.families.device import device_family
 from falcon._gpu import available, cublas, device, kernels, sources, workspaces
+from falcon._gpu.records import Record
 
 from .conftest import forget
 from .support import kind, on_device, whole
@@ -458,6 +459,43 @@ def test_an_incomplete_installation_is_told(cupy, state, monkeypatch):
         device_backend().why_unavailable()
     state.capturing = False
     assert device_backend().why_unavailable() is None
+
+
+@pytest.mark.parametrize("scheme", ["classical", "strassen", "2x4x2:14"])
+def test_calls_like_earlier_ones_are_not_planned(cupy, state, monkeypatch, scheme):
+    """Only addresses are filled in, of other arrays too; what differs is planned."""
+    planned, prepared = [], Record.__init__
+    monkeypatch.setattr(Record, "__init__", lambda *x: (planned.append(x), prepared(*x))[1])
+    b = on_device(cupy, whole((40, 60), 9), "float32", "F")
+    packed = falcon.pack(b, scheme=scheme)
+    for right, options in ((b, {"scheme": scheme}), (packed, {})):
+        planned.clear()
+        for seed in range(3):
+            x = whole((50, 40), seed)
+            for offset in (0, 4):  # of 16 bytes
+                a = on_device(cupy, x, "float32", offset=offset)
+                c = falcon.gemm(a, right, **options)
+                np.testing.assert_array_equal(cupy.asnumpy(c), x @ cupy.asnumpy(b))
+                out = on_device(cupy, whole((50, 60), 1), "float32")
+                assert falcon.gemm(a, right, out=out, **options) is out
+                np.testing.assert_array_equal(cupy.asnumpy(out), x @ cupy.asnumpy(b))
+        assert len(planned) == 2  # a new result, and one that is given
+        for how in ({"offset": 1}, {"order": "F"}, {"gap": 3}):
+            falcon.gemm(on_device(cupy, x, "float32", **how), right, **options)
+        assert len(planned) == 5
+        square = on_device(cupy, whole((50, 60), 1), "float32")[:, :40]
+        with falcon.config(check="none"):
+            falcon.gemm(square, right, **options)
+        assert len(planned) == 6
+    x = on_device(cupy, whole((40, 40), 1), "float32")
+    exact = cupy.asnumpy(x) @ cupy.asnumpy(x)
+    for out in (cupy.empty((40, 40), np.float32), x):  # overlap is seen
+        assert falcon.gemm(x, x, out=out, scheme=scheme) is out
+        np.testing.assert_array_equal(cupy.asnumpy(out), exact)
+    state.capturing = True  # a graph keeps what it needs again
+    falcon.gemm(a, b, scheme=scheme)
+    state.capturing = False
+    assert workspaces._kept
 
 
 def test_info_names_cupy_and_its_libraries(cupy, monkeypatch):

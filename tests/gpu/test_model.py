@@ -26,7 +26,7 @@ from falcon.decision import rates as decide
 from .conftest import forget
 
 # Figures of an H200's order: 50 TFLOP/s in float32, 4 TB/s, 50 MB of L2.
-RATES = rates.DeviceRates(50e12, 50e12, 4e12, 3e-6, 16e12, 132, 50 * 2**20, 140 * 2**30)
+RATES = rates.DeviceRates(50e12, 50e12, 4e12, 3e-6, 16e12, 132, 50 * 2**20)
 
 
 def predicted(size, scheme, dtype="float32", *, packed=False, rates=RATES):
@@ -158,7 +158,7 @@ def test_measuring_frees_its_memory_and_is_tried_again(cupy, state, monkeypatch)
     assert (plan.scheme, plan.options.scheme) == (None, "auto")
     assert "rates could not be measured: out of memory" in plan.why
     asked = state.allocated
-    assert "not to be had just now" in falcon.plan(*shapes, backend="gpu").why  # nothing is asked for
+    assert "not to be had just now" in falcon.plan(*shapes, backend="gpu").why
     state.room = None
     monkeypatch.setattr(workspaces, "_until", 0.0)
     assert "measured" not in falcon.plan(*shapes, backend="gpu").why

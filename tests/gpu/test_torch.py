@@ -25,6 +25,7 @@ class Tensor:
         self.array, self.dtype, self.requires_grad = array, dtype, requires_grad
 
     shape = property(lambda self: self.array.shape)
+    device = property(lambda self: self.array.device.id)
     ndim = property(lambda self: len(self.array.shape))
     _host = property(lambda self: self.array._host)
 
