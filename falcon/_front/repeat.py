@@ -54,7 +54,9 @@ def keep(a: Any, b: Any, out: Any, arguments: tuple, result: Any, plan: Plan) ->
     if len(records) >= _MOST:
         records.clear()
     backend: Any = plan.backend  # a GPU backend takes arrays of other libraries
-    records[key] = settings(), planning_state(), backend.prepared(plan, a, b, result)
+    made = backend.prepared(plan, a, b, result)
+    if made is not None:
+        records[key] = settings(), planning_state(), made
 
 
 def _call(a: Any, b: Any, out: Any, arguments: tuple) -> tuple[Any, list[int], dict[Any, Any]]:

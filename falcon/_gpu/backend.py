@@ -187,13 +187,14 @@ class GpuBackend:
             self.execute(plan, left, right, None, target)
         return out
 
-    def prepared(self, plan: Plan, a: Any, b: Any, out: Any) -> Record:
-        """Return the steps of a call on these arrays, to be repeated; `b` may be packed."""
+    def prepared(self, plan: Plan, a: Any, b: Any, out: Any) -> Record | None:
+        """Return the steps of a call, to be repeated; None during a capture. `b` may be packed."""
         left, target = (library_of(x).matrix(x) for x in (a, out))
         right = b.payload if isinstance(b, PackedOperand) else library_of(b).matrix(b)
-        assert plan.problem.device is not None
-        with device.on(plan.problem.device):
-            return Record(_settled(plan), left, right, target)
+        index = plan.problem.device
+        assert index is not None
+        with device.on(index), library_of(a).stream(index):
+            return None if device.is_capturing() else Record(_settled(plan), left, right, target)
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
         """Form the sums of B, or its parts; its columns are scaled as in `driver`."""

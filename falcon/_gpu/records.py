@@ -52,8 +52,11 @@ class Record:
 
         `given`: addresses of a, out (0: make a new one) and b, unless that is `payload`.
         """
-        if device.current() != self._index or self._repaired.value:
+        if self._repaired.value:
             return None
+        if device.current() != self._index:
+            with device.on(self._index):
+                return self.run(given, out, payload)
         with self._library.stream(self._index):
             if device.is_capturing():
                 return None

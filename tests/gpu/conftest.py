@@ -69,15 +69,6 @@ def state(cupy):
     return fake_cupy.STATE
 
 
-@pytest.fixture
-def combined(monkeypatch):
-    """The parts of B that are combined."""
-    found, combine = [], kernels.combine
-    monkeypatch.setattr(kernels, "combine", lambda *x, **y: (
-        found.append(y.get("of_b") if y else x[3]), combine(*x, **y))[1])  # fmt: skip
-    return found
-
-
 def pytest_collection_modifyitems(items):
     reason = None
     for item in items:

@@ -1,11 +1,9 @@
 """A short time on a GPU, in order and in pieces: ``python -m tests.gpu.day FOLDER``.
 
-What shows the most comes first: the environment, products of bfloat16 parts, the stages against a
-copy and cuBLAS, the tests, the benchmark beside cuBLAS, the whole catalogue, then the sanitizer.
-Every part is shown, and written to FOLDER as it goes; the same command goes on where it was
-stopped, as long as time is left with what failed. At the end of a piece the results are in
+What shows the most comes first, the sanitizer last. Every part is shown, and written to FOLDER as
+it goes; the same command goes on where it was stopped. At the end of a piece the results are in
 FOLDER.tar.gz, and the caches of CuPy and falcon in FOLDER.caches.tar.gz; on another machine
-``--state FOLDER.tar.gz`` goes on from there, with the caches if that archive is there too.
+``--state FOLDER.tar.gz`` goes on from there.
 """
 
 import argparse

@@ -121,8 +121,7 @@ def _truncated(a, b):
     for k in range(0, a.shape[1], 16):
         exact = sums + a[:, k : k + 16].astype(float) @ b[k : k + 16].astype(float)
         sums = exact.astype(np.float32)
-        beyond = np.abs(sums.astype(float)) > np.abs(exact)
-        sums[beyond] = np.nextafter(sums[beyond], np.float32(0))
+        sums = np.where(np.abs(sums) > np.abs(exact), np.nextafter(sums, np.float32(0)), sums)
     return sums
 
 

@@ -150,10 +150,6 @@ def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
     return a._host.copy()
 
 
-def empty_pool(stream=None):
-    STATE.freed = STATE.allocated
-
-
 def alloc_pinned_memory(size):
     assert not STATE.capturing, "memory of the host cannot be allocated during capture"
     kind = type("PinnedMemoryPointer", (ctypes.c_char * size,), {"ptr": property(ctypes.addressof)})
@@ -327,7 +323,7 @@ def modules():
         memcpyAsync=memcpy_async,
         memcpyDeviceToDevice=3,
     )
-    pool = types.SimpleNamespace(free_all_blocks=empty_pool)
+    pool = types.SimpleNamespace(free_all_blocks=lambda: setattr(STATE, "freed", STATE.allocated))
     cupy.get_default_memory_pool = lambda: pool
     cupy.cuda = types.SimpleNamespace(
         runtime=runtime,

@@ -1,9 +1,9 @@
 """A plugin for pytest: results are written as they come, and a later run does what is left.
 
 ``python -m pytest -p tests.gpu.pieces -m gpu --record FILE --budget 300`` stops after 300 seconds;
-the same command goes on. FILE has a line of JSON per test; those that passed are not run again,
-and those that failed are the last. After an error that leaves the device unusable the process ends.
-The run is complete if nothing failed and a test has passed: if all were skipped, it is not.
+the same command goes on. FILE has a line of JSON per test; those that passed are not run again, and
+those that failed are the last. An error that loses the device ends the process. The run is complete
+if nothing failed and a test has passed.
 """
 
 import json

@@ -67,6 +67,10 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path, monkeypatch):
         assert x in out
     found = records.read(path)
     assert [x["key"] for x in found["cases"]] == cases
+    sides = found["cases"][0]["sides"]
+    assert set(sides) == {"falcon", "falcon packed", "falcon classical", "cublas"}
+    assert all(0 < x["error"] < 1e-5 for x in sides.values())
+    assert [sides[x]["plan"]["scheme"] for x in ("falcon", "falcon packed")] == ["strassen"] * 2
     assert found["machine"]["gpu"]["device"] == "Stand-in"
     status, out, err = run(capsys, *asked)
     assert "is complete; --fresh measures again" in err
@@ -82,59 +86,29 @@ def test_settings_of_cublas_are_recorded(monkeypatch):
     assert (found["CUBLAS_EMULATE_SINGLE_PRECISION"], found["NVIDIA_TF32_OVERRIDE"]) == ("1", "0")
 
 
-def test_a_run_goes_on_where_it_was_cut_off(capsys, tmp_path, monkeypatch):
-    """In the middle of a piece, which is lost; those before it are not."""
-    path, measure = tmp_path / "day.json", gpu.measure
-    asked = ("--shape", "32,32,32", "--dtype", "float32,float64",
-             "--rounds", 1, "--case-seconds", 0, "-o", path)  # fmt: skip
-
-    def cut(case, *rest):
-        if case.dtype == "float64":
-            raise KeyboardInterrupt
-        return measure(case, *rest)
-
-    monkeypatch.setattr(gpu, "measure", cut)
-    status, out, _ = run(capsys, *asked)
-    assert status == 130
-    assert "32 x 32 x 32" in out
-    monkeypatch.setattr(gpu, "measure", lambda case, *rest: measured.append(case.dtype) or
-                        measure(case, *rest))  # fmt: skip
-    measured = []
-    assert run(capsys, *asked)[0] == 0
-    assert measured == ["float64"]
-    assert [x["dtype"] for x in records.read(path)["cases"]] == ["float32", "float64"]
-    other = tmp_path / "other"
-    assert run(capsys, *asked[:-1], other, "--time-budget", 1e-9)[0] == INCOMPLETE
-    status, _, err = run(capsys, "--shape", "9,9,9", "-o", other)
-    assert status == 2
-    assert "was begun with other cases" in err
-
-
-def test_a_case_that_fails_stops_no_other(capsys, tmp_path, monkeypatch):
-    path, measure = tmp_path / "day.json", gpu.measure
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_case_that_fails_is_the_last(capsys, tmp_path, monkeypatch, is_lost):
+    """It stops no other, unless the device is lost."""
+    path, measure, seen = tmp_path / "day.json", gpu.measure, []
     asked = ("--shape", "32,32,32", "--dtype", "float32,float64", "--rounds", 1,
              "--case-seconds", 0, "-o", path)  # fmt: skip
 
     def failing(case, *rest):
-        if case.dtype == "float32":
+        seen.append(case.dtype)
+        if len(seen) == 1:
             raise MemoryError("out of memory")
         return measure(case, *rest)
 
-    for is_lost in (False, True):
-        with monkeypatch.context() as m:
-            m.setattr(gpu, "measure", failing)
-            m.setattr(gpu_run.device, "is_lost", lambda is_lost=is_lost: is_lost)
-            status, _, err = run(capsys, *asked, *(["--fresh"] * is_lost))
-        assert status == INCOMPLETE
-        assert "given 32x32x32 float32 failed: out of memory" in err
-        held = json.loads((tmp_path / "day.json.part").read_text())
-        assert [x["dtype"] for x in held["found"]["cases"]] == ["float64"] * (not is_lost)
-    first = []
-    monkeypatch.setattr(gpu, "measure", lambda x, *y: (first.append(x.dtype), measure(x, *y))[1])
-    status, _, _ = run(capsys, *asked)
-    assert status == 0
+    monkeypatch.setattr(gpu, "measure", failing)
+    monkeypatch.setattr(gpu_run.device, "is_lost", lambda: is_lost)
+    status, _, err = run(capsys, *asked)
+    assert status == INCOMPLETE
+    assert "given 32x32x32 float32 failed: out of memory" in err
+    status, _, err = run(capsys, "--shape", "9,9,9", "-o", path)
+    assert (status, "was begun with other cases" in err) == (2, True)
+    assert run(capsys, *asked)[0] == 0
+    assert seen == ["float32", "float64", "float32"]
     assert {x["dtype"] for x in records.read(path)["cases"]} == {"float32", "float64"}
-    assert first == ["float64", "float32"]  # what failed is the last
 
 
 # --- the study of stages --------------------------------------------------------------------
@@ -145,21 +119,18 @@ def test_the_study_goes_on(gpu_stages, cupy, capsys, tmp_path, monkeypatch):
     asked = ["48,40,56", "32,32,32", "--dtype", "float32", "-o", str(path)]
     assert gpu_stages.main([*asked, "--time-budget", "-1"]) == INCOMPLETE
     assert len(json.loads(path.read_text())) == 2
-    stages, failed = gpu_stages.stages, []
+    stages, seen, lost = gpu_stages.stages, [], [RuntimeError("lost")]
 
-    def lost(case, *rest):
-        failed.append(case.shape.M)
-        raise RuntimeError("lost")
+    def once(case, *rest):
+        seen.append(case.shape.M)
+        if lost:
+            raise lost.pop()
+        return stages(case, *rest)
 
-    with monkeypatch.context() as m:
-        m.setattr(gpu_stages, "stages", lost)
-        m.setattr(gpu_stages.device, "is_lost", lambda: True)
-        assert gpu_stages.main(["16,16,16", *asked]) == INCOMPLETE
-    monkeypatch.setattr(
-        gpu_stages, "stages", lambda x, y: (failed.append(x.shape.M), stages(x, y))[1]
-    )
-    assert gpu_stages.main(["16,16,16", *asked]) == 0
-    assert failed == [16, 32, 16]  # ended at once, then the last
+    monkeypatch.setattr(gpu_stages, "stages", once)
+    monkeypatch.setattr(gpu_stages.device, "is_lost", lambda: True)
+    assert [gpu_stages.main(["16,16,16", *asked]) for _ in range(2)] == [INCOMPLETE, 0]
+    assert seen == [16, 32, 16]  # ended at once, then the last
     found = json.loads(path.read_text())
     assert len(found.pop("failed")) == 1
     del found["given 16x16x16 float32 auto"]

@@ -3,7 +3,6 @@
 import importlib
 import json
 from dataclasses import asdict, replace
-from functools import partial
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -15,11 +14,8 @@ from falcon._backends import device_backend
 from falcon._core.dtypes import of
 from falcon._core.options import Options
 from falcon._core.problem import Problem
-from falcon._core.timing import interleave
 from falcon._front import planner
 from falcon._gpu import backend, model, rates, workspaces
-from falcon.bench import gpu as bench
-from falcon.bench.workloads import Case, Shape
 from falcon.decision import contest, machine
 from falcon.decision import rates as decide
 
@@ -251,26 +247,6 @@ def test_the_hosts_profile_knows_nothing_of_devices(cupy, monkeypatch):
     host = falcon.machine()
     assert not any(name.startswith("gpu") for name in host.key)
     assert not any(backend == "gpu" for backend, _, _ in host.rates)
-
-
-def test_the_benchmark_runs(cupy, monkeypatch, capsys):
-    """Every side of `bench --gpu`, on the stand-in: its times mean nothing, its errors do."""
-    monkeypatch.setattr(rates, "_MEASURED_SIZE", {8: 64, 4: 64, 2: 64})
-    monkeypatch.setattr(bench, "_torch_call", lambda *_: None)
-    case = Case("given", Shape(48, 40, 56, "layer"), "float32")
-    found = bench.measure(case, {"scheme": "strassen"}, partial(interleave, rounds=1, seconds=0.0))
-    sides = found["sides"]
-    assert set(sides) == {"falcon", "falcon packed", "falcon classical", "cublas"}
-    assert all(0 < x["error"] < 1e-5 for x in sides.values())
-    assert [sides[x]["plan"]["scheme"] for x in ("falcon", "falcon packed")] == ["strassen"] * 2
-    assert set(found["speedups"]) == {"falcon packed", "falcon classical", "cublas"}
-    from falcon.__main__ import main
-
-    arguments = ["bench", "--gpu", "--shape", "32,32,32", "--rounds", "1", "--dtype", "bfloat16"]
-    assert main(arguments) == 0
-    out = capsys.readouterr().out
-    assert "vs cublas" in out
-    assert "with B packed beforehand:" in out
 
 
 def test_the_table_of_expected_times(monkeypatch):

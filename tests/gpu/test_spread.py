@@ -48,7 +48,9 @@ def test_uneven_operands_are_scaled(cupy, dtype, uneven, orders):
     left, right = (on_device(cupy, x, dtype, o) for x, o in zip((a, b), orders, strict=False))
     c = np.ones((M, N))
     out = on_device(cupy, c, dtype, orders[2])
-    plan = guarded(left, right, "strassen")
+    # Without marks, too, where nothing has to be repaired.
+    check = "none" if orders == "CFF" and uneven != "not finite" else "finite"
+    plan = guarded(left, right, "strassen", check)
     matrices = [library_of(x).matrix(x) for x in (left, right, out)]
     plan.backend.execute(plan, *matrices, matrices[2], alpha=2.0, beta=-1.0)
     with np.errstate(all="ignore"):
@@ -125,18 +127,6 @@ def test_even_operands_keep_the_scheme(cupy, state, dtype, check):
     np.testing.assert_array_equal(cupy.asnumpy(out), cupy.asnumpy(asked))
     for name in ("norms", "scales"):  # of A and B together
         assert sum(name in x for x in state.launches) == 1
-
-
-def test_whatever_is_checked(cupy):
-    """With check="none" too, where Combine H marks nothing."""
-    a, b = operands("float32", "row")
-    left, right = (on_device(cupy, x, "float32") for x in (a, b))
-    plan = guarded(left, right, "strassen@strassen", "none")
-    out = on_device(cupy, np.zeros((M, N)), "float32")
-    matrices = (library_of(x).matrix(x) for x in (left, right))
-    plan.backend.execute(plan, *matrices, None, library_of(out).matrix(out))
-    error = np.delete(cupy.asnumpy(out) - a.astype(float) @ b, 3, 0)
-    assert np.abs(error).max() < 1e-4
 
 
 @pytest.mark.parametrize("uneven", [None, "row", "column", "not finite"])
