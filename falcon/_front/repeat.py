@@ -78,7 +78,8 @@ def _call(a: Any, b: Any, out: Any, arguments: tuple) -> tuple[Any, list[int], d
             given.append(0)
             facts.append(None)
             continue
-        known = library.facts(x) if _libraries.get(type(x)) is library else None
+        is_alike = _libraries.get(type(x)) is library
+        known = library.facts(x) if is_alike else None
         if known is None:
             return None, [], records
         address = library.address(x)

@@ -50,12 +50,6 @@ def why_unavailable() -> str | None:
     return reason
 
 
-def forget() -> None:
-    """Try again when it is next asked."""
-    global _works
-    _works = False
-
-
 def _tried() -> str | None:
     """Compile a kernel, and call cuBLAS."""
     memory = device.allocate(2 * FLOAT32.itemsize)

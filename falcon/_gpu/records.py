@@ -31,7 +31,7 @@ class Record:
 
     def __init__(self, plan: Plan, a: Matrix, b: Matrix | Payload, out: Matrix) -> None:
         problem = plan.problem
-        self._library, self._index = library_of(out.owner), problem.device
+        self._library, self._index = library_of(out.owner), problem.device or 0
         self._shape, self._result, self._guarded = out.shape, problem.result, plan.guarded
         given = [a, out] if isinstance(b, Payload) else [a, out, b]
         self._spans = [(x.span[0] - x.pointer, x.span[1] - x.pointer) for x in given]

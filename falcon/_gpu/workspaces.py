@@ -15,10 +15,9 @@ from .matrix import Memory
 _CUBLAS_BYTES = 32 * 2**20
 # What recorded graphs will use when they are replayed.
 _kept: list[Any] = []
-# The least bytes that were refused to what can do without them, and until when that counts: pools
-# search for memory for tens of milliseconds.
-_refused, _until = 0, 0.0
-_AGAIN = 10.0  # seconds
+# The least bytes that were refused to what can do without them, until when that counts, and for how
+# many seconds: pools search for memory for tens of milliseconds.
+_refused, _until, _AGAIN = 0, 0.0, 10.0
 
 
 def allocate(library: Library, nbytes: int) -> Memory:

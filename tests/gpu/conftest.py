@@ -15,7 +15,7 @@ from . import fake_cublas, fake_cupy
 
 
 def forget():
-    available.forget()
+    available._works = False
     device.properties.cache_clear()
     kernels.clear()
     workspaces.release()
