@@ -1,8 +1,10 @@
-"""The host's time per call, with launches replaced by nothing: ``python -m studies.gpu_host``.
+"""The host's time per call on a GPU, with launches replaced by nothing: ``studies/gpu_host.py``.
 
-On the stand-in for CuPy; products pass through ctypes. With ``--plan`` nothing is recalled.
+On the stand-in for CuPy of the tests, for which the repository must be in PYTHONPATH; products pass
+through ctypes.
 """
 
+import argparse
 import ctypes
 import subprocess
 import sys
@@ -38,6 +40,9 @@ def do_nothing():
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--plan", action="store_true", help="plan every call")
+    planned = parser.parse_args().plan
     do_nothing()
     a, b, out = (sys.modules["cupy"].empty((SIZE, SIZE), np.float32) for _ in range(3))
     packed, empty, kept = falcon.pack(b), fake_cupy.empty, {}
@@ -49,7 +54,7 @@ def main():
         chosen = falcon.plan(a, right, **options).label if name.startswith("auto") else ""
 
         def call(right=right, options=options):
-            if "--plan" in sys.argv:
+            if planned:
                 recall.on_device = None
             falcon.gemm(a, right, out=out, **options)
 

@@ -36,7 +36,8 @@ class Run:
             return
         try:
             held = json.loads(path.read_text(encoding="utf-8"))
-            self.found, before, self._failed = held["found"], held["asked"], held["failed"]
+            self.found, before = held["found"], held["asked"]
+            self._failed = held.get("failed", [])
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path} is not a run of falcon bench") from None
         if before != self._asked:
