@@ -105,17 +105,15 @@ def test_the_parts_of_the_day_go_on(tmp_path, monkeypatch, capsys):
 
 
 def test_a_tool_that_refuses_is_skipped_and_a_part_is_ended_in_time(tmp_path):
-    refused = day.Part("sanitizer", python("import sys; sys.exit(255)"), 9, proof="SUMMARY")
-    assert day.run(refused, tmp_path, 9, 60) == "skipped: the tool did not run"
-    found = python("import sys; print('ERROR SUMMARY: 1 error'); sys.exit(1)")
-    unfinished = day.Part("sanitizer", found, 9, proof="SUMMARY")
-    assert day.run(unfinished, tmp_path, 9, 60) == "not complete"
-    other = day.Part("other", python("import sys; sys.exit(1)"), 9)
-    assert day.run(other, tmp_path, 9, 60) == "not complete"
-    # The tool's own child holds the pipe, as with compute-sanitizer.
-    child = "import subprocess, sys; subprocess.run(['sleep', '60'])"
-    slow, start = day.Part("sanitizer", python(child), 9, proof="SUMMARY"), time.monotonic()
-    assert day.run(slow, tmp_path, 9, 0.5) == "not complete"
+    def outcome(code, left=60, **how):
+        return day.run(day.Part("some", python(f"import subprocess, sys; {code}"), 9, **how),
+                       tmp_path, 9, left)  # fmt: skip
+
+    assert outcome("sys.exit(255)", proof="SUMMARY") == "skipped: the tool did not run"
+    assert outcome("print('SUMMARY: 1 error'); sys.exit(1)", proof="SUMMARY") == "not complete"
+    assert outcome("sys.exit(1)") == "not complete"
+    start = time.monotonic()  # the tool's own child holds the pipe, as with compute-sanitizer
+    assert outcome("subprocess.run(['sleep', '60'])", 0.5, proof="SUMMARY") == "not complete"
     assert time.monotonic() - start < 5
 
 

@@ -83,14 +83,14 @@ def torch(cupy, state, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_torch_tensors(cupy, torch, dtype):
+def test_torch_tensors(cupy, torch, state, dtype):
     a, b = whole((40, 50), 1), whole((50, 60), 2)
     tensors = [Tensor(on_device(cupy, x, dtype), f"torch.{dtype}") for x in (a, b)]
     c = falcon.gemm(*tensors, scheme="strassen")
     assert type(c) is Tensor
     assert c.dtype == f"torch.{dtype}"
     np.testing.assert_array_equal(c._host.astype(float), (a @ b).astype(kind(dtype)))
-    assert torch.streams == [0]
+    assert (torch.streams, state.stream, state.current) == ([0, 0], 42, 7)
     packed = falcon.pack(tensors[1], scheme="strassen")
     np.testing.assert_array_equal(falcon.gemm(tensors[0], packed)._host, c._host)
     batch = falcon.matmul(tensors[0].reshape(2, 20, 50), tensors[1], scheme="strassen")
@@ -136,12 +136,6 @@ def test_short_memory_of_torch_makes_auto_classical(cupy, torch, state):
     state.room = None
     plan(a, b)
     assert state.launches
-
-
-def test_torch_streams_become_current(cupy, torch, state):
-    x = Tensor(on_device(cupy, whole((8, 8), 1), "float32"), "torch.float32")
-    falcon.gemm(x, x)
-    assert (state.stream, state.current) == (42, 7)
 
 
 def test_the_benchmark_times_torchs_stream(cupy, torch, state, monkeypatch):

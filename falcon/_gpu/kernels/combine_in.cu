@@ -72,14 +72,15 @@ template <int W> struct Target {
     }
 };
 
-FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restrict__ out, long long ld,
-                           long long major, long long minor, long long step_major, long long step_minor,
-                           long long height, long long width, int by_columns, int along_minor, int aligned,
+FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restrict__ out, long long ld, long long major,
+                           long long minor, long long step_major, long long step_minor, long long height,
+                           long long width, int by_columns, int along_minor, int aligned,
                            const double *__restrict__ scale, long long first) {
     const int rows = by_columns ? FALCON_Q : FALCON_P, columns = by_columns ? FALCON_P : FALCON_Q;
     const Powers powers(scale, first, along_minor ? step_major : step_minor, FALCON_MULTIPLIED);
     aligned = aligned && !powers.at;
-    const Place place = place_of<FALCON_WIDTH>(block, major, minor, step_major, step_minor, width, rows, columns, aligned);
+    const Place place =
+        place_of<FALCON_WIDTH>(block, major, minor, step_major, step_minor, width, rows, columns, aligned);
     const long long x = place.x;
     if (x >= height)
         return;
