@@ -26,21 +26,16 @@ ROOT = Path(__file__).parents[2]
 STUDY = ROOT / "studies" / "gpu_stages.py"
 DTYPES = "bfloat16,float32,float64,float16"
 MODELS = ("Llama-3.1-8B", "Llama-3.1-70B")
-# Seconds of a piece, and those of its end that no part is told to use.
-_PIECE, _SPARE = 450, 60
-# How often a piece begins what is not complete.
-_ROUNDS = 2
+# Seconds of a piece, those of its end that no part is told to use; how often it begins a part.
+_PIECE, _SPARE, _ROUNDS = 450, 60, 2
 # What compute-sanitizer prints unless it refuses to run (another driver, no permission).
 _CHECKED = "ERROR SUMMARY"
-# Caches of falcon and CuPy, which outgrow what can be carried away.
 _CACHES = "caches"
 
 
 @dataclass(frozen=True)
 class Part:
     """A command and the seconds that it may take at a time; `budget` names its option for that.
-
-    One without that option is ended when they are over, the others a little later.
 
     Without the words `proof` in what it prints, a failure means that the tool itself did not run.
     """

@@ -46,8 +46,7 @@ class State:
         self.allocated = 0
         self.room = None  # bytes that can be allocated at a time
         self.freed = 0  # what had been allocated when the pool was last emptied
-        self.fills = []  # bytes
-        self.waits = []  # (stream that waits, stream of the event)
+        self.fills, self.waits = [], []  # bytes; (stream that waits, stream of the event)
         self.truncates = False  # sums of 16-bit products, as tensor cores do
         self.pinned = []  # memory of the host
 

@@ -48,7 +48,6 @@ def test_uneven_operands_are_scaled(cupy, dtype, uneven, orders):
     left, right = (on_device(cupy, x, dtype, o) for x, o in zip((a, b), orders, strict=False))
     c = np.ones((M, N))
     out = on_device(cupy, c, dtype, orders[2])
-    # Without marks, too, where nothing has to be repaired.
     check = "none" if orders == "CFF" and uneven != "not finite" else "finite"
     plan = guarded(left, right, "strassen", check)
     matrices = [library_of(x).matrix(x) for x in (left, right, out)]
