@@ -26,7 +26,7 @@ MEMORY = 140 * 10**9
 def rates(dtype):
     """Rates of an H200 with 4.0 TB/s in the combines; batches run like whole products."""
     multiply = MULTIPLY[dtype]
-    return DeviceRates(multiply, multiply, 4.0e12, 3e-6, ADD[dtype], 132, 50 * 2**20, MEMORY)
+    return DeviceRates(multiply, multiply, 4.0e12, 3e-6, ADD[dtype], 132, 50 * 2**20)
 
 
 def row(dtype, size, name):

@@ -67,6 +67,8 @@ def measure(case, a, b, out, options):
     }
     alone = seconds_per_call(partial(run, *steps(classical)))
     known = rates(backend, plan.problem, [backend])
+    predicted = dict(backend.predicted(plan.problem, plan.option, known).seconds)
+    predicted["combine"] = predicted.pop("combine A") + predicted.pop("combine B")
     return {
         **case.shape.sizes(),
         "dtype": case.dtype,
@@ -75,8 +77,8 @@ def measure(case, a, b, out, options):
         "classical": alone,
         "stages": seconds,
         "rates": {stage: work[stage] / x for stage, x in seconds.items() if stage in work},
-        "bounds": {"copy": copy_rate(work["combine A"]), "cuBLAS": case.shape.flops / alone},
-        "predicted": dict(backend.predicted(plan.problem, plan.option, known).seconds),
+        "bounds": {"copy": copy_rate(work["combine"]), "cuBLAS": case.shape.flops / alone},
+        "predicted": predicted,
         "workspace": plan.workspace,
     }
 
@@ -91,8 +93,8 @@ def work_of(plan):
     rank, planes = len(found.places), found.planes
     return {
         "norms": item * (p.M * p.K * (scheme.m > 1) + p.K * p.N * (scheme.n > 1)),
-        "combine A": again_a * item * (p.M * p.K + rank * rows * inner),
-        "combine B": again_b * item * (p.K * p.N + rank * inner * columns),
+        "combine": again_a * item * (p.M * p.K + rank * rows * inner)
+        + again_b * item * (p.K * p.N + rank * inner * columns),
         "multiply": 2.0 * rank * rows * columns * inner,
         "combine H": planes * rows * columns * sums + p.M * p.N * item,
     }
@@ -102,9 +104,10 @@ def copy_rate(moved):
     """Bytes read and written per second by a copy that moves as many bytes as a stage."""
     nbytes = max(int(moved) // 2, 1)
     source, target = device.allocate(nbytes), device.allocate(nbytes)
-    device.set_bytes(source.pointer, 1, nbytes)
-    call = (source.pointer, target.pointer, nbytes)
-    return 2 * nbytes / seconds_per_call(lambda: device.copy_bytes(*call))
+    device.clear(source.pointer, nbytes)
+    runtime = sys.modules["cupy"].cuda.runtime
+    what = target.pointer, source.pointer, nbytes, runtime.memcpyDeviceToDevice
+    return 2 * nbytes / seconds_per_call(lambda: runtime.memcpyAsync(*what, device.stream().ptr))
 
 
 def table(x):
@@ -148,12 +151,12 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     path, end = options.output, time.monotonic() + options.time_budget
     found = json.loads(path.read_text(encoding="utf-8")) if path and path.exists() else {}
-    status, begun = 0, False
-    for case in (Case("given", Shape(*x), y) for x in shapes_of(options.shapes, SIZES)
-                 for y in options.dtype):  # fmt: skip
-        key = f"{case.key} {options.scheme}"
-        if key in found:
-            continue
+    status, begun, failed = 0, False, found.setdefault("failed", [])
+    cases = {f"{case.key} {options.scheme}": case
+             for case in (Case("given", Shape(*x), y) for x in shapes_of(options.shapes, SIZES)
+                          for y in options.dtype)}  # fmt: skip
+    for key in sorted(cases.keys() - found.keys(), key=lambda x: (x in failed, [*cases].index(x))):
+        case = cases[key]
         if begun and time.monotonic() > end:
             print("the run is not complete; the same command resumes it", file=sys.stderr)
             return INCOMPLETE
@@ -163,6 +166,11 @@ def main(arguments=None):
         except (MemoryError, RuntimeError) as error:  # of the device's memory or a library
             print(f"warning: {key} failed: {error}", file=sys.stderr, flush=True)
             status = INCOMPLETE
+            failed.append(key)
+            if path:
+                write(path, found)
+            if device.is_lost():
+                break
             continue
         table(found[key])
         if path:

@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 import warnings
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from falcon.decision import profile
 from falcon.decision.machine import cpu_model
 from falcon.decision.rates import source
 
+# Distributions that hold the package cupy.
+_CUPY = ("cupy", "cupy-cuda12x", "cupy-cuda13x")
 _PACKAGE = Path(__file__).parents[1]
 _SEPARATE = (
     "use an environment for each, or uninstall both (pip uninstall falcon falcon-gemm) and install "
@@ -78,6 +81,7 @@ def _gather() -> dict[str, Any]:
         "compiled parts": "built" if find_spec("falcon._cpu._core") else why_missing(),
         "backends": backends(),
         "cpu kernels": describe(),
+        "GPU": gpu(),
         "libraries": libraries(),
         "settings": {name: getattr(chosen, name) for name in chosen.__slots__},
         "rates": rates_used(),
@@ -100,6 +104,12 @@ def rates_used() -> dict[str, str]:
         for x in every:
             found[f"{x.name} {operand.name}"] = source(x, problem, every)
     return found
+
+
+def gpu() -> dict[str, str]:
+    """Return the current GPU, its driver and the libraries that falcon uses on it, if any."""
+    backend: Any = device_backend()
+    return {} if backend.why_unavailable() else backend.identity()
 
 
 def choices() -> dict[str, str]:
@@ -146,10 +156,10 @@ def libraries() -> dict[str, str]:
 
     versions = {}
     for name in ("numpy", "scipy", "threadpoolctl", "tqdm", "cupy", "torch"):
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = "not installed"
+        versions[name] = "not installed"
+        for distributed in _CUPY if name == "cupy" else (name,):
+            with suppress(PackageNotFoundError):
+                versions[name] = version(distributed)
     versions["numpy BLAS"] = numpy_blas()
     if numpy_held():
         versions["note"] = numpy_held()

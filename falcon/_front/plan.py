@@ -114,7 +114,8 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
         best, plain = predicted(made), replace(problem, packed=False)
         if operand.arithmetic is not None:
             plain = replace(plain, operand=operand.left)
-        other = plan_for(plain, replace(chosen, backend="auto", scheme="auto"))
+        backend = "auto" if problem.device is None else b.backend
+        other = plan_for(plain, replace(chosen, backend=backend, scheme="auto"))
     lost = predicted(other)
     named = replace(lost.option, name=f"{other.label}, not packed")
     slower = f"{lost.total / best.total:.2f} x as long"

@@ -91,7 +91,13 @@ def plan_for(problem: Problem, options: Options) -> Plan:
         return found
     backends = _backends_for(problem, options.backend)
     every = available_backends() if problem.device is None else backends
-    made = decide(problem, options, backends, every)
+    try:
+        made = decide(problem, options, backends, every)
+    except MemoryError as error:  # a GPU cannot be measured: the next call tries again
+        if problem.device is None:
+            raise
+        classical = decide(problem, replace(options, scheme="classical"), backends, every)
+        return replace(classical, options=options, why=f"rates could not be measured: {error}")
     if options.arithmetic == "auto":
         made = _by_other(made, options, every)
     with _plans_lock.lock:
@@ -101,6 +107,11 @@ def plan_for(problem: Problem, options: Options) -> Plan:
     if options.verbose:
         _show(made)
     return made
+
+
+def is_kept(plan: Plan) -> bool:
+    """Whether calls like that of a plan take it again."""
+    return _plans.get((plan.problem, plan.options, planning_state())) is plan
 
 
 def _by_other(native: Plan, options: Options, every: list[Backend]) -> Plan:

@@ -27,6 +27,8 @@ _MOST_READY = 1024
 # multiplies); whether it is just np.matmul; shape and dtype of the result.
 _Ready = tuple[Options, int, tuple, Plan | None, bool, tuple[int, ...], np.dtype]
 _ready: dict[tuple, _Ready] = {}
+# `repeat`, once a product was multiplied on a GPU.
+on_device: Any = None
 
 
 if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
@@ -60,7 +62,9 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
     `a`, `b`, `out`: as the caller gave them; `out` None asks for a new array.
     `arguments`: the options of the call, by keyword.
     """
-    if type(a) is not np.ndarray or type(b) is not np.ndarray:
+    if type(a) is not np.ndarray:
+        return None if on_device is None else on_device.repeat(a, b, out, arguments)
+    if type(b) is not np.ndarray:
         return None
     if out is not None and type(out) is not np.ndarray:
         return None
@@ -150,6 +154,12 @@ def remember(
     Calls multiplied in any other way are not kept.
     """
     if not (isinstance(way, Plan) or way == "np.matmul") or not runs_plan_alone(options):
+        return
+    if isinstance(way, Plan) and way.problem.device is not None:
+        global on_device
+        from . import repeat as on_device  # imports the GPU backend
+
+        on_device.keep(a, b, out, arguments, result, way)
         return
     if not _is_simple(a, b, out, types, result):
         return

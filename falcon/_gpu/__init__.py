@@ -4,7 +4,7 @@
 
     backend.py    GpuBackend, which fulfils falcon._core.backend.Backend
     driver.py     the stages of one multiplication, as steps
-    steps.py      the kinds of steps, and the one place that starts them, in the current stream
+    steps.py      the kinds of steps, started in the current stream; records.py: of repeated calls
     operands.py   the operands of a call, and the copies that some need
     batches.py    batches of matrices by one call of cuBLAS
     geometry.py   sizes of blocks, chunks, buffers and launches

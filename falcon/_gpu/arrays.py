@@ -7,54 +7,13 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from falcon._core.dtypes import CUDA, DType, find, find_torch
 
 from . import device
 from .batches import Batch
 from .matrix import Matrix, Memory
-
-
-class Library(Protocol):
-    """What falcon needs of an array library."""
-
-    name: str
-    # Whether memory that is allocated during a graph's capture belongs to the graph.
-    graphs_own_memory: bool
-
-    def dtype(self, x: Any) -> DType:
-        """Type of an array's elements; raises TypeError where falcon has no such type."""
-
-    def matrix(self, x: Any) -> Matrix:
-        """View a 2-D array."""
-
-    def span(self, x: Any) -> tuple[int, int]:
-        """First address of an array of any number of axes, and the one after its last."""
-
-    def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
-        """Make a new array by rows."""
-
-    def allocate(self, nbytes: int) -> Memory:
-        """Allocate memory for the current device and stream from the library's own pool."""
-
-    def stream(self, index: int) -> AbstractContextManager[Any]:
-        """Make the library's current stream that of CuPy."""
-
-    def blocks(self, x: Any) -> Batch | None:
-        """View an array of more axes as a batch; None if its matrices are not equally spaced."""
-
-    def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
-        """View an array with that shape."""
-
-    def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
-        """View an array with its axes in that order."""
-
-    def strides(self, x: Any) -> tuple[int, ...]:
-        """Strides in elements."""
-
-    def einsum(self, text: str, arrays: list[Any]) -> Any:
-        """Call the library's own einsum."""
 
 
 def library_of(x: Any) -> Library:
@@ -78,7 +37,10 @@ def library_of(x: Any) -> Library:
 
 
 class _CuPy:
+    """What falcon needs of an array library: methods of this class, with strides in elements."""
+
     name = "cupy"
+    # Whether memory that is allocated during a graph's capture belongs to the graph.
     graphs_own_memory = False
 
     def dtype(self, x: Any) -> DType:
@@ -87,6 +49,13 @@ class _CuPy:
     def matrix(self, x: Any) -> Matrix:
         return _viewed(x, int(x.data.ptr), self.strides(x), self.dtype(x))
 
+    def address(self, x: Any) -> int:
+        return int(x.data.ptr)
+
+    def facts(self, x: Any) -> tuple | None:
+        """What a record of a call depends on, besides the address; None: the call is planned."""
+        return x.shape, x.strides, x.dtype, x.data.device_id
+
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         return device.empty(shape, dtype.numpy)
 
@@ -94,12 +63,15 @@ class _CuPy:
         return device.allocate(nbytes)
 
     def stream(self, index: int) -> AbstractContextManager[Any]:
+        """Make the library's current stream that of CuPy."""
         return nullcontext()
 
     def blocks(self, x: Any) -> Batch | None:
+        """View an array of more axes as a batch; None if its matrices are not equally spaced."""
         return _batch(self.matrix(x), x, self.strides(x))
 
     def span(self, x: Any) -> tuple[int, int]:
+        """First address of an array of any number of axes, and the one after its last."""
         return _span(int(x.data.ptr), x, self.strides(x), x.dtype.itemsize)
 
     def strides(self, x: Any) -> tuple[int, ...]:
@@ -107,16 +79,18 @@ class _CuPy:
         return tuple(stride // size for stride in x.strides)
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
-        return device.broadcast(x, shape)
+        return import_module("cupy").broadcast_to(x, shape)
 
     def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
         return x.transpose(axes)
 
     def einsum(self, text: str, arrays: list[Any]) -> Any:
-        return device.einsum(text, arrays)
+        return import_module("cupy").einsum(text, *arrays)
 
 
 class _Torch:
+    """What `_CuPy` is for CuPy's arrays."""
+
     name = "torch"
     graphs_own_memory = True
 
@@ -137,6 +111,14 @@ class _Torch:
             raise TypeError("a tensor is a view that negates; pass tensor.resolve_neg()")
         return _viewed(x, x.data_ptr(), x.stride(), self.dtype(x))
 
+    def address(self, x: Any) -> int:
+        return int(x.data_ptr())
+
+    def facts(self, x: Any) -> tuple | None:
+        if x.is_neg() or (x.requires_grad and self._torch.is_grad_enabled()):
+            return None
+        return x.shape, x.stride(), x.dtype, x.device
+
     def blocks(self, x: Any) -> Batch | None:
         return _batch(self.matrix(x), x, x.stride())
 
@@ -149,7 +131,11 @@ class _Torch:
         return self._torch.empty(shape, dtype=kind, device=f"cuda:{index}")
 
     def allocate(self, nbytes: int) -> Memory:
-        made = self._torch.empty((max(nbytes, 1),), dtype=self._torch.uint8, device="cuda")
+        kind = self._torch.uint8
+        try:
+            made = self._torch.empty((max(nbytes, 1),), dtype=kind, device="cuda")
+        except self._torch.OutOfMemoryError as error:
+            raise MemoryError(str(error)) from None
         return Memory(made.data_ptr(), nbytes, made)
 
     def stream(self, index: int) -> AbstractContextManager[Any]:
@@ -167,6 +153,9 @@ class _Torch:
 
     def einsum(self, text: str, arrays: list[Any]) -> Any:
         return self._torch.einsum(text, *arrays)
+
+
+Library = _CuPy | _Torch
 
 
 def _viewed(x: Any, pointer: int, strides: tuple[int, ...], dtype: DType) -> Matrix:

@@ -1,8 +1,9 @@
-"""Whether falcon can work on a GPU here: CuPy, a device, its compiler and cuBLAS, tried once."""
+"""Whether falcon can work on a GPU here: CuPy, a device, its compiler and cuBLAS.
+
+Tried until it works: a failure may pass, as cuBLAS's while memory is short.
+"""
 
 from __future__ import annotations
-
-from functools import cache
 
 from falcon._core.dtypes import FLOAT32
 
@@ -19,15 +20,17 @@ _CAPTURING = (
 )
 
 
-@cache
-def why_unavailable() -> str | None:
-    """Return None if a tiny product succeeds, else the reason why falcon cannot use the GPU.
+_works = False
 
-    Raises
-    ------
-    RuntimeError
-        A stream is being captured, so that the product cannot be tried: that is not remembered.
+
+def why_unavailable() -> str | None:
+    """Return None if a tiny product has succeeded, else the reason why falcon cannot use the GPU.
+
+    Raises RuntimeError: a stream is being captured, so that the product cannot be tried.
     """
+    global _works
+    if _works:
+        return None
     try:
         version = device.version()
         if int(version.split(".")[0]) < _LEAST_CUPY:
@@ -42,7 +45,9 @@ def why_unavailable() -> str | None:
         return f"CUDA does not run here ({error})"
     if device.is_capturing():
         raise RuntimeError(_CAPTURING)
-    return _tried()
+    reason = _tried()
+    _works = reason is None
+    return reason
 
 
 def _tried() -> str | None:

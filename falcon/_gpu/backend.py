@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from math import hypot
 from typing import Any
 
 from falcon._core.bound import growth_of_rounded_sums
@@ -21,7 +22,18 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import available, device, driver, kernels, model, operands, repaired, sources, workspaces
+from . import (
+    available,
+    cublas,
+    device,
+    driver,
+    kernels,
+    model,
+    operands,
+    repaired,
+    sources,
+    workspaces,
+)
 from .arrays import library_of
 from .geometry import (
     Buffers,
@@ -33,9 +45,10 @@ from .geometry import (
     staged,
 )
 from .matrix import Matrix, dense
-from .packed import Packed
+from .packed import Packed, Payload
 from .rates import DeviceRates, measure
-from .steps import run
+from .records import Record
+from .steps import Fill, Step, run
 from .where import device_of
 
 _log = logging.getLogger("falcon")
@@ -130,12 +143,23 @@ class GpuBackend:
 
         No Problem on a device is symmetric: there is never a `mirror`.
         """
-        packed = b.payload.packed if isinstance(b, PackedOperand) else None
-        source = b.payload.source if isinstance(b, PackedOperand) else b
-        plan = _settled(plan)
-        packed = None if staged(plan.problem.operand, plan.scheme) is None else packed
-        scalars = {"alpha": float(alpha), "beta": float(beta)}
-        driver.execute(plan, a, source, c, out, packed=packed, **scalars)
+        payload = b.payload if isinstance(b, PackedOperand) else None
+        source: Any = b if payload is None else payload.source
+
+        def run(plan: Plan) -> None:
+            packed = None if payload is None else payload.packed_for(plan)
+            scalars = {"alpha": float(alpha), "beta": float(beta)}
+            driver.execute(plan, a, source, c, out, packed=packed, **scalars)
+
+        try:
+            run(_settled(plan))
+        except MemoryError as error:
+            if not plan.guarded:
+                raise
+            _log.debug("falcon: %s is multiplied classically: %s", plan.problem, error)
+            run(_classical(plan))
+        if payload is not None:
+            payload.note_use()
 
     def call(self, plan: Plan, a: Any, b: Any, out: Any) -> Any:
         """Run a plan on arrays: `Plan.__call__` for arrays on a GPU."""
@@ -160,8 +184,17 @@ class GpuBackend:
                 raise ValueError(
                     "out overlaps an operand; falcon.gemm handles that, a plan does not"
                 )
-            driver.execute(_settled(plan), left, right, None, target)
+            self.execute(plan, left, right, None, target)
         return out
+
+    def prepared(self, plan: Plan, a: Any, b: Any, out: Any) -> Record | None:
+        """Return the steps of a call, to be repeated; None during a capture. `b` may be packed."""
+        left, target = (library_of(x).matrix(x) for x in (a, out))
+        right = b.payload if isinstance(b, PackedOperand) else library_of(b).matrix(b)
+        index = plan.problem.device
+        assert index is not None
+        with device.on(index), library_of(a).stream(index):
+            return None if device.is_capturing() else Record(_settled(plan), left, right, target)
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
         """Form the sums of B, or its parts; its columns are scaled as in `driver`."""
@@ -179,16 +212,18 @@ class GpuBackend:
         block = block_sizes(problem.M, problem.N, problem.K, scheme)
         nbytes = scheme.rank * block[1] * block[2] * operand.panel_bytes
         memory = allocate(nbytes)
-        powers, scale, steps = None, 0, []
+        powers, scale = None, 0
+        steps: list[Step] = []
         even, lift = plan.guarded, operand.parts > 1
         if lift or (even and scheme.n > 1):
             powers = allocate(scale_bytes(problem.N))
             scale = powers.pointer
-            room = memory.pointer, nbytes
-            steps = kernels.scales(b.transposed(), block[1], *room, scale, even, lift)
-        how, whole = (scheme, "v", operand), (block[2], block[1])
-        combined = kernels.combine_in(*how, b, memory.pointer, whole, (0, 0), whole, scale)
-        run(*steps, combined)
+            lines = [kernels.Lines(b.transposed(), block[1], scale)]
+            steps = [Fill("norms", (scale, 8))]
+            steps += kernels.scales(lines, memory.pointer, nbytes, even, lift)
+        whole = block[2], block[1]
+        part = kernels.Part(b, memory.pointer, whole, (0, 0), whole, scale)
+        run(*steps, kernels.combine(scheme, operand, of_b=part))
         return Payload(b, Packed(memory, block, b.by_columns, operand, powers))
 
     def column_norms(self, b: Matrix, plan: Plan) -> Any:
@@ -218,6 +253,7 @@ class GpuBackend:
             "driver": str(found.driver),
             "cupy": device.version(),
             "cuda": str(device.runtime_version()),
+            "cublas": cublas.version(),
             "kernels": sources.digest(),
         }
 
@@ -228,6 +264,12 @@ def _settled(plan: Plan) -> Plan:
     if not (plan.guarded or parted) or not repaired.was_repaired(plan.problem):
         return plan
     _log.debug("falcon: %s is multiplied classically: it was repaired before", plan.problem)
+    return _classical(plan)
+
+
+def _classical(plan: Plan) -> Plan:
+    """Return the plan of the same problem by cuBLAS alone."""
+    parted = plan.problem.operand.parts > 1
     problem = replace(plan.problem, operand=FLOAT32) if parted else plan.problem
     option = _option(problem, None, None)
     assert option is not None  # without a limit there always is one
@@ -238,41 +280,14 @@ def _place(index: int | None) -> str:
     return "the host" if index is None else f"cuda:{index}"
 
 
-class Payload:
-    """What a packed operand of this backend holds: B and its sums.
-
-    Attributes
-    ----------
-    source : Matrix
-    packed : Packed or None
-        None if no scheme is used.
-    """
-
-    def __init__(self, source: Matrix, packed: Packed | None) -> None:
-        self.source = source
-        self.packed = packed
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the sums."""
-        return 0 if self.packed is None else self.packed.nbytes
-
-
 def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
     """Choose blocks and chunks for a scheme; None if the scheme cannot keep the limit."""
     M, N, K = problem.M, problem.N, problem.K
     run_as = staged(problem.operand, scheme)
     added = problem.buffered or problem.out_overlaps_c
-    copies = operands.copied_bytes(
-        M,
-        N,
-        K,
-        problem.operand,
-        a=not problem.a_direct,
-        b=not (problem.b_direct or problem.packed),
-        c=added and run_as is not None,
-        out=not problem.out_direct,
-    )
+    a, b = not problem.a_direct, not (problem.b_direct or problem.packed)
+    c, out = added and run_as is not None, not problem.out_direct
+    copies = operands.copied_bytes(M, N, K, problem.operand, a=a, b=b, c=c, out=out)
     extra = sum(round_up(x, 256) for x in copies)
     if run_as is None:
         return Option("gpu", None, (M, N, K), extra)
@@ -296,8 +311,10 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     whole = (m * chunk[0], n * chunk[1], k * chunk[2])
     how, growth = problem.operand.arithmetic, None
     if how is not None:
-        # Sums of parts are longer here than where `Arithmetic.growth` was measured.
-        growth = max(how.growth, 1.0) * (1.0 if scheme is None else scheme.rms_growth)
+        growth = max(how.growth, 1.0)
+        if how.parts > 1:
+            growth = hypot(growth, cublas.growth_of_sums(arranged.groups[0].length * chunk[2]))
+        growth *= 1.0 if scheme is None else scheme.rms_growth
     elif problem.accumulator is not problem.operand:  # sums of 16 bits are rounded
         growth = growth_of_rounded_sums(run_as)
     return Option(

@@ -13,19 +13,11 @@ from .steps import run
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Matrices at equal distances.
-
-    Attributes
-    ----------
-    first : Matrix
-    count : int
-    step : int
-        Elements from one to the next.
-    """
+    """Matrices at equal distances."""
 
     first: Matrix
     count: int
-    step: int
+    step: int  # elements from one to the next
 
     @classmethod
     def of(cls, first: Matrix, shape: tuple[int, ...], strides: tuple[int, ...]) -> Batch | None:

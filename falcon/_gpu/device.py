@@ -28,28 +28,15 @@ def _cupy() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """Properties of a device, as the driver gives them.
-
-    Attributes
-    ----------
-    name : str
-    driver : int
-        CUDA version that the driver supports, as 1000 major + 10 minor.
-    multiprocessors : int
-    clock : float
-        Hz.
-    l2_bytes, memory_bytes : int
-    single_to_double : int
-        Speed of float32 over float64 arithmetic.
-    """
+    """Properties of a device, as the driver gives them."""
 
     name: str
-    driver: int
+    driver: int  # CUDA version that it supports, as 1000 major + 10 minor
     multiprocessors: int
-    clock: float
+    clock: float  # Hz
     l2_bytes: int
     memory_bytes: int
-    single_to_double: int
+    single_to_double: int  # speed of float32 over float64 arithmetic
 
 
 @cache
@@ -111,16 +98,29 @@ class _ForeignStream:
         return 0, self.pointer
 
 
+def stream() -> Any:
+    """Return the current stream, which has `ptr`, `wait_event` and `is_capturing`."""
+    return _cupy().cuda.get_current_stream()
+
+
+def is_lost() -> bool:
+    """Whether an error has made the device unusable for this process: all that follows fails."""
+    try:
+        _cupy().cuda.runtime.deviceSynchronize()
+    except Exception:
+        return True
+    return False
+
+
 def is_capturing() -> bool:
     """Whether the current stream records a graph."""
-    return bool(_cupy().cuda.get_current_stream().is_capturing())
+    return bool(stream().is_capturing())
 
 
 def event() -> Any:
     """Record an event in the current stream."""
-    cuda = _cupy().cuda
-    made = cuda.Event()
-    made.record(cuda.get_current_stream())
+    made = _cupy().cuda.Event()
+    made.record(stream())
     return made
 
 
@@ -134,9 +134,17 @@ def seconds_between(start: Any, end: Any) -> float:
 
 
 def allocate(nbytes: int) -> Memory:
-    """Allocate memory from CuPy's pool, for the current stream; freed with the object."""
+    """Allocate memory from CuPy's pool, for the current stream; freed with the object.
+
+    Raises MemoryError: there is not enough; CuPy's error is one.
+    """
     made = _cupy().empty((max(nbytes, 1),), np.uint8)
     return Memory(int(made.data.ptr), nbytes, made)
+
+
+def free_unused() -> None:
+    """Return memory of CuPy's pool that no array uses to the driver, for other libraries."""
+    _cupy().get_default_memory_pool().free_all_blocks()
 
 
 def allocate_on_host(nbytes: int) -> Memory:
@@ -161,40 +169,18 @@ def download(array: Any) -> np.ndarray:
     return _cupy().asnumpy(array)
 
 
-def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
-    """View a CuPy array with that shape."""
-    return _cupy().broadcast_to(x, shape)
-
-
-def einsum(text: str, arrays: list[Any]) -> Any:
-    """Call CuPy's einsum."""
-    return _cupy().einsum(text, *arrays)
-
-
-def copy_bytes(source: int, target: int, nbytes: int) -> None:
-    """Copy memory of the device, in the current stream."""
+def clear(pointer: int, nbytes: int) -> None:
+    """Set memory to zero, in the current stream."""
     cuda = _cupy().cuda
-    runtime = cuda.runtime
-    kind = runtime.memcpyDeviceToDevice
-    runtime.memcpyAsync(target, source, nbytes, kind, cuda.get_current_stream().ptr)
-
-
-def set_bytes(pointer: int, value: int, nbytes: int) -> None:
-    """Set every byte of memory to `value`, in the current stream."""
-    cuda = _cupy().cuda
-    cuda.runtime.memsetAsync(pointer, value, nbytes, cuda.get_current_stream().ptr)
+    cuda.runtime.memsetAsync(pointer, 0, nbytes, cuda.get_current_stream().ptr)
 
 
 # --- kernels --------------------------------------------------------------------------------
 
 
-def function(source: str, name: str, options: tuple[str, ...]) -> Any:
-    """Compile `source` for the current device (CuPy keeps the result on disk); return a kernel."""
-    return _cupy().RawModule(code=source, options=options).get_function(name)
+def function(source: str, name: str) -> Any:
+    """Return a kernel, compiled as C++17 for each device on which it is launched.
 
-
-def launch(
-    kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], arguments: tuple
-) -> None:
-    """Start a kernel: Python integers are passed as 64 bits, NumPy scalars with their own type."""
-    kernel(grid, block, arguments)
+    -fmad, on by default, may contract alpha * sum + beta * c, which rounds once less.
+    """
+    return _cupy().RawModule(code=source).get_function(name)

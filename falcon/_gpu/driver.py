@@ -16,7 +16,6 @@ The host never waits for the device. See docs/gpu.md.
 from __future__ import annotations
 
 from falcon._core.plan import Plan
-from falcon.codegen.cuda_emit import FACTORS
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
@@ -42,19 +41,14 @@ def execute(
 ) -> None:
     """Write ``alpha a b + beta c`` to `out`, on the current device and stream.
 
-    Parameters
-    ----------
-    plan : Plan
-    a, b, out : Matrix
-        Of any strides and floating dtype; an `out` that overlaps one of them is written by way of
-        a copy.
-    c : Matrix, optional
-    packed : Packed, optional
-        The sums of `b`.
+    Matrices may have any strides and floating dtype; an `out` that overlaps one of them is written
+    by way of a copy. `packed` holds the sums of `b`.
+
+    Raises MemoryError: the workspace cannot be had; nothing was started.
     """
     call = Call.of(plan, a, b, c, out, packed)
     library = library_of(a.owner)
-    at = workspaces.allocate(library, call.nbytes)
+    at = workspaces.for_call(library, call.nbytes, optional=plan.guarded)
     steps = steps_of(call, at, alpha=alpha, beta=beta)
     run(*steps, workspace=workspaces.for_cublas(library))
 
@@ -68,7 +62,7 @@ def steps_of(call: Call, memory: Memory, *, alpha: float, beta: float) -> list[S
     if scheme is None:
         steps += _classical(plan, a, b, c, target, alpha, beta)
     else:
-        stages = _Stages(plan, scheme, a, b, target, call.packed, call.place(memory))
+        stages = _Stages(call, scheme, a, b, target, call.place(memory))
         if plan.guarded or plan.problem.operand.parts > 1:
             stages.even_out()
         stages.multiply(c, alpha, beta)
@@ -82,44 +76,33 @@ def steps_of(call: Call, memory: Memory, *, alpha: float, beta: float) -> list[S
 def _classical(
     plan: Plan, a: Matrix, b: Matrix, c: Matrix | None, out: Matrix, alpha: float, beta: float
 ) -> list[Step]:
-    problem = plan.problem
-    product = cublas.product(
-        problem.M,
-        problem.N,
-        problem.K,
-        Operand.of(a),
-        Operand.of(b),
-        Operand.of(out),
-        alpha=alpha,
-        beta=0.0 if c is None else beta,
-        operand=problem.operand,
-    )
+    p, beta = plan.problem, 0.0 if c is None else beta
+    left, right, to = (Operand.of(x) for x in (a, b, out))
+    sizes = p.M, p.N, p.K
+    product = cublas.product(*sizes, left, right, to, alpha=alpha, beta=beta, operand=p.operand)
     if c is None or same(c, out):
         return [product]
     return [kernels.copy(c, out), product]
+
+
+Span = tuple[int, int]  # first and number of rows, columns or inner elements of every block
 
 
 class _Stages:
     """The stages of an LCMA over all chunks; they are collected in `steps`."""
 
     def __init__(
-        self,
-        plan: Plan,
-        scheme: Scheme,
-        a: Matrix,
-        b: Matrix,
-        out: Matrix,
-        packed: Packed | None,
-        places: Offsets,
+        self, call: Call, scheme: Scheme, a: Matrix, b: Matrix, out: Matrix, places: Offsets
     ) -> None:
-        problem = plan.problem
-        self._plan, self._scheme, self._packed = plan, scheme, packed
+        problem, packed = call.plan.problem, call.packed
+        self._plan, self._scheme, self._packed = call.plan, scheme, packed
         self._a, self._b, self._out = a, b, out
         self._at, self._bt, self._h, self._marks, *self._scales = places
         self._operand, self._sums = problem.operand, problem.accumulator
         self._block = block_sizes(problem.M, problem.N, problem.K, scheme)
         self.steps: list[Step] = []
         self._held: dict[str, tuple] = {}
+        self._clean = False  # the marks are zero
         # Addresses of the powers of A's rows and B's columns.
         powers = None if packed is None else packed.powers
         self._powers = {"u": 0, "v": 0 if powers is None else powers.pointer}
@@ -127,55 +110,50 @@ class _Stages:
     def even_out(self) -> None:
         """Find powers of two for lines; those of a packed B are known.
 
-        The norms use the memory of At, Bt and H.
+        The norms use the memory of At, Bt and H; marks and powers are zeroed together.
         """
         even, lift = self._plan.guarded, self._operand.parts > 1
-        for factor, x, block, count, scale in zip(
-            FACTORS,
-            (self._a, self._b.transposed()),
-            self._block,
-            (self._scheme.m, self._scheme.n),
-            self._scales,
-            strict=False,
-        ):
-            known = factor == "v" and self._packed is not None
-            if not known and (lift or count > 1):
-                scratch = self._at, self._marks - self._at
-                self.steps += kernels.scales(x, block, *scratch, scale, even, lift)
-                self._powers[factor] = scale
+        found = []
+        if lift or self._scheme.m > 1:
+            found.append(kernels.Lines(self._a, self._block[0], self._scales[0]))
+            self._powers["u"] = self._scales[0]
+        if self._packed is None and (lift or self._scheme.n > 1):
+            found.append(kernels.Lines(self._b.transposed(), self._block[1], self._scales[1]))
+            self._powers["v"] = self._scales[1]
+        if found:
+            self.steps.append(Fill("norms", (self._marks, found[-1].scale + 8 - self._marks)))
+            self.steps += kernels.scales(found, self._at, self._marks - self._at, even, lift)
+            self._clean = True
 
     def multiply(self, c: Matrix | None, alpha: float, beta: float) -> None:
         """Go over all chunks."""
         chunk = local_chunk(self._plan)
-        rows, columns, inner = (
-            spans(size, part) for size, part in zip(self._block, chunk, strict=True)
-        )
+        rows, columns, inner = map(spans, self._block, chunk)
         for row in rows:
             for column in columns:
                 for part in inner:
-                    self._combine("u", row, part)
-                    if self._packed is None:
-                        self._combine("v", part, column)
+                    self._combine(row, column, part)
                     self._products(row, column, part)
                 self._finish(row, column, c, alpha, beta)
 
-    def _combine(self, factor: str, first: tuple[int, int], second: tuple[int, int]) -> None:
-        """Form the sums of a part of A or B, unless the buffer still holds them."""
-        if self._held.get(factor) == (first, second):
-            return
-        self._held[factor] = (first, second)
+    def _combine(self, row: Span, column: Span, part: Span) -> None:
+        """Form the sums of a part of A and of B, unless the buffers still hold them."""
         M, N, K = self._block
-        source, target, block = (
-            (self._a, self._at, (M, K)) if factor == "u" else (self._b, self._bt, (K, N))
-        )
-        start, part = (first[0], second[0]), (first[1], second[1])
-        how = self._scheme, factor, self._operand
-        scale = self._powers[factor]
-        self.steps.append(kernels.combine_in(*how, source, target, block, start, part, scale))
+        made: dict[str, kernels.Part | None] = {}
+        for factor, source, target, block, spans_of in (
+            ("u", self._a, self._at, (M, K), (row, part)),
+            ("v", self._b, self._bt, (K, N), (part, column)),
+        ):
+            packed = factor == "v" and self._packed is not None
+            known = packed or self._held.get(factor) == spans_of
+            start, size = zip(*spans_of, strict=True)
+            where = block, start, size, self._powers[factor]
+            made[factor] = None if known else kernels.Part(source, target, *where)
+            self._held[factor] = spans_of
+        if any(made.values()):
+            self.steps.append(kernels.combine(self._scheme, self._operand, *made.values()))
 
-    def _products(
-        self, row: tuple[int, int], column: tuple[int, int], part: tuple[int, int]
-    ) -> None:
+    def _products(self, row: Span, column: Span, part: Span) -> None:
         (_, rows), (first_column, columns), (first_inner, inner) = row, column, part
         by_columns, a_columns, kind = self._out.by_columns, self._a.by_columns, self._operand
         for group in products(self._scheme).groups:
@@ -185,46 +163,30 @@ class _Stages:
             else:
                 along = self._b.by_columns
                 b = of_group(self._bt, group, columns, inner, along, along, kind)
-            h = Operand(
-                self._h + group.plane * rows * columns * self._sums.itemsize,
-                rows if by_columns else columns,
-                by_columns,
-                rows * columns,
-                self._sums,
-            )
+            plane, ld = rows * columns, rows if by_columns else columns
+            at = self._h + group.plane * plane * self._sums.itemsize
+            h = Operand(at, ld, by_columns, plane, self._sums)
             sizes, beta = (rows, columns, group.length * inner), float(first_inner > 0)
-            self.steps += cublas.products(
-                *sizes, a, b, h, beta=beta, batch=group.count, operand=kind
-            )
+            how = {"batch": group.count, "operand": kind}
+            self.steps += cublas.products(*sizes, a, b, h, beta=beta, **how)  # type: ignore[arg-type]
 
-    def _finish(
-        self,
-        row: tuple[int, int],
-        column: tuple[int, int],
-        c: Matrix | None,
-        alpha: float,
-        beta: float,
-    ) -> None:
+    def _finish(self, row: Span, column: Span, c: Matrix | None, alpha: float, beta: float) -> None:
         # Parts of Inf, and of what rounds to it, are NaN.
         unmarked = self._plan.options.check == "none" and self._operand.parts == 1
         marks = 0 if unmarked else self._marks
-        if marks:
-            self.steps.append(Fill("repair", marks, 0, mark_bytes(row[1], column[1])))
-        update = kernels.Update(
-            self._scheme,
-            self._sums,
-            self._out,
-            c,
-            self._block[:2],
-            (row[0], column[0]),
-            (row[1], column[1]),
-            alpha,
-            0.0 if c is None else beta,
-            marks,
+        if marks and not self._clean:
+            self.steps.append(Fill("repair", (marks, mark_bytes(row[1], column[1]))))
+        start, part = zip(row, column, strict=True)
+        where = self._block[:2], start, part
+        scalars, powers = (
+            (alpha, 0.0 if c is None else beta),
             (self._powers["u"], self._powers["v"]),
         )
+        what = self._scheme, self._sums, self._out, c
+        update = kernels.Update(*what, *where, *scalars, marks, powers)
         self.steps.append(kernels.combine_out(update, self._h))
         if marks:
             forgiven = not self._plan.guarded and self._operand.parts == 1
             told = 0 if forgiven else repaired.word(self._plan.problem)
             self.steps.append(kernels.repair(update, self._a, self._b, told))
+        self._clean = False

@@ -31,8 +31,8 @@ _ALIGNMENT = 256
 MARK_MAJOR, MARK_MINOR = 64, 128
 # A launch takes at most this many blocks along x, and along y.
 GRID_X, GRID_Y = 2**31 - 1, 65535
-# Least number of elements of a line that a thread adds up, and most threads per line.
-_NORM_RUN, _MOST_NORM_PARTS = 64, 64
+# Least elements of a line in a part of its norm, most parts, and warps that fill every device.
+_NORM_RUN, _MOST_NORM_PARTS, _NORM_WARPS = 64, 64, 8192
 # Thread blocks of repair.cu per multiprocessor: registers allow no more at a time.
 _REPAIR_RESIDENT = 2
 # With smaller chunks, products would be far slower than the measured rate.
@@ -65,12 +65,7 @@ def round_up(size: int, unit: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """Bytes of At, Bt, H, the marks, and the powers of A's rows and B's columns.
-
-    Attributes
-    ----------
-    at, bt, h, marks, rows, columns : int
-    """
+    """Bytes of At, Bt, H, the marks, and the powers of A's rows and B's columns."""
 
     at: int
     bt: int
@@ -112,7 +107,10 @@ class Buffers:
         return sum(round_up(x, _ALIGNMENT) for x in self._sizes)
 
     def offsets(self, start: int) -> Offsets:
-        """Return the offset of each buffer in an allocation whose first `start` bytes are used."""
+        """Return the offset of each buffer in an allocation whose first `start` bytes are used.
+
+        Marks and powers, which one fill zeroes, are neighbours.
+        """
         starts, at = [], start
         for size in self._sizes:
             starts.append(at)
@@ -187,15 +185,11 @@ def combine_launch(height: int, width: int, vector: int) -> tuple[Sizes, Sizes]:
     """Return grid and block of a combine kernel over a part of height x width of each block.
 
     A warp covers 32 vectors of a row, a thread block four rows.
-
-    Raises
-    ------
-    ValueError
-        The part is larger than a launch can cover: use chunks.
+    Raises ValueError: the part is larger than a launch can cover: use chunks.
     """
     rows = THREADS // LANES
     blocks = -(-height // rows) * -(-width // (LANES * vector))
-    return (_along_x(blocks), 1, 1), (LANES, rows, 1)
+    return (along_x(blocks), 1, 1), (LANES, rows, 1)
 
 
 def repair_launch(
@@ -208,23 +202,17 @@ def repair_launch(
 
 def copy_launch(major: int, minor: int) -> tuple[Sizes, Sizes]:
     """Return grid and block of copy.cu."""
-    return (_along_x(major * -(-minor // 256)), 1, 1), (256, 1, 1)
+    return (along_x(major * -(-minor // 256)), 1, 1), (256, 1, 1)
 
 
-def norm_parts(inner: int) -> int:
-    """Parts in which the squares of a line are added up."""
-    return min(max(-(-inner // _NORM_RUN), 1), _MOST_NORM_PARTS)
-
-
-def norms_launch(lines: int, parts: int, along: bool) -> tuple[Sizes, Sizes]:
-    """Return grid and block of norms.cu; `along`: the elements of a line are neighbours."""
-    across, down = (8, LANES) if along else (LANES, 8)
-    return (_along_x(-(-lines // across)), -(-parts // down), 1), (LANES, 8, 1)
+def norm_parts(inner: int, groups: int) -> int:
+    """Parts in which the squares of lines are added up, by `groups` warps for each part."""
+    return max(min(-(-inner // _NORM_RUN), _MOST_NORM_PARTS, -(-_NORM_WARPS // groups)), 1)
 
 
 def flat_launch(count: int) -> tuple[Sizes, Sizes]:
     """Return grid and block of a kernel with a thread per item."""
-    return (_along_x(-(-count // 256)), 1, 1), (256, 1, 1)
+    return (along_x(-(-count // 256)), 1, 1), (256, 1, 1)
 
 
 def scale_bytes(lines: int) -> int:
@@ -247,7 +235,8 @@ def spans(size: int, chunk: int) -> list[tuple[int, int]]:
     return [(start, min(chunk, size - start)) for start in range(0, size, chunk)]
 
 
-def _along_x(count: int) -> int:
+def along_x(count: int) -> int:
+    """Return a number of thread blocks that one launch can have; raise ValueError for others."""
     if not 0 < count <= GRID_X:
         raise ValueError(f"a launch of {count} thread blocks; expected 1 to {GRID_X}")
     return count

@@ -1,11 +1,11 @@
-"""Compiled kernels, one per unit and device, and the launches of each stage.
+"""Compiled kernels, one per unit, and the launches of each stage.
 
-A kernel is compiled when it is first needed (tenths of a second; CuPy keeps the result on disk).
+A kernel is compiled when a device first needs it (tenths of a second; CuPy keeps the result on
+disk, and a module per device).
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import DType
-from falcon.codegen.cuda_emit import FACTORS
 from falcon.schemes import Scheme
 
 from . import device, geometry, sources
+from .geometry import round_up
 from .matrix import Matrix
-from .steps import Fill, Launch, Step
+from .steps import Launch, Step
 
-_lock = threading.Lock()
 _functions: dict[tuple, tuple[Any, sources.Unit]] = {}
 # Of the powers by which lines are multiplied, by bytes of an accumulator: the product of a row's
 # and a column's is a normal number.
@@ -28,109 +27,69 @@ _LARGEST_EXPONENT = {4: 60, 8: 500}
 
 
 def _function(key: tuple, make: Callable[[], sources.Unit]) -> tuple[Any, sources.Unit]:
-    where = (device.current(), *key)
-    found = _functions.get(where)
-    if found is None:
-        with _lock:
-            unit = make()
-            source = sources.assemble([unit])
-            found = device.function(source, unit.name, sources.OPTIONS), unit
-            found = _functions.setdefault(where, found)
+    found = _functions.get(key)
+    if found is None:  # several threads may compile at once: the first one counts
+        unit = make()
+        found = device.function(sources.assemble([unit]), unit.name), unit
+        found = _functions.setdefault(key, found)
     return found
 
 
 def clear() -> None:
     """Discard the compiled kernels."""
-    with _lock:
-        _functions.clear()
+    _functions.clear()
 
 
-def combine_in(
-    scheme: Scheme,
-    factor: str,
-    operand: DType,
-    source: Matrix,
-    target: int,
-    block: tuple[int, int],
-    start: tuple[int, int],
-    part: tuple[int, int],
-    scale: int = 0,
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of every block of A or B, to be combined."""
+
+    source: Matrix
+    target: int  # address of the R sums
+    block: tuple[int, int]  # rows and columns of a block
+    start: tuple[int, int]  # first row and column of the part of every block, and its size
+    size: tuple[int, int]
+    scale: int = 0  # address of the powers of A's rows or B's columns, made by `scales`; 0: none
+
+
+def combine(
+    scheme: Scheme, operand: DType, of_a: Part | None = None, of_b: Part | None = None
 ) -> Launch:
-    """Combine A ("u") or B ("v").
-
-    Parameters
-    ----------
-    operand : DType
-        Of the problem: what the sums are written as.
-    source : Matrix
-    target : int
-        Address of the R sums.
-    block : (int, int)
-        Rows and columns of a block.
-    start, part : (int, int)
-        First row and column of the part of every block to be combined, and its size.
-    scale : int
-        Address of the powers of A's rows or B's columns, made by `scales`; 0: none.
-    """
+    """Combine A, B or both; `operand` is that of the problem: what the sums are written as."""
     written = operand if operand.parts > 1 else operand.left
-    key = ("in", scheme, factor, written)
-    kernel, unit = _function(key, lambda: sources.combine_in(scheme, factor, written))
-    assert unit.fit is not None
-    window = Window.of(source, block, start, part)
-    grid, threads = geometry.combine_launch(window.height, window.width, unit.fit.width)
-    # The inner dimension is A's columns and B's rows.
-    along_minor = (factor == "u") != source.by_columns
-    return Launch(
-        "combine A" if factor == "u" else "combine B",
-        kernel,
-        grid,
-        threads,
-        (
-            window.pointer,
-            target,
-            source.ld,
-            *window.sizes,
-            np.int32(source.by_columns),
-            np.int32(along_minor),
-            np.int32(window.allows(unit.fit.width)),
-            scale,
-            start[FACTORS.index(factor)],
-        ),
-    )
+    key = ("in", scheme, written)
+    kernel, unit = _function(key, lambda: sources.combine_in(scheme, written))
+    blocks, arguments = [], []
+    for at, (x, fit) in enumerate(zip((of_a, of_b), unit.fits, strict=True)):
+        if x is None:
+            blocks.append(0)
+            arguments += [*[0] * 9, *[np.int32(0)] * 3, 0, 0]
+            continue
+        window = Window.of(x.source, x.block, x.start, x.size)
+        (count, _, _), threads = geometry.combine_launch(window.height, window.width, fit.width)
+        blocks.append(count)
+        # The inner dimension is A's columns and B's rows.
+        flags = x.source.by_columns, (at == 0) != x.source.by_columns, window.allows(fit.width)
+        arguments += [window.pointer, x.target, x.source.ld, *window.sizes, *map(np.int32, flags)]
+        arguments += [x.scale, x.start[at]]
+    return Launch("combine", kernel, (sum(blocks), 1, 1), threads, (blocks[0], *arguments))
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """The part of every block of ``out = alpha sums + beta c`` that Combine H and repair write.
-
-    Attributes
-    ----------
-    scheme : Scheme
-    sums : DType
-        Type of the products, alpha and beta.
-    out : Matrix
-    c : Matrix or None
-        In the order of `out`.
-    block, start, part : (int, int)
-        As in `combine_in`.
-    alpha, beta : float
-    marks : int
-        Address of the zeroed marks, or 0 if non-finite values are not repaired.
-    powers : (int, int)
-        Addresses of the powers by which A's rows and B's columns were multiplied; 0: none.
-    """
+    """The part of every block of ``out = alpha sums + beta c`` that Combine H and repair write."""
 
     scheme: Scheme
-    sums: DType
+    sums: DType  # type of the products, alpha and beta
     out: Matrix
-    c: Matrix | None
-    block: tuple[int, int]
+    c: Matrix | None  # in the order of `out`
+    block: tuple[int, int]  # these three as in `Part`
     start: tuple[int, int]
     part: tuple[int, int]
     alpha: float
     beta: float
-    marks: int
-    powers: tuple[int, int] = (0, 0)
+    marks: int  # address of the zeroed marks; 0: non-finite values are not repaired
+    powers: tuple[int, int] = (0, 0)  # addresses of those of A's rows and B's columns; 0: none
 
     @property
     def window(self) -> Window:
@@ -140,9 +99,8 @@ class Update:
     @property
     def added(self) -> Window | None:
         """The same part of `c`."""
-        if self.c is None:
-            return None
-        return Window.of(self.c, self.block, self.start, self.part)
+        c = self.c
+        return None if c is None else Window.of(c, self.block, self.start, self.part)
 
     @property
     def scales(self) -> tuple[Any, Any]:
@@ -166,69 +124,66 @@ def combine_out(update: Update, planes: int) -> Launch:
     scheme, sums, out = update.scheme, update.sums, update.out
     key = ("out", scheme, sums, out.dtype)
     kernel, unit = _function(key, lambda: sources.combine_out(scheme, sums, out.dtype))
-    assert unit.fit is not None
-    window, added, width = update.window, update.added, unit.fit.width
+    window, added, width = update.window, update.added, unit.fits[0].width
     aligned = window.allows(width) and (added is None or added.allows(width))
     lines = list(zip(update.powers, update.start, strict=True))
     grid, threads = geometry.combine_launch(window.height, window.width, width)
-    return Launch(
-        "combine H",
-        kernel,
-        grid,
-        threads,
-        (
-            planes,
-            *update.pointers,
-            *window.sizes,
-            *update.scales,
-            update.marks,
-            np.int32(out.by_columns),
-            np.int32(aligned),
-            *(x for pair in (lines[::-1] if out.by_columns else lines) for x in pair),
-        ),
-    )
+    flags = np.int32(out.by_columns), np.int32(aligned)
+    powers = (x for pair in (lines[::-1] if out.by_columns else lines) for x in pair)
+    what = planes, *update.pointers, *window.sizes, *update.scales, update.marks
+    return Launch("combine H", kernel, grid, threads, (*what, *flags, *powers))
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Rows of A, or of the transpose of B, that a scheme adds up."""
+
+    source: Matrix
+    block: int  # rows of a block
+    scale: int  # address of the result, `geometry.scale_bytes`, zeroed: see Powers in common.cuh
 
 
 def scales(
-    x: Matrix,
-    block: int,
-    scratch: int,
-    room: int,
-    scale: int,
-    even: bool = True,
-    lift: bool = False,
+    found: list[Lines], scratch: int, room: int, even: bool = True, lift: bool = False
 ) -> list[Step]:
-    """Find powers of two for the rows of `x` that a scheme adds up.
+    """Find powers of two for the lines of one or two matrices of as many columns.
 
-    Parameters
-    ----------
-    x : Matrix
-        A, or the transpose of B.
-    block : int
-        Rows of a block.
-    scratch, room : int
-        Address of memory for partial sums of squares, and its bytes.
-    scale : int
-        Address of the result, `geometry.scale_bytes` of the rows: see Powers in common.cuh.
-    even : bool
-        Even out the norms of rows that are added up.
-    lift : bool
-        Multiply rows so small that bfloat16 parts of them would be lost.
+    `scratch`, `room`: address of memory for partial sums of squares, and its bytes.
+    `even`: even out the norms of rows that are added up.
+    `lift`: multiply rows so small that bfloat16 parts of them would be lost.
     """
-    (lines, inner), along = x.shape, not x.by_columns
-    count = min(geometry.norm_parts(inner), room // (8 * lines))
-    if count < 2:
-        count, scratch = 1, scale + 8
-    kernel, _ = _function(("norms", x.dtype), lambda: sources.norms(x.dtype))
-    sizes = (lines, inner, scratch, np.int32(count), np.int32(along))
-    grid, threads = geometry.norms_launch(lines, count, along)
-    norms = Launch("norms", kernel, grid, threads, (x.pointer, *x.strides, *sizes))
+    first = found[0].source
+    dtype, vector = first.dtype, 16 // first.itemsize
+    measured: list[list[Any]] = []
+    scaled: list[list[Any]] = []
+    blocks = []
+    for x in found:
+        matrix = x.source
+        (lines, inner), along = matrix.shape, not matrix.by_columns
+        groups = lines if along else -(-lines // (geometry.LANES * vector))
+        parts = min(geometry.norm_parts(inner, groups), room // (8 * lines))
+        sums, used = scratch, round_up(8 * lines * parts, 16)
+        if parts < 2:
+            parts, sums, used = 1, x.scale + 8, 0
+        scratch, room = scratch + used, room - used
+        unit = matrix.strides[1 if along else 0] == 1
+        aligned = unit and (matrix.pointer % 16 == matrix.ld * matrix.itemsize % 16 == 0)
+        flags = (np.int32(y) for y in (parts, along, aligned))
+        measured.append([matrix.pointer, *matrix.strides, lines, sums, *flags])
+        scaled.append([sums, np.int32(parts), lines, x.block, x.scale])
+        blocks.append((-(-groups * parts // 8), geometry.flat_launch(x.block)[0][0]))
+    if len(found) == 1:
+        measured.append([0] * 5 + [np.int32(0)] * 3)
+        scaled.append([0, np.int32(0), 0, 0, 0])
+    norms, powers = (geometry.along_x(sum(x)) for x in zip(*blocks, strict=True))
+    kernel, _ = _function(("norms", dtype), lambda: sources.norms(dtype))
+    arguments = (inner, blocks[0][0], *measured[0], *measured[1])
+    looked = Launch("norms", kernel, (norms, 1, 1), (geometry.LANES, 8, 1), arguments)
     kernel, _ = _function(("scales",), sources.scales)
-    most = _LARGEST_EXPONENT[x.dtype.accumulator.itemsize]
+    most = _LARGEST_EXPONENT[dtype.accumulator.itemsize]
     how = (np.int32(number) for number in (most, even, lift))
-    arguments = (scratch, np.int32(count), lines, block, *how, scale)
-    found = Launch("norms", kernel, *geometry.flat_launch(block), arguments)
-    return [Fill("norms", scale, 0, 8), norms, found]
+    arguments = (*how, blocks[0][1], *scaled[0], *scaled[1])
+    return [looked, Launch("norms", kernel, (powers, 1, 1), (256, 1, 1), arguments)]
 
 
 def repair(update: Update, a: Matrix, b: Matrix, told: int) -> Launch:
@@ -244,26 +199,10 @@ def repair(update: Update, a: Matrix, b: Matrix, told: int) -> Launch:
     most = device.properties(device.current()).multiprocessors
     blocks = scheme.m * scheme.n
     grid, threads = geometry.repair_launch(window.height, window.width, blocks, most)
-    return Launch(
-        "repair",
-        kernel,
-        grid,
-        threads,
-        (
-            left.address(first[0], 0),
-            *left.strides,
-            right.address(0, first[1]),
-            *right.strides,
-            *update.pointers,
-            *window.sizes[:2],
-            a.shape[1],
-            *window.sizes[2:],
-            *update.scales,
-            update.marks,
-            np.int32(blocks_minor),
-            told,
-        ),
-    )
+    factors = left.address(first[0], 0), *left.strides, right.address(0, first[1]), *right.strides
+    sizes = *window.sizes[:2], a.shape[1], *window.sizes[2:]
+    rest = *update.scales, update.marks, np.int32(blocks_minor), told
+    return Launch("repair", kernel, grid, threads, (*factors, *update.pointers, *sizes, *rest))
 
 
 def empty() -> Launch:
@@ -280,32 +219,17 @@ def copy(source: Matrix | None, target: Matrix, scale: float = 1.0) -> Launch:
     if target.by_columns:  # so that neighbouring threads write neighbouring elements
         source, target = source and source.transposed(), target.transposed()
     grid, threads = geometry.copy_launch(*target.shape)
-    return Launch(
-        "copies",
-        kernel,
-        grid,
-        threads,
-        (
-            0 if source is None else source.pointer,
-            *((0, 0) if source is None else source.strides),
-            target.pointer,
-            *target.strides,
-            *target.shape,
-            sums(scale),
-        ),
-    )
+    read = (0, 0, 0) if source is None else (source.pointer, *source.strides)
+    written = target.pointer, *target.strides, *target.shape
+    return Launch("copies", kernel, grid, threads, (*read, *written, sums(scale)))
 
 
 class Window:
     """A part of every block of a matrix, in terms of its major and minor axis.
 
-    Attributes
-    ----------
-    pointer : int
-        Address of the part's first element in block (0, 0).
-    sizes : tuple of int
-        Remaining size of the matrix from there, distance between blocks, size of the part; each
-        along the major and the minor axis. All kernels take them in this order.
+    `pointer`: address of the part's first element in block (0, 0).
+    `sizes`: remaining size of the matrix from there, distance between blocks, size of the part;
+    each along the major and the minor axis. All kernels take them in this order.
     """
 
     __slots__ = ("_matrix", "pointer", "sizes")

@@ -13,25 +13,13 @@ from falcon._core.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Address, sizes and strides.
+    """Address, sizes and strides."""
 
-    Attributes
-    ----------
-    pointer : int
-        Address of element (0, 0).
-    shape : (int, int)
-    strides : (int, int)
-        In elements.
-    dtype : DType
-    owner : object
-        Keeps the memory alive.
-    """
-
-    pointer: int
+    pointer: int  # address of element (0, 0)
     shape: tuple[int, int]
-    strides: tuple[int, int]
+    strides: tuple[int, int]  # in elements
     dtype: DType
-    owner: Any = None
+    owner: Any = None  # keeps the memory alive
 
     @property
     def itemsize(self) -> int:
@@ -84,20 +72,11 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory of a GPU.
+    """Memory of a GPU."""
 
-    Attributes
-    ----------
-    pointer : int
-        Its address.
-    nbytes : int
-    owner : array
-        The library's array that is freed with this object.
-    """
-
-    pointer: int
+    pointer: int  # its address
     nbytes: int
-    owner: Any
+    owner: Any  # the library's array that is freed with this object
 
 
 def dense(pointer: int, shape: tuple[int, int], dtype: DType, owner: Any = None) -> Matrix:
@@ -107,24 +86,12 @@ def dense(pointer: int, shape: tuple[int, int], dtype: DType, owner: Any = None)
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A batch of matrices, each with one unit stride.
-
-    Attributes
-    ----------
-    pointer : int
-    ld : int
-        Leading dimension, in elements.
-    by_columns : bool
-        Columns are contiguous.
-    step : int
-        Elements between matrices.
-    dtype : DType
-    """
+    """A batch of matrices, each with one unit stride."""
 
     pointer: int
-    ld: int
-    by_columns: bool
-    step: int
+    ld: int  # leading dimension, in elements
+    by_columns: bool  # columns are contiguous
+    step: int  # elements between matrices
     dtype: DType
 
     @classmethod

@@ -21,6 +21,7 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
+from .cublas import products_of_parts
 from .geometry import spans, staged
 from .rates import DeviceRates
 
@@ -82,9 +83,8 @@ def operand_bytes(
 def _stages(problem: Problem, option: Option, scheme: Scheme, rates: DeviceRates) -> Seconds:
     operand = problem.operand
     item, held, sums = operand.itemsize, operand.panel_bytes, problem.accumulator.itemsize
-    # Each of a sum's products by parts reads what it multiplies, and all but the first read H.
     parts = operand.parts
-    read, passes = operand.multiplied.itemsize * parts * (parts + 1) // 2, 2 * parts - 1
+    read = operand.multiplied.itemsize * parts * (parts + 1) // 2
     M, N, K = option.tiling[:3]
     cm, cn, ck = option.tiling[3:6]
     m, k, n = scheme.format
@@ -104,12 +104,14 @@ def _stages(problem: Problem, option: Option, scheme: Scheme, rates: DeviceRates
 
     pieces = again_rows * again_columns
     a = combine(M * K, m * k * M * K * item, rank * M * K * held, additions[0], pieces)
-    b = combine(K * N, k * n * K * N * item, rank * K * N * held, additions[1], pieces)
+    b = combine(K * N, k * n * K * N * item, rank * K * N * held, additions[1], 0)  # in A's launch
     multiply = 0.0
     for group in found.groups:
         inner = group.length * ck
-        sizes = min(cm, M), min(cn, N), inner, group.count, read, passes * sums
-        part = product_seconds(*sizes, rates, rates.batched) + (parts - 1) * rates.launch
+        # Each of a sum's products by parts reads what it multiplies, and all but the first read H.
+        calls = products_of_parts(inner, parts)
+        sizes = min(cm, M), min(cn, N), inner, group.count, read, (2 * calls - 1) * sums
+        part = product_seconds(*sizes, rates, rates.batched) + (calls - 1) * rates.launch
         multiply += pieces * again_inner * part
     # The last chunks are smaller than the others.
     exact = (M / (cm * again_rows)) * (N / (cn * again_columns)) * (K / (ck * again_inner))
@@ -118,7 +120,7 @@ def _stages(problem: Problem, option: Option, scheme: Scheme, rates: DeviceRates
     all_lines = parts > 1
     looked_at = [m * k * M * K] * (m > 1 or all_lines)
     looked_at += [k * n * K * N] * ((n > 1 or all_lines) and not problem.packed)
-    norms = sum(looked_at) * item / rates.bandwidth + 2 * len(looked_at) * rates.launch
+    norms = sum(looked_at) * item / rates.bandwidth + 2 * bool(looked_at) * rates.launch
     if problem.packed:
         b = 0.0
     return (

@@ -27,25 +27,13 @@ class Call:
 
     @classmethod
     def of(
-        cls,
-        plan: Plan,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix | None,
-        out: Matrix,
-        packed: Packed | None,
+        cls, plan: Plan, a: Matrix, b: Matrix, c: Matrix | None, out: Matrix, packed: Packed | None
     ) -> Call:
-        dtype = plan.problem.operand.left
+        dtype, scheme = plan.problem.operand.left, staged(plan.problem.operand, plan.scheme)
         product = needs_product(out, a, None if packed else b, c, dtype)
-        copied = (
-            not readable(a, dtype),
-            packed is None and not readable(b, dtype),
-            c is not None
-            and staged(plan.problem.operand, plan.scheme) is not None
-            and needs_copy(c, None if product else out),
-            product,
-        )
-        return cls(plan, (a, b, c, out), copied, packed)
+        added = scheme is not None and c is not None and needs_copy(c, None if product else out)
+        of_b = packed is None and not readable(b, dtype)
+        return cls(plan, (a, b, c, out), (not readable(a, dtype), of_b, added, product), packed)
 
     @property
     def _copies(self) -> tuple[int, int, int, int]:
@@ -64,14 +52,9 @@ class Call:
         scheme = staged(p.operand, self.plan.scheme)
         if scheme is None:
             return Buffers(0, 0, 0, 0, 0, 0)
-        return Buffers.of(
-            local_chunk(self.plan),
-            products(scheme),
-            p.operand.panel_bytes,
-            p.accumulator.itemsize,
-            (p.M, p.N),
-            packed=self.packed is not None,
-        )
+        packed, items = self.packed is not None, (p.operand.panel_bytes, p.accumulator.itemsize)
+        chunk, lines = local_chunk(self.plan), (p.M, p.N)
+        return Buffers.of(chunk, products(scheme), *items, lines, packed=packed)
 
     @property
     def nbytes(self) -> int:
@@ -119,15 +102,8 @@ def copied_bytes(
 ) -> tuple[int, int, int, int]:
     """Return the bytes of the copies of those operands that need one."""
     item, sums = dtype.itemsize, dtype.accumulator.itemsize
-    sizes = (
-        (a, M, K, item),
-        (b, K, N, item),
-        (c, M, N, sums),  # the copy may have the sums' dtype, as out may
-        (out, M, N, item),
-    )
-    return tuple(  # type: ignore[return-value]
-        rows * columns * width if needed else 0 for needed, rows, columns, width in sizes
-    )
+    # The copy of c may have the sums' dtype, as out may.
+    return a * M * K * item, b * K * N * item, c * M * N * sums, out * M * N * item
 
 
 def readable(x: Matrix, dtype: DType) -> bool:

@@ -16,6 +16,7 @@ from . import cublas, device, kernels
 from .geometry import block_sizes
 from .matrix import Matrix, Operand, dense
 from .steps import run
+from .workspaces import attempt
 
 # Large enough that waves and launches hardly count: 137 Gflop, 1.1 Tflop for 16-bit elements.
 _MEASURED_SIZE = {8: 4096, 4: 4096, 2: 8192}
@@ -40,33 +41,15 @@ _LANES = 64
 
 @dataclass(frozen=True, slots=True)
 class DeviceRates:
-    """Speeds of a device for one dtype.
+    """Speeds of a device for one dtype."""
 
-    Attributes
-    ----------
-    multiply : float
-        Of cuBLAS on a large square product, flop/s.
-    batched : float
-        Of cuBLAS on a batch of products as an LCMA runs them, with results of the accumulators'
-        type, flop/s.
-    bandwidth : float
-        Of a Combine A with 38 sums on a large matrix, bytes read and written per second.
-    launch : float
-        Seconds of an empty kernel among many, launched while the device was busy.
-    add : float
-        Additions per second, from the clock and the number of lanes.
-    multiprocessors : int
-    l2_bytes, memory_bytes : int
-    """
-
-    multiply: float
-    batched: float
-    bandwidth: float
-    launch: float
-    add: float
+    multiply: float  # of cuBLAS on a large square product, flop/s
+    batched: float  # the same of a batch as an LCMA runs it, results of the accumulators' type
+    bandwidth: float  # of a Combine A with 38 sums, bytes read and written per second
+    launch: float  # seconds of an empty kernel among many, launched while the device was busy
+    add: float  # additions per second, from the clock and the number of lanes
     multiprocessors: int
     l2_bytes: int
-    memory_bytes: int
 
     def __post_init__(self) -> None:
         for x in fields(self):
@@ -80,68 +63,77 @@ class DeviceRates:
 
 
 def measure(index: int, operand: DType) -> DeviceRates:
-    """Measure device number `index`, about a second during which the host waits.
+    """Measure device number `index`, about a second during which the host waits; free the memory.
 
-    Raises
-    ------
-    RuntimeError
-        The current stream is being captured.
+    Raises RuntimeError: the current stream is being captured.
+    Raises MemoryError: there is too little memory.
     """
     if device.is_capturing():
         raise RuntimeError(
             "falcon measures a GPU once per dtype, which a stream that is being captured cannot "
             "do: multiply once before the capture, or name a scheme"
         )
+    with device.on(index):
+        try:
+            return _measured(index, operand)
+        except MemoryError as error:
+            why = str(error)
+        finally:
+            device.free_unused()
+    raise MemoryError(why)  # one that keeps no memory alive
+
+
+def _measured(index: int, operand: DType) -> DeviceRates:
     about = device.properties(index)
     size, dtype, parts = _MEASURED_SIZE[operand.itemsize], operand.multiplied, operand.parts
     slower = about.single_to_double if operand is FLOAT64 else 1
-    with device.on(index):
-        a = random_matrix(size, parts * size, dtype, 0)
-        b = random_matrix(parts * size, size, dtype, 1)
-        source = a if parts == 1 else random_matrix(size, size, operand.left, 2)
-        scheme, sums = get(_COMBINED), operand.accumulator
-        rows, _, columns = block_sizes(size, size, size, scheme)
-        half, inner = size // 2, min(_INNER, size // 2)
-        batch = min(size * size // (half * inner), _MOST_PRODUCTS)
-        memory = device.allocate(
-            max(scheme.rank * rows * columns * operand.panel_bytes, 4 * size**2 * sums.itemsize)
-        )
-        out = dense(memory.pointer, (size, size), operand.result, memory)
+    scheme, sums = get(_COMBINED), operand.accumulator
+    rows, _, columns = block_sizes(size, size, size, scheme)
+    moved = size**2 * operand.itemsize + scheme.rank * rows * columns * operand.panel_bytes
+    room = max(moved, 4 * size**2 * sums.itemsize)
+    # All at once, so that the pool has the pieces, or this fails before any work.
+    attempt(device.allocate, room + size**2 * (2 * parts * dtype.itemsize + operand.itemsize))
+    a = random_matrix(size, parts * size, dtype, 0)
+    b = random_matrix(parts * size, size, dtype, 1)
+    source = a if parts == 1 else random_matrix(size, size, operand.left, 2)
+    half, inner = size // 2, min(_INNER, size // 2)
+    batch = min(size * size // (half * inner), _MOST_PRODUCTS)
+    memory = device.allocate(room)
+    out = dense(memory.pointer, (size, size), operand.result, memory)
 
-        operands = (Operand.of(x) for x in (a, b, out))
-        whole = cublas.products(size, size, size, *operands, operand=operand)
-        product = partial(run, *whole)
-        several = (
-            Operand(x.pointer, ld, False, step, kind)
-            for x, ld, step, kind in (
-                (a, parts * inner, half * parts * inner, dtype),
-                (b, half, parts * inner * half, dtype),
-                (memory, half, half * half, sums),
-            )
+    operands = (Operand.of(x) for x in (a, b, out))
+    whole = cublas.products(size, size, size, *operands, operand=operand)
+    product = partial(run, *whole)
+    several = (
+        Operand(x.pointer, ld, False, step, kind)
+        for x, ld, step, kind in (
+            (a, parts * inner, half * parts * inner, dtype),
+            (b, half, parts * inner * half, dtype),
+            (memory, half, half * half, sums),
         )
-        products = partial(
-            run, *cublas.products(half, half, inner, *several, batch=batch, operand=operand)
-        )
-        block, how = (rows, columns), (scheme, "u", operand)
-        combined = kernels.combine_in(*how, source, memory.pointer, block, (0, 0), block)
-        combine, nothing = partial(run, combined), partial(run, kernels.empty())
+    )
+    products = partial(
+        run, *cublas.products(half, half, inner, *several, batch=batch, operand=operand)
+    )
+    block = rows, columns
+    part = kernels.Part(source, memory.pointer, block, (0, 0), block)
+    combine = partial(run, kernels.combine(scheme, operand, part))
+    nothing = partial(run, kernels.empty())
 
-        def empty() -> float:
-            for _ in range(_BUSY):
-                product()
-            return run_seconds(nothing, _EMPTY_LAUNCHES)
+    def empty() -> float:
+        for _ in range(_BUSY):
+            product()
+        return run_seconds(nothing, _EMPTY_LAUNCHES)
 
-        moved = size**2 * operand.itemsize + scheme.rank * rows * columns * operand.panel_bytes
-        return DeviceRates(
-            multiply=2.0 * size**3 / seconds_per_call(product),
-            batched=2.0 * batch * half * half * inner / seconds_per_call(products),
-            bandwidth=moved / seconds_per_call(combine),
-            launch=min(empty() for _ in range(_REPEATS)) / _EMPTY_LAUNCHES,
-            add=about.multiprocessors * _LANES * about.clock / max(slower, 1),
-            multiprocessors=about.multiprocessors,
-            l2_bytes=about.l2_bytes,
-            memory_bytes=about.memory_bytes,
-        )
+    return DeviceRates(
+        multiply=2.0 * size**3 / seconds_per_call(product),
+        batched=2.0 * batch * half * half * inner / seconds_per_call(products),
+        bandwidth=moved / seconds_per_call(combine),
+        launch=min(empty() for _ in range(_REPEATS)) / _EMPTY_LAUNCHES,
+        add=about.multiprocessors * _LANES * about.clock / max(slower, 1),
+        multiprocessors=about.multiprocessors,
+        l2_bytes=about.l2_bytes,
+    )
 
 
 def seconds_per_call(call: Callable[[], None]) -> float:

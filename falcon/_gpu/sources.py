@@ -7,52 +7,47 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from falcon._core.dtypes import FLOAT32, FLOAT64, DType
 from falcon.codegen import cuda_emit
-from falcon.codegen.cuda_plan import Fit
+from falcon.codegen.cuda_plan import THREADS, Fit
 from falcon.schemes import Scheme, get
-
-# C++17 is CuPy's default from version 14 on. -fmad, on by default, may contract
-# alpha * sum + beta * c, which rounds once less.
-OPTIONS = ("--std=c++17",)
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A kernel: its name and source (without the common part).
+    """A kernel."""
 
-    Attributes
-    ----------
-    name : str
-        Of the function, which has C linkage.
-    source : str
-    fit : Fit or None
-        Vectors and registers of a combine kernel.
-    """
-
-    name: str
-    source: str
-    fit: Fit | None = None
+    name: str  # of the function, which has C linkage
+    source: str  # without the common part
+    fits: tuple[Fit, ...] = ()  # of a combine kernel: of H, or of A and B
 
 
-def combine_in(scheme: Scheme, factor: str, operand: DType) -> Unit:
-    """Combine A ("u") or B ("v")."""
+def combine_in(scheme: Scheme, operand: DType) -> Unit:
+    """Combine A and B."""
     kind = str(operand).replace(" ", "_")
-    name = f"falcon_combine_{'a' if factor == 'u' else 'b'}_{_key(scheme)}_{kind}"
-    head, fit = cuda_emit.combine_in(scheme, factor, operand, name)
-    return Unit(name, head + _template("combine_in"), fit)
+    name = f"falcon_combine_{_key(scheme)}_{kind}"
+    source, fits = "", []
+    for factor in cuda_emit.FACTORS:
+        head, fit = cuda_emit.combine_in(scheme, factor, operand, f"{name}_{factor}")
+        source += _with(head, "combine_in")
+        fits.append(fit)
+    macros: dict[str, object] = {"NAME": name}
+    macros |= {"OF_A": f"{name}_u_sums", "OF_B": f"{name}_v_sums"}
+    macros |= {"T": operand.cuda, "O": operand.multiplied.cuda, "THREADS": THREADS}
+    macros["BLOCKS"] = min(x.blocks for x in fits)
+    return Unit(name, source + _with(_macros(macros), "combine"), tuple(fits))
 
 
 def combine_out(scheme: Scheme, sums: DType, dtype: DType) -> Unit:
     """Combine H into a C of another or the same dtype."""
     name = f"falcon_combine_h_{_key(scheme)}_{sums}_{dtype}"
     head, fit = cuda_emit.combine_out(scheme, sums, dtype, name)
-    return Unit(name, head + _template("combine_out"), fit)
+    return Unit(name, _with(head, "combine_out"), (fit,))
 
 
 def repair(dtype: DType, out_dtype: DType) -> Unit:
@@ -89,7 +84,7 @@ def empty() -> Unit:
 def digest() -> str:
     """Return a digest of the kernels: rates that were measured with others are not valid."""
     strassen = get("strassen")
-    units = [*(combine_in(strassen, x, FLOAT32) for x in "uv"), repair(FLOAT32, FLOAT32)]
+    units = [combine_in(strassen, FLOAT32), repair(FLOAT32, FLOAT32), norms(FLOAT32), scales()]
     units += [combine_out(strassen, FLOAT32, FLOAT32), copy(FLOAT32, FLOAT32)]
     return hashlib.sha256(assemble(units).encode()).hexdigest()[:12]
 
@@ -107,8 +102,17 @@ def _plain(template: str, dtype: DType, out_dtype: DType, sums: DType) -> Unit:
         "T": out_dtype.cuda,
         "S": sums.cuda,
     }
-    head = "".join(f"#define FALCON_{key} {value}\n" for key, value in macros.items())
-    return Unit(name, head + _template(template))
+    return Unit(name, _with(_macros(macros), template))
+
+
+def _macros(values: Mapping[str, object]) -> str:
+    return "".join(f"#define FALCON_{key} {value}\n" for key, value in values.items())
+
+
+def _with(head: str, template: str) -> str:
+    """Return a file of `kernels/` behind its macros, which end with it."""
+    names = re.findall(r"^#define (\w+)", head, re.MULTILINE)
+    return head + _template(template) + "".join(f"#undef {name}\n" for name in names)
 
 
 def _key(scheme: Scheme) -> str:

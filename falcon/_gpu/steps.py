@@ -1,10 +1,12 @@
 """The steps of a multiplication on a device: launches of kernels, fills, and products by cuBLAS.
 
-The driver makes lists of steps, which `run` starts.
+The driver makes lists of steps, which `run` starts. `start` takes the arguments of a step anew: of
+a repeated call only addresses differ (`records.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -17,39 +19,27 @@ from .matrix import Memory
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The launch of a kernel (see `device.launch` for the types of its arguments).
+    """The launch of a kernel; Python integers are passed as 64 bits, NumPy scalars as they are."""
 
-    Attributes
-    ----------
-    stage : str
-        The stage it belongs to, named as in the predictions of model.py.
-    kernel : object
-        Compiled for the device.
-    grid, block : (int, int, int)
-    arguments : tuple
-    """
-
-    stage: str
-    kernel: Any
+    stage: str  # named as in the predictions of model.py; "combine" is A and B
+    kernel: Any  # compiled for the device
     grid: Sizes
     block: Sizes
     arguments: tuple
 
+    def start(self, _: Any, arguments: Sequence[Any]) -> None:
+        self.kernel(self.grid, self.block, tuple(arguments))
+
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Memory whose bytes are set to `value`.
-
-    Attributes
-    ----------
-    stage : str
-    pointer, value, nbytes : int
-    """
+    """Memory that is set to zero."""
 
     stage: str
-    pointer: int
-    value: int
-    nbytes: int
+    arguments: tuple[int, int]  # its address and bytes
+
+    def start(self, _: Any, arguments: Sequence[int]) -> None:
+        device.clear(*arguments)
 
 
 Step = Launch | Fill | Product
@@ -61,9 +51,4 @@ def run(*steps: Step, workspace: Memory | None = None) -> None:
     handle: Any
     with cublas.Turn(workspace) if multiplies else nullcontext() as handle:
         for step in steps:
-            if isinstance(step, Launch):
-                device.launch(step.kernel, step.grid, step.block, step.arguments)
-            elif isinstance(step, Product):
-                cublas.start(handle, step)
-            else:
-                device.set_bytes(step.pointer, step.value, step.nbytes)
+            step.start(handle, step.arguments)

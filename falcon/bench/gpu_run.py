@@ -12,6 +12,7 @@ from typing import Any
 
 from falcon._core.options import thread_count
 from falcon._core.timing import interleave
+from falcon._gpu import device
 
 from . import asked, gpu, records, tables
 from .run import Run, resume
@@ -28,7 +29,7 @@ def run(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     wanted = {name: falcon_options[name] for name in _OPTIONS}
     shapes = asked.given_shapes(options) or [Shape(n, n, n) for n in _SIZES]
     names = asked.dtypes(options) or ["float32"]
-    cases = [Case("given", shape, name) for name in names for shape in shapes]
+    cases = [Case("given", shape, name) for shape in shapes for name in names]
 
     def what() -> dict[str, Any]:
         machine = {**describe_machine(), "gpu": gpu.describe()}
@@ -55,7 +56,7 @@ def _measure(
             print(f"\n{tables.format_cases([found])}", flush=True)
         return found
 
-    return kept.measure(kept.left(cases), measure, deadline)
+    return kept.measure(kept.left(cases), measure, deadline, is_lost=device.is_lost)
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -21,20 +21,23 @@ class Run:
     """The results so far, on disk and in `found`, which becomes the record file.
 
     `path`: None keeps it in memory only.
-    `asked`: what is to be measured, and on which machine. A file of another run is refused.
+    `asked`: what is to be measured, and on which machine. A file of another run is refused; on a
+    GPU the host does not matter, but the GPU, its driver and all versions do.
     Raises ValueError: the file holds another run, or no run at all.
     """
 
     def __init__(self, path: Path | None, asked: dict[str, Any]) -> None:
         self.path = path
         # As JSON stores it, to be compared with the request in the file.
-        self._asked = json.loads(json.dumps(asked))
+        self._asked = json.loads(json.dumps(_compared(asked)))
+        self._failed: list[str] = []
         self.found = records.empty(asked["machine"], asked["threads"])
         if path is None or not path.exists():
             return
         try:
             held = json.loads(path.read_text(encoding="utf-8"))
             self.found, before = held["found"], held["asked"]
+            self._failed = held.get("failed", [])
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path} is not a run of falcon bench") from None
         if before != self._asked:
@@ -44,9 +47,9 @@ class Run:
             )
 
     def left(self, cases: list[Case]) -> list[Case]:
-        """Return the cases that are not measured yet."""
+        """Return the cases that are not measured yet, those that failed last."""
         done = {x["key"] for x in self.found["cases"]}
-        return [x for x in cases if x.key not in done]
+        return sorted((x for x in cases if x.key not in done), key=lambda x: x.key in self._failed)
 
     def measure(
         self,
@@ -54,12 +57,14 @@ class Run:
         measure: Callable[[Case], dict[str, Any]],
         deadline: float,
         seconds: Callable[[Case], float] = lambda _: 0.0,
+        is_lost: Callable[[], bool] = lambda: False,
     ) -> bool:
         """Measure cases, at least one; return whether all of them are there.
 
         `measure`: returns the entry of a case. One that fails is left out, with a warning.
         `deadline`: in terms of `time.monotonic`.
         `seconds`: guesses how long a case takes: one that exceeds the deadline is not begun.
+        `is_lost`: whether all cases after one that failed would fail too.
         """
         complete = True
         for at, case in enumerate(cases):
@@ -70,16 +75,27 @@ class Run:
             except (MemoryError, RuntimeError) as error:  # of a library, or a device's memory
                 print(f"warning: {case.key} failed: {error}", file=sys.stderr, flush=True)
                 complete = False
+                self._failed.append(case.key)
             self.save()
+            if not complete and is_lost():
+                break
         return complete
 
     def save(self) -> None:
         """Replace the file as a whole."""
         if self.path is not None:
             part = self.path.with_name(self.path.name + "~")
-            held = {"asked": self._asked, "found": self.found}
+            held = {"asked": self._asked, "found": self.found, "failed": self._failed}
             part.write_text(json.dumps(held), encoding="utf-8")
             part.replace(self.path)
+
+
+def _compared(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return what two pieces of a run must have in common."""
+    machine = asked["machine"]
+    if "gpu" not in machine:
+        return asked
+    return {**asked, "threads": 0, "machine": {x: machine[x] for x in ("gpu", "python", "numpy")}}
 
 
 def resume(

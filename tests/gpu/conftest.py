@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from falcon import _backends
-from falcon._front import planner
+from falcon._front import planner, repeat
 from falcon._gpu import available, cublas, device, kernels, rates, repaired, workspaces
 from falcon.decision import machine
 from falcon.decision import rates as decide
@@ -15,17 +15,18 @@ from . import fake_cublas, fake_cupy
 
 
 def forget():
-    available.why_unavailable.cache_clear()
+    available._works = False
     device.properties.cache_clear()
     kernels.clear()
+    workspaces.release()
     device.on_stream.cache_clear()
     cublas.forget()
     for key in [x for x in decide._rates if x[3] is not None]:
         del decide._rates[key]
     for number in [x for x in machine._profiles if x is not None]:
         del machine._profiles[number]
-    workspaces.release()
     repaired.forget()
+    repeat.forget()
     planner._plans.clear()
     _backends.device_backend.cache_clear()
 

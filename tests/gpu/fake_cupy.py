@@ -44,9 +44,15 @@ class State:
         self.stream = self.workspace = None  # of the handle
         self.timed = set()  # streams in which events were recorded
         self.allocated = 0
+        self.room = None  # bytes that can be allocated at a time
+        self.freed = 0  # what had been allocated when the pool was last emptied
+        self.fills, self.waits = [], []  # bytes; (stream that waits, stream of the event)
+        self.truncates = False  # sums of 16-bit products, as tensor cores do
         self.pinned = []  # memory of the host
 
     def allocate(self, nbytes):
+        if self.room is not None and nbytes > self.room:
+            raise MemoryError("out of memory allocating")
         memory = np.full(nbytes + 2 * GUARD + 256, 0xFF, np.uint8)  # floats of it are NaN
         address = (memory.ctypes.data + GUARD + 255) // 256 * 256
         self.allocations.append((address, nbytes, self.device, memory))
@@ -259,6 +265,9 @@ class Stream:
     def is_capturing(self):
         return STATE.capturing
 
+    def wait_event(self, event):
+        STATE.waits.append((self.ptr, event.stream))
+
     def __enter__(self):
         self._before, STATE.current = STATE.current, self.ptr
         return self
@@ -272,7 +281,7 @@ class Event:
         pass
 
     def record(self, stream=None):
-        self.at = time.perf_counter()
+        self.at, self.stream = time.perf_counter(), stream.ptr
         STATE.timed.add(stream.ptr)
 
     def synchronize(self):
@@ -280,7 +289,8 @@ class Event:
 
 
 def memset_async(ptr, value, size, stream):
-    assert STATE.owner(ptr) == STATE.device
+    assert STATE.owner(ptr) == STATE.owner(ptr + size - 1) == STATE.device
+    STATE.fills.append(size)
     ctypes.memset(ptr, value, size)
 
 
@@ -308,9 +318,12 @@ def modules():
         driverGetVersion=lambda: 13000,
         runtimeGetVersion=lambda: 13000,
         memsetAsync=memset_async,
+        deviceSynchronize=lambda: None,
         memcpyAsync=memcpy_async,
         memcpyDeviceToDevice=3,
     )
+    pool = types.SimpleNamespace(free_all_blocks=lambda: setattr(STATE, "freed", STATE.allocated))
+    cupy.get_default_memory_pool = lambda: pool
     cupy.cuda = types.SimpleNamespace(
         runtime=runtime,
         Device=Device,

@@ -1,14 +1,19 @@
 """A plugin for pytest: results are written as they come, and a later run does what is left.
 
 ``python -m pytest -p tests.gpu.pieces -m gpu --record FILE --budget 300`` stops after 300 seconds;
-the same command goes on. FILE has a line of JSON per test; those that passed are not run again.
+the same command goes on. FILE has a line of JSON per test; those that passed are not run again, and
+those that failed are the last. An error that loses the device ends the process. The run is complete
+if nothing failed and a test has passed.
 """
 
 import json
+import sys
 import time
 from pathlib import Path
 
 import pytest
+
+from falcon._gpu import device
 
 
 def pytest_addoption(parser):
@@ -29,23 +34,21 @@ class Pieces:
         self._path = config.getoption("record")
         budget = config.getoption("budget")
         self._end = None if budget is None else time.monotonic() + budget
-        self._seconds, self._worst = {}, {}
+        self._seconds, self._worst, self._lost = {}, {}, False
 
-    def passed(self):
-        """Return the tests that passed, the last time that they ran."""
-        if not self._path.exists():
-            return set()
-        lines = [json.loads(x) for x in self._path.read_text().splitlines()]
-        last = {x["test"]: x["outcome"] for x in lines}
-        return {test for test, outcome in last.items() if outcome == "passed"}
+    def outcomes(self):
+        """Return the outcomes of the tests, the last time that they ran."""
+        lines = self._path.read_text().splitlines() if self._path.exists() else ()
+        return {x["test"]: x["outcome"] for x in map(json.loads, lines)}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config, items):
-        passed = self.passed()
-        done = [item for item in items if item.nodeid in passed]
+        known = self.outcomes()
+        done = [item for item in items if known.get(item.nodeid) == "passed"]
         if done:
             config.hook.pytest_deselected(items=done)
-            items[:] = [item for item in items if item.nodeid not in passed]
+        left = [item for item in items if known.get(item.nodeid) != "passed"]
+        items[:] = sorted(left, key=lambda item: known.get(item.nodeid) == "failed")
 
     def pytest_runtest_logreport(self, report):
         test = report.nodeid
@@ -58,12 +61,19 @@ class Pieces:
         line = {"test": test, "outcome": worst.outcome, "seconds": round(self._seconds[test], 3)}
         if worst.outcome != "passed":
             line["why"] = worst.longreprtext
+            self._lost = worst.outcome == "failed" and "cupy" in sys.modules and device.is_lost()
         with self._path.open("a") as file:
             file.write(json.dumps(line) + "\n")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item):
-        if self._end is not None and time.monotonic() > self._end and self._seconds:
-            item.session.shouldstop = "the time is up; the same command goes on"
+        over = self._end is not None and time.monotonic() > self._end and self._seconds
+        if over or self._lost:
+            why = "the device is lost" if self._lost else "the time is up"
+            item.session.shouldstop = f"{why}; the same command goes on"
             return True
         return None
+
+    def pytest_sessionfinish(self, session, exitstatus):
+        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            session.exitstatus = int("passed" not in self.outcomes().values())

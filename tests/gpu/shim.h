@@ -20,6 +20,10 @@ static unsigned __float_as_uint(float x) {
     std::memcpy(&u, &x, sizeof u);
     return u;
 }
+static double warp_sum(double x) {
+    static thread_local double sum;
+    return sum = threadIdx.x ? sum + x : x;
+}
 static float __uint_as_float(unsigned u) {
     float x;
     std::memcpy(&x, &u, sizeof x);

@@ -6,7 +6,7 @@ from falcon._core.dtypes import CUDA, of
 from falcon._gpu import sources
 
 DTYPES = tuple(row.name for row in CUDA)
-# What CuPy adds to falcon's options of the compiler.
+# The options of the compiler that CuPy adds, besides C++17.
 CUPYS = ("-ftz=true", "--device-as-default-execution-space")
 
 
@@ -21,7 +21,7 @@ def kernels_of(scheme, dtypes):
 
 def typed_kernels_of(scheme, dtypes):
     """The same with the types of what each reads, and of what it writes."""
-    found = [(sources.combine_in(scheme, x, dtype), dtype, dtype) for x in "uv" for dtype in dtypes]
+    found = [(sources.combine_in(scheme, dtype), dtype, dtype) for dtype in dtypes]
     for dtype in dtypes:
         sums = dtype.accumulator
         found.append((sources.combine_out(scheme, sums, dtype), sums, dtype))

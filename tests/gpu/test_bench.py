@@ -14,7 +14,7 @@ import falcon
 from falcon.__main__ import main
 from falcon._core.dtypes import of
 from falcon._gpu import rates
-from falcon.bench import gpu, records
+from falcon.bench import gpu, gpu_run, records
 from falcon.bench.run import INCOMPLETE
 from falcon.bench.workloads import Case, Shape
 from falcon.codegen.cuda_plan import products
@@ -40,12 +40,17 @@ def run(capsys, *arguments):
     return status, captured.out, captured.err
 
 
-def test_a_run_stops_and_goes_on(capsys, tmp_path):
+def test_a_run_stops_and_goes_on(capsys, tmp_path, monkeypatch):
     path, part = tmp_path / "day.json", tmp_path / "day.json.part"
     asked = ("--shape", "48,40,56", "--shape", "32,32,32", "--dtype", "float32,bfloat16",
              "--rounds", 1, "--case-seconds", 0, "--scheme", "strassen", "-o", path)  # fmt: skip
-    cases = [f"given {x} {y}" for y in ("float32", "bfloat16") for x in ("48x40x56", "32x32x32")]
-    for done in range(1, 4):  # a case at a time
+    cases = [f"given {x} {y}" for x in ("48x40x56", "32x32x32") for y in ("float32", "bfloat16")]
+    references, copy = [], gpu.device.download
+    monkeypatch.setattr(gpu.device, "download", lambda x: (references.append(x.shape), copy(x))[1])
+    machine = gpu_run.describe_machine()
+    for done in range(1, 4):  # a case at a time, each on another host with such a GPU
+        host = {**machine, "system": f"Linux {done}", "memory": done, "cpu": "another"}
+        monkeypatch.setattr(gpu_run, "describe_machine", lambda host=host: host)
         status, out, err = run(capsys, *asked, "--time-budget", 1e-9)
         assert status == INCOMPLETE
         assert "the same command resumes it" in err
@@ -53,6 +58,8 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path):
         kept = json.loads(part.read_text())["found"]["cases"]
         assert [x["key"] for x in kept] == cases[:done]
         assert out.startswith("device Stand-in, driver 13000, cupy 14.2.0")
+        assert references.count((56, 40)) == (done < 3)  # B, once for all sides
+        references.clear()
     status, out, _ = run(capsys, *asked)
     assert status == 0
     assert not part.exists()
@@ -60,6 +67,10 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path):
         assert x in out
     found = records.read(path)
     assert [x["key"] for x in found["cases"]] == cases
+    sides = found["cases"][0]["sides"]
+    assert set(sides) == {"falcon", "falcon packed", "falcon classical", "cublas"}
+    assert all(0 < x["error"] < 1e-5 for x in sides.values())
+    assert [sides[x]["plan"]["scheme"] for x in ("falcon", "falcon packed")] == ["strassen"] * 2
     assert found["machine"]["gpu"]["device"] == "Stand-in"
     status, out, err = run(capsys, *asked)
     assert "is complete; --fresh measures again" in err
@@ -75,66 +86,56 @@ def test_settings_of_cublas_are_recorded(monkeypatch):
     assert (found["CUBLAS_EMULATE_SINGLE_PRECISION"], found["NVIDIA_TF32_OVERRIDE"]) == ("1", "0")
 
 
-def test_a_run_goes_on_where_it_was_cut_off(capsys, tmp_path, monkeypatch):
-    """In the middle of a piece, which is lost; those before it are not."""
-    path, measure = tmp_path / "day.json", gpu.measure
-    asked = ("--shape", "32,32,32", "--dtype", "float32,float64",
-             "--rounds", 1, "--case-seconds", 0, "-o", path)  # fmt: skip
-
-    def cut(case, *rest):
-        if case.dtype == "float64":
-            raise KeyboardInterrupt
-        return measure(case, *rest)
-
-    monkeypatch.setattr(gpu, "measure", cut)
-    status, out, _ = run(capsys, *asked)
-    assert status == 130
-    assert "32 x 32 x 32" in out
-    monkeypatch.setattr(gpu, "measure", lambda case, *rest: measured.append(case.dtype) or
-                        measure(case, *rest))  # fmt: skip
-    measured = []
-    assert run(capsys, *asked)[0] == 0
-    assert measured == ["float64"]
-    assert [x["dtype"] for x in records.read(path)["cases"]] == ["float32", "float64"]
-    other = tmp_path / "other"
-    assert run(capsys, *asked[:-1], other, "--time-budget", 1e-9)[0] == INCOMPLETE
-    status, _, err = run(capsys, "--shape", "9,9,9", "-o", other)
-    assert status == 2
-    assert "was begun with other cases" in err
-
-
-def test_a_case_that_fails_stops_no_other(capsys, tmp_path, monkeypatch):
-    path, measure = tmp_path / "day.json", gpu.measure
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_case_that_fails_is_the_last(capsys, tmp_path, monkeypatch, is_lost):
+    """It stops no other, unless the device is lost."""
+    path, measure, seen = tmp_path / "day.json", gpu.measure, []
     asked = ("--shape", "32,32,32", "--dtype", "float32,float64", "--rounds", 1,
              "--case-seconds", 0, "-o", path)  # fmt: skip
 
     def failing(case, *rest):
-        if case.dtype == "float32":
+        seen.append(case.dtype)
+        if len(seen) == 1:
             raise MemoryError("out of memory")
         return measure(case, *rest)
 
-    with monkeypatch.context() as m:
-        m.setattr(gpu, "measure", failing)
-        status, _, err = run(capsys, *asked)
+    monkeypatch.setattr(gpu, "measure", failing)
+    monkeypatch.setattr(gpu_run.device, "is_lost", lambda: is_lost)
+    status, _, err = run(capsys, *asked)
     assert status == INCOMPLETE
     assert "given 32x32x32 float32 failed: out of memory" in err
-    status, _, _ = run(capsys, *asked)
-    assert status == 0
+    status, _, err = run(capsys, "--shape", "9,9,9", "-o", path)
+    assert (status, "was begun with other cases" in err) == (2, True)
+    assert run(capsys, *asked)[0] == 0
+    assert seen == ["float32", "float64", "float32"]
     assert {x["dtype"] for x in records.read(path)["cases"]} == {"float32", "float64"}
 
 
 # --- the study of stages --------------------------------------------------------------------
 
 
-def test_the_study_goes_on(gpu_stages, cupy, capsys, tmp_path):
+def test_the_study_goes_on(gpu_stages, cupy, capsys, tmp_path, monkeypatch):
     path = tmp_path / "stages.json"
     asked = ["48,40,56", "32,32,32", "--dtype", "float32", "-o", str(path)]
     assert gpu_stages.main([*asked, "--time-budget", "-1"]) == INCOMPLETE
-    assert len(json.loads(path.read_text())) == 1
-    assert gpu_stages.main(asked) == 0
+    assert len(json.loads(path.read_text())) == 2
+    stages, seen, lost = gpu_stages.stages, [], [RuntimeError("lost")]
+
+    def once(case, *rest):
+        seen.append(case.shape.M)
+        if lost:
+            raise lost.pop()
+        return stages(case, *rest)
+
+    monkeypatch.setattr(gpu_stages, "stages", once)
+    monkeypatch.setattr(gpu_stages.device, "is_lost", lambda: True)
+    assert [gpu_stages.main(["16,16,16", *asked]) for _ in range(2)] == [INCOMPLETE, 0]
+    assert seen == [16, 32, 16]  # ended at once, then the last
     found = json.loads(path.read_text())
+    assert len(found.pop("failed")) == 1
+    del found["given 16x16x16 float32 auto"]
     assert [x["scheme"] for x in found.values()] == ["strassen"] * 2  # "auto" takes none there
-    assert capsys.readouterr().out.count("combine A") == 2
+    assert capsys.readouterr().out.count("combine  ") == 3
     with pytest.raises(ValueError, match="--dtype 'int32'; expected one of float32"):
         gpu_stages.main(["32,32,32", "--dtype", "int32"])
 
@@ -149,8 +150,7 @@ def test_work_is_what_is_read_and_written(dtype, scheme, gpu_stages):
     item, sums = row.itemsize, row.accumulator.itemsize
     assert gpu_stages.work_of(plan) == pytest.approx({
         "norms": 2 * size**2 * item,
-        "combine A": size**2 * item * (1 + rank / (m * k)),
-        "combine B": size**2 * item * (1 + rank / (k * n)),
+        "combine": size**2 * item * (2 + rank / (m * k) + rank / (k * n)),
         "multiply": 2 * size**3 * rank / (m * k * n),
         "combine H": size**2 * (item + products(plan.scheme).planes * sums / (m * n)),
     }, rel=1e-9)  # fmt: skip
@@ -171,7 +171,7 @@ def test_stages_are_those_of_the_call(gpu_stages, cupy, state, monkeypatch, caps
     monkeypatch.setattr(gpu_stages, "seconds_per_call", once)
     case = Case("given", Shape(64, 64, 64), "float32")
     found = gpu_stages.measure(case, a, b, out, {"scheme": "strassen"})
-    stages = ["norms", "combine A", "combine B", "multiply", "repair", "combine H"]
+    stages = ["norms", "combine", "multiply", "combine H", "repair"]
     assert list(found["stages"]) == stages
     *stages, classical, total, copy = timed
     assert classical == ([], 1)
@@ -182,8 +182,8 @@ def test_stages_are_those_of_the_call(gpu_stages, cupy, state, monkeypatch, caps
     gpu_stages.table(found)
     text = capsys.readouterr().out
     assert "1.000 of cuBLAS (1.000 ms" in text
-    rate = 4 * 64 * 64 * (1 + 7 / 4) / 1e-3 / 1e9
-    (line,) = (x for x in text.splitlines() if x.startswith("combine A"))
+    rate = 8 * 64 * 64 * (1 + 7 / 4) / 1e-3 / 1e9
+    (line,) = (x for x in text.splitlines() if x.startswith("combine  "))
     assert f"{rate:.1f} GB/s" in line
     assert "1.00 of copy" in line
     assert "0.88 of cuBLAS" in text  # seven products of eighths in the time of the whole

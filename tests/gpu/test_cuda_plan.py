@@ -98,4 +98,4 @@ def test_the_16_bit_types_have_the_same_plans():
     """Which is why test_nvrtc.py compiles most schemes for one of them."""
     for name in falcon.schemes.names()[::4]:
         kernels = (kernels_of(falcon.schemes.get(name), [x]) for x in (FLOAT16, BFLOAT16))
-        assert all(x.fit == y.fit for x, y in zip(*kernels, strict=True)), name
+        assert all(x.fits == y.fits for x, y in zip(*kernels, strict=True)), name

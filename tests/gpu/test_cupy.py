@@ -22,6 +22,7 @@ DOCUMENTED = {
     "cuda.runtime.getDeviceProperties": ("device",),
     "cuda.runtime.driverGetVersion": (),
     "cuda.runtime.runtimeGetVersion": (),
+    "cuda.runtime.deviceSynchronize": (),
     "cuda.alloc_pinned_memory": ("size",),
     "cuda.get_current_stream": ("device_id",),
     "cuda.get_elapsed_time": ("start_event", "end_event"),
@@ -94,6 +95,7 @@ def test_options_of_the_compiler():
     text = Path(importlib.util.find_spec("cupy").origin).parent.joinpath("cuda", "compiler.py")
     added = re.findall(r"options \+= \('(-[^']+)',\)", text.read_text(encoding="utf-8"))
     assert set(CUPYS) <= set(added)
+    assert "by default compiles with the C++17" in cupy.RawModule.__doc__
 
 
 def test_warnings_of_cupy_are_no_failures():

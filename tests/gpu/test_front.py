@@ -3,6 +3,8 @@
 import pickle
 import re
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +12,10 @@ import pytest
 
 import falcon
 from falcon._backends import device_backend
+from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._front.families.device import device_family
-from falcon._gpu import available, cublas, workspaces
+from falcon._gpu import available, cublas, device, kernels, sources, workspaces
+from falcon._gpu.records import Record
 
 from .conftest import forget
 from .support import kind, on_device, whole
@@ -20,12 +24,6 @@ from .support import kind, on_device, whole
 @pytest.fixture
 def pair(cupy):
     return tuple(on_device(cupy, whole((48, 48), x), "float32") for x in (1, 2))
-
-
-def test_returns_a_cupy_array(cupy, pair):
-    c = falcon.gemm(*pair)
-    assert type(c) is cupy.ndarray
-    np.testing.assert_array_equal(cupy.asnumpy(c), cupy.asnumpy(pair[0]) @ cupy.asnumpy(pair[1]))
 
 
 def test_host_arrays_are_never_moved(cupy, pair):
@@ -122,9 +120,10 @@ def test_several_devices(cupy, state):
     with cupy.cuda.Device(1):
         a, b = (on_device(cupy, whole((40, 40), x), "float32") for x in (1, 2))
     assert (a.device.id, state.device) == (1, 0)
-    c = falcon.gemm(a, b, scheme="strassen")  # kernels refuse pointers of another device
-    assert (c.device.id, state.device) == (1, 0)
-    np.testing.assert_array_equal(cupy.asnumpy(c), cupy.asnumpy(a) @ cupy.asnumpy(b))
+    for _ in range(2):
+        c = falcon.gemm(a, b, scheme="strassen")  # kernels refuse pointers of another device
+        assert (c.device.id, state.device) == (1, 0)
+        np.testing.assert_array_equal(cupy.asnumpy(c), cupy.asnumpy(a) @ cupy.asnumpy(b))
     assert falcon.plan(a, b).problem.device == 1
     here = on_device(cupy, whole((40, 40), 1), "float32")
     with pytest.raises(ValueError, match="b is on cuda:0 and a on cuda:1"):
@@ -157,20 +156,6 @@ def test_capture(cupy, state, pair):
         assert state.workspace is None, name  # the handle's own again
         falcon.release_workspace()
         assert workspaces._kept == []
-
-
-def test_a_capture_elsewhere_is_not_remembered_as_a_failure(cupy, state, monkeypatch):
-    """Another stream's capture forbids what the probe does; later it succeeds."""
-
-    def refused(*_, **__):
-        raise RuntimeError("cudaErrorStreamCaptureUnsupported: not permitted when capturing")
-
-    forget()
-    with monkeypatch.context() as m:
-        m.setattr(cupy, "RawModule", refused)
-        with pytest.raises(RuntimeError, match="multiply once before the capture"):
-            device_backend().why_unavailable()
-    assert device_backend().why_unavailable() is None
 
 
 def test_measuring_during_capture_is_an_error_that_says_what_to_do(cupy, state):
@@ -414,12 +399,11 @@ def test_packed_errors(cupy, pair):
 
 
 def test_without_cupy_the_reason_is_told(monkeypatch):
-    available.why_unavailable.cache_clear()
+    available._works = False
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ValueError, match="'gpu' is not available: CuPy is not installed: pip"):
         falcon.gemm(np.ones((2, 2)), np.ones((2, 2)), backend="gpu")
     assert falcon.show_config("dict")["backends"]["gpu"].startswith("CuPy is not installed")
-    available.why_unavailable.cache_clear()
 
 
 def test_an_incomplete_installation_is_told(cupy, state, monkeypatch):
@@ -447,12 +431,68 @@ def test_an_incomplete_installation_is_told(cupy, state, monkeypatch):
         with monkeypatch.context() as m:
             m.setattr(*change)
             assert re.match(reason + install, device_backend().why_unavailable())
+        assert device_backend().why_unavailable() is None  # a failure may pass
     forget()
+    with monkeypatch.context() as m:  # another stream's capture forbids what the probe does
+        m.setattr(cupy, "RawModule", raising(RuntimeError("not permitted when capturing")))
+        with pytest.raises(RuntimeError, match="multiply once before the capture"):
+            device_backend().why_unavailable()
     state.capturing = True
     with pytest.raises(RuntimeError, match="multiply once before the capture"):
         device_backend().why_unavailable()
     state.capturing = False
     assert device_backend().why_unavailable() is None
+
+
+@pytest.mark.parametrize("scheme", ["classical", "strassen", "2x4x2:14"])
+def test_calls_like_earlier_ones_are_not_planned(cupy, state, monkeypatch, scheme):
+    """Only addresses are filled in, of other arrays too; what differs is planned."""
+    planned, prepared = [], Record.__init__
+    monkeypatch.setattr(Record, "__init__", lambda *x: (planned.append(x), prepared(*x))[1])
+    b = on_device(cupy, whole((40, 60), 9), "float32", "F")
+    host, x = cupy.asnumpy(b), whole((50, 40), 1)
+    for right, options in ((b, {"scheme": scheme}), (falcon.pack(b, scheme=scheme), {})):
+        planned.clear()
+        for at in range(3):
+            a, out = on_device(cupy, x + at, "float32", offset=4 * at), cupy.empty((50, 60), "f4")
+            assert falcon.gemm(a, right, out=out, **options) is out
+            for c in (out, falcon.gemm(a, right, **options)):
+                np.testing.assert_array_equal(cupy.asnumpy(c), (x + at) @ host)
+        assert len(planned) == 2  # with and without out
+        for how in ({"offset": 1}, {"order": "F"}, {"gap": 3}):
+            falcon.gemm(on_device(cupy, x, "float32", **how), right, **options)
+        with falcon.config(check="none"):
+            falcon.gemm(a, right, **options)
+        assert len(planned) == 6
+    square = on_device(cupy, whole((40, 40), 1), "float32")
+    exact = cupy.asnumpy(square) @ cupy.asnumpy(square)
+    for out in (cupy.empty((40, 40), np.float32), square):  # overlap is seen
+        falcon.gemm(square, square, out=out, scheme=scheme)
+        np.testing.assert_array_equal(cupy.asnumpy(out), exact)
+    state.capturing = True  # a graph keeps what it needs again
+    falcon.gemm(a, b, scheme=scheme)
+    state.capturing = False
+    assert workspaces._kept
+
+
+def test_info_names_cupy_and_its_libraries(cupy, monkeypatch, tmp_path):
+    """Whatever the distribution of CuPy is called."""
+    made = tmp_path / "cupy_cuda12x-14.2.0.dist-info"
+    made.mkdir()
+    (made / "METADATA").write_text("Name: cupy-cuda12x\nVersion: 14.2.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = falcon.show_config("dict")
+    assert found["libraries"]["cupy"] == "14.2.0"
+    assert found["GPU"].items() >= {"driver": "13000", "cuda": "13000", "cublas": "13.2.1"}.items()
+
+
+def test_kernels_are_compiled_at_the_same_time(cupy, monkeypatch):
+    """NVRTC takes seconds, and does several sources at a time."""
+    both = threading.Barrier(2, timeout=10)
+    monkeypatch.setattr(device, "function", lambda *_: both.wait())
+    units = [sources.copy(FLOAT32, x) for x in (FLOAT32, FLOAT64)]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda x: kernels._function(x.name, lambda: x), units))
 
 
 def test_small_cpu_calls_do_not_ask_where_arrays_are(monkeypatch):

@@ -73,8 +73,8 @@ def test_every_element_has_one_thread(height, width, vector):
 PROBE = """
 extern "C" __global__ void probe(int *whole, long long major, long long minor, long long step_major,
                                  long long step_minor, long long width, int blocks, int aligned) {
-    const Place place =
-        place_of<4>(major, minor, step_major, step_minor, width, blocks, blocks, aligned);
+    const Place place = place_of<4>(blockIdx.x, major, minor, step_major, step_minor, width, blocks,
+                                    blocks, aligned);
     for (int e = 0; e < 4 && place.x < step_major; ++e)
         if (place.y + e * place.step < width)
             whole[place.x * width + place.y + e * place.step] += 1 + place.whole;
@@ -88,10 +88,10 @@ extern "C" __global__ void probe(int *whole, long long major, long long minor, l
 def test_vectors_reach_the_last_whole_one(cupy, blocks, size, aligned):
     """Only the vector in which the matrix ends is taken element by element, not its warp's tile."""
     rows, width = 5, geometry.round_up(-(-size // blocks), 8)
-    kernel = device.function(sources.assemble([sources.Unit("probe", PROBE)]), "probe", ())
+    kernel = device.function(sources.assemble([sources.Unit("probe", PROBE)]), "probe")
     taken = device.upload(np.zeros((rows, width), np.int32))
     sizes = (blocks * rows, size, rows, width, width, np.int32(blocks), np.int32(aligned))
-    device.launch(kernel, *geometry.combine_launch(rows, width, 4), (int(taken.data.ptr), *sizes))
+    kernel(*geometry.combine_launch(rows, width, 4), (int(taken.data.ptr), *sizes))
     last = (size - (blocks - 1) * width) // 4 * 4 if aligned else 0
     expected = np.where(np.arange(width) < last, 2, 1)
     np.testing.assert_array_equal(device.download(taken), np.broadcast_to(expected, (rows, width)))
@@ -130,7 +130,7 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
     """Combine A and Combine H on 66000 x 65600 (4.3e9) elements, a few thread blocks of each."""
     monkeypatch.setattr(kernels.device, "current", lambda: 0)
     monkeypatch.setattr(
-        kernels.device, "function", lambda source, name, options: fake_cupy.compiled(source, name)
+        kernels.device, "function", lambda source, name: fake_cupy.compiled(source, name)
     )
     kernels.clear()
     M, N = 66000, 65600
@@ -146,8 +146,8 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
             matrix[i * h + x, j * w + y] = 1 + 2 * i + j
     a11, a12, a21, a22 = 1, 2, 3, 4
     operand = dense(large.pointer, (M, N), FLOAT16)
-    how = STRASSEN, "u", FLOAT16
-    made = kernels.combine_in(*how, operand, planes.pointer, (h, w), (0, 0), (h, w))
+    part = kernels.Part(operand, planes.pointer, (h, w), (0, 0), (h, w))
+    made = kernels.combine(STRASSEN, FLOAT16, part)
     assert made.grid[0] * 128 * 8 >= h * w
     # The block that holds (x, y), and the last one.
     tiles = -(-w // 256)

@@ -3,7 +3,6 @@
 import importlib
 import json
 from dataclasses import asdict, replace
-from functools import partial
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -15,18 +14,15 @@ from falcon._backends import device_backend
 from falcon._core.dtypes import of
 from falcon._core.options import Options
 from falcon._core.problem import Problem
-from falcon._core.timing import interleave
 from falcon._front import planner
-from falcon._gpu import backend, model, rates
-from falcon.bench import gpu as bench
-from falcon.bench.workloads import Case, Shape
+from falcon._gpu import backend, model, rates, workspaces
 from falcon.decision import machine
 from falcon.decision import rates as decide
 
 from .conftest import forget
 
 # Figures of an H200's order: 50 TFLOP/s in float32, 4 TB/s, 50 MB of L2.
-RATES = rates.DeviceRates(50e12, 50e12, 4e12, 3e-6, 16e12, 132, 50 * 2**20, 140 * 2**30)
+RATES = rates.DeviceRates(50e12, 50e12, 4e12, 3e-6, 16e12, 132, 50 * 2**20)
 
 
 def predicted(size, scheme, dtype="float32", *, packed=False, rates=RATES):
@@ -151,6 +147,20 @@ def test_devices_are_measured_once_and_stored(cupy, state, monkeypatch):
     assert measured("float32") != found
 
 
+def test_measuring_frees_its_memory_and_is_tried_again(cupy, state, monkeypatch):
+    shapes = (2048, 2048), (2048, 2048), "float32"
+    state.room = 2**19
+    plan = falcon.plan(*shapes, backend="gpu")
+    assert (plan.scheme, plan.options.scheme) == (None, "auto")
+    assert "rates could not be measured: out of memory" in plan.why
+    asked = state.allocated
+    assert "not to be had just now" in falcon.plan(*shapes, backend="gpu").why
+    state.room = None
+    monkeypatch.setattr(workspaces, "_until", 0.0)
+    assert "measured" not in falcon.plan(*shapes, backend="gpu").why
+    assert state.freed == state.allocated > asked
+
+
 def test_blocks_of_random_data_differ(cupy):
     """Else the sums of an LCMA would be zeros, which a GPU multiplies faster."""
     size = 2048
@@ -237,26 +247,6 @@ def test_the_hosts_profile_knows_nothing_of_devices(cupy, monkeypatch):
     host = falcon.machine()
     assert not any(name.startswith("gpu") for name in host.key)
     assert not any(backend == "gpu" for backend, _, _ in host.rates)
-
-
-def test_the_benchmark_runs(cupy, monkeypatch, capsys):
-    """Every side of `bench --gpu`, on the stand-in: its times mean nothing, its errors do."""
-    monkeypatch.setattr(rates, "_MEASURED_SIZE", {8: 64, 4: 64, 2: 64})
-    monkeypatch.setattr(bench, "_torch_call", lambda *_: None)
-    case = Case("given", Shape(48, 40, 56, "layer"), "float32")
-    found = bench.measure(case, {"scheme": "strassen"}, partial(interleave, rounds=1, seconds=0.0))
-    sides = found["sides"]
-    assert set(sides) == {"falcon", "falcon packed", "falcon classical", "cublas"}
-    assert all(0 < x["error"] < 1e-5 for x in sides.values())
-    assert [sides[x]["plan"]["scheme"] for x in ("falcon", "falcon packed")] == ["strassen"] * 2
-    assert set(found["speedups"]) == {"falcon packed", "falcon classical", "cublas"}
-    from falcon.__main__ import main
-
-    arguments = ["bench", "--gpu", "--shape", "32,32,32", "--rounds", "1", "--dtype", "bfloat16"]
-    assert main(arguments) == 0
-    out = capsys.readouterr().out
-    assert "vs cublas" in out
-    assert "with B packed beforehand:" in out
 
 
 def test_the_table_of_expected_times(monkeypatch):

@@ -2,6 +2,8 @@
 ``compute-sanitizer --error-exitcode 1 python -m pytest -m gpu -k "not capture"``.
 """
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -33,9 +35,23 @@ def test_matches_the_reference(real, name, dtype):
             np.testing.assert_array_equal(real.asnumpy(c), exact.astype(kind(dtype)))
 
 
+@pytest.fixture(scope="module")
+def catalogue(real, request):
+    """The checks of all selected schemes, in threads: NVRTC takes a quarter of a minute for one."""
+    names = [x.callspec.params["name"] for x in request.session.items
+             if x.originalname == "test_whole_catalogue"]  # fmt: skip
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield {name: pool.submit(check_scheme, real, name) for name in names}
+        pool.shutdown(cancel_futures=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", falcon.schemes.names())
-def test_whole_catalogue(real, name):
+def test_whole_catalogue(catalogue, name):
+    catalogue[name].result()
+
+
+def check_scheme(real, name):
     scheme = falcon.schemes.get(name)
     m, k, n = scheme.format
     a, b = whole((40 * m + 1, 40 * k + 1), 1), whole((40 * k + 1, 300 * n), 2)

@@ -2,6 +2,7 @@
 
 import sys
 import types
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -24,6 +25,7 @@ class Tensor:
         self.array, self.dtype, self.requires_grad = array, dtype, requires_grad
 
     shape = property(lambda self: self.array.shape)
+    device = property(lambda self: self.array.device.id)
     ndim = property(lambda self: len(self.array.shape))
     _host = property(lambda self: self.array._host)
 
@@ -53,16 +55,19 @@ Tensor.__module__ = "torch"
 
 
 @pytest.fixture
-def torch(cupy, monkeypatch):
+def torch(cupy, state, monkeypatch):
     streams, allocated = [], []
     module = types.ModuleType("torch")
     module.uint8, module.float32 = "torch.uint8", "torch.float32"
     module.bfloat16 = "torch.bfloat16"
+    module.OutOfMemoryError = type("OutOfMemoryError", (RuntimeError,), {})
 
     def empty(shape, dtype, device):
         assert device in ("cuda:0", "cuda")
         if dtype == module.uint8:
             allocated.append(shape[0])
+            if state.room is not None and shape[0] > state.room:
+                raise module.OutOfMemoryError("CUDA out of memory")
         return Tensor(cupy.empty(shape, kind(dtype.removeprefix("torch."))), dtype)
 
     def current_stream(device=0):
@@ -78,14 +83,14 @@ def torch(cupy, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_torch_tensors(cupy, torch, dtype):
+def test_torch_tensors(cupy, torch, state, dtype):
     a, b = whole((40, 50), 1), whole((50, 60), 2)
     tensors = [Tensor(on_device(cupy, x, dtype), f"torch.{dtype}") for x in (a, b)]
     c = falcon.gemm(*tensors, scheme="strassen")
     assert type(c) is Tensor
     assert c.dtype == f"torch.{dtype}"
     np.testing.assert_array_equal(c._host.astype(float), (a @ b).astype(kind(dtype)))
-    assert torch.streams == [0]
+    assert (torch.streams, state.stream, state.current) == ([0, 0], 42, 7)
     packed = falcon.pack(tensors[1], scheme="strassen")
     np.testing.assert_array_equal(falcon.gemm(tensors[0], packed)._host, c._host)
     batch = falcon.matmul(tensors[0].reshape(2, 20, 50), tensors[1], scheme="strassen")
@@ -118,10 +123,19 @@ def test_the_workspace_of_tensors_is_torchs(cupy, torch, state, monkeypatch):
     assert packed.nbytes == torch.allocated[-1]
 
 
-def test_torch_streams_become_current(cupy, torch, state):
-    x = Tensor(on_device(cupy, whole((8, 8), 1), "float32"), "torch.float32")
-    falcon.gemm(x, x)
-    assert (state.stream, state.current) == (42, 7)
+def test_short_memory_of_torch_makes_auto_classical(cupy, torch, state):
+    """A scheme by name raises."""
+    a, b = (Tensor(on_device(cupy, whole((64, 64), x), "float32"), "torch.float32") for x in (1, 2))
+    plan = replace(falcon.plan(a, b, scheme="strassen"), guarded=True)
+    state.room = 16384  # the product, and no workspace, which is not asked for again at once
+    assert all((plan(a, b)._host == a._host @ b._host).all() for _ in range(2))
+    assert (torch.allocated, len(state.launches)) == ([plan.workspace], 0)
+    with pytest.raises(MemoryError, match="CUDA out of memory"):
+        falcon.gemm(a, b, scheme="strassen")
+    falcon.release_workspace()
+    state.room = None
+    plan(a, b)
+    assert state.launches
 
 
 def test_the_benchmark_times_torchs_stream(cupy, torch, state, monkeypatch):

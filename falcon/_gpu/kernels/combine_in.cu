@@ -1,5 +1,5 @@
-// Combine A or B: reads every element of the matrix once, forms all sums in registers and writes
-// them once. Macros and Sums come from falcon/codegen/cuda_emit.py.
+// Combine A or B, as a function that combine.cu calls: reads every element of the matrix once, forms
+// all sums in registers and writes them once. Macros and Sums come from falcon/codegen/cuda_emit.py.
 //
 // The matrix is P x Q blocks. "Major" is the axis whose neighbours are ld elements apart, "minor"
 // the one whose neighbours are adjacent in memory: rows and columns of a matrix stored by rows, the
@@ -72,17 +72,15 @@ template <int W> struct Target {
     }
 };
 
-} // namespace FALCON_SUMS
-
-extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
-    FALCON_NAME(const FALCON_T *__restrict__ in, FALCON_O *__restrict__ out, long long ld, long long major,
-                long long minor, long long step_major, long long step_minor, long long height, long long width,
-                int by_columns, int along_minor, int aligned, const double *__restrict__ scale, long long first) {
-    using namespace FALCON_SUMS;
+FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restrict__ out, long long ld, long long major,
+                           long long minor, long long step_major, long long step_minor, long long height,
+                           long long width, int by_columns, int along_minor, int aligned,
+                           const double *__restrict__ scale, long long first) {
     const int rows = by_columns ? FALCON_Q : FALCON_P, columns = by_columns ? FALCON_P : FALCON_Q;
     const Powers powers(scale, first, along_minor ? step_major : step_minor, FALCON_MULTIPLIED);
     aligned = aligned && !powers.at;
-    const Place place = place_of<FALCON_WIDTH>(major, minor, step_major, step_minor, width, rows, columns, aligned);
+    const Place place =
+        place_of<FALCON_WIDTH>(block, major, minor, step_major, step_minor, width, rows, columns, aligned);
     const long long x = place.x;
     if (x >= height)
         return;
@@ -111,15 +109,4 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     }
 }
 
-#undef FALCON_NAME
-#undef FALCON_SUMS
-#undef FALCON_T
-#undef FALCON_O
-#undef FALCON_PARTS
-#undef FALCON_PLACE
-#undef FALCON_S
-#undef FALCON_P
-#undef FALCON_Q
-#undef FALCON_WIDTH
-#undef FALCON_BLOCKS
-#undef FALCON_THREADS
+} // namespace FALCON_SUMS

@@ -72,7 +72,8 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     const Powers of_major(scale_major, first_major, step_major, FALCON_NOT_ONE);
     const Powers of_minor(scale_minor, first_minor, step_minor, FALCON_NOT_ONE);
     aligned = aligned && !of_major.at && !of_minor.at;
-    const Place place = place_of<FALCON_WIDTH>(major, minor, step_major, step_minor, width, rows, columns, aligned);
+    const Place place =
+        place_of<FALCON_WIDTH>(blockIdx.x, major, minor, step_major, step_minor, width, rows, columns, aligned);
     const long long x = place.x;
     if (x >= height)
         return;
@@ -123,13 +124,3 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
         *mark = 1;
     }
 }
-
-#undef FALCON_NAME
-#undef FALCON_SUMS
-#undef FALCON_T
-#undef FALCON_S
-#undef FALCON_P
-#undef FALCON_Q
-#undef FALCON_WIDTH
-#undef FALCON_BLOCKS
-#undef FALCON_THREADS

@@ -107,6 +107,14 @@ template <class S, int W> FALCON_INLINE bool is_finite(const Vec<S, W> &x) {
     return is_finite(x.lo) && is_finite(x.hi);
 }
 
+template <class S> FALCON_INLINE void add_squares(Vec<S, 1> &sums, const Vec<S, 1> &x) {
+    sums.at += x.at * x.at;
+}
+template <class S, int W> FALCON_INLINE void add_squares(Vec<S, W> &sums, const Vec<S, W> &x) {
+    add_squares(sums.lo, x.lo);
+    add_squares(sums.hi, x.hi);
+}
+
 // Rounded to T.
 template <class T, class S> FALCON_INLINE Vec<S, 1> rounded(const Vec<S, 1> &x) {
     T to;
@@ -200,6 +208,16 @@ FALCON_INLINE long long times(int count, long long step) {
 
 // Elements of a row that a warp covers at a time; see falcon/_gpu/geometry.py.
 #define FALCON_LANES 32
+
+// The sum over a warp, in its last thread. On a host, the threads of a warp run one after another.
+#ifndef FALCON_HOST
+FALCON_INLINE double warp_sum(double x) {
+#pragma unroll
+    for (int apart = 1; apart < FALCON_LANES; apart *= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, apart);
+    return x;
+}
+#endif
 // Size of a region of a block of C, which is marked and repaired as a whole. Marks are words, zero at
 // first: one that says whether any region is marked, then one per region.
 #define FALCON_MARK_MAJOR 64
@@ -218,12 +236,12 @@ struct Place {
 };
 
 template <int W>
-FALCON_INLINE Place place_of(long long major, long long minor, long long step_major, long long step_minor,
-                             long long width, int blocks_major, int blocks_minor, int aligned) {
+FALCON_INLINE Place place_of(unsigned block, long long major, long long minor, long long step_major,
+                             long long step_minor, long long width, int blocks_major, int blocks_minor, int aligned) {
     constexpr int tile = FALCON_LANES * W;
     const unsigned tiles = (unsigned)((width + tile - 1) / tile);
-    const long long x = (long long)(blockIdx.x / tiles) * blockDim.y + threadIdx.y;
-    const long long start = (long long)(blockIdx.x % tiles) * tile;
+    const long long x = (long long)(block / tiles) * blockDim.y + threadIdx.y;
+    const long long start = (long long)(block % tiles) * tile;
     // Without vectors, neighbouring threads take neighbouring elements.
     if (!aligned)
         return {x, start, start + threadIdx.x, FALCON_LANES, false};

@@ -16,8 +16,3 @@ extern "C" __global__ void __launch_bounds__(256)
     }
     narrow(value, out[x * out_major + y * out_minor]);
 }
-
-#undef FALCON_NAME
-#undef FALCON_A
-#undef FALCON_T
-#undef FALCON_S

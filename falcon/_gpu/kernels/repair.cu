@@ -78,7 +78,3 @@ extern "C" __global__ void __launch_bounds__(256)
 
 #undef FALCON_REPAIR_ROWS
 #undef FALCON_REPAIR_COLUMNS
-#undef FALCON_NAME
-#undef FALCON_A
-#undef FALCON_T
-#undef FALCON_S

@@ -1,5 +1,5 @@
-// Powers of two by which the lines of a matrix (rows of A, columns of B) are multiplied before they
-// are added up: they even out the norms of a group, the lines at the same place of all blocks. As
+// Powers of two by which the lines of one or two matrices (rows of A, columns of B) are multiplied
+// before they are added up: they even out the norms of a group, the lines at the same place of all blocks. As
 // falcon/_core/spread.py does on the host, but each group for itself, and its largest power is 1.
 //
 //   sums      parts x lines, of norms.cu; with one part, they may be the memory of the powers
@@ -9,6 +9,7 @@
 //   lift      whether groups of small numbers are multiplied as far as `most` allows, because parts of
 //             them (bfloat16) would be subnormal
 //   scale     a word, zero at first, and the powers: see Powers in common.cuh
+//   first     thread blocks of the first matrix
 
 // The host's SCALED_FROM, and the steps per octave in which it compares logarithms of norms.
 #define FALCON_SCALED_FROM 1.2
@@ -17,9 +18,15 @@
 #define FALCON_SMALL 0x1p-64
 
 extern "C" __global__ void __launch_bounds__(256)
-    FALCON_NAME(const FALCON_A *sums, int parts, long long lines, long long block, int most, int even, int lift,
-                FALCON_S *scale) {
-    const long long place = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    FALCON_NAME(int most, int even, int lift, long long first, const FALCON_A *sums_0, int parts_0, long long lines_0,
+                long long block_0, FALCON_S *scale_0, const FALCON_A *sums_1, int parts_1, long long lines_1,
+                long long block_1, FALCON_S *scale_1) {
+    const bool second = blockIdx.x >= first;
+    const FALCON_A *sums = second ? sums_1 : sums_0;
+    const int parts = second ? parts_1 : parts_0;
+    const long long lines = second ? lines_1 : lines_0, block = second ? block_1 : block_0;
+    FALCON_S *scale = second ? scale_1 : scale_0;
+    const long long place = (long long)(blockIdx.x - (second ? first : 0)) * blockDim.x + threadIdx.x;
     if (place >= block || place >= lines)
         return;
     double *power = scale + 1, total = 0, least = 0, largest = 0;
@@ -44,15 +51,15 @@ extern "C" __global__ void __launch_bounds__(256)
     if (scaled) {
         // Where to cut the circle of the fractional parts of the logarithms: at its largest gap.
         int narrowest = FALCON_OCTAVE;
-        for (long long first = place; first < lines; first += block) {
+        for (long long from = place; from < lines; from += block) {
             int widest = 0;
             for (long long line = place; line < lines; line += block) {
-                const int apart = power[line] == 0 ? 0 : (level(line) - level(first)) & (FALCON_OCTAVE - 1);
+                const int apart = power[line] == 0 ? 0 : (level(line) - level(from)) & (FALCON_OCTAVE - 1);
                 widest = widest < apart ? apart : widest;
             }
-            if (power[first] != 0 && widest < narrowest) {
+            if (power[from] != 0 && widest < narrowest) {
                 narrowest = widest;
-                base = level(first) & (FALCON_OCTAVE - 1);
+                base = level(from) & (FALCON_OCTAVE - 1);
             }
         }
         for (long long line = place; line < lines; line += block) {
@@ -83,7 +90,3 @@ extern "C" __global__ void __launch_bounds__(256)
 #undef FALCON_SCALED_FROM
 #undef FALCON_OCTAVE
 #undef FALCON_SMALL
-#undef FALCON_NAME
-#undef FALCON_A
-#undef FALCON_T
-#undef FALCON_S

@@ -1,0 +1,100 @@
+"""Calls that are repeated: their steps are made once, and only addresses are filled in.
+
+Steps depend on shapes, strides, types, alignment and options, which the caller of `run` has
+compared. They are made for arrays in slots of an address space so large that an address tells its
+slot, and the offset in it.
+"""
+
+from __future__ import annotations
+
+from ctypes import c_uint32
+from dataclasses import replace
+from typing import Any
+
+from falcon._core.plan import Plan
+
+from . import cublas, device, driver, repaired, workspaces
+from .arrays import library_of
+from .matrix import Matrix, Memory
+from .operands import Call
+from .packed import Payload
+
+# Bytes of a slot. Addresses of memory are smaller.
+_SLOT = 2**56
+# Kernels access as many bytes at a time, if addresses allow it: records are for equal remainders.
+ALIGNMENT = 16
+_NONE = Memory(0, 0, None)
+
+
+class Record:
+    """The steps of ``out = a b`` by one plan."""
+
+    def __init__(self, plan: Plan, a: Matrix, b: Matrix | Payload, out: Matrix) -> None:
+        problem = plan.problem
+        self._library, self._index = library_of(out.owner), problem.device or 0
+        self._shape, self._result, self._guarded = out.shape, problem.result, plan.guarded
+        given = [a, out] if isinstance(b, Payload) else [a, out, b]
+        self._spans = [(x.span[0] - x.pointer, x.span[1] - x.pointer) for x in given]
+        bases = [(1 + at) * _SLOT + x.pointer % ALIGNMENT for at, x in enumerate(given)]
+        bases.append((1 + len(given)) * _SLOT)  # of the workspace
+        placed = [replace(x, pointer=y, owner=None) for x, y in zip(given, bases, strict=False)]
+        right = b.source if isinstance(b, Payload) else placed[2]
+        packed = b.packed_for(plan) if isinstance(b, Payload) else None
+        call = Call.of(plan, placed[0], right, None, placed[1], packed)
+        self._nbytes = call.nbytes
+        steps = driver.steps_of(call, Memory(bases[-1], call.nbytes, None), alpha=1.0, beta=0.0)
+        self._steps = [(x.start, x.arguments, _places(x.arguments, bases)) for x in steps]
+        told = repaired.word(problem) if plan.guarded or problem.operand.parts > 1 else 0
+        self._repaired = c_uint32.from_address(told) if told else c_uint32(0)
+
+    def run(self, given: list[int], out: Any, payload: Payload | None) -> Any:
+        """Multiply; return the result, or None where the call must be planned.
+
+        `given`: addresses of a, out (0: make a new one) and b, unless that is `payload`.
+        """
+        if self._repaired.value:
+            return None
+        if device.current() != self._index:
+            with device.on(self._index):
+                return self.run(given, out, payload)
+        with self._library.stream(self._index):
+            if device.is_capturing():
+                return None
+            if out is None:
+                out = self._library.empty(self._shape, self._result, self._index)
+                given[1] = self._library.address(out)
+            elif self._overlaps(given):
+                return None
+            allocate = self._library.allocate
+            if self._guarded:
+                try:
+                    memory = workspaces.attempt(allocate, self._nbytes)
+                except MemoryError:
+                    return None
+            else:
+                memory = allocate(self._nbytes) if self._nbytes else _NONE
+            given.append(memory.pointer)
+            with cublas.Turn(None) as handle:
+                for start, arguments, places in self._steps:
+                    filled = list(arguments)
+                    for place, slot, offset in places:
+                        filled[place] = given[slot] + offset
+                    start(handle, filled)
+            if payload is not None:
+                payload.note_use()
+        return out
+
+    def _overlaps(self, given: list[int]) -> bool:
+        spans = [(x + y[0], x + y[1]) for x, y in zip(given, self._spans, strict=True)]
+        low, high = spans.pop(1)
+        return any(x < high and low < y for x, y in spans)
+
+
+def _places(arguments: tuple, bases: list[int]) -> list[tuple[int, int, int]]:
+    """Return which arguments are addresses in slots: place, slot and offset of each."""
+    found = []
+    for place, x in enumerate(arguments):
+        if type(x) is int and x >= _SLOT:
+            slot = x // _SLOT - 1
+            found.append((place, slot, x - bases[slot]))
+    return found
