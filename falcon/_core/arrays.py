@@ -48,6 +48,8 @@ def _why_not_dense(name: str, value: Any) -> str | None:
     if hasattr(kind, "todense"):  # the package sparse
         return f"sparse ({kind.__name__}): use {name}.todense()"
     if hasattr(kind, "__dask_graph__"):
+        if value.__dask_graph__() is None:  # xarray's and pint's, unless they hold Dask arrays
+            return f"a {kind.__name__}, whose units or labels would be lost: pass its values"
         how = f"use {name}.compute(), or falcon.dask"
         return f"a Dask collection, which is not computed yet: {how}"
     return None

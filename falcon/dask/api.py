@@ -8,16 +8,19 @@ from typing import Any, Unpack
 import dask.array as da
 import numpy as np
 import numpy.typing as npt
+from dask.array.routines import matmul as dask_matmul
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS
+from falcon._front.families.numpy import NUMPY
+from falcon._front.planner import requested
 from falcon._front.validate import number, scalar
 from falcon.schemes import Scheme
 
 from . import blocks, graph
-from .plan import GridPlan, decided
+from .plan import GridPlan, decided, is_foreign, operands
 from .work import Work
 
 
@@ -35,9 +38,10 @@ def matmul(
 
     Parameters
     ----------
-    x, y : dask.array.Array
-        At least 1-D, of any chunks, which are never changed. One of them may be a NumPy array: a
-        single chunk. Chunks of CuPy arrays are multiplied where they are.
+    x, y : dask.array.Array, or what `dask.array.asanyarray` takes
+        At least 1-D, of any chunks, which are never changed; a NumPy array or a list is a single
+        chunk. Sizes of chunks may be unknown where x and y need not agree. Chunks of CuPy arrays
+        are multiplied where they are.
     dtype : dtype, optional
         Of the result, as in `falcon.matmul`.
     block_scheme : str or Scheme
@@ -61,7 +65,9 @@ def matmul(
         Shapes do not match, chunk sizes are unknown, `block_scheme` does not fit the chunks, or
         `reread` is asked for arrays that are not read from files.
     TypeError
-        An operand is no array, or of a type that falcon does not multiply.
+        An operand is of a type that falcon does not multiply, or masked.
+    ValueError, TypeError
+        When it is computed: a chunk has another shape than its array states, or no such dtype.
     RuntimeError
         A worker has no falcon, or another version than this process.
 
@@ -71,6 +77,9 @@ def matmul(
     again returns the same bits on workers with the same instruction set. `threads` are those of
     each task; by default the CPUs of a machine divided by the tasks that run there at once.
 
+    Booleans are counted, as by `falcon.matmul`. Objects, and chunks of other libraries (sparse,
+    pint), are passed to `dask.array.matmul`; with a scheme, backend or dtype, they raise TypeError.
+
     Examples
     --------
     >>> import dask.array as da, falcon
@@ -78,9 +87,18 @@ def matmul(
     >>> falcon.dask.matmul(x, x.T).chunks
     ((20, 20), (20, 20))
     """
-    x, y = _operands(x, y)
+    x, y = operands(x=x, y=y)
+    if _are_for_dask(x, y) and dtype is None and block_scheme in ("auto", "classical"):
+        how = requested("matmul", KEYWORDS, options)
+        if how.scheme in ("auto", "classical") and how.backend in NUMPY.library_backends:
+            return dask_matmul(x, y)
+    counted = dtype is None and x.dtype == y.dtype == np.bool_
+    if counted or dtype is not None:
+        dtype = np.int32 if counted else dtype
+        x, y = (v.astype(np.uint8, casting="safe") if v.dtype == bool else v for v in (x, y))
     plan = decided("matmul", x, y, None, dtype, block_scheme, reread, options)
-    return _array("matmul", plan, x, y, None, 1, 0, options)
+    made = _array("matmul", plan, x, y, None, 1, 0, options)
+    return made != 0 if counted else made
 
 
 @takes_options(*KEYWORDS)
@@ -124,7 +142,7 @@ def gemm(
     >>> float(falcon.dask.gemm(x, x, x, alpha=2, beta=1)[0, 0].compute(scheduler="synchronous"))
     81.0
     """
-    a, b = _operands(a, b)
+    a, b = operands(a=a, b=b)
     for name, x in (("a", a), ("b", b)):
         if x.ndim != 2:
             raise ValueError(f"{name} has shape {x.shape}; expected a matrix (use matmul)")
@@ -134,9 +152,9 @@ def gemm(
     if beta == 0:
         c = None
     if c is not None:
-        _is_array("c", c)
+        (c,) = operands(c=c)
         wanted = (a.chunks[0], b.chunks[1])
-        if c.shape != (a.shape[0], b.shape[1]):
+        if not np.array_equal(c.shape, (a.shape[0], b.shape[1]), equal_nan=True):
             raise ValueError(f"c has shape {c.shape}; expected {(a.shape[0], b.shape[1])}")
         if c.chunks != wanted:
             raise ValueError(f"c has chunks {c.chunks}; expected c.rechunk({wanted})")
@@ -147,20 +165,10 @@ def gemm(
     )
 
 
-def _is_array(name: str, x: Any) -> None:
-    if not isinstance(x, da.Array):
-        raise TypeError(f"{name} is a {type(x).__name__}; expected a Dask array")
-
-
-def _operands(x: Any, y: Any) -> tuple[Any, Any]:
-    """Return two Dask arrays; a NumPy array beside one becomes a single chunk."""
-    if isinstance(x, da.Array) and isinstance(y, np.ndarray):
-        y = da.from_array(y, chunks=-1)
-    elif isinstance(y, da.Array) and isinstance(x, np.ndarray):
-        x = da.from_array(x, chunks=-1)
-    _is_array("x", x)
-    _is_array("y", y)
-    return x, y
+def _are_for_dask(*arrays: Any) -> bool:
+    """Whether objects or foreign arrays are among them, and no mask, which Dask would lose."""
+    masked = any(isinstance(x._meta, np.ma.MaskedArray) for x in arrays)
+    return not masked and any(x.dtype == object or is_foreign(x) for x in arrays)
 
 
 def _array(
@@ -172,19 +180,22 @@ def _array(
     about = (given, plan.steps, plan.reread, pickle.dumps((plan.chunk, plan.scheme, plan.scaled)))
     name = f"falcon-{function}-{tokenize(x, y, c, alpha, beta, str(plan.result), about)}"
     left, right = (
-        graph.made_again(which, v) if plan.reread else graph.Chunks(v.name)
+        graph.made_again(which, v) if plan.reread else graph.Chunks(v.name, v.chunks)
         for which, v in (("x", x), ("y", y))
     )
-    operands = (left, right, None if c is None else graph.Chunks(c.name))
+    three = (left, right, None if c is None else graph.Chunks(c.name, c.chunks))
     key = f"{name}-plan"
     if plan.scheme is None:
-        tasks = graph.plain(name, plan, key, operands, beta)
+        tasks = graph.plain(name, plan, key, three, beta)
     else:
-        tasks = blocks.of_scheme(name, plan, key, operands, alpha, beta)
+        tasks = blocks.of_scheme(name, plan, key, three, alpha, beta)
         alpha = 1  # applied where C is assembled
-    extra = {} if plan.plans else {"options": dict(options)}
-    tasks[key] = Work.of(plan.plans, plan.result.numpy, alpha, beta, **extra)
+    kind, how, row = plan.result.numpy, dict(options), plan.operand
+    kinds = () if row is None else (row.left.numpy, row.right.numpy, kind)
+    if kinds:
+        how.update(dtype=kind, threads=plan.cluster.threads, arithmetic=plan.options.arithmetic)
+    tasks[key] = Work.of(plan.plans, kind, alpha, beta, options=how, kinds=kinds)
     needed = [v for v in (x, y) if not plan.reread] + ([] if c is None else [c])
     layers = HighLevelGraph.from_collections(name, tasks, dependencies=needed)
     like = (x if type(x._meta) is not np.ndarray else y)._meta
-    return da.Array(layers, name, plan.grid.chunks, meta=like, dtype=plan.result.numpy)
+    return da.Array(layers, name, plan.grid.chunks, meta=like, dtype=kind)

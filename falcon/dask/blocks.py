@@ -63,8 +63,8 @@ def of_scheme(
         for i, j in product(range(counts[0]), range(counts[2])):
             for l in range(counts[1]):
                 plan.need(M[i], N[j], K[l], l > 0)
-            add = Step((M[i], N[j]), (M[i], N[j]), ((_WHOLE, _WHOLE),) * counts[1], (False, False),
-                       False, 1)  # fmt: skip
+            shapes = tuple(((M[i], K[l]), (K[l], N[j])) for l in range(counts[1]))
+            add = Step(((_WHOLE, _WHOLE),) * counts[1], shapes, (), False, 1)
             left = [(f"{name}-left", r, i, l) for l in range(counts[1])]
             right = [(f"{name}-right", r, l, j) for l in range(counts[1])]
             tasks[f"{name}-product", r, i, j] = (add, work, None, left, right)

@@ -27,13 +27,18 @@ _MOST_TASKS, _MOST_BYTES = 16, 2**20  # of a source, and of arrays in it
 
 @dataclass(frozen=True)
 class Chunks:
-    """Where tasks find the chunks of an array: keys, or sources by index."""
+    """Where tasks find the chunks of an array: keys, or sources by index; and their sizes."""
 
     name: str
+    sizes: tuple[tuple[int, ...], ...]
     sources: Mapping[tuple, Source] | None = None
 
     def __getitem__(self, index: tuple[int, ...]) -> Any:
         return (self.name, *index) if self.sources is None else self.sources[index]
+
+    def shape(self, index: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of a chunk."""
+        return tuple(sizes[at] for sizes, at in zip(self.sizes, index, strict=True))
 
 
 def made_again(name: str, x: Any) -> Chunks:
@@ -66,7 +71,7 @@ def made_again(name: str, x: Any) -> Chunks:
                 "example by dask.array.to_zarr"
             )
         found[key[1:]] = Source(part, key)
-    return Chunks(x.name, found)
+    return Chunks(x.name, x.chunks, found)
 
 
 def plain(
@@ -103,9 +108,9 @@ def plain(
             for at in range(ends[r], ends[r + 1]):
                 is_last = len(each) == at + 1 and runs == 1
                 key = (name, *index) if is_last else (f"{name}-part", *index, at)
-                step, left, right = _step(grid, operands, (batch, i, j, index), each[at], factor)
+                step, left, right = _step(grid, operands, (batch, i, j), each[at], factor)
                 for at_k, k in enumerate(each[at]):
-                    sizes = grid.rows(batch, i), step.shape[-1], k.size
+                    sizes = grid.rows(batch, i), grid.y[-1][j], k.size
                     plan.need(*sizes, added is not None or at_k > 0)
                 tasks[key] = (step, work, added, left, right)
                 added, factor = key, 1
@@ -126,21 +131,21 @@ def plain(
 def _step(
     grid: Grid,
     operands: tuple[Chunks, Chunks, Any],
-    place: tuple[tuple[Piece, ...], int, int, tuple[int, ...]],
+    place: tuple[tuple[Piece, ...], int, int],
     pieces: tuple[Piece, ...],
     beta: Any,
 ) -> tuple[Step, list[Any], list[Any]]:
     """Return a step and the chunks that it reads."""
-    batch, i, j, _ = place
+    batch, i, j = place
+    x, y, _ = operands
     left: list[Any] = []
     right: list[Any] = []
     cuts: list[tuple[Cut, Cut]] = []
+    sizes = []
     for k in pieces:
         (of_x, cut_x), (of_y, cut_y) = grid.left(batch, i, k), grid.right(batch, k, j)
-        left.append(operands[0][of_x])
-        right.append(operands[1][of_y])
+        left.append(x[of_x])
+        right.append(y[of_y])
         cuts.append((cut_x, cut_y))
-    shape = (*(p.size for p in batch), grid.x[-2][i], grid.y[-1][j])
-    kept = grid.kept(shape)
-    vectors = -2 in grid.dropped, -1 in grid.dropped
-    return Step(shape, kept, tuple(cuts), vectors, grid.folds, beta), left, right
+        sizes.append((x.shape(of_x), y.shape(of_y)))
+    return Step(tuple(cuts), tuple(sizes), grid.dropped, grid.folds, beta), left, right

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, product
 from math import isnan
 from typing import Any
+
+import numpy as np
 
 from falcon._front.validate import matmul_shape
 
@@ -36,6 +38,8 @@ class Piece:
 def pieces(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[Piece, ...]:
     """Return the common refinement of two cuts of an axis; an axis of one line is broadcast."""
     whole, sides = slice(None), (left, right)
+    if isnan(sum(left)) and isnan(sum(right)):
+        return tuple(Piece(size, at, at, whole, whole) for at, size in enumerate(left))
     if sum(left) == sum(right) == 0:
         return (Piece(0, 0, 0, whole, whole),)
     if sum(left) != sum(right):
@@ -54,6 +58,14 @@ def pieces(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[Piece, ...]:
         found.append(Piece(end - start, places[0], places[1], cuts[0], cuts[1]))
         start = end
     return tuple(found)
+
+
+def check_known(x: Any, y: Any, sizes: Sequence[tuple[float, ...]]) -> None:
+    """Raise ValueError unless these sizes of x and of y are numbers."""
+    for name, array, some in zip("xy", (x, y), sizes, strict=True):
+        if any(map(isnan, some)):
+            how = f"its chunk sizes are unknown; call {name}.compute_chunk_sizes() first"
+            raise ValueError(f"{name} has shape {array.shape}: {how}")
 
 
 @dataclass(frozen=True)
@@ -80,21 +92,20 @@ class Grid:
         for name, array in (("x", x), ("y", y)):
             if array.ndim == 0:
                 raise ValueError(f"{name} is a scalar; expected at least one axis")
-            if any(map(isnan, array.shape)):
-                raise ValueError(
-                    f"{name} has shape {array.shape}: its chunk sizes are unknown; call "
-                    f"{name}.compute_chunk_sizes() first"
-                )
-        matmul_shape(x.shape, y.shape, None)
         dropped = ((-2,) if x.ndim == 1 else ()) + ((-1,) if y.ndim == 1 else ())
         left = ((1,), *x.chunks) if x.ndim == 1 else x.chunks
         right = (*y.chunks, (1,)) if y.ndim == 1 else y.chunks
         most = max(len(left), len(right)) - 2
-        axes = []
-        for axis in range(-most - 2, -2):
-            cuts = [side[axis] if -axis <= len(side) else (1,) for side in (left, right)]
-            axes.append(pieces(*cuts))
-        return cls(left, right, dropped, tuple(axes), pieces(left[-1], right[-2]))
+        every, K = range(-most - 2, -2), (left[-1], right[-2])
+        axes = [[s[at] if -at <= len(s) else (1,) for s in (left, right)] for at in every]
+        for cuts in axes:
+            if (1,) not in cuts:
+                check_known(x, y, cuts)
+        if not np.array_equal(*K, equal_nan=True):
+            check_known(x, y, K)
+        known = [tuple(0 if isnan(s) else s for s in v.shape) for v in (x, y)]
+        matmul_shape(known[0], known[1], None)
+        return cls(left, right, dropped, tuple(pieces(*cuts) for cuts in axes), pieces(*K))
 
     @property
     def sizes(self) -> tuple[int, int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil, prod
+from math import ceil, isnan, prod
 from typing import Any
 
 import numpy as np
@@ -205,7 +205,8 @@ def steps_of(sizes: Sizes, on: Cluster, reread: bool) -> tuple[int, int]:
     most = K
     if on.room is not None and not reread:
         each = max(sizes.x + sizes.y, 1)
-        most = max(1, int((_INPUTS * on.room - 2 * sizes.c) // each))
+        fit = (_INPUTS * on.room - 2 * sizes.c) // each
+        most = 1 if isnan(fit) else max(1, int(fit))
     return min(most, -(-K // runs)), runs
 
 

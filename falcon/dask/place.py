@@ -12,6 +12,7 @@ import numpy as np
 
 from .cluster import current, holders
 from .grid import Grid
+from .plan import operands
 
 
 @contextmanager
@@ -51,6 +52,7 @@ def placed(x: Any, y: Any, c: Any) -> Iterator[float]:
     >>> with falcon.dask.placed(x, x.T, c):
     ...     c = c.persist(scheduler="synchronous")
     """
+    x, y = operands(x=x, y=y)
     for name, v in (("x", x), ("y", y)):
         if v.ndim != 2:
             raise ValueError(f"{name} has shape {v.shape}; expected a matrix")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import isnan, prod
 from typing import Any, Unpack
 
+import dask.array as da
 import numpy as np
 import numpy.typing as npt
 
@@ -19,6 +20,7 @@ from falcon._core.text import format_table
 from falcon._front.arithmetic import operand_type, result_type
 from falcon._front.families.numpy import NUMPY
 from falcon._front.planner import plan_for, predicted, requested
+from falcon._gpu.where import is_on_gpu
 from falcon.decision.candidates import scheme_candidates
 from falcon.schemes import Scheme
 
@@ -44,7 +46,7 @@ class GridPlan:
     grid : Grid
         Which chunks meet.
     chunk : falcon.Plan or None
-        Of the product of two (of the largest) chunks; None: a GPU's arrays.
+        Of the product of two (of the largest) chunks; None: a GPU's arrays, or unknown sizes.
     scheme : Scheme or None
         Over the chunks; None: the plain grid.
     steps : (int, int)
@@ -88,7 +90,8 @@ class GridPlan:
     def need(self, M: int, N: int, K: int, added: bool) -> None:
         """Plan a product of chunks, which is added to something or not."""
         key = (M, N, K, added)
-        if self.chunk is not None and 0 not in (M, N, K) and key not in self.plans:
+        known = 0 not in (M, N, K) and not isnan(M * N * K)
+        if self.chunk is not None and known and key not in self.plans:
             self.plans[key] = _planned(key, self.operand, self.result, self.options, self.cluster)
 
     def __repr__(self) -> str:
@@ -167,7 +170,22 @@ def plan(
     >>> falcon.dask.plan(x, x, block_scheme="strassen").growth >= 2
     True
     """
+    x, y = operands(x=x, y=y)
     return decided("plan", x, y, None, dtype, block_scheme, reread, options)
+
+
+def operands(**named: Any) -> list[Any]:
+    """Return Dask arrays; a NumPy array, or a list of numbers, becomes a single chunk."""
+    for name, x in named.items():
+        named[name] = da.asanyarray(x)
+        if not isinstance(named[name], da.Array):
+            raise TypeError(f"{name} is a {type(x).__name__}; expected a Dask array")
+    return list(named.values())
+
+
+def is_foreign(x: Any) -> bool:
+    """Whether its chunks are arrays that falcon does not know."""
+    return type(x._meta) is not np.ndarray and not is_on_gpu(x._meta)
 
 
 def decided(
@@ -195,6 +213,8 @@ def decided(
         result = result_type(NUMPY, metas, dtype)
         operand = operand_type(NUMPY, [x._meta, y._meta], result, options)
     else:
+        for name, kind in ((name, type(a._meta)) for name, a in arrays.items() if is_foreign(a)):
+            raise TypeError(f"{name} has chunks of {kind.__name__}; expected NumPy or CuPy arrays")
         result = of(np.dtype(dtype or np.result_type(*(a.dtype for a in arrays.values()))))
     sizes = model.sizes_of(grid, x, y, result)
     steps = model.steps_of(sizes, on, reread)
@@ -202,7 +222,7 @@ def decided(
     rows = max(grid.rows(largest, i) for i in range(len(grid.x[-2])))
     biggest = rows, max(grid.y[-1]), max(p.size for p in grid.K)
     product = 0.0
-    if operand is not None and 0 not in biggest:
+    if operand is not None and 0 not in biggest and not any(map(isnan, biggest)):
         key = (*biggest, False)
         most = _MOST_FRUGAL if reread else _FRUGAL
         options, chunk = _frugal(key, operand, result, options, on, most)
@@ -211,7 +231,7 @@ def decided(
     way = model.plain(sizes, product, steps, growth, on, reread)
     found = GridPlan(
         *(grid, operand, result, options, on, chunk, None, steps, (way,), "", reread, False, False),
-        advice=tuple(model.advice(grid, x, y, result, on, reread, sizes)),
+        advice=() if isnan(sizes.c) else tuple(model.advice(grid, x, y, result, on, reread, sizes)),
     )
     return _chosen(found, block_scheme, sizes, result)
 
@@ -302,7 +322,7 @@ def _with(
 def _why_plain(found: GridPlan, result: DType) -> str:
     """Return why no scheme may run over these chunks; empty if one may."""
     if found.chunk is None:
-        return "the arrays are empty, or a GPU's"
+        return "the arrays are empty, of unknown sizes, or a GPU's"
     if found.grid.batch or found.grid.dropped:
         return "it multiplies matrices, no batches and vectors"
     if result.accumulator is not result:

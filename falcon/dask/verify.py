@@ -13,8 +13,8 @@ from falcon._core.dtypes import of
 from falcon._core.options import DEFAULT_MAX_GROWTH
 from falcon._front.freivalds import TRIALS, Freivalds, Scaled, Verification, times
 
-from .grid import Grid
-from .plan import plan
+from .grid import Grid, check_known
+from .plan import operands, plan
 
 
 def verify(
@@ -54,6 +54,8 @@ def verify(
     >>> bool(falcon.dask.verify(x, x.T, falcon.dask.matmul(x, x.T)))
     True
     """
+    x, y, c = operands(x=x, y=y, c=c)
+    check_known(x, y, (x.shape, y.shape))
     Grid.of(x, y)
     if x.ndim != 2 or y.ndim != 2 or c.shape != (x.shape[0], y.shape[1]):
         raise ValueError(f"shapes do not fit: x {x.shape}, y {y.shape}, c {c.shape}")

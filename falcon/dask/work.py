@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import falcon
 from falcon._core.dtypes import of
 from falcon._core.plan import Plan
 from falcon._front.families import family_of
+from falcon._gpu.where import is_on_gpu
 
 Cut = tuple[Any, ...]
 
@@ -44,19 +46,22 @@ def opened(chunk: Any) -> Any:
 
 @dataclass(frozen=True)
 class Work:
-    """What all tasks of a product share: plans, made by the client, or options for a GPU's arrays.
+    """What all tasks of a product share: plans, made by the client, and options for all others.
 
     Attributes
     ----------
     plans : bytes
         A pickled dict of plans by (M, N, K, whether something is added); unpickled only after
-        `version` was compared. Empty: `falcon.gemm` decides on the worker, by `options`.
+        `version` was compared. What has no plan, a GPU's arrays and chunks of unknown sizes,
+        `falcon.gemm` plans on the worker, by `options`.
     dtype : str
         Of the result.
     alpha, beta : scalar
     version : str
         The client's falcon.
     options : dict
+    kinds : tuple of dtype
+        In which x, y and c are multiplied and added; empty for a GPU's arrays.
     """
 
     plans: bytes
@@ -65,6 +70,7 @@ class Work:
     beta: Any = 0
     version: str = falcon.__version__
     options: dict[str, Any] = field(default_factory=dict)
+    kinds: tuple[np.dtype, ...] = ()
 
     @classmethod
     def of(cls, plans: dict[tuple, Plan], *about: Any, **more: Any) -> Work:
@@ -78,7 +84,24 @@ class Work:
                 f"this product was planned by falcon {self.version}, but this worker has falcon "
                 f"{falcon.__version__}: install the same version on the client and all workers"
             )
-        return _loaded(self.plans)[M, N, K, added] if self.plans else None
+        return _loaded(self.plans).get((M, N, K, added)) if self.plans else None
+
+    def chunk(self, name: str, x: Any, shape: tuple[float, ...]) -> Any:
+        """Return a chunk of x, y or c as it is multiplied; raise if its array states another."""
+        kind, what = type(x), f"a chunk of {name}"
+        if kind not in (np.ndarray, np.memmap) and (self.kinds or not is_on_gpu(x)):
+            wanted = "numpy" if self.kinds else "cupy"
+            found = f"{kind.__module__}.{kind.__name__}"
+            raise TypeError(f"{what} is a {found}; expected a {wanted}.ndarray")
+        known = [s if isnan(t) else t for s, t in zip(x.shape, shape, strict=False)]
+        if len(x.shape) != len(shape) or list(x.shape) != known:
+            why = "the array's chunks are not of the sizes that it states"
+            raise ValueError(f"{what} has shape {x.shape}; expected {shape}: {why}")
+        dtype = self.kinds["xyc".index(name)] if self.kinds else x.dtype
+        if not np.can_cast(x.dtype, dtype, "same_kind"):
+            why = "(same_kind): the array's chunks are not of the dtype that it states"
+            raise TypeError(f"{what} has dtype {x.dtype}, which does not cast to {dtype} {why}")
+        return x.astype(dtype, copy=False)
 
 
 @cache
@@ -93,56 +116,49 @@ class Step:
 
     Attributes
     ----------
-    shape : tuple of int
-        Batch, rows, columns of the result.
-    kept : tuple of int
-        The shape without the axes that vectors do not have.
     cuts : tuple of (cut, cut)
         For each product, which part of x's and y's chunk it takes.
-    vectors : (bool, bool)
-        Whether x and y are vectors.
+    sizes : tuple of (shape, shape)
+        Of these chunks, as far as they are known.
+    dropped : tuple of int
+        Axes of the product, counted from the end, that vectors do not have.
     folds : bool
         y has no batch: all rows of x are multiplied in one product.
     beta : scalar
         What is added is multiplied by it.
     """
 
-    shape: tuple[int, ...]
-    kept: tuple[int, ...]
     cuts: tuple[tuple[Cut, Cut], ...]
-    vectors: tuple[bool, bool]
+    sizes: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]
+    dropped: tuple[int, ...]
     folds: bool
     beta: Any
 
     def __call__(self, work: Work, added: Any, left: Sequence[Any], right: Sequence[Any]) -> Any:
         """Return ``alpha sum(left @ right) + beta added``, accumulated in one new array."""
-        out, beta = None, self.beta
-        added = None if added is None else added.reshape(self.shape)
-        for cuts, x, y in zip(self.cuts, left, right, strict=True):
-            a, b = opened(x), opened(y)
-            a = (a[None] if self.vectors[0] else a)[cuts[0]]
-            b = (b[:, None] if self.vectors[1] else b)[cuts[1]]
-            self._check(a, b)
+        out, beta, kept = None, self.beta, ()
+        for cuts, sizes, x, y in zip(self.cuts, self.sizes, left, right, strict=True):
+            a, b = work.chunk("x", opened(x), sizes[0]), work.chunk("y", opened(y), sizes[1])
+            a = (a[None] if -2 in self.dropped else a)[cuts[0]]
+            b = (b[:, None] if -1 in self.dropped else b)[cuts[1]]
+            shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+            if a.shape[-1] != b.shape[-2] or (out is not None and out.shape != shape):
+                raise ValueError(f"chunks of x and y, {a.shape} and {b.shape}, do not fit together")
             if out is None:
-                family = family_of(a=a)
-                out = family.empty(self.shape, of(work.dtype), (a,))
+                out = family_of(a=a).empty(shape, of(work.dtype), (a,))
+                axes = (i for i in range(-len(shape), 0) if i not in self.dropped)
+                kept = tuple(shape[i] for i in axes)
+                if added is not None:
+                    added = work.chunk("c", added, kept).reshape(shape)
             self._add(work, a, b, added, out, beta)
             added, beta = out, 1
             del a, b  # before the next chunks are read
         assert out is not None  # every step has a product
-        return out.reshape(self.kept)
-
-    def _check(self, a: Any, b: Any) -> None:
-        rows, columns = self.shape[-2], self.shape[-1]
-        if (a.shape[-2], b.shape[-1]) != (rows, columns) or a.shape[-1] != b.shape[-2]:
-            raise ValueError(
-                f"chunks of x and y have shapes {a.shape} and {b.shape}, which do not make one of "
-                f"{self.shape}: an array's chunks are not of the sizes that it states"
-            )
+        return out.reshape(kept)
 
     def _add(self, work: Work, a: Any, b: Any, c: Any, out: Any, beta: Any) -> None:
         """Write ``alpha a @ b + beta c`` to `out`."""
-        batch = self.shape[:-2]
+        batch = out.shape[:-2]
         if self.folds:
             batch = ()
             a, c, out = (x if x is None else x.reshape(-1, x.shape[-1]) for x in (a, c, out))
@@ -164,7 +180,6 @@ def _in_one_call(plan: Plan | None, work: Work, a: Any, b: Any, out: Any) -> boo
     """Multiply all matrices of a batch by one call, if there is one."""
     if plan is None or plan.scheme is not None:
         return False
-    a, b = _converted(plan, a, b)
     if plan.backend.is_library and work.alpha == 1 and plan.problem.operand.arithmetic is None:
         how: Any = {"scheme": "classical", "backend": plan.option.backend, "threads": plan.threads}
         falcon.matmul(a, b, out=out, **how)
@@ -178,14 +193,7 @@ def product(plan: Plan | None, work: Work, a: Any, b: Any, c: Any, out: Any, bet
         beta = 0 if c is None else beta
         falcon.gemm(a, b, c, alpha=work.alpha, beta=beta, out=out, **work.options)
         return
-    plan.execute(*_converted(plan, a, b), c, out, alpha=work.alpha, beta=beta)
-
-
-def _converted(plan: Plan, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return operands in the types of the plan."""
-    kinds = plan.problem.operand.left.numpy, plan.problem.operand.right.numpy
-    a, b = (x.astype(y, copy=False) for x, y in zip((a, b), kinds, strict=True))
-    return a, b
+    plan.execute(a, b, c, out, alpha=work.alpha, beta=beta)
 
 
 def total(parts: Sequence[Any]) -> Any:

@@ -18,6 +18,7 @@ model = pytest.importorskip("falcon.dask.model")
 place = pytest.importorskip("falcon.dask.place")
 planning = pytest.importorskip("falcon.dask.plan")
 work = pytest.importorskip("falcon.dask.work")
+dasks_own = pytest.importorskip("dask.array.tests.test_routines")
 
 RNG = np.random.default_rng(46)
 
@@ -40,12 +41,7 @@ def chunked(shape, chunks, dtype="float64"):
 SHAPES = [
     (((7, 9), (3, 4)), ((9, 5), (2, 5))),
     (((7, 9), ((3, 4), (1, 8))), ((9, 5), ((8, 1), (2, 3)))),
-    (((9,), (4,)), ((9, 5), (2, 5))),
-    (((7, 9), 3), ((9,), (5,))),
-    (((9,), 4), ((9,), 5)),
     (((2, 3, 7, 9), (1, 2, 3, 4)), ((3, 9, 5), (2, 5, 2))),
-    (((4, 7, 9), (2, 3, 9)), ((9, 5), (4, 4))),
-    (((7, 9), (7, 4)), ((4, 9, 5), (3, 4, 4))),
     (((4, 1, 7, 9), (3, 1, 7, 5)), ((1, 3, 9, 5), (1, 2, 9, 5))),
     (((0, 4), (1, 4)), ((4, 3), (2, 3))),
     (((3, 0), (3, 1)), ((0, 4), (1, 4))),
@@ -89,10 +85,44 @@ def test_transposes_and_the_rest_of_a_graph():
     np.testing.assert_array_equal(dask.compute(x, made)[1], made.compute())
 
 
-def test_numpy_operands_are_single_chunks():
+@pytest.mark.parametrize(*dasks_own.test_matmul.pytestmark[0].args)
+def test_dasks_own(x_shape, y_shape, x_chunks, y_chunks, monkeypatch):
+    """In da.matmul's place: NumPy arrays and scalars beside Dask arrays."""
+    monkeypatch.setattr(da, "matmul", falcon.dask.matmul)
+    dasks_own.test_matmul(x_shape, y_shape, x_chunks, y_chunks)
+
+
+def test_operands_become_single_chunks():
     (a, x), b = chunked((50, 30), (20, 7)), integers((30, 8))
-    np.testing.assert_array_equal(falcon.dask.matmul(x, b).compute(), a @ b)
-    np.testing.assert_array_equal(falcon.dask.matmul(b.T, x.T).compute(), b.T @ a.T)
+    for y in (b, b.tolist()):
+        np.testing.assert_array_equal(falcon.dask.matmul(x, y).compute(), a @ b)
+    np.testing.assert_array_equal(falcon.dask.gemm(b.T, x.T).compute(), b.T @ a.T)
+    assert falcon.dask.plan([x[0], x[1]], b).grid.counts == (2, 1, 5)
+    assert falcon.dask.verify(x, b, a @ b)
+
+
+def test_booleans_are_counted():
+    a, b = (RNG.random(shape) < 0.04 for shape in ((30, 700), (700, 25)))
+    x, y = da.from_array(a, (7, 300)), da.from_array(b, 80)
+    for right, dtype in product((y, y.astype("int8")), (None, "int64", "float32")):
+        found = falcon.dask.matmul(x, right, dtype=dtype)
+        expected = np.matmul(a, right.compute(), dtype=dtype)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found.compute(), expected)
+
+
+def test_what_falcon_does_not_multiply_goes_to_dask():
+    (a, x), (b, y) = chunked((30, 20), 9, object), chunked((20, 25), 8)
+    np.testing.assert_array_equal(falcon.dask.matmul(x, y, threads=1).compute(), a @ b)
+    other = type("Other", (np.ndarray,), {})
+    z = x.astype(float).map_blocks(lambda v: v.view(other))
+    assert type(falcon.dask.matmul(z, y).blocks[0, 0].compute()) is other
+    for how in ({"scheme": "strassen"}, {"block_scheme": "strassen"}, {"dtype": float}):
+        for v, message in ((x, "dtype object"), (z, "x has chunks of Other; expected NumPy or")):
+            with pytest.raises(TypeError, match=message):
+                falcon.dask.matmul(v, y, **how)
+    with pytest.raises(TypeError, match="y has chunks of MaskedArray"):
+        falcon.dask.matmul(x, da.from_array(np.ma.masked_less(b, 0), 8))
 
 
 @pytest.mark.parametrize("block_scheme", ["auto", "strassen"])
@@ -379,25 +409,38 @@ def test_advice(monkeypatch):
 # --- errors ---------------------------------------------------------------------------------
 
 
-def test_unknown_chunks():
-    x = da.ones((20, 4), chunks=5)
-    x = x[x[:, 0] > 0]
-    with pytest.raises(
-        ValueError, match=r"x has shape .*chunk sizes are unknown.*compute_chunk_sizes"
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool"])
+def test_unknown_chunks(dtype):
+    (a, x), (b, y) = chunked((40, 6, 30), 8, dtype), chunked((30, 8), 7, dtype)
+    where = RNG.random(40) > 0.5, RNG.random(40) > 0.5
+    a, x, other = a[where[0]], *(x[da.from_array(v, 8)] for v in where)
+    for pick in (
+        lambda x, y: (x[:, 0], y),
+        lambda x, y: (y.T, x[:, 0].T),
+        lambda x, _: (x[:, 0].T, x[:, 1]),
+        lambda x, _: (x[:, 0, 0], x[:, 0]),
+        lambda x, y: (x, y[None]),
     ):
-        falcon.dask.matmul(x, da.ones((4, 4)))
-    with pytest.raises(ValueError, match="y has shape"):
-        falcon.dask.matmul(da.ones((4, 20)), x)
+        found, expected = falcon.dask.matmul(*pick(x, y)), np.matmul(*pick(a, b))
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found.compute(), expected)
+    with pytest.raises(ValueError, match="do not fit together"):
+        falcon.dask.matmul(x[:, 0].T, other[:, 0]).compute()
+    told = "x has shape .*chunk sizes are unknown.*x.compute_chunk_sizes"
+    for left, right in ((x, x.swapaxes(1, 2)), (x[:, 0].T, y), (x[:, 0].T, y[:1])):
+        with pytest.raises(ValueError, match=told):
+            falcon.dask.matmul(left, right)
+    with pytest.raises(ValueError, match=told):
+        falcon.dask.verify(x[:, 0], y, y)
 
 
 def test_bad_arguments():
     x = da.ones((20, 20), chunks=10)
     for call, error, message in (
         (lambda: falcon.dask.matmul(x, da.ones(7)), ValueError, "inner dimensions 20 and 7"),
-        (lambda: falcon.dask.matmul(x, x[0, 0]), ValueError, "y is a scalar"),
-        (lambda: falcon.dask.matmul(x, [[1.0]]), TypeError, "y is a list; expected a Dask array"),
-        (lambda: falcon.dask.matmul(np.ones((2, 2)), np.ones((2, 2))), TypeError, "x is a ndarray"),
-        (lambda: falcon.dask.matmul(x, x.astype(object)), TypeError, "dtype"),
+        (lambda: falcon.dask.matmul(x, 3.0), ValueError, "y is a scalar"),
+        (lambda: falcon.dask.matmul(x, dask.delayed(1)), TypeError, "y is a Delayed.*; expected a"),
+        (lambda: falcon.dask.gemm(x, x.astype(object)), TypeError, "dtype"),
         (lambda: falcon.dask.matmul(x, x, schema="strassen"), TypeError, "unexpected keyword"),
         (lambda: falcon.dask.matmul(x, x, scheme="nonsense"), ValueError, "nonsense"),
         (lambda: falcon.dask.matmul(x, x, block_scheme="nonsense"), ValueError, "nonsense"),
@@ -422,10 +465,24 @@ def test_bad_arguments():
             call()
 
 
-def test_chunks_of_other_sizes_than_stated():
-    x = da.ones((20, 20), chunks=10).map_blocks(lambda v: v[:5], dtype=float)
-    with pytest.raises(ValueError, match="not of the sizes that it states"):
-        falcon.dask.matmul(x, x).compute()
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda v: v[:5], r"has shape \(5, 10\); expected \(10, 10\)"),
+        (lambda v: v[None, :, :5], r"has shape \(1, 10, 5\); expected \(10, 10\)"),
+        (lambda v: v * 1j, r"has dtype complex128, which does not cast to float64 \(same_kind\)"),
+        (lambda v: v.astype(object), "has dtype object, which does not cast to float64"),
+        (np.ma.array, "is a numpy.ma.MaskedArray; expected a numpy.ndarray"),
+    ],
+)
+def test_chunks_that_are_not_what_the_array_states(wrong, message):
+    x = da.ones((20, 20), chunks=10)
+    y, unknown = x.map_blocks(wrong, meta=np.ones((0, 0))), x[x[:, 0] > 0]
+    for *operands, name in ((y, x, x, "x"), (x, y, x, "y"), (x, x, y, "c"), (unknown, y, 0, "y")):
+        with pytest.raises((TypeError, ValueError), match=f"a chunk of {name} {message}"):
+            falcon.dask.gemm(*operands, beta=name == "c").compute()
+    halves = x.map_blocks(lambda v: v.astype("f2"), dtype=float)  # they cast by same_kind
+    assert (falcon.dask.gemm(halves, x, halves, beta=1) == 21).all().compute()
 
 
 def test_another_version():

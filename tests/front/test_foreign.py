@@ -53,19 +53,21 @@ def test_frames(frame):
 
 
 class Lazy:
-    """Like Dask's collections."""
+    """Like Dask's collections; without a graph like arrays of xarray and pint."""
 
     def __dask_graph__(self):
-        raise AssertionError("nothing is computed")
-
-    def compute(self):
-        return B
+        return self.graph
 
 
 def test_lazy():
-    for call in CALLS:
-        with pytest.raises(TypeError, match=r"b is a Dask collection, .*: use b.compute\(\)"):
-            call(A, Lazy())
+    lazy = Lazy()
+    for lazy.graph, message in (
+        ({}, r"b is a Dask collection, .*: use b.compute\(\)"),
+        (None, "b is a Lazy, whose units or labels would be lost"),
+    ):
+        for call in CALLS:
+            with pytest.raises(TypeError, match=message):
+                call(A, lazy)
 
 
 def test_masked():
