@@ -34,6 +34,10 @@ def clean():
 def pytest_configure(config):
     for mark in ("thread_unsafe", "leaks_references", "valgrind_error"):
         config.addinivalue_line("markers", f"{mark}: used by NumPy's tests")
+    if (
+        getattr(config.option, "maxworkerrestart", "") is None
+    ):  # xdist would end the run after a few
+        config.option.maxworkerrestart = "100"  # a crash is one failure
 
 
 def pytest_collection_modifyitems(config, items):

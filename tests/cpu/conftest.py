@@ -1,6 +1,7 @@
 """Fixtures of the tests of the CPU backend."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ def emulated_libraries(tmp_path_factory):
     """Emulated kernels: kind -> shared library; one worker compiles for all."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "emulated"
+    folder = Path(emulated.TRAPPED or folder)
     folder.mkdir(exist_ok=True)
     with open(folder / "lock", "w") as file:
         if fcntl is not None:

@@ -3,16 +3,19 @@
 They are put in the engine's table of kernels. "emulated" are the AMX kernels' template over tiles
 in plain C, and "blocks" that of NEON's matrix instructions, for every machine; "trapped" the real
 AMX kernels, whose tile instructions trap and are then emulated, for machines with AVX-512
-otherwise.
+otherwise. These run in processes of their own (`run_trapped`), which Linux gives no tiles.
 """
 
 import ctypes
+import os
+import platform
 import subprocess
+import sys
 from contextlib import contextmanager
 
 import pytest
 
-from .support import SOURCES
+from .support import ROOT, SOURCES
 from .test_c_driver import (
     BLOCKS,
     COMPILER,
@@ -29,6 +32,25 @@ KERNELS = {"bf16": "amx_bf16", **dict.fromkeys(_BYTES, "amx_int8")}
 _SPLIT = {"f32x6": "amx_bf16", "f32x3": "amx_bf16"}
 _NEON = {"bf16": "neon_bf16", **dict.fromkeys(_BYTES, "neon_i8mm")}
 KINDS = {"emulated": KERNELS, "trapped": KERNELS, "blocks": _NEON}
+# The libraries' folder, in a process whose tile instructions trap.
+TRAPPED = os.environ.get("FALCON_TESTS_TRAPPED")
+USED = ("trapped",) if TRAPPED else ("emulated", "blocks")
+# Runs pytest where Linux refuses tile registers, because a thread's signal stack is too small for
+# them; made before NumPy is imported, whose BLAS may ask for them too.
+_GRANTED = 77
+_REFUSED = f"""
+import ctypes, sys
+class Stack(ctypes.Structure):
+    _fields_ = ("at", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)
+memory = ctypes.create_string_buffer(2048)
+ctypes.CDLL(None).sigaltstack(ctypes.byref(Stack(ctypes.addressof(memory), 0, 2048)), None)
+from falcon._cpu import _core
+if {{"amx_bf16", "amx_int8"}} & {{*_core.supported_isas()}}:
+    print("AMX's instructions do not trap: this Linux grants tiles to a small signal stack")
+    sys.exit({_GRANTED})
+import pytest
+sys.exit(pytest.main(sys.argv[1:]))
+"""
 _NAMES = {
     "emulated": "falcon_kernel_emulated_{}",
     "trapped": "falcon_kernel_{1}_{0}",
@@ -37,13 +59,13 @@ _NAMES = {
 
 
 def libraries(folder):
-    """Compile the kernels; return the path of each kind that can run here."""
+    """Compile the kernels; return the path of each kind."""
     require_compiler()
     flags = ["-std=gnu11", "-Wno-psabi", "-fPIC", "-I", SOURCES / "src"]
     parts = {"emulated": {EMULATED: ["-Og"]}, "blocks": {BLOCKS: ["-Og"]}}
-    if why_not_trapped() is None:
-        real = [x for x in table().ISAS if x.name in KERNELS.values()]
-        parts["trapped"] = {SOURCES / x.sources[0]: ["-O3", *x.flags] for x in real}
+    real = [x for x in table().isas_for() if x.name in KERNELS.values()]
+    if real and platform.system() == "Linux":
+        parts["trapped"] = {SOURCES / c: ["-O3", *x.flags] for x in real for c in x.sources}
         parts["trapped"][TRAPS] = ["-O2"]
     found = {}
     for kind, sources in parts.items():
@@ -60,16 +82,23 @@ def libraries(folder):
     return found
 
 
-def why_not_trapped():
-    """Return None if this CPU runs the AMX kernels except for their tile instructions."""
+def run_trapped(folder, *arguments):
+    """Run pytest where tile instructions trap; it must succeed."""
     from falcon._cpu import _core
 
-    here = _core.supported_isas()
-    if set(KERNELS.values()) & set(here):
-        return "this machine has AMX itself"
-    if not {"avx512_bf16", "avx512_vnni"} <= set(here):
-        return "this machine lacks AVX512_BF16 or AVX512_VNNI, which AMX's kernels need too"
-    return None
+    if not {"avx512_bf16", "avx512_vnni"} <= set(_core.supported_isas()):
+        pytest.skip("this machine lacks AVX512_BF16 or AVX512_VNNI, which AMX's kernels need too")
+    given = {**os.environ, "FALCON_TESTS_TRAPPED": str(folder), "PYTHONPATH": str(ROOT)}
+    given.pop("PYTEST_ADDOPTS", None)  # such as the name of a report
+    options = ["-sv", "-p", "no:faulthandler", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-u", "-c", _REFUSED, *options, *arguments],
+        env=given, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        timeout=600,
+    )  # fmt: skip
+    if done.returncode == _GRANTED:
+        pytest.skip(done.stdout)
+    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-4000:]}"
 
 
 def put(path, kind="emulated"):
@@ -80,8 +109,9 @@ def put(path, kind="emulated"):
     for dtype, isa in KINDS[kind].items():
         kernel = ctypes.c_char.in_dll(loaded, _NAMES[kind].format(dtype, isa))
         _core.put_kernel(isa, dtype, ctypes.addressof(kernel))
-    for dtype, isa in _SPLIT.items() if kind == "emulated" else ():
-        kernel = ctypes.c_char.in_dll(loaded, f"falcon_kernel_emulated_{dtype[3:]}_f32")
+    for dtype, isa in _SPLIT.items() if KINDS[kind] is KERNELS else ():
+        stem = "amx_bf16" if kind == "trapped" else "emulated_"
+        kernel = ctypes.c_char.in_dll(loaded, f"falcon_kernel_{stem}{dtype[3:]}_f32")
         _core.put_kernel(isa, dtype, ctypes.addressof(kernel))
     return loaded
 
@@ -91,15 +121,11 @@ def kernels(paths, kind):
     """Use these kernels within the context; yields the instruction set to request."""
     from falcon._cpu import _core
 
-    if kind not in paths:
-        pytest.skip(why_not_trapped())
     loaded = put(paths[kind], kind)
     if kind == "trapped":
         loaded.trap_tiles()
     try:
         yield KINDS[kind]["bf16"]  # the better one
     finally:
-        if kind == "trapped":
-            loaded.untrap_tiles()
         for dtype, isa in {**KINDS[kind], **_SPLIT}.items():
             _core.put_kernel(isa, dtype, 0)

@@ -5,7 +5,12 @@ shapes, strides and schemes is in test_types.py and in the C driver. The real ke
 same bits, whether they run on AMX or by traps.
 """
 
+import ctypes
 import json
+import re
+import shutil
+import subprocess
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -138,8 +143,10 @@ def test_triangles_of_symmetric_products(tiles, scheme, M):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_the_real_kernels_have_the_emulated_bits(emulated_libraries, dtype):
-    """By AMX where it is, else by traps."""
+@pytest.mark.parametrize("kind", ["trapped"] if emulated.TRAPPED else ["by AMX"])
+def test_the_real_kernels_have_the_emulated_bits(emulated_libraries, kind, dtype):
+    if kind != "trapped" and emulated.KERNELS[dtype] not in REAL:
+        pytest.skip("this machine has no AMX")
     rng = np.random.default_rng(3)
     for M, N, K in ((32, 32, 32), (100, 70, 1000), (3, 300, 500), (66, 33, 129)):
         a, b = values(rng, dtype, (M, K)), values(rng, dtype, (K, N), 1)
@@ -149,14 +156,55 @@ def test_the_real_kernels_have_the_emulated_bits(emulated_libraries, dtype):
             def run(isa, a=a, b=b, scheme=scheme):
                 return product(a, b, dtype, isa, scheme=scheme, threads=2)
 
-            if emulated.KERNELS[dtype] in REAL:
+            if kind != "trapped":
                 found = run(emulated.KERNELS[dtype])
             else:
-                with emulated.kernels(emulated_libraries, "trapped") as isa:
+                with emulated.kernels(emulated_libraries, kind) as isa:
                     assert _core.kernel_info(dtype, isa)["name"].startswith("amx_")
                     found = run(isa)
             with emulated.kernels(emulated_libraries, "emulated") as isa:
                 assert same_bits(found, run(isa))
+
+
+@pytest.fixture
+def trapped(emulated_libraries):
+    if "trapped" not in emulated_libraries:
+        pytest.skip("AMX's kernels are for Linux on x86-64")
+    return emulated_libraries["trapped"]
+
+
+def test_every_tile_instruction_of_the_kernels_is_emulated(trapped):
+    """Of the objects, on every x86-64 machine: one with AMX executes what others must emulate."""
+    objdump = shutil.which("objdump")
+    if objdump is None:
+        pytest.skip("objdump is not installed")
+    command = [objdump, "-dw", *trapped.parent.glob("trapped-amx_*.o")]
+    listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    lines = [x.split("\t") for x in listing.splitlines() if re.search(r"\t\w*tile|%tmm", x)]
+    found = {bytes.fromhex(code): text for _, code, text in lines}
+    assert {"ldtilecfg", "tdpbf16ps", "tdpbssd"} < {x.split()[0] for x in found.values()}
+    known = ctypes.CDLL(str(trapped)).trap_tiles_knows
+    assert not [text for code, text in found.items() if known(code + bytes(8)) != len(code)]
+
+
+@pytest.mark.parametrize("tests", ["real", "wrap", "not real and not wrap"])
+def test_the_real_kernels_by_traps(trapped, tests):
+    """Bits and the checklist in processes that may not use tiles, on machines with AMX too."""
+    files = [f"tests/cpu/test_{x}.py" for x in ("amx", "arithmetic", "types")]
+    emulated.run_trapped(trapped.parent, "-k", f"trapped and ({tests})", *files)
+
+
+def test_a_trap_that_is_not_known_is_named(trapped):
+    code = f"""
+import ctypes, mmap
+ctypes.CDLL({str(trapped)!r}).trap_tiles()
+page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+page.write(bytes.fromhex("0f0b"))
+ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert re.search("not emulated, at 0x[0-9a-f]+ .*: 0f 0b", done.stderr)
 
 
 # --- permission, and falcon's own calls -----------------------------------------------------------

@@ -29,9 +29,9 @@ MOST = {"f32x6": 3e-7, "f32x3": 1e-5}
 SHAPES = [(1, 1, 1), (2, 3, 2), (16, 32, 16), (17, 33, 31), (33, 65, 70), (97, 200, 130)]
 
 
-@pytest.fixture
-def tiles(emulated_libraries):
-    with emulated.kernels(emulated_libraries, "emulated") as isa:
+@pytest.fixture(params=emulated.USED[:1])
+def tiles(emulated_libraries, request):
+    with emulated.kernels(emulated_libraries, request.param) as isa:
         yield isa
 
 

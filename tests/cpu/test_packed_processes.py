@@ -15,9 +15,9 @@ from falcon import schemes
 from .support import require_cpu, run_script, same_bits, whole
 
 require_cpu()
-from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
+from falcon._cpu import _core, extension  # noqa: E402  (absent where the extension is)
 
-HERE = _core.supported_isas()[0]
+HERE = extension.isa()
 NAMES = [*schemes.names(), "strassen@strassen", "strassen@3x4x4:38", "strassen@6x3x4:54"]
 
 # Loads a list of (a, packed operand), multiplies, and prints digests, backends and kernels.

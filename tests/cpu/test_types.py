@@ -35,8 +35,8 @@ KERNELS = [
 EMULATED = [
     pytest.param(x, kind, id=f"{kind} kernels-{x}")
     for x in (*TYPES, *PAIRS)
-    for kind, kernels in emulated.KINDS.items()
-    if x.engine in kernels
+    for kind in emulated.USED
+    if x.engine in emulated.KINDS[kind]
 ]
 KERNELS += EMULATED
 

@@ -151,8 +151,11 @@ def test_uint64_wraps_as_its_signed_image():
 def test_a_limit_that_only_the_kernels_for_64_bits_keep(row):
     a = np.full((300, 300), 3, row.numpy)
     found = set()
-    for limit in range(12_000, 60_000, 6_000):
-        plan = falcon.plan(a, a, workspace_limit=limit)
+    for limit in range(3_000, 60_000, 3_000):  # panels differ between instruction sets
+        try:
+            plan = falcon.plan(a, a, workspace_limit=limit)
+        except ValueError:
+            continue
         assert plan.workspace <= limit
         found.add(plan.problem.operand)
         np.testing.assert_array_equal(falcon.gemm(a, a, workspace_limit=limit), a @ a)

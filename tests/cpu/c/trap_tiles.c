@@ -1,13 +1,18 @@
-/* trap_tiles.c - AMX's instructions on an x86-64 CPU that has none: each traps, is decoded and emulated by tiles.h.
+/* trap_tiles.c - AMX's instructions in a process that may not use them: each traps, is decoded and emulated by tiles.h.
  *
  * Linked with the objects of kernels/amx_*.c as they are built, so that a machine with AVX-512 runs the real kernels:
- * encodings, order of operands, configuration and strides, at some microseconds a tile instruction.  Other
- * instructions that trap go to the previous signal handler.
+ * encodings, order of operands, configuration and strides, at some microseconds a tile instruction.  Another
+ * instruction that traps is named, and ends the process.
+ *
+ * On a CPU with AMX, Linux lets tile data trap in a process that has not asked for it, but not the configuration: the
+ * CPU itself then keeps that, and its order is not checked here.
  */
 #define _GNU_SOURCE
 #include "tiles.h"
+#include <dlfcn.h>
 #include <signal.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 /* A VEX-coded instruction with the opcode map 0F38, as far as AMX goes. */
 typedef struct {
@@ -64,62 +69,73 @@ static void configure(const uint8_t *bytes) {
     tiles_begin();
 }
 
-static int execute(const instruction *x) {
-    const int what = x->opcode << 4 | x->prefix << 1 | x->in_memory;
-    switch (what) {
-    case 0x491:
-        configure(x->address);
+/* What each instruction does; it is known by its opcode, its prefix and whether an operand is in memory. */
+#define INSTRUCTIONS(X)                                                                                                \
+    X(0x491, configure(x->address))                                                                                    \
+    X(0x490, TILE_END())                                                                                               \
+    X(0x496, TILE_ZERO(x->reg))                                                                                        \
+    X(0x4b7, TILE_LOAD(x->reg, x->address, x->stride))                                                                 \
+    X(0x4b3, TILE_STREAM(x->reg, x->address, x->stride))                                                               \
+    X(0x4b5, TILE_STORE(x->reg, (void *)x->address, x->stride))                                                        \
+    X(0x5c4, bf16_TILE_DOT(x->reg, x->rm, x->vvvv))                                                                    \
+    X(0x5e6, i8_TILE_DOT(x->reg, x->rm, x->vvvv))                                                                      \
+    X(0x5e0, u8_TILE_DOT(x->reg, x->rm, x->vvvv))                                                                      \
+    X(0x5e2, u8i8_TILE_DOT(x->reg, x->rm, x->vvvv))                                                                    \
+    X(0x5e4, i8u8_TILE_DOT(x->reg, x->rm, x->vvvv))
+
+/* Whether the instruction is one of them; it is executed if told so. */
+static int execute(const instruction *x, int really) {
+    switch (x->opcode << 4 | x->prefix << 1 | x->in_memory) {
+#define X(code, action)                                                                                                \
+    case code:                                                                                                         \
+        if (really)                                                                                                    \
+            action;                                                                                                    \
         return 1;
-    case 0x490: /* tilerelease */
-        TILE_END();
-        return x->reg == 0 && x->rm == 0;
-    case 0x496:
-        TILE_ZERO(x->reg);
-        return 1;
-    case 0x4b7:
-        TILE_LOAD(x->reg, x->address, x->stride);
-        return 1;
-    case 0x4b5:
-        TILE_STORE(x->reg, (void *)x->address, x->stride);
-        return 1;
-    case 0x5c4:
-        bf16_TILE_DOT(x->reg, x->rm, x->vvvv);
-        return 1;
-    case 0x5e6:
-        i8_TILE_DOT(x->reg, x->rm, x->vvvv);
-        return 1;
-    case 0x5e0:
-        u8_TILE_DOT(x->reg, x->rm, x->vvvv);
-        return 1;
-    case 0x5e2:
-        u8i8_TILE_DOT(x->reg, x->rm, x->vvvv);
-        return 1;
-    case 0x5e4:
-        i8u8_TILE_DOT(x->reg, x->rm, x->vvvv);
-        return 1;
+        INSTRUCTIONS(X)
+#undef X
     default:
         return 0;
     }
 }
 
-static struct sigaction before;
+/* The bytes that the instruction at p takes if it is emulated, else 0. */
+int trap_tiles_knows(const uint8_t *p) {
+    ucontext_t at = {0};
+    at.uc_mcontext.gregs[REG_RIP] = (greg_t)p;
+    instruction x;
+    return decode(&at, &x) && execute(&x, 0) ? (int)(x.next - p) : 0;
+}
+
+static int configured_by_cpu;
 
 static void trapped(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
     ucontext_t *at = context;
     instruction x;
-    if (decode(at, &x) && execute(&x))
+    tiles.configured |= configured_by_cpu;
+    if (decode(at, &x) && execute(&x, 1)) {
         at->uc_mcontext.gregs[REG_RIP] = (greg_t)x.next;
-    else if (before.sa_flags & SA_SIGINFO)
-        before.sa_sigaction(signal, info, context);
-    else
-        sigaction(SIGILL, &before, NULL); /* and trap again */
+        return;
+    }
+    const uint8_t *p = (const uint8_t *)at->uc_mcontext.gregs[REG_RIP];
+    Dl_info file = {0};
+    dladdr(p, &file);
+    fprintf(stderr, "trap_tiles: an instruction that is not emulated, at %p (%s + %#tx):", (const void *)p,
+            file.dli_fname ? file.dli_fname : "no file", p - (const uint8_t *)file.dli_fbase);
+    for (int i = 0; i < 10; i++)
+        fprintf(stderr, " %02x", p[i]);
+    fprintf(stderr, "\n");
+    _exit(1);
 }
 
-/* Start to handle traps. */
+/* Handle traps from now on. */
 void trap_tiles(void) {
     struct sigaction ours = {.sa_sigaction = trapped, .sa_flags = SA_SIGINFO};
-    sigaction(SIGILL, &ours, &before);
-}
-void untrap_tiles(void) {
-    sigaction(SIGILL, &before, NULL);
+    sigaction(SIGILL, &ours, NULL);
+    static const uint8_t all[64] = {[0] = 1,   [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64,
+                                    [26] = 64, [28] = 64, [30] = 64, [48] = 16, 16,        16,
+                                    16,        16,        16,        16,        16};
+    __asm__ volatile("ldtilecfg %0" ::"m"(all));
+    configured_by_cpu = !tiles.configured;
+    __asm__ volatile("tilerelease");
 }
