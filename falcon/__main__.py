@@ -30,6 +30,8 @@ from falcon.schemes.loaders import SUFFIXES
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (2 for a wrong argument)."""
     options = _parser().parse_args(arguments)
+    if options.command == "run":  # its exceptions and its logging are the program's
+        return _run(options)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     log = logging.getLogger("falcon")
     before = log.level
@@ -130,9 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--profile", action="store_true",
                      help="say at the end where it multiplied, and what falcon gained")  # fmt: skip
     run.add_argument("-m", action="store_true", help="the script is the name of a module")
-    run.add_argument("script")
-    run.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
-    run.set_defaults(run=_run)
+    run.add_argument("script", nargs=argparse.PARSER, help="and its arguments; -: standard input")
 
     report = commands.add_parser("report", help="make a page with pictures from a record file")
     command.add_report(report)
@@ -358,9 +358,16 @@ def _tune(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from falcon._front.accelerate.run import run
+    from falcon._front.accelerate.run import prepared
 
-    run([options.script, *options.arguments], module=options.m, profiled=options.profile)
+    try:
+        start = prepared(options.script, module=options.m, profiled=options.profile)
+    except OSError as error:
+        print(f"falcon run: {error}", file=sys.stderr)
+        return 2
+    if options.verbose:
+        falcon.set_config(verbose=True)
+    start()
     return 0
 
 

@@ -25,6 +25,7 @@ from .matmul import matmul
 from .pairs import Pairs
 from .planner import requested
 from .subscripts import as_text, axes_to_sum, parsed, planned
+from .validate import is_numeric
 
 
 @takes_options(*KEYWORDS)
@@ -55,7 +56,7 @@ def dot(a: Any, b: Any, out: Any = None, **options: Unpack[CallOptions]) -> Any:
     (5, 2, 4, 7)
     """
     axes = [x.ndim if hasattr(x, "ndim") else np.ndim(x) for x in (a, b)]
-    if axes[0] and 1 <= axes[1] <= 2:
+    if axes[0] and 1 <= axes[1] <= 2 and not _without_numbers(a, b):
         return matmul(a, b, out, **options)
     return _tensordot("dot", a, b, ([-1], [-2]) if min(axes) else 0, out, options)
 
@@ -276,7 +277,12 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
             lambda a, b, out: _tensordot(name, a, b, axes, out, options), named, out
         )
     family = family_of(**named, out=out)
-    requested(name, KEYWORDS, options, family)
+    chosen = requested(name, KEYWORDS, options, family)
+    by_library = (
+        chosen.scheme in ("auto", "classical") and chosen.backend in family.library_backends
+    )
+    if by_library and _without_numbers(a, b):
+        return np.dot(a, b, out) if name == "dot" else np.tensordot(a, b, axes)
     (x, y), _ = family.einsum_operands(named, None, None, "safe")
     left, right = axes_to_sum(name, axes, tuple(x.shape), tuple(y.shape))
     xs = ascii_letters[: x.ndim]
@@ -298,3 +304,9 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
     if out is not None:
         return out
     return family.scalar(result) if name == "dot" and not shape else result
+
+
+def _without_numbers(a: Any, b: Any) -> bool:
+    """Whether an array holds other things: NumPy's dot multiplies timedelta64, its matmul not."""
+    arrays = [x for x in (a, b) if type(x) is np.ndarray]
+    return any(not is_numeric(x.dtype) and x.dtype.kind not in "bO" for x in arrays)

@@ -2,10 +2,12 @@
 
 import multiprocessing
 import os
+import pickle
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from falcon._front.accelerate import switch
 if switch._loops is None:
     pytest.skip("falcon was built without NumPy's headers", allow_module_level=True)
 
+ROOT = os.path.dirname(os.path.dirname(falcon.__file__))
 SIZE = 200  # from 171 on, falcon is asked
 TYPES = ("f4", "f8", "c8", "c16", "f2", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
 
@@ -60,6 +63,7 @@ REACHED = {
     "@": lambda: A @ B,
     "transposed": lambda: A.T @ B[::-1],
     "np.dot": lambda: np.dot(A, B),
+    "np.dot, out=": lambda: np.dot(A, (x := A.copy()), out=x),
     "tensordot": lambda: np.tensordot(A.reshape(300, 15, 20), B.reshape(15, 20, 300), 2),
     "multi_dot": lambda: np.linalg.multi_dot([A, B, A]),
     "matrix_power": lambda: np.linalg.matrix_power(A, 3),
@@ -71,6 +75,7 @@ REACHED = {
     "mixed": lambda: A.astype("f4") @ B,
     "few rows": lambda: np.matmul(A[:30], B),
 }
+WHOLE = np.full((200, 200), 3)
 LEFT = {
     "method": lambda: A.dot(B),
     "inner": lambda: np.inner(A, B),
@@ -80,6 +85,10 @@ LEFT = {
     "vector": lambda: A @ B[0],
     "objects": lambda: A[:9].astype(object) @ B,
     "booleans": lambda: (A > 0) @ (B > 0),
+    "np.dot of two types": lambda: np.dot(A, B.astype("f4")),
+    "np.dot of other bytes": lambda: np.dot(A.astype(">f8"), B.astype(">f8")),
+    "np.dot of a matrix": lambda: np.dot(A.view(np.matrix), B),
+    "tensordot of times": lambda: np.tensordot(WHOLE.view("m8[s]"), WHOLE, 1),
     "long double": lambda: A[:50].astype("g") @ B.astype("g"),
 }
 
@@ -137,6 +146,58 @@ def test_errors_reach_the_caller(seen, monkeypatch):
         A @ B
     with pytest.raises(ValueError, match="mismatch in its core dimension"):
         A @ B[:-1]
+    called, a, b = [], np.stack([A, B])[:, None], np.stack([B, A])  # two axes, two strides
+    monkeypatch.setattr(switch, "matmul", lambda *_: called.append(0) or interrupted(*_))
+    for x, out in ((a, None), (a.astype("f4"), None), (a, np.empty((2, 2, 300, 300), "O"))):
+        with pytest.raises(KeyboardInterrupt, match="stop"):
+            np.matmul(x, b, out=out, casting="unsafe")
+        assert called.pop() == 0 and not called  # the loop stops
+
+
+def test_errors_of_dot_are_numpys(off):
+    def failed(on, *operands):
+        with falcon.accelerate(on, quiet=True), pytest.raises(Exception) as found:
+            np.dot(*operands)
+        return found.type, str(found.value)
+
+    small, columns, dates = A.astype("f4"), A.copy("F"), WHOLE.view("M8[s]")
+    for operands in ((A, B[:-1]), (A, B, small), (A, B, columns), (dates, dates)):
+        assert failed(True, *operands) == failed(False, *operands)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16", "i8"])
+@pytest.mark.parametrize("mode", ["raise", "call", "ignore"])
+@pytest.mark.parametrize("function", [np.matmul, np.dot])
+def test_errstate_is_obeyed(seen, dtype, mode, function):
+    a = np.full((SIZE, SIZE), 1 if dtype == "i8" else np.finfo(dtype).max, dtype)
+    with np.errstate(all=mode, call=lambda *_: None), suppress(FloatingPointError):
+        function(a, a)
+    assert bool(seen) == (mode == "ignore" or dtype == "i8")
+
+
+def test_flags_of_casts_are_kept(seen):
+    with pytest.warns(RuntimeWarning, match="overflow encountered in cast"):
+        np.matmul(np.full((SIZE, SIZE), 1e300), B[:SIZE, :SIZE], dtype="f4", casting="unsafe")
+    assert seen
+
+
+def test_no_object_of_numpy_is_replaced(off):
+    class Other:
+        def __array_function__(self, function, types, args, kwargs):
+            return function is np.dot and function._implementation is inner
+
+    inner, early, values = np.dot._implementation, np.dot, dict(vars(np))
+
+    def state():
+        told = [(id(x), hash(x), repr(x), pickle.dumps(x)) for x in (np.dot, np.matmul, inner)]
+        return told, np.dot.__reduce__(), vars(np.dot).keys(), np.dot.__doc__
+
+    before, known = state(), Other()
+    with falcon.accelerate(quiet=True):
+        assert state() == before and pickle.loads(pickle.dumps(np.dot)) is early
+        assert all(vars(np)[name] is x for name, x in values.items())
+        assert np.dot(A, known) is np.dot(Other(), B) is early(known, A) is True
+    assert state() == before and np.dot(known, A) is True
 
 
 def test_settings_hold(seen):
@@ -160,9 +221,9 @@ def test_calls_and_blocks(off):
     falcon.accelerate(quiet=True)
     with pytest.raises(ZeroDivisionError), falcon.accelerate(on=False):
         raise ZeroDivisionError
-    assert switch.is_on() and np.dot is not switch.functions._original
+    assert switch.is_on()
     falcon.accelerate(on=False)
-    assert not switch.is_on() and np.dot is switch.functions._original
+    assert not switch.is_on()
     with pytest.raises(TypeError, match="on is 1"):
         falcon.accelerate(1)
 
@@ -193,6 +254,10 @@ def test_a_thousand_times_from_eight_threads(off):
 
 
 def test_numpy_is_left_alone_if_its_loops_are_not_as_expected(off, monkeypatch):
+    monkeypatch.setattr(np, "dot", np.inner)
+    with falcon.accelerate(quiet=True):
+        assert (np.dot(A, B) == np.inner(A, B)).all()
+
     class Other:
         original = staticmethod(lambda ufunc: ufunc)
 
@@ -212,13 +277,14 @@ def test_numpy_is_left_alone_if_its_loops_are_not_as_expected(off, monkeypatch):
 # --- processes ------------------------------------------------------------------------------
 
 
-def python(*arguments, **environment):
+def python(*arguments, where=None, **environment):
     done = subprocess.run(
         [sys.executable, *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, **environment},
         timeout=120,
+        **where or {},
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -255,15 +321,11 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("as_module", [False, True])
-def test_run(tmp_path, as_module):
+def test_run(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
-    name = ["-m", "script"] if as_module else [str(tmp_path / "script.py")]
-    root = os.path.dirname(os.path.dirname(falcon.__file__))
-    path = os.pathsep.join([root, str(tmp_path)])
-    status, out, err = python(
-        "-m", "falcon", "run", "--profile", *name, "--x", "1", PYTHONPATH=path
-    )
+    name, path = str(tmp_path / "script.py"), os.pathsep.join([ROOT, str(tmp_path)])
+    call = "-m", "falcon", "run", "--profile", name, "--x", "1"
+    status, out, err = python(*call, PYTHONPATH=path)
     assert status == 3, err
     assert out == "True ['--x', '1']\nchild True\n"
     assert "NumPy's matrix products run on falcon" in err
@@ -272,7 +334,46 @@ def test_run(tmp_path, as_module):
 
 def test_run_without_a_file():
     status, _, err = python("-m", "falcon", "run", "missing.py")
-    assert status == 2 and "there is no file missing.py" in err
+    assert status == 2 and "No such file or directory: " in err and "missing.py" in err
+
+
+TOLD = """
+import os, sys
+print(__name__, os.path.basename(globals().get("__file__", "<stdin>")), sys.argv)
+print(sys.path[0].replace(str(os.getpid()), "self"), sys.stdin.read())
+try: {}["key"]
+except KeyError as error: raise OSError("mine") from error
+"""
+LATE = """
+import logging, pickle, threading
+class Own: pass
+def late():
+    threading.main_thread().join()
+    logging.basicConfig(format="own %(message)s")
+    logging.warning(type(pickle.loads(pickle.dumps(Own()))))
+threading.Thread(target=late).start()
+"""
+HOOK = "import sys; sys.excepthook = lambda _, x, at: print(at.tb_next, x.__traceback__ is at)\n"
+PROGRAMS = {
+    **dict.fromkeys(("x.py -- -m", ". folder", "-m x --profile", "- input", "/dev/stdin"), TOLD),
+    "x.py late": LATE,
+    "x.py hook": HOOK + "raise BrokenPipeError",
+    "x.py syntax": "x = (",
+    "x.py Ctrl-C": "import signal; signal.raise_signal(signal.SIGINT)",
+    "x.py exit": "raise SystemExit('bye')",
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no /dev/stdin, other signals")
+@pytest.mark.parametrize("words", PROGRAMS)
+def test_programs_run_as_by_python(tmp_path, words):
+    program, words = PROGRAMS[words], words.split()
+    for file in ("x.py", "__main__.py"):
+        (tmp_path / file).write_text(program)
+    where = {"cwd": tmp_path, "input": program}
+    status, out, err = python("-m", "falcon", "run", *words, where=where, PYTHONPATH=ROOT)
+    err = "".join(x for x in err.splitlines(keepends=True) if "falcon.accelerate(" not in x)
+    assert (status, out, err) == python(*words, where=where, PYTHONPATH=ROOT)
 
 
 def test_the_line_is_printed_once(off, capsys, monkeypatch):

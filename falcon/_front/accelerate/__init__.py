@@ -2,12 +2,11 @@
 
 ::
 
-    a @ b, np.matmul ----------> inner loops of NumPy's ufunc (_loops.c) --> falcon.matmul
-    np.dot, tensordot,           a function in NumPy's modules (functions.py) --> np.matmul
+    a @ b, np.matmul ----------> inner loops of NumPy's ufunc --\
+    np.dot, tensordot,           the entry of np.dot ------------+--> _loops.c --> falcon.matmul
       multi_dot, cov ...
 
-    _loops.c        the loops that ask falcon, and NumPy's own
-    functions.py    np.dot, which calls BLAS itself
+    _loops.c        what asks falcon, and NumPy's own
     switch.py       accelerate(): on and off
     workers.py      worker processes switch it on as well
     site/           what Python imports when such a process starts

@@ -1,13 +1,15 @@
-/* _loops.c - NumPy's inner loops of np.matmul, replaced by ones that ask falcon first
+/* _loops.c - np.matmul's inner loops and np.dot's entry, replaced by ones that ask falcon first
  *
- * A loop runs without the GIL and is told nothing but addresses, sizes and strides.  Products that are too small for
- * falcon go to the loop that was there before, after a few comparisons; for others the GIL is taken, the operands of
- * each matrix of the batch are wrapped in arrays, and Python is called.
+ * NumPy's objects stay what they are; pointers inside them change.  A loop of np.matmul runs without the GIL and is
+ * told nothing but addresses, sizes and strides.  Products that are too small for falcon go to the loop that was there
+ * before, after a few comparisons; for others the GIL is taken, the operands of each matrix of the batch are wrapped in
+ * arrays, and Python is called.  np.dot calls BLAS itself: the function that its type's tp_vectorcall_offset points to
+ * is replaced, in this one object.
  *
- *     replace(ufunc, product)    product(a, b, out) multiplies from now on
+ *     replace(ufunc, dot, product)    product(a, b, out) multiplies from now on, or returns NotImplemented
  *     restore(ufunc)
- *     original(ufunc)            a ufunc with the loops as they are now
- *     left()                     how many products were left to NumPy while loops were replaced
+ *     original(ufunc)                 a ufunc with the loops as they are now
+ *     left()                          how many products were left to NumPy while loops were replaced
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -65,35 +67,51 @@ static PyObject *wrapped(int type, char *data, npy_intp rows, npy_intp columns, 
     return PyArray_New(&PyArray_Type, 2, dims, type, steps, data, 0, flags, NULL);
 }
 
-/* Multiply the matrices of a batch; 0: an exception is set. */
+enum { FAILED = -1, LEFT, DONE };
+
+/* Let `product` multiply.  FAILED: an exception is set. */
+static int ask(PyObject *a, PyObject *b, PyObject *out) {
+    inside = 1;
+    PyObject *told = PyObject_CallFunctionObjArgs(product, a, b, out, NULL);
+    inside = 0;
+    const int answer = !told ? FAILED : told == Py_NotImplemented ? LEFT : DONE;
+    Py_XDECREF(told);
+    return answer;
+}
+
+/* Multiply the matrices of a batch, until one is left to NumPy, as all of them are then. */
 static int multiply(const row *x, char **args, const npy_intp *dims, const npy_intp *steps) {
     const npy_intp M = dims[1], K = dims[2], N = dims[3];
-    for (npy_intp i = 0; i < dims[0]; i++) {
+    /* With two axes of a batch and more, NumPy calls a loop again after an exception. */
+    int answer = PyErr_Occurred() ? FAILED : DONE;
+    for (npy_intp i = 0; i < dims[0] && answer == DONE; i++) {
         PyObject *a = wrapped(x->type, args[0] + i * steps[0], M, K, steps + 3, NPY_ARRAY_ALIGNED);
         PyObject *b = wrapped(x->type, args[1] + i * steps[1], K, N, steps + 5, NPY_ARRAY_ALIGNED);
         PyObject *out = wrapped(x->type, args[2] + i * steps[2], M, N, steps + 7, NPY_ARRAY_BEHAVED);
-        PyObject *done = a && b && out ? PyObject_CallFunctionObjArgs(product, a, b, out, NULL) : NULL;
-        Py_XDECREF(a), Py_XDECREF(b), Py_XDECREF(out), Py_XDECREF(done);
-        if (!done)
-            return 0;
+        answer = a && b && out ? ask(a, b, out) : FAILED;
+        Py_XDECREF(a), Py_XDECREF(b), Py_XDECREF(out);
     }
-    return 1;
+    return answer;
+}
+
+static int is_worth(const row *x, npy_intp M, npy_intp K, npy_intp N) {
+    return M >= THINNEST && K >= THINNEST && N >= THINNEST && 2.0 * M * K * N >= x->least && !inside;
 }
 
 static void run(const row *x, char **args, const npy_intp *dims, const npy_intp *steps, void *data) {
-    const npy_intp M = dims[1], K = dims[2], N = dims[3];
-    if (M < THINNEST || K < THINNEST || N < THINNEST || 2.0 * M * K * N < x->least || inside) {
-        if (!inside)
-            left += dims[0];
-        x->before(args, dims, steps, data);
-        return;
+    int answer = LEFT;
+    if (is_worth(x, dims[1], dims[2], dims[3])) {
+        fexcept_t flags; /* of casts before; falcon adds none: overflow shows in the result, as in BLAS's own threads */
+        fegetexceptflag(&flags, FE_ALL_EXCEPT);
+        PyGILState_STATE state = PyGILState_Ensure();
+        answer = multiply(x, args, dims, steps); /* NumPy raises an exception that is set */
+        PyGILState_Release(state);
+        fesetexceptflag(&flags, FE_ALL_EXCEPT);
+    } else if (!inside) {
+        left += dims[0];
     }
-    PyGILState_STATE state = PyGILState_Ensure();
-    inside = 1;
-    multiply(x, args, dims, steps); /* NumPy raises an exception that is set */
-    inside = 0;
-    PyGILState_Release(state);
-    feclearexcept(FE_ALL_EXCEPT); /* overflow shows in the result, as in BLAS's own threads */
+    if (answer == LEFT)
+        x->before(args, dims, steps, data);
 }
 
 #define INDEX(name, least) AT_##name,
@@ -108,6 +126,59 @@ TYPES(LOOP)
 
 #define ROW(name, least) {NPY_##name, least, loop_##name, NULL},
 static row rows[ROWS] = {TYPES(ROW)};
+
+/* The entry of np.dot, and what was there before; NULL: not replaced yet. */
+static vectorcallfunc *entry, entered;
+
+static int is_matrix(PyObject *x, int type) {
+    return PyArray_CheckExact(x) && PyArray_NDIM((PyArrayObject *)x) == 2 && PyArray_TYPE((PyArrayObject *)x) == type &&
+           PyArray_ISBEHAVED_RO((PyArrayObject *)x);
+}
+
+/* np.dot(a, b, out=None) */
+static PyObject *dot(PyObject *self, PyObject *const *args, size_t flags, PyObject *names) {
+    const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0, count = PyVectorcall_NARGS(flags) + named;
+    const int has_out = count == 3 && args[2] != Py_None;
+    if (count < 2 || count > 3 || named > count - 2 || !PyArray_CheckExact(args[0]) ||
+        (named && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "out")))
+        return entered(self, args, flags, names);
+    PyArrayObject *a = (PyArrayObject *)args[0], *b = (PyArrayObject *)args[1],
+                  *out = (PyArrayObject *)args[2 * has_out];
+    const row *x = rows;
+    while (x < rows + ROWS && x->type != PyArray_TYPE(a))
+        x++;
+    if (x == rows + ROWS || !is_matrix(args[0], x->type) || !is_matrix(args[1], x->type) ||
+        (has_out && !(is_matrix(args[2], x->type) && PyArray_ISCARRAY(out))))
+        return entered(self, args, flags, names);
+    npy_intp shape[2] = {PyArray_DIM(a, 0), PyArray_DIM(b, 1)};
+    if (PyArray_DIM(a, 1) != PyArray_DIM(b, 0) || !is_worth(x, shape[0], PyArray_DIM(a, 1), shape[1]) ||
+        (has_out && !PyArray_CompareLists(shape, PyArray_DIMS(out), 2)))
+        return entered(self, args, flags, names);
+    PyObject *result = has_out ? args[2] : PyArray_SimpleNew(2, shape, x->type);
+    if (!result)
+        return NULL;
+    if (has_out)
+        Py_INCREF(result);
+    const int answer = ask(args[0], args[1], result);
+    if (answer == DONE)
+        return result;
+    Py_DECREF(result);
+    return answer == LEFT ? entered(self, args, flags, names) : NULL;
+}
+
+/* Replace the entry of np.dot where it is as expected. */
+static void put_dot(PyObject *function) {
+    PyTypeObject *type = Py_TYPE(function);
+    if (strcmp(type->tp_name, "numpy._ArrayFunctionDispatcher") || !PyVectorcall_Function(function))
+        return;
+    vectorcallfunc *found = (vectorcallfunc *)((char *)function + type->tp_vectorcall_offset);
+    if (*found != PyVectorcall_Function(function) || *found == dot)
+        return;
+    Py_INCREF(function); /* for ever, as `product` */
+    entry = found;
+    entered = *found;
+    *entry = dot;
+}
 
 /* Put all loops in place, ours or those before; on failure, those that were there. */
 static PyObject *put(PyObject *ufunc, int ours) {
@@ -131,18 +202,25 @@ static int is_ufunc(PyObject *x) {
 }
 
 static PyObject *replace(PyObject *module, PyObject *args) {
-    PyObject *ufunc, *function;
-    if (!PyArg_ParseTuple(args, "OO", &ufunc, &function) || !is_ufunc(ufunc))
+    PyObject *ufunc, *function, *new;
+    if (!PyArg_ParseTuple(args, "OOO", &ufunc, &function, &new) || !is_ufunc(ufunc))
         return NULL;
-    if (function != product) {
-        Py_INCREF(function);
-        product = function;
+    if (new != product) {
+        Py_INCREF(new);
+        product = new;
     }
-    return put(ufunc, 1);
+    PyObject *done = put(ufunc, 1);
+    if (done)
+        put_dot(function);
+    return done;
 }
 
 static PyObject *restore(PyObject *module, PyObject *ufunc) {
-    return is_ufunc(ufunc) ? put(ufunc, 0) : NULL;
+    if (!is_ufunc(ufunc))
+        return NULL;
+    if (entry && *entry == dot)
+        *entry = entered;
+    return put(ufunc, 0);
 }
 
 static PyObject *original(PyObject *module, PyObject *ufunc) {
@@ -162,15 +240,15 @@ static PyObject *count(PyObject *module, PyObject *nothing) {
 }
 
 static PyMethodDef methods[] = {
-    {"replace", replace, METH_VARARGS, "replace(ufunc, product): let product(a, b, out) multiply."},
-    {"restore", restore, METH_O, "restore(ufunc): put back the loops that were there before."},
+    {"replace", replace, METH_VARARGS, "replace(ufunc, dot, product): let product(a, b, out) multiply."},
+    {"restore", restore, METH_O, "restore(ufunc): put back what was there before, in dot too."},
     {"original", original, METH_O, "original(ufunc): return a ufunc with its loops as they are now."},
     {"left", count, METH_NOARGS, "left(): return how many products were left to NumPy's own loops."},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_loops", "NumPy's inner loops of np.matmul, replaced.", -1, methods, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "_loops", "What np.matmul and np.dot call, replaced.", -1, methods, NULL, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit__loops(void) {

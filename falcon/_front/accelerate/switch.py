@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from falcon._core.locks import ForkLock
 from falcon._numpy import original
 
 from ..matmul import matmul
-from . import functions, workers
+from . import workers
 
 try:
     from . import _loops
@@ -22,6 +23,8 @@ _lock = ForkLock()
 _base = False
 _blocks: list[bool] = []
 _is_on = _was_told = False
+# Values of np.errstate with which nobody asks for overflow: others are NumPy's to obey.
+_NOT_ASKED = {"ignore", "warn"}
 
 
 class Switch:
@@ -41,7 +44,7 @@ class Switch:
     def __exit__(self, *_: object) -> None:
         with _lock.lock:
             _blocks.remove(self._on)
-            _update(self._quiet)
+            _update(quiet=True)
 
     def __repr__(self) -> str:
         return f"<falcon.accelerate: {'on' if _is_on else 'off'}>"
@@ -81,11 +84,12 @@ def accelerate(on: bool = True, *, quiet: bool = False, inherit: bool = False) -
     -----
     Reached: ``@``, np.matmul, np.linalg.matrix_power, np.dot, np.tensordot, np.linalg.multi_dot,
     np.einsum with ``optimize=``, np.cov, np.corrcoef, and libraries that call them. Not reached:
-    ``ndarray.dot``, np.inner, np.vdot, np.einsum without ``optimize``, LAPACK, SciPy's BLAS, and
-    names that were imported before (``from numpy import dot``).
+    ``ndarray.dot``, np.inner, np.vdot, np.einsum without ``optimize``, LAPACK and SciPy's BLAS.
+    No object of NumPy is replaced by another one.
 
     As for `falcon.matmul`, errors are bounded by norms, not entry by entry, and overflow shows in
-    the result without a warning.
+    the result without a warning. Where np.errstate asks for more than a warning ("raise", "call",
+    "print", "log"), products of floats stay with NumPy.
 
     Examples
     --------
@@ -119,8 +123,10 @@ def is_on() -> bool:
     return _is_on
 
 
-def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
-    matmul(a, b, out)
+def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
+    if a.dtype.kind in "fc" and not _NOT_ASKED.issuperset(np.geterr().values()):
+        return NotImplemented
+    return matmul(a, b, out)
 
 
 def _update(quiet: bool) -> None:
@@ -132,13 +138,11 @@ def _update(quiet: bool) -> None:
     if wanted:
         original.keep(_loops.original)
         try:
-            _loops.replace(np.matmul, _product)
+            _loops.replace(np.matmul, np.dot, _product)
         except RuntimeError as error:
             raise RuntimeError(f"NumPy {np.__version__} is left alone: {error}") from None
-        functions.replace()
     else:
         _loops.restore(np.matmul)
-        functions.restore()
     _is_on = wanted
     if wanted and not quiet and not _was_told:
         _was_told = True
