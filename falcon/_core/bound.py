@@ -27,7 +27,7 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
             bound[x.rows, x.columns] = found
             bound[x.columns, x.rows] = found.T
         return bound
-    if scheme is not None and not plan.guarded:
+    if plan.is_uneven:
         rows, columns = (np.full_like(x, x.max(initial=0)) for x in (rows, columns))
     unit = (p.result if p.operand.arithmetic is None else p.operand).unit_roundoff
     if p.operand.is_complex:

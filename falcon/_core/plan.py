@@ -153,6 +153,15 @@ class Plan:
         """Predicted RMS error relative to the classical algorithm (1.0 for exact dtypes)."""
         return 1.0 if self.problem.is_exact else self.option.growth
 
+    @property
+    def is_uneven(self) -> bool:
+        """Whether errors of the largest rows and columns reach others: a scheme that is not guarded.
+
+        Errors are then relative to the largest norms, not to those of an entry's row and column.
+        """
+        parts = [x.plan for x in self.parts] or [self]
+        return any(not (x.option.is_classical or x.guarded) for x in parts)
+
     def instead(self, option: Option, backend: Executor) -> Plan:
         """Return a plan that runs another option for the same problem, guarded as if chosen."""
         chosen = not option.is_classical and self.options.scheme == "auto"

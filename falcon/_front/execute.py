@@ -58,12 +58,11 @@ def multiply(x: Product) -> Plan | None:
     if x.options.check == "verify":
         with limited(threads_of(x.options)):  # Freivalds' test multiplies too
             return _verified(x)
-    return _run(x)
+    return _run(x, *_planned(x))
 
 
-def _run(x: Product) -> Plan:
-    """Plan and execute."""
-    plan, operands = _planned(x)
+def _run(x: Product, plan: Plan, operands: tuple[Any, Any, Any, Any]) -> Plan:
+    """Execute a plan."""
     start = perf_counter()
     plan.execute(*operands, alpha=x.alpha, beta=x.beta)
     if observe.observer is not None:
@@ -101,8 +100,9 @@ def _verified(x: Product) -> Plan:
     b = x.b
     if x.packed is not None:
         b = x.packed.needed_source("check='verify' takes b itself; keep it, or use another check")
-    test = Freivalds(x.a, b, x.c, x.alpha, x.beta, dtype=dtype)
-    plan = _run(x)
+    plan, operands = _planned(x)
+    test = Freivalds(x.a, b, x.c, x.alpha, x.beta, dtype=dtype, uneven=plan.is_uneven)
+    _run(x, plan, operands)
     outcome = test.check(out, plan.growth)
     if outcome.is_wrong:
         raise VerificationError(

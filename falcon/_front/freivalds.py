@@ -89,6 +89,7 @@ class Freivalds:
     `c`: ndarray of shape (M, N).
     `alpha`, `beta`: the result to be checked is ``alpha a b + beta c``.
     `dtype`: of the arithmetic: it determines how results round, or how integers wrap.
+    `uneven`: as `Plan.is_uneven`: rounding errors are relative to the largest norms.
     `trials`, `seed`: as for `verify`.
     """
 
@@ -101,10 +102,11 @@ class Freivalds:
         beta: Any = 0,
         *,
         dtype: DType,
+        uneven: bool = False,
         trials: int = TRIALS,
         seed: int | None = None,
     ) -> None:
-        self._dtype = dtype
+        self._dtype, self._uneven = dtype, uneven
         random = np.random.default_rng(seed)
         shape = (b.shape[1], trials)
         with np.errstate(all="ignore"):
@@ -137,8 +139,9 @@ class Freivalds:
         """Compute the expected ``alpha a b x``, divided by 2 to the power of `_exponent`."""
         self._rows, self._columns = a.rows, b.columns
         norms = b.column_norms()
-        used = self._columns & (norms > 0)
-        scales = np.minimum(1 / np.where(used, norms, 1), _LARGEST_SCALE) * used
+        # Columns of zeros are tested too, beside the largest ones.
+        norms[(norms == 0) | self._uneven] = norms.max(initial=0) or 1.0
+        scales = np.minimum(1 / norms, _LARGEST_SCALE) * self._columns
         self._x *= scales[:, None]
         self._sizes = np.square(scales.astype(np.float64))
         self._inner, largest = a.shape[1], _size(alpha)
@@ -146,11 +149,13 @@ class Freivalds:
         alpha = alpha * np.ldexp(1.0, a.exponent + b.exponent - self._exponent)
         image, lines, _ = b.times(self._x, self._sizes)
         image, norms, fourths = a.times(image, np.ones(self._inner))
+        if self._uneven:
+            norms, fourths = (np.full_like(x, x.max(initial=0)) for x in (norms, fourths))
         self._expected = alpha * image
         # Rounding errors are relative, by rows, to `_of_sums` (sums of products) and `_of_operands`
         # (rounded operands; by Cauchy-Schwarz, whichever lines along K a scheme adds).
         size = float(abs(alpha))
-        self._of_sums = size * norms * sqrt(np.count_nonzero(used))
+        self._of_sums = size * norms * sqrt(np.count_nonzero(self._columns))
         self._of_operands = size * (fourths * float((lines**4).sum())) ** 0.25
         self._of_product = _row_norms(self._expected)
         self._of_added = np.zeros(len(self._expected))
@@ -229,16 +234,24 @@ class Freivalds:
         return self._dtype.accumulator is not self._dtype and growth > 1
 
     def _tolerance(self, written: np.ndarray, types: list[DType], growth: float) -> np.ndarray:
-        """Return a bound on the 2-norm of each row of the error; `written`: norms of the result."""
+        """Return a bound on the 2-norm of each row of the error; `written`: norms of the result.
+
+        The test rounds too, with a unit v of its own. The n partial sums of products p with random
+        signs are about norm(p), or less: products and sums err by v (sqrt(n) + 1) norm(p). With
+        columns of B scaled to norm 1, B x thus errs by v (sqrt(N) + 1) sqrt(N), which A multiplies
+        by norm(a_i) at most; the sums of A (B x) add v (sqrt(K) + 1) norm(a_i) sqrt(N); and C x and
+        beta c x err by v (sqrt(N) + 1) times the norms of their rows.
+        """
         arithmetic = self._dtype
-        length = sqrt(self._inner) + sqrt(len(self._sizes))
-        of_test = np.finfo(self._expected.dtype).eps / 2 * length
+        v = np.finfo(self._expected.dtype).eps / 2
+        of_rows, of_inner = v * (sqrt(len(self._sizes)) + 1), v * (sqrt(self._inner) + 1)
         unit = float(arithmetic.accumulator.unit_roundoff)
         rounded = float(max(x.unit_roundoff for x in types))
         # Equal terms round in the same direction: errors grow with K itself, as does the product.
         alike = sqrt(self._inner) * written
         tolerance = growth * unit * sqrt(self._inner) * np.hypot(self._of_sums, alike)
-        tolerance += of_test * self._of_sums + rounded * (written + self._of_added)
+        tolerance += (of_rows + of_inner) * self._of_sums
+        tolerance += (of_rows + rounded) * (written + self._of_added)
         if self._rounds_sums(growth):
             tolerance += growth * arithmetic.unit_roundoff * self._of_operands
         # Each product, and each entry of out, may lose up to one subnormal number.

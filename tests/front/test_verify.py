@@ -1,6 +1,7 @@
 """`verify` finds wrong products, accepts right ones, and says where it cannot tell."""
 
 from dataclasses import replace
+from itertools import product as every
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import falcon
 from falcon._backends import BACKENDS
 from falcon._core.dtypes import of
+from falcon._front.freivalds import Freivalds
 from falcon._numpy.backend import NumpyBackend
 
 SQUARE = np.ones((3, 3))
@@ -380,6 +382,55 @@ def test_right_results_are_never_doubted(dtype, scheme):
         falcon.gemm(a, b, c, alpha=2, beta=-1, out=c, **options)
         falcon.gemm(a, b, out=np.empty((m, n), "c16" if dtype == "c8" else "f8"), **options)
         falcon.matmul(np.stack([a, a]), b, **options)
+
+
+NAMES = ["float64", "complex128", "longdouble", "float32", "float16", "bfloat16"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_short_sums_beside_a_large_c(name):
+    """Right products pass (gemm raises if not), and one entry off by some promised errors fails."""
+    random = np.random.default_rng(0)
+    for K, size, alpha, beta in every((1, 2, 4), (1, 100), (0, 1, -3), (1, 0.7, 100)):
+        a, b, _ = product(random, name, (60, K, 500))
+        c = (size * product(random, name, (60, 1, 500))[2]).astype(a.dtype)
+        b[abs(b) < 0.5] = 1
+        test = Freivalds(a, b, c, alpha, beta, dtype=of(a.dtype))
+        out = falcon.gemm(a, b, c, alpha=alpha, beta=beta, check="verify", scheme="classical")
+        assert not test.check(out, 1.0).is_wrong
+        i, row = 7, np.linalg.norm(out[7].astype("G"))
+        norms = np.linalg.norm(a[i].astype("G")) * np.linalg.norm(b.astype("G")) * K**0.5
+        unit = of(a.dtype).unit_roundoff * (1 if a.dtype.itemsize < 8 else 500**0.5)
+        out[i, 11] += np.array(20 * unit * (abs(alpha) * norms + 2 * row)).astype(a.dtype)
+        assert test.check(out, 1.0).is_wrong, (K, size, alpha, beta)
+        if name not in ("float16", "bfloat16"):
+            square = (c.T[:60] + c[:, :60]).astype(a.dtype)
+            x = np.stack([a.T.conj(), a.T])
+            falcon.gram(x, c=np.stack([square] * 2), beta=beta, conjugate=False, check="verify")
+
+
+def test_zero_columns_are_tested():
+    b = np.ones((3, 3))
+    b[:, 1] = 0
+    for right in (b, 0 * b):
+        assert falcon.verify(b, right, b @ right)
+        assert falcon.verify(b, right, b @ right + 1e-9 * np.eye(3)[1]).is_wrong
+
+
+@pytest.mark.parametrize("scheme", ["strassen", "3x4x4:38", "strassen@winograd"])
+def test_lines_of_any_norm_by_a_named_scheme(scheme):
+    """Errors are relative to the largest norms: small rows and columns are not called wrong."""
+    random = np.random.default_rng(2)
+    for K in (1, 2, 40):
+        a, b, _ = product(random, "float64", (90, K, 80))
+        a[::3] *= 1e-7
+        b[:, ::5] *= 1e-9
+        b[:, ::7] = 0
+        falcon.gemm(a, b, scheme=scheme, check="verify")
+        plan = falcon.plan(a, b, scheme=scheme)
+        test, c = Freivalds(a, b, dtype=of(a.dtype), uneven=plan.is_uneven), plan(a, b)
+        c[0, 0] += 100 * plan.error_bound(a, b)[0, 0]
+        assert test.check(c, plan.growth).is_wrong
 
 
 def test_operands_of_integers_whose_arithmetic_is_float64():
