@@ -47,7 +47,8 @@ def dot(a: Any, b: Any, out: Any = None, **options: Unpack[CallOptions]) -> Any:
 
     Notes
     -----
-    Errors are those of `matmul`.
+    Errors are those of `matmul`. Arrays of timedelta64, which that does not multiply, are passed to
+    `numpy.dot`.
 
     Examples
     --------
