@@ -47,7 +47,8 @@ def plan_for(
             return made
     made = select(problem, options, backends, rates_of)
     if made.seconds:
-        made = replace(made, rates=source(made.backend, problem, every))
+        backend = next(x for x in backends if x.name == made.backend.name)
+        made = replace(made, rates=source(backend, problem, every))
     return made
 
 
