@@ -149,7 +149,7 @@ class NumpyFamily:
         )
         size = operand.itemsize
         K = a_shape[1]
-        if not symmetric and len(sources) == 2 and c is None:
+        if not symmetric and len(sources) == 2 and c is None and not packed:
             symmetric = _symmetric(a, b, operand, options)
         return Problem.of(
             (a_shape[0], b_shape[1], K),
