@@ -7,24 +7,39 @@ from typing import Any
 import numpy as np
 
 
-def is_masked(value: Any) -> bool:
-    """Whether it is a masked array; plain arrays do not import numpy.ma (25 ms)."""
-    return type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray)
+def has_own_rules(value: Any) -> bool:
+    """Whether its class calculates by rules of its own (units, masks, labels).
+
+    That is every subclass of ndarray but maps of files, and every class with a protocol of NumPy's
+    but DataFrames. Their rules are never lost: NumPy's functions hand them over, others refuse.
+    """
+    kind = type(value)
+    if issubclass(kind, np.ndarray):
+        return kind is not np.ndarray and kind is not np.memmap
+    if hasattr(kind, "to_numpy") and not hasattr(kind, "dims"):  # xarray's arrays have dims
+        return False
+    return hasattr(kind, "__array_ufunc__") or hasattr(kind, "__array_function__")
+
+
+def takes_over(value: Any) -> bool:
+    """Whether its class runs NumPy's functions, such as np.einsum, in its own way."""
+    own = getattr(type(value), "__array_function__", None)
+    return own is not None and own is not np.ndarray.__array_function__
 
 
 def to_array(name: str, value: Any) -> np.ndarray:
     """Convert to an array; DataFrames become the array of their values.
 
-    Raises TypeError: the value is masked, sparse, not computed yet, or not in host memory.
+    Raises TypeError: the value is masked, sparse, not computed yet, not in host memory, or has
+    rules of its own.
     Raises ValueError: the value cannot be converted.
     """
-    if isinstance(value, np.ndarray):
-        if is_masked(value):
-            raise TypeError(
-                f"{name} is a masked array, whose mask would be lost; fill it first "
-                f"({name}.filled(0))"
-            )
-        return np.asarray(value)
+    if type(value) is np.ndarray:
+        return value
+    if isinstance(value, np.ndarray) and isinstance(value, np.ma.MaskedArray):  # imports it: 25 ms
+        raise TypeError(
+            f"{name} is a masked array, whose mask would be lost; fill it first ({name}.filled(0))"
+        )
     if value is None:
         raise TypeError(f"{name} is None; expected an array")
     kind = type(value)
@@ -34,6 +49,11 @@ def to_array(name: str, value: Any) -> np.ndarray:
     # Check the object, not its class: only tensors on a GPU have the attribute.
     if hasattr(value, "__cuda_array_interface__"):
         raise TypeError(f"{name} is a {kind.__name__} in GPU memory; backend 'gpu' is needed")
+    if has_own_rules(value):
+        raise TypeError(
+            f"{name} is a {kind.__name__}, whose own rules (units, labels, ...) would be lost; use "
+            f"its library's functions, or numpy.asarray({name}) for the numbers alone"
+        )
     try:
         return np.asarray(value.to_numpy() if hasattr(kind, "to_numpy") else value)
     except ValueError as error:
@@ -53,3 +73,10 @@ def _why_not_dense(name: str, value: Any) -> str | None:
         how = f"use {name}.compute(), or falcon.dask"
         return f"a Dask collection, which is not computed yet: {how}"
     return None
+
+
+def to_target(out: Any) -> np.ndarray:
+    """Return a caller's `out`; raise TypeError unless it is an array without rules of its own."""
+    if not isinstance(out, np.ndarray) or has_own_rules(out):
+        raise TypeError(f"out is a {type(out).__name__}; expected a NumPy array")
+    return np.asarray(out)

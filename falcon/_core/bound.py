@@ -10,6 +10,7 @@ import numpy as np
 
 from falcon.schemes import Scheme, SymmetricScheme
 
+from .arrays import to_array
 from .spread import MOST_UNEVEN
 
 # Errors of plans that "auto" chooses stay below this times growth u sqrt(K) norm(a_i) norm(b_j).
@@ -19,7 +20,7 @@ PROMISED = 1.5
 def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
     """Return the bound for each entry; parameters as for `Plan.error_bound`."""
     p, scheme = plan.problem, plan.scheme
-    rows, columns = _norms(a, 1), _norms(b, 0)
+    rows, columns = _norms("a", a, 1), _norms("b", b, 0)
     if plan.parts:
         bound = np.empty((p.M, p.N))
         for x in plan.parts:
@@ -59,9 +60,9 @@ def _roundings(problem: Any, K: int) -> int:
     return how.roundings(K if problem.device is None or how.parts == 1 else 3 * K)
 
 
-def _norms(x: Any, axis: int) -> np.ndarray:
+def _norms(name: str, x: Any, axis: int) -> np.ndarray:
     """Return the 2-norms along an axis; a vector is taken to hold the norms already."""
-    x = np.asarray(x)
+    x = to_array(name, x)
     if x.ndim == 1:
         return x.astype(np.float64)
     largest = float(np.abs(x).max(initial=0)) or 1.0

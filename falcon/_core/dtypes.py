@@ -271,11 +271,16 @@ def of(dtype: np.dtype | str) -> DType:
     return row
 
 
+def native(dtype: np.dtype) -> np.dtype:
+    """Return the dtype in the machine's byte order; those of the new style have no other."""
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
+
+
 def find(dtype: np.dtype) -> DType | None:
     """Return the row of a NumPy dtype in any byte order; None if falcon does not multiply it."""
     row = _KNOWN.get(dtype)
     if row is None:
-        row = _searched(dtype.newbyteorder("="))
+        row = _searched(native(dtype))
         if row is not None:
             _KNOWN[dtype] = row
     return row
@@ -296,13 +301,13 @@ def _loaded(name: str) -> DType:
     return next((row for row in rows if row.name == name), None) or of(name)
 
 
-def _searched(native: np.dtype) -> DType | None:
+def _searched(dtype: np.dtype) -> DType | None:
     """Find aliases that NumPy hashes differently, and dtypes of other packages."""
     for row in TABLE:
-        if row.module == "numpy" and row.numpy == native:
+        if row.module == "numpy" and row.numpy == dtype:
             return row
-    known = _KNOWN.get(native.name)
-    return known if known is not None and known.module == native.type.__module__ else None
+    known = _KNOWN.get(dtype.name)
+    return known if known is not None and known.module == dtype.type.__module__ else None
 
 
 def _imported(row: DType) -> np.dtype:

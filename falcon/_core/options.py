@@ -37,6 +37,9 @@ OTHER_VARIABLES = {
     "FALCON_THREADING": "Set to openmp: OpenMP's threads instead of falcon's own; read once.",
 }
 
+# Keywords of np.matmul that falcon.matmul does not take.
+_OF_UFUNCS = ("axes", "axis", "casting", "keepdims", "order", "signature", "subok")
+
 DEFAULT_MAX_GROWTH = 8.0  # RMS growth of the error that "auto" allows: three bits
 
 
@@ -212,9 +215,12 @@ def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -
         return current
     unknown = keywords.keys() - set(names)
     if unknown:
+        name = min(unknown)
+        of_numpy = function == "matmul" and name in _OF_UFUNCS
+        hint = ", which numpy.matmul takes" if of_numpy else did_you_mean(name, names)
         raise TypeError(
-            f"{function}() got an unexpected keyword argument {min(unknown)!r}"
-            f"{did_you_mean(min(unknown), names)}; its options are {', '.join(names)}"
+            f"{function}() got an unexpected keyword argument {name!r}{hint}; its options are "
+            f"{', '.join(names)}"
         )
     given = {
         name: value

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .arrays import to_array
+from .arrays import to_array, to_target
 from .bound import error_bound
 from .option import Candidate as Candidate
 from .option import Option as Option
@@ -241,8 +241,7 @@ class Plan:
         if p.packed:
             raise ValueError("this plan is for a packed operand: multiply by falcon.gemm(a, b)")
         a, b = to_array("a", a), to_array("b", b)
-        if out is not None and not isinstance(out, np.ndarray):
-            raise TypeError(f"out is a {type(out).__name__}; expected a NumPy array")
+        out = None if out is None else to_target(out)
         for name, x, shape, kind in (
             ("a", a, (p.M, p.K), p.operand.left),
             ("b", b, (p.K, p.N), p.operand.right),

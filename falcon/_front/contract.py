@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from string import ascii_letters
 from typing import Any, Literal, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
+from falcon._core.arrays import to_array
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS
 
@@ -24,8 +24,11 @@ from .families.torch_host import is_tensor, through_arrays
 from .matmul import matmul
 from .pairs import Pairs
 from .planner import requested
-from .subscripts import as_text, axes_to_sum, parsed, planned
+from .subscripts import as_text, axes_to_sum, is_view, parsed, planned
 from .validate import is_numeric
+
+# Of axes that `tensordot` sums over or keeps.
+_LABELS = "".join(map(chr, range(ord("A"), ord("A") + 256)))
 
 
 @takes_options(*KEYWORDS)
@@ -146,7 +149,8 @@ def einsum(
     -----
     In each pair the axes are sorted into those of a batch, those that are summed and those kept in
     the result; the sorted views are multiplied by `matmul`. Diagonals, sums over one operand, and
-    products without a sum or of pairs of vectors are left to the array library. Source of the
+    products without a sum or of pairs of vectors are left to the array library. Arrays whose class
+    overrides NumPy's functions (units) are handed to `numpy.einsum`. Source of the
     method: D. G. A. Smith and J. Gray, opt_einsum, JOSS 3 (26), 753, 2018.
 
     ``opt_einsum.contract(..., backend="falcon")`` uses `falcon.einsum` and `falcon.tensordot`, for
@@ -168,8 +172,13 @@ def einsum(
     if order not in ("K", "C", "F", "A"):
         raise ValueError(f"einsum: order is {order!r}; expected 'K', 'C', 'F' or 'A'")
     family = family_of(**named, out=out)
-    requested("einsum", KEYWORDS, options, family)
+    chosen = requested("einsum", KEYWORDS, options, family)
+    if family.is_taken_over(named, out, chosen):
+        how = {k: x for k, x in {**how, "out": out}.items() if x is not None}
+        return np.einsum(text, *given, optimize=optimize, **how)
     target = None if out is None else family.target(out)
+    if len(given) == 1 and out is None and is_view(text):  # whose elements stay as they are
+        dtype, casting = None, "unsafe"
     arrays, common = family.einsum_operands(named, target, dtype, casting)
     if order != "K" and not isinstance(arrays[0], np.ndarray):
         raise ValueError(f"einsum: order is {order!r}; arrays in GPU memory take 'K' only")
@@ -194,8 +203,7 @@ def einsum(
         result = arrays[0]
         if target is not None:
             if result is not target:
-                result = result.astype(target.dtype) if casting == "unsafe" else result
-                family.copy(result, target)
+                family.copy(result, target, casting)
             return out
     if len(result.shape) == 0:
         return family.scalar(result)
@@ -235,7 +243,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None, **options: Unpack[CallO
     >>> falcon.multi_dot([np.ones((9, 2)), np.ones((2, 8)), np.ones(8)]).shape
     (9,)
     """
-    chain = [x if hasattr(x, "shape") else np.asarray(x) for x in arrays]
+    chain = [x if hasattr(x, "shape") else to_array(f"array {i}", x) for i, x in enumerate(arrays)]
     if len(chain) < 2:
         raise ValueError(f"multi_dot: expected at least two arrays; got {len(chain)}")
     for i, x in enumerate(chain):
@@ -284,10 +292,14 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
     )
     if by_library and _without_numbers(a, b):
         return np.dot(a, b, out) if name == "dot" else np.tensordot(a, b, axes)
+    if family.is_taken_over(named, out, chosen):
+        if name == "tensordot":
+            return np.tensordot(a, b, axes=axes)
+        return np.dot(a, b) if out is None else np.dot(a, b, out=out)
     (x, y), _ = family.einsum_operands(named, None, None, "safe")
     left, right = axes_to_sum(name, axes, tuple(x.shape), tuple(y.shape))
-    xs = ascii_letters[: x.ndim]
-    ys = list(ascii_letters[x.ndim : x.ndim + y.ndim])
+    xs = _LABELS[: x.ndim]
+    ys = list(_LABELS[x.ndim : x.ndim + y.ndim])
     for i, j in zip(left, right, strict=True):
         ys[j] = xs[i]
     kept = "".join(z for i, z in enumerate(xs) if i not in left)
@@ -299,7 +311,11 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
         raise ValueError(f"{name}: out has shape {tuple(target.shape)}; expected {shape}")
     with family.current():
         pairs = Pairs(family, None, options)
-        result = pairs.contracted((x, y), (xs, "".join(ys)), kept, target)
+        if left:
+            result = pairs.contracted((x, y), (xs, "".join(ys)), kept, target)
+        else:  # two axes: einsum has letters for 52
+            result = pairs.contracted((x.reshape(-1), y.reshape(-1)), ("a", "b"), "ab")
+            result = result.reshape(shape)
         if target is not None and result is not target:
             family.copy(result, target)
     if out is not None:

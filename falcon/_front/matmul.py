@@ -231,6 +231,8 @@ def _in_one_call(
             return ""
         first = (0,) * (len(a.shape) - 2)
         problem = family.problem(a[first], b[first], None, None, *types, options)
+        if problem.symmetric and not family.same_memory(a, b.swapaxes(-1, -2)):
+            problem = replace(problem, symmetric="")  # only some of the products are symmetric
         plan = plan_for(problem, options)
         other = host_engine()
         strided = problem.a_strided and problem.b_strided

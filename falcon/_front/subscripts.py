@@ -51,6 +51,12 @@ def _from_list(labels: Sequence[Any]) -> str:
     return text
 
 
+def is_view(text: str) -> bool:
+    """Whether subscripts of one operand only move its axes, or take diagonals."""
+    own, arrow, output = text.replace(".", "").partition("->")
+    return {*own} == {*output} if arrow else len({*own}) == len(own)
+
+
 @lru_cache(512)
 def parsed(text: str, axes: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
     """Return the labels of the axes of operands with so many axes, and of the result's."""

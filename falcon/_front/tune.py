@@ -183,7 +183,7 @@ def tune(
     >>> falcon.tune([], dtype="float64")
     []
     """
-    native = np.dtype(dtype).newbyteorder("=")
+    native = np.dtype(dtype)
     check_numeric("dtype", native)
     for name, value in (("candidates", candidates), ("rounds", rounds)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:

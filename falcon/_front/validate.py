@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.arrays import to_array
+from falcon._core.arrays import has_own_rules, to_array
 from falcon._core.dtypes import DType, find, find_torch, of
 from falcon._core.packed import PackedOperand
 
@@ -64,20 +64,11 @@ def _found(dtype: np.dtype | str) -> DType | None:
 
 
 def plain(name: str, value: Any) -> Any:
-    """Turn lists, scalars and DataFrames into arrays; leave subclasses and foreign arrays alone.
+    """Turn lists, scalars and DataFrames into arrays; leave those to ufuncs that override them.
 
-    Raises TypeError: the value refuses NumPy's functions.
+    Raises TypeError: the value has rules of its own, but refuses ufuncs.
     """
-    kind = type(value)
-    if kind is np.ndarray:
-        return value
-    refuses = getattr(kind, "__array_ufunc__", value) is None
-    if refuses and isinstance(value, np.ndarray):
-        raise TypeError(
-            f"{name} is a {kind.__name__}, which refuses NumPy's functions (its __array_ufunc__ is "
-            f"None); use numpy.asarray({name})"
-        )
-    if hasattr(kind, "__array_ufunc__") and not (refuses or hasattr(kind, "to_numpy")):
+    if getattr(type(value), "__array_ufunc__", None) is not None and has_own_rules(value):
         return value
     return to_array(name, value)
 

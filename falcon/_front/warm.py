@@ -47,7 +47,7 @@ def warm_up(
     >>> import falcon
     >>> falcon.warm_up([(640, 640, 640)])
     """
-    kind = np.dtype(dtype).newbyteorder("=")
+    kind = np.dtype(dtype)
     check_numeric("dtype", kind)
     options = requested("warm_up", ("threads",), {"threads": threads})
     for M, N, K in [sizes_of(shape) for shape in shapes]:

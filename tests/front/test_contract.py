@@ -32,6 +32,7 @@ def whole(shape, dtype="float64", seed=0, layout=0):
 
 def assert_same(found, expected):
     assert type(found) is type(expected)
+    found, expected = np.asarray(found), np.asarray(expected)  # Python's numbers have no dtype
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
     np.testing.assert_array_equal(found, expected)
 
@@ -165,6 +166,29 @@ def test_dtype_and_casting():
         product = falcon.einsum(text, a.astype(bfloat16), b.astype(bfloat16))
         assert product.dtype == bfloat16
         np.testing.assert_array_equal(product.astype(int), np.einsum(text, a, b))
+
+
+def test_what_only_numpy_adds_up_and_casts():
+    large = np.array([2**62, 2**62 - 1], object)  # Python's integers stay so
+    for text, operands in (("i->", [large]), ("i,i->", [large] * 2), ("ij->j", [large[:, None]])):
+        assert_same(falcon.einsum(text, *operands), np.einsum(text, *operands))
+    mixed = [x.astype(object) if i == 1 else x for i, x in enumerate([whole((3, 3))] * 3)]
+    for text in ("ij,jk,kl->il", "ij,jk,kl->", "ij,kl,jk->il"):
+        for optimize in (True, False):
+            found = falcon.einsum(text, *mixed, optimize=optimize)
+            assert_same(found, np.einsum(text, *mixed))
+    swapped = whole((3, 3)).astype(">f8")
+    for text in ("ij->ji", "ii->i", "ji", "ij->i", "ii"):  # views are not cast
+        for how in ({"casting": "no"}, {"dtype": "i4"}):
+            assert_agree(falcon.einsum, np.einsum, text, swapped, **how)
+    for how in ({"dtype": "f4"}, {"out": np.zeros((3, 3))}):
+        with pytest.warns(np.exceptions.ComplexWarning) as seen:
+            found = falcon.einsum("ij,jk", swapped + 2j, swapped, casting="unsafe", **how)
+        np.testing.assert_array_equal(found, swapped @ swapped)
+        assert [x.filename for x in seen] == [__file__]
+    x, y = whole((*[1] * 28, 3, 4)), whole((4, *[1] * 27, 3), seed=1)  # 58 labels
+    for axes in (0, 1, ([28, 29], [28, 0]), ([], [])):
+        assert_agree(falcon.tensordot, np.tensordot, x, y, axes)
 
 
 def test_matrices_are_multiplied_without_copies(monkeypatch):

@@ -6,6 +6,7 @@ import pytest
 import falcon
 
 A, B, C = np.ones((3, 4)), np.ones((4, 5)), np.ones((3, 5))
+TEXT = np.dtypes.StringDType() if np.__version__ > "2" else "U"  # its dtype is of the new style
 I, J = np.ones((3, 4), int), np.ones((4, 5), int)
 
 
@@ -40,6 +41,7 @@ GEMM = [  # positional, keywords, error, pattern
     ((A > 0, B), {}, TypeError, "a has dtype bool; expected integers, .* [(]falcon.matmul counts"),
     ((None, B), {}, TypeError, "a is None; expected an array"),
     ((A, B.astype(object)), {}, TypeError, "b has dtype object"),
+    ((A, B.astype(TEXT)), {}, TypeError, "b has dtype .*; expected integers"),
     ((A, B, C.astype("U1")), {}, TypeError, "c has dtype <U1"),
     (([[1, 2], [3]], B), {}, ValueError, "a cannot be converted to an array"),
     ((A, np.ma.array(B)), {}, TypeError, "b is a masked array, whose mask would be lost"),
@@ -143,23 +145,17 @@ def test_plan(given, options, error, pattern):
 MATMUL = [
     ((A, A), {}, ValueError, r"a has shape \(3, 4\) and b \(3, 4\): the inner dimensions 4 and 3"),
     ((A[0], A[0][:2]), {}, ValueError, r"a has shape \(4,\) and b \(2,\): the inner dimensions 4"),
-    (
-        (np.ones((2, 3, 4)), np.ones((3, 4, 5))),
-        {},
-        ValueError,
-        r"batch axes of a \(2, 3, 4\) and b",
-    ),
+    ((np.ones((2, 3, 4)), np.ones((3, 4, 5))), {}, ValueError, r"axes of a \(2, 3, 4\) and b"),
     ((A, B), {"out": A.copy()}, ValueError, r"out has shape \(3, 4\); expected \(3, 5\)"),
     ((A, B), {"out": C.astype(int)}, TypeError, "out has dtype int64"),
     ((A, B), {"out": read_only}, ValueError, "out is read-only"),
     ((A > 0, B > 0), {"scheme": "strassen"}, TypeError, "strassen.* needs plain numeric .* bool"),
-    (
-        (A, np.float64(2)),
-        {"scheme": "strassen"},
-        TypeError,
-        "needs plain numeric arrays of at least",
+    ((A, np.float64(2)), {"scheme": "strassen"}, TypeError, "needs plain numeric arrays of at"),
+    ((A, B), {"scheme": "strassen", "out": (C, C)}, TypeError, "got a ndarray .*, out tuple"),
+    *(
+        ((A, B), {x: None}, TypeError, f"argument '{x}', which numpy.matmul takes; its options are")
+        for x in ("axes", "casting", "order", "signature", "subok")
     ),
-    ((A, B), {"scheme": "strassen", "out": (C, C)}, TypeError, "got a ndarray .* and out tuple"),
 ]
 
 

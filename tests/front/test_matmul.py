@@ -410,6 +410,45 @@ def test_a_batch_by_one_matrix_is_one_product(monkeypatch, shape, dtype):
     np.testing.assert_array_equal(falcon.matmul(gaps, b), np.matmul(gaps, b))
 
 
+def windows(x):
+    return np.lib.stride_tricks.sliding_window_view(x[0], 200, 0).swapaxes(1, 2)
+
+
+TWINS = {  # batches whose first pair are twins: x and its transpose
+    "one by all": lambda x: (x[0], x),
+    "broadcast": lambda x: (x[:1], x),
+    "all by one": lambda x: (x, x[:1]),
+    "four axes": lambda x: (x[:2, None], x),
+    "strided": lambda x: (x[::2], x[:2]),
+    "windows": lambda x: (windows(x)[0], windows(x)[:3]),
+    "every pair": lambda x: (x, x),
+    "one pair, again": lambda x: (np.broadcast_to(x[0], x.shape), np.broadcast_to(x[0], x.shape)),
+}
+
+
+@pytest.mark.parametrize("how", TWINS)
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "D"])
+@pytest.mark.parametrize("options", [{}, {"scheme": "classical"}])
+def test_a_batch_whose_first_pair_are_twins(how, dtype, options):
+    whole = np.random.default_rng(0).integers(-3, 4, (4, 210, 40))
+    a, b = TWINS[how](whole.astype(dtype))
+    x, y = TWINS[how](whole)
+    expected = np.matmul(x, y.swapaxes(-1, -2)).astype(dtype)
+    for out in (None, None, np.empty_like(expected)):  # the second call may be recalled
+        found = falcon.matmul(a, b.swapaxes(-1, -2), out, **options)
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(falcon.einsum("...ij,...kj->...ik", a, b), expected)
+
+
+@pytest.mark.parametrize("scheme", ["classical", "strassen"])
+def test_a_packed_operand_is_what_it_was_when_packed(scheme):
+    """The product by its transpose, since changed, is not symmetric."""
+    x = np.random.default_rng(0).integers(-9, 9, (60, 60)).astype("f4")
+    before, packed = x.copy(), falcon.pack(x, scheme=scheme)
+    x[:] = 2 * x.T
+    np.testing.assert_array_equal(falcon.gemm(x.T, packed), x.T @ before)
+
+
 def test_ctrl_c_ends_a_batch():
     """A batch of a minute."""
     code = (

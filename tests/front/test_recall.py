@@ -87,7 +87,7 @@ CHANGES = {
     "unaligned": lambda a, b, out: (unaligned(a), b, out),
     "unaligned out": lambda a, b, out: (a, b, unaligned(out)),
     "list": lambda a, b, out: (a.tolist(), b, out),
-    "matrix": lambda a, b, out: (np.asarray(a).view(np.matrix), b, out),
+    "map of a file": lambda a, b, out: (a.view(np.memmap), b, out),
 }
 
 

@@ -12,7 +12,7 @@ its arrays, functions like those of torch_host.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -77,6 +77,12 @@ class Family(Protocol):
         Returns NotImplemented for all others.
         """
 
+    def is_taken_over(self, named: Mapping[str, Any], out: Any, options: Options) -> bool:
+        """Whether an operand, or `out`, has the library's other functions run by its own class.
+
+        Raises TypeError: one has, but the options name a scheme or a backend.
+        """
+
     def scalar(self, x: Any) -> Any:
         """Return a 0-d result in the form in which the library returns it."""
 
@@ -113,7 +119,7 @@ class Family(Protocol):
     def scale(self, c: Any, beta: Any, out: Any, dtype: DType) -> None:
         """Write ``beta c`` to `out`, or zeros if `c` is None."""
 
-    def copy(self, x: Any, out: Any) -> None:
+    def copy(self, x: Any, out: Any, casting: Any = "same_kind") -> None:
         """Write `x` to `out`, which may have another dtype."""
 
     def overlap(self, x: Any, y: Any) -> bool:

@@ -6,7 +6,7 @@ all work runs in the caller's current stream, without waiting for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -147,6 +147,10 @@ class DeviceFamily:
             raise ValueError("matmul: an operand is a scalar; expected at least one axis")
         return NotImplemented
 
+    def is_taken_over(self, named: Mapping[str, Any], out: Any, options: Options) -> bool:
+        """All arrays are of one library, which falcon knows."""
+        return False
+
     def scalar(self, x: Any) -> Any:
         """0-d arrays stay as they are."""
         return x
@@ -209,7 +213,7 @@ class DeviceFamily:
             added = operands.duplicate(added)
         run(kernels.copy(added, target, float(beta) if added is not None else 1.0))
 
-    def copy(self, x: Any, out: Any) -> None:
+    def copy(self, x: Any, out: Any, casting: Any = "same_kind") -> None:
         out[...] = x
 
     def overlap(self, x: Any, y: Any) -> bool:

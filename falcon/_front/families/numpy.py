@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
-from falcon._core.arrays import is_masked, to_array
-from falcon._core.dtypes import DType, find, of
+from falcon._core.arrays import takes_over, to_array, to_target
+from falcon._core.dtypes import DType, find, native, of
 from falcon._core.options import Options, threads_of
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._core.symmetric import is_transpose, same_memory
+from falcon._core.text import warn_caller
 from falcon._numpy import original
 from falcon._numpy.threads import limited
 
@@ -75,14 +76,11 @@ class NumpyFamily:
         return dtype
 
     def target(self, out: Any) -> Any:
-        """View instances of subclasses as plain arrays, since they may refuse NumPy's functions."""
-        if is_masked(out):  # `check_cast` refuses it
-            return out
-        return np.asarray(out) if isinstance(out, np.ndarray) else out
+        """Return `out` itself, or a map of a file as an array."""
+        return to_target(out)
 
     def check_cast(self, out: Any, dtype: DType) -> None:
-        """Raise TypeError unless `out` is an array to which results cast by "same_kind"."""
-        _check_is_array(out)
+        """Raise TypeError unless results cast to `out` by "same_kind"."""
         if not np.can_cast(dtype.numpy, out.dtype, "same_kind"):
             raise TypeError(
                 f"out has dtype {out.dtype}, to which the result's {dtype.numpy} does not cast "
@@ -101,20 +99,30 @@ class NumpyFamily:
         """Pass booleans, objects, array subclasses and other array types to np.matmul."""
         a, b = plain("a", a), plain("b", b)
         ordinary = all(type(x) is np.ndarray for x in (a, b)) and (
-            out is None or type(out) is np.ndarray
+            out is None or type(out) in (np.ndarray, np.memmap)
         )
         if ordinary and min(a.ndim, b.ndim) and all(is_numeric(x.dtype) for x in (a, b)):
             return NotImplemented
-        by_name = options.backend not in self.library_backends
-        if by_name or options.scheme not in ("auto", "classical"):
-            what = f"backend {options.backend!r}" if by_name else f"{options.scheme!r}"
-            raise TypeError(
-                f"{what} needs plain numeric arrays of at least one axis; got a {describe(a)}, "
-                f"b {describe(b)}" + ("" if out is None else f" and out {describe(out)}")
-            )
+        self._check_not_by_name({"a": a, "b": b, "out": out}, options)
         given = {k: x for k, x in (("out", out), ("dtype", dtype)) if x is not None}
         with limited(threads_of(options)):
             return original.ufunc(a, b, **given)
+
+    def is_taken_over(self, named: Mapping[str, Any], out: Any, options: Options) -> bool:
+        """Whether a class runs NumPy's functions in its own way; not by a scheme or backend."""
+        taken = any(map(takes_over, (*named.values(), out)))
+        if taken:
+            self._check_not_by_name({**named, "out": out}, options)
+        return taken
+
+    def _check_not_by_name(self, operands: Mapping[str, Any], options: Options) -> None:
+        by_name = options.backend not in self.library_backends
+        if by_name or options.scheme not in ("auto", "classical"):
+            what = f"backend {options.backend!r}" if by_name else f"{options.scheme!r}"
+            got = (f"{name} {describe(x)}" for name, x in operands.items() if x is not None)
+            raise TypeError(
+                f"{what} needs plain numeric arrays of at least one axis; got {', '.join(got)}"
+            )
 
     def scalar(self, x: Any) -> Any:
         """Return a NumPy scalar."""
@@ -122,7 +130,7 @@ class NumpyFamily:
 
     def empty(self, shape: tuple[int, ...], dtype: DType, of: Sequence[Any] = ()) -> np.ndarray:
         """Make an array by rows."""
-        kind = np.result_type(*(x.dtype for x in of)).newbyteorder("=") if of else dtype.numpy
+        kind = native(np.result_type(*(x.dtype for x in of))) if of else dtype.numpy
         return np.empty(shape, kind if kind == dtype.numpy else dtype.numpy)
 
     def problem(
@@ -149,7 +157,7 @@ class NumpyFamily:
         )
         size = operand.itemsize
         K = a_shape[1]
-        if not symmetric and len(sources) == 2 and c is None:
+        if not symmetric and len(sources) == 2 and c is None and not packed:
             symmetric = _symmetric(a, b, operand, options)
         return Problem.of(
             (a_shape[0], b_shape[1], K),
@@ -185,10 +193,10 @@ class NumpyFamily:
         with np.errstate(all="ignore"):
             np.multiply(c, beta, out=out, dtype=dtype.numpy, casting="same_kind")
 
-    def copy(self, x: Any, out: Any) -> None:
-        """Write `x` to `out`, without warnings about overflow."""
+    def copy(self, x: Any, out: Any, casting: Any = "same_kind") -> None:
+        """Write `x` to `out`, without warnings."""
         with np.errstate(all="ignore"):
-            np.copyto(out, x, casting="same_kind")
+            np.copyto(out, _real(x, out.dtype), casting=casting)
 
     def overlap(self, x: Any, y: Any) -> bool:
         return overlap(x, y)
@@ -211,19 +219,26 @@ class NumpyFamily:
         for name, x in named.items():
             refuse_packed(name, x)
         arrays = [to_array(name, x) for name, x in named.items()]
-        if out is not None:
-            _check_is_array(out)
         known = [x.dtype for x in (*arrays, out) if x is not None]
         wanted = np.result_type(*known) if dtype is None else _any_type(dtype)
-        wanted = wanted.newbyteorder("=")
+        wanted = native(wanted)
         for name, x in zip(named, arrays, strict=True):
             if not np.can_cast(x.dtype, wanted, casting):
                 raise TypeError(f"{name} has dtype {x.dtype}; no cast to {wanted} ({casting})")
         if out is not None and not np.can_cast(wanted, out.dtype, casting):
             raise TypeError(f"out has dtype {out.dtype}; no cast from {wanted} ({casting})")
+        casts = [(x.dtype, wanted) for x in arrays]
+        if out is not None:
+            casts.append((wanted, out.dtype))
+        if any(_loses_imaginary(*pair) for pair in casts):
+            message = "Casting complex values to real discards the imaginary part"
+            warn_caller(message, np.exceptions.ComplexWarning)
         for i, x in enumerate(arrays):
-            left = is_numeric(x.dtype) and np.can_cast(x.dtype, wanted, "same_kind")
-            arrays[i] = x if left else x.astype(wanted, copy=False)
+            x = _real(x, wanted)
+            left = is_numeric(wanted) and is_numeric(x.dtype)
+            left = left and np.can_cast(x.dtype, wanted, "same_kind")
+            with np.errstate(all="ignore"):
+                arrays[i] = x if left else x.astype(wanted, copy=False)
         return arrays, None if all(x.dtype == wanted for x in arrays) else wanted
 
     def einsum(self, text: str, arrays: Sequence[Any], dtype: Any) -> Any:
@@ -233,7 +248,12 @@ class NumpyFamily:
             result = np.einsum(text, *arrays, dtype=np.float32, casting="unsafe")
             return result.astype(dtype or np.result_type(*(x.dtype for x in arrays)))
         how = {} if dtype is None else {"dtype": dtype, "casting": "unsafe"}
-        return np.asarray(np.einsum(text, *arrays, **how))
+        result = np.einsum(text, *arrays, **how)
+        if isinstance(result, np.ndarray) or not any(x.dtype.hasobject for x in arrays):
+            return np.asarray(result)
+        kept = np.empty((), object)  # np.asarray would turn Python's integers into NumPy's
+        kept[()] = result
+        return kept
 
     def folded(self, x: Any) -> np.ndarray | None:
         even = all(
@@ -289,9 +309,13 @@ class NumpyFamily:
 NUMPY = NumpyFamily()
 
 
-def _check_is_array(out: Any) -> None:
-    if not isinstance(out, np.ndarray) or is_masked(out):
-        raise TypeError(f"out is a {type(out).__name__}; expected a NumPy array")
+def _loses_imaginary(dtype: np.dtype, to: np.dtype) -> bool:
+    return dtype.kind == "c" != to.kind and is_numeric(to)
+
+
+def _real(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return the real part of what will be cast to a real dtype: NumPy's casts would warn."""
+    return x.real if _loses_imaginary(x.dtype, dtype) else x
 
 
 def _any_type(dtype: Any) -> np.dtype:

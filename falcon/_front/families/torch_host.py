@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.arrays import has_own_rules
 from falcon._core.dtypes import DType, find, find_torch
 
 
@@ -30,7 +31,9 @@ def through_arrays(
         raise TypeError("out is a lazily conjugated or negated tensor; expected a plain one")
     views = [viewed(name, x) for name, x in operands.items()]
     result = function(*views, out=viewed("out", out), **others)
-    return _tensor(np.asarray(result)) if out is None else out
+    if out is not None or has_own_rules(result):
+        return result if out is None else out
+    return _tensor(np.asarray(result))
 
 
 def viewed(name: str, x: Any) -> Any:
