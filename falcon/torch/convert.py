@@ -251,8 +251,9 @@ def _why_not(layer: nn.Linear, config: LinearConfig) -> str:
         return "its weight is no parameter"
     if w.device.type != "cpu":
         return f"on {w.device}"
-    if w.dtype not in ops.DTYPES:
-        return f"falcon multiplies no {str(w.dtype).removeprefix('torch.')}"
+    missing = ops.DTYPES.get(w.dtype, f"falcon multiplies no {str(w.dtype).removeprefix('torch.')}")
+    if missing:
+        return missing
     if config.rows * w.numel() < ops.LEAST_PRODUCT:
         return "too small"
     return ""
@@ -300,7 +301,9 @@ def _measured(layer: nn.Linear, packed: _Choice) -> _Choice:
 
 def _gains(layer: nn.Linear, rows: int, *calls: Callable[[Tensor], Tensor]) -> list[float]:
     """Return torch's time over that of each call, in turn."""
-    x = torch.randn(rows, layer.in_features).to(layer.weight.dtype)
+    generator = torch.Generator("cpu").manual_seed(0)
+    x = torch.randn(rows, layer.in_features, generator=generator, device="cpu")
+    x = x.to(layer.weight.dtype)
     stock: Callable[[Tensor], Tensor] = partial(
         functional.linear, weight=layer.weight, bias=layer.bias
     )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from . import ops
-from .packed import How, Panels
+from .packed import How, Panels, linear
 
 
 class FalconLinear(nn.Linear):
@@ -19,7 +19,8 @@ class FalconLinear(nn.Linear):
     Its parameters are those of the nn.Linear, and so is its state_dict. Where no gradient is
     recorded, it multiplies by panels of the weight, which are made by the first product, and again
     when the weight changes. Copies, pickles and ``to()`` leave the panels behind. With gradients it
-    is `falcon.torch.linear`; few rows are torch's own product.
+    is `falcon.torch.linear`; few rows, and all that falcon does not multiply, are torch's own
+    product.
 
     Examples
     --------
@@ -30,25 +31,27 @@ class FalconLinear(nn.Linear):
     (True, torch.Size([256, 400]))
     """
 
-    _panels: Panels
-    _handle: Tensor
+    if TYPE_CHECKING:  # TorchScript reads annotations
+        _panels: Panels
+        _handle: Tensor
 
     def forward(self, input: Tensor) -> Tensor:
         """Return ``input @ weight.T + bias``."""
-        w, bias = self.weight, self.bias
-        compiling = torch.compiler.is_compiling()
-        if not compiling and input.numel() < self._panels.how.min_m * self.in_features:
-            return functional.linear(input, w, bias)
-        kind = input.device.type
-        if (
-            kind != "cpu"
-            or input.dtype is not w.dtype
-            or torch.is_autocast_enabled(kind)
-            or ops.records(input, w, bias)
-            or (not compiling and ops.is_wrapped(input))
-        ):
-            return ops.linear(input, w, bias)
-        return torch.ops.falcon.linear_packed(input, w, bias, self._handle)
+        if torch.jit.is_scripting():
+            return functional.linear(input, self.weight, self.bias)
+        else:  # TorchScript does not compile it
+            fewest = self._panels.how.min_m * self.in_features
+            return linear(input, self.weight, self.bias, self._handle, fewest)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; warn where torch.ao.quantization passes the layer over."""
+        if name == "qconfig":
+            warnings.warn(
+                "torch.ao.quantization leaves a FalconLinear as it is: quantize the model first, "
+                "or call falcon.torch.revert_(model)",
+                stacklevel=2,
+            )
+        super().__setattr__(name, value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a copy or a pickle, with panels of its own."""

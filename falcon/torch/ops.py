@@ -1,27 +1,42 @@
 """`linear` and `matmul`, and the operators of torch that they call.
 
-An operator is seen by torch.compile as one node with a fake kernel; the autograd.Function is
-outside of it, because gradients registered with the operator cost every call more.
+An operator is one node of traces, compiled and exported programs. Its derivatives belong to it, so
+that these programs have them too: reverse ones are its own products, forward ones torch's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._functorch.autograd_function import enable_single_level_autograd_function
+from torch.autograd import forward_ad
 from torch.nn import functional
+from torch.overrides import handle_torch_function, has_torch_function
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 import falcon
-from falcon._core.dtypes import CUDA
+from falcon._core.dtypes import CUDA, DType
 
-DTYPES = tuple(getattr(torch, str(row.torch)) for row in CUDA)
+
+def _missing(row: DType) -> str:
+    """Return which package a type needs that is not installed; "" if there is none."""
+    try:
+        row.numpy  # noqa: B018
+    except TypeError as error:
+        return str(error)
+    return ""
+
+
+# The types that falcon multiplies, and what each needs that is missing.
+DTYPES = {getattr(torch, str(row.torch)): _missing(row) for row in CUDA}
 # Left to torch: products of fewer multiplications, which falcon's Python code would delay, and of
 # fewer rows, for which falcon would copy B (nn.Linear's weight is B by columns).
 LEAST_PRODUCT = 256**3
 LEAST_ROWS = 16
 
-is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 library = torch.library.Library("falcon", "DEF")
 library.define("linear(Tensor x, Tensor w, Tensor? bias) -> Tensor")
 library.define("matmul(Tensor a, Tensor b) -> Tensor")
@@ -37,6 +52,7 @@ def linear(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
     w : Tensor, shape (N, K)
         Of x's dtype and device; any strides, never copied.
     bias : Tensor, shape (N,), optional
+        Or another shape that torch's linear takes.
 
     Returns
     -------
@@ -50,8 +66,10 @@ def linear(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
 
     Notes
     -----
-    Small products and those of fewer than 16 rows are torch's own. Under autocast, operands are
-    cast as those of torch's linear. With `torch.compile` it is one node of the graph.
+    Small products, those of fewer than 16 rows, forward-mode derivatives, and operands that are
+    sparse, nested, of another device or a subclass with tensors of its own are torch's. Under
+    autocast, operands are cast as those of torch's linear. With `torch.compile` and `torch.export`
+    it is one node of the graph.
 
     Examples
     --------
@@ -59,13 +77,18 @@ def linear(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> falcon.torch.linear(torch.ones(5, 2, 3), torch.ones(4, 3), torch.ones(4)).shape
     torch.Size([5, 2, 4])
     """
-    x, w, bias = _cast(x, w, bias)
-    check_linear(x, w, bias)
-    if not torch.compiler.is_compiling() and _is_for_torch(x, w.shape[0]):
+    if is_symbolic(x, w, bias):
+        return handle_torch_function(linear, (x, w, bias), x, w, bias)
+    if is_foreign(x, w, bias) or w.ndim == 1:
         return functional.linear(x, w, bias)
-    if records(x, w, bias):
-        made: Tensor = _Linear.apply(x, w, bias)
-        return made
+    x, w, bias = cast(x, w, bias)
+    if bias is not None and bias.ndim != 1:
+        if torch.jit.is_tracing() or bias.shape not in ((), (1, *w.shape[:1])):
+            return functional.linear(x, w, bias)
+        bias = bias.reshape(-1)
+    check_linear(x, w, bias)
+    if not is_traced() and _is_for_torch(x, w.shape[0]):
+        return functional.linear(x, w, bias)
     return torch.ops.falcon.linear(x, w, bias)
 
 
@@ -93,6 +116,10 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     >>> falcon.torch.matmul(torch.ones(5, 2, 3), torch.ones(3)).shape
     torch.Size([5, 2])
     """
+    if is_symbolic(a, b):
+        return handle_torch_function(matmul, (a, b), a, b)
+    if is_foreign(a, b):
+        return torch.matmul(a, b)
     for name, x in (("a", a), ("b", b)):
         if x.ndim == 0:
             raise ValueError(f"{name} is a scalar; expected at least one axis")
@@ -102,28 +129,45 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         return matmul(a[None], b).squeeze(-2)
     if b.ndim == 2:
         return linear(a, b.mT)
-    a, b, _ = _cast(a, b, None)
+    a, b, _ = cast(a, b, None)
     _check_matmul(a, b)
-    if not torch.compiler.is_compiling() and _is_for_torch(a, b.shape[-1], a.shape[-2]):
+    if not is_traced() and _is_for_torch(a, b.shape[-1], a.shape[-2]):
         return torch.matmul(a, b)
-    if records(a, b):
-        made: Tensor = _Matmul.apply(a, b)
-        return made
     return torch.ops.falcon.matmul(a, b)
 
 
+def is_symbolic(*operands: Any) -> bool:
+    """Whether one of them is no tensor, but records what is called, as those of torch.fx do."""
+    return has_torch_function(operands) and any(not isinstance(x, Tensor | None) for x in operands)
+
+
+def is_foreign(*operands: Tensor | None) -> bool:
+    """Whether one of them is of a kind that only torch, or its own class, multiplies.
+
+    While TorchScript is traced for ONNX, which does not know falcon, all are.
+    """
+    for x in operands:
+        if x is not None and (
+            not (x.is_cpu or x.is_cuda)
+            or x.layout is not torch.strided
+            or x.is_nested
+            or is_traceable_wrapper_subclass(x)
+        ):
+            return True
+    return torch.jit.is_tracing() and torch.onnx.is_in_onnx_export()
+
+
+def is_traced() -> bool:
+    """Whether a program is being recorded, so that sizes may be others when it runs."""
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()
+
+
 class _Linear(torch.autograd.Function):
-    generate_vmap_rule = True
-
     @staticmethod
-    def forward(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
-        return torch.ops.falcon.linear(x, w, bias)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
-        x, w, bias = inputs
-        ctx.has_bias = bias is not None
+    def forward(ctx: Any, x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.bias_shape = None if bias is None else bias.shape
         ctx.save_for_backward(x, w)
+        return _in_forward(torch.ops.falcon.linear, x, w, bias)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -134,21 +178,16 @@ class _Linear(torch.autograd.Function):
             for_x = linear(grad, w.mT)
         if ctx.needs_input_grad[1]:
             for_w = linear(rows.mT, x.reshape(-1, w.shape[1]).mT)
-        if ctx.has_bias and ctx.needs_input_grad[2]:
-            for_bias = rows.sum(0)
+        if ctx.needs_input_grad[2]:
+            for_bias = rows.sum_to_size(ctx.bias_shape)
         return for_x, for_w, for_bias
 
 
 class _Matmul(torch.autograd.Function):
-    generate_vmap_rule = True
-
     @staticmethod
-    def forward(a: Tensor, b: Tensor) -> Tensor:
-        return torch.ops.falcon.matmul(a, b)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        ctx.save_for_backward(a, b)
+        return _in_forward(torch.ops.falcon.matmul, a, b)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -159,6 +198,43 @@ class _Matmul(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             for_b = matmul(a.mT, grad).sum_to_size(b.shape)
         return for_a, for_b
+
+
+def _in_forward(op: Callable[..., Tensor], *operands: Tensor | None) -> Tensor:
+    """Call an operator's next kernel; levels of functorch outside of this one record theirs."""
+    levels = torch._C._are_functorch_transforms_active()
+    with torch.set_grad_enabled(levels), torch._C._AutoDispatchBelowAutograd():
+        return op(*operands)
+
+
+def _in_forward_mode() -> bool:
+    """Whether tangents may be asked for (in compiled programs, only functorch's levels show it)."""
+    levels = torch._C._functorch.get_interpreter_stack()  # None: it is empty
+    jvp = torch._C._functorch.TransformType.Jvp
+    return forward_ad._current_level >= 0 or (
+        levels is not None and any(x.key() == jvp for x in levels)
+    )
+
+
+def differentiate(name: str, stock: Callable[..., Tensor], recorded: Callable[..., Tensor]) -> None:
+    """Register an operator's derivatives, and what stands for it where falcon is not known.
+
+    `stock` computes it by torch's operators, `recorded` so that gradients are recorded.
+    """
+    op = getattr(torch.ops.falcon, name).default
+
+    def kernel(*operands: Tensor | None) -> Tensor:
+        if _in_forward_mode():
+            return stock(*operands)
+        if torch.is_grad_enabled() and torch._C._any_requires_grad(*operands):
+            with enable_single_level_autograd_function():
+                return recorded(*operands)
+        with torch._C._AutoDispatchBelowAutograd():
+            made: Tensor = op(*operands)
+        return made
+
+    library.impl(name, kernel, "Autograd")
+    torch._decomp.register_decomposition([op])(lambda *operands: stock(*operands))  # for ONNX
 
 
 def multiply(x: Tensor, b: Any, width: int, bias: Tensor | None, **options: Any) -> Tensor:
@@ -210,7 +286,6 @@ def _batched(axis: int | None, x: Any, size: int) -> Any:
     return x.expand(size, *x.shape) if axis is None else x.movedim(axis, 0)
 
 
-@torch.library.register_vmap("falcon::linear", lib=library)
 def vmap_linear(
     info: Any, axes: tuple, x: Tensor, w: Tensor, bias: Tensor | None
 ) -> tuple[Tensor, int]:
@@ -226,7 +301,6 @@ def vmap_linear(
     return made.reshape((*x.shape[:-1], w.shape[1])), 0
 
 
-@torch.library.register_vmap("falcon::matmul", lib=library)
 def _vmap_matmul(info: Any, axes: tuple, a: Tensor, b: Tensor) -> tuple[Tensor, int]:
     most = max(x.ndim - (axis is not None) for x, axis in zip((a, b), axes, strict=True))
     a, b = (_batched(axis, x, info.batch_size) for x, axis in zip((a, b), axes, strict=True))
@@ -238,16 +312,11 @@ def _vmap_matmul(info: Any, axes: tuple, a: Tensor, b: Tensor) -> tuple[Tensor, 
 for _key in ("CPU", "CUDA"):
     library.impl("linear", linear_now, _key)
     library.impl("matmul", _matmul, _key)
-
-
-def records(*operands: Tensor | None) -> bool:
-    """Whether a gradient is asked for, or may be: vmap's wrappers do not tell."""
-    if not torch.is_grad_enabled():
-        return False
-    given = [x for x in operands if x is not None]
-    if any(x.requires_grad for x in given):
-        return True
-    return not torch.compiler.is_compiling() and any(map(is_wrapped, given))
+# Function's own `apply` would start again at the outermost level of functorch.
+differentiate("linear", functional.linear, super(torch.autograd.Function, _Linear).apply)
+differentiate("matmul", torch.matmul, super(torch.autograd.Function, _Matmul).apply)
+torch.library.register_vmap("falcon::linear", vmap_linear, lib=library)
+torch.library.register_vmap("falcon::matmul", _vmap_matmul, lib=library)
 
 
 def _options(x: Tensor) -> dict[str, Any]:
@@ -263,7 +332,7 @@ def _is_for_torch(x: Tensor, columns: int, rows: int | None = None) -> bool:
     return rows < LEAST_ROWS or rows * K * columns < LEAST_PRODUCT
 
 
-def _cast(x: Tensor, w: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+def cast(x: Tensor, w: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return operands as autocast wants them, float64 as it is."""
     kind = x.device.type
     if not torch.is_autocast_enabled(kind) or torch.float64 in (x.dtype, w.dtype):
@@ -274,6 +343,8 @@ def _cast(x: Tensor, w: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Te
 
 def _check_types(operands: dict[str, Tensor | None]) -> None:
     first, x = next((k, v) for k, v in operands.items() if v is not None)
+    if DTYPES.get(x.dtype):
+        raise TypeError(f"{first} is of {x.dtype}: {DTYPES[x.dtype]}")
     if x.dtype not in DTYPES:
         known = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
         raise TypeError(f"{first} has dtype {x.dtype}; expected one of {known}")
@@ -288,17 +359,21 @@ def _check_types(operands: dict[str, Tensor | None]) -> None:
 def check_linear(x: Tensor, w: Tensor, bias: Tensor | None) -> None:
     """Raise TypeError or ValueError if types, devices or shapes do not match."""
     _check_types({"x": x, "w": w, "bias": bias})
+    if torch.jit.is_tracing():  # comparing sizes would warn; the kernel checks them
+        return
     if w.ndim != 2 or x.ndim == 0 or x.shape[-1] != w.shape[1]:
         raise ValueError(
             f"x has shape {tuple(x.shape)} and w {tuple(w.shape)}; expected (..., K) and (N, K)"
         )
-    if bias is not None and tuple(bias.shape) != (w.shape[0],):
+    if bias is not None and bias.shape not in ((1,), w.shape[:1]):
         raise ValueError(f"bias has shape {tuple(bias.shape)}; expected ({w.shape[0]},)")
 
 
 def _check_matmul(a: Tensor, b: Tensor) -> tuple[int, ...]:
     """Return the shape of the batch."""
     _check_types({"a": a, "b": b})
+    if torch.jit.is_tracing():
+        return ()
     if min(a.ndim, b.ndim) < 2 or a.shape[-1] != b.shape[-2]:
         raise ValueError(
             f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}; expected (..., M, K) and "

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.overrides import handle_torch_function
 
 import falcon
 
@@ -89,6 +90,27 @@ def state_of(w: Tensor, how: How) -> tuple:
     return w.data_ptr(), version, w.dtype, w.shape, w.stride(), how.options, how.rows
 
 
+def linear(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor, fewest: int) -> Tensor:
+    """Return ``x @ w.T + bias``, by torch's linear if x has fewer elements or falcon refuses them.
+
+    So it raises only what torch's raises.
+    """
+    operands = x, w, bias
+    if ops.is_symbolic(*operands):
+        return handle_torch_function(linear, operands, *operands, handle, fewest)
+    few = not ops.is_traced() and x.numel() < fewest
+    if few or w.device.type != "cpu" or ops.is_foreign(*operands):
+        return functional.linear(*operands)
+    x, w, bias = ops.cast(*operands)
+    try:
+        ops.check_linear(x, w, bias)
+    except (TypeError, ValueError):
+        return functional.linear(*operands)
+    if w.dtype is not operands[1].dtype:  # by autocast, now and for this call only
+        return torch.ops.falcon.linear(x, w, bias)
+    return torch.ops.falcon.linear_packed(x, w, bias, handle)
+
+
 def linear_packed(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor) -> Tensor:
     """Return ``x @ w.T + bias``, by panels of w where there are enough rows."""
     ops.check_linear(x, w, bias)
@@ -98,14 +120,18 @@ def linear_packed(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor) -> 
     how = panels.how
     if x.numel() < how.min_m * w.shape[1] or w.numel() == 0:
         return functional.linear(x, w, bias).contiguous()
+    if not how.packs:
+        return ops.multiply(x, w.mT, w.shape[0], bias, **dict(how.options))
+    try:
+        packed = panels.of(w)
+    except (TypeError, ValueError, MemoryError):  # the weight was another one at conversion
+        return functional.linear(x, w, bias).contiguous()
     if how.pads:
         rows = x.reshape(-1, w.shape[1])
         padded = functional.pad(rows, (0, 0, 0, -len(rows) % PADDED))
-        made = ops.multiply(padded, panels.of(w), w.shape[0], bias)
+        made = ops.multiply(padded, packed, w.shape[0], bias)
         return made[: len(rows)].view(*x.shape[:-1], w.shape[0])
-    if how.packs:
-        return ops.multiply(x, panels.of(w), w.shape[0], bias)
-    return ops.multiply(x, w.mT, w.shape[0], bias, **dict(how.options))
+    return ops.multiply(x, packed, w.shape[0], bias)
 
 
 ops.library.define("linear_packed(Tensor x, Tensor w, Tensor? bias, Tensor handle) -> Tensor")
@@ -118,10 +144,17 @@ def _fake(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor) -> Tensor:
     return x.new_empty((*x.shape[:-1], w.shape[0]))
 
 
-@torch.library.register_vmap("falcon::linear_packed", lib=ops.library)
 def _vmap(
     info: Any, axes: tuple, x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor
 ) -> tuple[Tensor, int]:
     if axes[1] is None and axes[2] is None:
         return torch.ops.falcon.linear_packed(x.movedim(axes[0], 0), w, bias, handle), 0
     return ops.vmap_linear(info, axes[:3], x, w, bias)
+
+
+torch.library.register_vmap("falcon::linear_packed", _vmap, lib=ops.library)
+ops.differentiate(
+    "linear_packed",
+    lambda x, w, bias, _: functional.linear(x, w, bias),
+    lambda x, w, bias, _: torch.ops.falcon.linear(x, w, bias),
+)

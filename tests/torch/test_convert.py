@@ -3,6 +3,8 @@
 import copy
 import io
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -13,12 +15,10 @@ torch = pytest.importorskip("torch")
 convert = pytest.importorskip("falcon.torch.convert")
 ops = pytest.importorskip("falcon.torch.ops")
 packed = pytest.importorskip("falcon.torch.packed")
-nn, functional = torch.nn, torch.nn.functional
+nn, functional, func = torch.nn, torch.nn.functional, torch.func
 convert_, revert_ = falcon.torch.convert_, falcon.torch.revert_
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
-# torch.compile instantiates an autograd.Function itself.
-pytestmark = pytest.mark.filterwarnings("default:.*should not be instantiated")
 
 
 @pytest.fixture(autouse=True)
@@ -122,23 +122,21 @@ def optimizer(made):
     torch.optim.SGD([made.weight], lr=1.0).step()
 
 
-def loaded(made):
-    made.load_state_dict({"weight": -made.weight.detach(), "bias": made.bias.detach()})
+def negated(made):
+    return {"weight": -made.weight.detach(), "bias": made.bias.detach()}
 
 
-def assigned(made):
-    made.load_state_dict({"weight": -made.weight.detach(), "bias": made.bias}, assign=True)
+CHANGES = {
+    "in_place": in_place,
+    "optimizer": optimizer,
+    "loaded": lambda made: made.load_state_dict(negated(made)),
+    "assigned": lambda made: made.load_state_dict(negated(made), assign=True),
+    "replaced": lambda made: setattr(made, "weight", nn.Parameter(-made.weight.detach())),
+    "data": lambda made: setattr(made.weight, "data", -made.weight.data),
+}
 
 
-def replaced(made):
-    made.weight = nn.Parameter(-made.weight.detach())
-
-
-def data(made):
-    made.weight.data = -made.weight.data
-
-
-@pytest.mark.parametrize("change", [in_place, optimizer, loaded, assigned, replaced, data])
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_changed_weight_is_packed_again(change, compiled, packs):
     made, x = layer(), integers(9, 48)
@@ -149,7 +147,7 @@ def test_a_changed_weight_is_packed_again(change, compiled, packs):
             assert torch.equal(run(x), exact(x, made))
     assert packs == [(48, 32)]
     before = made.weight.detach().clone()
-    change(made)
+    CHANGES[change](made)
     assert not torch.equal(made.weight, before)
     with torch.no_grad():
         for _ in range(2):
@@ -157,11 +155,15 @@ def test_a_changed_weight_is_packed_again(change, compiled, packs):
     assert packs == [(48, 32)] * 2
 
 
-def saved(made):
+def again(module, made, **options):
     file = io.BytesIO()
-    torch.save(made, file)
+    module.save(made, file)
     file.seek(0)
-    return torch.load(file, weights_only=False)
+    return module.load(file, **options)
+
+
+def saved(made):
+    return again(torch, made, weights_only=False)
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), saved])
@@ -278,11 +280,83 @@ def test_inference_mode_autocast_vmap():
             assert made(x).dtype is torch.bfloat16
         batch = integers(3, 9, 48, dtype=torch.float32)
         assert torch.equal(torch.vmap(made)(batch).double(), exact(batch, made))
-        handle = made._handle
-        mapped = torch.vmap(lambda x: torch.ops.falcon.linear_packed(x, made.weight, None, handle))
-        assert torch.equal(mapped(batch), functional.linear(batch, made.weight))
-    with pytest.raises(TypeError, match=r"x is of torch\.float64"):
+        weights, _ = func.stack_module_state([copy.deepcopy(made), made])
+        call = torch.vmap(lambda weights: func.functional_call(made, weights, (x,)))
+        assert torch.equal(call(weights)[1].double(), exact(x, made))
+    with pytest.raises(RuntimeError, match="must have the same dtype"):  # torch's own
         made(x.double())
+
+
+def exported(model, x, **options):
+    return torch.export.export(model, (x,), **options)
+
+
+PROGRAMS = {
+    "export": lambda model, x: exported(model, x, strict=True).module(),
+    "reloaded": lambda model, x: again(torch.export, torch.no_grad()(exported)(model, x)).module(),
+    "fx": lambda model, x: copy.deepcopy(torch.fx.symbolic_trace(model)),
+    "jit.trace": lambda model, x: again(torch.jit, torch.jit.trace(model, x)),
+    "jit.script": lambda model, x: torch.jit.script(model),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*(torch.jit|LeafSpec)")
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs(program, products):
+    model, x = nn.Sequential(layer(), layer(32, 16)), integers(9, 48)
+    convert_(model, config())
+    made, expected = PROGRAMS[program](model, x), exact(exact(x, model[0]), model[1])
+    products.clear()
+    with torch.no_grad():
+        assert torch.equal(made(x), expected)
+    assert len(products) == (0 if program == "jit.script" else 2)
+    found = torch.autograd.grad(made(x).sum(), [*made.parameters()])
+    right = torch.autograd.grad(expected.sum(), [*model.parameters()])
+    assert all(map(torch.equal, found, right))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_onnx(dynamo, tmp_path):
+    pytest.importorskip("onnxscript")
+    onnx = pytest.importorskip("onnx")
+    made, x = layer(dtype=torch.float32).eval(), integers(9, 48, dtype=torch.float32)
+    convert_(made, config())
+    given = exported(made, x) if dynamo else made
+    torch.onnx.export(given, (x,), tmp_path / "made.onnx", dynamo=dynamo, input_names=["x"])
+    run = onnx.reference.ReferenceEvaluator(onnx.load(tmp_path / "made.onnx")).run
+    (found,) = run(None, {"x": x.numpy()})
+    assert np.array_equal(found, exact(x, made).detach().numpy())
+
+
+@pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated")
+def test_what_only_torch_can_do():
+    made, x = nn.Sequential(layer(dtype=torch.float32)), integers(9, 48)
+    convert_(made, config())
+    with torch.no_grad(), falcon.config(memory_limit=1):
+        assert torch.equal(made.double()(x), exact(x, made[0]))
+        made[0].bias = nn.Parameter(integers(1, 32))
+        assert torch.equal(made(x), exact(x, made[0]))
+    with pytest.warns(UserWarning, match=r"leaves a FalconLinear as it is.*revert_"):
+        torch.ao.quantization.quantize_dynamic(made)
+
+
+def test_bfloat16_without_ml_dtypes():
+    code = """if True:
+        import sys, torch, pytest
+        sys.modules["ml_dtypes"] = None
+        import falcon.torch
+        model, x = torch.nn.Linear(300, 300), torch.ones(300, 300, dtype=torch.bfloat16)
+        falcon.torch.convert_(model, falcon.torch.LinearConfig(measure=False))
+        assert type(model.bfloat16()) is falcon.torch.FalconLinear
+        assert torch.equal(model(x), torch.nn.functional.linear(x, model.weight, model.bias))
+        missing = "bfloat16 needs the package ml_dtypes: pip install ml_dtypes"
+        assert falcon.torch.convert_(model).rows[0]["reason"] == missing
+        for product in (falcon.torch.linear, falcon.matmul):
+            with pytest.raises(TypeError, match=missing):
+                product(x, x)
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("rows", [9, 1])
@@ -422,8 +496,10 @@ def test_the_fastest_is_taken(gains, scheme_is_none, is_packed, min_m, monkeypat
 
 
 def test_speeds_are_measured():
-    made = layer(128, 128)
-    (row,) = convert_(made, config(measure=True)).rows
+    made, state = layer(128, 128), torch.get_rng_state()
+    with torch.device("meta"):
+        (row,) = convert_(made, config(measure=True)).rows
+    assert torch.equal(torch.get_rng_state(), state)
     assert row["measured"]
     assert np.isfinite(row["gain"])
     assert row["gain"] > 0
@@ -432,15 +508,13 @@ def test_speeds_are_measured():
 def test_arguments_are_checked():
     with pytest.raises(TypeError, match="model is a int"):
         convert_(3)
-    with pytest.raises(ValueError, match="min_m is 0"):
-        config(min_m=0)
-    with pytest.raises(ValueError, match=r"rows is 1\.5"):
-        config(rows=1.5)
-    with pytest.raises(ValueError, match="memory_limit is 'much'"):
-        config(memory_limit="much")
-    with pytest.raises(ValueError, match=r"max_growth is 0\.5"):
-        config(max_growth=0.5)
-    with pytest.raises(ValueError, match="needs 'classical'"):
-        config(batch_invariant=True, scheme="strassen")
-    with pytest.raises(ValueError, match="there is no scheme 'strasen'"):
-        config(scheme="strasen")
+    for options, message in (
+        ({"min_m": 0}, "min_m is 0"),
+        ({"rows": 1.5}, r"rows is 1\.5"),
+        ({"memory_limit": "much"}, "memory_limit is 'much'"),
+        ({"max_growth": 0.5}, r"max_growth is 0\.5"),
+        ({"batch_invariant": True, "scheme": "strassen"}, "needs 'classical'"),
+        ({"scheme": "strasen"}, "there is no scheme 'strasen'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            config(**options)

@@ -1,5 +1,6 @@
 """`falcon.torch.linear` and `matmul`: torch's results, gradients, tracing, autocast, vmap."""
 
+import itertools
 import subprocess
 import sys
 
@@ -11,9 +12,7 @@ torch = pytest.importorskip("torch")
 ops = pytest.importorskip("falcon.torch.ops")
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
-functional = torch.nn.functional
-# torch.compile instantiates an autograd.Function itself.
-pytestmark = pytest.mark.filterwarnings("default:.*should not be instantiated")
+functional, func = torch.nn.functional, torch.func
 
 
 @pytest.fixture(autouse=True)
@@ -108,14 +107,14 @@ def test_small_products_are_torchs(monkeypatch, used):
 
 def test_inputs_are_checked():
     x, w = torch.ones(3, 4), torch.ones(5, 4)
-    with pytest.raises(ValueError, match="x has shape"):
-        falcon.torch.linear(x, torch.ones(5, 3))
-    with pytest.raises(ValueError, match=r"bias has shape \(4,\); expected \(5,\)"):
-        falcon.torch.linear(x, w, torch.ones(4))
-    with pytest.raises(TypeError, match=r"w of torch\.float64"):
-        falcon.torch.linear(x, w.double())
-    with pytest.raises(TypeError, match=r"dtype torch\.int64"):
-        falcon.torch.linear(x.long(), w.long())
+    for error, message, operands in (
+        (ValueError, "x has shape", (x, torch.ones(5, 3))),
+        (ValueError, r"bias has shape \(4,\); expected \(5,\)", (x, w, torch.ones(4))),
+        (TypeError, r"w of torch\.float64", (x, w.double())),
+        (TypeError, r"dtype torch\.int64", (x.long(), w.long())),
+    ):
+        with pytest.raises(error, match=message):
+            falcon.torch.linear(*operands)
     with pytest.raises(ValueError, match="do not broadcast"):
         falcon.torch.matmul(torch.ones(2, 3, 4), torch.ones(3, 4, 5))
     with pytest.raises(ValueError, match="b is a scalar"):
@@ -140,15 +139,71 @@ def test_opcheck_matmul():
     torch.library.opcheck(torch.ops.falcon.matmul.default, (a.transpose(0, 1), b[:1]))
 
 
-def test_gradients():
-    x = torch.rand(2, 3, 5, dtype=torch.float64, requires_grad=True)
-    w = torch.rand(4, 5, dtype=torch.float64, requires_grad=True)
-    bias = torch.rand(4, dtype=torch.float64, requires_grad=True)
-    b = torch.rand(2, 5, 3, dtype=torch.float64, requires_grad=True)
-    torch.autograd.gradcheck(falcon.torch.linear, (x, w, bias))
-    torch.autograd.gradgradcheck(falcon.torch.linear, (x, w, bias))
-    torch.autograd.gradcheck(falcon.torch.matmul, (x, b))
-    torch.autograd.gradcheck(falcon.torch.matmul, (x[:1], b))
+@pytest.mark.parametrize("bias", [(1,), (1, 6), (), (4, 6), (4, 1)])
+def test_biases_of_other_shapes(bias):
+    x, w, bias = integers(4, 8), integers(6, 8), integers(*bias).requires_grad_()
+    made, expected = (f(x, w, bias) for f in (falcon.torch.linear, functional.linear))
+    assert torch.equal(made, expected)
+    assert torch.equal(*(torch.autograd.grad(y.sum(), bias)[0] for y in (made, expected)))
+    assert torch.equal(falcon.torch.linear(x, w[0]), functional.linear(x, w[0]))
+
+
+FOREIGN = {
+    **{x: getattr(torch.Tensor, x) for x in ("to_sparse", "to_sparse_csr", "to_mkldnn")},
+    "nested": lambda x: torch.nested.nested_tensor([x]),
+    "jagged": lambda x: torch.nested.nested_tensor([x], layout=torch.jagged),
+    "meta": lambda x: x.to("meta"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*(beta state|prototype stage)")
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_operands_that_only_torch_multiplies(kind):
+    layer = torch.nn.Linear(8, 6)
+    falcon.torch.convert_(layer, falcon.torch.LinearConfig(measure=False, min_m=2, rows=9))
+    x = FOREIGN[kind](integers(4, 8, dtype=torch.float32))
+    w, bias = layer.to(x.device).weight, layer.bias
+    made = falcon.torch.linear(x, w.detach()), falcon.torch.linear(x, w, bias), layer(x)
+    right = functional.linear(x, w), *[functional.linear(x, w, bias)] * 2
+    for mine, other in zip(made, right, strict=True):
+        assert (mine.layout, mine.device) == (other.layout, other.device)
+        dense = (y.unbind()[0] if y.is_nested else y.to_dense() for y in (mine, other))
+        torch.testing.assert_close(*dense)
+
+
+CASES = {
+    "linear": (falcon.torch.linear, functional.linear, ((3, 5), (4, 5), (4,))),
+    "matrix": (falcon.torch.matmul, torch.matmul, ((2, 3, 5), (5, 4))),
+    "batch": (falcon.torch.matmul, torch.matmul, ((2, 3, 5), (2, 5, 4))),
+    "broadcast": (falcon.torch.matmul, torch.matmul, ((3, 5), (2, 5, 4))),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit")  # in torch's own code
+@pytest.mark.parametrize("case", CASES)
+def test_derivatives(case):
+    ours, stock, shapes = CASES[case]
+    x, *others = operands = [torch.rand(s, dtype=torch.float64, requires_grad=True) for s in shapes]
+    torch.autograd.gradcheck(ours, operands, check_forward_ad=True, check_batched_grad=True)
+    torch.autograd.gradgradcheck(ours, operands, check_fwd_over_rev=True, check_rev_over_rev=True)
+    plain, axes = tuple(x.detach() for x in operands), tuple(range(len(operands)))
+
+    def found(function):
+        def cubes(*x):
+            return (function(*x) ** 3).sum()
+
+        def tangent(x):
+            return func.jvp(lambda x: function(x, *plain[1:]), (x,), (x,))
+
+        for outer, inner in itertools.product((func.jacfwd, func.jacrev), repeat=2):
+            yield outer(inner(cubes, axes), axes)(*plain)
+        rows = torch.stack([plain[0], 2 * plain[0]])
+        yield func.vmap(tangent)(rows), torch.compile(tangent, backend="aot_eager")(plain[0])
+        yield func.vmap(func.grad(lambda x: cubes(x, *plain[1:])))(rows)
+        inner = func.grad(lambda x: cubes(x, *others))(x.detach())  # through functorch's gradient
+        yield torch.autograd.grad(inner.square().sum(), others[0])
+
+    torch.testing.assert_close([*found(ours)], [*found(stock)])
 
 
 def test_gradients_are_products_of_falcon(used):
@@ -170,11 +225,10 @@ def test_compile(dynamic, used):
     for rows in (6, 9):
         x, w, bias = integers(rows, 16), integers(8, 16), integers(8)
         assert torch.equal(layer(x, w, bias), 2 * functional.linear(torch.relu(x), w, bias))
-        operands = [v.clone().requires_grad_() for v in (x, w, bias)]
-        twins = [v.clone().requires_grad_() for v in (x, w, bias)]
-        layer(*operands).sum().backward()
-        (functional.linear(torch.relu(twins[0]), *twins[1:]) * 2).sum().backward()
-        assert all(torch.equal(v.grad, t.grad) for v, t in zip(operands, twins, strict=True))
+        operands = [v.requires_grad_() for v in (x, w, bias)]
+        made, expected = layer(*operands), functional.linear(torch.relu(x), w, bias) * 2
+        grads = (torch.autograd.grad(y.sum(), operands) for y in (made, expected))
+        assert all(map(torch.equal, *grads))
     assert used == ["gemm"] * 8
 
 
@@ -195,41 +249,25 @@ def test_inference_mode(used):
     assert used == ["gemm"]
 
 
-@pytest.mark.parametrize("axes", [(0, None, None), (1, 0, 0), (None, 2, None), (None, None, 1)])
-def test_vmap(axes):
-    operands = [integers(4, 8), integers(6, 8), integers(6)]
-    operands = [
-        v if axis is None else torch.stack([v, 2 * v, v - 1], axis)
-        for v, axis in zip(operands, axes, strict=True)
-    ]
-    expected = torch.vmap(functional.linear, in_dims=axes)(*operands)
-    assert torch.equal(torch.vmap(falcon.torch.linear, in_dims=axes)(*operands), expected)
-    operands = [v.requires_grad_() for v in operands]
-    made = torch.vmap(falcon.torch.linear, in_dims=axes)(*operands)
-    assert torch.equal(made, expected)
-
-
 @pytest.mark.parametrize(
-    ("left", "right", "axes"),
+    ("name", "shapes", "axes"),
     [
-        ((5, 3, 4, 8), (3, 8, 6), (0, None)),
-        ((5, 2, 4, 8), (2, 8, 6), (1, 0)),
-        ((5, 3, 4, 8), (2, 8, 6), (None, 0)),
-        ((2, 4, 8), (2, 5, 8, 6), (0, 0)),
+        ("linear", ((3, 4, 8), (6, 8), (6,)), (0, None, None)),
+        ("linear", ((4, 3, 8), (3, 6, 8), (3, 6)), (1, 0, 0)),
+        ("linear", ((4, 8), (6, 8, 3), (6,)), (None, 2, None)),
+        ("linear", ((4, 8), (6, 8), (6, 3)), (None, None, 1)),
+        ("matmul", ((5, 3, 4, 8), (3, 8, 6)), (0, None)),
+        ("matmul", ((5, 2, 4, 8), (2, 8, 6)), (1, 0)),
+        ("matmul", ((5, 3, 4, 8), (2, 8, 6)), (None, 0)),
+        ("matmul", ((2, 4, 8), (2, 5, 8, 6)), (0, 0)),
     ],
 )
-def test_vmap_of_matmul(left, right, axes):
-    a, b = integers(*left), integers(*right)
-    expected = torch.vmap(torch.matmul, in_dims=axes)(a, b)
-    assert torch.equal(torch.vmap(falcon.torch.matmul, in_dims=axes)(a, b), expected)
+def test_vmap(name, shapes, axes):
+    operands, stock = [integers(*x) for x in shapes], functional if name == "linear" else torch
+    functions = (getattr(module, name) for module in (falcon.torch, stock))
+    assert torch.equal(*(torch.vmap(f, in_dims=axes)(*operands) for f in functions))
 
 
 def test_it_is_imported_when_it_is_asked_for():
     code = "import sys, falcon; assert 'torch' not in sys.modules; falcon.torch.linear"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_gradient_asked_of_matmul_points_here():
-    x = torch.ones(3, 3, requires_grad=True)
-    with pytest.raises(TypeError, match=r"falcon\.torch"):
-        falcon.matmul(x, x)

@@ -55,15 +55,19 @@ def viewed(name: str, x: Any) -> Any:
     if x.device.type != "cpu":
         raise TypeError(f"{name} is a tensor on {x.device}; falcon multiplies on the CPU and CUDA")
     row = _row(x.dtype)
-    try:
-        if row is not None and row.module != "numpy":  # bfloat16, which torch cannot convert
-            import torch
+    kind = None  # bfloat16, which torch cannot convert, is viewed as a type that it can
+    if row is not None and row.module != "numpy":
+        import torch
 
-            return x.view(torch.int16).numpy().view(row.numpy)
+        kind = torch.int16, row.numpy
+    try:
+        if kind is not None:
+            return x.view(kind[0]).numpy().view(kind[1])
         return x.resolve_conj().resolve_neg().numpy()
     except (TypeError, RuntimeError) as error:
+        layout = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
         raise TypeError(
-            f"{name} is a {str(x.layout).removeprefix('torch.')} tensor of {x.dtype}, which NumPy "
+            f"{name} is a {layout} tensor of {x.dtype}, which NumPy "
             f"cannot view; convert it first ({name}.float(), {name}.to_dense())"
         ) from error
 
