@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     schemes.add_argument("--show", metavar="NAME", help="print the formulas of a scheme, or of "
                          f"those in a file ({', '.join(SUFFIXES)})")  # fmt: skip
     schemes.add_argument("--verify", metavar="FILE", nargs="+", help="check files by the Brent "
-                         "equations: schemes, or formulas (.txt)")  # fmt: skip
+                         "equations: schemes, or formulas")  # fmt: skip
     schemes.set_defaults(run=_schemes)
 
     plan = commands.add_parser(
@@ -200,7 +200,7 @@ def _registered(text: str) -> str:
 
 
 def _schemes(options: argparse.Namespace) -> int:
-    if options.show:
+    if options.show is not None:
         for scheme in _named(options.show):
             print(scheme)
             naive, reduced = scheme.additions
@@ -211,7 +211,7 @@ def _schemes(options: argparse.Namespace) -> int:
     if options.verify:
         return verify_files(options.verify)
     found = [falcon.schemes.get(name) for name in falcon.schemes.names()]
-    if options.format:
+    if options.format is not None:
         return _schemes_of_format(found, options)
     if options.measure:
         raise ValueError("--measure goes with a format such as 3x4x4")

@@ -218,6 +218,13 @@ def test_verify(capsys, tmp_path):
     path.write_bytes(b"\x00\x01")
     assert "neither JSON nor an .npz archive" in run(capsys, "schemes", "--verify", path)[2]
 
+    path = tmp_path / "x.txt"
+    for text in ("(a11)(b11)(c11)", "1 1 1 1\n1\n1\n1\n"):
+        path.write_text(text)
+        assert run(capsys, "schemes", "--verify", path)[0] == 0
+    for arguments in (("--show", ""), ("",)):  # no names
+        assert run(capsys, "schemes", *arguments)[:2] == (2, "")
+
 
 # --- plan -----------------------------------------------------------------------------------
 

@@ -1,8 +1,12 @@
 """Importing falcon is silent, has no side effects and loads little; the floors of imports hold."""
 
 import ast
+import copy
+import importlib
+import inspect
 import json
 import os
+import pickle
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
@@ -204,6 +208,26 @@ def test_the_environment_is_read_in_one_place():
             continue
         for line in file.read_text(encoding="utf-8").splitlines():
             assert not ("FALCON_" in line and ("environ" in line or "getenv" in line)), line
+
+
+EXCEPTIONS = [
+    (module_of(file), node.name)
+    for file in FILES
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    if isinstance(node, ast.ClassDef)
+    and any(ast.unparse(x).endswith(("Error", "Exception", "Warning")) for x in node.bases)
+]
+
+
+@pytest.mark.parametrize(("module", "name"), EXCEPTIONS, ids=lambda x: x)
+def test_exceptions_outlive_pickle_and_copy(module, name):
+    """As pools need it: an exception that cannot be unpickled ends no `Pool.map`."""
+    made = getattr(importlib.import_module(module), name)
+    taken = list(inspect.signature(made.__init__).parameters.values())[1:]
+    error = made(*(x.name for x in taken if x.default is x.empty))
+    error.note = "kept"
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert (type(again), again.args, vars(again)) == (made, error.args, vars(error))
 
 
 def test_files_are_small():

@@ -127,8 +127,9 @@ def gemm(
     (columns of `b`) to one another, so that errors of the largest affect the smallest: before
     "auto" runs one, a pass over `a` and `b` compares their norms, and if these differ too much,
     rows and columns are scaled by powers of two (logged to "falcon" at level DEBUG). With a scheme
-    by name, rows and columns much smaller than the largest may have large relative errors. Integer
-    results wrap exactly as NumPy's do.
+    by name, rows and columns much smaller than the largest may have large relative errors, and rows
+    and columns of zeros give such errors instead of zeros. Integer results wrap exactly as NumPy's
+    do.
 
     Source of the method: FalconGEMM, arXiv:2605.06057.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import falcon
 from falcon._core.text import format_table
-from falcon.schemes.loaders import head_of, text_of
+from falcon.schemes.loaders import FORMULAS, head_of, text_of
 
 
 def loaded(path: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme]:
@@ -23,17 +23,18 @@ def loaded(path: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme
 
 def verify_files(paths: list[str]) -> int:
     """Print what a file of schemes holds; of several files, or of formulas, a table."""
-    if len(paths) == 1 and not paths[0].lower().endswith(".txt"):
+    if len(paths) == 1 and not paths[0].lower().endswith(FORMULAS):
         for scheme in loaded(paths[0]):
             print(f"{scheme!r}: all Brent equations hold")
             print(str(scheme).split("\n\n", 1)[0])
         return 0
     rows, wrong = [("file", "format", "equations that fail", "additions", "RMS growth", "")], False
     for path in paths:
-        is_text, whole = path.lower().endswith(".txt"), None
+        whole = None
         try:
-            if is_text:
-                whole = falcon.schemes.check(text_of(head_of(Path(path)), Path(path)))
+            if path.lower().endswith(FORMULAS):
+                with suppress(falcon.SchemeError):  # other formats, or `loaded` says why
+                    whole = falcon.schemes.check(text_of(head_of(Path(path)), Path(path)))
             found = loaded(path) if whole is None else [whole.scheme] if whole else []
         except falcon.SchemeError as error:
             rows.append((Path(path).name, "", "", "", "", str(error)))

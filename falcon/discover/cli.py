@@ -70,7 +70,7 @@ def _check(options: argparse.Namespace, dims: Format) -> None:
     m, k, n = dims
     if max(m * k, k * n, m * n) > 64:
         raise ValueError(f"format {m}x{k}x{n}: a factor has more than 64 entries")
-    if options.minutes <= 0:
+    if not options.minutes > 0:  # also for NaN
         raise ValueError(f"--minutes is {options.minutes:g}; expected more than 0")
     if options.flips is not None and options.flips < 1:
         raise ValueError(f"--flips is {options.flips}; expected at least 1")

@@ -164,6 +164,8 @@ def main(arguments: list[str]) -> int:
     m, k = options.m, options.k
     if not (m > 0 and k > 0 and max(m, k) * m <= 64):
         parser.error(f"format {m}x{k}: expected positive sizes, at most 64 blocks in X and in C")
+    if not options.minutes > 0:
+        parser.error(f"--minutes is {options.minutes:g}; expected more than 0")
     command = f"{parser.prog} {m} {k} --minutes {options.minutes:g} --seed {options.seed}"
     command += "" if options.ring == "ternary" else f" --ring {options.ring}"
     command += " --triangles" * options.triangles

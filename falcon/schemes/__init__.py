@@ -16,6 +16,7 @@
     _unpickle.py    object arrays of .npz files, unpickled safely
     _complex.py     complex products by three or four real ones, alone and within schemes
     sms.py          sparse matrices in which PLinOpt's authors publish schemes
+    published.py    layouts of other researchers' files
 
     symmetric.py    for X X^T, as data alone: named schemes (data/gram/), constructions, files
     _symmetric.py   SymmetricScheme: general and symmetric products, verified on construction

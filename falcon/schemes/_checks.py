@@ -13,7 +13,10 @@ from . import brent
 # fewest additions, the least growth of errors.
 KINDS = ("plain", "additions", "growth")
 TRANSPOSED = "W fits C transposed, as many papers have it: give W.transpose(0, 2, 1)"
+_ROWS_TRANSPOSED = TRANSPOSED.replace("W.t", "W.reshape(-1, {}, {}).t")
 
+# With more work (a second), it is not tried whether W is transposed.
+_CHEAP = 2**22
 # A Brent equation is off by this at most where coefficients such as 1/3 were given as floats.
 _ROUNDED = 1e-6
 
@@ -33,11 +36,15 @@ class SchemeError(ValueError):
 
 
 class BrentError(SchemeError):
-    """U, V, W violate a Brent equation."""
+    """U, V, W violate a Brent equation; `hint`: a likely reason, or ""."""
 
-    def __init__(self, message: str, violation: brent.Violation) -> None:
+    def __init__(self, message: str, violation: brent.Violation, hint: str = "") -> None:
         super().__init__(message)
-        self.violation = violation
+        self.violation, self.hint = violation, hint
+
+    def __reduce__(self) -> tuple:
+        """With all arguments: `args` holds the message alone."""
+        return type(self), (*self.args, self.violation), vars(self)
 
 
 def implied_format(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> tuple[int, int, int]:
@@ -88,15 +95,19 @@ def check_facts(kind: Any, levels: Any) -> None:
 
 
 def prove(U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str) -> None:
-    """Raise SchemeError where a Brent equation fails; says whether it holds with W transposed."""
+    """Raise BrentError where an equation fails; says whether W is transposed, or it is over F2."""
     wrong = brent.violations(U, V, W)
     if not wrong:
         return
     violation = next(iter(wrong))
     (rank, m, k), n = U.shape, V.shape[2]
-    hint = ""
-    if m == n and brent.first_violation(U, V, W.transpose(0, 2, 1)) is None:
-        hint = f". {TRANSPOSED}"
+    hint, p = "", wrong.modulus
+    if brent.work(U, V, W) <= _CHEAP and not brent.violations(
+        U, V, W.reshape(rank, n, m).transpose(0, 2, 1)
+    ):
+        hint = f". {TRANSPOSED if m == n else _ROWS_TRANSPOSED.format(n, m)}"
+    elif p > 1 and all(x.min() >= 0 and x.max() < p for x in (U, V, W)):  # else a wrong sign
+        hint = f". It is a scheme modulo {p} only, not one of numbers"
     elif 0 < abs(violation.got - violation.expected) < _ROUNDED:
         hint = ". Floats are taken as they are stored: give fractions.Fraction(1, 3) for 1/3"
     raise BrentError(
@@ -104,4 +115,5 @@ def prove(U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str) -> None:
         f"{violation} ({len(wrong)} of {(m * k * n) ** 2} equations fail)"
         f"{hint or '; falcon.schemes.check says what is nearest'}",
         violation,
+        hint,
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from fractions import Fraction
 from math import lcm
 from typing import Any
@@ -17,8 +19,8 @@ LARGEST_COEFFICIENT = 2**20
 # minutes.
 LARGEST_DENOMINATOR = 2**64
 
-# Most coefficients of a factor that has fractions: each takes 100 bytes and 10 microseconds.
-_MOST_FRACTIONS = 2**18
+# Most coefficients of a factor that has fractions, and most different ones (10 microseconds each).
+_MOST_OF_FRACTIONS, _MOST_FRACTIONS = 2**21, 2**16
 
 # What a coefficient may look like as text. Exponents are left out on purpose: Python would try to
 # write out "1e999999999".
@@ -37,27 +39,32 @@ def exact_array(values: Any, name: str) -> np.ndarray:
     raw = _array(values, name)
     if raw.dtype.kind == "i" or _are_whole(raw):
         exact = raw.astype(np.int64)
-    elif raw.size > _MOST_FRACTIONS:
-        raise ValueError(
-            f"{name} has {raw.size} coefficients, not all of them whole numbers; at most "
-            f"{_MOST_FRACTIONS} are read then"
-        )
+        # As Python's integers, because abs() of the least int64 is negative.
+        largest: Any = max(-int(exact.min()), int(exact.max())) if exact.size else 0
     else:
-        fractions = [_fraction(value, name) for value in raw.ravel().tolist()]
-        if any(abs(value) > LARGEST_COEFFICIENT for value in fractions):
-            raise ValueError(f"{name} has a coefficient beyond {LARGEST_COEFFICIENT}")
-        _check_denominators(fractions, name)
-        if all(value.denominator == 1 for value in fractions):
-            exact = np.array([int(value) for value in fractions], dtype=np.int64)
-        else:
-            exact = np.empty(len(fractions), dtype=object)
-            exact[:] = fractions
+        fractions = _fractions(raw, name)
+        largest = max(map(abs, fractions.values()), default=0)
+        _check_denominators(fractions.values(), name)
+        exact = np.empty(raw.size, dtype=object)
+        exact[:] = [fractions[value] for value in raw.ravel().tolist()]
+        if all(value.denominator == 1 for value in fractions.values()):
+            exact = exact.astype(np.int64) if largest <= LARGEST_COEFFICIENT else exact
         exact = exact.reshape(raw.shape)
-    # As Python's integers, because abs() of the least int64 is negative.
-    if exact.size and max(-int(exact.min()), int(exact.max())) > LARGEST_COEFFICIENT:
+    if largest > LARGEST_COEFFICIENT:
         raise ValueError(f"{name} has a coefficient beyond {LARGEST_COEFFICIENT}")
     exact.flags.writeable = False
     return exact
+
+
+def _fractions(raw: np.ndarray, name: str) -> dict[Any, Fraction]:
+    """Return the fraction that each of the values is."""
+    different: Any = raw[:0] if raw.size > _MOST_OF_FRACTIONS else raw.ravel().tolist()
+    with suppress(TypeError):  # lists, or something else that is no number
+        different = set(different)
+    if raw.size > _MOST_OF_FRACTIONS or len(different) > _MOST_FRACTIONS:
+        limits = f"{_MOST_OF_FRACTIONS} coefficients or {_MOST_FRACTIONS} different ones"
+        raise ValueError(f"{name} has more than {limits}, of which some are no whole numbers")
+    return {value: _fraction(value, name) for value in different}
 
 
 def _are_whole(raw: np.ndarray) -> bool:
@@ -68,7 +75,7 @@ def _are_whole(raw: np.ndarray) -> bool:
     return bool(small.all() and (raw == np.rint(raw)).all())
 
 
-def _check_denominators(fractions: list[Fraction], name: str) -> None:
+def _check_denominators(fractions: Iterable[Fraction], name: str) -> None:
     common = 1
     for denominator in {value.denominator for value in fractions}:
         common = lcm(common, denominator)
@@ -82,9 +89,10 @@ def integer_form(exact: np.ndarray) -> tuple[np.ndarray, int]:
     """Return ``(scaled, d)`` with ``scaled = d * exact`` integral (object dtype if ``d > 1``)."""
     if exact.dtype != object:
         return exact, 1
-    common = lcm(*(value.denominator for value in exact.ravel()))
-    scaled = np.array([int(value * common) for value in exact.ravel()], dtype=object)
-    return scaled.reshape(exact.shape), common
+    flat = exact.ravel().tolist()
+    common = lcm(*{value.denominator for value in flat})
+    whole = {key: int(x * common) for key, x in {id(x): x for x in flat}.items()}
+    return np.array([whole[id(x)] for x in flat], object).reshape(exact.shape), common
 
 
 def _array(values: Any, name: str) -> np.ndarray:

@@ -79,7 +79,8 @@ class Scheme(Bilinear):
             Lines, or parts between semicolons, ``name = sum``: products such as
             ``h1 = (a11 + a22)(b11 + b22)``, named sums of entries or products, the entries of C.
             Entries are ``a12``, ``A12``, ``a_{12}`` or ``a[1,2]``; ``a1,12`` where an index has two
-            digits. ``#`` begins a comment. The format is the smallest one that holds all entries.
+            digits. ``#`` begins a comment. In lines without names, ``(a11 + a22)(b11)(c12 - c22)``,
+            c12 is entry 21 of C. The format is the smallest one that holds all entries.
         name, source : str
             As for `Scheme`.
 
@@ -88,6 +89,8 @@ class Scheme(Bilinear):
         SchemeError
             A formula cannot be read (the message quotes it), or a Brent equation fails;
             `falcon.schemes.check` says which, and what is nearest.
+        TypeError
+            `text` is no text.
 
         Examples
         --------

@@ -16,18 +16,19 @@ of X and only the c[x,y] with x <= y are formed: ``sum_r U[r,i,l] V[r,j,p] W[r,x
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import prod
 
 import numpy as np
 
 from ._coefficients import integer_form
 
-# Strassen five levels deep is exactly this large.
-LARGEST_WORK = 2**25
-# Terms that are formed at a time: about 100 MB of scratch memory.
-_PIECE = 2**20
+# Twice that of Strassen five levels deep.
+LARGEST_WORK = 2**26
+# Terms that are formed at a time: about 100 MB of scratch memory; and wrong sums that are kept.
+_PIECE, _MOST_KEPT = 2**20, 2**21
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,20 @@ class Violations:
     is_one: np.ndarray  # whether the sum there is to be 1
     lost: np.ndarray  # positions where the sum is 0 instead of 1, ascending
     one: int
+    count: int  # of sums that are wrong, of which the first are kept
     sizes: tuple[int, int]  # entries of V and of W
     columns: tuple[int, int, int]
     names: tuple[str, str] = ("a", "b")
 
     def __len__(self) -> int:
-        return len(self.wrong) + len(self.lost)
+        return self.count + len(self.lost)
+
+    @property
+    def modulus(self) -> int:
+        """The largest number modulo which all equations hold, of integers; 1: there is none."""
+        if self.one != 1 or len(self.lost) or self.count > len(self.wrong):
+            return 1
+        return int(np.gcd.reduce(self.sums - self.is_one, initial=0))
 
     def __iter__(self) -> Iterator[Violation]:
         got = ((int(x), Fraction(int(y), self.one), int(z))
@@ -132,25 +141,29 @@ def _wrong(
     W: np.ndarray,
     count: int,
     wanted_keys: Callable[[], np.ndarray],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]:
     """Return the first fields of `Violations`.
 
     Sums are to be 1 at the wanted positions, about `count` and ascending, and 0 elsewhere. A
     position counts entries of V within those of U, and entries of W within those of V.
     """
-    check_work(name, max(work(U, V, W), count))
+    factors, scales = zip(*map(integer_form, (U, V, W)), strict=True)
+    one = prod(scales)
+    is_exact = prod(int(abs(x).max(initial=0)) for x in factors) * len(U) < 2**62  # in int64
+    check_work(name, max(work(U, V, W), count), LARGEST_WORK // (1 if is_exact else 32))
     wanted = wanted_keys()
-    (u, du), (v, dv), (w, dw) = integer_form(U), integer_form(V), integer_form(W)
-    one = du * dv * dw
-    keys, sums = _sparse_sums(u, v, w, keep_int64=one == 1)
-    nonzero = sums != 0
-    keys, sums = keys[nonzero], sums[nonzero]
-    place = np.minimum(np.searchsorted(wanted, keys), len(wanted) - 1)
-    is_one = wanted[place] == keys
-    lost = np.ones(len(wanted), bool)
-    lost[place[is_one]] = False
-    bad = ~is_one | (sums != one)
-    return keys[bad], sums[bad], is_one[bad], wanted[lost], one
+    factors = [x.reshape(len(x), -1).astype(np.int64 if is_exact else object) for x in factors]
+    found, lost, wrong = [], np.ones(len(wanted), bool), 0
+    for keys, sums in _sums(factors, [x.shape[1] for x in factors]):
+        place = np.minimum(np.searchsorted(wanted, keys), len(wanted) - 1)
+        is_one = wanted[place] == keys
+        lost[place[is_one & (sums != 0)]] = False
+        bad = (sums != 0) & ~(is_one & (sums == one))
+        wrong += int(np.count_nonzero(bad))
+        if wrong <= _MOST_KEPT:  # and so those of the first piece
+            found.append((keys[bad], sums[bad], is_one[bad]))
+    keys, sums, is_one = (np.concatenate(x) for x in zip(*found, strict=True))
+    return keys, sums, is_one, wanted[lost], one, wrong
 
 
 def work(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> int:
@@ -172,31 +185,36 @@ def _work_of_products(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> list[int]:
     return [a * b * c for a, b, c in zip(*counts, strict=True)]
 
 
-def _sparse_sums(
-    u: np.ndarray, v: np.ndarray, w: np.ndarray, *, keep_int64: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sum the products of non-zero coefficients per (a, b, c) position; keys ascend."""
-    rank = u.shape[0]
-    u, v, w = (x.reshape(rank, -1) for x in (u, v, w))
-    keys, values = np.zeros(0, np.int64), np.zeros(0, np.int64)
-    start, terms = 0, 0
-    for r, count in enumerate(_work_of_products(u, v, w)):
-        if terms and terms + count > _PIECE:
-            found = _terms(u[start:r], v[start:r], w[start:r], rank, keep_int64=keep_int64)
-            keys, values = _added((keys, values), found)
-            start, terms = r, 0
-        terms += count
-    found = _terms(u[start:], v[start:], w[start:], rank, keep_int64=keep_int64)
-    return _added((keys, values), found)
+def _sums(
+    factors: Sequence[np.ndarray], sizes: Sequence[int], base: int = 0, at: int = 0
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Positions of terms and their sums, ascending, for some entries of U, V or W at a time."""
+    counts = [np.count_nonzero(x, axis=1) for x in factors]
+    others = prod(x for i, x in enumerate(counts) if i != at)
+    ends = np.cumsum(others @ (factors[at] != 0))
+    start = done = 0
+    while start < len(ends):
+        stop = max(start + 1, int(np.searchsorted(ends, done + _PIECE, side="right")))
+        column = factors[at][:, start:stop]
+        part = [x[column.any(axis=1)] for x in (*factors[:at], column, *factors[at + 1 :])]
+        first = base + start * prod(sizes[at + 1 :])
+        if ends[stop - 1] - done > _PIECE and at < 2:
+            yield from _sums(part, sizes, first, at + 1)
+        else:
+            keys, values = _terms(part, sizes)
+            keys, of_key = np.unique(keys, return_inverse=True)
+            sums = np.zeros(len(keys), values.dtype)
+            np.add.at(sums, of_key, values)
+            yield keys + first, sums
+        start, done = stop, int(ends[stop - 1])
 
 
-def _terms(
-    u: np.ndarray, v: np.ndarray, w: np.ndarray, rank: int, *, keep_int64: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and values of the terms of some of the `rank` products."""
+def _terms(factors: Sequence[np.ndarray], sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and values of the terms of some products."""
+    u, v, w = factors
     r, keys = np.nonzero(u)
     values = u[r, keys]
-    for x in (v, w):
+    for x, size in ((v, sizes[1]), (w, sizes[2])):
         # Each term so far is multiplied by all non-zeros of the same r, which are contiguous.
         owner, column = np.nonzero(x)
         count = np.bincount(owner, minlength=len(x))
@@ -204,23 +222,9 @@ def _terms(
         within = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
         r = np.repeat(r, repeats)
         partner = (np.cumsum(count) - count)[r] + within
-        keys = np.repeat(keys, repeats) * x.shape[1] + column[partner]
+        keys = np.repeat(keys, repeats) * size + column[partner]
         values = np.repeat(values, repeats) * x[r, column[partner]]
-    # int64 is exact while rank * LARGEST_COEFFICIENT**3 could not overflow it.
-    if not keep_int64 or int(abs(values).max(initial=0)) * rank > 2**62:
-        values = values.astype(object)
     return keys, values
-
-
-def _added(*parts: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Sum the values of equal keys; keys ascend."""
-    keys, values = (np.concatenate(x) for x in zip(*parts, strict=True))
-    if keys.size == 0:
-        return keys, values
-    order = np.argsort(keys)
-    keys, values = keys[order], values[order]
-    starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
-    return keys[starts], np.add.reduceat(values, starts)
 
 
 def _wanted_keys(m: int, k: int, n: int) -> np.ndarray:

@@ -109,6 +109,8 @@ def check(U: Any, V: Any = None, W: Any = None) -> Check:
     ------
     SchemeError
         The shapes fit no format, a coefficient is no number, or the formulas cannot be read.
+    TypeError
+        U alone is no text: a path, for example.
 
     Notes
     -----
@@ -127,10 +129,10 @@ def check(U: Any, V: Any = None, W: Any = None) -> Check:
     >>> falcon.schemes.check(s.U, V, s.W).differences
     ('h3: the coefficient of b22 is 1 in yours, -1 in the nearest',)
     """
-    if isinstance(U, str):
-        if V is not None or W is not None:
-            raise SchemeError("formulas are given as U; V and W are then not expected")
+    if V is None and W is None:
         U, V, W = coefficients(U)
+    elif isinstance(U, str):
+        raise SchemeError("formulas are given as U; V and W are then not expected")
     factors = tuple(exact_array(x, name) for name, x in zip("UVW", (U, V, W), strict=True))
     if all(x.ndim == 2 for x in factors):
         m, k, n = implied_format(*factors)

@@ -1,18 +1,8 @@
 """Read and write schemes: falcon's JSON and the formats that researchers publish.
 
-=====================  ===========================================================  ============
-format                 layout                                                       W belongs to
-=====================  ===========================================================  ============
-falcon JSON            m, k, n, U, V, W: R rows of mk, kn, mn coefficients;         C
-                       optional "sums": temporaries of U, V, W (`Scheme.sums`)
-flip-graph JSON        n = [m, k, n], m = R, u, v, w: R rows                        C transposed
-AlphaTensor .npz       key "m,k,n": three arrays of shape (mk|kn|mn, R)             C transposed
-PLinOpt .sms           three files, X_L, X_R, X_P: sparse R x mk, R x kn, mn x R    C
-formulas .txt          see `Scheme.from_formulas`                                   C
-=====================  ===========================================================  ============
-
-Rows may be nested as matrices in JSON. Files may be wrong about W: a loader tries it for C and for
-C transposed and keeps the one that satisfies the Brent equations.
+docs/reference/files.md lists the formats, docs/reliability.md what a file may hold. Files may be
+wrong about W: a loader tries it for C and for C transposed and keeps the one that satisfies the
+Brent equations.
 """
 
 from __future__ import annotations
@@ -29,21 +19,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import brent, sms
+from . import brent, published, sms
 from ._checks import BrentError, implied_format
 from ._coefficients import exact_array
 from ._scheme import Scheme, SchemeError
+from .published import MOST_COEFFICIENTS
 from .reading import coefficients
 
-SUFFIXES = (".json", ".npz", ".sms", ".txt")
+FORMULAS = (".txt", ".exp")
+SUFFIXES = (".json", ".npz", ".sms", *FORMULAS, ".m", ".mpl")
 # Most bytes of a file. JSON takes up to 30 times as many in memory; no published archive has more.
-_MOST_TEXT, _MOST_JSON = 2**18, 2**22
+_MOST_TEXT, _MOST_JSON = 2**18, 2**23
 _MOST_BYTES = 2**24
-# Per factor.
-_MOST_COEFFICIENTS = 2**23
-# To verify a scheme, and all schemes of a file (`brent.work`; 2^22 take a second). The catalogue's
-# largest takes 4000, AlphaTensor's 5 million, all of AlphaTensor's file 33 million.
-_MOST_WORK, _MOST_WORK_OF_A_FILE = 2**24, 2**26
+# To verify the schemes of a file (`brent.work`; 2^23 take a second), and 16 m k n. The catalogue's
+# largest takes 4000, all of AlphaTensor's file 33 million, the largest rational one 53 million.
+_MOST_WORK = 2**26
 _KEY = re.compile(r"\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*", re.ASCII)
 
 
@@ -53,8 +43,8 @@ def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) 
     Parameters
     ----------
     path : path
-        A ``.json`` or ``.npz`` file, one of the three ``.sms`` files of a scheme, or formulas
-        (``.txt``).
+        A file of falcon's own, or in one of the formats that researchers publish; of a scheme in
+        three ``.sms`` files one of them.
     format : (m, k, n), optional
         The format that is expected; needed where an .npz file holds several schemes. The others
         are not verified.
@@ -74,11 +64,7 @@ def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) 
 
     Notes
     -----
-    Whatever a file holds, reading it takes half a minute and 500 MB at most. JSON may have 4 MiB,
-    formulas 256 KiB, an archive 16 MiB, which unpack to 64 MiB in 4096 members; a factor may have
-    2^23 coefficients (2^18 that are fractions, of a common denominator up to 2^64); and to verify a
-    scheme may take 2^24 products of coefficients, a file 2^26 (AlphaTensor's largest scheme takes
-    4.7 million, its file 33 million, some ten seconds).
+    Whatever a file holds, reading it takes half a minute and 500 MB at most (docs/reliability.md).
 
     Examples
     --------
@@ -96,7 +82,7 @@ def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) 
         found = [x for x in found if x.format == tuple(format)]
     elif len(found) > 1:
         raise SchemeError(f"{path}: {len(found)} schemes ({held}); say which by format=(m, k, n)")
-    scheme = found[0].make(_MOST_WORK_OF_A_FILE) if found else None
+    scheme = found[0].make(_MOST_WORK) if found else None
     if scheme is None or (format is not None and scheme.format != tuple(format)):
         held = held if scheme is None else str(scheme.format)
         raise SchemeError(f"{path}: no scheme of format {tuple(format or ())}; it holds {held}")
@@ -115,7 +101,7 @@ def load_all(path: str | PathLike[str]) -> list[Scheme]:
     ...     load_all(file.name)
     [<Scheme strassen <2,2,2;7>>]
     """
-    schemes, left = [], _MOST_WORK_OF_A_FILE
+    schemes, left = [], _MOST_WORK
     for x in _found(Path(path)):
         made = x.make(left)
         left -= brent.work(made.U, made.V, made.W)
@@ -134,9 +120,18 @@ def _found(path: Path) -> list[_Found]:
     data = head_of(path)
     if data[:2] == b"PK" and len(data) <= _MOST_BYTES:
         return _from_npz(data, path)
-    if path.suffix.lower() == ".sms" and len(data) <= _MOST_JSON:
+    suffix = path.suffix.lower()
+    if suffix == ".sms" and len(data) <= _MOST_JSON:
         return [_Found(None, partial(_from_sms, path))]
-    if path.suffix.lower() == ".txt":
+    if suffix != ".json" and len(data) <= _MOST_JSON:
+        try:
+            held = published.of_text(data.decode("utf-8-sig", "replace"))
+        except (TypeError, ValueError) as error:
+            raise SchemeError(f"{path}: no three matrices of numbers ({error})") from None
+        if held is not None:
+            about = (*held, str(path), path.stem, f"file {path.name}", True)
+            return [_Found(None, partial(_assemble, *about))]
+    if suffix in FORMULAS:
         return [_Found(None, partial(_from_text, text_of(data, path), path))]
     record = parsed(data, path)
     return [_Found(None, lambda _: from_record(record, str(path), default_name=path.stem))]
@@ -179,9 +174,12 @@ def from_record(record: Any, where: str = "record", default_name: str = "unnamed
         dims: Any = [record.get(axis) for axis in "mkn"] if record.keys() & set("mkn") else None
         rows = [record[factor] for factor in "UVW"]
         rank, w_transposed = record.get("rank"), False
-    elif {"u", "v", "w", "n"} <= record.keys():
+    elif "n" in record and record.keys() & {"u", "u_sparse"}:
         dims = record["n"] if isinstance(record["n"], list) else [record["n"]] * 3
-        rows = [record[factor] for factor in "uvw"]
+        try:
+            rows = published.of_record(record, dims)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise SchemeError(f"{where}: no rows u, v and w ({error!r:.200})") from None
         rank, w_transposed = record.get("m"), True
     else:
         raise SchemeError(f"{where}: expected the fields m, k, n, U, V, W or n, m, u, v, w")
@@ -264,7 +262,7 @@ def _assemble(
     name: str,
     source: str,
     w_transposed: bool,
-    most_work: int = _MOST_WORK_OF_A_FILE,
+    most_work: int = _MOST_WORK,
 ) -> Scheme:
     """Check the sizes, find W's orientation, build; errors are those of the usual orientation.
 
@@ -273,8 +271,8 @@ def _assemble(
     factors = []
     for factor, values in zip("UVW", rows, strict=True):
         try:
-            if isinstance(values, np.ndarray) and values.size > _MOST_COEFFICIENTS:
-                raise ValueError(f"{factor} has more than {_MOST_COEFFICIENTS} coefficients")
+            if isinstance(values, np.ndarray) and values.size > MOST_COEFFICIENTS:
+                raise ValueError(f"{factor} has more than {MOST_COEFFICIENTS} coefficients")
             factors.append(exact_array(values, factor))
         except (TypeError, ValueError) as error:
             raise SchemeError(f"{where}: {error}") from None
@@ -312,20 +310,19 @@ def _assemble(
     readings = [W.reshape(r, m, n), W.reshape(r, n, m).transpose(0, 2, 1)]
     if w_transposed:
         readings.reverse()
-    first: BrentError | None = None
+    failed: list[BrentError] = []
     try:
-        work = brent.work(U, V, W)
-        brent.check_work("it", work, _MOST_WORK)
-        brent.check_work("the file", work, most_work)
+        brent.check_work("it", 16 * m * k * n, _MOST_WORK)
+        brent.check_work("it", brent.work(U, V, W), most_work)
         for for_c in readings:
             try:
                 return Scheme(U, V, for_c, name, source=source)
             except BrentError as error:
-                first = first or error
+                failed.append(error)
     except ValueError as error:
         raise SchemeError(f"{where}: {error}") from None
-    violation = None if first is None else first.violation
     raise SchemeError(
         f"{where}: <{m},{k},{n};{r}> is not a matrix multiplication algorithm, neither with W for "
-        f"C nor for its transpose. {violation}"
+        f"C nor for its transpose. {failed[0].violation}"
+        f"{failed[0].hint or failed[1].hint}"
     )

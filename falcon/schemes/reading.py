@@ -1,7 +1,8 @@
 """Read a scheme from formulas as papers, `print(scheme)` and `to_latex` write them.
 
 A value is a number or a sum of entries of A, of entries of B, or of products; a sum of A times a
-sum of B is a new product.
+sum of B is a new product. A line without a name is a trilinear term, (a..)(b..)(c..)/d, whose c
+belong to C transposed.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import numpy as np
 from ._checks import SchemeError
 
 _TOKENS = re.compile(
-    r"\s*(?:(?P<number>\d+(?:/\d+|\.\d+)?)|(?P<name>[A-Za-z]\w*(?:,\d+)?)|(?P<sign>[-+*()]))"
+    r"\s*(?:(?P<number>\d+(?:/\d+|\.\d+)?)|(?P<name>[A-Za-z]\w*(?:,\d+)?)|(?P<sign>[-+*/()]))"
 )
 _ENTRY = re.compile(r"([abcABC])_?(?:(\d)(\d)|(\d+),(\d+))")
 # What papers and LaTeX write, and what is read in its place.
 _WRITTEN = (
-    (r"#.*", ""),
+    (r"#.*|^\s*Simplify\(.*", ""),  # a comment; the proof in scripts of Yacas
+    (":=", "="),
     ("\u2212", "-"),
     (r"[\u00b7\u22c5]|\\cdot\b", "*"),
     (r"\\\\(\[1ex\])?", "\n"),
@@ -31,13 +33,14 @@ _WRITTEN = (
 )
 # Limits that keep reading fast whatever the text holds: bits of a coefficient, terms, m k n.
 _MOST_BITS, _MOST_TERMS, _MOST_VOLUME = 128, 2**20, 2**15
-_KINDS = {"": "a number", "a": "a sum of A", "b": "a sum of B", "h": "a sum of products"}
+_KINDS = {"": "a number", "a": "a sum of A", "b": "a sum of B", "h": "a sum of products",
+          "c": "a sum of C", "t": "a sum of trilinear terms"}  # fmt: skip
 Place = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class _Sum:
-    """Coefficients by entry; of kind "a", "b", "h" (products), or "" with the one entry None."""
+    """Coefficients by entry; of a kind of `_KINDS`: "" has the entry None, "t" (product, entry)."""
 
     kind: str
     terms: dict[Any, Fraction]
@@ -50,9 +53,13 @@ def coefficients(text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return U, V and W of the formulas, which are not proved.
 
     Raises SchemeError: a formula cannot be read; the message quotes it.
+    Raises TypeError: `text` is no text.
     """
+    if not isinstance(text, str) or re.fullmatch(r"\s*\S+\.[a-z]{1,4}\s*", text):
+        what = SchemeError if isinstance(text, str) else TypeError
+        raise what(f"{text!r:.80} is no formula; a file is read by falcon.schemes.load(path)")
     for written, read in _WRITTEN:
-        text = re.sub(written, read, text)
+        text = re.sub(written, read, text, flags=re.MULTILINE)
     reader = _Reader()
     for line in re.split(r"[;\n]", text):
         if line.strip():
@@ -70,8 +77,16 @@ class _Reader:
         self.terms = 0
 
     def read(self, line: str) -> None:
-        """Take in ``name = sum``."""
+        """Take in ``name = sum``, or a sum of trilinear terms."""
         self.line, (name, equals, right) = line, (x.strip() for x in line.partition("="))
+        if not equals and re.search(r"[cC]_?\d", line):
+            value = self._value(line)
+            if value.kind != "t":
+                raise self._error(f"{_KINDS[value.kind]}; expected {_KINDS['t']}, or 'name = sum'")
+            for (product, (j, i)), x in value.terms.items():
+                terms = self.outputs.setdefault((i, j), _Sum("h", {})).terms
+                terms[product] = terms.get(product, Fraction(0)) + x
+            return
         if not equals or not re.fullmatch(r"[A-Za-z]\w*(,\d+)?", name):
             raise self._error("expected 'name = sum'")
         found = _ENTRY.fullmatch(name)
@@ -81,19 +96,23 @@ class _Reader:
             found and (found[1] not in "cC" or self._place(found) in self.outputs)
         ):
             raise self._error(f"{name} is defined already")
-        self.tokens = self._tokens(right)
-        try:
-            value = self._sum()
-        except RecursionError:
-            raise self._error("the parentheses are nested too deeply") from None
-        if self.tokens:
-            raise self._error(f"{self.tokens[0]!r} is not expected")
+        value = self._value(right)
         if found is None:
             self.names[name] = value
         elif value.kind == "h" or value.terms == {None: 0}:
             self.outputs[self._place(found)] = value
         else:
             raise self._error(f"{name} is {_KINDS[value.kind]}; expected {_KINDS['h']}")
+
+    def _value(self, text: str) -> _Sum:
+        self.tokens = self._tokens(text)
+        try:
+            value = self._sum()
+        except RecursionError:
+            raise self._error("the parentheses are nested too deeply") from None
+        if self.tokens:
+            raise self._error(f"{self.tokens[0]!r} is not expected")
+        return value
 
     def factors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return U, V and W, in the smallest format that holds all entries."""
@@ -141,12 +160,16 @@ class _Reader:
         return total
 
     def _term(self) -> _Sum:
-        """Factors one after the other, with or without ``*``."""
+        """Factors one after the other, with or without ``*``; ``/`` before a number."""
         value = self._factor()
         while self.tokens and self.tokens[0] not in "+-)":
-            if self.tokens[0] == "*":
-                self.tokens.pop(0)
-            value = self._multiplied(value, self._factor())
+            sign = self.tokens.pop(0) if self.tokens[0] in "*/" else "*"
+            factor = self._factor()
+            if sign == "/":
+                if factor.kind or not factor.terms[None]:
+                    raise self._error("'/' stands before a number other than 0")
+                factor = _Sum("", {None: 1 / factor.terms[None]})
+            value = self._multiplied(value, factor)
         return value
 
     def _factor(self) -> _Sum:
@@ -165,7 +188,7 @@ class _Reader:
         if token in self.names:
             return self.names[token]
         found = _ENTRY.fullmatch(token)
-        if found is not None and found[1] not in "cC":
+        if found is not None:
             return _Sum(found[1].lower(), {self._place(found): Fraction(1)})
         known = "an entry such as a11 or b1,12, a number or a name of an earlier line"
         raise self._error(f"{token!r} is not {known}" if token else "a term is missing")
@@ -182,6 +205,9 @@ class _Reader:
         if "" in (x.kind, y.kind):
             number, other = (x, y) if x.kind == "" else (y, x)
             return self._limited(other.scaled(number.terms[None]))
+        if (x.kind, y.kind) == ("h", "c"):
+            terms = {(r, place): c * d for r, c in x.terms.items() for place, d in y.terms.items()}
+            return self._limited(_Sum("t", terms))
         if (x.kind, y.kind) != ("a", "b"):
             raise self._error(
                 f"{_KINDS[x.kind]} times {_KINDS[y.kind]}: a product has a sum of A on its left "

@@ -96,11 +96,11 @@ def test_the_command_writes_what_it_finds(tmp_path, capsys):
     assert "1 walks; least cost: 4" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["9", "9"], ["0", "2"]])
-def test_formats_that_do_not_fit(arguments, capsys):
+@pytest.mark.parametrize("arguments", [["9", "9"], ["0", "2"], ["2", "2", "--minutes", "nan"]])
+def test_refusals(arguments, capsys):
     with pytest.raises(SystemExit):
         gram.main(arguments)
-    assert "expected positive sizes" in capsys.readouterr().err
+    assert "expected " in capsys.readouterr().err
 
 
 def test_a_temperature_that_is_none():

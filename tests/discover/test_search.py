@@ -265,6 +265,7 @@ def test_improved_schemes_hold_their_programs(tmp_path):
         ((0, 2, 2), "expected three positive integers"),
         ((9, 8, 1), "more than 64 entries"),
         ((2, 2, 2, "--minutes", 0), "--minutes is 0; expected more than 0"),
+        ((2, 2, 2, "--minutes", "nan"), "--minutes is nan; expected more than 0"),
         ((2, 2, 2, "--flips", 0), "--flips is 0; expected at least 1"),
         ((2, 2, 2, "--rank", 9), "--rank is 9; expected 1 to 8"),
         ((2, 2, 2, "--objective", "nnz", "--rank", 6), "no scheme of format 2x2x2 and rank 6"),

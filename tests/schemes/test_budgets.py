@@ -21,13 +21,13 @@ from falcon.schemes import SchemeError, load_all
 def peak():
     found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return found / (2**20 if sys.platform == "darwin" else 2**10)
-before, start = peak(), time.perf_counter()
+before, start = peak(), time.process_time()
 try:
     load_all(sys.argv[1])
     print("loaded")
 except SchemeError as error:
     print(str(error).removeprefix(sys.argv[1]).replace(chr(10), " "))
-print(time.perf_counter() - start)
+print(time.process_time() - start)
 print(peak() - before)
 """
 
@@ -98,7 +98,13 @@ def nested_json(folder):
 
 
 def long_json(folder):
-    return written(folder, record(name="x" * 2**23))
+    return written(folder, record(name="x" * 2**24))
+
+
+def one_dense_product(folder):
+    """2^24 terms, and nearly as many equations that fail, in 1.5 KB: they took 1.5 GB."""
+    rows = [[1] * 256]
+    return written(folder, record(m=16, k=16, n=16, U=rows, V=rows, W=rows))
 
 
 HOSTILE = [
@@ -107,11 +113,12 @@ HOSTILE = [
     (many_members, "100 members would unpack to 360012800 bytes"),
     (many_lists, "more than 1048576 instructions"),
     (long_bytes, "archive"),
-    (many_coefficients, "5159780352 products of coefficients, at most 16777216"),
+    (many_coefficients, "5159780352 products of coefficients, at most 67108864"),
+    (one_dense_product, "occurs 1 time in c12, expected 0"),
     (large_pickled_array, "U has more than 8388608 coefficients"),
     (denominators, "common denominator is beyond"),
     (nested_json, "expected a JSON object"),
-    (long_json, "more than 4194304 bytes"),
+    (long_json, "more than 8388608 bytes"),
 ]
 
 
@@ -145,16 +152,3 @@ def test_what_is_allowed(tmp_path):
     twice = [[x * 2**20 for x in row] for row in W.T.tolist()]
     path = written(tmp_path, record(U=half, W=twice))
     assert schemes.load(path).U[0, 0, 0] == Fraction(1, 2**20)
-
-
-def test_a_large_scheme_is_verified_in_little_memory():
-    """Terms are formed piece by piece: four levels of Strassen within 150 MB."""
-    code = (
-        "import resource, falcon; from falcon.schemes import get, brent;"
-        "x = get('strassen@strassen'); y = get('strassen@winograd');"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
-        "z = x @ y; print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                          cwd=Path(falcon.__file__).parents[1])  # fmt: skip
-    assert int(done.stdout) < 150

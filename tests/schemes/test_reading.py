@@ -1,6 +1,7 @@
 """Formulas as text, back and forth, and what is said of those that are wrong."""
 
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -64,6 +65,8 @@ def test_semicolons_factors_and_products_in_place():
         ("c11 = a11 b11 + a12 b21; c12 = a11 b12", "is not a matrix multiplication algorithm"),
         ("", "no product"),
         ("h1 = 1/0 a11", "1/0 divides by zero"),
+        ("(a11)(b11)(c11)/b11", "'/' stands before a number"),
+        ("2 c11", "a sum of C; expected a sum of trilinear terms"),
         ("h1 = a00 b00", "a00: indices are from 1 to 999"),
         ("h1 = a1,1000 b1000,1; c11 = h1", "indices are from 1 to 999"),
         ("h1 = " + "(" * 9999 + "a11", "nested too deeply"),
@@ -133,6 +136,15 @@ def test_what_cannot_be_checked():
         check(np.ones((7, 2, 2)), np.ones((7, 3, 2)), np.ones((7, 2, 2)))
     with pytest.raises(SchemeError, match="formulas are given as U"):
         check("c11 = a11 b11", np.ones((1, 1, 1)))
+
+
+@pytest.mark.parametrize("text", [None, b"h1", 3, Path("x.txt"), "x.txt", " /y/x.json\n"])
+def test_what_is_no_text(text):
+    for read in (Scheme.from_formulas, check):
+        with pytest.raises(
+            SchemeError if isinstance(text, str) else TypeError, match="is no formula"
+        ):
+            read(text)
 
 
 def test_save(tmp_path):

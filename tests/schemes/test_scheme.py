@@ -231,6 +231,9 @@ def test_w_for_c_transposed_is_noticed(name):
     scheme = schemes.get(name)
     with pytest.raises(SchemeError, match=r"give W\.transpose\(0, 2, 1\)"):
         Scheme(scheme.U, scheme.V, scheme.W.transpose(0, 2, 1))
+    rows = [x.reshape(scheme.rank, -1) for x in (scheme.U, scheme.V, scheme.W.transpose(0, 2, 1))]
+    with pytest.raises(SchemeError, match=r"give W\.(reshape.*)?transpose\(0, 2, 1\)"):
+        Scheme(*rows)
     with pytest.raises(SchemeError, match="Brent equation") as raised:
         Scheme(scheme.U, scheme.V, -scheme.W)
     assert "transpose" not in str(raised.value)
