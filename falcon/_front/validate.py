@@ -71,6 +71,7 @@ def plain(name: str, value: Any) -> Any:
     kind = type(value)
     if kind is np.ndarray:
         return value
+    refuse_packed(name, value)
     refuses = getattr(kind, "__array_ufunc__", value) is None
     if refuses and isinstance(value, np.ndarray):
         raise TypeError(

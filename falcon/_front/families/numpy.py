@@ -112,7 +112,9 @@ class NumpyFamily:
                 f"{what} needs plain numeric arrays of at least one axis; got a {describe(a)}, "
                 f"b {describe(b)}" + ("" if out is None else f" and out {describe(out)}")
             )
-        given = {k: x for k, x in (("out", out), ("dtype", dtype)) if x is not None}
+        given = {} if out is None else {"out": out}
+        if dtype is not None:
+            given["dtype"] = _any_type(dtype)
         with limited(threads_of(options)):
             return original.ufunc(a, b, **given)
 
@@ -299,7 +301,8 @@ def _any_type(dtype: Any) -> np.dtype:
     try:
         return type_named(dtype).numpy
     except TypeError:  # booleans, objects
-        return np.dtype(dtype)
+        of_torch = type(dtype).__module__ == "torch"
+        return np.dtype(str(dtype).removeprefix("torch.") if of_torch else dtype)
 
 
 def _symmetric(a: np.ndarray, b: np.ndarray, dtype: DType, options: Options) -> str:
