@@ -17,8 +17,10 @@ import numpy as np
 
 import falcon
 from falcon._backends import available_backends
+from falcon._core.arithmetic import NAMES
 from falcon._core.checks import parse_bytes
 from falcon._core.dtypes import FLOAT32, FLOAT64, of
+from falcon._core.options import PLANNING
 from falcon._core.text import format_table
 from falcon.bench import command
 from falcon.bench.scheme_files import loaded, verify_files
@@ -110,6 +112,8 @@ def _parser() -> argparse.ArgumentParser:
                       "float32 and float64)")  # fmt: skip
     tune.add_argument("--seconds", type=float, default=60.0,
                       help="for the machine: about how long it takes (default 60)")  # fmt: skip
+    tune.add_argument("--arithmetic", default="auto", choices=NAMES,
+                      help="for shapes: how float32 is multiplied (default auto)")  # fmt: skip
     tune.add_argument("--threads", type=int, help="number of threads (default: all; for the "
                       "machine 1 and all)")  # fmt: skip
     tune.set_defaults(run=_tune)
@@ -155,6 +159,8 @@ def _common(parser: argparse.ArgumentParser, dtype: str = "default float32") -> 
     parser.add_argument("--scheme", default="auto",
                         help="auto, classical, a name, or a file "
                         f"({', '.join(SUFFIXES)})")  # fmt: skip
+    parser.add_argument("--arithmetic", default="auto", choices=NAMES,
+                        help="how float32 is multiplied (default auto)")  # fmt: skip
     parser.add_argument("--max-growth", type=float,
                         help="largest error growth that auto may take (default 8)")  # fmt: skip
     parser.add_argument("--threads", type=int, help="number of threads (default: all CPUs)")
@@ -163,8 +169,7 @@ def _common(parser: argparse.ArgumentParser, dtype: str = "default float32") -> 
 
 
 def _gemm_options(options: argparse.Namespace) -> dict[str, Any]:
-    names = ("backend", "scheme", "max_growth", "threads", "workspace_limit")
-    return {name: getattr(options, name) for name in names}
+    return {name: getattr(options, name) for name in PLANNING}
 
 
 def _dtype(options: argparse.Namespace) -> np.dtype:
@@ -338,7 +343,8 @@ def _tune(options: argparse.Namespace) -> int:
         with tqdm(total=len(shapes), unit="shape", **quiet) as bar:
             for x in falcon.tune(
                 [(x.M, x.N, x.K) for x in shapes], dtype=dtypes[0], candidates=options.most,
-                rounds=options.rounds, threads=options.threads, tick=lambda: bar.update(),
+                rounds=options.rounds, threads=options.threads, arithmetic=options.arithmetic,
+                tick=lambda: bar.update(),
             ):  # fmt: skip
                 bar.write(str(x), file=sys.stdout)
         return 0

@@ -13,6 +13,7 @@ import pytest
 import falcon
 from falcon import schemes
 from falcon.__main__ import main
+from falcon._core.options import PLANNING
 from falcon.bench import workloads
 from falcon.decision import MachineProfile
 from falcon.decision.store import Choice, Fastest
@@ -244,6 +245,14 @@ def test_plan_options(capsys):
     assert "2.65 x classical RMS error" in out
 
 
+def test_every_planning_option_is_a_flag(capsys):
+    assert "bf16x6" in run(capsys, "plan", 300, 300, 300, "--arithmetic", "bf16x6")[1]
+    usage = run(capsys, "plan", "--help")[1]
+    assert all(f"--{name.replace('_', '-')} " in usage for name in PLANNING)
+    tuned = run(capsys, "tune", "--shape", "64,64,64", "--arithmetic", "bf16x6", "--rounds", 1)
+    assert (tuned[0], "bf16x6" in tuned[1]) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -253,6 +262,7 @@ def test_plan_options(capsys):
         (["1", "2", "3", "--dtype", "bool"], "expected integers, floats or complex"),
         (["1", "2", "3", "--scheme", "nonsense"], "there is no scheme 'nonsense'"),
         (["1", "2", "3", "--backend", "gpu"], "backend 'gpu' is not available"),
+        (["1000000000"] * 3, "expected sizes below 10^9"),
         (["1", "2"], "'1 2': expected M N K, or shapes such as 2048,2048,2048"),
         (["1", "2", "y"], "shape '1 2 y': expected three integers >= 0, M,N,K"),
         (["1,2,3", "4,5,6"], "2 shapes were given; plan takes one"),
@@ -353,6 +363,15 @@ def test_bench_table(capsys):
 
 
 @pytest.mark.usefixtures("no_rest")
+def test_bench_is_bounded(capsys):
+    options = ("--rounds", 1000, "--time-budget", 1e-9, "--json")
+    status, out, err = run(capsys, "bench", *TINY, *options)
+    assert (status, [x["rounds"] for x in json.loads(out)["cases"]]) == (0, [1, 1])
+    assert "1e-09 s were up (--time-budget): 2 of 2 cases have fewer rounds" in err
+    assert "were up" not in run(capsys, "bench", *TINY)[2]
+
+
+@pytest.mark.usefixtures("no_rest")
 def test_bench_models(capsys, monkeypatch):
     monkeypatch.setattr(
         workloads, "model_shapes", lambda name, tokens: [workloads.Shape(tokens, 8, 8, name)]
@@ -388,6 +407,7 @@ def test_bench_skips_what_is_too_large(capsys):
         (["--model", "GPT-0"], "there is no model 'GPT-0'; known: "),
         (["--tokens", "0"], "--tokens '0': expected positive integers"),
         (["--rounds", "0"], "--rounds must be at least 1"),
+        (["--time-budget", "nan"], "--time-budget must be more than 0"),
         (["--shape", "8,8,8", "--dtype", "bool"], "dtype bool"),
         (["--shape", "8,8,8", "--scheme", "x"], "there is no scheme 'x'"),
         (

@@ -90,7 +90,7 @@ def check_choice(name: str, *known: str) -> Callable[[Any], str]:
 
 def check_threads(value: Any) -> int | None:
     """None, or an integer of at least 1; the call limits it to the machine's CPUs."""
-    return _count("threads", value, 1, "an integer")
+    return check_count("threads", value)
 
 
 def check_size(name: str) -> Callable[[Any], int | None]:
@@ -102,7 +102,7 @@ def check_size(name: str) -> Callable[[Any], int | None]:
                 return parse_bytes(value)
             except ValueError as error:
                 raise ValueError(f"{name} is {value!r}; {error}") from None
-        return _count(name, value, 0, 'an integer, a size such as "64MiB"')
+        return check_count(name, value, 0, 'an integer, a size such as "64MiB"')
 
     return check
 
@@ -118,11 +118,12 @@ def check_switch(name: str) -> Callable[[Any], bool]:
     return check
 
 
-def _count(name: str, value: Any, least: int, expected: str) -> int | None:
+def check_count(name: str, value: Any, least: int = 1, expected: str = "an integer") -> int | None:
+    """None, or an integer of at least `least`; `expected` says what else is allowed."""
     if value is None:
         return None
     try:
-        if isinstance(value, bool):
+        if isinstance(value, bool | np.bool_):
             raise TypeError
         count = index(value)
     except TypeError:

@@ -259,16 +259,26 @@ def _from_environment() -> Options:
     values: dict[str, Any] = {}
     _notice_misspelt()
     for name, option in FIELDS.items():
-        variable, parse = option.metadata["variable"], option.metadata["parse"]
-        text = os.environ.get(variable)
-        if text is None:
-            continue
-        try:
-            values |= validated({name: parse(text)})
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"environment variable {variable}={text!r}: {error}") from None
+        about = option.metadata
+        variable = about["variable"]
+        if variable in os.environ:
+            values[name] = _read(variable, about["parse"], about["check"])
     found = Options(**values)
     return _DEFAULTS if found == _DEFAULTS else found
+
+
+def _read(variable: str, parse: Callable[[str], Any], check: Callable[[Any], Any]) -> Any:
+    """Parse and check a variable, empty if it is missing; an error names it."""
+    text = os.environ.get(variable, "")
+    try:
+        return check(parse(text))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"environment variable {variable}={text!r}: {error}") from None
+
+
+def source_of(option: str) -> str:
+    """Return where an option's value comes from that is no keyword, for errors."""
+    return f"set by {FIELDS[option].metadata['variable']}, falcon.config or falcon.set_config"
 
 
 def _notice_misspelt() -> None:
@@ -330,7 +340,7 @@ def _openmp_threads() -> int:
 @cache
 def _oversubscribes() -> bool:
     """Whether FALCON_OVERSUBSCRIBE allows more threads than CPUs, for tests; read once."""
-    return parse_bool(os.environ.get("FALCON_OVERSUBSCRIBE", ""))
+    return bool(_read("FALCON_OVERSUBSCRIBE", parse_bool, bool))
 
 
 @cache

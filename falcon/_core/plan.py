@@ -155,7 +155,7 @@ class Plan:
 
     @property
     def is_uneven(self) -> bool:
-        """Whether errors of the largest rows and columns reach others: an unguarded scheme.
+        """Whether a scheme that is not guarded runs.
 
         Errors are then relative to the largest norms, not to those of an entry's row and column.
         """

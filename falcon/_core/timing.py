@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from math import comb, exp, log, sqrt
+from math import comb, exp, inf, log, sqrt
 from statistics import median
 from typing import Any
 
@@ -148,6 +148,7 @@ def interleave(
     *,
     most: int | None = None,
     seconds: float = 60.0,
+    limit: float = inf,
     after_round: Callable[[dict[str, float]], None] | None = None,
 ) -> list[Record]:
     """Time all sides in turn until the ratio of the first to every other one is known.
@@ -156,6 +157,7 @@ def interleave(
     `rounds`: least number of rounds.
     `most`: rounds after which it ends even if a ratio is not known; 4 * `rounds` by default.
     `seconds`: time after which it ends even if a ratio is not known.
+    `limit`: time after which it ends even before `rounds`, if there was one round.
     `after_round`: called with the seconds of each side; it may raise to stop.
     """
     if len({x.name for x in sides}) < len(sides):
@@ -164,7 +166,9 @@ def interleave(
     most = most or _MOST_ROUNDS * rounds
     start = time.monotonic()
     calls = max(_warm_up(side) for side in sides)
-    while not _enough(done, rounds, most, time.monotonic() - start, seconds):
+    while not (done and time.monotonic() - start > limit) and not _enough(
+        done, rounds, most, time.monotonic() - start, seconds
+    ):
         first = len(done) % len(sides)
         found = {}
         for side in (*sides[first:], *sides[:first]):

@@ -20,6 +20,7 @@ from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 
 from .families import Family
+from .validate import check_numeric
 
 
 def result_type(family: Family, operands: Mapping[str, Any], dtype: Any, out: Any = None) -> DType:
@@ -40,7 +41,9 @@ def result_type(family: Family, operands: Mapping[str, Any], dtype: Any, out: An
     wanted = family.type_named(dtype)
     for name, x in operands.items():
         row = family.element_type(x)
-        if row is None or not np.can_cast(row.numpy, wanted.numpy, "same_kind"):
+        if row is None:
+            check_numeric(name, x.dtype)
+        elif not np.can_cast(row.numpy, wanted.numpy, "same_kind"):
             raise TypeError(
                 f"{name} has dtype {x.dtype}, which does not cast to dtype={wanted} (same_kind)"
             )

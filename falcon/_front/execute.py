@@ -18,6 +18,7 @@ from falcon._core.dtypes import DType, find
 from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
+from falcon._core.problem import Problem
 from falcon._numpy.threads import limited
 
 from .families import Family
@@ -25,6 +26,10 @@ from .freivalds import Freivalds, VerificationError
 from .planner import plan_for, plan_packed
 
 _log = logging.getLogger("falcon")
+
+# Problems whose products could not be verified, which has been logged; dropped at that number.
+_reported: set[Problem] = set()
+_MOST_REPORTED = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +63,12 @@ def multiply(x: Product) -> Plan | None:
     if x.options.check == "verify":
         with limited(threads_of(x.options)):  # Freivalds' test multiplies too
             return _verified(x)
-    return _run(x, *_planned(x))
+    return _run(x)
 
 
-def _run(x: Product, plan: Plan, operands: tuple[Any, Any, Any, Any]) -> Plan:
-    """Execute a plan."""
+def _run(x: Product) -> Plan:
+    """Plan and execute."""
+    plan, operands = _planned(x)
     start = perf_counter()
     plan.execute(*operands, alpha=x.alpha, beta=x.beta)
     if observe.observer is not None:
@@ -100,9 +106,9 @@ def _verified(x: Product) -> Plan:
     b = x.b
     if x.packed is not None:
         b = x.packed.needed_source("check='verify' takes b itself; keep it, or use another check")
-    plan, operands = _planned(x)
-    test = Freivalds(x.a, b, x.c, x.alpha, x.beta, dtype=dtype, uneven=plan.is_uneven)
-    _run(x, plan, operands)
+    uneven = _planned(x)[0].is_uneven
+    test = Freivalds(x.a, b, x.c, x.alpha, x.beta, dtype=dtype, uneven=uneven)
+    plan = _run(x)
     outcome = test.check(out, plan.growth)
     if outcome.is_wrong:
         raise VerificationError(
@@ -110,8 +116,17 @@ def _verified(x: Product) -> Plan:
             f"{outcome.why}; residual {outcome.residual:.3g} > tolerance {outcome.tolerance:.3g}"
         )
     if not outcome:
-        _log.warning("falcon: %s: %s", plan.problem, outcome.why)
+        _report(plan.problem, outcome.why)
     return plan
+
+
+def _report(problem: Problem, why: str) -> None:
+    """Log why a product could not be verified: a warning, once per problem."""
+    level = logging.DEBUG if problem in _reported else logging.WARNING
+    if len(_reported) >= _MOST_REPORTED:
+        _reported.clear()
+    _reported.add(problem)
+    _log.log(level, "falcon: %s: %s", problem, why)
 
 
 def without(options: Options, shape: tuple[int, ...], dtype: DType) -> Options:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.checks import check_count
 from falcon._core.dtypes import DType, of
 
 # Probability that a correct product is reported as wrong.
@@ -108,7 +109,7 @@ class Freivalds:
     ) -> None:
         self._dtype, self._uneven = dtype, uneven
         random = np.random.default_rng(seed)
-        shape = (b.shape[1], trials)
+        shape = (b.shape[1], check_count("trials", trials) or TRIALS)
         with np.errstate(all="ignore"):
             if dtype.is_exact:
                 self._x = random.integers(0, 2**64, shape, np.uint64)
@@ -179,6 +180,8 @@ class Freivalds:
 
     def check(self, out: np.ndarray, growth: float) -> Verification:
         """Test `out`, of shape (M, N): compare ``out x`` with the expected product."""
+        if not growth > 0:
+            raise ValueError(f"growth is {growth!r}; expected a positive number")
         with np.errstate(all="ignore"):
             if self._dtype.is_exact:
                 bits = 8 * min(out.dtype.itemsize, self._dtype.itemsize)

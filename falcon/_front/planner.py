@@ -13,7 +13,7 @@ from falcon._core.backend import Backend
 from falcon._core.checks import NOT_EXECUTED
 from falcon._core.dtypes import BY_ARITHMETIC, BY_FLOAT, FLOAT32
 from falcon._core.locks import ForkLock
-from falcon._core.options import Options, forced_isa, merged
+from falcon._core.options import Options, forced_isa, merged, settings, source_of
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Plan
 from falcon._core.problem import Problem
@@ -54,16 +54,16 @@ def requested(
                 raise ValueError(f"scheme {scheme!r} is for X X^T: {NOT_EXECUTED}")
             scheme = schemes.get(scheme)
         except ValueError as error:
-            if keywords.get("scheme") == scheme:
-                raise
-            where = "set by FALCON_SCHEME, falcon.config or falcon.set_config"
-            raise ValueError(f"{error} ({where})") from None
+            raise _named(error, "scheme", keywords) from None
         options = replace(options, scheme=scheme)
     options = family.requested(options)
     if options.reproducible:
         options = _reproducible(options)
     if options.backend != "auto":
-        get_backend(options.backend)
+        try:
+            get_backend(options.backend)
+        except ValueError as error:
+            raise _named(error, "backend", keywords) from None
     return options
 
 
@@ -76,6 +76,14 @@ def _reproducible(options: Options) -> Options:
         )
     arithmetic = "native" if options.arithmetic == "auto" else options.arithmetic
     return replace(options, backend="cpu", tuned=False, arithmetic=arithmetic)
+
+
+def _named(error: ValueError, option: str, keywords: Mapping[str, Any]) -> ValueError:
+    """Return an error that says where the option was set, if that is no keyword of the call."""
+    is_set = getattr(settings(), option) != "auto"
+    if not is_set or keywords.get(option) not in (None, "auto"):
+        return error
+    return ValueError(f"{error} ({source_of(option)})")
 
 
 def planning_state() -> tuple:

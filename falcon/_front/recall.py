@@ -98,6 +98,8 @@ def _key(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, arguments: tuple)
     """Return what is equal in calls with the same plan, the flags common to all arrays first."""
     x, y = a.flags.num, b.flags.num
     twin = _are_twins(a, b)
+    if arguments:  # with their types: True is no number of threads, although it equals 1
+        arguments = (*arguments, *(type(x) for _, x in arguments))
     # For arrays that are contiguous in one order, but not in both, flags determine the strides.
     if out is None:
         key: tuple = (x & y, a.shape, x, a.dtype, b.shape, y, b.dtype, arguments, twin)

@@ -143,6 +143,7 @@ def tune(
     candidates: int = 5,
     rounds: int = 5,
     backend: str = "auto",
+    arithmetic: str = "auto",
     max_growth: float | None = None,
     threads: int | None = None,
     tick: Callable[[], None] | None = None,
@@ -163,7 +164,7 @@ def tune(
     rounds : int
         Least number of interleaved rounds; more are made for up to 10 s per shape until the ratios
         are known to 2 %.
-    backend, max_growth, threads
+    backend, arithmetic, max_growth, threads
         As for `gemm`.
     tick : callable, optional
         Called after every shape.
@@ -188,7 +189,8 @@ def tune(
     for name, value in (("candidates", candidates), ("rounds", rounds)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} is {value!r}; expected a positive integer")
-    given = {"backend": backend, "max_growth": max_growth, "threads": threads}
+    given = {"backend": backend, "arithmetic": arithmetic, "max_growth": max_growth}
+    given["threads"] = threads
     options = replace(requested("tune", tuple(given), given), tuned=False)
     found = []
     for shape in shapes:

@@ -68,6 +68,9 @@ def plain(name: str, value: Any) -> Any:
 
     Raises TypeError: the value has rules of its own, but refuses ufuncs.
     """
+    if type(value) is np.ndarray:
+        return value
+    refuse_packed(name, value)
     if getattr(type(value), "__array_ufunc__", None) is not None and has_own_rules(value):
         return value
     return to_array(name, value)

@@ -9,6 +9,7 @@ import numpy as np
 
 from falcon._core.arrays import to_array
 from falcon._core.bound import PROMISED
+from falcon._core.checks import check_count
 from falcon._core.dtypes import DType, find, of
 from falcon._core.options import DEFAULT_MAX_GROWTH
 
@@ -91,9 +92,7 @@ def verify(
             raise TypeError(f"{name} has dtype {x.dtype}; expected integers, floats or complex")
     if a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]):
         raise ValueError(f"shapes do not fit: a {a.shape}, b {b.shape}, c {c.shape}")
-    for name, number in (("trials", trials), ("entries", entries)):
-        if number is not None and number < 1:
-            raise ValueError(f"{name} is {number}; expected at least 1")
+    entries = check_count("entries", entries)
     rows = [of(x.dtype) for x in (a, b, c)]
     rounded = (x for x in rows if not x.is_exact)
     coarsest = max(rounded, key=lambda row: row.unit_roundoff, default=rows[-1])

@@ -6,19 +6,21 @@ import argparse
 import dataclasses
 import json
 import sys
-from functools import partial
 from itertools import count
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from falcon._core.checks import parse_bytes
 from falcon._core.options import thread_count
 from falcon._core.text import format_table
-from falcon._core.timing import LEAST_PAIRS, interleave
+from falcon._core.timing import LEAST_PAIRS, Record, Side, interleave
 
 from . import asked, dask_run, workloads
 from .workloads import WORKLOADS, Case
 
+# For all cases that are measured in this process.
+_MOST_SECONDS = 300.0
 MODEL_HELP = "layers of a language model, such as Qwen2.5-7B (repeatable)"
 
 
@@ -54,6 +56,10 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                         "times as many, until every ratio is known to 2 %%")  # fmt: skip
     parser.add_argument("--case-seconds", type=float, default=60.0, metavar="S", help="time limit "
                         "of a case for rounds beyond --rounds (default 60)")  # fmt: skip
+    parser.add_argument("--time-budget", type=float, metavar="S", help="measure for about S "
+                        f"seconds in all (default {_MOST_SECONDS:.0f}), with fewer rounds where "
+                        "they are up; a run of --peers, --quick, --split or --gpu stops then (exit "
+                        "status 3, no default), and the same command resumes it")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     layers = parser.add_argument_group("--prefill")
     layers.add_argument("--layers", type=int, default=1, help="decoder layers (default 1)")
@@ -63,8 +69,6 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     run.add_argument("-o", "--output", type=Path, metavar="FILE", help="the record file; a run "
                      "that was stopped resumes from FILE.part")  # fmt: skip
     run.add_argument("--fresh", action="store_true", help="delete FILE and FILE.part first")
-    run.add_argument("--time-budget", type=float, metavar="S", help="stop after about S seconds "
-                     "(exit status 3); the same command resumes it")  # fmt: skip
     run.add_argument("--packed", action="store_true", help="with --peers: falcon with B packed "
                      "beforehand, too")  # fmt: skip
     dask_run.add_dask(parser)
@@ -82,6 +86,8 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     tokens = _tokens(options.tokens)
     if options.rounds < 1:
         raise ValueError("--rounds must be at least 1")
+    if options.time_budget is not None and not options.time_budget > 0:
+        raise ValueError("--time-budget must be more than 0")
     if options.prefill:
         try:
             from . import prefill
@@ -132,7 +138,10 @@ def report(options: argparse.Namespace) -> int:
 
 
 def _beside_numpy(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
-    """Measure cases and show them; after Ctrl-C only those that are complete."""
+    """Measure cases and show them; after Ctrl-C only those that are complete.
+
+    Each case has an equal share of the time that is left, and at least one round.
+    """
     from .here import beside_numpy
 
     dtypes = asked.dtypes(options) or ["float32"]
@@ -144,6 +153,8 @@ def _beside_numpy(options: argparse.Namespace, falcon_options: dict[str, Any]) -
     cases = [Case("given", shape, dtype) for dtype in dtypes for shape in shapes]
     cases = asked.that_fit(cases, options.max_gib or 4.0, 3)
     found: list[dict[str, Any]] = []
+    budget, cut = options.time_budget or _MOST_SECONDS, 0
+    end = monotonic() + budget
     try:
         with asked.progress(len(cases), "case") as bar:
             for case in cases:
@@ -153,9 +164,17 @@ def _beside_numpy(options: argparse.Namespace, falcon_options: dict[str, Any]) -
                 def after_round(_: Any, word: str = word, numbers: Any = numbers) -> None:
                     bar.set_description(f"{word}{next(numbers)}")
 
+                def timing(sides: list[Side], after_round: Any = after_round) -> list[Record]:
+                    nonlocal cut
+                    start = monotonic()
+                    limit = (end - start) / (len(cases) - len(found))
+                    seconds = min(options.case_seconds, limit)
+                    how = {"seconds": seconds, "limit": limit, "after_round": after_round}
+                    records = interleave(sides, options.rounds, **how)
+                    cut += monotonic() - start > limit
+                    return records
+
                 bar.set_description(word + "1")
-                how = {"seconds": options.case_seconds, "after_round": after_round}
-                timing = partial(interleave, rounds=options.rounds, **how)
                 found.append(beside_numpy(case, falcon_options, timing))
                 bar.update()
     except KeyboardInterrupt:
@@ -163,7 +182,11 @@ def _beside_numpy(options: argparse.Namespace, falcon_options: dict[str, Any]) -
         if found:
             _print_cases(options, found)
         raise
-    return _print_cases(options, found)
+    status = _print_cases(options, found)
+    if cut:
+        print(f"{budget:g} s were up (--time-budget): {cut} of {len(cases)} cases have fewer "
+              "rounds, and wider intervals", file=sys.stderr)  # fmt: skip
+    return status
 
 
 def _print_cases(options: argparse.Namespace, cases: list[dict[str, Any]]) -> int:

@@ -21,7 +21,7 @@ from .workloads import Case, Shape
 
 _SIZES = (4096, 8192, 16384)
 # Options of falcon.gemm that apply to a GPU; threads and backend are those of the host.
-_OPTIONS = ("scheme", "max_growth", "workspace_limit")
+_OPTIONS = ("scheme", "arithmetic", "max_growth", "workspace_limit")
 
 
 def run(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:

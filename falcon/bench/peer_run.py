@@ -76,7 +76,7 @@ def _spec(options: argparse.Namespace, falcon_options: dict[str, Any]) -> Spec:
         if not asked.given_shapes(options):
             options.sizes = [f"{n},{n},{n}" for n in _SPLIT_SIZES]
         options.dtype = "float32"
-        settings.pop("scheme", None)
+        settings = {k: v for k, v in settings.items() if k not in ("scheme", "arithmetic")}
     classical = own_classical(settings, asked.dtypes(options) or BOTH)
     packed = [falcon_peer("falcon packed", "falcon packed", **settings)] if options.packed else []
     sides = [falcon_peer("falcon", **settings), *packed,

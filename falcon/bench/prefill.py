@@ -51,6 +51,8 @@ def run(options: argparse.Namespace, falcon_options: dict[str, Any], tokens: lis
         raise ValueError("--prefill needs --model, such as Qwen2.5-7B")
     if options.layers < 1:
         raise ValueError("--layers must be at least 1")
+    if options.arithmetic != "auto":
+        raise ValueError("--prefill takes no --arithmetic; FALCON_ARITHMETIC sets it")
     for dtype in dtypes:
         if getattr(torch, dtype, None) not in falcon.torch.ops.DTYPES:
             raise ValueError(f"--dtype {dtype!r}: expected bfloat16, float16, float32 or float64")

@@ -19,6 +19,7 @@ from falcon._core.dtypes import FLOAT32, FLOAT64, of
 
 # flop/s, for progress bars and time budgets.
 _GUESSED_RATE = 5e10
+_MOST_DIGITS = 9  # of a size: no machine holds a matrix with a longer side
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +148,14 @@ def quick_shapes() -> list[Shape]:
 def parse_shape(text: str, least: int = 1) -> Shape:
     """Read M, N and K: ``"M,N,K"``, ``"MxNxK"`` or ``"M N K"``.
 
-    Raises ValueError: the text is not three integers, or one is below `least`.
+    Raises ValueError: the text is not three integers, or one is below `least` or too large.
     """
     parts = re.split(r"\s*[,x×*]\s*|\s+", text.strip().lower())
-    # At most nine digits: no machine holds a matrix with a longer side.
-    if len(parts) == 3 and all(re.fullmatch("0*[0-9]{1,9}", part) for part in parts):
-        M, N, K = map(int, parts)
+    if len(parts) == 3 and all(re.fullmatch("[0-9]+", part) for part in parts):
+        sizes = [part.lstrip("0") or "0" for part in parts]
+        if max(map(len, sizes)) > _MOST_DIGITS:
+            raise ValueError(f"shape {text!r}: expected sizes below 10^{_MOST_DIGITS}")
+        M, N, K = map(int, sizes)
         shape = Shape(M, N, K)
         if min(shape.M, shape.N, shape.K) >= least:
             return shape

@@ -51,7 +51,7 @@ def test_quick_shapes():
 
 @pytest.mark.parametrize(
     "text", ["", "3", "3,4", "3,4,5,6", "3,4,", "a,b,c", "3,4,0", "3,4,-5", "3,4,5.0", "3,4,²",
-             "3,4,1e3", "3,4,9999999999"]
+             "3,4,1e3"]
 )  # fmt: skip
 def test_parse_shape_refuses(text):
     with pytest.raises(ValueError, match="expected three positive integers M,N,K"):

@@ -40,12 +40,13 @@ def test_set_config_is_for_all_threads(restored):
     assert falcon.plan(*SHAPES).option.label == "strassen"
 
 
-def test_a_misspelt_scheme_among_the_settings():
-    with (
-        falcon.config(scheme="strasen"),
-        pytest.raises(ValueError, match=r"'strassen'\? \(set by FALCON_SCHEME, falcon.config or"),
-    ):
-        falcon.plan(*SHAPES)
+@pytest.mark.parametrize(("name", "said"), [("scheme", r"'strassen'\?"), ("backend", "gpu")])
+def test_a_misspelt_name_among_the_settings(name, said):
+    where = rf" \(set by FALCON_{name.upper()}, falcon.config or falcon.set_config\)"
+    with falcon.config(**{name: "strasen"}):
+        for given, pattern in (({}, said + where), ({name: "strasen"}, said + "$")):
+            with pytest.raises(ValueError, match=pattern):
+                falcon.plan(*SHAPES, **given)
 
 
 def test_set_config_leaves_a_block_alone(restored):

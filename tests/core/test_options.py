@@ -57,12 +57,14 @@ def test_environment(fresh, variable):
     [("FALCON_NUM_THREADS", "many"), ("FALCON_NUM_THREADS", "0"), ("FALCON_NUM_THREADS", ""),
      ("FALCON_MAX_GROWTH", "0.5"), ("FALCON_MAX_GROWTH", "nan"), ("FALCON_MAX_GROWTH", "abc"),
      ("FALCON_CHECK", "always"), ("FALCON_WORKSPACE_LIMIT", "-1"),
-     ("FALCON_WORKSPACE_LIMIT", "1 parsec"), ("FALCON_VERBOSE", "maybe")],
+     ("FALCON_WORKSPACE_LIMIT", "1 parsec"), ("FALCON_VERBOSE", "maybe"),
+     ("FALCON_OVERSUBSCRIBE", "maybe")],
 )  # fmt: skip
 def test_a_bad_variable_is_named(fresh, variable, text):
     fresh.setenv(variable, text)
+    options._oversubscribes.cache_clear()
     with pytest.raises(ValueError, match=f"environment variable {variable}='{text}': .*expected"):
-        falcon.gemm(ONES, ONES)
+        falcon.plan(ONES, ONES)
 
 
 def test_config_nests_and_restores(fresh):

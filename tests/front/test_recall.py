@@ -50,6 +50,14 @@ def recalled(monkeypatch):
 
 
 @pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul])
+def test_what_equals_a_value_is_refused_after_it_too(function):
+    for option, wrong in (("threads", True), ("threads", 1.0), ("max_growth", True)):
+        function(*operands(), **{option: 1})
+        with pytest.raises(TypeError, match=f"{option} is {wrong}; expected a"):
+            function(*operands(), **{option: wrong})
+
+
+@pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul])
 @pytest.mark.parametrize("scheme", ["auto", "strassen", falcon.schemes.get("winograd")])
 @pytest.mark.parametrize("backend", ["auto", "numpy"])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c16", "i4"])

@@ -104,7 +104,9 @@ class NumpyFamily:
         if ordinary and min(a.ndim, b.ndim) and all(is_numeric(x.dtype) for x in (a, b)):
             return NotImplemented
         self._check_not_by_name({"a": a, "b": b, "out": out}, options)
-        given = {k: x for k, x in (("out", out), ("dtype", dtype)) if x is not None}
+        given = {} if out is None else {"out": out}
+        if dtype is not None:
+            given["dtype"] = _any_type(dtype)
         with limited(threads_of(options)):
             return original.ufunc(a, b, **given)
 
@@ -323,7 +325,8 @@ def _any_type(dtype: Any) -> np.dtype:
     try:
         return type_named(dtype).numpy
     except TypeError:  # booleans, objects
-        return np.dtype(dtype)
+        of_torch = type(dtype).__module__ == "torch"
+        return np.dtype(str(dtype).removeprefix("torch.") if of_torch else dtype)
 
 
 def _symmetric(a: np.ndarray, b: np.ndarray, dtype: DType, options: Options) -> str:
