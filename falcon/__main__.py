@@ -166,6 +166,8 @@ def _common(parser: argparse.ArgumentParser, dtype: str = "default float32") -> 
     parser.add_argument("--threads", type=int, help="number of threads (default: all CPUs)")
     parser.add_argument("--workspace-limit", type=parse_bytes, metavar="BYTES",
                         help="most memory beyond the result, such as 256MiB")  # fmt: skip
+    parser.add_argument("--reproducible", action="store_true", default=None,
+                        help="the same bits on every machine")  # fmt: skip
 
 
 def _gemm_options(options: argparse.Namespace) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,9 @@ from .rates import Rates
 _TERMS = "multiply", "add", "bandwidth"
 _FAST = 1e30
 # Rounds of which the times count, at least. Other programs disturb a call whose middle half of
-# rounds is that far apart, relative to the quickest; half of the calls may be disturbed.
-_LEAST_ROUNDS, _DISTURBED = 3, 0.15
+# rounds is that far apart, relative to the quickest; half of the calls may be disturbed. They
+# disturb all calls if this process has less than that share of a CPU.
+_LEAST_ROUNDS, _DISTURBED, _LEAST_CPU = 3, 0.15, 0.9
 
 
 class DisturbedError(RuntimeError):
@@ -86,12 +87,13 @@ def timed_in_turn(calls: Sequence[Callable[[], Any]], budget: float) -> list[flo
     """Return the typical seconds of calls that are timed in turn, as often as `budget` allows.
 
     A disturbance then affects a round of each call, not all rounds of one.
-    Raises DisturbedError: half of the calls took times that differ too much.
+    Raises DisturbedError: half of the calls took times that differ too much, or all had to wait.
     """
     rounds: list[list[float]] = []
     for call in calls:  # touches the memory
         call()
-    end = perf_counter() + budget
+    began, used = perf_counter(), process_time()
+    end = began + budget
     while len(rounds) < _LEAST_ROUNDS or perf_counter() < end:
         now = []
         for call in calls:
@@ -99,6 +101,9 @@ def timed_in_turn(calls: Sequence[Callable[[], Any]], budget: float) -> list[flo
             call()
             now.append(max(perf_counter() - start, 1e-9))
         rounds.append(now)
+    share = (process_time() - used) / max(perf_counter() - began, 1e-9)
+    if share < _LEAST_CPU:
+        raise DisturbedError(f"this process had {share:.0%} of a CPU")
     low, high = np.percentile(rounds, (25, 75), axis=0)
     spread = float(np.median(high / low - 1))
     if spread > _DISTURBED:
