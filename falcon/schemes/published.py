@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ._coefficients import LARGEST_COEFFICIENT
@@ -12,7 +12,6 @@ from ._coefficients import LARGEST_COEFFICIENT
 # Per factor; and steps of writing out the sums of a reduced scheme.
 MOST_COEFFICIENTS, _MOST_STEPS = 2**23, 2**20
 _MATRIX = re.compile(r"\[\[[^][]*\](?:,\[[^][]*\])*\]")
-_FRACTION = re.compile(r"-?\d+/\d+")
 
 
 def of_text(text: str) -> tuple[list[int] | None, int | None, Sequence[Any]] | None:
@@ -22,8 +21,8 @@ def of_text(text: str) -> tuple[list[int] | None, int | None, Sequence[Any]] | N
     """
     if re.match(r"\s*\{\s*\{", text) or "TriadSet(" in text:  # Mathematica, Maple
         text = re.sub(r"\s+", "", text.partition("TriadSet(")[2] or text)
-        found = _MATRIX.finditer(text.translate(str.maketrans("{}", "[]")))
-        matrices = json.loads(_FRACTION.sub(r'"\g<0>"', f"[{','.join(x[0] for x in found)}]"))
+        text = ",".join(_MATRIX.findall(text.translate(str.maketrans("{}", "[]"))))
+        matrices = json.loads(re.sub(r"-?\d+/\d+", r'"\g<0>"', f"[{text}]"))
         return None, None, [matrices[i::3] for i in range(3)]
     text = re.sub(r"^(?:\s*#.*\s*)+", "#", text, flags=re.MULTILINE)
     if re.search(r"[^-\d./\s#]", text) or not re.search(r"\d", text):
@@ -55,7 +54,7 @@ def of_record(record: Mapping[str, Any], dims: Sequence[int]) -> list[Sequence[A
         held = [record[f"{x}_sparse"] for x in "uvw"]
         held = [x if isinstance(x, list) else [x[str(r)] for r in range(len(x))] for x in held]
         sized = zip(held, (m * k, k * n, m * n), strict=True)
-        return [_dense([_entries(row) for row in x], size) for x, size in sized]
+        return [_dense(map(_entries, x), size) for x, size in sized]
     u, v, w = (
         _dense(_written_out(record[f"{x}_fresh"], record[x], size), size)
         for x, size in zip("uvw", (m * k, k * n, record["m"]), strict=True)
@@ -68,12 +67,15 @@ def _entries(row: Mapping[str, Any]) -> dict[int, Any]:
     return {int(i): x for i, x in pairs}
 
 
-def _dense(rows: Sequence[Mapping[int, Any]], size: int) -> list[list[Any]]:
-    if len(rows) * size > MOST_COEFFICIENTS:
-        raise ValueError(f"a factor has more than {MOST_COEFFICIENTS} coefficients")
-    if wrong := [i for row in rows for i in row if not 0 <= i < size]:
-        raise ValueError(f"there is no entry {wrong[0]} of {size}")
-    return [[row.get(i, 0) for i in range(size)] for row in rows]
+def _dense(rows: Iterable[Mapping[int, Any]], size: int) -> list[list[Any]]:
+    made: list[list[Any]] = []
+    for row in rows:
+        if wrong := [i for i in row if not 0 <= i < size]:
+            raise ValueError(f"there is no entry {wrong[0]} of {size}")
+        made.append([row.get(i, 0) for i in range(size)])
+        if len(made) * size > MOST_COEFFICIENTS:
+            raise ValueError(f"a factor has more than {MOST_COEFFICIENTS} coefficients")
+    return made
 
 
 def _written_out(fresh: Sequence[Any], sums: Sequence[Any], inputs: int) -> list[dict[int, int]]:
