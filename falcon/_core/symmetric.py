@@ -22,8 +22,12 @@ def same_memory(x: np.ndarray, y: np.ndarray) -> bool:
 
 
 def is_transpose(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether `b` is the transpose of `a` in the same memory, so that ``a @ b`` is symmetric."""
-    return a.shape == b.shape[::-1] and a.strides == b.strides[::-1] and same_memory(a, b.T)
+    """Whether `b` is the transpose of `a` in the same memory, so that ``a @ b`` is symmetric.
+
+    Of batches: all matrices of `b` are.
+    """
+    able = b.ndim > 1 and a.shape[-2:] == b.shape[:-3:-1] and a.strides[-2:] == b.strides[:-3:-1]
+    return able and same_memory(a, b.swapaxes(-1, -2))
 
 
 def may_be_adjoint(a: np.ndarray, b: np.ndarray) -> bool:

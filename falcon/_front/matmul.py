@@ -215,7 +215,7 @@ def _expanded(x: Any, axes: tuple[int, ...]) -> Any:
 
 def _in_one_call(
     family: Family, a: Any, b: Any, out: Any, types: tuple[DType, DType], options: Options
-) -> str:
+) -> Plan | str:
     """Multiply all matrices by one call, of the library or of falcon's engine, if there is one.
 
     Returns as `Family.in_one_call`.

@@ -24,7 +24,8 @@ from .validate import overlap
 # Plans by the properties of a call (`_key`); all are dropped when there are this many.
 _MOST_READY = 1024
 # The settings, CPUs and `planning_state` of the plan; the plan (None: a batch, which np.matmul
-# multiplies); whether it is just np.matmul; shape and dtype of the result.
+# multiplies; of a batch: that of one of its products); whether it is just np.matmul; shape and
+# dtype of the result.
 _Ready = tuple[Options, int, tuple, Plan | None, bool, tuple[int, ...], np.dtype]
 _ready: dict[tuple, _Ready] = {}
 # `repeat`, once a product was multiplied on a GPU.
@@ -83,6 +84,8 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
     # Arrays that own their memory do not overlap, unless they are the same.
     elif (not key[0] & OWNDATA or out is a or out is b) and (overlap(out, a) or overlap(out, b)):
         return None
+    if len(shape) > 2 and plan is not None:
+        return out if _run_batch(plan, a, b, out) else None
     observer = observe.observer
     start = 0.0 if observer is None else perf_counter()
     if plain:
@@ -92,6 +95,14 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
     if observer is not None and plan is not None:
         observer(plan, perf_counter() - start)
     return out
+
+
+def _run_batch(plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
+    batch = out.shape[:-2]
+    a, b = (
+        x if x.shape[:-2] == batch else np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b)
+    )
+    return plan.backend.execute_batch(plan, a, b, out)
 
 
 def _key(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:
@@ -152,8 +163,8 @@ def remember(
     `a`, `b`, `out`, `arguments`: as for `recall`.
     `types`: those of `Product`; calls that cast operands are not kept.
     `result`: `out`, or the new result.
-    `way`: the plan that was run; "np.matmul" if that multiplied vectors or a batch as they stand.
-    Calls multiplied in any other way are not kept.
+    `way`: the plan that was run, for a batch in one call; "np.matmul" if that multiplied vectors or
+    a batch as they stand. Calls multiplied in any other way are not kept.
     """
     if not (isinstance(way, Plan) or way == "np.matmul") or not runs_plan_alone(options):
         return
@@ -167,6 +178,8 @@ def remember(
         return
     if isinstance(way, Plan):
         plan, problem = way, way.problem
+        if min(a.ndim, b.ndim) < 2:
+            return
         if may_be_adjoint(a, b) or (problem.symmetric and not _are_twins(a, b)):
             return
         direct = problem.a_direct and problem.b_direct and not problem.buffered

@@ -77,6 +77,16 @@ def test_the_second_call_is_recalled_and_right(recalled, function, scheme, backe
         np.testing.assert_array_equal(out, factor * (a @ b))
 
 
+@pytest.mark.parametrize("dtype", ["i4", "f2", "f4"])
+def test_batches_are_recalled(recalled, dtype):
+    x, y = np.random.default_rng(0).integers(-3, 4, (2, 5, 40, 40)).astype(dtype)
+    for b in (y.swapaxes(1, 2), x.swapaxes(1, 2), y.swapaxes(1, 2), y[0].T[None]):
+        falcon.matmul(x, b)
+        found, was = recalled(falcon.matmul, x, b)
+        assert was or falcon.show_config("dict")["backends"]["cpu"] != "available"
+        np.testing.assert_array_equal(found, np.matmul(x, b))
+
+
 def unaligned(x):
     raw = np.empty(x.nbytes + 1, "u1")[1:].view(x.dtype).reshape(x.shape)
     raw[...] = x

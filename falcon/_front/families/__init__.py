@@ -20,6 +20,7 @@ from falcon._backends import DEVICE
 from falcon._core.dtypes import DType
 from falcon._core.options import Options
 from falcon._core.packed import PackedOperand
+from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._gpu.where import is_on_gpu
 
@@ -153,12 +154,13 @@ class Family(Protocol):
 
     def in_one_call(
         self, a: Any, b: Any, out: Any, types: tuple[DType, DType], options: Options, plan: Any
-    ) -> str:
+    ) -> Plan | str:
         """Multiply a batch by one call of the library, if falcon would use it for each matrix.
 
-        Returns what did: "np.matmul" for arrays as they stand, which is then remembered, or another
-        word; "" if nothing did. `a` and `b` are broadcast to the batch of `out`; `types` are
-        those of `Product`; `plan` is that of one of the matrices, None for vectors.
+        Returns what did: "np.matmul" for arrays as they stand, or the plan of one matrix, which are
+        then remembered, or another word; "" if nothing did. `a` and `b` are broadcast to the batch
+        of `out`; `types` are those of `Product`; `plan` is that of one of the matrices, None for
+        vectors.
         """
 
 

@@ -263,7 +263,7 @@ class DeviceFamily:
         types: tuple[DType, DType],
         options: Options,
         plan: Plan | None,
-    ) -> str:
+    ) -> Plan | str:
         """Multiply a batch by one strided-batched product, unless the plan is an LCMA."""
         if len(out.shape) < 3 or options.workspace_limit is not None:
             return ""
