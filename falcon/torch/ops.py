@@ -7,6 +7,7 @@ that these programs have them too: reverse ones are its own products, forward on
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -216,6 +217,12 @@ def _in_forward_mode() -> bool:
     )
 
 
+def _recorded(function: type[torch.autograd.Function], *operands: Tensor | None) -> Tensor:
+    """Apply a function at this level; its own `apply` would start at functorch's outermost one."""
+    made: Tensor = super(torch.autograd.Function, function).apply(*operands)
+    return made
+
+
 def differentiate(name: str, stock: Callable[..., Tensor], recorded: Callable[..., Tensor]) -> None:
     """Register an operator's derivatives, and what stands for it where falcon is not known.
 
@@ -312,9 +319,8 @@ def _vmap_matmul(info: Any, axes: tuple, a: Tensor, b: Tensor) -> tuple[Tensor, 
 for _key in ("CPU", "CUDA"):
     library.impl("linear", linear_now, _key)
     library.impl("matmul", _matmul, _key)
-# Function's own `apply` would start again at the outermost level of functorch.
-differentiate("linear", functional.linear, super(torch.autograd.Function, _Linear).apply)
-differentiate("matmul", torch.matmul, super(torch.autograd.Function, _Matmul).apply)
+differentiate("linear", functional.linear, partial(_recorded, _Linear))
+differentiate("matmul", torch.matmul, partial(_recorded, _Matmul))
 torch.library.register_vmap("falcon::linear", vmap_linear, lib=library)
 torch.library.register_vmap("falcon::matmul", _vmap_matmul, lib=library)
 
