@@ -15,8 +15,7 @@ KINDS = ("plain", "additions", "growth")
 TRANSPOSED = "W fits C transposed, as many papers have it: give W.transpose(0, 2, 1)"
 _ROWS_TRANSPOSED = TRANSPOSED.replace("W.t", "W.reshape(-1, {}, {}).t")
 
-# With more work (a second), it is not tried whether W is transposed.
-_CHEAP = 2**22
+_CHEAP = 2**22  # with more work, a second, it is not tried whether W is transposed
 # A Brent equation is off by this at most where coefficients such as 1/3 were given as floats.
 _ROUNDED = 1e-6
 

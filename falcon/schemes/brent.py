@@ -25,8 +25,7 @@ import numpy as np
 
 from ._coefficients import integer_form
 
-# Twice that of Strassen five levels deep.
-LARGEST_WORK = 2**26
+LARGEST_WORK = 2**26  # twice that of Strassen five levels deep
 # Terms that are formed at a time: about 100 MB of scratch memory; and wrong sums that are kept.
 _PIECE, _MOST_KEPT = 2**20, 2**21
 

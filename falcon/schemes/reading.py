@@ -179,6 +179,8 @@ class _Reader:
             if not self.tokens or self.tokens.pop(0) != ")":
                 raise self._error("a parenthesis is not closed")
             return value
+        if token == "-":  # after * or /
+            return self._factor().scaled(Fraction(-1))
         if token[:1].isdigit():
             if token.endswith("/0"):
                 raise self._error(f"{token} divides by zero")

@@ -21,7 +21,7 @@ REDUCED = """{"n": [1, 2, 1], "m": 2,
     "v_fresh": [], "v": [[J], [I, J]], "w_fresh": [[J, I]], "w": [[{"index": 2, "value": 1}]]}"""
 REDUCED = REDUCED.replace("I", '{"index": 1, "value": 1}').replace("J", '{"index": 0, "value": 1}')
 LAYOUTS = {
-    "x.exp": "# so\n(2*a11)*(b11)*(c11)/2\n(- a12)(-b21)c11\n(a11)*b12*c21\n(a12)*(1/2*b22)*(2c21)",
+    "x.exp": "# a\n(2*a11)*(b11)*(c11)/2\n(- a12)*-b21*c11\n(a11)*b12*c21\n(a12)*(1/2*b22)(2c21)",
     "yacas.txt": FORMULAS,
     "x.m": MATRICES,
     "x.mpl": f"A:=Matrix(1, 1, [[A_1_1]]):\nT:=TriadSet({LISTS}):",
