@@ -16,7 +16,7 @@ import numpy as np
 import falcon
 from falcon._front import recall
 from falcon._gpu import cublas, rates
-from falcon.decision import contest
+import falcon.decision.select as decision
 from tests.gpu import fake_cupy
 
 # So slow products that "auto" takes a scheme.
@@ -36,7 +36,7 @@ def do_nothing():
         subprocess.run(command, input=text, text=True, check=True)
         library = ctypes.CDLL(file.name)
     cublas.load = lambda major: library
-    contest.rates = lambda *_, **__: RATES
+    decision.rates = lambda *_, **__: RATES
 
 
 def main():

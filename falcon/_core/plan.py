@@ -262,9 +262,9 @@ class Plan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the decision; chunks are computed again on the machine that loads it."""
-        how = self.backend, self.scheme, self.why, self.seconds, self.guarded, self.options
+        about = self.why, self.seconds, self.guarded, self.options, self.rates
         parts = self.parts and (self.option, self.parts)
-        return _restored, (self.problem, *how, *parts)
+        return _restored, (self.problem, self.backend, self.scheme, *about, *parts)
 
     def __repr__(self) -> str:
         return f"<Plan {self.problem}: {self.option.label} on backend {self.backend.name}>"
@@ -335,11 +335,12 @@ def _restored(problem: Problem, backend: Any, scheme: Any, *about: Any) -> Plan:
     reason = backend.why_unavailable() or backend.why_not(problem)
     if reason is not None:
         raise ValueError(f"a plan for backend {backend.name!r} cannot be loaded here: {reason}")
-    why, seconds, guarded, options, *parts = about
+    why, seconds, guarded, options, rates, *parts = about
+    how: dict[str, Any] = {"guarded": guarded, "options": options, "rates": rates}
     if parts:
         option, cut = parts
-        return Plan(problem, backend, option, why, seconds, None, guarded, options, cut)
+        return Plan(problem, backend, option, why, seconds, parts=cut, **how)
     found = backend.candidates(problem, (scheme,), options.workspace_limit)
     if not found:
         raise ValueError(f"workspace_limit is {options.workspace_limit}, which {scheme!r} exceeds")
-    return Plan(problem, backend, found[0], why, seconds, None, guarded, options)
+    return Plan(problem, backend, found[0], why, seconds, **how)
