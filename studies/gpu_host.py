@@ -14,9 +14,9 @@ from timeit import repeat
 import numpy as np
 
 import falcon
+import falcon.decision.select as decision
 from falcon._front import recall
 from falcon._gpu import cublas, rates
-import falcon.decision.select as decision
 from tests.gpu import fake_cupy
 
 # So slow products that "auto" takes a scheme.
