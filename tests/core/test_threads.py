@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -14,6 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import falcon
 from falcon._core import fit, threads
 from falcon._core.cpus import usable_cpus
+from falcon._core.fit import DisturbedError
 from falcon._numpy import original
 from falcon._numpy.threads import exceeds, limited, numpy_blas
 
@@ -53,7 +55,8 @@ def test_they_may_be_allowed_for_tests():
 
 @pytest.mark.parametrize("text", ["²", "9" * 5000, "1e3"], ids=range(3))
 def test_odd_openmp_variables(text):
-    out, err = python(PLAN.format(""), FALCON_OVERSUBSCRIBE="0", OMP_NUM_THREADS=text)
+    code = "import os; os.environ.pop('FALCON_NUM_THREADS', 0); " + PLAN.format("")
+    out, err = python(code, FALCON_OVERSUBSCRIBE="0", OMP_NUM_THREADS=text)
     assert int(out) >= 1
     assert "falcon" not in err  # libgomp may print messages of its own
 
@@ -177,9 +180,7 @@ def test_numpys_blas_keeps_to_threads(seen, how, scheme):
 
 
 @settable
-def test_batches_checks_and_measurements_too(seen, monkeypatch):
-    monkeypatch.setattr(fit, "_LEAST_CPU", 0.0)  # other tests compute beside it
-    monkeypatch.setattr(fit, "_DISTURBED", np.inf)
+def test_batches_checks_and_measurements_too(seen):
     falcon.matmul(np.ones((4, 90, 90)), np.ones((90, 90)), threads=1)
     falcon.gemm(A, A, threads=1, backend="numpy", check="verify")
     falcon.matmul(np.ones((90, 90)).view(np.matrix), np.ones((90, 90)), threads=1)
@@ -187,7 +188,8 @@ def test_batches_checks_and_measurements_too(seen, monkeypatch):
     assert set(seen) == {1}
     seen.clear()
     backend = falcon._backends.BACKENDS["numpy"]
-    backend.measure(falcon.plan(*SHAPES, np.float64, threads=1).problem)
+    with suppress(DisturbedError):  # where the machine is busy
+        backend.measure(falcon.plan(*SHAPES, np.float64, threads=1).problem)
     assert set(seen) == {1}
 
 
