@@ -13,7 +13,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import falcon
-from falcon._core import fit, threads
+from falcon._core import threads
 from falcon._core.cpus import usable_cpus
 from falcon._core.fit import DisturbedError
 from falcon._numpy import original
