@@ -112,6 +112,9 @@ class ndarray:
     def view(self, dtype):
         return self._like(self._host.view(dtype))
 
+    def astype(self, dtype, *, copy=True):
+        return self if not copy and dtype == self.dtype else asarray(self._host, dtype)
+
     def reshape(self, *shape):
         host = self._host.reshape(*shape)
         shared = host.size == 0 or np.shares_memory(host, self._host)
