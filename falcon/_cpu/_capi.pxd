@@ -75,7 +75,7 @@ cdef extern from "falcon_cpu.h" nogil:
     int falcon_isa_supported(int isa)
     int falcon_isa_best()
     void falcon_cache_sizes(falcon_caches *out)
-    double falcon_peak(int isa, int dtype, int threads, double seconds)
+    double falcon_peak(const falcon_kernel *kern, int threads, double seconds)
     void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme,
                               const falcon_problem *prob, int threads, size_t limit,
                               falcon_blocking *blk)

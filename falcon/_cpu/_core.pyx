@@ -102,14 +102,13 @@ def rounds_sums(dtype, isa=None):
 
 
 def peak(dtype, int threads=1, isa=None, double seconds=0.2):
-    """flop/s of multiply-adds on registers alone, on so many cores, for a dtype of DTYPES: the
-    best burst; 0 for integers of portable C and NEON, where the compiler chooses instructions."""
+    """flop/s of the best kernel's micro-kernel alone, on panels in L1, on so many threads."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     cdef double found
     if threads < 1 or not 0 <= seconds <= 60:
         raise ValueError(f"peak of {threads} threads for {seconds} seconds")
     with nogil:
-        found = falcon_peak(k.isa, k.dtype, threads, seconds)
+        found = falcon_peak(k, threads, seconds)
     return found
 
 

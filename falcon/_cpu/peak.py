@@ -1,7 +1,4 @@
-"""The measured peak: multiply-adds on registers alone, the ceiling of classical multiplication.
-
-A type that is converted while it is packed has the peak of the type that is multiplied.
-"""
+"""The measured peak: micro-kernels alone, on panels in L1, the ceiling of classical multiplication."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ _SECONDS = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """What the multiply-add units of so many cores reach, in GFLOP/s."""
+    """What a micro-kernel reaches on so many threads, in GFLOP/s."""
 
     dtype: str
     isa: str
@@ -25,19 +22,17 @@ class Peak:
 def measure(threads: int, seconds: float = _SECONDS) -> list[Peak]:
     """Measure every type on the instruction sets that have a kernel for it here, best first.
 
-    `seconds`: time per figure; the best burst of about 2 ms counts.
-    Returns list of Peak: empty where falcon's compiled extension is missing. Left out are types
-    whose kernel is plain C, with instructions of the compiler's choice.
+    `seconds`: time per figure; the best burst of a few ms counts.
+    Returns list of Peak: empty where falcon's compiled extension is missing.
     """
     try:
         from . import _core
     except ImportError:
         return []
     kernels = {x.engine: x for x in reversed(ENGINE)}  # unsigned types may share one
-    found = [
+    return [
         Peak(kernels[engine].name, isa, threads, _core.peak(engine, threads, isa, seconds) / 1e9)
         for isa in _core.supported_isas()
         for engine in kernels
         if _core.kernel_info(engine, isa)["isa"] == isa
     ]
-    return [x for x in found if x.gflops > 0]

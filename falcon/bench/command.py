@@ -45,7 +45,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                       "own kernels, and every library: speed and errors")  # fmt: skip
     kind.add_argument("--list-peers", action="store_true",
                       help="list the libraries, with versions and kernels")  # fmt: skip
-    kind.add_argument("--peak", action="store_true", help="the multiply-add peak of the CPU")
+    kind.add_argument("--peak", action="store_true", help="the rate of each micro-kernel alone")
     kind.add_argument("--gpu", action="store_true", help="falcon, cuBLAS and torch on a GPU")
     kind.add_argument("--prefill", action="store_true", help="decoder layers of --model with "
                       "random weights: torch's linear layers and falcon.torch's")  # fmt: skip

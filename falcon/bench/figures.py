@@ -152,7 +152,7 @@ def rates(found: dict[str, Any]) -> Figure | None:
         peak = _peak(found, dtype)
         if peak:
             axis.axhline(peak, color="black", linestyle="--", linewidth=1.2,
-                         label="measured multiply-add peak")  # fmt: skip
+                         label="measured peak")  # fmt: skip
         axis.set_xscale("log", base=2)
         _sizes(axis.xaxis, [x["M"] for x in cases])
         axis.set_ylim(bottom=0)
@@ -234,8 +234,8 @@ def memory(found: dict[str, Any]) -> Figure | None:
 FIGURES: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Figure | None]], ...] = (
     ("rates", "Speed against size",
      "Effective GFLOP/s means 2MNK divided by the time, however many operations the algorithm "
-     "really does; an LCMA may exceed the peak of the multiply-add units, which is measured on "
-     "registers alone.",
+     "really does; an LCMA may exceed the peak of classical products: the rate of the micro-kernel "
+     "alone, on panels in L1 (in older records: of multiply-adds on registers).",
      rates),
     ("speedups", "Speed-up over each library",
      "Median of the ratio of times, pair by pair, with its 95 % confidence interval; hollow: not "

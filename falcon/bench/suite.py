@@ -160,7 +160,7 @@ class Suite:
 
 
 def peak_entry(threads: int) -> dict[str, Any]:
-    """Measure the multiply-add peak of the CPU; return its entry of the record file."""
+    """Measure the micro-kernels alone; return the entry `peak` of the record file."""
     found = [{"dtype": x.dtype, "isa": x.isa, "gflops": round(x.gflops, 2)}
              for x in peak.measure(threads)]  # fmt: skip
     return {"threads": threads, "gflops": found}

@@ -13,7 +13,7 @@
  *
  *   kernels/   what differs by element type and instruction set, behind one descriptor (kernel.h)
  *   engine/    passes, threads, tiles; knows no type and no instruction set
- *   machine/   CPUID, caches, the clock, the peak of the multipliers
+ *   machine/   CPUID, caches, the clock
  *
  * ../sources.py says which files may use the symbols of which; a test checks it in the object files.
  */
@@ -50,10 +50,9 @@ typedef struct {
     const falcon_step *w;
 } falcon_scheme;
 
-/* The rate of multiply-adds on registers alone, of all threads together, in
- * flop/s: the best burst within about `seconds`.  0 if the kernel does not run
- * here or its peak is not known. */
-double falcon_peak(int isa, int dtype, int threads, double seconds);
+/* The rate of the micro-kernel alone on panels in L1, of all threads together, in flop/s: the best burst within about
+ * `seconds`. */
+double falcon_peak(const falcon_kernel *kern, int threads, double seconds);
 
 /* ---- Calls --------------------------------------------------------------- */
 
