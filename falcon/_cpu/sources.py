@@ -50,7 +50,6 @@ ISAS = (
     Isa("neon_dot", ARM64, ("-march=armv8.2-a+dotprod",)),
     Isa("neon_i8mm", ARM64, ("-march=armv8.2-a+i8mm",)),
     Isa("neon_bf16", ARM64, ("-march=armv8.2-a+bf16",)),
-    Isa("sve", ARM64, ("-march=armv8.2-a+sve",)),
     Isa("avx2", X86, AVX2),
     Isa("avx_vnni", X86, (*AVX2, "-mavxvnni")),
     Isa("avx512", X86, AVX512),

@@ -1,4 +1,4 @@
-"""The kernels for NEON and SVE, cross-compiled for aarch64 and executed by emulation.
+"""The kernels for NEON, cross-compiled for aarch64 and executed by emulation.
 
 On one thread: QEMU 7.2 aborts now and then where several threads start threads at once.
 
@@ -7,7 +7,6 @@ emulated.
 """
 
 import platform
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -41,19 +40,6 @@ def test_kernels_under_emulation(program, isa):
     assert f"{isa}: " in words
     compared = {"neon_i8mm": ("i8", "u8"), "neon_bf16": ("bf16",)}.get(isa, ())
     assert all(f"blocks_{x}_ukr_8x12 has the bits of {isa}" in words for x in compared)
-
-
-@pytest.mark.parametrize("width", [16, 32, 64])
-def test_scalable_vectors(program, width):
-    """One kernel for all widths, with the bits of NEON's; vectors as short as NEON's on request."""
-    cpu = f"max,sve-default-vector-length={width}"
-    command = [EMULATOR, "-cpu", cpu, "-L", str(LIBRARIES), str(program), "3", "sve", "alone"]
-    words = run(command)
-    assert "sve: " in words
-    for kernels in ("sve_f32_ukr_12x32 has the bits of neon", "sve_f64_ukr_12x16 has the bits of"):
-        assert re.search(rf"{kernels}.* in vectors of {width} bytes", words)
-    usual = "neon_bf16" if width == 16 else "sve"
-    assert f"used unless another one is asked for: {usual}\n" in words
 
 
 def test_the_neon_kernels_use_fused_multiply_add(program):

@@ -353,26 +353,6 @@ static const falcon_kernel *const emulated[] = {
     &falcon_kernel_blocks_u8i8,   &falcon_kernel_blocks_i8u8};
 enum { N_EMULATED = sizeof emulated / sizeof *emulated };
 
-/* Both add up a sum in the order of K: SVE's kernels have the bits of NEON's, whatever the width of their vectors. */
-static int scalable_case(int dtype) {
-    const falcon_kernel *const kerns[] = {falcon_kernel_get(FALCON_NEON, dtype), falcon_kernel_get(FALCON_SVE, dtype)};
-    matrix a = matrix_new(dtype, 61, 200, 0), b = matrix_new(dtype, 200, 77, 0), c[2];
-    fill(&a, 1), fill(&b, 1);
-    for (int i = 0; i < 2; i++) {
-        c[i] = matrix_new(dtype, 61, 77, 0);
-        test_call t = {.kern = kerns[i], .prob = product_of(&a, &b, c + i), .threads = 1};
-        t.prob.alpha = scalar(1, 0);
-        falcon_blocking_fill(t.kern, NULL, &t.prob, 1, 0, &t.blk);
-        run(&t);
-    }
-    const int bad = memcmp(c[0].p, c[1].p, c[0].mem.bytes) != 0;
-    printf("%s %s the bits of %s, in vectors of %d bytes\n", kerns[1]->name, bad ? "has not" : "has", kerns[0]->name,
-           fl_sve_bytes());
-    printf("used unless another one is asked for: %s\n", falcon_isa_name(falcon_isa_best()));
-    guarded_free(a.mem), guarded_free(b.mem), guarded_free(c[0].mem), guarded_free(c[1].mem);
-    return bad;
-}
-
 /* If the use of tile registers is refused, there is a reason, and always the same one. */
 static int permission_case(void) {
     const char *why = fl_ask_for_tiles();
@@ -456,9 +436,6 @@ int main(int argc, char **argv) {
     for (int isa = 0; isa < FALCON_N_ISA; isa++)
         if (!only || !strcmp(only, falcon_isa_name(isa)))
             failures += one_isa(isa, schemes, parts, rounds);
-    for (int dtype = FALCON_F32; dtype <= FALCON_F64; dtype++)
-        if (falcon_kernel_get(FALCON_SVE, dtype) && (!only || !strcmp(only, "sve")))
-            failures += scalable_case(dtype);
     int has_emulated[FALCON_N_ISA] = {0};
     for (int i = 0; i < N_EMULATED; i++) {
         const falcon_kernel *kern = emulated[i], *real = falcon_kernel_get(kern->isa, kern->dtype);

@@ -26,7 +26,6 @@ enum falcon_isa {
     FALCON_NEON_DOT,
     FALCON_NEON_I8MM,
     FALCON_NEON_BF16,
-    FALCON_SVE,
     FALCON_AVX2,
     FALCON_AVX_VNNI,
     FALCON_AVX512,
@@ -161,7 +160,7 @@ typedef struct falcon_kernel {
     int acc_dtype;             /* the type of accumulators */
     int split;                 /* a scheme's sums are split when they are written: room for a step of each */
     int exact;                 /* integers: arithmetic wraps and never rounds */
-    int mr, nr, vlen;          /* vlen: columns of a vector (SVE: half of nr); narrow tiles use fewer than nr has */
+    int mr, nr, vlen;          /* vlen: columns of a vector; narrow tiles use fewer than nr has */
     int kr;                    /* steps of K in a group; panels hold whole groups */
     int pf_lines;              /* see falcon_ukr_fn */
     int k_grain;               /* slices and chunks of K are multiples of it, so that they begin on cache lines */
@@ -206,7 +205,7 @@ void falcon_kernel_put(int isa, int dtype, const falcon_kernel *kern);
 const char *falcon_isa_refused(int isa);
 /* Whether the instruction set runs here and has a kernel for some type. */
 int falcon_isa_supported(int isa);
-/* The best instruction set that runs here.  SVE no wider than NEON is left to those who ask for it. */
+/* The best instruction set that runs here. */
 int falcon_isa_best(void);
 const char *falcon_isa_name(int isa);
 const char *falcon_dtype_name(int dtype);

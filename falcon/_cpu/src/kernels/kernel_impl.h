@@ -3,12 +3,11 @@
  * The including file defines ISA (name) and ISA_ID; P (a panel of vec_types.h), MR, NR, NR_VECS, KC; and X_1, X_2 and
  * X_3, as many as there are: the types of operands that are packed into such panels; PAIR_1 and PAIR_2: two types in
  * one product.  It gets a `falcon_kernel` for each of them, filled in at the bottom of operand_impl.h.  All functions
- * are static.  Where it defines TILES, the micro-kernel is that of tile_impl.h, where it defines SCALABLE, that of
- * sve_impl.h, else that of vector_impl.h; where it defines BLOCKS, with the steps of block_impl.h.
+ * are static.  Where it defines TILES, the micro-kernel is that of tile_impl.h, else
+ * that of vector_impl.h; where it defines BLOCKS, with the steps of block_impl.h.
  *
  * What depends on panels and accumulators only is in here, in combine_impl.h and (for a C of accumulators) c_impl.h:
- * operands of several types share it.  Vectors may have any width that the compiler knows: 64 bytes and more,
- * fixed-width SVE too.
+ * operands of several types share it.  Vectors may have any width that the compiler knows.
  */
 /* 1: the instruction of block_impl.h takes its operands the other way round. */
 #ifndef BY_COLUMNS
@@ -32,10 +31,6 @@
 /* 1: accumulators hold 2 x 2 blocks, by the instructions that block_impl.h names. */
 #ifndef BLOCKS
 #define BLOCKS 0
-#endif
-/* 1: the micro-kernel's vectors have a width that is not known to the compiler. */
-#ifndef SCALABLE
-#define SCALABLE 0
 #endif
 /* The C tile, see falcon_kernel; an instruction set may define its own.  Panels of A pass through L1 one after the
  * other, so L2 hardly limits them.  On a Zen 5 tiles of up to 32 x 12 panels were 2 % faster than 17 x 8 in classical
@@ -194,8 +189,6 @@ INLINE void NAME(finish)(const int mr, const int nv, VEC c[V_ROWS + 1][NV], T *h
 
 #if TILES
 #include "tile_impl.h"
-#elif SCALABLE
-#include "sve_impl.h"
 #else
 #include "vector_impl.h"
 #endif

@@ -46,9 +46,6 @@ DECLARE_BYTES(neon_i8mm);
 #ifdef FALCON_HAVE_NEON_BF16
 extern const falcon_kernel falcon_kernel_neon_bf16_bf16;
 #endif
-#ifdef FALCON_HAVE_SVE
-extern const falcon_kernel falcon_kernel_sve_f32, falcon_kernel_sve_f64;
-#endif
 #ifdef FALCON_HAVE_AVX2
 DECLARE_ALL(avx2);
 #endif
@@ -88,9 +85,6 @@ static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
 #ifdef FALCON_HAVE_NEON_BF16
     [FALCON_NEON_BF16] = {[FALCON_BF16] = &falcon_kernel_neon_bf16_bf16},
 #endif
-#ifdef FALCON_HAVE_SVE
-    [FALCON_SVE] = {&falcon_kernel_sve_f32, &falcon_kernel_sve_f64},
-#endif
 #ifdef FALCON_HAVE_AVX2
     [FALCON_AVX2] = ROW_OF_ALL(avx2),
 #endif
@@ -119,9 +113,9 @@ static const falcon_kernel *const kernels[FALCON_N_ISA][FALCON_N_DTYPE] = {
 /* What falcon_kernel_put has put in their place. */
 static const falcon_kernel *for_test[FALCON_N_ISA][FALCON_N_DTYPE];
 
-static const char *const isa_names[FALCON_N_ISA] = {"generic",     "neon",     "neon_dot", "neon_i8mm", "neon_bf16",
-                                                    "sve",         "avx2",     "avx_vnni", "avx512",    "avx512_vnni",
-                                                    "avx512_bf16", "amx_int8", "amx_bf16"};
+static const char *const isa_names[FALCON_N_ISA] = {"generic",     "neon",        "neon_dot", "neon_i8mm",
+                                                    "neon_bf16",   "avx2",        "avx_vnni", "avx512",
+                                                    "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16"};
 static const char *const dtype_names[FALCON_N_DTYPE] = {"f32", "f64", "f16",  "bf16", "i8",    "u8",    "i16",
                                                         "i32", "i64", "u8i8", "i8u8", "f32x6", "f32x3", "i64f64"};
 
@@ -166,7 +160,7 @@ int falcon_isa_supported(int isa) {
 
 int falcon_isa_best(void) {
     int isa = FALCON_N_ISA - 1;
-    while (!falcon_isa_supported(isa) || (isa == FALCON_SVE && fl_sve_bytes() <= 16))
+    while (!falcon_isa_supported(isa))
         isa--; /* the portable kernels are always there */
     return isa;
 }

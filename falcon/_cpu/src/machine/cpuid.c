@@ -17,7 +17,6 @@
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
-#include <sys/prctl.h>
 #endif
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -109,12 +108,10 @@ static void x86_caches(falcon_caches *out) {
 /* aarch64 always has NEON; Linux reports the rest (on other systems: only NEON). */
 static int arm_supports(int isa) {
 #ifdef __linux__
-    enum { DOT_PRODUCTS = 1 << 20, SVE = 1 << 22 }; /* of HWCAP */
-    enum { I8MM = 1 << 13, BFLOAT16 = 1 << 14 };    /* of HWCAP2 */
+    enum { DOT_PRODUCTS = 1 << 20 };             /* of HWCAP */
+    enum { I8MM = 1 << 13, BFLOAT16 = 1 << 14 }; /* of HWCAP2 */
     if (isa == FALCON_NEON_DOT)
         return (getauxval(AT_HWCAP) & DOT_PRODUCTS) != 0;
-    if (isa == FALCON_SVE)
-        return (getauxval(AT_HWCAP) & SVE) != 0;
     if (isa == FALCON_NEON_I8MM)
         return (getauxval(AT_HWCAP2) & I8MM) != 0;
     if (isa == FALCON_NEON_BF16)
@@ -123,16 +120,6 @@ static int arm_supports(int isa) {
     return isa == FALCON_GENERIC || isa == FALCON_NEON;
 }
 #endif
-
-int fl_sve_bytes(void) {
-#if defined(__aarch64__) && defined(__linux__)
-    enum { GET_LENGTH = 51, LENGTH = 0xffff }; /* PR_SVE_GET_VL, PR_SVE_VL_LEN_MASK */
-    const int found = prctl(GET_LENGTH);
-    return found < 0 ? 0 : found & LENGTH;
-#else
-    return 0;
-#endif
-}
 
 static int detect_isa(int isa, const char **refused) {
     (void)refused;

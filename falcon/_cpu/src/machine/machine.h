@@ -8,8 +8,6 @@
 int fl_cpu_runs(int isa);
 /* Why the operating system does not run one that the CPU has; NULL: it does, or the CPU does not have it. */
 const char *fl_cpu_refused(int isa);
-/* Bytes of a vector of SVE; 0 without SVE. */
-int fl_sve_bytes(void);
 /* Ask the operating system, once, to let this process use AMX's tile registers: NULL, or why it refuses. */
 const char *fl_ask_for_tiles(void);
 
