@@ -8,23 +8,21 @@ falls back to the classical algorithm where a value is not finite.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import ENGINE, FLOAT32, DType
+from falcon._core.dtypes import ENGINE, DType
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
-from falcon._core.parts import parts_bytes, split
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy, has_own_kernels, host_policy
 from falcon._core.problem import Problem, has_few_rows
 from falcon._core.rates import Rates
 from falcon.schemes import M3, M4, ComplexScheme, Scheme
 
-from .extension import engine_view, has_kernel, is_emulated, isa, why_unavailable
+from .extension import engine_view, has_kernel, isa, why_unavailable
 from .operands import (
     are_plain,
     images,
@@ -65,15 +63,13 @@ class CpuBackend:
             known = " and ".join(x.name for x in ENGINE)
             return f"its kernels multiply {known}, not {problem.operand}"
         operand = problem.operand
-        if operand.arithmetic is not None and not (has_kernel(operand) or is_emulated(operand)):
-            return f"there are no kernels for {operand} among those in use, {isa()}"
+        if not has_kernel(operand):
+            return f"kernels for {operand} need AMX_BF16; those in use are {isa()}"
         return None
 
     def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
         """Return None unless the result is wider and a scheme's sums would not fit the panels."""
         reason = self.why_not(problem)
-        if is_emulated(problem.operand):
-            return f"kernels for {problem.operand} need AMX_BF16; those in use are {isa()}"
         if reason is None and problem.is_wide:
             reason = rounding.why_classical_only(problem.operand, scheme, isa())
         return reason
@@ -100,8 +96,6 @@ class CpuBackend:
         Complex matrices: four real products, and three alone and within each scheme.
         """
         found = []
-        if is_emulated(problem.operand):
-            return [_emulated(problem, limit)] if None in schemes else []
         if problem.operand.is_complex:
             schemes = (form for scheme in schemes for form in _complex_forms(scheme))
         for scheme in schemes:
@@ -141,13 +135,10 @@ class CpuBackend:
         packed = b.payload if isinstance(b, PackedOperand) else None
         source = None if isinstance(b, PackedOperand) else readable(b, right)
         a = readable(a, left)
-        pairs: list[tuple[Any, Any]] = [(a, source)]
-        if is_emulated(problem.operand):
-            pairs, packed = _pairs(problem.operand, a, packed if source is None else source), None
         buffered = needs_buffer(problem, scheme) or not is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
         numbers = _scalar(alpha, left), _scalar(0 if c is None else beta, left)
-        view, beta_now = engine_view(target, problem.result), numbers[1]
+        view = engine_view(target, problem.result)
         copies = images(problem, target, None if buffered else mirror)
         engine = engine_scheme(scheme)
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
@@ -156,30 +147,27 @@ class CpuBackend:
             scaling = scaling_of(
                 plan, a, b if source is None else source, workspace, nbytes, (c, *numbers)
             )
-            refused = scaling is None
+            is_finite = None
             if scaling is not None:
                 load(c, target, problem)
-                for x, y in pairs:
-                    found = _core.gemm(
-                        x,
-                        y,
-                        view,
-                        numbers[0],
-                        beta_now,
-                        row_scales=scaling.rows,
-                        column_scales=scaling.columns,
-                        packed=packed,
-                        threads=plan.threads,
-                        isa=isa() if packed is None else packed.isa,
-                        scheme=engine,
-                        blocking=tiling,
-                        workspace=workspace,
-                        report=is_split or (engine is not None and plan.options.check != "none"),
-                        kind=kind,
-                        **copies,
-                    )
-                    refused, beta_now = refused or found is False, 1.0
-            if refused:
+                is_finite = _core.gemm(
+                    a,
+                    source,
+                    view,
+                    *numbers,
+                    row_scales=scaling.rows,
+                    column_scales=scaling.columns,
+                    packed=packed,
+                    threads=plan.threads,
+                    isa=isa() if packed is None else packed.isa,
+                    scheme=engine,
+                    blocking=tiling,
+                    workspace=workspace,
+                    report=is_split or (engine is not None and plan.options.check != "none"),
+                    kind=kind,
+                    **copies,
+                )
+            if scaling is None or is_finite is False:
                 # Norms that cannot be measured, NaN or Inf in the input, a sum that overflowed:
                 # return what the classical algorithm returns.
                 again = b.source_to_redo(scaling is None) if isinstance(b, PackedOperand) else b
@@ -229,10 +217,8 @@ class CpuBackend:
         return True
 
     def pack(self, b: np.ndarray, plan: Plan) -> Any:
-        """Combine B, or lay it out for the classical kernel; a copy where parts are emulated."""
+        """Combine B, or lay it out for the classical kernel."""
         operand = plan.problem.operand
-        if is_emulated(operand):
-            return np.array(b, operand.right.numpy)
         how = {"scheme": engine_scheme(plan.scheme), "threads": plan.threads, "isa": isa()}
         return _core.pack_b(readable(b, operand.right), kind=_kind(operand), **how)
 
@@ -243,8 +229,6 @@ class CpuBackend:
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""
-        if is_emulated(problem.operand):
-            return _emulated(problem, limit)
         return blocking.option(problem, packed.scheme, limit, packed.payload)
 
     def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
@@ -314,23 +298,7 @@ def _scalar(x: Any, operand: DType) -> Any:
 
 def _kind(operand: DType) -> str | None:
     """Return the engine's name for kernels of another arithmetic than the operands' own."""
-    return None if operand.arithmetic is None or is_emulated(operand) else operand.engine
-
-
-def _emulated(problem: Problem, limit: int | None) -> Option:
-    """Return how to multiply parts of float32 one by one, by kernels for float32."""
-    extra = parts_bytes(problem)
-    room = None if limit is None else max(limit - extra, 1)
-    found = blocking.option(replace(problem, operand=FLOAT32, packed=False), None, room)
-    growth = rounding.rounded_growth(problem.operand, None, isa())
-    return replace(found, workspace=found.workspace + extra, few_rows=False, rounded_growth=growth)
-
-
-def _pairs(operand: DType, a: Any, b: Any) -> list[tuple[Any, Any]]:
-    """Return the parts of float32 matrices that are multiplied, the smallest product first."""
-    assert operand.arithmetic is not None  # for type checkers
-    of_a, of_b = (split(x, operand.parts) for x in (a, b))
-    return [(of_a[i], of_b[j]) for i, j in operand.arithmetic.products]
+    return None if operand.arithmetic is None else operand.engine
 
 
 def _complex_forms(scheme: Scheme | ComplexScheme | None) -> tuple[ComplexScheme, ...]:

@@ -94,11 +94,6 @@ def has_kernel(dtype: DType) -> bool:
         return False
 
 
-def is_emulated(dtype: DType) -> bool:
-    """Whether float32 is multiplied by parts that are float32 numbers, for lack of kernels."""
-    return dtype.parts > 1 and not has_kernel(dtype)
-
-
 def missing() -> dict[str, str]:
     """Return the instruction sets for this kind of machine that do not run here, and why."""
     if _core is None:

@@ -77,6 +77,8 @@ class NumpyBackend:
     def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
         """LCMAs run only if sums of elements are as precise as sums of products."""
         operand = problem.operand
+        if operand.parts > 1:
+            return "NumPy multiplies the parts of float32 classically"
         if operand is not problem.accumulator:
             return f"sums of {operand} would be rounded to {operand} before they are multiplied"
         return None

@@ -23,7 +23,6 @@ from falcon._cpu.programs import engine_scheme  # noqa: E402
 
 KINDS = ["f32x6", "f32x3"]
 HAS_TILES = has_kernel(BY_ARITHMETIC["bf16x6"])
-BACKENDS = ["numpy", "cpu"]
 # RMS errors relative to the product, with a margin of two.
 MOST = {"f32x6": 3e-7, "f32x3": 1e-5}
 SHAPES = [(1, 1, 1), (2, 3, 2), (16, 32, 16), (17, 33, 31), (33, 65, 70), (97, 200, 130)]
@@ -33,6 +32,22 @@ SHAPES = [(1, 1, 1), (2, 3, 2), (16, 32, 16), (17, 33, 31), (33, 65, 70), (97, 2
 def tiles(emulated_libraries, request):
     with emulated.kernels(emulated_libraries, request.param) as isa:
         yield isa
+
+
+@pytest.fixture(params=["numpy", "cpu"])
+def backend(request, monkeypatch):
+    """A backend that multiplies parts: "cpu" by emulated tiles, where there is no AMX."""
+    if request.param == "numpy" or HAS_TILES:
+        yield request.param
+        return
+    monkeypatch.setattr(extension, "forced_isa", lambda: None)
+    monkeypatch.setattr(planner, "_plans", {})
+    with emulated.kernels(request.getfixturevalue("emulated_libraries"), "emulated"):
+        for known in (extension.isa, has_kernel):
+            known.cache_clear()
+        yield request.param
+    for known in (extension.isa, has_kernel):
+        known.cache_clear()
 
 
 def operands(M, K, N, seed=0):
@@ -99,7 +114,6 @@ def test_kernels_of_other_types_are_refused(tiles):
         _core.gemm(x, x, x.copy(), isa=tiles, kind="f32x6")
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("arithmetic", ["bf16x6", "bf16x3"])
 def test_asked_for_by_name(backend, arithmetic):
     a, b = operands(150, 200, 120)
@@ -116,18 +130,16 @@ def test_asked_for_by_name(backend, arithmetic):
     np.testing.assert_allclose(falcon.gram(a, **given), a.T @ a, rtol=0, atol=1e-2)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_operands_are_scaled_as_for_native_schemes(backend):
     a, b = operands(150, 200, 120)
     a[::2] *= np.float32(1e6)
-    scheme = "strassen" if backend == "cpu" and HAS_TILES else "classical"
+    scheme = "strassen" if backend == "cpu" else "classical"
     plan = falcon.plan(a, b, arithmetic="bf16x6", scheme=scheme, backend=backend)
     found = replace(plan, guarded=True)(a, b)
     assert (abs(found - a.astype(float) @ b) <= replace(plan, guarded=True).error_bound(a, b)).all()
     assert all(x.finfo.max == np.finfo(np.float32).max for x in BY_ARITHMETIC.values())
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("scheme", ["classical", "auto"])
 def test_values_that_parts_cannot_hold(backend, scheme):
     a, b = operands(60, 70, 50)
@@ -150,7 +162,6 @@ def test_values_that_parts_cannot_hold(backend, scheme):
         np.testing.assert_allclose(c, want + 1, rtol=1e-3, atol=1e-4, err_msg=name)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_tiny_operands_whose_products_parts_cannot_hold(backend):
     a, b = operands(60, 70, 50)
     a, b = (np.ldexp(x, -62).astype(np.float32) for x in (a, b))  # products are subnormal to tiles
@@ -161,7 +172,6 @@ def test_tiny_operands_whose_products_parts_cannot_hold(backend):
         np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5 * abs(exact).max())
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_setting_is_not_for_an_operand_packed_without_parts(backend):
     a, b = (np.round(4 * x) for x in operands(60, 70, 50))
     packed = falcon.pack(b, backend=backend, arithmetic="native")
@@ -170,16 +180,15 @@ def test_a_setting_is_not_for_an_operand_packed_without_parts(backend):
 
 
 @pytest.mark.parametrize("arithmetic", ["bf16x6", "bf16x3"])
-def test_proved_bounds_hold_for_what_parts_lose_most(arithmetic):
+def test_proved_bounds_hold_for_what_parts_lose_most(backend, arithmetic):
     """Every element's lower bits are ones, and there is hardly a sum to hide that."""
     for x in (2 - 2.0**-23, 1 + 2.0**-8 + 2.0**-9 - 2.0**-23, 1 + 2.0**-9 + 2.0**-17 + 2.0**-18):
         for K in (1, 2, 3, 64, 500):
             a, b = np.full((20, K), x, np.float32), np.full((K, 20), x, np.float32)
-            for backend in BACKENDS:
-                given = {"arithmetic": arithmetic, "max_growth": 16, "backend": backend}
-                plan = falcon.plan(a, b, **given)
-                error = abs(falcon.gemm(a, b, **given) - a.astype(float) @ b)
-                assert (error <= plan.error_bound(a, b, proved=True)).all(), (x, K, backend)
+            given = {"arithmetic": arithmetic, "max_growth": 16, "backend": backend}
+            plan = falcon.plan(a, b, **given)
+            error = abs(falcon.gemm(a, b, **given) - a.astype(float) @ b)
+            assert (error <= plan.error_bound(a, b, proved=True)).all(), (x, K)
 
 
 def test_parts_count_as_workspace():
@@ -197,7 +206,6 @@ def test_parts_count_as_workspace():
         falcon.gemm(a, b, workspace_limit=1000, **given)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_tables_name_it_and_say_what_numpy_would_take(backend):
     a, b = operands(150, 200, 120)
     given = {"backend": backend, "arithmetic": "bf16x6", "scheme": "classical"}
@@ -221,27 +229,19 @@ def test_what_it_does_not_fit_is_said():
         assert falcon.plan(a.astype(float), b.astype(float)).problem.operand.arithmetic is None
 
 
-@pytest.mark.parametrize("arithmetic", ["bf16x6", "bf16x3"])
-def test_every_machine_multiplies_parts(monkeypatch, arithmetic):
-    """By kernels for float32, one product of parts after another; "auto" does not take them."""
-    monkeypatch.setattr(extension, "has_kernel", lambda row: row.arithmetic is None)
+def test_without_tiles_numpy_multiplies_parts(monkeypatch):
+    """By name only; falcon's own kernels say why they don't."""
+    monkeypatch.setattr("falcon._cpu.backend.has_kernel", lambda row: row.arithmetic is None)
     monkeypatch.setattr(planner, "_plans", {})
     a, b = (np.round(4 * x) for x in operands(90, 70, 50))
-    c = np.ones((90, 50), np.float32)
-    given = {"backend": "cpu", "arithmetic": arithmetic, "max_growth": 16}
-    for left, right in ((a, b), (np.asfortranarray(a), b[:, ::-1][:, ::-1])):
-        found = falcon.gemm(left, right, c, alpha=2, beta=-3, **given)
-        np.testing.assert_array_equal(found, 2 * (a @ b) - 3)
-    np.testing.assert_array_equal(falcon.gemm(a, falcon.pack(b, **given), c, beta=1), a @ b + 1)
-    np.testing.assert_array_equal(falcon.gemm(a, b, out=np.empty((90, 50)), **given), a @ b)
-    np.testing.assert_array_equal(falcon.gram(a, **given), a.T @ a)
-    batch = np.stack([a, -a])
-    with falcon.config(arithmetic=arithmetic, backend="cpu", max_growth=16):
-        np.testing.assert_array_equal(falcon.matmul(batch, b), np.matmul(batch, b))
-    assert falcon.plan(a, b, **given).workspace >= 4 * 2 * (a.size + b.size)
-    with pytest.raises(ValueError, match="workspace_limit is 1000 bytes"):
-        falcon.gemm(a, b, workspace_limit=1000, **given)
-    with pytest.raises(TypeError, match=r"kernels for float32 by .* need AMX_BF16"):
-        falcon.gemm(a, b, scheme="strassen", **given)
+    plan = falcon.plan(a, b, arithmetic="bf16x6")
+    assert plan.backend.name == "numpy" and plan.problem.operand.parts == 3
+    np.testing.assert_array_equal(falcon.gemm(a, b, arithmetic="bf16x6"), a @ b)
+    with pytest.raises(TypeError, match="kernels for float32 by bf16x6 need AMX_BF16"):
+        falcon.gemm(a, b, arithmetic="bf16x6", backend="cpu")
+    with pytest.raises(TypeError, match="need AMX_BF16"):
+        falcon.gemm(a, b, arithmetic="bf16x6", reproducible=True)
+    with pytest.raises(TypeError, match="NumPy multiplies the parts of float32 classically"):
+        falcon.gemm(a, b, arithmetic="bf16x6", scheme="strassen")
     large = (2048, 2048), (2048, 2048)
     assert falcon.plan(*large, "float32").problem.operand.arithmetic is None
