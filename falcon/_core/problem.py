@@ -29,18 +29,23 @@ def has_few_rows(
     K: int,
     itemsize: int,
     rows_in_place: int = MOST_ROWS_IN_PLACE,
-    rows_streamed: int = MOST_ROWS_STREAMED,
+    streams_rows: bool = True,
 ) -> bool:
     """Whether A has so few rows that copying B would cost more than multiplying.
 
-    `rows_in_place` and `rows_streamed` are the rows up to which a kernel reads B in place, or
+    `rows_in_place`: rows up to which a kernel reads B in place; `streams_rows`: whether it
     multiplies while it reads B; by default those of the best kernel. Of up to 32 rows in float64,
     the last panel of 8 rows may be nearly empty: they are not streamed.
     """
     if 2 <= M <= min(rows_in_place, MOST_ROWS_IN_PLACE):
         return N * K >= _LEAST_ELEMENTS_IN_PLACE
-    few = max(MOST_ROWS_IN_PLACE, 4 * itemsize) < M <= rows_streamed
-    return few and min(N, K) >= _LEAST_STREAMED_SIDE and N * K >= _LEAST_STREAMED_ELEMENTS
+    few = max(MOST_ROWS_IN_PLACE, 4 * itemsize) < M <= MOST_ROWS_STREAMED
+    return (
+        streams_rows
+        and few
+        and min(N, K) >= _LEAST_STREAMED_SIDE
+        and N * K >= _LEAST_STREAMED_ELEMENTS
+    )
 
 
 @dataclass(frozen=True, slots=True)

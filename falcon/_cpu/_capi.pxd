@@ -21,6 +21,10 @@ cdef extern from "falcon_cpu.h" nogil:
     ctypedef struct falcon_op:
         int op, dst, a, b
         double coef
+    enum: FALCON_OP_ADD
+    enum: FALCON_OP_SUB
+    enum: FALCON_OP_SCALE
+    enum: FALCON_OP_STORE
     ctypedef struct falcon_program:
         int n_in, n_out, n_temp, n_ops
         const falcon_op *ops
@@ -37,8 +41,9 @@ cdef extern from "falcon_cpu.h" nogil:
         const falcon_step *w
     ctypedef struct falcon_kernel:
         const char *name
-        int isa, dtype, a_dtype, b_dtype, elem, sum, panel, acc, acc_dtype, exact, mr, nr, vlen, kr
-        int k_grain, kc, rows_in_place, rows_streamed
+        int isa, dtype, b_dtype, elem, sum, panel, acc, acc_dtype, exact, mr, nr, vlen, kr
+        int k_grain, kc, rows_in_place, streams_rows
+        void (*write_parts)()
     ctypedef struct falcon_caches:
         ptrdiff_t l1d, l2, l3
         int l3_sharers
@@ -65,7 +70,7 @@ cdef extern from "falcon_cpu.h" nogil:
     enum: FALCON_UPPER
     ctypedef struct falcon_profile:
         double combine_a, combine_b, gemm, update, wait, total
-        int threads, passes, tiles, transposed, b_kept
+        int threads, b_kept
         const char *kernel
     const falcon_kernel *falcon_kernel_best(int most, int dtype)
     const char *falcon_isa_name(int isa)
@@ -83,19 +88,17 @@ cdef extern from "falcon_cpu.h" nogil:
                             const falcon_problem *prob, int threads, const falcon_blocking *blk)
     int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme,
                     const falcon_problem *prob, int threads, const falcon_blocking *blk,
-                    void *workspace, size_t workspace_bytes, falcon_profile *profile,
-                    int *nonfinite)
-    int falcon_is_small(const falcon_kernel *kern, const falcon_problem *prob)
-    void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, int *nonfinite)
+                    void *workspace, falcon_profile *profile)
+    int falcon_is_small(const falcon_problem *prob)
+    int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob)
     size_t falcon_packed_b_size(const falcon_kernel *kern, const falcon_scheme *scheme,
                                 ptrdiff_t K, ptrdiff_t N, const falcon_blocking *blk)
     size_t falcon_pack_b_workspace(const falcon_kernel *kern, const falcon_scheme *scheme,
                                    int threads)
-    int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K,
-                      ptrdiff_t N, const void *b, ptrdiff_t b_rs, ptrdiff_t b_cs,
-                      const double *b_scale, int threads,
-                      const falcon_blocking *blk, void *packed, void *workspace,
-                      size_t workspace_bytes)
+    void falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K,
+                       ptrdiff_t N, const void *b, ptrdiff_t b_rs, ptrdiff_t b_cs,
+                       const double *b_scale, int threads, const falcon_blocking *blk,
+                       void *packed, void *workspace)
     void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len,
                       ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, double *sums,
                       double *odd)
@@ -216,10 +219,8 @@ cdef inline tuple blocking_tuple(const falcon_blocking *b):
     return (b.mb, b.nb, b.kb, b.kc, b.mt, b.nt, b.stream_pack, b.stream_c)
 
 
-cdef inline dict profile_dict(const falcon_profile *prof, const falcon_blocking *b):
+cdef inline dict profile_dict(const falcon_profile *prof):
     return {"combine_a": prof.combine_a, "combine_b": prof.combine_b, "gemm": prof.gemm,
             "update": prof.update, "wait": prof.wait, "total": prof.total,
-            "threads": prof.threads, "passes": prof.passes, "tiles": prof.tiles,
-            "transposed": bool(prof.transposed), "b_kept": bool(prof.b_kept),
-            "kernel": "" if prof.kernel == NULL else prof.kernel.decode(),
-            "blocking": blocking_tuple(b)}
+            "threads": prof.threads, "b_kept": bool(prof.b_kept),
+            "kernel": "" if prof.kernel == NULL else prof.kernel.decode()}

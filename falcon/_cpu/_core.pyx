@@ -68,11 +68,11 @@ def lend_callback(int most, int threads):
 
 cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
     """The best kernel for a type on no better an instruction set than `isa` (None: any)."""
-    cdef int i = ISA_NAMES.index(isa) if isa in ISA_NAMES else -1
+    cdef int i = falcon_isa_best() if isa is None else -1
     cdef const falcon_kernel *k = NULL
-    if isa is None:
-        k = falcon_kernel_best(falcon_isa_best(), dtype)
-    elif falcon_isa_supported(i):
+    if isa in ISA_NAMES:
+        i = ISA_NAMES.index(isa)
+    if i >= 0 and falcon_isa_supported(i):
         k = falcon_kernel_best(i, dtype)
     if k == NULL:
         raise ValueError(f"instruction set {isa!r} is not among those here: {supported_isas()}")
@@ -92,13 +92,7 @@ def kernel_info(dtype, isa=None):
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     return {"name": k.name.decode(), "isa": ISA_NAMES[k.isa], "mr": k.mr, "nr": k.nr,
             "vlen": k.vlen, "kr": k.kr, "kc": k.kc, "panel": k.panel, "acc": k.acc,
-            "rows_in_place": k.rows_in_place, "rows_streamed": k.rows_streamed}
-
-
-def rounds_sums(dtype, isa=None):
-    """Whether panels of that dtype hold less than accumulators: sums of a scheme are rounded."""
-    cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
-    return not k.exact and k.panel < k.acc
+            "rows_in_place": k.rows_in_place, "streams_rows": bool(k.streams_rows)}
 
 
 def peak(dtype, int threads=1, isa=None, double seconds=0.2):
@@ -149,13 +143,17 @@ cdef class Workspace:
         raise TypeError("a Workspace holds no data worth pickling")
 
 
+OPERATIONS = {"add": FALCON_OP_ADD, "sub": FALCON_OP_SUB, "scale": FALCON_OP_SCALE,
+              "store": FALCON_OP_STORE}
+
+
 cdef class Scheme:
     """A scheme <m,k,n;R> as the C engine reads it.
 
     Scheme(m, k, n, R, u, v, w, n_slots, parts=1): u and v are programs (ops, n_temp) where
-    ops is a sequence of (op, dst, a, b, coef); w a sequence over r of sequences of
-    (slot, source, coef, first, last).  Op codes and registers: kernel.h.  parts: 2 for
-    complex matrices, see falcon_cpu.h.
+    ops is a sequence of (operation, dst, a, b, coef); w a sequence over r of sequences of
+    (slot, source, coef, first, last).  Registers: kernel.h.  parts: 2 for complex matrices, see
+    falcon_cpu.h.
     """
     cdef falcon_scheme s
     cdef void *memory[5]
@@ -204,7 +202,8 @@ cdef class Scheme:
         cdef falcon_op *o = <falcon_op *>self.grab(slot, len(ops) * sizeof(falcon_op))
         p.n_in, p.n_out, p.n_temp, p.n_ops, p.ops = n_in, n_out, n_temp, len(ops), o
         for i in range(len(ops)):
-            o[i].op, o[i].dst, o[i].a, o[i].b, o[i].coef = ops[i]
+            name, o[i].dst, o[i].a, o[i].b, o[i].coef = ops[i]
+            o[i].op = OPERATIONS.get(name, -1)
         return 0
 
     def __dealloc__(self):
@@ -268,7 +267,7 @@ def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme schem
     if packed is not None:
         packed.prepare(k, &p, scheme, &b)
     falcon_blocking_fill(k, s, &p, threads, limit, &b)
-    if scheme is None and falcon_is_small(k, &p):
+    if scheme is None and falcon_is_small(&p):
         return blocking_tuple(&b), 0
     return blocking_tuple(&b), falcon_workspace(k, s, &p, threads, &b)
 
@@ -350,7 +349,6 @@ def pack_b(b, *, isa=None, kind=None, Scheme scheme=None, int threads=1, size_t 
     cdef const falcon_scheme *s = form_of(scheme)
     cdef PackedB out
     cdef Workspace ws
-    cdef int status = 0
     cdef Py_buffer vs
     cdef const double *scale
     memset(&vs, 0, sizeof(vs))
@@ -371,10 +369,8 @@ def pack_b(b, *, isa=None, kind=None, Scheme scheme=None, int threads=1, size_t 
         if K and N:
             ws = Workspace(falcon_pack_b_workspace(k, s, threads))
             with nogil:
-                status = falcon_pack_b(k, s, K, N, vb.buf, rs, cs, scale, threads, &blk,
-                                       out.memory.ptr, ws.ptr, ws.nbytes)
-        if status:
-            raise ValueError(f"falcon_pack_b: status {status}")
+                falcon_pack_b(k, s, K, N, vb.buf, rs, cs, scale, threads, &blk, out.memory.ptr,
+                              ws.ptr)
         return out
     finally:
         PyBuffer_Release(&vb)
@@ -399,6 +395,8 @@ cdef const falcon_kernel *take_operands(Py_buffer *v, a, b, c, PackedB packed, i
     elif kind is None:
         dtype = kind_of(dtype, DTYPES.index(packed.dtype))
     k = kernel_for(isa, dtype, kind)
+    if parts == 2 and k.write_parts == NULL:
+        raise ValueError(f"kernels for {DTYPES[k.dtype]} multiply no complex numbers")
     if c_dtype not in (dtype, k.acc_dtype) or v[2].shape[0] != v[0].shape[0]:
         raise ValueError("c does not fit a and b in shape or dtype")
     p.M, p.K, p.N = v[0].shape[0], v[0].shape[1], v[2].shape[1]
@@ -421,6 +419,16 @@ cdef int take_mirror(Py_buffer *v, mirror, const Py_buffer *c, falcon_problem *p
     strides_of(v, &p.mirror_rs, &p.mirror_cs)
     p.mirror = v.buf
     return 0
+
+
+cdef void *room_for(workspace, size_t need, Py_buffer *v) except? NULL:
+    """Memory of `need` bytes for a call, in a Workspace, which grows, or in a buffer, held in v."""
+    if type(workspace) is Workspace:  # operands may lie otherwise than planned
+        (<Workspace>workspace).reserve(need)
+    PyObject_GetBuffer(workspace, v, PyBUF_SIMPLE | PyBUF_WRITABLE)
+    if <size_t>v.len < need or <uintptr_t>v.buf % 64:
+        raise ValueError(f"the workspace must hold {need} bytes, aligned to 64; got {v.len}")
+    return v.buf
 
 
 def gemm(a, b, c, alpha=1.0, beta=0.0, int threads=1, isa=None, Scheme scheme=None, blocking=None,
@@ -452,11 +460,10 @@ def gemm(a, b, c, alpha=1.0, beta=0.0, int threads=1, isa=None, Scheme scheme=No
     cdef const falcon_scheme *s = form_of(scheme)
     cdef const falcon_kernel *k
     cdef falcon_profile prof
-    cdef int i, status = 0, nonfinite = 0
+    cdef int i, nonfinite
     cdef bint small
-    cdef size_t need, room
+    cdef size_t need
     cdef void *w
-    cdef Workspace own
     memset(&p, 0, sizeof(p))
     memset(&v, 0, sizeof(v))
     try:
@@ -465,6 +472,8 @@ def gemm(a, b, c, alpha=1.0, beta=0.0, int threads=1, isa=None, Scheme scheme=No
         p.a_conj, p.b_conj = conjugate
         if (s == NULL or s.parts == 1) and (p.alpha.imag or p.beta.imag or p.a_conj or p.b_conj):
             raise ValueError("alpha, beta and conjugate do not fit real operands")
+        if s != NULL and s.parts == 2 and p.M and p.N and (p.K == 0 or alpha == 0):
+            raise ValueError("complex operands need K > 0 and an alpha that is not 0")
         scales_of(row_scales, &v[4], p.M, &p.a_scale)
         scales_of(column_scales, &v[5], p.N, &p.b_scale)
         p.triangle = triangle_from(triangle, p.M, p.N)
@@ -473,31 +482,21 @@ def gemm(a, b, c, alpha=1.0, beta=0.0, int threads=1, isa=None, Scheme scheme=No
         blocking_from(blocking, k, &blk)
         if packed is not None:
             packed.prepare(k, &p, scheme, &blk)
-        small = scheme is None and falcon_is_small(k, &p)
+        small = scheme is None and falcon_is_small(&p)
         if small and not profile:
             with nogil:
-                falcon_gemm_small(k, &p, &nonfinite)
+                nonfinite = falcon_gemm_small(k, &p)
             return not nonfinite if report else None
         falcon_blocking_fill(k, s, &p, threads, limit, &blk)
         need = falcon_workspace(k, s, &p, threads, &blk)
         # plan() foresees neither a profile of a small call nor a fork since then
         if workspace is None or small or falcon_in_forked_child():
-            own = Workspace(need)
-            w, room = own.ptr, own.nbytes
-        else:
-            if type(workspace) is Workspace:  # operands may lie otherwise than planned
-                (<Workspace>workspace).reserve(need)
-            PyObject_GetBuffer(workspace, &v[3], PyBUF_SIMPLE | PyBUF_WRITABLE)
-            w, room = v[3].buf, <size_t>v[3].len
-            if room < need or <uintptr_t>w % 64:
-                raise ValueError(f"the workspace must hold {need} bytes, aligned to 64; got {room}")
+            workspace = Workspace(need)
+        w = room_for(workspace, need, &v[3])
         with nogil:
-            status = falcon_gemm(k, s, &p, threads, &blk, w, room, &prof if profile else NULL,
-                                 &nonfinite)
-        if status:
-            raise ValueError(f"falcon_gemm: status {status}")
+            nonfinite = falcon_gemm(k, s, &p, threads, &blk, w, &prof if profile else NULL)
         if profile:
-            return profile_dict(&prof, &blk) | {"workspace": need, "finite": not nonfinite}
+            return profile_dict(&prof) | {"workspace": need}
         return not nonfinite if report else None
     finally:
         for i in range(7):
@@ -526,11 +525,10 @@ def gemm_batch(a, b, c, shape, steps, alpha=1.0, int threads=1, isa=None, blocki
     cdef ptrdiff_t step[3][MOST_AXES]
     cdef ptrdiff_t left = 1, some, pause, offset[3]
     cdef const char *base[3]
-    cdef int i, axis, axes = len(shape), status = 0, nonfinite = 0
+    cdef int i, axis, axes = len(shape)
     cdef bint small
-    cdef size_t need, room = 0
+    cdef size_t need
     cdef void *w = NULL
-    cdef Workspace own
     cdef char *image
     if axes > MOST_AXES or len(steps) != 3 or any(len(x) != axes for x in steps):
         raise ValueError(f"shape {shape} and steps {steps} do not fit")
@@ -548,21 +546,13 @@ def gemm_batch(a, b, c, shape, steps, alpha=1.0, int threads=1, isa=None, blocki
         if mirror is not None:
             take_mirror(&v[4], mirror, &v[2], &p)
         blocking_from(blocking, k, &blk)
-        small = falcon_is_small(k, &p)
+        small = falcon_is_small(&p)
         if not small:
             falcon_blocking_fill(k, NULL, &p, threads, 0, &blk)
             need = falcon_workspace(k, NULL, &p, threads, &blk)
             if workspace is None or falcon_in_forked_child():
-                own = Workspace(need)
-                w, room = own.ptr, own.nbytes
-            else:
-                if type(workspace) is Workspace:
-                    (<Workspace>workspace).reserve(need)
-                PyObject_GetBuffer(workspace, &v[3], PyBUF_SIMPLE | PyBUF_WRITABLE)
-                w, room = v[3].buf, <size_t>v[3].len
-                if room < need or <uintptr_t>w % 64:
-                    raise ValueError(f"the workspace must hold {need} bytes, aligned to 64; got "
-                                     f"{room}")
+                workspace = Workspace(need)
+            w = room_for(workspace, need, &v[3])
         base[0], base[1], base[2] = <const char *>p.a, <const char *>p.b, <const char *>p.c
         offset[0] = offset[1] = offset[2] = 0
         image = <char *>p.mirror
@@ -571,16 +561,16 @@ def gemm_batch(a, b, c, shape, steps, alpha=1.0, int threads=1, isa=None, blocki
             some = pause if pause < left else left
             left -= some
             with nogil:
-                while some and not status:
+                while some:
                     some -= 1
                     p.a, p.b = base[0] + offset[0], base[1] + offset[1]
                     p.c = <char *>base[2] + offset[2]
                     if image != NULL:
                         p.mirror = image + offset[2]
                     if small:
-                        falcon_gemm_small(k, &p, &nonfinite)
+                        falcon_gemm_small(k, &p)
                     else:
-                        status = falcon_gemm(k, NULL, &p, threads, &blk, w, room, NULL, &nonfinite)
+                        falcon_gemm(k, NULL, &p, threads, &blk, w, NULL)
                     for axis in range(axes - 1, -1, -1):
                         at[axis] += 1
                         for i in range(3):
@@ -590,8 +580,6 @@ def gemm_batch(a, b, c, shape, steps, alpha=1.0, int threads=1, isa=None, blocki
                         for i in range(3):
                             offset[i] -= step[i][axis] * extent[axis]
                         at[axis] = 0
-            if status:
-                raise ValueError(f"falcon_gemm: status {status}")
             if left:
                 PyErr_CheckSignals()
     finally:

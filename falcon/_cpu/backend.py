@@ -140,7 +140,7 @@ class CpuBackend:
         numbers = _scalar(alpha, left), _scalar(0 if c is None else beta, left)
         view = engine_view(target, problem.result)
         copies = images(problem, target, None if buffered else mirror)
-        engine = engine_scheme(scheme)
+        engine = engine_scheme(scheme) if packed is None else packed.scheme
         tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
         workspace = pool.shared().take(nbytes)
         try:

@@ -38,7 +38,7 @@ def option(
         problem.K,
         problem.operand.engine,
         isa=kernels,
-        scheme=engine_scheme(scheme),
+        scheme=engine_scheme(scheme) if packed is None else packed.scheme,
         threads=problem.threads,
         limit=_room(problem, limit, extra),
         packed=packed,
@@ -79,7 +79,7 @@ def _reads_b_once(problem: Problem) -> bool:
     if not has_few_rows(*sizes):
         return False
     kernel = _core.kernel_info(problem.operand.engine, isa())
-    return has_few_rows(*sizes, kernel["rows_in_place"], kernel["rows_streamed"])
+    return has_few_rows(*sizes, kernel["rows_in_place"], kernel["streams_rows"])
 
 
 def roomier(problem: Problem, usual: Option) -> list[Option]:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from falcon._core.arithmetic import WHOLE
-from falcon._core.dtypes import DType
 from falcon._core.look import judged, mended
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
@@ -112,7 +111,8 @@ def _measured(x: Any, plan: Plan, axis: int, found: np.ndarray) -> tuple[np.ndar
         np.add(parts[0], parts[1], out=found)
     else:
         _core.norms(x, found, axis, plan.threads, isa())
-    return mended(_as_dtype(x, plan.problem.operand.left), axis, found), even
+    kind = plan.problem.operand.left
+    return mended(x if kind.engine_view is None else x.view(kind.numpy), axis, found), even
 
 
 def _parts(x: np.ndarray, plan: Plan, axis: int) -> np.ndarray:
@@ -136,8 +136,3 @@ def _evenness(parts: np.ndarray) -> float:
     low, high = parts.min(axis=0), parts.max(axis=0)
     with np.errstate(all="ignore"):
         return float(np.sqrt(np.median((low / high)[high > 0]))) if high.any() else 1.0
-
-
-def _as_dtype(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return an array of the engine's with its own dtype: the inverse of `engine_view`."""
-    return x if dtype.engine_view is None else x.view(dtype.numpy)

@@ -1,4 +1,4 @@
-"""The measured peak: micro-kernels alone, on panels in L1, the ceiling of classical multiplication."""
+"""The measured peak: micro-kernels alone, on panels in L1: a ceiling of classical products."""
 
 from __future__ import annotations
 

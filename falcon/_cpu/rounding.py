@@ -101,4 +101,5 @@ def rounded_growth(operand: DType, scheme: Scheme | None, isa: str) -> float | N
         return operand.arithmetic.growth * (1.0 if scheme is None else scheme.rms_growth)
     if operand.is_exact or operand.accumulator is operand or scheme is None:
         return None
-    return growth_of_rounded_sums(scheme) if _core.rounds_sums(operand.engine, isa) else 1.0
+    kernel = _core.kernel_info(operand.engine, isa)
+    return growth_of_rounded_sums(scheme) if kernel["panel"] < kernel["acc"] else 1.0

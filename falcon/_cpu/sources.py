@@ -100,8 +100,3 @@ def isas_for(machine: str | None = None) -> tuple[Isa, ...]:
     """The instruction sets to build on `machine` (default: this one)."""
     machine = (machine or platform.machine()).lower()
     return tuple(i for i in ISAS if not i.machines or machine in i.machines)
-
-
-def macros_for(machine: str | None = None) -> tuple[str, ...]:
-    """Macros of `BASELINE` and the extension, where the compiler knows all flags."""
-    return tuple(i.macro for i in isas_for(machine) if i.macro)

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 
 from .program import Op, Program
 
-# The engine's operation codes, and the register number of its accumulator.
-ADD, SUB, SCALE, AXPY, STORE = range(5)
+# The engine's operations, and the register number of its accumulator.
+ADD, SUB, SCALE, STORE = "add", "sub", "scale", "store"
 ACCUMULATOR = -1
 
-EngineOp = tuple[int, int, int, int, float]
+EngineOp = tuple[str, int, int, int, float]
 
 
 def engine_ops(program: Program, place: Sequence[int]) -> tuple[list[EngineOp], int]:
     """Return the engine's operations for a program and how many temporaries they need.
 
     `place`: the engine's number for each output.
-    An operation is (code, dst, a, b, coefficient). Registers are the inputs, then the temporaries;
+    An operation is (name, dst, a, b, coefficient). Registers are the inputs, then the temporaries;
     coefficients are rounded to float64.
     """
     first_output = program.first_output

@@ -43,7 +43,7 @@ def build(folder, compiler, flags, machine, portable=None, emulation=EMULATION):
     t = table()
     basic = [compiler, *flags, "-std=gnu11", "-Wall", "-Wextra", "-Werror"]
     basic += ["-I", str(SOURCES / t.INCLUDE_DIR), "-I", str(DRIVER.parent)]
-    macros = [f"-D{x}" for x in t.macros_for(machine)]
+    macros = [f"-D{x.macro}" for x in t.isas_for(machine) if x.macro]
     own_flags = dict.fromkeys((DRIVER, *(SOURCES / x for x in t.BASELINE)), macros)
     own_flags |= dict.fromkeys((EMULATED, BLOCKS), emulation)
     for isa in t.isas_for(machine):

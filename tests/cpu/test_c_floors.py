@@ -25,7 +25,7 @@ def objects(tmp_path_factory):
     here = t.isas_for(platform.machine())
     flags = dict.fromkeys(t.BASELINE, t.OPENMP_FLAGS)
     flags |= {source: isa.flags for isa in here for source in isa.sources}
-    macros = [f"-D{x}" for x in t.macros_for(platform.machine())]
+    macros = [f"-D{x.macro}" for x in t.isas_for(platform.machine()) if x.macro]
     found = {}
     for source, some in flags.items():
         out = folder / source.replace("/", "-").replace(".c", ".o")

@@ -312,37 +312,37 @@ def test_nothing_is_measured_where_nothing_is_to_be_decided(problem, asked, refu
 
 
 @pytest.mark.parametrize(
-    ("problem", "in_place", "streamed", "chosen"),
+    ("problem", "in_place", "streams", "chosen"),
     [
-        (Problem(2, 1024, 1024, FLOAT), 24, 0, "cpu"),
-        (Problem(16, 4096, 4096, FLOAT), 24, 0, "cpu"),
-        (Problem(17, 4096, 4096, FLOAT), 24, 0, "numpy"),
-        (Problem(16, 1024, 1023, FLOAT), 24, 0, "numpy"),
-        (Problem(1, 4096, 4096, FLOAT), 24, 0, "numpy"),
-        (Problem(16, 4096, 4096, FLOAT, layout=(False, False, False)), 24, 0, "numpy"),
-        (Problem(16, 4096, 4096, FLOAT, layout=(False, True, True)), 24, 0, "numpy"),
-        (Problem(16, 4096, 4096, FLOAT, b_direct=False), 24, 0, "numpy"),
-        (Problem(12, 4096, 4096, FLOAT), 12, 0, "cpu"),
-        (Problem(13, 4096, 4096, FLOAT), 12, 0, "numpy"),
+        (Problem(2, 1024, 1024, FLOAT), 24, False, "cpu"),
+        (Problem(16, 4096, 4096, FLOAT), 24, False, "cpu"),
+        (Problem(17, 4096, 4096, FLOAT), 24, False, "numpy"),
+        (Problem(16, 1024, 1023, FLOAT), 24, False, "numpy"),
+        (Problem(1, 4096, 4096, FLOAT), 24, False, "numpy"),
+        (Problem(16, 4096, 4096, FLOAT, layout=(False, False, False)), 24, False, "numpy"),
+        (Problem(16, 4096, 4096, FLOAT, layout=(False, True, True)), 24, False, "numpy"),
+        (Problem(16, 4096, 4096, FLOAT, b_direct=False), 24, False, "numpy"),
+        (Problem(12, 4096, 4096, FLOAT), 12, False, "cpu"),
+        (Problem(13, 4096, 4096, FLOAT), 12, False, "numpy"),
         # More rows multiply while B is read.
-        (Problem(17, 4096, 4096, FLOAT), 24, 63, "cpu"),
-        (Problem(63, 1024, 4096, FLOAT), 24, 63, "cpu"),
-        (Problem(33, 4096, 1024, of("float64")), 24, 63, "cpu"),
-        (Problem(32, 4096, 4096, of("float64")), 24, 63, "numpy"),
-        (Problem(17, 2048, 2047, FLOAT), 24, 63, "numpy"),
-        (Problem(17, 1023, 8192, FLOAT), 24, 63, "numpy"),
-        (Problem(17, 8192, 1023, FLOAT), 24, 63, "numpy"),
-        (Problem(17, 4096, 4096, FLOAT, layout=(False, False, False)), 24, 63, "numpy"),
+        (Problem(17, 4096, 4096, FLOAT), 24, True, "cpu"),
+        (Problem(63, 1024, 4096, FLOAT), 24, True, "cpu"),
+        (Problem(33, 4096, 1024, of("float64")), 24, True, "cpu"),
+        (Problem(32, 4096, 4096, of("float64")), 24, True, "numpy"),
+        (Problem(17, 2048, 2047, FLOAT), 24, True, "numpy"),
+        (Problem(17, 1023, 8192, FLOAT), 24, True, "numpy"),
+        (Problem(17, 8192, 1023, FLOAT), 24, True, "numpy"),
+        (Problem(17, 4096, 4096, FLOAT, layout=(False, False, False)), 24, True, "numpy"),
     ],
 )
-def test_few_rows_read_b_in_place(monkeypatch, problem, in_place, streamed, chosen):
+def test_few_rows_read_b_in_place(monkeypatch, problem, in_place, streams, chosen):
     """Copying B, as a BLAS does, would cost more than the product."""
     cpu = CpuBackend()
     if cpu.why_unavailable() is not None:
         pytest.skip(f"backend cpu: {cpu.why_unavailable()}")
     from falcon._cpu import _core
 
-    known, kernel = _core.kernel_info, {"rows_in_place": in_place, "rows_streamed": streamed}
+    known, kernel = _core.kernel_info, {"rows_in_place": in_place, "streams_rows": streams}
     monkeypatch.setattr(_core, "kernel_info", lambda *x: {**known(*x), **kernel})
     (option,) = cpu.candidates(problem, (None,), None)
     assert option.few_rows == (chosen == "cpu")

@@ -25,8 +25,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum falcon_status { FALCON_OK = 0, FALCON_UNSUPPORTED = 1, FALCON_BAD_ARGUMENT = 2, FALCON_WORKSPACE = 3 };
-
 /* ---- Schemes ------------------------------------------------------------- */
 
 /* U's program reads A[i,l] as input i*k + l, V's reads B[l,j] as input l*n + j;
@@ -95,7 +93,7 @@ typedef struct {
 /* Seconds, summed over threads; total: elapsed. */
 typedef struct {
     double combine_a, combine_b, gemm, update, wait, total;
-    int32_t threads, passes, tiles, transposed, b_kept;
+    int32_t threads, b_kept;
     const char *kernel; /* whose micro-kernels multiplied; NULL: none */
 } falcon_profile;
 
@@ -114,26 +112,25 @@ void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme
  * and (if C is column-major) a_rs are 1. */
 size_t falcon_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
                         const falcon_blocking *blk);
-/* Runs the call.  workspace: 64-byte aligned; profile and nonfinite may be
- * NULL.  *nonfinite becomes 1 if a value of alpha*A*B (of one K pass, before
- * beta*C is added) was NaN or infinite when it was written, else 0.  May be
- * called by several threads at once.  Complex matrices need a scheme, alpha != 0 and K > 0. */
+/* Runs the call with a filled blocking, and returns whether a value of alpha*A*B (of one K pass, before beta*C is
+ * added) was NaN or infinite when it was written.  workspace: 64-byte aligned, of falcon_workspace bytes; profile may
+ * be NULL. May be called by several threads at once.  Complex matrices need a scheme, alpha != 0, K > 0 and a kernel
+ * with write_parts. */
 int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
-                const falcon_blocking *blk, void *workspace, size_t workspace_bytes, falcon_profile *profile,
-                int *nonfinite);
+                const falcon_blocking *blk, void *workspace, falcon_profile *profile);
 
 /* Is this problem small enough for falcon_gemm_small: one thread, its own scratch
  * memory, no workspace, no blocking?  (classical only) */
-int falcon_is_small(const falcon_kernel *kern, const falcon_problem *prob);
-void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, int *nonfinite);
+int falcon_is_small(const falcon_problem *prob);
+int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob);
 
 /* Packed B: depends on K, N, the scheme, the kernel and blk's nb, kb, kc. */
 size_t falcon_packed_b_size(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K, ptrdiff_t N,
                             const falcon_blocking *blk);
 size_t falcon_pack_b_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, int threads);
-int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K, ptrdiff_t N, const void *b,
-                  ptrdiff_t b_rs, ptrdiff_t b_cs, const double *b_scale, int threads, const falcon_blocking *blk,
-                  void *packed, void *workspace, size_t workspace_bytes);
+void falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K, ptrdiff_t N, const void *b,
+                   ptrdiff_t b_rs, ptrdiff_t b_cs, const double *b_scale, int threads, const falcon_blocking *blk,
+                   void *packed, void *workspace);
 
 /* Checks that no register, output or slot is out of range, that every output is
  * written once, and that every block of C is begun, added to and completed in

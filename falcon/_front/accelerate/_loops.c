@@ -6,10 +6,12 @@
  * arrays, and Python is called.  np.dot calls BLAS itself: the function that its type's tp_vectorcall_offset points to
  * is replaced, in this one object.
  *
- *     replace(ufunc, dot, product)    product(a, b, out) multiplies from now on, or returns NotImplemented
+ *     replace(ufunc, dot, product, thinnest, least, least_of_loops)
+ *                     product(a, b, out) multiplies from now on, or returns NotImplemented: no product of fewer rows,
+ *                     columns or steps than `thinnest`, or fewer operations than `least` (of types without a BLAS)
  *     restore(ufunc)
- *     original(ufunc)                 a ufunc with the loops as they are now
- *     left()                          how many products were left to NumPy while loops were replaced
+ *     original(ufunc) a ufunc with the loops as they are now
+ *     left()          how many products were left to NumPy while loops were replaced
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -30,36 +32,34 @@ typedef _Atomic long long counter;
 typedef _Atomic(PyObject *) callable;
 #endif
 
-/* Fewer rows, columns or steps than this are left to NumPy. */
-enum { THINNEST = 8 };
-
-/* NumPy's types, each with a loop of its own, and from how many operations on a call of Python pays: the first four are
- * multiplied by BLAS. */
+/* NumPy's types, each with a loop of its own, and whether NumPy multiplies them in loops, not by BLAS. */
 #define TYPES(X)                                                                                                       \
-    X(FLOAT, 5e6)                                                                                                      \
-    X(DOUBLE, 5e6)                                                                                                     \
-    X(CFLOAT, 5e6)                                                                                                     \
-    X(CDOUBLE, 5e6)                                                                                                    \
-    X(HALF, 1e5)                                                                                                       \
-    X(BYTE, 1e5)                                                                                                       \
-    X(UBYTE, 1e5)                                                                                                      \
-    X(SHORT, 1e5)                                                                                                      \
-    X(USHORT, 1e5)                                                                                                     \
-    X(INT, 1e5)                                                                                                        \
-    X(UINT, 1e5)                                                                                                       \
-    X(LONG, 1e5)                                                                                                       \
-    X(ULONG, 1e5)                                                                                                      \
-    X(LONGLONG, 1e5)                                                                                                   \
-    X(ULONGLONG, 1e5)
+    X(FLOAT, 0)                                                                                                        \
+    X(DOUBLE, 0)                                                                                                       \
+    X(CFLOAT, 0)                                                                                                       \
+    X(CDOUBLE, 0)                                                                                                      \
+    X(HALF, 1)                                                                                                         \
+    X(BYTE, 1)                                                                                                         \
+    X(UBYTE, 1)                                                                                                        \
+    X(SHORT, 1)                                                                                                        \
+    X(USHORT, 1)                                                                                                       \
+    X(INT, 1)                                                                                                          \
+    X(UINT, 1)                                                                                                         \
+    X(LONG, 1)                                                                                                         \
+    X(ULONG, 1)                                                                                                        \
+    X(LONGLONG, 1)                                                                                                     \
+    X(ULONGLONG, 1)
 
 typedef struct {
     int type;
-    double least;
+    int by_loops;
     PyUFuncGenericFunction ours, before;
 } row;
 
 static callable product; /* never released: another thread may be about to call it */
 static counter left;
+static npy_intp thinnest;
+static double least[2];         /* of BLAS, of loops; written before the loops that read it are in place */
 static THREAD_LOCAL int inside; /* this thread is in `product` */
 
 static PyObject *wrapped(int type, char *data, npy_intp rows, npy_intp columns, const npy_intp *strides, int flags) {
@@ -95,7 +95,7 @@ static int multiply(const row *x, char **args, const npy_intp *dims, const npy_i
 }
 
 static int is_worth(const row *x, npy_intp M, npy_intp K, npy_intp N) {
-    return M >= THINNEST && K >= THINNEST && N >= THINNEST && 2.0 * M * K * N >= x->least && !inside;
+    return M >= thinnest && K >= thinnest && N >= thinnest && 2.0 * M * K * N >= least[x->by_loops] && !inside;
 }
 
 static void run(const row *x, char **args, const npy_intp *dims, const npy_intp *steps, void *data) {
@@ -114,17 +114,17 @@ static void run(const row *x, char **args, const npy_intp *dims, const npy_intp 
         x->before(args, dims, steps, data);
 }
 
-#define INDEX(name, least) AT_##name,
+#define INDEX(name, by_loops) AT_##name,
 enum { TYPES(INDEX) ROWS };
 static row rows[ROWS];
 
-#define LOOP(name, least)                                                                                              \
+#define LOOP(name, by_loops)                                                                                           \
     static void loop_##name(char **args, const npy_intp *dims, const npy_intp *steps, void *data) {                    \
         run(&rows[AT_##name], args, dims, steps, data);                                                                \
     }
 TYPES(LOOP)
 
-#define ROW(name, least) {NPY_##name, least, loop_##name, NULL},
+#define ROW(name, by_loops) {NPY_##name, by_loops, loop_##name, NULL},
 static row rows[ROWS] = {TYPES(ROW)};
 
 /* The entry of np.dot, and what was there before; NULL: not replaced yet. */
@@ -203,8 +203,11 @@ static int is_ufunc(PyObject *x) {
 
 static PyObject *replace(PyObject *module, PyObject *args) {
     PyObject *ufunc, *function, *new;
-    if (!PyArg_ParseTuple(args, "OOO", &ufunc, &function, &new) || !is_ufunc(ufunc))
+    Py_ssize_t rows;
+    double of_blas, of_loops;
+    if (!PyArg_ParseTuple(args, "OOOndd", &ufunc, &function, &new, &rows, &of_blas, &of_loops) || !is_ufunc(ufunc))
         return NULL;
+    thinnest = rows, least[0] = of_blas, least[1] = of_loops;
     if (new != product) {
         Py_INCREF(new);
         product = new;
@@ -240,7 +243,7 @@ static PyObject *count(PyObject *module, PyObject *nothing) {
 }
 
 static PyMethodDef methods[] = {
-    {"replace", replace, METH_VARARGS, "replace(ufunc, dot, product): let product(a, b, out) multiply."},
+    {"replace", replace, METH_VARARGS, "replace(ufunc, dot, product, thinnest, least, least_of_loops)"},
     {"restore", restore, METH_O, "restore(ufunc): put back what was there before, in dot too."},
     {"original", original, METH_O, "original(ufunc): return a ufunc with its loops as they are now."},
     {"left", count, METH_NOARGS, "left(): return how many products were left to NumPy's own loops."},

@@ -6,7 +6,13 @@ from typing import Any
 import numpy as np
 
 def replace(
-    ufunc: np.ufunc, dot: Callable[..., Any], product: Callable[[Any, Any, Any], Any]
+    ufunc: np.ufunc,
+    dot: Callable[..., Any],
+    product: Callable[[Any, Any, Any], Any],
+    thinnest: int,
+    least: float,
+    least_of_loops: float,
+    /,
 ) -> None: ...
 def restore(ufunc: np.ufunc) -> None: ...
 def original(ufunc: np.ufunc) -> np.ufunc: ...

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.locks import ForkLock
+from falcon._core.policy import SMALLEST_OWN, THINNEST_OWN
 from falcon._numpy import original
 
 from ..matmul import matmul
@@ -25,6 +26,8 @@ _blocks: list[bool] = []
 _is_on = _was_told = False
 # Values of np.errstate with which nobody asks for overflow: others are NumPy's to obey.
 _NOT_ASKED = {"ignore", "warn"}
+# Operations from which a call of Python pays where NumPy multiplies in loops.
+_LEAST_OF_LOOPS = 1e5
 
 
 class Switch:
@@ -138,7 +141,8 @@ def _update(quiet: bool) -> None:
     if wanted:
         original.keep(_loops.original)
         try:
-            _loops.replace(np.matmul, np.dot, _product)
+            least = SMALLEST_OWN, _LEAST_OF_LOOPS
+            _loops.replace(np.matmul, np.dot, _product, THINNEST_OWN, *least)
         except RuntimeError as error:
             raise RuntimeError(f"NumPy {np.__version__} is left alone: {error}") from None
     else:

@@ -79,10 +79,10 @@ static dense_scheme dense_compose(dense_scheme a, dense_scheme b) {
     return d;
 }
 
-/* One chain per output; every other chain goes through temporary 0. */
+/* One chain per output, through the accumulator or a temporary in turn; fractions are scaled first, in another one. */
 static falcon_program program_of(const double *F, int R, int n_in) {
     const int none = -2; /* neither a register nor FALCON_ACC */
-    falcon_op *ops = calloc((size_t)(R * (n_in + 2)), sizeof *ops);
+    falcon_op *ops = calloc((size_t)(R * (2 * n_in + 2)), sizeof *ops);
     int n = 0;
     for (int r = 0; r < R; r++) {
         int terms = 0, first = none;
@@ -100,14 +100,17 @@ static falcon_program program_of(const double *F, int R, int n_in) {
             else if (first == none)
                 ops[n++] = (falcon_op){FALCON_OP_SCALE, sum, q, 0, w}, first = sum;
             else {
-                const int op = w == 1 ? FALCON_OP_ADD : w == -1 ? FALCON_OP_SUB : FALCON_OP_AXPY;
-                ops[n++] = (falcon_op){op, sum, first, q, w}, first = sum;
+                const int scaled = w != 1 && w != -1;
+                if (scaled)
+                    ops[n++] = (falcon_op){FALCON_OP_SCALE, n_in + 1, q, 0, w};
+                ops[n++] = (falcon_op){w == -1 ? FALCON_OP_SUB : FALCON_OP_ADD, sum, first, scaled ? n_in + 1 : q, 1};
+                first = sum;
             }
         }
         if (terms > 1)
             ops[n++] = (falcon_op){FALCON_OP_STORE, r, sum, 0, 1};
     }
-    return (falcon_program){.n_in = n_in, .n_out = R, .n_temp = 1, .n_ops = n, .ops = ops};
+    return (falcon_program){.n_in = n_in, .n_out = R, .n_temp = 2, .n_ops = n, .ops = ops};
 }
 
 /* Of three products one goes to C itself, one through a sum that it begins and completes, and one through a sum that

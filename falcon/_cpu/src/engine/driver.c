@@ -140,8 +140,6 @@ static int next_pass(fl_job *j) {
         }
     }
     make_pass(j);
-    if (j->profile)
-        j->profile->passes++;
     return 1;
 }
 
@@ -198,7 +196,6 @@ static void tiles(fl_job *j, const fl_buffers *buf, ptrdiff_t first, ptrdiff_t e
         p->kern->end();
     if (j->profile) {
         took->gemm = fl_now() - t0 - took->update;
-        took->tiles = (int32_t)(end - first);
         took->kernel = p->kern->name;
     }
     if (p->kern->tripped(buf->watch))
@@ -227,7 +224,6 @@ static void do_units(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
     j->profile->combine_b += took.combine_b;
     j->profile->gemm += took.gemm;
     j->profile->update += took.update;
-    j->profile->tiles += took.tiles;
     j->profile->kernel = took.kernel ? took.kernel : j->profile->kernel;
     pthread_mutex_unlock(&j->profiling);
 }
@@ -238,7 +234,7 @@ static void run(fl_job *j) {
     const double t0 = prof ? fl_now() : 0;
     j->k0 = -1, j->stage = GEMM;
     if (prof) {
-        *prof = (falcon_profile){.threads = j->lay.threads, .transposed = j->lay.transposed, .b_kept = j->lay.b_kept};
+        *prof = (falcon_profile){.threads = j->lay.threads, .b_kept = j->lay.b_kept};
         pthread_mutex_init(&j->profiling, NULL);
     }
     fl_team_run(&stages, j, j->lay.threads);
@@ -248,10 +244,6 @@ static void run(fl_job *j) {
         const double worked = prof->combine_a + prof->combine_b + prof->gemm + prof->update;
         prof->wait = FL_MAX(0, prof->total * prof->threads - worked);
     }
-}
-
-static int bad_blocking(const falcon_kernel *kern, const falcon_blocking *b) {
-    return b->mb <= 0 || b->nb <= 0 || b->kb <= 0 || b->kc <= 0 || b->kc % kern->k_grain || b->mt <= 0 || b->nt <= 0;
 }
 
 /* Extends [least, most] by the powers of two of n lines that are not 0. */
@@ -272,45 +264,31 @@ static int are_scales_narrow(const falcon_kernel *kern, const falcon_problem *q)
 }
 
 int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
-                const falcon_blocking *blk, void *workspace, size_t workspace_bytes, falcon_profile *profile,
-                int *nonfinite) {
-    if (nonfinite)
-        *nonfinite = 0;
+                const falcon_blocking *blk, void *workspace, falcon_profile *profile) {
     if (profile)
         *profile = (falcon_profile){0};
     if (prob->M <= 0 || prob->N <= 0)
-        return FALCON_OK;
-    const int is_complex = scheme && scheme->parts == 2, is_zero = prob->alpha.real == 0 && prob->alpha.imag == 0;
-    if (is_complex && (prob->K <= 0 || is_zero || !kern->write_parts))
-        return FALCON_BAD_ARGUMENT;
-    if (!is_complex && (prob->K <= 0 || is_zero)) {
+        return 0;
+    if (prob->K <= 0 || (prob->alpha.real == 0 && prob->alpha.imag == 0)) {
         falcon_scale_c(kern, prob);
-        return FALCON_OK;
+        return 0;
     }
-    if (bad_blocking(kern, blk))
-        return FALCON_BAD_ARGUMENT;
     if (fl_is_gemv(scheme, prob)) {
         const double start = fl_now();
         const int bad = fl_gemv(kern, prob, threads);
-        if (nonfinite)
-            *nonfinite = bad;
         if (profile)
-            *profile = (falcon_profile){.total = fl_now() - start, .threads = threads, .passes = 1};
-        return FALCON_OK;
+            *profile = (falcon_profile){.total = fl_now() - start, .threads = threads};
+        return bad;
     }
     fl_job j = {.kern = kern, .scheme = FL_SCHEME(scheme), .cut = *blk, .ws = workspace, .profile = profile};
     fl_layout_make(kern, j.scheme, prob, threads, blk, &j.lay);
-    if (workspace_bytes < j.lay.total || (uintptr_t)workspace % 64)
-        return FALCON_WORKSPACE;
     const falcon_problem t = j.lay.transposed ? fl_transposed_problem(prob) : *prob;
     j.prob = &t;
     j.narrow_scales = are_scales_narrow(kern, &t);
     if (j.lay.transposed)
         j.cut.mb = blk->nb, j.cut.nb = blk->mb, j.kern = kern->transposed;
     run(&j);
-    if (nonfinite)
-        *nonfinite = atomic_load(&j.nonfinite);
-    return FALCON_OK;
+    return atomic_load(&j.nonfinite);
 }
 
 size_t falcon_packed_b_size(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K, ptrdiff_t N,
@@ -322,13 +300,11 @@ size_t falcon_pack_b_workspace(const falcon_kernel *kern, const falcon_scheme *s
     return (size_t)fl_up((ptrdiff_t)fl_scratch_bytes(kern, FL_SCHEME(scheme)), 64) * (size_t)FL_MAX(threads, 1);
 }
 
-int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K, ptrdiff_t N, const void *b,
-                  ptrdiff_t b_rs, ptrdiff_t b_cs, const double *b_scale, int threads, const falcon_blocking *blk,
-                  void *packed, void *workspace, size_t workspace_bytes) {
+void falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K, ptrdiff_t N, const void *b,
+                   ptrdiff_t b_rs, ptrdiff_t b_cs, const double *b_scale, int threads, const falcon_blocking *blk,
+                   void *packed, void *workspace) {
     if (K <= 0 || N <= 0)
-        return FALCON_OK;
-    if (bad_blocking(kern, blk))
-        return FALCON_BAD_ARGUMENT;
+        return;
     const falcon_problem q = {
         .M = 1, .N = N, .K = K, .b = b, .b_rs = b_rs, .b_cs = b_cs, .c_cs = 1, .b_scale = b_scale};
     fl_job j = {.kern = kern, .scheme = FL_SCHEME(scheme), .prob = &q, .cut = *blk, .ws = workspace, .pack_to = packed};
@@ -336,9 +312,5 @@ int falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdif
     j.lay.a_mode = j.lay.b_mode = FALCON_PACKED;
     j.lay.per_thread = (size_t)fl_up((ptrdiff_t)fl_scratch_bytes(kern, j.scheme), 64);
     j.cut.mb = 1;
-    if (workspace_bytes < j.lay.per_thread * (size_t)j.lay.threads || (uintptr_t)workspace % 64 ||
-        (uintptr_t)packed % 64)
-        return FALCON_WORKSPACE;
     run(&j);
-    return FALCON_OK;
 }

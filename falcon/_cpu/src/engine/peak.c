@@ -3,7 +3,10 @@
 #include "team.h"
 #include <string.h>
 
-enum { PANELS = 24 << 10 /* bytes: half of an L1, or three quarters of a small one */, BURSTS = 4 /* of each thread */ };
+enum {
+    PANELS = 24 << 10 /* bytes: half of an L1, or three quarters of a small one */,
+    BURSTS = 4 /* of each thread */
+};
 /* Seconds of all bursts together from which starting the threads counts for little. */
 static const double LONG_ENOUGH = 4e-3;
 

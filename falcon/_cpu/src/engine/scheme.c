@@ -23,7 +23,7 @@ static const char *check_program(const falcon_program *p, int n_in, int n_out) {
     ptrdiff_t stores = 0;
     for (int i = 0; i < p->n_ops; i++) {
         const falcon_op *o = p->ops + i;
-        const int two = o->op == FALCON_OP_ADD || o->op == FALCON_OP_SUB || o->op == FALCON_OP_AXPY;
+        const int two = o->op == FALCON_OP_ADD || o->op == FALCON_OP_SUB;
         if (o->op < 0 || o->op >= FALCON_N_OPCODE)
             return "unknown operation code";
         if (o->a < FALCON_ACC || o->a >= regs || (two && (o->b < FALCON_ACC || o->b >= regs)))

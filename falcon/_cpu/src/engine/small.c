@@ -14,8 +14,7 @@ static const double small_macs = 1e6;
 /* Steps of K at a time: two panels of the widest kernels, 8 + 24 lines of float64, take 64 KiB of the scratch. */
 enum { SMALL_KC = 256 };
 
-int falcon_is_small(const falcon_kernel *kern, const falcon_problem *p) {
-    (void)kern;
+int falcon_is_small(const falcon_problem *p) {
     if (fl_is_gemv(NULL, p)) /* bound by memory: threads pay earlier */
         return fl_is_small_gemv(p);
     return !p->packed_b && (double)p->M * (double)p->N * (double)p->K <= small_macs;
@@ -65,7 +64,7 @@ static fl_pass one_pass(const falcon_kernel *kern, const falcon_problem *q) {
                        .K = q->K,
                        .width = kern->nr,
                        .panels = fl_div_up(q->N, kern->nr),
-                       .mode = q->b_cs == 1 && kern->in_place ? FALCON_DIRECT : FALCON_LOCAL,
+                       .mode = q->b_cs == 1 && kern->rows_in_place ? FALCON_DIRECT : FALCON_LOCAL,
                        .pack = kern->pack_b};
     return p;
 }
@@ -84,22 +83,16 @@ void falcon_scale_c(const falcon_kernel *kern, const falcon_problem *p) {
         fl_mirror(&pass, all);
 }
 
-void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, int *nonfinite) {
+int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob) {
     char watch[FALCON_WATCH] __attribute__((aligned(64))) = {0};
-    if (nonfinite)
-        *nonfinite = 0;
     if (prob->M <= 0 || prob->N <= 0)
-        return;
+        return 0;
     if (prob->K <= 0 || prob->alpha.real == 0) {
         falcon_scale_c(kern, prob);
-        return;
+        return 0;
     }
-    if (fl_is_gemv(NULL, prob)) {
-        const int bad = fl_gemv(kern, prob, 1);
-        if (nonfinite)
-            *nonfinite = bad;
-        return;
-    }
+    if (fl_is_gemv(NULL, prob))
+        return fl_gemv(kern, prob, 1);
     const int swap = fl_wants_transpose(prob);
     const falcon_problem q = swap ? fl_transposed_problem(prob) : *prob;
     if (swap)
@@ -123,6 +116,5 @@ void falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, in
             fl_tile(&p, &buf, (fl_rect){x, FL_MIN(pa, x + mt), z, FL_MIN(pb, z + nt)}, NULL, NULL);
     if (kern->end)
         kern->end();
-    if (nonfinite)
-        *nonfinite = kern->tripped(watch);
+    return kern->tripped(watch);
 }

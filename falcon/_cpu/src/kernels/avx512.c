@@ -9,7 +9,7 @@
 
 #define ISA avx512
 #define ISA_ID FALCON_AVX512
-#define ROWS_STREAMED 63 /* falcon/_core/problem.py has the measurements */
+#define STREAMS_ROWS 1 /* falcon/_core/problem.py has the measurements */
 
 #define P f32
 #define X_1 f32

@@ -73,7 +73,7 @@ INLINE void NAME(interpret_block)(const int nb, const int flip, const falcon_pro
             for (int v = 0; v < nb; v++)
                 x[v] *= w;
         } else {
-            const VEC w = V_SET1(o->op == FALCON_OP_ADD ? (T)1 : o->op == FALCON_OP_SUB ? (T)-1 : COEF(o->coef));
+            const VEC w = V_SET1(o->op == FALCON_OP_ADD ? (T)1 : (T)-1);
             VEC y[BLOCK_VECS];
             NAME(fetch)(nb, y, o->b, acc, prog, src, src_stride, temps);
 #pragma GCC unroll 16

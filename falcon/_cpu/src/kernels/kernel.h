@@ -65,7 +65,6 @@ enum falcon_opcode {
     FALCON_OP_ADD,   /* dst = a + b          */
     FALCON_OP_SUB,   /* dst = a - b          */
     FALCON_OP_SCALE, /* dst = coef * a       */
-    FALCON_OP_AXPY,  /* dst = a + coef * b   */
     FALCON_OP_STORE, /* output dst = coef * a */
     FALCON_N_OPCODE
 };
@@ -165,9 +164,9 @@ typedef struct falcon_kernel {
     int pf_lines;              /* see falcon_ukr_fn */
     int k_grain;               /* slices and chunks of K are multiples of it, so that they begin on cache lines */
     int kc;                    /* longest slice of K */
-    int in_place;              /* the micro-kernel can read B's rows where they are (elem == panel, kr == 1) */
-    int rows_in_place;         /* rows of A up to which a copy of B would cost more than it saves; 0: it is copied */
-    int rows_streamed;         /* rows of A up to which a BLAS, which copies B, was slower; 0: not measured */
+    int rows_in_place;         /* rows of A up to which a copy of B would cost more than it saves; 0: the micro-kernel
+                                * cannot read B's rows where they are (elem == panel and kr == 1 where it can) */
+    int streams_rows;          /* packing B's rows between micro-kernels was faster for few rows of A than a BLAS */
     int keeps;                 /* see falcon_how */
     int b_kept; /* with several slices of K, keep B's panels in L1 while A's stream, not the other way round */
     struct {
@@ -195,7 +194,7 @@ typedef struct falcon_kernel {
                                              * which differs in its functions alone */
 } falcon_kernel;
 
-/* The kernel if it is built in and this CPU and OS can run it, else NULL. */
+/* The kernel (enum falcon_isa, enum falcon_dtype) if it is built in and this CPU and OS can run it, else NULL. */
 const falcon_kernel *falcon_kernel_get(int isa, int dtype);
 /* The best kernel for a type that runs here, on no better an instruction set than `most`. */
 const falcon_kernel *falcon_kernel_best(int most, int dtype);

@@ -41,8 +41,8 @@
 #define B_KEPT_TILE {0}
 #endif
 /* See falcon_kernel. */
-#ifndef ROWS_STREAMED
-#define ROWS_STREAMED 0
+#ifndef STREAMS_ROWS
+#define STREAMS_ROWS 0
 #endif
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)

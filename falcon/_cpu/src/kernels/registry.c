@@ -120,26 +120,24 @@ static const char *const dtype_names[FALCON_N_DTYPE] = {"f32", "f64", "f16",  "b
                                                         "i32", "i64", "u8i8", "i8u8", "f32x6", "f32x3", "i64f64"};
 
 const char *falcon_isa_name(int isa) {
-    return isa >= 0 && isa < FALCON_N_ISA ? isa_names[isa] : "unknown";
+    return isa_names[isa];
 }
 
 const char *falcon_dtype_name(int dtype) {
-    return dtype >= 0 && dtype < FALCON_N_DTYPE ? dtype_names[dtype] : "unknown";
+    return dtype_names[dtype];
 }
+
 const falcon_kernel *falcon_kernel_get(int isa, int dtype) {
-    if (isa < 0 || isa >= FALCON_N_ISA || dtype < 0 || dtype >= FALCON_N_DTYPE)
-        return NULL;
     return for_test[isa][dtype] ? for_test[isa][dtype] : fl_cpu_runs(isa) ? kernels[isa][dtype] : NULL;
 }
 
 void falcon_kernel_put(int isa, int dtype, const falcon_kernel *kern) {
-    if (isa >= 0 && isa < FALCON_N_ISA && dtype >= 0 && dtype < FALCON_N_DTYPE)
-        for_test[isa][dtype] = kern;
+    for_test[isa][dtype] = kern;
 }
 
 const char *falcon_isa_refused(int isa) {
     for (int dtype = 0; dtype < FALCON_N_DTYPE; dtype++)
-        if (isa >= 0 && isa < FALCON_N_ISA && kernels[isa][dtype])
+        if (kernels[isa][dtype])
             return fl_cpu_refused(isa);
     return NULL;
 }

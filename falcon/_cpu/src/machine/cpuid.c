@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
@@ -170,14 +169,6 @@ static void detect_caches(falcon_caches *out) {
 #endif
     if (!out->l1d || !out->l2)
         sysfs_caches(out);
-#ifdef _SC_LEVEL1_DCACHE_SIZE
-    if (!out->l1d)
-        out->l1d = sysconf(_SC_LEVEL1_DCACHE_SIZE);
-    if (!out->l2)
-        out->l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
-    if (!out->l3)
-        out->l3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
-#endif
     if (out->l1d <= 0)
         out->l1d = 32 << 10;
     if (out->l2 <= 0)
@@ -204,12 +195,12 @@ static void detect(void) {
 
 int fl_cpu_runs(int isa) {
     pthread_once(&found_once, detect);
-    return isa >= 0 && isa < FALCON_N_ISA && found.isa[isa];
+    return found.isa[isa];
 }
 
 const char *fl_cpu_refused(int isa) {
     pthread_once(&found_once, detect);
-    return isa >= 0 && isa < FALCON_N_ISA ? found.refused[isa] : NULL;
+    return found.refused[isa];
 }
 
 void falcon_cache_sizes(falcon_caches *out) {
