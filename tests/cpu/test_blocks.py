@@ -13,18 +13,13 @@ import pytest
 
 from . import emulated
 from .support import require_cpu, same_bits
+from .test_amx import TYPES
 from .test_amx import product as multiplied
 
 require_cpu()
 from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
-BYTES = {
-    "i8": (np.int8, np.int8),
-    "u8": (np.uint8, np.uint8),
-    "u8i8": (np.uint8, np.int8),
-    "i8u8": (np.int8, np.uint8),
-}
 
 
 @pytest.fixture
@@ -106,7 +101,7 @@ def test_subnormals_are_zero(blocks):
     assert entry((1.5 * tiny, 0, -tiny), (1, 1, 1), blocks) == 0
 
 
-@pytest.mark.parametrize("dtype", ["bf16", *BYTES])
+@pytest.mark.parametrize("dtype", TYPES)
 def test_every_small_size(blocks, dtype):
     """Rows without a partner, columns that fill no vector, steps that fill no lane."""
     rng = np.random.default_rng(2)
@@ -115,7 +110,7 @@ def test_every_small_size(blocks, dtype):
             x, y = (rng.integers(-8, 9, s).astype(float) for s in ((M, K), (K, N)))
             a, b = bits(x), bits(y)
         else:
-            sides = zip(((M, K), (K, N)), BYTES[dtype], strict=True)
+            sides = zip(((M, K), (K, N)), TYPES[dtype], strict=True)
             a, b = (rng.integers(0, 256, s, np.uint8).view(kind) for s, kind in sides)
             x, y = a.astype(np.int64), b.astype(np.int64)
         np.testing.assert_array_equal(product(a, b, blocks), x @ y)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from falcon import schemes
 from falcon._core import fit
 from falcon._core.dtypes import of
 from falcon._core.fit import DisturbedError, fit_rates, timed_in_turn
@@ -83,7 +82,3 @@ def test_the_machine_is_measured():
         assert made.multiply > 1e9 and made.tile == (kernel["mr"], kernel["vlen"])
         return
     pytest.skip("the machine is too busy")
-
-
-def test_schemes_of_the_calls_exist():
-    assert {x[3] for x in measure._calls(768)} >= {None, schemes.get("strassen")}

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import multiprocessing
 import pickle
 from hashlib import sha256
 
@@ -68,17 +67,6 @@ def test_every_scheme_in_a_fresh_process(tmp_path, pairs):
     expected = digests(pairs)
     wrong = {w.scheme.name for (_, w), x, y in zip(pairs, found, expected, strict=True) if x != y}
     assert not wrong
-
-
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_pools_of_processes(method, pairs):
-    if method not in multiprocessing.get_all_start_methods():
-        pytest.skip(f"no {method} here")
-    pairs = pairs[::20]
-    with multiprocessing.get_context(method).Pool(1) as pool:
-        found = pool.starmap(falcon.gemm, pairs, chunksize=len(pairs))
-    for product, (a, packed) in zip(found, pairs, strict=True):
-        assert same_bits(product, falcon.gemm(a, packed))
 
 
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from .support import require_cpu, run_script
 
 require_cpu()
 from falcon._core.options import thread_count  # noqa: E402  (absent where the extension is)
-from falcon._cpu import _core, share  # noqa: E402
+from falcon._cpu import share  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux") or thread_count() < 2,
@@ -239,87 +238,3 @@ for nested in (False, True):
     same()
 """
     )
-
-
-def test_gangs_at_once_and_within_gangs():
-    """Jobs that wait for one another: each has a thread, also those of a job's own call."""
-    import ctypes
-
-    dojob = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
-    address = _core.lend_callback(64, 2)
-    kinds = ctypes.c_int, dojob, ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int
-    lend = ctypes.CFUNCTYPE(None, *kinds)(address)
-    seen, errors = [], []
-
-    def gang(jobs, inner=0):
-        meet, taken = threading.Barrier(jobs), []
-
-        def job(thread, data, index):
-            taken.append((thread, data or 0, index))
-            meet.wait(30)
-            if inner:
-                gang(inner)
-            meet.wait(30)
-
-        lend(1, dojob(job), jobs, 16, None, 5)
-        numbers, data, index = zip(*taken, strict=True)
-        if len(set(numbers)) < jobs or not all(32 <= x < 64 for x in numbers):
-            errors.append(numbers)
-        if sorted(data) != [16 * x for x in range(jobs)] or set(index) != {5}:
-            errors.append((data, index))
-        seen.append(jobs)
-
-    gang(1)
-    gang(2)
-    gang(thread_count() + 3)
-    gang(2, inner=3)
-    threads = [threading.Thread(target=gang, args=(2 + x % 3, x % 2 * 2)) for x in range(6)]
-    for x in threads:
-        x.start()
-    for x in threads:
-        x.join()
-    assert not errors
-    assert len(seen) == 4 + 2 + 6 + sum(2 + x % 3 for x in range(6) if x % 2)
-
-
-@pytest.mark.soak
-def test_ten_minutes_of_mixed_calls_from_eight_threads():
-    seconds = int(os.environ.get("FALCON_SOAK_SECONDS", "600"))
-    run_script(HEAD + f"""
-end = time.time() + {seconds}
-on()
-from threadpoolctl import threadpool_limits
-wanted = falcon.gemm(a, b, backend="cpu", threads=2)
-wrong, counts = [], [0] * 8
-def work(number):
-    random = np.random.default_rng(number)
-    while time.time() < end and not wrong:
-        kind = random.integers(7)
-        if kind == 0 and (falcon.gemm(a, b, backend="cpu", threads=2) != wanted).any():
-            wrong.append("falcon")
-        elif kind == 1 and abs(np.linalg.solve(a, b) - solved).max() > 1e-9:
-            wrong.append("solve")
-        elif kind == 2:
-            q, r = np.linalg.qr(a)
-            if abs(q @ r - a).max() > 1e-9:
-                wrong.append("qr")
-        elif kind == 3:
-            np.linalg.eigvalsh(a[:100, :100])
-        elif kind == 4 and number == 0:
-            with threadpool_limits(int(random.integers(1, 4)), user_api="blas"):
-                np.matmul(a, b)
-        elif kind == 5 and number == 1:
-            falcon.set_config(share_threads=bool(random.integers(2)))
-            share.look()
-        else:
-            x, y = before_list[random.integers(len(before_list))]
-            if abs(np.matmul(a[:x, :x], b[:x, :x]) - y).max() > 1e-9:
-                wrong.append("matmul")
-        counts[number] += 1
-before_list = list(before.items())
-threads = [threading.Thread(target=work, args=(x,)) for x in range(8)]
-for x in threads: x.start()
-for x in threads: x.join()
-assert not wrong, wrong
-assert min(counts) > {seconds}, counts
-""", timeout=seconds + 60)  # fmt: skip

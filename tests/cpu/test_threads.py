@@ -298,34 +298,6 @@ def test_other_blas_and_its_threads_are_left_alone():
     assert run_script(script, OMP_NUM_THREADS="3", OMP_THREAD_LIMIT="1") == "3 True"
 
 
-def test_two_workspaces_are_never_one():
-    pool = Pool(1 << 20)
-    taken, lock = set(), threading.Lock()
-    failures = []
-
-    def work(seed):
-        rng = np.random.default_rng(seed)
-        for _ in range(300):
-            workspace = pool.take(int(rng.integers(1, 1 << 21)))
-            with lock:
-                if id(workspace) in taken:
-                    failures.append(id(workspace))
-                taken.add(id(workspace))
-            memory = np.frombuffer(workspace, np.uint8)
-            memory[:16] = seed
-            if (memory[:16] != seed).any():
-                failures.append(seed)
-            del memory
-            with lock:
-                taken.discard(id(workspace))
-            pool.give(workspace)
-            assert pool.nbytes <= 1 << 20
-
-    with ThreadPoolExecutor(8) as workers:
-        list(workers.map(work, range(8)))
-    assert not failures
-
-
 def test_the_pool_keeps_the_largest_within_its_limit():
     pool = Pool(1000)
     assert pool.nbytes == 0

@@ -12,7 +12,7 @@ from falcon._core.dtypes import ENGINE, PAIRS, of
 from falcon.schemes import get, names
 
 from . import emulated
-from .support import WRITABLE, Guarded, Operand, require_cpu, run_script, same_bits
+from .support import require_cpu, run_script
 
 require_cpu()
 from falcon._cpu import _core, extension  # noqa: E402  (absent where the extension is)
@@ -113,42 +113,6 @@ def test_classical_is_exact_and_rounds_once(row, isa, layout, is_wide):
             c = LAYOUTS[layout](old.copy())
             multiply(a, b, c, alpha=2.0, beta=-1.0, threads=2, isa=isa, packed=packed)
             np.testing.assert_array_equal(c, rounded(exact, c_type))
-
-
-@every_kernel
-@pytest.mark.parametrize("kind", WRITABLE)
-def test_guard_pages_gaps_and_poisoned_workspace(row, isa, kind):
-    """The binding's own view of elements, so that bfloat16 has strides of every kind."""
-    rng = np.random.default_rng(9)
-    halves = row.left, row.right, row.result
-    for M, N, K in ((29, 67, 41), (131, 149, 113)):
-        a, b, c = (
-            Operand(*shape, x.engine_view or x.numpy, kind, bool(rng.integers(2)))
-            for x, shape in zip(halves, ((M, K), (K, N), (M, N)), strict=True)
-        )
-        x, y = (
-            op.fill(bits(draw(rng, half, op.array.shape)))
-            for op, half in ((a, row.left), (b, row.right))
-        )
-        need = _core.gemm(x, y, c.array, isa=isa, profile=True)["workspace"]
-        room = {"workspace": Guarded(need).bytes} if need else {}
-        _core.gemm(x, y, c.array, isa=isa, profile=True, **room)
-        exact = whole_product(x.view(row.left.numpy), y.view(row.right.numpy))
-        assert same_bits(np.array(c.array), np.array(bits(rounded(exact, row.result.numpy))))
-        assert c.gaps_untouched()
-
-
-@every_kernel
-def test_bits_do_not_depend_on_threads(row, isa):
-    rng = np.random.default_rng(10)
-    shapes = (301, 411), (411, 257)
-    if row.is_exact:
-        a, b = draw(rng, row.left, shapes[0]), draw(rng, row.right, shapes[1])
-    else:
-        a, b = (rng.standard_normal(x).astype(row.numpy) for x in shapes)
-    c_type = row.result.numpy
-    runs = [multiply(a, b, np.empty((301, 257), c_type), threads=x, isa=isa) for x in (1, 2, 3, 7)]
-    assert all(same_bits(bits(runs[0]), bits(x)) for x in runs[1:])
 
 
 @every_rounding_kernel
