@@ -40,7 +40,6 @@ from .geometry import (
     block_sizes,
     chunks_within,
     combined_again,
-    round_up,
     scale_bytes,
     staged,
 )
@@ -282,38 +281,32 @@ def _place(index: int | None) -> str:
 
 def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
     """Choose blocks and chunks for a scheme; None if the scheme cannot keep the limit."""
-    M, N, K = problem.M, problem.N, problem.K
+    sizes = M, N, K = problem.M, problem.N, problem.K
     run_as = staged(problem.operand, scheme)
-    added = problem.buffered or problem.out_overlaps_c
     a, b = not problem.a_direct, not (problem.b_direct or problem.packed)
-    c, out = added and run_as is not None, not problem.out_direct
-    copies = operands.copied_bytes(M, N, K, problem.operand, a=a, b=b, c=c, out=out)
-    extra = sum(round_up(x, 256) for x in copies)
+    c = run_as is not None and (problem.buffered or problem.out_overlaps_c)
+    extra = sum(operands.copied_bytes(problem, (a, b, c, not problem.out_direct)))
     if run_as is None:
-        return Option("gpu", None, (M, N, K), extra)
-    item, sums = problem.operand.panel_bytes, problem.accumulator.itemsize
+        return Option("gpu", None, sizes, extra)
     block = block_sizes(M, N, K, run_as)
     assert problem.device is not None
     if limit is None:
         room = device.properties(problem.device).memory_bytes // _WORKSPACE_SHARE
     else:
         room = limit - extra
-    arranged = products(run_as)
-    lines = M, N
-    chunk = chunks_within(block, arranged, item, sums, lines, room, packed=problem.packed)
+    chunk = chunks_within(block, problem, run_as, room)
     if chunk is None and scheme is None:  # always an option, and too large for the limit
         chunk = block_sizes(1, 1, K if problem.packed else 1, run_as)
     if chunk is None:
         return None
-    buffers = Buffers.of(chunk, arranged, item, sums, lines, packed=problem.packed)
-    workspace = extra + buffers.total
     m, k, n = run_as.format
     whole = (m * chunk[0], n * chunk[1], k * chunk[2])
     how, growth = problem.operand.arithmetic, None
     if how is not None:
         growth = max(how.growth, 1.0)
         if how.parts > 1:
-            growth = hypot(growth, cublas.growth_of_sums(arranged.groups[0].length * chunk[2]))
+            longest = products(run_as).groups[0].length
+            growth = hypot(growth, cublas.growth_of_sums(longest * chunk[2]))
         growth *= 1.0 if scheme is None else scheme.rms_growth
     elif problem.accumulator is not problem.operand:  # sums of 16 bits are rounded
         growth = growth_of_rounded_sums(run_as)
@@ -321,7 +314,7 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         "gpu",
         scheme,
         whole,
-        workspace,
+        extra + Buffers.of(chunk, problem, run_as).total,
         again=combined_again(block, chunk),
         tiling=(*block, *chunk),
         rounded_growth=growth,

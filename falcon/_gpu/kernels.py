@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import DType
+from falcon.codegen.cuda_plan import ACCESS_BYTES
 from falcon.schemes import Scheme
 
 from . import device, geometry, sources
@@ -26,10 +27,11 @@ _functions: dict[tuple, tuple[Any, sources.Unit]] = {}
 _LARGEST_EXPONENT = {4: 60, 8: 500}
 
 
-def _function(key: tuple, make: Callable[[], sources.Unit]) -> tuple[Any, sources.Unit]:
+def _function(make: Callable[..., sources.Unit], *what: Any) -> tuple[Any, sources.Unit]:
+    key = make, *what
     found = _functions.get(key)
     if found is None:  # several threads may compile at once: the first one counts
-        unit = make()
+        unit = make(*what)
         found = device.function(sources.assemble([unit]), unit.name), unit
         found = _functions.setdefault(key, found)
     return found
@@ -57,8 +59,7 @@ def combine(
 ) -> Launch:
     """Combine A, B or both; `operand` is that of the problem: what the sums are written as."""
     written = operand if operand.parts > 1 else operand.left
-    key = ("in", scheme, written)
-    kernel, unit = _function(key, lambda: sources.combine_in(scheme, written))
+    kernel, unit = _function(sources.combine_in, scheme, written)
     blocks, arguments = [], []
     for at, (x, fit) in enumerate(zip((of_a, of_b), unit.fits, strict=True)):
         if x is None:
@@ -97,12 +98,6 @@ class Update:
         return Window.of(self.out, self.block, self.start, self.part)
 
     @property
-    def added(self) -> Window | None:
-        """The same part of `c`."""
-        c = self.c
-        return None if c is None else Window.of(c, self.block, self.start, self.part)
-
-    @property
     def scales(self) -> tuple[Any, Any]:
         """Alpha and beta as the kernels take them."""
         kind = self.sums.numpy.type
@@ -111,21 +106,21 @@ class Update:
     @property
     def pointers(self) -> tuple[int, int, int, int]:
         """Addresses of the parts of `out` and `c`, and their leading dimensions."""
-        c, added = self.c, self.added
-        if c is None or added is None:
-            return self.window.pointer, 0, self.out.ld, 0
+        out, c = self.out, self.c
+        if c is None:
+            return out.address(*self.start), 0, out.ld, 0
         # A single row by columns without gaps looks as if it were by rows.
-        ld = c.strides[1] if self.out.by_columns else c.ld
-        return self.window.pointer, added.pointer, self.out.ld, ld
+        ld = c.strides[1] if out.by_columns else c.ld
+        return out.address(*self.start), c.address(*self.start), out.ld, ld
 
 
 def combine_out(update: Update, planes: int) -> Launch:
     """Combine H of the products at address `planes`; sets `update.marks` unless they are 0."""
     scheme, sums, out = update.scheme, update.sums, update.out
-    key = ("out", scheme, sums, out.dtype)
-    kernel, unit = _function(key, lambda: sources.combine_out(scheme, sums, out.dtype))
-    window, added, width = update.window, update.added, unit.fits[0].width
-    aligned = window.allows(width) and (added is None or added.allows(width))
+    kernel, unit = _function(sources.combine_out, scheme, sums, out.dtype)
+    window, width = update.window, unit.fits[0].width
+    c = None if update.c is None else Window.of(update.c, update.block, update.start, update.part)
+    aligned = window.allows(width) and (c is None or c.allows(width))
     lines = list(zip(update.powers, update.start, strict=True))
     grid, threads = geometry.combine_launch(window.height, window.width, width)
     flags = np.int32(out.by_columns), np.int32(aligned)
@@ -153,7 +148,7 @@ def scales(
     `lift`: multiply rows so small that bfloat16 parts of them would be lost.
     """
     first = found[0].source
-    dtype, vector = first.dtype, 16 // first.itemsize
+    dtype, vector = first.dtype, ACCESS_BYTES // first.itemsize
     measured: list[list[Any]] = []
     scaled: list[list[Any]] = []
     blocks = []
@@ -162,35 +157,37 @@ def scales(
         (lines, inner), along = matrix.shape, not matrix.by_columns
         groups = lines if along else -(-lines // (geometry.LANES * vector))
         parts = min(geometry.norm_parts(inner, groups), room // (8 * lines))
-        sums, used = scratch, round_up(8 * lines * parts, 16)
+        sums, used = scratch, round_up(8 * lines * parts, ACCESS_BYTES)
         if parts < 2:
             parts, sums, used = 1, x.scale + 8, 0
         scratch, room = scratch + used, room - used
         unit = matrix.strides[1 if along else 0] == 1
-        aligned = unit and (matrix.pointer % 16 == matrix.ld * matrix.itemsize % 16 == 0)
+        begins = matrix.pointer, matrix.ld * matrix.itemsize
+        aligned = unit and not any(at % ACCESS_BYTES for at in begins)
         flags = (np.int32(y) for y in (parts, along, aligned))
         measured.append([matrix.pointer, *matrix.strides, lines, sums, *flags])
         scaled.append([sums, np.int32(parts), lines, x.block, x.scale])
-        blocks.append((-(-groups * parts // 8), geometry.flat_launch(x.block)[0][0]))
+        blocks.append((-(-groups * parts // geometry.WARPS), -(-x.block // geometry.BLOCK_THREADS)))
     if len(found) == 1:
         measured.append([0] * 5 + [np.int32(0)] * 3)
         scaled.append([0, np.int32(0), 0, 0, 0])
-    norms, powers = (geometry.along_x(sum(x)) for x in zip(*blocks, strict=True))
-    kernel, _ = _function(("norms", dtype), lambda: sources.norms(dtype))
+    norms, powers = map(sum, zip(*blocks, strict=True))
+    kernel, _ = _function(sources.norms, dtype)
     arguments = (inner, blocks[0][0], *measured[0], *measured[1])
-    looked = Launch("norms", kernel, (norms, 1, 1), (geometry.LANES, 8, 1), arguments)
-    kernel, _ = _function(("scales",), sources.scales)
+    threads = geometry.LANES, geometry.WARPS, 1
+    looked = Launch("norms", kernel, (norms, 1, 1), threads, arguments)
+    kernel, _ = _function(sources.scales)
     most = _LARGEST_EXPONENT[dtype.accumulator.itemsize]
     how = (np.int32(number) for number in (most, even, lift))
     arguments = (*how, blocks[0][1], *scaled[0], *scaled[1])
-    return [looked, Launch("norms", kernel, (powers, 1, 1), (256, 1, 1), arguments)]
+    threads = geometry.BLOCK_THREADS, 1, 1
+    return [looked, Launch("norms", kernel, (powers, 1, 1), threads, arguments)]
 
 
 def repair(update: Update, a: Matrix, b: Matrix, told: int) -> Launch:
     """Form the classical product of the marked regions; if any is, set the word at `told`."""
     scheme, out = update.scheme, update.out
-    key = ("repair", a.dtype, out.dtype)
-    kernel, _ = _function(key, lambda: sources.repair(a.dtype, out.dtype))
+    kernel, _ = _function(sources.repair, a.dtype, out.dtype)
     window = update.window
     # "left" is indexed by the major axis of C, "right" by the minor one.
     left, right = (b.transposed(), a.transposed()) if out.by_columns else (a, b)
@@ -207,14 +204,14 @@ def repair(update: Update, a: Matrix, b: Matrix, told: int) -> Launch:
 
 def empty() -> Launch:
     """Launch an empty kernel, to measure what a launch costs."""
-    kernel, _ = _function(("empty",), sources.empty)
+    kernel, _ = _function(sources.empty)
     return Launch("empty", kernel, (1, 1, 1), (geometry.LANES, 1, 1), ())
 
 
 def copy(source: Matrix | None, target: Matrix, scale: float = 1.0) -> Launch:
     """Write ``scale * source`` to `target`, or zeros if there is no source."""
     dtype = target.dtype if source is None else source.dtype
-    kernel, _ = _function(("copy", dtype, target.dtype), lambda: sources.copy(dtype, target.dtype))
+    kernel, _ = _function(sources.copy, dtype, target.dtype)
     sums = sources.wider(dtype, target.dtype).numpy.type
     if target.by_columns:  # so that neighbouring threads write neighbouring elements
         source, target = source and source.transposed(), target.transposed()
@@ -224,18 +221,15 @@ def copy(source: Matrix | None, target: Matrix, scale: float = 1.0) -> Launch:
     return Launch("copies", kernel, grid, threads, (*read, *written, sums(scale)))
 
 
+@dataclass(frozen=True, slots=True)
 class Window:
-    """A part of every block of a matrix, in terms of its major and minor axis.
+    """A part of every block of a matrix, in terms of its major and minor axis."""
 
-    `pointer`: address of the part's first element in block (0, 0).
-    `sizes`: remaining size of the matrix from there, distance between blocks, size of the part;
-    each along the major and the minor axis. All kernels take them in this order.
-    """
-
-    __slots__ = ("_matrix", "pointer", "sizes")
-
-    def __init__(self, matrix: Matrix, pointer: int, sizes: tuple[int, ...]) -> None:
-        self._matrix, self.pointer, self.sizes = matrix, pointer, sizes
+    matrix: Matrix
+    pointer: int  # address of the part's first element in block (0, 0)
+    # Remaining size of the matrix from there, distance between blocks, size of the part; each along
+    # the major and the minor axis. All kernels take them in this order.
+    sizes: tuple[int, ...]
 
     @classmethod
     def of(
@@ -259,6 +253,6 @@ class Window:
 
     def allows(self, vector: int) -> bool:
         """Whether every block can be accessed `vector` elements at a time."""
-        nbytes = vector * self._matrix.itemsize
+        nbytes = vector * self.matrix.itemsize
         aligned = self.pointer % nbytes == 0
-        return aligned and self._matrix.ld % vector == 0 and self.sizes[3] % vector == 0
+        return aligned and self.matrix.ld % vector == 0 and self.sizes[3] % vector == 0

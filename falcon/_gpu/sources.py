@@ -13,9 +13,24 @@ from functools import cache
 from pathlib import Path
 
 from falcon._core.dtypes import FLOAT32, FLOAT64, DType
+from falcon._core.spread import PARTS_OF_OCTAVE, SCALED_FROM
 from falcon.codegen import cuda_emit
-from falcon.codegen.cuda_plan import THREADS, Fit
+from falcon.codegen.cuda_plan import ACCESS_BYTES, THREADS, Fit
 from falcon.schemes import Scheme, get
+
+from . import geometry
+
+# What the kernels share with their launches and with the host's scaling.
+_SHARED = {
+    "LANES": geometry.LANES,
+    "WARPS": geometry.WARPS,
+    "BLOCK_THREADS": geometry.BLOCK_THREADS,
+    "ACCESS_BYTES": ACCESS_BYTES,
+    "MARK_MAJOR": geometry.MARK_MAJOR,
+    "MARK_MINOR": geometry.MARK_MINOR,
+    "SCALED_FROM": SCALED_FROM,
+    "OCTAVE_BITS": PARTS_OF_OCTAVE.bit_length() - 1,
+}
 
 
 @dataclass(frozen=True)
@@ -91,7 +106,7 @@ def digest() -> str:
 
 def assemble(units: Iterable[Unit]) -> str:
     """Return one translation unit."""
-    return "\n".join([_template("common", "cuh"), *(unit.source for unit in units)])
+    return "\n".join([_macros(_SHARED), _template("common", "cuh"), *(x.source for x in units)])
 
 
 def _plain(template: str, dtype: DType, out_dtype: DType, sums: DType) -> Unit:

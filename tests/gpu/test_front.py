@@ -492,7 +492,7 @@ def test_kernels_are_compiled_at_the_same_time(cupy, monkeypatch):
     monkeypatch.setattr(device, "function", lambda *_: both.wait())
     units = [sources.copy(FLOAT32, x) for x in (FLOAT32, FLOAT64)]
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda x: kernels._function(x.name, lambda: x), units))
+        list(pool.map(lambda x: kernels._function(lambda: x), units))
 
 
 def test_small_cpu_calls_do_not_ask_where_arrays_are(monkeypatch):

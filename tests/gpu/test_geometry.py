@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import falcon
 from falcon._core.dtypes import FLOAT16, FLOAT32
+from falcon._core.problem import Problem
 from falcon._gpu import device, geometry, kernels, sources
 from falcon._gpu.matrix import Matrix, dense
 from falcon.codegen.cuda_plan import products
@@ -35,18 +36,18 @@ def test_blocks_cover_the_matrix_in_whole_sectors(M, N, K):
 @given(SIZE, SIZE, SIZE, st.integers(2**12, 2**34), st.booleans())
 def test_chunks_keep_the_room(M, N, K, room, packed):
     block = geometry.block_sizes(M, N, K, STRASSEN)
-    found = geometry.chunks_within(block, products(STRASSEN), 4, 4, (M, N), room, packed=packed)
+    problem = Problem(M, N, K, FLOAT32, packed=packed, device=0)
+    found = geometry.chunks_within(block, problem, STRASSEN, room)
     if found is None:
         smallest = (16, 16, block[2] if packed else 16)
-        buffers = geometry.Buffers.of(smallest, products(STRASSEN), 4, 4, (M, N), packed=packed)
+        buffers = geometry.Buffers.of(smallest, problem, STRASSEN)
         # Chunks are halved: within a factor of the smallest there may be none.
         assert room < 8 * buffers.total
         return
     assert all(0 < chunk <= size for chunk, size in zip(found, block, strict=True))
     assert all(chunk % 16 == 0 for chunk in found)
     assert not packed or found[2] == block[2]
-    buffers = geometry.Buffers.of(found, products(STRASSEN), 4, 4, (M, N), packed=packed)
-    assert buffers.total <= room
+    assert geometry.Buffers.of(found, problem, STRASSEN).total <= room
 
 
 @given(st.integers(1, 2**40), st.integers(1, 2**20))
@@ -95,14 +96,6 @@ def test_vectors_reach_the_last_whole_one(cupy, blocks, size, aligned):
     last = (size - (blocks - 1) * width) // 4 * 4 if aligned else 0
     expected = np.where(np.arange(width) < last, 2, 1)
     np.testing.assert_array_equal(device.download(taken), np.broadcast_to(expected, (rows, width)))
-
-
-def test_a_launch_that_is_too_large_is_an_error():
-    assert geometry.combine_launch(2**16, 2**16, 4)[0][0] == 2**16 // 4 * 2**16 // 128
-    with pytest.raises(ValueError, match="thread blocks"):
-        geometry.combine_launch(2**24, 2**24, 4)
-    with pytest.raises(ValueError, match="along y"):
-        geometry.repair_launch(64, 64, 2**16, 1)
 
 
 @given(SIZE, SIZE, st.integers(1, 64), st.integers(1, 200))
@@ -183,13 +176,6 @@ def test_windows():
     assert window.sizes == (44, 92, 32, 56, 16, 24)
     assert not window.allows(4)
     assert (window.height, window.width) == (16, 24)
-
-
-def test_constants_agree_with_the_kernels():
-    text = sources.assemble([])
-    assert f"#define FALCON_LANES {geometry.LANES}\n" in text
-    assert f"#define FALCON_MARK_MAJOR {geometry.MARK_MAJOR}\n" in text
-    assert f"#define FALCON_MARK_MINOR {geometry.MARK_MINOR}\n" in text
 
 
 @given(SIZE, SIZE)

@@ -4,7 +4,8 @@
 //   h         planes of height x width
 //   out       element (0, 0) of block (0, 0) of C, or of the part of it that is written
 //   c         the matrix that is added, in the same order as out; never read where beta is zero
-//   marks     null, or the marks of MARK_MAJOR x MARK_MINOR regions: set if a sum is not finite
+//   marks     null, or words, zero at first: whether any region of MARK_MAJOR x MARK_MINOR has a sum
+//             that is not finite, then the same of every region
 //   aligned   out, c, their leading dimensions and step_minor allow accesses of WIDTH elements
 //   scale_*   null, or the powers by which lines of A and B that are C's lines along this axis were
 //   first_*   multiplied, and the first of them, as in combine_in.cu: sums are divided by them
