@@ -284,7 +284,7 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
     sizes = M, N, K = problem.M, problem.N, problem.K
     run_as = staged(problem.operand, scheme)
     a, b = not problem.a_direct, not (problem.b_direct or problem.packed)
-    c = run_as is not None and (problem.buffered or problem.out_overlaps_c)
+    c = problem.buffered and run_as is not None
     extra = sum(operands.copied_bytes(problem, (a, b, c, not problem.out_direct)))
     if run_as is None:
         return Option("gpu", None, sizes, extra)

@@ -57,6 +57,7 @@ def steps_of(call: Call, memory: Memory, *, alpha: float, beta: float) -> list[S
     """Return all steps of a call, with `memory` as its workspace."""
     plan = call.plan
     (a, b, c, target), copies = call.settle(memory.pointer)
+    beta = 0.0 if c is None else beta
     steps: list[Step] = [*copies]
     scheme = staged(plan.problem.operand, plan.scheme)
     if scheme is None:
@@ -76,7 +77,7 @@ def steps_of(call: Call, memory: Memory, *, alpha: float, beta: float) -> list[S
 def _classical(
     plan: Plan, a: Matrix, b: Matrix, c: Matrix | None, out: Matrix, alpha: float, beta: float
 ) -> list[Step]:
-    p, beta = plan.problem, 0.0 if c is None else beta
+    p = plan.problem
     left, right, to = (Operand.of(x) for x in (a, b, out))
     sizes = p.M, p.N, p.K
     product = cublas.product(*sizes, left, right, to, alpha=alpha, beta=beta, operand=p.operand)
@@ -177,13 +178,8 @@ class _Stages:
         if marks and not self._clean:
             self.steps.append(Fill("repair", (marks, mark_bytes(row[1], column[1]))))
         start, part = zip(row, column, strict=True)
-        where = self._block[:2], start, part
-        scalars, powers = (
-            (alpha, 0.0 if c is None else beta),
-            (self._powers["u"], self._powers["v"]),
-        )
-        what = self._scheme, self._sums, self._out, c
-        update = kernels.Update(*what, *where, *scalars, marks, powers)
+        what = self._scheme, self._sums, self._out, c, self._block[:2], start, part
+        update = kernels.Update(*what, alpha, beta, marks, (*self._powers.values(),))
         self.steps.append(kernels.combine_out(update, self._h))
         if marks:
             forgiven = not self._plan.guarded and self._operand.parts == 1

@@ -39,7 +39,7 @@ class State:
         self.capturing = False
         self.launches = []  # names, in order
         self.products = []  # (sizes, batch, beta, compute type)
-        self.math_mode = self.pointer_mode = 0  # of the handle of cuBLAS
+        self.math_mode = 0  # of the handle of cuBLAS
         self.current = 7  # stream
         self.stream = self.workspace = None  # of the handle
         self.timed = set()  # streams in which events were recorded
@@ -251,8 +251,6 @@ class Device:
 
     def __exit__(self, *_):
         STATE.device = self._before
-
-    attributes = {"ClockRate": 1_500_000, "SingleToDoublePrecisionPerfRatio": 2}  # noqa: RUF012
 
 
 class Stream:

@@ -248,14 +248,6 @@ def test_compute_types(cupy, state):
     assert state.math_mode == 3
 
 
-def test_the_callers_pointer_mode(cupy, state):
-    """Alpha and beta are the host's, also where the caller keeps theirs on the device."""
-    a = on_device(cupy, whole((32, 32), 1), "float32")
-    state.pointer_mode = 1
-    falcon.gemm(a, a, alpha=2.0)
-    assert state.pointer_mode == 1
-
-
 def test_errors_of_cublas_are_told(cupy, monkeypatch):
     a = on_device(cupy, whole((32, 32), 1), "float32")
     monkeypatch.setattr(cupy.cuda.device, "get_cublas_handle", lambda: 5)
