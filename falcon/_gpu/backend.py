@@ -36,8 +36,8 @@ from . import (
 )
 from .arrays import library_of
 from .geometry import (
-    Buffers,
     block_sizes,
+    buffers,
     chunks_within,
     combined_again,
     scale_bytes,
@@ -56,29 +56,25 @@ _log = logging.getLogger("falcon")
 _WORKSPACE_SHARE = 4
 
 
-def _policy(least_gain: float) -> Policy:
-    return Policy(
-        # Below these sizes launches take longer than an LCMA could save.
-        smallest=1024,
-        smallest_flops=0.0,
-        smallest_block=256,
-        # The model counts the launches and the waves of small chunks.
-        smallest_chunk=0,
-        # No lower bounds prune here, every candidate is evaluated: few compositions are compared.
-        nested=False,
-        nested_block=1,
-        least_gain=least_gain,
-        tie=0.0,
-        # The common model predicts neither its times nor its rounding.
-        common_model=False,
-        no_gain=f"no scheme is predicted to be {least_gain:.2f} x as fast",
-        too_little=f"less than {least_gain:.2f} x as fast",
-    )
-
-
-# Smaller predicted gains are not taken: the error of the model. In 16 bits, where combines and
-# norms take a large part of the time, more of it is unknown until it is measured on a GPU.
-_POLICY, _POLICY_16_BITS = _policy(1.02), _policy(1.08)
+_POLICY = Policy(
+    # Below these sizes launches take longer than an LCMA could save.
+    smallest=1024,
+    smallest_flops=0.0,
+    smallest_block=256,
+    # The model counts the launches and the waves of small chunks.
+    smallest_chunk=0,
+    # No lower bounds prune here, every candidate is evaluated: few compositions are compared.
+    nested=False,
+    nested_block=1,
+    # Smaller predicted gains are not taken: the error of the model.
+    least_gain=1.02,
+    tie=0.0,
+    # The common model predicts neither its times nor its rounding.
+    common_model=False,
+)
+# In 16 bits, where combines and norms take a large part of the time, more of it is unknown until it
+# is measured on a GPU.
+_POLICY_16_BITS = replace(_POLICY, least_gain=1.08)
 
 
 class GpuBackend:
@@ -90,7 +86,6 @@ class GpuBackend:
     rates_type = DeviceRates
 
     def why_unavailable(self) -> str | None:
-        """Return None if CuPy sees a GPU, compiles and multiplies (tried once), else the reason."""
         return available.why_unavailable()
 
     def why_not(self, problem: Problem) -> str | None:
@@ -112,18 +107,15 @@ class GpuBackend:
         return self.why_not(problem)
 
     def policy(self, problem: Problem) -> Policy:
-        """Return when LCMAs are worth comparing on a GPU."""
         return _POLICY_16_BITS if problem.operand.itemsize == 2 else _POLICY
 
     def candidates(
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
     ) -> list[Option]:
-        """Return an option per scheme that can keep the limit; None is the classical algorithm."""
         options = [_option(problem, scheme, limit) for scheme in schemes]
         return [option for option in options if option is not None]
 
     def predicted(self, problem: Problem, option: Option, rates: DeviceRates) -> Candidate:
-        """Return the option with its seconds on the problem's device."""
         return Candidate(option, model.seconds(problem, option, rates))
 
     def execute(
@@ -314,7 +306,7 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         "gpu",
         scheme,
         whole,
-        extra + Buffers.of(chunk, problem, run_as).total,
+        extra + sum(buffers(chunk, problem, run_as)),
         again=combined_again(block, chunk),
         tiling=(*block, *chunk),
         rounded_growth=growth,

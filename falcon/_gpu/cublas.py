@@ -66,12 +66,6 @@ def _library() -> Any:
     return library
 
 
-def forget() -> None:
-    """Load the library again when it is next needed."""
-    _wrapper.cache_clear()
-    _library.cache_clear()
-
-
 def version() -> str:
     """Return the library's version."""
     found = [c_int() for _ in range(3)]

@@ -21,7 +21,7 @@ from falcon.schemes import Scheme
 
 from . import cublas, kernels, repaired, workspaces
 from .arrays import library_of
-from .geometry import Offsets, block_sizes, mark_bytes, spans, staged
+from .geometry import block_sizes, mark_bytes, spans, staged
 from .matrix import Matrix, Memory, Operand
 from .operands import Call, local_chunk, same
 from .packed import Packed, of_group
@@ -93,12 +93,12 @@ class _Stages:
     """The stages of an LCMA over all chunks; they are collected in `steps`."""
 
     def __init__(
-        self, call: Call, scheme: Scheme, a: Matrix, b: Matrix, out: Matrix, places: Offsets
+        self, call: Call, scheme: Scheme, a: Matrix, b: Matrix, out: Matrix, places: list[int]
     ) -> None:
         problem, packed = call.plan.problem, call.packed
         self._plan, self._scheme, self._packed = call.plan, scheme, packed
         self._a, self._b, self._out = a, b, out
-        self._at, self._bt, self._h, self._marks, *self._scales = places
+        self._at, self._bt, self._h, self._marks, *self._scales, _ = places
         self._operand, self._sums = problem.operand, problem.accumulator
         self._block = block_sizes(problem.M, problem.N, problem.K, scheme)
         self.steps: list[Step] = []
@@ -179,7 +179,8 @@ class _Stages:
             self.steps.append(Fill("repair", (marks, mark_bytes(row[1], column[1]))))
         start, part = zip(row, column, strict=True)
         what = self._scheme, self._sums, self._out, c, self._block[:2], start, part
-        update = kernels.Update(*what, alpha, beta, marks, (*self._powers.values(),))
+        powers = self._powers["u"], self._powers["v"]
+        update = kernels.Update(*what, alpha, beta, marks, powers)
         self.steps.append(kernels.combine_out(update, self._h))
         if marks:
             forgiven = not self._plan.guarded and self._operand.parts == 1

@@ -18,8 +18,6 @@ up by the product itself (its beta is one), so Combine H runs once per chunk of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from falcon._core.dtypes import DType
 from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import THREADS, products
@@ -40,6 +38,7 @@ _REPAIR_RESIDENT = 2
 _LEAST_CHUNK = 256
 
 Sizes = tuple[int, int, int]
+Buffers = tuple[int, int, int, int, int, int]
 
 
 # Parts of float32 are formed by Combine A and B, in the classical algorithm too.
@@ -69,53 +68,22 @@ def aligned(nbytes: int) -> int:
     return round_up(nbytes, _ALIGNMENT)
 
 
-@dataclass(frozen=True, slots=True)
-class Buffers:
-    """Bytes of At, Bt, H, the marks, and the powers of A's rows and B's columns."""
+def buffers(chunk: Sizes, problem: Problem, scheme: Scheme) -> Buffers:
+    """Return the bytes of At, Bt, H, the marks, and the powers of A's rows and B's columns.
 
-    at: int
-    bt: int
-    h: int
-    marks: int
-    rows: int
-    columns: int
-
-    @classmethod
-    def of(cls, chunk: Sizes, problem: Problem, scheme: Scheme) -> Buffers:
-        """Return the sizes for chunks of (rows, columns, inner) of every block."""
-        rows, columns, inner = chunk
-        held, packed = scheme.rank * problem.operand.panel_bytes, problem.packed
-        return cls(
-            held * rows * inner,
-            0 if packed else held * inner * columns,
-            products(scheme).planes * rows * columns * problem.accumulator.itemsize,
-            mark_bytes(rows, columns),
-            scale_bytes(problem.M),
-            0 if packed else scale_bytes(problem.N),
-        )
-
-    @property
-    def total(self) -> int:
-        """Bytes of all, each aligned."""
-        return sum(map(aligned, self._sizes))
-
-    def offsets(self, start: int) -> Offsets:
-        """Return the offset of each buffer in an allocation whose first `start` bytes are used.
-
-        Marks and powers, which one fill zeroes, are neighbours.
-        """
-        starts, at = [], start
-        for size in self._sizes:
-            starts.append(at)
-            at += aligned(size)
-        return tuple(starts)  # type: ignore[return-value]
-
-    @property
-    def _sizes(self) -> Offsets:
-        return self.at, self.bt, self.h, self.marks, self.rows, self.columns
-
-
-Offsets = tuple[int, int, int, int, int, int]
+    For chunks of (rows, columns, inner) of every block; each is aligned. Marks and powers, which
+    one fill zeroes, are neighbours.
+    """
+    rows, columns, inner = chunk
+    held, packed = scheme.rank * problem.operand.panel_bytes, problem.packed
+    return (
+        aligned(held * rows * inner),
+        0 if packed else aligned(held * inner * columns),
+        aligned(products(scheme).planes * rows * columns * problem.accumulator.itemsize),
+        aligned(mark_bytes(rows, columns)),
+        aligned(scale_bytes(problem.M)),
+        0 if packed else aligned(scale_bytes(problem.N)),
+    )
 
 
 def chunks_within(block: Sizes, problem: Problem, scheme: Scheme, room: int) -> Sizes | None:
@@ -128,7 +96,7 @@ def chunks_within(block: Sizes, problem: Problem, scheme: Scheme, room: int) -> 
     packed, sums = problem.packed, problem.accumulator.itemsize
 
     def fits() -> bool:
-        return Buffers.of((rows, columns, inner), problem, scheme).total <= room
+        return sum(buffers((rows, columns, inner), problem, scheme)) <= room
 
     def halved(size: int) -> int:
         return round_up(-(-size // 2), _UNIT)

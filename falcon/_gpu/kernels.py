@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,25 +22,16 @@ from .geometry import round_up
 from .matrix import Matrix
 from .steps import Launch, Step
 
-_functions: dict[tuple, tuple[Any, sources.Unit]] = {}
 # Of the powers by which lines are multiplied, by bytes of an accumulator: the product of a row's
 # and a column's is a normal number.
 _LARGEST_EXPONENT = {4: 60, 8: 500}
 
 
+@cache
 def _function(make: Callable[..., sources.Unit], *what: Any) -> tuple[Any, sources.Unit]:
-    key = make, *what
-    found = _functions.get(key)
-    if found is None:  # several threads may compile at once: the first one counts
-        unit = make(*what)
-        found = device.function(sources.assemble([unit]), unit.name), unit
-        found = _functions.setdefault(key, found)
-    return found
-
-
-def clear() -> None:
-    """Discard the compiled kernels."""
-    _functions.clear()
+    """Compile a kernel; several threads may do so at once."""
+    unit = make(*what)
+    return device.function(sources.assemble([unit]), unit.name), unit
 
 
 @dataclass(frozen=True, slots=True)

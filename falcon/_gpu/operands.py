@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 from falcon._core.dtypes import DType
 from falcon._core.plan import Plan
@@ -10,7 +11,7 @@ from falcon._core.problem import Problem
 
 from . import kernels, workspaces
 from .arrays import library_of
-from .geometry import Buffers, Offsets, Sizes, aligned, staged
+from .geometry import Buffers, Sizes, aligned, buffers, staged
 from .matrix import Matrix, Memory, dense
 from .packed import Packed
 from .steps import Launch, run
@@ -44,26 +45,23 @@ class Call:
         problem = self.plan.problem
         scheme = staged(problem.operand, self.plan.scheme)
         if scheme is None:
-            return Buffers(0, 0, 0, 0, 0, 0)
-        return Buffers.of(local_chunk(self.plan), problem, scheme)
+            return 0, 0, 0, 0, 0, 0
+        return buffers(local_chunk(self.plan), problem, scheme)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the workspace; norms use the memory of At, Bt and H."""
-        return sum(self._copies) + self._buffers.total
+        return sum(self._copies) + sum(self._buffers)
 
-    def place(self, memory: Memory) -> Offsets:
-        """Return the addresses of At, Bt, H, the marks and the powers of lines."""
-        return self._buffers.offsets(memory.pointer + sum(self._copies))
+    def place(self, memory: Memory) -> list[int]:
+        """Return the addresses of At, Bt, H, the marks and the powers of lines, and their end."""
+        return list(accumulate(self._buffers, initial=memory.pointer + sum(self._copies)))
 
     def settle(self, at: int) -> tuple[tuple[Matrix, Matrix, Matrix | None, Matrix], list[Launch]]:
         """Return operands that the kernels can take, and the copies to `at` that this needs."""
         dtype = self.plan.problem.operand.left
         a, b, c, out = self.operands
-        places = []
-        for nbytes in self._copies:
-            places.append(at)
-            at += nbytes
+        places = list(accumulate(self._copies, initial=at))
         copies = []
 
         def copied(x: Matrix, target: Matrix) -> Matrix:

@@ -12,7 +12,7 @@ import falcon
 from falcon._core.dtypes import FLOAT16, FLOAT32
 from falcon._core.problem import Problem
 from falcon._gpu import device, geometry, kernels, sources
-from falcon._gpu.matrix import Matrix, dense
+from falcon._gpu.matrix import dense
 from falcon.codegen.cuda_plan import products
 
 from . import fake_cupy
@@ -40,22 +40,13 @@ def test_chunks_keep_the_room(M, N, K, room, packed):
     found = geometry.chunks_within(block, problem, STRASSEN, room)
     if found is None:
         smallest = (16, 16, block[2] if packed else 16)
-        buffers = geometry.Buffers.of(smallest, problem, STRASSEN)
         # Chunks are halved: within a factor of the smallest there may be none.
-        assert room < 8 * buffers.total
+        assert room < 8 * sum(geometry.buffers(smallest, problem, STRASSEN))
         return
     assert all(0 < chunk <= size for chunk, size in zip(found, block, strict=True))
     assert all(chunk % 16 == 0 for chunk in found)
     assert not packed or found[2] == block[2]
-    assert geometry.Buffers.of(found, problem, STRASSEN).total <= room
-
-
-@given(st.integers(1, 2**40), st.integers(1, 2**20))
-def test_spans_cover_a_range(size, chunk):
-    chunk = max(chunk, -(-size // 50))
-    found = geometry.spans(size, chunk)
-    assert [start for start, _ in found] == list(range(0, size, chunk))
-    assert sum(length for _, length in found) == size
+    assert sum(geometry.buffers(found, problem, STRASSEN)) <= room
 
 
 @given(st.integers(1, 200), st.integers(1, 600), st.sampled_from([1, 2, 4, 8]))
@@ -122,10 +113,8 @@ class Sparse:
 def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
     """Combine A and Combine H on 66000 x 65600 (4.3e9) elements, a few thread blocks of each."""
     monkeypatch.setattr(kernels.device, "current", lambda: 0)
-    monkeypatch.setattr(
-        kernels.device, "function", lambda source, name: fake_cupy.compiled(source, name)
-    )
-    kernels.clear()
+    monkeypatch.setattr(kernels.device, "function", fake_cupy.compiled)
+    monkeypatch.setattr(kernels, "_function", kernels._function.__wrapped__)
     M, N = 66000, 65600
     (h, w) = geometry.block_sizes(M, N, N, STRASSEN)[:2]
     assert M * N > 2**32 - 2**29
@@ -160,26 +149,3 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
     for i in range(2):
         for j in range(2):
             assert matrix[i * h + x, j * w + y] == blocks[2 * i + j]
-    kernels.clear()
-
-
-def test_windows():
-    """Address and sizes of a part of every block, by rows and by columns."""
-    rows = Matrix(4096, (100, 60), (72, 1), FLOAT32)
-    window = kernels.Window.of(rows, (56, 32), (8, 16), (24, 16))
-    assert window.pointer == 4096 + (8 * 72 + 16) * 4
-    assert window.sizes == (92, 44, 56, 32, 24, 16)
-    assert window.allows(4)
-    columns = Matrix(4100, (100, 60), (1, 101), FLOAT32)
-    window = kernels.Window.of(columns, (56, 32), (8, 16), (24, 16))
-    assert window.pointer == 4100 + (8 + 16 * 101) * 4
-    assert window.sizes == (44, 92, 32, 56, 16, 24)
-    assert not window.allows(4)
-    assert (window.height, window.width) == (16, 24)
-
-
-@given(SIZE, SIZE)
-def test_marks_fit_both_orders(rows, columns):
-    nbytes = geometry.mark_bytes(rows, columns)
-    assert nbytes >= 4 * (1 + geometry.regions(rows, columns))
-    assert nbytes >= 4 * (1 + geometry.regions(columns, rows))

@@ -16,14 +16,14 @@
 #define FALCON_SMALL 0x1p-64
 
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
-    FALCON_NAME(int most, int even, int lift, long long first, const FALCON_A *sums_0, int parts_0, long long lines_0,
-                long long block_0, FALCON_S *scale_0, const FALCON_A *sums_1, int parts_1, long long lines_1,
-                long long block_1, FALCON_S *scale_1) {
+    falcon_scales(int most, int even, int lift, long long first, const double *sums_0, int parts_0, long long lines_0,
+                  long long block_0, double *scale_0, const double *sums_1, int parts_1, long long lines_1,
+                  long long block_1, double *scale_1) {
     const bool second = blockIdx.x >= first;
-    const FALCON_A *sums = second ? sums_1 : sums_0;
+    const double *sums = second ? sums_1 : sums_0;
     const int parts = second ? parts_1 : parts_0;
     const long long lines = second ? lines_1 : lines_0, block = second ? block_1 : block_0;
-    FALCON_S *scale = second ? scale_1 : scale_0;
+    double *scale = second ? scale_1 : scale_0;
     const long long place = (long long)(blockIdx.x - (second ? first : 0)) * blockDim.x + threadIdx.x;
     if (place >= block || place >= lines)
         return;
