@@ -213,7 +213,7 @@ class GpuBackend:
             steps = [Fill("norms", (scale, 8))]
             steps += kernels.scales(lines, memory.pointer, nbytes, even, lift)
         whole = block[2], block[1]
-        part = kernels.Part(b, memory.pointer, whole, (0, 0), whole, scale)
+        part = kernels.Part(b, whole, (0, 0), whole, memory.pointer, scale)
         run(*steps, kernels.combine(scheme, operand, of_b=part))
         return Payload(b, Packed(memory, block, b.by_columns, operand, powers))
 

@@ -148,8 +148,8 @@ class _Stages:
             packed = factor == "v" and self._packed is not None
             known = packed or self._held.get(factor) == spans_of
             start, size = zip(*spans_of, strict=True)
-            where = block, start, size, self._powers[factor]
-            made[factor] = None if known else kernels.Part(source, target, *where)
+            what = source, block, start, size, target, self._powers[factor]
+            made[factor] = None if known else kernels.Part(*what)
             self._held[factor] = spans_of
         if any(made.values()):
             self.steps.append(kernels.combine(self._scheme, self._operand, *made.values()))
@@ -178,7 +178,8 @@ class _Stages:
         if marks and not self._clean:
             self.steps.append(Fill("repair", (marks, mark_bytes(row[1], column[1]))))
         start, part = zip(row, column, strict=True)
-        what = self._scheme, self._sums, self._out, c, self._block[:2], start, part
+        to = kernels.Part(self._out, self._block[:2], start, part)
+        what = self._scheme, self._sums, to, c
         powers = self._powers["u"], self._powers["v"]
         update = kernels.Update(*what, alpha, beta, marks, powers)
         self.steps.append(kernels.combine_out(update, self._h))

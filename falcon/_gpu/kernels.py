@@ -7,7 +7,7 @@ disk, and a module per device).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -36,14 +36,35 @@ def _function(make: Callable[..., sources.Unit], *what: Any) -> tuple[Any, sourc
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of every block of A or B, to be combined."""
+    """A part of every block of a matrix."""
 
-    source: Matrix
-    target: int  # address of the R sums
+    matrix: Matrix
     block: tuple[int, int]  # rows and columns of a block
     start: tuple[int, int]  # first row and column of the part of every block, and its size
     size: tuple[int, int]
-    scale: int = 0  # address of the powers of A's rows or B's columns, made by `scales`; 0: none
+    # Of A and B: addresses of the R sums, and of the powers made by `scales` (0: none).
+    target: int = 0
+    scale: int = 0
+
+    @property
+    def pointer(self) -> int:
+        """Address of the part's first element in block (0, 0)."""
+        return self.matrix.address(*self.start)
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int, int, int]:
+        """Remaining size of the matrix from there, distance between blocks, size of the part.
+
+        Each along the major and the minor axis. All kernels take them in this order.
+        """
+        left = tuple(x - first for x, first in zip(self.matrix.shape, self.start, strict=True))
+        step = -1 if self.matrix.by_columns else 1
+        return (*left[::step], *self.block[::step], *self.size[::step])  # type: ignore[return-value]
+
+    def allows(self, vector: int) -> bool:
+        """Whether every block can be accessed `vector` elements at a time."""
+        aligned = self.pointer % (vector * self.matrix.itemsize) == 0
+        return aligned and self.matrix.ld % vector == 0 and self.sizes[3] % vector == 0
 
 
 def combine(
@@ -58,12 +79,12 @@ def combine(
             blocks.append(0)
             arguments += [*[0] * 9, *[np.int32(0)] * 3, 0, 0]
             continue
-        window = Window.of(x.source, x.block, x.start, x.size)
-        (count, _, _), threads = geometry.combine_launch(window.height, window.width, fit.width)
+        (count, _, _), threads = geometry.combine_launch(*x.sizes[4:], fit.width)
         blocks.append(count)
+        by_columns = x.matrix.by_columns
         # The inner dimension is A's columns and B's rows.
-        flags = x.source.by_columns, (at == 0) != x.source.by_columns, window.allows(fit.width)
-        arguments += [window.pointer, x.target, x.source.ld, *window.sizes, *map(np.int32, flags)]
+        flags = by_columns, (at == 0) != by_columns, x.allows(fit.width)
+        arguments += [x.pointer, x.target, x.matrix.ld, *x.sizes, *map(np.int32, flags)]
         arguments += [x.scale, x.start[at]]
     return Launch("combine", kernel, (sum(blocks), 1, 1), threads, (blocks[0], *arguments))
 
@@ -74,20 +95,12 @@ class Update:
 
     scheme: Scheme
     sums: DType  # type of the products, alpha and beta
-    out: Matrix
+    out: Part
     c: Matrix | None  # in the order of `out`
-    block: tuple[int, int]  # these three as in `Part`
-    start: tuple[int, int]
-    part: tuple[int, int]
     alpha: float
     beta: float
     marks: int  # address of the zeroed marks; 0: non-finite values are not repaired
     powers: tuple[int, int] = (0, 0)  # addresses of those of A's rows and B's columns; 0: none
-
-    @property
-    def window(self) -> Window:
-        """The part of `out`."""
-        return Window.of(self.out, self.block, self.start, self.part)
 
     @property
     def scales(self) -> tuple[Any, Any]:
@@ -100,24 +113,23 @@ class Update:
         """Addresses of the parts of `out` and `c`, and their leading dimensions."""
         out, c = self.out, self.c
         if c is None:
-            return out.address(*self.start), 0, out.ld, 0
+            return out.pointer, 0, out.matrix.ld, 0
         # A single row by columns without gaps looks as if it were by rows.
-        ld = c.strides[1] if out.by_columns else c.ld
-        return out.address(*self.start), c.address(*self.start), out.ld, ld
+        ld = c.strides[1] if out.matrix.by_columns else c.ld
+        return out.pointer, c.address(*out.start), out.matrix.ld, ld
 
 
 def combine_out(update: Update, planes: int) -> Launch:
     """Combine H of the products at address `planes`; sets `update.marks` unless they are 0."""
-    scheme, sums, out = update.scheme, update.sums, update.out
-    kernel, unit = _function(sources.combine_out, scheme, sums, out.dtype)
-    window, width = update.window, unit.fits[0].width
-    c = None if update.c is None else Window.of(update.c, update.block, update.start, update.part)
-    aligned = window.allows(width) and (c is None or c.allows(width))
-    lines = list(zip(update.powers, update.start, strict=True))
-    grid, threads = geometry.combine_launch(window.height, window.width, width)
-    flags = np.int32(out.by_columns), np.int32(aligned)
-    powers = (x for pair in (lines[::-1] if out.by_columns else lines) for x in pair)
-    what = planes, *update.pointers, *window.sizes, *update.scales, update.marks
+    out, c, by_columns = update.out, update.c, update.out.matrix.by_columns
+    kernel, unit = _function(sources.combine_out, update.scheme, update.sums, out.matrix.dtype)
+    width = unit.fits[0].width
+    aligned = out.allows(width) and (c is None or replace(out, matrix=c).allows(width))
+    lines = list(zip(update.powers, out.start, strict=True))
+    grid, threads = geometry.combine_launch(*out.sizes[4:], width)
+    flags = np.int32(by_columns), np.int32(aligned)
+    powers = (x for pair in (lines[::-1] if by_columns else lines) for x in pair)
+    what = planes, *update.pointers, *out.sizes, *update.scales, update.marks
     return Launch("combine H", kernel, grid, threads, (*what, *flags, *powers))
 
 
@@ -178,18 +190,16 @@ def scales(
 
 def repair(update: Update, a: Matrix, b: Matrix, told: int) -> Launch:
     """Form the classical product of the marked regions; if any is, set the word at `told`."""
-    scheme, out = update.scheme, update.out
-    kernel, _ = _function(sources.repair, a.dtype, out.dtype)
-    window = update.window
+    scheme, out, by_columns = update.scheme, update.out, update.out.matrix.by_columns
+    kernel, _ = _function(sources.repair, a.dtype, out.matrix.dtype)
     # "left" is indexed by the major axis of C, "right" by the minor one.
-    left, right = (b.transposed(), a.transposed()) if out.by_columns else (a, b)
-    first = update.start[::-1] if out.by_columns else update.start
-    blocks_minor = scheme.m if out.by_columns else scheme.n
+    left, right = (b.transposed(), a.transposed()) if by_columns else (a, b)
+    first = out.start[::-1] if by_columns else out.start
+    blocks_minor = scheme.m if by_columns else scheme.n
     most = device.properties(device.current()).multiprocessors
-    blocks = scheme.m * scheme.n
-    grid, threads = geometry.repair_launch(window.height, window.width, blocks, most)
+    grid, threads = geometry.repair_launch(*out.sizes[4:], scheme.m * scheme.n, most)
     factors = left.address(first[0], 0), *left.strides, right.address(0, first[1]), *right.strides
-    sizes = *window.sizes[:2], a.shape[1], *window.sizes[2:]
+    sizes = *out.sizes[:2], a.shape[1], *out.sizes[2:]
     rest = *update.scales, update.marks, np.int32(blocks_minor), told
     return Launch("repair", kernel, grid, threads, (*factors, *update.pointers, *sizes, *rest))
 
@@ -211,40 +221,3 @@ def copy(source: Matrix | None, target: Matrix, scale: float = 1.0) -> Launch:
     read = (0, 0, 0) if source is None else (source.pointer, *source.strides)
     written = target.pointer, *target.strides, *target.shape
     return Launch("copies", kernel, grid, threads, (*read, *written, sums(scale)))
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A part of every block of a matrix, in terms of its major and minor axis."""
-
-    matrix: Matrix
-    pointer: int  # address of the part's first element in block (0, 0)
-    # Remaining size of the matrix from there, distance between blocks, size of the part; each along
-    # the major and the minor axis. All kernels take them in this order.
-    sizes: tuple[int, ...]
-
-    @classmethod
-    def of(
-        cls, matrix: Matrix, block: tuple[int, int], start: tuple[int, int], part: tuple[int, int]
-    ) -> Window:
-        """Describe rows and columns from `start`, of size `part`, of blocks of size `block`."""
-        left = tuple(size - first for size, first in zip(matrix.shape, start, strict=True))
-        step = -1 if matrix.by_columns else 1
-        sizes = (*left[::step], *block[::step], *part[::step])
-        return cls(matrix, matrix.address(*start), sizes)
-
-    @property
-    def height(self) -> int:
-        """Size of the part along the major axis."""
-        return self.sizes[4]
-
-    @property
-    def width(self) -> int:
-        """Size of the part along the minor axis."""
-        return self.sizes[5]
-
-    def allows(self, vector: int) -> bool:
-        """Whether every block can be accessed `vector` elements at a time."""
-        nbytes = vector * self.matrix.itemsize
-        aligned = self.pointer % nbytes == 0
-        return aligned and self.matrix.ld % vector == 0 and self.sizes[3] % vector == 0

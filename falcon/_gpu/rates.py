@@ -112,7 +112,7 @@ def _measured(index: int, operand: DType) -> DeviceRates:
         run, *cublas.products(half, half, inner, *several, batch=batch, operand=operand)
     )
     block = rows, columns
-    part = kernels.Part(source, memory.pointer, block, (0, 0), block)
+    part = kernels.Part(source, block, (0, 0), block, memory.pointer)
     combine = partial(run, kernels.combine(scheme, operand, part))
     nothing = partial(run, kernels.empty())
 

@@ -52,7 +52,7 @@ def cupy(monkeypatch, tmp_path):
         monkeypatch.setitem(sys.modules, name, module)
     for name in ("_RUN", "_WARM_UP"):  # seconds of measuring that mean nothing here
         monkeypatch.setattr(rates, name, 0.0)
-    monkeypatch.setattr(rates, "_MEASURED_SIZE", dict.fromkeys(rates._MEASURED_SIZE, 256))
+    monkeypatch.setattr(rates, "_MEASURED_SIZE", dict.fromkeys(rates._MEASURED_SIZE, 64))
     monkeypatch.setattr(cublas, "load", fake_cublas.load)
     fake_cupy.STATE.__init__()
     forget()

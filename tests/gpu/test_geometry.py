@@ -128,7 +128,7 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
             matrix[i * h + x, j * w + y] = 1 + 2 * i + j
     a11, a12, a21, a22 = 1, 2, 3, 4
     operand = dense(large.pointer, (M, N), FLOAT16)
-    part = kernels.Part(operand, planes.pointer, (h, w), (0, 0), (h, w))
+    part = kernels.Part(operand, (h, w), (0, 0), (h, w), planes.pointer)
     made = kernels.combine(STRASSEN, FLOAT16, part)
     assert made.grid[0] * 128 * 8 >= h * w
     # The block that holds (x, y), and the last one.
@@ -140,7 +140,7 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
 
     hs = wide.bytes.view(np.float32).reshape(7, h, w)
     hs[:, x, y] = np.arange(1, 8)
-    update = kernels.Update(STRASSEN, FLOAT32, operand, None, (h, w), (0, 0), (h, w), 1.0, 0.0, 0)
+    update = kernels.Update(STRASSEN, FLOAT32, part, None, 1.0, 0.0, 0)
     made = kernels.combine_out(update, wide.pointer)
     tiles = -(-w // 128)
     wanted = x // 4 * tiles + y // 128
