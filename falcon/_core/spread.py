@@ -33,7 +33,7 @@ _WORTH = 1.1
 # Larger powers of two are not used: a factor of C, the product of two, must be a float64.
 _LARGEST_EXPONENT = 500
 # Logarithms of norms are rounded to 1/64 of an octave before they are compared.
-_PARTS_OF_OCTAVE = 64
+PARTS_OF_OCTAVE = 64
 _LINES = 96  # scaled back at a time
 
 # Squared norms, parts, chunk and block, as for `spread`.
@@ -145,7 +145,7 @@ def powers_of_two(
     """
     powers = (squares > 0).astype(np.float64)
     for at, groups in _groups(squares, parts, chunk, block):
-        present, size = groups > 0, _PARTS_OF_OCTAVE
+        present, size = groups > 0, PARTS_OF_OCTAVE
         norms = np.log2(groups, out=np.zeros_like(groups), where=present)
         norms = np.rint(norms * (size / 2)).astype(np.int64)
         # Absent lines get the norm of the first present one, so that they do not change the gaps.

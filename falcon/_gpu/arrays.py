@@ -13,20 +13,14 @@ from falcon._core.dtypes import CUDA, DType, find, find_torch
 
 from . import device
 from .batches import Batch
-from .matrix import Matrix, Memory
+from .matrix import Matrix, Memory, span
 
 
 def library_of(x: Any) -> Library:
-    """Return the library of a GPU array.
-
-    Raises
-    ------
-    TypeError
-        falcon does not know the library.
-    """
+    """Return the library of a GPU array; raise TypeError if falcon does not know it."""
     module = type(x).__module__.split(".")[0]
     if module == "cupy":
-        return _CuPy()
+        return Library()
     # Parameters, and subclasses elsewhere, are tensors too.
     if any(base.__module__.split(".")[0] == "torch" for base in type(x).__mro__):
         return _Torch()
@@ -36,8 +30,8 @@ def library_of(x: Any) -> Library:
     )
 
 
-class _CuPy:
-    """What falcon needs of an array library: methods of this class, with strides in elements."""
+class Library:
+    """What falcon needs of an array library: of CuPy, and what `_Torch` overrides."""
 
     name = "cupy"
     # Whether memory that is allocated during a graph's capture belongs to the graph.
@@ -46,8 +40,10 @@ class _CuPy:
     def dtype(self, x: Any) -> DType:
         return _known(find(x.dtype), x.dtype)
 
-    def matrix(self, x: Any) -> Matrix:
-        return _viewed(x, int(x.data.ptr), self.strides(x), self.dtype(x))
+    def strides(self, x: Any) -> tuple[int, ...]:
+        """Return the strides in elements."""
+        size = x.dtype.itemsize
+        return tuple(stride // size for stride in x.strides)
 
     def address(self, x: Any) -> int:
         return int(x.data.ptr)
@@ -66,18 +62,6 @@ class _CuPy:
         """Make the library's current stream that of CuPy."""
         return nullcontext()
 
-    def blocks(self, x: Any) -> Batch | None:
-        """View an array of more axes as a batch; None if its matrices are not equally spaced."""
-        return _batch(self.matrix(x), x, self.strides(x))
-
-    def span(self, x: Any) -> tuple[int, int]:
-        """First address of an array of any number of axes, and the one after its last."""
-        return _span(int(x.data.ptr), x, self.strides(x), x.dtype.itemsize)
-
-    def strides(self, x: Any) -> tuple[int, ...]:
-        size = x.dtype.itemsize
-        return tuple(stride // size for stride in x.strides)
-
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         return import_module("cupy").broadcast_to(x, shape)
 
@@ -87,10 +71,21 @@ class _CuPy:
     def einsum(self, text: str, arrays: list[Any]) -> Any:
         return import_module("cupy").einsum(text, *arrays)
 
+    def matrix(self, x: Any) -> Matrix:
+        """View the last two axes."""
+        strides: Any = self.strides(x)[-2:]
+        return Matrix(self.address(x), tuple(x.shape[-2:]), strides, self.dtype(x), x)
 
-class _Torch:
-    """What `_CuPy` is for CuPy's arrays."""
+    def blocks(self, x: Any) -> Batch | None:
+        """View an array of more axes as a batch; None if its matrices are not equally spaced."""
+        return Batch.of(self.matrix(x), tuple(x.shape[:-2]), self.strides(x)[:-2])
 
+    def span(self, x: Any) -> tuple[int, int]:
+        """First address of an array of any number of axes, and the one after its last."""
+        return span(self.address(x), x.shape, self.strides(x), self.dtype(x).itemsize)
+
+
+class _Torch(Library):
     name = "torch"
     graphs_own_memory = True
 
@@ -109,7 +104,7 @@ class _Torch:
             )
         if x.is_neg():
             raise TypeError("a tensor is a view that negates; pass tensor.resolve_neg()")
-        return _viewed(x, x.data_ptr(), x.stride(), self.dtype(x))
+        return super().matrix(x)
 
     def address(self, x: Any) -> int:
         return int(x.data_ptr())
@@ -118,12 +113,6 @@ class _Torch:
         if x.is_neg() or (x.requires_grad and self._torch.is_grad_enabled()):
             return None
         return x.shape, x.stride(), x.dtype, x.device
-
-    def blocks(self, x: Any) -> Batch | None:
-        return _batch(self.matrix(x), x, x.stride())
-
-    def span(self, x: Any) -> tuple[int, int]:
-        return _span(x.data_ptr(), x, x.stride(), self.dtype(x).itemsize)
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         assert dtype.torch is not None  # true for all types of GPUs
@@ -149,28 +138,10 @@ class _Torch:
         return x.permute(axes)
 
     def strides(self, x: Any) -> tuple[int, ...]:
-        return x.stride()
+        return tuple(x.stride())
 
     def einsum(self, text: str, arrays: list[Any]) -> Any:
         return self._torch.einsum(text, *arrays)
-
-
-Library = _CuPy | _Torch
-
-
-def _viewed(x: Any, pointer: int, strides: tuple[int, ...], dtype: DType) -> Matrix:
-    """View the last two axes; strides are in elements."""
-    return Matrix(pointer, tuple(x.shape[-2:]), strides[-2:], dtype, x)  # type: ignore[arg-type]
-
-
-def _batch(first: Matrix, x: Any, strides: tuple[int, ...]) -> Batch | None:
-    return Batch.of(first, tuple(x.shape[:-2]), strides[:-2])
-
-
-def _span(start: int, x: Any, strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
-    reach = [(size - 1) * stride for size, stride in zip(x.shape, strides, strict=True)]
-    low, high = sum(min(y, 0) for y in reach), sum(max(y, 0) for y in reach)
-    return start + low * itemsize, start + (high + 1) * itemsize
 
 
 def _known(row: DType | None, name: Any) -> DType:
@@ -187,10 +158,7 @@ def _unknown(name: Any) -> TypeError:
 def promoted(rows: list[DType]) -> DType:
     """Return the type in which operands of these types are multiplied.
 
-    Raises
-    ------
-    TypeError
-        One is no floating type of a GPU, or one is float16 and another bfloat16.
+    Raises TypeError: one is no floating type of a GPU, or one is float16 and another bfloat16.
     """
     for row in rows:
         if row.cuda is None:

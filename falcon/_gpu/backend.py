@@ -36,11 +36,10 @@ from . import (
 )
 from .arrays import library_of
 from .geometry import (
-    Buffers,
     block_sizes,
+    buffers,
     chunks_within,
     combined_again,
-    round_up,
     scale_bytes,
     staged,
 )
@@ -57,29 +56,25 @@ _log = logging.getLogger("falcon")
 _WORKSPACE_SHARE = 4
 
 
-def _policy(least_gain: float) -> Policy:
-    return Policy(
-        # Below these sizes launches take longer than an LCMA could save.
-        smallest=1024,
-        smallest_flops=0.0,
-        smallest_block=256,
-        # The model counts the launches and the waves of small chunks.
-        smallest_chunk=0,
-        # No lower bounds prune here, every candidate is evaluated: few compositions are compared.
-        nested=False,
-        nested_block=1,
-        least_gain=least_gain,
-        tie=0.0,
-        # The common model predicts neither its times nor its rounding.
-        common_model=False,
-        no_gain=f"no scheme is predicted to be {least_gain:.2f} x as fast",
-        too_little=f"less than {least_gain:.2f} x as fast",
-    )
-
-
-# Smaller predicted gains are not taken: the error of the model. In 16 bits, where combines and
-# norms take a large part of the time, more of it is unknown until it is measured on a GPU.
-_POLICY, _POLICY_16_BITS = _policy(1.02), _policy(1.08)
+_POLICY = Policy(
+    # Below these sizes launches take longer than an LCMA could save.
+    smallest=1024,
+    smallest_flops=0.0,
+    smallest_block=256,
+    # The model counts the launches and the waves of small chunks.
+    smallest_chunk=0,
+    # No lower bounds prune here, every candidate is evaluated: few compositions are compared.
+    nested=False,
+    nested_block=1,
+    # Smaller predicted gains are not taken: the error of the model.
+    least_gain=1.02,
+    tie=0.0,
+    # The common model predicts neither its times nor its rounding.
+    common_model=False,
+)
+# In 16 bits, where combines and norms take a large part of the time, more of it is unknown until it
+# is measured on a GPU.
+_POLICY_16_BITS = replace(_POLICY, least_gain=1.08)
 
 
 class GpuBackend:
@@ -91,7 +86,6 @@ class GpuBackend:
     rates_type = DeviceRates
 
     def why_unavailable(self) -> str | None:
-        """Return None if CuPy sees a GPU, compiles and multiplies (tried once), else the reason."""
         return available.why_unavailable()
 
     def why_not(self, problem: Problem) -> str | None:
@@ -113,18 +107,15 @@ class GpuBackend:
         return self.why_not(problem)
 
     def policy(self, problem: Problem) -> Policy:
-        """Return when LCMAs are worth comparing on a GPU."""
         return _POLICY_16_BITS if problem.operand.itemsize == 2 else _POLICY
 
     def candidates(
         self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
     ) -> list[Option]:
-        """Return an option per scheme that can keep the limit; None is the classical algorithm."""
         options = [_option(problem, scheme, limit) for scheme in schemes]
         return [option for option in options if option is not None]
 
     def predicted(self, problem: Problem, option: Option, rates: DeviceRates) -> Candidate:
-        """Return the option with its seconds on the problem's device."""
         return Candidate(option, model.seconds(problem, option, rates))
 
     def execute(
@@ -222,7 +213,7 @@ class GpuBackend:
             steps = [Fill("norms", (scale, 8))]
             steps += kernels.scales(lines, memory.pointer, nbytes, even, lift)
         whole = block[2], block[1]
-        part = kernels.Part(b, memory.pointer, whole, (0, 0), whole, scale)
+        part = kernels.Part(b, whole, (0, 0), whole, memory.pointer, scale)
         run(*steps, kernels.combine(scheme, operand, of_b=part))
         return Payload(b, Packed(memory, block, b.by_columns, operand, powers))
 
@@ -282,38 +273,32 @@ def _place(index: int | None) -> str:
 
 def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
     """Choose blocks and chunks for a scheme; None if the scheme cannot keep the limit."""
-    M, N, K = problem.M, problem.N, problem.K
+    sizes = M, N, K = problem.M, problem.N, problem.K
     run_as = staged(problem.operand, scheme)
-    added = problem.buffered or problem.out_overlaps_c
     a, b = not problem.a_direct, not (problem.b_direct or problem.packed)
-    c, out = added and run_as is not None, not problem.out_direct
-    copies = operands.copied_bytes(M, N, K, problem.operand, a=a, b=b, c=c, out=out)
-    extra = sum(round_up(x, 256) for x in copies)
+    c = problem.buffered and run_as is not None
+    extra = sum(operands.copied_bytes(problem, (a, b, c, not problem.out_direct)))
     if run_as is None:
-        return Option("gpu", None, (M, N, K), extra)
-    item, sums = problem.operand.panel_bytes, problem.accumulator.itemsize
+        return Option("gpu", None, sizes, extra)
     block = block_sizes(M, N, K, run_as)
     assert problem.device is not None
     if limit is None:
         room = device.properties(problem.device).memory_bytes // _WORKSPACE_SHARE
     else:
         room = limit - extra
-    arranged = products(run_as)
-    lines = M, N
-    chunk = chunks_within(block, arranged, item, sums, lines, room, packed=problem.packed)
+    chunk = chunks_within(block, problem, run_as, room)
     if chunk is None and scheme is None:  # always an option, and too large for the limit
         chunk = block_sizes(1, 1, K if problem.packed else 1, run_as)
     if chunk is None:
         return None
-    buffers = Buffers.of(chunk, arranged, item, sums, lines, packed=problem.packed)
-    workspace = extra + buffers.total
     m, k, n = run_as.format
     whole = (m * chunk[0], n * chunk[1], k * chunk[2])
     how, growth = problem.operand.arithmetic, None
     if how is not None:
         growth = max(how.growth, 1.0)
         if how.parts > 1:
-            growth = hypot(growth, cublas.growth_of_sums(arranged.groups[0].length * chunk[2]))
+            longest = products(run_as).groups[0].length
+            growth = hypot(growth, cublas.growth_of_sums(longest * chunk[2]))
         growth *= 1.0 if scheme is None else scheme.rms_growth
     elif problem.accumulator is not problem.operand:  # sums of 16 bits are rounded
         growth = growth_of_rounded_sums(run_as)
@@ -321,7 +306,7 @@ def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Optio
         "gpu",
         scheme,
         whole,
-        workspace,
+        extra + sum(buffers(chunk, problem, run_as)),
         again=combined_again(block, chunk),
         tiling=(*block, *chunk),
         rounded_growth=growth,

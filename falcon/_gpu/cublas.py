@@ -24,8 +24,6 @@ _MATH_MODE = 16
 # Tensor cores truncate sums while they add up (arXiv:2203.03341): the error grows with the length.
 # Products of the largest parts are at most that long, and cuBLAS adds the next one to the last.
 _LONGEST = 2048
-# CUBLAS_POINTER_MODE_HOST: alpha and beta are in host memory.
-_POINTER_MODE = 0
 # CUBLAS_OP_N, CUBLAS_OP_T.
 _OPERATIONS = {False: 0, True: 1}
 _OPERAND = (c_void_p, c_int, c_int64, c_int64)  # pointer, type, leading dimension, step
@@ -35,9 +33,7 @@ _ARGUMENTS = {
     "cublasSetWorkspace_v2": (c_void_p, c_void_p, c_size_t),
     "cublasGetMathMode": (c_void_p, c_void_p),
     "cublasSetMathMode": (c_void_p, c_int),
-    "cublasGetPointerMode_v2": (c_void_p, c_void_p),
     "cublasGetProperty": (c_int, c_void_p),
-    "cublasSetPointerMode_v2": (c_void_p, c_int),
     _GEMM: (
         *(c_void_p, c_int, c_int, c_int64, c_int64, c_int64),
         *(c_void_p, *_OPERAND, *_OPERAND),
@@ -68,12 +64,6 @@ def _library() -> Any:
         getattr(library, name).argtypes = types
     library.cublasGetStatusString.restype = c_char_p
     return library
-
-
-def forget() -> None:
-    """Load the library again when it is next needed."""
-    _wrapper.cache_clear()
-    _library.cache_clear()
 
 
 def version() -> str:
@@ -197,13 +187,13 @@ def growth_of_sums(inner: int) -> float:
 
 
 class Turn:
-    """CuPy's handle, in the current stream and with the modes that falcon needs.
+    """CuPy's handle, in the current stream and with the math mode that falcon needs.
 
-    The modes of the handle belong to the caller and are restored; the use of TF32, and of float32
-    sums, must not depend on them. With a workspace, products use that instead of the handle's.
+    The mode belongs to the caller and is restored; the use of TF32, and of float32 sums, must not
+    depend on it. With a workspace, products use that instead of the handle's.
     """
 
-    __slots__ = ("_handle", "_math", "_pointers", "_workspace")
+    __slots__ = ("_handle", "_math", "_workspace")
 
     def __init__(self, workspace: Memory | None) -> None:
         self._workspace = workspace
@@ -211,15 +201,12 @@ class Turn:
     def __enter__(self) -> int:
         cuda, library = sys.modules["cupy"].cuda, _library()
         self._handle = handle = cuda.device.get_cublas_handle()
-        self._math, self._pointers = c_int(), c_int()
+        self._math = c_int()
         _check(library.cublasSetStream_v2(handle, cuda.get_current_stream().ptr))
         _check(library.cublasGetMathMode(handle, byref(self._math)))
-        _check(library.cublasGetPointerMode_v2(handle, byref(self._pointers)))
         try:
             if self._math.value != _MATH_MODE:
                 _check(library.cublasSetMathMode(handle, _MATH_MODE))
-            if self._pointers.value != _POINTER_MODE:
-                _check(library.cublasSetPointerMode_v2(handle, _POINTER_MODE))
             if (own := self._workspace) is not None:
                 _check(library.cublasSetWorkspace_v2(handle, own.pointer, own.nbytes))
         except BaseException:
@@ -234,5 +221,3 @@ class Turn:
             _check(library.cublasSetStream_v2(self._handle, stream))
         if self._math.value != _MATH_MODE:
             _check(library.cublasSetMathMode(self._handle, self._math.value))
-        if self._pointers.value != _POINTER_MODE:
-            _check(library.cublasSetPointerMode_v2(self._handle, self._pointers.value))

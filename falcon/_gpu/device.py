@@ -33,10 +33,8 @@ class Properties:
     name: str
     driver: int  # CUDA version that it supports, as 1000 major + 10 minor
     multiprocessors: int
-    clock: float  # Hz
     l2_bytes: int
     memory_bytes: int
-    single_to_double: int  # speed of float32 over float64 arithmetic
 
 
 @cache
@@ -44,16 +42,13 @@ def properties(device: int) -> Properties:
     """Ask the driver for a device's properties."""
     runtime = _cupy().cuda.runtime
     found = runtime.getDeviceProperties(device)
-    attributes = _cupy().cuda.Device(device).attributes
     name = found["name"]
     return Properties(
         name.decode() if isinstance(name, bytes) else name,
         runtime.driverGetVersion(),
         found["multiProcessorCount"],
-        attributes["ClockRate"] * 1e3,
         found["l2CacheSize"],
         found["totalGlobalMem"],
-        attributes["SingleToDoublePrecisionPerfRatio"],
     )
 
 

@@ -21,7 +21,7 @@ from falcon.schemes import Scheme
 
 from . import cublas, kernels, repaired, workspaces
 from .arrays import library_of
-from .geometry import Offsets, block_sizes, mark_bytes, spans, staged
+from .geometry import block_sizes, mark_bytes, spans, staged
 from .matrix import Matrix, Memory, Operand
 from .operands import Call, local_chunk, same
 from .packed import Packed, of_group
@@ -57,6 +57,7 @@ def steps_of(call: Call, memory: Memory, *, alpha: float, beta: float) -> list[S
     """Return all steps of a call, with `memory` as its workspace."""
     plan = call.plan
     (a, b, c, target), copies = call.settle(memory.pointer)
+    beta = 0.0 if c is None else beta
     steps: list[Step] = [*copies]
     scheme = staged(plan.problem.operand, plan.scheme)
     if scheme is None:
@@ -76,7 +77,7 @@ def steps_of(call: Call, memory: Memory, *, alpha: float, beta: float) -> list[S
 def _classical(
     plan: Plan, a: Matrix, b: Matrix, c: Matrix | None, out: Matrix, alpha: float, beta: float
 ) -> list[Step]:
-    p, beta = plan.problem, 0.0 if c is None else beta
+    p = plan.problem
     left, right, to = (Operand.of(x) for x in (a, b, out))
     sizes = p.M, p.N, p.K
     product = cublas.product(*sizes, left, right, to, alpha=alpha, beta=beta, operand=p.operand)
@@ -92,12 +93,12 @@ class _Stages:
     """The stages of an LCMA over all chunks; they are collected in `steps`."""
 
     def __init__(
-        self, call: Call, scheme: Scheme, a: Matrix, b: Matrix, out: Matrix, places: Offsets
+        self, call: Call, scheme: Scheme, a: Matrix, b: Matrix, out: Matrix, places: list[int]
     ) -> None:
         problem, packed = call.plan.problem, call.packed
         self._plan, self._scheme, self._packed = call.plan, scheme, packed
         self._a, self._b, self._out = a, b, out
-        self._at, self._bt, self._h, self._marks, *self._scales = places
+        self._at, self._bt, self._h, self._marks, *self._scales, _ = places
         self._operand, self._sums = problem.operand, problem.accumulator
         self._block = block_sizes(problem.M, problem.N, problem.K, scheme)
         self.steps: list[Step] = []
@@ -147,8 +148,8 @@ class _Stages:
             packed = factor == "v" and self._packed is not None
             known = packed or self._held.get(factor) == spans_of
             start, size = zip(*spans_of, strict=True)
-            where = block, start, size, self._powers[factor]
-            made[factor] = None if known else kernels.Part(source, target, *where)
+            what = source, block, start, size, target, self._powers[factor]
+            made[factor] = None if known else kernels.Part(*what)
             self._held[factor] = spans_of
         if any(made.values()):
             self.steps.append(kernels.combine(self._scheme, self._operand, *made.values()))
@@ -177,13 +178,10 @@ class _Stages:
         if marks and not self._clean:
             self.steps.append(Fill("repair", (marks, mark_bytes(row[1], column[1]))))
         start, part = zip(row, column, strict=True)
-        where = self._block[:2], start, part
-        scalars, powers = (
-            (alpha, 0.0 if c is None else beta),
-            (self._powers["u"], self._powers["v"]),
-        )
-        what = self._scheme, self._sums, self._out, c
-        update = kernels.Update(*what, *where, *scalars, marks, powers)
+        to = kernels.Part(self._out, self._block[:2], start, part)
+        what = self._scheme, self._sums, to, c
+        powers = self._powers["u"], self._powers["v"]
+        update = kernels.Update(*what, alpha, beta, marks, powers)
         self.steps.append(kernels.combine_out(update, self._h))
         if marks:
             forgiven = not self._plan.guarded and self._operand.parts == 1

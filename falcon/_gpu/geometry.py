@@ -18,19 +18,18 @@ up by the product itself (its beta is one), so Combine H runs once per chunk of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from falcon._core.dtypes import DType
-from falcon.codegen.cuda_plan import THREADS, Products
+from falcon._core.problem import Problem
+from falcon.codegen.cuda_plan import THREADS, products
 from falcon.schemes import Scheme, classical
 
-LANES = 32
+# Threads of a warp; of a thread block, of all kernels but the combines, and its warps.
+LANES, BLOCK_THREADS = 32, 256
+WARPS = BLOCK_THREADS // LANES
+# Size of a region of a block of C, which is marked and repaired as a whole.
+MARK_MAJOR, MARK_MINOR = 64, 128
 _UNIT = 16
 _ALIGNMENT = 256
-# As in kernels/common.cuh.
-MARK_MAJOR, MARK_MINOR = 64, 128
-# A launch takes at most this many blocks along x, and along y.
-GRID_X, GRID_Y = 2**31 - 1, 65535
 # Least elements of a line in a part of its norm, most parts, and warps that fill every device.
 _NORM_RUN, _MOST_NORM_PARTS, _NORM_WARPS = 64, 64, 8192
 # Thread blocks of repair.cu per multiprocessor: registers allow no more at a time.
@@ -39,6 +38,7 @@ _REPAIR_RESIDENT = 2
 _LEAST_CHUNK = 256
 
 Sizes = tuple[int, int, int]
+Buffers = tuple[int, int, int, int, int, int]
 
 
 # Parts of float32 are formed by Combine A and B, in the classical algorithm too.
@@ -63,100 +63,49 @@ def round_up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-@dataclass(frozen=True, slots=True)
-class Buffers:
-    """Bytes of At, Bt, H, the marks, and the powers of A's rows and B's columns."""
-
-    at: int
-    bt: int
-    h: int
-    marks: int
-    rows: int
-    columns: int
-
-    @classmethod
-    def of(
-        cls,
-        chunk: Sizes,
-        products: Products,
-        itemsize: int,
-        sum_itemsize: int,
-        lines: tuple[int, int],
-        *,
-        packed: bool = False,
-    ) -> Buffers:
-        """Return the sizes for chunks of (rows, columns, inner) of every block.
-
-        `itemsize` is that of A's and B's elements as they are multiplied; `lines` are A's rows and
-        B's columns.
-        """
-        rows, columns, inner = chunk
-        rank = len(products.places)
-        return cls(
-            rank * rows * inner * itemsize,
-            0 if packed else rank * inner * columns * itemsize,
-            products.planes * rows * columns * sum_itemsize,
-            mark_bytes(rows, columns),
-            scale_bytes(lines[0]),
-            0 if packed else scale_bytes(lines[1]),
-        )
-
-    @property
-    def total(self) -> int:
-        """Bytes of all, each aligned."""
-        return sum(round_up(x, _ALIGNMENT) for x in self._sizes)
-
-    def offsets(self, start: int) -> Offsets:
-        """Return the offset of each buffer in an allocation whose first `start` bytes are used.
-
-        Marks and powers, which one fill zeroes, are neighbours.
-        """
-        starts, at = [], start
-        for size in self._sizes:
-            starts.append(at)
-            at += round_up(size, _ALIGNMENT)
-        return tuple(starts)  # type: ignore[return-value]
-
-    @property
-    def _sizes(self) -> Offsets:
-        return self.at, self.bt, self.h, self.marks, self.rows, self.columns
+def aligned(nbytes: int) -> int:
+    """Return the bytes that a buffer takes, so that the next one is aligned."""
+    return round_up(nbytes, _ALIGNMENT)
 
 
-Offsets = tuple[int, int, int, int, int, int]
+def buffers(chunk: Sizes, problem: Problem, scheme: Scheme) -> Buffers:
+    """Return the bytes of At, Bt, H, the marks, and the powers of A's rows and B's columns.
+
+    For chunks of (rows, columns, inner) of every block; each is aligned. Marks and powers, which
+    one fill zeroes, are neighbours.
+    """
+    rows, columns, inner = chunk
+    held, packed = scheme.rank * problem.operand.panel_bytes, problem.packed
+    return (
+        aligned(held * rows * inner),
+        0 if packed else aligned(held * inner * columns),
+        aligned(products(scheme).planes * rows * columns * problem.accumulator.itemsize),
+        aligned(mark_bytes(rows, columns)),
+        aligned(scale_bytes(problem.M)),
+        0 if packed else aligned(scale_bytes(problem.N)),
+    )
 
 
-def chunks_within(
-    block: Sizes,
-    products: Products,
-    itemsize: int,
-    sum_itemsize: int,
-    lines: tuple[int, int],
-    room: int | None,
-    *,
-    packed: bool = False,
-) -> Sizes | None:
+def chunks_within(block: Sizes, problem: Problem, scheme: Scheme, room: int) -> Sizes | None:
     """Halve chunks until their buffers fit into `room` bytes; None if they never do.
 
     The inner length is halved first, because that costs only the start and end of more products (a
     packed B keeps it whole); then the larger of rows and columns.
     """
     rows, columns, inner = block
+    packed, sums = problem.packed, problem.accumulator.itemsize
 
     def fits() -> bool:
-        chunk = rows, columns, inner
-        buffers = Buffers.of(chunk, products, itemsize, sum_itemsize, lines, packed=packed)
-        return room is None or buffers.total <= room
+        return sum(buffers((rows, columns, inner), problem, scheme)) <= room
 
     def halved(size: int) -> int:
         return round_up(-(-size // 2), _UNIT)
 
     for least in (_LEAST_CHUNK, _UNIT):
         while not fits():
-            operands = rows * inner + (0 if packed else inner * columns)
+            held = (rows + columns) * inner * problem.operand.panel_bytes
             shrink_inner = not packed and inner >= 2 * least
-            shrink_inner &= operands * itemsize >= rows * columns * sum_itemsize or (
-                max(rows, columns) < 2 * least
-            )
+            shrink_inner &= held >= rows * columns * sums or max(rows, columns) < 2 * least
             if shrink_inner:
                 inner = halved(inner)
             elif max(rows, columns) >= 2 * least:
@@ -185,11 +134,10 @@ def combine_launch(height: int, width: int, vector: int) -> tuple[Sizes, Sizes]:
     """Return grid and block of a combine kernel over a part of height x width of each block.
 
     A warp covers 32 vectors of a row, a thread block four rows.
-    Raises ValueError: the part is larger than a launch can cover: use chunks.
     """
     rows = THREADS // LANES
     blocks = -(-height // rows) * -(-width // (LANES * vector))
-    return (along_x(blocks), 1, 1), (LANES, rows, 1)
+    return (blocks, 1, 1), (LANES, rows, 1)
 
 
 def repair_launch(
@@ -197,22 +145,17 @@ def repair_launch(
 ) -> tuple[Sizes, Sizes]:
     """Return grid and block of repair.cu: shares of the regions along x, blocks of C along y."""
     shares = -(-multiprocessors * _REPAIR_RESIDENT // blocks)
-    return (min(shares, regions(height, width)), _along_y(blocks), 1), (LANES, 8, 1)
+    return (min(shares, regions(height, width)), blocks, 1), (LANES, WARPS, 1)
 
 
 def copy_launch(major: int, minor: int) -> tuple[Sizes, Sizes]:
     """Return grid and block of copy.cu."""
-    return (along_x(major * -(-minor // 256)), 1, 1), (256, 1, 1)
+    return (major * -(-minor // BLOCK_THREADS), 1, 1), (BLOCK_THREADS, 1, 1)
 
 
 def norm_parts(inner: int, groups: int) -> int:
     """Parts in which the squares of lines are added up, by `groups` warps for each part."""
     return max(min(-(-inner // _NORM_RUN), _MOST_NORM_PARTS, -(-_NORM_WARPS // groups)), 1)
-
-
-def flat_launch(count: int) -> tuple[Sizes, Sizes]:
-    """Return grid and block of a kernel with a thread per item."""
-    return (along_x(-(-count // 256)), 1, 1), (256, 1, 1)
 
 
 def scale_bytes(lines: int) -> int:
@@ -233,16 +176,3 @@ def mark_bytes(rows: int, columns: int) -> int:
 def spans(size: int, chunk: int) -> list[tuple[int, int]]:
     """Cut ``range(size)`` into (start, length)."""
     return [(start, min(chunk, size - start)) for start in range(0, size, chunk)]
-
-
-def along_x(count: int) -> int:
-    """Return a number of thread blocks that one launch can have; raise ValueError for others."""
-    if not 0 < count <= GRID_X:
-        raise ValueError(f"a launch of {count} thread blocks; expected 1 to {GRID_X}")
-    return count
-
-
-def _along_y(count: int) -> int:
-    if not 0 < count <= GRID_Y:
-        raise ValueError(f"a launch of {count} thread blocks along y; expected 1 to {GRID_Y}")
-    return count

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +51,7 @@ class Matrix:
     @property
     def span(self) -> tuple[int, int]:
         """First address and the one after the last."""
-        reach = [(n - 1) * s * self.itemsize for n, s in zip(self.shape, self.strides, strict=True)]
-        low = self.pointer + sum(x for x in reach if x < 0)
-        high = self.pointer + sum(x for x in reach if x > 0) + self.itemsize
-        return low, high
+        return span(self.pointer, self.shape, self.strides, self.itemsize)
 
     def address(self, row: int, column: int) -> int:
         """Address of an element."""
@@ -66,8 +64,7 @@ class Matrix:
 
     def overlaps(self, other: Matrix) -> bool:
         """Whether the two may share memory (bounds only: a false alarm costs a copy)."""
-        (low, high), (other_low, other_high) = self.span, other.span
-        return low < other_high and other_low < high
+        return meet(self.span, other.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +74,20 @@ class Memory:
     pointer: int  # its address
     nbytes: int
     owner: Any  # the library's array that is freed with this object
+
+
+def span(
+    pointer: int, shape: Sequence[int], strides: Sequence[int], itemsize: int
+) -> tuple[int, int]:
+    """Return the first address of an array, and the one after its last; strides in elements."""
+    reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    low, high = sum(x for x in reach if x < 0), sum(x for x in reach if x > 0)
+    return pointer + low * itemsize, pointer + (high + 1) * itemsize
+
+
+def meet(x: tuple[int, int], y: tuple[int, int]) -> bool:
+    """Whether two spans of addresses have one in common."""
+    return x[0] < y[1] and y[0] < x[1]
 
 
 def dense(pointer: int, shape: tuple[int, int], dtype: DType, owner: Any = None) -> Matrix:

@@ -1,6 +1,7 @@
 """The cost model on a GPU: FalconGEMM's stages, extended by waves of thread blocks and L2 cache.
 
-A stage costs the larger of operations over their rate and bytes over bandwidth, plus a launch.
+A product costs the larger of operations over their rate and bytes over bandwidth; the other stages
+cost their bytes, because additions never take longer where products are fast; each, a launch more.
 
 - **Waves.** A product is cut into tiles of 128 x 128; a multiprocessor computes one at a time, so
   the last wave may be nearly empty. Strassen's 7 products of M/2 x N/2 round up to whole waves
@@ -22,7 +23,7 @@ from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
 from .cublas import products_of_parts
-from .geometry import spans, staged
+from .geometry import staged
 from .rates import DeviceRates
 
 TILE = 128
@@ -89,22 +90,19 @@ def _stages(problem: Problem, option: Option, scheme: Scheme, rates: DeviceRates
     cm, cn, ck = option.tiling[3:6]
     m, k, n = scheme.format
     found = products(scheme)
-    again_rows, again_columns, again_inner = (
-        len(spans(size, chunk)) for size, chunk in ((M, cm), (N, cn), (K, ck))
-    )
+    again_rows, again_columns, again_inner = -(-M // cm), -(-N // cn), -(-K // ck)
     times_a, times_b, _ = option.again
     rank = scheme.rank
-    additions = [x.additions for x in scheme.shared_sums]
 
-    def combine(blocks: int, read: float, written: float, sums_per: int, launches: int) -> float:
+    def combine(read: float, written: float, launches: int) -> float:
         # What is written and then read by the next kernel stays in the cache if it is small.
         kept = min(_KEPT_SHARE * rates.l2_bytes / max(written, 1.0), 1.0)
         moved = read + written * (1.0 - 0.5 * kept)
-        return max(sums_per * blocks / rates.add, moved / rates.bandwidth) + launches * rates.launch
+        return moved / rates.bandwidth + launches * rates.launch
 
     pieces = again_rows * again_columns
-    a = combine(M * K, m * k * M * K * item, rank * M * K * held, additions[0], pieces)
-    b = combine(K * N, k * n * K * N * item, rank * K * N * held, additions[1], 0)  # in A's launch
+    a = combine(m * k * M * K * item, rank * M * K * held, pieces)
+    b = combine(k * n * K * N * item, rank * K * N * held, 0)  # in A's launch
     multiply = 0.0
     for group in found.groups:
         inner = group.length * ck
@@ -115,7 +113,7 @@ def _stages(problem: Problem, option: Option, scheme: Scheme, rates: DeviceRates
         multiply += pieces * again_inner * part
     # The last chunks are smaller than the others.
     exact = (M / (cm * again_rows)) * (N / (cn * again_columns)) * (K / (ck * again_inner))
-    h = combine(M * N, found.planes * M * N * sums, m * n * M * N * item, additions[2], 2 * pieces)
+    h = combine(found.planes * M * N * sums, m * n * M * N * item, 2 * pieces)
     # Every element is read once; a packed B was looked at before.
     all_lines = parts > 1
     looked_at = [m * k * M * K] * (m > 1 or all_lines)

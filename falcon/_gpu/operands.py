@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 from falcon._core.dtypes import DType
 from falcon._core.plan import Plan
-from falcon.codegen.cuda_plan import products
+from falcon._core.problem import Problem
 
 from . import kernels, workspaces
 from .arrays import library_of
-from .geometry import Buffers, Offsets, Sizes, round_up, staged
+from .geometry import Buffers, Sizes, aligned, buffers, staged
 from .matrix import Matrix, Memory, dense
 from .packed import Packed
 from .steps import Launch, run
@@ -36,43 +37,31 @@ class Call:
         return cls(plan, (a, b, c, out), (not readable(a, dtype), of_b, added, product), packed)
 
     @property
-    def _copies(self) -> tuple[int, int, int, int]:
-        p = self.plan.problem
-        a, b, c, out = self.copied
-        return copied_bytes(p.M, p.N, p.K, p.operand, a=a, b=b, c=c, out=out)
+    def _copies(self) -> list[int]:
+        return copied_bytes(self.plan.problem, self.copied)
 
     @property
-    def _start(self) -> int:
-        return sum(round_up(x, 256) for x in self._copies)
-
-    @property
-    def buffers(self) -> Buffers:
-        """Sizes of At, Bt, H, the marks and the powers of lines."""
-        p = self.plan.problem
-        scheme = staged(p.operand, self.plan.scheme)
+    def _buffers(self) -> Buffers:
+        problem = self.plan.problem
+        scheme = staged(problem.operand, self.plan.scheme)
         if scheme is None:
-            return Buffers(0, 0, 0, 0, 0, 0)
-        packed, items = self.packed is not None, (p.operand.panel_bytes, p.accumulator.itemsize)
-        chunk, lines = local_chunk(self.plan), (p.M, p.N)
-        return Buffers.of(chunk, products(scheme), *items, lines, packed=packed)
+            return 0, 0, 0, 0, 0, 0
+        return buffers(local_chunk(self.plan), problem, scheme)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the workspace; norms use the memory of At, Bt and H."""
-        return self._start + self.buffers.total
+        return sum(self._copies) + sum(self._buffers)
 
-    def place(self, memory: Memory) -> Offsets:
-        """Return the addresses of At, Bt, H, the marks and the powers of lines."""
-        return self.buffers.offsets(memory.pointer + self._start)
+    def place(self, memory: Memory) -> list[int]:
+        """Return the addresses of At, Bt, H, the marks and the powers of lines, and their end."""
+        return list(accumulate(self._buffers, initial=memory.pointer + sum(self._copies)))
 
     def settle(self, at: int) -> tuple[tuple[Matrix, Matrix, Matrix | None, Matrix], list[Launch]]:
         """Return operands that the kernels can take, and the copies to `at` that this needs."""
         dtype = self.plan.problem.operand.left
         a, b, c, out = self.operands
-        places = []
-        for nbytes in self._copies:
-            places.append(at)
-            at += round_up(nbytes, 256)
+        places = list(accumulate(self._copies, initial=at))
         copies = []
 
         def copied(x: Matrix, target: Matrix) -> Matrix:
@@ -97,13 +86,13 @@ def local_chunk(plan: Plan) -> Sizes:
     return plan.option.tiling[3:6]  # type: ignore[return-value]
 
 
-def copied_bytes(
-    M: int, N: int, K: int, dtype: DType, *, a: bool, b: bool, c: bool, out: bool
-) -> tuple[int, int, int, int]:
-    """Return the bytes of the copies of those operands that need one."""
-    item, sums = dtype.itemsize, dtype.accumulator.itemsize
+def copied_bytes(problem: Problem, copied: tuple[bool, bool, bool, bool]) -> list[int]:
+    """Return the bytes of the copies of A, B, C and the result, each aligned; 0: there is none."""
+    M, N, K = problem.M, problem.N, problem.K
+    item, sums = problem.operand.itemsize, problem.operand.accumulator.itemsize
     # The copy of c may have the sums' dtype, as out may.
-    return a * M * K * item, b * K * N * item, c * M * N * sums, out * M * N * item
+    sizes = M * K * item, K * N * item, M * N * sums, M * N * item
+    return [aligned(size) * needed for size, needed in zip(sizes, copied, strict=True)]
 
 
 def readable(x: Matrix, dtype: DType) -> bool:

@@ -25,11 +25,6 @@ class Packed:
     operand: DType  # of the problem
     powers: Memory | None = None  # powers of two by which columns of B were multiplied first
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held besides B itself."""
-        return self.memory.nbytes
-
     def group(self, group: Group, first_column: int) -> Operand:
         """Return the operands of a group's products, starting at a column of every block."""
         _, columns, inner = self.block
@@ -70,7 +65,7 @@ class Payload:
     @property
     def nbytes(self) -> int:
         """Bytes of the sums."""
-        return 0 if self.packed is None else self.packed.nbytes
+        return 0 if self.packed is None else self.packed.memory.nbytes
 
 
 def of_group(

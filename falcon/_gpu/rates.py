@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from falcon._core.dtypes import FLOAT32, FLOAT64, DType
+from falcon._core.dtypes import FLOAT32, DType
 from falcon._core.rates import giga, positive
 from falcon.schemes import get
 
@@ -35,8 +35,6 @@ _EMPTY_LAUNCHES, _BUSY = 500, 8
 # Elements of random data that a measured matrix repeats: a prime number, so that no two blocks of a
 # matrix are equal. The sums of equal blocks would be zeros, which run faster and round nothing.
 _RANDOM_ELEMENTS = 2**20 + 7
-# Additions of float32 per multiprocessor and clock; 128 on some architectures, never fewer.
-_LANES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,6 @@ class DeviceRates:
     batched: float  # the same of a batch as an LCMA runs it, results of the accumulators' type
     bandwidth: float  # of a Combine A with 38 sums, bytes read and written per second
     launch: float  # seconds of an empty kernel among many, launched while the device was busy
-    add: float  # additions per second, from the clock and the number of lanes
     multiprocessors: int
     l2_bytes: int
 
@@ -58,7 +55,7 @@ class DeviceRates:
     def __str__(self) -> str:
         return (
             f"multiply {self.multiply / 1e9:.1f} GFLOP/s, in batches {giga(self.batched)} GFLOP/s, "
-            f"add {giga(self.add)} GFLOP/s, combine {giga(self.bandwidth)} GB/s"
+            f"combine {giga(self.bandwidth)} GB/s"
         )
 
 
@@ -86,7 +83,6 @@ def measure(index: int, operand: DType) -> DeviceRates:
 def _measured(index: int, operand: DType) -> DeviceRates:
     about = device.properties(index)
     size, dtype, parts = _MEASURED_SIZE[operand.itemsize], operand.multiplied, operand.parts
-    slower = about.single_to_double if operand is FLOAT64 else 1
     scheme, sums = get(_COMBINED), operand.accumulator
     rows, _, columns = block_sizes(size, size, size, scheme)
     moved = size**2 * operand.itemsize + scheme.rank * rows * columns * operand.panel_bytes
@@ -116,7 +112,7 @@ def _measured(index: int, operand: DType) -> DeviceRates:
         run, *cublas.products(half, half, inner, *several, batch=batch, operand=operand)
     )
     block = rows, columns
-    part = kernels.Part(source, memory.pointer, block, (0, 0), block)
+    part = kernels.Part(source, block, (0, 0), block, memory.pointer)
     combine = partial(run, kernels.combine(scheme, operand, part))
     nothing = partial(run, kernels.empty())
 
@@ -130,7 +126,6 @@ def _measured(index: int, operand: DType) -> DeviceRates:
         batched=2.0 * batch * half * half * inner / seconds_per_call(products),
         bandwidth=moved / seconds_per_call(combine),
         launch=min(empty() for _ in range(_REPEATS)) / _EMPTY_LAUNCHES,
-        add=about.multiprocessors * _LANES * about.clock / max(slower, 1),
         multiprocessors=about.multiprocessors,
         l2_bytes=about.l2_bytes,
     )
@@ -162,14 +157,8 @@ def random_matrix(rows: int, columns: int, dtype: DType, seed: int) -> Matrix:
     piece = np.random.default_rng(seed).standard_normal(
         min(_RANDOM_ELEMENTS, rows * columns), FLOAT32.numpy
     )
-    source = device.upload(piece)
-    memory = device.allocate(rows * columns * dtype.itemsize)
-    target = dense(memory.pointer, (rows, columns), dtype, memory.owner)
-    flat = dense(target.pointer, (1, rows * columns), dtype, memory)
-    whole, rest = divmod(rows * columns, piece.size)
-    spread = Matrix(int(source.data.ptr), (whole, piece.size), (0, 1), FLOAT32, source)
-    run(kernels.copy(spread, dense(target.pointer, (whole, piece.size), dtype, memory)))
-    if rest:
-        tail = Matrix(flat.address(0, whole * piece.size), (1, rest), (rest, 1), dtype, memory)
-        run(kernels.copy(dense(spread.pointer, (1, rest), FLOAT32, source), tail))
-    return target
+    source, shape = device.upload(piece), (-(-rows * columns // piece.size), piece.size)
+    memory = device.allocate(shape[0] * shape[1] * dtype.itemsize)  # for whole pieces
+    repeated = Matrix(int(source.data.ptr), shape, (0, 1), FLOAT32, source)
+    run(kernels.copy(repeated, dense(memory.pointer, shape, dtype)))
+    return dense(memory.pointer, (rows, columns), dtype, memory.owner)

@@ -12,18 +12,18 @@ from dataclasses import replace
 from typing import Any
 
 from falcon._core.plan import Plan
+from falcon.codegen.cuda_plan import ACCESS_BYTES
 
 from . import cublas, device, driver, repaired, workspaces
 from .arrays import library_of
-from .matrix import Matrix, Memory
+from .matrix import Matrix, Memory, meet
 from .operands import Call
 from .packed import Payload
 
 # Bytes of a slot. Addresses of memory are smaller.
 _SLOT = 2**56
 # Kernels access as many bytes at a time, if addresses allow it: records are for equal remainders.
-ALIGNMENT = 16
-_NONE = Memory(0, 0, None)
+ALIGNMENT = ACCESS_BYTES
 
 
 class Record:
@@ -65,14 +65,10 @@ class Record:
                 given[1] = self._library.address(out)
             elif self._overlaps(given):
                 return None
-            allocate = self._library.allocate
-            if self._guarded:
-                try:
-                    memory = workspaces.attempt(allocate, self._nbytes)
-                except MemoryError:
-                    return None
-            else:
-                memory = allocate(self._nbytes) if self._nbytes else _NONE
+            try:
+                memory = workspaces.for_call(self._library, self._nbytes, optional=self._guarded)
+            except MemoryError:
+                return None
             given.append(memory.pointer)
             with cublas.Turn(None) as handle:
                 for start, arguments, places in self._steps:
@@ -86,8 +82,8 @@ class Record:
 
     def _overlaps(self, given: list[int]) -> bool:
         spans = [(x + y[0], x + y[1]) for x, y in zip(given, self._spans, strict=True)]
-        low, high = spans.pop(1)
-        return any(x < high and low < y for x, y in spans)
+        of_out = spans.pop(1)
+        return any(meet(x, of_out) for x in spans)
 
 
 def _places(arguments: tuple, bases: list[int]) -> list[tuple[int, int, int]]:

@@ -37,10 +37,3 @@ def was_repaired(problem: Hashable) -> bool:
     if place is None or _memory is None:
         return False
     return bool(np.frombuffer(_memory.owner, np.uint32, _MOST)[place])
-
-
-def forget() -> None:
-    """Try schemes again."""
-    global _memory
-    _memory = None
-    _places.clear()

@@ -12,10 +12,25 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from falcon._core.dtypes import FLOAT32, FLOAT64, DType
+from falcon._core.dtypes import FLOAT32, DType
+from falcon._core.spread import PARTS_OF_OCTAVE, SCALED_FROM
 from falcon.codegen import cuda_emit
-from falcon.codegen.cuda_plan import THREADS, Fit
+from falcon.codegen.cuda_plan import ACCESS_BYTES, THREADS, Fit
 from falcon.schemes import Scheme, get
+
+from . import geometry
+
+# What the kernels share with their launches and with the host's scaling.
+_SHARED = {
+    "LANES": geometry.LANES,
+    "WARPS": geometry.WARPS,
+    "BLOCK_THREADS": geometry.BLOCK_THREADS,
+    "ACCESS_BYTES": ACCESS_BYTES,
+    "MARK_MAJOR": geometry.MARK_MAJOR,
+    "MARK_MINOR": geometry.MARK_MINOR,
+    "SCALED_FROM": SCALED_FROM,
+    "OCTAVE_BITS": PARTS_OF_OCTAVE.bit_length() - 1,
+}
 
 
 @dataclass(frozen=True)
@@ -72,7 +87,7 @@ def norms(dtype: DType) -> Unit:
 
 def scales() -> Unit:
     """Powers of two that even out the norms of lines that a scheme adds up."""
-    return _plain("scales", FLOAT64, FLOAT64, FLOAT64)
+    return Unit("falcon_scales", _template("scales"))
 
 
 def empty() -> Unit:
@@ -82,26 +97,20 @@ def empty() -> Unit:
 
 @cache
 def digest() -> str:
-    """Return a digest of the kernels: rates that were measured with others are not valid."""
+    """Return a digest of the combines: rates that were measured with others are not valid."""
     strassen = get("strassen")
-    units = [combine_in(strassen, FLOAT32), repair(FLOAT32, FLOAT32), norms(FLOAT32), scales()]
-    units += [combine_out(strassen, FLOAT32, FLOAT32), copy(FLOAT32, FLOAT32)]
+    units = combine_in(strassen, FLOAT32), combine_out(strassen, FLOAT32, FLOAT32)
     return hashlib.sha256(assemble(units).encode()).hexdigest()[:12]
 
 
 def assemble(units: Iterable[Unit]) -> str:
     """Return one translation unit."""
-    return "\n".join([_template("common", "cuh"), *(unit.source for unit in units)])
+    return "\n".join([_macros(_SHARED), _template("common", "cuh"), *(x.source for x in units)])
 
 
 def _plain(template: str, dtype: DType, out_dtype: DType, sums: DType) -> Unit:
     name = f"falcon_{template}_{dtype}_{out_dtype}"
-    macros = {
-        "NAME": name,
-        "A": dtype.cuda,
-        "T": out_dtype.cuda,
-        "S": sums.cuda,
-    }
+    macros = {"NAME": name, "A": dtype.cuda, "T": out_dtype.cuda, "S": sums.cuda}
     return Unit(name, _with(_macros(macros), template))
 
 

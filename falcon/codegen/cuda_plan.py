@@ -40,7 +40,8 @@ _OTHER_REGISTERS = 48
 # The same as _VALUE_REGISTERS if the program streams through its inputs: the compiler then loads
 # many of them ahead.
 _STREAM_REGISTERS = 80
-_ACCESS_BYTES = 16
+# The widest access to memory of a thread.
+ACCESS_BYTES = 16
 # Up to this many inputs, `streamed` orders outputs from the end. Most bytes that a thread of the
 # catalogue's 16-bit kernels spills (NVRTC 13.5, sm_80 and sm_90a): with up to 16 inputs 0 in the
 # order from the end and 80 in the one from the start, with more inputs 72 and 48.
@@ -129,7 +130,7 @@ def fit(rows: np.ndarray, element_bytes: int, sum_bytes: int) -> Fit:
     `sum_bytes`: of an element in registers.
     """
     shared, unshared = build(share(rows)), streamed(rows)
-    width = _ACCESS_BYTES // element_bytes
+    width = ACCESS_BYTES // element_bytes
     while True:
         words = width * sum_bytes // 4
         for program in (shared, unshared):

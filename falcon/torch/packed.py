@@ -51,7 +51,6 @@ class Panels:
         self.how = how
         self.number = next(_numbers)
         self.handle = torch.tensor(self.number, dtype=torch.int64, device="cpu")
-        self._state: tuple = ()
         self._operand: falcon.PackedOperand | None = None
         _kept[self.number] = self
 
@@ -65,15 +64,13 @@ class Panels:
     def of(self, w: Tensor) -> falcon.PackedOperand:
         """Return the packed weight."""
         state = state_of(w, self.how)
-        if self._operand is None or state != self._state:
+        made = _packed.get(state)
+        if made is None:
             self._operand = None  # freed before others are made
-            made = _packed.get(state)
-            if made is None:
-                options = {**dict(self.how.options), "threads": torch.get_num_threads()}
-                made = falcon.pack(w.detach().mT, rows=self.how.rows, **options)
-                _packed[state] = made
-            self._operand, self._state = made, state
-        return self._operand
+            options = {**dict(self.how.options), "threads": torch.get_num_threads()}
+            made = _packed[state] = falcon.pack(w.detach().mT, rows=self.how.rows, **options)
+        self._operand = made
+        return made
 
     @property
     def nbytes(self) -> int:

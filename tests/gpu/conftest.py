@@ -17,15 +17,15 @@ from . import fake_cublas, fake_cupy
 def forget():
     available._works = False
     device.properties.cache_clear()
-    kernels.clear()
     workspaces.release()
-    device.on_stream.cache_clear()
-    cublas.forget()
+    for cached in (kernels._function, device.on_stream, cublas._wrapper, cublas._library):
+        cached.cache_clear()
     for key in [x for x in decide._rates if x[3] is not None]:
         del decide._rates[key]
     for number in [x for x in machine._profiles if x is not None]:
         del machine._profiles[number]
-    repaired.forget()
+    repaired._memory = None
+    repaired._places.clear()
     repeat.forget()
     planner._plans.clear()
     _backends.device_backend.cache_clear()
@@ -52,7 +52,7 @@ def cupy(monkeypatch, tmp_path):
         monkeypatch.setitem(sys.modules, name, module)
     for name in ("_RUN", "_WARM_UP"):  # seconds of measuring that mean nothing here
         monkeypatch.setattr(rates, name, 0.0)
-    monkeypatch.setattr(rates, "_MEASURED_SIZE", dict.fromkeys(rates._MEASURED_SIZE, 256))
+    monkeypatch.setattr(rates, "_MEASURED_SIZE", dict.fromkeys(rates._MEASURED_SIZE, 64))
     monkeypatch.setattr(cublas, "load", fake_cublas.load)
     fake_cupy.STATE.__init__()
     forget()

@@ -22,8 +22,7 @@ class Cublas:
     def __init__(self):
         self.__dict__ |= {f.__name__: _Function(f) for f in (
             cublasSetStream_v2, cublasSetWorkspace_v2, cublasGetMathMode, cublasSetMathMode,
-            cublasGetPointerMode_v2, cublasSetPointerMode_v2, cublasGemmStridedBatchedEx_64,
-            cublasGetProperty, cublasGetStatusString,
+            cublasGemmStridedBatchedEx_64, cublasGetProperty, cublasGetStatusString,
         )}  # fmt: skip
 
 
@@ -78,16 +77,6 @@ def cublasSetMathMode(handle, mode):
     return 0
 
 
-def cublasGetPointerMode_v2(handle, mode):
-    mode._obj.value = STATE.pointer_mode
-    return 0
-
-
-def cublasSetPointerMode_v2(handle, mode):
-    STATE.pointer_mode = mode
-    return 0
-
-
 def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA,
                                   B, Btype, ldb, strideB, beta, C, Ctype, ldc, strideC,
                                   batchCount, computeType, algo):  # fmt: skip
@@ -97,7 +86,6 @@ def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Aty
     assert STATE.stream == STATE.current, "a product in another stream than the current one"
     assert STATE.math_mode == 16, "no TF32, no sums of 16 bits"
     assert STATE.workspace or not STATE.capturing, "the workspace of the handle, in a graph"
-    assert STATE.pointer_mode == 0, "alpha and beta would be read from the device's memory"
     assert (kinds[Atype] is kinds[Btype]) and kinds[Ctype] in (kinds[Atype], np.float32)
     sums = np.float64 if computeType == "64F" else np.float32
     alpha, beta = (_scalar(x, sums) for x in (alpha, beta))

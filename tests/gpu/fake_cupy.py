@@ -19,8 +19,6 @@ from pathlib import Path
 
 import numpy as np
 
-from falcon._gpu import sources
-
 HERE = Path(__file__).parent
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
 # The compiler takes most of these tests' time, the kernels hardly any.
@@ -39,7 +37,7 @@ class State:
         self.capturing = False
         self.launches = []  # names, in order
         self.products = []  # (sizes, batch, beta, compute type)
-        self.math_mode = self.pointer_mode = 0  # of the handle of cuBLAS
+        self.math_mode = 0  # of the handle of cuBLAS
         self.current = 7  # stream
         self.stream = self.workspace = None  # of the handle
         self.timed = set()  # streams in which events were recorded
@@ -206,27 +204,11 @@ def _value(x):
 FOLDER = None
 
 
-# Kernels that were compiled with others, by source and name.
-_together = {}
-
-
 @functools.cache
 def compiled(source, name):
     """The launcher of a kernel."""
-    return _together.get((source, name)) or _library(source, [name])[name]
-
-
-def compile_together(units):
-    """Compile several kernels at once: starting the compiler costs as much as most of them."""
-    found = _library(sources.assemble(units), [unit.name for unit in units])
-    _together.update({(sources.assemble([x]), x.name): found[x.name] for x in units})
-
-
-def _library(source, names):
-    """Launchers of the kernels of a translation unit."""
-    launchers = [f"FALCON_LAUNCH({name})\n" for name in names]
-    text = "\n".join([HERE.joinpath("shim.h").read_text(), source,
-                      HERE.joinpath("shim_end.h").read_text(), *launchers])  # fmt: skip
+    before, behind = (HERE.joinpath(x).read_text() for x in ("shim.h", "shim_end.h"))
+    text = "\n".join([before, source, behind, f"FALCON_LAUNCH({name})\n"])
     path = FOLDER / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.so"
     if not path.exists():
         fresh = path.with_suffix(f".{os.getpid()}")
@@ -234,8 +216,7 @@ def _library(source, names):
         done = subprocess.run(command, input=text, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         fresh.replace(path)
-    library = ctypes.CDLL(str(path))
-    return {name: getattr(library, f"launch_{name}") for name in names}
+    return getattr(ctypes.CDLL(str(path)), f"launch_{name}")
 
 
 # --- cupy.cuda -------------------------------------------------------------------------------
@@ -251,8 +232,6 @@ class Device:
 
     def __exit__(self, *_):
         STATE.device = self._before
-
-    attributes = {"ClockRate": 1_500_000, "SingleToDoublePrecisionPerfRatio": 2}  # noqa: RUF012
 
 
 class Stream:

@@ -23,7 +23,7 @@ HEADER = _header()
 if HEADER is None:
     pytest.skip("needs the extra gpu-check (cuBLAS's header)", allow_module_level=True)
 TEXT = re.sub(r"/\*.*?\*/", " ", HEADER.read_text(errors="replace"), flags=re.DOTALL)
-_ENUMS = ("cublasOperation_t", "cublasMath_t", "cublasPointerMode_t", "cudaDataType",
+_ENUMS = ("cublasOperation_t", "cublasMath_t", "cudaDataType",
           "cublasComputeType_t", "cublasGemmAlgo_t", "libraryPropertyType")  # fmt: skip
 
 
@@ -69,7 +69,6 @@ def test_the_order_of_a_products_arguments():
     [
         ("CUBLAS_OP_N", cublas._OPERATIONS[False]),
         ("CUBLAS_OP_T", cublas._OPERATIONS[True]),
-        ("CUBLAS_POINTER_MODE_HOST", cublas._POINTER_MODE),
         ("CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION", cublas._MATH_MODE),
         *(
             (name, value)

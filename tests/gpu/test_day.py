@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from falcon.__main__ import main as command
-from falcon._gpu import rates
 from falcon.bench import gpu_run
 from falcon.bench.run import INCOMPLETE
 
@@ -176,7 +175,6 @@ NAMES = [name for name, _ in inspect.getmembers(test_on_gpu, inspect.isfunction)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_runs_on_a_gpu_runs_on_the_stand_in(cupy, monkeypatch, name):
     """The tests marked "gpu" themselves: a mistake in them would cost time on a GPU."""
-    monkeypatch.setattr(rates, "_MEASURED_SIZE", dict.fromkeys((8, 4, 2), 64))
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 2)
     test = getattr(test_on_gpu, name)
     wanted = inspect.signature(test).parameters

@@ -13,6 +13,7 @@ import pytest
 import falcon
 from falcon._backends import device_backend
 from falcon._core.dtypes import FLOAT32, FLOAT64
+from falcon._front import execute
 from falcon._front.families.device import device_family
 from falcon._gpu import available, cublas, device, kernels, sources, workspaces
 from falcon._gpu.records import Record
@@ -263,12 +264,16 @@ def test_plans(cupy, pair):
         assert "float32 by tf32 on cuda:0" in str(falcon.plan(*pair))
 
 
-def test_plans_are_of_the_problem_that_runs(cupy, monkeypatch):
-    """Over layouts, dtypes, and whether TF32 is allowed."""
-    from falcon._front import execute
+@pytest.fixture
+def problems(monkeypatch):
+    """Those that were planned."""
+    found, plan_for = [], execute.plan_for
+    monkeypatch.setattr(execute, "plan_for", lambda *x: (found.append(x[0]), plan_for(*x))[1])
+    return found
 
-    problems, plan_for = [], execute.plan_for
-    monkeypatch.setattr(execute, "plan_for", lambda *x: (problems.append(x[0]), plan_for(*x))[1])
+
+def test_plans_are_of_the_problem_that_runs(cupy, problems):
+    """Over layouts, dtypes, and whether TF32 is allowed."""
     for dtype in ("float32", "bfloat16", "float64"):
         for orders in ("CC", "FC", "SF", "CS"):
             a, b = (on_device(cupy, whole((40, 40), 1), dtype, x) for x in orders)
@@ -343,12 +348,8 @@ def test_packed_operands_are_b_alone(cupy, pair):
     assert (plan.option.label, plan.backend.name) == ("strassen", "gpu")
 
 
-def test_a_new_result_takes_no_copy_of_c(cupy, monkeypatch):
+def test_a_new_result_takes_no_copy_of_c(cupy, problems):
     """As one that is given; nor do threads of the host matter to a device."""
-    from falcon._front import execute
-
-    problems, plan_for = [], execute.plan_for
-    monkeypatch.setattr(execute, "plan_for", lambda *x: (problems.append(x[0]), plan_for(*x))[1])
     a, b, c = (on_device(cupy, whole((64, 64), x), "float32") for x in (1, 2, 3))
     for threads in (None, 1, 7):
         falcon.gemm(a, b, c, beta=1.0, scheme="strassen", threads=threads)
@@ -492,14 +493,12 @@ def test_kernels_are_compiled_at_the_same_time(cupy, monkeypatch):
     monkeypatch.setattr(device, "function", lambda *_: both.wait())
     units = [sources.copy(FLOAT32, x) for x in (FLOAT32, FLOAT64)]
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda x: kernels._function(x.name, lambda: x), units))
+        list(pool.map(lambda x: kernels._function(lambda: x), units))
 
 
 def test_small_cpu_calls_do_not_ask_where_arrays_are(monkeypatch):
     """The shortcut for small NumPy arrays comes first."""
-    from falcon._front import gemm
-
-    monkeypatch.setattr(gemm, "family_of", lambda **x: 1 / 0)
+    monkeypatch.setattr("falcon._front.gemm.family_of", None)
     falcon.gemm(np.ones((64, 64)), np.ones((64, 64)))
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 import falcon
 from falcon._core.dtypes import FLOAT16, FLOAT32
+from falcon._core.problem import Problem
 from falcon._gpu import device, geometry, kernels, sources
-from falcon._gpu.matrix import Matrix, dense
+from falcon._gpu.matrix import dense
 from falcon.codegen.cuda_plan import products
 
 from . import fake_cupy
@@ -35,26 +36,17 @@ def test_blocks_cover_the_matrix_in_whole_sectors(M, N, K):
 @given(SIZE, SIZE, SIZE, st.integers(2**12, 2**34), st.booleans())
 def test_chunks_keep_the_room(M, N, K, room, packed):
     block = geometry.block_sizes(M, N, K, STRASSEN)
-    found = geometry.chunks_within(block, products(STRASSEN), 4, 4, (M, N), room, packed=packed)
+    problem = Problem(M, N, K, FLOAT32, packed=packed, device=0)
+    found = geometry.chunks_within(block, problem, STRASSEN, room)
     if found is None:
         smallest = (16, 16, block[2] if packed else 16)
-        buffers = geometry.Buffers.of(smallest, products(STRASSEN), 4, 4, (M, N), packed=packed)
         # Chunks are halved: within a factor of the smallest there may be none.
-        assert room < 8 * buffers.total
+        assert room < 8 * sum(geometry.buffers(smallest, problem, STRASSEN))
         return
     assert all(0 < chunk <= size for chunk, size in zip(found, block, strict=True))
     assert all(chunk % 16 == 0 for chunk in found)
     assert not packed or found[2] == block[2]
-    buffers = geometry.Buffers.of(found, products(STRASSEN), 4, 4, (M, N), packed=packed)
-    assert buffers.total <= room
-
-
-@given(st.integers(1, 2**40), st.integers(1, 2**20))
-def test_spans_cover_a_range(size, chunk):
-    chunk = max(chunk, -(-size // 50))
-    found = geometry.spans(size, chunk)
-    assert [start for start, _ in found] == list(range(0, size, chunk))
-    assert sum(length for _, length in found) == size
+    assert sum(geometry.buffers(found, problem, STRASSEN)) <= room
 
 
 @given(st.integers(1, 200), st.integers(1, 600), st.sampled_from([1, 2, 4, 8]))
@@ -97,14 +89,6 @@ def test_vectors_reach_the_last_whole_one(cupy, blocks, size, aligned):
     np.testing.assert_array_equal(device.download(taken), np.broadcast_to(expected, (rows, width)))
 
 
-def test_a_launch_that_is_too_large_is_an_error():
-    assert geometry.combine_launch(2**16, 2**16, 4)[0][0] == 2**16 // 4 * 2**16 // 128
-    with pytest.raises(ValueError, match="thread blocks"):
-        geometry.combine_launch(2**24, 2**24, 4)
-    with pytest.raises(ValueError, match="along y"):
-        geometry.repair_launch(64, 64, 2**16, 1)
-
-
 @given(SIZE, SIZE, st.integers(1, 64), st.integers(1, 200))
 def test_repair_starts_few_thread_blocks(height, width, blocks, multiprocessors):
     """Which nearly always end at once: no more than the device runs at a time."""
@@ -129,10 +113,8 @@ class Sparse:
 def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
     """Combine A and Combine H on 66000 x 65600 (4.3e9) elements, a few thread blocks of each."""
     monkeypatch.setattr(kernels.device, "current", lambda: 0)
-    monkeypatch.setattr(
-        kernels.device, "function", lambda source, name: fake_cupy.compiled(source, name)
-    )
-    kernels.clear()
+    monkeypatch.setattr(kernels.device, "function", fake_cupy.compiled)
+    monkeypatch.setattr(kernels, "_function", kernels._function.__wrapped__)
     M, N = 66000, 65600
     (h, w) = geometry.block_sizes(M, N, N, STRASSEN)[:2]
     assert M * N > 2**32 - 2**29
@@ -146,7 +128,7 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
             matrix[i * h + x, j * w + y] = 1 + 2 * i + j
     a11, a12, a21, a22 = 1, 2, 3, 4
     operand = dense(large.pointer, (M, N), FLOAT16)
-    part = kernels.Part(operand, planes.pointer, (h, w), (0, 0), (h, w))
+    part = kernels.Part(operand, (h, w), (0, 0), (h, w), planes.pointer)
     made = kernels.combine(STRASSEN, FLOAT16, part)
     assert made.grid[0] * 128 * 8 >= h * w
     # The block that holds (x, y), and the last one.
@@ -158,7 +140,7 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
 
     hs = wide.bytes.view(np.float32).reshape(7, h, w)
     hs[:, x, y] = np.arange(1, 8)
-    update = kernels.Update(STRASSEN, FLOAT32, operand, None, (h, w), (0, 0), (h, w), 1.0, 0.0, 0)
+    update = kernels.Update(STRASSEN, FLOAT32, part, None, 1.0, 0.0, 0)
     made = kernels.combine_out(update, wide.pointer)
     tiles = -(-w // 128)
     wanted = x // 4 * tiles + y // 128
@@ -167,33 +149,3 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
     for i in range(2):
         for j in range(2):
             assert matrix[i * h + x, j * w + y] == blocks[2 * i + j]
-    kernels.clear()
-
-
-def test_windows():
-    """Address and sizes of a part of every block, by rows and by columns."""
-    rows = Matrix(4096, (100, 60), (72, 1), FLOAT32)
-    window = kernels.Window.of(rows, (56, 32), (8, 16), (24, 16))
-    assert window.pointer == 4096 + (8 * 72 + 16) * 4
-    assert window.sizes == (92, 44, 56, 32, 24, 16)
-    assert window.allows(4)
-    columns = Matrix(4100, (100, 60), (1, 101), FLOAT32)
-    window = kernels.Window.of(columns, (56, 32), (8, 16), (24, 16))
-    assert window.pointer == 4100 + (8 + 16 * 101) * 4
-    assert window.sizes == (44, 92, 32, 56, 16, 24)
-    assert not window.allows(4)
-    assert (window.height, window.width) == (16, 24)
-
-
-def test_constants_agree_with_the_kernels():
-    text = sources.assemble([])
-    assert f"#define FALCON_LANES {geometry.LANES}\n" in text
-    assert f"#define FALCON_MARK_MAJOR {geometry.MARK_MAJOR}\n" in text
-    assert f"#define FALCON_MARK_MINOR {geometry.MARK_MINOR}\n" in text
-
-
-@given(SIZE, SIZE)
-def test_marks_fit_both_orders(rows, columns):
-    nbytes = geometry.mark_bytes(rows, columns)
-    assert nbytes >= 4 * (1 + geometry.regions(rows, columns))
-    assert nbytes >= 4 * (1 + geometry.regions(columns, rows))

@@ -22,7 +22,7 @@ from falcon.decision import rates as decide
 from .conftest import forget
 
 # Figures of an H200's order: 50 TFLOP/s in float32, 4 TB/s, 50 MB of L2.
-RATES = rates.DeviceRates(50e12, 50e12, 4e12, 3e-6, 16e12, 132, 50 * 2**20)
+RATES = rates.DeviceRates(50e12, 50e12, 4e12, 3e-6, 132, 50 * 2**20)
 
 
 def predicted(size, scheme, dtype="float32", *, packed=False, rates=RATES):
@@ -89,7 +89,7 @@ def test_the_choice(cupy, monkeypatch):
     monkeypatch.setattr("falcon.decision.select.rates", lambda *_, **__: slow)
     planner._plans.clear()
     assert plan(2048).scheme is None
-    assert plan(2048).why == "no scheme is predicted to be 1.02 x as fast"
+    assert plan(2048).why == "no scheme is predicted to be faster"
 
 
 @pytest.mark.parametrize(("dtype", "gain"), [("float32", 1.02), ("bfloat16", 1.08)])
@@ -122,7 +122,6 @@ def measured(dtype, device=0, arithmetic="native"):
 
 
 def test_devices_are_measured_once_and_stored(cupy, state, monkeypatch):
-    monkeypatch.setattr(rates, "_MEASURED_SIZE", {8: 64, 4: 64, 2: 64})
     found = measured("float32")
     assert found.multiprocessors == 8
     assert all(x > 0 for x in asdict(found).values())
@@ -149,7 +148,7 @@ def test_devices_are_measured_once_and_stored(cupy, state, monkeypatch):
 
 def test_measuring_frees_its_memory_and_is_tried_again(cupy, state, monkeypatch):
     shapes = (2048, 2048), (2048, 2048), "float32"
-    state.room = 2**19
+    state.room = 2**14
     plan = falcon.plan(*shapes, backend="gpu")
     assert (plan.scheme, plan.options.scheme) == (None, "auto")
     assert "rates could not be measured: out of memory" in plan.why
@@ -165,7 +164,7 @@ def test_blocks_of_random_data_differ(cupy):
     """Else the sums of an LCMA would be zeros, which a GPU multiplies faster."""
     size = 2048
     data = rates.random_matrix(size, size, of("float32"), 0).owner
-    host = cupy.asnumpy(data).view("float32").reshape(size, size)
+    host = cupy.asnumpy(data).view("float32")[: size * size].reshape(size, size)
     for parts in (2, 4):
         blocks = [x for rows in np.split(host, parts) for x in np.split(rows, parts, axis=1)]
         assert all(np.mean(x == y) < 1e-3 for x, y in combinations(blocks, 2))
@@ -193,7 +192,6 @@ def test_runs_are_long_enough_that_the_hosts_gaps_do_not_show(cupy, monkeypatch)
 
 def test_empty_kernels_are_launched_while_the_device_is_busy(cupy, state, monkeypatch):
     """Between two events are empty kernels only; a product comes before the first."""
-    monkeypatch.setattr(rates, "_MEASURED_SIZE", {4: 64})
     events, event = [], rates.device.event
 
     def recorded():
@@ -210,7 +208,6 @@ def test_empty_kernels_are_launched_while_the_device_is_busy(cupy, state, monkey
 
 
 def test_a_profile_of_other_kernels_is_dropped(cupy, state, monkeypatch):
-    monkeypatch.setattr(rates, "_MEASURED_SIZE", {4: 64})
     measured("float32")
     key = machine.profile([device_backend()], 0).key
     assert {"gpu.driver", "gpu.cupy", "gpu.cuda", "gpu.kernels"} < key.keys()
@@ -225,10 +222,10 @@ def test_a_profile_of_other_kernels_is_dropped(cupy, state, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "change", [{"launch": 0}, {"launch": -1.0}, {"add": "fast"}, {"luck": 1.0}, {"bandwidth": None}]
+    "change",
+    [{"launch": 0}, {"launch": -1.0}, {"batched": "a"}, {"luck": 1.0}, {"bandwidth": None}],
 )
 def test_a_damaged_entry_is_ignored(cupy, state, monkeypatch, caplog, change):
-    monkeypatch.setattr(rates, "_MEASURED_SIZE", {8: 64, 4: 64, 2: 64})
     measured("float32")
     path = machine.profile([device_backend()], 0).path
     content = json.loads(path.read_text())
@@ -242,7 +239,6 @@ def test_a_damaged_entry_is_ignored(cupy, state, monkeypatch, caplog, change):
 
 
 def test_the_hosts_profile_knows_nothing_of_devices(cupy, monkeypatch):
-    monkeypatch.setattr(rates, "_MEASURED_SIZE", {8: 64, 4: 64, 2: 64})
     measured("float32")
     host = falcon.machine()
     assert not any(name.startswith("gpu") for name in host.key)

@@ -114,7 +114,7 @@ def test_the_parts_of_the_reference_in_their_order(cupy, arithmetic, order):
         memory = cupy.empty((row.parts * x.size,), kind("bfloat16"))
         pointer, scheme = int(memory.data.ptr), staged(row, None)
         matrix = library_of(source).matrix(source)
-        part = kernels.Part(matrix, pointer, x.shape, (0, 0), x.shape)
+        part = kernels.Part(matrix, x.shape, (0, 0), x.shape, pointer)
         run(kernels.combine(scheme, row, **{"of_a" if factor == "u" else "of_b": part}))
         host, rest = cupy.asnumpy(memory).astype(np.float32), x.copy()
         along_columns = factor == "u"  # the inner dimension
@@ -142,7 +142,7 @@ def test_values_that_parts_cannot_hold(cupy, state, scheme, check):
             found = falcon.gemm(left, right, scheme=scheme, check=check, **by("bf16x6"))
             np.testing.assert_allclose(cupy.asnumpy(found), want, rtol=1e-3, atol=1e-3)
             assert (len(state.products) == 1) == native
-        repaired.forget()
+        repaired._places.clear()
         repeat.forget()
 
 

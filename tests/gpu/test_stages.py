@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import FLOAT32
 from falcon._gpu import geometry, kernels
 from falcon.codegen.cuda_plan import products
 from reference.lcma import lcma
 
-from . import fake_cupy
-from .support import DTYPES, kernels_of, kind, on_device, whole
+from .support import DTYPES, kind, on_device, whole
 
 # A scheme with fractional coefficients: Strassen with its first product halved and doubled.
 STRASSEN = falcon.schemes.get("strassen")
@@ -49,6 +47,8 @@ def expected(a, b, scheme, dtype):
     [
         *((x, y) for x in ("strassen", "2x4x2:14") for y in DTYPES),
         *((x, y) for x in SCHEMES for y in ("float32", "bfloat16")),
+        # Programs without shared sums, and narrow vectors.
+        *((x, "bfloat16") for x in ("5x5x5:93", "4x4x4:49")),
     ],
     ids=lambda x: getattr(x, "name", x),
 )
@@ -63,21 +63,11 @@ def test_matches_the_reference(cupy, scheme, dtype):
         np.testing.assert_array_equal(cupy.asnumpy(c), expected(a, b, scheme, dtype))
 
 
-@pytest.mark.parametrize("name", ["5x5x5:93", "4x4x4:49"])
-def test_large_schemes(cupy, name):
-    """Programs without shared sums, and narrow vectors."""
-    scheme = falcon.schemes.get(name)
-    a, b = whole((37, 43), 1), whole((43, 163), 2)
-    c = falcon.gemm(*(on_device(cupy, x, "bfloat16") for x in (a, b)), **unrepaired(scheme))
-    np.testing.assert_array_equal(cupy.asnumpy(c), expected(a, b, scheme, "bfloat16"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", falcon.schemes.names())
 def test_whole_catalogue(cupy, name):
     """Edges guarded, and a part that vectors reach."""
     scheme = falcon.schemes.get(name)
-    fake_cupy.compile_together(kernels_of(scheme, [FLOAT32]))
     m, k, n = scheme.format
     a, b = whole((5 * m + 1, 33 * k + 1), 1), whole((33 * k + 1, 132 * n), 2)
     c = falcon.gemm(*(on_device(cupy, x, "float32") for x in (a, b)), **unrepaired(scheme))
@@ -175,7 +165,7 @@ def test_mixed_dtypes(cupy, scheme, left, right, out, result):
 @pytest.mark.parametrize("orders", ["CCC", "FFF", "CFC", "FCF"])
 @pytest.mark.parametrize("scheme", ["strassen", "2x4x2:14", "3x5x2:25"])
 def test_chunks_keep_a_workspace_limit(cupy, state, scheme, orders):
-    """The result does not depend on the limit, and no more than the limit is allocated."""
+    """The result does not depend on the limit, and what the plan says is allocated."""
     a, b = whole((150, 170), 1), whole((170, 130), 2)
     left, right = (on_device(cupy, x, "float32", o) for x, o in zip((a, b), orders, strict=False))
     out = on_device(cupy, np.zeros((150, 130)), "float32", orders[2])
@@ -188,7 +178,7 @@ def test_chunks_keep_a_workspace_limit(cupy, state, scheme, orders):
         chunked.add(plan.option.tiling[3:])
         before = state.allocated
         falcon.gemm(left, right, out=out, workspace_limit=limit, **unrepaired(scheme))
-        assert state.allocated - before <= limit
+        assert state.allocated - before == plan.workspace
         np.testing.assert_array_equal(cupy.asnumpy(out), a @ b)
     assert len(chunked) == 3
     assert any(beta == 1.0 for _, _, beta, _ in state.products), "no chunk along K was added up"
@@ -211,16 +201,6 @@ def test_vectors_stop_where_a_chunk_does(cupy, shape, order):
     assert sorted(plan.option.tiling[3:]) == [32, 32, 400]
     falcon.gemm(left, right, out=out, workspace_limit=limit, **unrepaired("strassen"))
     np.testing.assert_array_equal(cupy.asnumpy(out), a @ b)
-
-
-def test_the_workspace_is_what_the_plan_says(cupy, state):
-    a, b = (on_device(cupy, whole((100, 100), x), "float32") for x in (1, 2))
-    out = cupy.empty((100, 100), np.float32)
-    for scheme in ("strassen", "3x3x3:23"):
-        plan = falcon.plan(a, b, scheme=scheme)
-        before = state.allocated
-        falcon.gemm(a, b, out=out, scheme=scheme)
-        assert state.allocated - before == plan.workspace
 
 
 def test_products_that_share_a_plane(cupy, state):
@@ -246,14 +226,6 @@ def test_compute_types(cupy, state):
         assert multiply("float64") == "64F"
         assert multiply("bfloat16") == "32F"
     assert state.math_mode == 3
-
-
-def test_the_callers_pointer_mode(cupy, state):
-    """Alpha and beta are the host's, also where the caller keeps theirs on the device."""
-    a = on_device(cupy, whole((32, 32), 1), "float32")
-    state.pointer_mode = 1
-    falcon.gemm(a, a, alpha=2.0)
-    assert state.pointer_mode == 1
 
 
 def test_errors_of_cublas_are_told(cupy, monkeypatch):
@@ -346,18 +318,6 @@ def test_a_packed_operand_is_freed_behind_its_uses(cupy, state, elsewhere):
     assert state.waits == ([(7, 8)] if elsewhere else [])
 
 
-@pytest.mark.parametrize("scheme", ["strassen", "classical"])
-def test_packed_operands_with_alpha_and_beta(cupy, scheme):
-    """Alpha is no part of the sums of B: it is applied once, and may change from call to call."""
-    a, b, c = whole((50, 40), 1), whole((40, 60), 2), whole((50, 60), 3)
-    packed = falcon.pack(on_device(cupy, b, "float16"), scheme=scheme)
-    for alpha, beta in ((2.0, 3.0), (-0.5, 0.0)):
-        left, added = on_device(cupy, a, "float16"), on_device(cupy, c, "float16")
-        found = falcon.gemm(left, packed, added, alpha=alpha, beta=beta)
-        exact = (alpha * (a @ b) + beta * c).astype(np.float16)
-        np.testing.assert_array_equal(cupy.asnumpy(found), exact)
-
-
 def test_alpha_overflows_no_sum(cupy):
     """Alpha times A would leave float16; alpha times the product does not."""
     a, b = np.full((40, 40), 3000.0), np.zeros((40, 40))
@@ -366,16 +326,6 @@ def test_alpha_overflows_no_sum(cupy):
     for scheme in ("strassen", "classical"):
         c = falcon.gemm(*operands, alpha=64.0, scheme=scheme)
         np.testing.assert_array_equal(cupy.asnumpy(c), np.float16(3000))
-
-
-def test_packed_operands_are_repaired(cupy):
-    a, b = whole((60, 60), 1).astype(float), whole((60, 60), 2).astype(float)
-    a[7, 7] = np.inf
-    packed = falcon.pack(on_device(cupy, b, "float32"), scheme="strassen")
-    with np.errstate(all="ignore"):
-        exact = a @ b
-    c = falcon.gemm(on_device(cupy, a, "float32"), packed)
-    np.testing.assert_array_equal(cupy.asnumpy(c), exact)
 
 
 def test_random_data_rounds_as_predicted(cupy):

@@ -329,7 +329,6 @@ def test_onnx(dynamo, tmp_path):
     assert np.array_equal(found, exact(x, made).detach().numpy())
 
 
-@pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated")
 def test_what_only_torch_can_do():
     made, x = nn.Sequential(layer(dtype=torch.float32)), integers(9, 48)
     convert_(made, config())
@@ -337,8 +336,6 @@ def test_what_only_torch_can_do():
         assert torch.equal(made.double()(x), exact(x, made[0]))
         made[0].bias = nn.Parameter(integers(1, 32))
         assert torch.equal(made(x), exact(x, made[0]))
-    with pytest.warns(UserWarning, match=r"leaves a FalconLinear as it is.*revert_"):
-        torch.ao.quantization.quantize_dynamic(made)
 
 
 def test_bfloat16_without_ml_dtypes():
@@ -446,14 +443,6 @@ def test_small_layers_are_left(monkeypatch):
     made = layer()
     assert convert_(made, config()).rows[0]["reason"] == "too small"
     assert type(made) is nn.Linear
-
-
-def test_a_report_is_a_table():
-    pandas = pytest.importorskip("pandas")
-    report = convert_(nn.Sequential(layer(), layer(32, 16)), config())
-    frame = pandas.DataFrame(report.rows)
-    assert [*frame["shape"]] == [(32, 48), (16, 32)]
-    assert frame["extra_bytes"].sum() == report.extra_bytes
 
 
 def test_memory_limit():

@@ -20,7 +20,7 @@ from falcon._core.problem import Problem
 from falcon._gpu import batches, kernels, operands, workspaces
 from falcon._gpu.arrays import Library, library_of, promoted
 from falcon._gpu.device import current, on
-from falcon._gpu.matrix import Matrix
+from falcon._gpu.matrix import Matrix, meet
 from falcon._gpu.steps import run
 from falcon._gpu.where import device_of
 
@@ -59,7 +59,7 @@ def device_family(arrays: dict[str, Any]) -> DeviceFamily:
 def current_device() -> DeviceFamily:
     """Return the family to plan for shapes, without arrays, on the current device."""
     get_backend(DEVICE)
-    return DeviceFamily(None, current())
+    return DeviceFamily(Library(), current())
 
 
 class DeviceFamily:
@@ -69,13 +69,8 @@ class DeviceFamily:
     source_is_optional = False
     parts_written: tuple[str, ...] = ("full",)
 
-    def __init__(self, library: Library | None, index: int) -> None:
-        self._known, self._index = library, index
-
-    @property
-    def _library(self) -> Library:
-        assert self._known is not None  # called for arrays only, not for shapes
-        return self._known
+    def __init__(self, library: Library, index: int) -> None:
+        self._library, self._index = library, index
 
     def requested(self, options: Options) -> Options:
         """Allow only the GPU backend, and no check="verify", which needs results on the host."""
@@ -94,16 +89,10 @@ class DeviceFamily:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make the device, and the library's current stream, current."""
-        with on(self._index):
-            if self._known is None:
-                yield
-                return
-            with self._known.stream(self._index):
-                yield
+        with on(self._index), self._library.stream(self._index):
+            yield
 
     def array(self, name: str, x: Any) -> Any:
-        """Arrays stay as they are; `dtype` looks at their dtypes."""
         refuse_packed(name, x)
         return x
 
@@ -112,11 +101,9 @@ class DeviceFamily:
         return promoted([self._library.dtype(x) for x in arrays])
 
     def element_type(self, x: Any) -> DType | None:
-        """Return the row of the library's dtype; raise TypeError if falcon has none."""
         return of(x.dtype) if isinstance(x, PackedOperand) else self._library.dtype(x)
 
     def type_named(self, dtype: Any) -> DType:
-        """Return the row of a floating type that GPUs multiply."""
         row = type_named(dtype)
         if row.cuda is None:
             known = ", ".join(x.name for x in CUDA)
@@ -124,19 +111,15 @@ class DeviceFamily:
         return row
 
     def target(self, out: Any) -> Any:
-        """Arrays stay as they are."""
         return out
 
     def scalars(self, dtype: DType) -> DType:
-        """Alpha and beta have the type of the sums."""
         return dtype.accumulator
 
     def check_cast(self, out: Any, dtype: DType) -> None:
-        """Raise TypeError unless `out` has a floating dtype."""
         promoted([self._library.dtype(out)])
 
     def check_out(self, out: Any, shape: tuple[int, ...], dtype: DType) -> None:
-        """Raise unless `out` has that shape and a floating dtype."""
         self.check_cast(out, dtype)
         if tuple(out.shape) != shape:
             raise ValueError(f"out has shape {tuple(out.shape)}; expected {shape}")
@@ -152,7 +135,6 @@ class DeviceFamily:
         return False
 
     def scalar(self, x: Any) -> Any:
-        """0-d arrays stay as they are."""
         return x
 
     def empty(self, shape: tuple[int, ...], dtype: DType, of: Sequence[Any] = ()) -> Any:
@@ -203,7 +185,6 @@ class DeviceFamily:
         )
 
     def operand(self, x: Any) -> Matrix:
-        """View an array as a matrix in GPU memory."""
         return x if isinstance(x, Matrix) else self._library.matrix(x)
 
     def scale(self, c: Any, beta: Any, out: Any, dtype: DType) -> None:
@@ -217,8 +198,7 @@ class DeviceFamily:
         out[...] = x
 
     def overlap(self, x: Any, y: Any) -> bool:
-        (low, high), (other_low, other_high) = self._library.span(x), self._library.span(y)
-        return low < other_high and other_low < high
+        return meet(self._library.span(x), self._library.span(y))
 
     def same_memory(self, x: Any, y: Any) -> bool:
         """Whether the two are one object: for others, a copy is made."""
@@ -228,7 +208,6 @@ class DeviceFamily:
         return self._library.permuted(x, axes)
 
     def strides(self, x: Any) -> tuple[int, ...]:
-        """Return the strides in elements."""
         return self._library.strides(x)
 
     def einsum_operands(

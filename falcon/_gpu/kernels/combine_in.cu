@@ -31,7 +31,6 @@ struct Source {
 };
 
 template <int W> struct Whole : Source {
-    FALCON_INLINE explicit Whole(const Source &source) : Source(source) {}
     FALCON_INLINE Vec<S, W> operator()(int i, int j) const {
         return load_vec<S, W>(at + times(i, step_i) + times(j, step_j));
     }
@@ -41,8 +40,6 @@ struct Guarded : Source {
     const Edge edge;
     const Powers powers;
     const bool of_rows;
-    FALCON_INLINE Guarded(const Source &source, const Edge &edge, const Powers &powers, bool of_rows)
-        : Source(source), edge(edge), powers(powers), of_rows(of_rows) {}
     FALCON_INLINE Vec<S, 1> operator()(int i, int j) const {
         if (!edge.has(i, j))
             return {S(0)};
@@ -90,7 +87,7 @@ FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restri
     const long long member = along_minor ? width : plane, longer = along_minor ? row : 0;
     if (place.whole) {
         const long long y = place.y;
-        Whole<FALCON_WIDTH> load(origin);
+        Whole<FALCON_WIDTH> load = {origin};
         load.at += y;
         Target<FALCON_WIDTH> store = {out + row + y, plane, member, longer};
         Sums<FALCON_WIDTH>::run(load, store);
@@ -101,8 +98,8 @@ FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restri
         const long long y = place.y + e * place.step;
         if (y >= width)
             return;
-        Guarded load(origin, Edge(major - x, minor - y, step_major, step_minor, by_columns),
-                     powers.from(along_minor ? x : y), along_minor != by_columns);
+        Guarded load = {origin, Edge(major - x, minor - y, step_major, step_minor, by_columns),
+                        powers.from(along_minor ? x : y), along_minor != by_columns};
         load.at += y;
         Target<1> store = {out + row + y, plane, member, longer};
         Sums<1>::run(load, store);

@@ -4,7 +4,8 @@
 //   h         planes of height x width
 //   out       element (0, 0) of block (0, 0) of C, or of the part of it that is written
 //   c         the matrix that is added, in the same order as out; never read where beta is zero
-//   marks     null, or the marks of MARK_MAJOR x MARK_MINOR regions: set if a sum is not finite
+//   marks     null, or words, zero at first: whether any region of MARK_MAJOR x MARK_MINOR has a sum
+//             that is not finite, then the same of every region
 //   aligned   out, c, their leading dimensions and step_minor allow accesses of WIDTH elements
 //   scale_*   null, or the powers by which lines of A and B that are C's lines along this axis were
 //   first_*   multiplied, and the first of them, as in combine_in.cu: sums are divided by them
@@ -36,15 +37,12 @@ struct Result {
 };
 
 template <int W> struct Whole : Result {
-    FALCON_INLINE explicit Whole(const Result &result) : Result(result) {}
     FALCON_INLINE void operator()(int i, int j, const Vec<S, W> &sum) { finish(i, j, sum); }
 };
 
 struct Guarded : Result {
     const Edge edge;
     const Powers rows, columns;
-    FALCON_INLINE Guarded(const Result &result, const Edge &edge, const Powers &rows, const Powers &columns)
-        : Result(result), edge(edge), rows(rows), columns(columns) {}
     FALCON_INLINE void operator()(int i, int j, const Vec<S, 1> &sum) {
         if (!edge.has(i, j))
             return;
@@ -98,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     if (place.whole) {
         const long long y = place.y;
         const Planes<FALCON_WIDTH> load = {h + x * width + y, plane};
-        Whole<FALCON_WIDTH> store(origin);
+        Whole<FALCON_WIDTH> store = {origin};
         store.out += y;
         store.c += y;
         Sums<FALCON_WIDTH>::run(load, store);
@@ -111,8 +109,8 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
                 break;
             const Planes<1> load = {h + x * width + y, plane};
             const Powers at_x = of_major.from(x), at_y = of_minor.from(y);
-            Guarded store(origin, Edge(major - x, minor - y, step_major, step_minor, by_columns),
-                          by_columns ? at_y : at_x, by_columns ? at_x : at_y);
+            Guarded store = {origin, Edge(major - x, minor - y, step_major, step_minor, by_columns),
+                             by_columns ? at_y : at_x, by_columns ? at_x : at_y};
             store.out += y;
             store.c += y;
             Sums<1>::run(load, store);

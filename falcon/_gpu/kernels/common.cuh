@@ -1,4 +1,5 @@
-// What all kernels share: element types, vectors of sums, loads and stores.
+// What all kernels share: element types, vectors of sums, loads and stores. Sizes that the launches
+// need too are defined by falcon/_gpu/sources.py.
 //
 // 16-bit elements are summed in float. Here they are plain bit patterns, converted by single
 // instructions, so that no header is needed; with FALCON_HOST (a C++ compiler instead of NVRTC) the
@@ -206,9 +207,6 @@ FALCON_INLINE long long times(int count, long long step) {
 #endif
 }
 
-// Elements of a row that a warp covers at a time; see falcon/_gpu/geometry.py.
-#define FALCON_LANES 32
-
 // The sum over a warp, in its last thread. On a host, the threads of a warp run one after another.
 #ifndef FALCON_HOST
 FALCON_INLINE double warp_sum(double x) {
@@ -218,10 +216,6 @@ FALCON_INLINE double warp_sum(double x) {
     return x;
 }
 #endif
-// Size of a region of a block of C, which is marked and repaired as a whole. Marks are words, zero at
-// first: one that says whether any region is marked, then one per region.
-#define FALCON_MARK_MAJOR 64
-#define FALCON_MARK_MINOR 128
 
 // --- where a thread of a combine kernel works ------------------------------------------------------
 

@@ -10,14 +10,14 @@
 //   aligned   x and its lines allow accesses of 16 bytes
 //   first     thread blocks of the first matrix
 //
-// A thread block is 32 x 8 threads. No atomics: the sums, and so the result, are always the same.
+// A thread block is LANES x WARPS threads. No atomics: the sums, and so the result, are always the same.
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     FALCON_NAME(long long inner, long long first, const FALCON_A *__restrict__ x_0, long long line_stride_0,
                 long long inner_stride_0, long long lines_0, double *sums_0, int parts_0, int along_0, int aligned_0,
                 const FALCON_A *__restrict__ x_1, long long line_stride_1, long long inner_stride_1, long long lines_1,
                 double *sums_1, int parts_1, int along_1, int aligned_1) {
-    constexpr int W = 16 / sizeof(FALCON_A);
+    constexpr int W = FALCON_ACCESS_BYTES / sizeof(FALCON_A);
     const bool second = blockIdx.x >= first;
     const FALCON_A *__restrict__ x = second ? x_1 : x_0;
     const long long line_stride = second ? line_stride_1 : line_stride_0;
@@ -26,9 +26,9 @@ extern "C" __global__ void __launch_bounds__(256)
     const int parts = second ? parts_1 : parts_0, along = second ? along_1 : along_0;
     const int aligned = second ? aligned_1 : aligned_0;
     const long long block = blockIdx.x - (second ? first : 0);
-    // A group of threads, 8 to a block, has the part `part` of one line, or of FALCON_LANES * W lines.
+    // A warp has the part `part` of one line, or of FALCON_LANES * W lines.
     const int tile = along ? 1 : FALCON_LANES * W;
-    const long long group = block * 8 + threadIdx.y, tiles = (lines + tile - 1) / tile;
+    const long long group = block * FALCON_WARPS + threadIdx.y, tiles = (lines + tile - 1) / tile;
     const int part = (int)(group / tiles);
     if (part >= parts)
         return;

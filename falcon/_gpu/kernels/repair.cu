@@ -8,12 +8,12 @@
 // Block (i, j) of C, region by region: rows of `left` (A, or B's columns) times `right`, with axes
 // as in combine_in.cu. `told`, if it is not null, is a word in the host's memory: set if any is
 // marked. As many thread blocks as the device runs at a time share the regions. A thread
-// block is 32 x 8 threads, each of which forms 8 x 4 entries.
+// block is LANES x WARPS threads, each of which forms 8 x 4 entries.
 
-#define FALCON_REPAIR_ROWS (FALCON_MARK_MAJOR / 8)
+#define FALCON_REPAIR_ROWS (FALCON_MARK_MAJOR / FALCON_WARPS)
 #define FALCON_REPAIR_COLUMNS (FALCON_MARK_MINOR / FALCON_LANES)
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     FALCON_NAME(const FALCON_A *__restrict__ left, long long left_major, long long left_inner,
                 const FALCON_A *__restrict__ right, long long right_inner, long long right_minor, FALCON_T *out,
                 const FALCON_T *c, long long ld, long long ld_c, long long major, long long minor, long long inner,

@@ -11,21 +11,19 @@
 //   scale     a word, zero at first, and the powers: see Powers in common.cuh
 //   first     thread blocks of the first matrix
 
-// The host's SCALED_FROM, and the steps per octave in which it compares logarithms of norms.
-#define FALCON_SCALED_FROM 1.2
-#define FALCON_OCTAVE 64
+#define FALCON_OCTAVE (1 << FALCON_OCTAVE_BITS)
 // The squared norm of a line below which it is lifted: parts of numbers near it are far from subnormal.
 #define FALCON_SMALL 0x1p-64
 
-extern "C" __global__ void __launch_bounds__(256)
-    FALCON_NAME(int most, int even, int lift, long long first, const FALCON_A *sums_0, int parts_0, long long lines_0,
-                long long block_0, FALCON_S *scale_0, const FALCON_A *sums_1, int parts_1, long long lines_1,
-                long long block_1, FALCON_S *scale_1) {
+extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
+    falcon_scales(int most, int even, int lift, long long first, const double *sums_0, int parts_0, long long lines_0,
+                  long long block_0, double *scale_0, const double *sums_1, int parts_1, long long lines_1,
+                  long long block_1, double *scale_1) {
     const bool second = blockIdx.x >= first;
-    const FALCON_A *sums = second ? sums_1 : sums_0;
+    const double *sums = second ? sums_1 : sums_0;
     const int parts = second ? parts_1 : parts_0;
     const long long lines = second ? lines_1 : lines_0, block = second ? block_1 : block_0;
-    FALCON_S *scale = second ? scale_1 : scale_0;
+    double *scale = second ? scale_1 : scale_0;
     const long long place = (long long)(blockIdx.x - (second ? first : 0)) * blockDim.x + threadIdx.x;
     if (place >= block || place >= lines)
         return;
@@ -48,6 +46,7 @@ extern "C" __global__ void __launch_bounds__(256)
     const auto level = [power](long long line) { return (int)rint(log2(power[line]) * (FALCON_OCTAVE / 2)); };
     bool scaled = known && even && total > FALCON_SCALED_FROM * present * least;
     int base = 0, top = -0x7fffffff, bottom = 0x7fffffff;
+    const auto octave = [&](long long line) { return (level(line) - base) >> FALCON_OCTAVE_BITS; };
     if (scaled) {
         // Where to cut the circle of the fractional parts of the logarithms: at its largest gap.
         int narrowest = FALCON_OCTAVE;
@@ -63,15 +62,17 @@ extern "C" __global__ void __launch_bounds__(256)
             }
         }
         for (long long line = place; line < lines; line += block) {
-            const int octave = power[line] == 0 ? top : (level(line) - base) >> 6;
-            top = octave > top ? octave : top;
-            bottom = power[line] != 0 && octave < bottom ? octave : bottom;
+            if (power[line] == 0)
+                continue;
+            const int own = octave(line);
+            top = own > top ? own : top;
+            bottom = own < bottom ? own : bottom;
         }
         known = top - bottom <= most;
         double after = 0, least_after = 0x1p1023;
         for (long long line = place; known && line < lines; line += block)
             if (power[line] != 0) {
-                const double square = ldexp(power[line], 2 * (top - ((level(line) - base) >> 6)));
+                const double square = ldexp(power[line], 2 * (top - octave(line)));
                 after += square;
                 least_after = square < least_after ? square : least_after;
             }
@@ -80,13 +81,12 @@ extern "C" __global__ void __launch_bounds__(256)
     const int up = lift && present && largest < FALCON_SMALL ? most - (scaled ? top - bottom : 0) : 0;
     for (long long line = place; line < lines; line += block) {
         const double square = power[line];
-        const int exponent = up + (scaled && square != 0 ? top - ((level(line) - base) >> 6) : 0);
+        const int exponent = up + (scaled && square != 0 ? top - octave(line) : 0);
         power[line] = !known ? -1.0 : square == 0 ? 0.0 : ldexp(1.0, exponent);
     }
     if (scaled || up || !known || present < count)
         atomicMax(reinterpret_cast<unsigned *>(scale), scaled || up ? FALCON_MULTIPLIED : FALCON_NOT_ONE);
 }
 
-#undef FALCON_SCALED_FROM
 #undef FALCON_OCTAVE
 #undef FALCON_SMALL
