@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,16 @@ class FalconLinear(nn.Linear):
         else:  # TorchScript does not compile it
             fewest = self._panels.how.min_m * self.in_features
             return linear(input, self.weight, self.bias, self._handle, fewest)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; warn where torch.ao.quantization passes the layer over."""
+        if name == "qconfig":
+            warnings.warn(
+                "torch.ao.quantization leaves a FalconLinear as it is: quantize the model first, "
+                "or call falcon.torch.revert_(model)",
+                stacklevel=2,
+            )
+        super().__setattr__(name, value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a copy or a pickle, with panels of its own."""

@@ -329,6 +329,7 @@ def test_onnx(dynamo, tmp_path):
     assert np.array_equal(found, exact(x, made).detach().numpy())
 
 
+@pytest.mark.filterwarnings("ignore:torch.ao.quantization is deprecated")
 def test_what_only_torch_can_do():
     made, x = nn.Sequential(layer(dtype=torch.float32)), integers(9, 48)
     convert_(made, config())
@@ -336,6 +337,8 @@ def test_what_only_torch_can_do():
         assert torch.equal(made.double()(x), exact(x, made[0]))
         made[0].bias = nn.Parameter(integers(1, 32))
         assert torch.equal(made(x), exact(x, made[0]))
+    with pytest.warns(UserWarning, match=r"leaves a FalconLinear as it is.*revert_"):
+        torch.ao.quantization.quantize_dynamic(made)
 
 
 def test_bfloat16_without_ml_dtypes():
