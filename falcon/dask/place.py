@@ -9,10 +9,10 @@ from typing import Any
 
 import dask
 import numpy as np
+from dask._task_spec import convert_legacy_graph
 
-from .cluster import current, holders
-from .grid import Grid
-from .plan import operands
+from .cluster import Cluster, client, current
+from .grid import Grid, operands
 
 
 @contextmanager
@@ -29,8 +29,8 @@ def placed(x: Any, y: Any, c: Any) -> Iterator[float]:
     ----------
     x, y : dask.array.Array, shapes (M, K), (K, N)
     c : dask.array.Array, shape (M, N)
-        By the plain grid, to be computed within the block, and nothing that is made of it: Dask
-        fuses its tasks with those.
+        To be computed within the block, and nothing that is made of it: Dask fuses its tasks with
+        those.
 
     Yields
     ------
@@ -83,6 +83,27 @@ class _Sent:
         return ()
 
 
+def holders(x: Any, on: Cluster) -> np.ndarray | None:
+    """Return which worker, by its place in `addresses`, holds each chunk of a persisted matrix.
+
+    None where it is not known of all.
+    """
+    asked = client()
+    if asked is None or asked.asynchronous or not (held := asked.futures_of(x)):
+        return None
+    told = asked.who_has(held)
+    graph = convert_legacy_graph(dict(x.__dask_graph__()))
+    found = np.empty(x.numblocks, int)
+    for at in np.ndindex(found.shape):
+        key = (x.name, *at)
+        while key not in told and len(before := graph[key].dependencies) == 1:
+            (key,) = before  # for example x.T of a persisted x: it is transposed where it lies
+        if not told.get(key) or told[key][0] not in on.addresses:
+            return None
+        found[at] = on.addresses.index(told[key][0])
+    return found
+
+
 def places(
     counts: tuple[int, int, int],
     chunk: tuple[float, float],
@@ -94,15 +115,9 @@ def places(
     C's chunks, in bands of rows and column by column in each, are cut into runs of equal length:
     that height of bands is taken for which the fewest bytes move.
 
-    Parameters
-    ----------
-    counts : (int, int, int)
-        Chunks along M, N, K.
-    chunk : (float, float)
-        Bytes of a chunk of x and of y.
-    workers : int
-    held : (ndarray of int, ndarray of int), shapes (M, K) and (K, N), optional
-        The worker that holds each chunk; where it is not known, any of them.
+    `counts`: chunks along M, N, K.
+    `chunk`: bytes of a chunk of x and of y.
+    `held`: the worker that holds each chunk of x and of y; None where it is not known.
     """
     M = counts[0]
     heights = {*(2**power for power in range(M.bit_length())), M}
