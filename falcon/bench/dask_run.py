@@ -51,7 +51,6 @@ class Found:
     peaks: int = 0  # of all workers together
     held: int = 0  # of operands and result, unless they are in files
     beyond: int = 0  # of `peaks`, besides these and workers at rest
-    predicted: float | None = None
     predicted_moved: float | None = None
     check: str = ""
 
@@ -232,8 +231,6 @@ def _measure(
 ) -> None:
     """Run a side on operands that are made anew, so that their chunks lie in one place each."""
     x, y = data.operands()
-    if found.side != _PEER:
-        found.predicted = falcon.dask.plan(x, y, **falcon_options).seconds
     client.run(_reset_peak)
     before, start = sum(client.run(_moved).values()), perf_counter()
     c = _call(found, x, y, falcon_options)
@@ -296,16 +293,15 @@ def _memory(which: str) -> int:
 
 def _table(found: list[Found], flops: float) -> str:
     rows: list[tuple[str, ...]] = [("", "s", "GFLOP/s", "of falcon's time", "peak GiB", "of all",
-                                    "beyond", "moved GiB", "tasks", "predicted s", "moved",
+                                    "beyond", "moved GiB", "predicted", "tasks",
                                     "Freivalds")]  # fmt: skip
     for x in found:
         if x.seconds is None:
-            rows.append((x.side, *["-"] * 10, x.failed))
+            rows.append((x.side, *["-"] * 9, x.failed))
             continue
-        told = "-" if x.predicted is None else f"{x.predicted:.3g}"
         sent = "-" if x.predicted_moved is None else f"{x.predicted_moved / 2**30:.2f}"
         rows.append((x.side, f"{x.seconds:.3g}", f"{flops / x.seconds / 1e9:.0f}",
                      f"{x.seconds / (found[0].seconds or np.nan):.2f}", f"{x.peak / 2**30:.2f}",
                      f"{x.peaks / 2**30:.2f}", f"{x.beyond / 2**30:.2f}",
-                     f"{x.moved / 2**30:.2f}", str(x.tasks), told, sent, x.check))  # fmt: skip
+                     f"{x.moved / 2**30:.2f}", sent, str(x.tasks), x.check))  # fmt: skip
     return format_table(rows)

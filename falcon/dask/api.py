@@ -19,7 +19,7 @@ from falcon._front.planner import requested
 from falcon._front.validate import number, scalar
 
 from .graph import tasks_of
-from .grid import is_foreign, operands
+from .grid import is_foreign, matrices, operands
 from .plan import GridPlan, decided
 from .work import Work
 
@@ -135,10 +135,7 @@ def gemm(
     >>> float(falcon.dask.gemm(x, x, x, alpha=2, beta=1)[0, 0].compute(scheduler="synchronous"))
     81.0
     """
-    a, b = operands(a=a, b=b)
-    for name, x in (("a", a), ("b", b)):
-        if x.ndim != 2:
-            raise ValueError(f"{name} has shape {x.shape}; expected a matrix (use matmul)")
+    a, b = matrices(a=a, b=b)
     number("beta", beta)
     if beta != 0 and c is None:
         raise ValueError(f"beta is {beta!r} but c is missing")
@@ -153,9 +150,8 @@ def gemm(
             raise ValueError(f"c has chunks {c.chunks}; expected c.rechunk({wanted})")
     plan = decided("gemm", a, b, c, dtype, reread, options)
     kind = plan.result.numpy
-    return _array(
-        "gemm", plan, a, b, c, scalar("alpha", alpha, kind), scalar("beta", beta, kind), options
-    )
+    alpha, beta = scalar("alpha", alpha, kind), scalar("beta", beta, kind)
+    return _array("gemm", plan, a, b, c, alpha, beta, options)
 
 
 def _are_for_dask(*arrays: Any) -> bool:

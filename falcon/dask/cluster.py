@@ -83,21 +83,16 @@ def _distributed(client: Any) -> Cluster:
     found = Cluster(len(workers), sum(nthreads), 1, memory, addresses=alike)
     if not client.asynchronous:  # a client in an event loop cannot wait
         told = client.run(_about, on_error="return")
-        _check(told)
+        for address, x in told.items():
+            if isinstance(x, BaseException):
+                raise RuntimeError(f"worker {address} cannot import falcon.dask: {x!r}") from x
+            if x[0] != falcon.__version__:
+                raise RuntimeError(
+                    f"worker {address} has falcon {x[0]}, this process {falcon.__version__}: "
+                    "install the same version everywhere"
+                )
         cpus = [x[2] // hosts[workers[at]["host"]] for at, x in told.items() if at in workers]
         kernels = tuple(sorted({x[1] for x in told.values()}))
         found = replace(found, threads=max(1, min(cpus, default=1)), kernels=kernels)
     _known[client] = frozenset(workers), found
     return found
-
-
-def _check(told: dict[str, Any]) -> None:
-    """Raise RuntimeError unless all workers have this falcon."""
-    for address, x in told.items():
-        if isinstance(x, BaseException):
-            raise RuntimeError(f"worker {address} cannot import falcon.dask: {x!r}") from x
-        if x[0] != falcon.__version__:
-            raise RuntimeError(
-                f"worker {address} has falcon {x[0]}, this process {falcon.__version__}: install "
-                "the same version everywhere"
-            )

@@ -11,17 +11,19 @@ the product has chunks.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from dask._task_spec import convert_legacy_graph
 from dask.core import flatten
+from dask.local import get_sync
 
 from .plan import GridPlan
-from .work import Source, Step, total
+from .work import Step, total
 
 _FAN_IN = 8
-_MOST_TASKS, _MOST_BYTES = 16, 2**20  # of a source, and of arrays in it
+_MOST_TASKS, _MOST_BYTES = 16, 2**20  # that make a chunk, and of arrays in them
 
 
 def tasks_of(
@@ -45,7 +47,7 @@ def tasks_of(
                 is_last = len(steps) == at + 1 and plan.runs == 1
                 key = (name, *index) if is_last else (f"{name}-part", *index, at)
                 cuts = tuple(grid.cuts(batch, i, j, k) for k in steps[at])
-                given = [of_x[v.index] for v, _ in cuts], [of_y[w.index] for _, w in cuts]
+                given = [of_x[v.chunk] for v, _ in cuts], [of_y[w.chunk] for _, w in cuts]
                 step = Step(cuts, grid.folds, factor)
                 tasks[key] = (step, work, added, *given)
                 for l, k in enumerate(steps[at]):
@@ -63,8 +65,9 @@ def tasks_of(
 
 
 def _chunks(name: str, x: Any, reread: bool) -> dict[tuple, Any]:
-    """Return what a task is given for each chunk, by index: its key, or a source that makes it.
+    """Return what a task is given for each chunk, by index: its key, or a call that makes it.
 
+    What such a call makes is not kept: a chunk that is read often takes no memory in between.
     Raises ValueError if making a chunk takes many tasks, or data that the graph itself holds.
     """
     keys = list(flatten(x.__dask_keys__()))
@@ -87,5 +90,5 @@ def _chunks(name: str, x: Any, reread: bool) -> dict[tuple, Any]:
                 f"the graph; expected arrays that are read from files: store {name} first, for "
                 "example by dask.array.to_zarr"
             )
-        found[key[1:]] = Source(part, key)
+        found[key[1:]] = partial(get_sync, part, key)
     return found

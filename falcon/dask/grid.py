@@ -33,15 +33,15 @@ class Piece:
 class Cut(NamedTuple):
     """A part of a chunk of x or y."""
 
-    index: tuple[int, ...]
+    chunk: tuple[int, ...]
     part: tuple[slice, ...]
     shape: tuple[float, ...]  # of the chunk, as far as it is known
 
     @classmethod
     def of(cls, chunks: Chunks, places: list[tuple[int, slice]]) -> Cut:
         """Return the part at some places of the axes; batch axes may be missing in `chunks`."""
-        index, part = zip(*places[-len(chunks) :], strict=True)
-        return cls(index, part, tuple(of[at] for of, at in zip(chunks, index, strict=True)))
+        chunk, part = zip(*places[-len(chunks) :], strict=True)
+        return cls(chunk, part, tuple(of[at] for of, at in zip(chunks, chunk, strict=True)))
 
 
 def operands(**named: Any) -> list[Any]:
@@ -51,6 +51,15 @@ def operands(**named: Any) -> list[Any]:
         if not isinstance(named[name], da.Array):
             raise TypeError(f"{name} is a {type(x).__name__}; expected a Dask array")
     return list(named.values())
+
+
+def matrices(**named: Any) -> list[Any]:
+    """Return Dask arrays; raises ValueError for those that are no matrices."""
+    found = operands(**named)
+    for name, x in zip(named, found, strict=True):
+        if x.ndim != 2:
+            raise ValueError(f"{name} has shape {x.shape}; expected a matrix")
+    return found
 
 
 def is_foreign(x: Any) -> bool:
@@ -71,14 +80,10 @@ def pieces(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[Piece, ...]:
     found, start = [], 0
     ends = [list(accumulate(sizes)) for sizes in (left, right)]
     for end in sorted({*ends[0], *ends[1]} - {0}):
-        at = [bisect_left(side, end) for side in ends]
-        cuts = []
-        for side, sizes in enumerate((left, right)):
-            size = sizes[at[side]]
-            before = ends[side][at[side]] - size
-            is_whole = start == before and end == before + size
-            cuts.append(_WHOLE if is_whole else slice(start - before, end - before))
-        found.append(Piece(end - start, at[0], at[1], cuts[0], cuts[1]))
+        at_x, at_y = (bisect_left(side, end) for side in ends)
+        before = ends[0][at_x] - left[at_x], ends[1][at_y] - right[at_y]
+        of_x, of_y = (slice(start - first, end - first) for first in before)
+        found.append(Piece(end - start, at_x, at_y, of_x, of_y))
         start = end
     return tuple(found)
 
@@ -131,14 +136,9 @@ class Grid:
         return len(self.x[-2]), len(self.y[-1]), len(self.K)
 
     @property
-    def batches(self) -> int:
-        """Chunks along all batch axes."""
-        return prod(map(len, self.batch))
-
-    @property
     def outputs(self) -> int:
         """Chunks of the product."""
-        return self.batches * len(self.x[-2]) * len(self.y[-1])
+        return prod(map(len, self.chunks))
 
     @property
     def chunks(self) -> Chunks:

@@ -12,7 +12,10 @@ import numpy as np
 from dask._task_spec import convert_legacy_graph
 
 from .cluster import Cluster, client, current
-from .grid import Grid, operands
+from .grid import Grid, matrices
+
+# The worker that holds each chunk of x, and of y; None where it is not known.
+Held = tuple[np.ndarray | None, np.ndarray | None]
 
 
 @contextmanager
@@ -52,10 +55,7 @@ def placed(x: Any, y: Any, c: Any) -> Iterator[float]:
     >>> with falcon.dask.placed(x, x.T, c):
     ...     c = c.persist(scheduler="synchronous")
     """
-    x, y = operands(x=x, y=y)
-    for name, v in (("x", x), ("y", y)):
-        if v.ndim != 2:
-            raise ValueError(f"{name} has shape {v.shape}; expected a matrix")
+    x, y = matrices(x=x, y=y)
     grid, on = Grid.of(x, y), current(None)
     M, N, K = grid.counts
     if len(on.addresses) < 2 or len(on.addresses) > M * N:
@@ -105,10 +105,7 @@ def holders(x: Any, on: Cluster) -> np.ndarray | None:
 
 
 def places(
-    counts: tuple[int, int, int],
-    chunk: tuple[float, float],
-    workers: int,
-    held: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
+    counts: tuple[int, int, int], chunk: tuple[float, float], workers: int, held: Held
 ) -> tuple[np.ndarray, float]:
     """Return the worker of each chunk of C, and the bytes that move.
 
@@ -117,20 +114,14 @@ def places(
 
     `counts`: chunks along M, N, K.
     `chunk`: bytes of a chunk of x and of y.
-    `held`: the worker that holds each chunk of x and of y; None where it is not known.
     """
-    M = counts[0]
-    heights = {*(2**power for power in range(M.bit_length())), M}
-    tried = [_in_bands(height, counts, chunk, workers, held) for height in sorted(heights)]
+    heights = {*(2**power for power in range(counts[0].bit_length())), counts[0]}
+    tried = (_in_bands(height, counts, chunk, workers, held) for height in sorted(heights))
     return min(tried, key=lambda x: x[1])
 
 
 def _in_bands(
-    height: int,
-    counts: tuple[int, int, int],
-    chunk: tuple[float, float],
-    workers: int,
-    held: tuple[np.ndarray | None, np.ndarray | None],
+    height: int, counts: tuple[int, int, int], chunk: tuple[float, float], workers: int, held: Held
 ) -> tuple[np.ndarray, float]:
     M, N, K = counts
     i, j = np.indices((M, N)).reshape(2, -1)

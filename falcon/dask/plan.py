@@ -9,6 +9,7 @@ from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
+from dask.utils import format_bytes
 
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
@@ -41,10 +42,6 @@ class GridPlan:
     ----------
     grid : Grid
         Which chunks meet.
-    operand, result : falcon._core.dtypes.DType
-        In which chunks are multiplied, and of the result; operand is None for a GPU's arrays.
-    options : Options
-        Of the products of chunks.
     cluster : Cluster
         What is known of the workers.
     chunk : falcon.Plan or None
@@ -53,10 +50,6 @@ class GridPlan:
         Products along K that a task adds up.
     runs : int
         Parts of K that tasks add to different arrays.
-    seconds : float
-        Predicted for the products; 0 without `chunk`.
-    reread : bool
-        Tasks make or read the chunks of x and y themselves.
     advice : tuple of str
         How other chunks would help.
 
@@ -69,15 +62,14 @@ class GridPlan:
     """
 
     grid: Grid
-    operand: DType | None
+    operand: DType | None  # in which chunks are multiplied; None: a GPU's arrays
     result: DType
-    options: Options
+    options: Options  # of the products of chunks
     cluster: Cluster
     chunk: Plan | None
     products: int
     runs: int
-    seconds: float
-    reread: bool
+    reread: bool  # tasks make, or read, the chunks of x and y themselves
     advice: tuple[str, ...]
 
     @property
@@ -112,17 +104,17 @@ class GridPlan:
     def _above(self, chunk: str) -> str:
         """Return the grid, the workers, the tasks, and below them the product of two chunks."""
         (M, N, K), counts, on = self.grid.sizes, self.grid.counts, self.cluster
-        batches, tasks = self.grid.batches, self.grid.outputs * ceil(counts[2] / self.products)
+        batches = prod(map(len, self.grid.batch))
+        tasks = self.grid.outputs * ceil(counts[2] / self.products)
         lines = [
             f"{M} x {K} @ {K} x {N} {self.result}, chunk by chunk",
             f"  chunks     {counts[0]} x {counts[1]}, {counts[2]} along K"
             + (f", {batches} in the batch" if batches > 1 else ""),
             f"  workers    {on.workers}, {on.slots} tasks at once, {on.threads} threads each, "
-            f"memory {'not limited' if on.memory is None else _text(on.memory)}; "
+            f"memory {'not limited' if on.memory is None else format_bytes(on.memory)}; "
             f"{', '.join(on.kernels) or 'kernels not known'}",
             f"  tasks      {tasks}; {self.products} products each, "
             f"{'read' if self.reread else 'given'} their chunks",
-            *([f"  predicted  {self.seconds:.3g} s of products"] if chunk else []),
             *(f"  advice     {x}" for x in self.advice),
         ]
         return "\n".join([*lines, "", chunk] if chunk else lines)
@@ -183,15 +175,11 @@ def decided(
     largest = tuple(max(axis, key=lambda p: p.size) for axis in grid.batch)
     rows = max(grid.rows(largest, i) for i in range(len(grid.x[-2])))
     biggest = rows, max(grid.y[-1]), max(p.size for p in grid.K)
-    chunk, seconds = None, 0.0
+    chunk = None
     if operand is not None and 0 not in biggest and not isnan(prod(biggest)):
-        options, chunk = _frugal(biggest, operand, result, options, on, reread)
-        each = predicted(chunk).total * len(grid.K) / runs
-        seconds = ceil(grid.outputs * runs / on.slots) * each
+        options, chunk = _frugal((*biggest, False), operand, result, options, on, reread)
     advice = tuple(_advice(grid, x, y, on, reread))
-    return GridPlan(
-        grid, operand, result, options, on, chunk, products, runs, seconds, reread, advice
-    )
+    return GridPlan(grid, operand, result, options, on, chunk, products, runs, reread, advice)
 
 
 def _types(x: Any, y: Any, c: Any, dtype: Any, options: Options) -> tuple[DType | None, DType]:
@@ -233,15 +221,10 @@ def _planned(key: tuple, operand: DType, result: DType, options: Options, thread
 
 
 def _frugal(
-    sizes: tuple[int, int, int],
-    operand: DType,
-    result: DType,
-    options: Options,
-    on: Cluster,
-    reread: bool,
+    key: tuple, operand: DType, result: DType, options: Options, on: Cluster, reread: bool
 ) -> tuple[Options, Plan]:
     """Return the plan of least workspace that takes hardly longer, and its options."""
-    about = (*sizes, False), operand, result
+    about = key, operand, result
     made = _planned(*about, options, on.threads)
     limit, most = _LEAST_WORKSPACE, (_MOST_FRUGAL if reread else _FRUGAL) * predicted(made).total
     while options.workspace_limit is None and limit < made.workspace:
@@ -254,30 +237,22 @@ def _frugal(
     return options, made
 
 
-def _text(value: float) -> str:
-    """Return bytes as GiB or MiB."""
-    return f"{value / 2**30:.2f} GiB" if value >= 2**30 else f"{value / 2**20:.1f} MiB"
-
-
 def _advice(grid: Grid, x: Any, y: Any, on: Cluster, reread: bool) -> Iterator[str]:
     """Yield how other chunks would help; falcon never rechunks by itself."""
     for name, array in (("x", x), ("y", y)):
         largest = prod(map(max, array.chunks)) * array.dtype.itemsize
         if on.room is not None and largest > on.room / 8:
-            side = int((on.room / 8 / array.dtype.itemsize) ** 0.5) // 256 * 256
+            side = max(256, int((on.room / 8 / array.dtype.itemsize) ** 0.5) // 256 * 256)
             yield (
-                f"chunks of {name} take {_text(largest)}, a task has {_text(on.room)}: "
-                f"an eighth of it, {name}.rechunk({max(side, 256)}), leaves room for the others"
+                f"chunks of {name} take {format_bytes(largest)}: {name}.rechunk({side}) takes an "
+                f"eighth of the {format_bytes(on.room)} of a task, and leaves room for the others"
             )
     small = min(max(s, default=0) for s in (grid.x[-2], grid.y[-1], [p.size for p in grid.K]))
     if 0 < small < _LEAST_CHUNK <= min(grid.sizes):
-        how = f"take {_LEAST_CHUNK} or more"
-        yield f"chunks of {small} lines: tasks cost as much as products; {how}"
+        yield f"chunks of {small} lines: products cost no more than tasks; take {_LEAST_CHUNK}"
     if grid.x[-1] != grid.y[-2] and min(len(grid.x[-1]), len(grid.y[-2])) > 1:
         yield "x's columns and y's rows are cut differently: chunks are cut again in the tasks"
-    held = x.nbytes + y.nbytes
-    if on.memory is not None and not reread and held > _SHARE * on.memory * on.workers:
-        yield (
-            f"operands of {_text(held)} do not fit {on.workers} x {_text(on.memory)}: "
-            "reread=True lets tasks read them from files"
-        )
+    held, room = x.nbytes + y.nbytes, None if on.memory is None else on.memory * on.workers
+    if room is not None and not reread and held > _SHARE * room:
+        how = "reread=True lets tasks read them from files"
+        yield f"operands take {format_bytes(held)} of the workers' {format_bytes(room)}: {how}"

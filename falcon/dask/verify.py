@@ -13,7 +13,7 @@ from falcon._core.dtypes import of
 from falcon._core.options import DEFAULT_MAX_GROWTH
 from falcon._front.freivalds import TRIALS, Freivalds, Scaled, Verification, times
 
-from .grid import Grid, check_known, operands
+from .grid import check_known, matrices
 from .plan import plan
 
 
@@ -54,10 +54,9 @@ def verify(
     >>> bool(falcon.dask.verify(x, x.T, falcon.dask.matmul(x, x.T)))
     True
     """
-    x, y, c = operands(x=x, y=y, c=c)
+    x, y, c = matrices(x=x, y=y, c=c)
     check_known(x, y, (x.shape, y.shape))
-    Grid.of(x, y)
-    if x.ndim != 2 or y.ndim != 2 or c.shape != (x.shape[0], y.shape[1]):
+    if x.shape[1] != y.shape[0] or c.shape != (x.shape[0], y.shape[1]):
         raise ValueError(f"shapes do not fit: x {x.shape}, y {y.shape}, c {c.shape}")
     rows = [of(v.dtype) for v in (x, y, c)]
     rounded = (row for row in rows if not row.is_exact)
@@ -106,8 +105,8 @@ class _ScaledChunks:
         return np.concatenate([np.linalg.norm(some, axis=0) for some in columns])
 
     def _each(self, name: str, *of_columns: np.ndarray) -> list[list[Any]]:
-        how = {"kind": self._kind, "exponent": self.exponent, "name": name}
-        return _by_chunk(self._x, _called, *of_columns, **how)
+        how = {"kind": self._kind, "exponent": self.exponent}
+        return _by_chunk(self._x, _called, *of_columns, name=name, **how)
 
 
 def _by_chunk(x: Any, function: Callable, *of_columns: Any, **how: Any) -> list[list[Any]]:

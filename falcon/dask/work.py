@@ -8,12 +8,11 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import isnan
 from typing import Any
 
 import numpy as np
-from dask.local import get_sync
 
 import falcon
 from falcon._core.dtypes import of
@@ -22,18 +21,6 @@ from falcon._front.families import family_of
 from falcon._gpu.where import is_on_gpu
 
 from .grid import Cut
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """A chunk that each task that reads it makes, so that it takes no memory in between."""
-
-    graph: dict  # tasks of dask
-    key: Any  # of the last one
-
-    def __call__(self) -> Any:
-        """Make it, in this thread."""
-        return get_sync(self.graph, self.key)
 
 
 @dataclass(frozen=True)
@@ -62,7 +49,7 @@ class Work:
 
     def chunk(self, name: str, x: Any, shape: tuple[float, ...]) -> Any:
         """Return a chunk of x, y or c as it is multiplied; raise if its array states another."""
-        x = x() if isinstance(x, Source) else x
+        x = x() if isinstance(x, partial) else x
         kind, what = type(x), f"a chunk of {name}"
         if kind not in (np.ndarray, np.memmap) and (self.kinds or not is_on_gpu(x)):
             wanted = "numpy" if self.kinds else "cupy"
