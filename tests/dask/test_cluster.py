@@ -74,22 +74,14 @@ def test_products(client):
 
 
 def test_what_is_known_of_the_workers(client):
-    x = da.zeros((64, 64), chunks=32)
-    plan = falcon.dask.plan(x, x)
-    on = plan.cluster
-    assert (on.workers, on.slots, len(on.kernels)) == (2, 2, 1)
-    assert on.threads >= 1
-    assert falcon.dask.plan(x, x).cluster is on
-    assert "workers    2, 2 tasks at once" in plan.explain()
-
-
-def test_threads_are_not_those_of_the_nanny(client):
-    """It sets OMP_NUM_THREADS=1, which products obey that are planned on a worker."""
-    assert set(client.run(os.environ.get, "OMP_NUM_THREADS").values()) == {"1"}
-    assert set(client.run(threads_of_gemm).values()) == {1}
     _, x = integers((64, 64), 32)
     plan = falcon.dask.plan(x, x, threads=2)
+    assert (plan.cluster.workers, plan.cluster.slots, len(plan.cluster.kernels)) == (2, 2, 1)
+    assert "workers    2, 2 tasks at once" in plan.explain()
     assert plan.cluster.threads == plan.chunk.threads == 2
+    assert falcon.dask.plan(x, x).cluster is falcon.dask.plan(x, x).cluster
+    # The nanny sets OMP_NUM_THREADS=1, which products obey that are planned on a worker.
+    assert set(client.run(threads_of_gemm).values()) == {1}
 
 
 def threads_of_gemm():
@@ -103,10 +95,15 @@ def restrictions(dask_scheduler, keys):
 
 def test_placed(client):
     (a, x), (b, y) = integers((240, 120), 60), integers((120, 180), 60, 1)
+    on = falcon.dask.plan(x, y).cluster
+    assert place.holders(x, on) is None
     x, y = client.persist([x, y])
     distributed.wait([x, y])
-    on = falcon.dask.plan(x, y).cluster
-    held = place.holders(x, on), place.holders(y, on)
+    held, told = (place.holders(x, on), place.holders(y, on)), client.who_has(x)
+    for at in np.ndindex(held[0].shape):
+        assert list(told[x.name, *at]) == [on.addresses[held[0][at]]]
+    np.testing.assert_array_equal(place.holders(x.T, on), held[0].T)
+    assert place.holders(x + x[::-1], on) is None
     goes, moved = place.places((4, 3, 2), (60 * 60 * 8, 60 * 60 * 8), 2, held)
     made = falcon.dask.matmul(x, y)
     with falcon.dask.placed(x, y, made) as told:
@@ -128,19 +125,6 @@ def test_a_worker_that_placed_tasks_were_sent_to_is_gone():
             while len(client.scheduler_info()["workers"]) > 1:
                 time.sleep(NAP)
             np.testing.assert_array_equal(product.compute(), a @ b)
-
-
-def test_holders_of_persisted_chunks(client):
-    _, x = integers((240, 120), 60)
-    on = falcon.dask.plan(x, x.T).cluster
-    assert place.holders(x, on) is None
-    x = client.persist(x)
-    distributed.wait(x)
-    found, told = place.holders(x, on), client.who_has(x)
-    for at in np.ndindex(found.shape):
-        assert list(told[x.name, *at]) == [on.addresses[found[at]]]
-    np.testing.assert_array_equal(place.holders(x.T, on), found.T)
-    assert place.holders(x + x[::-1], on) is None
 
 
 def slow(x):
@@ -249,6 +233,6 @@ def test_bench(capsys, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_bench_of_what_is_not_there(capsys, monkeypatch):
+def test_bench_of_what_is_not_there(capsys):
     assert main(["bench", "64,64,64", "32,32,32", "--dask"]) == 2
     assert "--dask takes one shape" in capsys.readouterr().err

@@ -69,13 +69,6 @@ def test_types(a, b, dtype):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_transposes_and_the_rest_of_a_graph():
-    a, x = chunked((500, 40), (64, 40))
-    made = (falcon.dask.matmul(x.T, x) + 1)[::2].sum(axis=0)
-    np.testing.assert_array_equal(made.compute(), (a.T @ a + 1)[::2].sum(axis=0))
-    np.testing.assert_array_equal(dask.compute(x, made)[1], made.compute())
-
-
 @pytest.mark.parametrize(*dasks_own.test_matmul.pytestmark[0].args)
 def test_dasks_own(x_shape, y_shape, x_chunks, y_chunks, monkeypatch):
     """In da.matmul's place: NumPy arrays and scalars beside Dask arrays."""
@@ -125,7 +118,14 @@ def test_gemm(dtype):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_many_products_along_k_are_added_in_runs(monkeypatch):
+def test_products_along_k_are_added_in_tasks():
+    x = da.ones((64, 64), chunks=8)
+    made = falcon.dask.matmul(x, x)
+    assert len(made.__dask_graph__()) - len(x.__dask_graph__()) == 8 * 8 + 1
+    assert (made == 64).all().compute()
+
+
+def test_many_products_along_k_are_added_in_runs():
     """Few chunks of C: several tasks add at once, and a tree adds their results."""
     a, x = chunked((20, 4000), (20, 10))
     with dask.config.set(num_workers=30, scheduler="threads"):
@@ -140,7 +140,6 @@ def test_tasks_do_not_write_to_results_of_others():
     """Every array that a task reads is read-only, and still the sums come out."""
     a, x = chunked((60, 300), (60, 20))
     y = x.map_blocks(read_only, dtype=x.dtype)
-    assert falcon.dask.plan(y, y.T).grid.counts == (1, 1, 15)
     made = falcon.dask.matmul(y, y.T).map_blocks(read_only, dtype=x.dtype)
     np.testing.assert_array_equal(made.compute(), a @ a.T)
     z = da.from_array(a[:, :60].copy(), 60).map_blocks(read_only, dtype=x.dtype)
@@ -152,13 +151,6 @@ def read_only(x):
     x = x.copy()
     x.flags.writeable = False
     return x
-
-
-def test_few_tasks():
-    x = da.ones((64, 64), chunks=8)
-    made = falcon.dask.matmul(x, x)
-    tasks = len(made.__dask_graph__()) - len(x.__dask_graph__())
-    assert tasks == 8 * 8 + 1
 
 
 # --- places ---------------------------------------------------------------------------------
@@ -186,14 +178,6 @@ def test_places_are_near_squares_of_c():
     _, moved = place.places((32, 32, 32), (1, 1), 64, (None, None))
     # 8 x 8 squares of 4 x 4 chunks: each reads 2 x 4 x 32 chunks, and holds a 64th of them.
     assert moved == 64 * 256 * 63 / 64
-
-
-def test_places_follow_what_is_held():
-    x = np.array([[1, 1], [1, 1], [0, 0], [0, 0]])
-    y = np.array([[0, 0], [1, 1]])
-    goes, moved = place.places((4, 2, 2), (1, 1), 2, (x, y))
-    np.testing.assert_array_equal(goes, x)
-    assert moved == 4  # a half of y, both ways
 
 
 # --- plans ----------------------------------------------------------------------------------
@@ -337,7 +321,7 @@ def test_verify(dtype):
     made = falcon.dask.matmul(x, y)
     c = made.compute()
     assert falcon.dask.verify(x, y, made, seed=1)
-    c[5, 7] = 1.1 * c[5, 7] + 9
+    c[5, 7] = 2 * abs(c[5, 7]) + 99
     wrong = falcon.dask.verify(x, y, da.from_array(c, 99), seed=1)
     expected = falcon.verify(a, b, c, seed=1)
     assert wrong.why == expected.why
