@@ -172,12 +172,8 @@ def test_places(counts, workers):
         moved += 3 * np.count_nonzero(held[0][np.unique(i)] != worker)
         moved += 5 * np.count_nonzero(held[1][:, np.unique(j)] != worker)
     assert told == moved
-
-
-def test_places_are_near_squares_of_c():
-    _, moved = place.places((32, 32, 32), (1, 1), 64, (None, None))
     # 8 x 8 squares of 4 x 4 chunks: each reads 2 x 4 x 32 chunks, and holds a 64th of them.
-    assert moved == 64 * 256 * 63 / 64
+    assert place.places((32, 32, 32), (1, 1), 64, (None, None))[1] == 64 * 256 * 63 / 64
 
 
 # --- plans ----------------------------------------------------------------------------------
@@ -191,12 +187,7 @@ def test_plan_explains():
         assert word in text
     assert "2048 x 2048 @ 2048 x 2048 float32" in str(made)
     assert repr(made) == "<GridPlan of 4 x 4 x 4 chunks>"
-
-
-def test_threads():
-    x = da.zeros((64, 64), chunks=32)
-    with dask.config.set(scheduler="synchronous"):
-        assert falcon.dask.plan(x, x, threads=1).cluster.threads == 1
+    assert made.cluster.threads == 1
     with dask.config.set(scheduler="threads", num_workers=64):
         assert falcon.dask.plan(x, x).cluster.threads == 1
         assert falcon.dask.plan(x, x, threads=3).chunk.threads == 3
