@@ -23,8 +23,9 @@ def main() -> None:
         product = falcon.dask.matmul(x, x.T)
         print(falcon.dask.plan(x, x.T).explain())
         print(falcon.dask.verify(x, x.T, product))
-        nested = falcon.dask.matmul(x[:1024], x[:1024].T, block_scheme="strassen")
-        print("a scheme over the chunks", nested[:2, :2].compute())
+        with falcon.dask.placed(x, x.T, product) as moved:
+            product = product.compute()
+        print(f"{moved / 2**20:.1f} MiB moved between the workers")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ SMALL = {
                    "--case-seconds", "0"),
                   ("64 32 float32",)),
     "dask_scale": (("--lines", "64", "--chunk", "16", "--workers", "1,4"),
-                   ("16 tasks, strassen", "dask's places s", "COSMA GiB")),
+                   ("16 tasks", "dask's places s", "COSMA GiB")),
     "element_types": (("64", "--rounds", "1"), ("uint8 x int8", "over X: median")),
     "first_call": (("300", "1"), ("fresh plan, ms", "np.matmul, repeated call, ms")),
     "packed_memory": (("--shape", "64,64,64", "--rounds", "1"), ("64x64x64", "gain predicted")),

@@ -33,6 +33,7 @@ from . import asked
 # A side that takes longer than so many times falcon's time, and this long, is stopped.
 _MOST_TIMES, _LEAST_SECONDS = 10.0, 120.0
 _CHUNK = 4096
+_PEER = "dask.array.matmul"
 
 
 @dataclass
@@ -40,7 +41,6 @@ class Found:
     """What was measured of a side."""
 
     side: str
-    scheme: str | None  # over the chunks; None: Dask's own product
     times: list[float] = field(default_factory=list)
     seconds: float | None = None  # the median
     failed: str = ""
@@ -51,7 +51,6 @@ class Found:
     peaks: int = 0  # of all workers together
     held: int = 0  # of operands and result, unless they are in files
     beyond: int = 0  # of `peaks`, besides these and workers at rest
-    predicted: float | None = None
     predicted_moved: float | None = None
     check: str = ""
 
@@ -66,8 +65,6 @@ def add_dask(parser: argparse.ArgumentParser) -> None:
                        "once (default 1)")  # fmt: skip
     group.add_argument("--chunk", type=int, help=f"lines of a chunk (default {_CHUNK}, or a "
                        "sixteenth of --memory)")  # fmt: skip
-    group.add_argument("--block-scheme", default="auto", help="scheme over the chunks (default "
-                       "auto); its side is compared with the plain grid")  # fmt: skip
     group.add_argument("--folder", type=Path, help="where Zarr files are written (default: the "
                        "folder for temporary files)")  # fmt: skip
     group.add_argument("--no-peer", action="store_true", help="without dask.array.matmul")
@@ -181,23 +178,20 @@ def _data(
         yield data
 
 
-def _sides(options: argparse.Namespace) -> dict[str, str | None]:
-    """Return what is compared: names, and the scheme over the chunks; None: Dask's own product."""
-    scheme = options.block_scheme
-    sides: dict[str, str | None] = {"falcon.dask": scheme}
-    if scheme not in ("auto", "classical"):
-        sides = {f"falcon.dask, {scheme}": scheme, "falcon.dask, plain grid": "classical"}
+def _sides(options: argparse.Namespace) -> list[str]:
+    """Return what is compared."""
+    sides = ["falcon.dask"]
     if options.workers > 1 and not options.memory:
-        sides["falcon.dask, placed"] = "classical"
-    return sides if options.no_peer else {**sides, "dask.array.matmul": None}
+        sides.append("falcon.dask, placed")
+    return sides if options.no_peer else [*sides, _PEER]
 
 
 def _call(found: Found, x: Any, y: Any, falcon_options: dict[str, Any]) -> Any:
     import dask.array as da
 
-    if found.scheme is None:
+    if found.side == _PEER:
         return da.matmul(x, y)
-    return falcon.dask.matmul(x, y, block_scheme=found.scheme, **falcon_options)
+    return falcon.dask.matmul(x, y, **falcon_options)
 
 
 def _in_turns(
@@ -208,7 +202,7 @@ def _in_turns(
     from distributed import Client, LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.ERROR)
-    found = [Found(*side) for side in _sides(options).items()]
+    found = [Found(side) for side in _sides(options)]
     limit = options.memory or "auto"
     cluster = LocalCluster(n_workers=options.workers, memory_limit=limit,
                            threads_per_worker=options.worker_threads, dashboard_address=":0",
@@ -237,20 +231,13 @@ def _measure(
 ) -> None:
     """Run a side on operands that are made anew, so that their chunks lie in one place each."""
     x, y = data.operands()
-    plan = None
-    if found.scheme is not None:
-        plan = falcon.dask.plan(x, y, block_scheme=found.scheme, **falcon_options)
-        found.predicted, found.predicted_moved = plan.ways[0].total, plan.ways[0].moved
     client.run(_reset_peak)
     before, start = sum(client.run(_moved).values()), perf_counter()
     c = _call(found, x, y, falcon_options)
     is_placed = found.side.endswith("placed")
     with falcon.dask.placed(x, y, c) if is_placed else nullcontext() as moved:
         made, found.failed = _computed(data.store(c, "c"), found.side, most)
-    if is_placed and plan is not None:
-        received = plan.cluster.workers * plan.cluster.bandwidth
-        found.predicted = plan.ways[0].total - (plan.ways[0].moved - moved) / received
-        found.predicted_moved = moved
+    found.predicted_moved = moved
     if found.failed:
         return
     found.times.append(perf_counter() - start)
@@ -306,16 +293,15 @@ def _memory(which: str) -> int:
 
 def _table(found: list[Found], flops: float) -> str:
     rows: list[tuple[str, ...]] = [("", "s", "GFLOP/s", "of falcon's time", "peak GiB", "of all",
-                                    "beyond", "moved GiB", "tasks", "predicted s", "moved",
+                                    "beyond", "moved GiB", "predicted", "tasks",
                                     "Freivalds")]  # fmt: skip
     for x in found:
         if x.seconds is None:
-            rows.append((x.side, *["-"] * 10, x.failed))
+            rows.append((x.side, *["-"] * 9, x.failed))
             continue
-        told = "-" if x.predicted is None else f"{x.predicted:.3g}"
         sent = "-" if x.predicted_moved is None else f"{x.predicted_moved / 2**30:.2f}"
         rows.append((x.side, f"{x.seconds:.3g}", f"{flops / x.seconds / 1e9:.0f}",
                      f"{x.seconds / (found[0].seconds or np.nan):.2f}", f"{x.peak / 2**30:.2f}",
                      f"{x.peaks / 2**30:.2f}", f"{x.beyond / 2**30:.2f}",
-                     f"{x.moved / 2**30:.2f}", str(x.tasks), told, sent, x.check))  # fmt: skip
+                     f"{x.moved / 2**30:.2f}", sent, str(x.tasks), x.check))  # fmt: skip
     return format_table(rows)

@@ -2,12 +2,15 @@
 
 ::
 
-    api.py       matmul, gemm: arguments            verify.py    Freivalds' test, chunk by chunk
-    plan.py      plan: which way, and why           model.py     what a way costs: bytes, seconds
-    grid.py      how chunks of x and y meet         cluster.py   what is known of the workers
-    graph.py     the plain grid as tasks            blocks.py    a scheme over the grid as tasks
-    work.py      what tasks of products run         sums.py      what those of a scheme run
+    matmul, gemm (api.py)
+      Grid       grid.py      how the chunks of x and y meet; nothing is rechunked
+      GridPlan   plan.py      the plan of a product of chunks, how many products a task adds up
+      tasks      graph.py     which chunks each task reads, and to what it adds
+      Step       work.py      what a task runs on a worker: `falcon.gemm`'s choice, chunk by chunk
+
+    cluster.py   what a plan knows of the workers
     place.py     placed: which worker computes what
+    verify.py    Freivalds' test, chunk by chunk
 
 >>> import dask.array as da, falcon
 >>> x = da.ones((300, 200), chunks=100)

@@ -17,10 +17,10 @@ from falcon._core.options import KEYWORDS
 from falcon._front.families.numpy import NUMPY
 from falcon._front.planner import requested
 from falcon._front.validate import number, scalar
-from falcon.schemes import Scheme
 
-from . import blocks, graph
-from .plan import GridPlan, decided, is_foreign, operands
+from .graph import tasks_of
+from .grid import is_foreign, matrices, operands
+from .plan import GridPlan, decided
 from .work import Work
 
 
@@ -30,7 +30,6 @@ def matmul(
     y: Any,
     *,
     dtype: npt.DTypeLike | None = None,
-    block_scheme: str | Scheme = "auto",
     reread: bool = False,
     **options: Unpack[CallOptions],
 ) -> Any:
@@ -44,11 +43,6 @@ def matmul(
         are multiplied where they are.
     dtype : dtype, optional
         Of the result, as in `falcon.matmul`.
-    block_scheme : str or Scheme
-        Scheme over the grid of chunks, while `scheme` is that within chunks. "auto": where a model
-        of bytes and seconds predicts that it is faster (`falcon.dask.plan`), with rows and columns
-        scaled by powers of two where their norms differ. "classical": the plain grid. A name or a
-        `falcon.Scheme` is used as given, without scaling.
     reread : bool
         Every task makes the chunks of x and y itself, from files, one after another. It reads them
         several times and holds two at a time: for operands that do not fit the workers' memory.
@@ -62,8 +56,8 @@ def matmul(
     Raises
     ------
     ValueError
-        Shapes do not match, chunk sizes are unknown, `block_scheme` does not fit the chunks, or
-        `reread` is asked for arrays that are not read from files.
+        Shapes do not match, chunk sizes are unknown, or `reread` is asked for arrays that are not
+        read from files.
     TypeError
         An operand is of a type that falcon does not multiply, or masked.
     ValueError, TypeError
@@ -88,7 +82,7 @@ def matmul(
     ((20, 20), (20, 20))
     """
     x, y = operands(x=x, y=y)
-    if _are_for_dask(x, y) and dtype is None and block_scheme in ("auto", "classical"):
+    if _are_for_dask(x, y) and dtype is None:
         how = requested("matmul", KEYWORDS, options)
         if how.scheme in ("auto", "classical") and how.backend in NUMPY.library_backends:
             return dask_matmul(x, y)
@@ -96,7 +90,7 @@ def matmul(
     if counted or dtype is not None:
         dtype = np.int32 if counted else dtype
         x, y = (v.astype(np.uint8, casting="safe") if v.dtype == bool else v for v in (x, y))
-    plan = decided("matmul", x, y, None, dtype, block_scheme, reread, options)
+    plan = decided("matmul", x, y, None, dtype, reread, options)
     made = _array("matmul", plan, x, y, None, 1, 0, options)
     return made != 0 if counted else made
 
@@ -110,7 +104,6 @@ def gemm(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     dtype: npt.DTypeLike | None = None,
-    block_scheme: str | Scheme = "auto",
     reread: bool = False,
     **options: Unpack[CallOptions],
 ) -> Any:
@@ -122,7 +115,7 @@ def gemm(
     c : dask.array.Array, shape (M, N), optional
         Its chunks are those of a's rows and b's columns. Read only where `beta` is not zero.
     alpha, beta : scalar
-    dtype, block_scheme, reread
+    dtype, reread
         As for `matmul`.
     {options}
 
@@ -142,10 +135,7 @@ def gemm(
     >>> float(falcon.dask.gemm(x, x, x, alpha=2, beta=1)[0, 0].compute(scheduler="synchronous"))
     81.0
     """
-    a, b = operands(a=a, b=b)
-    for name, x in (("a", a), ("b", b)):
-        if x.ndim != 2:
-            raise ValueError(f"{name} has shape {x.shape}; expected a matrix (use matmul)")
+    a, b = matrices(a=a, b=b)
     number("beta", beta)
     if beta != 0 and c is None:
         raise ValueError(f"beta is {beta!r} but c is missing")
@@ -158,11 +148,10 @@ def gemm(
             raise ValueError(f"c has shape {c.shape}; expected {(a.shape[0], b.shape[1])}")
         if c.chunks != wanted:
             raise ValueError(f"c has chunks {c.chunks}; expected c.rechunk({wanted})")
-    plan = decided("gemm", a, b, c, dtype, block_scheme, reread, options)
+    plan = decided("gemm", a, b, c, dtype, reread, options)
     kind = plan.result.numpy
-    return _array(
-        "gemm", plan, a, b, c, scalar("alpha", alpha, kind), scalar("beta", beta, kind), options
-    )
+    alpha, beta = scalar("alpha", alpha, kind), scalar("beta", beta, kind)
+    return _array("gemm", plan, a, b, c, alpha, beta, options)
 
 
 def _are_for_dask(*arrays: Any) -> bool:
@@ -175,27 +164,21 @@ def _array(
     function: str, plan: GridPlan, x: Any, y: Any, c: Any, alpha: Any, beta: Any, options: Any
 ) -> Any:
     """Return the array that the tasks of a plan make."""
+    vectors = tuple(axis for axis, v in ((-2, x), (-1, y)) if v.ndim == 1)
+    x, y = x[None] if -2 in vectors else x, y[:, None] if -1 in vectors else y
     given = tuple(sorted((k, str(v)) for k, v in options.items()))
     # The same key stands for the same bits: what was decided is part of it.
-    about = (given, plan.steps, plan.reread, pickle.dumps((plan.chunk, plan.scheme, plan.scaled)))
+    about = given, plan.products, plan.runs, plan.reread, pickle.dumps(plan.chunk)
     name = f"falcon-{function}-{tokenize(x, y, c, alpha, beta, str(plan.result), about)}"
-    left, right = (
-        graph.made_again(which, v) if plan.reread else graph.Chunks(v.name, v.chunks)
-        for which, v in (("x", x), ("y", y))
-    )
-    three = (left, right, None if c is None else graph.Chunks(c.name, c.chunks))
     key = f"{name}-plan"
-    if plan.scheme is None:
-        tasks = graph.plain(name, plan, key, three, beta)
-    else:
-        tasks = blocks.of_scheme(name, plan, key, three, alpha, beta)
-        alpha = 1  # applied where C is assembled
+    tasks, products = tasks_of(name, key, plan, x, y, c, beta)
     kind, how, row = plan.result.numpy, dict(options), plan.operand
     kinds = () if row is None else (row.left.numpy, row.right.numpy, kind)
     if kinds:
         how.update(dtype=kind, threads=plan.cluster.threads, arithmetic=plan.options.arithmetic)
-    tasks[key] = Work.of(plan.plans, kind, alpha, beta, options=how, kinds=kinds)
+    tasks[key] = Work(pickle.dumps(plan.plans(products)), kind, alpha, options=how, kinds=kinds)
     needed = [v for v in (x, y) if not plan.reread] + ([] if c is None else [c])
     layers = HighLevelGraph.from_collections(name, tasks, dependencies=needed)
     like = (x if type(x._meta) is not np.ndarray else y)._meta
-    return da.Array(layers, name, plan.grid.chunks, meta=like, dtype=kind)
+    made = da.Array(layers, name, plan.grid.chunks, meta=like, dtype=kind)
+    return made.squeeze(axis=vectors) if vectors else made

@@ -2,60 +2,88 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, product
-from math import isnan
-from typing import Any
+from math import isnan, prod
+from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
 
 from falcon._front.validate import matmul_shape
+from falcon._gpu.where import is_on_gpu
 
 Chunks = tuple[tuple[int, ...], ...]
+_WHOLE = slice(None)
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Lines of one axis that lie in one chunk of x and in one of y.
-
-    Attributes
-    ----------
-    size : int
-    left, right : int
-        Which chunks of x and of y.
-    of_left, of_right : slice
-        Where in these chunks.
-    """
+    """Lines of one axis that lie in one chunk of x and in one of y."""
 
     size: int
-    left: int
+    left: int  # which chunk of x
     right: int
-    of_left: slice
+    of_left: slice  # where in it
     of_right: slice
+
+
+class Cut(NamedTuple):
+    """A part of a chunk of x or y."""
+
+    chunk: tuple[int, ...]
+    part: tuple[slice, ...]
+    shape: tuple[float, ...]  # of the chunk, as far as it is known
+
+    @classmethod
+    def of(cls, chunks: Chunks, places: list[tuple[int, slice]]) -> Cut:
+        """Return the part at some places of the axes; batch axes may be missing in `chunks`."""
+        chunk, part = zip(*places[-len(chunks) :], strict=True)
+        return cls(chunk, part, tuple(of[at] for of, at in zip(chunks, chunk, strict=True)))
+
+
+def operands(**named: Any) -> list[Any]:
+    """Return Dask arrays; a NumPy array, or a list of numbers, becomes a single chunk."""
+    for name, x in named.items():
+        named[name] = da.asanyarray(x)
+        if not isinstance(named[name], da.Array):
+            raise TypeError(f"{name} is a {type(x).__name__}; expected a Dask array")
+    return list(named.values())
+
+
+def matrices(**named: Any) -> list[Any]:
+    """Return Dask arrays; raises ValueError for those that are no matrices."""
+    found = operands(**named)
+    for name, x in zip(named, found, strict=True):
+        if x.ndim != 2:
+            raise ValueError(f"{name} has shape {x.shape}; expected a matrix")
+    return found
+
+
+def is_foreign(x: Any) -> bool:
+    """Whether its chunks are arrays that falcon does not know."""
+    return type(x._meta) is not np.ndarray and not is_on_gpu(x._meta)
 
 
 def pieces(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[Piece, ...]:
     """Return the common refinement of two cuts of an axis; an axis of one line is broadcast."""
-    whole, sides = slice(None), (left, right)
     if isnan(sum(left)) and isnan(sum(right)):
-        return tuple(Piece(size, at, at, whole, whole) for at, size in enumerate(left))
+        return tuple(Piece(size, at, at, _WHOLE, _WHOLE) for at, size in enumerate(left))
     if sum(left) == sum(right) == 0:
-        return (Piece(0, 0, 0, whole, whole),)
+        return (Piece(0, 0, 0, _WHOLE, _WHOLE),)
     if sum(left) != sum(right):
         if sum(right) == 1:
-            return tuple(Piece(size, at, 0, whole, whole) for at, size in enumerate(left))
-        return tuple(Piece(size, 0, at, whole, whole) for at, size in enumerate(right))
-    found, start, places = [], 0, [0, 0]
-    for end in sorted({*accumulate(left), *accumulate(right)} - {0}):
-        cuts = []
-        for side, sizes in enumerate(sides):
-            while sum(sizes[: places[side] + 1]) < end:
-                places[side] += 1
-            before = sum(sizes[: places[side]])
-            cut = slice(start - before, end - before)
-            cuts.append(slice(None) if cut == slice(0, sizes[places[side]]) else cut)
-        found.append(Piece(end - start, places[0], places[1], cuts[0], cuts[1]))
+            return tuple(Piece(size, at, 0, _WHOLE, _WHOLE) for at, size in enumerate(left))
+        return tuple(Piece(size, 0, at, _WHOLE, _WHOLE) for at, size in enumerate(right))
+    found, start = [], 0
+    ends = [list(accumulate(sizes)) for sizes in (left, right)]
+    for end in sorted({*ends[0], *ends[1]} - {0}):
+        at_x, at_y = (bisect_left(side, end) for side in ends)
+        before = ends[0][at_x] - left[at_x], ends[1][at_y] - right[at_y]
+        of_x, of_y = (slice(start - first, end - first) for first in before)
+        found.append(Piece(end - start, at_x, at_y, of_x, of_y))
         start = end
     return tuple(found)
 
@@ -70,19 +98,10 @@ def check_known(x: Any, y: Any, sizes: Sequence[tuple[float, ...]]) -> None:
 
 @dataclass(frozen=True)
 class Grid:
-    """The chunks of x, y and their product, whose batch axes and K are cut where either is.
+    """The chunks of x, y and their product, whose batch axes and K are cut where either is."""
 
-    Attributes
-    ----------
-    x, y : tuple of tuple of int
-        Chunks; vectors are matrices of one row or column.
-    dropped : tuple of int
-        Axes of the product, counted from the end, that vectors do not have.
-    """
-
-    x: Chunks
-    y: Chunks
-    dropped: tuple[int, ...]
+    x: Chunks  # a vector is a matrix of one row
+    y: Chunks  # or one column
     batch: tuple[tuple[Piece, ...], ...]
     K: tuple[Piece, ...]
 
@@ -92,7 +111,6 @@ class Grid:
         for name, array in (("x", x), ("y", y)):
             if array.ndim == 0:
                 raise ValueError(f"{name} is a scalar; expected at least one axis")
-        dropped = ((-2,) if x.ndim == 1 else ()) + ((-1,) if y.ndim == 1 else ())
         left = ((1,), *x.chunks) if x.ndim == 1 else x.chunks
         right = (*y.chunks, (1,)) if y.ndim == 1 else y.chunks
         most = max(len(left), len(right)) - 2
@@ -105,7 +123,7 @@ class Grid:
             check_known(x, y, K)
         known = [tuple(0 if isnan(s) else s for s in v.shape) for v in (x, y)]
         matmul_shape(known[0], known[1], None)
-        return cls(left, right, dropped, tuple(pieces(*cuts) for cuts in axes), pieces(*K))
+        return cls(left, right, tuple(pieces(*cuts) for cuts in axes), pieces(*K))
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -118,15 +136,14 @@ class Grid:
         return len(self.x[-2]), len(self.y[-1]), len(self.K)
 
     @property
+    def outputs(self) -> int:
+        """Chunks of the product."""
+        return prod(map(len, self.chunks))
+
+    @property
     def chunks(self) -> Chunks:
         """Chunks of the product, as a Dask array's."""
-        every = (*(tuple(p.size for p in axis) for axis in self.batch), self.x[-2], self.y[-1])
-        return self.kept(every)
-
-    def kept(self, every: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Leave out the axes that vectors do not have."""
-        count = len(every)
-        return tuple(v for at, v in enumerate(every) if at - count not in self.dropped)
+        return (*(tuple(p.size for p in axis) for axis in self.batch), self.x[-2], self.y[-1])
 
     def places(self) -> Iterator[tuple[tuple[Piece, ...], int, int, tuple[int, ...]]]:
         """Yield for each chunk of the product its batch, row, column and index."""
@@ -134,19 +151,13 @@ class Grid:
         for at in product(*(range(len(axis)) for axis in self.batch)):
             batch = tuple(axis[i] for axis, i in zip(self.batch, at, strict=True))
             for i, j in product(range(M), range(N)):
-                yield batch, i, j, self.kept((*at, i, j))
+                yield batch, i, j, (*at, i, j)
 
-    def left(self, batch: tuple[Piece, ...], i: int, k: Piece) -> tuple[tuple, tuple]:
-        """Return the index of a chunk of x, and which part of it."""
-        index = (*(p.left for p in batch), i, k.left)[len(batch) + 2 - len(self.x) :]
-        cut = (*(p.of_left for p in batch), slice(None), k.of_left)[-len(self.x) :]
-        return index if -2 not in self.dropped else index[1:], cut
-
-    def right(self, batch: tuple[Piece, ...], k: Piece, j: int) -> tuple[tuple, tuple]:
-        """Return the index of a chunk of y, and which part of it."""
-        index = (*(p.right for p in batch), k.right, j)[len(batch) + 2 - len(self.y) :]
-        cut = (*(p.of_right for p in batch), k.of_right, slice(None))[-len(self.y) :]
-        return index if -1 not in self.dropped else index[:-1], cut
+    def cuts(self, batch: tuple[Piece, ...], i: int, j: int, k: Piece) -> tuple[Cut, Cut]:
+        """Return the parts of x and y that are multiplied for a chunk of the product."""
+        left = [*((p.left, p.of_left) for p in batch), (i, _WHOLE), (k.left, k.of_left)]
+        right = [*((p.right, p.of_right) for p in batch), (k.right, k.of_right), (j, _WHOLE)]
+        return Cut.of(self.x, left), Cut.of(self.y, right)
 
     @property
     def folds(self) -> bool:
@@ -155,7 +166,4 @@ class Grid:
 
     def rows(self, batch: tuple[Piece, ...], i: int) -> int:
         """Return the rows of the product of two chunks."""
-        count = self.x[-2][i]
-        for p in batch if self.folds else ():
-            count *= p.size
-        return count
+        return self.x[-2][i] * (prod(p.size for p in batch) if self.folds else 1)

@@ -9,10 +9,13 @@ from typing import Any
 
 import dask
 import numpy as np
+from dask._task_spec import convert_legacy_graph
 
-from .cluster import current, holders
-from .grid import Grid
-from .plan import operands
+from .cluster import Cluster, client, current
+from .grid import Grid, matrices
+
+# The worker that holds each chunk of x, and of y; None where it is not known.
+Held = tuple[np.ndarray | None, np.ndarray | None]
 
 
 @contextmanager
@@ -29,8 +32,8 @@ def placed(x: Any, y: Any, c: Any) -> Iterator[float]:
     ----------
     x, y : dask.array.Array, shapes (M, K), (K, N)
     c : dask.array.Array, shape (M, N)
-        By the plain grid, to be computed within the block, and nothing that is made of it: Dask
-        fuses its tasks with those.
+        To be computed within the block, and nothing that is made of it: Dask fuses its tasks with
+        those.
 
     Yields
     ------
@@ -52,10 +55,7 @@ def placed(x: Any, y: Any, c: Any) -> Iterator[float]:
     >>> with falcon.dask.placed(x, x.T, c):
     ...     c = c.persist(scheduler="synchronous")
     """
-    x, y = operands(x=x, y=y)
-    for name, v in (("x", x), ("y", y)):
-        if v.ndim != 2:
-            raise ValueError(f"{name} has shape {v.shape}; expected a matrix")
+    x, y = matrices(x=x, y=y)
     grid, on = Grid.of(x, y), current(None)
     M, N, K = grid.counts
     if len(on.addresses) < 2 or len(on.addresses) > M * N:
@@ -83,39 +83,45 @@ class _Sent:
         return ()
 
 
+def holders(x: Any, on: Cluster) -> np.ndarray | None:
+    """Return which worker, by its place in `addresses`, holds each chunk of a persisted matrix.
+
+    None where it is not known of all.
+    """
+    asked = client()
+    if asked is None or asked.asynchronous or not (held := asked.futures_of(x)):
+        return None
+    told = asked.who_has(held)
+    graph = convert_legacy_graph(dict(x.__dask_graph__()))
+    found = np.empty(x.numblocks, int)
+    for at in np.ndindex(found.shape):
+        key = (x.name, *at)
+        while key not in told and len(before := graph[key].dependencies) == 1:
+            (key,) = before  # for example x.T of a persisted x: it is transposed where it lies
+        if not told.get(key) or told[key][0] not in on.addresses:
+            return None
+        found[at] = on.addresses.index(told[key][0])
+    return found
+
+
 def places(
-    counts: tuple[int, int, int],
-    chunk: tuple[float, float],
-    workers: int,
-    held: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
+    counts: tuple[int, int, int], chunk: tuple[float, float], workers: int, held: Held
 ) -> tuple[np.ndarray, float]:
     """Return the worker of each chunk of C, and the bytes that move.
 
     C's chunks, in bands of rows and column by column in each, are cut into runs of equal length:
     that height of bands is taken for which the fewest bytes move.
 
-    Parameters
-    ----------
-    counts : (int, int, int)
-        Chunks along M, N, K.
-    chunk : (float, float)
-        Bytes of a chunk of x and of y.
-    workers : int
-    held : (ndarray of int, ndarray of int), shapes (M, K) and (K, N), optional
-        The worker that holds each chunk; where it is not known, any of them.
+    `counts`: chunks along M, N, K.
+    `chunk`: bytes of a chunk of x and of y.
     """
-    M = counts[0]
-    heights = {*(2**power for power in range(M.bit_length())), M}
-    tried = [_in_bands(height, counts, chunk, workers, held) for height in sorted(heights)]
+    heights = {*(2**power for power in range(counts[0].bit_length())), counts[0]}
+    tried = (_in_bands(height, counts, chunk, workers, held) for height in sorted(heights))
     return min(tried, key=lambda x: x[1])
 
 
 def _in_bands(
-    height: int,
-    counts: tuple[int, int, int],
-    chunk: tuple[float, float],
-    workers: int,
-    held: tuple[np.ndarray | None, np.ndarray | None],
+    height: int, counts: tuple[int, int, int], chunk: tuple[float, float], workers: int, held: Held
 ) -> tuple[np.ndarray, float]:
     M, N, K = counts
     i, j = np.indices((M, N)).reshape(2, -1)

@@ -1,37 +1,34 @@
-"""`plan`: which way the chunks of two arrays are multiplied, and why."""
+"""`plan`: how the chunks of two arrays are multiplied, and how other chunks would help."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from math import isnan, prod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from math import ceil, isnan, prod
 from typing import Any, Unpack
 
-import dask.array as da
 import numpy as np
 import numpy.typing as npt
+from dask.utils import format_bytes
 
-from falcon import schemes
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon._core.text import format_table
 from falcon._front.arithmetic import operand_type, result_type
 from falcon._front.families.numpy import NUMPY
 from falcon._front.planner import plan_for, predicted, requested
 from falcon._gpu.where import is_on_gpu
-from falcon.decision.candidates import scheme_candidates
-from falcon.schemes import Scheme
 
-from . import model
 from .cluster import Cluster, current
-from .grid import Grid
+from .grid import Grid, is_foreign, operands
 
-# A scheme over the chunks is taken where it is predicted to need at most this share of the time:
-# predictions err, and it takes more memory. Its blocks are chunks, or several of them.
-_GAIN = 0.95
-_MOST_PARTS = 4
+_LEAST_CHUNK = 1024  # lines; below, tasks cost as much as products
+_SHARE = 0.6  # of the memory, at which workers of distributed begin to write chunks to disk
+_INPUTS = 0.25  # of a task's room, for the chunks that it reads
+_WORKSPACE = 0.125  # of it, at most, for falcon's own buffers
+_LEAST_WORKSPACE = 2**24
 # How much longer a product of chunks may take with less workspace: in general, and with
 # reread=True, which is for arrays that do not fit.
 _FRUGAL, _MOST_FRUGAL = 1.02, 1.08
@@ -45,16 +42,14 @@ class GridPlan:
     ----------
     grid : Grid
         Which chunks meet.
+    cluster : Cluster
+        What is known of the workers.
     chunk : falcon.Plan or None
         Of the product of two (of the largest) chunks; None: a GPU's arrays, or unknown sizes.
-    scheme : Scheme or None
-        Over the chunks; None: the plain grid.
-    steps : (int, int)
-        Products that a task of the plain grid adds up; tasks that add to different arrays.
-    ways : tuple
-        What was compared: the choice first.
-    cluster : Cluster
-    why : str
+    products : int
+        Products along K that a task adds up.
+    runs : int
+        Parts of K that tasks add to different arrays.
     advice : tuple of str
         How other chunks would help.
 
@@ -63,73 +58,66 @@ class GridPlan:
     >>> import dask.array as da, falcon
     >>> x = da.ones((40, 60), chunks=(20, 30))
     >>> falcon.dask.plan(x, x.T)
-    <GridPlan plain of 2 x 2 x 2 chunks>
+    <GridPlan of 2 x 2 x 2 chunks>
     """
 
     grid: Grid
-    operand: Any
-    result: Any
-    options: Options
+    operand: DType | None  # in which chunks are multiplied; None: a GPU's arrays
+    result: DType
+    options: Options  # of the products of chunks
     cluster: Cluster
     chunk: Plan | None
-    scheme: Scheme | None
-    steps: tuple[int, int]
-    ways: tuple[model.Way, ...]
-    why: str
-    reread: bool
-    judged: bool
-    scaled: bool
-    advice: tuple[str, ...] = ()
-    plans: dict[tuple, Plan] = field(default_factory=dict)
+    products: int
+    runs: int
+    reread: bool  # tasks make, or read, the chunks of x and y themselves
+    advice: tuple[str, ...]
 
     @property
     def growth(self) -> float:
-        """Predicted RMS error relative to the classical algorithm: scheme and chunks together."""
-        return self.ways[0].growth
+        """Predicted RMS error relative to the classical algorithm."""
+        return 1.0 if self.chunk is None else self.chunk.growth
 
-    def need(self, M: int, N: int, K: int, added: bool) -> None:
-        """Plan a product of chunks, which is added to something or not."""
-        key = (M, N, K, added)
-        known = 0 not in (M, N, K) and not isnan(M * N * K)
-        if self.chunk is not None and known and key not in self.plans:
-            self.plans[key] = _planned(key, self.operand, self.result, self.options, self.cluster)
+    def plans(self, products: Iterable[tuple]) -> dict[tuple, Plan]:
+        """Plan products of chunks, (M, N, K, whether it is added), whose sizes are known."""
+        if self.chunk is None or self.operand is None:
+            return {}
+        how = self.operand, self.result, self.options, self.cluster.threads
+        known = [x for x in products if 0 not in x[:3] and not isnan(prod(x[:3]))]
+        return {x: _planned(x, *how) for x in known}
 
     def __repr__(self) -> str:
-        return f"<GridPlan {self.ways[0].label} of {' x '.join(map(str, self.grid.counts))} chunks>"
+        return f"<GridPlan of {' x '.join(map(str, self.grid.counts))} chunks>"
 
     def __str__(self) -> str:
-        M, N, K = self.grid.sizes
-        counts, on = self.grid.counts, self.cluster
-        way = self.ways[0]
-        name = "the plain grid" if self.scheme is None else f"{self.scheme.name} over the chunks"
-        batch = prod(len(axis) for axis in self.grid.batch)
-        memory = "not limited" if on.memory is None else model.text(on.memory)
-        lines = [
-            f"{M} x {K} @ {K} x {N} {self.result}: {name}",
-            f"  why        {self.why}",
-            f"  chunks     {counts[0]} x {counts[1]}, {counts[2]} along K"
-            + (f", {batch} in the batch" if batch > 1 else ""),
-            f"  workers    {on.workers}, {on.slots} tasks at once, {on.threads} threads each, "
-            f"memory {memory}; {', '.join(on.kernels) or 'kernels not known'}",
-            f"  tasks      {way.tasks}; {self.steps[0]} products each, "
-            f"{'read' if self.reread else 'given'} their chunks",
-            f"  growth     {way.growth:.2f} x classical RMS error",
-            f"  predicted  {way.total:.3g} s, {model.text(way.moved)} moved",
-        ]
-        if self.chunk is not None:
-            lines.append("  a chunk    " + str(self.chunk).replace("\n", "\n             "))
-        return "\n".join(lines + [f"  advice     {x}" for x in self.advice])
+        return self._above("" if self.chunk is None else str(self.chunk))
 
     def explain(self, most: int = 8) -> str:
-        """Return the plan, and the table of what was compared: seconds by stage, and why it lost.
+        """Return the plan, and what was compared for a product of two chunks.
 
         Parameters
         ----------
         most : int
-            Rows of the table.
+            Rows of the table, see `falcon.Plan.explain`.
         """
-        rows = [model.TITLES, *map(model.cells, self.ways[:most])]
-        return f"{self}\n\n{format_table(rows)}"
+        return self._above("" if self.chunk is None else self.chunk.explain(most))
+
+    def _above(self, chunk: str) -> str:
+        """Return the grid, the workers, the tasks, and below them the product of two chunks."""
+        (M, N, K), counts, on = self.grid.sizes, self.grid.counts, self.cluster
+        batches = prod(map(len, self.grid.batch))
+        tasks = self.grid.outputs * ceil(counts[2] / self.products)
+        lines = [
+            f"{M} x {K} @ {K} x {N} {self.result}, chunk by chunk",
+            f"  chunks     {counts[0]} x {counts[1]}, {counts[2]} along K"
+            + (f", {batches} in the batch" if batches > 1 else ""),
+            f"  workers    {on.workers}, {on.slots} tasks at once, {on.threads} threads each, "
+            f"memory {'not limited' if on.memory is None else format_bytes(on.memory)}; "
+            f"{', '.join(on.kernels) or 'kernels not known'}",
+            f"  tasks      {tasks}; {self.products} products each, "
+            f"{'read' if self.reread else 'given'} their chunks",
+            *(f"  advice     {x}" for x in self.advice),
+        ]
+        return "\n".join([*lines, "", chunk] if chunk else lines)
 
 
 @takes_options(*KEYWORDS)
@@ -138,18 +126,15 @@ def plan(
     y: Any,
     *,
     dtype: npt.DTypeLike | None = None,
-    block_scheme: str | Scheme = "auto",
     reread: bool = False,
     **options: Unpack[CallOptions],
 ) -> GridPlan:
     """Decide how `falcon.dask.matmul` would multiply, without multiplying.
 
-    The bandwidth between workers is measured, once per set of workers.
-
     Parameters
     ----------
     x, y : dask.array.Array
-    dtype, block_scheme, reread
+    dtype, reread
         As for `falcon.dask.matmul`.
     {options}
 
@@ -167,218 +152,107 @@ def plan(
     --------
     >>> import dask.array as da, falcon
     >>> x = da.ones((4096, 4096), chunks=2048)
-    >>> falcon.dask.plan(x, x, block_scheme="strassen").growth >= 2
-    True
+    >>> falcon.dask.plan(x, x, scheme="strassen").growth
+    2.0
     """
     x, y = operands(x=x, y=y)
-    return decided("plan", x, y, None, dtype, block_scheme, reread, options)
-
-
-def operands(**named: Any) -> list[Any]:
-    """Return Dask arrays; a NumPy array, or a list of numbers, becomes a single chunk."""
-    for name, x in named.items():
-        named[name] = da.asanyarray(x)
-        if not isinstance(named[name], da.Array):
-            raise TypeError(f"{name} is a {type(x).__name__}; expected a Dask array")
-    return list(named.values())
-
-
-def is_foreign(x: Any) -> bool:
-    """Whether its chunks are arrays that falcon does not know."""
-    return type(x._meta) is not np.ndarray and not is_on_gpu(x._meta)
+    return decided("plan", x, y, None, dtype, reread, options)
 
 
 def decided(
-    function: str,
-    x: Any,
-    y: Any,
-    c: Any,
-    dtype: Any,
-    block_scheme: Any,
-    reread: bool,
-    keywords: Any,
+    function: str, x: Any, y: Any, c: Any, dtype: Any, reread: bool, keywords: Any
 ) -> GridPlan:
     """Plan ``x y + c``; parameters as for `falcon.dask.gemm`."""
     grid = Grid.of(x, y)
-    arrays = {name: a for name, a in (("x", x), ("y", y), ("c", c)) if a is not None}
     options = requested(function, KEYWORDS, keywords)
     if options.check == "verify":
         raise ValueError("check='verify' needs whole matrices; use falcon.dask.verify(x, y, c)")
     on = current(options.threads)
     if len(on.kernels) > 1 and options.arithmetic == "auto":
         options = replace(options, arithmetic="native")  # what all workers can run
-    operand = result = chunk = None
-    if all(type(a._meta) is np.ndarray for a in arrays.values()):
-        metas = {name: a._meta for name, a in arrays.items()}
-        result = result_type(NUMPY, metas, dtype)
-        operand = operand_type(NUMPY, [x._meta, y._meta], result, options)
-    else:
-        for name, kind in ((name, type(a._meta)) for name, a in arrays.items() if is_foreign(a)):
-            raise TypeError(f"{name} has chunks of {kind.__name__}; expected NumPy or CuPy arrays")
-        result = of(np.dtype(dtype or np.result_type(*(a.dtype for a in arrays.values()))))
-    sizes = model.sizes_of(grid, x, y, result)
-    steps = model.steps_of(sizes, on, reread)
+    operand, result = _types(x, y, c, dtype, options)
+    products, runs = _tasks(grid, x, y, result, on, reread)
     largest = tuple(max(axis, key=lambda p: p.size) for axis in grid.batch)
     rows = max(grid.rows(largest, i) for i in range(len(grid.x[-2])))
     biggest = rows, max(grid.y[-1]), max(p.size for p in grid.K)
-    product = 0.0
-    if operand is not None and 0 not in biggest and not any(map(isnan, biggest)):
-        key = (*biggest, False)
-        most = _MOST_FRUGAL if reread else _FRUGAL
-        options, chunk = _frugal(key, operand, result, options, on, most)
-        product = predicted(chunk).total
-    growth = 1.0 if chunk is None else chunk.growth
-    way = model.plain(sizes, product, steps, growth, on, reread)
-    found = GridPlan(
-        *(grid, operand, result, options, on, chunk, None, steps, (way,), "", reread, False, False),
-        advice=() if isnan(sizes.c) else tuple(model.advice(grid, x, y, result, on, reread, sizes)),
-    )
-    return _chosen(found, block_scheme, sizes, result)
+    chunk = None
+    if operand is not None and 0 not in biggest and not isnan(prod(biggest)):
+        options, chunk = _frugal((*biggest, False), operand, result, options, on, reread)
+    advice = tuple(_advice(grid, x, y, on, reread))
+    return GridPlan(grid, operand, result, options, on, chunk, products, runs, reread, advice)
 
 
-def _chosen(found: GridPlan, asked: Any, sizes: model.Sizes, result: DType) -> GridPlan:
-    """Return the plan with the scheme over the chunks that is asked for, or the best."""
-    if isinstance(asked, str) and asked not in ("auto", "classical"):
-        asked = schemes.get(asked)
-    if not isinstance(asked, str | Scheme):
-        raise TypeError(f"block_scheme is {asked!r}; expected a name or a Scheme")
-    if asked == "classical":
-        return replace(found, why="block_scheme='classical' was requested")
-    reason = _why_plain(found, result)
-    if isinstance(asked, Scheme):
-        reason = reason or why_not(found.grid, asked, result)
-        if reason:
-            raise ValueError(f"block_scheme {asked.name!r} cannot run: {reason}")
-        named = _with(found, asked, sizes, result, scaled=False)
-        return replace(named, why="the scheme was requested by name, and runs without scaling")
-    biggest = found.chunk.problem if found.chunk is not None else None
-    if not reason and biggest and min(biggest.M, biggest.N, biggest.K) < model.LEAST_CHUNK:
-        reason = f"sums of chunks gain nothing below {model.LEAST_CHUNK} rows and columns"
-    if reason:
-        return replace(found, why=reason)
-    options = [
-        x.scheme
-        for x in scheme_candidates().all
-        if x.outer is None
-        and max(x.scheme.format) <= _MOST_PARTS
-        and x.rms_growth <= found.options.max_growth
-        and (x.is_integral or not result.is_exact)
-        and not why_not(found.grid, x.scheme, result)
-    ]
-    if not options:
-        return replace(found, why="no scheme divides the grid of chunks")
-    tried = [_with(found, x, sizes, result, scaled=not result.is_exact) for x in options]
-    tried.sort(key=lambda x: x.ways[0].total)
-    return _best(found, tried)
+def _types(x: Any, y: Any, c: Any, dtype: Any, options: Options) -> tuple[DType | None, DType]:
+    """Return the types of the operands (None: of a GPU's arrays) and of the result."""
+    arrays = {name: a for name, a in (("x", x), ("y", y), ("c", c)) if a is not None}
+    for name, a in arrays.items():
+        if is_foreign(a):
+            kind = type(a._meta).__name__
+            raise TypeError(f"{name} has chunks of {kind}; expected NumPy or CuPy arrays")
+    if any(is_on_gpu(a._meta) for a in arrays.values()):
+        return None, of(np.dtype(dtype or np.result_type(*(a.dtype for a in arrays.values()))))
+    result = result_type(NUMPY, {name: a._meta for name, a in arrays.items()}, dtype)
+    return operand_type(NUMPY, [x._meta, y._meta], result, options), result
 
 
-def _best(plain: GridPlan, tried: list[GridPlan]) -> GridPlan:
-    """Return the plain grid, or the first scheme that gains enough and has the memory."""
-    on, base = plain.cluster, plain.ways[0]
-    refused, best = [], None
-    for x in tried:
-        (way,) = x.ways
-        room = None if on.memory is None else model.SHARE * on.memory * on.workers
-        why = f"{way.total / base.total:.2f} x as long as the choice"
-        if room is not None and way.memory > room:
-            why = f"would hold more than {model.text(room)}"
-        elif way.total <= _GAIN * base.total and best is None:
-            best = x
-            continue
-        elif best is None:
-            why = f"gains less than {100 * (1 - _GAIN):.0f} %"
-        refused.append(replace(way, refused=why))
-    if best is None:
-        return replace(plain, ways=(base, *refused), why="no scheme is predicted to gain enough")
-    gain = base.total / best.ways[0].total
-    lost = replace(base, refused=f"{gain:.2f} x as long as the choice")
-    return replace(
-        best,
-        ways=(*best.ways, lost, *refused),
-        why=f"predicted {gain:.2f} x as fast as the plain grid",
-    )
+def _tasks(grid: Grid, x: Any, y: Any, result: DType, on: Cluster, reread: bool) -> tuple[int, int]:
+    """Return the products along K that a task adds up, and the runs of tasks."""
+    K, outputs = len(grid.K), grid.outputs
+    runs = min(ceil(on.slots / outputs), K)
+    products = ceil(K / runs)
+    if on.room is not None and not reread:  # with reread=True it holds two chunks at a time
+        # Bytes of average chunks, cut along K where either is.
+        left = x.nbytes / x.npartitions * len(grid.x[-1]) / K
+        right = y.nbytes / y.npartitions * len(grid.y[-2]) / K
+        part = prod(map(sum, grid.chunks)) * result.itemsize / outputs
+        fit = (_INPUTS * on.room - 2 * part) // max(left + right, 1)
+        products = 1 if isnan(fit) else max(1, min(products, int(fit)))
+    return products, min(runs, ceil(K / products))
 
 
-def _with(
-    found: GridPlan, scheme: Scheme, sizes: model.Sizes, result: DType, scaled: bool
-) -> GridPlan:
-    """Return the plan by a scheme; the chunks' own keeps what it leaves of `max_growth`."""
-    options, judged = found.options, not result.is_exact
-    judged = judged and (scaled or options.check != "none")
-    outer = 1.0 if result.is_exact else scheme.rms_growth
-    options = replace(options, max_growth=max(1.0, options.max_growth / outer))
-    assert found.chunk is not None  # `_why_plain`
-    p = found.chunk.problem
-    chunk = _planned((p.M, p.N, p.K, False), result, result, options, found.cluster)
-    way = model.of_scheme(
-        sizes, scheme, predicted(chunk).total, outer * chunk.growth, found.cluster, judged
-    )
-    return replace(
-        found, options=options, operand=result, chunk=chunk, scheme=scheme, ways=(way,), plans={},
-        judged=judged, scaled=scaled,
-    )  # fmt: skip
-
-
-def _why_plain(found: GridPlan, result: DType) -> str:
-    """Return why no scheme may run over these chunks; empty if one may."""
-    if found.chunk is None:
-        return "the arrays are empty, of unknown sizes, or a GPU's"
-    if found.grid.batch or found.grid.dropped:
-        return "it multiplies matrices, no batches and vectors"
-    if result.accumulator is not result:
-        return f"sums of {result} would be rounded to {result} before they are multiplied"
-    return ""
-
-
-def why_not(grid: Grid, scheme: Scheme, result: DType) -> str:
-    """Return why a scheme does not fit the chunks; empty if it does."""
-    if result.is_exact and not scheme.is_integral:
-        return "it has fractions, the matrices integers"
-    if grid.x[-1] != grid.y[-2]:
-        return "x's columns and y's rows are cut differently: rechunk one of them"
-    for name, sizes, parts in zip(
-        ("x's rows", "K", "y's columns"), (grid.x[-2], grid.x[-1], grid.y[-1]), scheme.format,
-        strict=True,
-    ):  # fmt: skip
-        if len(sizes) % parts:
-            return f"{name} are {len(sizes)} chunks, no multiple of {parts}"
-        length = len(sizes) // parts
-        first, last = sizes[:length], sizes[-length:]
-        same = all(sizes[at : at + length] == first for at in range(0, len(sizes) - length, length))
-        if not same or last[:-1] != first[:-1] or last[-1] > first[-1]:
-            return f"the {parts} blocks of {name} are not cut alike"
-    return ""
-
-
-def _planned(
-    key: tuple[int, int, int, bool], operand: DType, result: DType, options: Options, on: Cluster
-) -> Plan:
+def _planned(key: tuple, operand: DType, result: DType, options: Options, threads: int) -> Plan:
     """Plan a product of two chunks by the speeds of this machine, with the workers' threads."""
     *sizes, added = key
     problem = Problem.of(
         (sizes[0], sizes[1], sizes[2]), operand, options,
         result=result, buffered=added, out_overlaps_c=added, a_strided=True, b_strided=True,
     )  # fmt: skip
-    return plan_for(replace(problem, threads=on.threads), options)
+    return plan_for(replace(problem, threads=threads), options)
 
 
 def _frugal(
-    key: tuple[int, int, int, bool],
-    operand: DType,
-    result: DType,
-    options: Options,
-    on: Cluster,
-    most: float,
+    key: tuple, operand: DType, result: DType, options: Options, on: Cluster, reread: bool
 ) -> tuple[Options, Plan]:
-    """Return the plan of least workspace that takes at most `most` as long, and its options."""
-    made = _planned(key, operand, result, options, on)
-    if options.workspace_limit is not None:
-        return options, made
-    for limit in (2**power for power in range(24, 48)):
-        fits = limit >= made.workspace
-        less = options if fits else replace(options, workspace_limit=limit)
-        found = made if fits else _planned(key, operand, result, less, on)
-        enough = on.room is None or 2 * limit <= on.room * model.WORKSPACE
-        if fits or not enough or predicted(found).total <= most * predicted(made).total:
+    """Return the plan of least workspace that takes hardly longer, and its options."""
+    about = key, operand, result
+    made = _planned(*about, options, on.threads)
+    limit, most = _LEAST_WORKSPACE, (_MOST_FRUGAL if reread else _FRUGAL) * predicted(made).total
+    while options.workspace_limit is None and limit < made.workspace:
+        less = replace(options, workspace_limit=limit)
+        found = _planned(*about, less, on.threads)
+        is_last = on.room is not None and 2 * limit > on.room * _WORKSPACE
+        if is_last or predicted(found).total <= most:
             return less, found
+        limit *= 2
     return options, made
+
+
+def _advice(grid: Grid, x: Any, y: Any, on: Cluster, reread: bool) -> Iterator[str]:
+    """Yield how other chunks would help; falcon never rechunks by itself."""
+    for name, array in (("x", x), ("y", y)):
+        largest = prod(map(max, array.chunks)) * array.dtype.itemsize
+        if on.room is not None and largest > on.room / 8:
+            side = max(256, int((on.room / 8 / array.dtype.itemsize) ** 0.5) // 256 * 256)
+            yield (
+                f"chunks of {name} take {format_bytes(largest)}: {name}.rechunk({side}) takes an "
+                f"eighth of the {format_bytes(on.room)} of a task, and leaves room for the others"
+            )
+    small = min(max(s, default=0) for s in (grid.x[-2], grid.y[-1], [p.size for p in grid.K]))
+    if 0 < small < _LEAST_CHUNK <= min(grid.sizes):
+        yield f"chunks of {small} lines: products cost no more than tasks; take {_LEAST_CHUNK}"
+    if grid.x[-1] != grid.y[-2] and min(len(grid.x[-1]), len(grid.y[-2])) > 1:
+        yield "x's columns and y's rows are cut differently: chunks are cut again in the tasks"
+    held, room = x.nbytes + y.nbytes, None if on.memory is None else on.memory * on.workers
+    if room is not None and not reread and held > _SHARE * room:
+        how = "reread=True lets tasks read them from files"
+        yield f"operands take {format_bytes(held)} of the workers' {format_bytes(room)}: {how}"

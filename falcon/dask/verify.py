@@ -13,8 +13,8 @@ from falcon._core.dtypes import of
 from falcon._core.options import DEFAULT_MAX_GROWTH
 from falcon._front.freivalds import TRIALS, Freivalds, Scaled, Verification, times
 
-from .grid import Grid, check_known
-from .plan import operands, plan
+from .grid import check_known, matrices
+from .plan import plan
 
 
 def verify(
@@ -54,10 +54,9 @@ def verify(
     >>> bool(falcon.dask.verify(x, x.T, falcon.dask.matmul(x, x.T)))
     True
     """
-    x, y, c = operands(x=x, y=y, c=c)
+    x, y, c = matrices(x=x, y=y, c=c)
     check_known(x, y, (x.shape, y.shape))
-    Grid.of(x, y)
-    if x.ndim != 2 or y.ndim != 2 or c.shape != (x.shape[0], y.shape[1]):
+    if x.shape[1] != y.shape[0] or c.shape != (x.shape[0], y.shape[1]):
         raise ValueError(f"shapes do not fit: x {x.shape}, y {y.shape}, c {c.shape}")
     rows = [of(v.dtype) for v in (x, y, c)]
     rounded = (row for row in rows if not row.is_exact)
@@ -74,8 +73,7 @@ class _Chunked(Freivalds):
         return _ScaledChunks(x, *about)
 
     def times(self, x: Any, vectors: np.ndarray) -> np.ndarray:
-        sums = _by_chunk(x, times, vectors)
-        return np.concatenate([sum(row[1:], row[0]) for row in sums])
+        return np.concatenate([sum(row) for row in _by_chunk(x, times, vectors)])
 
 
 class _ScaledChunks:
@@ -86,30 +84,29 @@ class _ScaledChunks:
     ) -> None:
         self._x, self._kind, self.shape = x, kind, x.shape
         found = _by_chunk(x, _looked, kept, kind=kind)
-        self.rows = np.concatenate([np.logical_and.reduce([v[0] for v in row]) for row in found])
-        self.columns = kept
-        if kept is None:
-            columns = zip(*found, strict=True)
-            self.columns = np.concatenate(
-                [np.logical_and.reduce([v[1] for v in column]) for column in columns]
-            )
+        self.rows = np.concatenate([np.all([v[0] for v in row], axis=0) for row in found])
+        columns = zip(*found, strict=True)
+        self.columns = np.concatenate([np.all([v[1] for v in some], axis=0) for some in columns])
         largest = max((v[2] for row in found for v in row), default=0)
         self.exponent = largest if exponent is None else exponent
 
     def times(
         self, vectors: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        how = {"kind": self._kind, "exponent": self.exponent}
-        found = _by_chunk(self._x, _multiplied, vectors, weights, **how)
-        product, squares, fourths = (
-            np.concatenate([sum(v[at] for v in row) for row in found]) for at in range(3)
-        )
-        return product, np.sqrt(squares), fourths
+        found = []
+        for row in self._each("times", vectors, weights):
+            products, norms, fourths = (np.array(some) for some in zip(*row, strict=True))
+            found.append((products.sum(0), np.linalg.norm(norms, axis=0), fourths.sum(0)))
+        product, norms, fourths = (np.concatenate(some) for some in zip(*found, strict=True))
+        return product, norms, fourths
 
     def column_norms(self) -> np.ndarray:
+        columns = zip(*self._each("column_norms"), strict=True)
+        return np.concatenate([np.linalg.norm(some, axis=0) for some in columns])
+
+    def _each(self, name: str, *of_columns: np.ndarray) -> list[list[Any]]:
         how = {"kind": self._kind, "exponent": self.exponent}
-        found = zip(*_by_chunk(self._x, _columns, **how), strict=True)
-        return np.concatenate([np.sqrt(sum(np.square(v) for v in column)) for column in found])
+        return _by_chunk(self._x, _called, *of_columns, name=name, **how)
 
 
 def _by_chunk(x: Any, function: Callable, *of_columns: Any, **how: Any) -> list[list[Any]]:
@@ -130,16 +127,6 @@ def _looked(x: Any, kept: np.ndarray | None, kind: np.dtype) -> tuple[np.ndarray
     return scaled.rows, scaled.columns, scaled.exponent
 
 
-def _multiplied(
-    x: Any, vectors: np.ndarray, weights: np.ndarray, kind: np.dtype, exponent: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    product, norms, fourths = _scaled(x, kind, exponent).times(vectors, weights)
-    return product, np.square(norms), fourths
-
-
-def _columns(x: Any, kind: np.dtype, exponent: int) -> np.ndarray:
-    return _scaled(x, kind, exponent).column_norms()
-
-
-def _scaled(x: Any, kind: np.dtype, exponent: int) -> Scaled:
-    return Scaled(x, kind, np.ones(x.shape[1], bool), exponent)
+def _called(x: Any, *of_columns: np.ndarray, kind: np.dtype, exponent: int, name: str) -> Any:
+    scaled = Scaled(x, kind, np.ones(x.shape[1], bool), exponent)
+    return getattr(scaled, name)(*of_columns)

@@ -16,7 +16,6 @@ from falcon.__main__ import main
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
-cluster = pytest.importorskip("falcon.dask.cluster")
 place = pytest.importorskip("falcon.dask.place")
 
 pytestmark = [
@@ -66,32 +65,23 @@ def integers(shape, chunks, seed=0):
         return x.compute(), x
 
 
-@pytest.mark.parametrize("block_scheme", ["auto", "strassen"])
-def test_products(client, block_scheme):
+def test_products(client):
     (a, x), (b, y) = integers((400, 300), (100, 75)), integers((300, 200), (75, 50), 1)
-    made = falcon.dask.matmul(x, y, block_scheme=block_scheme)
+    made = falcon.dask.matmul(x, y)
     np.testing.assert_array_equal(made.compute(), a @ b)
     np.testing.assert_array_equal(falcon.dask.matmul(x.T, x).compute(), a.T @ a)
     assert falcon.dask.verify(x, y, made)
 
 
 def test_what_is_known_of_the_workers(client):
-    x = da.zeros((4096, 4096), chunks=1024)
-    on = falcon.dask.plan(x, x).cluster
-    assert (on.workers, on.slots, len(on.kernels)) == (2, 2, 1)
-    assert on.threads >= 1
-    assert on.bandwidth not in (1e8, float("inf"))  # measured, as a scheme was possible
-    assert falcon.dask.plan(x, x).cluster is on
-    assert "2 workers" in falcon.dask.plan(x, x).explain().replace("workers    2,", "2 workers")
-
-
-def test_threads_are_not_those_of_the_nanny(client):
-    """It sets OMP_NUM_THREADS=1, which products obey that are planned on a worker."""
-    assert set(client.run(os.environ.get, "OMP_NUM_THREADS").values()) == {"1"}
-    assert set(client.run(threads_of_gemm).values()) == {1}
     _, x = integers((64, 64), 32)
     plan = falcon.dask.plan(x, x, threads=2)
+    assert (plan.cluster.workers, plan.cluster.slots, len(plan.cluster.kernels)) == (2, 2, 1)
+    assert "workers    2, 2 tasks at once" in plan.explain()
     assert plan.cluster.threads == plan.chunk.threads == 2
+    assert falcon.dask.plan(x, x).cluster is falcon.dask.plan(x, x).cluster
+    # The nanny sets OMP_NUM_THREADS=1, which products obey that are planned on a worker.
+    assert set(client.run(threads_of_gemm).values()) == {1}
 
 
 def threads_of_gemm():
@@ -105,10 +95,15 @@ def restrictions(dask_scheduler, keys):
 
 def test_placed(client):
     (a, x), (b, y) = integers((240, 120), 60), integers((120, 180), 60, 1)
+    on = falcon.dask.plan(x, y).cluster
+    assert place.holders(x, on) is None
     x, y = client.persist([x, y])
     distributed.wait([x, y])
-    on = falcon.dask.plan(x, y).cluster
-    held = cluster.holders(x, on), cluster.holders(y, on)
+    held, told = (place.holders(x, on), place.holders(y, on)), client.who_has(x)
+    for at in np.ndindex(held[0].shape):
+        assert list(told[x.name, *at]) == [on.addresses[held[0][at]]]
+    np.testing.assert_array_equal(place.holders(x.T, on), held[0].T)
+    assert place.holders(x + x[::-1], on) is None
     goes, moved = place.places((4, 3, 2), (60 * 60 * 8, 60 * 60 * 8), 2, held)
     made = falcon.dask.matmul(x, y)
     with falcon.dask.placed(x, y, made) as told:
@@ -132,46 +127,17 @@ def test_a_worker_that_placed_tasks_were_sent_to_is_gone():
             np.testing.assert_array_equal(product.compute(), a @ b)
 
 
-def test_holders_of_persisted_chunks(client):
-    _, x = integers((240, 120), 60)
-    on = falcon.dask.plan(x, x.T).cluster
-    assert cluster.holders(x, on) is None
-    x = client.persist(x)
-    distributed.wait(x)
-    found, told = cluster.holders(x, on), client.who_has(x)
-    for at in np.ndindex(found.shape):
-        assert list(told[x.name, *at]) == [on.addresses[found[at]]]
-    np.testing.assert_array_equal(cluster.holders(x.T, on), found.T)
-    assert cluster.holders(x + x[::-1], on) is None
-
-
-def test_a_chunk_of_nan(client):
-    a, x = integers((200, 200), 50)
-    y = x.map_blocks(with_nan, dtype=float)
-    with dask.config.set(scheduler="threads"):
-        b = y.compute()
-    for block_scheme in ("classical", "strassen"):
-        found = falcon.dask.matmul(x, y, block_scheme=block_scheme).compute()
-        np.testing.assert_array_equal(found, a @ b)
-    assert np.isnan(b[:50, 50:100]).all()
-
-
-def with_nan(x, block_id=None):
-    return np.full_like(x, np.nan) if block_id == (0, 1) else x
-
-
 def slow(x):
     time.sleep(NAP)
     return x
 
 
-@pytest.mark.parametrize("block_scheme", ["classical", "strassen"])
 @pytest.mark.parametrize("fault", ["killed", "stopped"])
-def test_a_worker_fails_in_mid_run(client, fault, block_scheme):
+def test_a_worker_fails_in_mid_run(client, fault):
     """kill -9: the nanny starts another one; lost chunks are made again, and counted once."""
     a, x = integers((320, 320), 40, seed=3)
     x = x.map_blocks(slow, dtype=float)
-    made = falcon.dask.matmul(x, x, block_scheme=block_scheme).map_blocks(slow, dtype=float)
+    made = falcon.dask.matmul(x, x).map_blocks(slow, dtype=float)
     workers = client.run(os.getpid)
     future = client.compute(made)
     pid = next(iter(workers.values()))
@@ -195,14 +161,6 @@ def harm(pid, fault):
 # --- workers that differ --------------------------------------------------------------------
 
 
-def test_another_version():
-    x = da.ones((64, 64), chunks=32)
-    with local(n_workers=1) as made, distributed.Client(made) as client:
-        client.run(change_version)
-        with pytest.raises(RuntimeError, match=r"worker tcp.* has falcon 0\.0\.0, this process"):
-            falcon.dask.matmul(x, x)
-
-
 def test_a_worker_without_falcon():
     """It is named where the product is planned; one that joins later leaves, and others go on."""
     x = da.ones((640, 640), chunks=64)
@@ -219,16 +177,20 @@ def change_version():
     falcon.__version__ = "0.0.0"
 
 
-def test_a_worker_of_another_version_that_joined_late():
+def test_a_worker_of_another_version():
+    """It is named where the product is planned; of one that joins later, tasks raise."""
     x = da.ones((64, 64), chunks=32)
+    here = re.escape(falcon.__version__)
     with local(n_workers=1) as made, distributed.Client(made) as client:
         late = falcon.dask.matmul(x, x)
         client.run(change_version)
-        message = (
-            rf"planned by falcon {re.escape(falcon.__version__)}, but this worker has falcon 0"
-        )
-        with pytest.raises(RuntimeError, match=message):
+        with pytest.raises(RuntimeError, match=f"planned by falcon {here}, but this worker has"):
             client.compute(late).result(timeout=30)
+        with (
+            distributed.Client(made),
+            pytest.raises(RuntimeError, match=r"worker tcp.* has falcon 0\.0\.0, this process"),
+        ):
+            falcon.dask.matmul(x, x)
 
 
 def test_mixed_instruction_sets():
@@ -253,11 +215,11 @@ def test_mixed_instruction_sets():
 
 def test_bench(capsys, tmp_path):
     arguments = ["bench", "512", "256", "384", "--dask", "--chunk", "128"]
-    assert main([*arguments, "--rounds", "1", "--block-scheme", "2x3x2:11"]) == 0
+    assert main([*arguments, "--rounds", "1"]) == 0
     text = capsys.readouterr().out
-    for side in ("falcon.dask, 2x3x2:11", "plain grid", "placed", "dask.array.matmul"):
+    for side in ("falcon.dask", "placed", "dask.array.matmul"):
         assert side in text
-    assert text.count("passed") == 4
+    assert text.count("passed") == 3
     pytest.importorskip("zarr")
     more = ["--memory", "1GiB", "--folder", str(tmp_path), "--no-peer", "--dtype", "float64"]
     assert main([*arguments, *more]) == 0
@@ -267,6 +229,6 @@ def test_bench(capsys, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_bench_of_what_is_not_there(capsys, monkeypatch):
+def test_bench_of_what_is_not_there(capsys):
     assert main(["bench", "64,64,64", "32,32,32", "--dask"]) == 2
     assert "--dask takes one shape" in capsys.readouterr().err

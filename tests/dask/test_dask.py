@@ -1,7 +1,5 @@
-"""`falcon.dask` without distributed: shapes, chunks, types, schemes over chunks, plans, errors."""
+"""`falcon.dask` without distributed: shapes, chunks, types, plans, errors, files, verification."""
 
-import pickle
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -11,13 +9,9 @@ import falcon
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
-api = pytest.importorskip("falcon.dask.api")
 cluster = pytest.importorskip("falcon.dask.cluster")
-grid = pytest.importorskip("falcon.dask.grid")
-model = pytest.importorskip("falcon.dask.model")
 place = pytest.importorskip("falcon.dask.place")
 planning = pytest.importorskip("falcon.dask.plan")
-work = pytest.importorskip("falcon.dask.work")
 dasks_own = pytest.importorskip("dask.array.tests.test_routines")
 
 RNG = np.random.default_rng(46)
@@ -43,6 +37,7 @@ SHAPES = [
     (((7, 9), ((3, 4), (1, 8))), ((9, 5), ((8, 1), (2, 3)))),
     (((2, 3, 7, 9), (1, 2, 3, 4)), ((3, 9, 5), (2, 5, 2))),
     (((4, 1, 7, 9), (3, 1, 7, 5)), ((1, 3, 9, 5), (1, 2, 9, 5))),
+    (((7, 6), (3, (0, 6))), ((6, 5), ((2, 0, 4), 5))),
     (((0, 4), (1, 4)), ((4, 3), (2, 3))),
     (((3, 0), (3, 1)), ((0, 4), (1, 4))),
     (((0, 3, 4), (1, 3, 4)), ((4, 5), (4, 5))),
@@ -62,27 +57,16 @@ def test_as_numpy(left, right, dtype):
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize(("a", "b"), [("f4", "f8"), ("i1", "f4"), ("i2", "i4"), ("f4", "c16")])
-def test_two_types(a, b):
-    (a, x), (b, y) = chunked((30, 20), 9, a), chunked((20, 25), 8, b)
-    found = falcon.dask.matmul(x, y).compute()
-    assert found.dtype == (a @ b).dtype
-    np.testing.assert_array_equal(found, a @ b)
-
-
-@pytest.mark.parametrize(("of", "to"), [("int8", "int32"), ("float32", "float64"), ("u1", "f4")])
-def test_dtype(of, to):
-    (a, x), (b, y) = chunked((30, 70), 16, of), chunked((70, 25), 20, of)
-    found = falcon.dask.matmul(x, y, dtype=to).compute()
-    assert found.dtype == np.dtype(to)
-    np.testing.assert_array_equal(found, np.matmul(a, b, dtype=to))
-
-
-def test_transposes_and_the_rest_of_a_graph():
-    a, x = chunked((500, 40), (64, 40))
-    made = (falcon.dask.matmul(x.T, x) + 1)[::2].sum(axis=0)
-    np.testing.assert_array_equal(made.compute(), (a.T @ a + 1)[::2].sum(axis=0))
-    np.testing.assert_array_equal(dask.compute(x, made)[1], made.compute())
+@pytest.mark.parametrize(
+    ("a", "b", "dtype"),
+    [("f4", "f8", None), ("i1", "f4", None), ("i2", "i4", None), ("f4", "c16", None),
+     ("int8", "int8", "int32"), ("float32", "float32", "float64"), ("u1", "u1", "f4")],
+)  # fmt: skip
+def test_types(a, b, dtype):
+    (a, x), (b, y) = chunked((30, 70), 16, a), chunked((70, 25), 20, b)
+    found, expected = falcon.dask.matmul(x, y, dtype=dtype), np.matmul(a, b, dtype=dtype)
+    assert found.dtype == found.compute().dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(*dasks_own.test_matmul.pytestmark[0].args)
@@ -117,7 +101,7 @@ def test_what_falcon_does_not_multiply_goes_to_dask():
     other = type("Other", (np.ndarray,), {})
     z = x.astype(float).map_blocks(lambda v: v.view(other))
     assert type(falcon.dask.matmul(z, y).blocks[0, 0].compute()) is other
-    for how in ({"scheme": "strassen"}, {"block_scheme": "strassen"}, {"dtype": float}):
+    for how in ({"scheme": "strassen"}, {"dtype": float}):
         for v, message in ((x, "dtype object"), (z, "x has chunks of Other; expected NumPy or")):
             with pytest.raises(TypeError, match=message):
                 falcon.dask.matmul(v, y, **how)
@@ -125,27 +109,30 @@ def test_what_falcon_does_not_multiply_goes_to_dask():
         falcon.dask.matmul(x, da.from_array(np.ma.masked_less(b, 0), 8))
 
 
-@pytest.mark.parametrize("block_scheme", ["auto", "strassen"])
 @pytest.mark.parametrize("dtype", ["float64", "int16", "complex128"])
-def test_gemm(dtype, block_scheme):
+def test_gemm(dtype):
     (a, x), (b, y), (c, z) = (chunked((120, 120), 30, dtype) for _ in range(3))
-    kept = c.copy()
     for alpha, beta in ((1, 0), (2, -1), (1, 1), (0, 3), (-3, 0)):
-        how = {"alpha": alpha, "beta": beta, "block_scheme": block_scheme}
-        found = falcon.dask.gemm(x, y, z, **how).compute()
+        found = falcon.dask.gemm(x, y, z, alpha=alpha, beta=beta).compute()
         expected = (np.array(alpha, dtype) * (a @ b) + np.array(beta, dtype) * c).astype(dtype)
         np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(z.compute(), kept)
 
 
-def test_many_products_along_k_are_added_in_runs(monkeypatch):
+def test_products_along_k_are_added_in_tasks():
+    x = da.ones((64, 64), chunks=8)
+    made = falcon.dask.matmul(x, x)
+    assert len(made.__dask_graph__()) - len(x.__dask_graph__()) == 8 * 8 + 1
+    assert (made == 64).all().compute()
+
+
+def test_many_products_along_k_are_added_in_runs():
     """Few chunks of C: several tasks add at once, and a tree adds their results."""
     a, x = chunked((20, 4000), (20, 10))
     with dask.config.set(num_workers=30, scheduler="threads"):
         made = falcon.dask.matmul(x, x.T)
-        assert falcon.dask.plan(x, x.T).steps[1] == 30
+        assert falcon.dask.plan(x, x.T).runs == 29
     names = [key[0] for key in made.__dask_graph__() if key[0].startswith("falcon")]
-    assert sum(name.endswith("-sum") for name in names) == 4  # of 8, 8, 8 and 6
+    assert sum(name.endswith("-sum") for name in names) == 4  # of 8, 7, 7 and 7
     np.testing.assert_array_equal(made.compute(), a @ a.T)
 
 
@@ -153,9 +140,7 @@ def test_tasks_do_not_write_to_results_of_others():
     """Every array that a task reads is read-only, and still the sums come out."""
     a, x = chunked((60, 300), (60, 20))
     y = x.map_blocks(read_only, dtype=x.dtype)
-    step = falcon.dask.plan(y, y.T)
     made = falcon.dask.matmul(y, y.T).map_blocks(read_only, dtype=x.dtype)
-    assert step.grid.counts == (1, 1, 15)
     np.testing.assert_array_equal(made.compute(), a @ a.T)
     z = da.from_array(a[:, :60].copy(), 60).map_blocks(read_only, dtype=x.dtype)
     found = falcon.dask.gemm(y, y.T, z, beta=1).compute()
@@ -166,32 +151,6 @@ def read_only(x):
     x = x.copy()
     x.flags.writeable = False
     return x
-
-
-def test_few_tasks():
-    x = da.ones((64, 64), chunks=8)
-    made = falcon.dask.matmul(x, x, block_scheme="classical")
-    tasks = len(made.__dask_graph__()) - len(x.__dask_graph__())
-    assert tasks <= 1.2 * 8**3
-    assert tasks == 8 * 8 + 1
-
-
-# --- pieces ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("left", "right"), list(product([(6,), (1, 5), (2, 2, 2), (0, 6)], [(3, 3), (6,), (5, 1)]))
-)
-def test_pieces(left, right):
-    lines = np.arange(6)
-    cuts = [np.split(lines, np.cumsum(sizes)[:-1]) for sizes in (left, right)]
-    found = []
-    for p in grid.pieces(left, right):
-        one, other = cuts[0][p.left][p.of_left], cuts[1][p.right][p.of_right]
-        np.testing.assert_array_equal(one, other)
-        assert len(one) == p.size > 0
-        found += list(one)
-    np.testing.assert_array_equal(found, lines)
 
 
 # --- places ---------------------------------------------------------------------------------
@@ -213,136 +172,8 @@ def test_places(counts, workers):
         moved += 3 * np.count_nonzero(held[0][np.unique(i)] != worker)
         moved += 5 * np.count_nonzero(held[1][:, np.unique(j)] != worker)
     assert told == moved
-
-
-def test_places_are_near_squares_of_c():
-    _, moved = place.places((32, 32, 32), (1, 1), 64)
     # 8 x 8 squares of 4 x 4 chunks: each reads 2 x 4 x 32 chunks, and holds a 64th of them.
-    assert moved == 64 * 256 * 63 / 64
-
-
-def test_places_follow_what_is_held():
-    x = np.array([[1, 1], [1, 1], [0, 0], [0, 0]])
-    y = np.array([[0, 0], [1, 1]])
-    goes, moved = place.places((4, 2, 2), (1, 1), 2, (x, y))
-    np.testing.assert_array_equal(goes, x)
-    assert moved == 4  # a half of y, both ways
-
-
-def test_placed_is_for_matrices():
-    x = da.ones((20, 30), chunks=10)
-    with pytest.raises(ValueError, match=r"y has shape \(30,\)"), falcon.dask.placed(x, x[0], x):
-        pass
-
-
-# --- schemes over the chunks ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "name", ["strassen", "winograd", "strassen@strassen", "3x3x3:23", "2x3x4:20"]
-)
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int8", "int32", "complex64"])
-def test_schemes_over_chunks(name, dtype):
-    m, k, n = falcon.schemes.get(name).format
-    # The last chunks are smaller.
-    (a, x), (b, y) = (
-        chunked((20 * m - 3, 15 * k - 1), (20, 15), dtype),
-        chunked((15 * k - 1, 10 * n - 4), (15, 10), dtype),
-    )
-    found = falcon.dask.matmul(x, y, block_scheme=name).compute()
-    assert found.dtype == a.dtype
-    np.testing.assert_array_equal(found, a @ b)
-
-
-def test_blocks_of_several_chunks():
-    (a, x), (b, y) = chunked((96, 80), (12, 10)), chunked((80, 120), (10, 30))
-    found = falcon.dask.matmul(x, y, block_scheme="strassen")
-    np.testing.assert_array_equal(found.compute(), a @ b)
-    products = [k for k in found.__dask_graph__() if k[0].endswith("-product")]
-    assert len(products) == 7 * 4 * 2
-
-
-def test_nan_and_inf_stay_where_they_are():
-    a, b = integers((80, 80)), integers((80, 80))
-    a[5, 7], a[66, 3], b[9, 11], b[70, 79] = np.nan, np.inf, -np.inf, np.nan
-    x, y = da.from_array(a, 20), da.from_array(b, 20)
-    with np.errstate(all="ignore"):
-        expected = a @ b
-    assert not np.isfinite(expected[5]).any()
-    for name in ("classical", "strassen", "strassen@strassen"):
-        found = falcon.dask.matmul(x, y, block_scheme=name).compute()
-        np.testing.assert_array_equal(found, expected, err_msg=name)
-    a[:] = np.nan  # more rows than a chunk's
-    with pytest.raises(ValueError, match=r"80 rows of x hold a NaN or Inf.*20 of a chunk"):
-        falcon.dask.matmul(da.from_array(a, 20), y, block_scheme="strassen").compute()
-
-
-def by_auto(x, y, name, monkeypatch):
-    """Multiply as "auto" would if it chose this scheme: scaled."""
-    decided = api.decided
-    monkeypatch.setattr(api, "decided", lambda *args: replace(decided(*args), scaled=True))
-    return falcon.dask.matmul(x, y, block_scheme=name).compute()
-
-
-@pytest.mark.parametrize("name", ["strassen", "3x3x3:23"])
-def test_rows_and_columns_are_scaled_over_the_whole_array(name, monkeypatch):
-    """The promise of docs/accuracy.md, where rows of different chunks are added."""
-    parts = falcon.schemes.get(name).m
-    size = 60 * parts
-    a, b = RNG.standard_normal((2, size, size)).astype(np.float32)
-    a *= np.logspace(-9, 9, size, dtype=np.float32)[:, None]
-    b *= np.logspace(9, -9, size, dtype=np.float32)
-    a[7], b[:, 9] = 0, 0
-    x, y = da.from_array(a, 60), da.from_array(b, 60)
-    exact = a.astype(np.float64) @ b.astype(np.float64)
-    bound = falcon.plan(a, b, scheme="classical").error_bound(a, b)
-    bound *= falcon.schemes.get(name).rms_growth
-    unscaled = falcon.dask.matmul(x, y, block_scheme=name).compute()
-    assert (abs(unscaled - exact) > bound).any()
-    found = by_auto(x, y, name, monkeypatch)
-    assert (abs(found - exact) <= bound).all()
-
-
-def test_sizes_that_no_power_mends(monkeypatch):
-    a, b = RNG.standard_normal((2, 40, 40)).astype(np.float32)
-    a[3] *= 1e37  # sums of squares overflow float32, sums of products would too
-    a[21] *= 1e-38
-    x, y = da.from_array(a, 20), da.from_array(b, 20)
-    found = by_auto(x, y, "strassen", monkeypatch)
-    a, b = a.astype(float), b.astype(float)
-    sizes = np.multiply.outer(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=0))
-    assert (abs(found - a @ b) <= 1e-6 * sizes + 1e-43).all()
-
-
-def test_growth_is_that_of_both_levels():
-    x = da.zeros((4096, 4096), chunks=2048)
-    for most in (1.5, 4, 8):
-        made = falcon.dask.plan(x, x, block_scheme="strassen", max_growth=most)
-        assert made.chunk.growth <= max(1.0, most / 2)
-        assert made.growth == 2 * made.chunk.growth
-        assert falcon.dask.plan(x, x, max_growth=most).growth <= most
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "name", "message"),
-    [
-        (((60, 40), 20), ((40, 40), 20), "strassen", "x's rows are 3 chunks, no multiple of 2"),
-        (((60, 40), ((30, 30), 20)), ((40, 40), (10, 20)), "strassen", "cut differently"),
-        (((50, 40), ((20, 30), 20)), ((40, 40), 20), "strassen", "the 2 blocks of x's rows"),
-        (((2, 40, 40), 20), ((40, 40), 20), "strassen", "no batches"),
-    ],
-)
-def test_schemes_that_do_not_fit(x, y, name, message):
-    x, y = da.zeros(x[0], chunks=x[1]), da.zeros(y[0], chunks=y[1])
-    with pytest.raises(ValueError, match=message):
-        falcon.dask.matmul(x, y, block_scheme=name)
-    assert falcon.dask.plan(x, y).scheme is None
-
-
-def test_halves_are_not_for_sums_of_chunks():
-    x = da.zeros((40, 40), chunks=20, dtype="float16")
-    with pytest.raises(ValueError, match="sums of float16 would be rounded"):
-        falcon.dask.matmul(x, x, block_scheme="strassen")
+    assert place.places((32, 32, 32), (1, 1), 64, (None, None))[1] == 64 * 256 * 63 / 64
 
 
 # --- plans ----------------------------------------------------------------------------------
@@ -352,43 +183,11 @@ def test_plan_explains():
     x = da.zeros((8192, 8192), chunks=2048, dtype="float32")
     made = falcon.dask.plan(x, x, threads=1)
     text = made.explain()
-    assert made.scheme is None
-    for word in (
-        "8192 x 8192 @ 8192 x 8192 float32",
-        "4 x 4, 4 along K",
-        "strassen",
-        "moved",
-        "growth",
-    ):
+    for word in ("8192 x 8192 @ 8192 x 8192 float32", "4 x 4, 4 along K", "growth", "chosen"):
         assert word in text
     assert "2048 x 2048 @ 2048 x 2048 float32" in str(made)
-    assert repr(made) == "<GridPlan plain of 4 x 4 x 4 chunks>"
-
-
-def test_a_scheme_is_taken_where_the_model_says_so(monkeypatch):
-    """Sums that cost nothing: fewer products win. With little memory they do not."""
-    for memory, wins in ((None, True), (2**30, False)):
-        on = cluster.Cluster(4, 4, 1, memory, ("avx2",), 1e15, 1e15)
-        monkeypatch.setattr(planning, "current", lambda *_, on=on, **__: on)
-        monkeypatch.setattr(model, "TASK", 0.0)
-        x = da.zeros((8192, 8192), chunks=2048, dtype="float64")
-        made = falcon.dask.plan(x, x, max_growth=64)
-        assert (made.scheme is not None) == wins
-        assert made.ways[0].refused == ""
-        lost = made.ways[1:]
-        assert lost
-        assert all(way.refused for way in lost)
-        if wins:
-            assert "x as fast as the plain grid" in made.why
-            assert any(way.scheme is None for way in lost)
-        else:
-            assert any("would hold more" in way.refused for way in lost)
-
-
-def test_threads():
-    x = da.zeros((64, 64), chunks=32)
-    with dask.config.set(scheduler="synchronous"):
-        assert falcon.dask.plan(x, x, threads=1).cluster.threads == 1
+    assert repr(made) == "<GridPlan of 4 x 4 x 4 chunks>"
+    assert made.cluster.threads == 1
     with dask.config.set(scheduler="threads", num_workers=64):
         assert falcon.dask.plan(x, x).cluster.threads == 1
         assert falcon.dask.plan(x, x, threads=3).chunk.threads == 3
@@ -399,7 +198,7 @@ def test_advice(monkeypatch):
     monkeypatch.setattr(planning, "current", lambda *_, **__: on)
     x = da.zeros((40000, 14000), chunks=14000)
     advice = falcon.dask.plan(x.T, x).advice
-    assert any("chunks of x take 1.46 GiB, a task has 8.00 GiB" in text for text in advice)
+    assert any("chunks of x take 1.46 GiB: x.rechunk(11520) takes an" in text for text in advice)
     x = da.zeros((8192, 8192), chunks=512)
     assert any("chunks of 512 lines" in text for text in falcon.dask.plan(x, x).advice)
     x = da.zeros((2**17, 2**17), chunks=4096)
@@ -436,31 +235,24 @@ def test_unknown_chunks(dtype):
 
 def test_bad_arguments():
     x = da.ones((20, 20), chunks=10)
+    matmul, gemm = falcon.dask.matmul, falcon.dask.gemm
     for call, error, message in (
-        (lambda: falcon.dask.matmul(x, da.ones(7)), ValueError, "inner dimensions 20 and 7"),
-        (lambda: falcon.dask.matmul(x, 3.0), ValueError, "y is a scalar"),
-        (lambda: falcon.dask.matmul(x, dask.delayed(1)), TypeError, "y is a Delayed.*; expected a"),
-        (lambda: falcon.dask.gemm(x, x.astype(object)), TypeError, "dtype"),
-        (lambda: falcon.dask.matmul(x, x, schema="strassen"), TypeError, "unexpected keyword"),
-        (lambda: falcon.dask.matmul(x, x, scheme="nonsense"), ValueError, "nonsense"),
-        (lambda: falcon.dask.matmul(x, x, block_scheme="nonsense"), ValueError, "nonsense"),
-        (lambda: falcon.dask.matmul(x, x, block_scheme=3), TypeError, "block_scheme is 3"),
-        (lambda: falcon.dask.matmul(x, x, check="verify"), ValueError, "falcon.dask.verify"),
-        (lambda: falcon.dask.gemm(x, x, beta=1), ValueError, "beta is 1 but c is missing"),
-        (lambda: falcon.dask.gemm(x, x[0]), ValueError, r"b has shape \(20,\)"),
-        (lambda: falcon.dask.gemm(x, x, x[:3], beta=1), ValueError, r"c has shape \(3, 20\)"),
-        (
-            lambda: falcon.dask.gemm(x, x, x.rechunk(5), beta=1),
-            ValueError,
-            "c has chunks .*rechunk",
-        ),
-        (lambda: falcon.dask.gemm(x, x, x, beta="1"), TypeError, "beta is '1'"),
-        (lambda: falcon.dask.gemm(x, x, alpha=1j), TypeError, "alpha is 1j"),
-        (lambda: falcon.dask.matmul(x, x, reread=True).compute(), ValueError, None),
+        (lambda: matmul(x, da.ones(7)), ValueError, "inner dimensions 20 and 7"),
+        (lambda: matmul(x, 3.0), ValueError, "y is a scalar"),
+        (lambda: matmul(x, dask.delayed(1)), TypeError, "y is a Delayed.*; expected a"),
+        (lambda: matmul(x, x, block_scheme="strassen"), TypeError, "unexpected keyword"),
+        (lambda: matmul(x, x, scheme="nonsense"), ValueError, "nonsense"),
+        (lambda: matmul(x, x, check="verify"), ValueError, "falcon.dask.verify"),
+        (lambda: gemm(x, x.astype(object)), TypeError, "dtype"),
+        (lambda: gemm(x, x, beta=1), ValueError, "beta is 1 but c is missing"),
+        (lambda: gemm(x, x[0]), ValueError, r"b has shape \(20,\); expected a matrix"),
+        (lambda: gemm(x, x, x[:3], beta=1), ValueError, r"c has shape \(3, 20\)"),
+        (lambda: gemm(x, x, x.rechunk(5), beta=1), ValueError, "c has chunks .*rechunk"),
+        (lambda: gemm(x, x, x, beta="1"), TypeError, "beta is '1'"),
+        (lambda: gemm(x, x, alpha=1j), TypeError, "alpha is 1j"),
+        (lambda: falcon.dask.placed(x, x[0], x).__enter__(), ValueError, r"y has shape \(20,\)"),
+        (lambda: falcon.dask.verify(x, x, x[:3]), ValueError, "shapes do not fit"),
     ):
-        if message is None:
-            call()  # arrays of ones are made again
-            continue
         with pytest.raises(error, match=message):
             call()
 
@@ -485,39 +277,27 @@ def test_chunks_that_are_not_what_the_array_states(wrong, message):
     assert (falcon.dask.gemm(halves, x, halves, beta=1) == 21).all().compute()
 
 
-def test_another_version():
-    plan = falcon.dask.plan(da.ones((20, 20)), da.ones((20, 20)))
-    made = work.Work.of({(20, 20, 20, False): plan.chunk}, "f8", version="0.0.1")
-    assert pickle.loads(pickle.dumps(made)) == made
-    with pytest.raises(
-        RuntimeError, match=r"planned by falcon 0\.0\.1, but this worker has falcon"
-    ):
-        made.plan(20, 20, 20, False)
-
-
 # --- from files -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("block_scheme", ["classical", "strassen"])
-def test_reread(tmp_path, block_scheme):
+def test_reread(tmp_path):
     zarr = pytest.importorskip("zarr")
     a = integers((90, 90))
     a[3, 80] = np.nan
     made = zarr.create_array(str(tmp_path / "x"), shape=a.shape, chunks=(15, 15), dtype=a.dtype)
     made[...] = a
     x = da.from_zarr(str(tmp_path / "x"))
-    found = falcon.dask.matmul(x, x.T, reread=True, block_scheme=block_scheme)
+    found = falcon.dask.matmul(x, x.T, reread=True)
     graph = dict(found.__dask_graph__())
     assert not any("zarr" in str(key[0]) for key in graph if isinstance(key, tuple))
     np.testing.assert_array_equal(found.compute(), a @ a.T)
 
 
 def test_reread_is_for_files():
-    a = np.ones((600, 600))
-    x = da.from_array(a, 300)
-    with pytest.raises(ValueError, match="a chunk of x takes 1 tasks and 2880000 bytes"):
-        falcon.dask.matmul(da.from_array(np.ones((600, 600)), 600), x, reread=True)
     x = da.ones((400, 400), chunks=20)
+    assert (falcon.dask.matmul(x, x, reread=True) == 400).all().compute()
+    with pytest.raises(ValueError, match="a chunk of x takes 1 tasks and 1280000 bytes"):
+        falcon.dask.matmul(da.from_array(np.ones((400, 400)), 400), x, reread=True)
     with pytest.raises(ValueError, match=r"a chunk of x takes \d+ tasks"):
         falcon.dask.matmul(x.sum(axis=0, keepdims=True), x, reread=True)
 
@@ -532,15 +312,9 @@ def test_verify(dtype):
     made = falcon.dask.matmul(x, y)
     c = made.compute()
     assert falcon.dask.verify(x, y, made, seed=1)
-    c[5, 7] = 1.1 * c[5, 7] + 9
+    c[5, 7] = 2 * abs(c[5, 7]) + 99
     wrong = falcon.dask.verify(x, y, da.from_array(c, 99), seed=1)
     expected = falcon.verify(a, b, c, seed=1)
     assert wrong.why == expected.why
     assert wrong.why.startswith("wrong")
     assert wrong.residual == pytest.approx(expected.residual, rel=1e-6)
-
-
-def test_verify_shapes():
-    x = da.ones((20, 30), chunks=10)
-    with pytest.raises(ValueError, match="shapes do not fit"):
-        falcon.dask.verify(x, x.T, x)
