@@ -20,7 +20,6 @@ from .arithmetic import operand_type, result_type, why_not_wide
 from .execute import Product, multiply
 from .families import family_of
 from .families.torch_host import is_tensor, through_arrays
-from .gram import gram, is_gram
 from .planner import requested
 from .recall import quiet_matmul, recall, remember
 from .small import is_small
@@ -197,8 +196,6 @@ def gemm(
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")
         check_packed(packed, result, *given)
         operand = packed_type(packed, left, family.element_type(left), result)
-    if plain_call and packed is None and is_gram(left, right, result, chosen):
-        return gram(right, out=out, **options)
     with family.current():
         made = target
         if target is None:

@@ -11,7 +11,7 @@ from falcon._backends import host_engine
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, runs_plan_alone
-from falcon._core.symmetric import copy_triangle, is_adjoint, may_be_adjoint
+from falcon._core.symmetric import copy_triangle
 
 from .execute import Product, multiply, without
 from .families import Family, family_of
@@ -194,21 +194,6 @@ def _copy(family: Family, x: Any, dtype: DType) -> Any:
     made = family.empty(tuple(x.shape), dtype)
     family.copy(x, made)
     return made
-
-
-def is_gram(a: Any, b: Any, dtype: DType, options: Options) -> bool:
-    """Whether ``a @ b`` is a large complex ``b.conj().T @ b``, by its entries: half of the work.
-
-    Real products are recognised by their memory (`Problem.symmetric`); a conjugate is a copy.
-    """
-    return (
-        type(a) is type(b) is np.ndarray
-        and may_be_adjoint(a, b)
-        and dtype.numpy == b.dtype
-        and options.scheme in ("auto", "classical")
-        and runs_plan_alone(options)
-        and is_adjoint(a, b)
-    )
 
 
 @dataclass(frozen=True, slots=True)

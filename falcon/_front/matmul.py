@@ -20,7 +20,6 @@ from .execute import Product, multiply, without
 from .families import Family, family_of
 from .families.torch_host import is_tensor, through_arrays
 from .gemm import gemm
-from .gram import gram, is_gram
 from .planner import plan_for, requested
 from .recall import recall, remember
 from .validate import matmul_shape
@@ -117,8 +116,6 @@ def matmul(
         target = None if out is None else family.target(out)
         written = result_type(family, {"a": left, "b": right}, dtype, target)
         types = operand_type(family, [left, right], written, chosen), written
-        if is_gram(left, right, written, chosen):
-            return gram(right, out=out, **options)
         like = (left, right) if dtype is None else ()
         result, way = _multiplied(family, left, right, target, types, like, chosen)
         remember(a, b, out, arguments, types, chosen, result, way)

@@ -12,7 +12,7 @@ from falcon._core import observe
 from falcon._core.dtypes import DType
 from falcon._core.options import Options, runs_plan_alone, settings, threads_of
 from falcon._core.plan import Plan
-from falcon._core.symmetric import is_transpose, may_be_adjoint
+from falcon._core.symmetric import is_transpose
 from falcon._core.threads import limit_here
 from falcon._numpy import original
 from falcon._numpy.threads import exceeds
@@ -180,7 +180,7 @@ def remember(
         plan, problem = way, way.problem
         if min(a.ndim, b.ndim) < 2:
             return
-        if may_be_adjoint(a, b) or (problem.symmetric and not _are_twins(a, b)):
+        if problem.symmetric and not _are_twins(a, b):
             return
         direct = problem.a_direct and problem.b_direct and not problem.buffered
         plain = plan.backend.is_library and plan.scheme is None and direct
