@@ -24,7 +24,7 @@ from .families.torch_host import is_tensor, through_arrays
 from .matmul import matmul
 from .pairs import Pairs
 from .planner import requested
-from .subscripts import as_text, axes_to_sum, is_view, parsed, planned
+from .subscripts import as_text, axes_to_sum, is_view, planned
 from .validate import is_numeric
 
 # Of axes that `tensordot` sums over or keeps.
@@ -128,9 +128,9 @@ def einsum(
     order : {"K", "C", "F", "A"}
         Layout of the result; "K": any. Arrays in GPU memory take "K" only.
     optimize : bool, str or path
-        How to choose the order of pairs for three operands and more: True, the name of a method,
-        or a path, as for `opt_einsum.contract_path` where that is installed, else as for
-        `numpy.einsum_path`. False: three operands and more go to the array library's own einsum.
+        How to choose the order of pairs for three operands and more: True, the name of a method
+        of `opt_einsum.contract_path`, or a path, as that or `numpy.einsum_path` returns it. False:
+        three operands and more go to the array library's own einsum.
     {options}
 
     Returns
@@ -182,10 +182,9 @@ def einsum(
     arrays, common = family.einsum_operands(named, target, dtype, casting)
     if order != "K" and not isinstance(arrays[0], np.ndarray):
         raise ValueError(f"einsum: order is {order!r}; arrays in GPU memory take 'K' only")
-    inputs, output = parsed(text, tuple(x.ndim for x in arrays))
     if not isinstance(optimize, bool | str):
         optimize = tuple(tuple(x) if isinstance(x, list) else x for x in optimize)
-    plan = planned(inputs, output, tuple(tuple(x.shape) for x in arrays), optimize)
+    plan = planned(text, tuple(tuple(x.shape) for x in arrays), optimize)
     if target is not None and tuple(target.shape) != plan.shape:
         raise ValueError(f"einsum: out has shape {tuple(target.shape)}; expected {plan.shape}")
     by_columns = order == "F" or (order == "A" and all(x.flags.f_contiguous for x in arrays))
@@ -194,9 +193,9 @@ def einsum(
     with family.current():
         for step in plan.path:
             taken = [(arrays.pop(i), labels.pop(i)) for i in sorted(step, reverse=True)][::-1]
-            rest = {*output}.union(*labels)
+            rest = {*plan.output}.union(*labels)
             found = dict.fromkeys("".join(own for _, own in taken))
-            labels.append("".join(x for x in found if x in rest) if labels else output)
+            labels.append("".join(x for x in found if x in rest) if labels else plan.output)
             direct = target if len(labels) == 1 and casting != "unsafe" else None
             factors, owned = zip(*taken, strict=True)
             arrays.append(pairs.contracted(factors, owned, labels[-1], direct))
