@@ -144,7 +144,7 @@ def gemm(
         arguments = (*arguments, ("dtype", dtype))
     plain_call = c is None and type(alpha) is type(beta) is float and alpha == 1.0 and beta == 0.0
     if plain_call:
-        if not arguments and is_small(a, b, out) and are_default() and observe.observer is None:
+        if not arguments and is_small(a, b, out) and are_default() and not observe.observers:
             return quiet_matmul(a, b, out)
         known = recall(a, b, out, arguments)
         if known is not None:
