@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -104,7 +104,7 @@ class Options:
         Largest predicted RMS error, relative to the classical algorithm, that "auto" allows
         (default 8.0: three bits; 1.0 forbids every LCMA).""",
         checks.check_max_growth,
-        checks.parse_number,
+        float,
         keyword=True,
     )
     threads: int | None = _option(
@@ -114,8 +114,8 @@ class Options:
         Threads of the call, falcon's own and those of NumPy's BLAS; None: OMP_NUM_THREADS, or all
         CPUs that this process may use. Never more than these CPUs, nor than `threadpoolctl`
         allows.""",
-        checks.check_threads,
-        checks.parse_integer,
+        partial(checks.check_count, "threads"),
+        int,
         keyword=True,
     )
     workspace_limit: int | None = _option(

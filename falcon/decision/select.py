@@ -23,7 +23,7 @@ from falcon.schemes import Scheme
 from falcon.schemes.catalogue import generation
 
 from .candidates import scheme_candidates
-from .limits import judge, least_seconds, least_workspace, panels_fit, within_limit
+from .limits import judge, least_seconds, panels_fit, within_limit
 from .machine import profile
 from .rates import rates, source
 from .store import Choice, Fastest
@@ -148,8 +148,8 @@ def _requested(
         found = backend.candidates(problem, (scheme,), options.workspace_limit)
         if found:
             return Plan(problem, backend, found[0], "requested", options=options)
-    least = min(least_workspace(problem, scheme, x, options.workspace_limit or 0) for x in able)
-    needed = "" if least == inf else f"; it needs at least {least} bytes"
+    usual = [y.workspace for x in able for y in x.candidates(problem, (scheme,), None)]
+    needed = f"; without a limit it takes {min(usual)} bytes" if usual else ""
     raise ValueError(
         f"workspace_limit is {options.workspace_limit} bytes; scheme {scheme.name!r} cannot keep "
         f"it with {problem}{needed}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -14,7 +15,6 @@ from falcon._core.options import Options, threads_of
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._core.symmetric import is_transpose, same_memory
-from falcon._core.text import warn_caller
 from falcon._numpy import original
 from falcon._numpy.threads import limited
 
@@ -235,7 +235,7 @@ class NumpyFamily:
             casts.append((wanted, out.dtype))
         if any(_loses_imaginary(*pair) for pair in casts):
             message = "Casting complex values to real discards the imaginary part"
-            warn_caller(message, np.exceptions.ComplexWarning)
+            warnings.warn(message, np.exceptions.ComplexWarning, stacklevel=3)
         for i, x in enumerate(arrays):
             x = _real(x, wanted)
             left = is_numeric(wanted) and is_numeric(x.dtype)
