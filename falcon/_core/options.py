@@ -49,16 +49,15 @@ def _option(
     text: str,
     check: Callable[[Any], Any],
     parse: Callable[[str], Any] = str,
-    **how: Any,
+    *,
+    keyword: bool = False,
 ) -> Any:
     """Describe an option: `text` is its documentation, with the type in the first line.
 
-    `parse` reads the environment variable. `keyword`: public functions take it. `beyond_plan`:
-    values with which a call does more than run its plan (see `runs_plan_alone`).
+    `parse` reads the environment variable. `keyword`: public functions take it.
     """
     about = {"variable": variable, "text": text, "check": check, "parse": parse}
-    usual = {"keyword": False, "beyond_plan": ()}
-    return field(default=default, metadata={**about, **usual, **how})
+    return field(default=default, metadata={**about, "keyword": keyword})
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +148,6 @@ class Options:
         "verify": also check the result by Freivalds' test. "none": neither.""",
         checks.check_choice("check", *get_args(checks.Check)),
         keyword=True,
-        beyond_plan=("verify",),
     )
     verbose: bool = _option(
         False,
@@ -201,7 +199,7 @@ def runs_plan_alone(options: Options) -> bool:
 
     If not, a batch is multiplied matrix by matrix, and `falcon._front.recall` leaves the call out.
     """
-    return not any(getattr(options, k) in x.metadata["beyond_plan"] for k, x in FIELDS.items())
+    return options.check != "verify"
 
 
 def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:

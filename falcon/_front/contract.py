@@ -25,7 +25,6 @@ from .matmul import matmul
 from .pairs import Pairs
 from .planner import requested
 from .subscripts import as_text, axes_to_sum, is_view, planned
-from .validate import is_numeric
 
 # Of axes that `tensordot` sums over or keeps.
 _LABELS = "".join(map(chr, range(ord("A"), ord("A") + 256)))
@@ -50,8 +49,7 @@ def dot(a: Any, b: Any, out: Any = None, **options: Unpack[CallOptions]) -> Any:
 
     Notes
     -----
-    Errors are those of `matmul`. Arrays of timedelta64, which that does not multiply, are passed to
-    `numpy.dot`.
+    Errors are those of `matmul`.
 
     Examples
     --------
@@ -60,7 +58,7 @@ def dot(a: Any, b: Any, out: Any = None, **options: Unpack[CallOptions]) -> Any:
     (5, 2, 4, 7)
     """
     axes = [x.ndim if hasattr(x, "ndim") else np.ndim(x) for x in (a, b)]
-    if axes[0] and 1 <= axes[1] <= 2 and not _without_numbers(a, b):
+    if axes[0] and 1 <= axes[1] <= 2:
         return matmul(a, b, out, **options)
     return _tensordot("dot", a, b, ([-1], [-2]) if min(axes) else 0, out, options)
 
@@ -286,11 +284,6 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
         )
     family = family_of(**named, out=out)
     chosen = requested(name, KEYWORDS, options, family)
-    by_library = (
-        chosen.scheme in ("auto", "classical") and chosen.backend in family.library_backends
-    )
-    if by_library and _without_numbers(a, b):
-        return np.dot(a, b, out) if name == "dot" else np.tensordot(a, b, axes)
     if family.is_taken_over(named, out, chosen):
         if name == "tensordot":
             return np.tensordot(a, b, axes=axes)
@@ -320,9 +313,3 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
     if out is not None:
         return out
     return family.scalar(result) if name == "dot" and not shape else result
-
-
-def _without_numbers(a: Any, b: Any) -> bool:
-    """Whether an array holds other things: NumPy's dot multiplies timedelta64, its matmul not."""
-    arrays = [x for x in (a, b) if type(x) is np.ndarray]
-    return any(not is_numeric(x.dtype) and x.dtype.kind not in "bO" for x in arrays)

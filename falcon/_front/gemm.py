@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,6 @@ from .recall import quiet_matmul, recall, remember
 from .small import is_small
 from .validate import number, scalar
 
-Array = TypeVar("Array")
-
 
 @overload
 def gemm(
@@ -36,7 +34,7 @@ def gemm(
     *,
     alpha: complex = 1.0,
     beta: complex = 0.0,
-    out: None = None,
+    out: np.ndarray | None = None,
     dtype: npt.DTypeLike | None = None,
     **options: Unpack[CallOptions],
 ) -> np.ndarray: ...
@@ -48,19 +46,7 @@ def gemm(
     *,
     alpha: complex = 1.0,
     beta: complex = 0.0,
-    out: Array,
-    dtype: Any = None,
-    **options: Unpack[CallOptions],
-) -> Array: ...
-@overload
-def gemm(
-    a: Any,
-    b: Any,
-    c: Any = None,
-    *,
-    alpha: complex = 1.0,
-    beta: complex = 0.0,
-    out: None = None,
+    out: Any = None,
     dtype: Any = None,
     **options: Unpack[CallOptions],
 ) -> Any: ...

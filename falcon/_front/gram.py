@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar, Unpack, get_args, overload
+from typing import Any, Literal, Unpack, get_args, overload
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from .families.torch_host import is_tensor, through_arrays, viewed
 from .planner import plan_for, requested
 from .validate import is_strided, number, real_scalar, scalar
 
-Array = TypeVar("Array")
 Part = Literal["full", "lower", "upper"]
 
 
@@ -32,7 +31,7 @@ def gram(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     c: np.ndarray | None = None,
-    out: None = None,
+    out: np.ndarray | None = None,
     symmetric: Part = "full",
     **options: Unpack[CallOptions],
 ) -> np.ndarray: ...
@@ -45,20 +44,7 @@ def gram(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     c: Any = None,
-    out: Array,
-    symmetric: Part = "full",
-    **options: Unpack[CallOptions],
-) -> Array: ...
-@overload
-def gram(
-    x: Any,
-    *,
-    transpose: bool = False,
-    conjugate: bool = True,
-    alpha: complex = 1.0,
-    beta: complex = 0.0,
-    c: Any = None,
-    out: None = None,
+    out: Any = None,
     symmetric: Part = "full",
     **options: Unpack[CallOptions],
 ) -> Any: ...

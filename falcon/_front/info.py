@@ -74,7 +74,6 @@ def _gather() -> dict[str, Any]:
     chosen = settings()
     return {
         "falcon": __version__,
-        "distributions": distributions(),
         "Python": f"{sys.version.split()[0]} ({platform.system()} {platform.machine()})",
         "CPU": cpu_model(),
         "CPUs usable": thread_count(),
@@ -116,27 +115,6 @@ def choices() -> dict[str, str]:
     """Return per problem what `falcon.tune` has stored."""
     stored = profile(available_backends()).choices.values()
     return {x.problem: f"{x.choice.label} ({x.why})" for x in stored}
-
-
-def distributions() -> dict[str, str]:
-    """Return per distribution with the import name `falcon` its version and its folder."""
-    from importlib.metadata import PackageNotFoundError, distribution
-
-    here = _PACKAGE / "__init__.py"
-    found = {"imported": str(_PACKAGE)}
-    for name in ("falcon-gemm", "falcon"):
-        try:
-            known = distribution(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-            continue
-        found[name] = known.version
-        if name == "falcon":
-            place = Path(str(known.locate_file("falcon/__init__.py")))
-            found[name] += f", a web framework, in {place.parent}"
-            if place.exists() and place.samefile(here):
-                found[name] += f", the folder of this falcon: {_SEPARATE}"
-    return found
 
 
 def warn_of_web_framework(package: Path = _PACKAGE) -> None:

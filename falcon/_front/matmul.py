@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,6 @@ from .planner import plan_for, requested
 from .recall import recall, remember
 from .validate import matmul_shape
 
-Array = TypeVar("Array")
-
 # Whether np.matmul copies matrices of a batch whose strides no BLAS takes: twice as fast as
 # falcon's engine up to 48 x 48. It used to multiply them in loops.
 _COPIES = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
@@ -38,18 +36,14 @@ def matmul(
     a: np.ndarray,
     b: np.ndarray | PackedOperand,
     /,
-    out: None = None,
+    out: np.ndarray | None = None,
     *,
     dtype: npt.DTypeLike | None = None,
     **options: Unpack[CallOptions],
 ) -> np.ndarray: ...
 @overload
 def matmul(
-    a: Any, b: Any, /, out: Array, *, dtype: Any = None, **options: Unpack[CallOptions]
-) -> Array: ...
-@overload
-def matmul(
-    a: Any, b: Any, /, out: None = None, *, dtype: Any = None, **options: Unpack[CallOptions]
+    a: Any, b: Any, /, out: Any = None, *, dtype: Any = None, **options: Unpack[CallOptions]
 ) -> Any: ...
 @takes_options(*KEYWORDS)
 def matmul(

@@ -303,15 +303,6 @@ def test_tensordot(dtype):
     assert_agree(falcon.tensordot, np.tensordot, a[..., :0], b[:0], 1)
 
 
-@pytest.mark.parametrize("shape", [(3, 3), (3,), (2, 3, 3)])
-def test_times_are_multiplied_by_numpy(shape):
-    a, b = np.full((3, 3), 2, "m8[s]"), np.full(shape, 3)
-    for x, y in ((a, b), (b, a), (a, b.view("m8[ms]"))):
-        found, wanted = falcon.dot(x, y), np.dot(x, y)
-        assert found.dtype == wanted.dtype and (found == wanted).all()
-    assert (falcon.tensordot(a, b, (-1, -1)) == np.tensordot(a, b, (-1, -1))).all()
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shapes", [
     [(3, 4), (4, 5)], [(3, 4), (4, 5), (5, 2)], [(3,), (3, 5), (5, 2)], [(3, 4), (4, 5), (5,)],

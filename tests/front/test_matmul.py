@@ -500,12 +500,9 @@ def test_packed_operator(shape, dtype):
 
 def test_packed_operands_are_right_operands():
     packed = falcon.pack(np.eye(3))
-    for other in (np.eye(3), packed, [[1.0]]):
-        with pytest.raises(TypeError, match="x @ packed, not packed @ x"):
-            packed @ other
+    with pytest.raises(TypeError, match="does not support ufuncs"):
+        packed @ np.eye(3)
     with pytest.raises(TypeError, match="does not support ufuncs"):
         np.matmul(np.eye(3), packed)
-    with pytest.raises(AttributeError, match=r"pack b\.T"):
-        packed.T  # noqa: B018
     with pytest.raises(ValueError, match="inner dimensions differ"):
         np.ones(4) @ packed

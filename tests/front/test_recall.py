@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.options import FIELDS
 from falcon._core.policy import has_own_kernels
 from falcon._front import execute, matmul, planner, recall, small
 from falcon.decision.machine import replaced
@@ -214,14 +213,8 @@ def test_settings_and_what_plans_depend_on(recalled):
     assert recalled(falcon.gemm, a, b, out=out, threads=1)[1]
 
 
-BEYOND = [(name, x) for name, field in FIELDS.items() for x in field.metadata["beyond_plan"]]
-
-
-@pytest.mark.parametrize(("name", "value"), [*BEYOND, ("max_growth", 3.0)])
-def test_options_that_act_beyond_the_plan_act_in_every_call(monkeypatch, name, value):
-    """Such calls are neither recalled nor multiplied as a batch; nor are those of a new option."""
-    about = FIELDS[name].metadata
-    monkeypatch.setattr(FIELDS[name], "metadata", {**about, "beyond_plan": (value,)})
+def test_every_call_is_verified(monkeypatch):
+    """Such calls are neither recalled nor multiplied as a batch."""
     runs, run = [], execute._run
     monkeypatch.setattr(execute, "_run", lambda x: runs.append(x) or run(x))
     a, b = operands()
@@ -235,8 +228,8 @@ def test_options_that_act_beyond_the_plan_act_in_every_call(monkeypatch, name, v
     ):
         for _ in range(2):
             runs.clear()
-            call(**{name: value})
-            with falcon.config(**{name: value}):
+            call(check="verify")
+            with falcon.config(check="verify"):
                 call()
             assert len(runs) == 2 * products
     assert not recall._ready
