@@ -51,15 +51,6 @@ def test_padding_is_work():
     )
 
 
-def test_fused_output_spares_the_products_their_way_through_memory():
-    problem, s = Problem(200, 400, 600, FLOAT), schemes.get("strassen")
-    apart = dict(seconds(problem, option(s, problem), MEMORY_BOUND))
-    fused = dict(seconds(problem, option(s, problem, fused=True), MEMORY_BOUND))
-    assert fused["combine H"] == pytest.approx(200 * 400 / 1e10)
-    assert apart["combine H"] == pytest.approx((200 * 400 + 7 * 100 * 200) / 1e10)
-    assert [fused[x] for x in STAGES[:3]] == [apart[x] for x in STAGES[:3]]
-
-
 def test_stages_are_repeated_as_the_backend_says():
     problem, s = Problem(200, 400, 600, FLOAT), schemes.get("strassen")
     whole = dict(seconds(problem, option(s, problem), MEMORY_BOUND))

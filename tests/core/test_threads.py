@@ -61,15 +61,6 @@ def test_odd_openmp_variables(text):
     assert "falcon" not in err  # libgomp may print messages of its own
 
 
-def test_a_product_with_more_threads_than_cpus_is_planned_with_as_many_as_there_are(tmp_path):
-    code = (
-        "import falcon, numpy as np; a = np.ones((1100, 1100), 'f');"
-        "falcon.gemm(a, a, threads=100); print(falcon.plan(a, a, threads=100).threads)"
-    )
-    out, _ = python(code, FALCON_OVERSUBSCRIBE="0", FALCON_CACHE_DIR=str(tmp_path))
-    assert int(out) <= os.cpu_count()
-
-
 # --- threadpoolctl --------------------------------------------------------------------------
 
 
