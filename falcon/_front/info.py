@@ -9,7 +9,7 @@ import warnings
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from falcon._backends import BACKENDS, DEVICE, available_backends, device_backend
 from falcon._core.dtypes import FLOAT32, FLOAT64
@@ -71,7 +71,8 @@ def show_config(mode: str = "print") -> dict[str, Any] | None:
 
 
 def _gather() -> dict[str, Any]:
-    chosen = settings()
+    chosen, gpu = settings(), cast(Any, device_backend())
+    stored = profile(available_backends()).choices.values()
     return {
         "falcon": __version__,
         "Python": f"{sys.version.split()[0]} ({platform.system()} {platform.machine()})",
@@ -80,11 +81,11 @@ def _gather() -> dict[str, Any]:
         "compiled parts": "built" if find_spec("falcon._cpu._core") else why_missing(),
         "backends": backends(),
         "cpu kernels": describe(),
-        "GPU": gpu(),
+        "GPU": {} if gpu.why_unavailable() else gpu.identity(),
         "libraries": libraries(),
         "settings": {name: getattr(chosen, name) for name in chosen.__slots__},
         "rates": rates_used(),
-        "choices": choices(),
+        "choices": {x.problem: f"{x.choice.label} ({x.why})" for x in stored},
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("FALCON_")},
     }
 
@@ -103,18 +104,6 @@ def rates_used() -> dict[str, str]:
         for x in every:
             found[f"{x.name} {operand.name}"] = source(x, problem, every)
     return found
-
-
-def gpu() -> dict[str, str]:
-    """Return the current GPU, its driver and the libraries that falcon uses on it, if any."""
-    backend: Any = device_backend()
-    return {} if backend.why_unavailable() else backend.identity()
-
-
-def choices() -> dict[str, str]:
-    """Return per problem what `falcon.tune` has stored."""
-    stored = profile(available_backends()).choices.values()
-    return {x.problem: f"{x.choice.label} ({x.why})" for x in stored}
 
 
 def warn_of_web_framework(package: Path = _PACKAGE) -> None:
