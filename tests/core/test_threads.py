@@ -6,7 +6,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from time import perf_counter, process_time
 
 import numpy as np
 import pytest
@@ -114,19 +113,6 @@ def test_a_limit_of_another_thread_is_its_own():
     assert seen[0] == 1 < here == seen[1]
 
 
-@several_cpus
-def test_a_limit_is_seen_by_a_recalled_call():
-    if not falcon_in_threadpoolctl():
-        pytest.skip("falcon's own kernels are not built")
-    a = np.ones((300, 300), np.float32)
-    for _ in range(3):
-        falcon.gemm(a, a, scheme="strassen")
-    with threadpool_limits(1):
-        assert threads.limit_here() == 1
-        falcon.gemm(a, a, scheme="strassen")
-    assert threads.limit_here() > 1
-
-
 # --- NumPy's BLAS ---------------------------------------------------------------------------
 
 settable = pytest.mark.skipif(
@@ -182,17 +168,6 @@ def test_batches_checks_and_measurements_too(seen):
     with suppress(DisturbedError):  # where the machine is busy
         backend.measure(falcon.plan(*SHAPES, np.float64, threads=1).problem)
     assert set(seen) == {1}
-
-
-@settable
-def test_one_thread_keeps_one_cpu_busy():
-    a = np.ones((1500, 1500))
-    falcon.gemm(a, a, threads=1, backend="numpy")
-    wall, cpu = perf_counter(), process_time()
-    for _ in range(3):
-        falcon.gemm(a, a, threads=1, backend="numpy")
-    wall, cpu = perf_counter() - wall, process_time() - cpu
-    assert cpu < 1.3 * wall
 
 
 @settable

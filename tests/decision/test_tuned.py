@@ -72,17 +72,6 @@ def test_limits_come_first():
         assert plan(backend="cpu").backend.name == "cpu"
 
 
-def test_results_are_those_of_the_choice():
-    M, N, K = SHAPE
-    rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal(x).astype(np.float32) for x in ((M, K), (K, N)))
-    before = falcon.gemm(a, b)
-    remember("numpy", "strassen")
-    got = falcon.gemm(a, b)
-    np.testing.assert_array_equal(got, falcon.gemm(a, b, scheme="strassen", backend="numpy"))
-    assert not np.array_equal(got, before)
-
-
 def test_a_symmetric_product_of_tuned_sizes_is_guarded():
     """Sizes that were tuned for an ordinary product; columns of very different norms."""
     remember("numpy", "strassen", falcon.plan((512, 512), (512, 512), "float32").problem)

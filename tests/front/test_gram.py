@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.symmetric import copy_triangle, is_transpose
+from falcon._core.symmetric import is_transpose
 from falcon._front import planner
 
 OTHER = -9
@@ -273,15 +273,6 @@ def test_bad_input(arguments, error, message):
     x = arguments.pop("x")
     with pytest.raises(error, match=message):
         falcon.gram(x, **arguments)
-
-
-@pytest.mark.parametrize("size", [1, 127, 128, 129, 300])
-def test_copies_of_triangles(size):
-    source, out = np.ones((size, size)), np.zeros((size, size))
-    copy_triangle(source, out, "lower")
-    np.testing.assert_array_equal(out, np.tril(source))
-    copy_triangle(2 * source, out, "upper")
-    np.testing.assert_array_equal(out, np.tril(source, -1) + np.triu(2 * source))
 
 
 @pytest.mark.parametrize("call", [falcon.gram, lambda x, **how: falcon.matmul(x, x, **how)])
