@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -241,10 +241,8 @@ def _schemes_of_format(found: list[falcon.Scheme], options: argparse.Namespace) 
     best = falcon.schemes.best(*wanted)
     if all(best != x for x in found):
         found.append(best)
-    least = {title: min(map(of, found)) for title, of in _COSTS.items()}
-    uses = [", ".join(t for t in _COSTS if _COSTS[t](x) == least[t]) or "-" for x in found]
     told = speeds(found, options.size, 5 if options.measure else 0)
-    _print_schemes(found, {"least of these": uses, "speed": told.speeds})
+    _print_schemes(found, {"speed": told.speeds})
     shape, how = told.shape, "measured" if options.measure else "predicted; --measure measures it"
     of_these = f"of these it would take {told.best}" if told.best else "it considers none of these"
     print(f"\nspeed: the time of falcon's classical algorithm over the scheme's, "
@@ -279,15 +277,6 @@ def _print_schemes(found: list[falcon.Scheme], more: dict[str, list[str]]) -> No
             )
         )
     print(format_table(rows, left=2))
-
-
-# Costs by which a scheme may be the best of its format.
-_COSTS: dict[str, Callable[[falcon.Scheme], float]] = {
-    "products": lambda x: x.rank,
-    "additions": lambda x: x.additions.reduced,
-    "error growth": lambda x: x.rms_growth,
-    "non-zeros": lambda x: sum(x.nnz),
-}
 
 
 def _format(text: str) -> tuple[int, int, int]:

@@ -158,14 +158,6 @@ def test_a_file_in_place_of_a_name(capsys, found):
     assert "expected the fields m, k, n, U, V, W" in err
 
 
-def test_schemes_say_what_they_are_best_at(capsys):
-    out = run(capsys, "schemes", "3x4x5")[1]
-    assert "least of these" in out.splitlines()[0]
-    line = next(x for x in out.splitlines() if x.startswith("3x4x5:47-adds"))
-    assert "products, additions" in line
-    assert "products, error growth" in out
-
-
 @pytest.mark.parametrize("measure", [False, True])
 def test_schemes_of_a_format_and_their_speed(capsys, monkeypatch, measure):
     monkeypatch.setattr("time.sleep", lambda seconds: None)

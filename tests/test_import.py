@@ -21,7 +21,10 @@ ROOT = PACKAGE.parent
 
 # --- the import itself ----------------------------------------------------------------------
 
-FORBIDDEN = ("scipy", "cupy", "torch", "matplotlib", "tqdm", "pandas", "numba", "dask")
+FORBIDDEN = (
+    *("scipy", "cupy", "torch", "matplotlib", "tqdm", "pandas", "numba"),
+    *("dask", "opt_einsum"),
+)
 LATER = (
     *("falcon.bench", "falcon.discover", "falcon.__main__", "falcon._front.families.device"),
     *("falcon.dask", "falcon.torch"),

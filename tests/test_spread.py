@@ -490,12 +490,3 @@ def test_a_setting_is_no_name_for_the_scheme_of_a_packed_operand(told, setting):
         assert told()
         error = np.abs(found - a.astype("f8") @ b.astype("f8"))
         assert np.delete(error, 7, 0).max() < 1e-3
-
-
-def test_settings_of_backend_and_scheme_do_not_refuse_packed_operands():
-    a, b = normal(40, 50), normal(50, 30, seed=1)
-    for backend in HOST:
-        packed = falcon.pack(b, scheme="strassen", backend=backend)
-        for settings in ({"backend": "numpy"}, {"scheme": "winograd"}):
-            with falcon.config(**settings):
-                np.testing.assert_array_equal(falcon.gemm(a, packed), falcon.matmul(a, packed))

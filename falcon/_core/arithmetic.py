@@ -19,27 +19,17 @@ from math import ceil
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """Products of elements by products of their parts.
+    """Products of elements by products of their parts."""
 
-    Attributes
-    ----------
-    name : str
-        The option's value.
-    parts : int
-        Numbers of fewer bits to an element; part i of A meets part j of B where ``i + j < parts``.
-    growth : float
-        RMS error relative to float32 arithmetic's. Measured for 256^3 to 4096^3, standard normal:
-        0.35 to 0.45 for three parts, whose sums begin anew in every slice of K, and 10 to 16 for
-        two.
-    left_out : float
-        Most that the products left out add up to, in unit roundoffs of float32 of the magnitude of
-        the product of the elements. Three parts are cut off after 8 bits, so that each is less
-        than 2^-7 of the one before: 2^-20 + 2^-28. Two are rounded: 3 times 2^-18.
-    """
-
-    name: str
+    name: str  # the option's value
+    # Numbers of fewer bits to an element; part i of A meets part j of B where ``i + j < parts``.
     parts: int
+    # RMS error relative to float32 arithmetic's. Measured for 256^3 to 4096^3, standard normal:
+    # 0.35 to 0.45 for three parts, whose sums begin anew in every slice of K, and 10 to 16 for two.
     growth: float
+    # Most that the products left out add up to, in unit roundoffs of float32 of the magnitude of
+    # the product of the elements. Three parts are cut off after 8 bits, so that each is less than
+    # 2^-7 of the one before: 2^-20 + 2^-28. Two are rounded: 3 times 2^-18.
     left_out: float
 
     @property

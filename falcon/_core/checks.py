@@ -24,22 +24,6 @@ def parse_bytes(text: str) -> int:
     return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
 
 
-def parse_number(text: str) -> float:
-    """Parse a number."""
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError("expected a number") from None
-
-
-def parse_integer(text: str) -> int:
-    """Parse an integer."""
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError("expected an integer") from None
-
-
 def parse_bool(text: str) -> bool:
     """Parse a boolean such as ``1``, ``true``, ``0`` or ``off``."""
     if text.lower() in ("1", "true", "yes", "on"):
@@ -86,11 +70,6 @@ def check_choice(name: str, *known: str) -> Callable[[Any], str]:
         return str(value)
 
     return check
-
-
-def check_threads(value: Any) -> int | None:
-    """None, or an integer of at least 1; the call limits it to the machine's CPUs."""
-    return check_count("threads", value)
 
 
 def check_size(name: str) -> Callable[[Any], int | None]:

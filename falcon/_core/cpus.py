@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from time import monotonic
-
-# cgroup v1 reports no limit as the largest multiple of the page size in 64 bits.
-_NO_LIMIT = 2**60
 
 
 class _Cpus(threading.local):
@@ -72,18 +70,12 @@ def cpu_quota(root: Path) -> int | None:
     Returns None if there is no quota. `root` is the folder that holds /proc and /sys.
     """
     found = []
-    for folder in _folders(root, "cpu"):
+    for folder in _folders(root):
         try:
-            if (folder / "cpu.max").exists():
-                quota, period = (folder / "cpu.max").read_text("ascii").split()
-            else:
-                quota, period = (
-                    (folder / f"cpu.cfs_{name}_us").read_text("ascii")
-                    for name in ("quota", "period")
-                )
-            if quota != "max" and int(quota) > 0 and int(period) > 0:
-                found.append(-(-int(quota) // int(period)))
-        except (OSError, ValueError):  # the root of the tree has no such file
+            quota, period = (folder / "cpu.max").read_text("ascii").split()
+            if quota != "max":
+                found.append(max(1, -(-int(quota) // int(period))))
+        except (ArithmeticError, OSError, ValueError):  # the root of the tree has no such file
             continue
     return min(found, default=None)
 
@@ -91,42 +83,22 @@ def cpu_quota(root: Path) -> int | None:
 def memory_limit(root: Path) -> int | None:
     """Return the least memory limit of this process's cgroup and those above it, in bytes."""
     found = []
-    for folder in _folders(root, "memory"):
-        for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
-            try:
+    for folder in _folders(root):
+        for name in ("memory.max", "memory.high"):
+            with suppress(OSError, ValueError):  # no such file, or "max"
                 found.append(int((folder / name).read_text("ascii")))
-            except (OSError, ValueError):  # a file of the other cgroup version, or "max"
-                continue
-    return min((x for x in found if 0 < x < _NO_LIMIT), default=None)
+    return min(found, default=None)
 
 
-def _folders(root: Path, controller: str) -> Iterator[Path]:
-    """Yield the folders of this process's cgroup and of those above it, for v2 and v1.
-
-    ``/proc/self/cgroup`` gives the path of the group in the hierarchy; ``mountinfo`` tells which
-    part of the hierarchy is mounted where. In a container, often only the group itself is mounted.
-    """
+def _folders(root: Path) -> Iterator[Path]:
+    """Yield the folders of this process's cgroup (of version 2) and of those above it."""
     try:
         groups = (root / "proc/self/cgroup").read_text("utf-8", "replace").splitlines()
-        mounts = (root / "proc/self/mountinfo").read_text("utf-8", "replace").splitlines()
     except OSError:
         return
-    path_of: dict[str, str] = {}
+    top = root / "sys/fs/cgroup"
     for line in groups:
-        _, names, path = [*line.split(":", 2), "", ""][:3]
-        path_of |= dict.fromkeys(names.split(","), path)  # v2 has the name ""
-    for line in mounts:
-        fields, _, kind = line.partition(" - ")
-        about, system = fields.split(), kind.split()
-        if len(about) < 5 or not system or system[0] not in ("cgroup", "cgroup2"):
-            continue
-        name = "" if system[0] == "cgroup2" else controller
-        if name not in path_of or (name and name not in system[-1].split(",")):
-            continue
-        top = root / about[4].lstrip("/")
-        inside = path_of[name]
-        if about[3] != "/" and (inside + "/").startswith(about[3] + "/"):
-            inside = inside[len(about[3]) :]
-        parts = [x for x in inside.split("/") if x not in ("", ".", "..")]
-        for count in range(len(parts), -1, -1):
-            yield top.joinpath(*parts[:count])
+        if line.startswith("0::"):
+            parts = [x for x in line[3:].split("/") if x not in ("", ".", "..")]
+            for count in range(len(parts), -1, -1):
+                yield top.joinpath(*parts[:count])

@@ -1,6 +1,6 @@
 # cython: freethreading_compatible=True
 # cython: cdivision=True
-"""The formulas of the cost model over plain floats; `model.py` explains them.
+"""The formulas of the cost model over plain floats; docs/decision.md explains them.
 
 They are evaluated for every candidate of a new plan, so Cython compiles this file (`formulas.pxd`
 gives the types): in NumPy, over all candidates at once, a new plan took 1.6 times as long. Where

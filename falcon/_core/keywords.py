@@ -82,11 +82,8 @@ def takes_options(*names: str, unchanged: Any = None) -> Callable[[Function], Fu
         added = map(parameter, names)
         function.__signature__ = known.replace(parameters=[*given, *added])  # type: ignore[attr-defined]
         if function.__doc__ is not None:  # python -OO leaves none
-            function.__doc__ = function.__doc__.replace("    {options}\n", _documented(names))
+            told = "".join(f"    {name} : {FIELDS[name].metadata['text']}\n" for name in names)
+            function.__doc__ = function.__doc__.replace("    {options}\n", told)
         return function
 
     return decorate
-
-
-def _documented(names: tuple[str, ...]) -> str:
-    return "".join(f"    {name} : {FIELDS[name].metadata['text']}\n" for name in names)

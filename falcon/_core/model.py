@@ -1,35 +1,8 @@
 """The cost model: seconds per stage of an option.
 
-A scheme <m,k,n;R> cuts the matrices (or a chunk of them, if the backend works in chunks) into
-blocks of rows x inner, inner x columns and rows x columns elements (rounded up); u, v, w are the
-additions of the three combines. The other symbols are the `falcon._core.rates.Rates`.
-`formulas.py` implements the formulas. Products are padded to tiles of mr x nr::
-
-    r' = ceil(rows / mr) mr      c' = ceil(columns / nr) nr
-
-==========  =================================  ===============================================
-stage       arithmetic                         memory
-==========  =================================  ===============================================
-combine A   a_A u rows inner / F+              a_A MK (1 + R/(mk)) / beta
-combine B   a_B v inner columns / F+           a_B KN (1 + R/(kn)) / beta
-multiply    I R 2 r' c' inner / F*             R (rows inner + inner columns + rows columns)
-                                               / beta
-combine H   a_H w rows columns / F+            a_H MN (1 + R/(mn)) / beta; fused: a_H MN / beta
-==========  =================================  ===============================================
-
-If the backend works in chunks, r', c' and inner are summed over the chunks, of which the last is
-shorter: the products of all chunks take ``sum r' sum c' sum inner``.
-
-A combine takes ``omega max(arithmetic, memory) + (1 - omega) (arithmetic + memory)``; multiply
-takes the larger of both, since kernels fetch the next block while they compute. a_A, a_B, a_H are
-how often the stage runs because of the chunks (`Option.again`). I = ceil(t/T) T/t is the imbalance
-of T threads that share the t = (r'/mr) (c'/nr) tiles of a product.
-
-The classical algorithm is the scheme <1,1,1;1>: if Combine H is fused, the backend packs operands
-itself, which is its Combine A and B; a BLAS's packing is part of F*.
-
-With omega = 1 and only F*, F+ and beta given, stages are those of FalconGEMM (arXiv:2605.06057),
-equations (8) to (10). Additions are counted after common-subexpression elimination, as they run.
+docs/decision.md has the formulas, `formulas.py` implements them. With omega = 1 and only F*, F+ and
+beta given, stages are those of FalconGEMM (arXiv:2605.06057), equations (8) to (10). Additions are
+counted after common-subexpression elimination, as they run. A BLAS's packing is part of F*.
 """
 
 from __future__ import annotations

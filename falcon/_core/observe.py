@@ -7,28 +7,17 @@ from collections.abc import Callable
 from .plan import Plan
 
 Observer = Callable[[Plan, float], None]
-# Calls all of them; None: there are none.
-observer: Observer | None = None
-_all: list[Observer] = []
+# While there are any, no call is repeated without validation and planning (`_front.recall`).
+observers: tuple[Observer, ...] = ()
 
 
 def observe(new: Observer) -> Callable[[], None]:
     """Call `new` after every product from now on; return a function that ends this."""
-    _all.append(new)
-    _update()
+    global observers
+    observers = (*observers, new)
 
     def stop() -> None:
-        _all.remove(new)
-        _update()
+        global observers
+        observers = tuple(x for x in observers if x is not new)
 
     return stop
-
-
-def _update() -> None:
-    global observer
-    observer = _tell if len(_all) > 1 else next(iter(_all), None)
-
-
-def _tell(plan: Plan, seconds: float) -> None:
-    for x in tuple(_all):
-        x(plan, seconds)

@@ -76,6 +76,6 @@ class Candidate:
     def total(self) -> float:
         """Predicted seconds of all stages."""
         total = 0.0
-        for _, time in self.seconds:
+        for _, time in self.seconds:  # sum() rounds otherwise from Python 3.12 on
             total += time
         return total

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -49,16 +49,15 @@ def _option(
     text: str,
     check: Callable[[Any], Any],
     parse: Callable[[str], Any] = str,
-    **how: Any,
+    *,
+    keyword: bool = False,
 ) -> Any:
     """Describe an option: `text` is its documentation, with the type in the first line.
 
-    `parse` reads the environment variable. `keyword`: public functions take it. `beyond_plan`:
-    values with which a call does more than run its plan (see `runs_plan_alone`).
+    `parse` reads the environment variable. `keyword`: public functions take it.
     """
     about = {"variable": variable, "text": text, "check": check, "parse": parse}
-    usual = {"keyword": False, "beyond_plan": ()}
-    return field(default=default, metadata={**about, **usual, **how})
+    return field(default=default, metadata={**about, "keyword": keyword})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ class Options:
         Largest predicted RMS error, relative to the classical algorithm, that "auto" allows
         (default 8.0: three bits; 1.0 forbids every LCMA).""",
         checks.check_max_growth,
-        checks.parse_number,
+        float,
         keyword=True,
     )
     threads: int | None = _option(
@@ -114,8 +113,8 @@ class Options:
         Threads of the call, falcon's own and those of NumPy's BLAS; None: OMP_NUM_THREADS, or all
         CPUs that this process may use. Never more than these CPUs, nor than `threadpoolctl`
         allows.""",
-        checks.check_threads,
-        checks.parse_integer,
+        partial(checks.check_count, "threads"),
+        int,
         keyword=True,
     )
     workspace_limit: int | None = _option(
@@ -149,7 +148,6 @@ class Options:
         "verify": also check the result by Freivalds' test. "none": neither.""",
         checks.check_choice("check", *get_args(checks.Check)),
         keyword=True,
-        beyond_plan=("verify",),
     )
     verbose: bool = _option(
         False,
@@ -201,7 +199,7 @@ def runs_plan_alone(options: Options) -> bool:
 
     If not, a batch is multiplied matrix by matrix, and `falcon._front.recall` leaves the call out.
     """
-    return not any(getattr(options, k) in x.metadata["beyond_plan"] for k, x in FIELDS.items())
+    return options.check != "verify"
 
 
 def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:

@@ -81,16 +81,6 @@ class PackedOperand:
         """Multiply from the left, as `falcon.matmul` does."""
         return self.matmul(x, self)
 
-    def __matmul__(self, x: Any) -> Any:
-        raise TypeError(
-            "a PackedOperand is the right operand of products: x @ packed, not packed @ x"
-        )
-
-    @property
-    def T(self) -> Any:
-        """There is none: the panels are those of a right operand."""
-        raise AttributeError("a PackedOperand has no transpose; pack b.T instead")
-
     @property
     def nbytes(self) -> int:
         """Bytes of the packed data, without `source`."""

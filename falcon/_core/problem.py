@@ -50,64 +50,40 @@ def has_few_rows(
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One 2-D multiplication ``C = alpha A B + beta C`` in core form.
-
-    Attributes
-    ----------
-    M, N, K : int
-        A is M x K, B is K x N, C is M x N.
-    operand : DType
-        Of A and B in the arithmetic, after any conversion; a pair if A and B differ.
-    accumulator, result : DType
-        The types in which products are summed and written; by default those of `operand`'s row. If
-        `result` differs from `operand`, it is one of its `wide` types: the accumulators themselves.
-    buffered : bool
-        The product needs a buffer of its own before it is written to C: beta is not zero, C
-        overlaps an operand, or C has another dtype than the result.
-    a_direct, b_direct : bool
-        A BLAS can read the operand as it is: dtype of `operand`, one unit stride.
-    a_strided, b_strided : bool
-        The operand has the dtype of `operand`, is aligned, with strides of whole elements.
-    layout : (bool, bool, bool)
-        Where the unit strides are: A is by columns, B by rows, C by columns.
-    out_direct : bool
-        C has the dtype of `result`, is aligned, with strides of whole elements, and overlaps no
-        operand except perhaps c.
-    out_overlaps_c : bool
-        The c that is added overlaps C.
-    packed : bool
-        B is packed: its sums need not be formed.
-    threads : int
-        How many may be used, by falcon's own code and by NumPy's BLAS.
-    device : int or None
-        The GPU that holds the operands; None is host memory.
-    reproducible : bool
-        The choice, and with it the bits of the result, depend on nothing of the machine but its
-        instruction set: not on threads, memory, or measured rates.
-    symmetric : {"", "full", "lower", "upper"}
-        If B is A's transpose in the same memory, and c, if any, is symmetric: the part of C to
-        write. Empty for all other products.
-    """
+    """One 2-D multiplication ``C = alpha A B + beta C``: A is M x K, B is K x N, C is M x N."""
 
     M: int
     N: int
     K: int
-    operand: DType
+    operand: DType  # of A and B in the arithmetic, after any conversion; a pair if A and B differ
+    # The types in which products are summed and written, by default those of `operand`'s row. If
+    # `result` differs from `operand`, it is one of its `wide` types: the accumulators themselves.
     # Not hashed, because they rarely differ for equal operand types.
     accumulator: DType = field(default=cast(DType, None), hash=False)
     result: DType = field(default=cast(DType, None), hash=False)
+    # The product needs a buffer of its own before it is written to C: beta is not zero, C overlaps
+    # an operand, or C has another dtype than the result.
     buffered: bool = False
+    # A BLAS can read the operand as it is: dtype of `operand`, one unit stride.
     a_direct: bool = True
     b_direct: bool = True
+    # The operand has the dtype of `operand`, is aligned, with strides of whole elements.
     a_strided: bool = False
     b_strided: bool = False
+    # Where the unit strides are: A is by columns, B by rows, C by columns.
     layout: tuple[bool, bool, bool] = (False, True, False)
+    # C has the dtype of `result`, is aligned, with strides of whole elements, and overlaps no
+    # operand except perhaps c.
     out_direct: bool = True
-    out_overlaps_c: bool = False
-    packed: bool = False
-    threads: int = 1
-    device: int | None = None
+    out_overlaps_c: bool = False  # the c that is added overlaps C
+    packed: bool = False  # B is packed: its sums need not be formed
+    threads: int = 1  # how many may be used, by falcon's own code and by NumPy's BLAS
+    device: int | None = None  # the GPU that holds the operands; None is host memory
+    # The choice, and with it the bits of the result, depend on nothing of the machine but its
+    # instruction set: not on threads, memory, or measured rates.
     reproducible: bool = False
+    # If B is A's transpose in the same memory, and c, if any, is symmetric: the part of C to write,
+    # "full", "lower" or "upper". Empty for all other products.
     symmetric: str = ""
 
     def __post_init__(self) -> None:
@@ -129,16 +105,9 @@ class Problem:
     ) -> Problem:
         """Describe a multiplication; threads and arithmetic follow from the options.
 
-        Parameters
-        ----------
-        sizes : (int, int, int)
-            M, N, K.
-        operand : DType
-        options : Options
-        device : int, optional
-        layout
-            Attributes of that name: `result`, and how operands lie in memory. By default operands
-            are by rows, and the result is a new array of the operands' type.
+        `sizes`: M, N, K.
+        `layout`: fields of that name; by default operands are by rows, and the result is a new
+        array of the operands' type.
         """
         if options.arithmetic in BY_ARITHMETIC and operand.arithmetic is None:
             operand = _split(operand, layout.setdefault("result", operand), options)

@@ -6,9 +6,6 @@ import numpy as np
 
 # Blocks of this size on the diagonal are copied by a mask, the rest of the triangle as rectangles.
 _BLOCK = 128
-# Least size of C, and least 2MNK, from which complex products ``x.conj().T @ x`` gain by symmetry:
-# 1.2 times NumPy's speed at 1000^3 (complex64, Zen 4), 1.3 at 500^3 (complex128), 0.97 at 300.
-_ADJOINT, _ADJOINT_FLOPS = 500, 2.5e8
 
 
 def same_memory(x: np.ndarray, y: np.ndarray) -> bool:
@@ -28,28 +25,6 @@ def is_transpose(a: np.ndarray, b: np.ndarray) -> bool:
     """
     able = b.ndim > 1 and a.shape[-2:] == b.shape[:-3:-1] and a.strides[-2:] == b.strides[:-3:-1]
     return able and same_memory(a, b.swapaxes(-1, -2))
-
-
-def may_be_adjoint(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether `a` could be ``b.conj().T`` by type and shape, and the product gained by it."""
-    return (
-        a.ndim == 2
-        and a.dtype.kind == "c"
-        and a.dtype == b.dtype
-        and a.shape == b.shape[::-1]
-        and len(a) >= _ADJOINT
-        and 2.0 * len(a) * a.size >= _ADJOINT_FLOPS
-    )
-
-
-def is_adjoint(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether ``a == b.conj().T`` in all entries; most other operands differ in the first row."""
-    step = max(1, 2**20 // max(1, a.shape[1]))
-    starts = (0, *range(1, len(a), step))
-    return all(
-        np.array_equal(a[i:j], b[:, i:j].conj().T)
-        for i, j in zip(starts, (*starts[1:], len(a)), strict=True)
-    )
 
 
 def copy_triangle(source: np.ndarray, out: np.ndarray, triangle: str) -> None:

@@ -1,11 +1,8 @@
-"""Format tables, suggest a known word for a misspelt one, and warn."""
+"""Format tables, and suggest a known word for a misspelt one."""
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Iterable, Sequence
-from types import FrameType
 
 
 def format_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -32,12 +29,3 @@ def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
     lower = {x.removeprefix(prefix).lower(): x for x in known}
     close = get_close_matches(word.removeprefix(prefix).lower(), lower, 1, 0.75)
     return f" (did you mean {lower[close[0]]!r}?)" if close else ""
-
-
-def warn_caller(message: str, category: type[Warning]) -> None:
-    """Issue a warning that points to the line outside of falcon from which it was called."""
-    frame: FrameType | None = sys._getframe(1)
-    level = 2
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "falcon":
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)

@@ -24,8 +24,7 @@ from .families.torch_host import is_tensor, through_arrays
 from .matmul import matmul
 from .pairs import Pairs
 from .planner import requested
-from .subscripts import as_text, axes_to_sum, is_view, parsed, planned
-from .validate import is_numeric
+from .subscripts import as_text, axes_to_sum, is_view, planned
 
 # Of axes that `tensordot` sums over or keeps.
 _LABELS = "".join(map(chr, range(ord("A"), ord("A") + 256)))
@@ -50,8 +49,7 @@ def dot(a: Any, b: Any, out: Any = None, **options: Unpack[CallOptions]) -> Any:
 
     Notes
     -----
-    Errors are those of `matmul`. Arrays of timedelta64, which that does not multiply, are passed to
-    `numpy.dot`.
+    Errors are those of `matmul`.
 
     Examples
     --------
@@ -60,7 +58,7 @@ def dot(a: Any, b: Any, out: Any = None, **options: Unpack[CallOptions]) -> Any:
     (5, 2, 4, 7)
     """
     axes = [x.ndim if hasattr(x, "ndim") else np.ndim(x) for x in (a, b)]
-    if axes[0] and 1 <= axes[1] <= 2 and not _without_numbers(a, b):
+    if axes[0] and 1 <= axes[1] <= 2:
         return matmul(a, b, out, **options)
     return _tensordot("dot", a, b, ([-1], [-2]) if min(axes) else 0, out, options)
 
@@ -128,9 +126,9 @@ def einsum(
     order : {"K", "C", "F", "A"}
         Layout of the result; "K": any. Arrays in GPU memory take "K" only.
     optimize : bool, str or path
-        How to choose the order of pairs for three operands and more: True, the name of a method,
-        or a path, as for `opt_einsum.contract_path` where that is installed, else as for
-        `numpy.einsum_path`. False: three operands and more go to the array library's own einsum.
+        How to choose the order of pairs for three operands and more: True, the name of a method
+        of `opt_einsum.contract_path`, or a path, as that or `numpy.einsum_path` returns it. False:
+        three operands and more go to the array library's own einsum.
     {options}
 
     Returns
@@ -182,10 +180,9 @@ def einsum(
     arrays, common = family.einsum_operands(named, target, dtype, casting)
     if order != "K" and not isinstance(arrays[0], np.ndarray):
         raise ValueError(f"einsum: order is {order!r}; arrays in GPU memory take 'K' only")
-    inputs, output = parsed(text, tuple(x.ndim for x in arrays))
     if not isinstance(optimize, bool | str):
         optimize = tuple(tuple(x) if isinstance(x, list) else x for x in optimize)
-    plan = planned(inputs, output, tuple(tuple(x.shape) for x in arrays), optimize)
+    plan = planned(text, tuple(tuple(x.shape) for x in arrays), optimize)
     if target is not None and tuple(target.shape) != plan.shape:
         raise ValueError(f"einsum: out has shape {tuple(target.shape)}; expected {plan.shape}")
     by_columns = order == "F" or (order == "A" and all(x.flags.f_contiguous for x in arrays))
@@ -194,9 +191,9 @@ def einsum(
     with family.current():
         for step in plan.path:
             taken = [(arrays.pop(i), labels.pop(i)) for i in sorted(step, reverse=True)][::-1]
-            rest = {*output}.union(*labels)
+            rest = {*plan.output}.union(*labels)
             found = dict.fromkeys("".join(own for _, own in taken))
-            labels.append("".join(x for x in found if x in rest) if labels else output)
+            labels.append("".join(x for x in found if x in rest) if labels else plan.output)
             direct = target if len(labels) == 1 and casting != "unsafe" else None
             factors, owned = zip(*taken, strict=True)
             arrays.append(pairs.contracted(factors, owned, labels[-1], direct))
@@ -287,11 +284,6 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
         )
     family = family_of(**named, out=out)
     chosen = requested(name, KEYWORDS, options, family)
-    by_library = (
-        chosen.scheme in ("auto", "classical") and chosen.backend in family.library_backends
-    )
-    if by_library and _without_numbers(a, b):
-        return np.dot(a, b, out) if name == "dot" else np.tensordot(a, b, axes)
     if family.is_taken_over(named, out, chosen):
         if name == "tensordot":
             return np.tensordot(a, b, axes=axes)
@@ -321,9 +313,3 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
     if out is not None:
         return out
     return family.scalar(result) if name == "dot" and not shape else result
-
-
-def _without_numbers(a: Any, b: Any) -> bool:
-    """Whether an array holds other things: NumPy's dot multiplies timedelta64, its matmul not."""
-    arrays = [x for x in (a, b) if type(x) is np.ndarray]
-    return any(not is_numeric(x.dtype) and x.dtype.kind not in "bO" for x in arrays)

@@ -71,8 +71,8 @@ def _run(x: Product) -> Plan:
     plan, operands = _planned(x)
     start = perf_counter()
     plan.execute(*operands, alpha=x.alpha, beta=x.beta)
-    if observe.observer is not None:
-        observe.observer(plan, perf_counter() - start)
+    for told in observe.observers:
+        told(plan, perf_counter() - start)
     return plan
 
 

@@ -17,9 +17,6 @@ from falcon._core.dtypes import DType, of
 _FALSE_ALARM = 1e-9
 # Random vectors: with 16, the error of a row is estimated within a factor of 2.2 at that rate.
 TRIALS = 16
-# Where C is off by one factor throughout: multiples of its standard error (a t-distribution with 15
-# degrees of freedom exceeds 12 with probability 4e-9) and of the type's unit round-off.
-_SURE, _COHERENT = 12.0, 2.0
 # Operands are widened and scaled this many elements at a time: half a megabyte of float64.
 _STRIP_ELEMENTS = 65536
 # Columns are scaled to norm 1, but by no more than this factor.
@@ -46,10 +43,10 @@ class Verification:
     passed : bool
         The residual is within the tolerance, and that of a wrong product would not be.
     residual : float
-        The largest residual relative to what rounding may cause; for integers, and with `entries`,
-        the number of wrong ones.
+        The largest residual relative to what rounding may cause; for integers, the number of wrong
+        ones.
     tolerance : float
-        1; for integers, and with `entries`, 0.
+        1; for integers 0.
     why : str
         Empty if `passed`; else "wrong: ..." or "cannot verify: ...".
 
@@ -223,18 +220,7 @@ class Freivalds:
             if signal <= 2 * of_all:
                 share = of_all / max(signal, 1e-99)
                 why = f"cannot verify: rounding may hide {share:.2g} of the product"
-            elif self._rounds_sums(growth):
-                factor = _common_factor(difference[rows], self._expected[rows], tolerance)
-                if abs(factor) > _COHERENT * self._dtype.unit_roundoff:
-                    why = (
-                        f"cannot verify: all of C is off by {100 * factor:+.2g} %; only sums of "
-                        "equal entries would round so"
-                    )
         return Verification(not why, found, 1.0, why)
-
-    def _rounds_sums(self, growth: float) -> bool:
-        """Whether a scheme rounds its sums of A and B more coarsely than sums of products."""
-        return self._dtype.accumulator is not self._dtype and growth > 1
 
     def _tolerance(self, written: np.ndarray, types: list[DType], growth: float) -> np.ndarray:
         """Return a bound on the 2-norm of each row of the error; `written`: norms of the result.
@@ -255,7 +241,7 @@ class Freivalds:
         tolerance = growth * unit * sqrt(self._inner) * np.hypot(self._of_sums, alike)
         tolerance += (of_rows + of_inner) * self._of_sums
         tolerance += (of_rows + rounded) * (written + self._of_added)
-        if self._rounds_sums(growth):
+        if arithmetic.accumulator is not arithmetic and growth > 1:  # sums of A and B round more
             tolerance += growth * arithmetic.unit_roundoff * self._of_operands
         # Each product, and each entry of out, may lose up to one subnormal number.
         tiny = max(np.longdouble(x.finfo.smallest_subnormal) for x in types)
@@ -275,26 +261,6 @@ def _differs(rows: np.ndarray) -> str:
 
 def _ratio(residual: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
     return np.divide(residual, tolerance, out=np.zeros_like(residual), where=residual > 0)
-
-
-def _common_factor(difference: np.ndarray, expected: np.ndarray, tolerance: np.ndarray) -> float:
-    """Return by which part of `expected` it is off throughout; 0 if that may be chance.
-
-    Rounding errors of A differ from row to row, those of B from trial to trial. The factor of each
-    row and of each trial is a sample of its own.
-    """
-    weights = np.divide(1, tolerance, out=np.zeros_like(tolerance), where=tolerance > 0)[:, None]
-    difference, expected = difference * weights, expected * weights
-    along, size = (difference * expected.conj()).real, np.square(abs(expected))
-    if min(size.shape) < TRIALS or not size.any():
-        return 0.0
-    factor = float(along.sum() / size.sum())
-    for axis in (0, 1):
-        rest = (along - factor * size).sum(axis=axis)
-        error = sqrt(float(np.square(rest).sum()) * rest.size / (rest.size - 1)) / float(size.sum())
-        if not abs(factor) > _SURE * error:
-            return 0.0
-    return factor
 
 
 def _whole(residual: np.ndarray, tolerance: np.ndarray) -> float:

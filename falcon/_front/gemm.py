@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,10 @@ from .arithmetic import operand_type, result_type, why_not_wide
 from .execute import Product, multiply
 from .families import family_of
 from .families.torch_host import is_tensor, through_arrays
-from .gram import gram, is_gram
 from .planner import requested
 from .recall import quiet_matmul, recall, remember
 from .small import is_small
 from .validate import number, scalar
-
-Array = TypeVar("Array")
 
 
 @overload
@@ -37,7 +34,7 @@ def gemm(
     *,
     alpha: complex = 1.0,
     beta: complex = 0.0,
-    out: None = None,
+    out: np.ndarray | None = None,
     dtype: npt.DTypeLike | None = None,
     **options: Unpack[CallOptions],
 ) -> np.ndarray: ...
@@ -49,19 +46,7 @@ def gemm(
     *,
     alpha: complex = 1.0,
     beta: complex = 0.0,
-    out: Array,
-    dtype: Any = None,
-    **options: Unpack[CallOptions],
-) -> Array: ...
-@overload
-def gemm(
-    a: Any,
-    b: Any,
-    c: Any = None,
-    *,
-    alpha: complex = 1.0,
-    beta: complex = 0.0,
-    out: None = None,
+    out: Any = None,
     dtype: Any = None,
     **options: Unpack[CallOptions],
 ) -> Any: ...
@@ -145,7 +130,7 @@ def gemm(
         arguments = (*arguments, ("dtype", dtype))
     plain_call = c is None and type(alpha) is type(beta) is float and alpha == 1.0 and beta == 0.0
     if plain_call:
-        if not arguments and is_small(a, b, out) and are_default() and observe.observer is None:
+        if not arguments and is_small(a, b, out) and are_default() and not observe.observers:
             return quiet_matmul(a, b, out)
         known = recall(a, b, out, arguments)
         if known is not None:
@@ -197,8 +182,6 @@ def gemm(
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")
         check_packed(packed, result, *given)
         operand = packed_type(packed, left, family.element_type(left), result)
-    if plain_call and packed is None and is_gram(left, right, result, chosen):
-        return gram(right, out=out, **options)
     with family.current():
         made = target
         if target is None:

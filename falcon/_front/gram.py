@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar, Unpack, get_args, overload
+from typing import Any, Literal, Unpack, get_args, overload
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from falcon._backends import host_engine
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, runs_plan_alone
-from falcon._core.symmetric import copy_triangle, is_adjoint, may_be_adjoint
+from falcon._core.symmetric import copy_triangle
 
 from .execute import Product, multiply, without
 from .families import Family, family_of
@@ -19,7 +19,6 @@ from .families.torch_host import is_tensor, through_arrays, viewed
 from .planner import plan_for, requested
 from .validate import is_strided, number, real_scalar, scalar
 
-Array = TypeVar("Array")
 Part = Literal["full", "lower", "upper"]
 
 
@@ -32,7 +31,7 @@ def gram(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     c: np.ndarray | None = None,
-    out: None = None,
+    out: np.ndarray | None = None,
     symmetric: Part = "full",
     **options: Unpack[CallOptions],
 ) -> np.ndarray: ...
@@ -45,20 +44,7 @@ def gram(
     alpha: complex = 1.0,
     beta: complex = 0.0,
     c: Any = None,
-    out: Array,
-    symmetric: Part = "full",
-    **options: Unpack[CallOptions],
-) -> Array: ...
-@overload
-def gram(
-    x: Any,
-    *,
-    transpose: bool = False,
-    conjugate: bool = True,
-    alpha: complex = 1.0,
-    beta: complex = 0.0,
-    c: Any = None,
-    out: None = None,
+    out: Any = None,
     symmetric: Part = "full",
     **options: Unpack[CallOptions],
 ) -> Any: ...
@@ -194,21 +180,6 @@ def _copy(family: Family, x: Any, dtype: DType) -> Any:
     made = family.empty(tuple(x.shape), dtype)
     family.copy(x, made)
     return made
-
-
-def is_gram(a: Any, b: Any, dtype: DType, options: Options) -> bool:
-    """Whether ``a @ b`` is a large complex ``b.conj().T @ b``, by its entries: half of the work.
-
-    Real products are recognised by their memory (`Problem.symmetric`); a conjugate is a copy.
-    """
-    return (
-        type(a) is type(b) is np.ndarray
-        and may_be_adjoint(a, b)
-        and dtype.numpy == b.dtype
-        and options.scheme in ("auto", "classical")
-        and runs_plan_alone(options)
-        and is_adjoint(a, b)
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import warnings
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from falcon._backends import BACKENDS, DEVICE, available_backends, device_backend
 from falcon._core.dtypes import FLOAT32, FLOAT64
@@ -71,21 +71,21 @@ def show_config(mode: str = "print") -> dict[str, Any] | None:
 
 
 def _gather() -> dict[str, Any]:
-    chosen = settings()
+    chosen, gpu = settings(), cast(Any, device_backend())
+    stored = profile(available_backends()).choices.values()
     return {
         "falcon": __version__,
-        "distributions": distributions(),
         "Python": f"{sys.version.split()[0]} ({platform.system()} {platform.machine()})",
         "CPU": cpu_model(),
         "CPUs usable": thread_count(),
         "compiled parts": "built" if find_spec("falcon._cpu._core") else why_missing(),
         "backends": backends(),
         "cpu kernels": describe(),
-        "GPU": gpu(),
+        "GPU": {} if gpu.why_unavailable() else gpu.identity(),
         "libraries": libraries(),
         "settings": {name: getattr(chosen, name) for name in chosen.__slots__},
         "rates": rates_used(),
-        "choices": choices(),
+        "choices": {x.problem: f"{x.choice.label} ({x.why})" for x in stored},
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("FALCON_")},
     }
 
@@ -103,39 +103,6 @@ def rates_used() -> dict[str, str]:
         problem = Problem.of((2048,) * 3, operand, settings())
         for x in every:
             found[f"{x.name} {operand.name}"] = source(x, problem, every)
-    return found
-
-
-def gpu() -> dict[str, str]:
-    """Return the current GPU, its driver and the libraries that falcon uses on it, if any."""
-    backend: Any = device_backend()
-    return {} if backend.why_unavailable() else backend.identity()
-
-
-def choices() -> dict[str, str]:
-    """Return per problem what `falcon.tune` has stored."""
-    stored = profile(available_backends()).choices.values()
-    return {x.problem: f"{x.choice.label} ({x.why})" for x in stored}
-
-
-def distributions() -> dict[str, str]:
-    """Return per distribution with the import name `falcon` its version and its folder."""
-    from importlib.metadata import PackageNotFoundError, distribution
-
-    here = _PACKAGE / "__init__.py"
-    found = {"imported": str(_PACKAGE)}
-    for name in ("falcon-gemm", "falcon"):
-        try:
-            known = distribution(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-            continue
-        found[name] = known.version
-        if name == "falcon":
-            place = Path(str(known.locate_file("falcon/__init__.py")))
-            found[name] += f", a web framework, in {place.parent}"
-            if place.exists() and place.samefile(here):
-                found[name] += f", the folder of this falcon: {_SEPARATE}"
     return found
 
 

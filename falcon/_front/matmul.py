@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,9 @@ from .execute import Product, multiply, without
 from .families import Family, family_of
 from .families.torch_host import is_tensor, through_arrays
 from .gemm import gemm
-from .gram import gram, is_gram
 from .planner import plan_for, requested
 from .recall import recall, remember
 from .validate import matmul_shape
-
-Array = TypeVar("Array")
 
 # Whether np.matmul copies matrices of a batch whose strides no BLAS takes: twice as fast as
 # falcon's engine up to 48 x 48. It used to multiply them in loops.
@@ -39,18 +36,14 @@ def matmul(
     a: np.ndarray,
     b: np.ndarray | PackedOperand,
     /,
-    out: None = None,
+    out: np.ndarray | None = None,
     *,
     dtype: npt.DTypeLike | None = None,
     **options: Unpack[CallOptions],
 ) -> np.ndarray: ...
 @overload
 def matmul(
-    a: Any, b: Any, /, out: Array, *, dtype: Any = None, **options: Unpack[CallOptions]
-) -> Array: ...
-@overload
-def matmul(
-    a: Any, b: Any, /, out: None = None, *, dtype: Any = None, **options: Unpack[CallOptions]
+    a: Any, b: Any, /, out: Any = None, *, dtype: Any = None, **options: Unpack[CallOptions]
 ) -> Any: ...
 @takes_options(*KEYWORDS)
 def matmul(
@@ -117,8 +110,6 @@ def matmul(
         target = None if out is None else family.target(out)
         written = result_type(family, {"a": left, "b": right}, dtype, target)
         types = operand_type(family, [left, right], written, chosen), written
-        if is_gram(left, right, written, chosen):
-            return gram(right, out=out, **options)
         like = (left, right) if dtype is None else ()
         result, way = _multiplied(family, left, right, target, types, like, chosen)
         remember(a, b, out, arguments, types, chosen, result, way)

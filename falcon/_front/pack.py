@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import available_backends, get_backend
+from falcon._core.checks import check_count
 from falcon._core.keywords import PackingOptions, takes_options
 from falcon._core.look import of_packed
 from falcon._core.options import PACKING, Options
@@ -86,8 +87,7 @@ def pack(
     >>> bool((falcon.gemm(np.ones((3, 64)), w) == 1).all())
     True
     """
-    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
-        raise ValueError(f"rows is {rows!r}; expected a positive integer")
+    check_count("rows", rows)
     if not isinstance(keep_source, bool):
         raise ValueError(f"keep_source is {keep_source!r}; expected True or False")
     b = viewed("b", b)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextvars import Context
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from falcon._core import observe
 from falcon._core.dtypes import DType
 from falcon._core.options import Options, runs_plan_alone, settings, threads_of
 from falcon._core.plan import Plan
-from falcon._core.symmetric import is_transpose, may_be_adjoint
+from falcon._core.symmetric import is_transpose
 from falcon._core.threads import limit_here
 from falcon._numpy import original
 from falcon._numpy.threads import exceeds
@@ -74,7 +73,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
         found = _ready.get(key)
     except TypeError:  # an argument cannot be hashed: validation will report it
         return None
-    if found is None:
+    if found is None or observe.observers:
         return None
     used, cpus, state, plan, plain, shape, dtype = found
     if used is not settings() or cpus != limit_here() or state != planning_state():
@@ -86,14 +85,10 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> np.ndarray | None:
         return None
     if len(shape) > 2 and plan is not None:
         return out if _run_batch(plan, a, b, out) else None
-    observer = observe.observer
-    start = 0.0 if observer is None else perf_counter()
     if plain:
         quiet_matmul(a, b, out)
     else:
         plan.execute(a, b, None, out)  # type: ignore[union-attr]
-    if observer is not None and plan is not None:
-        observer(plan, perf_counter() - start)
     return out
 
 
@@ -180,7 +175,7 @@ def remember(
         plan, problem = way, way.problem
         if min(a.ndim, b.ndim) < 2:
             return
-        if may_be_adjoint(a, b) or (problem.symmetric and not _are_twins(a, b)):
+        if problem.symmetric and not _are_twins(a, b):
             return
         direct = problem.a_direct and problem.b_direct and not problem.buffered
         plain = plan.backend.is_library and plan.scheme is None and direct

@@ -34,9 +34,9 @@ def repeat(a: Any, b: Any, out: Any, arguments: tuple) -> Any:
         found = records.get(key)
     except TypeError:  # an argument cannot be hashed: validation will report it
         return None
-    if found is None or found[0] is not settings() or found[1] != planning_state():
+    if found is None or observe.observers:
         return None
-    if observe.observer is not None:
+    if found[0] is not settings() or found[1] != planning_state():
         return None
     return found[2].run(given, out, b.payload if records is not _records else None)
 

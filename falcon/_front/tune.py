@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import available_backends, get_backend
+from falcon._core.checks import check_count
 from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, DType, of
 from falcon._core.options import thread_count
 from falcon._core.plan import Candidate, Option, Plan
@@ -186,9 +187,8 @@ def tune(
     """
     native = np.dtype(dtype)
     check_numeric("dtype", native)
-    for name, value in (("candidates", candidates), ("rounds", rounds)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} is {value!r}; expected a positive integer")
+    check_count("candidates", candidates)
+    check_count("rounds", rounds)
     given = {"backend": backend, "arithmetic": arithmetic, "max_growth": max_growth}
     given["threads"] = threads
     options = replace(requested("tune", tuple(given), given), tuned=False)

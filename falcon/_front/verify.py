@@ -1,19 +1,14 @@
-"""`verify`: check a product in O(n^2), by Freivalds' test or at sampled entries."""
+"""`verify`: check a product in O(n^2), by Freivalds' test."""
 
 from __future__ import annotations
 
-from math import sqrt
 from typing import Any
 
-import numpy as np
-
 from falcon._core.arrays import to_array
-from falcon._core.bound import PROMISED
-from falcon._core.checks import check_count
-from falcon._core.dtypes import DType, find, of
+from falcon._core.dtypes import find, of
 from falcon._core.options import DEFAULT_MAX_GROWTH
 
-from .freivalds import TRIALS, Freivalds, Verification, real_parts
+from .freivalds import TRIALS, Freivalds, Verification
 from .plan import plan
 
 
@@ -24,10 +19,9 @@ def verify(
     *,
     growth: float | None = None,
     trials: int = TRIALS,
-    entries: int | None = None,
     seed: int | None = None,
 ) -> Verification:
-    """Check ``c == a @ b`` by Freivalds' randomised test, or at sampled entries.
+    """Check ``c == a @ b`` by Freivalds' randomised test.
 
     Parameters
     ----------
@@ -41,9 +35,6 @@ def verify(
     trials : int
         Independent random vectors. A wrong integer product passes one trial with probability at
         most 1/2.
-    entries : int, optional
-        Instead, compare this number of random entries with their values in higher precision; errors
-        must stay below the bound of `falcon.Plan.error_bound`.
     seed : int, optional
         Makes the random choices reproducible.
 
@@ -92,7 +83,6 @@ def verify(
             raise TypeError(f"{name} has dtype {x.dtype}; expected integers, floats or complex")
     if a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]):
         raise ValueError(f"shapes do not fit: a {a.shape}, b {b.shape}, c {c.shape}")
-    entries = check_count("entries", entries)
     rows = [of(x.dtype) for x in (a, b, c)]
     rounded = (x for x in rows if not x.is_exact)
     coarsest = max(rounded, key=lambda row: row.unit_roundoff, default=rows[-1])
@@ -100,49 +90,4 @@ def verify(
         growth = DEFAULT_MAX_GROWTH
         if coarsest.accumulator is not coarsest:
             growth = plan(a, b).growth if rows[0] is rows[1] is coarsest else 1.0
-    if entries is not None:
-        return _compared(a, b, c, coarsest, growth, entries, seed)
     return Freivalds(a, b, dtype=coarsest, trials=trials, seed=seed).check(c, growth)
-
-
-def _compared(
-    a: np.ndarray,
-    b: np.ndarray,
-    c: np.ndarray,
-    dtype: DType,
-    growth: float,
-    entries: int,
-    seed: int | None,
-) -> Verification:
-    """Compare random entries, computed in higher precision, with their error bound."""
-    random = np.random.default_rng(seed)
-    kind = np.dtype(object) if dtype.is_exact else _wider(dtype, a, b, c)
-    wrong = 0
-    for _ in range(entries if c.size else 0):
-        i, j = random.integers(c.shape)
-        row, column = a[i].astype(kind), b[:, j].astype(kind)
-        with np.errstate(all="ignore"):
-            exact = row @ column
-            if dtype.is_exact:
-                bits = 8 * min(x.dtype.itemsize for x in (a, b, c))
-                wrong += bool((exact - int(c[i, j])) % 2**bits)
-                continue
-            size = np.linalg.norm(real_parts(row)) * np.linalg.norm(real_parts(column))
-            unit = max(of(x.dtype).unit_roundoff for x in (a, b, c))
-            found, steps = c[i, j].astype(kind), max(sqrt(len(row)), 1.0)
-            # Sums of products are rounded to the accumulators' type; c and a scheme's sums of a and
-            # b to the type of the elements.
-            sums = float(dtype.accumulator.unit_roundoff)
-            bound = PROMISED * growth * sums * steps * size + unit * abs(found)
-            if growth > 1:
-                bound += PROMISED * growth * (unit if unit > sums else 0.0) * size
-            error = abs(found - exact)
-        wrong += bool(np.isfinite(size) and not error <= bound)
-    why = f"wrong: {wrong} of {entries} entries are further off than promised" if wrong else ""
-    return Verification(not wrong, float(wrong), 0.0, why)
-
-
-def _wider(dtype: DType, *operands: np.ndarray) -> np.dtype:
-    """Return a type that is precise enough to measure rounding errors of `dtype`."""
-    wide = np.longdouble if dtype.unit_roundoff <= 2.0**-53 else np.float64
-    return np.result_type(wide, *(x.dtype for x in operands if of(x.dtype).module == "numpy"))

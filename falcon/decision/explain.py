@@ -17,8 +17,6 @@ from .limits import judge, least_seconds
 
 # Most compositions that are shown per backend.
 _MOST_NESTED = 16
-# A workspace limit that never binds, and the least gain by more workspace that is shown.
-_UNLIMITED, _GAIN = 2**60, 1.01
 
 
 def candidates(
@@ -50,7 +48,6 @@ def candidates(
         option = Option(backend.name, scheme, whole, 0, able[0].fused_output)
         refused = f"cannot keep workspace_limit {limit}"
         found.append(Candidate(option, seconds(problem, option, rates), refused, False))
-    found += _with_more(problem, backend, rates, best)
     found = sorted(found, key=lambda x: (x.total, x.option.growth))
     lost = [
         replace(x, refused=_reason(x, best, policy))
@@ -58,18 +55,6 @@ def candidates(
         if x.allowed and x.option != best.option
     ]
     return (best, *lost, *(x for x in found if not x.allowed))
-
-
-def _with_more(problem: Problem, backend: Backend, rates: Any, best: Candidate) -> list[Candidate]:
-    """Return the choice with enough workspace to run without chunks, if that is faster."""
-    found = backend.candidates(problem, (best.option.scheme,), _UNLIMITED)
-    if not found or best.option.chunks == found[0].chunks:
-        return []
-    more = backend.predicted(problem, found[0], rates)
-    if more.total * _GAIN >= best.total:
-        return []
-    needed = f"needs a workspace_limit of {-(-found[0].workspace // 2**20)} MiB"
-    return [replace(more, refused=needed, allowed=False)]
 
 
 def _reason(candidate: Candidate, best: Candidate, policy: Policy) -> str:

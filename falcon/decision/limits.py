@@ -13,7 +13,6 @@ from falcon._core.options import Options
 from falcon._core.plan import Candidate, Option
 from falcon._core.policy import panel_bytes
 from falcon._core.problem import Problem
-from falcon.schemes import Scheme
 
 
 def within_limit(option: Option, options: Options) -> bool:
@@ -55,23 +54,6 @@ def _why_refused(problem: Problem, option: Option, backend: Backend, options: Op
         if any(size < part * least for size, part in zip(option.chunks, parts, strict=True)):
             return f"blocks would be smaller than {least}"
     return ""
-
-
-def least_workspace(problem: Problem, scheme: Scheme, backend: Backend, limit: int) -> float:
-    """Return the least limit above `limit` that a scheme keeps, to 1 %; inf: there is none.
-
-    For error messages: it takes some milliseconds.
-    """
-    low, high = max(limit, 1), 2**48
-    if not backend.candidates(problem, (scheme,), high):
-        return inf
-    while high > low * 1.01 + 1:
-        middle = int((low * high) ** 0.5)
-        if backend.candidates(problem, (scheme,), middle):
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 def least_seconds(

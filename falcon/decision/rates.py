@@ -7,7 +7,7 @@ options, these rates and the versions, never on how fast the machine was at a mo
 **Threads.** What a core does by itself grows with the threads; what waits for memory only up to
 the bandwidth of the whole machine (`Rates.on`). That is taken from what was recorded with the most
 threads, or from the number of CPUs, if that is more: server processors of today have at least
-4 GB/s a core (docs/decision.md has their table).
+4 GB/s a core.
 
 To add a machine's rates: ``python studies/shipped_rates.py >new.json`` there, and merge its rows.
 """

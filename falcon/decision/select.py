@@ -23,7 +23,7 @@ from falcon.schemes import Scheme
 from falcon.schemes.catalogue import generation
 
 from .candidates import scheme_candidates
-from .limits import judge, least_seconds, least_workspace, panels_fit, within_limit
+from .limits import judge, least_seconds, panels_fit, within_limit
 from .machine import profile
 from .rates import rates, source
 from .store import Choice, Fastest
@@ -73,7 +73,10 @@ def select(
     if isinstance(options.scheme, Scheme):
         return _requested(problem, options, options.scheme, backends)
     backend = _first_within(problem, options, backends)
-    reason = "requested" if options.scheme == "classical" else _why_classical(problem, backend)
+    reason: str | None = "requested"
+    if options.scheme != "classical":  # why schemes need not be compared
+        too_small = backend.policy(problem).why_too_small(problem)
+        reason = too_small or backend.why_classical_only(problem)
     if reason is None and not _any_suited(problem, options, backend):
         reason = f"no scheme is within max_growth {options.max_growth:.2f}"
     if reason is not None:
@@ -88,12 +91,6 @@ def _first_within(problem: Problem, options: Options, backends: Sequence[Backend
         return backends[0]
     able = (x for x in backends if within_limit(x.candidates(problem, (None,), limit)[0], options))
     return next(able, backends[0])
-
-
-def _why_classical(problem: Problem, backend: Backend) -> str | None:
-    """Return why schemes need not be compared, or None."""
-    policy = backend.policy(problem)
-    return policy.why_too_small(problem) or backend.why_classical_only(problem)
 
 
 def _any_suited(problem: Problem, options: Options, backend: Backend) -> bool:
@@ -148,8 +145,8 @@ def _requested(
         found = backend.candidates(problem, (scheme,), options.workspace_limit)
         if found:
             return Plan(problem, backend, found[0], "requested", options=options)
-    least = min(least_workspace(problem, scheme, x, options.workspace_limit or 0) for x in able)
-    needed = "" if least == inf else f"; it needs at least {least} bytes"
+    usual = [y.workspace for x in able for y in x.candidates(problem, (scheme,), None)]
+    needed = f"; without a limit it takes {min(usual)} bytes" if usual else ""
     raise ValueError(
         f"workspace_limit is {options.workspace_limit} bytes; scheme {scheme.name!r} cannot keep "
         f"it with {problem}{needed}"
@@ -262,10 +259,6 @@ def _least_growth(kept: Sequence[Candidate], fastest: float, policy: Policy) -> 
     return min((x.option.growth for x in kept if x.total <= tied), default=inf)
 
 
-def _risk(option: Option) -> tuple[float, int, bool]:
-    return option.growth, option.levels, option.is_roomy
-
-
 def preferred(kept: Sequence[Candidate], policy: Policy) -> Candidate:
     """Return the best of some candidates.
 
@@ -276,7 +269,10 @@ def preferred(kept: Sequence[Candidate], policy: Policy) -> Candidate:
     totals = [x.total * policy.price(x.option.scheme) for x in kept]
     tied = min(totals) * (1 + policy.tie)
     ties = [(x, total) for x, total in zip(kept, totals, strict=True) if total <= tied]
-    best, time = min(ties, key=lambda x: (*_risk(x[0].option), x[1]))
+    best, time = min(
+        ties,
+        key=lambda x: (x[0].option.growth, x[0].option.levels, x[0].option.is_roomy, x[1]),
+    )
     classical = [x for x in zip(kept, totals, strict=True) if x[0].option.is_classical]
     safe, safe_time = min(classical, key=lambda x: x[1], default=(best, time))
     return safe if time * policy.least_gain > safe_time else best

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from stat import S_ISREG
 from threading import get_native_id
 from typing import Any, NamedTuple
 
@@ -113,11 +112,7 @@ def read(path: Path, kinds: Mapping[str, type]) -> Stored:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    # Opened without waiting, since a FIFO without a writer would wait for ever.
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    with os.fdopen(handle, "rb") as file:
-        if not S_ISREG(os.fstat(handle).st_mode):
-            raise ForeignError("it is no regular file")
+    with path.open("rb") as file:
         data = file.read(_LARGEST_FILE + 1)
     if len(data) > _LARGEST_FILE:
         raise ForeignError(f"it has more than {_LARGEST_FILE} bytes")

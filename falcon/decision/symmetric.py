@@ -55,7 +55,9 @@ def choose(
         return whole
     corner, *ends = (x.plan for x in parts)
     times = (_OFF, _total(corner)), (_ON, sum(map(_total, ends)))
-    workspace = max(x.plan.workspace for x in parts) + _copy_bytes(problem)
+    workspace = max(x.plan.workspace for x in parts)
+    if problem.out_overlaps_c:  # `Plan.execute` copies c
+        workspace += problem.M * problem.N * problem.result.itemsize
     if options.workspace_limit is not None and workspace > options.workspace_limit:
         if by_name:
             raise ValueError(
@@ -117,16 +119,8 @@ def _parts(
     return Part(corner, rows, columns), *ends
 
 
-def _copy_bytes(problem: Problem) -> int:
-    """Bytes of the copy of c that `Plan.execute` makes where c overlaps out."""
-    return problem.M * problem.N * problem.result.itemsize if problem.out_overlaps_c else 0
-
-
 def _total(plan: Plan) -> float:
-    total = 0.0
-    for _, time in plan.seconds:
-        total += time
-    return total
+    return Candidate(plan.option, plan.seconds).total
 
 
 def _table(whole: Plan, made: Candidate, lost: str = "") -> tuple[Candidate, ...]:

@@ -1,32 +1,21 @@
-"""CPUs and memory in containers: recorded trees of cgroups v1 and v2, and a real group."""
-
-from pathlib import Path
+"""CPUs and memory in containers: recorded trees of cgroups."""
 
 import pytest
 
-import falcon
 from falcon._core import cpus
 from falcon._core.cpus import cpu_quota, memory_limit
 
-ROOT = Path(falcon.__file__).parents[1]
-V2 = "30 23 0:26 {top} /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
-V1 = (
-    "32 31 0:29 {top} /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"
-    "35 31 0:32 {top} /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
-)
 GIB = 2**30
-# Name: mountinfo, /proc/self/cgroup, files below /sys/fs/cgroup, CPUs, bytes.
+# Name: /proc/self/cgroup, files below /sys/fs/cgroup, CPUs, bytes.
 TREES = {
-    "no cgroup": ("", "", {}, None, None),
-    "v2, a container sees its own group as the root": (
-        V2.format(top="/"),
+    "no cgroup": ("", {}, None, None),
+    "a container sees its own group as the root": (
         "0::/\n",
         {"cpu.max": "150000 100000\n", "memory.max": f"{GIB}\n"},
         2,
         GIB,
     ),
-    "v2, nested: the least counts": (
-        V2.format(top="/"),
+    "nested: the least counts": (
         "0::/user.slice/job.scope/inner\n",
         {
             "user.slice/cpu.max": "300000 100000\n",
@@ -39,49 +28,21 @@ TREES = {
         2,
         2 * GIB,
     ),
-    "v2, memory.high slows down before memory.max kills": (
-        V2.format(top="/"),
+    "memory.high slows down before memory.max kills": (
         "0::/a\n",
         {"a/memory.high": f"{GIB}\n", "a/memory.max": f"{2 * GIB}\n"},
         None,
         GIB,
     ),
-    "v2 without limits": (
-        V2.format(top="/"),
+    "without limits": (
         "0::/a\n",
         {"a/cpu.max": "max 100000\n", "a/memory.max": "max\n"},
         None,
         None,
     ),
-    "v1, a container whose own group is mounted": (
-        V1.format(top="/docker/0123abcd"),
-        "4:memory:/docker/0123abcd\n3:cpu,cpuacct:/docker/0123abcd\n0::/\n",
-        {
-            "cpu,cpuacct/cpu.cfs_quota_us": "50000\n",
-            "cpu,cpuacct/cpu.cfs_period_us": "100000\n",
-            "memory/memory.limit_in_bytes": f"{GIB}\n",
-        },
-        1,
-        GIB,
-    ),
-    "v1, nested, on the host": (
-        V1.format(top="/"),
-        "4:memory:/jobs/7\n3:cpu,cpuacct:/jobs/7\n1:name=systemd:/jobs/7\n",
-        {
-            "cpu,cpuacct/jobs/cpu.cfs_quota_us": "300000\n",
-            "cpu,cpuacct/jobs/cpu.cfs_period_us": "100000\n",
-            "cpu,cpuacct/jobs/7/cpu.cfs_quota_us": "-1\n",
-            "cpu,cpuacct/jobs/7/cpu.cfs_period_us": "100000\n",
-            "memory/jobs/memory.limit_in_bytes": f"{3 * GIB}\n",
-            "memory/jobs/7/memory.limit_in_bytes": f"{2**63 - 4096}\n",
-        },
-        3,
-        3 * GIB,
-    ),
     "damaged files": (
-        V2.format(top="/") + "nonsense\n1 2 - cgroup2\n",
         "0::/a\nnonsense\n",
-        {"a/cpu.max": "many\n", "a/memory.max": "\n"},
+        {"a/cpu.max": "many\n", "a/memory.max": "\n", "cpu.max": "1 0"},
         None,
         None,
     ),
@@ -90,8 +51,8 @@ TREES = {
 
 @pytest.fixture(params=TREES)
 def tree(request, tmp_path):
-    mounts, groups, files, cpu, memory = TREES[request.param]
-    recorded = {"proc/self/mountinfo": mounts, "proc/self/cgroup": groups}
+    groups, files, cpu, memory = TREES[request.param]
+    recorded = {"proc/self/cgroup": groups}
     recorded |= {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
     for name, text in recorded.items():
         path = tmp_path / name

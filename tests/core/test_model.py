@@ -42,24 +42,6 @@ def test_stages_of_strassen_by_hand():
     assert times["combine H"] == pytest.approx((200 * 400 + 7 * c) / 1e9)
 
 
-def test_padding_is_work():
-    s = schemes.get("strassen")
-    odd, even = Problem(201, 401, 601, FLOAT), Problem(202, 402, 602, FLOAT)
-    rates = Rates(1e9, 1e9, 1e30)
-    assert total(seconds(odd, option(s, odd), rates)) == pytest.approx(
-        total(seconds(even, option(s, even), rates))
-    )
-
-
-def test_fused_output_spares_the_products_their_way_through_memory():
-    problem, s = Problem(200, 400, 600, FLOAT), schemes.get("strassen")
-    apart = dict(seconds(problem, option(s, problem), MEMORY_BOUND))
-    fused = dict(seconds(problem, option(s, problem, fused=True), MEMORY_BOUND))
-    assert fused["combine H"] == pytest.approx(200 * 400 / 1e10)
-    assert apart["combine H"] == pytest.approx((200 * 400 + 7 * 100 * 200) / 1e10)
-    assert [fused[x] for x in STAGES[:3]] == [apart[x] for x in STAGES[:3]]
-
-
 def test_stages_are_repeated_as_the_backend_says():
     problem, s = Problem(200, 400, 600, FLOAT), schemes.get("strassen")
     whole = dict(seconds(problem, option(s, problem), MEMORY_BOUND))

@@ -6,7 +6,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from time import perf_counter, process_time
 
 import numpy as np
 import pytest
@@ -61,15 +60,6 @@ def test_odd_openmp_variables(text):
     assert "falcon" not in err  # libgomp may print messages of its own
 
 
-def test_a_product_with_more_threads_than_cpus_is_planned_with_as_many_as_there_are(tmp_path):
-    code = (
-        "import falcon, numpy as np; a = np.ones((1100, 1100), 'f');"
-        "falcon.gemm(a, a, threads=100); print(falcon.plan(a, a, threads=100).threads)"
-    )
-    out, _ = python(code, FALCON_OVERSUBSCRIBE="0", FALCON_CACHE_DIR=str(tmp_path))
-    assert int(out) <= os.cpu_count()
-
-
 # --- threadpoolctl --------------------------------------------------------------------------
 
 
@@ -121,19 +111,6 @@ def test_a_limit_of_another_thread_is_its_own():
     done.set()
     thread.join()
     assert seen[0] == 1 < here == seen[1]
-
-
-@several_cpus
-def test_a_limit_is_seen_by_a_recalled_call():
-    if not falcon_in_threadpoolctl():
-        pytest.skip("falcon's own kernels are not built")
-    a = np.ones((300, 300), np.float32)
-    for _ in range(3):
-        falcon.gemm(a, a, scheme="strassen")
-    with threadpool_limits(1):
-        assert threads.limit_here() == 1
-        falcon.gemm(a, a, scheme="strassen")
-    assert threads.limit_here() > 1
 
 
 # --- NumPy's BLAS ---------------------------------------------------------------------------
@@ -191,17 +168,6 @@ def test_batches_checks_and_measurements_too(seen):
     with suppress(DisturbedError):  # where the machine is busy
         backend.measure(falcon.plan(*SHAPES, np.float64, threads=1).problem)
     assert set(seen) == {1}
-
-
-@settable
-def test_one_thread_keeps_one_cpu_busy():
-    a = np.ones((1500, 1500))
-    falcon.gemm(a, a, threads=1, backend="numpy")
-    wall, cpu = perf_counter(), process_time()
-    for _ in range(3):
-        falcon.gemm(a, a, threads=1, backend="numpy")
-    wall, cpu = perf_counter() - wall, process_time() - cpu
-    assert cpu < 1.3 * wall
 
 
 @settable

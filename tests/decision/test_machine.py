@@ -215,18 +215,6 @@ def test_a_folder_that_cannot_be_made(folder, monkeypatch, caplog):
     assert len(caplog.records) <= 1
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs")
-def test_a_fifo_in_place_of_the_file_is_not_waited_for(folder, monkeypatch, caplog):
-    ask(Made())
-    path = stored(folder)
-    path.unlink()
-    os.mkfifo(path)
-    forget(monkeypatch)
-    with caplog.at_level(logging.WARNING, "falcon"):
-        assert ask(Made()) == SOME
-    assert "no regular file" in caplog.text
-
-
 def test_no_home(monkeypatch):
     monkeypatch.delenv("FALCON_CACHE_DIR")
     monkeypatch.setattr(machine_module, "cache_folder", lambda: None)

@@ -72,17 +72,6 @@ def test_limits_come_first():
         assert plan(backend="cpu").backend.name == "cpu"
 
 
-def test_results_are_those_of_the_choice():
-    M, N, K = SHAPE
-    rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal(x).astype(np.float32) for x in ((M, K), (K, N)))
-    before = falcon.gemm(a, b)
-    remember("numpy", "strassen")
-    got = falcon.gemm(a, b)
-    np.testing.assert_array_equal(got, falcon.gemm(a, b, scheme="strassen", backend="numpy"))
-    assert not np.array_equal(got, before)
-
-
 def test_a_symmetric_product_of_tuned_sizes_is_guarded():
     """Sizes that were tuned for an ordinary product; columns of very different norms."""
     remember("numpy", "strassen", falcon.plan((512, 512), (512, 512), "float32").problem)
@@ -133,7 +122,7 @@ def test_tune_keeps_the_choice_of_the_model_unless_clearly_slower(monkeypatch):
         ({"shapes": [(1, 2, 2.5)]}, "shape"),
         ({"shapes": [(True, 2, 2)]}, "shape"),
         ({"shapes": [], "candidates": 0}, "candidates is 0"),
-        ({"shapes": [], "rounds": 1.5}, "rounds is 1.5"),
+        ({"shapes": [], "rounds": 0}, "rounds is 0"),
         ({"shapes": [], "backend": "abacus"}, "backend is 'abacus'"),
     ],
 )

@@ -55,17 +55,6 @@ def test_not_where_it_saves_nothing(time, roomy):
     assert best.option.is_roomy == roomy
 
 
-def test_explain_shows_what_more_would_give():
-    found = plan(2048, workspace_limit=4 * MIB)
-    more = [x for x in found.candidates if "needs a workspace_limit of" in x.refused]
-    assert len(more) == 1
-    assert more[0].total < sum(x for _, x in found.seconds)
-    wanted = int(more[0].refused.split()[-2])
-    roomier = plan(2048, workspace_limit=wanted * MIB, scheme=found.scheme)
-    assert roomier.option.chunks == (2048, 2048, 2048)
-    assert sum(x for _, x in roomier.seconds) == pytest.approx(more[0].total)
-
-
 def test_the_product_is_the_same():
     random = np.random.default_rng(0)
     a, b = random.integers(-8, 9, (2, 1536, 1536)).astype(np.float32)

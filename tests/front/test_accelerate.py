@@ -406,14 +406,6 @@ def test_profile():
     assert str(falcon.profile()) == "falcon saw no product"
 
 
-def test_profiles_nest():
-    with falcon.profile() as outer:
-        falcon.matmul(A, B)
-        with falcon.profile() as inner:
-            falcon.matmul(A, B)
-    assert [sum(x.calls for x in p.rows()) for p in (outer, inner)] == [2, 1]
-
-
 def test_profiles_end_in_any_order():
     first, second = falcon.profile(), falcon.profile()
     first.start()

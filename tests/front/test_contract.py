@@ -6,13 +6,14 @@ Values are small whole numbers, so that every order of summation gives the same 
 import string
 
 import numpy as np
+import opt_einsum
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import falcon
 from falcon._front import matmul as module
-from falcon._front import pairs, subscripts
+from falcon._front import pairs
 
 many = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck),
                 derandomize=True)  # fmt: skip
@@ -135,7 +136,6 @@ def test_lists_of_labels():
         (a, [30, 1], b, [1, 2]),
         (a, [0, 1], b, [1, 2], [2, 0]),
         (a, [..., 1], b, [1, 5], [5, ...]),
-        (a, [0, 52]),
         (a, ["i", 1]),
         (a, [0, 1], b, [1, 2], [3]),
     ):
@@ -246,13 +246,13 @@ def test_overlapping_out():
 
 
 @pytest.mark.parametrize("call, message", [
-    (("ij,jk->ik", [[1.0]]), "is for 2 operands; got 1"),
+    (("ij,jk->ik", [[1.0]]), "number of operands, 1"),
     (("i$,jk->ik", [[1.0]], [[1.0]]), "'\\$' in the subscripts"),
-    (("ij,jk->ik", np.ones((2, 3)), np.ones((4, 3))), "axis 'j' of operand 1, of shape .* size 4"),
-    (("ij,jk->ik", np.ones(2), np.ones((4, 3))), "operand 0 has 1 axes, .* are 'ij'"),
-    (("ij->iz", np.ones((2, 2))), "label 'z' .* is in no operand"),
-    (("ij->ii", np.ones((2, 2))), "label 'i' .* is there twice"),
-    (("ii", np.ones((2, 3))), "axis 'i' of operand 0"),
+    (("ij,jk->ik", np.ones((2, 3)), np.ones((4, 3))), "3\\): Size of label 'j' for operand 1"),
+    (("ij,jk->ik", np.ones(2), np.ones((4, 3))), "'ij' .* number of indices for operand 0"),
+    (("ij->iz", np.ones((2, 2))), "character 'z' did not appear"),
+    (("ij->ii", np.ones((2, 2))), "character 'i' appeared more"),
+    (("ii", np.ones((2, 3))), "label 'i' for operand 0"),
     (("...i->i", np.ones((2, 3))), "needs '...'"),
     (("ij",), "at least one operand"),
 ])  # fmt: skip
@@ -303,15 +303,6 @@ def test_tensordot(dtype):
     assert_agree(falcon.tensordot, np.tensordot, a[..., :0], b[:0], 1)
 
 
-@pytest.mark.parametrize("shape", [(3, 3), (3,), (2, 3, 3)])
-def test_times_are_multiplied_by_numpy(shape):
-    a, b = np.full((3, 3), 2, "m8[s]"), np.full(shape, 3)
-    for x, y in ((a, b), (b, a), (a, b.view("m8[ms]"))):
-        found, wanted = falcon.dot(x, y), np.dot(x, y)
-        assert found.dtype == wanted.dtype and (found == wanted).all()
-    assert (falcon.tensordot(a, b, (-1, -1)) == np.tensordot(a, b, (-1, -1))).all()
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shapes", [
     [(3, 4), (4, 5)], [(3, 4), (4, 5), (5, 2)], [(3,), (3, 5), (5, 2)], [(3, 4), (4, 5), (5,)],
@@ -343,7 +334,6 @@ def test_a_chain_is_multiplied_in_the_cheapest_order():
 
 
 def test_opt_einsum(monkeypatch):
-    opt_einsum = pytest.importorskip("opt_einsum")
     arrays = [whole((4, 5)), whole((5, 6), seed=1), whole((6, 3), seed=2)]
     for text in ("ij,jk,kl->li", "ij,jk,kl->", "ij,jk,kl->ijl"):
         expected = np.einsum(text, *arrays)
@@ -352,13 +342,6 @@ def test_opt_einsum(monkeypatch):
         )
         assert_same(falcon.einsum(text, *arrays), expected)
         assert_same(falcon.einsum(text, *arrays, optimize="dp"), expected)
-
-
-def test_without_opt_einsum(monkeypatch):
-    monkeypatch.setattr(subscripts, "_has_opt_einsum", lambda: False)
-    subscripts.planned.cache_clear()
-    arrays = [whole((4, 5)), whole((5, 6), seed=1), whole((6, 3), seed=2)]
-    assert_same(falcon.einsum("ij,jk,kl->li", *arrays), np.einsum("ij,jk,kl->li", *arrays))
 
 
 def test_tensors():

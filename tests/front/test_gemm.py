@@ -130,20 +130,6 @@ def test_equals_the_readable_algorithm(scheme):
     np.testing.assert_array_equal(falcon.gemm(a, b, scheme=s), lcma(a, b, s.U, s.V, s.W))
 
 
-@pytest.mark.parametrize("scheme", ["auto", "classical", "strassen"])
-def test_mixed_dtypes(scheme):
-    rng = np.random.default_rng(5)
-    for x in "bBhHiIlLefdgFDG":
-        for y in "bHlLfdD":
-            dtype = np.result_type(x, y)
-            if dtype == np.float16 and scheme == "strassen":
-                continue
-            a, b = operand(rng, (5, 6), x, 3), operand(rng, (6, 4), y, 3)
-            c = falcon.gemm(a, b, scheme=scheme)
-            assert c.dtype == dtype
-            np.testing.assert_array_equal(c, classical(a.astype(dtype), b.astype(dtype)))
-
-
 @pytest.mark.parametrize("scheme", ["auto", "classical", "strassen", "3x3x3:23"])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "c16", "g"])
 def test_alpha_and_beta(dtype, scheme):
@@ -192,17 +178,6 @@ def test_beta_zero_never_reads_c_and_alpha_zero_never_a_or_b(bad, scheme):
     np.testing.assert_array_equal(falcon.gemm(a, b, alpha=0, scheme=scheme), zero)
     np.testing.assert_array_equal(falcon.gemm(a, b, c, alpha=0, beta=3, scheme=scheme), 3 * c)
     np.testing.assert_array_equal(falcon.gemm(a, b, poison, alpha=0, scheme=scheme), zero)
-
-
-def test_no_inner_dimension():
-    a, b, c = np.ones((3, 0)), np.ones((0, 4)), np.arange(12.0).reshape(3, 4)
-    np.testing.assert_array_equal(falcon.gemm(a, b), np.zeros((3, 4)))
-    np.testing.assert_array_equal(falcon.gemm(a, b, c, beta=2), 2 * c)
-    np.testing.assert_array_equal(falcon.gemm(a, b, c, beta=2, scheme="strassen", out=c.T.copy().T),
-                                  2 * c)  # fmt: skip
-    out = c.copy()
-    assert falcon.gemm(a, b, out, beta=-1, out=out) is out
-    np.testing.assert_array_equal(out, -c)
 
 
 def test_float16_is_classical_on_numpys_loops():
@@ -268,17 +243,6 @@ def test_sums_that_overflow(scheme):
         falcon.gemm(a, b, out=out[::-1], alpha=0.5, scheme=scheme)
     np.testing.assert_array_equal(c, a)
     np.testing.assert_array_equal(out, a / 2)
-
-
-@pytest.mark.parametrize("scheme", ["classical", *SCHEMES])
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "i4", "g"])
-def test_floating_point_flags_stay_clean(dtype, scheme):
-    rng = np.random.default_rng(12)
-    a, b, c = (operand(rng, s, dtype) for s in ((20, 21), (21, 22), (20, 22)))
-    with np.errstate(all="raise"):
-        falcon.gemm(a, b, c, alpha=2, beta=3, scheme=scheme, check="verify")
-        if np.dtype(dtype).kind != "i":
-            falcon.gemm(a, b, alpha=1e300, scheme=scheme)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.symmetric import copy_triangle, is_transpose
+from falcon._core.symmetric import is_transpose
 from falcon._front import planner
 
 OTHER = -9
@@ -275,15 +275,6 @@ def test_bad_input(arguments, error, message):
         falcon.gram(x, **arguments)
 
 
-@pytest.mark.parametrize("size", [1, 127, 128, 129, 300])
-def test_copies_of_triangles(size):
-    source, out = np.ones((size, size)), np.zeros((size, size))
-    copy_triangle(source, out, "lower")
-    np.testing.assert_array_equal(out, np.tril(source))
-    copy_triangle(2 * source, out, "upper")
-    np.testing.assert_array_equal(out, np.tril(source, -1) + np.triu(2 * source))
-
-
 @pytest.mark.parametrize("call", [falcon.gram, lambda x, **how: falcon.matmul(x, x, **how)])
 def test_schemes_for_x_xt_are_not_executed(call):
     x = whole_numbers((30, 30), "f4")
@@ -348,41 +339,3 @@ def test_a_batch_is_not_a_loop_in_python(monkeypatch, dtype, size, part):
         np.testing.assert_array_equal(found, wanted(alpha * np.matmul(x.swapaxes(1, 2), x)))
     found = falcon.gram(x, symmetric=part, transpose=True)
     np.testing.assert_array_equal(found, wanted(np.matmul(x, x.swapaxes(1, 2))))
-
-
-@pytest.mark.parametrize("dtype", ["c8", "c16"])
-@pytest.mark.parametrize("call", [falcon.matmul, falcon.gemm])
-def test_conjugates_are_recognised_by_their_entries(monkeypatch, call, dtype):
-    seen = []
-    inner = falcon._front.gram._Products._complex
-    monkeypatch.setattr(
-        "falcon._front.gram._Products._complex", lambda *x: seen.append(1) or inner(*x)
-    )
-    g = whole_numbers((600, 520), dtype)
-    h = g.conj().T
-    for a, b in ((h, g), (g, h), (np.ascontiguousarray(h), g)):
-        wanted, out = a @ b, np.empty((len(a), len(a)), dtype)
-        for _ in range(2):  # never recalled without a look
-            np.testing.assert_array_equal(call(a, b), wanted)
-            assert call(a, b, out=out) is out
-            np.testing.assert_array_equal(out, wanted)
-    assert len(seen) == 12
-    h[-1, -1] += 1
-    np.testing.assert_array_equal(call(h, g), h @ g)
-    np.testing.assert_array_equal(call(g.T, g), g.T @ g)
-    np.testing.assert_array_equal(call(g.conj().T, g, scheme="strassen"), g.conj().T @ g)
-    small = whole_numbers((60, 70), dtype)
-    np.testing.assert_array_equal(call(small.conj().T, small), small.conj().T @ small)
-    assert len(seen) == 12
-    with pytest.raises(ValueError, match="out has shape"):
-        call(g.conj().T, g, out=np.empty((3, 3), dtype))
-
-
-def test_vectors_and_batches_are_no_conjugates(monkeypatch):
-    monkeypatch.setattr("falcon._core.symmetric._ADJOINT", 2)
-    monkeypatch.setattr("falcon._core.symmetric._ADJOINT_FLOPS", 1)
-    v = whole_numbers((12,), "c16")
-    assert falcon.matmul(v.conj(), v) == v.conj() @ v
-    b = whole_numbers((5, 5, 5), "c16")
-    a = b.conj().T.copy()
-    np.testing.assert_array_equal(falcon.matmul(a, b), a @ b)

@@ -1,13 +1,9 @@
 """Recalled calls: like one seen before, so run without planning; other calls are planned."""
 
-import threading
-
 import numpy as np
 import pytest
 
 import falcon
-from falcon._core.options import FIELDS
-from falcon._core.policy import has_own_kernels
 from falcon._front import execute, matmul, planner, recall, small
 from falcon.decision.machine import replaced
 
@@ -214,14 +210,8 @@ def test_settings_and_what_plans_depend_on(recalled):
     assert recalled(falcon.gemm, a, b, out=out, threads=1)[1]
 
 
-BEYOND = [(name, x) for name, field in FIELDS.items() for x in field.metadata["beyond_plan"]]
-
-
-@pytest.mark.parametrize(("name", "value"), [*BEYOND, ("max_growth", 3.0)])
-def test_options_that_act_beyond_the_plan_act_in_every_call(monkeypatch, name, value):
-    """Such calls are neither recalled nor multiplied as a batch; nor are those of a new option."""
-    about = FIELDS[name].metadata
-    monkeypatch.setattr(FIELDS[name], "metadata", {**about, "beyond_plan": (value,)})
+def test_every_call_is_verified(monkeypatch):
+    """Such calls are neither recalled nor multiplied as a batch."""
     runs, run = [], execute._run
     monkeypatch.setattr(execute, "_run", lambda x: runs.append(x) or run(x))
     a, b = operands()
@@ -235,8 +225,8 @@ def test_options_that_act_beyond_the_plan_act_in_every_call(monkeypatch, name, v
     ):
         for _ in range(2):
             runs.clear()
-            call(**{name: value})
-            with falcon.config(**{name: value}):
+            call(check="verify")
+            with falcon.config(check="verify"):
                 call()
             assert len(runs) == 2 * products
     assert not recall._ready
@@ -271,25 +261,6 @@ def test_few_are_kept(monkeypatch):
         assert len(recall._ready) <= 3
 
 
-def test_from_many_threads():
-    a, b = operands()
-    expected, wrong = a @ b, []
-
-    def work():
-        out = np.empty((70, 50))
-        for _ in range(200):
-            falcon.gemm(a, b, out=out, scheme="strassen", threads=1)
-            if not np.array_equal(out, expected):
-                wrong.append(out.copy())
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-
-
 def test_what_a_small_call_may_be():
     """By the rules of `is_small`'s docstring, spelt out for each kind of operand."""
     whole, frozen = np.zeros((300, 300)), np.zeros((300, 300))
@@ -306,24 +277,6 @@ def test_what_a_small_call_may_be():
         (np.zeros((1100, 300)), whole, None),
     ):
         assert not small.is_small(a, b, out)
-
-
-@pytest.mark.parametrize(
-    ("shape", "expected"),
-    [
-        ((128, 128, 128), True),
-        ((300, 300, 300), True),
-        ((400, 400, 400), False),
-        ((60, 300, 300), False),
-        ((2000, 2000, 63), True),
-        ((2000, 2000, 64), False),
-    ],
-)
-def test_falcons_kernels_run_from_some_size_on(shape, expected):
-    """What is not small is planned."""
-    M, N, K = shape
-    assert small.is_small(np.ones((M, K)), np.ones((K, N)), None) == expected
-    assert has_own_kernels(M, N, K, 2.0 * M * N * K) != expected
 
 
 BATCHES = [((6, 3, 4), (6, 4, 5)), ((2, 3, 5, 4), (3, 4, 2)), ((5, 4), (3, 4, 2)), ((7, 4), (4,)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -14,7 +15,6 @@ from falcon._core.options import Options, threads_of
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._core.symmetric import is_transpose, same_memory
-from falcon._core.text import warn_caller
 from falcon._numpy import original
 from falcon._numpy.threads import limited
 
@@ -45,15 +45,12 @@ class NumpyFamily:
     parts_written: tuple[str, ...] = ("full", "lower", "upper")
 
     def requested(self, options: Options) -> Options:
-        """Allow all options: backends that cannot multiply host arrays raise later."""
         return options
 
     def current(self) -> AbstractContextManager[Any]:
-        """Host memory needs no context."""
         return _HERE
 
     def array(self, name: str, x: Any) -> np.ndarray:
-        """Convert to a numeric array, without a copy if it is one."""
         if type(x) is not np.ndarray:
             refuse_packed(name, x)
             x = to_array(name, x)
@@ -61,27 +58,21 @@ class NumpyFamily:
         return x
 
     def dtype(self, arrays: list[Any]) -> DType:
-        """Return NumPy's result type."""
         return of(np.result_type(*(x.dtype for x in arrays)))
 
     def element_type(self, x: Any) -> DType | None:
-        """Return the row of NumPy's dtype."""
         return find(x.dtype) if hasattr(x, "dtype") else None
 
     def type_named(self, dtype: Any) -> DType:
-        """Return the type of a dtype of NumPy or ml_dtypes, or of its name."""
         return type_named(dtype)
 
     def scalars(self, dtype: DType) -> DType:
-        """Alpha and beta have the type of the arithmetic."""
         return dtype
 
     def target(self, out: Any) -> Any:
-        """Return `out` itself, or a map of a file as an array."""
         return to_target(out)
 
     def check_cast(self, out: Any, dtype: DType) -> None:
-        """Raise TypeError unless results cast to `out` by "same_kind"."""
         if not np.can_cast(dtype.numpy, out.dtype, "same_kind"):
             raise TypeError(
                 f"out has dtype {out.dtype}, to which the result's {dtype.numpy} does not cast "
@@ -89,7 +80,6 @@ class NumpyFamily:
             )
 
     def check_out(self, out: Any, shape: tuple[int, ...], dtype: DType) -> None:
-        """Raise unless `out` is a writable array to which results cast by "same_kind"."""
         self.check_cast(out, dtype)
         if out.shape != shape:
             raise ValueError(f"out has shape {out.shape}; expected {shape}")
@@ -128,11 +118,9 @@ class NumpyFamily:
             )
 
     def scalar(self, x: Any) -> Any:
-        """Return a NumPy scalar."""
         return x[()]
 
     def empty(self, shape: tuple[int, ...], dtype: DType, of: Sequence[Any] = ()) -> np.ndarray:
-        """Make an array by rows."""
         kind = native(np.result_type(*(x.dtype for x in of))) if of else dtype.numpy
         return np.empty(shape, kind if kind == dtype.numpy else dtype.numpy)
 
@@ -186,7 +174,6 @@ class NumpyFamily:
         )
 
     def operand(self, x: Any) -> Any:
-        """Backends take arrays as they are."""
         return x
 
     def scale(self, c: Any, beta: Any, out: Any, dtype: DType) -> None:
@@ -205,14 +192,12 @@ class NumpyFamily:
         return overlap(x, y)
 
     def same_memory(self, x: Any, y: Any) -> bool:
-        """Compare addresses, strides and dtypes."""
         return same_memory(x, y)
 
     def permuted(self, x: Any, axes: tuple[int, ...]) -> np.ndarray:
         return x.transpose(axes)
 
     def strides(self, x: Any) -> tuple[int, ...]:
-        """Return the strides in bytes."""
         return x.strides
 
     def einsum_operands(
@@ -235,7 +220,7 @@ class NumpyFamily:
             casts.append((wanted, out.dtype))
         if any(_loses_imaginary(*pair) for pair in casts):
             message = "Casting complex values to real discards the imaginary part"
-            warn_caller(message, np.exceptions.ComplexWarning)
+            warnings.warn(message, np.exceptions.ComplexWarning, stacklevel=3)
         for i, x in enumerate(arrays):
             x = _real(x, wanted)
             left = is_numeric(wanted) and is_numeric(x.dtype)
