@@ -317,7 +317,7 @@ def test_one_coefficient_flipped_names_the_first_equation(layout, tmp_path):
         arrays = {x: np.array(getattr(scheme, x)) for x in "UVW"}
         index = tuple(np.argwhere(arrays[factor])[-1])
         arrays[factor][index] *= -1
-        wrong = schemes.brent.first_violation(*arrays.values())
+        wrong = next(iter(schemes.brent.violations(*arrays.values())))
         # Not a Scheme, but it has the attributes that the writers below use.
         bad = scheme.renamed("bad", "a test")
         object.__setattr__(bad, factor, arrays[factor])
@@ -446,7 +446,7 @@ def attempt(path):
     """Load; only the documented errors may be raised."""
     try:
         for scheme in load_all(path):
-            assert schemes.brent.first_violation(scheme.U, scheme.V, scheme.W) is None
+            assert not schemes.brent.violations(scheme.U, scheme.V, scheme.W)
     except (SchemeError, OSError):
         pass
 
