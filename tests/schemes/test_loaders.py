@@ -250,7 +250,7 @@ DAMAGE = {
     "a row is missing": (lambda r: r["V"].pop(), r"V has shape \(14, 6\); expected \(15, 6\)"),
     "a row is short": (lambda r: r["V"][3].pop(), "V is not a rectangular array"),
     "a row is a number": (lambda r: r["V"].__setitem__(3, 1), "V is not a rectangular array"),
-    "a factor is a number": (lambda r: r.update(U=5), "U has shape \(1,\); expected \(15, 6\)"),
+    "a factor is a number": (lambda r: r.update(U=5), r"U has shape \(1,\); expected \(15, 6\)"),
     "a factor is text": (lambda r: r.update(U="abc"), "U has the coefficient 'abc'"),
     "a factor is empty": (lambda r: r.update(U=[]), "U has 1 axes"),
     "nested too deeply": (lambda r: r.update(U=[[[x] for x in y] for y in r["U"]]), "U has 3 axes"),
