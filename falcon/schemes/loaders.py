@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from io import BytesIO
+from math import prod
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -284,8 +285,8 @@ def _assemble(
     m, k, n = dims
     for at, (factor, entries) in enumerate(zip("UVW", (m * k, k * n, m * n), strict=True)):
         array, found = factors[at], rank if rank is not None else len(factors[0])
-        if array.ndim > 1:
-            array = factors[at] = array.reshape(len(array), -1)
+        if array.ndim == 3:
+            array = factors[at] = array.reshape(len(array), prod(array.shape[1:]))
         if array.shape != (found, entries):
             raise SchemeError(
                 f"{where}: {factor} has shape {array.shape}; expected {(found, entries)} "

@@ -252,8 +252,11 @@ DAMAGE = {
     "a row is a number": (lambda r: r["V"].__setitem__(3, 1), "V is not a rectangular array"),
     "a factor is a number": (lambda r: r.update(U=5), r"U has shape \(1,\); expected \(15, 6\)"),
     "a factor is text": (lambda r: r.update(U="abc"), "U has the coefficient 'abc'"),
-    "a factor is empty": (lambda r: r.update(U=[]), "U has 1 axes"),
-    "nested too deeply": (lambda r: r.update(U=[[[x] for x in y] for y in r["U"]]), "U has 3 axes"),
+    "a factor is empty": (lambda r: r.update(U=[]), r"U has shape \(0,\); expected \(15, 6\)"),
+    "nested too deeply": (
+        lambda r: r.update(U=[[[[x]] for x in y] for y in r["U"]]),
+        r"U has shape \(15, 6, 1, 1\)",
+    ),
     "NaN": (coefficient(float("nan")), "V has the coefficient nan, which is not finite"),
     "division by zero": (coefficient("1/0"), "V has the coefficient '1/0'"),
     "null": (coefficient(None), "V has the coefficient None of type NoneType"),
