@@ -23,7 +23,7 @@ from falcon._core.dtypes import FLOAT32, FLOAT64, of
 from falcon._core.options import PLANNING
 from falcon._core.text import format_table
 from falcon.bench import command
-from falcon.bench.scheme_files import loaded, verify_files
+from falcon.bench.scheme_files import verify_files
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
 from falcon.discover.arguments import add_discover
 from falcon.schemes.loaders import SUFFIXES
@@ -189,14 +189,6 @@ def _info(options: argparse.Namespace) -> int:
     return 0
 
 
-def _named(text: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme]:
-    """Return the schemes of a name or a file, including those for X X^T."""
-    if text.lower().endswith(SUFFIXES):
-        return loaded(text)
-    symmetric = falcon.schemes.symmetric
-    return [(symmetric if symmetric.is_for_gram(text) else falcon.schemes).get(text)]
-
-
 def _registered(text: str) -> str:
     """Return the name of a scheme; the scheme of a file is first registered by the file's name."""
     if not text.lower().endswith(SUFFIXES):
@@ -208,10 +200,12 @@ def _registered(text: str) -> str:
 
 def _schemes(options: argparse.Namespace) -> int:
     if options.show is not None:
-        for scheme in _named(options.show):
+        name = options.show
+        is_file = name.lower().endswith(SUFFIXES)
+        for scheme in falcon.schemes.load_all(name) if is_file else [falcon.schemes.get(name)]:
             print(scheme)
             naive, reduced = scheme.additions
-            if reduced < naive and isinstance(scheme, falcon.Scheme):
+            if reduced < naive:
                 print(f"\nwith shared sums, {reduced} additions:\n")
                 print(falcon.schemes.formulas.formulas(scheme, shared=True))
         return 0
@@ -223,8 +217,6 @@ def _schemes(options: argparse.Namespace) -> int:
     if options.measure:
         raise ValueError("--measure goes with a format such as 3x4x4")
     _print_schemes(found, {})
-    print(f"\nfor X X^T, proved but not executed: {', '.join(falcon.schemes.symmetric.names())}\n"
-          "(blocks m x k of X: general + symmetric products; see docs/gram.md)")  # fmt: skip
     return 0
 
 

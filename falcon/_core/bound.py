@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon.schemes import Scheme, SymmetricScheme
+from falcon.schemes import Scheme
 
 from .arrays import to_array
 from .spread import MOST_UNEVEN
@@ -70,7 +70,7 @@ def _norms(name: str, x: Any, axis: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=1024)
-def growth_of_rounded_sums(scheme: Scheme | SymmetricScheme) -> float:
+def growth_of_rounded_sums(scheme: Scheme) -> float:
     """Return a scheme's RMS error, relative to the classical one, if sums of A and B are rounded.
 
     That is so where elements have fewer bits than accumulators. C is rounded to elements once,
@@ -82,5 +82,4 @@ def growth_of_rounded_sums(scheme: Scheme | SymmetricScheme) -> float:
     rounded = sum((np.count_nonzero(x, axis=1) > 1).astype(float) for x in (u, v))
     size = np.square(u).sum(axis=1) * np.square(v).sum(axis=1)
     per_block = np.square(w).T @ (size * rounded) / scheme.k
-    formed = w.any(axis=0)  # of a symmetric product, one triangle
-    return float(np.sqrt(1 + per_block[formed].mean()))
+    return float(np.sqrt(1 + per_block.mean()))

@@ -9,11 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from falcon.schemes import Scheme, SymmetricScheme
+from falcon.schemes import Scheme
 
 Check = Literal["none", "finite", "verify"]
-# Why `scheme=` takes no scheme for X X^T.
-NOT_EXECUTED = "such schemes are data, proved but not executed; falcon.gram takes ordinary schemes"
 
 
 def parse_bytes(text: str) -> int:
@@ -45,8 +43,6 @@ def check_backend(value: Any) -> str:
 
 def check_scheme(value: Any) -> str | Scheme:
     """A name or a Scheme; names are looked up later, in `falcon._front.planner`."""
-    if isinstance(value, SymmetricScheme):
-        raise TypeError(f"scheme is {value!r}, for X X^T: {NOT_EXECUTED}")
     if not isinstance(value, str | Scheme):
         raise TypeError(f"scheme is of type {type(value).__name__}; expected a name or a Scheme")
     return value

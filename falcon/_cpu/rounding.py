@@ -15,7 +15,8 @@ import numpy as np
 
 from falcon._core.bound import growth_of_rounded_sums
 from falcon._core.dtypes import DType
-from falcon.codegen.c_program import SCALE, STORE
+from falcon.codegen.c_program import STORE
+from falcon.codegen.program import Op
 from falcon.schemes import Scheme
 
 from . import _core
@@ -82,7 +83,7 @@ def _largest(program: Any, n_inputs: int, rank: int) -> tuple[float, list[float]
     registers, outputs = [1.0] * n_inputs + [0.0] * (n_temporaries + 1), [0.0] * rank
     most = 1.0
     for code, to, x, y, coefficient in ops:
-        if code in (STORE, SCALE):
+        if code in (STORE, Op.SCALE):
             found = abs(coefficient) * registers[x]
         else:
             found = registers[x] + abs(coefficient) * registers[y]

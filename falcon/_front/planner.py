@@ -10,7 +10,6 @@ from typing import Any
 from falcon import schemes
 from falcon._backends import available_backends, get_backend
 from falcon._core.backend import Backend
-from falcon._core.checks import NOT_EXECUTED
 from falcon._core.dtypes import BY_ARITHMETIC, BY_FLOAT, FLOAT32
 from falcon._core.locks import ForkLock
 from falcon._core.options import Options, forced_isa, merged, settings, source_of
@@ -50,8 +49,6 @@ def requested(
     scheme = options.scheme
     if isinstance(scheme, str) and scheme not in ("auto", "classical"):
         try:
-            if schemes.symmetric.is_for_gram(scheme):
-                raise ValueError(f"scheme {scheme!r} is for X X^T: {NOT_EXECUTED}")
             scheme = schemes.get(scheme)
         except ValueError as error:
             raise _named(error, "scheme", keywords) from None

@@ -2,7 +2,6 @@
 
 ::
 
-    element.py     Element: what the CUDA emitter needs to know about an element type
     program.py     Program: additions, subtractions and scalings of blocks, temporaries reused
     update.py      Combine H as updates after each product, for engines that keep C on chip
     c_program.py   a Program as operations of the CPU engine's interpreter

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from .program import Op, Program
 
-# The engine's operations, and the register number of its accumulator.
-ADD, SUB, SCALE, STORE = "add", "sub", "scale", "store"
+# The engine's operations are those of `Op` and this one; the register number of its accumulator.
+STORE = "store"
 ACCUMULATOR = -1
 
 EngineOp = tuple[str, int, int, int, float]
@@ -41,16 +41,12 @@ def engine_ops(program: Program, place: Sequence[int]) -> tuple[list[EngineOp], 
     for at, x in enumerate(program.instructions):
         complete = last_write.get(x.dst) == at
         output = x.dst - first_output
-        dst = register.get(x.dst, ACCUMULATOR)
-        a = register.get(x.x, ACCUMULATOR)
+        dst, a = (register.get(slot, ACCUMULATOR) for slot in (x.dst, x.x))
+        b = register.get(x.y, ACCUMULATOR) if x.y >= 0 else 0
         if x.op is Op.SCALE and complete and dst == ACCUMULATOR:
             ops.append((STORE, place[output], a, 0, float(x.coefficient)))
             continue
-        if x.op is Op.SCALE:
-            ops.append((SCALE, dst, a, 0, float(x.coefficient)))
-        else:
-            b = register.get(x.y, ACCUMULATOR)
-            ops.append((ADD if x.op is Op.ADD else SUB, dst, a, b, 1.0))
+        ops.append((x.op.value, dst, a, b, float(x.coefficient)))
         if complete:
             ops.append((STORE, place[output], dst, 0, 1.0))
     return ops, n_temporaries

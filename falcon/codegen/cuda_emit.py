@@ -13,23 +13,24 @@ the coefficients; it calls the kernel's `load` for its inputs and `store` for it
             store(0, 0, 1, r4);              // Combine A and B: block, position in chain, its
             ...                              // length; Combine H: block (i, j) of C
 
-Each load comes just before the first use of its value, between the additions.
+Each load comes just before the first use of its value, between the additions. Element types are
+rows of the table `falcon._core.dtypes`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from falcon.schemes import Scheme
 
 from .cuda_plan import THREADS, Fit, fit, products
-from .element import Element
-from .program import Compute, Instruction, Load, Op, walk
+from .program import Instruction, Op
 
 FACTORS = ("u", "v")
 
 
-def combine_in(scheme: Scheme, factor: str, operand: Element, name: str) -> tuple[str, Fit]:
+def combine_in(scheme: Scheme, factor: str, operand: Any, name: str) -> tuple[str, Fit]:
     """Return macros and `Sums` of Combine A ("u") or Combine B ("v"), for combine_in.cu.
 
     `factor`: {"u", "v"}.
@@ -55,7 +56,7 @@ def combine_in(scheme: Scheme, factor: str, operand: Element, name: str) -> tupl
     return _unit(name, macros, found, load, store), found
 
 
-def combine_out(scheme: Scheme, sums: Element, dtype: Element, name: str) -> tuple[str, Fit]:
+def combine_out(scheme: Scheme, sums: Any, dtype: Any, name: str) -> tuple[str, Fit]:
     """Return macros and `Sums` of Combine H, for combine_out.cu.
 
     `sums`: of H and of its sums.
@@ -92,15 +93,19 @@ def _unit(
         "    template <class Load, class Store>",
         "    static FALCON_INLINE void run(const Load &load, Store &store) {",
     ]
-    for step in walk(found.program):
-        if isinstance(step, Load):
-            line = f"const X r{step.slot} = {load(step.slot)};"
-        elif isinstance(step, Compute):
-            x = step.instruction
-            line = f"{'X ' if step.fresh else ''}r{x.dst} = {_expression(x)};"
-        else:
-            line = store(step.output, f"r{step.slot}")
-        lines.append(f"        {line}")
+    program, known = found.program, set()  # the slots that have a value
+    last_write = {x.dst: at for at, x in enumerate(program.instructions)}
+    body = []
+    for at, x in enumerate(program.instructions):
+        for slot in (x.x, x.y):
+            if 0 <= slot < program.n_inputs and slot not in known:
+                known.add(slot)
+                body.append(f"const X r{slot} = {load(slot)};")
+        body.append(f"{'' if x.dst in known else 'X '}r{x.dst} = {_expression(x)};")
+        known.add(x.dst)
+        if x.dst >= program.first_output and last_write[x.dst] == at:
+            body.append(store(x.dst - program.first_output, f"r{x.dst}"))
+    lines += [f"        {line}" for line in body]
     return "\n".join([*lines, "    }", "};", "}", ""])
 
 

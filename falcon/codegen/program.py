@@ -12,21 +12,20 @@ There are three instructions: ``dst = x + y``, ``dst = x - y``, ``dst = coeffici
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum
 from functools import lru_cache
 
 from falcon.schemes import ComplexScheme, Scheme
 from falcon.schemes.additions import Coefficient, SharedSums
 
 
-class Op(IntEnum):
-    """Operation codes, with the numbers of the C interpreter."""
+class Op(Enum):
+    """Operations, by the names that the C interpreter knows."""
 
-    ADD = 0
-    SUB = 1
-    SCALE = 2
+    ADD = "add"
+    SUB = "sub"
+    SCALE = "scale"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,45 +59,6 @@ class Program:
     def additions(self) -> int:
         """Additions and subtractions per element."""
         return sum(1 for x in self.instructions if x.op is not Op.SCALE)
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Load the input `slot`, before its first use."""
-
-    slot: int
-
-
-@dataclass(frozen=True, slots=True)
-class Compute:
-    """Run `instruction`; `fresh` if its destination had no value before."""
-
-    instruction: Instruction
-    fresh: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """Store output number `output`, which is complete in `slot`."""
-
-    output: int
-    slot: int
-
-
-def walk(program: Program) -> Iterator[Load | Compute | Store]:
-    """Yield an emitter's steps: loads before first use, instructions, stores once complete."""
-    last_write = {x.dst: at for at, x in enumerate(program.instructions)}
-    loaded: set[int] = set()
-    written: set[int] = set()
-    for at, x in enumerate(program.instructions):
-        for operand in (x.x, x.y):
-            if 0 <= operand < program.n_inputs and operand not in loaded:
-                loaded.add(operand)
-                yield Load(operand)
-        yield Compute(x, x.dst not in written)
-        written.add(x.dst)
-        if x.dst >= program.first_output and last_write[x.dst] == at:
-            yield Store(x.dst - program.first_output, x.dst)
 
 
 def most_live(program: Program) -> int:

@@ -6,7 +6,6 @@ Nothing else in falcon imports this package; ``python -m falcon discover`` runs 
     search.py     a run: workers on threads, finds and checkpoints on disk
     worker.py     lowers the rank             improve.py    at fixed rank: fewer non-zeros or
                                                             additions, less growth
-    gram.py       a command of its own: schemes for X X^T
     walk/         flip graphs in C over schemes as bit masks, and moves between formats
     numerical/    least squares over the reals, and the way from there to schemes modulo 2
     catalogue/    known schemes as starts, and finds as catalogue files

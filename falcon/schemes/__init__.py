@@ -2,11 +2,10 @@
 
 ::
 
-    _bilinear.py    what a Scheme and a SymmetricScheme have in common
-    _scheme.py      Scheme: U, V, W, verified on construction; compose: one within another
+    _scheme.py      Scheme: U, V, W, verified on construction
     brent.py        the exact proof            metrics.py    growth of errors
     additions.py    common subexpressions      nesting.py    those of compositions
-    formulas.py     text and LaTeX             algebra.py    permute, add
+    formulas.py     text and LaTeX             algebra.py    permute, add, compose
     catalogue.py    named schemes (data/)      best.py       the best scheme of a format
     loaders.py      files of other researchers
     reading.py      formulas as coefficients   checking.py   what is wrong with U, V, W
@@ -17,16 +16,11 @@
     _complex.py     complex products by three or four real ones, alone and within schemes
     sms.py          sparse matrices in which PLinOpt's authors publish schemes
     published.py    layouts of other researchers' files
-
-    symmetric.py    for X X^T, as data alone: named schemes (data/gram/), constructions, files
-    _symmetric.py   SymmetricScheme: general and symmetric products, verified on construction
 """
 
-from . import symmetric
 from ._complex import M3, M4, ComplexProduct, ComplexScheme
-from ._scheme import Scheme, SchemeError, compose
-from ._symmetric import SymmetricScheme
-from .algebra import classical, cyclic, direct_sum, permuted, symmetries, transposed
+from ._scheme import Scheme, SchemeError
+from .algebra import classical, compose, cyclic, direct_sum, permuted, symmetries, transposed
 from .catalogue import best, get, names, register
 from .checking import Check, check
 from .loaders import dump, load, load_all
@@ -39,7 +33,6 @@ __all__ = [
     "ComplexScheme",
     "Scheme",
     "SchemeError",
-    "SymmetricScheme",
     "best",
     "check",
     "classical",
@@ -53,7 +46,6 @@ __all__ = [
     "names",
     "permuted",
     "register",
-    "symmetric",
     "symmetries",
     "transposed",
 ]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isqrt, prod
 from typing import Any
 
 import numpy as np
 
 from . import brent
+from ._coefficients import exact_array
+from .additions import SharedSums, replay
 
 # What a scheme was chosen for among those of its format and rank: nothing (it is the sparsest), the
 # fewest additions, the least growth of errors.
@@ -63,8 +66,18 @@ def implied_format(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> tuple[int, in
     )
 
 
-def check_shapes(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> None:
-    """Raise SchemeError where U, V and W are not of one format and rank."""
+def as_matrices(*factors: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return U, V and W exactly, of shapes (R, m, k), (R, k, n), (R, m, n), also from flat rows.
+
+    Raises SchemeError where they are not of one format and rank, `exact_array`'s errors else.
+    """
+    U, V, W = (exact_array(x, name) for x, name in zip(factors, "UVW", strict=True))
+    if U.ndim == V.ndim == W.ndim == 2:
+        m, k, n = implied_format(U, V, W)
+        U, V, W = (
+            x.reshape(len(x), *shape)
+            for x, shape in zip((U, V, W), ((m, k), (k, n), (m, n)), strict=True)
+        )
     for name, x, axes in (("U", U, "R, m, k"), ("V", V, "R, k, n"), ("W", W, "R, m, n")):
         if x.ndim != 3:
             raise SchemeError(
@@ -83,6 +96,7 @@ def check_shapes(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> None:
             f"W has shape {W.shape}; expected {(rank, m, n)} to fit U {U.shape} and V {V.shape}"
             f"{hint}"
         )
+    return U, V, W
 
 
 def check_facts(kind: Any, levels: Any) -> None:
@@ -91,6 +105,31 @@ def check_facts(kind: Any, levels: Any) -> None:
         raise SchemeError(f"kind is {kind!r}; expected one of {', '.join(map(repr, KINDS))}")
     if type(levels) is not int or levels < 1:
         raise SchemeError(f"levels is {levels!r}; expected a positive integer")
+
+
+def replayed(scheme: Any, sums: Any) -> dict[str, SharedSums]:
+    """Return the programs that the parameter `sums` of a `Scheme` describes."""
+    if sums is None:
+        return {}
+    if not isinstance(sums, Mapping) or not sums.keys() <= set("UVW") or not scheme.is_integral:
+        raise SchemeError(
+            f"{scheme.name!r}: sums is {type(sums).__name__} {str(sums)[:40]!r}; expected lists "
+            "of [x, y, ratio] by factor (U, V, W), of a scheme of integers"
+        )
+    programs = {}
+    for factor, pairs in sums.items():
+        if not isinstance(pairs, list | tuple) or not all(
+            isinstance(pair, list | tuple) for pair in pairs
+        ):
+            raise SchemeError(
+                f"{scheme.name!r}: sums of {factor}: got {str(pairs)[:40]!r}; expected a list "
+                "of [x, y, ratio]"
+            )
+        try:
+            programs[factor] = replay(getattr(scheme, factor).reshape(scheme.rank, -1), pairs)
+        except ValueError as error:
+            raise SchemeError(f"{scheme.name!r}: sums of {factor}: {error}") from None
+    return programs
 
 
 def prove(U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str) -> None:

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property, partial, reduce
+from html import escape
+from math import prod, sqrt
+from operator import matmul
+from os import PathLike
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from . import brent
-from ._bilinear import Bilinear
-from ._checks import SchemeError, check_facts, check_shapes, implied_format, prove
-from .additions import SharedSums, replay, share
-from .formulas import latex
-from .nesting import nested_sums
+from . import brent, metrics
+from ._checks import SchemeError, as_matrices, check_facts, prove, replayed
+from .additions import Additions, SharedSums, naive_additions, share
+from .drawing import draw
+from .formulas import formulas, latex
+from .nesting import kronecker, nested_sums
 from .reading import coefficients
+from .writing import to_json
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Scheme(Bilinear):
+class Scheme:
     """A bilinear algorithm <m, k, n; R> that multiplies m x k by k x n matrices in R products.
 
     ``h_r = (sum U[r,i,l] a[i,l]) (sum V[r,l,j] b[l,j])`` and ``c[i,j] = sum_r W[r,i,j] h_r``.
@@ -41,7 +48,6 @@ class Scheme(Bilinear):
         Which sums to share, for any of the factors "U", "V" and "W" as R rows of inputs:
         temporary t is ``x + ratio * y`` (`falcon.schemes.additions.replay`). The sums of other
         factors are searched. Integer schemes only.
-
     kind : {"plain", "additions", "growth"}
         What it was chosen for among schemes of its format and rank.
     levels : int
@@ -62,12 +68,16 @@ class Scheme(Bilinear):
     <Scheme strassen <2,2,2;7>>
     """
 
+    U: np.ndarray
+    V: np.ndarray
+    W: np.ndarray
+    name: str = "unnamed"
+    source: str = field(default="", kw_only=True)
+    kind: str = field(default="plain", kw_only=True)
     sums: Mapping[str, Sequence[Sequence[int]]] | None = field(default=None, kw_only=True)
     levels: int = field(default=1, kw_only=True)
-    # Outer and inner scheme of a composition.
-    _composed: tuple[Scheme, Scheme] | None = field(default=None, kw_only=True)
-    # `sums` replayed; an image takes over those of the original.
-    _programs: Mapping[str, SharedSums] = field(default_factory=dict, kw_only=True)
+    _composed: tuple[Scheme, Scheme] | None = field(default=None, kw_only=True)  # outer, inner
+    _programs: Mapping[str, SharedSums] = field(init=False)  # `sums` replayed
 
     @classmethod
     def from_formulas(cls, text: str, name: str = "unnamed", *, source: str = "") -> Scheme:
@@ -100,50 +110,31 @@ class Scheme(Bilinear):
         """
         return cls(*coefficients(text), name, source=source)
 
-    def _verify(self) -> None:
-        self._unflatten()
-        check_shapes(self.U, self.V, self.W)
-        check_facts(self.kind, self.levels)
-        prove(self.U, self.V, self.W, self.name)
-        self._adopt(self._programs or self._replayed(self.sums))
+    def __post_init__(self) -> None:
+        try:
+            self.__dict__.update(zip("UVW", as_matrices(self.U, self.V, self.W), strict=True))
+            check_facts(self.kind, self.levels)
+            prove(self.U, self.V, self.W, self.name)
+            self._adopt(self.sums)
+        except SchemeError:
+            raise
+        except ValueError as error:
+            raise SchemeError(f"{self.name!r}: {error}") from None
 
-    def _unflatten(self) -> None:
-        """Give rows of coefficients the shape of matrices, if all factors are such rows."""
-        if not self.U.ndim == self.V.ndim == self.W.ndim == 2:
-            return
-        m, k, n = implied_format(self.U, self.V, self.W)
-        for factor, shape in (("U", (m, k)), ("V", (k, n)), ("W", (m, n))):
-            array = getattr(self, factor)
-            object.__setattr__(self, factor, array.reshape(len(array), *shape))
-
-    def _adopt(self, programs: Mapping[str, SharedSums]) -> None:
+    def _adopt(self, sums: Any) -> None:
+        programs = replayed(self, sums)
         held = {factor: program.temporaries for factor, program in programs.items()}
-        object.__setattr__(self, "_programs", programs)
-        object.__setattr__(self, "sums", MappingProxyType(held) if held else None)
+        self.__dict__.update(_programs=programs, sums=MappingProxyType(held) if held else None)
 
-    def _replayed(self, sums: Any) -> dict[str, SharedSums]:
-        """Return the programs that `sums` describe; raises SchemeError."""
-        if sums is None:
-            return {}
-        if not isinstance(sums, Mapping) or not sums.keys() <= set("UVW") or not self.is_integral:
-            raise SchemeError(
-                f"{self.name!r}: sums is {type(sums).__name__} {str(sums)[:40]!r}; expected lists "
-                "of [x, y, ratio] by factor (U, V, W), of a scheme of integers"
-            )
-        programs = {}
-        for factor, pairs in sums.items():
-            if not isinstance(pairs, list | tuple) or not all(
-                isinstance(pair, list | tuple) for pair in pairs
-            ):
-                raise SchemeError(
-                    f"{self.name!r}: sums of {factor}: got {str(pairs)[:40]!r}; expected a list "
-                    "of [x, y, ratio]"
-                )
-            try:
-                programs[factor] = replay(getattr(self, factor).reshape(self.rank, -1), pairs)
-            except ValueError as error:
-                raise SchemeError(f"{self.name!r}: sums of {factor}: {error}") from None
-        return programs
+    @property
+    def m(self) -> int:
+        """Rows of A and C, in blocks."""
+        return self.U.shape[1]
+
+    @property
+    def k(self) -> int:
+        """Columns of A, in blocks."""
+        return self.U.shape[2]
 
     @property
     def n(self) -> int:
@@ -156,15 +147,47 @@ class Scheme(Bilinear):
         return self.m, self.k, self.n
 
     @property
-    def _signature(self) -> str:
-        return f"{self.m},{self.k},{self.n};{self.rank}"
+    def rank(self) -> int:
+        """Number of block products R."""
+        return self.U.shape[0]
 
     @property
-    def _classical_rank(self) -> int:
-        return self.m * self.k * self.n
+    def speedup_bound(self) -> float:
+        """Work of the classical algorithm over that of one level of this scheme."""
+        return prod(self.format) / self.rank
+
+    @cached_property
+    def nnz(self) -> tuple[int, int, int]:
+        """Non-zero coefficients of U, V and W."""
+        return tuple(int(np.count_nonzero(x)) for x in (self.U, self.V, self.W))  # type: ignore[return-value]
+
+    @cached_property
+    def phi(self) -> Fraction:
+        """Second moment of the coefficients; see `falcon.schemes.metrics.phi`."""
+        return metrics.phi(self.U, self.V, self.W)
+
+    @cached_property
+    def rms_growth(self) -> float:
+        """RMS error on random data over that of the classical algorithm (Strassen: 2.0).
+
+        The classical algorithm is that on the same blocks: one sum over all of K would be up to
+        ``sqrt(k)`` times less accurate than this sum of k blocks.
+        """
+        return sqrt(self.phi / prod(self.format))
+
+    @cached_property
+    def growth_factor(self) -> float:
+        """Sum of products of 2-norms (Strassen: 14.83)."""
+        return metrics.growth_factor(self.U, self.V, self.W)
+
+    @cached_property
+    def e_max(self) -> Fraction:
+        """Factor of the norm-wise error bound (Strassen: 12)."""
+        return metrics.e_max(self.U, self.V, self.W)
 
     @property
-    def _combines(self) -> tuple[np.ndarray, ...]:
+    def _combines(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The coefficients of all sums, a matrix (outputs x inputs) per stage."""
         u, v, w = (x.reshape(self.rank, -1) for x in (self.U, self.V, self.W))
         return u, v, w.T
 
@@ -187,10 +210,45 @@ class Scheme(Bilinear):
             known["W"].transposed() if "W" in known else share(w),
         )
 
+    @cached_property
+    def additions(self) -> Additions:
+        """Block additions, written out naively and after common-subexpression elimination."""
+        naive = sum(map(naive_additions, self._combines))
+        return Additions(naive, sum(sums.additions for sums in self.shared_sums))
+
+    @cached_property
+    def is_integral(self) -> bool:
+        """Whether every coefficient is an integer (needed for integer dtypes)."""
+        return all(x.dtype != object for x in (self.U, self.V, self.W))
+
+    def error_bound(self, inner: int, unit_roundoff: float) -> float:
+        """Factor f of the norm-wise bound ``max|C^ - C| <= f max|A| max|B|``, first order.
+
+        Parameters
+        ----------
+        inner : int
+            Length K of the whole inner dimension.
+        unit_roundoff : float
+            Unit round-off of the dtype (``np.finfo(dtype).eps / 2``).
+
+        Notes
+        -----
+        ``f = e_max * (K/k) * (K/k + s) * unit_roundoff``: block products of inner length ``K/k``
+        contribute ``K/k`` roundings each, and their sums s, the lengths of the longest sums of the
+        three factors together (Higham, section 23.2.2; Ballard et al., theorem III.1).
+        """
+        block = -(-inner // self.k)
+        longest = sum(int(np.count_nonzero(x, axis=1).max()) for x in self._combines)
+        return float(self.e_max) * block * (block + longest) * unit_roundoff
+
     @property
     def is_classical(self) -> bool:
         """Whether nothing is saved: R >= m k n."""
-        return self.rank >= self._classical_rank
+        return self.rank >= prod(self.format)
+
+    def renamed(self, name: str, source: str) -> Scheme:
+        """Return the same proved coefficients and sums under another name."""
+        return self._changed(name=name, source=source)
 
     def with_facts(self, kind: str = "plain", levels: int = 1) -> Scheme:
         """Return the same proved coefficients and sums with another `kind` and `levels`."""
@@ -202,14 +260,28 @@ class Scheme(Bilinear):
         other = self._changed(_composed=None)
         for derived in ("shared_sums", "additions"):
             other.__dict__.pop(derived, None)
-        other._adopt(self._replayed(sums))
+        other._adopt(sums)
+        return other
+
+    def _changed(self, **fields: Any) -> Scheme:
+        """Return a copy that is not verified again."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, **fields)
         return other
 
     def __matmul__(self, other: Scheme) -> Scheme:
         """Two levels as one flat scheme: this one outside, `other` inside."""
         if not isinstance(other, Scheme):
             return NotImplemented
-        return compose(self, other)
+        name = f"{self.name}@{other.name}"
+        brent.check_work(name, prod(brent.work(x.U, x.V, x.W) for x in (self, other)))
+        U, V, W = (kronecker(getattr(self, x), getattr(other, x)) for x in "UVW")
+        return Scheme(
+            *(U, V, W, name),
+            source=f"composition of {self.name} (outer) and {other.name} (inner)",
+            levels=self.levels + other.levels,
+            _composed=(self, other),
+        )
 
     def __pow__(self, levels: int) -> Scheme:
         """Nest `levels` of this scheme as one flat scheme: ``x ** 2`` is ``x @ x``."""
@@ -217,13 +289,31 @@ class Scheme(Bilinear):
             return NotImplemented
         if levels < 1:
             raise ValueError(f"the exponent is {levels}; expected at least one level")
-        return reduce(compose, [self] * levels)
+        return reduce(matmul, [self] * levels)
 
-    def _same_sums(self, other: Scheme) -> bool:
-        # These decide the shared sums, which are searched only if they differ.
-        if (self.sums, self._composed) == (other.sums, other._composed):
-            return True
-        return self.shared_sums == other.shared_sums
+    def same_coefficients(self, other: Scheme) -> bool:
+        """Whether U, V and W are equal; the shared sums may differ."""
+        return all(np.array_equal(getattr(self, x), getattr(other, x)) for x in "UVW")
+
+    def __eq__(self, other: Any) -> bool:
+        """Equal coefficients and equal shared sums; names and sources may differ.
+
+        Equal schemes run alike in every process; caches per scheme rely on it.
+        """
+        if not isinstance(other, Scheme):
+            return NotImplemented
+        return self.same_coefficients(other) and (
+            # These decide the shared sums, which are searched only if they differ.
+            (self.sums, self._composed) == (other.sums, other._composed)
+            or self.shared_sums == other.shared_sums
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple((x.shape, *x.ravel().tolist()) for x in (self.U, self.V, self.W)))
 
     def __reduce__(self) -> tuple:
         """Pickle as coefficients and sums, a composition as its levels: loading verifies them."""
@@ -232,6 +322,57 @@ class Scheme(Bilinear):
         sums = None if self.sums is None else dict(self.sums)
         made = partial(Scheme, source=self.source, sums=sums, kind=self.kind, levels=self.levels)
         return made, (self.U, self.V, self.W, self.name)
+
+    def __repr__(self) -> str:
+        return f"<Scheme {self.name} <{self._signature}>>"
+
+    @property
+    def _signature(self) -> str:
+        """Format and products, as printed: "2,2,2;7"."""
+        return f"{self.m},{self.k},{self.n};{self.rank}"
+
+    @property
+    def _head(self) -> str:
+        nonzeros, (naive, reduced) = "+".join(map(str, self.nnz)), self.additions
+        return (
+            f"{self.name} <{self._signature}>: speed-up bound {self.speedup_bound:.3f}, non-zeros "
+            f"{nonzeros}, additions {naive} (shared: {reduced}), RMS growth "
+            f"{self.rms_growth:.2f}, e_max {self.e_max}"
+        )
+
+    def __str__(self) -> str:
+        source = f"\nsource: {self.source}" if self.source else ""
+        return f"{self._head}{source}\n\n{formulas(self)}"
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the scheme as falcon JSON, which `falcon.schemes.load` reads and verifies.
+
+        Examples
+        --------
+        >>> import falcon, tempfile
+        >>> path = tempfile.mkdtemp() + "/mine.json"
+        >>> falcon.schemes.get("strassen").save(path)
+        >>> falcon.schemes.load(path) == falcon.schemes.get("strassen")
+        True
+        """
+        Path(path).write_text(to_json(self), encoding="utf-8")
+
+    def draw(self) -> Any:
+        """Return a picture: for each product the coefficients of A, B and C as coloured grids.
+
+        Blue is negative, orange positive, grey zero; small grids show the numbers too.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            ``figure.savefig("scheme.svg")`` writes it; notebooks show it.
+
+        Raises
+        ------
+        ImportError
+            matplotlib is not installed.
+        """
+        return draw(self)
 
     def to_latex(self, *, shared: bool = False) -> str:
         r"""Return the formulas for a lecture: an ``aligned`` environment, for math mode.
@@ -249,43 +390,10 @@ class Scheme(Bilinear):
         """
         return latex(self, shared=shared)
 
-
-def compose(outer: Scheme, inner: Scheme) -> Scheme:
-    """Two levels as one flat scheme: the Kronecker product of the factors.
-
-    Raises
-    ------
-    ValueError
-        The composition would be too large to be verified.
-
-    Examples
-    --------
-    >>> import falcon
-    >>> strassen = falcon.schemes.get("strassen")
-    >>> compose(strassen, strassen) == strassen @ strassen
-    True
-    >>> compose(strassen, strassen)
-    <Scheme strassen@strassen <4,4,4;49>>
-    """
-    work = brent.work(outer.U, outer.V, outer.W) * brent.work(inner.U, inner.V, inner.W)
-    brent.check_work(f"{outer.name}@{inner.name}", work)
-    return Scheme(
-        _kronecker(outer.U, inner.U),
-        _kronecker(outer.V, inner.V),
-        _kronecker(outer.W, inner.W),
-        f"{outer.name}@{inner.name}",
-        source=f"composition of {outer.name} (outer) and {inner.name} (inner)",
-        levels=outer.levels + inner.levels,
-        _composed=(outer, inner),
-    )
-
-
-def _kronecker(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Kronecker product of every block of x with every block of y."""
-    product = x[:, None, :, None, :, None] * y[None, :, None, :, None, :]
-    return product.reshape(
-        x.shape[0] * y.shape[0], x.shape[1] * y.shape[1], x.shape[2] * y.shape[2]
-    )
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows, with formulas up to a hundred products."""
+        formula = f"$$\n{self.to_latex()}\n$$" if self.rank <= 100 else ""
+        return f"<p>{escape(self._head)}</p>\n{formula}"
 
 
 def _recomposed(outer: Scheme, inner: Scheme, name: str, source: str, *facts: Any) -> Scheme:

@@ -1,93 +1,42 @@
-"""Unpickle object arrays from an .npz archive, admitting NumPy arrays and nothing else.
+"""Read .npz archives, also those with object arrays, which are pickles, without calling anything.
 
-AlphaTensor's files store each scheme as an object array of three arrays, which `numpy.load` reads
-only with pickles allowed. A pickle can run any code; this unpickler can call only a few stand-ins
-of its own, so that not even NumPy's own hooks are run on a file's content.
+AlphaTensor's files store each scheme as an object array of three arrays. What their pickles would
+call becomes a passive `_Call`, from which arrays are made afterwards: not even NumPy's own hooks
+run on a file's content.
 """
 
 from __future__ import annotations
 
 import pickle
 import pickletools
-import re
 import zipfile
 from io import BytesIO
 from typing import IO, Any
 
 import numpy as np
-from numpy.lib import format as npy_format
+from numpy.lib import format as npy
 
-# Limits of an unpacked archive; the largest published file has 70 members and a few megabytes.
-_MOST_BYTES = 2**26
-_MOST_MEMBERS = 2**12
-# Limit of its pickles: each instruction makes at most one object, of some 60 bytes.
-_MOST_INSTRUCTIONS = 2**20
-_NUMBERS = re.compile(r"[<>|=]?[biuf](1|2|4|8)")
-_OBJECT = re.compile(r"[|]?O8?")
+# The largest published archive has 70 members and a few megabytes. An instruction of a pickle makes
+# at most one object, of some 60 bytes.
+_MOST_BYTES, _MOST_MEMBERS, _MOST_INSTRUCTIONS = 2**26, 2**12, 2**20
+_ADMITTED = {"numpy": ("_reconstruct", "ndarray", "dtype", "_frombuffer"), "_codecs": ("encode",)}
 
 
-class _DType:
-    """Stands for `numpy.dtype`: numbers or objects, no structure."""
+class _Call:
+    """A call that a pickle asks for, and the state that it then sets."""
 
-    def __init__(self, text: str, *_: Any) -> None:
-        if not isinstance(text, str) or not (_NUMBERS.fullmatch(text) or _OBJECT.fullmatch(text)):
-            raise pickle.UnpicklingError(f"dtype {text!r} is not admitted in a scheme file")
-        self.text = text
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments, self.state = arguments, ()
 
     def __setstate__(self, state: tuple) -> None:
-        if state[1] in ("<", ">"):
-            self.text = state[1] + self.text.lstrip("<>|=")
-
-    @property
-    def has_objects(self) -> bool:
-        return _OBJECT.fullmatch(self.text) is not None
+        self.state = state
 
 
-class _Array:
-    """Stands for `numpy.ndarray`; `value` is one, of numbers or of `_Array` objects."""
-
-    value: np.ndarray
-
-    def __setstate__(self, state: tuple) -> None:
-        _, shape, dtype, fortran_order, content = state
-        if dtype.has_objects:
-            flat, fortran_order = np.empty(len(content), object), False  # lists are always by rows
-            flat[:] = content
-        else:
-            flat = np.frombuffer(content, dtype.text)
-        self.value = flat.reshape(shape, order="F" if fortran_order else "C")
-
-
-def _reconstruct(*_: Any) -> _Array:
-    return _Array()
-
-
-def _frombuffer(buffer: bytes, dtype: _DType, shape: tuple, order: str) -> _Array:
-    array = _Array()
-    array.__setstate__((1, shape, dtype, order == "F", buffer))
-    return array
-
-
-def _encode(text: str, _encoding: str) -> bytes:
-    return text.encode("latin-1")  # how protocol 2 writes bytes
-
-
-_ADMITTED = {
-    ("numpy", "_reconstruct"): _reconstruct,
-    ("numpy", "ndarray"): _Array,
-    ("numpy", "dtype"): _DType,
-    ("numpy", "_frombuffer"): _frombuffer,
-    ("_codecs", "encode"): _encode,
-}
-
-
-class _ArrayUnpickler(pickle.Unpickler):
+class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        # NumPy has moved these functions between its modules.
-        key = module.split(".")[0], name
-        if key not in _ADMITTED:
+        if name not in _ADMITTED.get(module.split(".")[0], ()):  # NumPy has moved its functions
             raise pickle.UnpicklingError(f"{module}.{name} is not admitted in a scheme file")
-        return _ADMITTED[key]
+        return _Call
 
 
 def load_object_arrays(file: IO[bytes]) -> dict[str, list[np.ndarray]]:
@@ -106,30 +55,22 @@ def load_object_arrays(file: IO[bytes]) -> dict[str, list[np.ndarray]]:
             )
         left = _MOST_INSTRUCTIONS
         for member in members:
-            with archive.open(member) as stream:
-                found, taken = _read(stream, left)
-            entries[member.filename.removesuffix(".npy")] = found
-            left -= taken
+            stream = BytesIO(archive.read(member))
+            is_first = npy.read_magic(stream) == (1, 0)
+            read_header = npy.read_array_header_1_0 if is_first else npy.read_array_header_2_0
+            if read_header(stream)[2].hasobject:
+                start = stream.tell()
+                left -= _instructions(stream, left)
+                stream.seek(start)
+                held = [_numbers(x) for x in _array(_Unpickler(stream).load())]
+            else:
+                stream.seek(0)
+                held = list(npy.read_array(stream))
+            entries[member.filename.removesuffix(".npy")] = held
     return entries
 
 
-def _read(stream: IO[bytes], most: int) -> tuple[list[np.ndarray], int]:
-    """Return a member's arrays, and how many instructions its pickle took."""
-    version = npy_format.read_magic(stream)
-    read_header = (
-        npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
-    )
-    shape, fortran_order, dtype = read_header(stream)
-    if dtype.hasobject:
-        content = stream.read()
-        count = _instructions(content, most)
-        loaded = _ArrayUnpickler(BytesIO(content)).load()
-        return [x.value if isinstance(x, _Array) else x for x in loaded.value], count
-    flat = np.frombuffer(stream.read(), dtype)
-    return list(flat.reshape(shape, order="F" if fortran_order else "C")), 0
-
-
-def _instructions(content: bytes, most: int) -> int:
+def _instructions(content: IO[bytes], most: int) -> int:
     """Count the instructions of a pickle, refusing those that take memory beyond their own size.
 
     The memo of an unpickler is as long as its largest index, which may not exceed the number of
@@ -141,3 +82,31 @@ def _instructions(content: bytes, most: int) -> int:
         if "PUT" in instruction.name and int(argument or 0) > number:
             raise pickle.UnpicklingError(f"a pickle stores its object number {argument} too early")
     return number + 1
+
+
+def _array(call: _Call) -> np.ndarray:
+    """Return the array that a call makes, of numbers or of objects."""
+    if call.state:
+        _, shape, dtype, by_columns, content = call.state
+    else:  # _frombuffer, of protocol 5
+        content, dtype, shape, order = call.arguments
+        by_columns = order == "F"
+    if isinstance(content, _Call):  # encode, of protocol 2
+        content = content.arguments[0].encode("latin-1")
+    if isinstance(content, list):  # of objects, always by rows
+        flat, by_columns = np.empty(len(content), object), False
+        flat[:] = content
+    else:
+        flat = np.frombuffer(content, dtype.state[1] + dtype.arguments[0])
+    return flat.reshape(shape, order="F" if by_columns else "C")
+
+
+def _numbers(held: Any) -> np.ndarray:
+    """Return an array of numbers; of Python's from rows of them, which hold nothing else."""
+    array = _array(held) if isinstance(held, _Call) else held
+    if isinstance(array, np.ndarray) and array.dtype != object:
+        return array
+    rows = [list(row) for row in array]
+    if not all(type(x) in (int, float, str) for row in rows for x in row):
+        raise pickle.UnpicklingError("an array holds something that is no number")
+    return np.array(rows, object)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from ._scheme import Scheme
-from .additions import SharedSums
+from .additions import Pair
 
 
 def classical(m: int, k: int, n: int) -> Scheme:
@@ -26,6 +24,24 @@ def classical(m: int, k: int, n: int) -> Scheme:
     W = np.zeros((rank, m, n), np.int64)
     U[r, i, l] = V[r, l, j] = W[r, i, j] = 1
     return Scheme(U, V, W, f"{m}x{k}x{n}:{rank}", source="definition of the matrix product")
+
+
+def compose(outer: Scheme, inner: Scheme) -> Scheme:
+    """Two levels as one flat scheme, ``outer @ inner``: the Kronecker product of the factors.
+
+    Raises
+    ------
+    ValueError
+        The composition would be too large to be verified.
+
+    Examples
+    --------
+    >>> import falcon
+    >>> strassen = falcon.schemes.get("strassen")
+    >>> compose(strassen, strassen)
+    <Scheme strassen@strassen <4,4,4;49>>
+    """
+    return outer @ inner
 
 
 def cyclic(scheme: Scheme) -> Scheme:
@@ -58,7 +74,9 @@ def symmetries(scheme: Scheme) -> list[Scheme]:
     >>> [x.format for x in symmetries(classical(1, 2, 3))]
     [(1, 2, 3), (2, 3, 1), (3, 1, 2), (3, 2, 1), (1, 3, 2), (2, 1, 3)]
     """
-    return list(_images(scheme))
+    rotated = [scheme, cyclic(scheme)]
+    rotated.append(cyclic(rotated[1]))
+    return rotated + [transposed(x) for x in rotated]
 
 
 def symmetry(scheme: Scheme, number: int) -> Scheme:
@@ -68,14 +86,9 @@ def symmetry(scheme: Scheme, number: int) -> Scheme:
     return transposed(scheme) if number >= 3 else scheme
 
 
-def _images(scheme: Scheme) -> Iterator[Scheme]:
-    rotated = [scheme]
-    yield scheme
-    for _ in range(2):
-        rotated.append(cyclic(rotated[-1]))
-        yield rotated[-1]
-    for x in rotated:
-        yield transposed(x)
+def formats(m: int, k: int, n: int) -> list[tuple[int, int, int]]:
+    """Return the formats of the images of a scheme <m,k,n>, in the order of `symmetries`."""
+    return [(m, k, n), (k, n, m), (n, m, k), (n, k, m), (m, n, k), (k, m, n)]
 
 
 def permuted(scheme: Scheme, m: int, k: int, n: int) -> Scheme:
@@ -92,9 +105,10 @@ def permuted(scheme: Scheme, m: int, k: int, n: int) -> Scheme:
     >>> permuted(falcon.schemes.get("3x4x4:38"), 4, 3, 4).name
     '4x3x4:38'
     """
-    if sorted((m, k, n)) != sorted(scheme.format):
+    found = formats(*scheme.format)
+    if (m, k, n) not in found:
         raise ValueError(f"{scheme!r} has no permutation of the format {(m, k, n)}")
-    return next(image for image in _images(scheme) if image.format == (m, k, n))
+    return symmetry(scheme, found.index((m, k, n)))
 
 
 def direct_sum(first: Scheme, second: Scheme, axis: str) -> Scheme:
@@ -145,7 +159,7 @@ _From = tuple[str, bool]
 def _moved(scheme: Scheme, u: _From, v: _From, w: _From) -> Scheme:
     """Return the image whose U, V and W are these factors; their sums are carried over."""
     factors: list[np.ndarray] = []
-    programs: dict[str, SharedSums] = {}
+    sums: dict[str, tuple[Pair, ...]] = {}
     for new, (old, flipped) in zip("UVW", (u, v, w), strict=True):
         x = getattr(scheme, old)
         factors.append(x.transpose(0, 2, 1) if flipped else x)
@@ -154,7 +168,7 @@ def _moved(scheme: Scheme, u: _From, v: _From, w: _From) -> Scheme:
             places = np.arange(x[0].size)
             if flipped:
                 places = places.reshape(x.shape[:0:-1]).T.ravel()
-            programs[new] = scheme._programs[old].with_inputs(places.tolist())
+            sums[new] = scheme._programs[old].with_inputs(places.tolist()).temporaries
     U, V, W = factors
     name = _renamed(scheme, (U.shape[1], U.shape[2], V.shape[2]))
     return Scheme(
@@ -162,7 +176,7 @@ def _moved(scheme: Scheme, u: _From, v: _From, w: _From) -> Scheme:
         source=scheme.source,
         kind=scheme.kind,
         levels=scheme.levels,
-        _programs=programs,
+        sums=sums or None,
     )
 
 

@@ -7,16 +7,12 @@ k x n matrix if and only if, for all index pairs,
 
 Source: R. P. Brent, "Algorithms for matrix multiplication", Stanford report STAN-CS-70-157, 1970.
 Everything here is integer arithmetic; fractions are cleared by their common denominator first.
-
-`first_symmetric_violation` holds the same equations for C = X X^T, where V too multiplies entries
-of X and only the c[x,y] with x <= y are formed: ``sum_r U[r,i,l] V[r,j,p] W[r,x,y]`` is 1 where
-``(p, x, y) == (l, i, j)`` and else 0. Blocks do not commute, so x_a x_b^T and x_b x_a^T differ.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
@@ -39,46 +35,27 @@ class Violation:
     c: tuple[int, int]
     got: Fraction
     expected: int
-    names: tuple[str, str] = ("a", "b")
 
     def __str__(self) -> str:
-        left, right = self.names
         a, b, c = (f"{i}{',' if max(i, j) > 9 else ''}{j}" for i, j in (self.a, self.b, self.c))
         return (
-            f"Brent equation {left}[{self.a[0]},{self.a[1]}] * {right}[{self.b[0]},{self.b[1]}] "
-            f"in c[{self.c[0]},{self.c[1]}]: the term {left}{a} {right[0]}{b}{right[1:]} occurs "
-            f"{self.got} {'time' if self.got == 1 else 'times'} in c{c}, expected {self.expected}"
+            f"Brent equation a[{self.a[0]},{self.a[1]}] * b[{self.b[0]},{self.b[1]}] in "
+            f"c[{self.c[0]},{self.c[1]}]: the term a{a} b{b} occurs {self.got} "
+            f"{'time' if self.got == 1 else 'times'} in c{c}, expected {self.expected}"
         )
-
-
-def first_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violation | None:
-    """Return the first Brent equation that (U, V, W) violates, or None if it is a scheme.
-
-    `U`, `V`, `W`: ndarray of int64 or of Fraction, shapes (R, m, k), (R, k, n), (R, m, n); as made
-    by `Scheme`; shapes are taken as consistent.
-    Raises ValueError: the scheme is too large to be verified.
-
-    Notes
-    -----
-    Only products of non-zero coefficients are visited (see `work`); a composed scheme of rank 2401
-    takes well under a second.
-    """
-    return next(iter(violations(U, V, W)), None)
 
 
 @dataclass(frozen=True, eq=False)
 class Violations:
     """The equations that fail, in order; made one at a time, as a small file may have millions."""
 
-    wrong: np.ndarray  # positions of sums that are wrong, ascending; a position is that of `_wrong`
+    wrong: np.ndarray  # positions of sums that are wrong, ascending; see `_wanted_keys`
     sums: np.ndarray  # there, times `one`
     is_one: np.ndarray  # whether the sum there is to be 1
     lost: np.ndarray  # positions where the sum is 0 instead of 1, ascending
     one: int
     count: int  # of sums that are wrong, of which the first are kept
-    sizes: tuple[int, int]  # entries of V and of W
-    columns: tuple[int, int, int]
-    names: tuple[str, str] = ("a", "b")
+    format: tuple[int, int, int]
 
     def __len__(self) -> int:
         return self.count + len(self.lost)
@@ -94,63 +71,32 @@ class Violations:
         got = ((int(x), Fraction(int(y), self.one), int(z))
                for x, y, z in zip(self.wrong, self.sums, self.is_one, strict=True))  # fmt: skip
         lost = ((int(x), Fraction(0), 1) for x in self.lost)
+        m, k, n = self.format
         for key, value, expected in heapq.merge(got, lost):
-            rest, c = divmod(key, self.sizes[1])
-            a, b = divmod(rest, self.sizes[0])
-            a_place, b_place, c_place = map(_place, (a, b, c), self.columns)
-            yield Violation(a_place, b_place, c_place, value, expected, names=self.names)
+            rest, c = divmod(key, m * n)
+            a, b = divmod(rest, k * n)
+            yield Violation(_place(a, k), _place(b, n), _place(c, n), value, expected)
 
 
 def violations(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violations:
-    """Return all Brent equations that (U, V, W) violates: see `first_violation`."""
-    (rank, m, k), n = U.shape, V.shape[2]
-    found = _wrong(f"<{m},{k},{n};{rank}>", U, V, W, m * k * n, lambda: _wanted_keys(m, k, n))
-    return Violations(*found, sizes=(k * n, m * n), columns=(k, n, n))
+    """Return all Brent equations that (U, V, W) violates; none: it is a scheme.
 
-
-def first_symmetric_violation(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violation | None:
-    """Return the first equation that (U, V, W) violates as an algorithm for X X^T, or None.
-
-    `U`, `V`: ndarray of int64 or of Fraction, shape (R, m, k); coefficients of the entries of X;
-    those of V are transposed in the product.
-    `W`: ndarray of int64 or of Fraction, shape (R, m, m); zero below the diagonal.
+    `U`, `V`, `W`: ndarray of int64 or of Fraction, shapes (R, m, k), (R, k, n), (R, m, n); as made
+    by `Scheme`; shapes are taken as consistent.
     Raises ValueError: the scheme is too large to be verified.
+
+    Notes
+    -----
+    Only products of non-zero coefficients are visited (see `work`); a composed scheme of rank 2401
+    takes well under a second.
     """
-    m, k = U.shape[1:]
-
-    def wanted() -> np.ndarray:
-        i, j, l = (x.ravel() for x in np.indices((m, m, k)))
-        keys = ((i * k + l) * (m * k) + j * k + l) * (m * m) + i * m + j
-        return np.sort(keys[i <= j])
-
-    found = _wrong(f"<{m},{k};{U.shape[0]}> for X X^T", U, V, W, m * m * k, wanted)
-    made = Violations(*found, sizes=(m * k, m * m), columns=(k, k, m), names=("x", "x^T"))
-    return next(iter(made), None)
-
-
-def _place(entry: int, columns: int) -> tuple[int, int]:
-    row, column = divmod(entry, columns)
-    return row + 1, column + 1
-
-
-def _wrong(
-    name: str,
-    U: np.ndarray,
-    V: np.ndarray,
-    W: np.ndarray,
-    count: int,
-    wanted_keys: Callable[[], np.ndarray],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]:
-    """Return the first fields of `Violations`.
-
-    Sums are to be 1 at the wanted positions, about `count` and ascending, and 0 elsewhere. A
-    position counts entries of V within those of U, and entries of W within those of V.
-    """
+    (rank, m, k), n = U.shape, V.shape[2]
     factors, scales = zip(*map(integer_form, (U, V, W)), strict=True)
     one = prod(scales)
     is_exact = prod(int(abs(x).max(initial=0)) for x in factors) * len(U) < 2**62  # in int64
-    check_work(name, max(work(U, V, W), count), LARGEST_WORK // (1 if is_exact else 32))
-    wanted = wanted_keys()
+    most = LARGEST_WORK // (1 if is_exact else 32)
+    check_work(f"<{m},{k},{n};{rank}>", max(work(U, V, W), m * k * n), most)
+    wanted = _wanted_keys(m, k, n)
     factors = [x.reshape(len(x), -1).astype(np.int64 if is_exact else object) for x in factors]
     found, lost, wrong = [], np.ones(len(wanted), bool), 0
     for keys, sums in _sums(factors, [x.shape[1] for x in factors]):
@@ -162,12 +108,18 @@ def _wrong(
         if wrong <= _MOST_KEPT:  # and so those of the first piece
             found.append((keys[bad], sums[bad], is_one[bad]))
     keys, sums, is_one = (np.concatenate(x) for x in zip(*found, strict=True))
-    return keys, sums, is_one, wanted[lost], one, wrong
+    return Violations(keys, sums, is_one, wanted[lost], one, wrong, (m, k, n))
+
+
+def _place(entry: int, columns: int) -> tuple[int, int]:
+    row, column = divmod(entry, columns)
+    return row + 1, column + 1
 
 
 def work(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> int:
     """Products that a verification visits: ``sum_r nnz(U_r) nnz(V_r) nnz(W_r)``."""
-    return sum(_work_of_products(U, V, W))
+    counts = (np.count_nonzero(x.reshape(len(x), -1), axis=1).tolist() for x in (U, V, W))
+    return sum(a * b * c for a, b, c in zip(*counts, strict=True))
 
 
 def check_work(name: str, products: int, most: int = LARGEST_WORK) -> None:
@@ -177,11 +129,6 @@ def check_work(name: str, products: int, most: int = LARGEST_WORK) -> None:
             f"{name} is too large to be verified: {products} products of coefficients, at most "
             f"{most} are supported"
         )
-
-
-def _work_of_products(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> list[int]:
-    counts = (np.count_nonzero(x.reshape(len(x), -1), axis=1).tolist() for x in (U, V, W))
-    return [a * b * c for a, b, c in zip(*counts, strict=True)]
 
 
 def _sums(
@@ -227,6 +174,9 @@ def _terms(factors: Sequence[np.ndarray], sizes: Sequence[int]) -> tuple[np.ndar
 
 
 def _wanted_keys(m: int, k: int, n: int) -> np.ndarray:
-    """Positions of the ones, encoded as in `_sparse_sums`, ascending."""
+    """Positions of the ones, ascending.
+
+    A position counts entries of V within those of U, and entries of W within those of V.
+    """
     i, l, j = np.ogrid[:m, :k, :n]
     return (((i * k + l) * (k * n) + l * n + j) * (m * n) + i * n + j).ravel()

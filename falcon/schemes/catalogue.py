@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from . import algebra, brent, facts
-from ._scheme import Scheme, compose
+from ._scheme import Scheme
 from .best import KEYS, LARGEST_VOLUME, BestTable
 from .loaders import SUFFIXES, from_record
 
@@ -138,7 +138,7 @@ def _get(name: str) -> Scheme:
     if len(levels) > 1:
         parts = [get(level.strip()) for level in levels]
         brent.check_work(name, prod(brent.work(x.U, x.V, x.W) for x in parts))  # before composing
-        return reduce(lambda inner, outer: compose(outer, inner), reversed(parts))
+        return reduce(lambda inner, outer: outer @ inner, reversed(parts))
     if name.startswith("(") and name.endswith(")"):
         return get(name[1:-1])
     image = _IMAGE.fullmatch(name)

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import brent
-from ._checks import SchemeError, check_shapes, implied_format
-from ._coefficients import exact_array
+from ._checks import SchemeError, as_matrices
 from ._scheme import Scheme
 from .catalogue import get, names
 from .reading import coefficients
@@ -133,12 +132,7 @@ def check(U: Any, V: Any = None, W: Any = None) -> Check:
         U, V, W = coefficients(U)
     elif isinstance(U, str):
         raise SchemeError("formulas are given as U; V and W are then not expected")
-    factors = tuple(exact_array(x, name) for name, x in zip("UVW", (U, V, W), strict=True))
-    if all(x.ndim == 2 for x in factors):
-        m, k, n = implied_format(*factors)
-        sizes = (m, k), (k, n), (m, n)
-        factors = tuple(x.reshape(len(x), *y) for x, y in zip(factors, sizes, strict=True))
-    check_shapes(*factors)
+    factors = as_matrices(U, V, W)
     (rank, m, k), n = factors[0].shape, factors[1].shape[2]
     found = tuple(brent.violations(*factors))
     near = _nearest(factors) if found else []

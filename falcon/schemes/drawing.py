@@ -39,7 +39,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def draw(scheme: Any) -> Figure:
-    """Return the picture of a `Scheme` or `SymmetricScheme`: see `Scheme.draw`.
+    """Return the picture of a `Scheme`: see `Scheme.draw`.
 
     Raises ImportError: matplotlib is not installed.
     """
@@ -60,10 +60,9 @@ def draw(scheme: Any) -> Figure:
     grid = figure.subplots(3 * lines, across, squeeze=False, height_ratios=heights)
     for axes in grid.flat:
         axes.set_axis_off()
-    left, right = scheme.letters.upper()
     for r in range(scheme.rank):
         line, column = divmod(r, across)
-        for i, (name, factor) in enumerate(zip((left, right, "C"), factors, strict=True)):
+        for i, (name, factor) in enumerate(zip("ABC", factors, strict=True)):
             axes, values = grid[3 * line + i, column], factor[r]
             _grid(axes, values, most, colours)
             if i == 0:

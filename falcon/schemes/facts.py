@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ._scheme import Scheme
 from .additions import share
-from .algebra import cyclic
+from .algebra import cyclic, formats
 from .metrics import one_sign_growth
 
 _TABLE = Path(__file__).with_name("facts.csv")
@@ -105,9 +105,8 @@ def _row(scheme: Scheme) -> Row:
 def _images(row: Row) -> tuple[Facts, ...]:
     m, k, n = row.format
     growth = sqrt(row.phi / (m * k * n))
-    forms = (m, k, n), (k, n, m), (n, m, k), (n, k, m), (m, n, k), (k, m, n)
     made = []
-    for image, (places, form) in enumerate(zip(_PLACES, forms, strict=True)):
+    for image, (places, form) in enumerate(zip(_PLACES, formats(m, k, n), strict=True)):
         u, v, w = (row.additions[x] for x in places)
         w += row.rank - form[0] * form[2]  # blocks of C are the outputs: transposition
         one_sign = row.one_sign[image % 3]

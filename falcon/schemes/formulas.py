@@ -16,43 +16,34 @@ Listing = Iterable[list[Equation]]  # blocks of equations
 
 
 def formulas(scheme: Any, *, shared: bool = False) -> str:
-    """Return the formulas of a `Scheme` or `SymmetricScheme`, a product or entry of C per line.
+    """Return the formulas of a `Scheme`, a product or entry of C per line.
 
-    With `shared` (of a `Scheme`) sums that occur more than once have names: s of A, t of B, u of
-    the products.
+    With `shared`, sums that occur more than once have names: s of A, t of B, u of the products.
 
     Examples
     --------
     >>> import falcon
     >>> print(formulas(falcon.schemes.get("strassen")).splitlines()[0])
     h1 = (a11 + a22)(b11 + b22)
-    >>> print(formulas(falcon.schemes.symmetric.classical(1, 1)))
-    h1 = x11 x11^T
-    <BLANKLINE>
-    c11 = h1
     """
-    return _text(_equations(scheme, shared), "^T" if scheme.letters == "xx" else "")
+    return _text(_equations(scheme, shared))
 
 
 def latex(scheme: Any, *, shared: bool = False) -> str:
     r"""Return the formulas as an ``aligned`` environment of LaTeX."""
-    after = r"^{\mathsf{T}}" if scheme.letters == "xx" else ""
-    return _aligned(_equations(scheme, shared), after)
+    return _aligned(_equations(scheme, shared))
 
 
-def _text(listing: Listing, after: str) -> str:
-    """Equations as text; `after` follows the second factor of a product."""
+def _text(listing: Listing) -> str:
     blocks = []
     for block in listing:
         width = max(len("".join(name)) for name, _ in block)
-        lines = [
-            f"{''.join(name):<{width}} = {_product(x, ''.join, str, after)}" for name, x in block
-        ]
+        lines = [f"{''.join(name):<{width}} = {_product(x, ''.join, str)}" for name, x in block]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 
 
-def _aligned(listing: Listing, after: str) -> str:
+def _aligned(listing: Listing) -> str:
     def named(variable: Variable) -> str:
         return "{}_{{{}}}".format(*variable)
 
@@ -60,7 +51,7 @@ def _aligned(listing: Listing, after: str) -> str:
         return str(x) if x.denominator == 1 else rf"\tfrac{{{x.numerator}}}{{{x.denominator}}}"
 
     blocks = [
-        " \\\\\n".join(f"{named(name)} &= {_product(x, named, number, after)}" for name, x in block)
+        " \\\\\n".join(f"{named(name)} &= {_product(x, named, number)}" for name, x in block)
         for block in listing
     ]
     return "\\begin{aligned}\n" + " \\\\[1ex]\n".join(blocks) + "\n\\end{aligned}"
@@ -68,25 +59,22 @@ def _aligned(listing: Listing, after: str) -> str:
 
 def _equations(scheme: Any, shared: bool) -> list[list[Equation]]:
     """Shared sums of A and B, the products, then shared sums of these and the entries of C."""
-    rank, (left_letter, right_letter) = scheme.rank, scheme.letters
     inputs = [
-        _entries(left_letter, scheme.U),
-        _entries(right_letter, scheme.V),
-        [("h", f"{r + 1}") for r in range(rank)],
+        _entries("a", scheme.U),
+        _entries("b", scheme.V),
+        [("h", f"{r + 1}") for r in range(scheme.rank)],
     ]
     if shared:
         sums = list(scheme.shared_sums)
     else:
-        u, v, w = (x.reshape(rank, -1) for x in (scheme.U, scheme.V, scheme.W))
+        u, v, w = (x.reshape(scheme.rank, -1) for x in (scheme.U, scheme.V, scheme.W))
         sums = [_unshared(x) for x in (u, v, w.T)]
     (s, left), (t, right), (u, outputs) = (
         _written(*x) for x in zip(sums, inputs, "stu", strict=True)
     )
     products: list[Equation] = [(h, (x, y)) for h, x, y in zip(inputs[2], left, right, strict=True)]
     entries: list[Equation] = [
-        (c, (x,))
-        for c, x in zip(_entries("c", scheme.W), outputs, strict=True)
-        if x  # below the diagonal of X X^T nothing is formed
+        (c, (x,)) for c, x in zip(_entries("c", scheme.W), outputs, strict=True)
     ]
     return [block for block in (s + t, products, u + entries) if block]
 
@@ -119,13 +107,12 @@ def _product(
     factors: Iterable[Sum],
     named: Callable[[Variable], str],
     number: Callable[[Any], str],
-    after: str,
 ) -> str:
     texts = [_join(factor, named, number) for factor in factors]
     if len(texts) == 1:
         return texts[0]
     left, right = (f"({x})" if " " in x or x.startswith("-") else x for x in texts)
-    return f"{left}{'' if all(' ' in x for x in texts) else ' '}{right}{after}"
+    return f"{left}{'' if all(' ' in x for x in texts) else ' '}{right}"
 
 
 def _join(terms: Sum, named: Callable[[Variable], str], number: Callable[[Any], str]) -> str:

@@ -133,7 +133,12 @@ def _found(path: Path) -> list[_Found]:
             return [_Found(None, partial(_assemble, *about))]
     if suffix in FORMULAS:
         return [_Found(None, partial(_from_text, text_of(data, path), path))]
-    record = parsed(data, path)
+    if len(data) > _MOST_JSON:
+        raise SchemeError(f"{path}: it has more than {_MOST_JSON} bytes (archives: {_MOST_BYTES})")
+    try:
+        record = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise SchemeError(f"{path}: neither JSON nor an .npz archive ({error})") from None
     return [_Found(None, lambda _: from_record(record, str(path), default_name=path.stem))]
 
 
@@ -154,16 +159,6 @@ def text_of(data: bytes, path: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SchemeError(f"{path}: no UTF-8 ({error})") from None
-
-
-def parsed(data: bytes, path: Path) -> Any:
-    """Parse the JSON of a scheme file; raises SchemeError."""
-    if len(data) > _MOST_JSON:
-        raise SchemeError(f"{path}: it has more than {_MOST_JSON} bytes (archives: {_MOST_BYTES})")
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise SchemeError(f"{path}: neither JSON nor an .npz archive ({error})") from None
 
 
 def from_record(record: Any, where: str = "record", default_name: str = "unnamed") -> Scheme:
@@ -273,7 +268,7 @@ def _assemble(
         try:
             if isinstance(values, np.ndarray) and values.size > MOST_COEFFICIENTS:
                 raise ValueError(f"{factor} has more than {MOST_COEFFICIENTS} coefficients")
-            factors.append(exact_array(values, factor))
+            factors.append(np.atleast_1d(exact_array(values, factor)))
         except (TypeError, ValueError) as error:
             raise SchemeError(f"{where}: {error}") from None
     if dims is None:
@@ -288,25 +283,19 @@ def _assemble(
     ):
         raise SchemeError(f"{where}: the dimensions are {dims!r}; expected three positive integers")
     m, k, n = dims
-    for at, (factor, shape) in enumerate(zip("UVW", ((m, k), (k, n), (m, n)), strict=True)):
-        array, entries = factors[at], prod(shape)
-        if array.shape[1:] in (shape, shape[::-1] if factor == "W" else shape):
-            array = factors[at] = array.reshape(len(array), entries)
-        if array.ndim != 2:
-            raise SchemeError(
-                f"{where}: {factor} has {array.ndim} axes; expected R rows of {entries} numbers"
-            )
-        found = len(factors[0]) if at else rank if rank is not None else len(array)
+    for at, (factor, entries) in enumerate(zip("UVW", (m * k, k * n, m * n), strict=True)):
+        array, found = factors[at], rank if rank is not None else len(factors[0])
+        if array.ndim == 3:
+            array = factors[at] = array.reshape(len(array), prod(array.shape[1:]))
         if array.shape != (found, entries):
             raise SchemeError(
                 f"{where}: {factor} has shape {array.shape}; expected {(found, entries)} "
                 f"for the format {(m, k, n)}"
             )
-    U, V, W = factors
-    r = U.shape[0]
+    r = len(factors[0])
     if r == 0:
         raise SchemeError(f"{where}: the scheme has no products")
-    U, V = U.reshape(r, m, k), V.reshape(r, k, n)
+    U, V, W = factors[0].reshape(r, m, k), factors[1].reshape(r, k, n), factors[2]
     readings = [W.reshape(r, m, n), W.reshape(r, n, m).transpose(0, 2, 1)]
     if w_transposed:
         readings.reverse()

@@ -1,4 +1,4 @@
-"""The shared sums of a composition, built from those of its two schemes.
+"""A composition: its factors, and its shared sums, built from those of its two schemes.
 
 Combine A of a composition applies the sums of the outer scheme and then those of the inner one, or
 the other way round; B likewise, and C in reverse. Either order reuses the programs of the two
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+import numpy as np
+
 from .additions import Coefficient, Pair, SharedSums
 
 # Coefficient times variable.
@@ -17,6 +19,12 @@ Term = tuple[int, Coefficient]
 # Combine A, Combine B and Combine H of a scheme.
 Sums = tuple[SharedSums, SharedSums, SharedSums]
 Format = tuple[int, int, int]
+
+
+def kronecker(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Kronecker product of every block of x with every block of y."""
+    product = x[:, None, :, None, :, None] * y[None, :, None, :, None, :]
+    return product.reshape([a * b for a, b in zip(x.shape, y.shape, strict=True)])
 
 
 def nested_sums(outer: tuple[Format, Sums], inner: tuple[Format, Sums]) -> Sums | None:

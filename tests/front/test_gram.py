@@ -275,23 +275,6 @@ def test_bad_input(arguments, error, message):
         falcon.gram(x, **arguments)
 
 
-@pytest.mark.parametrize("call", [falcon.gram, lambda x, **how: falcon.matmul(x, x, **how)])
-def test_schemes_for_x_xt_are_not_executed(call):
-    x = whole_numbers((30, 30), "f4")
-    with pytest.raises(TypeError, match=r"<3,2;5\+6>>, for X X\^T: .* not executed"):
-        call(x, scheme=falcon.schemes.symmetric.get("3x2:5+6"))
-    for name in ("3x2:5+6", "9x9:1+1", "2x1:1+2@strassen"):
-        with pytest.raises(ValueError, match=r"is for X X\^T: such schemes are data, proved but"):
-            call(x, scheme=name)
-    with (
-        falcon.config(scheme="3x2:5+6"),
-        pytest.raises(ValueError, match=r"not executed.*set by FALCON"),
-    ):
-        call(x)
-    direct = falcon.schemes.direct_sum(*2 * [falcon.schemes.get("strassen")], "m")
-    np.testing.assert_array_equal(falcon.gram(x, scheme=direct), exact(x))
-
-
 def test_complex_products_of_which_nothing_is_read():
     x, c = np.full((4, 3), np.nan, "c8"), np.eye(3, dtype="c8")
     np.testing.assert_array_equal(falcon.gram(x, alpha=0, c=c, beta=2), 2 * c)

@@ -233,8 +233,3 @@ def test_a_file_stands_on_its_own(name):
 def test_replay_refuses(pair):
     with pytest.raises(ValueError, match="temporary 0 is"):
         additions.replay(np.ones((5, 3), int), [pair])
-
-
-def test_replay_refuses_what_no_row_holds():
-    with pytest.raises(ValueError, match="in no row"):
-        additions.replay(np.eye(3, dtype=int), [(0, 1, 1)])

@@ -55,14 +55,6 @@ def test_rotations_and_transposes(name):
     assert transposed(cyclic(s)) == cyclic(cyclic(transposed(s)))
 
 
-def test_transposed_computes_the_transpose():
-    s, random = schemes.get("2x3x4:20"), np.random.default_rng(0)
-    a, b = random.integers(-9, 9, (4, 3)), random.integers(-9, 9, (3, 2))
-    t = transposed(s)
-    h = np.einsum("rij,ij->r", t.U, a) * np.einsum("rij,ij->r", t.V, b)
-    np.testing.assert_array_equal(np.einsum("rij,r->ij", t.W, h), a @ b)
-
-
 @pytest.mark.parametrize("make", [lambda: schemes.get("2x3x4:20"), fractional])
 def test_permuted(make):
     s = make()

@@ -60,17 +60,6 @@ def test_definitions(name):
     assert s.nnz == tuple(int(np.count_nonzero(x)) for x in (s.U, s.V, s.W))
 
 
-@pytest.mark.parametrize("pair", [("strassen", "winograd"), ("hopcroft-kerr", "2x2x3:11")])
-def test_growth_multiplies_over_levels(pair):
-    x, y = map(schemes.get, pair)
-    both = x @ y
-    assert both.phi == x.phi * y.phi
-    assert both.e_max == x.e_max * y.e_max
-    assert both.rms_growth == pytest.approx(x.rms_growth * y.rms_growth)
-    assert both.growth_factor == pytest.approx(x.growth_factor * y.growth_factor)
-    assert both.nnz == tuple(a * b for a, b in zip(x.nnz, y.nnz, strict=True))
-
-
 def test_scaling_changes_growth_only_where_it_must():
     """Powers of two moved from one factor to another change no product."""
     s = schemes.get("strassen")

@@ -112,15 +112,6 @@ def test_repr_and_str():
     assert "c11 = h1 + h4 - h5 + h7" in text
 
 
-def test_matmul_composes():
-    both = STRASSEN @ schemes.get("hopcroft-kerr")
-    assert both.format == (6, 4, 6)
-    assert both.rank == 105
-    assert both.name == "strassen@hopcroft-kerr"
-    with pytest.raises(TypeError):
-        STRASSEN @ 3
-
-
 def test_error_bound():
     u = 2.0**-24
     assert STRASSEN.error_bound(1000, u) == 12 * 500 * (500 + 2 + 2 + 4) * u

@@ -52,9 +52,21 @@ def test_malicious_pickles_do_not_run(kind, protocol, tmp_path):
     assert os.listdir(tmp_path) == ["hostile.npz"]
 
 
+def nested(made, depth):
+    """An object array with a small pickle that takes ages to walk over, or to print."""
+    for _ in range(depth):
+        made = type(made)([made, made])
+    held = np.empty(3, object)
+    held[:] = [made] * 3
+    return pickle.dumps(held)
+
+
 @pytest.mark.parametrize(
     "payload",
     [
+        nested((1, 2), 64),
+        nested([1, 2], 64),
+        nested([1, 2], 200),
         b"cnumpy\nndarray\n.",
         b"cnumpy\ndtype\n(S'V8'\ntR.",
         b"cnumpy\ndtype\n(S'f8,O'\ntR.",

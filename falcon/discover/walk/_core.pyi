@@ -28,16 +28,6 @@ class Walker:
     def anneal(
         self, moves: int, *, phi: bool = False, hot: float = 1.6, cold: float = 0.25
     ) -> tuple[int, np.ndarray]: ...
-    def tied_walk(
-        self,
-        moves: int,
-        *,
-        temperature: float = 0.3,
-        sparsity: float = 0,
-        barred: int = 0,
-        plus_after: int = 20_000,
-        margin: int = 2,
-    ) -> tuple[int, np.ndarray]: ...
 
 class SymmetricWalker:
     def __init__(self, orbits: Any, cubes: Any, seed: int) -> None: ...

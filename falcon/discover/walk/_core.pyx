@@ -21,11 +21,6 @@ cdef extern from "flipgraph.h" nogil:
     void fg_store(const fg_state *, uint64_t *)
     int fg_walk(fg_state *, int64_t, int64_t, int)
     int64_t fg_anneal(fg_state *, int64_t, int, double, double, uint64_t *)
-    ctypedef struct fg_heat:
-        double temperature
-        double sparsity
-        uint64_t barred
-    int64_t fg_tied_walk(fg_state *, int64_t, const fg_heat *, int64_t, int, uint64_t *, int *)
     int64_t fg_violations(const int *, int, int, const uint64_t *)
 
 cdef extern from "symmetric.h" nogil:
@@ -154,42 +149,6 @@ cdef class Walker:
         with nogil:
             cost = fg_anneal(self._state, moves, objective, hot, cold, &view[0, 0, 0])
         return (cost, out) if cost >= 0 else (cost, self.terms)
-
-    def tied_walk(self, int64_t moves, *, double temperature=0.3, double sparsity=0,
-                  uint64_t barred=0, int64_t plus_after=20_000, int margin=2):
-        """Walk towards few terms with equal first factors; return ``(cost, best terms)``.
-
-        Parameters
-        ----------
-        moves : int
-            Flips that are tried.
-        temperature : float
-            A flip that unties t terms is made with probability ``exp(-t / temperature)``.
-        sparsity : float
-            How much a non-zero coefficient counts beside a tied term.
-        barred : int
-            Entries of the third factor, as bits, that a tied term must not have.
-        plus_after, margin : int
-            As of `walk`.
-
-        Returns
-        -------
-        cost : int
-            Twice the rank less the tied terms: their first two factors are equal up to sign.
-        terms : ndarray of uint64, shape (R, 3, 2)
-            The best that were met; the walk itself stands elsewhere.
-        """
-        if not temperature > 0 or margin < 0 or self._state.rank + margin > MAX_RANK:
-            raise ValueError(f"temperature {temperature}, margin {margin}: expected positive ones")
-        out = np.zeros((self._state.rank + margin, 3, 2), np.uint64)
-        cdef uint64_t[:, :, ::1] view = out
-        cdef fg_heat heat = fg_heat(temperature, sparsity, barred)
-        cdef int rank = 0
-        cdef int64_t cost
-        with nogil:
-            cost = fg_tied_walk(self._state, moves, &heat, plus_after, margin, &view[0, 0, 0],
-                                &rank)
-        return cost, out[:rank].copy()
 
 
 cdef class SymmetricWalker:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections import defaultdict
-from collections.abc import Callable, Set
 
 import numpy as np
 
@@ -24,7 +23,6 @@ from .masks import Format
 
 Supports = list[list[list[int]]]  # places of the non-zeros, per term and factor
 Place = tuple[int, int, int]  # term, factor, entry
-Position = tuple[int, int, int]  # entries of u, v and w
 
 # For `lift_apart`: orders of the zeros, solutions tried per order, and most coefficients 2.
 ORDERS, SIGNS, MOST_TWOS = 4, 10, 8
@@ -104,55 +102,6 @@ def lift_apart(terms: np.ndarray, dims: Format, rng: random.Random) -> np.ndarra
                 best = lifted
                 break
     return best
-
-
-def lift_tied(
-    terms: np.ndarray,
-    wanted: Set[Position],
-    rng: random.Random,
-    is_exact: Callable[[np.ndarray], bool],
-    attempts: int = 20,
-) -> np.ndarray:
-    """Lift as `lift` does, another tensor, with the same signs where u and v are equal.
-
-    Parameters
-    ----------
-    terms : ndarray of uint64, shape (R, 3, 2)
-        Terms modulo 2.
-    wanted : set of (int, int, int)
-        Where the tensor is 1: entries of u, v and w.
-    rng : random.Random
-        Draws the free bits.
-    is_exact : callable
-        Whether terms have the tensor over the integers.
-    attempts : int
-        Solutions modulo 4 that are tried.
-    """
-    supports = _supports(terms)
-    unknowns: dict[Place, int] = {}
-    constant = 0
-    for r, mode, entry in _odd(supports):
-        if mode == 1 and terms[r, 0, 0] == terms[r, 1, 0]:
-            unknowns[r, mode, entry] = unknowns[r, 0, entry]
-        else:
-            unknowns[r, mode, entry] = constant
-            constant += 1
-    rows: dict[Position, int] = defaultdict(int)
-    counts: dict[Position, int] = defaultdict(int)
-    for r, (us, vs, ws) in enumerate(supports):
-        for a, b, c in itertools.product(us, vs, ws):
-            for mode, entry in enumerate((a, b, c)):
-                rows[a, b, c] ^= 1 << unknowns[r, mode, entry]
-            counts[a, b, c] += 1
-    for position, count in counts.items():
-        if (int(position in wanted) - count) % 4:
-            rows[position] |= 1 << constant
-    pivots = _eliminated(list(rows.values()), constant)
-    for _ in range(attempts if pivots is not None else 0):
-        lifted = _signed(supports, unknowns, _solution(pivots or {}, constant, rng))
-        if is_exact(lifted):
-            return lifted
-    return np.empty((0, 3, 2), np.uint64)
 
 
 def liftable(terms: np.ndarray, dims: Format) -> bool:

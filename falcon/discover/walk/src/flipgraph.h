@@ -78,19 +78,6 @@ int fg_walk(fg_state *s, int64_t limit, int64_t plus_after, int margin);
  * holds the scheme of lower rank). */
 int64_t fg_anneal(fg_state *s, int64_t limit, int objective, double hot, double cold, uint64_t *best);
 
-/* How a tied walk accepts flips: by the Metropolis rule on 2 * rank - tied terms + sparsity *
- * non-zeros, where a term is tied if its first two factors are equal up to sign and its third one is
- * zero in the `barred` places. */
-typedef struct {
-    double temperature, sparsity;
-    uint64_t barred;
-} fg_heat;
-
-/* Flips and plus-transitions towards few terms, many of them tied. Returns 2 * rank - tied terms of
- * the state of least energy, whose terms and rank go to `best` (room for rank + margin terms). */
-int64_t fg_tied_walk(fg_state *s, int64_t limit, const fg_heat *heat, int64_t plus_after, int margin, uint64_t *best,
-                     int *best_rank);
-
 /* Number of Brent equations that fail, exactly over the integers (or modulo 2). */
 int64_t fg_violations(const int *dims, int ring, int rank, const uint64_t *terms);
 
