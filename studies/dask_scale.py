@@ -6,9 +6,6 @@ order, where it starts first, counting what must be sent there, or where falcon.
 plain grid is shown with and without falcon's places. Beside them: what COSMA and CAPS would
 receive, by the formulas of their papers. Speeds are those of the options.
 
-``--measure --lines 8192 --chunk 2048 --workers 1,2,4`` runs products of float32 on as many
-processes of this machine instead, and prints what was predicted beside what was measured.
-
 References: R. van de Geijn, J. Watts, "SUMMA", 1997; G. Ballard, J. Demmel, O. Holtz, B. Lipshitz,
 O. Schwartz, "Communication-optimal parallel algorithm for Strassen's matrix multiplication" (CAPS),
 SPAA 2012; G. Kwasniewski et al., "Red-blue pebbling revisited" (COSMA), SC 2019.
@@ -17,9 +14,6 @@ SPAA 2012; G. Kwasniewski et al., "Red-blue pebbling revisited" (COSMA), SC 2019
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
-import json
 import sys
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
@@ -140,24 +134,6 @@ def caps(lines, workers, itemsize, memory):
     return words * workers * itemsize
 
 
-def measured(options):
-    """Return rows of what was predicted and measured on clusters of processes."""
-    from falcon.__main__ import main as run
-
-    shape = [str(options.lines)] * 3
-    how = ["--chunk", str(options.chunk), "--block-scheme", options.block_scheme, "--rounds", "3"]
-    rows = [("workers", "GiB predicted", "GiB", "s predicted", "s", "way")]
-    for workers in options.workers.split(","):
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            run(["bench", *shape, "--dask", "--json", "--no-peer", "--workers", workers, *how])
-        for x in json.loads(out.getvalue()):
-            sent = f"{x['predicted_moved'] / 2**30:.3f}", f"{x['moved'] / 2**30:.3f}"
-            times = f"{x['predicted']:.3g}", f"{x['seconds']:.3g}"
-            rows.append((workers, *sent, *times, x["side"]))
-    return rows
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lines", type=int, default=262144, help="of square matrices")
@@ -169,14 +145,7 @@ def main():
     parser.add_argument("--sums", type=float, default=2e10, help="bytes/s of a worker's sums")
     parser.add_argument("--memory", type=float, default=64, help="GiB of a worker")
     parser.add_argument("--block-scheme", default="strassen")
-    parser.add_argument("--measure", action="store_true", help="on processes of this machine")
     options = parser.parse_args()
-    if options.measure:
-        from falcon._core.text import format_table
-
-        print(format_table(measured(options)))
-        return
-
     import dask.array as da
     import numpy as np
 

@@ -253,11 +253,11 @@ def test_mixed_instruction_sets():
 
 def test_bench(capsys, tmp_path):
     arguments = ["bench", "512", "256", "384", "--dask", "--chunk", "128"]
-    assert main([*arguments, "--rounds", "1", "--block-scheme", "2x3x2:11"]) == 0
+    assert main([*arguments, "--rounds", "1"]) == 0
     text = capsys.readouterr().out
-    for side in ("falcon.dask, 2x3x2:11", "plain grid", "placed", "dask.array.matmul"):
-        assert side in text
-    assert text.count("passed") == 4
+    for word in ("  falcon  ", "  dask.array.matmul  ", "peak GiB", "moved GiB", "tasks"):
+        assert word in text
+    assert text.count("passed") == 2
     pytest.importorskip("zarr")
     more = ["--memory", "1GiB", "--folder", str(tmp_path), "--no-peer", "--dtype", "float64"]
     assert main([*arguments, *more]) == 0
