@@ -36,12 +36,6 @@ def test_a_case_ends_when_its_ratios_are_known(monkeypatch, numpy, seconds):
     assert {repeats for _, repeats in worker.log} == {1}
 
 
-def test_short_calls_are_repeated(monkeypatch):
-    worker = pretend(monkeypatch, falcon=[0.03], falcon_classical=[0.012], numpy=[0.2])
-    Run(None, comparison(sizes=(8,))).measure(FOREVER)
-    assert dict(worker.log) == dict.fromkeys(("falcon", "falcon classical", "numpy"), 5)
-
-
 def test_without_a_file_cases_share_the_time(monkeypatch):
     pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.0], numpy=[1.0])
     kept = Run(None, comparison())

@@ -80,8 +80,8 @@ def test_the_command(capsys):
         found = json.loads(capsys.readouterr().out)
     finally:
         torch.set_num_threads(threads)
-    for word in ("2 decoder layers", "small prefill, float32", "small prefill, bfloat16", "layers.1.down_proj",
-                 "strassen", "14 of 14 layers on falcon"):  # fmt: skip
+    for word in ("2 decoder layers", "small prefill, float32", "small prefill, bfloat16",
+                 "layers.1.down_proj", "strassen", "14 of 14 layers on falcon"):  # fmt: skip
         assert word in out
     runs = [(x["workload"], x["M"]) for x in found["cases"]]
     assert runs == [("small prefill", 8), ("small decode after 8", 1), ("small prefill", 16),
