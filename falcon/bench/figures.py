@@ -141,6 +141,7 @@ def rates(found: dict[str, Any]) -> Figure | None:
 def speedups(found: dict[str, Any]) -> Figure | None:
     """Falcon's speed-up over each other side, a panel per dtype and a line per shape."""
     import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
 
     cases = found["cases"]
     names = [name for name in side_names(cases) if name != "falcon"]
@@ -160,15 +161,19 @@ def speedups(found: dict[str, Any]) -> Figure | None:
         axis.set_title(dtype)
         for i, name in enumerate(names):
             shift = (i - (len(names) - 1) / 2) * 0.72 / len(names)
-            points = {y + shift: estimate_of(x["speedups"][name])
-                      for y, x in enumerate(part) if name in x["speedups"]}  # fmt: skip
-            ends = [(x.median - x.low, x.high - x.median) for x in points.values()]
-            axis.errorbar([x.median for x in points.values()], list(points), linestyle="none",
-                          xerr=np.reshape(ends, (-1, 2)).T, markersize=5.5, label=name,
-                          **_look(name, names))  # fmt: skip
+            points = [(y + shift, estimate_of(x["speedups"][name]))
+                      for y, x in enumerate(part) if name in x["speedups"]]  # fmt: skip
+            look = _look(name, names)
+            for known, colour in ((True, look["color"]), (False, "white")):
+                some = [x for x in points if x[1].known == known]
+                ends = [(x.median - x.low, x.high - x.median) for _, x in some]
+                axis.errorbar([x.median for _, x in some], [y for y, _ in some], linestyle="none",
+                              xerr=np.reshape(ends, (-1, 2)).T, markersize=5.5,
+                              markerfacecolor=colour, **look)  # fmt: skip
         axis.axvline(1, color="black", linewidth=1)
     grid[-1, 0].set_xlabel("speed-up of falcon (right of 1: falcon is faster)")
-    legend(figure)
+    looks = [Line2D([], [], linestyle="none", **_look(name, names)) for name in names]
+    legend(figure, list(zip(looks, names, strict=True)))
     return figure
 
 
@@ -180,5 +185,6 @@ FIGURES: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Figure | None]], 
      "registers alone.",
      rates),
     ("speedups", "Speed-up over each library",
-     "Median of the ratio of times, pair by pair, with its 95 % confidence interval.", speedups),
+     "Median of the ratio of times, pair by pair, with its 95 % confidence interval; hollow: not "
+     "known to 2 %.", speedups),
 )  # fmt: skip

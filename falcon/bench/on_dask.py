@@ -169,11 +169,12 @@ class _Product:
         x, y = self.operands()
         self.client.run(_reset_peak)
         before, start = self._moved(), perf_counter()
-        c = self.multiply(x, y)
+        product = self.multiply(x, y)
         if self.folder is None:
-            c = self._computed(c.persist())
+            c = self._computed(product.persist())
         else:
-            self._computed(self.client.persist(_stored(c, self.folder / "c")))
+            self._computed(self.client.persist(_stored(product, self.folder / "c")))
+            c = da.from_zarr(str(self.folder / "c"))
         self.seconds = perf_counter() - start
         self.sent.append(self._moved() - before)
         peaks = self.client.run(_memory, "VmHWM").values()
@@ -181,11 +182,8 @@ class _Product:
         self.peak, self.peaks = max(self.peak, *peaks), max(self.peaks, sum(peaks))
         self.beyond = max(0, self.peaks - self.rest - held)
         if self.check is None:
-            made = self.multiply(x, y)
             given = dict(x.__dask_graph__()).keys() | dict(y.__dask_graph__()).keys()
-            self.tasks = len(dict(made.__dask_graph__()).keys() - given)
-            if self.folder is not None:
-                c = da.from_zarr(str(self.folder / "c"))
+            self.tasks = len(dict(product.__dask_graph__()).keys() - given)
             self.check = falcon.dask.verify(x, y, c)
         return self.seconds
 
