@@ -89,7 +89,7 @@ def test_the_command(capsys):
     for x in found["cases"]:
         assert x["speedups"]["torch"]["median"] > 0
         for side in x["sides"].values():
-            assert 0 < side["error"] < 1e-13 and side["facts"]["tokens/s"] > 0
+            assert 0 <= side["error"] < 1e-13 and side["facts"]["tokens/s"] > 0
             assert side["facts"]["in linear layers"].endswith(" %")
         assert x["sides"]["falcon"]["facts"]["same top-1"] == "100.0 %"
 
