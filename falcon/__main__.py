@@ -23,7 +23,7 @@ from falcon._core.dtypes import FLOAT32, FLOAT64, of
 from falcon._core.options import PLANNING
 from falcon._core.text import format_table
 from falcon.bench import command
-from falcon.bench.scheme_files import loaded, verify_files
+from falcon.bench.scheme_files import verify_files
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
 from falcon.discover.arguments import add_discover
 from falcon.schemes.loaders import SUFFIXES
@@ -192,7 +192,7 @@ def _info(options: argparse.Namespace) -> int:
 def _named(text: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme]:
     """Return the schemes of a name or a file, including those for X X^T."""
     if text.lower().endswith(SUFFIXES):
-        return loaded(text)
+        return falcon.schemes.load_all(text)
     symmetric = falcon.schemes.symmetric
     return [(symmetric if symmetric.is_for_gram(text) else falcon.schemes).get(text)]
 

@@ -125,19 +125,6 @@ def test_show(capsys):
     assert "h3 = (a12 + s2) b22\n" in shared
 
 
-def test_schemes_for_x_xt_are_listed_shown_and_verified(capsys, tmp_path):
-    assert "for X X^T, proved but not executed: " in run(capsys, "schemes")[1]
-    status, out, _ = run(capsys, "schemes", "--show", "3x3:8+9")
-    assert (status, out.count("^T")) == (0, 18)  # 17 products and the title
-    assert "8 general and 9 symmetric products" in out
-    path = tmp_path / "gram.json"
-    schemes.symmetric.dump(schemes.symmetric.get("3x3:8+9"), path)
-    status, out, _ = run(capsys, "schemes", "--verify", path)
-    assert (status, out.splitlines()[0].endswith("all Brent equations hold")) == (0, True)
-    path.write_text("{}", encoding="utf-8")
-    assert "expected the fields m, k, n, U, V, W" in run(capsys, "schemes", "--verify", path)[2]
-
-
 @pytest.fixture
 def found(tmp_path, clean):
     """A file as a search writes it: its scheme has the name of one in the catalogue."""

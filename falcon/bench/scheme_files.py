@@ -1,8 +1,7 @@
-"""Files of schemes on the command line: load them, and check a whole class's in one table."""
+"""`schemes --verify`: files of schemes or formulas, checked in one table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,20 +10,10 @@ from falcon._core.text import format_table
 from falcon.schemes.loaders import FORMULAS, head_of, text_of
 
 
-def loaded(path: str) -> Sequence[falcon.Scheme | falcon.schemes.SymmetricScheme]:
-    """Return the schemes of a file."""
-    try:
-        return falcon.schemes.load_all(path)
-    except falcon.SchemeError:
-        with suppress(ValueError):
-            return [falcon.schemes.symmetric.load(path)]
-        raise
-
-
 def verify_files(paths: list[str]) -> int:
     """Print what a file of schemes holds; of several files, or of formulas, a table."""
     if len(paths) == 1 and not paths[0].lower().endswith(FORMULAS):
-        for scheme in loaded(paths[0]):
+        for scheme in falcon.schemes.load_all(paths[0]):
             print(f"{scheme!r}: all Brent equations hold")
             print(str(scheme).split("\n\n", 1)[0])
         return 0
@@ -33,9 +22,11 @@ def verify_files(paths: list[str]) -> int:
         whole = None
         try:
             if path.lower().endswith(FORMULAS):
-                with suppress(falcon.SchemeError):  # other formats, or `loaded` says why
+                with suppress(falcon.SchemeError):  # other formats, or `load_all` says why
                     whole = falcon.schemes.check(text_of(head_of(Path(path)), Path(path)))
-            found = loaded(path) if whole is None else [whole.scheme] if whole else []
+            found = (
+                falcon.schemes.load_all(path) if whole is None else [whole.scheme] if whole else []
+            )
         except falcon.SchemeError as error:
             rows.append((Path(path).name, "", "", "", "", str(error)))
             wrong = True
