@@ -19,6 +19,7 @@ from falcon._core.timing import Side, interleave
 from falcon.bench import records
 from falcon.bench.figures import columns, dtypes_of, legend, style
 from falcon.bench.records import estimate_of
+from falcon.bench.system import describe_machine
 
 SIZES = (512, 1024, 1536, 2048, 3072, 4096)
 INNER = (256, 512, 1024, 2048, 4096)
@@ -99,7 +100,8 @@ def main():
             drawn.savefig(options.draw, dpi=130, metadata={"Software": None})
         return
     threads = thread_count(options.threads)
-    found = records.here([], threads)
+    found = records.empty(describe_machine(), threads)
+    found["sessions"] = [records.session()]
     if options.file.exists():
         found = records.read(options.file)
     found["crossover"] = []

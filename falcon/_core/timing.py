@@ -149,6 +149,7 @@ def interleave(
     most: int | None = None,
     seconds: float = 60.0,
     limit: float = inf,
+    calls: int | None = None,
     after_round: Callable[[dict[str, float]], None] | None = None,
 ) -> list[Record]:
     """Time all sides in turn until the ratio of the first to every other one is known.
@@ -158,6 +159,7 @@ def interleave(
     `most`: rounds after which it ends even if a ratio is not known; 4 * `rounds` by default.
     `seconds`: time after which it ends even if a ratio is not known.
     `limit`: time after which it ends even before `rounds`, if there was one round.
+    `calls`: calls per timing, without warming up; by default those of the fastest side.
     `after_round`: called with the seconds of each side; it may raise to stop.
     """
     if len({x.name for x in sides}) < len(sides):
@@ -165,7 +167,7 @@ def interleave(
     done: list[dict[str, float]] = []
     most = most or _MOST_ROUNDS * rounds
     start = time.monotonic()
-    calls = max(_warm_up(side) for side in sides)
+    calls = calls or max(_warm_up(side) for side in sides)
     while not (done and time.monotonic() - start > limit) and not _enough(
         done, rounds, most, time.monotonic() - start, seconds
     ):

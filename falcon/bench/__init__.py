@@ -1,27 +1,33 @@
-"""Benchmarks: falcon beside NumPy and other libraries; record files, tables, a report.
+"""Benchmarks: falcon beside NumPy and other libraries.
 
-All comparisons are interleaved by `falcon._core.timing.interleave`; the results are the cases of a
-record file. What only falcon's developers measure is in the folder ``studies`` of the repository.
+All are measured, kept and shown in one way; an option of `bench` chooses only what is compared::
 
-::
+    command.py    options  ->  a Comparison
+    compare.py    Comparison: Cases (a shape, which states the FLOPs 2MNK, and a dtype), and for
+       |          each of them Sides: name, timed function, and what ran: library, version,
+       |          kernels, threads, falcon's plan, the error of its product
+       |             here.py      falcon and NumPy in this process
+       |             suite.py     every library in a process of its own
+       |             gpu.py       cuBLAS and torch on a GPU
+       |             prefill.py   torch's decoder layers, with random weights (decoder.py)
+       |             on_dask.py   dask.array.matmul on a cluster of this machine
+    run.py        Run: the sides of a case in interleaved rounds (falcon._core.timing.interleave)
+       |          within --time-budget; stops, resumes, leaves out sides that fail
+    records.py    the record file, one JSON document with the schema data/results.schema.json
+       |
+    tables.py     its printed table      report.py    its HTML page      figures.py    the pictures
 
-    command.py     the command line of bench and report         asked.py     what it asks for
-    workloads.py   which shapes: squares, layers of models, thin and odd ones, or the user's
-    here.py        falcon beside NumPy in this process: what `bench` prints by itself
-    errors.py      rounding errors, on sampled rows
-    schemes.py     how fast the schemes of a format are        scheme_files.py  files, as a table
-    run.py         runs that can be stopped and resumed
-    prefill.py     falcon.torch in decoder layers               decoder.py   these layers
-    gpu_run.py     such a run on a GPU                          gpu.py       beside cuBLAS and torch
-    dask_run.py    falcon.dask beside dask.array.matmul on a cluster of this machine
+The sides of suite.py::
 
-    peer_run.py    the command line of runs against peers
-    suite.py       cases against peers
-    peers.py       the table of libraries, each a process       adapters.py  how each multiplies
-    worker.py      such a process                               operands.py  memory they share
-    system.py      machine and load
+    peers.py      libraries and processes      worker.py    such a process
+    adapters.py   how each multiplies          operands.py  memory they share
 
-    records.py     the record file and its schema
-    tables.py      its printed tables                           report.py    its HTML page
-    figures.py     the pictures of that page
+For all of them::
+
+    workloads.py  which shapes: squares, layers of models, thin and odd ones, or the user's
+    errors.py     rounding errors, on sampled rows     system.py    the machine
+
+The command `schemes`::
+
+    schemes.py    how fast those of a format are       scheme_files.py    files, as a table
 """

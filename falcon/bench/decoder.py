@@ -37,6 +37,13 @@ class Architecture:
         """Size of a head."""
         return self.hidden_size // self.num_attention_heads
 
+    @property
+    def weights(self) -> int:
+        """Elements of the weights of a layer's linear layers."""
+        keys = self.num_key_value_heads * self.head
+        rows = 2 * self.hidden_size + 2 * keys + 3 * self.intermediate_size
+        return rows * self.hidden_size
+
 
 def architecture(name: str) -> Architecture:
     """Return the sizes of a model.

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from falcon._core.dtypes import of
-
 from .records import estimate_of
 from .tables import side_names
 
@@ -71,28 +69,6 @@ def columns(groups: list[str], height: float) -> tuple[Figure, list[Axes]]:
 
     figure, axes = plt.subplots(1, len(groups), figsize=(_WIDTH, height), squeeze=False)
     return figure, list(axes[0])
-
-
-def _by_case(
-    cases: list[dict[str, Any]], inches: float
-) -> tuple[Figure, list[tuple[Axes, list[dict[str, Any]]]]]:
-    """Return a figure and, per dtype, axes with a line per case; the axes share one scale."""
-    import matplotlib.pyplot as plt
-
-    groups = {d: [x for x in cases if x["dtype"] == d] for d in dtypes_of(cases)}
-    height = 1.2 + inches * len(cases) + 0.6 * len(groups)
-    figure, grid = plt.subplots(
-        len(groups), 1, figsize=(_WIDTH, height), sharex=True, squeeze=False,
-        height_ratios=[len(x) + 0.6 for x in groups.values()],
-    )  # fmt: skip
-    for axis, (dtype, part) in zip(grid[:, 0], groups.items(), strict=True):
-        for y in range(1, len(part), 2):
-            axis.axhspan(y - 0.5, y + 0.5, color="#f4f4f4", zorder=0)
-        axis.set_yticks(range(len(part)), [_label(x) for x in part])
-        axis.set_ylim(len(part) - 0.5, -0.5)
-        axis.grid(axis="y", visible=False)
-        axis.set_title(dtype)
-    return figure, list(zip(grid[:, 0], groups.values(), strict=True))
 
 
 def legend(figure: Figure, more: Iterable[tuple[Any, str]] = (), columns: int = 4) -> None:
@@ -163,70 +139,41 @@ def rates(found: dict[str, Any]) -> Figure | None:
 
 
 def speedups(found: dict[str, Any]) -> Figure | None:
-    """Falcon's speed-up over each other side, per shape, with its interval."""
+    """Falcon's speed-up over each other side, a panel per dtype and a line per shape."""
+    import matplotlib.pyplot as plt
     from matplotlib.lines import Line2D
 
-    names = [name for name in side_names(found["cases"]) if name != "falcon"]
+    cases = found["cases"]
+    names = [name for name in side_names(cases) if name != "falcon"]
     if not names:
         return None
-    step = 0.72 / len(names)
-    figure, panels = _by_case(found["cases"], 0.5)
-    for axis, part in panels:
+    groups = {d: [x for x in cases if x["dtype"] == d] for d in dtypes_of(cases)}
+    figure, grid = plt.subplots(
+        len(groups), 1, figsize=(_WIDTH, 1.2 + 0.5 * len(cases) + 0.6 * len(groups)), sharex=True,
+        squeeze=False, height_ratios=[len(x) + 0.6 for x in groups.values()],
+    )  # fmt: skip
+    for axis, (dtype, part) in zip(grid[:, 0], groups.items(), strict=True):
+        for y in range(1, len(part), 2):
+            axis.axhspan(y - 0.5, y + 0.5, color="#f4f4f4", zorder=0)
+        axis.set_yticks(range(len(part)), [_label(x) for x in part])
+        axis.set_ylim(len(part) - 0.5, -0.5)
+        axis.grid(axis="y", visible=False)
+        axis.set_title(dtype)
         for i, name in enumerate(names):
-            points = [(y, estimate_of(x["speedups"][name]))
+            shift = (i - (len(names) - 1) / 2) * 0.72 / len(names)
+            points = [(y + shift, estimate_of(x["speedups"][name]))
                       for y, x in enumerate(part) if name in x["speedups"]]  # fmt: skip
-            for known in (True, False):
-                some = [(y, p) for y, p in points if p.known == known]
-                heights = [y + (i - (len(names) - 1) / 2) * step for y, _ in some]
-                look = _look(name, names)
-                axis.errorbar(
-                    [p.median for _, p in some], heights, linestyle="none", markersize=5.5,
-                    xerr=np.reshape([(p.median - p.low, p.high - p.median) for _, p in some],
-                                    (-1, 2)).T,
-                    markerfacecolor=look["color"] if known else "white",
-                    label=name if some and known else None, **look,
-                )  # fmt: skip
+            look = _look(name, names)
+            for known, colour in ((True, look["color"]), (False, "white")):
+                some = [x for x in points if x[1].known == known]
+                ends = [(x.median - x.low, x.high - x.median) for _, x in some]
+                axis.errorbar([x.median for _, x in some], [y for y, _ in some], linestyle="none",
+                              xerr=np.reshape(ends, (-1, 2)).T, markersize=5.5,
+                              markerfacecolor=colour, **look)  # fmt: skip
         axis.axvline(1, color="black", linewidth=1)
-    panels[-1][0].set_xlabel("speed-up of falcon (right of 1: falcon is faster)")
+    grid[-1, 0].set_xlabel("speed-up of falcon (right of 1: falcon is faster)")
     looks = [Line2D([], [], linestyle="none", **_look(name, names)) for name in names]
     legend(figure, list(zip(looks, names, strict=True)))
-    return figure
-
-
-def memory(found: dict[str, Any]) -> Figure | None:
-    """Memory that each library uses beyond operands and result, and what falcon planned."""
-    cases = [x for x in found["cases"]
-             if any(y["extra_bytes"] for y in x["sides"].values())]  # fmt: skip
-    names = side_names(cases)
-    if not cases:
-        return None
-    figure, panels = _by_case(cases, 0.36)
-    for axis, part in panels:
-        for y, x in enumerate(part):
-            size = of(x["dtype"]).itemsize
-            operands = size * (x["M"] * x["K"] + x["K"] * x["N"] + x["M"] * x["N"]) / 2**20
-            axis.plot([operands], [y], marker="|", markersize=16, color="black", linestyle="none",
-                      label="A, B and C themselves")  # fmt: skip
-            plan = (x["sides"].get("falcon") or {}).get("plan")
-            if plan and plan["workspace"]:
-                axis.plot([plan["workspace"] / 2**20], [y], marker="o", markersize=11,
-                          color="#d55e00", markerfacecolor="none", linestyle="none",
-                          label="falcon, planned")  # fmt: skip
-        for name in names:
-            points = [
-                (max(x["sides"][name]["extra_bytes"] / 2**20, 1.0), y)
-                for y, x in enumerate(part)
-                if name in x["sides"] and x["sides"][name]["extra_bytes"] is not None
-            ]
-            if points:
-                axis.plot(*zip(*points, strict=True), linestyle="none", markersize=6, label=name,
-                          **_look(name, names))  # fmt: skip
-        axis.set_xscale("log", base=2)
-        axis.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
-    panels[-1][0].set_xlabel(
-        "peak memory of a call beyond A, B and C, MiB (less than 1 is drawn at 1)"
-    )
-    legend(figure)
     return figure
 
 
@@ -240,7 +187,4 @@ FIGURES: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Figure | None]], 
     ("speedups", "Speed-up over each library",
      "Median of the ratio of times, pair by pair, with its 95 % confidence interval; hollow: not "
      "known to 2 %.", speedups),
-    ("memory", "Memory of a call",
-     "Peak memory of a call beyond A, B and C: growth of the library's process, "
-     "and buffers kept from earlier calls.", memory),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`python -m falcon bench --gpu`: falcon, its classical path, cuBLAS and torch on one GPU.
+"""`bench --gpu`: falcon, its classical path, cuBLAS and torch on one GPU.
 
 Each side is timed by events over a few calls, all in torch's current stream. Operands are random;
 calls alternate between copies that together exceed the L2 cache. Errors are those of sampled rows
@@ -7,10 +7,11 @@ against float64 on the host, formed once per case.
 
 from __future__ import annotations
 
+import argparse
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,46 +19,66 @@ import numpy as np
 import falcon
 from falcon._backends import DEVICE, get_backend
 from falcon._core.dtypes import CUDA, DType
-from falcon._core.timing import Side
 from falcon._gpu import cublas, device
 from falcon._gpu.matrix import Matrix, Operand
 from falcon._gpu.rates import random_matrix
 from falcon._gpu.steps import run
 
+from . import compare
+from .compare import Comparison, Prepared, Say, Side
 from .errors import relative_error
-from .here import Timing
-from .records import case_entry, plan_entry
+from .records import CLASSICAL, FALCON, PACKED, plan_entry
+from .system import describe_machine
 from .workloads import Case, Shape
 
+_SIZES = (4096, 8192, 16384)
+# Options of falcon.gemm that apply to a GPU; threads and backend are those of the host.
+_OPTIONS = ("scheme", "arithmetic", "max_growth", "workspace_limit")
 _ERROR_ROWS = 32
 _CUBLAS_SETTINGS = ("CUBLAS_", "CUBLASLT_", "NVIDIA_TF32_OVERRIDE")
 # With so few, operands below 1 MB fit in the cache; their products are bound by launches anyway.
 _MOST_COPIES = 64
 
 
-def measure(case: Case, options: dict[str, Any], timing: Timing) -> dict[str, Any]:
-    """Measure one shape on the current device.
+class OnGpu(Comparison):
+    """Falcon's choice, the same with B packed, its classical path, cuBLAS, and torch with CUDA."""
 
-    `case`: its dtype is float64, float32, float16 or bfloat16.
-    `options`: keyword arguments of `falcon.gemm`.
-    Returns dict: the case, as a record file holds it: falcon's choice, the same with B packed,
-    falcon's classical path, cuBLAS, and torch if it is installed with CUDA.
-    Raises ValueError: no GPU can be used here (the message says why), or the dtype is none of
-    these.
-    """
-    get_backend(DEVICE)
-    with _stream():
-        return _measured(case, options, timing)
+    def __init__(self, options: argparse.Namespace, settings: dict[str, Any]) -> None:
+        shapes = compare.given_shapes(options) or [Shape(n, n, n) for n in _SIZES]
+        names = compare.dtypes(options) or ["float32"]
+        cases = [Case("given", shape, name) for shape in shapes for name in names]
+        super().__init__(options, {name: settings[name] for name in _OPTIONS}, cases)
 
+    def machine(self) -> dict[str, Any]:
+        """Return the host and the GPU: its name, driver, libraries and settings.
 
-def describe() -> dict[str, str]:
-    """Return a record file's entry on the device: its name, driver, libraries and settings.
+        The settings are cuBLAS's environment variables: products may be emulated, or rounded to
+        TF32.
+        """
+        settings = {x: y for x, y in os.environ.items() if x.startswith(_CUBLAS_SETTINGS)}
+        torch = {} if _torch() is None else {"torch": str(_torch().__version__)}
+        about = get_backend(DEVICE).identity(device.current())
+        return {**describe_machine(), "gpu": {**about, **torch, **settings}}
 
-    The settings are cuBLAS's environment variables: products may be emulated, or rounded to TF32.
-    """
-    settings = {x: y for x, y in os.environ.items() if x.startswith(_CUBLAS_SETTINGS)}
-    torch = {} if _torch() is None else {"torch": str(_torch().__version__)}
-    return {**get_backend(DEVICE).identity(device.current()), **torch, **settings}
+    def asked(self, machine: dict[str, Any]) -> dict[str, Any]:
+        """Return the GPU, its driver and all versions; the host does not matter."""
+        same = {x: machine[x] for x in ("gpu", "python", "numpy")}
+        return {**super().asked(same), "threads": 0}
+
+    def is_lost(self) -> bool:
+        """Whether the device does not answer any more."""
+        return device.is_lost()
+
+    @contextmanager
+    def sides(self, case: Case, say: Say) -> Iterator[Prepared]:
+        """Yield sides on the current device, in torch's stream.
+
+        Raises ValueError: no GPU can be used here (the message says why), or the dtype has no
+        kernels there.
+        """
+        get_backend(DEVICE)
+        with _stream():
+            yield Prepared(_sides(case, self.settings))
 
 
 def _known(name: str) -> DType:
@@ -68,56 +89,48 @@ def _known(name: str) -> DType:
     return row
 
 
-def _measured(case: Case, options: dict[str, Any], timing: Timing) -> dict[str, Any]:
+def _sides(case: Case, options: dict[str, Any]) -> list[Side]:
     shape, row = case.shape, _known(case.dtype)
     about = device.properties(device.current())
     operands = _operands(shape, row, about.l2_bytes)
     a, b = operands[0]
-    plan = plan_entry(falcon.plan(a, b, **options))
-    packed = [falcon.pack(y, rows=shape.M, **options) for _, y in operands]
-    scheme = "classical" if packed[0].scheme is None else packed[0].scheme.name
-    classical = {**options, "scheme": "classical"}
-    facts: dict[str, Any] = {
-        "falcon": plan,
-        "falcon packed": {**plan, "scheme": scheme},
-        "falcon classical": plan_entry(falcon.plan(a, b, **classical)),
-        "cublas": None,
-        "torch": None,
-    }
-    outs = {name: device.empty((shape.M, shape.N), row.numpy) for name in facts}
-    torch = _torch_call(operands, outs["torch"], row)
-    products = [_cublas(x, y, outs["cublas"], row) for x, y in operands]
-    calls: dict[str, Callable[[int], Any]] = {
-        "falcon": lambda at: falcon.gemm(*operands[at], out=outs["falcon"], **options),
-        "falcon packed": lambda at: falcon.gemm(
-            operands[at][0], packed[at], out=outs["falcon packed"]
-        ),
-        "falcon classical": lambda at: falcon.gemm(
-            *operands[at], out=outs["falcon classical"], **classical
-        ),
-        "cublas": lambda at: products[at](),
-        **({"torch": torch} if torch else {}),
-    }
-    sides = [_side(name, call, len(operands)) for name, call in calls.items()]
-    measured = timing(sides)
-    described, rows = {}, slice(None, None, max(shape.M // _ERROR_ROWS, 1))
-    left, right = (device.download(x).astype(np.float64) for x in (a[rows], b))
-    exact = left @ right
-    for name, call in calls.items():
-        call(0)  # the result whose error is measured
-        error = relative_error(device.download(outs[name][rows]), exact)
-        described[name] = {"kernel": about.name, "plan": facts[name], "error": error}
-    return case_entry(case, measured, described)
+    rows = slice(None, None, max(shape.M // _ERROR_ROWS, 1))
 
+    @cache
+    def exact() -> np.ndarray:
+        left, right = (device.download(x).astype(np.float64) for x in (a[rows], b))
+        return left @ right
 
-def _side(name: str, call: Callable[[int], Any], copies: int) -> Side:
-    def mean(calls: int) -> float:
-        start = device.event()
-        for at in range(calls):
-            call(at % copies)
-        return max(device.seconds_between(start, device.event()) / calls, 1e-9)
+    def side(name: str, call: Callable[..., Any], right: list[Any], plan: Any = None) -> Side:
+        """Return a side whose `call(a, b, out)` returns what is timed."""
+        out = device.empty((shape.M, shape.N), row.numpy)
+        calls = [call(x, y, out) for (x, _), y in zip(operands, right, strict=True)]
 
-    return Side(name, mean, rest=0.0)
+        def mean(count: int) -> float:
+            start = device.event()
+            for at in range(count):
+                calls[at % len(calls)]()
+            return max(device.seconds_between(start, device.event()) / count, 1e-9)
+
+        def told(_: float) -> dict[str, Any]:
+            calls[0]()  # the result whose error is measured
+            error = relative_error(device.download(out[rows]), exact())
+            return {"kernel": about.name, "plan": plan, "error": error}
+
+        return Side(name, mean, rest=0.0, about=told)
+
+    def ours(name: str, right: list[Any], **how: Any) -> Side:
+        plan = plan_entry(falcon.plan(a, right[0], **how), right[0])
+        return side(name, lambda x, y, out: partial(falcon.gemm, x, y, out=out, **how), right, plan)
+
+    plain = [y for _, y in operands]
+    return [
+        ours(FALCON, plain, **options),
+        ours(PACKED, [falcon.pack(y, rows=shape.M, **options) for y in plain]),
+        ours(CLASSICAL, plain, **{**options, "scheme": "classical"}),
+        side("cublas", partial(_cublas, row), plain),
+        *([side("torch", partial(_torch_call, row), plain)] if _torch() else []),
+    ]
 
 
 def _operands(shape: Shape, dtype: DType, l2_bytes: int) -> list[tuple[Any, Any]]:
@@ -134,7 +147,7 @@ def _random(rows: int, columns: int, dtype: DType, seed: int) -> Any:
     return source.view(dtype.numpy)[: rows * columns].reshape(rows, columns)
 
 
-def _cublas(a: Any, b: Any, out: Any, dtype: DType) -> Callable[[], None]:
+def _cublas(dtype: DType, a: Any, b: Any, out: Any) -> Callable[[], None]:
     """Return a call of cuBLAS and nothing else."""
     x, y, z = (
         Operand.of(Matrix(int(m.data.ptr), m.shape, (m.shape[1], 1), dtype)) for m in (a, b, out)
@@ -161,22 +174,14 @@ def _stream() -> AbstractContextManager[Any]:
     return device.on_stream(stream, device.current())
 
 
-def _torch_call(
-    operands: list[tuple[Any, Any]], out: Any, dtype: DType
-) -> Callable[[int], Any] | None:
-    """Return torch's product of the same memory; None without torch or without CUDA."""
+def _torch_call(dtype: DType, *arrays: Any) -> Callable[[], Any]:
+    """Return torch's product of the same memory."""
     torch = _torch()
-    if torch is None:
-        return None
 
     def view(x: Any) -> Any:
         if dtype.module == "numpy":
             return torch.from_dlpack(x)
         return torch.from_dlpack(x.view(np.int16)).view(getattr(torch, str(dtype.torch)))
 
-    pairs, target = [(view(x), view(y)) for x, y in operands], view(out)
-
-    def call(at: int) -> Any:
-        return torch.matmul(*pairs[at], out=target)
-
-    return call
+    a, b, out = map(view, arrays)
+    return partial(torch.matmul, a, b, out=out)

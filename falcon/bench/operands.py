@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self
 
 import numpy as np
 
@@ -19,43 +20,21 @@ _MEMORY = "/dev/shm"
 _NAMES = ("a", "b", "index", "exact")
 
 
-class SharedOperands:
-    """A, B and some exact rows of C in files that other processes map.
+@contextmanager
+def shared(shape: Shape, dtype: np.dtype, seed: int) -> Iterator[str]:
+    """Make A, B and some exact rows of C in a folder that `mapped` maps, and yield its path.
 
-    A context manager that deletes the files on exit. Workers keep what they have mapped.
-
-    Parameters
-    ----------
-    shape : Shape
-    dtype : numpy.dtype
-    seed : int
-
-
-    `path`: the folder of the files, for `mapped`.
+    The files are deleted at the end of the block; workers keep what they have mapped.
     """
-
-    def __init__(self, shape: Shape, dtype: np.dtype, seed: int) -> None:
-        folder = _MEMORY if os.access(_MEMORY, os.W_OK) else None
-        # Windows cannot remove files that are mapped.
-        self._files = TemporaryDirectory(
-            prefix="falcon-bench-", dir=folder, ignore_cleanup_errors=True
-        )
-        self.path = self._files.name
-        try:
-            a, b = operands(shape, dtype, seed)
-            index = sampled_rows((shape.M, shape.N), dtype)
-            for name, x in zip(_NAMES, (a, b, index, exact_rows(a, b, index)), strict=True):
-                np.save(Path(self.path) / f"{name}.npy", x)
-            (Path(self.path) / "dtype").write_text(of(dtype).name, encoding="utf-8")
-        except BaseException:
-            self._files.cleanup()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._files.cleanup()
+    folder = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+    # Windows cannot remove files that are mapped.
+    with TemporaryDirectory("", "falcon-bench-", folder, ignore_cleanup_errors=True) as path:
+        a, b = operands(shape, dtype, seed)
+        index = sampled_rows((shape.M, shape.N), dtype)
+        for name, x in zip(_NAMES, (a, b, index, exact_rows(a, b, index)), strict=True):
+            np.save(Path(path) / f"{name}.npy", x)
+        (Path(path) / "dtype").write_text(of(dtype).name, encoding="utf-8")
+        yield path
 
 
 def mapped(path: str) -> list[np.ndarray]:

@@ -20,7 +20,8 @@ from falcon._core import dtypes
 from falcon._core.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT8, of
 from falcon._core.timing import Side, interleave
 
-from .operands import SharedOperands
+from .compare import SideError
+from .operands import shared
 from .workloads import Shape
 
 # Candidates for OPENBLAS_CORETYPE on x86; the fastest on this machine is found by trying.
@@ -75,7 +76,7 @@ class Worker:
 
     Raises AbsentError: the library is not installed (the message holds the command that installs
     it).
-    Raises RuntimeError: the worker failed.
+    Raises SideError: it failed.
     """
 
     def __init__(self, peer: Peer, threads: int) -> None:
@@ -85,54 +86,37 @@ class Worker:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             env=environment_of(peer, threads),
         )  # fmt: skip
-        first = self._read()
-        if "absent" in first:
+        absent = self._read()["absent"]
+        if absent:
             self.close()
-            raise AbsentError(f"{first['absent']}: {peer.install}")
+            raise AbsentError(f"{absent}: {peer.install}")
 
-    def ask(self, do: str, **request: Any) -> dict[str, Any]:
-        """Send a request and return the reply."""
+    def ask(self, do: str, **request: Any) -> Any:
+        """Send a request; return what the method of `worker.Server` returned."""
         assert self._process.stdin is not None
-        try:
+        with suppress(BrokenPipeError):  # there is no reply then
             self._process.stdin.write(json.dumps({"do": do, **request}) + "\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
-            raise self._ended() from None
         reply = self._read()
         if "failed" in reply:
-            raise RuntimeError(f"peer {self.peer.name}: {reply['failed']}")
-        return reply
-
-    def prepare(self, operands: SharedOperands) -> dict[str, Any]:
-        """Map the operands and multiply once; return seconds, relative error and bytes used."""
-        return self.ask("prepare", path=operands.path)
+            raise SideError(self.peer.name, reply["failed"])
+        return reply["done"]
 
     def seconds(self, repeats: int = 1) -> float:
         """Time the fastest of some calls."""
-        return self.ask("time", repeats=repeats)["seconds"]
+        return self.ask("time", repeats=repeats)
 
     def close(self) -> None:
-        """End the process."""
-        if self._process.stdin is not None and not self._process.stdin.closed:
-            with suppress(BrokenPipeError):  # it has ended already
-                self._process.stdin.close()
-        try:
-            self._process.wait(timeout=30)
-        except subprocess.TimeoutExpired:  # stuck in a call
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        """End the process, at once: it may be stuck in a call."""
+        self._process.kill()
+        self._process.communicate()
 
     def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise self._ended()
+            raise SideError(self.peer.name, "its process ended unexpectedly")
         return json.loads(line)
-
-    def _ended(self) -> RuntimeError:
-        return RuntimeError(f"the worker of peer {self.peer.name} ended unexpectedly")
 
     def __enter__(self) -> Self:
         return self
@@ -143,14 +127,9 @@ class Worker:
 
 def environment_of(peer: Peer, threads: int) -> dict[str, str]:
     """Return the environment of a peer's process: ours, with its threads and its settings."""
-    chosen = {name: x for name, x in peer.environment.items() if x != BEST}
-    return {**os.environ, **threads_in_environment(threads), **chosen}
-
-
-def threads_in_environment(threads: int) -> dict[str, str]:
-    """Return the variables that set the libraries' number of threads."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    return dict.fromkeys(names, str(threads))
+    chosen = {name: x for name, x in peer.environment.items() if x != BEST}
+    return {**os.environ, **dict.fromkeys(names, str(threads)), **chosen}
 
 
 def identify(peer: Peer, dtypes: list[str], threads: int) -> dict[str, Any]:
@@ -187,14 +166,13 @@ def coretype_rates(threads: int, dtype: str = "float32") -> dict[str, float]:
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return {}
     sides = []
-    with SharedOperands(_TRIAL, of(dtype).numpy, seed=0) as operands, ExitStack() as workers:
+    with shared(_TRIAL, of(dtype).numpy, seed=0) as path, ExitStack() as workers:
         for name in _CORETYPES:
             # Kernels that this CPU cannot run end the worker.
             with suppress(RuntimeError, OSError):
                 peer = replace(TABLE[0], environment={"OPENBLAS_CORETYPE": name})
-                worker = Worker(peer, threads)
-                workers.callback(worker.close)
-                worker.prepare(operands)
+                worker = workers.enter_context(Worker(peer, threads))
+                worker.ask("prepare", path=path)
                 sides.append(Side(name, worker.seconds))
         found = interleave(sides, _TRIAL_ROUNDS, most=_TRIAL_ROUNDS)
     return {x.name: _TRIAL.flops / min(x.seconds) / 1e9 for x in found}

@@ -1,13 +1,17 @@
-"""``python -m falcon bench --prefill``: decoder layers with torch's linear layers and falcon's."""
+"""`bench --prefill`: decoder layers with torch's linear layers, and with falcon's.
+
+A case is the linear layers of a run: M tokens, and N x K weights, K of them the hidden size. After
+each prefill follows a decoding step of one token.
+"""
 
 from __future__ import annotations
 
 import argparse
 import copy
-import json
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from time import perf_counter
 from typing import Any
 
@@ -15,14 +19,127 @@ import torch
 from torch import Tensor, nn
 
 import falcon
-from falcon._core.options import thread_count
-from falcon._core.text import format_table
-from falcon._core.timing import Estimate, Side, interleave
 
+from . import compare
+from .compare import Comparison, Prepared, Say, Side
 from .decoder import Architecture, Decoder, architecture
+from .records import FALCON
+from .workloads import Case, Shape
 
 # Logits are compared at so many tokens, and formed for so many entries of the vocabulary at a time.
 _COMPARED, _CHUNK = 256, 8192
+
+
+class Prefill(Comparison):
+    """Stock torch and the same layers converted; the models of one size and dtype are kept."""
+
+    def __init__(self, options: argparse.Namespace, settings: dict[str, Any]) -> None:
+        if not options.model:
+            raise ValueError("--prefill needs --model, such as Qwen2.5-7B")
+        if options.layers < 1:
+            raise ValueError("--layers must be at least 1")
+        if options.arithmetic != "auto":
+            raise ValueError("--prefill takes no --arithmetic; FALCON_ARITHMETIC sets it")
+        dtypes = compare.dtypes(options) or ["float32"]
+        for dtype in dtypes:
+            if getattr(torch, dtype, None) not in falcon.torch.ops.DTYPES:
+                raise ValueError(
+                    f"--dtype {dtype!r}: expected bfloat16, float16, float32 or float64"
+                )
+        self.sizes = {name: architecture(name) for name in options.model}
+        self.layers = options.layers
+        self.runs = {}  # of each case: the model, its tokens, and whether it is a decoding step
+        for name, sizes in self.sizes.items():
+            N = sizes.weights * options.layers // sizes.hidden_size
+            for dtype in dtypes:
+                for tokens in options.tokens:
+                    for step in (False, True):
+                        workload = f"{name} {f'decode after {tokens}' if step else 'prefill'}"
+                        shape = Shape(1 if step else tokens, N, sizes.hidden_size)
+                        case = Case(workload, shape, dtype)
+                        self.runs[case] = name, tokens, step
+        super().__init__(options, settings, [*self.runs])
+        tokens = options.tokens
+        self.config = falcon.torch.LinearConfig(
+            settings["scheme"],
+            settings["max_growth"],
+            min_m=min(256, *tokens),
+            rows=min(tokens),
+            memory_limit=options.memory_limit,
+        )
+        torch.set_num_threads(self.threads)
+        self._models: dict[tuple[str, str], _Models] = {}
+
+    def asked(self, machine: dict[str, Any]) -> dict[str, Any]:
+        """Return also how layers are converted."""
+        return {**super().asked(machine), "config": str(self.config), "layers": self.layers}
+
+    @contextmanager
+    def sides(self, case: Case, say: Say) -> Iterator[Prepared]:
+        """Yield both models on the same random hidden states."""
+        name, tokens, step = self.runs[case]
+        if (name, case.dtype) not in self._models:
+            self._models = {}  # frees those before
+            say(f"{name}, {case.dtype}: converting the layers")
+            made = _Models(self.sizes[name], case.dtype, self.layers, self.config)
+            self._models[name, case.dtype] = made
+        with torch.inference_mode():
+            yield self._models[name, case.dtype].prepared(tokens, step)
+
+
+class _Models:
+    """Some layers as they are, and converted."""
+
+    def __init__(
+        self, sizes: Architecture, dtype: str, layers: int, config: falcon.torch.LinearConfig
+    ) -> None:
+        self.sizes, self.dtype = sizes, getattr(torch, dtype)
+        with torch.inference_mode():
+            self.stock = Decoder(sizes, layers, self.dtype).eval()
+            self.ours = copy.deepcopy(self.stock, {id(x): x for x in self.stock.parameters()})
+            self.report = falcon.torch.convert_(self.ours, config)
+        weights = sum(x.numel() * x.element_size() for x in self.stock.parameters()) / 2**20
+        self.note = (
+            f"{layers} decoder layers with random weights, {weights:.0f} MiB of weights, "
+            f"{self.report.extra_bytes / 2**20:.0f} MiB of panels\n\n{self.report}\n"
+        )
+
+    def prepared(self, tokens: int, step: bool) -> Prepared:
+        """Return the sides of a run of that many tokens, or of the step after it."""
+        generator = torch.Generator().manual_seed(1)
+        x = torch.randn(tokens, self.sizes.hidden_size, generator=generator).to(self.dtype)
+        operands: tuple[Any, ...] = x[-1:] if step else x, self.stock(x)[1] if step else None
+
+        @cache
+        def agreement() -> Agreement:
+            exact = _reference(self.stock, torch.cat([x, x[-1:]]) if step else x)
+            both = (model(*operands)[0] for model in (self.stock, self.ours))
+            return _agreement(self.sizes, exact[-1:] if step else exact, *both)
+
+        def side(name: str, model: nn.Module) -> Side:
+            def about(seconds: float) -> dict[str, Any]:
+                found = agreement()
+                is_ours = model is self.ours
+                start = perf_counter()
+                linear = _linear_seconds(model, *operands)
+                facts = {
+                    "tokens/s": len(operands[0]) / seconds,
+                    "in linear layers": f"{100 * linear / (perf_counter() - start):.0f} %",
+                    "same top-1": str(found) if is_ours else "",
+                }
+                return {
+                    "library": "falcon" if is_ours else "PyTorch",
+                    "version": falcon.__version__ if is_ours else torch.__version__,
+                    "threads": torch.get_num_threads(),
+                    "error": found.falcon if is_ours else found.torch,
+                    "extra_bytes": self.report.extra_bytes if is_ours else 0,
+                    "facts": facts,
+                }
+
+            call = Side.of(name, partial(model, *operands))
+            return Side(name, call.time, about=about)
+
+        return Prepared([side(FALCON, self.ours), side("torch", self.stock)], note=self.note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,74 +161,8 @@ class Agreement:
         return f"{text} ({self.ties} of {others} others tie)" if others else text
 
 
-def run(options: argparse.Namespace, falcon_options: dict[str, Any], tokens: list[int],
-        dtypes: list[str]) -> int:  # fmt: skip
-    """Measure every model, dtype and number of tokens, and print a table per model and dtype."""
-    if not options.model:
-        raise ValueError("--prefill needs --model, such as Qwen2.5-7B")
-    if options.layers < 1:
-        raise ValueError("--layers must be at least 1")
-    if options.arithmetic != "auto":
-        raise ValueError("--prefill takes no --arithmetic; FALCON_ARITHMETIC sets it")
-    for dtype in dtypes:
-        if getattr(torch, dtype, None) not in falcon.torch.ops.DTYPES:
-            raise ValueError(f"--dtype {dtype!r}: expected bfloat16, float16, float32 or float64")
-    torch.set_num_threads(thread_count(falcon_options["threads"]))
-    growth = falcon_options["max_growth"]
-    config = falcon.torch.LinearConfig(
-        falcon_options["scheme"],
-        growth,
-        min_m=min(256, *tokens),
-        rows=min(tokens),
-        memory_limit=options.memory_limit,
-    )
-    found = []
-    for model in options.model:
-        sizes = architecture(model)
-        for dtype in dtypes:
-            about = measure(sizes, dtype, tokens, options.layers, config, options.rounds)
-            found.append({"model": model, "dtype": dtype, "layers": options.layers, **about})
-            if not options.json:
-                _show(found[-1])
-    if options.json:
-        print(json.dumps(found, indent=1, default=_plain))
-    return 0
-
-
-@torch.inference_mode()
-def measure(sizes: Architecture, dtype: str, tokens: list[int], layers: int,
-            config: falcon.torch.LinearConfig, rounds: int) -> dict[str, Any]:  # fmt: skip
-    """Return what was measured of some layers, with an entry per number of tokens."""
-    stock = Decoder(sizes, layers, getattr(torch, dtype)).eval()
-    ours = copy.deepcopy(stock, {id(x): x for x in stock.parameters()})
-    report = falcon.torch.convert_(ours, config)
-    weights = sum(x.numel() * x.element_size() for x in stock.parameters())
-    generator = torch.Generator().manual_seed(1)
-    entries = []
-    for count in tokens:
-        print(f"{count} tokens, {dtype}", file=sys.stderr, flush=True)
-        x = torch.randn(count, sizes.hidden_size, generator=generator).to(getattr(torch, dtype))
-        mine, theirs = interleave(_sides(ours, stock, x), rounds)
-        (y, caches), (z, _) = stock(x), ours(x)
-        agreement = _agreement(sizes, _reference(stock, x), y, z)
-        decoded, by_torch = interleave(_sides(ours, stock, x[-1:], caches), rounds)
-        entries.append({
-            "tokens": count, "torch": theirs.median, "falcon": mine.median,
-            "ratio": mine.over(theirs), "agreement": agreement,
-            "linear": [_share(model, x) for model in (stock, ours)],
-            "decode": decoded.over(by_torch), "decode_torch": by_torch.median,
-        })  # fmt: skip
-    return {"weights": weights, "panels": report.extra_bytes, "rows": report.rows,
-            "report": str(report), "entries": entries}  # fmt: skip
-
-
-def _sides(ours: nn.Module, stock: nn.Module, *operands: Any) -> list[Side]:
-    both = {"falcon": ours, "torch": stock}
-    return [Side.of(name, partial(model, *operands)) for name, model in both.items()]
-
-
-def _share(model: nn.Module, x: Tensor) -> float:
-    """Return the share of a run's time that linear layers take."""
+def _linear_seconds(model: nn.Module, *operands: Any) -> float:
+    """Return the time that linear layers take in a run."""
     spent, begun = [0.0], [0.0]
 
     def before(*_: Any) -> None:
@@ -124,12 +175,10 @@ def _share(model: nn.Module, x: Tensor) -> float:
     for layer in model.modules():
         if isinstance(layer, nn.Linear):
             hooks += [layer.register_forward_pre_hook(before), layer.register_forward_hook(after)]
-    start = perf_counter()
-    model(x)
-    total = perf_counter() - start
+    model(*operands)
     for hook in hooks:
         hook.remove()
-    return spent[0] / total
+    return spent[0]
 
 
 def _reference(model: Decoder, x: Tensor) -> Tensor:
@@ -169,31 +218,3 @@ def _agreement(sizes: Architecture, exact: Tensor, *both: Tensor) -> Agreement:
     differ = place[0] != place[1]
     ties = differ & ((of_best[0] - of_best[1]).abs() < 2 * rms)
     return Agreement(by_torch, by_falcon, len(at), int((~differ).sum()), int(ties.sum()))
-
-
-def _show(found: dict[str, Any]) -> None:
-    mib = [found[name] / 2**20 for name in ("weights", "panels")]
-    print(f"\n{found['model']}, {found['dtype']}, {found['layers']} decoder layers with random "
-          f"weights, {torch.get_num_threads()} threads, torch {torch.__version__}: "
-          f"{mib[0]:.0f} MiB of weights, {mib[1]:.0f} MiB of panels\n\n"
-          f"{found['report']}\n")  # fmt: skip
-    rows: list[tuple[str, ...]]
-    rows = [("tokens", "torch, tokens/s", "falcon, tokens/s", "torch's time over falcon's",
-             "time in linear layers", "errors", "same top-1", "decode, ms",
-             "torch's over falcon's", "")]  # fmt: skip
-    for x in found["entries"]:
-        count, agreement = x["tokens"], x["agreement"]
-        rows.append((str(count), *(f"{count / x[side]:.1f}" for side in ("torch", "falcon")),
-                     str(x["ratio"]), " / ".join(f"{100 * y:.0f} %" for y in x["linear"]),
-                     f"{agreement.torch:.1e} / {agreement.falcon:.1e}", str(agreement),
-                     f"{x['decode_torch'] * 1e3:.1f}", str(x["decode"]), ""))  # fmt: skip
-    print(format_table(rows))
-    print("time in linear layers, errors: torch / falcon; errors: RMS of the logits against those "
-          "of the next wider type;\ntie: the reference's logits at both places differ by less than "
-          "twice torch's RMS error")  # fmt: skip
-
-
-def _plain(x: Any) -> Any:
-    if isinstance(x, Estimate):
-        return x.document()
-    return {name: getattr(x, name) for name in x.__slots__}

@@ -13,20 +13,18 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from falcon._core.options import thread_count
+import falcon
 from falcon._core.timing import Estimate, Record
-from falcon._front.info import numpy_blas
 
 from .errors import wrong_beyond
-from .system import describe_falcon, describe_machine
+from .system import describe_falcon
 from .workloads import Case
 
-FORMAT = "falcon-bench/2"
+FORMAT = "falcon-bench/3"
 # The side that all others are compared with.
 FALCON = "falcon"
 PACKED = "falcon packed"  # with B packed beforehand
-# What falcon measured of itself in earlier files; `studies/crossover.py` fills its list.
-KINDS = ("stages", "errors", "crossover")
+CLASSICAL = "falcon classical"
 
 
 @cache
@@ -52,6 +50,10 @@ def read(path: str | Path) -> dict[str, Any]:
 
 # --- making one ----------------------------------------------------------------------------------
 
+# Fields of a side that nothing is known of.
+UNKNOWN: dict[str, Any] = {"library": "", "version": "", "kernel": "?", "threads": None,
+                           "extra_bytes": None, "plan": None, "facts": {}}  # fmt: skip
+
 
 def case_entry(
     case: Case,
@@ -63,20 +65,22 @@ def case_entry(
 
     `measured`: falcon first, whose speed-ups over the others are computed; without it there are
     none.
-    `about`: further facts of each side: its error, and what differs from `_UNKNOWN`.
-    `more`: entries that replace those of a case in one session without failures and load.
+    `about`: the fields of each side that differ from `UNKNOWN`, and `error`; without one,
+    `correct`.
+    `more`: the case's sessions, note, and sides that failed.
     """
     sides = {}
     for record in measured:
-        facts = {**_UNKNOWN, **about[record.name]}
-        growth = facts["plan"]["growth"] if facts["plan"] else 1.0
+        side = {**UNKNOWN, **about[record.name]}
+        growth = side["plan"]["growth"] if side["plan"] else 1.0
+        if side["error"] is not None:
+            side["correct"] = side["error"] <= wrong_beyond(case.dtype, case.shape.K, growth)
+            side["error"] = float(f"{side['error']:.4g}")
         sides[record.name] = {
-            **facts,
+            **side,
             "seconds": list(record.seconds),
             "median": record.median,
             "gflops": round(case.shape.flops / record.median / 1e9, 2),
-            "error": float(f"{facts['error']:.4g}"),
-            "correct": facts["error"] <= wrong_beyond(case.dtype, case.shape.K, growth),
         }
     first, *others = measured
     return {
@@ -86,42 +90,30 @@ def case_entry(
         **case.shape.sizes(),
         "dtype": case.dtype,
         "rounds": len(first.seconds),
-        "sessions": [0],
-        "load": None,
         "sides": sides,
-        "failed": {},
         "speedups": {x.name: first.over(x).document() for x in others if first.name == FALCON},
         **more,
     }
 
 
-_UNKNOWN = {"library": "", "version": "", "kernel": "?", "threads": None, "extra_bytes": None,
-            "plan": None}  # fmt: skip
-
-
-def plan_entry(plan: Any) -> dict[str, Any]:
-    """Return the entry of falcon's plan."""
+def plan_entry(plan: Any, right: Any = None) -> dict[str, Any]:
+    """Return the entry of falcon's plan, with the bytes of B's panels if it is packed."""
+    panels = {"panels": right.nbytes} if isinstance(right, falcon.PackedOperand) else {}
     return {"backend": plan.backend.name, "scheme": plan.label,
-            "workspace": plan.workspace, "growth": plan.growth}  # fmt: skip
+            "workspace": plan.workspace, "growth": plan.growth, **panels}  # fmt: skip
 
 
 def empty(machine: dict[str, Any], threads: int) -> dict[str, Any]:
     """Return a record file in which nothing has been measured yet."""
-    lists: dict[str, Any] = {x: [] for x in ("peers", "sessions", "cases", *KINDS)}
+    # `studies/crossover.py` fills the last list.
+    lists: dict[str, Any] = {x: [] for x in ("peers", "sessions", "cases", "crossover")}
     return {"format": FORMAT, "machine": machine, "threads": threads, **lists, "peak": None}
 
 
-def session(load: dict[str, Any] | None, self_check: dict[str, Any] | None) -> dict[str, Any]:
+def session(self_check: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return a session that begins now."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return {"started": now, "falcon": describe_falcon(), "load": load, "self_check": self_check}
-
-
-def here(cases: list[dict[str, Any]], threads: int | None) -> dict[str, Any]:
-    """Return the record file of cases that were measured in this process."""
-    machine = {**describe_machine(), "numpy_blas": numpy_blas()}
-    found = empty(machine, thread_count(threads))
-    return {**found, "sessions": [session(None, None)], "cases": cases}
+    return {"started": now, "falcon": describe_falcon(), "self_check": self_check}
 
 
 def estimate_of(entry: dict[str, Any]) -> Estimate:

@@ -1,20 +1,16 @@
-"""A report on a record file: one self-contained page, and its pictures as files.
-
-The page is the template ``data/report.html.j2``.
-"""
+"""A report on a record file: one self-contained page, and its pictures as files."""
 
 from __future__ import annotations
 
 import base64
 import io
+from html import escape
 from importlib import resources
 from pathlib import Path
+from string import Template
 from typing import Any
 
-from falcon._core.timing import Estimate
-
 from . import tables
-from .records import estimate_of
 
 
 def write(found: dict[str, Any], folder: Path) -> Path:
@@ -22,15 +18,12 @@ def write(found: dict[str, Any], folder: Path) -> Path:
 
     `found`: a record file's content.
     `folder`: made if it does not exist.
-    Raises ValueError: matplotlib or Jinja2 is not installed.
+    Raises ValueError: matplotlib is not installed.
     """
     try:
-        import jinja2  # noqa: F401 (`page` needs it: fail before drawing)
         import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ValueError(
-            f"{error.name} is missing: pip install 'falcon-gemm[report]' (matplotlib and Jinja2)"
-        ) from None
+    except ImportError:
+        raise ValueError("matplotlib is missing: pip install 'falcon-gemm[report]'") from None
     from .figures import FIGURES, style
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -46,89 +39,48 @@ def write(found: dict[str, Any], folder: Path) -> Path:
             plt.close(figure)
             (folder / f"{name}.svg").write_bytes(drawn.getvalue())
             data = base64.b64encode(drawn.getvalue()).decode("ascii")
-            pictures.append({"title": title, "text": text, "data": data})
+            pictures.append(f'<h2>{title}</h2>\n<p>{text}</p>\n<img alt="{title}" '
+                            f'src="data:image/svg+xml;base64,{data}">')  # fmt: skip
     path = folder / "index.html"
     path.write_text(page(found, pictures), encoding="utf-8")
     return path
 
 
-def page(found: dict[str, Any], pictures: list[dict[str, str]]) -> str:
-    """Return the page: verdicts, warnings, pictures, libraries, all figures."""
-    from jinja2 import Environment, StrictUndefined
+def page(found: dict[str, Any], pictures: list[str]) -> str:
+    """Return the page: verdicts, warnings, pictures, and what `bench` prints of the file."""
+    file = resources.files(__package__) / "data" / "report.html"
+    won = [f"<b>{escape(x.group)}</b>, {x.cases} shapes. Fastest: {escape(x.winner())}."
+           for x in tables.verdicts(found)]  # fmt: skip
+    severe, others = ([escape(x.text) for x in tables.doubts(found) if x.severe == y]
+                      for y in (True, False))  # fmt: skip
+    return Template(file.read_text(encoding="utf-8")).substitute(
+        setting=escape(_setting(found)),
+        verdicts=_paragraphs(won, "verdict"),
+        severe=_paragraphs(severe, "severe"),
+        warnings=_paragraphs(others, "warning"),
+        pictures="\n".join(pictures),
+        tables=escape(tables.text(found)),
+    )
 
-    file = resources.files(__package__) / "data" / "report.html.j2"
-    environment = Environment(
-        autoescape=True, trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
-    )
-    template = environment.from_string(file.read_text(encoding="utf-8"))
-    said = tables.doubts(found)
-    judged = tables.verdicts(found)
-    return template.render(
-        setting=_setting(found),
-        severe=[x.text for x in said if x.severe],
-        warnings=[x.text for x in said if not x.severe],
-        self_check=_self_check(found),
-        verdicts=judged,
-        peers_measured=list(dict.fromkeys(name for x in judged for name in x.means)),
-        figures=pictures,
-        peers=found["peers"],
-        cases=found["cases"],
-        others=[x for x in tables.side_names(found["cases"]) if x != "falcon"],
-        mean=_mean,
-        speedup=_speedup,
-        choice=tables.choice,
-        by_dtype=tables.by_dtype,
-        settings=tables.format_settings,
-    )
+
+def _paragraphs(texts: list[str], kind: str) -> str:
+    return "\n".join(f'<p class="{kind}">{x}</p>' for x in texts)
 
 
 def _setting(found: dict[str, Any]) -> str:
+    """Return on which machine, with which versions and when it was measured."""
     machine, sessions = found["machine"], found["sessions"]
     caches = ", ".join(f"{k} {v // 1024} KiB" for k, v in machine["caches"].items())
-    versions = ", ".join(dict.fromkeys(_version(x["falcon"]) for x in sessions))
+    known = [x["falcon"] for x in sessions]
+    versions = dict.fromkeys(
+        f"falcon {x['version']}" + (f" ({x['commit']}{', modified' * x['modified']})"
+                                    if x["commit"] else "") for x in known)  # fmt: skip
     times = sorted(x["started"][:16].replace("T", " ") for x in sessions)
-    span = times[0] if times[0] == times[-1] else f"{times[0]} to {times[-1]}"
-    count = f"{len(sessions)} sessions" if len(sessions) > 1 else "one session"
+    checks = [f"{x['self_check']['median']:.3f}" for x in sessions if x["self_check"]]
+    check = f" NumPy against itself came out at {', '.join(checks)}." if checks else ""
     return (
         f"{machine['cpu']}, {found['threads']} threads of {machine['cpus']} CPUs; {caches}; "
         f"{machine['system']}; Python {machine['python']}, NumPy {machine['numpy']}. "
-        f"{versions}. Measured {span} UTC in {count}."
+        f"{', '.join(versions)}. Measured {' to '.join(dict.fromkeys((times[0], times[-1])))} UTC "
+        f"in {len(sessions)} sessions.{check}"
     )
-
-
-def _version(found: dict[str, Any]) -> str:
-    commit = f" ({found['commit']}{', modified' if found['modified'] else ''})"
-    return f"falcon {found['version']}{commit if found['commit'] else ''}"
-
-
-def _self_check(found: dict[str, Any]) -> str:
-    medians = [x["self_check"]["median"] for x in found["sessions"] if x["self_check"]]
-    if not medians:
-        return ""
-    span = " to ".join(dict.fromkeys(f"{x(medians):.3f}" for x in (min, max)))
-    return (
-        f"Self-check: NumPy against itself, in two processes, came out at {span} (must be within "
-        "2 % of 1)."
-    )
-
-
-def _speedup(entry: dict[str, Any] | None) -> Any:
-    if entry is None:
-        return "–"
-    estimate = estimate_of(entry)
-    return _coloured(estimate.median, estimate.uncertainty, estimate)
-
-
-def _mean(found: tuple[float, float] | None) -> Any:
-    return "–" if found is None else _coloured(*found)
-
-
-def _coloured(ratio: float, uncertainty: float, estimate: Estimate | None = None) -> Any:
-    """Return a ratio in a colour for faster, slower, or not known."""
-    from markupsafe import Markup
-
-    text = str(estimate) if estimate else f"{ratio:.3f} ±{uncertainty * ratio:.3f}"
-    kind = "unsure"
-    if abs(ratio - 1) > uncertainty * ratio:
-        kind = "faster" if ratio > 1 else "slower"
-    return Markup('<span class="{}">{}</span>').format(kind, text)

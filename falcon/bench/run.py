@@ -1,4 +1,4 @@
-"""Runs that can be stopped and resumed: the unfinished file is rewritten after every case."""
+"""The one way in which all comparisons are measured, kept in a file, and shown."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from math import inf
 from pathlib import Path
 from typing import Any
 
+from falcon._core.timing import interleave
+
 from . import records, tables
+from .compare import Comparison, Say, SideError
 from .workloads import Case
 
 # Exit status of a run that its time budget ended: not a failure, but not complete either.
@@ -18,26 +24,26 @@ INCOMPLETE = 3
 
 
 class Run:
-    """The results so far, on disk and in `found`, which becomes the record file.
+    """The results so far, in `found`, which becomes the record file, and on disk.
 
-    `path`: None keeps it in memory only.
-    `asked`: what is to be measured, and on which machine. A file of another run is refused; on a
-    GPU the host does not matter, but the GPU, its driver and all versions do.
+    `path`: the unfinished file, which is rewritten after every case. A file of another run is
+    refused. None keeps the results in memory only.
     Raises ValueError: the file holds another run, or no run at all.
     """
 
-    def __init__(self, path: Path | None, asked: dict[str, Any]) -> None:
-        self.path = path
+    def __init__(self, path: Path | None, what: Comparison) -> None:
+        self.path, self.what = path, what
+        self.cut = 0  # cases that the time budget ended before their least number of rounds
+        machine = what.machine()
         # As JSON stores it, to be compared with the request in the file.
-        self._asked = json.loads(json.dumps(_compared(asked)))
+        self._asked = json.loads(json.dumps(what.asked(machine)))
         self._failed: list[str] = []
-        self.found = records.empty(asked["machine"], asked["threads"])
+        self.found = records.empty(machine, what.threads)
         if path is None or not path.exists():
             return
         try:
             held = json.loads(path.read_text(encoding="utf-8"))
-            self.found, before = held["found"], held["asked"]
-            self._failed = held.get("failed", [])
+            self.found, before, self._failed = held["found"], held["asked"], held["failed"]
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path} is not a run of falcon bench") from None
         if before != self._asked:
@@ -46,40 +52,72 @@ class Run:
                 "arguments, or discard it with --fresh"
             )
 
-    def left(self, cases: list[Case]) -> list[Case]:
+    def left(self) -> list[Case]:
         """Return the cases that are not measured yet, those that failed last."""
         done = {x["key"] for x in self.found["cases"]}
-        return sorted((x for x in cases if x.key not in done), key=lambda x: x.key in self._failed)
+        left = [x for x in self.what.cases if x.key not in done]
+        return sorted(left, key=lambda x: x.key in self._failed)
 
-    def measure(
-        self,
-        cases: list[Case],
-        measure: Callable[[Case], dict[str, Any]],
-        deadline: float,
-        seconds: Callable[[Case], float] = lambda _: 0.0,
-        is_lost: Callable[[], bool] = lambda: False,
-    ) -> bool:
-        """Measure cases, at least one; return whether all of them are there.
+    def measure(self, seconds: float) -> bool:
+        """Measure what is left, at least one case; return whether all of it succeeded.
 
-        `measure`: returns the entry of a case. One that fails is left out, with a warning.
-        `deadline`: in terms of `time.monotonic`.
-        `seconds`: guesses how long a case takes: one that exceeds the deadline is not begun.
-        `is_lost`: whether all cases after one that failed would fail too.
+        `seconds`: with a file, no case is begun after them, as the run can be resumed; without one
+        each case has an equal share of those that are left, and at least one round.
         """
-        complete = True
-        for at, case in enumerate(cases):
-            if at and time.monotonic() + seconds(case) > deadline:
-                return False
-            try:
-                self.found["cases"].append(measure(case))
-            except (MemoryError, RuntimeError) as error:  # of a library, or a device's memory
-                print(f"warning: {case.key} failed: {error}", file=sys.stderr, flush=True)
-                complete = False
-                self._failed.append(case.key)
+        left, end, complete = self.left(), time.monotonic() + seconds, True
+        if not left:
+            return True
+        try:
+            with _progress(len(left)) as bar, self.what.session(self.found, bar.set_description):
+                for at, case in enumerate(left):
+                    limit = inf
+                    if self.path is None:
+                        limit = (end - time.monotonic()) / (len(left) - at)
+                    elif at and time.monotonic() + self.what.seconds(case) > end:
+                        return False
+                    try:
+                        self.found["cases"].append(self._case(case, limit, bar.set_description))
+                    except (MemoryError, RuntimeError) as error:  # of a library, or a device
+                        print(f"warning: {case.key} failed: {error}", file=sys.stderr, flush=True)
+                        complete = False
+                        self._failed.append(case.key)
+                        if self.what.is_lost():
+                            break
+                    finally:
+                        self.save()
+                    bar.update()
+        finally:
             self.save()
-            if not complete and is_lost():
-                break
         return complete
+
+    def _case(self, case: Case, limit: float, say: Say) -> dict[str, Any]:
+        """Measure the sides of a case in turn, without those that fail; return its entry."""
+        what, round_ = self.what, count(1)
+
+        def next_round(_: Any = None) -> None:
+            say(f"{case.key}, round {next(round_)}")
+
+        with what.sides(case, say) as ready:
+            start, sides, measured = time.monotonic(), ready.sides, None
+            while measured is None:
+                if not sides:
+                    raise RuntimeError("; ".join(ready.failed.values()))
+                next_round()
+                try:
+                    measured = interleave(
+                        sides, what.rounds, most=what.most, calls=what.calls, limit=limit,
+                        seconds=min(what.case_seconds, limit), after_round=next_round,
+                    )  # fmt: skip
+                except SideError as error:
+                    ready.failed[error.side] = str(error)
+                    sides = [x for x in sides if x.name != error.side]
+            self.cut += time.monotonic() - start > limit
+            by_name = {x.name: x for x in measured}
+            about = {x.name: x.about(by_name[x.name].median) for x in sides}
+        sessions = [len(self.found["sessions"]) - 1]
+        return records.case_entry(
+            case, measured, about, sessions=sessions, note=ready.note, failed=ready.failed
+        )
 
     def save(self) -> None:
         """Replace the file as a whole."""
@@ -90,26 +128,18 @@ class Run:
             part.replace(self.path)
 
 
-def _compared(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return what two pieces of a run must have in common."""
-    machine = asked["machine"]
-    if "gpu" not in machine:
-        return asked
-    return {**asked, "threads": 0, "machine": {x: machine[x] for x in ("gpu", "python", "numpy")}}
+@contextmanager
+def _progress(cases: int) -> Iterator[Any]:
+    from tqdm import tqdm
+
+    with tqdm(total=cases, unit="case", leave=False, disable=not sys.stderr.isatty()) as bar:
+        yield bar
 
 
-def resume(
-    options: argparse.Namespace,
-    asked: Callable[[], dict[str, Any]],
-    measure: Callable[[Run], bool],
-    show: Callable[[dict[str, Any]], None],
-) -> int:
-    """Measure what is left of a run, print it and keep it in a file.
+def run(what: Comparison, options: argparse.Namespace) -> int:
+    """Measure a comparison, or what is left of it; show it and keep it in a file.
 
-    `options`: with `output`, the record file, `fresh` and `json`.
-    `asked`: returns what is to be measured, and on which machine.
-    `measure`: measures what a `Run` lacks; returns whether it is complete.
-    `show`: prints the tables of a record file.
+    `options`: with `output`, the record file, `fresh`, `time_budget` and `json`.
     Returns int: the exit status: 1 for a wrong result, `INCOMPLETE`, or 0.
     """
     output: Path | None = options.output
@@ -119,28 +149,32 @@ def resume(
         part.unlink(missing_ok=True)
     if output and output.exists():
         print(f"{output} is complete; --fresh measures again", file=sys.stderr)
-        found, complete = records.read(output), True
-    else:
-        kept = Run(part, asked())
-        complete, found = measure(kept), kept.found
-        if output and part and complete:
-            output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-            part.unlink()
-    status = finish(found, options, show)
+        return _show(records.read(output), options)
+    kept, budget, cases = Run(part, what), options.time_budget or what.budget, len(what.cases)
+    try:
+        complete = kept.measure(budget)
+    except KeyboardInterrupt:
+        done = len(kept.found["cases"])
+        print(f"stopped: {done} of {cases} cases are complete", file=sys.stderr)
+        if done:
+            _show(kept.found, options)
+        raise
+    if output and part and complete:
+        output.write_text(json.dumps(kept.found, indent=1) + "\n", encoding="utf-8")
+        part.unlink()
+    status = _show(kept.found, options)
+    if kept.cut:
+        print(f"{budget:g} s were up (--time-budget): {kept.cut} of {cases} cases have fewer "
+              "rounds, and wider intervals", file=sys.stderr)  # fmt: skip
     if not complete:
         how = "the same command resumes it" if output else "with -o FILE it could resume"
         print(f"the run is not complete; {how}", file=sys.stderr)
     return status or (0 if complete else INCOMPLETE)
 
 
-def finish(
-    found: dict[str, Any], options: argparse.Namespace, show: Callable[[dict[str, Any]], None]
-) -> int:
+def _show(found: dict[str, Any], options: argparse.Namespace) -> int:
     """Print a record file, or its tables, and warnings; return 1 if a result is wrong."""
-    if options.json:
-        print(json.dumps(found, indent=1))
-    else:
-        show(found)
+    print(json.dumps(found, indent=1) if options.json else tables.text(found))
     for doubt in tables.doubts(found):
         print(f"warning: {doubt.text}", file=sys.stderr)
     return int(any(not side["correct"] for x in found["cases"] for side in x["sides"].values()))

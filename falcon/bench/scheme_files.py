@@ -1,4 +1,4 @@
-"""Files of schemes on the command line: load them, and check a whole class's in one table."""
+"""`schemes --verify`: files of schemes or formulas, checked in one table."""
 
 from __future__ import annotations
 

@@ -1,162 +1,181 @@
-"""Falcon beside its peers, case by case, in interleaved rounds; can be stopped and resumed."""
+"""`bench --peers`, `--quick` and `--split`: falcon and every library, each in its own process."""
 
 from __future__ import annotations
 
+import argparse
 import zlib
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+import falcon
 from falcon._core.dtypes import of
-from falcon._core.timing import REST_SECONDS, TOLERANCE, Side, interleave
+from falcon._core.options import thread_count
+from falcon._core.timing import REST_SECONDS, TOLERANCE, interleave
 from falcon._cpu import peak
 
-from .operands import SharedOperands
-from .peers import TABLE, AbsentError, Peer, Worker, identify
-from .records import case_entry, session
-from .run import Run
-from .system import load
-from .workloads import Case, Shape, guessed_seconds
+from . import compare
+from .compare import Comparison, Prepared, Say, Side, SideError, own_classical
+from .operands import shared
+from .peers import BEST, FALCON, TABLE, AbsentError, Peer, Worker, falcon_peer, identify
+from .records import CLASSICAL, PACKED, session
+from .system import describe_machine
+from .workloads import BOTH, WORKLOADS, Case, Shape, guessed_seconds
 
+_QUICK_SECONDS = 170.0
+_QUICK_CASE_SECONDS = 6.0
+_SPLIT_SIZES = (512, 1024, 2048, 4096)
+# falcon's sides of --split, besides its choice and its classical kernel.
+_SPLIT: dict[str, dict[str, Any]] = {
+    "falcon native": {"arithmetic": "native"},
+    "falcon bf16x6": {"arithmetic": "bf16x6", "scheme": "classical"},
+    "falcon bf16x6 strassen": {"arithmetic": "bf16x6", "scheme": "strassen"},
+    "falcon bf16x3": {"arithmetic": "bf16x3", "scheme": "classical", "max_growth": 16},
+}
 # The comparison of NumPy with itself: the product, and how many pairs.
 _CHECKED = Shape(1024, 1024, 1024)
 _CHECK_PAIRS = 9
 
 
-@dataclass(frozen=True)
-class Spec:
-    """What is to be measured."""
+class BesidePeers(Comparison):
+    """Sides that are processes; one of each is kept while a session lasts."""
 
-    cases: list[Case]
-    sides: list[Peer]  # falcon first, whose speed-ups over the others are computed
-    threads: int
-    rounds: int  # least number of rounds of a case
-    # Time after which a case gets no rounds beyond these, even if a ratio is not known.
-    case_seconds: float
-
-    def asked(self, machine: dict[str, Any]) -> dict[str, Any]:
-        """Return what must be the same when a run is resumed."""
-        return {
-            "machine": machine,
-            "threads": self.threads,
-            "rounds": self.rounds,
-            "cases": [case.key for case in self.cases],
-            "sides": [asdict(side) for side in self.sides],
-        }
-
-    def seconds(self, case: Case) -> float:
-        """Guess how long a case takes."""
-        sides = sum(side.multiplies(of(case.dtype).numpy) for side in self.sides)
-        return (self.rounds + 1) * sides * (REST_SECONDS + 0.1 + guessed_seconds(case.shape))
-
-
-class Suite:
-    """One session of a run: measures what is not measured yet, until the time is up.
-
-    `progress`: called with the guessed seconds of the step just done, and its name.
-    """
-
-    def __init__(self, spec: Spec, kept: Run, progress: Callable[[float, str], None]) -> None:
-        self.spec, self.kept, self.progress = spec, kept, progress
+    def __init__(self, options: argparse.Namespace, settings: dict[str, Any]) -> None:
+        settings = {k: v for k, v in settings.items() if k != "threads" and v != "auto"}
+        self.peers = (_split if options.split else _sides)(options, settings)
+        super().__init__(options, settings, _cases(options, len(self.peers)))
+        if options.quick:
+            self.budget, self.case_seconds = _QUICK_SECONDS, _QUICK_CASE_SECONDS
         self._workers: dict[str, Worker] = {}
-        # The identity of every peer, filled by `_identify`.
+        # The identity of every peer.
         self._known: dict[str, dict[str, Any]] = {}
 
-    def run(self, deadline: float) -> bool:
-        """Measure until a time of `time.monotonic`; return whether the run is complete."""
-        found, threads = self.kept.found, self.spec.threads
-        left = self.kept.left(self.spec.cases)
-        if not left:
-            return True
-        before = {"before": load(), "after": None}
-        found["sessions"].append(session(before, self_check(threads)))
+    def machine(self) -> dict[str, Any]:
+        """Return the machine; `peers` says what NumPy runs on."""
+        return describe_machine()
+
+    def asked(self, machine: dict[str, Any]) -> dict[str, Any]:
+        """Return also the peers and their settings."""
+        return {**super().asked(machine), "sides": [asdict(x) for x in self.peers]}
+
+    def seconds(self, case: Case) -> float:
+        """Guess from the number of sides and operations."""
+        sides = sum(x.multiplies(of(case.dtype).numpy) for x in self.peers)
+        return (self.rounds + 1) * sides * (REST_SECONDS + 0.1 + guessed_seconds(case.shape))
+
+    @contextmanager
+    def session(self, found: dict[str, Any], say: Say) -> Iterator[None]:
+        """Check that the machine is quiet; identify every peer, once per run; end all processes."""
+        found["sessions"].append(session(self_check(self.threads)))
+        self._known = {x["peer"]: x for x in found["peers"]}
+        dtypes = list(dict.fromkeys(case.dtype for case in self.cases))
         try:
-            self._identify()
-            found["peak"] = found["peak"] or peak_entry(threads)
-            return self.kept.measure(left, self._case, deadline, self.spec.seconds)
+            for peer in self.peers:
+                if peer.name not in self._known:
+                    say(f"identifying {peer.name}")
+                    self._known[peer.name] = identify(peer, dtypes, self.threads)
+                    found["peers"].append(self._known[peer.name])
+            found["peak"] = found["peak"] or peak_entry(self.threads)
+            yield
         finally:
-            for worker in self._workers.values():
-                worker.close()
-            before["after"] = load()
-            self.kept.save()
+            for name in [*self._workers]:
+                self._drop(name)
 
-    def _identify(self) -> None:
-        """Identify every peer, once per run."""
-        self._known = {x["peer"]: x for x in self.kept.found["peers"]}
-        dtypes = list(dict.fromkeys(case.dtype for case in self.spec.cases))
-        for peer in self.spec.sides:
-            if peer.name not in self._known:
-                self.progress(0.0, f"identifying {peer.name}")
-                self._known[peer.name] = identify(peer, dtypes, self.spec.threads)
-                self.kept.found["peers"].append(self._known[peer.name])
-
-    def _worker(self, peer: Peer) -> Worker:
-        worker = self._workers.get(peer.name)
-        if worker is not None and worker.peer != peer:  # with other settings for another dtype
-            self._drop(peer)
-            worker = None
-        if worker is None:
-            worker = self._workers[peer.name] = Worker(peer, self.spec.threads)
-        return worker
-
-    def _drop(self, peer: Peer) -> None:
-        worker = self._workers.pop(peer.name, None)
-        if worker is not None:
-            worker.close()
-
-    def _case(self, case: Case) -> dict[str, Any]:
-        """Measure a case; return its entry."""
-        able = [
-            replace(side, environment=self._known[side.name]["environment"][case.dtype])
-            for side in self.spec.sides
-            if not self._known[side.name]["absent"] and side.multiplies(of(case.dtype).numpy)
-        ]
-        looked = {"before": load()}
-        about, failed = self._prepare(case, able)
-        count = iter(range(1, 10**9))
-
-        def after_round(_: Any) -> None:
-            self.progress(0.0, f"{case.key}, round {next(count)}")
-
-        sides = [Side(x.name, self._worker(x).seconds) for x in able if x.name in about]
-        if not sides:
-            raise RuntimeError("; ".join(failed.values()))
-        spec = self.spec
-        measured = interleave(
-            sides, spec.rounds, seconds=spec.case_seconds, after_round=after_round
-        )
-        looked["after"] = load()
-        self.progress(spec.seconds(case), case.key)
-        sessions = [len(self.kept.found["sessions"]) - 1]
-        return case_entry(case, measured, about, sessions=sessions, load=looked, failed=failed)
-
-    def _prepare(
-        self, case: Case, able: list[Peer]
-    ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-        """Let every side multiply once; return facts of those that can, errors of the others."""
-        about: dict[str, dict[str, Any]] = {}
-        failed = {}
+    @contextmanager
+    def sides(self, case: Case, say: Say) -> Iterator[Prepared]:
+        """Let every side multiply once; yield those that can."""
+        ready = Prepared([])
         seed = zlib.crc32(case.key.encode())
-        with SharedOperands(case.shape, of(case.dtype).numpy, seed) as operands:
-            for side in able:
-                self.progress(0.0, f"{case.key}, {side.name}")
-                known = self._known[side.name]
+        with shared(case.shape, of(case.dtype).numpy, seed) as path:
+            for peer in self.peers:
+                known = self._known[peer.name]
+                if known["absent"] or not peer.multiplies(of(case.dtype).numpy):
+                    continue
+                say(f"{case.key}, {peer.name}")
                 try:
-                    reply = self._worker(side).prepare(operands)
-                except AbsentError:
+                    worker = self._worker(peer, known["environment"][case.dtype])
+                    reply = worker.ask("prepare", path=path)
+                except (AbsentError, SideError) as error:
+                    ready.failed[peer.name] = str(error)
+                    self._drop(peer.name)
                     continue
-                except RuntimeError as error:
-                    failed[side.name] = str(error)
-                    self._drop(side)
-                    continue
-                about[side.name] = {
+                about = {
                     **{name: known[name] for name in ("library", "version", "threads")},
                     **{name: reply.get(name) for name in ("error", "extra_bytes", "plan")},
                     "kernel": known["kernels"].get(case.dtype, "?"),
                 }
-        return about, failed
+                ready.sides.append(Side(peer.name, worker.seconds, about=partial(_told, about)))
+        yield ready
+        for name in ready.failed:
+            self._drop(name)
+
+    def _worker(self, peer: Peer, environment: dict[str, str]) -> Worker:
+        peer, worker = replace(peer, environment=environment), self._workers.get(peer.name)
+        if worker is None or worker.peer != peer:  # with other settings for another dtype
+            self._drop(peer.name)
+            worker = self._workers[peer.name] = Worker(peer, self.threads)
+        return worker
+
+    def _drop(self, name: str) -> None:
+        if name in self._workers:
+            self._workers.pop(name).close()
+
+
+def _told(about: dict[str, Any], _: float) -> dict[str, Any]:
+    return about
+
+
+def _sides(options: argparse.Namespace, settings: dict[str, Any]) -> list[Peer]:
+    classical = own_classical(settings, compare.dtypes(options) or BOTH)
+    packed = [falcon_peer(PACKED, PACKED, **settings)] if options.packed else []
+    return [falcon_peer(FALCON.name, **settings), *packed,
+            falcon_peer(CLASSICAL, **classical), *TABLE]  # fmt: skip
+
+
+def _split(options: argparse.Namespace, settings: dict[str, Any]) -> list[Peer]:
+    """Return the sides of --split; those for which there are kernels: schemes of parts need AMX."""
+    if compare.dtypes(options) not in ([], ["float32"]):
+        raise ValueError("--split multiplies float32; leave out --dtype")
+    options.dtype = "float32"
+    if not compare.given_shapes(options):
+        options.sizes = [f"{n},{n},{n}" for n in _SPLIT_SIZES]
+    settings = {k: v for k, v in settings.items() if k not in ("scheme", "arithmetic")}
+    classical = own_classical({**settings, "arithmetic": "native"}, ["float32"])
+    made = {FALCON.name: settings, CLASSICAL: classical}
+    made |= {name: {**settings, **how} for name, how in _SPLIT.items()}
+
+    def runs(how: dict[str, Any]) -> bool:
+        try:
+            falcon.plan((2, 2), (2, 2), "float32", **how)
+        except TypeError:
+            return False
+        return True
+
+    return [*(falcon_peer(name, **how) for name, how in made.items() if runs(how)), *TABLE]
+
+
+def _cases(options: argparse.Namespace, sides: int) -> list[Case]:
+    """Return the cases that fit in memory with a result per side."""
+    asked, given = compare.dtypes(options), compare.given_shapes(options)
+    cases = [Case("given", shape, x) for shape in given for x in asked or ["float32"]]
+    usual = "quick" if options.quick else "squares"
+    for name in options.workload or ([] if given else [usual]):
+        workload = WORKLOADS[name]
+        cases += [Case(name, y, x) for x in asked or workload.dtypes for y in workload.shapes()]
+    half = (describe_machine()["memory"] or 8 * 2**30) / 2**31
+    cases = list({case.key: case for case in cases}.values())
+    return compare.that_fit(cases, options.max_gib or half, sides)
+
+
+def list_peers(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return each library's version and kernels here, or how to install it."""
+    dtypes, threads = compare.dtypes(options) or list(BOTH), thread_count(options.threads)
+    return [identify(peer, dtypes, threads) for peer in (FALCON, *TABLE)
+            if BEST not in peer.environment.values()]  # fmt: skip
 
 
 def peak_entry(threads: int) -> dict[str, Any]:
@@ -171,14 +190,12 @@ def self_check(threads: int) -> dict[str, Any]:
 
     It is tried twice, because a single disturbance does not mean that the machine is noisy.
     """
-    with (
-        SharedOperands(_CHECKED, np.dtype("float32"), 0) as operands,
-        Worker(TABLE[0], threads) as one,
-        Worker(TABLE[0], threads) as two,
-    ):
-        for worker in (one, two):
-            worker.prepare(operands)
-        sides = [Side("numpy", one.seconds), Side("numpy again", two.seconds)]
+    sides = []
+    with shared(_CHECKED, np.dtype("float32"), 0) as path, ExitStack() as workers:
+        for name in ("numpy", "numpy again"):
+            worker = workers.enter_context(Worker(TABLE[0], threads))
+            worker.ask("prepare", path=path)
+            sides.append(Side(name, worker.seconds))
         for _ in range(2):
             first, second = interleave(sides, _CHECK_PAIRS, most=_CHECK_PAIRS)
             estimate = first.over(second)

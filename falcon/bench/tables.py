@@ -6,17 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from falcon._core.text import format_table
 from falcon._core.timing import LEAST_PAIRS, Estimate, Record, geometric_mean
 
-from .records import FALCON, PACKED, estimate_of
-from .system import BUSY
+from .records import CLASSICAL, FALCON, PACKED, estimate_of
 
 INTERVAL = "± distance to the farther end of its 95 % confidence interval; * not known to 2 %"
-# The table has the rates of all sides if there are at most this many besides falcon.
-_MOST_RATED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +24,21 @@ class Doubt:
 
 def doubts(found: dict[str, Any]) -> list[Doubt]:
     """Return the reasons not to trust a record file."""
-    said = []
-    if found["machine"].get("numpy_held"):
-        said.append(Doubt(found["machine"]["numpy_held"], False))
+    held = found["machine"].get("numpy_held")
+    said = [Doubt(held, False)] if held else []
+    ratios, unknown = 0, []
     for x in found["cases"]:
         for name, side in x["sides"].items():
             if not side["correct"]:
-                text = f"WRONG RESULT: {name} on {x['key']}, relative error {side['error']:.1e}"
+                text = f"WRONG RESULT: {name} on {x['key']}, relative error {side['error']}"
                 said.append(Doubt(text, True))
-        for name, reason in x["failed"].items():
-            said.append(Doubt(f"{name} failed on {x['key']}: {reason}", True))
+        for name, why in x["failed"].items():
+            said.append(Doubt(f"{name} failed on {x['key']}: {why}", True))
+        for name, y in x["speedups"].items():
+            ratios += 1
+            if not y["known"]:
+                key = f"{x['label']} {x['key']}".strip()
+                unknown.append(f"{key} ({name} to {100 * y['uncertainty']:.1f} %)")
     for i, session in enumerate(found["sessions"], 1):
         check = session["self_check"]
         if check and not check["passed"]:
@@ -47,40 +47,14 @@ def doubts(found: dict[str, Any]) -> list[Doubt]:
                 "2 % of 1.00: this machine is too noisy for figures to be trusted"
             )
             said.append(Doubt(text, True))
-    busy = [x["key"] for x in found["cases"] if x["load"] and _is_busy(x["load"]["before"])]
-    if busy:
-        text = (
-            f"other processes took more than {100 * BUSY:.0f} % of the processors before "
-            f"{len(busy)} of {len(found['cases'])} cases: {_some(busy)}"
-        )
-        said.append(Doubt(text, False))
-    estimates = [
-        (f"{x['label']} {x['key']}".strip(), *y)
-        for x in found["cases"]
-        for y in x["speedups"].items()
-    ]
-    unknown = [
-        f"{key} ({name} to {100 * estimate['uncertainty']:.1f} %)"
-        for key, name, estimate in estimates
-        if not estimate["known"]
-    ]
     if unknown:
         text = (
-            f"{len(unknown)} of {len(estimates)} ratios not known to 2 %, or from fewer than "
-            f"{LEAST_PAIRS} pairs: {_some(unknown)}; repeat when the machine is quiet, or with a "
-            "larger --case-seconds"
+            f"{len(unknown)} of {ratios} ratios not known to 2 %, or from fewer than "
+            f"{LEAST_PAIRS} pairs: {', '.join(unknown[:3])}{' ...' if unknown[3:] else ''}; repeat "
+            "when the machine is quiet, or with a larger --case-seconds"
         )
         said.append(Doubt(text, False))
     return said
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (" ..." if names[3:] else "")
-
-
-def _is_busy(load: dict[str, Any]) -> bool:
-    """Whether other work took more of the processors than `BUSY`."""
-    return (load["busy"] or 0) + (load["stolen"] or 0) > BUSY
 
 
 def side_names(cases: Iterable[dict[str, Any]]) -> list[str]:
@@ -141,75 +115,96 @@ def verdicts(found: dict[str, Any]) -> list[Verdict]:
     return judged
 
 
-def format_cases(cases: Sequence[dict[str, Any]], *, first: str = FALCON) -> str:
-    """Return the table of some cases, with geometric means.
+def text(found: dict[str, Any]) -> str:
+    """Return what `bench` prints of a record file."""
+    machine = found["machine"]
+    parts = [f"{machine['cpu']}, {found['threads']} threads"]
+    if "gpu" in machine:
+        parts = [", ".join(" ".join(x) for x in machine["gpu"].items())]
+    elif "numpy_blas" in machine:
+        parts[0] += f"; numpy {machine['numpy']} with {machine['numpy_blas']}"
+    if found["peers"]:
+        parts.append(format_peers(found["peers"]))
+    if found["cases"]:
+        parts.append(format_cases(found["cases"]))
+    panels = [x["sides"][PACKED]["plan"].get("panels") for x in found["cases"]
+              if PACKED in x["sides"]]  # fmt: skip
+    if any(panels):
+        mib = sum(x or 0 for x in panels) / 2**20
+        parts.append(f"with B packed beforehand: {mib:.0f} MiB of panels")
+    won = [f"fastest, {verdict.group}: {verdict.winner()}" for verdict in verdicts(found)]
+    return "\n\n".join([*parts, *(["\n".join(won)] if won else [])])
 
-    `first`: the side whose rate and whose speed-ups over the others are printed.
-    """
-    sides = side_names(cases)
-    others = [name for name in sides if name != first]
-    rated = [first, *others] if len(others) <= _MOST_RATED else [first]
-    versus = [f"vs {name}" for name in others]
-    head = ("workload", "M x N x K", "dtype", "falcon chose", *rated, *versus, "RMS error",
-            "others'", "MiB", "pairs", "")  # fmt: skip
-    rows: list[tuple[str, ...]] = [head]
-    estimates: dict[str, list[Estimate]] = {name: [] for name in others}
-    for x in cases:
-        measured = {k: Record(k, tuple(side["seconds"])) for k, side in x["sides"].items()}
-        ratios = []
-        for name in others:
-            if name in measured and first in measured:
-                estimates[name].append(measured[first].over(measured[name]))
-                ratios.append(str(estimates[name][-1]))
-            else:
-                ratios.append("-")
-        mine = x["sides"].get(first, {"error": np.nan, "plan": None})
-        rates = (f"{x['sides'][k]['gflops']:.1f}" if k in x["sides"] else "-" for k in rated)
-        errors = [x["sides"][name]["error"] for name in others if name in x["sides"]]
-        rows.append(
-            (
-                x["label"] or x["workload"],
-                f"{x['M']} x {x['N']} x {x['K']}",
-                x["dtype"],
-                choice(x, first if first in (FALCON, PACKED) else FALCON),
-                *rates,
-                *ratios,
-                f"{mine['error']:.1e}",
-                f"{min(errors, default=np.nan):.1e}",
-                f"{mine['plan']['workspace'] / 2**20:.0f}" if mine["plan"] else "-",
-                str(x["rounds"]),
-                "",
-            )
-        )
-    means = ["-"] * len(others)
-    for i, name in enumerate(others):
-        if estimates[name]:
-            mean, uncertainty = geometric_mean(estimates[name])
-            means[i] = f"{mean:.3f} ±{mean * uncertainty:.3f}"
-    rows.append(("geometric mean", "", "", "", *("" for _ in rated), *means, *[""] * 5))
-    note = (
-        f"{', '.join(rated)}: effective GFLOP/s (2MNK/time), median; vs X: median of X's time over "
-        f"that of {first},\npair by pair, {INTERVAL};\n"
-        "others': smallest error of the other sides; MiB: planned workspace"
+
+def format_cases(cases: Sequence[dict[str, Any]]) -> str:
+    """Return the table of some cases, a row per side, with geometric means of all cases."""
+    libraries = [_fastest_library(x) for x in cases]
+    best = libraries[0] if len(set(libraries)) == 1 else "the fastest library"
+    titles = list(
+        dict.fromkeys(name for x in cases for y in x["sides"].values() for name in y["facts"])
     )
-    return f"{format_table(rows, left=4)}\n{note}"
+    # Rows of the table, and lines between them.
+    rows: list[tuple[str, ...] | str] = [
+        ("", "ms", "GFLOP/s", "falcon over it", f"it over {best or '-'}", "RMS error",
+         "of classical's", "MiB planned", "MiB taken", *titles, "chosen")
+    ]  # fmt: skip
+    over: dict[str, tuple[list[Estimate], list[Estimate]]] = {}
+    note = ""
+    for x, library in zip(cases, libraries, strict=True):
+        if x["note"] != note:
+            note = x["note"]
+            rows.append(f"\n{note}")
+        size = f"{x['M']} x {x['N']} x {x['K']} {x['dtype']}"
+        rows.append(f"{x['label'] or x['workload']}, {size}, {x['rounds']} pairs")
+        sides = x["sides"]
+        records = {name: Record(name, tuple(y["seconds"])) for name, y in sides.items()}
+        classical = sides.get(CLASSICAL, {}).get("error")
+        for name, y in sides.items():
+            ratios = []
+            for at, (one, other) in enumerate(((FALCON, name), (name, library))):
+                ratio = None
+                if one != other and one in records and other in records:
+                    ratio = records[one].over(records[other])
+                    over.setdefault(name, ([], []))[at].append(ratio)
+                ratios.append(str(ratio or ""))
+            facts = (y["facts"].get(title, "") for title in titles)
+            rows.append((
+                f"  {name}", f"{1e3 * y['median']:.4g}", f"{y['gflops']:.1f}", *ratios,
+                "" if y["error"] is None else f"{y['error']:.1e}",
+                f"{y['error'] / classical:.2f}" if classical and y["error"] is not None else "",
+                f"{y['plan']['workspace'] / 2**20:.0f}" if y["plan"] else "",
+                "" if y["extra_bytes"] is None else f"{y['extra_bytes'] / 2**20:.0f}",
+                *(z if isinstance(z, str) else f"{z:.4g}" for z in facts),
+                choice(x, name) if y["plan"] else "",
+            ))  # fmt: skip
+        rows += [f"  {name} failed: {why}" for name, why in x["failed"].items()]
+    if len(cases) > 1 and len({x["workload"] for x in cases}) == 1:
+        rows.append("geometric mean")
+        for name, both in over.items():
+            means = [_mean(x) for x in both]
+            rows.append((f"  {name}", "", "", *means, *[""] * (len(rows[0]) - 5)))
+    cells = [x for x in rows if isinstance(x, tuple)]
+    used = [i for i in range(len(cells[0])) if i == 0 or any(x[i] for x in cells[1:])]
+    table = iter(format_table([[x[i] for i in used] for x in cells]).splitlines())
+    lines = [x if isinstance(x, str) else next(table) for x in rows]
+    note = (
+        "GFLOP/s: effective (2MNK/time), median; falcon over it, it over a library: median ratio "
+        f"of speeds, pair by pair,\n{INTERVAL};\nMiB: workspace, and memory beyond A, B and C"
+    )
+    return "\n".join([*lines, note])
 
 
-def format_sides(case: dict[str, Any]) -> str:
-    """Return the table of a case's sides: rates, over the best library's, and errors."""
-    sides = case["sides"]
-    records = {name: Record(name, tuple(x["seconds"])) for name, x in sides.items()}
-    libraries = [x for name, x in records.items() if not name.startswith(FALCON)]
-    best = min(libraries, key=lambda x: x.median, default=None)
-    classical = sides.get(f"{FALCON} classical", {}).get("error")
-    rows = [
-        ("side", "GFLOP/s", f"over {best.name if best else '-'}", "RMS error", "of classical's")
-    ]
-    for name, x in sides.items():
-        over = str(records[name].over(best)) if best else "-"
-        share = f"{x['error'] / classical:.2f}" if classical else "-"
-        rows.append((name, f"{x['gflops']:.0f}", over, f"{x['error']:.1e}", share))
-    return format_table(rows)
+def _mean(estimates: list[Estimate]) -> str:
+    if not estimates:
+        return ""
+    mean, uncertainty = geometric_mean(estimates)
+    return f"{mean:.3f} ±{mean * uncertainty:.3f}"
+
+
+def _fastest_library(case: dict[str, Any]) -> str:
+    """Return the name of the fastest side that is not falcon's; empty if there is none."""
+    medians = {k: x["median"] for k, x in case["sides"].items() if not k.startswith(FALCON)}
+    return min(medians, key=lambda x: medians[x], default="")
 
 
 def format_peers(found: Sequence[dict[str, Any]]) -> str:

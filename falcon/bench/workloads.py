@@ -127,8 +127,6 @@ WORKLOADS = {
         ),
         BOTH,
     ),
-    # Squares and layers from which the targets of the CPU backend were set.
-    "targets": Workload(lambda: [Shape(2048, 2048, 2048), *quick_shapes()], BOTH),
     # One or two shapes of each kind.
     "quick": Workload(
         _shapes(

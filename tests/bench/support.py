@@ -2,16 +2,17 @@
 
 import json
 import time
+from argparse import Namespace
 from typing import ClassVar
 
 import pytest
 
 from falcon.bench import peers, suite
+from falcon.bench.compare import SideError
 from falcon.bench.peers import FALCON, TABLE, AbsentError, falcon_peer
 from falcon.bench.run import Run
 from falcon.bench.workloads import Case, Shape
 
-QUIET = {"average": 0.1, "busy": 0.0, "stolen": 0.0}
 MACHINE = {"cpu": "Test", "cpus": 2, "caches": {"l1d": 32768}, "memory": 2**34,
            "system": "none", "python": "3", "numpy": "2"}  # fmt: skip
 PEAK = {"threads": 2, "gflops": [{"dtype": "float32", "isa": "wide", "gflops": 9.5}]}
@@ -44,15 +45,6 @@ class FakeWorker:
         self.peer, self.name = peer, peer.name
         self.started.append((peer.name, dict(peer.environment)))
 
-    def prepare(self, operands):
-        if self.name in self.broken:
-            raise RuntimeError(f"peer {self.name}: MemoryError")
-        seconds = self.speeds[self.name][0]
-        self.clock.move(seconds)
-        plan = {"backend": "cpu", "scheme": "strassen", "workspace": 2**20, "growth": 2.0}
-        return {"seconds": seconds, "error": 1e-16, "extra_bytes": 2**21,
-                "plan": plan if self.name.startswith("falcon") else None}  # fmt: skip
-
     def seconds(self, repeats=1):
         self.log.append((self.name, repeats))
         times = self.speeds[self.name]
@@ -60,12 +52,18 @@ class FakeWorker:
         self.clock.move(repeats * seconds)
         return seconds
 
-    def ask(self, do, dtypes):
-        assert do == "describe"
+    def ask(self, do, **request):
+        if do == "prepare":
+            if self.name in self.broken:
+                raise SideError(self.name, "MemoryError")
+            self.clock.move(self.speeds[self.name][0])
+            plan = {"backend": "cpu", "scheme": "strassen", "workspace": 2**20, "growth": 2.0}
+            return {"error": 1e-16, "extra_bytes": 2**21,
+                    "plan": plan if self.name.startswith("falcon") else None}  # fmt: skip
         if self.peer.adapter == "mkl":
             raise AbsentError(f"not installed: {self.peer.install}")
         return {"library": self.peer.adapter, "version": "1.0", "threads": 2,
-                "kernels": dict.fromkeys(dtypes, "wide")}  # fmt: skip
+                "kernels": dict.fromkeys(request["dtypes"], "wide")}  # fmt: skip
 
     def close(self):
         pass
@@ -85,17 +83,22 @@ def pretend(monkeypatch, **speeds):
     monkeypatch.setattr(suite, "Worker", FakeWorker)
     monkeypatch.setattr(peers, "Worker", FakeWorker)
     monkeypatch.setattr(suite, "peak_entry", lambda threads: dict(PEAK))
-    monkeypatch.setattr(suite, "load", lambda: dict(QUIET))
     monkeypatch.setattr(suite, "self_check", lambda threads: dict(PASSED))
+    monkeypatch.setattr(suite, "describe_machine", lambda: dict(MACHINE))
     rates = {"float32": {"Zen": 5.0, "Old": 2.0}, "float64": {"Zen": 5.0, "Old": 7.0}}
     monkeypatch.setattr(peers, "coretype_rates", lambda threads, dtype: rates[dtype])
     return FakeWorker
 
 
-def spec(*, sizes=(8, 16), dtypes=("float32",), more=(), rounds=5, case_seconds=1e9):
-    cases = [Case("squares", Shape(n, n, n), x) for x in dtypes for n in sizes]
-    sides = [FALCON, falcon_peer("falcon classical", scheme="classical"), TABLE[0], *more]
-    return suite.Spec(cases, sides, 2, rounds, case_seconds)
+def comparison(*, sizes=(8, 16), dtypes=("float32",), more=(), rounds=5, case_seconds=1e9):
+    """Falcon, its classical path and NumPy."""
+    nothing = dict.fromkeys(("dtype", "shape", "model", "workload", "quick", "split", "packed",
+                             "max_gib"))  # fmt: skip
+    options = Namespace(**nothing, sizes=[], threads=2, rounds=rounds, case_seconds=case_seconds)
+    what = suite.BesidePeers(options, {})
+    what.cases = [Case("squares", Shape(n, n, n), x) for x in dtypes for n in sizes]
+    what.peers = [FALCON, falcon_peer("falcon classical", scheme="classical"), TABLE[0], *more]
+    return what
 
 
 def whole_run():
@@ -103,7 +106,6 @@ def whole_run():
     with pytest.MonkeyPatch.context() as monkeypatch:
         pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.1], numpy=[1.2])
         mkl = next(x for x in TABLE if x.name == "mkl")
-        asked = spec(dtypes=("float32", "float64"), more=(mkl,))
-        kept = Run(None, asked.asked(MACHINE))
-        assert suite.Suite(asked, kept, lambda *x: None).run(float("inf"))
+        kept = Run(None, comparison(dtypes=("float32", "float64"), more=(mkl,)))
+        assert kept.measure(float("inf"))
         return json.loads(json.dumps(kept.found))

@@ -2,29 +2,26 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
 from falcon.__main__ import main
-from falcon._core.timing import interleave
 from falcon._cpu.peak import Peak
-from falcon.bench import peer_run, peers, records, suite
-from falcon.bench.here import beside_numpy, own_classical
+from falcon.bench import peers, records, suite
+from falcon.bench.compare import own_classical
 from falcon.bench.run import INCOMPLETE
-from falcon.bench.workloads import WORKLOADS, Case, Shape
+from falcon.bench.workloads import WORKLOADS, Shape
 
-from .support import PASSED, PEAK, QUIET
+from .support import PASSED, PEAK
 
 
 @pytest.fixture
 def small(monkeypatch):
     """Only NumPy as a peer."""
-    for module in (peers, suite, peer_run):
+    for module in (peers, suite):
         monkeypatch.setattr(module, "TABLE", (peers.TABLE[0],))
     monkeypatch.setattr(suite, "peak_entry", lambda threads: dict(PEAK))
     monkeypatch.setattr(suite, "self_check", lambda threads: dict(PASSED))
-    monkeypatch.setattr(suite, "load", lambda: dict(QUIET))
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
 
@@ -38,9 +35,9 @@ def run(capsys, *arguments):
 def test_a_run_that_is_stopped_and_ended(capsys, tmp_path, monkeypatch):
     pytest.importorskip("jsonschema")
     path = tmp_path / "x.json"
-    targets = replace(WORKLOADS["targets"], shapes=lambda: [Shape(33, 65, 17)])
-    monkeypatch.setitem(WORKLOADS, "targets", targets)
-    shapes = ("--shape", "64,48,80", "--workload", "targets", "--dtype", "float32,float64")
+    odd = replace(WORKLOADS["odd"], shapes=lambda: [Shape(33, 65, 17)])
+    monkeypatch.setitem(WORKLOADS, "odd", odd)
+    shapes = ("--shape", "64,48,80", "--workload", "odd", "--dtype", "float32,float64")
     asked = ("bench", "--peers", "--packed", "--rounds", 1, "--case-seconds", 0,
              "--threads", 1, "-o", path, *shapes)  # fmt: skip
     status, _, err = run(capsys, *asked, "--time-budget", 1e-9)
@@ -51,7 +48,7 @@ def test_a_run_that_is_stopped_and_ended(capsys, tmp_path, monkeypatch):
     assert status == 0
     assert "ratios not known to 2 %, or from fewer than 5 pairs" in err
     assert "fastest, given, float32: " in out
-    for word in ("vs falcon packed", "vs falcon classical", "vs numpy", "64 x 48 x 80", "float64"):
+    for word in ("falcon packed", "falcon classical", "it over numpy", "64 x 48 x 80", "float64"):
         assert word in out
     assert not (tmp_path / "x.json.part").exists()
     found = records.read(path)
@@ -85,24 +82,23 @@ def test_parts_beside_the_libraries(capsys, tmp_path):
     asked = ("bench", "--split", "--rounds", 1, "--case-seconds", 0, "--threads", 1)
     status, out, _ = run(capsys, *asked, "--shape", "80,70,90", "-o", tmp_path / "x.json")
     assert status == 0
-    lines = {x[:22].strip(): x[22:].split() for x in out.splitlines()}
-    assert "over numpy" in out
-    assert float(lines["falcon classical"][-1]) == 1
-    assert float(lines["falcon bf16x6"][-1]) < 2 < float(lines["falcon bf16x3"][-1])
-    assert {x for x in peer_run._SPLIT if "strassen" not in x} <= set(lines)
-    assert len(records.read(tmp_path / "x.json")["cases"]) == 1
+    assert "it over numpy" in out
+    (case,) = records.read(tmp_path / "x.json")["cases"]
+    errors = {name: x["error"] for name, x in case["sides"].items()}
+    assert errors["falcon bf16x6"] < 2 * errors["falcon classical"] < errors["falcon bf16x3"]
+    assert {x for x in suite._SPLIT if "strassen" not in x} <= set(errors)
     assert run(capsys, *asked, "--dtype", "float64")[2].endswith("leave out --dtype\n")
 
 
 @pytest.mark.usefixtures("small")
 def test_list_peers(capsys, monkeypatch):
     absent = peers.Peer("nobody", "nobody", "f", "pip install nobody")
-    monkeypatch.setattr(peer_run, "TABLE", (*peers.TABLE[:1], absent))
+    monkeypatch.setattr(suite, "TABLE", (*peers.TABLE[:1], absent))
     status, out, _ = run(capsys, "bench", "--list-peers")
     assert status == 0
     lines = out.splitlines()
     assert lines[1].split()[0] == "falcon"
-    assert "absent: nobody (peer nobody: KeyError" in lines[3]
+    assert "absent: nobody (nobody: KeyError" in lines[3]
     status, out, _ = run(capsys, "bench", "--list-peers", "--json")
     assert [x["peer"] for x in json.loads(out)] == ["falcon", "numpy", "nobody"]
 
@@ -115,7 +111,6 @@ def test_workloads():
         if name == "llm":
             assert {x.label.split()[0] for x in shapes} == {"Qwen2.5-7B", "Llama-3.1-8B"}
             assert not any("lm_head" in x.label for x in shapes)
-    assert len(WORKLOADS["targets"].shapes()) == 9
     assert Shape(8192, 8192, 8192) in WORKLOADS["squares"].shapes()
 
 
@@ -149,10 +144,9 @@ def test_the_peak(capsys, monkeypatch):
     assert "--peak needs falcon's own kernels: not compiled" in err
 
 
-def test_the_classical_side_is_falcons_own_kernels():
+def test_the_classical_side_is_falcons_own_kernels(capsys):
     """Where "auto" would call NumPy's product for the classical algorithm, too."""
     pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
-    case = Case("given", Shape(40, 30, 20), "float32")
-    found = beside_numpy(case, {}, partial(interleave, rounds=1, seconds=0.0))
+    (found,) = json.loads(run(capsys, "bench", "40,30,20", "--rounds", 1, "--json")[1])["cases"]
     assert found["sides"]["falcon classical"]["plan"]["backend"] == "cpu"
     assert own_classical({"backend": "numpy"}, ["float32"])["backend"] == "numpy"

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from falcon.bench.errors import relative_error
-from falcon.bench.operands import SharedOperands, mapped
+from falcon.bench.operands import mapped, shared
 from falcon.bench.workloads import Shape, operands
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int32", "float16"])
 def test_mapped(dtype):
     shape, dtype = Shape(70, 30, 50), np.dtype(dtype)
-    with SharedOperands(shape, dtype, seed=4) as shared:
-        a, b, index, exact = mapped(shared.path)
+    with shared(shape, dtype, seed=4) as path:
+        a, b, index, exact = mapped(path)
     x, y = operands(shape, dtype, seed=4)
     np.testing.assert_array_equal(a, x)
     np.testing.assert_array_equal(b, y)
@@ -28,17 +28,17 @@ def test_mapped(dtype):
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows keeps files that are mapped")
 def test_the_files_are_gone_after_use_and_after_a_failure(monkeypatch):
-    with SharedOperands(Shape(3, 4, 5), np.dtype("float32"), seed=0) as shared:
-        assert os.path.exists(shared.path)
-    assert not os.path.exists(shared.path)
+    with shared(Shape(3, 4, 5), np.dtype("float32"), seed=0) as path:
+        assert os.path.exists(path)
+    assert not os.path.exists(path)
 
     def full(path, x):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "save", full)
-    folder = os.path.dirname(shared.path)
+    folder = os.path.dirname(path)
     before = set(os.listdir(folder))
     with pytest.raises(OSError, match="No space"):
-        SharedOperands(Shape(3, 4, 5), np.dtype("float32"), seed=0)
+        shared(Shape(3, 4, 5), np.dtype("float32"), seed=0).__enter__()
     left = set(os.listdir(folder)) - before
     assert not any(name.startswith("falcon-bench-") for name in left)

@@ -54,7 +54,7 @@ def test_the_page_and_its_pictures(found, tmp_path):
         drawing = ElementTree.parse(path.parent / f"{name}.svg").getroot()
         assert drawing.tag.endswith("svg")
     for word in ("Test", "pip install", "1.200 ±0.000", "falcon, 1.200 times as fast as numpy",
-                 "Not available here: ", "strassen (cpu)"):  # fmt: skip
+                 "absent: mkl", "strassen (cpu)"):  # fmt: skip
         assert word in text
 
 
@@ -84,29 +84,14 @@ def test_words_of_others_are_escaped(found):
     assert "A &amp; B" in text
 
 
-def test_warnings_are_folded_and_wrong_results_are_not(found):
+def test_warnings_and_wrong_results(found):
     doubtful = copy.deepcopy(found)
     doubtful["cases"][0]["speedups"]["numpy"].update(known=False, uncertainty=0.3)
     doubtful["cases"][0]["sides"]["numpy"]["correct"] = False
     text = report.page(doubtful, [])
     Page(text)
-    folded = text[text.index("<details>") : text.index("</details>")]
-    assert "1 warning about this measurement" in folded
-    assert "ratios not known to 2 %" in folded
     assert '<p class="severe">WRONG RESULT: numpy' in text
-    assert "WRONG RESULT" not in folded
-
-
-def test_colours_respect_what_is_known(found):
-    doubtful = copy.deepcopy(found)
-    ratios = ((1.1, 0.001, "faster"), (0.9, 0.001, "slower"), (1.1, 0.4, "unsure"),
-              (0.9, 0.4, "unsure"))  # fmt: skip
-    for case, (median, half, _) in zip(doubtful["cases"], ratios, strict=True):
-        case["speedups"]["numpy"].update(median=median, low=median - half, high=median + half)
-    text = report.page(doubtful, [])
-    for median, half, kind in ratios:
-        star = "*" if half / median > 0.02 else ""
-        assert f'<span class="{kind}">{median:.3f} ±{half:.3f}{star}</span>' in text
+    assert '<p class="warning">1 of 8 ratios not known to 2 %' in text
 
 
 def test_legends_are_whole(found):
@@ -116,6 +101,6 @@ def test_legends_are_whole(found):
     case["sides"]["onednn"] = copy.deepcopy(case["sides"]["numpy"])
     case["speedups"]["onednn"] = copy.deepcopy(case["speedups"]["numpy"])
     with figures.style():
-        for draw in (figures.rates, figures.speedups, figures.memory):
+        for draw in (figures.rates, figures.speedups):
             (legend,) = draw(more).legends
             assert "onednn" in {x.get_text() for x in legend.get_texts()}

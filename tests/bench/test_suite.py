@@ -1,4 +1,4 @@
-"""A run: sides take turns, cases end when ratios are known, stopping loses at most a round."""
+"""A run: sides take turns, cases end when ratios are known, stopping loses at most a case."""
 
 import pytest
 
@@ -6,15 +6,9 @@ from falcon.bench import suite
 from falcon.bench.peers import TABLE
 from falcon.bench.run import Run
 
-from .support import MACHINE, pretend, spec
+from .support import MACHINE, comparison, pretend
 
 FOREVER = float("inf")
-
-
-def session(asked, kept, deadline=FOREVER):
-    said = []
-    complete = suite.Suite(asked, kept, lambda *x: said.append(x)).run(deadline)
-    return complete, said
 
 
 def case_of(kept, key="squares 8x8x8 float32"):
@@ -28,12 +22,13 @@ def rounds(kept, key="squares 8x8x8 float32"):
     return [dict(zip(case["sides"], x, strict=True)) for x in columns]
 
 
-def test_a_case_ends_when_its_ratios_are_known(monkeypatch):
-    worker = pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.1], numpy=[2.0])
-    asked = spec(sizes=(8,))
-    kept = Run(None, asked.asked(MACHINE))
-    assert session(asked, kept)[0]
-    assert len(rounds(kept)) == 5
+@pytest.mark.parametrize("numpy", [[2.0], [1.0, *([2.0, 3.0] * 50)]])
+@pytest.mark.parametrize("seconds", [1e9, 1.0])
+def test_a_case_ends_when_its_ratios_are_known(monkeypatch, numpy, seconds):
+    worker = pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.1], numpy=numpy)
+    kept = Run(None, comparison(sizes=(8,), case_seconds=seconds))
+    assert kept.measure(FOREVER)
+    assert len(rounds(kept)) == (20 if numpy[1:] and seconds > 1 else 5)
     assert rounds(kept)[0] == {"falcon": 1.0, "falcon classical": 1.1, "numpy": 2.0}
     order = [name for name, _ in worker.log[3:]]
     assert order[:3] == ["falcon", "falcon classical", "numpy"]
@@ -41,80 +36,74 @@ def test_a_case_ends_when_its_ratios_are_known(monkeypatch):
     assert {repeats for _, repeats in worker.log} == {1}
 
 
-def test_short_calls_are_repeated(monkeypatch):
-    worker = pretend(monkeypatch, falcon=[0.03], falcon_classical=[0.012], numpy=[0.2])
-    session(spec(sizes=(8,)), Run(None, spec(sizes=(8,)).asked(MACHINE)))
-    assert dict(worker.log) == dict.fromkeys(("falcon", "falcon classical", "numpy"), 5)
-
-
-@pytest.mark.parametrize(("seconds", "expected"), [(1e9, 20), (1.0, 5)])
-def test_noise_asks_for_more_rounds_but_not_for_ever(monkeypatch, seconds, expected):
-    noisy = [1.0, *([2.0, 3.0] * 50)]
-    pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.0], numpy=noisy)
-    asked = spec(sizes=(8,), case_seconds=seconds)
-    kept = Run(None, asked.asked(MACHINE))
-    session(asked, kept)
-    assert len(rounds(kept)) == expected
+def test_without_a_file_cases_share_the_time(monkeypatch):
+    pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.0], numpy=[1.0])
+    kept = Run(None, comparison())
+    assert kept.measure(20.0)
+    assert [x["rounds"] for x in kept.found["cases"]] == [2, 1]
+    assert kept.cut == 2
 
 
 def test_a_run_goes_on_where_it_stopped(monkeypatch, tmp_path):
     pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.0], numpy=[1.0])
-    asked, path = spec(), tmp_path / "x.part"
-    # Whatever the deadline, a session gets ahead by one case.
-    assert not session(asked, Run(path, asked.asked(MACHINE)), deadline=0.0)[0]
-    assert [x.key for x in Run(path, asked.asked(MACHINE)).left(asked.cases)] == [
-        "squares 16x16x16 float32"
-    ]
-    kept = Run(path, asked.asked(MACHINE))
-    assert session(asked, kept, deadline=0.0)[0]
-    for at, key in enumerate(("squares 8x8x8 float32", "squares 16x16x16 float32")):
-        assert len(rounds(kept, key)) == 5
-        assert case_of(kept, key)["sessions"] == [at]
-    assert len(kept.found["peers"]) == 3  # libraries are looked at once
-    before = path.read_text(encoding="utf-8")
-    assert session(asked, Run(path, asked.asked(MACHINE)))[0]  # nothing left to do
-    assert path.read_text(encoding="utf-8") == before
-
-
-def test_a_kill_while_it_is_written_loses_that_case(monkeypatch, tmp_path):
-    pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.0], numpy=[1.0])
-    asked, path = spec(), tmp_path / "x.part"
-    session(asked, Run(path, asked.asked(MACHINE)), deadline=0.0)
+    what, path = comparison(), tmp_path / "x.part"
+    # Whatever the budget, a session gets ahead by one case.
+    assert not Run(path, what).measure(0.0)
     before = path.read_text(encoding="utf-8")
 
-    def killed(*_):
+    def killed(*_):  # while it is written: that case is lost
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(type(path), "replace", killed)
         with pytest.raises(KeyboardInterrupt):
-            session(asked, Run(path, asked.asked(MACHINE)))
+            Run(path, what).measure(0.0)
     assert path.read_text(encoding="utf-8") == before
-    assert session(asked, Run(path, asked.asked(MACHINE)))[0]
+    assert [x.key for x in Run(path, what).left()] == ["squares 16x16x16 float32"]
+    kept = Run(path, what)
+    assert kept.measure(0.0)
+    for at, key in enumerate(("squares 8x8x8 float32", "squares 16x16x16 float32")):
+        assert len(rounds(kept, key)) == 5
+        assert case_of(kept, key)["sessions"] == [at]
+    assert len(kept.found["peers"]) == 3  # libraries are looked at once
+    before = path.read_text(encoding="utf-8")
+    assert Run(path, what).measure(FOREVER)  # nothing left to do
+    assert path.read_text(encoding="utf-8") == before
 
 
 def test_another_run_is_refused(monkeypatch, tmp_path):
+    pretend(monkeypatch)
     path = tmp_path / "x.part"
-    Run(path, spec().asked(MACHINE)).save()
+    Run(path, comparison()).save()
     with pytest.raises(ValueError, match=r"begun with other cases, peers or settings.*--fresh"):
-        Run(path, spec(sizes=(32,)).asked(MACHINE))
+        Run(path, comparison(sizes=(32,)))
+    monkeypatch.setattr(suite, "describe_machine", lambda: {**MACHINE, "cpu": "another"})
     with pytest.raises(ValueError, match="other cases"):
-        Run(path, spec().asked({**MACHINE, "cpu": "another"}))
+        Run(path, comparison())
     for text in ("hello\n", "[]", "{}"):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(ValueError, match="is not a run of falcon bench"):
-            Run(path, spec().asked(MACHINE))
+            Run(path, comparison())
 
 
 @pytest.mark.parametrize("broken", ["numpy", "falcon"])
-def test_a_peer_that_fails_does_not_stop_the_others(monkeypatch, broken):
+@pytest.mark.parametrize("later", [False, True])
+def test_a_peer_that_fails_does_not_stop_the_others(monkeypatch, broken, later):
     worker = pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.0], numpy=[1.0])
-    worker.broken.add(broken)
-    asked = spec(sizes=(8,))
-    kept = Run(None, asked.asked(MACHINE))
-    assert session(asked, kept)[0]
+    seconds = worker.seconds
+
+    def failing(self, repeats=1):
+        if self.name == broken and later:
+            raise suite.SideError(self.name, "MemoryError")
+        return seconds(self, repeats)
+
+    monkeypatch.setattr(worker, "seconds", failing)
+    if not later:
+        worker.broken.add(broken)
+    kept = Run(None, comparison(sizes=(8,)))
+    assert kept.measure(FOREVER)
     assert set(rounds(kept)[0]) == {"falcon", "falcon classical", "numpy"} - {broken}
-    assert case_of(kept)["failed"] == {broken: f"peer {broken}: MemoryError"}
+    assert case_of(kept)["failed"] == {broken: f"{broken}: MemoryError"}
     assert bool(case_of(kept)["speedups"]) == (broken == "numpy")
 
 
@@ -131,10 +120,10 @@ def test_the_best_kernels_are_those_of_the_dtype(monkeypatch):
     worker = pretend(
         monkeypatch, falcon=[1.0], falcon_classical=[1.0], **{"numpy (best kernels)": [1.0]}
     )
-    asked = spec(sizes=(8,), dtypes=("float32", "float64"))
-    asked.sides[2] = TABLE[1]
-    kept = Run(None, asked.asked(MACHINE))
-    assert session(asked, kept)[0]
+    what = comparison(sizes=(8,), dtypes=("float32", "float64"))
+    what.peers[2] = TABLE[1]
+    kept = Run(None, what)
+    assert kept.measure(FOREVER)
     best = [x["OPENBLAS_CORETYPE"] for name, x in worker.started if name == TABLE[1].name]
     assert best == ["Zen", "Old", "Zen", "Old"]  # described, then timed
     assert [name for name, _ in worker.started].count("falcon") == 2  # described, then timed

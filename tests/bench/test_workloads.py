@@ -10,7 +10,6 @@ from falcon.bench.workloads import (
     operands,
     parse_shape,
     parse_shapes,
-    quick_shapes,
 )
 
 
@@ -20,33 +19,14 @@ def test_models():
     for name in found:
         shapes = model_shapes(name, 512)
         assert shapes
-        labels = [x.label for x in shapes]
-        assert all(labels)
-        assert len(set(labels)) == len(labels)
-        for shape in shapes:
-            assert shape.M == 512
-            assert shape.N >= 64
-            assert shape.K >= 64
-
-
-def test_a_model_layer_by_layer():
-    shapes = {x.label: (x.M, x.N, x.K) for x in model_shapes("qwen2.5-7b", 2048)}
-    assert shapes["qkv"] == (2048, 4608, 3584)
-    assert shapes["o"] == (2048, 3584, 3584)
+        assert len({x.label for x in shapes} - {""}) == len(shapes)
+        assert all(x.M == 512 and min(x.N, x.K) >= 64 for x in shapes)
+    assert Shape(2048, 4608, 3584, "qkv") in model_shapes("qwen2.5-7b", 2048)
 
 
 def test_unknown_model():
     with pytest.raises(ValueError, match=r"there is no model 'GPT-0'; known: .*Qwen2\.5-7B"):
         model_shapes("GPT-0", 1)
-
-
-def test_quick_shapes():
-    shapes = quick_shapes()
-    assert len(shapes) == 8
-    assert Shape(4096, 4096, 4096) in shapes
-    for x in shapes:
-        assert x.label == ""
-        assert 2.0 * x.M * x.N * x.K < 1e12  # seconds, not minutes
 
 
 @pytest.mark.parametrize(

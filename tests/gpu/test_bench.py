@@ -5,6 +5,7 @@ Times mean nothing there, but the bytes and operations of the rates do.
 
 import importlib
 import json
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import falcon
 from falcon.__main__ import main
 from falcon._core.dtypes import of
 from falcon._gpu import rates
-from falcon.bench import gpu, gpu_run, records
+from falcon.bench import gpu, records
 from falcon.bench.run import INCOMPLETE
 from falcon.bench.workloads import Case, Shape
 from falcon.codegen.cuda_plan import products
@@ -47,10 +48,10 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path, monkeypatch):
     cases = [f"given {x} {y}" for x in ("48x40x56", "32x32x32") for y in ("float32", "bfloat16")]
     references, copy = [], gpu.device.download
     monkeypatch.setattr(gpu.device, "download", lambda x: (references.append(x.shape), copy(x))[1])
-    machine = gpu_run.describe_machine()
+    machine = gpu.describe_machine()
     for done in range(1, 4):  # a case at a time, each on another host with such a GPU
         host = {**machine, "system": f"Linux {done}", "memory": done, "cpu": "another"}
-        monkeypatch.setattr(gpu_run, "describe_machine", lambda host=host: host)
+        monkeypatch.setattr(gpu, "describe_machine", lambda host=host: host)
         status, out, err = run(capsys, *asked, "--time-budget", 1e-9)
         assert status == INCOMPLETE
         assert "the same command resumes it" in err
@@ -63,7 +64,7 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path, monkeypatch):
     status, out, _ = run(capsys, *asked)
     assert status == 0
     assert not part.exists()
-    for x in ("vs cublas", "with B packed beforehand:", "48 x 40 x 56"):
+    for x in ("it over cublas", "with B packed beforehand:", "48 x 40 x 56"):
         assert x in out
     found = records.read(path)
     assert [x["key"] for x in found["cases"]] == cases
@@ -74,14 +75,16 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path, monkeypatch):
     assert found["machine"]["gpu"]["device"] == "Stand-in"
     status, out, err = run(capsys, *asked)
     assert "is complete; --fresh measures again" in err
-    assert "vs cublas" in out
+    assert "it over cublas" in out
     pytest.importorskip("jsonschema").validate(found, records.schema())
 
 
 def test_settings_of_cublas_are_recorded(monkeypatch):
     monkeypatch.setenv("CUBLAS_EMULATE_SINGLE_PRECISION", "1")
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
-    found = gpu.describe()
+    options = Namespace(sizes=["8,8,8"], shape=None, model=None, dtype=None, threads=1, rounds=1,
+                        case_seconds=0)  # fmt: skip
+    found = gpu.OnGpu(options, dict.fromkeys(gpu._OPTIONS)).machine()["gpu"]
     assert found["device"] == "Stand-in"
     assert (found["CUBLAS_EMULATE_SINGLE_PRECISION"], found["NVIDIA_TF32_OVERRIDE"]) == ("1", "0")
 
@@ -89,7 +92,7 @@ def test_settings_of_cublas_are_recorded(monkeypatch):
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_case_that_fails_is_the_last(capsys, tmp_path, monkeypatch, is_lost):
     """It stops no other, unless the device is lost."""
-    path, measure, seen = tmp_path / "day.json", gpu.measure, []
+    path, sides, seen = tmp_path / "day.json", gpu._sides, []
     asked = ("--shape", "32,32,32", "--dtype", "float32,float64", "--rounds", 1,
              "--case-seconds", 0, "-o", path)  # fmt: skip
 
@@ -97,10 +100,10 @@ def test_a_case_that_fails_is_the_last(capsys, tmp_path, monkeypatch, is_lost):
         seen.append(case.dtype)
         if len(seen) == 1:
             raise MemoryError("out of memory")
-        return measure(case, *rest)
+        return sides(case, *rest)
 
-    monkeypatch.setattr(gpu, "measure", failing)
-    monkeypatch.setattr(gpu_run.device, "is_lost", lambda: is_lost)
+    monkeypatch.setattr(gpu, "_sides", failing)
+    monkeypatch.setattr(gpu.device, "is_lost", lambda: is_lost)
     status, _, err = run(capsys, *asked)
     assert status == INCOMPLETE
     assert "given 32x32x32 float32 failed: out of memory" in err

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from falcon.__main__ import main as command
-from falcon.bench import gpu_run
-from falcon.bench.run import INCOMPLETE
+from falcon._gpu import rates
+from falcon.bench.run import INCOMPLETE, Run
 
 from . import day, test_on_gpu, without_pools
 
@@ -148,8 +148,7 @@ def test_the_sanitizers_part_has_no_pools(cupy, monkeypatch):
 def test_the_commands_of_the_day(cupy, tmp_path, monkeypatch, capsys):
     """The benchmarks and the tests that it names are there."""
     cases = []
-    monkeypatch.setattr(gpu_run, "_measure", lambda _, found, *rest: cases.extend(found))
-    monkeypatch.setattr(gpu_run.gpu, "describe", dict)
+    monkeypatch.setattr(Run, "measure", lambda kept, _: cases.extend(kept.what.cases))
     named = {part.name: part for part in day.parts(tmp_path)}
     assert command([str(x) for x in named["bench"].command[3:]] + ["--time-budget", "9"]) == (
         INCOMPLETE

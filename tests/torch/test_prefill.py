@@ -77,18 +77,21 @@ def test_the_command(capsys):
         assert main([*words, "--dtype", "float32,bfloat16"]) == 0
         out = capsys.readouterr().out
         assert main([*words, "--dtype", "float64", "--json"]) == 0
-        (found,) = json.loads(capsys.readouterr().out)
+        found = json.loads(capsys.readouterr().out)
     finally:
         torch.set_num_threads(threads)
-    for word in ("small, float32, 2 decoder layers", "small, bfloat16", "layers.1.down_proj",
-                 "strassen", "14 of 14 layers on falcon"):  # fmt: skip
+    for word in ("2 decoder layers", "small prefill, float32", "small prefill, bfloat16",
+                 "layers.1.down_proj", "strassen", "14 of 14 layers on falcon"):  # fmt: skip
         assert word in out
-    assert [x["tokens"] for x in found["entries"]] == [8, 16]
-    for x in found["entries"]:
-        assert 0 < x["agreement"]["falcon"] < 1e-13
-        assert x["agreement"]["agreeing"] == x["agreement"]["tokens"] == x["tokens"]
-        assert all(0 < share < 1 for share in x["linear"])
-        assert x["decode"]["median"] > 0
+    runs = [(x["workload"], x["M"]) for x in found["cases"]]
+    assert runs == [("small prefill", 8), ("small decode after 8", 1), ("small prefill", 16),
+                    ("small decode after 16", 1)]  # fmt: skip
+    for x in found["cases"]:
+        assert x["speedups"]["torch"]["median"] > 0
+        for side in x["sides"].values():
+            assert 0 <= side["error"] < 1e-13 and side["facts"]["tokens/s"] > 0
+            assert side["facts"]["in linear layers"].endswith(" %")
+        assert x["sides"]["falcon"]["facts"]["same top-1"] == "100.0 %"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,145 @@
+"""What is compared: cases, and the sides that each of them is measured with."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from falcon._core import timing
+from falcon._core.dtypes import of
+from falcon._core.options import thread_count
+from falcon._front.info import backends, numpy_blas
+
+from . import records, workloads
+from .system import describe_machine
+from .workloads import Case, Shape
+
+Say = Callable[[str], None]  # shows in a few words what is being done
+
+
+@dataclass(frozen=True, slots=True)
+class Side(timing.Side):
+    """One side: how it is timed, and what ran."""
+
+    # Called after all timings, with the median of the seconds. Returns a side's fields of the
+    # record file: `error`, that of the last product, and what differs from `records.UNKNOWN`.
+    about: Callable[[float], dict[str, Any]] = lambda _: {}
+
+
+class SideError(RuntimeError):
+    """A side failed; the others of the case are measured without it."""
+
+    def __init__(self, side: str, why: str) -> None:
+        super().__init__(side, why)
+        self.side, self.why = side, why
+
+    def __str__(self) -> str:
+        return f"{self.side}: {self.why}"
+
+
+@dataclass(slots=True)
+class Prepared:
+    """The sides of a case, ready to be timed; falcon first."""
+
+    sides: list[Side]
+    failed: dict[str, str] = field(default_factory=dict)  # those that are not: why
+    note: str = ""  # what the sides have in common, in words
+
+
+class Comparison:
+    """Cases, and with which sides they are measured; a subclass for each of bench's options."""
+
+    # Seconds in all, unless --time-budget says otherwise.
+    budget = inf
+    # Most rounds, and calls per timing; None: as `interleave` chooses.
+    most: int | None = None
+    calls: int | None = None
+
+    def __init__(
+        self, options: argparse.Namespace, settings: dict[str, Any], cases: list[Case]
+    ) -> None:
+        self.cases = cases
+        self.settings = settings  # keyword arguments of falcon.gemm
+        self.threads = thread_count(options.threads)
+        self.rounds, self.case_seconds = options.rounds, options.case_seconds
+
+    def machine(self) -> dict[str, Any]:
+        """Return a record file's entry of the machine."""
+        return {**describe_machine(), "numpy_blas": numpy_blas()}
+
+    def asked(self, machine: dict[str, Any]) -> dict[str, Any]:
+        """Return what must be the same when a run is resumed."""
+        return {"machine": machine, "threads": self.threads, "rounds": self.rounds,
+                "cases": [x.key for x in self.cases], "settings": str(self.settings)}  # fmt: skip
+
+    @contextmanager
+    def session(self, found: dict[str, Any], say: Say) -> Iterator[None]:
+        """Add a session to a record file; what it needs is there within the block."""
+        found["sessions"].append(records.session())
+        yield
+
+    def sides(self, case: Case, say: Say) -> AbstractContextManager[Prepared]:
+        """Make the operands of a case, and its sides."""
+        raise NotImplementedError
+
+    def seconds(self, case: Case) -> float:
+        """Guess how long a case takes: one that the time does not suffice for is not begun."""
+        return 0.0
+
+    def is_lost(self) -> bool:
+        """Whether all cases after one that failed would fail too."""
+        return False
+
+
+def own_classical(options: dict[str, Any], dtypes: Iterable[str]) -> dict[str, Any]:
+    """Return `falcon.gemm`'s options for falcon's classical kernels; NumPy's where it has none."""
+    found = {**options, "scheme": "classical"}
+    own = backends()["cpu"] == "available" and all(of(x).engine is not None for x in dtypes)
+    if own and found.get("backend", "auto") == "auto":
+        found["backend"] = "cpu"
+    return found
+
+
+# --- what the command line asks for --------------------------------------------------------------
+
+
+def dtypes(options: argparse.Namespace) -> list[str]:
+    """Return the dtypes of ``--dtype``, separated by commas; [] means those of each workload."""
+    found = []
+    for name in (options.dtype or "").split(","):
+        try:
+            found += [of(name.strip()).name] if name.strip() else []
+        except TypeError as error:
+            raise ValueError(f"--dtype {name.strip()!r}: {error}") from None
+    return found
+
+
+def given_shapes(options: argparse.Namespace) -> list[Shape]:
+    """Return the shapes that were given by sizes or by a model's name."""
+    shapes = workloads.parse_shapes(options.sizes)
+    shapes += [workloads.parse_shape(text) for text in options.shape or ()]
+    for model in options.model or ():
+        shapes.extend(workloads.model_shapes(model, options.tokens))
+    return shapes
+
+
+def that_fit(cases: list[Case], limit: float, results: int) -> list[Case]:
+    """Drop cases that need more GiB than `limit` for A, B, `results` results, and workspaces."""
+    kept = []
+    for case in cases:
+        x = case.shape
+        elements = x.M * x.K + x.K * x.N + results * x.M * x.N
+        gib = 2 * elements * of(case.dtype).itemsize / 2**30
+        if gib <= limit:
+            kept.append(case)
+        else:
+            print(f"skipped {x.label or 'shape'} {x.M} x {x.N} x {x.K}: about "
+                  f"{gib:.1f} GiB > --max-gib {limit:g}", file=sys.stderr)  # fmt: skip
+    if not kept:
+        raise ValueError("no shape is left to measure")
+    return kept

@@ -1,0 +1,244 @@
+"""`bench --dask`: falcon.dask beside dask.array.matmul on a LocalCluster, in or out of memory.
+
+The sides run in turns on one cluster; the workers' peak memory is reset for each product. With
+--memory operands are read from Zarr, by every product, as dask.array.matmul does too, and the
+result is written to it; without, all three stay in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from math import inf
+from pathlib import Path
+from statistics import mean
+from time import perf_counter
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from distributed import Client, LocalCluster, futures_of, wait
+
+import falcon
+from falcon._core.dtypes import of
+
+from . import compare
+from .compare import Comparison, Prepared, Say, Side, SideError
+from .records import FALCON
+from .workloads import Case
+
+# Within `falcon.dask.placed`.
+_PLACED = f"{FALCON}, placed"
+# A side that takes longer than so many times falcon's time, and this long, is stopped.
+_MOST_TIMES, _LEAST_SECONDS = 10.0, 120.0
+_CHUNK = 4096
+
+
+class OnDask(Comparison):
+    """falcon.dask, and Dask's own product of the same arrays; with --memory each runs once."""
+
+    calls = 1
+
+    def __init__(self, options: argparse.Namespace, settings: dict[str, Any]) -> None:
+        shapes, names = compare.given_shapes(options), compare.dtypes(options) or ["float32"]
+        if len(shapes) != 1 or min(options.workers, options.worker_threads) < 1:
+            raise ValueError("--dask takes one shape M N K, and at least one worker and thread")
+        cases = [Case("dask", shapes[0], name) for name in names]
+        super().__init__(options, {k: v for k, v in settings.items() if v is not None}, cases)
+        self.options = options
+        if options.memory:
+            self.rounds = self.most = 1
+
+    def asked(self, machine: dict[str, Any]) -> dict[str, Any]:
+        """Return also how the cluster is made."""
+        names = ("memory", "workers", "worker_threads", "chunk", "no_peer")
+        return {**super().asked(machine), **{name: getattr(self.options, name) for name in names}}
+
+    @contextmanager
+    def sides(self, case: Case, say: Say) -> Iterator[Prepared]:
+        """Yield sides on a new cluster, whose workers have imported what they need."""
+        options = self.options
+        logging.getLogger("distributed").setLevel(logging.ERROR)
+        dtype = of(case.dtype).numpy
+        chunk = options.chunk or _chunk(options.memory, dtype)
+        settings = {**self.settings, "reread": bool(options.memory)}
+        ours = partial(falcon.dask.matmul, **settings)
+        multiply: dict[str, Callable[[Any, Any], Any]] = {FALCON: ours}
+        if options.workers > 1 and not options.memory:
+            multiply[_PLACED] = ours
+        if not options.no_peer:
+            multiply["dask.array.matmul"] = da.matmul
+        limit = f", {options.memory / 2**30:.3g} GiB each" if options.memory else ""
+        note = f"chunks of {chunk}, {options.workers} workers x {options.worker_threads}{limit}"
+        with (
+            _folder(options) as folder,
+            LocalCluster(n_workers=options.workers, memory_limit=options.memory or "auto",
+                         threads_per_worker=options.worker_threads, dashboard_address=":0",
+                         silence_logs=50) as cluster,
+            Client(cluster) as client,
+        ):  # fmt: skip
+            client.wait_for_workers(options.workers)
+            small = [da.ones((64, 64), chunks=32, dtype=dtype)] * 2
+            for call in multiply.values():
+                call(*small).compute()  # imports
+            if folder is not None:
+                client.run(import_module, "zarr")
+                for name, x in zip("xy", _random(case, chunk), strict=True):
+                    with dask.config.set(scheduler="synchronous"):  # chunk by chunk, here
+                        _stored(x, folder / name).compute()
+            rest = sum(client.run(_memory, "VmRSS").values())
+            sides = [_Product(name, call, client, partial(_operands, case, chunk, folder), folder,
+                              rest) for name, call in multiply.items()]  # fmt: skip
+            for x in sides:
+                x.first = sides[0]
+            yield Prepared([Side(x.name, x, 0.0, x.about) for x in sides], note=note)
+
+
+def _chunk(memory: int | None, dtype: np.dtype) -> int:
+    """Return the lines of a chunk: a sixteenth of a worker's memory, a multiple of 256.
+
+    A task holds four: two that it reads, a copy while reading, and one of C; Python takes 150 MiB.
+    """
+    side = _CHUNK if memory is None else int((memory / 16 / dtype.itemsize) ** 0.5)
+    return max(256, side // 256 * 256)
+
+
+@contextmanager
+def _folder(options: argparse.Namespace) -> Iterator[Path | None]:
+    """Make a folder for Zarr files; None: all stays in memory."""
+    if not options.memory:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        yield Path(folder)
+
+
+def _random(case: Case, chunk: int) -> list[Any]:
+    """Return operands that tasks make."""
+    shape, dtype = case.shape, of(case.dtype)
+    random = da.random.default_rng(shape.M + shape.N + shape.K)
+    make = partial(random.integers, -9, 10) if dtype.is_exact else random.standard_normal
+    sizes = (shape.M, shape.K), (shape.K, shape.N)
+    return [make(size=x, chunks=chunk).astype(dtype.numpy) for x in sizes]
+
+
+def _operands(case: Case, chunk: int, folder: Path | None) -> list[Any]:
+    """Return x and y, read from files or made anew in the memory of the workers."""
+    if folder is not None:
+        return [da.from_zarr(str(folder / name)) for name in "xy"]
+    made = [x.persist() for x in _random(case, chunk)]
+    wait(made)
+    return made
+
+
+def _stored(x: Any, path: Path) -> Any:
+    """Return what computes the chunks of x and writes them to a Zarr file."""
+    from zarr import create_array
+
+    target = create_array(str(path), shape=x.shape, dtype=x.dtype, chunks=x.chunksize,
+                          compressors=None, overwrite=True)  # fmt: skip
+    return x.store(target, lock=False, compute=False)
+
+
+@dataclass
+class _Product:
+    """A side: its product, timed on operands that are made anew, and what it took."""
+
+    name: str
+    multiply: Callable[[Any, Any], Any]
+    client: Any
+    operands: Callable[[], list[Any]]
+    folder: Path | None
+    rest: int  # bytes of all workers at rest
+    first: _Product = field(init=False)  # that of the first side
+    seconds: float = inf
+    tasks: int = 0
+    sent: list[int] = field(default_factory=list)
+    # Bytes of the worker that took most, of all workers, and of these what are neither workers at
+    # rest nor operands and result in memory.
+    peak: int = 0
+    peaks: int = 0
+    beyond: int = 0
+    check: Any = None  # of the first product
+
+    def __call__(self, calls: int) -> float:
+        """Multiply once; return the seconds. Chunks of operands lie in one place each."""
+        x, y = self.operands()
+        self.client.run(_reset_peak)
+        before, start = self._moved(), perf_counter()
+        product = self.multiply(x, y)
+        if self.folder is None:
+            with falcon.dask.placed(x, y, product) if self.name == _PLACED else nullcontext():
+                c = self._computed(product.persist())
+        else:
+            self._computed(self.client.persist(_stored(product, self.folder / "c")))
+            c = da.from_zarr(str(self.folder / "c"))
+        self.seconds = perf_counter() - start
+        self.sent.append(self._moved() - before)
+        peaks = self.client.run(_memory, "VmHWM").values()
+        held = 0 if self.folder else x.nbytes + y.nbytes + c.nbytes
+        self.peak, self.peaks = max(self.peak, *peaks), max(self.peaks, sum(peaks))
+        self.beyond = max(0, self.peaks - self.rest - held)
+        if self.check is None:
+            given = dict(x.__dask_graph__()).keys() | dict(y.__dask_graph__()).keys()
+            self.tasks = len(dict(product.__dask_graph__()).keys() - given)
+            self.check = falcon.dask.verify(x, y, c)
+        return self.seconds
+
+    def about(self, _: float) -> dict[str, Any]:
+        """Return the fields of a side; bytes sent differ from time to time, as tasks' places do."""
+        is_ours = self.name in (FALCON, _PLACED)
+        facts = {
+            "peak GiB": self.peak / 2**30,
+            "of all": self.peaks / 2**30,
+            "beyond": self.beyond / 2**30,
+            "moved GiB": mean(self.sent) / 2**30,
+            "tasks": self.tasks,
+            "Freivalds": "passed" if self.check else self.check.why,
+        }
+        version = falcon.__version__ if is_ours else dask.__version__
+        return {"library": "falcon" if is_ours else "Dask", "version": version, "error": None,
+                "correct": bool(self.check) or not self.check.why.startswith("wrong"),
+                "facts": facts}  # fmt: skip
+
+    def _computed(self, x: Any) -> Any:
+        """Wait until all tasks of x are done; return it."""
+        most = None
+        if self.first is not self:
+            most = max(_LEAST_SECONDS, _MOST_TIMES * self.first.seconds)
+        try:
+            done = wait(futures_of(x), timeout=most).done
+        except TimeoutError:
+            raise SideError(self.name, f"stopped after {most:.0f} s") from None
+        for error in (x.exception() for x in done if x.status != "finished"):
+            raise SideError(self.name, f"{type(error).__name__}: {error}".splitlines()[0])
+        return x
+
+    def _moved(self) -> int:
+        """Return the bytes that workers have sent to others."""
+        return sum(self.client.run(_sent).values())
+
+
+def _sent(dask_worker: Any) -> int:
+    return int(dask_worker.transfer_outgoing_bytes_total)
+
+
+def _reset_peak() -> None:
+    if sys.platform == "linux":
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _memory(which: str) -> int:
+    """Return the resident set, or the largest since `_reset_peak`; 0 where it is not known."""
+    if sys.platform != "linux":
+        return 0
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(x for x in lines if x.startswith(which)).split()[1]) * 1024
