@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from falcon.__main__ import main as command
-from falcon._gpu import rates
 from falcon.bench.run import INCOMPLETE, Run
 
 from . import day, test_on_gpu, without_pools
