@@ -118,7 +118,8 @@ M3 = ComplexProduct(
 )
 
 
-_ONE = Scheme([[[1]]], [[[1]]], [[[1]]])
+_ENTRY = np.ones((1, 1, 1), int)
+_ONE = Scheme(_ENTRY, _ENTRY, _ENTRY)
 
 
 @dataclass(frozen=True, repr=False)
