@@ -10,16 +10,7 @@
     cuda_emit.py   a Program as the CUDA struct that differs per scheme
 """
 
-from .program import Instruction, Program, combine_a, combine_b, combine_c
-from .update import Update, Updates, updates
+from .program import combine_a, combine_b, combine_c
+from .update import updates
 
-__all__ = [
-    "Instruction",
-    "Program",
-    "Update",
-    "Updates",
-    "combine_a",
-    "combine_b",
-    "combine_c",
-    "updates",
-]
+__all__ = ["combine_a", "combine_b", "combine_c", "updates"]

@@ -38,15 +38,10 @@ class SchemeError(ValueError):
 
 
 class BrentError(SchemeError):
-    """U, V, W violate a Brent equation; `hint`: a likely reason, or ""."""
+    """U, V, W violate a Brent equation."""
 
-    def __init__(self, message: str, violation: brent.Violation, hint: str = "") -> None:
-        super().__init__(message)
-        self.violation, self.hint = violation, hint
-
-    def __reduce__(self) -> tuple:
-        """With all arguments: `args` holds the message alone."""
-        return type(self), (*self.args, self.violation), vars(self)
+    violation: brent.Violation
+    hint: str  # a likely reason, or ""
 
 
 def implied_format(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> tuple[int, int, int]:
@@ -118,15 +113,13 @@ def replayed(scheme: Any, sums: Any) -> dict[str, SharedSums]:
         )
     programs = {}
     for factor, pairs in sums.items():
-        if not isinstance(pairs, list | tuple) or not all(
-            isinstance(pair, list | tuple) for pair in pairs
-        ):
+        try:
+            programs[factor] = replay(getattr(scheme, factor).reshape(scheme.rank, -1), pairs)
+        except TypeError:
             raise SchemeError(
                 f"{scheme.name!r}: sums of {factor}: got {str(pairs)[:40]!r}; expected a list "
                 "of [x, y, ratio]"
-            )
-        try:
-            programs[factor] = replay(getattr(scheme, factor).reshape(scheme.rank, -1), pairs)
+            ) from None
         except ValueError as error:
             raise SchemeError(f"{scheme.name!r}: sums of {factor}: {error}") from None
     return programs
@@ -148,10 +141,10 @@ def prove(U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str) -> None:
         hint = f". It is a scheme modulo {p} only, not one of numbers"
     elif 0 < abs(violation.got - violation.expected) < _ROUNDED:
         hint = ". Floats are taken as they are stored: give fractions.Fraction(1, 3) for 1/3"
-    raise BrentError(
+    error = BrentError(
         f"{name!r} as <{m},{k},{n};{rank}> is not a matrix multiplication algorithm: "
         f"{violation} ({len(wrong)} of {(m * k * n) ** 2} equations fail)"
-        f"{hint or '; falcon.schemes.check says what is nearest'}",
-        violation,
-        hint,
+        f"{hint or '; falcon.schemes.check says what is nearest'}"
     )
+    error.violation, error.hint = violation, hint
+    raise error

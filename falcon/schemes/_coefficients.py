@@ -37,7 +37,7 @@ def exact_array(values: Any, name: str) -> np.ndarray:
     Raises ValueError: the nesting is ragged, or a value is not finite or too large.
     """
     raw = _array(values, name)
-    if raw.dtype.kind == "i" or _are_whole(raw):
+    if raw.dtype.kind == "i":
         exact = raw.astype(np.int64)
         # As Python's integers, because abs() of the least int64 is negative.
         largest: Any = max(-int(exact.min()), int(exact.max())) if exact.size else 0
@@ -63,16 +63,8 @@ def _fractions(raw: np.ndarray, name: str) -> dict[Any, Fraction]:
         different = set(different)
     if raw.size > _MOST_OF_FRACTIONS or len(different) > _MOST_FRACTIONS:
         limits = f"{_MOST_OF_FRACTIONS} coefficients or {_MOST_FRACTIONS} different ones"
-        raise ValueError(f"{name} has more than {limits}, of which some are no whole numbers")
+        raise ValueError(f"{name} has more than {limits}, of which some are no integers")
     return {value: _fraction(value, name) for value in different}
-
-
-def _are_whole(raw: np.ndarray) -> bool:
-    """Whether these are floats of small whole numbers, which need not become fractions."""
-    if raw.dtype.kind != "f":
-        return False
-    small = np.abs(raw) <= LARGEST_COEFFICIENT  # False for NaN
-    return bool(small.all() and (raw == np.rint(raw)).all())
 
 
 def _check_denominators(fractions: Iterable[Fraction], name: str) -> None:

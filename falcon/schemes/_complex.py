@@ -19,7 +19,7 @@ from ._checks import SchemeError
 from ._coefficients import exact_array
 from ._scheme import Scheme
 from .additions import SharedSums, share
-from .nesting import nested
+from .nesting import IndivisibleError, nested
 
 Pair = tuple[int, int]
 
@@ -118,6 +118,10 @@ M3 = ComplexProduct(
 )
 
 
+_ENTRY = np.ones((1, 1, 1), int)
+_ONE = Scheme(_ENTRY, _ENTRY, _ENTRY)
+
+
 @dataclass(frozen=True, repr=False)
 class ComplexScheme:
     """A scheme for complex matrices by real products: `product` for every product of `scheme`.
@@ -149,9 +153,13 @@ class ComplexScheme:
         return own if self.scheme is None else f"{own} {self.scheme.name}"
 
     @property
+    def _blocks(self) -> Scheme:
+        return _ONE if self.scheme is None else self.scheme
+
+    @property
     def format(self) -> tuple[int, int, int]:
         """Blocks (m, k, n), of complex numbers."""
-        return (1, 1, 1) if self.scheme is None else self.scheme.format
+        return self._blocks.format
 
     @property
     def m(self) -> int:
@@ -171,7 +179,7 @@ class ComplexScheme:
     @property
     def rank(self) -> int:
         """Number of real products."""
-        return self.product.rank * (1 if self.scheme is None else self.scheme.rank)
+        return self.product.rank * self._blocks.rank
 
     @property
     def levels(self) -> int:
@@ -181,7 +189,7 @@ class ComplexScheme:
     @property
     def rms_growth(self) -> float:
         """RMS error on random data over that of the classical algorithm."""
-        return self.product.rms_growth * (1.0 if self.scheme is None else self.scheme.rms_growth)
+        return self.product.rms_growth * self._blocks.rms_growth
 
     @property
     def speedup_bound(self) -> float:
@@ -197,24 +205,19 @@ class ComplexScheme:
     @property
     def is_integral(self) -> bool:
         """Whether all coefficients are integers."""
-        return self.scheme is None or self.scheme.is_integral
+        return self._blocks.is_integral
 
     def error_bound(self, inner: int, unit_roundoff: float) -> float:
         """Factor of the norm-wise bound, as `Scheme.error_bound`, per part of a complex number."""
-        steps = -(-inner // self.k)
-        most, found = 1.0, steps * (steps + 3) * unit_roundoff  # <1,1,1;1>
-        if self.scheme is not None:
-            most, found = float(self.scheme.e_max), self.scheme.error_bound(inner, unit_roundoff)
+        blocks, steps = self._blocks, -(-inner // self.k)
         longest = 2 + 2 + self.product.rank  # of the product's own sums
-        return float(self.product.e_max) * (found + most * steps * longest * unit_roundoff)
+        own = float(blocks.e_max) * steps * longest * unit_roundoff
+        return float(self.product.e_max) * (blocks.error_bound(inner, unit_roundoff) + own)
 
     @cached_property
     def shared_sums(self) -> tuple[SharedSums, SharedSums, SharedSums]:
         """Combine A, B and H: `product` within the scheme's sums, or the other way round."""
-        sums = self.product.shared_sums
-        if self.scheme is None:
-            return sums
-        parts = self.product.rank
+        sums, parts = self.product.shared_sums, self.product.rank
 
         def block(x: int, y: int) -> int:
             return 2 * x + y
@@ -222,17 +225,17 @@ class ComplexScheme:
         def products(x: int, y: int) -> int:
             return parts * x + y
 
-        u, v, w = self.scheme.shared_sums
-        found = (
-            nested(u, sums[0], block, products),
-            nested(v, sums[1], block, products),
-            nested(w, sums[2], products, block),
-        )
-        if found[0] is None or found[1] is None or found[2] is None:  # divisions: search anew
-            rows = (x.reshape(len(x), -1) for x in (self.scheme.U, self.scheme.V, self.scheme.W))
-            a, b, c = map(np.kron, rows, self.product.factors)
+        u, v, w = self._blocks.shared_sums
+        try:
+            return (
+                nested(u, sums[0], block, products),
+                nested(v, sums[1], block, products),
+                nested(w, sums[2], products, block),
+            )
+        except IndivisibleError:
+            u_rows, v_rows, w_columns = self._blocks._combines
+            a, b, c = map(np.kron, (u_rows, v_rows, w_columns.T), self.product.factors)
             return share(a), share(b), share(c.T)
-        return found[0], found[1], found[2]
 
     def __repr__(self) -> str:
         return f"<ComplexScheme {self.name} <{','.join(map(str, self.format))};{self.rank}>>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, partial, reduce
@@ -21,7 +22,7 @@ from ._checks import SchemeError, as_matrices, check_facts, prove, replayed
 from .additions import Additions, SharedSums, naive_additions, share
 from .drawing import draw
 from .formulas import formulas, latex
-from .nesting import kronecker, nested_sums
+from .nesting import IndivisibleError, kronecker, nested_sums
 from .reading import coefficients
 from .writing import to_json
 
@@ -200,9 +201,8 @@ class Scheme:
         searched. The result depends on the scheme alone and is the same in every process.
         """
         if self._composed is not None:
-            made = nested_sums(*((x.format, x.shared_sums) for x in self._composed))
-            if made is not None:
-                return made
+            with suppress(IndivisibleError):
+                return nested_sums(*((x.format, x.shared_sums) for x in self._composed))
         (u, v, w), known = self._combines, self._programs
         return (
             known["U"] if "U" in known else share(u),

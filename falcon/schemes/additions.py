@@ -156,29 +156,10 @@ def _share(columns: Columns) -> SharedSums:
         {x: value for x, value in enumerate(row) if value} for row in zip(*columns, strict=True)
     ]
     temporaries: list[Pair] = []
-    for some in _slices(rows):
-        _share_greedily(some, len(columns), temporaries)
+    _share_greedily(rows, len(columns), temporaries)
     return SharedSums(
         len(columns), tuple(temporaries), tuple(tuple(sorted(row.items())) for row in rows)
     )
-
-
-# The greedy search over 200,000 pairs takes about half a second and grows faster than linearly;
-# only flat compositions of rank beyond 2000 reach it, and they share within slices of their rows.
-_PAIRS_AT_ONCE = 200_000
-
-
-def _slices(rows: list[Row]) -> Iterable[list[Row]]:
-    some: list[Row] = []
-    pairs = 0
-    for row in rows:
-        size = len(row) * (len(row) - 1) // 2
-        if some and pairs + size > _PAIRS_AT_ONCE:
-            yield some
-            some, pairs = [], 0
-        some.append(row)
-        pairs += size
-    yield some
 
 
 def _share_greedily(rows: list[Row], n_inputs: int, temporaries: list[Pair]) -> None:

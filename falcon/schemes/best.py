@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from math import prod
 
@@ -33,12 +33,12 @@ class Recipe:
     rank: int
     nnz: tuple[int, ...]
     phi: Fraction
-    adds: Callable[[], tuple[int, ...]]
+    adds: tuple[int, ...]
 
 
 # What decides, least first.
 KEYS: dict[str, Callable[[Recipe], tuple]] = {
-    "rank": lambda x: (x.rank, sum(x.adds()), sum(x.nnz)),
+    "rank": lambda x: (x.rank, sum(x.adds), sum(x.nnz)),
     "nnz": lambda x: (x.rank, sum(x.nnz), x.phi),
     "growth": lambda x: (x.rank, x.phi, sum(x.nnz)),
 }
@@ -104,7 +104,7 @@ def _classical(form: Format) -> Recipe:
         rank,
         (rank, rank, rank),
         Fraction(rank),
-        lambda: (0, 0, rank - m * n),
+        (0, 0, rank - m * n),
     )
 
 
@@ -115,7 +115,7 @@ def _leaf(scheme: Scheme, form: Format) -> Recipe:
         image.rank,
         image.nnz,
         image.phi,
-        cache(lambda: tuple(sums.additions for sums in image.shared_sums)),
+        tuple(sums.additions for sums in image.shared_sums),
     )
 
 
@@ -127,11 +127,7 @@ def _sum(first: Recipe, second: Recipe, form: Format, axis: int) -> Recipe:
         first.rank + second.rank,
         tuple(x + y for x, y in zip(first.nnz, second.nnz, strict=True)),
         first.phi + second.phi,
-        cache(
-            lambda: tuple(
-                x + y + z for x, y, z in zip(first.adds(), second.adds(), extra, strict=True)
-            )
-        ),
+        tuple(map(sum, zip(first.adds, second.adds, extra, strict=True))),
     )
 
 
@@ -143,10 +139,8 @@ def _product(outer: Recipe, inner: Recipe, inner_format: Format) -> Recipe:
         outer.rank * inner.rank,
         tuple(x * y for x, y in zip(outer.nnz, inner.nnz, strict=True)),
         outer.phi * inner.phi,
-        cache(
-            lambda: tuple(
-                x * size + outer.rank * y
-                for x, y, size in zip(outer.adds(), inner.adds(), blocks, strict=True)
-            )
+        tuple(
+            x * size + outer.rank * y
+            for x, y, size in zip(outer.adds, inner.adds, blocks, strict=True)
         ),
     )

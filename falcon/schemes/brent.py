@@ -11,7 +11,6 @@ Everything here is integer arithmetic; fractions are cleared by their common den
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -49,33 +48,30 @@ class Violation:
 class Violations:
     """The equations that fail, in order; made one at a time, as a small file may have millions."""
 
-    wrong: np.ndarray  # positions of sums that are wrong, ascending; see `_wanted_keys`
+    places: np.ndarray  # positions of sums that are wrong, ascending; see `_wanted_keys`
     sums: np.ndarray  # there, times `one`
     is_one: np.ndarray  # whether the sum there is to be 1
-    lost: np.ndarray  # positions where the sum is 0 instead of 1, ascending
     one: int
-    count: int  # of sums that are wrong, of which the first are kept
+    count: int  # of sums that are wrong, not all of which need be kept
     format: tuple[int, int, int]
 
     def __len__(self) -> int:
-        return self.count + len(self.lost)
+        return self.count
 
     @property
     def modulus(self) -> int:
         """The largest number modulo which all equations hold, of integers; 1: there is none."""
-        if self.one != 1 or len(self.lost) or self.count > len(self.wrong):
+        if self.one != 1 or self.count > len(self.places):
             return 1
         return int(np.gcd.reduce(self.sums - self.is_one, initial=0))
 
     def __iter__(self) -> Iterator[Violation]:
-        got = ((int(x), Fraction(int(y), self.one), int(z))
-               for x, y, z in zip(self.wrong, self.sums, self.is_one, strict=True))  # fmt: skip
-        lost = ((int(x), Fraction(0), 1) for x in self.lost)
         m, k, n = self.format
-        for key, value, expected in heapq.merge(got, lost):
-            rest, c = divmod(key, m * n)
+        for key, value, is_one in zip(self.places, self.sums, self.is_one, strict=True):
+            rest, c = divmod(int(key), m * n)
             a, b = divmod(rest, k * n)
-            yield Violation(_place(a, k), _place(b, n), _place(c, n), value, expected)
+            got = Fraction(int(value), self.one)
+            yield Violation(_place(a, k), _place(b, n), _place(c, n), got, int(is_one))
 
 
 def violations(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violations:
@@ -107,8 +103,12 @@ def violations(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violations:
         wrong += int(np.count_nonzero(bad))
         if wrong <= _MOST_KEPT:  # and so those of the first piece
             found.append((keys[bad], sums[bad], is_one[bad]))
+    missing = wanted[lost]  # no term has come to these
+    found.append((missing, np.zeros(len(missing), int), np.ones(len(missing), bool)))
     keys, sums, is_one = (np.concatenate(x) for x in zip(*found, strict=True))
-    return Violations(keys, sums, is_one, wanted[lost], one, wrong, (m, k, n))
+    order = np.argsort(keys)
+    counted = wrong + len(missing)
+    return Violations(keys[order], sums[order], is_one[order], one, counted, (m, k, n))
 
 
 def _place(entry: int, columns: int) -> tuple[int, int]:

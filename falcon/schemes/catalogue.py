@@ -44,7 +44,7 @@ def _files() -> dict[str, str]:
 @cache
 def _stored(name: str) -> Scheme:
     record = json.loads((_FOLDER / _files()[name]).read_bytes())
-    return from_record(record, f"catalogue file {_files()[name]}")
+    return from_record(record)
 
 
 def is_for_additions(name: str) -> bool:
@@ -54,22 +54,12 @@ def is_for_additions(name: str) -> bool:
 
 def facts_table() -> str:
     """Return what ``facts.csv`` must hold: ``print(facts_table(), end="")`` makes it."""
-    return facts.table({name: _stored(name) for name in _files()}, _sizes())
-
-
-def _sizes() -> dict[str, int]:
-    """Bytes of the file of every stored scheme."""
-    return {name: (_FOLDER / file).stat().st_size for name, file in _files().items()}
-
-
-@cache
-def _known_facts() -> dict[str, tuple[facts.Facts, ...]]:
-    return facts.stored(_sizes())
+    return facts.table({name: _stored(name) for name in _files()})
 
 
 def facts_of(name: str) -> tuple[facts.Facts, ...]:
     """Return the facts of the six images of a stored or registered scheme."""
-    known = None if name in _registered else _known_facts().get(name)
+    known = None if name in _registered else facts.stored().get(name)
     return _worked_out(get(name)) if known is None else known
 
 

@@ -2,8 +2,8 @@
 
 Building a scheme proves it, and counting its additions searches common subexpressions: some
 milliseconds each, which the first choice of a process would spend on the whole catalogue. The table
-``facts.csv`` holds these figures for every file in ``data``, with the file's size; for a file that
-it lacks, or that has another size, they are computed. `catalogue.facts_table` makes its text.
+``facts.csv`` holds these figures for every file in ``data``; for a scheme that it lacks they are
+computed. `catalogue.facts_table` makes its text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Facts(NamedTuple):
     u: int
     v: int
     w: int
-    phi: int | Fraction
+    phi: Fraction
     # Growth of errors in general, and on entries of one sign (`metrics`).
     growth: float
     one_sign: float
@@ -58,7 +58,7 @@ class Row(NamedTuple):
 
     format: tuple[int, int, int]
     rank: int
-    phi: int | Fraction
+    phi: Fraction
     is_integral: bool
     additions: tuple[int, int, int]
     one_sign: tuple[float, float, float]
@@ -70,20 +70,12 @@ def images(scheme: Scheme) -> tuple[Facts, ...]:
     return _images(_row(scheme))
 
 
-def stored(sizes: dict[str, int]) -> dict[str, tuple[Facts, ...]]:
-    """Return the facts of schemes whose files have the size that the table has for them.
-
-    `sizes`: bytes of each scheme's file.
-    """
-    return {name: _images(row) for name, (size, row) in _rows().items() if sizes.get(name) == size}
-
-
-def table(schemes: dict[str, Scheme], sizes: dict[str, int]) -> str:
+def table(schemes: dict[str, Scheme]) -> str:
     """Return the text of the table for these schemes."""
-    lines = ["name,bytes,kind,m,k,n,rank,phi,integral,u,v,w,one_sign,one_sign,one_sign"]
+    lines = ["name,kind,m,k,n,rank,phi,integral,u,v,w,one_sign,one_sign,one_sign"]
     for name, scheme in sorted(schemes.items()):
         x = _row(scheme)
-        cells = (name, sizes[name], x.kind, *x.format, x.rank, x.phi, int(x.is_integral))
+        cells = (name, x.kind, *x.format, x.rank, x.phi, int(x.is_integral))
         lines.append(",".join(map(str, (*cells, *x.additions, *x.one_sign))))
     return "\n".join(lines) + "\n"
 
@@ -115,20 +107,14 @@ def _images(row: Row) -> tuple[Facts, ...]:
     return tuple(made)
 
 
-def _number(text: str) -> int | Fraction:
-    """Read an exact number."""
-    return Fraction(text) if "/" in text else int(text)
-
-
 @cache
-def _rows() -> dict[str, tuple[int, Row]]:
+def stored() -> dict[str, tuple[Facts, ...]]:
+    """Return the facts of the images of every scheme in the table, by name."""
     _, *lines = _TABLE.read_text(encoding="utf-8").splitlines()
     found = {}
-    for name, size, kind, m, k, n, rank, phi, integral, u, v, w, *ones in (
-        line.split(",") for line in lines
-    ):
-        found[name] = int(size), Row(
-            (int(m), int(k), int(n)), int(rank), _number(phi), integral == "1",
+    for name, kind, m, k, n, rank, phi, integral, u, v, w, *ones in (x.split(",") for x in lines):
+        found[name] = _images(Row(
+            (int(m), int(k), int(n)), int(rank), Fraction(phi), integral == "1",
             (int(u), int(v), int(w)), (float(ones[0]), float(ones[1]), float(ones[2])), kind,
-        )  # fmt: skip
+        ))  # fmt: skip
     return found

@@ -82,7 +82,7 @@ def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) 
         found = [x for x in found if x.format == tuple(format)]
     elif len(found) > 1:
         raise SchemeError(f"{path}: {len(found)} schemes ({held}); say which by format=(m, k, n)")
-    scheme = found[0].make(_MOST_WORK) if found else None
+    scheme = found[0].scheme(_MOST_WORK) if found else None
     if scheme is None or (format is not None and scheme.format != tuple(format)):
         held = held if scheme is None else str(scheme.format)
         raise SchemeError(f"{path}: no scheme of format {tuple(format or ())}; it holds {held}")
@@ -103,7 +103,7 @@ def load_all(path: str | PathLike[str]) -> list[Scheme]:
     """
     schemes, left = [], _MOST_WORK
     for x in _found(Path(path)):
-        made = x.make(left)
+        made = x.scheme(left)
         left -= brent.work(made.U, made.V, made.W)
         schemes.append(made)
     return schemes
@@ -112,34 +112,40 @@ def load_all(path: str | PathLike[str]) -> list[Scheme]:
 class _Found(NamedTuple):
     """A scheme in a file: its format, if known before it is verified, and what verifies it."""
 
+    where: str
     format: tuple[int, int, int] | None
     make: Callable[[int], Scheme]  # of the most work
+
+    def scheme(self, most_work: int) -> Scheme:
+        try:
+            return self.make(most_work)
+        except (TypeError, ValueError) as error:
+            raise SchemeError(f"{self.where}: {error}") from None
 
 
 def _found(path: Path) -> list[_Found]:
     data = head_of(path)
     if data[:2] == b"PK" and len(data) <= _MOST_BYTES:
         return _from_npz(data, path)
-    suffix = path.suffix.lower()
+    suffix, where, source = path.suffix.lower(), str(path), f"file {path.name}"
     if suffix == ".sms" and len(data) <= _MOST_JSON:
-        return [_Found(None, partial(_from_sms, path))]
+        return [_Found(where, None, partial(_from_sms, path))]
     if suffix != ".json" and len(data) <= _MOST_JSON:
         try:
             held = published.of_text(data.decode("utf-8-sig", "replace"))
         except (TypeError, ValueError) as error:
             raise SchemeError(f"{path}: no three matrices of numbers ({error})") from None
         if held is not None:
-            about = (*held, str(path), path.stem, f"file {path.name}", True)
-            return [_Found(None, partial(_assemble, *about))]
+            return [_Found(where, None, partial(_assemble, *held, path.stem, source, True))]
     if suffix in FORMULAS:
-        return [_Found(None, partial(_from_text, text_of(data, path), path))]
+        return [_Found(where, None, partial(_from_text, text_of(data, path), path.stem, source))]
     if len(data) > _MOST_JSON:
         raise SchemeError(f"{path}: it has more than {_MOST_JSON} bytes (archives: {_MOST_BYTES})")
     try:
         record = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise SchemeError(f"{path}: neither JSON nor an .npz archive ({error})") from None
-    return [_Found(None, lambda _: from_record(record, str(path), default_name=path.stem))]
+    return [_Found(where, None, lambda _: from_record(record, path.stem))]
 
 
 def head_of(path: Path) -> bytes:
@@ -161,10 +167,13 @@ def text_of(data: bytes, path: Path) -> str:
         raise SchemeError(f"{path}: no UTF-8 ({error})") from None
 
 
-def from_record(record: Any, where: str = "record", default_name: str = "unnamed") -> Scheme:
-    """Build a scheme from parsed JSON in falcon's own or the flip-graph layout."""
+def from_record(record: Any, default_name: str = "unnamed") -> Scheme:
+    """Build a scheme from parsed JSON in falcon's own or the flip-graph layout.
+
+    Raises TypeError or ValueError: it is none.
+    """
     if not isinstance(record, dict):
-        raise SchemeError(f"{where}: expected a JSON object, got {type(record).__name__}")
+        raise SchemeError(f"expected a JSON object, got {type(record).__name__}")
     if {"U", "V", "W"} <= record.keys():
         dims: Any = [record.get(axis) for axis in "mkn"] if record.keys() & set("mkn") else None
         rows = [record[factor] for factor in "UVW"]
@@ -174,21 +183,18 @@ def from_record(record: Any, where: str = "record", default_name: str = "unnamed
         try:
             rows = published.of_record(record, dims)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise SchemeError(f"{where}: no rows u, v and w ({error!r:.200})") from None
+            raise SchemeError(f"no rows u, v and w ({error!r:.200})") from None
         rank, w_transposed = record.get("m"), True
     else:
-        raise SchemeError(f"{where}: expected the fields m, k, n, U, V, W or n, m, u, v, w")
+        raise SchemeError("expected the fields m, k, n, U, V, W or n, m, u, v, w")
     name = record.get("name", default_name)
     source = record.get("source", "")
     if not isinstance(name, str) or not isinstance(source, str):
-        raise SchemeError(f"{where}: name and source must be strings")
-    scheme = _assemble(dims, rank, rows, where, name, source, w_transposed)
-    try:
-        if facts := {key: record[key] for key in ("kind", "levels") if key in record}:
-            scheme = scheme.with_facts(**facts)
-        return scheme.with_sums(record["sums"]) if "sums" in record else scheme
-    except SchemeError as error:
-        raise SchemeError(f"{where}: {error}") from None
+        raise SchemeError("name and source must be strings")
+    scheme = _assemble(dims, rank, rows, name, source, w_transposed)
+    if facts := {key: record[key] for key in ("kind", "levels") if key in record}:
+        scheme = scheme.with_facts(**facts)
+    return scheme.with_sums(record["sums"]) if "sums" in record else scheme
 
 
 def dump(scheme: Scheme, path: str | PathLike[str]) -> None:
@@ -230,30 +236,26 @@ def _from_npz(data: bytes, path: Path) -> list[_Found]:
         m, k, n = (int(size) for size in match.groups())
         rows = [np.asarray(x).T for x in factors]
         name = f"{m}x{k}x{n}:{rows[0].shape[0]}-{path.stem}"
-        about = [m, k, n], None, rows, where, name, f"file {path.name}"
-        found.append(_Found((m, k, n), partial(_assemble, *about, True)))
+        about = [m, k, n], None, rows, name, f"file {path.name}", True
+        found.append(_Found(where, (m, k, n), partial(_assemble, *about)))
     return found
 
 
 def _from_sms(path: Path, most_work: int) -> Scheme:
     name, rows = sms.factors(path)
-    return _assemble(None, None, rows, str(path), name, f"file {path.name}", False, most_work)
+    return _assemble(None, None, rows, name, f"file {path.name}", False, most_work)
 
 
-def _from_text(text: str, path: Path, most_work: int) -> Scheme:
-    try:
-        U, V, W = coefficients(text)
-        brent.check_work("it", brent.work(*map(exact_array, (U, V, W), "UVW")), most_work)
-        return Scheme(U, V, W, path.stem, source=f"file {path.name}")
-    except ValueError as error:
-        raise SchemeError(f"{path}: {error}") from None
+def _from_text(text: str, name: str, source: str, most_work: int) -> Scheme:
+    U, V, W = coefficients(text)
+    brent.check_work("it", brent.work(*map(exact_array, (U, V, W), "UVW")), most_work)
+    return Scheme(U, V, W, name, source=source)
 
 
 def _assemble(
     dims: Any,
     rank: Any,
     rows: Sequence[Any],
-    where: str,
     name: str,
     source: str,
     w_transposed: bool,
@@ -265,53 +267,43 @@ def _assemble(
     """
     factors = []
     for factor, values in zip("UVW", rows, strict=True):
-        try:
-            if isinstance(values, np.ndarray) and values.size > MOST_COEFFICIENTS:
-                raise ValueError(f"{factor} has more than {MOST_COEFFICIENTS} coefficients")
-            factors.append(np.atleast_1d(exact_array(values, factor)))
-        except (TypeError, ValueError) as error:
-            raise SchemeError(f"{where}: {error}") from None
+        if isinstance(values, np.ndarray) and values.size > MOST_COEFFICIENTS:
+            raise ValueError(f"{factor} has more than {MOST_COEFFICIENTS} coefficients")
+        factors.append(np.atleast_1d(exact_array(values, factor)))
     if dims is None:
-        try:
-            dims = list(implied_format(*factors))
-        except SchemeError as error:
-            raise SchemeError(f"{where}: {error}") from None
+        dims = list(implied_format(*factors))
     if (
         not isinstance(dims, list)
         or len(dims) != 3
         or not all(type(x) is int and 0 < x < 1000 for x in dims)
     ):
-        raise SchemeError(f"{where}: the dimensions are {dims!r}; expected three positive integers")
+        raise SchemeError(f"the dimensions are {dims!r}; expected three positive integers")
     m, k, n = dims
+    r = len(factors[0])
     for at, (factor, entries) in enumerate(zip("UVW", (m * k, k * n, m * n), strict=True)):
-        array, found = factors[at], rank if rank is not None else len(factors[0])
+        array, wanted = factors[at], (r if rank is None else rank, entries)
         if array.ndim == 3:
             array = factors[at] = array.reshape(len(array), prod(array.shape[1:]))
-        if array.shape != (found, entries):
+        if array.shape != wanted:
             raise SchemeError(
-                f"{where}: {factor} has shape {array.shape}; expected {(found, entries)} "
-                f"for the format {(m, k, n)}"
+                f"{factor} has shape {array.shape}; expected {wanted} for the format {(m, k, n)}"
             )
-    r = len(factors[0])
     if r == 0:
-        raise SchemeError(f"{where}: the scheme has no products")
+        raise SchemeError("the scheme has no products")
     U, V, W = factors[0].reshape(r, m, k), factors[1].reshape(r, k, n), factors[2]
     readings = [W.reshape(r, m, n), W.reshape(r, n, m).transpose(0, 2, 1)]
     if w_transposed:
         readings.reverse()
+    brent.check_work("it", 16 * m * k * n, _MOST_WORK)
+    brent.check_work("it", brent.work(U, V, W), most_work)
     failed: list[BrentError] = []
-    try:
-        brent.check_work("it", 16 * m * k * n, _MOST_WORK)
-        brent.check_work("it", brent.work(U, V, W), most_work)
-        for for_c in readings:
-            try:
-                return Scheme(U, V, for_c, name, source=source)
-            except BrentError as error:
-                failed.append(error)
-    except ValueError as error:
-        raise SchemeError(f"{where}: {error}") from None
+    for for_c in readings:
+        try:
+            return Scheme(U, V, for_c, name, source=source)
+        except BrentError as error:
+            failed.append(error)
     raise SchemeError(
-        f"{where}: <{m},{k},{n};{r}> is not a matrix multiplication algorithm, neither with W for "
+        f"<{m},{k},{n};{r}> is not a matrix multiplication algorithm, neither with W for "
         f"C nor for its transpose. {failed[0].violation}"
         f"{failed[0].hint or failed[1].hint}"
     )

@@ -14,13 +14,13 @@ import numpy as np
 
 def phi(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Fraction:
     """Second moment ``sum_r |U_r|^2 |V_r|^2 |W_r|^2`` (squared 2-norms), exactly."""
-    u, v, w = (_row_sums(x, square=True) for x in (U, V, W))
+    u, v, w = map(_squares, (U, V, W))
     return Fraction(sum(a * b * c for a, b, c in zip(u, v, w, strict=True)))
 
 
 def growth_factor(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> float:
     """Sum of products of 2-norms."""
-    u, v, w = (_row_sums(x, square=True) for x in (U, V, W))
+    u, v, w = map(_squares, (U, V, W))
     return float(sum(sqrt(a * b * c) for a, b, c in zip(u, v, w, strict=True)))
 
 
@@ -38,18 +38,14 @@ def one_sign_growth(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> float:
 
 def e_max(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Fraction:
     """Largest ``sum_r |W[r,c]| |U_r|_1 |V_r|_1`` over the outputs c: factor of the error bound."""
-    u, v = (_row_sums(x, square=False) for x in (U, V))
-    rank = U.shape[0]
-    outputs = abs(W).reshape(rank, -1).T.tolist()
+    u, v = (abs(x).reshape(len(x), -1).sum(axis=1).tolist() for x in (U, V))
+    outputs = abs(W).reshape(len(W), -1).T.tolist()
     weights = [a * b for a, b in zip(u, v, strict=True)]
     return Fraction(
         max(sum(c * x for c, x in zip(row, weights, strict=True) if c) for row in outputs)
     )
 
 
-def _row_sums(x: np.ndarray, *, square: bool) -> list:
-    """Per r, the sum of |x_r| or of x_r**2, as exact Python numbers."""
-    rows = x.reshape(x.shape[0], -1).tolist()
-    if square:
-        return [sum(value * value for value in row if value) for row in rows]
-    return [sum(abs(value) for value in row if value) for row in rows]
+def _squares(x: np.ndarray) -> list:
+    """Per r, the sum of x_r**2, as exact Python numbers."""
+    return (x**2).reshape(len(x), -1).sum(axis=1).tolist()

@@ -27,8 +27,12 @@ def kronecker(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return product.reshape([a * b for a, b in zip(x.shape, y.shape, strict=True)])
 
 
-def nested_sums(outer: tuple[Format, Sums], inner: tuple[Format, Sums]) -> Sums | None:
-    """Return the sums of ``outer @ inner``; None if that takes divisions."""
+class IndivisibleError(Exception):
+    """No coefficient of a sum divides the others: its terms have no common program."""
+
+
+def nested_sums(outer: tuple[Format, Sums], inner: tuple[Format, Sums]) -> Sums:
+    """Return the sums of ``outer @ inner``; raises IndivisibleError."""
     ((_, k, n), outer_sums), ((m1, k1, n1), inner_sums) = outer, inner
     rank = len(inner_sums[0].rows)
 
@@ -44,14 +48,11 @@ def nested_sums(outer: tuple[Format, Sums], inner: tuple[Format, Sums]) -> Sums 
 
         return at
 
-    found = (
+    return (
         nested(outer_sums[0], inner_sums[0], block(m1, k, k1), product),
         nested(outer_sums[1], inner_sums[1], block(k1, n, n1), product),
         nested(outer_sums[2], inner_sums[2], product, block(m1, n, n1)),
     )
-    if found[0] is None or found[1] is None or found[2] is None:
-        return None
-    return found[0], found[1], found[2]
 
 
 def nested(
@@ -59,20 +60,16 @@ def nested(
     inner: SharedSums,
     input_at: Callable[[int, int], int],
     output_at: Callable[[int, int], int],
-) -> SharedSums | None:
+) -> SharedSums:
     """Return the sums of a composition in the order that takes fewer additions.
 
     `input_at`, `output_at`: number of the input (output) from its numbers x in the outer and y in
     the inner sums.
-    Returns SharedSums or None: None if that takes divisions.
+    Raises IndivisibleError: that takes divisions.
     """
-    outer_first, inner_first = _additions(outer, inner), _additions(inner, outer)
-    try:
-        if outer_first <= inner_first:
-            return _nested(outer, inner, input_at, output_at)
-        return _nested(inner, outer, lambda x, y: input_at(y, x), lambda x, y: output_at(y, x))
-    except _IndivisibleError:
-        return None
+    if _additions(outer, inner) <= _additions(inner, outer):
+        return _nested(outer, inner, input_at, output_at)
+    return _nested(inner, outer, lambda x, y: input_at(y, x), lambda x, y: output_at(y, x))
 
 
 def _additions(first: SharedSums, second: SharedSums) -> int:
@@ -92,10 +89,6 @@ def nested_additions(
         for x, y in zip(outer, inner, strict=True)
     )
     return a, b, c
-
-
-class _IndivisibleError(Exception):
-    """No coefficient of a sum divides the others."""
 
 
 def _nested(
@@ -150,6 +143,6 @@ class _Program:
     def _plus(self, x: Term, y: Term, ratio: int) -> Term:
         factor = Fraction(y[1]) * ratio / Fraction(x[1])
         if factor.denominator != 1:
-            raise _IndivisibleError
+            raise IndivisibleError
         self.temporaries.append((x[0], y[0], int(factor)))
         return self._n_inputs + len(self.temporaries) - 1, x[1]

@@ -33,7 +33,7 @@ def factors(path: Path) -> tuple[str, list[np.ndarray]]:
     """
     match = _NAME.fullmatch(path.name)
     if match is None:
-        raise SchemeError(f"{path}: expected three files, such as X_L.sms, X_R.sms and X_P.sms")
+        raise SchemeError("expected three files, such as X_L.sms, X_R.sms and X_P.sms")
     left, right, product = (
         _matrix(path.with_name(f"{match[1]}_{x}{path.suffix}")) for x in ("L", "R", "P")
     )
@@ -44,7 +44,7 @@ def _matrix(path: Path) -> np.ndarray:
     with path.open("rb") as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
-        raise SchemeError(f"{path}: it has more than {_MOST_BYTES} bytes")
+        raise SchemeError(f"{path.name} has more than {_MOST_BYTES} bytes")
     lines = [x.split() for x in data.decode("utf-8", "replace").splitlines()]
     lines = [x for x in lines if x and not x[0].startswith("#")]
     try:
@@ -59,5 +59,5 @@ def _matrix(path: Path) -> np.ndarray:
                 raise ValueError(f"({i + 1}, {j + 1}) is outside {rows} x {columns}")
             matrix[i, j] = value
     except (IndexError, TypeError, ValueError) as error:
-        raise SchemeError(f"{path}: no sparse matrix of numbers ({error})") from None
+        raise SchemeError(f"{path.name}: no sparse matrix of numbers ({error})") from None
     return matrix

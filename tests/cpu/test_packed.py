@@ -22,22 +22,24 @@ CASES = [("cpu", "f4"), ("cpu", "f8"), ("numpy", "f4"), ("numpy", "f8"), ("numpy
 @pytest.mark.parametrize("backend, dtype", CASES)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_products_of_any_number_of_rows(scheme, backend, dtype):
+    """With and without its source, which no product of finite values needs."""
     rng = np.random.default_rng(1)
     K, N = 131, 113
     b = abs(whole(rng, (K, N))).astype(dtype)
-    packed = falcon.pack(b, scheme=scheme, backend=backend)
-    assert packed.shape == (K, N) and packed.dtype == dtype and packed.backend == backend
-    assert packed.scheme == (None if scheme == "classical" else schemes.get(scheme))
-    for M in (0, 1, 2, 7, 64, 150, 331):
-        a = abs(whole(rng, (M, K))).astype(dtype)
-        c = abs(whole(rng, (M, N))).astype(dtype)
-        np.testing.assert_array_equal(falcon.gemm(a, packed), a @ b)
-        for out in (None, np.array(c, order="F"), c.copy()):
-            got = falcon.gemm(a, packed, c, alpha=2, beta=3, out=out)
-            np.testing.assert_array_equal(got, 2 * (a @ b) + 3 * c)
-            assert got.dtype == dtype
-        if M == K:
-            falcon.gemm(a, packed, out=a)
+    for keep_source in (True, False):
+        packed = falcon.pack(b, scheme=scheme, backend=backend, keep_source=keep_source)
+        assert packed.source is (b if keep_source else None)
+        assert packed.shape == (K, N) and packed.dtype == dtype and packed.backend == backend
+        assert packed.scheme == (None if scheme == "classical" else schemes.get(scheme))
+        for M in (0, 1, 2, 7, 64, 150, 331):
+            a = abs(whole(rng, (M, K))).astype(dtype)
+            c = abs(whole(rng, (M, N))).astype(dtype)
+            np.testing.assert_array_equal(falcon.gemm(a, packed, scheme=scheme), a @ b)
+            for out in (None, np.array(c, order="F"), c.copy()):
+                got = falcon.gemm(a, packed, c, alpha=2, beta=3, out=out)
+                np.testing.assert_array_equal(got, 2 * (a @ b) + 3 * c)
+                assert got.dtype == dtype
+        np.testing.assert_array_equal(falcon.matmul(a[0], packed), a[0] @ b)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -216,23 +218,6 @@ def test_verify_and_limits_work_on_packed_operands():
 
 
 # --- without its source ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("backend, dtype", CASES)
-def test_no_product_of_finite_values_needs_the_source(backend, dtype):
-    rng = np.random.default_rng(10)
-    a, b, c = (abs(whole(rng, x)).astype(dtype) for x in ((50, 61), (61, 59), (50, 59)))
-    for scheme in ("classical", "strassen", "3x4x4:38"):
-        kept = falcon.pack(b, scheme=scheme, backend=backend)
-        bare = falcon.pack(b, scheme=scheme, backend=backend, keep_source=False)
-        assert bare.source is None and kept.source is b
-        assert (bare.shape, bare.dtype, bare.nbytes) == (kept.shape, kept.dtype, kept.nbytes)
-        np.testing.assert_array_equal(falcon.gemm(a, bare), a @ b)
-        got = falcon.gemm(a, bare, c, alpha=2, beta=3, out=c.copy())
-        np.testing.assert_array_equal(got, 2 * (a @ b) + 3 * c)
-        np.testing.assert_array_equal(falcon.matmul(a[0], bare), a[0] @ b)
-        np.testing.assert_array_equal(falcon.gemm(a, bare, scheme=scheme), a @ b)
-        np.testing.assert_array_equal(falcon.gemm(a[:0], bare), a[:0] @ b)
 
 
 def test_what_needs_the_source_is_refused_without_it():

@@ -5,7 +5,6 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import BY_FLOAT, INT64, UINT64
-from falcon.codegen.c_program import SCALE, STORE, SUB
 from falcon.schemes import get, names
 
 from .support import require_cpu
@@ -54,12 +53,12 @@ def test_numbers_that_a_scheme_forms_are_bounded(scheme):
             registers = dict(enumerate(map(int, signs)))
             assert inputs == len(registers)
             for code, to, x, y, coefficient in ops:
-                if code in (SCALE, STORE):
+                if code in ("scale", "store"):
                     found = coefficient * registers[x]
                 else:
-                    found = registers[x] + (-1 if code == SUB else 1) * coefficient * registers[y]
+                    found = registers[x] + (-1 if code == "sub" else 1) * coefficient * registers[y]
                 assert abs(found) <= bound
-                if code != STORE:
+                if code != "store":
                     registers[to] = found
     sums = [abs(x).reshape(rank, -1).sum(axis=1) for x in (factors.U, factors.V)]
     largest = (abs(factors.W).reshape(rank, -1).T @ (sums[0] * sums[1])).max()

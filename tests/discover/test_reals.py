@@ -312,25 +312,6 @@ def test_lower_ranks_by_way_of_the_reals_are_kept(monkeypatch):
     assert {len(find.terms) for find in finds} == {7}
 
 
-def test_an_improvement_goes_on_from_its_checkpoint():
-    def made():
-        search = Worker((2, 2, 3), Library().starts((2, 2, 3)), 3, 0, "reals", 11)
-        return Improver((2, 2, 3), [], search, "nnz", 3, 0, rank=11)
-
-    one, other = made(), made()
-    for _ in range(6):
-        one.step()
-    state = json.loads(json.dumps(one.saved, default=np.ndarray.tolist))
-    assert one.front or state["search"]["numerical"]["hops"]["start"]
-    other.restore(state)
-    for _ in range(4):
-        one.step()
-        other.step()
-    assert json.dumps(one.saved["search"], default=np.ndarray.tolist) == json.dumps(
-        other.saved["search"], default=np.ndarray.tolist
-    )
-
-
 def test_schemes_from_elsewhere_need_their_rings():
     with pytest.raises(ValueError, match="families needs starts of its format"):
         Worker((3, 2, 2), Library().starts((3, 2, 2)), 0, 0, "families")

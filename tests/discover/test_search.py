@@ -112,16 +112,6 @@ def test_the_command(tmp_path, capsys):
     assert "json" not in capsys.readouterr().out
 
 
-def test_runs_are_repeatable(tmp_path):
-    texts = []
-    for name in ("one", "two"):
-        assert run(tmp_path / name, 2, 3, 3, "--flips", 2_000_000, "--scratch") == 0
-        files = sorted((tmp_path / name).glob("*.json"))
-        texts.append([schemes.load(path).U.tolist() for path in files])
-    assert texts[0] == texts[1]
-    assert texts[0]
-
-
 @pytest.mark.parametrize("sizes", [(2, 4, 3), ("2,4,3",), ("2x4x3",)])
 def test_sizes_are_those_of_the_product(tmp_path, sizes):
     """M N K, as plan and bench take them: A is 2 x 3, B 3 x 4."""

@@ -45,10 +45,10 @@ def test_classical(sizes):
 def test_rotations_and_transposes(name):
     s = schemes.get(name)
     m, k, n = s.format
-    once = proved(cyclic(s))
+    once = cyclic(s)
     assert once.format == (k, n, m)
     assert cyclic(cyclic(once)) == s
-    mirrored = proved(transposed(s))
+    mirrored = transposed(s)
     assert mirrored.format == (n, k, m)
     assert transposed(mirrored) == s
     # The group is that of a triangle: rotating a mirror image goes the other way round.
@@ -58,6 +58,8 @@ def test_rotations_and_transposes(name):
 @pytest.mark.parametrize("make", [lambda: schemes.get("2x3x4:20"), fractional])
 def test_permuted(make):
     s = make()
+    images = symmetries(s)
+    assert images[0] is s and {x.format for x in images} == set(permutations(s.format))
     for form in set(permutations(s.format)):
         image = proved(permuted(s, *form))
         assert image.format == form
@@ -65,14 +67,6 @@ def test_permuted(make):
     assert permuted(s, *s.format) == s
     with pytest.raises(ValueError, match="no permutation of the format"):
         permuted(s, 5, 5, 5)
-
-
-def test_symmetries_start_with_the_scheme():
-    s = schemes.get("2x3x4:20")
-    images = symmetries(s)
-    assert images[0] is s
-    assert len({x.format for x in images}) == 6
-    assert len({x.format for x in symmetries(schemes.get("hopcroft-kerr"))}) == 3
 
 
 def test_names_of_images():

