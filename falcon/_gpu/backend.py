@@ -31,7 +31,6 @@ from . import (
     model,
     operands,
     repaired,
-    sources,
     workspaces,
 )
 from .arrays import library_of
@@ -237,7 +236,7 @@ class GpuBackend:
         return measure(problem.device, problem.operand)
 
     def identity(self, index: int | None = None, /) -> dict[str, str]:
-        """Return what stored rates are valid for: device, driver, libraries and kernels."""
+        """Return what stored rates are valid for: device, driver and libraries."""
         found = device.properties(device.current() if index is None else index)
         return {
             "device": found.name,
@@ -245,7 +244,6 @@ class GpuBackend:
             "cupy": device.version(),
             "cuda": str(device.runtime_version()),
             "cublas": cublas.version(),
-            "kernels": sources.digest(),
         }
 
 

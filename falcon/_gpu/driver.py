@@ -79,11 +79,10 @@ def _classical(
 ) -> list[Step]:
     p = plan.problem
     left, right, to = (Operand.of(x) for x in (a, b, out))
+    copies = [] if c is None or same(c, out) else [kernels.copy(c, out)]
     sizes = p.M, p.N, p.K
-    product = cublas.product(*sizes, left, right, to, alpha=alpha, beta=beta, operand=p.operand)
-    if c is None or same(c, out):
-        return [product]
-    return [kernels.copy(c, out), product]
+    made = cublas.products(*sizes, left, right, to, alpha=alpha, beta=beta, operand=p.operand)
+    return [*copies, *made]
 
 
 Span = tuple[int, int]  # first and number of rows, columns or inner elements of every block
