@@ -19,7 +19,10 @@ from .steps import Launch, run
 
 @dataclass(frozen=True)
 class Call:
-    """The operands of a call, and the copies that they need."""
+    """The operands of a call, of any strides, and the copies that they need.
+
+    An `out` that overlaps one of them is written by way of a copy. `packed` holds the sums of B.
+    """
 
     plan: Plan
     operands: tuple[Matrix, Matrix, Matrix | None, Matrix]

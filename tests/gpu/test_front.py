@@ -69,6 +69,8 @@ def test_arguments_are_checked(cupy, pair):
         falcon.gemm(a, b, check="verify")
     with pytest.raises(ValueError, match="scheme"):
         falcon.gemm(a, b, scheme="nonsense")
+    with pytest.raises(ValueError, match="symmetric is 'lower', but on a GPU all of C is written"):
+        falcon.gram(a, symmetric="lower")
 
 
 @pytest.mark.parametrize("scheme", ["classical", "strassen"])
