@@ -6,7 +6,6 @@
     driver.py     the stages of one multiplication, as steps
     steps.py      the kinds of steps, started in the current stream; records.py: of repeated calls
     operands.py   the operands of a call, and the copies that some need
-    batches.py    batches of matrices by one call of cuBLAS
     geometry.py   sizes of blocks, chunks, buffers and launches
     kernels.py    compiled kernels and their launches
     sources.py    CUDA source text: generated definitions, followed by a file of kernels/

@@ -6,14 +6,14 @@ To add a library: a class like `_Torch`, and a line in `library_of`.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from falcon._core.dtypes import CUDA, DType, find, find_torch
 
 from . import device
-from .batches import Batch
-from .matrix import Matrix, Memory, span
+from .matrix import Matrix, Memory, Operand, span
 
 
 def library_of(x: Any) -> Library:
@@ -76,9 +76,20 @@ class Library:
         strides: Any = self.strides(x)[-2:]
         return Matrix(self.address(x), tuple(x.shape[-2:]), strides, self.dtype(x), x)
 
-    def blocks(self, x: Any) -> Batch | None:
-        """View an array of more axes as a batch; None if its matrices are not equally spaced."""
-        return Batch.of(self.matrix(x), tuple(x.shape[:-2]), self.strides(x)[:-2])
+    def batch(self, x: Any) -> Operand | None:
+        """View an array of more axes as a batch; None if cuBLAS does not take it as one."""
+        first, count, step = self.matrix(x), 1, 0
+        for size, stride in zip(x.shape[:-2][::-1], self.strides(x)[:-2][::-1], strict=True):
+            if size == 1:
+                continue
+            if count == 1:
+                step = stride
+            elif stride != count * step:
+                return None
+            count *= size
+        if step < 0 or not first.is_direct:
+            return None
+        return replace(Operand.of(first), step=step)
 
     def span(self, x: Any) -> tuple[int, int]:
         """First address of an array of any number of axes, and the one after its last."""

@@ -59,7 +59,7 @@ def _tried() -> str | None:
         run(kernels.copy(None, one))
         part = "cuBLAS"
         operands = (Operand.of(x) for x in (one, one, out))
-        run(cublas.product(1, 1, 1, *operands, operand=FLOAT32))
+        run(*cublas.products(1, 1, 1, *operands, operand=FLOAT32))
     except Exception as error:  # each library has its own
         if "captur" in str(error).lower():  # another stream is: this says nothing about the device
             raise RuntimeError(_CAPTURING) from error

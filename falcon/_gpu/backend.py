@@ -31,7 +31,6 @@ from . import (
     model,
     operands,
     repaired,
-    sources,
     workspaces,
 )
 from .arrays import library_of
@@ -136,19 +135,22 @@ class GpuBackend:
         """
         payload = b.payload if isinstance(b, PackedOperand) else None
         source: Any = b if payload is None else payload.source
+        library = library_of(a.owner)
 
-        def run(plan: Plan) -> None:
+        def multiply(plan: Plan) -> None:
             packed = None if payload is None else payload.packed_for(plan)
-            scalars = {"alpha": float(alpha), "beta": float(beta)}
-            driver.execute(plan, a, source, c, out, packed=packed, **scalars)
+            call = operands.Call.of(plan, a, source, c, out, packed)
+            memory = workspaces.for_call(library, call.nbytes, optional=plan.guarded)
+            steps = driver.steps_of(call, memory, alpha=float(alpha), beta=float(beta))
+            run(*steps, workspace=workspaces.for_cublas(library))
 
         try:
-            run(_settled(plan))
+            multiply(_settled(plan))
         except MemoryError as error:
             if not plan.guarded:
                 raise
             _log.debug("falcon: %s is multiplied classically: %s", plan.problem, error)
-            run(_classical(plan))
+            multiply(_classical(plan))
         if payload is not None:
             payload.note_use()
 
@@ -160,11 +162,11 @@ class GpuBackend:
         for name, x, shape in shapes:
             if x is None:
                 continue
-            found = (tuple(x.shape), library_of(x).dtype(x), device_of(x))
+            found = tuple(x.shape), library_of(x).dtype(x), device_of(x)
             if found != (shape, p.operand.left, p.device):
                 raise ValueError(
-                    f"{name} is {found[0]} {found[1]} on {_place(found[2])}; this plan is for "
-                    f"{shape} {p.operand.left} on {_place(p.device)}"
+                    f"{name} is {found[0]} {found[1]} on cuda:{found[2]}; this plan is for "
+                    f"{shape} {p.operand.left} on cuda:{p.device}"
                 )
         assert p.device is not None
         with device.on(p.device), library.stream(p.device):
@@ -237,7 +239,7 @@ class GpuBackend:
         return measure(problem.device, problem.operand)
 
     def identity(self, index: int | None = None, /) -> dict[str, str]:
-        """Return what stored rates are valid for: device, driver, libraries and kernels."""
+        """Return what stored rates are valid for: device, driver and libraries."""
         found = device.properties(device.current() if index is None else index)
         return {
             "device": found.name,
@@ -245,7 +247,6 @@ class GpuBackend:
             "cupy": device.version(),
             "cuda": str(device.runtime_version()),
             "cublas": cublas.version(),
-            "kernels": sources.digest(),
         }
 
 
@@ -265,10 +266,6 @@ def _classical(plan: Plan) -> Plan:
     option = _option(problem, None, None)
     assert option is not None  # without a limit there always is one
     return replace(plan, problem=problem, option=option, guarded=False)
-
-
-def _place(index: int | None) -> str:
-    return "the host" if index is None else f"cuda:{index}"
 
 
 def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:

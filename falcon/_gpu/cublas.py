@@ -91,7 +91,7 @@ class Product:
         _check(_library().cublasGemmStridedBatchedEx_64(handle, *arguments))
 
 
-def product(
+def products(
     rows: int,
     columns: int,
     inner: int,
@@ -103,58 +103,22 @@ def product(
     beta: float = 0.0,
     batch: int = 1,
     operand: DType,
-) -> Product:
+) -> list[Product]:
     """Describe ``out = alpha a b + beta out`` for cuBLAS, which takes matrices by columns.
 
     One by rows is the transpose of such a matrix. So for an `out` by rows the product is
     ``b^T a^T``, and no operand is ever copied. `operand` is that of the problem: it says how
-    products are formed and summed.
-    """
-    sums = operand.accumulator
-    name = operand.cublas_sums or sums.cublas_sums
-    assert name is not None  # true for all accumulators of GPUs
-    scalar = c_double if sums.itemsize == 8 else c_float
-    if out.by_columns:
-        sizes, left, right = (rows, columns, inner), a, b
-    else:
-        sizes, left, right = (columns, rows, inner), b, a
-    return Product(
-        (
-            _OPERATIONS[left.by_columns != out.by_columns],
-            _OPERATIONS[right.by_columns != out.by_columns],
-            *sizes,
-            byref(scalar(alpha)),  # read before the call returns
-            *(left.pointer, left.dtype.cublas, left.ld, left.step),
-            *(right.pointer, right.dtype.cublas, right.ld, right.step),
-            byref(scalar(beta)),
-            *(out.pointer, out.dtype.cublas, out.ld, out.step),
-            batch,
-            getattr(_wrapper(), name),
-            _wrapper().CUBLAS_GEMM_DEFAULT,
-        )
-    )
-
-
-def products(
-    rows: int,
-    columns: int,
-    inner: int,
-    a: Operand,
-    b: Operand,
-    out: Operand,
-    *,
-    beta: float = 0.0,
-    batch: int = 1,
-    operand: DType,
-) -> list[Product]:
-    """Describe ``out = a b + beta out`` for operands that may hold parts of float32.
+    products are formed and summed, and whether a and b hold parts of float32.
 
     Along the inner dimension A's parts follow one another, the largest first, and B's the smallest
     first. So the first s + 1 parts of A meet the last s + 1 of B where the places i + j are s, in
     one longer product: three products for the six of "bf16x6", the smallest first. The last, of the
     largest parts, is cut (see `_LONGEST`).
     """
-    parts = operand.parts
+    sums, parts = operand.accumulator, operand.parts
+    name = operand.cublas_sums or sums.cublas_sums
+    assert name is not None  # true for all accumulators of GPUs
+    scalar = c_double if sums.itemsize == 8 else c_float
     found: list[Product] = []
     to_a = (a.ld if a.by_columns else 1) * a.dtype.itemsize  # bytes along the inner dimension
     to_b = (1 if b.by_columns else b.ld) * b.dtype.itemsize
@@ -164,11 +128,23 @@ def products(
         for first in range(0, whole, step):
             left = replace(a, pointer=a.pointer + first * to_a)
             right = replace(b, pointer=b.pointer + (skipped + first) * to_b)
-            sizes = rows, columns, min(step, whole - first)
-            betas = 1.0 if found else beta
-            found.append(
-                product(*sizes, left, right, out, beta=betas, batch=batch, operand=operand)
+            sizes = rows, columns
+            if not out.by_columns:
+                sizes, left, right = (columns, rows), right, left
+            arguments = (
+                _OPERATIONS[left.by_columns != out.by_columns],
+                _OPERATIONS[right.by_columns != out.by_columns],
+                *(*sizes, min(step, whole - first)),
+                byref(scalar(alpha)),  # read before the call returns
+                *(left.pointer, left.dtype.cublas, left.ld, left.step),
+                *(right.pointer, right.dtype.cublas, right.ld, right.step),
+                byref(scalar(1.0 if found else beta)),
+                *(out.pointer, out.dtype.cublas, out.ld, out.step),
+                batch,
+                getattr(_wrapper(), name),
+                _wrapper().CUBLAS_GEMM_DEFAULT,
             )
+            found.append(Product(arguments))
     return found
 
 

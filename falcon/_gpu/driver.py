@@ -19,42 +19,16 @@ from falcon._core.plan import Plan
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import cublas, kernels, repaired, workspaces
-from .arrays import library_of
+from . import cublas, kernels, repaired
 from .geometry import block_sizes, mark_bytes, spans, staged
 from .matrix import Matrix, Memory, Operand
 from .operands import Call, local_chunk, same
-from .packed import Packed, of_group
-from .steps import Fill, Step, run
-
-
-def execute(
-    plan: Plan,
-    a: Matrix,
-    b: Matrix,
-    c: Matrix | None,
-    out: Matrix,
-    *,
-    packed: Packed | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-) -> None:
-    """Write ``alpha a b + beta c`` to `out`, on the current device and stream.
-
-    Matrices may have any strides and floating dtype; an `out` that overlaps one of them is written
-    by way of a copy. `packed` holds the sums of `b`.
-
-    Raises MemoryError: the workspace cannot be had; nothing was started.
-    """
-    call = Call.of(plan, a, b, c, out, packed)
-    library = library_of(a.owner)
-    at = workspaces.for_call(library, call.nbytes, optional=plan.guarded)
-    steps = steps_of(call, at, alpha=alpha, beta=beta)
-    run(*steps, workspace=workspaces.for_cublas(library))
+from .packed import of_group
+from .steps import Fill, Step
 
 
 def steps_of(call: Call, memory: Memory, *, alpha: float, beta: float) -> list[Step]:
-    """Return all steps of a call, with `memory` as its workspace."""
+    """Return all steps of ``alpha a b + beta c``, with `memory` as the workspace of the call."""
     plan = call.plan
     (a, b, c, target), copies = call.settle(memory.pointer)
     beta = 0.0 if c is None else beta
@@ -79,11 +53,10 @@ def _classical(
 ) -> list[Step]:
     p = plan.problem
     left, right, to = (Operand.of(x) for x in (a, b, out))
+    copies = [] if c is None or same(c, out) else [kernels.copy(c, out)]
     sizes = p.M, p.N, p.K
-    product = cublas.product(*sizes, left, right, to, alpha=alpha, beta=beta, operand=p.operand)
-    if c is None or same(c, out):
-        return [product]
-    return [kernels.copy(c, out), product]
+    made = cublas.products(*sizes, left, right, to, alpha=alpha, beta=beta, operand=p.operand)
+    return [*copies, *made]
 
 
 Span = tuple[int, int]  # first and number of rows, columns or inner elements of every block

@@ -19,66 +19,61 @@ from .steps import Launch, run
 
 @dataclass(frozen=True)
 class Call:
-    """The operands of a call, and the copies that they need."""
+    """The operands of a call, of any strides, and the copies that they need.
+
+    An `out` that overlaps one of them is written by way of a copy. `packed` holds the sums of B.
+    """
 
     plan: Plan
     operands: tuple[Matrix, Matrix, Matrix | None, Matrix]
-    copied: tuple[bool, bool, bool, bool]
     packed: Packed | None
+    copies: list[int]  # bytes of the copies of A, B, C and the result; 0: there is none
+    buffers: Buffers
 
     @classmethod
     def of(
         cls, plan: Plan, a: Matrix, b: Matrix, c: Matrix | None, out: Matrix, packed: Packed | None
     ) -> Call:
-        dtype, scheme = plan.problem.operand.left, staged(plan.problem.operand, plan.scheme)
-        product = needs_product(out, a, None if packed else b, c, dtype)
-        added = scheme is not None and c is not None and needs_copy(c, None if product else out)
-        of_b = packed is None and not readable(b, dtype)
-        return cls(plan, (a, b, c, out), (not readable(a, dtype), of_b, added, product), packed)
-
-    @property
-    def _copies(self) -> list[int]:
-        return copied_bytes(self.plan.problem, self.copied)
-
-    @property
-    def _buffers(self) -> Buffers:
-        problem = self.plan.problem
-        scheme = staged(problem.operand, self.plan.scheme)
-        if scheme is None:
-            return 0, 0, 0, 0, 0, 0
-        return buffers(local_chunk(self.plan), problem, scheme)
+        problem, held = plan.problem, (0, 0, 0, 0, 0, 0)
+        scheme = staged(problem.operand, plan.scheme)
+        copied = copies(problem.operand.left, a, None if packed else b, c, out)
+        if scheme is None:  # c is copied to the result, to which cuBLAS adds
+            copied = (*copied[:2], False, copied[3])
+        else:
+            held = buffers(local_chunk(plan), problem, scheme)
+        return cls(plan, (a, b, c, out), packed, copied_bytes(problem, copied), held)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the workspace; norms use the memory of At, Bt and H."""
-        return sum(self._copies) + sum(self._buffers)
+        return sum(self.copies) + sum(self.buffers)
 
     def place(self, memory: Memory) -> list[int]:
         """Return the addresses of At, Bt, H, the marks and the powers of lines, and their end."""
-        return list(accumulate(self._buffers, initial=memory.pointer + sum(self._copies)))
+        return list(accumulate(self.buffers, initial=memory.pointer + sum(self.copies)))
 
     def settle(self, at: int) -> tuple[tuple[Matrix, Matrix, Matrix | None, Matrix], list[Launch]]:
         """Return operands that the kernels can take, and the copies to `at` that this needs."""
         dtype = self.plan.problem.operand.left
         a, b, c, out = self.operands
-        places = list(accumulate(self._copies, initial=at))
-        copies = []
+        places = list(accumulate(self.copies, initial=at))
+        steps = []
 
         def copied(x: Matrix, target: Matrix) -> Matrix:
-            copies.append(kernels.copy(x, target))
+            steps.append(kernels.copy(x, target))
             return target
 
-        target = dense(places[3], out.shape, dtype) if self.copied[3] else out
-        if self.copied[0]:
+        target = dense(places[3], out.shape, dtype) if self.copies[3] else out
+        if self.copies[0]:
             a = copied(a, dense(places[0], a.shape, dtype))
-        if self.copied[1]:
+        if self.copies[1]:
             b = copied(b, dense(places[1], b.shape, dtype))
-        if c is not None and self.copied[2]:
+        if c is not None and self.copies[2]:
             like = dense(places[2], out.shape, target.dtype)
             if target.by_columns:
                 like = dense(places[2], out.shape[::-1], target.dtype).transposed()
             c = copied(c, like)
-        return (a, b, c, target), copies
+        return (a, b, c, target), steps
 
 
 def local_chunk(plan: Plan) -> Sizes:
@@ -100,29 +95,27 @@ def readable(x: Matrix, dtype: DType) -> bool:
     return x.dtype == dtype and x.is_direct
 
 
-def needs_product(out: Matrix, a: Matrix, b: Matrix | None, c: Matrix | None, dtype: DType) -> bool:
-    """Whether the product needs a buffer of its own, from which it is copied to `out`."""
-    if not out.is_direct or out.dtype not in (dtype, dtype.accumulator):
-        return True
-    if c is not None and c.overlaps(out) and not same(c, out):
-        return True
-    return out.overlaps(a) or (b is not None and out.overlaps(b))
+def copies(
+    dtype: DType, a: Matrix | None, b: Matrix | None, c: Matrix | None, out: Matrix
+) -> tuple[bool, bool, bool, bool]:
+    """Return which of A, B, C and the result need a copy; of one that is None, none is needed.
+
+    If the result overwrote c, it could not be added again where a region has to be repaired.
+    """
+    of_a, of_b = (x is not None and not readable(x, dtype) for x in (a, b))
+    product = not out.is_direct or out.dtype not in (dtype, dtype.accumulator)
+    product = product or any(x is not None and out.overlaps(x) for x in (a, b))
+    if c is None:
+        return of_a, of_b, False, product
+    overlaps = c.overlaps(out)
+    product = product or (overlaps and not same(c, out))
+    alike = c.dtype == out.dtype and c.is_direct and c.by_columns == out.by_columns
+    return of_a, of_b, product or overlaps or not alike, product
 
 
 def same(x: Matrix, y: Matrix) -> bool:
     """Whether the two are one matrix in memory."""
     return (x.pointer, x.strides, x.dtype) == (y.pointer, y.strides, y.dtype)
-
-
-def needs_copy(c: Matrix, out: Matrix | None) -> bool:
-    """Whether Combine H needs a copy of `c` to add it to `out` (None: to a buffer by rows).
-
-    If `out` overwrote c, it could not be added again where a region has to be repaired.
-    """
-    if out is None:
-        return True
-    alike = c.dtype == out.dtype and c.is_direct and c.by_columns == out.by_columns
-    return not alike or c.overlaps(out)
 
 
 def duplicate(x: Matrix) -> Matrix:

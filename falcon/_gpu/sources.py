@@ -5,18 +5,17 @@ A `Unit` is one kernel. `assemble` makes one translation unit of the common part
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from falcon._core.dtypes import FLOAT32, DType
+from falcon._core.dtypes import DType
 from falcon._core.spread import PARTS_OF_OCTAVE, SCALED_FROM
 from falcon.codegen import cuda_emit
 from falcon.codegen.cuda_plan import ACCESS_BYTES, THREADS, Fit
-from falcon.schemes import Scheme, get
+from falcon.schemes import Scheme
 
 from . import geometry
 
@@ -93,14 +92,6 @@ def scales() -> Unit:
 def empty() -> Unit:
     """Do nothing, to measure what a launch costs."""
     return Unit("falcon_empty", 'extern "C" __global__ void falcon_empty() {}\n')
-
-
-@cache
-def digest() -> str:
-    """Return a digest of the combines: rates that were measured with others are not valid."""
-    strassen = get("strassen")
-    units = combine_in(strassen, FLOAT32), combine_out(strassen, FLOAT32, FLOAT32)
-    return hashlib.sha256(assemble(units).encode()).hexdigest()[:12]
 
 
 def assemble(units: Iterable[Unit]) -> str:

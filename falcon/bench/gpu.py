@@ -153,7 +153,7 @@ def _cublas(dtype: DType, a: Any, b: Any, out: Any) -> Callable[[], None]:
         Operand.of(Matrix(int(m.data.ptr), m.shape, (m.shape[1], 1), dtype)) for m in (a, b, out)
     )
     (M, K), N = a.shape, b.shape[1]
-    return partial(run, cublas.product(M, N, K, x, y, z, operand=dtype))
+    return partial(run, *cublas.products(M, N, K, x, y, z, operand=dtype))
 
 
 def _torch() -> Any:

@@ -53,7 +53,7 @@ def linear(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
     w : Tensor, shape (N, K)
         Of x's dtype and device; any strides, never copied.
     bias : Tensor, shape (N,), optional
-        Or another shape that torch's linear takes.
+        With another shape that torch's linear takes, the product is torch's.
 
     Returns
     -------
@@ -80,13 +80,9 @@ def linear(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     if is_symbolic(x, w, bias):
         return handle_torch_function(linear, (x, w, bias), x, w, bias)
-    if is_foreign(x, w, bias) or w.ndim == 1:
+    if is_foreign(x, w, bias) or w.ndim == 1 or (bias is not None and bias.ndim != 1):
         return functional.linear(x, w, bias)
     x, w, bias = cast(x, w, bias)
-    if bias is not None and bias.ndim != 1:
-        if torch.jit.is_tracing() or bias.shape not in ((), (1, *w.shape[:1])):
-            return functional.linear(x, w, bias)
-        bias = bias.reshape(-1)
     check_linear(x, w, bias)
     if not is_traced() and _is_for_torch(x, w.shape[0]):
         return functional.linear(x, w, bias)
@@ -275,7 +271,8 @@ def _matmul(a: Tensor, b: Tensor) -> Tensor:
 
 
 @torch.library.register_fake("falcon::linear", lib=library)
-def _fake_linear(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
+def fake_linear(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
+    """Return an empty result, for programs that are recorded."""
     check_linear(x, w, bias)
     return x.new_empty((*x.shape[:-1], w.shape[0]))
 

@@ -135,12 +135,6 @@ ops.library.define("linear_packed(Tensor x, Tensor w, Tensor? bias, Tensor handl
 ops.library.impl("linear_packed", linear_packed, "CPU")
 
 
-@torch.library.register_fake("falcon::linear_packed", lib=ops.library)
-def _fake(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor) -> Tensor:
-    ops.check_linear(x, w, bias)
-    return x.new_empty((*x.shape[:-1], w.shape[0]))
-
-
 def _vmap(
     info: Any, axes: tuple, x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor
 ) -> tuple[Tensor, int]:
@@ -149,6 +143,9 @@ def _vmap(
     return ops.vmap_linear(info, axes[:3], x, w, bias)
 
 
+torch.library.register_fake(
+    "falcon::linear_packed", lambda x, w, bias, _: ops.fake_linear(x, w, bias), lib=ops.library
+)
 torch.library.register_vmap("falcon::linear_packed", _vmap, lib=ops.library)
 ops.differentiate(
     "linear_packed",

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import BFLOAT16, CUDA, FLOAT16, FLOAT32
-from falcon.codegen import cuda_emit, cuda_plan
+from falcon._core.dtypes import BFLOAT16, CUDA, FLOAT16
+from falcon.codegen import cuda_plan
 from falcon.codegen.program import Op, most_live
 from falcon.decision.candidates import scheme_candidates
 
@@ -79,19 +79,6 @@ def test_streamed_sums_that_begin_alike_follow_one_another():
     code = cuda_plan.streamed(rows).instructions
     outputs = list(dict.fromkeys(x.dst - 4 for x in code))
     assert outputs == [1, 2, 0, 3]
-
-
-def test_a_scheme_without_common_rows_has_no_chains():
-    found = cuda_plan.products(falcon.schemes.get("strassen"))
-    assert (found.planes, len(found.groups), found.groups[0].length) == (7, 1, 1)
-
-
-def test_generated_source_bakes_the_coefficients():
-    text, found = cuda_emit.combine_in(falcon.schemes.get("strassen"), "u", FLOAT32, "k")
-    assert "const X r0 = load(0, 0);" in text
-    assert text.count("store(") == 7
-    assert text.count(" + ") + text.count(" - ") == found.program.additions == 5
-    assert "#define FALCON_WIDTH 4\n" in text
 
 
 def test_the_16_bit_types_have_the_same_plans():

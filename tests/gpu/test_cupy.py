@@ -3,7 +3,6 @@
 import importlib.util
 import inspect
 import re
-import warnings
 from pathlib import Path
 
 import pytest
@@ -94,13 +93,6 @@ def test_options_of_the_compiler():
     added = re.findall(r"options \+= \('(-[^']+)',\)", text.read_text(encoding="utf-8"))
     assert set(CUPYS) <= set(added)
     assert "by default compiles with the C++17" in cupy.RawModule.__doc__
-
-
-def test_warnings_of_cupy_are_no_failures():
-    """A driver or a toolkit that it finds odd: see `filterwarnings` in pyproject.toml."""
-    warnings.warn_explicit("odd", UserWarning, "cupy/_environment.py", 1, "cupy._environment")
-    with pytest.raises(UserWarning):
-        warnings.warn_explicit("odd", UserWarning, "falcon/_gpu/x.py", 1, "falcon._gpu.x")
 
 
 def test_cublas_constants():

@@ -49,19 +49,6 @@ def test_chunks_keep_the_room(M, N, K, room, packed):
     assert sum(geometry.buffers(found, problem, STRASSEN)) <= room
 
 
-@given(st.integers(1, 200), st.integers(1, 600), st.sampled_from([1, 2, 4, 8]))
-def test_every_element_has_one_thread(height, width, vector):
-    (blocks, _, _), (lanes, rows, _) = geometry.combine_launch(height, width, vector)
-    tiles = -(-width // (lanes * vector))
-    reached = np.zeros((blocks // tiles * rows, tiles * lanes * vector), int)
-    for block in range(blocks):
-        x, start = block // tiles * rows, block % tiles * lanes * vector
-        reached[x : x + rows, start : start + lanes * vector] += 1
-    assert (reached == 1).all()
-    assert reached.shape[0] >= height > reached.shape[0] - rows
-    assert reached.shape[1] >= width > reached.shape[1] - lanes * vector
-
-
 PROBE = """
 extern "C" __global__ void probe(int *whole, long long major, long long minor, long long step_major,
                                  long long step_minor, long long width, int blocks, int aligned) {

@@ -8,13 +8,11 @@ import pytest
 import falcon
 from falcon._core.dtypes import BY_ARITHMETIC
 from falcon._front import repeat
-from falcon._gpu import kernels, repaired
+from falcon._gpu import repaired
 from falcon._gpu.arrays import library_of
-from falcon._gpu.geometry import staged
-from falcon._gpu.steps import run
 from reference.split import split_product
 
-from .support import kind, on_device, whole
+from .support import on_device, whole
 
 KINDS = ["bf16x6", "bf16x3"]
 SCHEMES = ["classical", "strassen", "2x4x2:14", "strassen@strassen"]
@@ -101,30 +99,6 @@ def test_products_of_one_magnitude_are_one_product(cupy, state, arithmetic):
         shapes = [((n, n, s * inner), batch) for s in range(parts, 0, -1) for n in (inner,)]
         assert [x[:2] for x in state.products] == shapes
         assert [beta for *_, beta, _ in state.products] == [0.0, *[1.0] * (parts - 1)]
-
-
-@pytest.mark.parametrize("arithmetic", KINDS)
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_the_parts_of_the_reference_in_their_order(cupy, arithmetic, order):
-    """A's from the largest to the smallest, B's the other way; each nearest to what is left."""
-    row = BY_ARITHMETIC[arithmetic]
-    (x, _) = operands(32, 48, 1)
-    source = on_device(cupy, x, "float32", order)
-    for factor in "uv":
-        memory = cupy.empty((row.parts * x.size,), kind("bfloat16"))
-        pointer, scheme = int(memory.data.ptr), staged(row, None)
-        matrix = library_of(source).matrix(source)
-        part = kernels.Part(matrix, x.shape, (0, 0), x.shape, pointer)
-        run(kernels.combine(scheme, row, **{"of_a" if factor == "u" else "of_b": part}))
-        host, rest = cupy.asnumpy(memory).astype(np.float32), x.copy()
-        along_columns = factor == "u"  # the inner dimension
-        shape = (32, row.parts * 48) if along_columns else (row.parts * 32, 48)
-        found = host.reshape(shape[::-1]).T if order == "F" else host.reshape(shape)
-        found = np.split(found, row.parts, axis=1 if along_columns else 0)
-        for part in found if factor == "u" else found[::-1]:
-            nearest = rest.astype(kind("bfloat16")).astype(np.float32)
-            np.testing.assert_array_equal(part, nearest)
-            rest -= nearest
 
 
 @pytest.mark.parametrize("check", ["finite", "none"])
@@ -230,13 +204,6 @@ def test_batches_are_multiplied_one_by_one(cupy):
     left, right = (cupy.asarray(x.astype(np.float32)) for x in (a, b))
     with falcon.config(arithmetic="bf16x6"):
         np.testing.assert_array_equal(cupy.asnumpy(falcon.matmul(left, right)), a @ b)
-
-
-def test_auto_stays_native(cupy):
-    """Neither the speed of parts nor their error has been measured on a GPU."""
-    shapes = (8192, 8192), (8192, 8192)
-    plan = falcon.plan(*shapes, "float32", backend="gpu", scheme="classical")
-    assert plan.problem.operand.arithmetic is None
 
 
 def test_what_it_does_not_fit_is_said(cupy):

@@ -11,21 +11,13 @@ import pytest
 
 import falcon
 
+from .support import DTYPES, integers
+
 torch = pytest.importorskip("torch")
 convert = pytest.importorskip("falcon.torch.convert")
-ops = pytest.importorskip("falcon.torch.ops")
 packed = pytest.importorskip("falcon.torch.packed")
 nn, functional, func = torch.nn, torch.nn.functional, torch.func
 convert_, revert_ = falcon.torch.convert_, falcon.torch.revert_
-
-DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
-
-
-@pytest.fixture(autouse=True)
-def small_ones_too(monkeypatch):
-    """Products that are left to torch otherwise."""
-    monkeypatch.setattr(ops, "LEAST_PRODUCT", 0)
-    monkeypatch.setattr(ops, "LEAST_ROWS", 2)
 
 
 @pytest.fixture
@@ -58,11 +50,6 @@ def products(monkeypatch):
 
 def config(**options):
     return falcon.torch.LinearConfig(**{"measure": False, "min_m": 4, "rows": 40, **options})
-
-
-def integers(*shape, dtype=torch.float64, seed=0):
-    generator = torch.Generator().manual_seed(seed + sum(shape))
-    return torch.randint(-2, 3, shape, generator=generator).to(dtype)
 
 
 def layer(inputs=48, outputs=32, dtype=torch.float64, bias=True):
@@ -375,25 +362,6 @@ def test_a_transformer_layer_agrees(rows):
     torch.testing.assert_close(model(x), expected, rtol=0, atol=1e-12)  # gradients: the slow path
 
 
-def test_one_optimizer_step_agrees():
-    torch.manual_seed(0)
-    stock = nn.TransformerEncoder(
-        nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True), 2
-    )
-    ours = copy.deepcopy(stock)
-    convert_(ours, config())
-    x, target = torch.randn(4, 9, 32), torch.randn(4, 9, 32)
-    for model in (stock, ours):
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-        functional.mse_loss(model(x), target).backward()
-        optimizer.step()
-    for mine, other in zip(ours.parameters(), stock.parameters(), strict=True):
-        torch.testing.assert_close(mine.grad, other.grad, rtol=1e-4, atol=1e-6)
-        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
-    with torch.no_grad():
-        torch.testing.assert_close(ours.eval()(x), stock.eval()(x), rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 def test_batch_invariance(dtype):
     torch.manual_seed(0)
@@ -439,13 +407,6 @@ def test_what_is_converted():
     assert [x for x in model if isinstance(model[x], falcon.torch.FalconLinear)] == ["taken"]
     assert "1 of 5 layers on falcon" in str(report)
     assert report.extra_bytes == model["taken"]._panels.nbytes > 0
-
-
-def test_small_layers_are_left(monkeypatch):
-    monkeypatch.undo()
-    made = layer()
-    assert convert_(made, config()).rows[0]["reason"] == "too small"
-    assert type(made) is nn.Linear
 
 
 def test_memory_limit():

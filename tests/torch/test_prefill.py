@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-import falcon
 from falcon.__main__ import main
 
 torch = pytest.importorskip("torch")
@@ -18,8 +17,6 @@ SMALL = decoder.Architecture(64, 4, 2, 96, 9000, 1e4, 1e-6, True)
 def small(monkeypatch):
     monkeypatch.setattr(prefill, "architecture", lambda name: SMALL)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    monkeypatch.setattr(falcon.torch.ops, "LEAST_PRODUCT", 0)
-    monkeypatch.setattr(falcon.torch.ops, "LEAST_ROWS", 2)
 
 
 @pytest.mark.parametrize("name", ["Qwen2.5-7B", "llama-3.1-8b"])

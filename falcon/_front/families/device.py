@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from falcon._backends import DEVICE, get_backend
@@ -17,10 +18,10 @@ from falcon._core.options import Options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon._gpu import batches, kernels, operands, workspaces
+from falcon._gpu import cublas, kernels, operands, workspaces
 from falcon._gpu.arrays import Library, library_of, promoted
 from falcon._gpu.device import current, on
-from falcon._gpu.matrix import Matrix, meet
+from falcon._gpu.matrix import Matrix, dense, meet
 from falcon._gpu.steps import run
 from falcon._gpu.where import device_of
 
@@ -156,30 +157,21 @@ class DeviceFamily:
     ) -> Problem:
         shapes = [x if isinstance(x, tuple) else tuple(x.shape) for x in (a, b)]
         left, right, added, target = (
-            None if x is None or isinstance(x, tuple) else self.operand(x) for x in (a, b, c, out)
+            None if x is None or isinstance(x, tuple) else self.operand(x)
+            for x in (a, None if packed else b, c, out)
         )
-        if packed:
-            right = None
-        product = (
-            target is not None
-            and left is not None
-            and operands.needs_product(target, left, right, added, result)
-        )
-        if added is None:
-            buffered = False
-        elif out is None:  # it will be by rows, of the type of the result
-            buffered = added.dtype is not result or not added.is_direct or added.by_columns
-        else:
-            buffered = operands.needs_copy(added, None if product else target)
+        if target is None:  # it will be by rows, of the type of the result
+            target = dense(0, (shapes[0][0], shapes[1][1]), result)
+        copy_a, copy_b, copy_c, product = operands.copies(operand, left, right, added, target)
         return Problem.of(
             (shapes[0][0], shapes[1][1], shapes[0][1]),
             operand,
             options,
             result=result,
             device=self._index,
-            buffered=buffered,
-            a_direct=left is None or operands.readable(left, operand),
-            b_direct=right is None or operands.readable(right, operand),
+            buffered=copy_c,
+            a_direct=not copy_a,
+            b_direct=not copy_b,
             out_direct=not product,
             packed=packed,
         )
@@ -248,9 +240,15 @@ class DeviceFamily:
             return ""
         if plan is not None and plan.scheme is not None:
             return ""
-        done = batches.multiply(
-            *(self._library.blocks(x) for x in (a, b, out)),
-            operand=types[0] if plan is None else plan.problem.operand,
-            workspace=workspaces.for_cublas(self._library),
-        )
-        return "cuBLAS" if done else ""
+        left, right, target = (self._library.batch(x) for x in (a, b, out))
+        if left is None or right is None or target is None:
+            return ""
+        operand = types[0] if plan is None else plan.problem.operand
+        count, (M, N), K = prod(out.shape[:-2]), out.shape[-2:], a.shape[-1]
+        if 0 in (count, M, N, K) or (count > 1 and target.step == 0) or operand.parts > 1:
+            return ""
+        if not left.dtype is right.dtype is target.dtype:
+            return ""
+        product = cublas.products(M, N, K, left, right, target, batch=count, operand=operand)
+        run(*product, workspace=workspaces.for_cublas(self._library))
+        return "cuBLAS"

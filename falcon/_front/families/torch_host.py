@@ -43,9 +43,9 @@ def viewed(name: str, x: Any) -> Any:
     """
     if not is_tensor(x):
         return x
-    if x.requires_grad:
-        import torch
+    import torch  # it is imported already: x is a tensor
 
+    if x.requires_grad:
         if torch.is_grad_enabled():
             raise TypeError(
                 f"{name} is a tensor that requires grad: use falcon.torch.linear or .matmul, which "
@@ -55,14 +55,10 @@ def viewed(name: str, x: Any) -> Any:
     if x.device.type != "cpu":
         raise TypeError(f"{name} is a tensor on {x.device}; falcon multiplies on the CPU and CUDA")
     row = _row(x.dtype)
-    kind = None  # bfloat16, which torch cannot convert, is viewed as a type that it can
-    if row is not None and row.module != "numpy":
-        import torch
-
-        kind = torch.int16, row.numpy
+    kind = None if row is None or row.module == "numpy" else row.numpy
     try:
-        if kind is not None:
-            return x.view(kind[0]).numpy().view(kind[1])
+        if kind is not None:  # bfloat16, which torch converts as another type only
+            return x.view(torch.int16).numpy().view(kind)
         return x.resolve_conj().resolve_neg().numpy()
     except (TypeError, RuntimeError) as error:
         layout = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")

@@ -1,0 +1,11 @@
+"""What the tests of falcon.torch share."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def small_ones_too(monkeypatch):
+    """Products that are left to torch otherwise."""
+    ops = pytest.importorskip("falcon.torch.ops")
+    monkeypatch.setattr(ops, "LEAST_PRODUCT", 0)
+    monkeypatch.setattr(ops, "LEAST_ROWS", 2)
