@@ -18,15 +18,6 @@ from falcon._core.text import format_table
 
 from ..plan import numpy_seconds
 
-try:
-    from ._loops import left
-except ImportError:  # not built
-
-    def left() -> int:
-        """Return how many products NumPy's replaced loops have left to NumPy's own."""
-        return 0
-
-
 # Frames of these are not the user's.
 _OWN = str(Path(__file__).parents[2]), str(Path(np.__file__).parent)
 
@@ -71,13 +62,10 @@ class Profile:
     def __init__(self) -> None:
         self._lock = Lock()
         self._found: dict[tuple[CodeType, int, Plan], list[float]] = {}
-        self._places: dict[CodeType, bool] = {}
-        self._left, self._start = 0, 0
         self._restore: Callable[[], None] | None = None
 
     def start(self) -> None:
         """Begin to count, in all threads."""
-        self._start = left()
         self._restore = observe(self._see)
 
     def stop(self) -> None:
@@ -85,7 +73,6 @@ class Profile:
         if self._restore is not None:
             self._restore()
             self._restore = None
-            self._left += left() - self._start
 
     def __enter__(self) -> Profile:
         self.start()
@@ -96,7 +83,7 @@ class Profile:
 
     def _see(self, plan: Plan, seconds: float) -> None:
         frame: Any = sys._getframe(2)
-        while frame.f_back is not None and self._is_own(frame.f_code):
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
             frame = frame.f_back
         key = frame.f_code, frame.f_lineno, plan
         with self._lock:
@@ -105,12 +92,6 @@ class Profile:
                 found = self._found[key] = [0, 0.0]
             found[0] += 1
             found[1] += seconds
-
-    def _is_own(self, code: CodeType) -> bool:
-        found = self._places.get(code)
-        if found is None:
-            found = self._places[code] = code.co_filename.startswith(_OWN)
-        return found
 
     def rows(self) -> list[Row]:
         """Return what was counted, the most time first (``pandas.DataFrame(p.rows())``)."""
@@ -141,15 +122,10 @@ class Profile:
             gain = "-" if not x.numpy_seconds else f"{x.numpy_seconds / x.seconds:.2f}"
             counted = str(x.calls), f"{x.seconds:.3f}", numpy, gain
             table.append((_short(x.place), x.problem, *counted, x.scheme, x.backend, x.why))
-        lines = ["falcon saw no product"]
-        if rows:
-            lines = [
-                format_table(table, left=2),
-                "NumPy: seconds that it would take, by the cost model",
-            ]
-        if self._left:
-            lines.append(f"{self._left} products were left to NumPy at once: too small or too thin")
-        return "\n".join(lines)
+        if not rows:
+            return "falcon saw no product"
+        told = "NumPy: seconds that it would take, by the cost model"
+        return f"{format_table(table, left=2)}\n{told}"
 
 
 def _short(place: str) -> str:
@@ -166,9 +142,9 @@ def profile() -> Profile:
 
     Notes
     -----
-    With `falcon.accelerate`, products by NumPy's functions are counted too; those that are too
-    small for falcon are counted together. A counted call takes some 20 microseconds longer: it is
-    not repeated from memory. Products that a GPU runs are timed until they are queued.
+    With `falcon.accelerate`, products by NumPy's functions are counted too, but for those that are
+    too small for falcon. A counted call takes some 20 microseconds longer: it is not repeated from
+    memory. Products that a GPU runs are timed until they are queued.
 
     Examples
     --------
