@@ -287,14 +287,14 @@ def _plan(options: argparse.Namespace) -> int:
     plan = falcon.plan(*operands, _dtype(options), **_gemm_options(options))
     print(plan.explain())
     if options.compare:
-        from falcon._front.tune import compare
+        from falcon._front.tune import compare, rivals
         from falcon.bench.tables import INTERVAL
 
         if options.rounds < 1 or options.most < 1:
             raise ValueError("--rounds and --most must be at least 1")
         rows = [("candidate", "backend", "predicted ms", "measured ms", "error",
                  "time over the choice's", "")]  # fmt: skip
-        for x in compare(plan, options.most, options.rounds):
+        for x in compare(plan, rivals(plan, options.most), options.rounds):
             option, predicted = x.candidate.option, x.candidate.total
             rows.append((option.label, option.backend,
                          f"{predicted * 1e3:.4g}" if predicted else "-", f"{x.seconds * 1e3:.4g}",

@@ -150,7 +150,7 @@ def tune(
         problem = NUMPY.problem((M, K), (K, N), None, None, *(of(native),) * 2, options)
         plan = plan_for(problem, options)
         problem = plan.problem  # of the arithmetic that was chosen
-        compared = compare(plan, candidates, rounds)
+        compared = compare(plan, rivals(plan, candidates), rounds)
         best = min(compared, key=lambda x: x.ratio.median)
         if best.ratio.median * _CLEARLY > 1:
             best = compared[0]
@@ -183,18 +183,6 @@ def sizes_of(shape: tuple[int, int, int]) -> tuple[int, int, int]:
     return M, N, K
 
 
-def compare(plan: Plan, most: int, rounds: int, *, seconds: float = 10.0) -> list[Measured]:
-    """Measure the choice of a plan, its `most` best candidates and every classical algorithm.
-
-    `plan`: of operands that BLAS can read as they stand.
-    `most`: number of candidates by predicted time, including the choice.
-    `rounds`: least number of interleaved rounds.
-    `seconds`: time for more rounds, until all ratios to the choice are known.
-    Returns list of Measured: the choice first.
-    """
-    return measured(plan, rivals(plan, most), rounds, seconds)
-
-
 def rivals(plan: Plan, most: int) -> list[Candidate]:
     """Return the choice, its `most` - 1 best rivals by predicted time, and the classical ones.
 
@@ -216,10 +204,13 @@ def rivals(plan: Plan, most: int) -> list[Candidate]:
     return [first, *allowed[: most - 1], *rest]
 
 
-def measured(
-    plan: Plan, candidates: Sequence[Candidate], rounds: int, seconds: float
+def compare(
+    plan: Plan, candidates: Sequence[Candidate], rounds: int, seconds: float = 10.0
 ) -> list[Measured]:
-    """Measure candidates for a plan's problem, interleaved; ratios are to the first of them."""
+    """Measure candidates for a plan's problem, interleaved; ratios are to the first of them.
+
+    `rounds`: the least number; more are made for up to `seconds`, until the ratios are known.
+    """
     arrays = operands_of(plan.problem)
     sides = [side_of(plan, x.option, arrays) for x in candidates]
     first, *others = interleave(sides, rounds, seconds=seconds)

@@ -154,7 +154,6 @@ TEXTS = {
 # What becomes of the document and of its first rates.
 CONTENTS = {
     "list": lambda x, first: [1, 2],
-    "format": lambda x, first: {**x, "format": 1},
     "no key": lambda x, first: {k: v for k, v in x.items() if k != "key"},
     "another's": lambda x, first: {**x, "key": {**x["key"], "cpu": "Z80"}},
     "text": lambda x, first: {**x, "rates": [{**first, "multiply": "fast"}]},
@@ -169,7 +168,6 @@ CONTENTS = {
     "400 digits": lambda x, first: {**x, "rates": [{**first, "multiply": 10**400}]},
     "endless threads": lambda x, first: {**x, "rates": [{**first, "threads": float("inf")}]},
     "no number": lambda x, first: {**x, "rates": [{**first, "tile": [16, 10**400]}]},
-    "huge": lambda x, first: {**x, "padding": "x" * 2**22},
     "no rates": lambda x, first: {**x, "rates": 5},
     "no choices": lambda x, first: {k: v for k, v in x.items() if k != "choices"},
     "no choice": lambda x, first: {**x, "choices": {"0": {"choice": [1]}}},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.observe import observe
+from falcon._core import observe
 from falcon._core.plan import Plan
 from falcon._core.text import format_table
 
@@ -62,17 +61,14 @@ class Profile:
     def __init__(self) -> None:
         self._lock = Lock()
         self._found: dict[tuple[CodeType, int, Plan], list[float]] = {}
-        self._restore: Callable[[], None] | None = None
 
     def start(self) -> None:
         """Begin to count, in all threads."""
-        self._restore = observe(self._see)
+        observe.observers = (*observe.observers, self._see)
 
     def stop(self) -> None:
         """Stop counting."""
-        if self._restore is not None:
-            self._restore()
-            self._restore = None
+        observe.observers = tuple(x for x in observe.observers if x != self._see)
 
     def __enter__(self) -> Profile:
         self.start()
