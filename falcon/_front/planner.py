@@ -12,7 +12,7 @@ from falcon._backends import available_backends, get_backend
 from falcon._core.backend import Backend
 from falcon._core.dtypes import BY_ARITHMETIC, BY_FLOAT, FLOAT32
 from falcon._core.locks import ForkLock
-from falcon._core.options import FIELDS, Options, forced_isa, merged, settings
+from falcon._core.options import FIELDS, Options, merged, settings
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Plan
 from falcon._core.problem import Problem
@@ -86,7 +86,7 @@ def _named(error: ValueError, option: str, keywords: Mapping[str, Any]) -> Value
 
 def planning_state() -> tuple:
     """What plans depend on besides the problem and the settings."""
-    return generation(), revision(), forced_isa()
+    return generation(), revision()
 
 
 def plan_for(problem: Problem, options: Options) -> Plan:

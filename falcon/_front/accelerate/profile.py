@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import mul
 from pathlib import Path
 from threading import Lock
 from types import CodeType
@@ -34,16 +35,6 @@ class Row:
     # What NumPy would take for all calls, by the cost model; None if it is not predicted.
     numpy_seconds: float | None
     why: str  # the reason for the choice
-
-    def plus(self, other: Row | None) -> Row:
-        """Return the sum with a row of the same kind, of operands that lie otherwise in memory."""
-        if other is None:
-            return self
-        told = None
-        if self.numpy_seconds is not None and other.numpy_seconds is not None:
-            told = self.numpy_seconds + other.numpy_seconds
-        calls, seconds = self.calls + other.calls, self.seconds + other.seconds
-        return replace(self, calls=calls, seconds=seconds, numpy_seconds=told)
 
 
 class Profile:
@@ -93,22 +84,18 @@ class Profile:
         """Return what was counted, the most time first (``pandas.DataFrame(p.rows())``)."""
         with self._lock:
             found = list(self._found.items())
-        made: dict[tuple, Row] = {}
-        for (code, line, plan), (calls, seconds) in found:
-            each = numpy_seconds(plan)
-            row = Row(
-                f"{code.co_filename}:{line}",
-                str(plan.problem),
-                int(calls),
-                seconds,
-                plan.label,
-                plan.backend.name,
-                None if each is None else each * calls,
-                plan.why,
-            )
-            key = row.place, row.problem, row.scheme, row.backend
-            made[key] = row.plus(made.get(key))
-        return sorted(made.values(), key=lambda x: -x.seconds)
+        alike: dict[tuple, list] = {}  # plans of operands that lie otherwise in memory
+        for (code, line, plan), counted in found:
+            key = f"{code.co_filename}:{line}", str(plan.problem), plan.label, plan.backend.name
+            alike.setdefault(key, []).append((plan, *counted))
+        rows = []
+        for (place, problem, scheme, backend), some in alike.items():
+            plans, calls, seconds = zip(*some, strict=True)
+            each = [numpy_seconds(x) for x in plans]
+            told = None if None in each else sum(map(mul, each, calls))
+            about = scheme, backend, told, plans[-1].why
+            rows.append(Row(place, problem, int(sum(calls)), sum(seconds), *about))
+        return sorted(rows, key=lambda x: -x.seconds)
 
     def __str__(self) -> str:
         rows = self.rows()
