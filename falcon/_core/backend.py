@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-import numpy as np
-
 from falcon.schemes import Scheme
 
 from .packed import PackedOperand
-from .plan import Candidate, Option, Plan
+from .plan import Candidate, Executor, Option
 from .policy import Policy
 from .problem import Problem
 
 
-class Backend(Protocol):
+class Backend(Executor, Protocol):
     """The interface; `falcon._backends` is the table of backends."""
-
-    name: str
-    # Whether its classical algorithm is a library's product: no overhead, and no risk.
-    is_library: bool
 
     @property
     def rates_type(self) -> type:
@@ -69,38 +63,3 @@ class Backend(Protocol):
 
     def identity(self, device: int | None = None, /) -> dict[str, str]:
         """Return what a stored measurement depends on: kernels, versions, the device."""
-
-    @property
-    def rest(self) -> float:
-        """Seconds after a product until its threads sleep, and leave the CPUs to others."""
-
-    def execute(
-        self,
-        plan: Plan,
-        a: np.ndarray,
-        b: np.ndarray | PackedOperand,
-        c: np.ndarray | None,
-        out: np.ndarray,
-        *,
-        alpha: Any = 1,
-        beta: Any = 0,
-        mirror: Any = None,
-    ) -> None:
-        """Write ``alpha a b + beta c`` to `out` as planned; `c` is read only if `beta` is not 0.
-
-        The result is also written to `mirror`, of the same shape, if it is given.
-        """
-
-    def execute_batch(
-        self, plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, *, alpha: Any = 1
-    ) -> bool:
-        """Write the products of all matrices of a batch; False where they must be run one by one.
-
-        `plan` is that of the first matrices; `out` overlaps no operand.
-        """
-
-    def pack(self, b: np.ndarray, plan: Plan) -> Any:
-        """Combine and pack `b` for the scheme of `plan`; the result has `nbytes`."""
-
-    def column_norms(self, b: np.ndarray, plan: Plan) -> Any:
-        """Return what products by a packed `b` need to know about the norms of its columns."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,12 +14,53 @@ from .bound import error_bound
 from .option import Candidate as Candidate
 from .option import Option as Option
 from .options import Options
+from .packed import PackedOperand
 from .problem import Problem
 from .symmetric import is_transpose, same_memory
 from .text import format_table
 
-if TYPE_CHECKING:
-    from .backend import Backend
+
+class Executor(Protocol):
+    """What a plan needs from the backend that runs it; `Backend` is the whole interface."""
+
+    name: str
+    # Whether its classical algorithm is a library's product: no overhead, and no risk.
+    is_library: bool
+
+    @property
+    def rest(self) -> float:
+        """Seconds after a product until its threads sleep, and leave the CPUs to others."""
+
+    def execute(
+        self,
+        plan: Plan,
+        a: np.ndarray,
+        b: np.ndarray | PackedOperand,
+        c: np.ndarray | None,
+        out: np.ndarray,
+        *,
+        alpha: Any = 1,
+        beta: Any = 0,
+        mirror: Any = None,
+    ) -> None:
+        """Write ``alpha a b + beta c`` to `out` as planned; `c` is read only if `beta` is not 0.
+
+        The result is also written to `mirror`, of the same shape, if it is given.
+        """
+
+    def execute_batch(
+        self, plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, *, alpha: Any = 1
+    ) -> bool:
+        """Write the products of all matrices of a batch; False where they must be run one by one.
+
+        `plan` is that of the first matrices; `out` overlaps no operand.
+        """
+
+    def pack(self, b: np.ndarray, plan: Plan) -> Any:
+        """Combine and pack `b` for the scheme of `plan`; the result has `nbytes`."""
+
+    def column_norms(self, b: np.ndarray, plan: Plan) -> Any:
+        """Return what products by a packed `b` need to know about the norms of its columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +79,7 @@ class Plan:
     Attributes
     ----------
     problem : Problem
-    backend : Backend
+    backend : Executor
         Runs the plan.
     option : Option
         What will run: scheme, chunks, workspace in bytes.
@@ -70,7 +111,7 @@ class Plan:
     """
 
     problem: Problem
-    backend: Backend
+    backend: Executor
     option: Option
     why: str
     seconds: tuple[tuple[str, float], ...] = ()
@@ -121,7 +162,7 @@ class Plan:
         parts = [x.plan for x in self.parts] or [self]
         return any(not (x.option.is_classical or x.guarded) for x in parts)
 
-    def instead(self, option: Option, backend: Backend) -> Plan:
+    def instead(self, option: Option, backend: Executor) -> Plan:
         """Return a plan that runs another option for the same problem, guarded as if chosen."""
         chosen = not option.is_classical and self.options.scheme == "auto"
         guarded = chosen and not self.problem.is_exact
@@ -163,7 +204,7 @@ class Plan:
         beta: Any = 0,
         mirror: Any = None,
     ) -> None:
-        """Write ``alpha a b + beta c`` to `out`: see `Backend.execute`."""
+        """Write ``alpha a b + beta c`` to `out`: see `Executor.execute`."""
         if not self.parts:
             self.backend.execute(self, a, b, c, out, alpha=alpha, beta=beta, mirror=mirror)
             return

@@ -158,9 +158,13 @@ def shipped() -> list[Row]:
     return found
 
 
-@cache
 def _rows_of(backend: Backend, operand: DType) -> list[Row]:
-    return nearest(shipped(), backend.name, kernels_of(backend), operand, cpu_family())
+    return _nearest_here(backend.name, kernels_of(backend), operand)
+
+
+@cache
+def _nearest_here(backend: str, kernels: str, operand: DType) -> list[Row]:
+    return nearest(shipped(), backend, kernels, operand, cpu_family())
 
 
 def nearest(rows: Sequence[Row], backend: str, kernels: str, operand: DType, cpu: str) -> list[Row]:
