@@ -414,13 +414,6 @@ def test_interrupt(monkeypatch, capsys):
     assert capsys.readouterr().err.endswith(said)
 
 
-@pytest.mark.parametrize("command", ["plan", "discover", "bench"])
-def test_usage_promises_what_is_taken(command, capsys):
-    with pytest.raises(SystemExit):
-        main([command, "--help"])
-    assert "[M N K ...]" not in capsys.readouterr().out
-
-
 @pytest.mark.usefixtures("no_rest")
 def test_interrupted_measurements_are_shown(monkeypatch, capsys):
     from falcon.bench.here import BesideNumpy
