@@ -99,9 +99,8 @@ def _parser() -> argparse.ArgumentParser:
 
     tune = commands.add_parser(
         "tune", help="measure this machine, or the best candidates of shapes",
-        description="Without shapes: measure the machine, store the profile, and say which choices "
-        "change. With "
-        "shapes: measure their best candidates and remember the fastest, for later calls.",
+        description="Without shapes: measure the machine and store the profile. With shapes: "
+        "measure their best candidates and remember the fastest, for later calls.",
     )  # fmt: skip
     tune.add_argument("--model", action="append", help=command.MODEL_HELP)
     tune.add_argument("--tokens", type=int, default=2048, help="M for --model (default 2048)")
@@ -288,14 +287,14 @@ def _plan(options: argparse.Namespace) -> int:
     plan = falcon.plan(*operands, _dtype(options), **_gemm_options(options))
     print(plan.explain())
     if options.compare:
-        from falcon._front.tune import compare
+        from falcon._front.tune import compare, rivals
         from falcon.bench.tables import INTERVAL
 
         if options.rounds < 1 or options.most < 1:
             raise ValueError("--rounds and --most must be at least 1")
         rows = [("candidate", "backend", "predicted ms", "measured ms", "error",
                  "time over the choice's", "")]  # fmt: skip
-        for x in compare(plan, options.most, options.rounds):
+        for x in compare(plan, rivals(plan, options.most), options.rounds):
             option, predicted = x.candidate.option, x.candidate.total
             rows.append((option.label, option.backend,
                          f"{predicted * 1e3:.4g}" if predicted else "-", f"{x.seconds * 1e3:.4g}",
@@ -341,8 +340,10 @@ def _tune(options: argparse.Namespace) -> int:
             bar.set_description(step)
             bar.update()
 
-        made = measure_machine(dtypes, threads, tick, options.seconds)
+        made, disturbed = measure_machine(dtypes, threads, tick, options.seconds)
     print(made)
+    for step, why in disturbed.items():
+        print(f"not stored: {step}: {why}; run it again when the machine is quiet")
     return 0
 
 

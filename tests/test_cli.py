@@ -238,14 +238,12 @@ def test_every_planning_option_is_a_flag(capsys):
         (["-1", "2", "3"], "expected three integers >= 0, M,N,K"),
         (["1", "2", "3", "--dtype", "float99"], "--dtype 'float99': data type 'float99' not und"),
         (["1", "2", "3", "--dtype", "object"], "expected integers, floats or complex"),
-        (["1", "2", "3", "--dtype", "bool"], "expected integers, floats or complex"),
         (["1", "2", "3", "--scheme", "nonsense"], "there is no scheme 'nonsense'"),
         (["1", "2", "3", "--backend", "gpu"], "backend 'gpu' is not available"),
         (["1000000000"] * 3, "expected sizes below 10^9"),
         (["1", "2"], "'1 2': expected M N K, or shapes such as 2048,2048,2048"),
         (["1", "2", "y"], "shape '1 2 y': expected three integers >= 0, M,N,K"),
         (["1,2,3", "4,5,6"], "2 shapes were given; plan takes one"),
-        (["1", "2", "3", "--max-growth", "nan"], "max_growth is nan"),
         (["1", "2", "3", "--threads", "0"], "threads is 0"),
         (["64", "64", "64", "--scheme", "strassen", "--workspace-limit", "9"], "workspace_limit"),
     ],
@@ -387,7 +385,6 @@ def test_bench_skips_what_is_too_large(capsys):
         (["--rounds", "0"], "--rounds must be at least 1"),
         (["--time-budget", "nan"], "--time-budget must be more than 0"),
         (["--shape", "8,8,8", "--dtype", "bool"], "dtype bool"),
-        (["--shape", "8,8,8", "--scheme", "x"], "there is no scheme 'x'"),
         (
             [*map(str, TINY), "--dtype", "float16", "--scheme", "strassen", "--backend", "numpy"],
             "scheme 'strassen' cannot multiply",
@@ -415,13 +412,6 @@ def test_interrupt(monkeypatch, capsys):
     assert main(["tune", "--shape", "8,8,8"]) == 130
     said = "falcon tune: interrupted; what was measured until now is stored\n"
     assert capsys.readouterr().err.endswith(said)
-
-
-@pytest.mark.parametrize("command", ["plan", "discover", "bench"])
-def test_usage_promises_what_is_taken(command, capsys):
-    with pytest.raises(SystemExit):
-        main([command, "--help"])
-    assert "[M N K ...]" not in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("no_rest")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from contextlib import ContextDecorator
 from contextvars import Token
 from typing import Any, Unpack
@@ -16,17 +18,33 @@ class Config(ContextDecorator):
     def __init__(self, changes: dict[str, Any]) -> None:
         changed("config", changes)  # raises errors now, not when the block is entered
         self._changes = changes
+        self._used = False
         self._tokens: list[Token[Options | None]] = []
 
     def __enter__(self) -> Options:
+        self._used = True
         self._tokens.append(active.set(changed("config", self._changes)))
         return settings()
 
     def __exit__(self, *_: object) -> None:
         active.reset(self._tokens.pop())
 
+    def __call__(self, function: Callable[..., Any]) -> Any:
+        """Decorate a function."""
+        self._used = True
+        return super().__call__(function)
+
     def _recreate_cm(self) -> Config:
         return Config(self._changes)  # one per call: calls may run in several threads
+
+    def __del__(self) -> None:
+        if not getattr(self, "_used", True) and self._changes:
+            warnings.warn(
+                "falcon.config(...) alone changes nothing: use it in a with statement, or "
+                "falcon.set_config(...) for the whole process",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 @takes_options(*SETTINGS, unchanged=...)

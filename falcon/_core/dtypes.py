@@ -21,7 +21,7 @@ from .arithmetic import SPLIT, TF32, WHOLE, Arithmetic
 class DType:
     """An element type: what it can represent, and its name in each library."""
 
-    name: str  # its name in NumPy or ml_dtypes
+    name: str  # its name in NumPy or ml_dtypes, and in torch
     itemsize: int  # bytes of an element
     # Half the distance from 1 to the next number (for complex types, that of the real parts); 0 for
     # integers, whose arithmetic wraps and never rounds.
@@ -37,7 +37,6 @@ class DType:
     module: str = "numpy"  # the package that defines its NumPy dtype: "numpy" or "ml_dtypes"
     # BLAS's letter for it (the s of sgemm), where NumPy's BLAS multiplies it.
     blas: str | None = None
-    torch: str | None = None  # its name in the module torch
     # The CPU engine's name for its kernels; of a complex type, for those of its parts.
     engine: str | None = None
     # The dtype as which arrays are passed to the engine, where the buffer protocol does not know
@@ -172,41 +171,33 @@ def _long(kind: Any, *, is_complex: bool = False) -> DType:
 
 
 FLOAT32 = DType(
-    "float32", 4, 2.0**-24, blas="s", torch="float32", engine="f32", cuda="float", cublas=0,
+    "float32", 4, 2.0**-24, blas="s", engine="f32", cuda="float", cublas=0,
     cublas_sums="CUBLAS_COMPUTE_32F",
 )  # fmt: skip
 FLOAT64 = DType(
-    "float64", 8, 2.0**-53, blas="d", torch="float64", engine="f64", cuda="double", cublas=1,
+    "float64", 8, 2.0**-53, blas="d", engine="f64", cuda="double", cublas=1,
     cublas_sums="CUBLAS_COMPUTE_64F",
 )  # fmt: skip
 FLOAT16 = DType(
-    "float16", 2, 2.0**-11, sums=FLOAT32, wide=(FLOAT32,), torch="float16", engine="f16",
+    "float16", 2, 2.0**-11, sums=FLOAT32, wide=(FLOAT32,), engine="f16",
     cuda="half_t", cublas=2,
 )  # fmt: skip
 BFLOAT16 = DType(
-    "bfloat16", 2, 2.0**-8, sums=FLOAT32, wide=(FLOAT32,), module="ml_dtypes", torch="bfloat16",
+    "bfloat16", 2, 2.0**-8, sums=FLOAT32, wide=(FLOAT32,), module="ml_dtypes",
     engine="bf16", engine_view=np.dtype(np.uint16), cuda="bfloat_t", cublas=14,
 )  # fmt: skip
-INT32 = DType("int32", 4, 0.0, torch="int32", engine="i32")
-INT8 = DType("int8", 1, 0.0, wide=(INT32,), torch="int8", engine="i8")
-UINT32 = DType(
-    "uint32", 4, 0.0, is_unsigned=True, torch="uint32",
-    engine="i32", engine_view=np.dtype(np.int32),
-)  # fmt: skip
-UINT8 = DType(
-    "uint8", 1, 0.0, is_unsigned=True, wide=(INT32, UINT32), torch="uint8", engine="u8"
-)  # fmt: skip
-INT64 = DType("int64", 8, 0.0, torch="int64", engine="i64")
-UINT64 = DType(
-    "uint64", 8, 0.0, is_unsigned=True, torch="uint64",
-    engine="i64", engine_view=np.dtype(np.int64),
-)  # fmt: skip
+INT32 = DType("int32", 4, 0.0, engine="i32")
+INT8 = DType("int8", 1, 0.0, wide=(INT32,), engine="i8")
+UINT32 = DType("uint32", 4, 0.0, is_unsigned=True, engine="i32", engine_view=np.dtype(np.int32))
+UINT8 = DType("uint8", 1, 0.0, is_unsigned=True, wide=(INT32, UINT32), engine="u8")
+INT64 = DType("int64", 8, 0.0, engine="i64")
+UINT64 = DType("uint64", 8, 0.0, is_unsigned=True, engine="i64", engine_view=np.dtype(np.int64))
 LONGDOUBLE = _long(np.longdouble)
 
 
 def _complex(name: str, part: DType, blas: str) -> DType:
     unit, engine = part.unit_roundoff, part.engine
-    about: dict[str, Any] = {"is_complex": True, "torch": name, "engine": engine, "part": part}
+    about: dict[str, Any] = {"is_complex": True, "engine": engine, "part": part}
     return DType(name, 2 * part.itemsize, unit, blas=blas, **about)
 
 
@@ -219,19 +210,11 @@ TABLE = (
     _complex("complex64", FLOAT32, "c"),
     _complex("complex128", FLOAT64, "z"),
     INT8,
-    DType("int16", 2, 0.0, wide=(INT32,), torch="int16", engine="i16"),
+    DType("int16", 2, 0.0, wide=(INT32,), engine="i16"),
     INT32,
     INT64,
     UINT8,
-    DType(
-        "uint16",
-        2,
-        0.0,
-        is_unsigned=True,
-        torch="uint16",
-        engine="i16",
-        engine_view=np.dtype(np.int16),
-    ),
+    DType("uint16", 2, 0.0, is_unsigned=True, engine="i16", engine_view=np.dtype(np.int16)),
     UINT32,
     UINT64,
     LONGDOUBLE,
@@ -251,7 +234,6 @@ CUDA = tuple(row for row in TABLE if row.cuda is not None)
 # Rows by NumPy dtype and by name. Where long double is double, the first row stands for both.
 _KNOWN: dict[np.dtype | str, DType] = {row.name: row for row in reversed(TABLE)}
 _KNOWN |= {row.numpy: row for row in reversed(TABLE) if row.module == "numpy"}
-_BY_TORCH = {row.torch: row for row in TABLE if row.torch is not None}
 _BY_PAIR = {row.pair: row for row in PAIRS}
 
 
@@ -288,7 +270,7 @@ def find(dtype: np.dtype) -> DType | None:
 
 def find_torch(name: str) -> DType | None:
     """Return the row of torch's dtype of that name; None if falcon does not multiply it."""
-    return _BY_TORCH.get(name.removeprefix("torch."))
+    return _KNOWN.get(name.removeprefix("torch."))
 
 
 def both(left: DType, right: DType) -> DType | None:

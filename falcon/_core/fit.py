@@ -18,6 +18,7 @@ from .model import seconds
 from .option import Option
 from .problem import Problem
 from .rates import Rates
+from .timing import timed
 
 # The rates that are fitted; at a speed of _FAST nothing takes time.
 _TERMS = "multiply", "add", "bandwidth"
@@ -95,12 +96,7 @@ def timed_in_turn(calls: Sequence[Callable[[], Any]], budget: float) -> list[flo
     began, used = perf_counter(), process_time()
     end = began + budget
     while len(rounds) < _LEAST_ROUNDS or perf_counter() < end:
-        now = []
-        for call in calls:
-            start = perf_counter()
-            call()
-            now.append(max(perf_counter() - start, 1e-9))
-        rounds.append(now)
+        rounds.append([timed(call) for call in calls])
     share = (process_time() - used) / max(perf_counter() - began, 1e-9)
     if share < _LEAST_CPU:
         raise DisturbedError(f"this process had {share:.0%} of a CPU")
@@ -111,15 +107,10 @@ def timed_in_turn(calls: Sequence[Callable[[], Any]], budget: float) -> list[flo
     return [float(x) for x in low]
 
 
-def fastest(call: Callable[[], Any], repeats: int, budget: float = np.inf) -> float:
-    """Seconds of the fastest of `repeats` calls after a warm-up; fewer calls past `budget` s."""
+def fastest(call: Callable[[], Any], repeats: int) -> float:
+    """Seconds of the fastest of `repeats` calls after a warm-up."""
     call()
-    times: list[float] = []
-    while not times or (len(times) < repeats and sum(times) < budget):
-        start = perf_counter()
-        call()
-        times.append(perf_counter() - start)
-    return max(min(times), 1e-9)  # never 0, even with a coarse clock
+    return min(timed(call) for _ in range(repeats))
 
 
 def rate(cost: float, most: float = 1e15) -> float:

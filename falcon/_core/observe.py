@@ -9,15 +9,3 @@ from .plan import Plan
 Observer = Callable[[Plan, float], None]
 # While there are any, no call is repeated without validation and planning (`_front.recall`).
 observers: tuple[Observer, ...] = ()
-
-
-def observe(new: Observer) -> Callable[[], None]:
-    """Call `new` after every product from now on; return a function that ends this."""
-    global observers
-    observers = (*observers, new)
-
-    def stop() -> None:
-        global observers
-        observers = tuple(x for x in observers if x is not new)
-
-    return stop

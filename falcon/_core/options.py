@@ -37,9 +37,6 @@ OTHER_VARIABLES = {
     "FALCON_THREADING": "Set to openmp: OpenMP's threads instead of falcon's own; read once.",
 }
 
-# Keywords of np.matmul that falcon.matmul does not take.
-_OF_UFUNCS = ("axes", "axis", "casting", "keepdims", "order", "signature", "subok")
-
 DEFAULT_MAX_GROWTH = 8.0  # RMS growth of the error that "auto" allows: three bits
 
 
@@ -194,14 +191,6 @@ PLANNING = tuple(name for name in KEYWORDS if name != "check")
 PACKING = (*PLANNING, "memory_limit")
 
 
-def runs_plan_alone(options: Options) -> bool:
-    """Whether a call does nothing but run its plan.
-
-    If not, a batch is multiplied matrix by matrix, and `falcon._front.recall` leaves the call out.
-    """
-    return options.check != "verify"
-
-
 def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:
     """Return the settings in force, changed by the keywords of a call other than "auto" and None.
 
@@ -214,11 +203,9 @@ def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -
     unknown = keywords.keys() - set(names)
     if unknown:
         name = min(unknown)
-        of_numpy = function == "matmul" and name in _OF_UFUNCS
-        hint = ", which numpy.matmul takes" if of_numpy else did_you_mean(name, names)
         raise TypeError(
-            f"{function}() got an unexpected keyword argument {name!r}{hint}; its options are "
-            f"{', '.join(names)}"
+            f"{function}() got an unexpected keyword argument {name!r}{did_you_mean(name, names)}; "
+            f"its options are {', '.join(names)}"
         )
     given = {
         name: value
@@ -272,11 +259,6 @@ def _read(variable: str, parse: Callable[[str], Any], check: Callable[[Any], Any
         return check(parse(text))
     except (ValueError, TypeError) as error:
         raise ValueError(f"environment variable {variable}={text!r}: {error}") from None
-
-
-def source_of(option: str) -> str:
-    """Return where an option's value comes from that is no keyword, for errors."""
-    return f"set by {FIELDS[option].metadata['variable']}, falcon.config or falcon.set_config"
 
 
 def _notice_misspelt() -> None:

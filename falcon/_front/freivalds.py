@@ -205,20 +205,18 @@ class Freivalds:
         difference = image - self._expected
         residual = _row_norms(difference)[rows]
         tolerance = self._tolerance(norms, types, growth)[rows]
-        worst, whole = _ratio(residual, tolerance), _whole(residual, tolerance)
-        trials, each = self._x.shape[1], _FALSE_ALARM / max(residual.size, 1)
-        of_row, of_all = _quantile(each, trials), _quantile(_FALSE_ALARM, trials)
-        found = max(float(worst.max(initial=0)) / of_row, whole / of_all)
+        limit = _quantile(_FALSE_ALARM / max(residual.size, 1), self._x.shape[1])
+        ratios = _ratio(residual, tolerance) / limit
+        found = float(ratios.max(initial=0))
         if not found <= 1:
-            at, wrong = np.flatnonzero(rows), worst > of_row
-            return Verification(False, found, 1.0, _differs(at[wrong] if wrong.any() else at))
+            return Verification(False, found, 1.0, _differs(np.flatnonzero(rows)[~(ratios <= 1)]))
         why = ""
         if out.size and not residual.size:
             why = "cannot verify: no row is finite"
         elif self._of_product[rows].any():
-            signal = _whole(self._of_product[rows], tolerance)
-            if signal <= 2 * of_all:
-                share = of_all / max(signal, 1e-99)
+            signal = float(_ratio(self._of_product[rows], tolerance).max()) / limit
+            if signal <= 2:
+                share = 1 / max(signal, 1e-99)
                 why = f"cannot verify: rounding may hide {share:.2g} of the product"
         return Verification(not why, found, 1.0, why)
 
@@ -261,13 +259,6 @@ def _differs(rows: np.ndarray) -> str:
 
 def _ratio(residual: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
     return np.divide(residual, tolerance, out=np.zeros_like(residual), where=residual > 0)
-
-
-def _whole(residual: np.ndarray, tolerance: np.ndarray) -> float:
-    """Return the root mean square of the ratio over all rows that are not zero."""
-    counted = (residual > 0) | (tolerance > 0)
-    squares = np.square(_ratio(residual, tolerance)[counted])
-    return sqrt(float(squares.mean())) if squares.size else 0.0
 
 
 def _quantile(chance: float, trials: int) -> float:

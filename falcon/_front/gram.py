@@ -10,7 +10,7 @@ import numpy as np
 from falcon._backends import host_engine
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, Options, runs_plan_alone
+from falcon._core.options import KEYWORDS, Options
 from falcon._core.symmetric import copy_triangle
 
 from .execute import Product, multiply, without
@@ -206,7 +206,7 @@ class _Products:
             fresh=fresh,
             symmetric=self.symmetric,
         )
-        elsewhere = not runs_plan_alone(self.options) or a.shape[1] == 0 or self.alpha == 0
+        elsewhere = self.options.check == "verify" or a.shape[1] == 0 or self.alpha == 0
         if self.symmetric == "full" or not elsewhere:
             multiply(whole)
             return
@@ -220,7 +220,7 @@ class _Products:
         """Multiply all matrices in one call, if there is one; `out` overlaps no operand."""
         options, across = self.options, x.swapaxes(-1, -2)
         a, b = (x, across) if self.transpose else (across, x)
-        if 0 in out.shape or a.shape[-1] == 0 or self.alpha == 0 or not runs_plan_alone(options):
+        if 0 in out.shape or a.shape[-1] == 0 or self.alpha == 0 or options.check == "verify":
             return False
         if options.scheme not in ("auto", "classical") or self.dtype.is_complex:
             return False

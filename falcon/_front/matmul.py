@@ -11,7 +11,7 @@ import numpy.typing as npt
 from falcon._backends import host_engine
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, Options, merged, runs_plan_alone
+from falcon._core.options import KEYWORDS, Options, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 
@@ -211,7 +211,7 @@ def _in_one_call(
 
     Returns as `Family.in_one_call`.
     """
-    if options.scheme not in ("auto", "classical") or not runs_plan_alone(options):
+    if options.scheme not in ("auto", "classical") or options.check == "verify":
         return ""
     if options.backend not in family.library_backends:
         return ""

@@ -12,7 +12,7 @@ from falcon._backends import available_backends, get_backend
 from falcon._core.backend import Backend
 from falcon._core.dtypes import BY_ARITHMETIC, BY_FLOAT, FLOAT32
 from falcon._core.locks import ForkLock
-from falcon._core.options import Options, forced_isa, merged, settings, source_of
+from falcon._core.options import FIELDS, Options, merged, settings
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Plan
 from falcon._core.problem import Problem
@@ -80,12 +80,13 @@ def _named(error: ValueError, option: str, keywords: Mapping[str, Any]) -> Value
     is_set = getattr(settings(), option) != "auto"
     if not is_set or keywords.get(option) not in (None, "auto"):
         return error
-    return ValueError(f"{error} ({source_of(option)})")
+    variable = FIELDS[option].metadata["variable"]
+    return ValueError(f"{error} (set by {variable}, falcon.config or falcon.set_config)")
 
 
 def planning_state() -> tuple:
     """What plans depend on besides the problem and the settings."""
-    return generation(), revision(), forced_isa()
+    return generation(), revision()
 
 
 def plan_for(problem: Problem, options: Options) -> Plan:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from falcon._backends import available_backends, get_backend
+from falcon._backends import available_backends
 from falcon._core.checks import check_count
-from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, DType, of
+from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, of
 from falcon._core.options import thread_count
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.problem import Problem
@@ -20,19 +20,13 @@ from falcon.decision.machine import add
 from falcon.decision.rates import measure_all, rates
 from falcon.decision.select import choice_of, digest
 from falcon.decision.store import Fastest
-from falcon.schemes import get
 
 from .families.numpy import NUMPY
-from .planner import plan_for, predicted, requested
+from .planner import plan_for, requested
 from .validate import check_numeric
 
 # Seconds between the sides of a comparison, besides those until a backend's threads sleep.
 _REST = 0.02
-# Shapes for which choices before and after measuring are compared.
-_USUAL = (
-    *((x, x, x) for x in (1024, 2048, 4096)),
-    *((512, 4096, 4096), (2048, 4096, 4096), (4096, 4096, 512)),
-)
 # If another candidate is faster by less than this factor, the model's choice is kept.
 _CLEARLY = 1.01
 
@@ -55,59 +49,17 @@ def machine() -> MachineProfile:
     return profile(available_backends())
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What measuring the machine has brought."""
-
-    profile: MachineProfile
-    disturbed: dict[str, str]  # what was not measured, and why
-    changed: tuple[str, ...]  # choices for usual shapes that changed, and what that gains
-
-    def __str__(self) -> str:
-        lines = [str(self.profile), ""]
-        lines += [f"not stored: {name}: {why}" for name, why in self.disturbed.items()]
-        if self.disturbed:
-            lines.append("run it again when the machine is quiet")
-        changes = f"{len(self.changed)} of the choices for usual shapes changed"
-        return "\n".join([*lines, changes, *self.changed])
-
-
 def measure_machine(
     dtypes: Iterable[npt.DTypeLike],
     threads: Sequence[int],
     tick: Callable[[str], None],
     seconds: float = 60.0,
-) -> Report:
+) -> tuple[MachineProfile, dict[str, str]]:
     """Measure this machine and store the profile; see `rates.measure_all`."""
-    counts = sorted({thread_count(x) for x in threads})
     kinds = [of(np.dtype(x)) for x in dtypes]
     rows = [*kinds, *(BY_ARITHMETIC.values() if FLOAT32 in kinds else ())]
-    before = [x for kind in kinds for count in counts for x in _usual_plans(kind, count)]
-    made, disturbed = measure_all(available_backends(), rows, counts, tick, seconds)
-    after = [plan_for(x.problem, x.options) for x in before]
-    pairs = zip(before, after, strict=True)
-    changed = (_changed(x, y) for x, y in pairs if x.label != y.label)
-    return Report(made, disturbed, tuple(changed))
-
-
-def _usual_plans(kind: DType, threads: int) -> list[Plan]:
-    options = replace(requested("tune", (), {}), threads=threads)
-    return [
-        plan_for(NUMPY.problem((M, K), (K, N), None, None, kind, kind, options), options)
-        for M, N, K in _USUAL
-    ]
-
-
-def _changed(before: Plan, after: Plan) -> str:
-    """Say what a choice was, and how much longer it is now predicted to take."""
-    backend = get_backend(before.backend.name)
-    rated = rates(backend, before.problem, available_backends())
-    longer = backend.predicted(before.problem, before.option, rated).total
-    gain = longer / predicted(after).total
-    return (
-        f"{before.problem}, {before.threads} threads: {before.label} -> {after.label}, predicted "
-        f"{gain:.3f} x as fast"
-    )
+    counts = sorted({thread_count(x) for x in threads})
+    return measure_all(available_backends(), rows, counts, tick, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +150,7 @@ def tune(
         problem = NUMPY.problem((M, K), (K, N), None, None, *(of(native),) * 2, options)
         plan = plan_for(problem, options)
         problem = plan.problem  # of the arithmetic that was chosen
-        compared = compare(plan, candidates, rounds)
+        compared = compare(plan, rivals(plan, candidates), rounds)
         best = min(compared, key=lambda x: x.ratio.median)
         if best.ratio.median * _CLEARLY > 1:
             best = compared[0]
@@ -231,23 +183,10 @@ def sizes_of(shape: tuple[int, int, int]) -> tuple[int, int, int]:
     return M, N, K
 
 
-def compare(plan: Plan, most: int, rounds: int, *, seconds: float = 10.0) -> list[Measured]:
-    """Measure the choice of a plan, its `most` best candidates and every classical algorithm.
-
-    `plan`: of operands that BLAS can read as they stand.
-    `most`: number of candidates by predicted time, including the choice.
-    `rounds`: least number of interleaved rounds.
-    `seconds`: time for more rounds, until all ratios to the choice are known.
-    Returns list of Measured: the choice first.
-    """
-    return measured(plan, rivals(plan, most), rounds, seconds)
-
-
 def rivals(plan: Plan, most: int) -> list[Candidate]:
     """Return the choice, its `most` - 1 best rivals by predicted time, and the classical ones.
 
-    For a scheme by name, the rivals are those that "auto" would compare; for a problem too small to
-    compare schemes, Strassen's.
+    For a scheme by name, the rivals are those that "auto" would compare.
     """
     problem, backends = plan.problem, available_backends()
     first, others = Candidate(plan.option, plan.seconds), list(plan.candidates[1:])
@@ -257,21 +196,21 @@ def rivals(plan: Plan, most: int) -> list[Candidate]:
         backend = next(x for x in backends if x.name == plan.backend.name)
         first = backend.predicted(problem, plan.option, rates(backend, problem, backends))
     known = [first.option, *(x.option for x in others)]
-    none_compared = all(x.is_classical for x in known)
     for backend in (x for x in backends if x.why_not(problem) is None):
-        able = none_compared and backend.why_classical_only(problem) is None
-        wanted = (None, get("strassen")) if able else (None,)
-        found = backend.candidates(problem, wanted, plan.options.workspace_limit)
+        found = backend.candidates(problem, (None,), plan.options.workspace_limit)
         others += [Candidate(x, ()) for x in found if x not in known]
     allowed = [x for x in others if x.allowed]
     rest = [x for x in allowed[most - 1 :] if x.option.is_classical]
     return [first, *allowed[: most - 1], *rest]
 
 
-def measured(
-    plan: Plan, candidates: Sequence[Candidate], rounds: int, seconds: float
+def compare(
+    plan: Plan, candidates: Sequence[Candidate], rounds: int, seconds: float = 10.0
 ) -> list[Measured]:
-    """Measure candidates for a plan's problem, interleaved; ratios are to the first of them."""
+    """Measure candidates for a plan's problem, interleaved; ratios are to the first of them.
+
+    `rounds`: the least number; more are made for up to `seconds`, until the ratios are known.
+    """
     arrays = operands_of(plan.problem)
     sides = [side_of(plan, x.option, arrays) for x in candidates]
     first, *others = interleave(sides, rounds, seconds=seconds)

@@ -126,8 +126,7 @@ class _Torch(Library):
         return x.shape, x.stride(), x.dtype, x.device
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
-        assert dtype.torch is not None  # true for all types of GPUs
-        kind = getattr(self._torch, dtype.torch)
+        kind = getattr(self._torch, dtype.name)
         return self._torch.empty(shape, dtype=kind, device=f"cuda:{index}")
 
     def allocate(self, nbytes: int) -> Memory:

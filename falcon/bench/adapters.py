@@ -157,7 +157,7 @@ def _tensors(*arrays: np.ndarray) -> list[Any]:
         return [
             torch.from_numpy(x)
             if of(x.dtype).module == "numpy"
-            else torch.from_numpy(x.view(np.int16)).view(getattr(torch, str(of(x.dtype).torch)))
+            else torch.from_numpy(x.view(np.int16)).view(getattr(torch, of(x.dtype).name))
             for x in arrays
         ]
 

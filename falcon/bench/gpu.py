@@ -181,7 +181,7 @@ def _torch_call(dtype: DType, *arrays: Any) -> Callable[[], Any]:
     def view(x: Any) -> Any:
         if dtype.module == "numpy":
             return torch.from_dlpack(x)
-        return torch.from_dlpack(x.view(np.int16)).view(getattr(torch, str(dtype.torch)))
+        return torch.from_dlpack(x.view(np.int16)).view(getattr(torch, dtype.name))
 
     a, b, out = map(view, arrays)
     return partial(torch.matmul, a, b, out=out)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import falcon
 from falcon._backends import available_backends
 from falcon._core.plan import Candidate
-from falcon._front.tune import measured
+from falcon._front.tune import compare
 from falcon.decision.rates import rates
 from falcon.decision.select import preferred
 from falcon.schemes import Scheme
@@ -42,9 +42,8 @@ def speeds(found: Sequence[Scheme], size: int, rounds: int = 0) -> Speeds:
         falcon.plan((shape.M, shape.K), (shape.K, shape.N), "float32", scheme=x) for x in wanted
     )
     if rounds:
-        first, *others = measured(
-            classical, [Candidate(x.option, ()) for x in (classical, *plans)], rounds, 10.0
-        )
+        sides = [Candidate(x.option, ()) for x in (classical, *plans)]
+        first, *others = compare(classical, sides, rounds)
         told = [str(x.record.over(first.record)) for x in others]
     else:
         times = []

@@ -161,12 +161,9 @@ def _load(
     except (OSError, ForeignError) as error:
         _log.log(level, "falcon: profile %s is ignored: %s", path, error)
         return empty
-    if found.key != key:
+    if pinned is not None and found.key != key:  # other files are found by their key
         names = sorted(x for x in {*found.key, *key} if found.key.get(x) != key.get(x))
         other = "; ".join(f"{x} is {key.get(x)!r}, there {found.key.get(x)!r}" for x in names)
-        if pinned is None:
-            _log.log(level, "falcon: profile %s is ignored: another machine's (%s)", path, other)
-            return empty
         _log.log(level, "falcon: FALCON_PROFILE %s is another machine's (%s)", path, other)
     return replace(empty, rates=found.rates, choices=found.choices)
 

@@ -77,8 +77,6 @@ def select(
     if options.scheme != "classical":  # why schemes need not be compared
         too_small = backend.policy(problem).why_too_small(problem)
         reason = too_small or backend.why_classical_only(problem)
-    if reason is None and not _any_suited(problem, options, backend):
-        reason = f"no scheme is within max_growth {options.max_growth:.2f}"
     if reason is not None:
         return _classical(problem, options, backend, rates_of, reason)
     return _compared(problem, options, backend, rates_of)
@@ -91,21 +89,6 @@ def _first_within(problem: Problem, options: Options, backends: Sequence[Backend
         return backends[0]
     able = (x for x in backends if within_limit(x.candidates(problem, (None,), limit)[0], options))
     return next(able, backends[0])
-
-
-def _any_suited(problem: Problem, options: Options, backend: Backend) -> bool:
-    """Whether some scheme, or another way to multiply complex numbers, keeps max_growth."""
-    policy = backend.policy(problem)
-    most = _most_growth(options, policy)
-    if scheme_candidates().suited_to(problem, policy, most).candidates:
-        return True
-    found = backend.candidates(problem, (None,), options.workspace_limit)
-    return any(x.growth <= most and not x.is_classical for x in found)
-
-
-def _most_growth(options: Options, policy: Policy) -> float:
-    """Return the limit of schemes' growth; inf where options have their own growth."""
-    return options.max_growth if policy.common_model else inf
 
 
 def _classical(
@@ -200,7 +183,8 @@ def _compared(problem: Problem, options: Options, backend: Backend, rates_of: Ra
         (refused if found.refused else kept).append(found)
     classical = [x.total for x in kept if x.option.is_classical]
     fastest = min((x.total for x in kept), default=inf)
-    suited, facts = scheme_candidates().suited_to(problem, policy, _most_growth(options, policy))
+    most = options.max_growth if policy.common_model else inf  # there options have their own growth
+    suited, facts = scheme_candidates().suited_to(problem, policy, most)
     hopeful = least_seconds(
         problem,
         facts,
@@ -226,7 +210,7 @@ def _compared(problem: Problem, options: Options, backend: Backend, rates_of: Ra
     if not kept:
         raise _limit_error(refused[0].option, options)
     best = preferred(kept, policy)
-    why = policy.no_gain
+    why = policy.no_gain if suited else f"no scheme is within max_growth {options.max_growth:.2f}"
     if not best.option.is_classical:
         why = "the only candidate within the limits"
         if classical:

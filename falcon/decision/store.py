@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 10, "key": {"cpu": ..., "cpu.isa": ..., "numpy.blas": ...},
+    {"key": {"falcon": ..., "cpu": ..., "cpu.isa": ..., "numpy.blas": ...},
      "rates": [{"backend":, "dtype":, "threads":, "multiply":, ...}, ...],
      "choices": {digest: {"problem":, "choice": [...], "why":}, ...}}
 """
@@ -23,10 +23,6 @@ from falcon._core.rates import Rates
 from falcon.schemes import Scheme, get
 from falcon.schemes.algebra import symmetry
 
-FORMAT = 10  # of the file and of how rates are measured; files of other formats are refused
-
-# Bytes; a profile of every dtype and 64 numbers of threads has a tenth of that.
-_LARGEST_FILE = 2**22
 # What reading a damaged entry may raise.
 _DAMAGE = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
 
@@ -112,17 +108,11 @@ def read(path: Path, kinds: Mapping[str, type]) -> Stored:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        data = file.read(_LARGEST_FILE + 1)
-    if len(data) > _LARGEST_FILE:
-        raise ForeignError(f"it has more than {_LARGEST_FILE} bytes")
     try:
-        found = json.loads(data)
+        found = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise ForeignError(f"it is not JSON ({error})") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise ForeignError(f"it does not say format {FORMAT}")
-    key = found.get("key")
+    key = found.get("key") if isinstance(found, dict) else None
     if not isinstance(key, dict) or not all(isinstance(x, str) for x in key.values()):
         raise ForeignError("it has no key")
     return found
@@ -155,7 +145,7 @@ def write(path: Path, found: Stored) -> None:
         for (backend, dtype, threads), x in sorted(found.rates.items())
     ]
     choices = {digest: asdict(x) for digest, x in found.choices.items()}
-    content = {"format": FORMAT, "key": found.key, "rates": rows, "choices": choices}
+    content = {"key": found.key, "rates": rows, "choices": choices}
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}-{get_native_id()}.part")
     try:

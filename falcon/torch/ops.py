@@ -32,7 +32,7 @@ def _missing(row: DType) -> str:
 
 
 # The types that falcon multiplies, and what each needs that is missing.
-DTYPES = {getattr(torch, str(row.torch)): _missing(row) for row in CUDA}
+DTYPES = {getattr(torch, row.name): _missing(row) for row in CUDA}
 # Left to torch: products of fewer multiplications, which falcon's Python code would delay, and of
 # fewer rows, for which falcon would copy B (nn.Linear's weight is B by columns).
 LEAST_PRODUCT = 256**3

@@ -1,5 +1,6 @@
 """`config` in a block, `set_config` for the process; and the messages for their misuse."""
 
+import gc
 import threading
 
 import numpy as np
@@ -70,13 +71,22 @@ def test_set_config_refuses_as_config_does(restored):
         falcon.config(treads=1)
 
 
-def test_config_decorates():
+def test_config_without_with_is_noticed():
+    with pytest.warns(RuntimeWarning, match=r"config\(...\) alone changes nothing: .*set_config"):
+        falcon.config(threads=1)
+        gc.collect()
+
+
+def test_config_decorates(recwarn):
     @falcon.config(scheme="strassen")
     def label():
         return falcon.plan(*SHAPES).option.label
 
     assert [label(), label()] == ["strassen", "strassen"]
     assert falcon.plan(*SHAPES).option.label == "classical"
+    del label
+    gc.collect()
+    assert not recwarn
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,13 @@
 """The table of element types, against NumPy, ml_dtypes, the engine's and CUDA's names."""
 
-import ast
 import copy
 import pickle
 import sys
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import falcon
 from falcon._core import dtypes
 from falcon._core.dtypes import (
     BFLOAT16,
@@ -31,11 +28,6 @@ NUMPY = [x for x in TABLE if x.module == "numpy"]
 MULTIPLIED = "efdgFDGbhilqBHILQ"
 # cudaDataType_t, as CUDA's library_types.h numbers them.
 CUDA_R = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
-
-PACKAGE = Path(falcon.__file__).parent
-NAMES = {x.name for x in TABLE} | {x.engine for x in ENGINE}
-# The only file besides the table that lists types: those that are measured by default.
-LISTS = {"bench/workloads.py"}
 
 every = pytest.mark.parametrize("row", TABLE, ids=str)
 of_numpy = pytest.mark.parametrize("row", NUMPY, ids=str)
@@ -111,10 +103,6 @@ def test_sums(row):
 
 @every
 def test_names_of_libraries(row):
-    assert row.torch in (row.name, None)
-    assert (row.torch is None) == (row.numpy.char in "gG")  # long double
-    if row.torch is not None:
-        assert dtypes.find_torch(f"torch.{row.torch}") is row
     assert row.has_blas == (row.module == "numpy" and row.numpy.char in "fdFD")
     if row.has_blas:
         assert row.blas == {"f": "s", "d": "d", "F": "c", "D": "z"}[row.numpy.char]
@@ -123,8 +111,8 @@ def test_names_of_libraries(row):
 def test_torch_itself():
     torch = pytest.importorskip("torch")
     for row in TABLE:
-        if row.torch is not None:
-            assert dtypes.find_torch(str(getattr(torch, row.torch))) is row
+        if row.numpy.char not in "gG":  # long double
+            assert dtypes.find_torch(str(getattr(torch, row.name))) is row
     assert dtypes.find_torch("torch.bool") is None
 
 
@@ -171,34 +159,3 @@ def test_rows_are_unique_objects(row):
     assert asdict(row)["name"] == row.name  # ends: no row holds itself
     with pytest.raises(AttributeError):
         row.name = "other"
-
-
-# --- no other file has a table of types -------------------------------------------------------
-
-
-def type_name(node):
-    """The type that a constant or an attribute of NumPy names; None for all else."""
-    name = getattr(node, "value" if isinstance(node, ast.Constant) else "attr", None)
-    return name if isinstance(name, str) and name in NAMES else None
-
-
-def lists_of_types(source):
-    """Line numbers of literals that hold two names of types, or more."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Dict):
-            parts = [*node.keys, *node.values]
-        elif isinstance(node, ast.List | ast.Tuple | ast.Set):
-            parts = node.elts
-        else:
-            continue
-        if len({type_name(x) for x in parts} - {None}) > 1:
-            yield node.lineno
-
-
-def test_no_other_file_has_a_table_of_types():
-    found = {}
-    for path in PACKAGE.rglob("*.py"):
-        lines = list(lists_of_types(path.read_text(encoding="utf-8")))
-        if lines:
-            found[path.relative_to(PACKAGE).as_posix()] = lines
-    assert set(found) == LISTS, found

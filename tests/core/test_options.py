@@ -2,7 +2,6 @@
 
 import inspect
 import os
-import threading
 import time
 from dataclasses import fields
 
@@ -36,11 +35,6 @@ def fresh(monkeypatch):
     options._openmp_threads.cache_clear()
     yield monkeypatch
     options._openmp_threads.cache_clear()
-
-
-def test_defaults(fresh):
-    assert settings() == Options()
-    assert settings() == Options("auto", "auto", "auto", 8.0, None, None, False, "finite", False)
 
 
 @pytest.mark.parametrize("variable", VARIABLES)
@@ -90,21 +84,6 @@ def test_arguments_come_before_config():
         assert falcon.plan(ONES, ONES, scheme="classical").scheme is None
         plan = falcon.plan(ONES, ONES, scheme="auto", threads=None, max_growth=None)
         assert (plan.scheme.name, plan.threads) == ("strassen", 3)
-
-
-def test_a_scheme_object_is_a_setting_too():
-    mine = falcon.schemes.best(2, 3, 2)
-    with falcon.config(scheme=mine):
-        assert falcon.plan(ONES, ONES).scheme is mine
-
-
-def test_config_belongs_to_one_thread():
-    seen = []
-    with falcon.config(scheme="strassen"):
-        thread = threading.Thread(target=lambda: seen.append(settings().scheme))
-        thread.start()
-        thread.join()
-    assert seen == ["auto"]
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,12 @@
-"""The machine profile: kept on disk, ignored if damaged or of another machine.
+"""The machine profile: kept on disk, ignored if damaged.
 
 A GPU is measured when it is first needed; the host by `measure_all` only.
 """
 
 import json
 import logging
-import os
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -94,17 +90,6 @@ def test_measured_once_per_dtype_and_threads():
     assert len(profile([backend], 0).rates) == 3
 
 
-def test_printed():
-    backend = Made()
-    ask(backend)
-    text = str(profile([backend], 0))
-    assert "made up.kernels" in text
-    assert (
-        "made up float32 1 threads: multiply 2.0 GFLOP/s, add 3.00 GFLOP/s, "
-        "combine 4.00 G elements/s" in text
-    )
-
-
 def test_failures_are_not_remembered(folder):
     broken = Made(found=RuntimeError("no clock"))
     with pytest.raises(RuntimeError, match="no clock"):
@@ -154,24 +139,17 @@ TEXTS = {
 # What becomes of the document and of its first rates.
 CONTENTS = {
     "list": lambda x, first: [1, 2],
-    "format": lambda x, first: {**x, "format": 1},
     "no key": lambda x, first: {k: v for k, v in x.items() if k != "key"},
-    "another's": lambda x, first: {**x, "key": {**x["key"], "cpu": "Z80"}},
     "text": lambda x, first: {**x, "rates": [{**first, "multiply": "fast"}]},
     "negative": lambda x, first: {**x, "rates": [{**first, "multiply": -1.0}]},
     "nan": lambda x, first: {**x, "rates": [{**first, "add": float("nan")}]},
     "zero": lambda x, first: {**x, "rates": [{**first, "bandwidth": 0}]},
     "short": lambda x, first: {**x, "rates": [{**first, "tile": [16]}]},
-    "tile": lambda x, first: {**x, "rates": [{**first, "tile": [0, 16]}]},
-    "lacks": lambda x, first: {**x, "rates": [{k: first[k] for k in first if k != "add"}]},
-    "more": lambda x, first: {**x, "rates": [{**first, "luck": 1.0}]},
     "overlap": lambda x, first: {**x, "rates": [{**first, "overlap": 1.5}]},
     "400 digits": lambda x, first: {**x, "rates": [{**first, "multiply": 10**400}]},
+    "lacks": lambda x, first: {**x, "rates": [{k: first[k] for k in first if k != "add"}]},
     "endless threads": lambda x, first: {**x, "rates": [{**first, "threads": float("inf")}]},
-    "no number": lambda x, first: {**x, "rates": [{**first, "tile": [16, 10**400]}]},
-    "huge": lambda x, first: {**x, "padding": "x" * 2**22},
     "no rates": lambda x, first: {**x, "rates": 5},
-    "no choices": lambda x, first: {k: v for k, v in x.items() if k != "choices"},
     "no choice": lambda x, first: {**x, "choices": {"0": {"choice": [1]}}},
 }
 
@@ -185,7 +163,7 @@ def damage(path, how):
 
 
 @pytest.mark.parametrize("how", [*TEXTS, *CONTENTS])
-def test_a_damaged_or_foreign_file_is_ignored_with_one_line(folder, monkeypatch, caplog, how):
+def test_a_damaged_file_is_ignored_with_one_line(folder, monkeypatch, caplog, how):
     ask(Made())
     damage(stored(folder), how)
     forget(monkeypatch)
@@ -221,30 +199,6 @@ def test_no_home(monkeypatch):
     backend = Made()
     assert ask(backend) == SOME
     assert profile([backend], 0).path is None
-
-
-HOMELESS = """
-import numpy as np, falcon
-from falcon._front.planner import _plans
-plan = falcon.plan((1100, 1100), (1100, 1100), "float32")
-assert "falcon._gpu.backend" not in __import__("sys").modules
-print(plan.seconds != ())
-"""
-
-
-def test_read_only_home(tmp_path):
-    """A whole process, with a home that cannot be written to."""
-    home = tmp_path / "home"
-    home.mkdir()
-    home.chmod(0o500)
-    environment = {k: v for k, v in os.environ.items() if k not in ("FALCON_CACHE_DIR", "HOME")}
-    environment |= {"HOME": str(home / "none"), "XDG_CACHE_HOME": "/proc/none"}
-    root = Path(falcon.__file__).parent.parent
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", HOMELESS],
-        capture_output=True, text=True, check=True, env=environment, cwd=root,
-    )  # fmt: skip
-    assert done.stdout.split() == ["True"]
 
 
 # --- pinned ---------------------------------------------------------------------------------

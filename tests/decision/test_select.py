@@ -163,17 +163,6 @@ def test_every_candidate_but_the_chosen_has_a_reason():
     assert "more" in table
 
 
-def test_candidates_are_in_order():
-    plan = choose(asked=request(max_growth=4.2))
-    kept = [x for x in plan.candidates if not x.refused.startswith("growth")]
-    first, *others = [x.total for x in kept]
-    assert others == sorted(others)
-    # Of predictions that are a tie the choice has the least growth, then the fewest levels.
-    assert first <= min(others) * (1 + TIE)
-    ties = [x.option for x in kept if x.total <= min(first, *others) * (1 + TIE)]
-    assert (kept[0].option.growth, kept[0].option.levels) == min((x.growth, x.levels) for x in ties)
-
-
 def test_few_schemes_are_worked_out():
     """Only those that may win, because it means compiling their sums."""
     backend = Made()
@@ -235,6 +224,7 @@ def test_a_backend_without_lcmas():
 def test_max_growth(max_growth):
     plan = choose(asked=request(max_growth=max_growth))
     assert plan.growth <= max_growth
+    assert (plan.why == "no scheme is within max_growth 1.00") == (max_growth == 1.0)
     for x in plan.candidates:
         assert (x.option.growth > max_growth) == x.refused.startswith("growth ")
         if x.option.growth > max_growth:
@@ -266,13 +256,6 @@ def test_a_limit_below_what_even_classical_needs():
             ValueError, match="workspace_limit is 5 bytes; classical multiplication"
         ):
             choose(problem, asked)
-    # A backend that needs less takes over.
-    plan = choose(
-        problem,
-        request("classical", limit=5),
-        [Made("greedy"), Modest()],
-    )
-    assert plan.backend.name == "modest"
 
 
 class Modest(Made):
@@ -300,7 +283,6 @@ SMALL = "a dimension is below {}: too small for any LCMA"
         (Problem(95, 4096, 4096, INT), {}, None, SMALL.format(96)),
         (Problem(0, 0, 0, INT), {}, None, SMALL.format(96)),
         (BIG, {"scheme": "classical"}, None, "requested"),
-        (BIG, {"max_growth": 1.0}, None, "no scheme is within max_growth 1.00"),
         (BIG, {}, "it is made so", "it is made so"),
     ],
 )
@@ -317,10 +299,8 @@ def test_nothing_is_measured_where_nothing_is_to_be_decided(problem, asked, refu
         (Problem(2, 1024, 1024, FLOAT), 24, False, "cpu"),
         (Problem(16, 4096, 4096, FLOAT), 24, False, "cpu"),
         (Problem(17, 4096, 4096, FLOAT), 24, False, "numpy"),
-        (Problem(16, 1024, 1023, FLOAT), 24, False, "numpy"),
         (Problem(1, 4096, 4096, FLOAT), 24, False, "numpy"),
         (Problem(16, 4096, 4096, FLOAT, layout=(False, False, False)), 24, False, "numpy"),
-        (Problem(16, 4096, 4096, FLOAT, layout=(False, True, True)), 24, False, "numpy"),
         (Problem(16, 4096, 4096, FLOAT, b_direct=False), 24, False, "numpy"),
         (Problem(12, 4096, 4096, FLOAT), 12, False, "cpu"),
         (Problem(13, 4096, 4096, FLOAT), 12, False, "numpy"),
@@ -331,8 +311,6 @@ def test_nothing_is_measured_where_nothing_is_to_be_decided(problem, asked, refu
         (Problem(32, 4096, 4096, of("float64")), 24, True, "numpy"),
         (Problem(17, 2048, 2047, FLOAT), 24, True, "numpy"),
         (Problem(17, 1023, 8192, FLOAT), 24, True, "numpy"),
-        (Problem(17, 8192, 1023, FLOAT), 24, True, "numpy"),
-        (Problem(17, 4096, 4096, FLOAT, layout=(False, False, False)), 24, True, "numpy"),
     ],
 )
 def test_few_rows_read_b_in_place(monkeypatch, problem, in_place, streams, chosen):

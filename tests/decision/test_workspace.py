@@ -9,7 +9,7 @@ import falcon
 from falcon._core.plan import Candidate, Option
 from falcon._core.policy import BLAS
 from falcon._core.rates import Rates
-from falcon._front.tune import measured
+from falcon._front.tune import compare
 
 pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
 from falcon._cpu import blocking, pool
@@ -65,6 +65,6 @@ def test_the_product_is_the_same():
 def test_a_scheme_with_and_without_is_two_sides_of_a_comparison():
     found = plan(640, scheme="strassen")
     twice = [Candidate(replace(found.option, is_roomy=x), ()) for x in (False, True)]
-    compared = measured(found, twice, 1, 1.0)
+    compared = compare(found, twice, 1, 1.0)
     names = [x.record.name for x in compared]
     assert len(names) == 2 and len(set(names)) == 2

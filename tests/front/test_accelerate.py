@@ -388,21 +388,18 @@ def test_the_line_is_printed_once(off, capsys, monkeypatch):
 
 
 def test_profile():
-    small = np.ones((20, 20))
     with falcon.profile() as p, falcon.accelerate(quiet=True):
         for _ in range(4):
             A @ B
         falcon.gemm(A, B)
         falcon.matmul(A, B)
         falcon.gram(A)
-        small @ small
     A @ B
     rows = p.rows()
     assert [x.calls for x in sorted(rows, key=lambda x: x.place)] == [4, 1, 1, 1]
     assert all(x.place.startswith(__file__) and x.seconds > 0 for x in rows)
     assert all(x.numpy_seconds > 0 for x in rows)
-    assert "were left to NumPy at once" in str(p)
-    assert len(str(p).splitlines()) == 7
+    assert len(str(p).splitlines()) == 6
     assert str(falcon.profile()) == "falcon saw no product"
 
 

@@ -263,23 +263,6 @@ def test_error_within_the_predicted_bound(dtype, scheme):
             assert (error <= falcon.plan(a, b, **options).error_bound(a, b, proved=proved)).all()
 
 
-def test_many_threads_at_once():
-    rng = np.random.default_rng(16)
-    jobs = []
-    for i in range(200):
-        m, k, n = rng.integers(0, 40, 3)
-        a, b = operand(rng, (m, k), "f8"), operand(rng, (k, n), "f8")
-        jobs.append((a, b, SCHEMES[i % len(SCHEMES)], classical(a, b)))
-
-    def run(job):
-        a, b, scheme, expected = job
-        with falcon.config(scheme=scheme):
-            return np.array_equal(falcon.gemm(a, b), expected)
-
-    with ThreadPoolExecutor(16) as pool:
-        assert all(pool.map(run, jobs * 3))
-
-
 def test_more_shapes_than_plans_are_kept(monkeypatch):
     """Threads that evict each other's plans get right results."""
     from falcon._front import planner

@@ -1,6 +1,5 @@
 """``reproducible=True``: the same bits and plans whatever the threads, the memory and the rates."""
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -111,5 +110,4 @@ def test_processes_agree_with_one_instruction_set(tmp_path):
         done = subprocess.run([sys.executable, "-c", CODE], env=made, capture_output=True,
                               text=True, check=True)  # fmt: skip
         found.add(done.stdout)
-    assert len(found) == 1
-    assert len(hashlib.sha256().hexdigest()) + 1 == len(found.pop())
+    assert len(found) == 1 and found != {""}

@@ -333,26 +333,6 @@ def test_a_broken_backend_is_caught(broken, dtype, scheme):
     assert issubclass(falcon.VerificationError, ArithmeticError)
 
 
-@pytest.mark.parametrize("scheme", ["auto", "classical", "strassen", "3x4x4:38"])
-@pytest.mark.parametrize("dtype", ["i1", "u4", "i8", "e", "f4", "f8", "g", "c8"])
-def test_right_results_are_never_doubted(dtype, scheme):
-    if dtype == "e":  # no scheme runs on float16
-        scheme = "classical"
-    rng = np.random.default_rng(8)
-    for _ in range(20):
-        m, k, n = rng.integers(0, 40, 3)
-        a, b, c = (
-            rng.integers(0, 100, s).astype(dtype) if np.dtype(dtype).kind in "iu"
-            else rng.standard_normal(s).astype(dtype) for s in ((m, k), (k, n), (m, n))
-        )  # fmt: skip
-        options = {"scheme": scheme, "check": "verify"}
-        falcon.gemm(a, b, **options)
-        falcon.gemm(a, b, c, alpha=-3, beta=2, **options)
-        falcon.gemm(a, b, c, alpha=2, beta=-1, out=c, **options)
-        falcon.gemm(a, b, out=np.empty((m, n), "c16" if dtype == "c8" else "f8"), **options)
-        falcon.matmul(np.stack([a, a]), b, **options)
-
-
 @pytest.mark.parametrize("name", [*DTYPES[:4], "complex128", "longdouble"])
 def test_short_sums_beside_a_large_c(name):
     """Right products pass (gemm raises if not), and one entry off by some promised errors fails."""
@@ -401,14 +381,3 @@ def test_scales_and_overflow_in_gemm(caplog):
     assert 0 < len(told) == len(set(told))  # what cannot be verified is said once per problem
     falcon.gemm(a, a, alpha=np.inf, check="verify")
     falcon.gemm(a, a, a, beta=np.nan, check="verify")
-
-
-@pytest.mark.parametrize("dtype", ["f8", "i8"])
-def test_a_single_wrong_row_is_named(dtype):
-    a = np.arange(1, 401).reshape(20, 20).astype(dtype)
-    c = a @ a
-    assert repr(falcon.verify(a, a, c)).startswith("passed (residual ")
-    c[3, 2] += 999
-    outcome = falcon.verify(a, a, c)
-    assert outcome.why == "wrong: C x differs from A (B x) in 1 row (the first: c[3])"
-    assert repr(outcome).startswith(outcome.why)

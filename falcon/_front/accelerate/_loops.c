@@ -11,7 +11,6 @@
  *                     columns or steps than `thinnest`, or fewer operations than `least` (of types without a BLAS)
  *     restore(ufunc)
  *     original(ufunc) a ufunc with the loops as they are now
- *     left()          how many products were left to NumPy while loops were replaced
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -23,12 +22,10 @@
 
 #if defined(_MSC_VER)
 #define THREAD_LOCAL __declspec(thread)
-typedef volatile long long counter;
 typedef PyObject *volatile callable;
 #else
 #include <stdatomic.h>
 #define THREAD_LOCAL _Thread_local
-typedef _Atomic long long counter;
 typedef _Atomic(PyObject *) callable;
 #endif
 
@@ -57,7 +54,6 @@ typedef struct {
 } row;
 
 static callable product; /* never released: another thread may be about to call it */
-static counter left;
 static npy_intp thinnest;
 static double least[2];         /* of BLAS, of loops; written before the loops that read it are in place */
 static THREAD_LOCAL int inside; /* this thread is in `product` */
@@ -107,8 +103,6 @@ static void run(const row *x, char **args, const npy_intp *dims, const npy_intp 
         answer = multiply(x, args, dims, steps); /* NumPy raises an exception that is set */
         PyGILState_Release(state);
         fesetexceptflag(&flags, FE_ALL_EXCEPT);
-    } else if (!inside) {
-        left += dims[0];
     }
     if (answer == LEFT)
         x->before(args, dims, steps, data);
@@ -238,15 +232,10 @@ static PyObject *original(PyObject *module, PyObject *ufunc) {
                                                x->name, x->doc, 0, x->core_signature);
 }
 
-static PyObject *count(PyObject *module, PyObject *nothing) {
-    return PyLong_FromLongLong(left);
-}
-
 static PyMethodDef methods[] = {
     {"replace", replace, METH_VARARGS, "replace(ufunc, dot, product, thinnest, least, least_of_loops)"},
     {"restore", restore, METH_O, "restore(ufunc): put back what was there before, in dot too."},
     {"original", original, METH_O, "original(ufunc): return a ufunc with its loops as they are now."},
-    {"left", count, METH_NOARGS, "left(): return how many products were left to NumPy's own loops."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import mul
 from pathlib import Path
 from threading import Lock
 from types import CodeType
@@ -12,20 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.observe import observe
+from falcon._core import observe
 from falcon._core.plan import Plan
 from falcon._core.text import format_table
 
 from ..plan import numpy_seconds
-
-try:
-    from ._loops import left
-except ImportError:  # not built
-
-    def left() -> int:
-        """Return how many products NumPy's replaced loops have left to NumPy's own."""
-        return 0
-
 
 # Frames of these are not the user's.
 _OWN = str(Path(__file__).parents[2]), str(Path(np.__file__).parent)
@@ -45,16 +36,6 @@ class Row:
     numpy_seconds: float | None
     why: str  # the reason for the choice
 
-    def plus(self, other: Row | None) -> Row:
-        """Return the sum with a row of the same kind, of operands that lie otherwise in memory."""
-        if other is None:
-            return self
-        told = None
-        if self.numpy_seconds is not None and other.numpy_seconds is not None:
-            told = self.numpy_seconds + other.numpy_seconds
-        calls, seconds = self.calls + other.calls, self.seconds + other.seconds
-        return replace(self, calls=calls, seconds=seconds, numpy_seconds=told)
-
 
 class Profile:
     """What `profile` returns: a context manager, then a table; printable.
@@ -71,21 +52,14 @@ class Profile:
     def __init__(self) -> None:
         self._lock = Lock()
         self._found: dict[tuple[CodeType, int, Plan], list[float]] = {}
-        self._places: dict[CodeType, bool] = {}
-        self._left, self._start = 0, 0
-        self._restore: Callable[[], None] | None = None
 
     def start(self) -> None:
         """Begin to count, in all threads."""
-        self._start = left()
-        self._restore = observe(self._see)
+        observe.observers = (*observe.observers, self._see)
 
     def stop(self) -> None:
         """Stop counting."""
-        if self._restore is not None:
-            self._restore()
-            self._restore = None
-            self._left += left() - self._start
+        observe.observers = tuple(x for x in observe.observers if x != self._see)
 
     def __enter__(self) -> Profile:
         self.start()
@@ -96,7 +70,7 @@ class Profile:
 
     def _see(self, plan: Plan, seconds: float) -> None:
         frame: Any = sys._getframe(2)
-        while frame.f_back is not None and self._is_own(frame.f_code):
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
             frame = frame.f_back
         key = frame.f_code, frame.f_lineno, plan
         with self._lock:
@@ -106,32 +80,22 @@ class Profile:
             found[0] += 1
             found[1] += seconds
 
-    def _is_own(self, code: CodeType) -> bool:
-        found = self._places.get(code)
-        if found is None:
-            found = self._places[code] = code.co_filename.startswith(_OWN)
-        return found
-
     def rows(self) -> list[Row]:
         """Return what was counted, the most time first (``pandas.DataFrame(p.rows())``)."""
         with self._lock:
             found = list(self._found.items())
-        made: dict[tuple, Row] = {}
-        for (code, line, plan), (calls, seconds) in found:
-            each = numpy_seconds(plan)
-            row = Row(
-                f"{code.co_filename}:{line}",
-                str(plan.problem),
-                int(calls),
-                seconds,
-                plan.label,
-                plan.backend.name,
-                None if each is None else each * calls,
-                plan.why,
-            )
-            key = row.place, row.problem, row.scheme, row.backend
-            made[key] = row.plus(made.get(key))
-        return sorted(made.values(), key=lambda x: -x.seconds)
+        alike: dict[tuple, list] = {}  # plans of operands that lie otherwise in memory
+        for (code, line, plan), counted in found:
+            key = f"{code.co_filename}:{line}", str(plan.problem), plan.label, plan.backend.name
+            alike.setdefault(key, []).append((plan, *counted))
+        rows = []
+        for (place, problem, scheme, backend), some in alike.items():
+            plans, calls, seconds = zip(*some, strict=True)
+            each = [numpy_seconds(x) for x in plans]
+            told = None if None in each else sum(map(mul, each, calls))
+            about = scheme, backend, told, plans[-1].why
+            rows.append(Row(place, problem, int(sum(calls)), sum(seconds), *about))
+        return sorted(rows, key=lambda x: -x.seconds)
 
     def __str__(self) -> str:
         rows = self.rows()
@@ -141,15 +105,10 @@ class Profile:
             gain = "-" if not x.numpy_seconds else f"{x.numpy_seconds / x.seconds:.2f}"
             counted = str(x.calls), f"{x.seconds:.3f}", numpy, gain
             table.append((_short(x.place), x.problem, *counted, x.scheme, x.backend, x.why))
-        lines = ["falcon saw no product"]
-        if rows:
-            lines = [
-                format_table(table, left=2),
-                "NumPy: seconds that it would take, by the cost model",
-            ]
-        if self._left:
-            lines.append(f"{self._left} products were left to NumPy at once: too small or too thin")
-        return "\n".join(lines)
+        if not rows:
+            return "falcon saw no product"
+        told = "NumPy: seconds that it would take, by the cost model"
+        return f"{format_table(table, left=2)}\n{told}"
 
 
 def _short(place: str) -> str:
@@ -166,9 +125,9 @@ def profile() -> Profile:
 
     Notes
     -----
-    With `falcon.accelerate`, products by NumPy's functions are counted too; those that are too
-    small for falcon are counted together. A counted call takes some 20 microseconds longer: it is
-    not repeated from memory. Products that a GPU runs are timed until they are queued.
+    With `falcon.accelerate`, products by NumPy's functions are counted too, but for those that are
+    too small for falcon. A counted call takes some 20 microseconds longer: it is not repeated from
+    memory. Products that a GPU runs are timed until they are queued.
 
     Examples
     --------

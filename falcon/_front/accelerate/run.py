@@ -5,14 +5,12 @@ from __future__ import annotations
 import atexit
 import builtins
 import io
-import marshal
 import os
 import runpy
 import sys
 from collections.abc import Callable
 from functools import partial
 from importlib.machinery import SourceFileLoader
-from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from pkgutil import get_importer
 from types import ModuleType
@@ -67,9 +65,7 @@ def _of_file(name: str, names: dict[str, Any]) -> tuple[str, Callable[[], None]]
     names.update(__file__=path, __cached__=None)
 
     def start() -> None:
-        is_compiled = source.startswith(MAGIC_NUMBER)
-        code = marshal.loads(source[16:]) if is_compiled else None
-        exec(code or compile(source, path, "exec", dont_inherit=True), names)
+        exec(compile(source, path, "exec", dont_inherit=True), names)
 
     return folder, start
 

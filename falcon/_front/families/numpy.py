@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -186,7 +185,7 @@ class NumpyFamily:
     def copy(self, x: Any, out: Any, casting: Any = "same_kind") -> None:
         """Write `x` to `out`, without warnings."""
         with np.errstate(all="ignore"):
-            np.copyto(out, _real(x, out.dtype), casting=casting)
+            np.copyto(out, x, casting=casting)
 
     def overlap(self, x: Any, y: Any) -> bool:
         return overlap(x, y)
@@ -215,14 +214,7 @@ class NumpyFamily:
                 raise TypeError(f"{name} has dtype {x.dtype}; no cast to {wanted} ({casting})")
         if out is not None and not np.can_cast(wanted, out.dtype, casting):
             raise TypeError(f"out has dtype {out.dtype}; no cast from {wanted} ({casting})")
-        casts = [(x.dtype, wanted) for x in arrays]
-        if out is not None:
-            casts.append((wanted, out.dtype))
-        if any(_loses_imaginary(*pair) for pair in casts):
-            message = "Casting complex values to real discards the imaginary part"
-            warnings.warn(message, np.exceptions.ComplexWarning, stacklevel=3)
         for i, x in enumerate(arrays):
-            x = _real(x, wanted)
             left = is_numeric(wanted) and is_numeric(x.dtype)
             left = left and np.can_cast(x.dtype, wanted, "same_kind")
             with np.errstate(all="ignore"):
@@ -297,15 +289,6 @@ class NumpyFamily:
 
 
 NUMPY = NumpyFamily()
-
-
-def _loses_imaginary(dtype: np.dtype, to: np.dtype) -> bool:
-    return dtype.kind == "c" != to.kind and is_numeric(to)
-
-
-def _real(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return the real part of what will be cast to a real dtype: NumPy's casts would warn."""
-    return x.real if _loses_imaginary(x.dtype, dtype) else x
 
 
 def _any_type(dtype: Any) -> np.dtype:

@@ -80,4 +80,4 @@ def _tensor(x: np.ndarray) -> Any:
     row = find(x.dtype)
     if row is None or row.module == "numpy":
         return torch.from_numpy(x)
-    return torch.from_numpy(x.view(np.int16)).view(getattr(torch, str(row.torch)))
+    return torch.from_numpy(x.view(np.int16)).view(getattr(torch, row.name))
