@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from falcon._backends import available_backends
+from falcon._backends import available_backends, get_backend
 from falcon._core.checks import check_count
-from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, of
+from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, DType, of
 from falcon._core.options import thread_count
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.problem import Problem
@@ -22,11 +22,16 @@ from falcon.decision.select import choice_of, digest
 from falcon.decision.store import Fastest
 
 from .families.numpy import NUMPY
-from .planner import plan_for, requested
+from .planner import plan_for, predicted, requested
 from .validate import check_numeric
 
 # Seconds between the sides of a comparison, besides those until a backend's threads sleep.
 _REST = 0.02
+# Shapes for which choices before and after measuring are compared.
+_USUAL = (
+    *((x, x, x) for x in (1024, 2048, 4096)),
+    *((512, 4096, 4096), (2048, 4096, 4096), (4096, 4096, 512)),
+)
 # If another candidate is faster by less than this factor, the model's choice is kept.
 _CLEARLY = 1.01
 
@@ -49,17 +54,59 @@ def machine() -> MachineProfile:
     return profile(available_backends())
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What measuring the machine has brought."""
+
+    profile: MachineProfile
+    disturbed: dict[str, str]  # what was not measured, and why
+    changed: tuple[str, ...]  # choices for usual shapes that changed, and what that gains
+
+    def __str__(self) -> str:
+        lines = [str(self.profile), ""]
+        lines += [f"not stored: {name}: {why}" for name, why in self.disturbed.items()]
+        if self.disturbed:
+            lines.append("run it again when the machine is quiet")
+        changes = f"{len(self.changed)} of the choices for usual shapes changed"
+        return "\n".join([*lines, changes, *self.changed])
+
+
 def measure_machine(
     dtypes: Iterable[npt.DTypeLike],
     threads: Sequence[int],
     tick: Callable[[str], None],
     seconds: float = 60.0,
-) -> tuple[MachineProfile, dict[str, str]]:
+) -> Report:
     """Measure this machine and store the profile; see `rates.measure_all`."""
+    counts = sorted({thread_count(x) for x in threads})
     kinds = [of(np.dtype(x)) for x in dtypes]
     rows = [*kinds, *(BY_ARITHMETIC.values() if FLOAT32 in kinds else ())]
-    counts = sorted({thread_count(x) for x in threads})
-    return measure_all(available_backends(), rows, counts, tick, seconds)
+    before = [x for kind in kinds for count in counts for x in _usual_plans(kind, count)]
+    made, disturbed = measure_all(available_backends(), rows, counts, tick, seconds)
+    after = [plan_for(x.problem, x.options) for x in before]
+    pairs = zip(before, after, strict=True)
+    changed = (_changed(x, y) for x, y in pairs if x.label != y.label)
+    return Report(made, disturbed, tuple(changed))
+
+
+def _usual_plans(kind: DType, threads: int) -> list[Plan]:
+    options = replace(requested("tune", (), {}), threads=threads)
+    return [
+        plan_for(NUMPY.problem((M, K), (K, N), None, None, kind, kind, options), options)
+        for M, N, K in _USUAL
+    ]
+
+
+def _changed(before: Plan, after: Plan) -> str:
+    """Say what a choice was, and how much longer it is now predicted to take."""
+    backend = get_backend(before.backend.name)
+    rated = rates(backend, before.problem, available_backends())
+    longer = backend.predicted(before.problem, before.option, rated).total
+    gain = longer / predicted(after).total
+    return (
+        f"{before.problem}, {before.threads} threads: {before.label} -> {after.label}, predicted "
+        f"{gain:.3f} x as fast"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 ::
 
-    {"key": {"falcon": ..., "cpu": ..., "cpu.isa": ..., "numpy.blas": ...},
+    {"format": 10, "key": {"falcon": ..., "cpu": ..., "cpu.isa": ..., "numpy.blas": ...},
      "rates": [{"backend":, "dtype":, "threads":, "multiply":, ...}, ...],
      "choices": {digest: {"problem":, "choice": [...], "why":}, ...}}
 """
@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 from falcon._core.rates import Rates
 from falcon.schemes import Scheme, get
 from falcon.schemes.algebra import symmetry
+
+FORMAT = 10  # of the file and of how rates are measured; files of other formats are refused
 
 # What reading a damaged entry may raise.
 _DAMAGE = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
@@ -112,7 +114,9 @@ def _object(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise ForeignError(f"it is not JSON ({error})") from None
-    key = found.get("key") if isinstance(found, dict) else None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ForeignError(f"it does not say format {FORMAT}")
+    key = found.get("key")
     if not isinstance(key, dict) or not all(isinstance(x, str) for x in key.values()):
         raise ForeignError("it has no key")
     return found
@@ -145,7 +149,7 @@ def write(path: Path, found: Stored) -> None:
         for (backend, dtype, threads), x in sorted(found.rates.items())
     ]
     choices = {digest: asdict(x) for digest, x in found.choices.items()}
-    content = {"key": found.key, "rates": rows, "choices": choices}
+    content = {"format": FORMAT, "key": found.key, "rates": rows, "choices": choices}
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}-{get_native_id()}.part")
     try:

@@ -139,6 +139,7 @@ TEXTS = {
 # What becomes of the document and of its first rates.
 CONTENTS = {
     "list": lambda x, first: [1, 2],
+    "format": lambda x, first: {**x, "format": 1},
     "no key": lambda x, first: {k: v for k, v in x.items() if k != "key"},
     "text": lambda x, first: {**x, "rates": [{**first, "multiply": "fast"}]},
     "negative": lambda x, first: {**x, "rates": [{**first, "multiply": -1.0}]},
