@@ -1,4 +1,4 @@
-"""`bench --prefill`: its decoder layers, how logits are compared, and the whole command."""
+"""`bench --prefill`: its decoder layers, and the whole command."""
 
 import json
 
@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 decoder = pytest.importorskip("falcon.bench.decoder")
 prefill = pytest.importorskip("falcon.bench.prefill")
 
-SMALL = decoder.Architecture(64, 4, 2, 96, 9000, 1e4, 1e-6, True)
+SMALL = decoder.Architecture(64, 4, 2, 96, 1e4, 1e-6, True)
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,6 @@ def test_layers_are_those_of_the_model(name):
     }
     for label, parts in fused.items():
         assert shapes[label] == (sum(x.out_features for x in parts), parts[0].in_features)
-    assert shapes["lm_head"] == (sizes.vocab_size, sizes.hidden_size)
     with pytest.raises(ValueError, match=r"no model 'GPT'; known: Qwen2\.5-7B, Llama"):
         decoder.architecture("GPT")
 
@@ -52,21 +51,6 @@ def test_a_decode_step_continues_a_prefill():
     torch.testing.assert_close(torch.cat([first, last]), whole, rtol=1e-12, atol=1e-12)
     assert caches[1][0].shape == (2, 9, 16)
     assert not torch.allclose(model(x[torch.arange(9).flip(0)])[0].flip(0), whole)  # positions
-
-
-def test_logits_are_compared():
-    exact = torch.randn(50, 64, dtype=torch.float64)
-    near, far = exact + 1e-6 * torch.randn(50, 64), torch.randn(50, 64)
-    found = prefill._agreement(SMALL, exact, near, exact)
-    assert (found.falcon, found.tokens, found.agreeing, found.ties) == (0.0, 50, 50, 0)
-    assert 1e-7 < found.torch < 1e-5
-    assert str(found) == "100.0 %"
-    found = prefill._agreement(SMALL, exact, near, far)
-    assert found.falcon == pytest.approx(2**0.5, rel=0.1)
-    assert found.agreeing < 10
-    assert found.ties == 0
-    found = prefill._agreement(SMALL, exact, far, exact)
-    assert found.ties > 0  # an error as large as the logits
 
 
 def test_the_command(capsys):
@@ -91,7 +75,6 @@ def test_the_command(capsys):
         for side in x["sides"].values():
             assert 0 <= side["error"] < 1e-13 and side["facts"]["tokens/s"] > 0
             assert side["facts"]["in linear layers"].endswith(" %")
-        assert x["sides"]["falcon"]["facts"]["same top-1"] == "100.0 %"
 
 
 @pytest.mark.parametrize(
