@@ -23,7 +23,6 @@ from falcon._core.dtypes import FLOAT32, FLOAT64, of
 from falcon._core.options import PLANNING
 from falcon._core.text import format_table
 from falcon.bench import command
-from falcon.bench.scheme_files import verify_files
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
 from falcon.discover.arguments import add_discover
 from falcon.schemes.loaders import SUFFIXES
@@ -210,6 +209,8 @@ def _schemes(options: argparse.Namespace) -> int:
                 print(falcon.schemes.formulas.formulas(scheme, shared=True))
         return 0
     if options.verify:
+        from falcon.bench.schemes import verify_files
+
         return verify_files(options.verify)
     found = [falcon.schemes.get(name) for name in falcon.schemes.names()]
     if options.format is not None:

@@ -61,7 +61,6 @@ class Prefill(Comparison):
             settings["max_growth"],
             min_m=min(256, *tokens),
             rows=min(tokens),
-            memory_limit=options.memory_limit,
         )
         torch.set_num_threads(self.threads)
         self._models: dict[tuple[str, str], _Models] = {}

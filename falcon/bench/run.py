@@ -73,7 +73,7 @@ class Run:
                     limit = inf
                     if self.path is None:
                         limit = (end - time.monotonic()) / (len(left) - at)
-                    elif at and time.monotonic() + self.what.seconds(case) > end:
+                    elif at and time.monotonic() > end:
                         return False
                     try:
                         self.found["cases"].append(self._case(case, limit, bar.set_description))
