@@ -356,12 +356,12 @@ def test_bench_models(capsys, monkeypatch):
     monkeypatch.setattr(
         workloads, "model_shapes", lambda name, tokens: [workloads.Shape(tokens, 8, 8, name)]
     )
-    options = ("--model", "one", "--model", "two", "--tokens", 12, "--rounds", 1)
+    options = ("--model", "one", "--model", "two", "--tokens", "12,13", "--rounds", 1)
     status, out, _ = run(capsys, "bench", *options)
     assert status == 0
     assert "one, 12 x 8 x 8 float32" in out
-    assert "12 x 8 x 8" in out
-    assert out.count("  falcon packed  ") == 3  # the mean, too
+    assert "two, 13 x 8 x 8" in out
+    assert out.count("  falcon packed  ") == 5  # the mean, too
     assert "MiB taken" in out
 
 

@@ -27,8 +27,8 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                       "as 2048,2048,2048 or 2048x2048x2048")  # fmt: skip
     what.add_argument("--shape", action="append", metavar="M,N,K", help="a shape (repeatable)")
     what.add_argument("--model", action="append", help=MODEL_HELP)
-    what.add_argument("--tokens", default="2048", help="M for --model (default 2048); several, "
-                      "with commas, for --prefill")  # fmt: skip
+    what.add_argument("--tokens", default="2048", help="M for --model (default 2048); several "
+                      "with commas")  # fmt: skip
     what.add_argument("--workload", action="append", choices=WORKLOADS,
                       help="shapes by name (repeatable; default for --peers: squares)")  # fmt: skip
     what.add_argument("--max-gib", type=float, help="skip shapes that need more GiB of memory "
@@ -84,10 +84,6 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
         raise ValueError("--rounds must be at least 1")
     if options.time_budget is not None and not options.time_budget > 0:
         raise ValueError("--time-budget must be more than 0")
-    if not options.prefill:
-        if len(options.tokens) > 1:
-            raise ValueError("--tokens takes several only with --prefill")
-        (options.tokens,) = options.tokens
     if options.peak:
         return _peak(options)
     if options.list_peers:

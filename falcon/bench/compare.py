@@ -121,7 +121,8 @@ def given_shapes(options: argparse.Namespace) -> list[Shape]:
     shapes = workloads.parse_shapes(options.sizes)
     shapes += [workloads.parse_shape(text) for text in options.shape or ()]
     for model in options.model or ():
-        shapes.extend(workloads.model_shapes(model, options.tokens))
+        for tokens in options.tokens:
+            shapes.extend(workloads.model_shapes(model, tokens))
     return shapes
 
 
@@ -132,7 +133,7 @@ def cases(options: argparse.Namespace, usual: str) -> list[Case]:
     for name in options.workload or ([] if given else [usual]):
         workload = workloads.WORKLOADS[name]
         found += [Case(name, y, x) for x in asked or workload.dtypes for y in workload.shapes]
-    return list({x.key: x for x in found}.values())
+    return list(dict.fromkeys(found))
 
 
 def that_fit(cases: list[Case], limit: float, results: int) -> list[Case]:

@@ -18,7 +18,6 @@ from .compare import Comparison, Prepared, Say, Side, SideError, own_classical
 from .operands import shared
 from .peers import FALCON, TABLE, Peer, Worker, falcon_peer, identify
 from .records import CLASSICAL
-from .system import describe_machine
 from .workloads import Case
 
 _QUICK_SECONDS = 170.0
@@ -34,7 +33,7 @@ class BesidePeers(Comparison):
         classical = own_classical(settings, {x.dtype for x in cases})
         self.peers = [falcon_peer(FALCON.name, **settings), falcon_peer(CLASSICAL, **classical),
                       *TABLE]  # fmt: skip
-        half = (describe_machine()["memory"] or 8 * 2**30) / 2**31
+        half = (self.machine()["memory"] or 8 * 2**30) / 2**31
         cases = compare.that_fit(cases, options.max_gib or half, len(self.peers))
         super().__init__(options, settings, cases)
         if options.quick:
@@ -42,10 +41,6 @@ class BesidePeers(Comparison):
         self._workers: dict[str, Worker] = {}
         # The identity of every peer.
         self._known: dict[str, dict[str, Any]] = {}
-
-    def machine(self) -> dict[str, Any]:
-        """Return the machine; `peers` says what NumPy runs on."""
-        return describe_machine()
 
     def asked(self, machine: dict[str, Any]) -> dict[str, Any]:
         """Return also the peers and their settings."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from falcon.bench import peers, suite
+from falcon.bench import compare, peers, suite
 from falcon.bench.compare import SideError
 from falcon.bench.peers import FALCON, TABLE, falcon_peer
 from falcon.bench.run import Run
@@ -80,7 +80,7 @@ def pretend(monkeypatch, **speeds):
     monkeypatch.setattr(suite, "Worker", FakeWorker)
     monkeypatch.setattr(peers, "Worker", FakeWorker)
     monkeypatch.setattr(suite, "peak_entry", lambda threads: dict(PEAK))
-    monkeypatch.setattr(suite, "describe_machine", lambda: dict(MACHINE))
+    monkeypatch.setattr(compare, "describe_machine", lambda: dict(MACHINE))
     rates = {"float32": {"Zen": 5.0, "Old": 2.0}, "float64": {"Zen": 5.0, "Old": 7.0}}
     monkeypatch.setattr(peers, "coretype_rates", lambda threads, dtype: rates[dtype])
     return FakeWorker

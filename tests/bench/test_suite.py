@@ -2,7 +2,7 @@
 
 import pytest
 
-from falcon.bench import suite
+from falcon.bench import compare, suite
 from falcon.bench.peers import TABLE
 from falcon.bench.run import Run
 
@@ -77,7 +77,7 @@ def test_another_run_is_refused(monkeypatch, tmp_path):
     Run(path, comparison()).save()
     with pytest.raises(ValueError, match=r"begun with other cases, peers or settings.*--fresh"):
         Run(path, comparison(sizes=(32,)))
-    monkeypatch.setattr(suite, "describe_machine", lambda: {**MACHINE, "cpu": "another"})
+    monkeypatch.setattr(compare, "describe_machine", lambda: {**MACHINE, "cpu": "another"})
     with pytest.raises(ValueError, match="other cases"):
         Run(path, comparison())
     for text in ("hello\n", "[]", "{}"):

@@ -84,7 +84,6 @@ def test_the_command(capsys):
         (["--prefill", "--model", "x", "--layers", "0"], "--layers must be at least 1"),
         (["--prefill", "--model", "x", "--dtype", "int8"], "--dtype 'int8': expected bfloat16"),
         (["--prefill", "--model", "x", "--tokens", "8,,9"], "--tokens '8,,9': expected positive"),
-        (["8,8,8", "--tokens", "8,9"], "--tokens takes several only with --prefill"),
     ],
 )
 def test_refused(capsys, words, message):
