@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import falcon
 from falcon._backends import available_backends
@@ -26,18 +25,14 @@ def shape_of(scheme: Scheme, size: int) -> Shape:
     return Shape(m, n, k, scheme.name)
 
 
-class Speeds(NamedTuple):
-    """How fast the schemes of a format are at one shape, and what "auto" chooses there."""
+def speeds(
+    found: Sequence[Scheme], size: int, rounds: int = 0
+) -> tuple[Shape, list[str], str, str | None]:
+    """Predict the speeds of schemes of one format in float32, or measure them in `rounds`.
 
-    shape: Shape
-    speeds: list[str]  # time of falcon's classical path over that of each scheme
-    chosen: str  # label of what "auto" chooses among all schemes
-    # Label of the best scheme of this format; None if "auto" considers none of them.
-    best: str | None
-
-
-def speeds(found: Sequence[Scheme], size: int, rounds: int = 0) -> Speeds:
-    """Predict the speeds of schemes of one format in float32, or measure them in `rounds`."""
+    Returns the shape; the time of falcon's classical path over each scheme's; what "auto" chooses
+    among all schemes, and the best of this format, None if it considers none of them.
+    """
     shape = shape_of(found[0], size)
     backends = available_backends()
     known = {x.name: x for x in backends}
@@ -64,7 +59,7 @@ def speeds(found: Sequence[Scheme], size: int, rounds: int = 0) -> Speeds:
     ]
     policy = known[auto.backend.name].policy(auto.problem)
     best = preferred(mine, policy).option.label if mine else None
-    return Speeds(shape, told, auto.option.label, best)
+    return shape, told, auto.option.label, best
 
 
 def verify_files(paths: list[str]) -> int:
